@@ -1,0 +1,344 @@
+//! The conversation model: what models and agents exchange, in one provider-neutral form.
+//!
+//! Hooks see this form and nothing else, whatever provider is behind. The law: *nothing is lost*. A
+//! part that Backstop does not know stays in place as [`Part::Unknown`], exactly as it came, and what a
+//! provider attached to a message or part that it does know (cache markers, signatures) is kept in
+//! `meta`, which rewrites of the text leave alone.
+//!
+//! In JSON a message is `{"role": "assistant", "content": [{"type": "text", "text": "hi"}]}`.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::id::{MessageId, RunId, ToolCallId};
+use crate::value::{Json, Params, Text};
+
+/// Who speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum Role {
+    /// Instructions inside the conversation. The main system prompt is kept apart from the messages.
+    System,
+    /// The human, or what stands in for one.
+    User,
+    /// The model.
+    Assistant,
+    /// Results of tool calls, going back to the model.
+    Tool,
+}
+
+/// One message.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Message {
+    /// Who speaks.
+    pub role: Role,
+    /// What is said, in order.
+    pub content: Vec<Part>,
+    /// The message's place in a transcript, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<MessageId>,
+    /// The run that wrote it. Rewrites and blocks reach exactly the messages of their own run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<RunId>,
+    /// What the provider attached to the message as a whole; not shown to the model by Backstop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub meta: Option<Json>,
+}
+
+/// One piece of a message.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum Part {
+    /// Visible text.
+    Text {
+        /// The text.
+        text: Text,
+        /// What the provider attached to this part.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        meta: Option<Json>,
+    },
+    /// The model's reasoning.
+    Thinking {
+        /// The reasoning; empty where the provider sends it encrypted only.
+        text: Text,
+        /// Signature or encrypted form, needed to send the part back. A rewritten text invalidates it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        meta: Option<Json>,
+    },
+    /// The model asks for a tool to be run.
+    ToolCall(ToolCall),
+    /// What a tool answered.
+    ToolResult(ToolResult),
+    /// An image.
+    Image {
+        /// Media type, such as `image/png`.
+        mime_type: String,
+        /// Where the image is: inline data or an address.
+        source: ImageSource,
+        /// What the provider attached to this part.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        meta: Option<Json>,
+    },
+    /// A part that Backstop does not know, as it came.
+    Unknown {
+        /// The part in the provider's own form.
+        raw: Json,
+    },
+}
+
+/// Where an image is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum ImageSource {
+    /// Base64 data.
+    Data(Text),
+    /// An address.
+    Url(Text),
+}
+
+/// A model's request to run a tool.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolCall {
+    /// The provider's id of this call. Empty when the provider sent none.
+    pub id: ToolCallId,
+    /// The tool's name, as the model wrote it.
+    pub name: String,
+    /// The arguments.
+    pub arguments: Params,
+    /// What the model sent in place of a JSON object. Such a call is never run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub malformed: Option<Text>,
+    /// What the provider attached to the call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub meta: Option<Json>,
+}
+
+/// What a tool answered.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolResult {
+    /// The call that this answers.
+    pub tool_call_id: ToolCallId,
+    /// The tool's name, where known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_name: Option<String>,
+    /// What the model reads: text and images.
+    pub content: Vec<Part>,
+    /// Whether the tool failed (or was not allowed to run).
+    #[serde(default)]
+    pub is_error: bool,
+    /// Facts for programs (exit code, sizes); never sent to a model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub details: Option<Json>,
+    /// What the provider attached to the result.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub meta: Option<Json>,
+}
+
+/// A tool as it is offered to a model.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolSpec {
+    /// The tool's name.
+    pub name: String,
+    /// What it does, for the model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<Text>,
+    /// JSON Schema of the arguments.
+    pub input_schema: Json,
+}
+
+/// Tokens that a model call used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TokenUsage {
+    /// Tokens read, without those from a cache.
+    pub input: u64,
+    /// Tokens written, reasoning included.
+    pub output: u64,
+    /// Tokens read from the provider's cache.
+    #[serde(default)]
+    pub cache_read: u64,
+    /// Tokens written to the provider's cache.
+    #[serde(default)]
+    pub cache_write: u64,
+}
+
+impl TokenUsage {
+    /// All tokens of the call.
+    pub fn total(&self) -> u64 {
+        self.input.saturating_add(self.output).saturating_add(self.cache_read).saturating_add(self.cache_write)
+    }
+}
+
+impl Message {
+    /// A message of one text part.
+    pub fn text(role: Role, text: impl Into<Text>) -> Self {
+        Self::new(role, vec![Part::text(text)])
+    }
+
+    /// A user's message of one text part.
+    pub fn user(text: impl Into<Text>) -> Self {
+        Self::text(Role::User, text)
+    }
+
+    /// An assistant's message of one text part.
+    pub fn assistant(text: impl Into<Text>) -> Self {
+        Self::text(Role::Assistant, text)
+    }
+
+    /// A message of the given parts.
+    pub fn new(role: Role, content: Vec<Part>) -> Self {
+        Self { role, content, id: None, run_id: None, meta: None }
+    }
+
+    /// The visible text: all text parts, one after the other.
+    pub fn visible_text(&self) -> String {
+        self.content.iter().filter_map(Part::as_text).map(Text::as_str).collect()
+    }
+
+    /// Whether some text part has text.
+    pub fn has_text(&self) -> bool {
+        self.content.iter().any(|part| part.as_text().is_some_and(|text| !text.is_empty()))
+    }
+
+    /// The tool calls, in order.
+    pub fn tool_calls(&self) -> impl Iterator<Item = &ToolCall> {
+        self.content.iter().filter_map(|part| match part {
+            Part::ToolCall(call) => Some(call),
+            _ => None,
+        })
+    }
+
+    /// The tool results, in order.
+    pub fn tool_results(&self) -> impl Iterator<Item = &ToolResult> {
+        self.content.iter().filter_map(|part| match part {
+            Part::ToolResult(result) => Some(result),
+            _ => None,
+        })
+    }
+
+    /// Replaces the visible text: the first text part takes `text`, the other text parts go; thinking,
+    /// tool calls, images and unknown parts stay where they are. With empty `text` no text part is left,
+    /// since an empty one is refused by providers. Returns whether anything changed.
+    pub fn set_visible_text(&mut self, text: &Text) -> bool {
+        if self.visible_text() == text.as_str() {
+            return false;
+        }
+        let mut pending = (!text.is_empty()).then_some(text);
+        let had_text = self.content.iter().any(|part| part.as_text().is_some());
+        self.content.retain_mut(|part| match part {
+            Part::Text { text: old, .. } => match pending.take() {
+                Some(new) => {
+                    *old = new.clone();
+                    true
+                }
+                None => false,
+            },
+            _ => true,
+        });
+        if let (Some(new), false) = (pending, had_text) {
+            self.content.insert(0, Part::text(new.clone()));
+        }
+        true
+    }
+}
+
+impl Part {
+    /// A text part.
+    pub fn text(text: impl Into<Text>) -> Self {
+        Self::Text { text: text.into(), meta: None }
+    }
+
+    /// The text of a text part.
+    pub fn as_text(&self) -> Option<&Text> {
+        match self {
+            Self::Text { text, .. } => Some(text),
+            _ => None,
+        }
+    }
+}
+
+impl ToolResult {
+    /// A result of one text part.
+    pub fn text(call: &ToolCall, text: impl Into<Text>, is_error: bool) -> Self {
+        Self {
+            tool_call_id: call.id.clone(),
+            tool_name: Some(call.name.clone()),
+            content: vec![Part::text(text)],
+            is_error,
+            details: None,
+            meta: None,
+        }
+    }
+
+    /// The text of all text parts.
+    pub fn visible_text(&self) -> String {
+        self.content.iter().filter_map(Part::as_text).map(Text::as_str).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn json_form_is_stable() {
+        let message = Message::new(
+            Role::Assistant,
+            vec![
+                Part::text("hi"),
+                Part::ToolCall(ToolCall {
+                    id: "c1".into(),
+                    name: "exec".into(),
+                    arguments: Params::from_value(json!({"command": "ls"})).unwrap(),
+                    malformed: None,
+                    meta: None,
+                }),
+                Part::Unknown { raw: json!({"type": "citation"}).into() },
+            ],
+        );
+        let wire = json!({"role": "assistant", "content": [
+            {"type": "text", "text": "hi"},
+            {"type": "toolCall", "id": "c1", "name": "exec", "arguments": {"command": "ls"}},
+            {"type": "unknown", "raw": {"type": "citation"}},
+        ]});
+        assert_eq!(serde_json::to_value(&message).unwrap(), wire);
+        assert_eq!(serde_json::from_value::<Message>(wire).unwrap(), message);
+    }
+
+    #[test]
+    fn every_text_part_is_rewritten() {
+        let mut message = Message::new(
+            Role::Assistant,
+            vec![Part::text("secret "), Part::Unknown { raw: Json::default() }, Part::text("more secret")],
+        );
+        assert!(message.set_visible_text(&"clean".into()));
+        assert_eq!(message.visible_text(), "clean");
+        assert_eq!(message.content.len(), 2);
+    }
+
+    #[test]
+    fn rewrite_to_same_text_is_no_change() {
+        let mut message = Message::new(Role::Assistant, vec![Part::text("a"), Part::text("b")]);
+        let before = message.clone();
+        assert!(!message.set_visible_text(&"ab".into()));
+        assert_eq!(message, before);
+    }
+
+    #[test]
+    fn empty_rewrite_leaves_no_empty_part() {
+        let mut message = Message::assistant("gone");
+        assert!(message.set_visible_text(&"".into()));
+        assert!(message.content.is_empty());
+    }
+
+    #[test]
+    fn debug_never_prints_bodies() {
+        let message = Message::assistant("top secret");
+        assert!(!format!("{message:?}").contains("secret"));
+    }
+}

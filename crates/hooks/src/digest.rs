@@ -1,0 +1,184 @@
+//! Digests: what was judged, in 32 bytes.
+//!
+//! A digest names a value without holding it, so that receipts, approvals and the audit trail can say
+//! *exactly this was judged* while the text itself may be redacted or gone. It is the SHA-256 of the
+//! value's canonical JSON (object keys sorted, no white space), prefixed by the name of what the value
+//! is, so that equal JSON in two roles has two digests.
+
+use std::fmt;
+use std::str::FromStr;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+/// The SHA-256 of a value's canonical JSON. Written as `sha256:<64 hex digits>`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Digest([u8; 32]);
+
+impl Digest {
+    /// The digest of `value` in the role `kind` (`tool_call`, `message`, ...).
+    pub fn of_json(kind: &str, value: &Value) -> Self {
+        let mut hasher = Sha256::new();
+        hasher.update(kind.as_bytes());
+        hasher.update([0]);
+        write_canonical(value, &mut hasher);
+        Self(hasher.finalize().into())
+    }
+
+    /// The digest of anything serializable. A value that has no JSON form (which none of Backstop's
+    /// events is) takes the digest of `null`.
+    pub fn of<T: Serialize + ?Sized>(kind: &str, value: &T) -> Self {
+        Self::of_json(kind, &serde_json::to_value(value).unwrap_or(Value::Null))
+    }
+
+    /// The digest of plain text in the role `kind`.
+    pub fn of_text(kind: &str, text: &str) -> Self {
+        let mut hasher = Sha256::new();
+        hasher.update(kind.as_bytes());
+        hasher.update([0]);
+        hasher.update(text.as_bytes());
+        Self(hasher.finalize().into())
+    }
+
+    /// The raw bytes.
+    pub fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
+    /// The first 12 hex digits, for people.
+    pub fn short(&self) -> String {
+        hex(self.0.iter().take(6))
+    }
+}
+
+fn hex<'a>(bytes: impl Iterator<Item = &'a u8>) -> String {
+    use fmt::Write as _;
+    bytes.fold(String::with_capacity(64), |mut out, byte| {
+        // Writing to a String can't fail.
+        let _ = write!(out, "{byte:02x}");
+        out
+    })
+}
+
+fn write_canonical(value: &Value, out: &mut Sha256) {
+    match value {
+        Value::Array(items) => {
+            out.update(b"[");
+            for (i, item) in items.iter().enumerate() {
+                if i > 0 {
+                    out.update(b",");
+                }
+                write_canonical(item, out);
+            }
+            out.update(b"]");
+        }
+        Value::Object(map) => {
+            let mut entries: Vec<_> = map.iter().collect();
+            entries.sort_unstable_by_key(|(key, _)| *key);
+            out.update(b"{");
+            for (i, (key, item)) in entries.into_iter().enumerate() {
+                if i > 0 {
+                    out.update(b",");
+                }
+                write_scalar(&Value::String(key.clone()), out);
+                out.update(b":");
+                write_canonical(item, out);
+            }
+            out.update(b"}");
+        }
+        scalar => write_scalar(scalar, out),
+    }
+}
+
+fn write_scalar(value: &Value, out: &mut Sha256) {
+    out.update(value.to_string().as_bytes());
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "sha256:{}", hex(self.0.iter()))
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Digest({})", self.short())
+    }
+}
+
+/// Text that is not `sha256:` and 64 hex digits.
+#[derive(Debug, thiserror::Error)]
+#[error("a digest is written `sha256:` and 64 hex digits")]
+pub struct InvalidDigest(());
+
+impl FromStr for Digest {
+    type Err = InvalidDigest;
+
+    fn from_str(text: &str) -> Result<Self, InvalidDigest> {
+        let digits = text.strip_prefix("sha256:").ok_or(InvalidDigest(()))?;
+        if digits.len() != 64 || !digits.is_ascii() {
+            return Err(InvalidDigest(()));
+        }
+        let mut bytes = [0; 32];
+        for (byte, pair) in bytes.iter_mut().zip(digits.as_bytes().chunks_exact(2)) {
+            let pair = std::str::from_utf8(pair).map_err(|_| InvalidDigest(()))?;
+            *byte = u8::from_str_radix(pair, 16).map_err(|_| InvalidDigest(()))?;
+        }
+        Ok(Self(bytes))
+    }
+}
+
+impl Serialize for Digest {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Digest {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+impl JsonSchema for Digest {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Digest".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({ "type": "string", "pattern": "^sha256:[0-9a-f]{64}$" })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn key_order_does_not_change_a_digest() {
+        let a: Value = serde_json::from_str(r#"{"b":1,"a":[{"y":1,"x":2}]}"#).unwrap();
+        let b: Value = serde_json::from_str(r#"{"a":[{"x":2,"y":1}],"b":1}"#).unwrap();
+        assert_eq!(Digest::of_json("t", &a), Digest::of_json("t", &b));
+    }
+
+    #[test]
+    fn a_role_and_every_value_change_a_digest() {
+        let base = Digest::of_json("t", &json!({"a": "1"}));
+        assert_ne!(base, Digest::of_json("u", &json!({"a": "1"})));
+        assert_ne!(base, Digest::of_json("t", &json!({"a": 1})));
+        assert_ne!(base, Digest::of_json("t", &json!({"a": "1", "b": null})));
+    }
+
+    #[test]
+    fn text_form_round_trips_and_rejects_garbage() {
+        let digest = Digest::of_json("t", &json!([]));
+        assert_eq!(digest.to_string().parse::<Digest>().unwrap(), digest);
+        for bad in ["", "sha256:", "sha256:zz", &format!("sha256:{}", "é".repeat(32))] {
+            assert!(bad.parse::<Digest>().is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Names of things as types, so that a run id can never be passed where a session id is meant.
+//!
+//! All are cheap to clone (one shared string) and print as they are: an id is never a secret.
+
+use std::borrow::Borrow;
+use std::fmt;
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+macro_rules! ids {
+    ($($(#[$doc:meta])* $name:ident;)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+        #[serde(transparent)]
+        pub struct $name(Arc<str>);
+
+        impl $name {
+            /// The id as it was given.
+            pub fn new(id: impl Into<Arc<str>>) -> Self {
+                Self(id.into())
+            }
+
+            /// The id as text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+
+            /// Whether the id has no characters. Providers do send such ids; gates treat them as unverifiable.
+            pub fn is_empty(&self) -> bool {
+                self.0.is_empty()
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{}({:?})", stringify!($name), &*self.0)
+            }
+        }
+
+        impl AsRef<str> for $name {
+            fn as_ref(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl Borrow<str> for $name {
+            fn borrow(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl From<&str> for $name {
+            fn from(id: &str) -> Self {
+                Self(id.into())
+            }
+        }
+
+        impl From<String> for $name {
+            fn from(id: String) -> Self {
+                Self(id.into())
+            }
+        }
+    )*};
+}
+
+ids! {
+    /// Which agent acts: the name in the configuration, never guessed from content.
+    AgentId;
+    /// The stable name of a conversation across resets (`main`, `cron:nightly`, `chat:42`).
+    SessionKey;
+    /// One stretch of a conversation between two resets.
+    SessionId;
+    /// One turn: from a user's message to the final answer.
+    RunId;
+    /// One call of a model within a run.
+    CallId;
+    /// One tool call, as the model named it. May be empty or doubled when a model misbehaves.
+    ToolCallId;
+    /// One registered hook.
+    HookId;
+    /// Who registered a hook: a plugin, the operator, or `builtin`. Stamped by the host.
+    OwnerId;
+    /// One message of a transcript.
+    MessageId;
+    /// One request for a human's approval.
+    ApprovalId;
+    /// One dispatch, and so one receipt.
+    ReceiptId;
+}
+
+impl OwnerId {
+    /// The owner of everything that ships with Backstop.
+    pub fn builtin() -> Self {
+        Self::new("builtin")
+    }
+
+    /// The owner of hooks that the operator's configuration names.
+    pub fn operator() -> Self {
+        Self::new("operator")
+    }
+}
