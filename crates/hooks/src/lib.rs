@@ -1,12 +1,58 @@
-//! To be written.
+//! The contract of Backstop: what a hook is, where it stands, what it is given and what it may answer.
+//!
+//! An agent's life has *hook points* ([`points`]): a message comes in, a model is called, a tool is about
+//! to run, an answer is about to leave. At each point hooks are given an *event* they can only read, and
+//! answer with that point's *outcome* or with nothing. Several answers merge by declared *latches*
+//! ([`Latch`]) that only ever tighten. This crate holds those types and their JSON form and nothing that
+//! runs: no timers, no network, no storage. Whoever writes hooks or hosts in Rust depends on it; the
+//! engine in `backstop-engine` runs what is written here.
+//!
+//! # Concepts
+//!
+//! - [`Point`]: a place; [`PointInfo`]: its mode, budget, failure policy; [`PointId`]: its name.
+//! - [`Hook`]: one handler. [`hook_fn`] and [`async_hook_fn`] make one from a closure, [`json_hook`] from
+//!   anything that speaks JSON.
+//! - [`Outcome`]: an answer, and how answers merge.
+//! - [`conversation`]: messages, parts, tool calls and results, neutral of providers.
+//! - [`Digest`]: names exactly what was judged. [`Text`], [`Params`], [`Json`]: values whose `Debug` never
+//!   prints them. [`Secret`]: values that must not be shown at all.
+//!
+//! # What it is not
+//!
+//! The types say what may be said, not what it means: order, chaining, re-judging, budgets and failure
+//! belong to the engine.
 
+mod approval;
 pub mod conversation;
 mod digest;
+mod hook;
 mod id;
+mod latch;
+mod outcome;
+mod point;
+pub mod points;
+pub mod tool_name;
 mod value;
 
-pub use digest::{Digest, InvalidDigest};
-pub use id::{
-    AgentId, ApprovalId, CallId, HookId, MessageId, OwnerId, ReceiptId, RunId, SessionId, SessionKey, ToolCallId,
+pub use approval::{
+    ApprovalRequest, ApprovalRequests, DEFAULT_TIMEOUT, Decision, InvalidApprovalRequest,
+    MAX_DESCRIPTION_CHARS, MAX_TIMEOUT, MAX_TITLE_CHARS, OnResolution, Resolution, ResolutionFuture,
+    Severity, TimeoutBehavior,
 };
+pub use digest::{Digest, InvalidDigest};
+pub use hook::{
+    Answer, CallContext, Context, Hook, HookError, HookFuture, HookResult, JsonFuture, JsonHook,
+    OwnedContext, Requester, Trace, Trigger, async_hook_fn, event_json, hook_fn, json_hook,
+};
+pub use id::{
+    AgentId, ApprovalId, CallId, HookId, MessageId, OwnerId, ReceiptId, RunId, SessionId, SessionKey,
+    ToolCallId,
+};
+pub use latch::{Field, Latch};
+pub use outcome::{Malformed, Nothing, Outcome};
+pub use point::{
+    Claim, ClaimPoint, DecidePoint, Event, FailurePolicy, Family, Mode, ObservePoint, Point, PointId,
+    PointInfo, SyncPoint, UnknownPoint,
+};
+pub use tool_name::ToolName;
 pub use value::{Json, Params, Secret, Text};

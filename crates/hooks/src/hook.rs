@@ -1,0 +1,286 @@
+//! The `Hook` trait: one handler at one point.
+//!
+//! A hook is given an event it can only read, and answers with its point's outcome, with nothing, or
+//! with an error. It can answer at once ([`Answer::Now`], no allocation) or later ([`Answer::Later`]).
+//! The runner bounds the time, catches panics and validates; a hook that fails has *failed*, and at gates
+//! that blocks. A hook must not block its thread: dropping its future is how its budget cancels it.
+//!
+//! Most authors write a closure:
+//!
+//! ```
+//! use backstop_hooks::points::BeforeToolCall;
+//! use backstop_hooks::{hook_fn, Outcome};
+//! use backstop_hooks::points::ToolCallOutcome;
+//!
+//! let no_sudo = hook_fn::<BeforeToolCall, _>(|event, _cx| {
+//!     let sudo = event.params.get("command").is_some_and(|c| c.as_str().is_some_and(|c| c.contains("sudo")));
+//!     Ok(sudo.then(|| ToolCallOutcome::block("sudo is not allowed")))
+//! });
+//! # let _ = no_sudo;
+//! ```
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::id::{AgentId, RunId, SessionId, SessionKey};
+use crate::outcome::{Malformed, Outcome, record};
+use crate::point::{Point, PointId};
+use crate::value::Json;
+
+record! {
+    /// Facts about the call that are the same for every hook at a point: who acts, in which session,
+    /// on whose behalf. In JSON it is the event's `context`.
+    #[derive(Default)]
+    pub struct CallContext {
+        /// The agent.
+        agent_id?: AgentId,
+        /// The conversation.
+        session_key?: SessionKey,
+        /// The stretch of the conversation.
+        session_id?: SessionId,
+        /// The turn.
+        run_id?: RunId,
+        /// The scheduled job that started the run.
+        job_id?: String,
+        /// What started the run.
+        trigger?: Trigger,
+        /// The conversation's place in a channel (a chat, a thread).
+        channel_id?: String,
+        /// The channel's kind (`terminal`, `slack`, ...).
+        message_provider?: String,
+        /// The folder the agent works in.
+        workspace_dir?: String,
+        /// Who asked for the call, as far as the host could prove it.
+        requester?: Requester,
+        /// For correlating with traces.
+        trace?: Trace,
+    }
+}
+
+/// What started a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum Trigger {
+    /// A human's message.
+    User,
+    /// A schedule.
+    Cron,
+    /// The background monitor.
+    Heartbeat,
+    /// Another agent.
+    Agent,
+}
+
+record! {
+    /// Who asked, derived by the host. What is missing is unproven.
+    #[derive(Default)]
+    pub struct Requester {
+        /// The channel.
+        channel?: String,
+        /// The account on that channel.
+        account_id?: String,
+        /// The sender.
+        sender_id?: String,
+        /// Whether the sender owns this agent.
+        sender_is_owner?: bool,
+        /// Roles of the sender.
+        role_ids?: Vec<String>,
+    }
+}
+
+record! {
+    /// W3C trace context.
+    pub struct Trace {
+        /// 32 hex digits.
+        trace_id: String,
+        /// 16 hex digits.
+        span_id: String,
+        /// 16 hex digits.
+        parent_span_id?: String,
+    }
+}
+
+/// What a hook is given besides its event: the shared facts, and what is its own.
+#[derive(Clone, Copy, Debug)]
+pub struct Context<'a> {
+    /// The shared facts.
+    pub call: &'a CallContext,
+    /// The configuration of the hook's owner. Each owner sees only its own.
+    pub plugin_config: &'a Json,
+    /// When the runner stops waiting; `None` in tests that run a hook by hand.
+    pub deadline: Option<Instant>,
+}
+
+impl Context<'_> {
+    /// How much of the hook's budget is left.
+    pub fn remaining(&self) -> Option<Duration> {
+        self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
+    }
+}
+
+/// What a hook says: an outcome, or `None` for no opinion.
+pub type HookResult<P> = Result<Option<<P as Point>::Outcome>, HookError>;
+
+/// An answer that is still being worked on.
+pub type HookFuture<'a, P> = Pin<Box<dyn Future<Output = HookResult<P>> + Send + 'a>>;
+
+/// A hook's answer, now or later.
+pub enum Answer<'a, P: Point> {
+    /// Already known.
+    Now(HookResult<P>),
+    /// Being worked on; dropped when the budget is used up.
+    Later(HookFuture<'a, P>),
+}
+
+impl<P: Point> fmt::Debug for Answer<'_, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Now(_) => "Answer::Now",
+            Self::Later(_) => "Answer::Later",
+        })
+    }
+}
+
+/// One handler at the point `P`.
+pub trait Hook<P: Point>: Send + Sync + 'static {
+    /// Judges, rewrites or watches one event.
+    fn call<'a>(&'a self, event: &'a P::Event, cx: Context<'a>) -> Answer<'a, P>;
+}
+
+/// Why a hook has no answer. At gates and mutators each of these blocks, unless the operator chose
+/// otherwise for this hook.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum HookError {
+    /// The hook says that it failed.
+    #[error("{0}")]
+    Failed(String),
+    /// What the hook depends on (a server, a process) can't be reached.
+    #[error("unreachable: {0}")]
+    Unreachable(String),
+    /// The hook answered something that is not an outcome of its point.
+    #[error(transparent)]
+    Malformed(#[from] Malformed),
+}
+
+impl HookError {
+    /// A failure in the hook's own words. They end up in receipts: no secrets.
+    pub fn failed(message: impl fmt::Display) -> Self {
+        Self::Failed(message.to_string())
+    }
+}
+
+struct SyncFn<F>(F);
+
+impl<P, F> Hook<P> for SyncFn<F>
+where
+    P: Point,
+    F: Fn(&P::Event, Context<'_>) -> HookResult<P> + Send + Sync + 'static,
+{
+    fn call<'a>(&'a self, event: &'a P::Event, cx: Context<'a>) -> Answer<'a, P> {
+        Answer::Now((self.0)(event, cx))
+    }
+}
+
+/// A hook from a closure that answers at once.
+pub fn hook_fn<P, F>(f: F) -> Arc<dyn Hook<P>>
+where
+    P: Point,
+    F: Fn(&P::Event, Context<'_>) -> HookResult<P> + Send + Sync + 'static,
+{
+    Arc::new(SyncFn(f))
+}
+
+struct AsyncFn<F>(F);
+
+impl<P, F, Fut> Hook<P> for AsyncFn<F>
+where
+    P: Point,
+    F: Fn(P::Event, OwnedContext) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = HookResult<P>> + Send + 'static,
+{
+    fn call<'a>(&'a self, event: &'a P::Event, cx: Context<'a>) -> Answer<'a, P> {
+        Answer::Later(Box::pin((self.0)(event.clone(), cx.to_owned())))
+    }
+}
+
+/// The context for a future that outlives the borrow.
+#[derive(Clone, Debug)]
+pub struct OwnedContext {
+    /// The shared facts.
+    pub call: CallContext,
+    /// The configuration of the hook's owner.
+    pub plugin_config: Json,
+    /// When the runner stops waiting.
+    pub deadline: Option<Instant>,
+}
+
+impl Context<'_> {
+    /// A copy without a lifetime.
+    pub fn to_owned(self) -> OwnedContext {
+        OwnedContext {
+            call: self.call.clone(),
+            plugin_config: self.plugin_config.clone(),
+            deadline: self.deadline,
+        }
+    }
+}
+
+/// A hook from a closure that returns a future. The event is cloned for it, which shares the values.
+pub fn async_hook_fn<P, F, Fut>(f: F) -> Arc<dyn Hook<P>>
+where
+    P: Point,
+    F: Fn(P::Event, OwnedContext) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = HookResult<P>> + Send + 'static,
+{
+    Arc::new(AsyncFn(f))
+}
+
+/// A hook that is not written in Rust: it speaks the JSON form at any point.
+///
+/// The event is the point's event with the shared facts under `context` (`context.pluginConfig` is the
+/// owner's configuration); the answer is the point's outcome or `null`.
+pub trait JsonHook: Send + Sync + 'static {
+    /// Answers one event.
+    fn call<'a>(&'a self, point: PointId, event: Value) -> JsonFuture<'a>;
+}
+
+/// The answer of a [`JsonHook`].
+pub type JsonFuture<'a> = Pin<Box<dyn Future<Output = Result<Value, HookError>> + Send + 'a>>;
+
+struct JsonAdapter<H: ?Sized>(Arc<H>);
+
+impl<P: Point, H: JsonHook + ?Sized> Hook<P> for JsonAdapter<H> {
+    fn call<'a>(&'a self, event: &'a P::Event, cx: Context<'a>) -> Answer<'a, P> {
+        Answer::Later(Box::pin(async move {
+            let answer = self.0.call(P::INFO.id, event_json::<P>(event, cx)).await?;
+            Ok(P::Outcome::from_json(answer)?)
+        }))
+    }
+}
+
+/// Puts a JSON hook at the point `P`.
+pub fn json_hook<P: Point>(hook: Arc<dyn JsonHook>) -> Arc<dyn Hook<P>> {
+    Arc::new(JsonAdapter(hook))
+}
+
+/// The JSON form of an event, with its context.
+pub fn event_json<P: Point>(event: &P::Event, cx: Context<'_>) -> Value {
+    // Events are plain records of the contract; all of them have a JSON form.
+    let mut value = serde_json::to_value(event).unwrap_or_default();
+    if let Value::Object(fields) = &mut value {
+        let mut context = serde_json::to_value(cx.call).unwrap_or_default();
+        if let Value::Object(context) = &mut context {
+            context.insert("pluginConfig".to_owned(), cx.plugin_config.to_value());
+        }
+        fields.insert("context".to_owned(), context);
+    }
+    value
+}

@@ -1,0 +1,215 @@
+//! Latches: how the answers of several hooks become one.
+//!
+//! Hooks answer one after another, and each field of an outcome has one declared way in which a later
+//! answer meets the earlier ones. The law: *merging only tightens*. Adding a hook to a point never makes
+//! the merged outcome more permissive. That is why there is no "last answer wins" here except
+//! [`Chain`], where the next hook has seen what the one before left and may block it, and why a chain
+//! closes once a human is to be asked about the value ([`ChainUntilAsked`]).
+//!
+//! A latch is a type without values; the outcome macros call it for its field. What a latch refused is
+//! reported by [`Outcome::merge`](crate::Outcome::merge), so that a receipt can show it.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::approval::ApprovalRequests;
+use crate::value::Text;
+
+/// The name of a latch, for listings and generated references.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Latch {
+    /// Once true it stays true.
+    Block,
+    /// Belongs to the block: the reason of the hook that blocked first.
+    BlockReason,
+    /// The first answer wins.
+    First,
+    /// Each answer replaces the one before; the next hook sees it.
+    Chain,
+    /// As `Chain`, until a hook asks for approval; then it is frozen.
+    ChainUntilAsked,
+    /// Intersection: can only shrink.
+    Narrow,
+    /// Joined by a blank line, in running order.
+    Append,
+    /// The first answer that carries the field.
+    AnyOf,
+    /// All answers are kept.
+    Collect,
+    /// Merged key by key; a later hook wins a key.
+    PerKey,
+    /// One of several fields: the first hook that sets one closes all of them.
+    Lock,
+    /// The strongest of a declared order of answers wins.
+    Strongest,
+}
+
+/// One field of an outcome and how it merges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Field {
+    /// The field's name on the wire.
+    pub name: &'static str,
+    /// How answers merge.
+    pub latch: Latch,
+}
+
+/// What is already known about the merged outcome while one more answer is merged in.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Turn {
+    /// This answer is the first that blocks.
+    pub(crate) newly_blocked: bool,
+    /// An earlier answer set one of the locked fields.
+    pub(crate) locked: bool,
+    /// An earlier answer asked for approval.
+    pub(crate) asked: bool,
+}
+
+/// Merging of a field of type `T` under a latch. `next` is never `None`.
+pub(crate) trait Merge<T> {
+    /// Merges `next` into `current`. Answers whether it was taken.
+    fn merge(current: &mut Option<T>, next: T, turn: Turn) -> bool;
+
+    fn blocks(_: &Option<T>) -> bool {
+        false
+    }
+
+    fn reason(_: &Option<T>) -> Option<&Text> {
+        None
+    }
+
+    fn asks(_: &Option<T>) -> bool {
+        false
+    }
+
+    fn locks(_: &Option<T>) -> bool {
+        false
+    }
+}
+
+/// A set that can be cut down to what another set also has.
+pub(crate) trait Intersect {
+    fn intersect(&mut self, other: Self);
+}
+
+pub(crate) enum Block {}
+pub(crate) enum BlockReason {}
+pub(crate) enum First {}
+pub(crate) enum Chain {}
+pub(crate) enum ChainUntilAsked {}
+pub(crate) enum Narrow {}
+pub(crate) enum Append {}
+pub(crate) enum AnyOf {}
+pub(crate) enum Collect {}
+pub(crate) enum Lock {}
+
+impl Merge<bool> for Block {
+    fn merge(current: &mut Option<bool>, next: bool, _: Turn) -> bool {
+        // `false` is no opinion: it can't lift a block, and it is not worth a note in the receipt.
+        if next {
+            *current = Some(true);
+        }
+        true
+    }
+
+    fn blocks(current: &Option<bool>) -> bool {
+        *current == Some(true)
+    }
+}
+
+impl Merge<Text> for BlockReason {
+    fn merge(current: &mut Option<Text>, next: Text, turn: Turn) -> bool {
+        if turn.newly_blocked {
+            *current = Some(next);
+        }
+        turn.newly_blocked
+    }
+
+    fn reason(current: &Option<Text>) -> Option<&Text> {
+        current.as_ref()
+    }
+}
+
+impl<T> Merge<T> for First {
+    fn merge(current: &mut Option<T>, next: T, _: Turn) -> bool {
+        let free = current.is_none();
+        if free {
+            *current = Some(next);
+        }
+        free
+    }
+}
+
+impl<T> Merge<T> for AnyOf {
+    fn merge(current: &mut Option<T>, next: T, turn: Turn) -> bool {
+        First::merge(current, next, turn)
+    }
+}
+
+impl<T> Merge<T> for Chain {
+    fn merge(current: &mut Option<T>, next: T, _: Turn) -> bool {
+        *current = Some(next);
+        true
+    }
+}
+
+impl<T> Merge<T> for ChainUntilAsked {
+    fn merge(current: &mut Option<T>, next: T, turn: Turn) -> bool {
+        if !turn.asked {
+            *current = Some(next);
+        }
+        !turn.asked
+    }
+}
+
+impl<T: Intersect> Merge<T> for Narrow {
+    fn merge(current: &mut Option<T>, next: T, _: Turn) -> bool {
+        match current {
+            Some(set) => set.intersect(next),
+            None => *current = Some(next),
+        }
+        true
+    }
+}
+
+impl Merge<Text> for Append {
+    fn merge(current: &mut Option<Text>, next: Text, _: Turn) -> bool {
+        *current = Some(match current.take() {
+            Some(before) if !before.is_empty() && !next.is_empty() => format!("{before}\n\n{next}").into(),
+            Some(before) if next.is_empty() => before,
+            _ => next,
+        });
+        true
+    }
+}
+
+impl<T> Merge<Vec<T>> for Collect {
+    fn merge(current: &mut Option<Vec<T>>, next: Vec<T>, _: Turn) -> bool {
+        current.get_or_insert_default().extend(next);
+        true
+    }
+}
+
+impl Merge<ApprovalRequests> for Collect {
+    fn merge(current: &mut Option<ApprovalRequests>, next: ApprovalRequests, _: Turn) -> bool {
+        current.get_or_insert_default().extend(next);
+        true
+    }
+
+    fn asks(current: &Option<ApprovalRequests>) -> bool {
+        current.as_ref().is_some_and(|requests| !requests.is_empty())
+    }
+}
+
+impl<T> Merge<T> for Lock {
+    fn merge(current: &mut Option<T>, next: T, turn: Turn) -> bool {
+        if !turn.locked {
+            *current = Some(next);
+        }
+        !turn.locked
+    }
+
+    fn locks(current: &Option<T>) -> bool {
+        current.is_some()
+    }
+}

@@ -1,0 +1,191 @@
+//! Outcomes: what a hook may answer, and how answers merge.
+//!
+//! Each point has one outcome type, so that an answer which makes no sense at a point does not compile,
+//! and does not parse: the wire form refuses unknown fields, wrong types and `null` in place of a value.
+//! The law: *absent is not empty*. A missing field is no opinion; `""`, `[]`, `{}` and `false` are answers.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
+
+use crate::approval::ApprovalRequest;
+use crate::id::{HookId, OwnerId};
+use crate::latch::Field;
+use crate::value::Text;
+
+/// What hooks at one point may answer.
+pub trait Outcome:
+    Clone + Default + fmt::Debug + PartialEq + Serialize + DeserializeOwned + JsonSchema + Send + Sync + 'static
+{
+    /// The fields and their latches, in declaration order.
+    const FIELDS: &'static [Field];
+
+    /// Merges the answer of the next hook into this one. Returns the fields that a latch refused.
+    fn merge(&mut self, next: Self) -> Vec<&'static str>;
+
+    /// Whether this answer stops what is judged.
+    fn blocks(&self) -> bool {
+        false
+    }
+
+    /// The reason of the block, where one was given.
+    fn block_reason(&self) -> Option<&Text> {
+        None
+    }
+
+    /// The approvals asked for.
+    fn approvals(&self) -> &[ApprovalRequest] {
+        &[]
+    }
+
+    /// Writes down who really answered, over whatever the answer claims.
+    fn stamp(&mut self, _owner: &OwnerId, _hook: &HookId) {}
+
+    /// Reads the wire form of one hook's answer. `null` is no opinion.
+    ///
+    /// # Errors
+    ///
+    /// [`Malformed`] for anything else that is not exactly this point's outcome.
+    fn from_json(value: Value) -> Result<Option<Self>, Malformed> {
+        match value {
+            Value::Null => Ok(None),
+            value => {
+                serde_json::from_value(value).map(Some).map_err(|error| Malformed::new(error.to_string()))
+            }
+        }
+    }
+}
+
+/// An answer that is not the point's outcome. It counts as a failure of the hook, never as consent.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("malformed answer: {message}")]
+pub struct Malformed {
+    message: String,
+}
+
+impl Malformed {
+    /// `message` says what is wrong; it must not hold values of the answer.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into() }
+    }
+}
+
+/// The outcome of points that only watch. Its wire form is `null` or `{}`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Nothing {}
+
+impl Outcome for Nothing {
+    const FIELDS: &'static [Field] = &[];
+
+    fn merge(&mut self, _: Self) -> Vec<&'static str> {
+        Vec::new()
+    }
+}
+
+/// Reads a field that is there: its type must not be `null` in disguise of "absent".
+pub(crate) fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    T::deserialize(deserializer).map(Some)
+}
+
+/// Declares an event or another record of the contract. `name?: T` is an optional field, absent on the
+/// wire when it is `None`. Names are camelCase on the wire.
+macro_rules! record {
+    ($(#[$meta:meta])* pub struct $name:ident { $($body:tt)* }) => {
+        record!(@fields [$(#[$meta])*] $name [] $($body)*);
+    };
+    (@fields $meta:tt $name:ident [$($done:tt)*] $(#[$fm:meta])* $field:ident ? : $type:ty, $($rest:tt)*) => {
+        record!(@fields $meta $name [
+            $($done)*
+            $(#[$fm])*
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub $field: Option<$type>,
+        ] $($rest)*);
+    };
+    (@fields $meta:tt $name:ident [$($done:tt)*] $(#[$fm:meta])* $field:ident : $type:ty, $($rest:tt)*) => {
+        record!(@fields $meta $name [$($done)* $(#[$fm])* pub $field: $type,] $($rest)*);
+    };
+    (@fields [$($meta:tt)*] $name:ident [$($done:tt)*]) => {
+        #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+        #[serde(rename_all = "camelCase")]
+        $($meta)*
+        pub struct $name { $($done)* }
+    };
+}
+
+/// Declares an outcome: every field is optional and names its latch.
+macro_rules! outcome {
+    ($(#[$meta:meta])* pub struct $name:ident {
+        $($(#[$fm:meta])* $field:ident / $wire:literal : $type:ty => $latch:ident,)*
+    }) => {
+        $(#[$meta])*
+        #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+        #[serde(deny_unknown_fields)]
+        pub struct $name {
+            $(
+                $(#[$fm])*
+                #[serde(
+                    rename = $wire,
+                    default,
+                    skip_serializing_if = "Option::is_none",
+                    deserialize_with = "crate::outcome::present"
+                )]
+                pub $field: Option<$type>,
+            )*
+        }
+
+        impl crate::outcome::Outcome for $name {
+            const FIELDS: &'static [crate::latch::Field] = &[
+                $(crate::latch::Field { name: $wire, latch: crate::latch::Latch::$latch },)*
+            ];
+
+            fn merge(&mut self, next: Self) -> Vec<&'static str> {
+                let turn = crate::latch::Turn {
+                    newly_blocked: !self.blocks() && next.blocks(),
+                    locked: false $(|| <crate::latch::$latch as crate::latch::Merge<$type>>::locks(&self.$field))*,
+                    asked: false $(|| <crate::latch::$latch as crate::latch::Merge<$type>>::asks(&self.$field))*,
+                };
+                let mut refused = Vec::new();
+                $(
+                    if let Some(next) = next.$field
+                        && !<crate::latch::$latch as crate::latch::Merge<$type>>::merge(&mut self.$field, next, turn)
+                    {
+                        refused.push($wire);
+                    }
+                )*
+                refused
+            }
+
+            fn blocks(&self) -> bool {
+                false $(|| <crate::latch::$latch as crate::latch::Merge<$type>>::blocks(&self.$field))*
+            }
+
+            fn block_reason(&self) -> Option<&crate::value::Text> {
+                None $(.or_else(|| <crate::latch::$latch as crate::latch::Merge<$type>>::reason(&self.$field)))*
+            }
+
+            outcome!(@asks $($field: $type;)*);
+        }
+    };
+    // Only outcomes with a `require_approval` field ask.
+    (@asks $first:ident : $t:ty; $($rest:tt)*) => { outcome!(@ask_field $first [$($rest)*]); };
+    (@asks) => {};
+    (@ask_field require_approval [$($rest:tt)*]) => {
+        fn approvals(&self) -> &[crate::approval::ApprovalRequest] {
+            self.require_approval.as_ref().map_or(&[], |requests| requests.as_slice())
+        }
+
+        fn stamp(&mut self, owner: &crate::id::OwnerId, hook: &crate::id::HookId) {
+            if let Some(requests) = &mut self.require_approval {
+                requests.stamp(owner, hook);
+            }
+        }
+    };
+    (@ask_field $other:ident [$($rest:tt)*]) => { outcome!(@asks $($rest)*); };
+}
+pub(crate) use {outcome, record};

@@ -1,0 +1,304 @@
+//! C: messages and delivery. What comes in from channels, and what goes out to them.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::id::{RunId, SessionKey};
+use crate::latch::Field;
+use crate::outcome::{Outcome, outcome, record};
+use crate::point::{Claim, Event};
+use crate::value::{Json, Params, Text};
+
+record! {
+    /// `inbound_claim`: a message has come in and no agent is chosen yet.
+    pub struct InboundClaimEvent {
+        /// The text as it came.
+        content: Text,
+        /// The text as an agent should read it.
+        body_for_agent?: Text,
+        /// The channel.
+        channel: String,
+        /// The conversation there.
+        conversation_id?: String,
+        /// Who sent it.
+        sender_id?: String,
+        /// The thread.
+        thread_id?: String,
+        /// The message.
+        message_id?: String,
+        /// Whether several people are in the conversation.
+        is_group: bool,
+        /// Whether the agent was addressed by name.
+        was_mentioned?: bool,
+        /// The message this one answers.
+        reply_to_id?: String,
+        /// Facts of the channel.
+        metadata?: Params,
+    }
+}
+
+/// A claim with an optional answer.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct InboundClaimOutcome {
+    /// Whether the hook took the message.
+    pub handled: bool,
+    /// The answer; silence without one.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::outcome::present")]
+    pub reply: Option<Text>,
+}
+
+record! {
+    /// `message_received`: a message has come in.
+    pub struct MessageReceivedEvent {
+        /// Who sent it.
+        from: String,
+        /// The text.
+        content: Text,
+        /// Unix time in milliseconds.
+        timestamp?: i64,
+        /// The thread.
+        thread_id?: String,
+        /// The message.
+        message_id?: String,
+        /// The sender's id on the channel.
+        sender_id?: String,
+        /// The message this one answers.
+        reply_to_id?: String,
+        /// Its text.
+        reply_to_body?: Text,
+        /// Who wrote it.
+        reply_to_sender?: String,
+        /// The conversation.
+        session_key?: SessionKey,
+        /// The turn.
+        run_id?: RunId,
+        /// Facts of the channel.
+        metadata?: Params,
+    }
+}
+
+record! {
+    /// `before_dispatch`: a message is about to be handed to an agent.
+    pub struct BeforeDispatchEvent {
+        /// The text.
+        content: Text,
+        /// The channel.
+        channel?: String,
+        /// The conversation.
+        session_key?: SessionKey,
+        /// Who sent it.
+        sender_id?: String,
+        /// Whether several people are in the conversation.
+        is_group?: bool,
+        /// The message this one answers.
+        reply_to_id?: String,
+        /// Its text.
+        reply_to_body?: Text,
+        /// Who wrote it.
+        reply_to_sender?: String,
+    }
+}
+
+/// A claim that may answer in the agent's place.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct BeforeDispatchOutcome {
+    /// Whether the hook took the message.
+    pub handled: bool,
+    /// What goes out instead of the agent's answer.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::outcome::present")]
+    pub text: Option<Text>,
+}
+
+/// Whether answers may be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum SendPolicy {
+    /// They may.
+    Allow,
+    /// They may not.
+    Deny,
+}
+
+record! {
+    /// `reply_dispatch`: an answer is about to be put on its way.
+    pub struct ReplyDispatchEvent {
+        /// The final context of the message that is answered.
+        message: Json,
+        /// The turn.
+        run_id?: RunId,
+        /// The conversation.
+        session_key?: SessionKey,
+        /// Whether answers may be sent.
+        send_policy: SendPolicy,
+    }
+}
+
+/// A claim on the delivery of an answer.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ReplyDispatchOutcome {
+    /// Whether the hook delivers the answer.
+    pub handled: bool,
+    /// Whether a final answer is on its way.
+    #[serde(default)]
+    pub queued_final: bool,
+    /// How many payloads of each kind are on their way.
+    #[serde(default)]
+    pub counts: BTreeMap<String, u32>,
+}
+
+macro_rules! claims {
+    ($($outcome:ident at $event:ident;)*) => {$(
+        impl Outcome for $outcome {
+            const FIELDS: &'static [Field] = super::CLAIM_FIELDS;
+
+            fn merge(&mut self, next: Self) -> Vec<&'static str> {
+                if !self.handled {
+                    *self = next;
+                }
+                Vec::new()
+            }
+        }
+
+        impl Claim for $outcome {
+            fn handled(&self) -> bool {
+                self.handled
+            }
+        }
+
+        impl Event<$outcome> for $event {}
+    )*};
+}
+
+claims! {
+    InboundClaimOutcome at InboundClaimEvent;
+    BeforeDispatchOutcome at BeforeDispatchEvent;
+    ReplyDispatchOutcome at ReplyDispatchEvent;
+}
+
+record! {
+    /// `message_sending`: a text is about to go out.
+    pub struct MessageSendingEvent {
+        /// To whom.
+        to: String,
+        /// The text, as the hook before left it.
+        content: Text,
+        /// The message it answers.
+        reply_to_id?: String,
+        /// The thread.
+        thread_id?: String,
+        /// Facts of the channel.
+        metadata?: Params,
+    }
+}
+
+outcome! {
+    /// `message_sending`: another text, or none.
+    pub struct MessageSendingOutcome {
+        /// Another text.
+        content / "content": Text => Chain,
+        /// Send nothing.
+        cancel / "cancel": bool => Block,
+        /// Why.
+        cancel_reason / "cancelReason": Text => BlockReason,
+        /// Facts about the decision.
+        metadata / "metadata": Params => Chain,
+    }
+}
+
+impl Event<MessageSendingOutcome> for MessageSendingEvent {
+    fn absorb(&mut self, merged: &MessageSendingOutcome) -> bool {
+        match &merged.content {
+            Some(content) if *content != self.content => {
+                self.content = content.clone();
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+/// What a payload is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum PayloadKind {
+    /// Activity of a tool.
+    Tool,
+    /// A part of the answer.
+    Block,
+    /// The final answer.
+    Final,
+}
+
+record! {
+    /// `reply_payload_sending`: a rich answer is about to go out. Marks of trust are taken off before
+    /// hooks see it, so that a hook can't grant them.
+    pub struct ReplyPayloadEvent {
+        /// The payload, as the hook before left it.
+        payload: Params,
+        /// What it is.
+        kind: PayloadKind,
+        /// The channel.
+        channel?: String,
+        /// The conversation.
+        session_key?: SessionKey,
+        /// The turn.
+        run_id?: RunId,
+    }
+}
+
+outcome! {
+    /// `reply_payload_sending`: another payload, or none.
+    pub struct ReplyPayloadOutcome {
+        /// Another payload: the whole.
+        payload / "payload": Params => Chain,
+        /// Send nothing.
+        cancel / "cancel": bool => Block,
+        /// Why.
+        reason / "reason": Text => BlockReason,
+    }
+}
+
+impl Event<ReplyPayloadOutcome> for ReplyPayloadEvent {
+    fn absorb(&mut self, merged: &ReplyPayloadOutcome) -> bool {
+        match &merged.payload {
+            Some(payload) if *payload != self.payload => {
+                self.payload = payload.clone();
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+record! {
+    /// `message_sent`: a text has gone out, or failed to.
+    pub struct MessageSentEvent {
+        /// To whom.
+        to: String,
+        /// The text.
+        content: Text,
+        /// Whether it went out.
+        success: bool,
+        /// The message.
+        message_id?: String,
+        /// Why not.
+        error?: Text,
+    }
+}
+
+record! {
+    /// `channel_pairing_requested`: somebody unknown wants to talk to the agent.
+    pub struct PairingRequestedEvent {
+        /// The channel.
+        channel: String,
+        /// Who.
+        sender_id: String,
+        /// The code that the owner is to confirm.
+        code: Text,
+    }
+}
