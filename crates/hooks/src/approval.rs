@@ -386,7 +386,9 @@ impl ApprovalRequests {
         self.0.is_empty()
     }
 
+    /// Adds requests. A hook that is asked again about the final value replaces its own request.
     pub(crate) fn extend(&mut self, more: Self) {
+        self.0.retain(|old| old.hook.is_none() || more.0.iter().all(|new| new.hook != old.hook));
         self.0.extend(more.0);
     }
 

@@ -14,6 +14,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::latch::Field;
 use crate::outcome::{Malformed, Outcome};
 pub use crate::points::PointId;
+use crate::tool_name::ToolName;
 
 /// One hook point.
 pub trait Point: Sized + Send + Sync + 'static {
@@ -33,6 +34,11 @@ pub trait Event<O>:
     /// value that is judged is now another one.
     fn absorb(&mut self, _merged: &O) -> bool {
         false
+    }
+
+    /// The tool that the event is about, at points where hooks can be limited to tools.
+    fn tool_name(&self) -> Option<&ToolName> {
+        None
     }
 
     /// Refuses an answer that has the right form but makes no sense for this event.

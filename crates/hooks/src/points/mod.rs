@@ -272,7 +272,7 @@ macro_rules! observed {
 }
 
 observed! {
-    ModelCallStartedEvent ModelCallEndedEvent LlmInputEvent LlmOutputEvent AgentEndEvent AfterToolCallEvent
+    ModelCallStartedEvent ModelCallEndedEvent LlmInputEvent LlmOutputEvent AgentEndEvent
     MessageReceivedEvent MessageSentEvent PairingRequestedEvent
     SessionStartEvent SessionEndEvent BeforeCompactionEvent AfterCompactionEvent BeforeResetEvent SubagentEvent
     GatewayStartEvent GatewayStopEvent CronChangedEvent CronReconciledEvent

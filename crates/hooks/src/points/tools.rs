@@ -10,7 +10,7 @@ use crate::approval::{ApprovalRequest, ApprovalRequests};
 use crate::conversation::{Message, ToolResult};
 use crate::id::{AgentId, HookId, OwnerId, RunId, SessionKey, ToolCallId};
 use crate::latch::{Field, Latch, Merge, Turn};
-use crate::outcome::{Malformed, Outcome, outcome, record};
+use crate::outcome::{Malformed, Nothing, Outcome, outcome, record};
 use crate::point::Event;
 use crate::tool_name::ToolName;
 use crate::value::{Params, Text};
@@ -70,6 +70,10 @@ impl ToolCallOutcome {
 impl Event<ToolCallOutcome> for ToolCallEvent {
     fn absorb(&mut self, merged: &ToolCallOutcome) -> bool {
         take_params(&mut self.params, merged.params.as_ref())
+    }
+
+    fn tool_name(&self) -> Option<&ToolName> {
+        Some(&self.tool_name)
     }
 }
 
@@ -211,6 +215,10 @@ impl Event<TrustedPolicyOutcome> for ToolCallEvent {
     fn absorb(&mut self, merged: &TrustedPolicyOutcome) -> bool {
         take_params(&mut self.params, merged.params.as_ref())
     }
+
+    fn tool_name(&self) -> Option<&ToolName> {
+        Some(&self.tool_name)
+    }
 }
 
 record! {
@@ -240,6 +248,10 @@ outcome! {
 impl Event<ToolBeforeOutcome> for ToolBeforeEvent {
     fn absorb(&mut self, merged: &ToolBeforeOutcome) -> bool {
         take_params(&mut self.args, merged.args.as_ref())
+    }
+
+    fn tool_name(&self) -> Option<&ToolName> {
+        Some(&self.tool_name)
     }
 }
 
@@ -276,6 +288,10 @@ impl Event<ToolAfterOutcome> for ToolAfterEvent {
         }
     }
 
+    fn tool_name(&self) -> Option<&ToolName> {
+        Some(&self.tool_name)
+    }
+
     fn check(&self, answer: &ToolAfterOutcome) -> Result<(), Malformed> {
         match &answer.result {
             Some(result) if result.tool_call_id != self.result.tool_call_id => {
@@ -303,6 +319,12 @@ record! {
         error?: Text,
         /// How long it ran, in milliseconds.
         duration_ms: u64,
+    }
+}
+
+impl Event<Nothing> for AfterToolCallEvent {
+    fn tool_name(&self) -> Option<&ToolName> {
+        Some(&self.tool_name)
     }
 }
 
