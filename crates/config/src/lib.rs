@@ -1,1 +1,73 @@
-//! To be written.
+//! `backstop.yaml`: reading, checking and layering the configuration.
+//!
+//! A configuration that is wrong must not load, because a policy file that is silently half-read protects less than its
+//! author believes. Unknown keys, unknown names, empty hook lists, values outside their range and unset variables are
+//! errors; every problem of every file is reported at once with file, line, column and the nearest known word.
+//!
+//! # Layers, and the threat behind them
+//!
+//! An agent is started in folders that other people wrote. A cloned repository may hold a `backstop.yaml` whose author
+//! wants the guards off, the model traffic and its key sent to another server, tool arguments posted to a webhook,
+//! secrets of the environment pulled into a message, or a plugin loaded. So files are of two kinds ([`LayerKind`]):
+//!
+//! - the *operator's* file says everything. It is the one given explicitly, or the one in the user's configuration
+//!   folder; never one that was merely found in the working directory, even when there is no other.
+//! - a *repository's* file, found in the working directory or above it, can only tighten. Each key names its rule, and
+//!   what a file says beyond it is [`Dropped`], with its place and the reason, for the host to show. Values of keys that
+//!   are the operator's alone are not even read. `${VAR}` is refused in what is read.
+//!
+//! The law, pinned by a property test: **adding a repository file never makes the result more permissive.**
+//!
+//! # Limits
+//!
+//! Files up to 1 MiB, 20 000 values and 64 levels deep; one document; no YAML anchors, aliases, tags or merge keys. What a hook type or
+//! a plugin does with its own options is checked by them; [`Options::place_of`] lets them name the line.
+//!
+//! # Example
+//!
+//! ```
+//! use backstop_config::{KnownNames, LayerKind, Loader, Source};
+//!
+//! let names = KnownNames::default();
+//! let environment = |name: &str| std::env::var(name).ok();
+//! let text = "guards:\n  command_safety:\n    profil: strict\n";
+//! let sources = [Source::new(LayerKind::Operator, "backstop.yaml", text)];
+//! let error = Loader::new(&names, &environment).load(&sources).unwrap_err();
+//! assert_eq!(
+//!     error.to_string(),
+//!     "error: unknown key `profil`\n  --> backstop.yaml:3:5\n  hint: did you mean `profile`?"
+//! );
+//! ```
+
+mod discover;
+mod load;
+mod names;
+mod options;
+mod place;
+mod problem;
+mod rules;
+mod schema;
+mod sections;
+mod text;
+mod values;
+mod wire;
+mod yaml;
+
+pub use discover::{FILE_NAMES, Locations, Source};
+pub use load::{Loaded, Loader};
+pub use names::{HookSlot, HookType, KnownNames};
+pub use options::{Options, Pack};
+pub use place::{Place, Setting, Spanned};
+pub use problem::{ConfigError, Problem, ProblemKind};
+pub use schema::{reference, schema};
+pub use sections::{
+    Agent, AllowCommand, AllowPath, Approvals, Audit, Chain, ChainedHook, CommandSafety, Compaction, Config,
+    Guards, HookEntry, Hooks, LlmCallHooks, PluginEntry, PluginHooks, Plugins, Provider, SensitiveFiles,
+    Store, ToolCallHooks,
+};
+pub use text::{Environment, Secret, Text};
+pub use values::{
+    Api, ExpiryDate, Millis, Name, OnFailure, Profile, Temperature, Thinking, ToolSet, Unknown, Verbose,
+    Whole,
+};
+pub use wire::{Dropped, Entries, LayerKind};

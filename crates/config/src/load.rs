@@ -1,0 +1,123 @@
+//! From texts to the effective configuration.
+
+use serde_json::{Value, json};
+
+use crate::discover::Source;
+use crate::names::KnownNames;
+use crate::place::Spanned;
+use crate::problem::{ConfigError, Problem, ProblemKind, suggestion};
+use crate::rules::Tighten as _;
+use crate::sections::Config;
+use crate::text::Environment;
+use crate::values::Name;
+use crate::wire::{Dropped, LayerKind, Reader, Wire as _};
+use crate::yaml;
+
+/// Reads and layers configuration texts.
+pub struct Loader<'a> {
+    names: &'a KnownNames,
+    environment: &'a Environment<'a>,
+}
+
+impl std::fmt::Debug for Loader<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Loader").field("names", self.names).finish_non_exhaustive()
+    }
+}
+
+/// The effective configuration and how it came about.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Loaded {
+    /// The effective configuration.
+    pub config: Config,
+    /// The files that were read, in the order in which they were laid over each other.
+    pub layers: Vec<(LayerKind, String)>,
+    /// What repository files said without effect.
+    pub dropped: Vec<Dropped>,
+}
+
+impl<'a> Loader<'a> {
+    /// A loader that knows these names and looks up `${VAR}` with this function.
+    #[must_use]
+    pub const fn new(names: &'a KnownNames, environment: &'a Environment<'a>) -> Self {
+        Self { names, environment }
+    }
+
+    /// Reads the sources and lays them over the built-in defaults: the operator's as it stands, each repository's as far
+    /// as it tightens. Without sources the result is the built-in defaults.
+    ///
+    /// # Errors
+    ///
+    /// With every problem of every source. A configuration with a problem has no effect in part.
+    pub fn load(&self, sources: &[Source]) -> Result<Loaded, ConfigError> {
+        let mut problems = Vec::new();
+        let mut dropped = Vec::new();
+        let mut config = Config::default();
+        for kind in [LayerKind::Operator, LayerKind::Repository] {
+            for source in sources.iter().filter(|source| source.kind == kind) {
+                let mut cx = Reader::new(kind, self.names, self.environment);
+                match (read(source, &mut cx), kind) {
+                    (Some(layer), LayerKind::Operator) => config = layer,
+                    (Some(layer), LayerKind::Repository) => config.tighten(layer, &mut cx),
+                    (None, _) => {}
+                }
+                cx.problems.sort_by_key(|problem| (problem.at().line(), problem.at().column()));
+                problems.append(&mut cx.problems);
+                dropped.append(&mut cx.dropped);
+            }
+        }
+        ConfigError::check(problems)?;
+        let mut cx = Reader::new(LayerKind::Operator, self.names, self.environment);
+        config.check_merged(&mut cx);
+        ConfigError::check(cx.problems)?;
+        let layers = sources.iter().map(|source| (source.kind, source.name.to_string())).collect();
+        Ok(Loaded { config, layers, dropped })
+    }
+}
+
+fn read(source: &Source, cx: &mut Reader<'_>) -> Option<Config> {
+    let text = source.text.strip_prefix('\u{feff}').unwrap_or(&source.text);
+    let root = yaml::parse(&source.name, text).map_err(|problem| cx.report(problem)).ok()?;
+    let config = Config::read(&root, cx)?;
+    config.check_file(cx);
+    Some(config)
+}
+
+impl Loaded {
+    /// The effective configuration for people and programs: each leaf as `{"value", "from"}` with the file, line and
+    /// column it came from, secrets masked; the files that were read; what was dropped from repository files and why.
+    #[must_use]
+    pub fn show(&self) -> Value {
+        let layers: Vec<Value> =
+            self.layers.iter().map(|(kind, file)| json!({ "file": file, "layer": kind.name() })).collect();
+        let dropped: Vec<Value> = self
+            .dropped
+            .iter()
+            .map(|drop| json!({ "key": drop.key, "at": drop.at.to_string(), "reason": drop.reason }))
+            .collect();
+        json!({ "config": self.config.show(), "layers": layers, "dropped": dropped })
+    }
+
+    /// Checks the ids that only the caller knows: those under `hooks.on_failure` and `plugins.entries`.
+    ///
+    /// # Errors
+    ///
+    /// With every id that neither the caller nor the configuration itself defines.
+    pub fn check_ids(&self, hook_ids: &[&str], plugin_ids: &[&str]) -> Result<(), ConfigError> {
+        let own: Vec<String> = self.config.hooks.chained().map(|hook| hook.id).collect();
+        let hook_ids: Vec<&str> = hook_ids.iter().copied().chain(own.iter().map(String::as_str)).collect();
+        let hooks = self.config.hooks.on_failure.iter().map(|(id, _)| unknown("hook", id, &hook_ids));
+        let plugins = self.config.plugins.entries.iter().map(|(id, _)| unknown("plugin", id, plugin_ids));
+        ConfigError::check(hooks.chain(plugins).flatten().collect())
+    }
+}
+
+fn unknown(what: &str, id: &Spanned<Name>, known: &[&str]) -> Option<Problem> {
+    let name = id.value.as_str();
+    if known.contains(&name) {
+        return None;
+    }
+    let message = format!("no {what} has the id `{name}`");
+    let problem = Problem::new(ProblemKind::UnknownName, id.at.clone(), message);
+    Some(problem.with_hint(suggestion(name, known, &format!("{what} ids"))))
+}

@@ -1,0 +1,206 @@
+//! What is wrong with a configuration, said so that its author can repair it.
+//!
+//! A file is read to its end and every problem is collected; only a syntax error ends the reading, because nothing
+//! after it can be trusted. Text from the file is quoted with control characters escaped and cut to a bounded length:
+//! a file from a foreign repository must not be able to drive the terminal that shows the error.
+
+use std::fmt;
+
+use crate::place::Place;
+
+/// What kind of mistake a [`Problem`] is; stable words for machine-readable output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ProblemKind {
+    /// The file cannot be found or read, or is too large.
+    Unreadable,
+    /// The text is not YAML, or uses a part of YAML that configuration files do not need.
+    Syntax,
+    /// A key that no section knows.
+    UnknownKey,
+    /// A key that must be there is not.
+    MissingKey,
+    /// A value of the wrong type, outside its range, or not one of the possible words.
+    BadValue,
+    /// A name (hook type, hook point, tool, hook id, provider) that nothing answers to.
+    UnknownName,
+    /// `${VAR}` names a variable that is not set, or stands where the environment may not be read.
+    Environment,
+    /// Two parts of the configuration contradict each other.
+    Conflict,
+}
+
+impl ProblemKind {
+    /// The kind as a word for JSON output, such as `unknown_key`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Unreadable => "unreadable",
+            Self::Syntax => "syntax",
+            Self::UnknownKey => "unknown_key",
+            Self::MissingKey => "missing_key",
+            Self::BadValue => "bad_value",
+            Self::UnknownName => "unknown_name",
+            Self::Environment => "environment",
+            Self::Conflict => "conflict",
+        }
+    }
+}
+
+/// One mistake: what, where, and what to do about it.
+///
+/// Other crates build these for what only they can check, such as the options of a hook type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    kind: ProblemKind,
+    message: String,
+    at: Place,
+    hint: Option<String>,
+}
+
+impl Problem {
+    /// A problem at a place. The message starts in lower case and quotes what the user wrote in backticks.
+    #[must_use]
+    pub fn new(kind: ProblemKind, at: Place, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), at, hint: None }
+    }
+
+    /// Adds the next step for the author.
+    #[must_use]
+    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// The kind of mistake.
+    #[must_use]
+    pub const fn kind(&self) -> ProblemKind {
+        self.kind
+    }
+
+    /// The sentence, without place and hint.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub const fn at(&self) -> &Place {
+        &self.at
+    }
+
+    /// The next step, where one is known.
+    #[must_use]
+    pub fn hint(&self) -> Option<&str> {
+        self.hint.as_deref()
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "error: {}\n  --> {}", self.message, self.at)?;
+        match &self.hint {
+            Some(hint) => write!(f, "\n  hint: {hint}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The configuration does not load: every problem that was found, in the order of the files and lines.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", render(problems))]
+pub struct ConfigError {
+    problems: Vec<Problem>,
+}
+
+impl ConfigError {
+    /// The problems, never empty.
+    #[must_use]
+    pub fn problems(&self) -> &[Problem] {
+        &self.problems
+    }
+
+    /// `Ok` if there is no problem, else the error that carries them all.
+    ///
+    /// # Errors
+    /// When `problems` is not empty.
+    pub fn check(problems: Vec<Problem>) -> Result<(), Self> {
+        if problems.is_empty() { Ok(()) } else { Err(Self { problems }) }
+    }
+}
+
+impl From<Problem> for ConfigError {
+    fn from(problem: Problem) -> Self {
+        Self { problems: vec![problem] }
+    }
+}
+
+/// How many problems the text of an error lists. A foreign file must not be able to flood a terminal.
+const LISTED: usize = 50;
+
+fn render(problems: &[Problem]) -> String {
+    let mut blocks: Vec<String> = problems.iter().take(LISTED).map(ToString::to_string).collect();
+    let rest = problems.len().saturating_sub(LISTED);
+    if rest > 0 {
+        blocks.push(format!("error: {rest} further problems are not listed"));
+    }
+    blocks.join("\n\n")
+}
+
+/// The longest piece of a file that an error repeats, in characters.
+const QUOTE_LIMIT: usize = 80;
+
+/// Text from a file for use inside backticks: control characters and bidirectional marks escaped, length bounded.
+pub(crate) fn quote(text: &str) -> String {
+    let mut quoted = String::new();
+    for (index, c) in text.chars().enumerate() {
+        if index == QUOTE_LIMIT {
+            quoted.push('…');
+            break;
+        }
+        match c {
+            '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' => {
+                quoted.extend(c.escape_unicode());
+            }
+            c if c.is_control() => quoted.extend(c.escape_default()),
+            c => quoted.push(c),
+        }
+    }
+    quoted
+}
+
+/// `a`, `b`, `c` in backticks.
+pub(crate) fn quoted_list<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+    names.into_iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}
+
+/// How unlike a known name may be to be offered, as a share of its length.
+const SUGGESTION_SHARE: usize = 3;
+/// Longer words are never typing mistakes of known names; comparing them would only cost time.
+const SUGGESTION_LIMIT: usize = 64;
+
+/// The known name that was probably meant. Case, `_` and `-` do not count as differences.
+pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    if word.len() > SUGGESTION_LIMIT {
+        return None;
+    }
+    let plain =
+        |name: &str| name.chars().filter(|c| !matches!(c, '_' | '-')).collect::<String>().to_lowercase();
+    let wanted = plain(word);
+    known
+        .into_iter()
+        .map(|name| (strsim::damerau_levenshtein(&wanted, &plain(name)), name))
+        .filter(|(distance, name)| *distance <= (name.len() / SUGGESTION_SHARE).max(1))
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, name)| name)
+}
+
+/// The hint for an unknown word: the nearest known one, or all of them.
+pub(crate) fn suggestion(word: &str, known: &[&str], what: &str) -> String {
+    match nearest(word, known.iter().copied()) {
+        Some(name) => format!("did you mean `{name}`?"),
+        None if known.is_empty() => format!("there are no {what} here"),
+        None => format!("known {what}: {}", quoted_list(known.iter().copied())),
+    }
+}

@@ -1,0 +1,61 @@
+//! `agent`: the agent that `backstop agent` runs.
+
+use crate::place::{Setting, Spanned};
+use crate::text::Text;
+use crate::values::{Millis, Name, Temperature, Thinking, ToolSet, Verbose, Whole};
+use crate::wire::section;
+
+section! {
+    /// The agent that `backstop agent` runs.
+    pub struct Agent {
+        /// The model's name, as its provider knows it.
+        model ("model"): Option<Spanned<Text>>, OperatorOnly;
+        /// The provider, one of the names under `providers`.
+        provider ("provider"): Option<Spanned<Name>>, OperatorOnly;
+        /// Replaces the built-in system prompt.
+        system_prompt ("system_prompt"): Option<Spanned<Text>>, OperatorOnly;
+        /// The folder that tools may touch. Without it, the working directory.
+        workspace ("workspace"): Option<Spanned<Text>>, OperatorOnly;
+        /// The tools the agent may use, by name or `group:<name>`. Without it, all of them; `[]` means none.
+        tools ("tools"): Option<Spanned<ToolSet>>, Narrow;
+        /// The most model calls in one turn.
+        max_iterations ("max_iterations"): Setting<Whole<1, 1_000>> = Whole::clamped(50), Lower;
+        /// The longest answer of one model call, in tokens.
+        max_tokens ("max_tokens"): Setting<Whole<1, 1_000_000>> = Whole::clamped(8_192), Lower;
+        /// The sampling temperature. Without it, the provider decides.
+        temperature ("temperature"): Option<Spanned<Temperature>>, OperatorOnly;
+        /// How long the model may think before it answers. Without it, the provider decides.
+        thinking ("thinking"): Option<Spanned<Thinking>>, OperatorOnly;
+        /// How much of the hooks' work is reported.
+        verbose ("verbose"): Setting<Verbose> = Verbose::Off, OperatorOnly;
+        /// How humans are asked.
+        approvals ("approvals"): Approvals, OperatorOnly;
+        /// How many bytes of a streamed answer are held back until they are judged. More is stricter.
+        hold_back_bytes ("hold_back_bytes"): Setting<Whole<0, 1_048_576>> = Whole::clamped(512), Raise;
+        /// When the conversation is shortened.
+        compaction ("compaction"): Compaction, OperatorOnly;
+    }
+}
+
+section! {
+    /// How humans are asked. A repository cannot set these: a question may say that its timeout means "allow", and a
+    /// shorter one would then let a call pass unread.
+    pub struct Approvals {
+        /// How long a question waits for its answer, in milliseconds, unless the hook that asks says otherwise.
+        timeout ("timeoutMs"): Setting<Millis> = Millis::clamped(120_000), OperatorOnly;
+        /// Whether a run without a terminal waits for an answer from elsewhere. Otherwise the call is denied at once.
+        wait ("wait"): Setting<bool> = false, OperatorOnly;
+    }
+}
+
+section! {
+    /// When the conversation is shortened.
+    pub struct Compaction {
+        /// Whether it is shortened at all.
+        enabled ("enabled"): Setting<bool> = true, OperatorOnly;
+        /// The estimated size of the conversation, in tokens, from which it is shortened.
+        trigger_tokens ("trigger_tokens"): Setting<Whole<1_000, 10_000_000>> = Whole::clamped(120_000), OperatorOnly;
+        /// How many of the latest turns are kept as they are.
+        keep_turns ("keep_turns"): Setting<Whole<1, 1_000>> = Whole::clamped(4), OperatorOnly;
+    }
+}

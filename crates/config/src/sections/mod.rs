@@ -1,0 +1,61 @@
+//! The sections of `backstop.yaml`, one module each.
+
+mod agent;
+mod guards;
+mod hooks;
+mod plugins;
+mod providers;
+
+pub use agent::{Agent, Approvals, Compaction};
+pub use guards::{AllowCommand, AllowPath, CommandSafety, Guards, SensitiveFiles};
+pub use hooks::{Chain, ChainedHook, HookEntry, Hooks, LlmCallHooks, ToolCallHooks};
+pub use plugins::{PluginEntry, PluginHooks, Plugins};
+pub use providers::{Audit, Provider, Store};
+
+use crate::problem::{Problem, ProblemKind};
+use crate::values::Name;
+use crate::wire::{Entries, Reader, section};
+
+section! {
+    /// Configuration of Backstop.
+    pub struct Config {
+        /// Verdict hooks around tool calls and model calls.
+        hooks ("hooks"): Hooks, Nested;
+        /// Plugins and built-in hooks, by id.
+        plugins ("plugins"): Plugins, OperatorOnly;
+        /// The built-in guards.
+        guards ("guards"): Guards, Nested;
+        /// The agent that `backstop agent` runs.
+        agent ("agent"): Agent, Nested;
+        /// Model providers, by a name of your choice. A repository that could set one could send the conversation
+        /// and the key anywhere.
+        providers ("providers"): Entries<Name, Provider>, OperatorOnly;
+        /// Where sessions, approvals and receipts are kept.
+        store ("store"): Store, OperatorOnly;
+        /// The audit trail.
+        audit ("audit"): Audit, OperatorOnly;
+    }
+}
+
+impl Config {
+    /// Checks what no single key can say: keys that exclude or need each other within one file.
+    pub(crate) fn check_file(&self, cx: &mut Reader<'_>) {
+        self.guards.check(cx);
+        for (name, provider) in self.providers.iter() {
+            provider.check(name, cx);
+        }
+    }
+
+    /// Checks the merged configuration: names that must be unique or must exist.
+    pub(crate) fn check_merged(&self, cx: &mut Reader<'_>) {
+        self.hooks.check(cx);
+        let Some(provider) = &self.agent.provider else { return };
+        if self.providers.get(provider.value.as_str()).is_none() {
+            let known: Vec<&str> = self.providers.iter().map(|(name, _)| name.value.as_str()).collect();
+            let message = format!("no provider is called `{}`", provider.value.as_str());
+            let hint = crate::problem::suggestion(provider.value.as_str(), &known, "providers");
+            let at = provider.at.clone();
+            cx.report(Problem::new(ProblemKind::UnknownName, at, message).with_hint(hint));
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! `plugins`: what the operator grants to each plugin and built-in hook.
+//!
+//! The section is the operator's alone. Every key of it can weaken: `enabled: false`, a changed `config` and a withdrawn
+//! conversation access all take a guarding plugin off its points, and a shorter budget lets a hook miss its word at the
+//! points where failures are open.
+
+use backstop_hooks::PointId;
+
+use crate::options::Options;
+use crate::place::{Setting, Spanned};
+use crate::values::{Millis, Name};
+use crate::wire::{Entries, item, section};
+
+section! {
+    /// Plugins and built-in hooks.
+    pub struct Plugins {
+        /// One entry for each plugin or built-in hook, by id, such as `builtin:security-audit`.
+        entries ("entries"): Entries<Name, PluginEntry>, OperatorOnly;
+    }
+}
+
+item! {
+    /// What the operator says about one plugin.
+    pub struct PluginEntry {
+        /// Whether it is loaded. Without the key, its origin decides: built-in hooks are on.
+        enabled ("enabled"): Option<Spanned<bool>>, OperatorOnly;
+        /// The plugin's own options; its hooks receive them as `pluginConfig`.
+        config ("config"): Option<Spanned<Options>>, OperatorOnly;
+        /// What its hooks may do, and for how long.
+        hooks ("hooks"): PluginHooks, OperatorOnly;
+    }
+}
+
+section! {
+    /// What the hooks of a plugin may do, and for how long.
+    pub struct PluginHooks {
+        /// The time budget of each of its hooks in milliseconds. Replaces what the plugin's author set.
+        timeout ("timeoutMs"): Option<Spanned<Millis>>, OperatorOnly;
+        /// Time budgets in milliseconds by hook point. Replaces `timeoutMs` there.
+        timeouts ("timeouts"): Entries<PointId, Setting<Millis>>, OperatorOnly;
+        /// Whether its hooks may read the conversation. Hook points that show it need this grant, except for built-in
+        /// hooks.
+        allow_conversation_access ("allowConversationAccess"): Setting<bool> = false, OperatorOnly;
+        /// Whether its hooks may change what the model reads. `false` switches off every hook point that can.
+        allow_prompt_injection ("allowPromptInjection"): Setting<bool> = true, OperatorOnly;
+    }
+}
+
+impl PluginHooks {
+    /// The budget that the operator set for a point, the most specific first; `None` where author and point decide.
+    #[must_use]
+    pub fn budget(&self, point: PointId) -> Option<Millis> {
+        let by_point = self.timeouts.get(point.name()).map(|setting| setting.value);
+        by_point.or_else(|| self.timeout.as_ref().map(|timeout| timeout.value))
+    }
+}

@@ -1,0 +1,100 @@
+//! `providers`, `store` and `audit`: where data goes. All three are the operator's alone.
+
+use http::Uri;
+
+use crate::place::{Setting, Spanned};
+use crate::problem::{Problem, ProblemKind};
+use crate::text::{Secret, Text};
+use crate::values::{Api, Millis, Name, Whole};
+use crate::wire::{Reader, item, section};
+
+item! {
+    /// A model provider.
+    pub struct Provider {
+        /// The wire format it speaks.
+        api ("api"): Spanned<Api>, OperatorOnly;
+        /// Where it is, such as `https://api.example.com`. Without it, the maker's own address.
+        base_url ("base_url"): Option<Spanned<Text>>, OperatorOnly;
+        /// The key, usually `${VAR}`. At most one of `api_key` and `api_key_env`.
+        api_key ("api_key"): Option<Spanned<Secret>>, OperatorOnly;
+        /// The environment variable that holds the key; looked up when the provider is used, so it may be unset until
+        /// then.
+        api_key_env ("api_key_env"): Option<Spanned<Name>>, OperatorOnly;
+        /// The models that may be used. Without it, any.
+        models ("models"): Vec<Spanned<Text>>, OperatorOnly;
+        /// The longest time to a connection, in milliseconds.
+        connect_timeout ("connectTimeoutMs"): Setting<Millis> = Millis::clamped(10_000), OperatorOnly;
+        /// The longest silence within an answer, in milliseconds.
+        idle_timeout ("idleTimeoutMs"): Setting<Millis> = Millis::clamped(120_000), OperatorOnly;
+        /// How often a call that may succeed later is tried again.
+        max_retries ("max_retries"): Setting<Whole<0, 10>> = Whole::clamped(3), OperatorOnly;
+    }
+}
+
+section! {
+    /// Where sessions, approvals and receipts are kept.
+    pub struct Store {
+        /// The database file. Without it, a file in the user's data folder.
+        path ("path"): Option<Spanned<Text>>, OperatorOnly;
+    }
+}
+
+section! {
+    /// The audit trail: digests, verdicts and reasons, never texts.
+    pub struct Audit {
+        /// Whether it is written.
+        enabled ("enabled"): Setting<bool> = true, OperatorOnly;
+    }
+}
+
+impl Provider {
+    pub(super) fn check(&self, name: &Spanned<Name>, cx: &mut Reader<'_>) {
+        if let (Some(_), Some(variable)) = (&self.api_key, &self.api_key_env) {
+            let message =
+                format!("the provider `{}` has both `api_key` and `api_key_env`", name.value.as_str());
+            cx.report(
+                Problem::new(ProblemKind::Conflict, variable.at.clone(), message)
+                    .with_hint("keep one of them"),
+            );
+        }
+        let Some(url) = &self.base_url else { return };
+        let wrong = |message: &str| Problem::new(ProblemKind::BadValue, url.at.clone(), message);
+        let has_key = self.api_key.is_some() || self.api_key_env.is_some();
+        match Address::parse(url.value.expose()) {
+            None => {
+                cx.report(wrong("`base_url` must be an address such as `https://api.example.com`"));
+            }
+            Some(address) if address.has_user => {
+                let hint = "put the secret into `api_key`";
+                cx.report(wrong("`base_url` must not hold a user or a password").with_hint(hint));
+            }
+            Some(address) if has_key && !address.is_private => {
+                let hint = "use `https://`; plain `http://` is for this machine only";
+                cx.report(wrong("the key would travel unencrypted to `base_url`").with_hint(hint));
+            }
+            Some(_) => {}
+        }
+    }
+}
+
+struct Address {
+    has_user: bool,
+    /// Encrypted, or not leaving this machine.
+    is_private: bool,
+}
+
+impl Address {
+    fn parse(url: &str) -> Option<Self> {
+        let uri: Uri = url.parse().ok()?;
+        let host = uri.host().filter(|host| !host.is_empty())?.trim_matches(['[', ']']);
+        let loopback =
+            host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback());
+        let encrypted = match uri.scheme_str()? {
+            "https" => true,
+            "http" => false,
+            _ => return None,
+        };
+        let has_user = uri.authority()?.as_str().contains('@');
+        Some(Self { has_user, is_private: encrypted || loopback })
+    }
+}

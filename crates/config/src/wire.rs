@@ -1,0 +1,513 @@
+//! How sections are declared, read, described, shown and layered: each from one definition.
+//!
+//! The [`section!`] macro takes a struct with its docs, the default of each key and the [`Rule`] for repository files,
+//! and derives from it the reader (with its unknown-key check), the JSON Schema, the effective-configuration view and
+//! the merge of layers. A key therefore cannot be accepted and missing from the schema, or exist without saying what a
+//! repository may do to it.
+//!
+//! Reading never stops at the first problem: each reader records what is wrong in the [`Reader`] and answers `None`;
+//! a section is `None` if one of its keys is.
+
+use serde_json::{Map, Value, json};
+
+use crate::names::KnownNames;
+use crate::place::{Place, Setting, Spanned};
+use crate::problem::{Problem, ProblemKind, quote, suggestion};
+use crate::rules::Admit;
+use crate::text::Environment;
+use crate::yaml::{Entry, Kind, Node};
+
+/// Whose file is being read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LayerKind {
+    /// The operator's own file: may set everything.
+    Operator,
+    /// A file found in or above the working directory: may only tighten.
+    Repository,
+}
+
+impl LayerKind {
+    /// The kind as a word.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Operator => "operator",
+            Self::Repository => "repository",
+        }
+    }
+}
+
+/// Something a repository file said that was not taken over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dropped {
+    /// The key path, such as `guards.command_safety.enabled`.
+    pub key: String,
+    /// Where it is written.
+    pub at: Place,
+    /// Why it has no effect.
+    pub reason: String,
+}
+
+/// The state of reading and layering.
+pub(crate) struct Reader<'a> {
+    pub(crate) layer: LayerKind,
+    pub(crate) names: &'a KnownNames,
+    pub(crate) environment: &'a Environment<'a>,
+    pub(crate) problems: Vec<Problem>,
+    pub(crate) dropped: Vec<Dropped>,
+    path: Vec<String>,
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) fn new(layer: LayerKind, names: &'a KnownNames, environment: &'a Environment<'a>) -> Self {
+        Self { layer, names, environment, problems: Vec::new(), dropped: Vec::new(), path: Vec::new() }
+    }
+
+    /// The key path of the value being read.
+    pub(crate) fn path(&self) -> String {
+        if self.path.is_empty() { "the file".to_owned() } else { self.path.concat() }
+    }
+
+    /// Runs `read` with the key path extended by a key.
+    pub(crate) fn in_key<T>(&mut self, key: &str, read: impl FnOnce(&mut Self) -> T) -> T {
+        let dot = if self.path.is_empty() { "" } else { "." };
+        self.path.push(format!("{dot}{}", quote(key)));
+        let value = read(self);
+        self.path.pop();
+        value
+    }
+
+    /// Runs `read` with the key path extended by a list index.
+    pub(crate) fn in_item<T>(&mut self, index: usize, read: impl FnOnce(&mut Self) -> T) -> T {
+        self.path.push(format!("[{index}]"));
+        let value = read(self);
+        self.path.pop();
+        value
+    }
+
+    pub(crate) fn report(&mut self, problem: Problem) {
+        self.problems.push(problem);
+    }
+
+    pub(crate) fn drop_value(&mut self, at: &Place, reason: impl Into<String>) {
+        self.dropped.push(Dropped { key: self.path(), at: at.clone(), reason: reason.into() });
+    }
+
+    /// Records "`path` must be ..., found ...".
+    pub(crate) fn expected<T>(&mut self, node: &Node, what: &str) -> Option<T> {
+        self.mismatch(node, what, &node.describe());
+        None
+    }
+
+    fn mismatch(&mut self, node: &Node, what: &str, found: &str) {
+        let path = self.path();
+        let wrong = |message| Problem::new(ProblemKind::BadValue, node.at.clone(), message);
+        let problem = match node.kind {
+            Kind::Null => wrong(format!("`{path}` has no value"))
+                .with_hint(format!("it must be {what}; remove the key to keep the default")),
+            _ => wrong(format!("`{path}` must be {what}, found {found}")),
+        };
+        self.report(problem);
+    }
+
+    /// The entries of a mapping.
+    pub(crate) fn map<'n>(&mut self, node: &'n Node) -> Option<&'n [Entry]> {
+        match &node.kind {
+            Kind::Map(entries) => Some(entries),
+            _ => {
+                self.mismatch(node, "a mapping", node.shape());
+                None
+            }
+        }
+    }
+
+    /// The items of a list.
+    pub(crate) fn list<'n>(&mut self, node: &'n Node) -> Option<&'n [Node]> {
+        match &node.kind {
+            Kind::List(items) => Some(items),
+            _ => {
+                self.mismatch(node, "a list", node.shape());
+                None
+            }
+        }
+    }
+
+    /// Records every key of a mapping that is not in `known`; whether there was none.
+    pub(crate) fn known_keys(&mut self, entries: &[Entry], known: &[&str]) -> bool {
+        let before = self.problems.len();
+        for entry in entries.iter().filter(|entry| !known.contains(&entry.key.as_str())) {
+            let message = format!("unknown key `{}`", quote(&entry.key));
+            let problem = Problem::new(ProblemKind::UnknownKey, entry.key_at.clone(), message)
+                .with_hint(suggestion(&entry.key, known, "keys"));
+            self.report(problem);
+        }
+        self.problems.len() == before
+    }
+
+    /// Reads one key of a section under its rule for repository files.
+    pub(crate) fn key<T: Wire, R: Admit<T>>(
+        &mut self,
+        section: &Node,
+        key: &str,
+        absent: impl FnOnce() -> Option<T>,
+    ) -> Option<T> {
+        let Kind::Map(entries) = &section.kind else { return None };
+        let Some(entry) = entries.iter().find(|entry| entry.key == key) else {
+            return absent().or_else(|| {
+                let message = format!("`{key}` is missing in `{}`", self.path());
+                self.report(Problem::new(ProblemKind::MissingKey, section.at.clone(), message));
+                None
+            });
+        };
+        self.in_key(key, |cx| {
+            if cx.layer == LayerKind::Repository && R::OPERATOR_ONLY {
+                cx.drop_value(&entry.key_at, "only the operator's file may set this");
+                return absent();
+            }
+            let value = T::read(&entry.value, cx)?;
+            Some(if cx.layer == LayerKind::Repository { R::restrict(value, cx) } else { value })
+        })
+    }
+}
+
+/// A value that can stand in a configuration file.
+pub(crate) trait Wire: Sized {
+    /// Reads it; `None` after recording why not.
+    fn read(node: &Node, cx: &mut Reader<'_>) -> Option<Self>;
+
+    /// What it is when the key is absent; `None` where the key must be there.
+    fn absent() -> Option<Self> {
+        None
+    }
+
+    /// Its JSON Schema.
+    fn schema() -> Value;
+
+    /// Its effective value for people, secrets masked, with the place of each leaf; `Null` when there is nothing.
+    fn show(&self) -> Value;
+}
+
+/// A leaf for [`Wire::show`].
+pub(crate) fn shown(value: Value, at: Option<&Place>) -> Value {
+    if value.is_null() {
+        return value;
+    }
+    let from = at.map_or_else(|| "built-in default".to_owned(), ToString::to_string);
+    json!({ "value": value, "from": from })
+}
+
+impl<T: Wire> Wire for Spanned<T> {
+    fn read(node: &Node, cx: &mut Reader<'_>) -> Option<Self> {
+        Some(Self { value: T::read(node, cx)?, at: node.at.clone() })
+    }
+
+    fn schema() -> Value {
+        T::schema()
+    }
+
+    fn show(&self) -> Value {
+        shown(self.value.show(), Some(&self.at))
+    }
+}
+
+impl<T: Wire> Wire for Option<Spanned<T>> {
+    fn read(node: &Node, cx: &mut Reader<'_>) -> Option<Self> {
+        Spanned::read(node, cx).map(Some)
+    }
+
+    fn absent() -> Option<Self> {
+        Some(None)
+    }
+
+    fn schema() -> Value {
+        T::schema()
+    }
+
+    fn show(&self) -> Value {
+        self.as_ref().map_or(Value::Null, Wire::show)
+    }
+}
+
+impl<T: Wire> Wire for Setting<T> {
+    fn read(node: &Node, cx: &mut Reader<'_>) -> Option<Self> {
+        Some(Self { value: T::read(node, cx)?, at: Some(node.at.clone()) })
+    }
+
+    fn schema() -> Value {
+        T::schema()
+    }
+
+    fn show(&self) -> Value {
+        shown(self.value.show(), self.at.as_ref())
+    }
+}
+
+impl<T: Wire> Wire for Vec<T> {
+    fn read(node: &Node, cx: &mut Reader<'_>) -> Option<Self> {
+        let items = cx.list(node)?;
+        let read: Vec<Option<T>> =
+            items.iter().enumerate().map(|(index, item)| cx.in_item(index, |cx| T::read(item, cx))).collect();
+        read.into_iter().collect()
+    }
+
+    fn absent() -> Option<Self> {
+        Some(Self::new())
+    }
+
+    fn schema() -> Value {
+        json!({ "type": "array", "items": T::schema() })
+    }
+
+    fn show(&self) -> Value {
+        if self.is_empty() { Value::Null } else { self.iter().map(Wire::show).collect() }
+    }
+}
+
+/// A value that may be named in a mapping: what the keys of [`Entries`] are.
+pub(crate) trait Key: Sized {
+    /// Checks a key; `None` after recording why not.
+    fn read(key: &str, at: &Place, cx: &mut Reader<'_>) -> Option<Self>;
+    /// The key as written.
+    fn as_str(&self) -> &str;
+}
+
+/// A mapping whose keys are chosen by the author, in the order of the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entries<K, T>(Vec<(Spanned<K>, T)>);
+
+impl<K, T> Default for Entries<K, T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<K, T> Entries<K, T> {
+    /// The entries in the order of the file.
+    pub fn iter(&self) -> impl Iterator<Item = (&Spanned<K>, &T)> {
+        self.0.iter().map(|(key, value)| (key, value))
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn into_vec(self) -> Vec<(Spanned<K>, T)> {
+        self.0
+    }
+
+    pub(crate) fn push(&mut self, key: Spanned<K>, value: T) {
+        self.0.push((key, value));
+    }
+}
+
+#[expect(
+    private_bounds,
+    reason = "the bound is how keys are checked; callers only meet the concrete key types"
+)]
+impl<K: Key, T> Entries<K, T> {
+    /// The entry with this key.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&T> {
+        self.0.iter().find(|(known, _)| known.value.as_str() == key).map(|(_, value)| value)
+    }
+
+    pub(crate) fn get_mut(&mut self, key: &str) -> Option<&mut T> {
+        self.0.iter_mut().find(|(known, _)| known.value.as_str() == key).map(|(_, value)| value)
+    }
+}
+
+impl<K: Key, T: Wire> Wire for Entries<K, T> {
+    fn read(node: &Node, cx: &mut Reader<'_>) -> Option<Self> {
+        let entries = cx.map(node)?;
+        let mut read = Self::default();
+        let mut complete = true;
+        for entry in entries {
+            let found = cx.in_key(&entry.key, |cx| {
+                let key = K::read(&entry.key, &entry.key_at, cx);
+                let value = T::read(&entry.value, cx);
+                Some((key?, value?))
+            });
+            match found {
+                Some((key, _)) if read.get(key.as_str()).is_some() => {
+                    let message = format!("`{}` names `{}` a second time", quote(&entry.key), key.as_str());
+                    cx.report(Problem::new(ProblemKind::Conflict, entry.key_at.clone(), message));
+                    complete = false;
+                }
+                Some((key, value)) => read.push(Spanned { value: key, at: entry.key_at.clone() }, value),
+                None => complete = false,
+            }
+        }
+        complete.then_some(read)
+    }
+
+    fn absent() -> Option<Self> {
+        Some(Self::default())
+    }
+
+    fn schema() -> Value {
+        json!({ "type": "object", "additionalProperties": T::schema() })
+    }
+
+    fn show(&self) -> Value {
+        let entries: Map<_, _> =
+            self.0.iter().map(|(key, value)| (key.value.as_str().to_owned(), value.show())).collect();
+        if entries.is_empty() { Value::Null } else { Value::Object(entries) }
+    }
+}
+
+/// The pieces of a section's schema that the macro puts together.
+pub(crate) struct SectionSchema {
+    properties: Map<String, Value>,
+    required: Vec<Value>,
+    description: String,
+}
+
+impl SectionSchema {
+    pub(crate) fn new(doc: &str) -> Self {
+        Self { properties: Map::new(), required: Vec::new(), description: unwrap_lines(doc) }
+    }
+
+    /// Adds a key with its documentation, its default and its rule for repository files.
+    pub(crate) fn key<T: Wire, R: Admit<T>>(&mut self, key: &str, doc: &str, absent: Option<T>) {
+        let mut schema = T::schema();
+        if let Value::Object(schema) = &mut schema {
+            schema.insert("description".to_owned(), Value::String(unwrap_lines(doc)));
+            schema.insert("x-repository".to_owned(), Value::String(R::DOC.to_owned()));
+            match absent.as_ref().map(Wire::show) {
+                None => self.required.push(Value::String(key.to_owned())),
+                Some(Value::Object(leaf)) => {
+                    if let Some(value) = leaf.get("value") {
+                        schema.insert("default".to_owned(), value.clone());
+                    }
+                }
+                Some(_) => {}
+            }
+        }
+        self.properties.insert(key.to_owned(), schema);
+    }
+
+    pub(crate) fn finish(self) -> Value {
+        let mut schema = json!({
+            "type": "object",
+            "description": self.description,
+            "properties": self.properties,
+            "additionalProperties": false,
+        });
+        if let (Value::Object(schema), false) = (&mut schema, self.required.is_empty()) {
+            schema.insert("required".to_owned(), Value::Array(self.required));
+        }
+        schema
+    }
+}
+
+/// Joins the lines of a doc comment, keeping paragraphs.
+fn unwrap_lines(doc: &str) -> String {
+    let paragraphs = doc.split("\n\n").map(|part| part.split_whitespace().collect::<Vec<_>>().join(" "));
+    paragraphs.filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n\n")
+}
+
+/// Declares a section: a struct whose fields are keys, all of which may be absent.
+///
+/// Each field is written `name ("key"): Type [= default], Rule;`. The doc comments become the schema's descriptions.
+macro_rules! section {
+    (
+        $(#[doc = $doc:literal])*
+        pub struct $name:ident {
+            $( $(#[doc = $field_doc:literal])* $field:ident ($key:literal): $ty:ty $(= $default:expr)?, $rule:ident; )*
+        }
+    ) => {
+        $crate::wire::fields! {
+            $(#[doc = $doc])*
+            pub struct $name {
+                $( $(#[doc = $field_doc])* $field ($key): $ty $(= $default)?, $rule; )*
+            }
+            absent: Some(Self::default())
+        }
+
+        impl Default for $name {
+            fn default() -> Self {
+                Self { $( $field: $crate::wire::fields!(@default $ty $(, $default)?), )* }
+            }
+        }
+
+        impl $crate::rules::Tighten for $name {
+            fn tighten(&mut self, repository: Self, cx: &mut $crate::wire::Reader<'_>) {
+                $(
+                    cx.in_key($key, |cx| {
+                        <$crate::rules::$rule as $crate::rules::Rule<$ty>>::tighten(
+                            &mut self.$field, repository.$field, cx);
+                    });
+                )*
+            }
+        }
+    };
+}
+pub(crate) use section;
+
+/// Declares an entry of a list or mapping, in the form of [`section!`]: it may have keys that must be there, and layers
+/// take or leave it as a whole.
+macro_rules! item {
+    ($($declaration:tt)*) => { $crate::wire::fields! { $($declaration)* absent: None } };
+}
+pub(crate) use item;
+
+/// What [`section!`] and [`item!`] have in common.
+macro_rules! fields {
+    (
+        $(#[doc = $doc:literal])*
+        pub struct $name:ident {
+            $( $(#[doc = $field_doc:literal])* $field:ident ($key:literal): $ty:ty $(= $default:expr)?, $rule:ident; )*
+        }
+        absent: $absent:expr
+    ) => {
+        $(#[doc = $doc])*
+        #[derive(Clone, Debug, PartialEq)]
+        pub struct $name {
+            $( $(#[doc = $field_doc])* pub $field: $ty, )*
+        }
+
+        impl $crate::wire::Wire for $name {
+            fn read(node: &$crate::yaml::Node, cx: &mut $crate::wire::Reader<'_>) -> Option<Self> {
+                let entries = cx.map(node)?;
+                let known = cx.known_keys(entries, &[$($key),*]);
+                $(
+                    let $field = cx.key::<$ty, $crate::rules::$rule>(
+                        node, $key, || $crate::wire::fields!(@absent $ty $(, $default)?));
+                )*
+                let section = Self { $($field: $field?,)* };
+                known.then_some(section)
+            }
+
+            fn absent() -> Option<Self> {
+                $absent
+            }
+
+            fn schema() -> serde_json::Value {
+                let mut schema = $crate::wire::SectionSchema::new(concat!($($doc, "\n"),*));
+                $(
+                    schema.key::<$ty, $crate::rules::$rule>(
+                        $key, concat!($($field_doc, "\n"),*), $crate::wire::fields!(@absent $ty $(, $default)?));
+                )*
+                schema.finish()
+            }
+
+            fn show(&self) -> serde_json::Value {
+                let mut shown = serde_json::Map::new();
+                $(
+                    let value = $crate::wire::Wire::show(&self.$field);
+                    if !value.is_null() {
+                        shown.insert($key.to_owned(), value);
+                    }
+                )*
+                if shown.is_empty() { serde_json::Value::Null } else { serde_json::Value::Object(shown) }
+            }
+        }
+    };
+    (@absent $ty:ty) => { <$ty as $crate::wire::Wire>::absent() };
+    (@absent $ty:ty, $default:expr) => { Some($crate::place::Setting::built_in($default)) };
+    (@default $ty:ty) => { <$ty as Default>::default() };
+    (@default $ty:ty, $default:expr) => { $crate::place::Setting::built_in($default) };
+}
+pub(crate) use fields;
