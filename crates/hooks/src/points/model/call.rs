@@ -1,0 +1,290 @@
+//! One call of a model: what it reads, what it answers, and the telemetry without content around it.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::take;
+use crate::conversation::{Message, TokenUsage, ToolCall, ToolSpec};
+use crate::id::{CallId, RunId, SessionId, ToolCallId};
+use crate::latch::Intersect;
+use crate::outcome::{Malformed, outcome, record};
+use crate::point::Event;
+use crate::value::{Json, Text};
+
+record! {
+    /// A tool that is offered to the model, without its schema.
+    pub struct ToolInfo {
+        /// The tool's name.
+        name: String,
+        /// What it does.
+        description?: Text,
+    }
+}
+
+record! {
+    /// `before_llm_call`: a model is about to be called.
+    pub struct BeforeLlmCallEvent {
+        /// The turn.
+        run_id: RunId,
+        /// What the model will read.
+        messages: Vec<Message>,
+        /// The system prompt.
+        system_prompt: Text,
+        /// The model.
+        model: String,
+        /// The provider.
+        provider: String,
+        /// 0 for the first call of the turn.
+        iteration: u32,
+        /// The tools on offer.
+        tools: Vec<ToolInfo>,
+        /// About how many tokens the request has; at least 1.
+        token_estimate: u64,
+    }
+}
+
+/// The tools a hook leaves on offer, by name.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct ToolNames(pub Vec<ToolInfo>);
+
+impl ToolNames {
+    /// A list of names.
+    pub fn new<S: Into<String>>(names: impl IntoIterator<Item = S>) -> Self {
+        Self(names.into_iter().map(|name| ToolInfo { name: name.into(), description: None }).collect())
+    }
+}
+
+impl Intersect for ToolNames {
+    fn intersect(&mut self, other: Self) {
+        self.0.retain(|tool| other.0.iter().any(|o| o.name == tool.name));
+    }
+}
+
+outcome! {
+    /// `before_llm_call`: other input, fewer tools, or no call.
+    pub struct BeforeLlmCallOutcome {
+        /// Other messages: the whole list.
+        messages / "messages": Vec<Message> => First,
+        /// Another system prompt; `""` clears it.
+        system_prompt / "systemPrompt": Text => First,
+        /// The tools to leave on offer; `[]` offers none.
+        tools / "tools": ToolNames => Narrow,
+        /// Don't call the model.
+        block / "block": bool => Block,
+        /// Why.
+        block_reason / "blockReason": Text => BlockReason,
+    }
+}
+
+impl Event<BeforeLlmCallOutcome> for BeforeLlmCallEvent {
+    fn absorb(&mut self, merged: &BeforeLlmCallOutcome) -> bool {
+        let messages = take(&mut self.messages, &merged.messages);
+        let system = take(&mut self.system_prompt, &merged.system_prompt);
+        let before = self.tools.len();
+        if let Some(allowed) = &merged.tools {
+            self.tools.retain(|tool| allowed.0.iter().any(|a| a.name == tool.name));
+        }
+        messages || system || self.tools.len() != before
+    }
+}
+
+record! {
+    /// `model_call_started`: telemetry without content.
+    pub struct ModelCallStartedEvent {
+        /// The turn.
+        run_id: RunId,
+        /// The call.
+        call_id: CallId,
+        /// The provider.
+        provider: String,
+        /// The model.
+        model: String,
+        /// The wire (`anthropic-messages`, `openai-chat`).
+        api?: String,
+        /// How the answer comes (`sse`, `json`).
+        transport?: String,
+        /// How many tokens the context may have.
+        context_token_budget?: u64,
+    }
+}
+
+/// How a model call ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ModelCallResult {
+    /// The answer arrived whole.
+    Completed,
+    /// It did not.
+    Error,
+}
+
+record! {
+    /// `model_call_ended`: telemetry without content: never a prompt, a text, or a raw request id.
+    pub struct ModelCallEndedEvent {
+        /// The turn.
+        run_id: RunId,
+        /// The call.
+        call_id: CallId,
+        /// The provider.
+        provider: String,
+        /// The model.
+        model: String,
+        /// The wire.
+        api?: String,
+        /// How the answer came.
+        transport?: String,
+        /// How many tokens the context may have.
+        context_token_budget?: u64,
+        /// How long the call took, in milliseconds.
+        duration_ms: u64,
+        /// How it ended.
+        outcome: ModelCallResult,
+        /// A coarse class of the error (`auth`, `rate_limit`, ...).
+        error_category?: String,
+        /// How the connection failed (`timeout`, `connection_reset`, ...).
+        failure_kind?: String,
+        /// Size of the request.
+        request_bytes?: u64,
+        /// Size of the answer.
+        response_bytes?: u64,
+        /// Time to the first byte of the answer, in milliseconds.
+        time_to_first_byte_ms?: u64,
+        /// A hash of the provider's request id.
+        upstream_request_id_hash?: String,
+    }
+}
+
+record! {
+    /// `llm_input`: what a model is given, for observers.
+    pub struct LlmInputEvent {
+        /// The turn.
+        run_id: RunId,
+        /// The stretch of the conversation.
+        session_id: SessionId,
+        /// The provider.
+        provider: String,
+        /// The model.
+        model: String,
+        /// The system prompt.
+        system_prompt?: Text,
+        /// The message of this turn.
+        prompt: Text,
+        /// The conversation before it.
+        history_messages: Vec<Message>,
+        /// How many images go along.
+        images_count: u32,
+        /// The tools on offer.
+        tools?: Vec<ToolSpec>,
+    }
+}
+
+record! {
+    /// `llm_output`: what a model answered, for observers.
+    pub struct LlmOutputEvent {
+        /// The turn.
+        run_id: RunId,
+        /// The stretch of the conversation.
+        session_id: SessionId,
+        /// The provider.
+        provider: String,
+        /// The model.
+        model: String,
+        /// The visible texts of the turn so far, one per answer.
+        assistant_texts: Vec<Text>,
+        /// The answer.
+        last_assistant?: Message,
+        /// Tokens used.
+        usage?: TokenUsage,
+        /// How many tokens the context may have.
+        context_token_budget?: u64,
+    }
+}
+
+record! {
+    /// `after_llm_call`: a model has answered, and no tool of that answer has started.
+    pub struct AfterLlmCallEvent {
+        /// The turn.
+        run_id: RunId,
+        /// The answer.
+        response: Message,
+        /// The tools it wants to run.
+        tool_calls: Vec<ToolCall>,
+        /// 0 for the first call of the turn.
+        iteration: u32,
+        /// The model.
+        model: String,
+        /// How long the call took, in milliseconds.
+        latency_ms: u64,
+        /// Tokens used.
+        token_usage?: TokenUsage,
+    }
+}
+
+record! {
+    /// A tool call that a hook leaves in the answer. Only the id counts; a name or arguments that differ
+    /// from the model's are refused, since here a call can be removed but not edited.
+    pub struct ToolCallRef {
+        /// The call's id.
+        id: ToolCallId,
+        /// The call's name, if repeated.
+        name?: String,
+        /// The call's arguments, if repeated.
+        arguments?: Json,
+    }
+}
+
+/// The tool calls a hook leaves in the answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct ToolCallIds(pub Vec<ToolCallRef>);
+
+impl ToolCallIds {
+    /// A list of ids.
+    pub fn new<I: Into<ToolCallId>>(ids: impl IntoIterator<Item = I>) -> Self {
+        Self(ids.into_iter().map(|id| ToolCallRef { id: id.into(), name: None, arguments: None }).collect())
+    }
+
+    /// Whether the list has the call. An empty id names nothing.
+    pub fn contains(&self, id: &ToolCallId) -> bool {
+        !id.is_empty() && self.0.iter().any(|call| call.id == *id)
+    }
+}
+
+impl Intersect for ToolCallIds {
+    fn intersect(&mut self, other: Self) {
+        self.0.retain(|call| other.contains(&call.id));
+    }
+}
+
+outcome! {
+    /// `after_llm_call`: fewer tool calls, or none of the answer at all.
+    pub struct AfterLlmCallOutcome {
+        /// The calls to leave; `[]` leaves none.
+        tool_calls / "toolCalls": ToolCallIds => Narrow,
+        /// Drop the answer.
+        block / "block": bool => Block,
+        /// Why.
+        block_reason / "blockReason": Text => BlockReason,
+    }
+}
+
+impl Event<AfterLlmCallOutcome> for AfterLlmCallEvent {
+    fn check(&self, answer: &AfterLlmCallOutcome) -> Result<(), Malformed> {
+        for kept in answer.tool_calls.iter().flat_map(|calls| &calls.0) {
+            let Some(call) = self.tool_calls.iter().find(|call| call.id == kept.id) else { continue };
+            let renamed = kept.name.as_ref().is_some_and(|name| *name != call.name);
+            let edited = kept.arguments.as_ref().is_some_and(|arguments| match &**arguments {
+                Value::Object(object) => *object != *call.arguments,
+                _ => true,
+            });
+            if renamed || edited {
+                return Err(Malformed::new(
+                    "a tool call was edited; `after_llm_call` can only remove calls, rewrite in `before_tool_call`",
+                ));
+            }
+        }
+        Ok(())
+    }
+}
