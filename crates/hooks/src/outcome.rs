@@ -52,9 +52,7 @@ pub trait Outcome:
     fn from_json(value: Value) -> Result<Option<Self>, Malformed> {
         match value {
             Value::Null => Ok(None),
-            value => {
-                serde_json::from_value(value).map(Some).map_err(|error| Malformed::new(error.to_string()))
-            }
+            value => serde_json::from_value(value).map(Some).map_err(|error| Malformed::from_serde(&error)),
         }
     }
 }
@@ -71,6 +69,30 @@ impl Malformed {
     pub fn new(message: impl Into<String>) -> Self {
         Self { message: message.into() }
     }
+
+    pub(crate) fn from_serde(error: &serde_json::Error) -> Self {
+        Self::new(without_values(&error.to_string()))
+    }
+}
+
+/// What a serde error says without the value it complains about, which may be anything a hook holds. The
+/// name of an unknown field is kept if it reads like one.
+fn without_values(message: &str) -> String {
+    let Some((complaint, expected)) =
+        message.rsplit_once(", expected").or_else(|| message.rsplit_once(", there are no"))
+    else {
+        return message.to_owned();
+    };
+    let tail = message.get(complaint.len()..message.len() - expected.len()).unwrap_or_default();
+    let field_name = complaint
+        .strip_prefix("unknown field `")
+        .and_then(|rest| rest.strip_suffix('`'))
+        .filter(|name| name.len() <= 40 && name.bytes().all(|b| b.is_ascii_alphabetic() || b == b'_'));
+    let complaint = match field_name {
+        Some(_) => complaint,
+        None => complaint.split(['"', '`']).next().unwrap_or_default().trim_end(),
+    };
+    format!("{complaint}{tail}{expected}")
 }
 
 /// The outcome of points that only watch. Its wire form is `null` or `{}`.
@@ -103,7 +125,11 @@ macro_rules! record {
         record!(@fields $meta $name [
             $($done)*
             $(#[$fm])*
-            #[serde(default, skip_serializing_if = "Option::is_none")]
+            #[serde(
+                default,
+                skip_serializing_if = "Option::is_none",
+                deserialize_with = "crate::outcome::present"
+            )]
             pub $field: Option<$type>,
         ] $($rest)*);
     };
@@ -189,3 +215,41 @@ macro_rules! outcome {
     (@ask_field $other:ident [$($rest:tt)*]) => { outcome!(@asks $($rest)*); };
 }
 pub(crate) use {outcome, record};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::points::{AgentRunOutcome, ToolCallOutcome};
+    use serde_json::json;
+
+    fn complaint<O: Outcome>(answer: Value) -> String {
+        O::from_json(answer).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn malformed_names_the_mistake_and_never_the_value() {
+        let secret = "hunter2 \", expected `x`";
+        for answer in
+            [json!({ "block": secret }), json!({ "params": secret }), json!({ secret: 1 }), json!(secret)]
+        {
+            let said = complaint::<ToolCallOutcome>(answer);
+            assert!(!said.contains("hunter2"), "{said}");
+        }
+        assert!(!complaint::<AgentRunOutcome>(json!({ "outcome": secret })).contains("hunter2"));
+        assert!(!complaint::<Nothing>(json!({ secret: 1 })).contains("hunter2"));
+        assert_eq!(
+            complaint::<ToolCallOutcome>(json!({ "block": secret })),
+            "malformed answer: invalid type: string, expected a boolean"
+        );
+        assert!(
+            complaint::<ToolCallOutcome>(json!({ "blok": true })).contains("unknown field `blok`, expected")
+        );
+        assert_eq!(
+            complaint::<Nothing>(json!({ "block": true })),
+            "malformed answer: unknown field `block`, there are no fields"
+        );
+        assert!(
+            complaint::<ToolCallOutcome>(json!({ "requireApproval": {} })).contains("missing field `title`")
+        );
+    }
+}

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::id::{RunId, SessionKey};
-use crate::latch::Field;
+use crate::latch::{Field, Latch};
 use crate::outcome::{Outcome, outcome, record};
 use crate::point::{Claim, Event};
 use crate::value::{Json, Params, Text};
@@ -152,9 +152,9 @@ pub struct ReplyDispatchOutcome {
 }
 
 macro_rules! claims {
-    ($($outcome:ident at $event:ident;)*) => {$(
+    ($($outcome:ident at $event:ident: $($field:literal)*;)*) => {$(
         impl Outcome for $outcome {
-            const FIELDS: &'static [Field] = super::CLAIM_FIELDS;
+            const FIELDS: &'static [Field] = &[$(Field { name: $field, latch: Latch::First },)*];
 
             fn merge(&mut self, next: Self) -> Vec<&'static str> {
                 if !self.handled {
@@ -175,9 +175,9 @@ macro_rules! claims {
 }
 
 claims! {
-    InboundClaimOutcome at InboundClaimEvent;
-    BeforeDispatchOutcome at BeforeDispatchEvent;
-    ReplyDispatchOutcome at ReplyDispatchEvent;
+    InboundClaimOutcome at InboundClaimEvent: "handled" "reply";
+    BeforeDispatchOutcome at BeforeDispatchEvent: "handled" "text";
+    ReplyDispatchOutcome at ReplyDispatchEvent: "handled" "queuedFinal" "counts";
 }
 
 record! {

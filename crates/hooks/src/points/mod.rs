@@ -16,14 +16,10 @@ pub use tools::*;
 
 use schemars::JsonSchema;
 
-use crate::latch::{Field, Latch};
 use crate::outcome::{Nothing, Outcome};
 use crate::point::{
     ClaimPoint, DecidePoint, Event, FailurePolicy, Family, Mode, ObservePoint, Point, PointInfo, SyncPoint,
 };
-
-pub(crate) const CLAIM_FIELDS: &[Field] =
-    &[Field { name: "handled", latch: Latch::First }, Field { name: "reply", latch: Latch::First }];
 
 const NO_CHANNELS: &str = "channels are not built yet, so nothing fires it";
 const NO_LIFECYCLE: &str = "the lifecycle of sessions and sub-agents has no host yet, so nothing fires it";

@@ -2,6 +2,7 @@
 //! the result on its way to the model and into the transcript.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -354,9 +355,16 @@ record! {
 
 /// `resolve_exec_env`: variables to add. The host filters the keys afterwards: `PATH`, loader and
 /// interpreter variables and the like never pass.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct ExecEnvOutcome(pub BTreeMap<String, String>);
+
+impl fmt::Debug for ExecEnvOutcome {
+    /// Names only: the values may be secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
 
 impl Outcome for ExecEnvOutcome {
     const FIELDS: &'static [Field] = &[Field { name: "*", latch: Latch::PerKey }];

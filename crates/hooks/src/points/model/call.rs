@@ -271,6 +271,16 @@ outcome! {
 }
 
 impl Event<AfterLlmCallOutcome> for AfterLlmCallEvent {
+    fn absorb(&mut self, merged: &AfterLlmCallOutcome) -> bool {
+        let Some(kept) = &merged.tool_calls else { return false };
+        let calls = std::mem::take(&mut self.tool_calls);
+        // INVARIANT (nameable calls): a list of ids can't vouch for a call without an id of its own.
+        let named_once = |id: &ToolCallId| calls.iter().filter(|call| call.id == *id).count() == 1;
+        self.tool_calls =
+            calls.iter().filter(|call| kept.contains(&call.id) && named_once(&call.id)).cloned().collect();
+        self.tool_calls.len() != calls.len()
+    }
+
     fn check(&self, answer: &AfterLlmCallOutcome) -> Result<(), Malformed> {
         for kept in answer.tool_calls.iter().flat_map(|calls| &calls.0) {
             let Some(call) = self.tool_calls.iter().find(|call| call.id == kept.id) else { continue };

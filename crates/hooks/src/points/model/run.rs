@@ -89,7 +89,7 @@ impl Outcome for AgentRunOutcome {
     }
 
     fn from_json(value: Value) -> Result<Option<Self>, Malformed> {
-        serde_json::from_value(value).map(Some).map_err(|error| Malformed::new(error.to_string()))
+        serde_json::from_value(value).map(Some).map_err(|error| Malformed::from_serde(&error))
     }
 }
 
@@ -130,7 +130,11 @@ pub struct AgentReplyOutcome {
 }
 
 impl Outcome for AgentReplyOutcome {
-    const FIELDS: &'static [Field] = crate::points::CLAIM_FIELDS;
+    const FIELDS: &'static [Field] = &[
+        Field { name: "handled", latch: Latch::First },
+        Field { name: "reply", latch: Latch::First },
+        Field { name: "reason", latch: Latch::First },
+    ];
 
     fn merge(&mut self, next: Self) -> Vec<&'static str> {
         if !self.handled {
