@@ -1,0 +1,183 @@
+//! The background processes of a session.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::process::ChildStdin;
+use tokio::sync::watch;
+
+use super::ProcessError;
+use crate::tools::cancel::CancelToken;
+use crate::tools::exec::group::{Group, sweep};
+use crate::tools::exec::lifeline::Lifeline;
+use crate::tools::exec::spawn::{Ending, Job, Output, Stop, start};
+
+/// Most processes that run at once.
+const MAX_RUNNING: usize = 16;
+/// Most processes that are remembered, those that ended included.
+const MAX_REMEMBERED: usize = 64;
+
+/// What `exec` left running, by id. When it is dropped, all of it dies at once.
+#[derive(Debug)]
+pub struct ProcessTable {
+    session: String,
+    marked: AtomicU64,
+    lifeline: Arc<Lifeline>,
+    entries: Mutex<Entries>,
+}
+
+#[derive(Debug, Default)]
+struct Entries {
+    last: u64,
+    by_id: BTreeMap<u64, Arc<Background>>,
+}
+
+/// One background process, running or ended.
+#[derive(Debug)]
+pub(in crate::tools) struct Background {
+    pub(super) id: String,
+    pub(super) command: String,
+    pub(super) started: Instant,
+    pub(super) output: Arc<Output>,
+    pub(super) input: tokio::sync::Mutex<Option<ChildStdin>>,
+    /// How much of the output was shown by `poll` so far.
+    pub(super) shown: Mutex<u64>,
+    ending: watch::Receiver<Option<Ending>>,
+    stop: CancelToken,
+    group: Arc<Group>,
+}
+
+impl Background {
+    /// How it ended; `None` while it runs.
+    pub(super) fn ending(&self) -> Option<Ending> {
+        *self.ending.borrow()
+    }
+
+    /// Waits for its end.
+    pub(super) async fn ended(&self) -> Option<Ending> {
+        // An error means that its keeper is gone, and with it the process.
+        self.ending.clone().wait_for(Option::is_some).await.ok().and_then(|ending| *ending)
+    }
+
+    /// Asks it to end; it is killed if it does not.
+    pub(super) fn stop(&self) {
+        self.stop.cancel();
+    }
+}
+
+impl ProcessTable {
+    /// A table without processes.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            session: uuid::Uuid::now_v7().simple().to_string(),
+            marked: AtomicU64::new(0),
+            lifeline: Arc::default(),
+            entries: Mutex::default(),
+        }
+    }
+
+    /// A mark for the processes of one more command of this session.
+    pub(in crate::tools) fn next_marker(&self) -> String {
+        format!("{}.{}", self.session, self.marked.fetch_add(1, Ordering::Relaxed))
+    }
+
+    pub(in crate::tools) fn lifeline(&self) -> Arc<Lifeline> {
+        Arc::clone(&self.lifeline)
+    }
+
+    /// Starts `job` and keeps it; it is ended after `lifetime`. Answers its id.
+    pub(in crate::tools) fn adopt(
+        &self,
+        job: Job,
+        lifetime: Option<Duration>,
+    ) -> Result<String, ProcessError> {
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        entries.make_room()?;
+        let command = job.command.clone();
+        let mut running = start(job, self).map_err(ProcessError::Start)?;
+        let (ended, ending) = watch::channel(None);
+        let stop = CancelToken::new();
+        entries.last += 1;
+        let number = entries.last;
+        let process = Background {
+            id: format!("p{number}"),
+            command,
+            started: Instant::now(),
+            output: running.output(),
+            input: tokio::sync::Mutex::new(running.take_input()),
+            shown: Mutex::new(0),
+            ending,
+            stop: stop.clone(),
+            group: running.group(),
+        };
+        let id = process.id.clone();
+        entries.by_id.insert(number, Arc::new(process));
+        tokio::spawn(async move {
+            let expired = async {
+                match lifetime {
+                    Some(lifetime) => tokio::time::sleep(lifetime).await,
+                    None => std::future::pending().await,
+                }
+            };
+            let why = async {
+                tokio::select! {
+                    () = expired => Stop::TimedOut,
+                    () = stop.cancelled() => Stop::Cancelled,
+                }
+            };
+            ended.send_replace(Some(running.finish(why).await));
+        });
+        Ok(id)
+    }
+
+    /// The process called `id`.
+    pub(super) fn get(&self, id: &str) -> Option<Arc<Background>> {
+        let number: u64 = id.strip_prefix('p')?.parse().ok()?;
+        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        entries.by_id.get(&number).filter(|process| process.id == id).cloned()
+    }
+
+    /// All processes, oldest first.
+    pub(super) fn all(&self) -> Vec<Arc<Background>> {
+        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        entries.by_id.values().cloned().collect()
+    }
+}
+
+impl Entries {
+    fn make_room(&mut self) -> Result<(), ProcessError> {
+        let running = self.by_id.values().filter(|process| process.ending().is_none()).count();
+        if running >= MAX_RUNNING {
+            return Err(ProcessError::TooMany { max: MAX_RUNNING });
+        }
+        while self.by_id.len() >= MAX_REMEMBERED {
+            let over = self.by_id.iter().find(|(_, process)| process.ending().is_some());
+            let Some(number) = over.map(|(number, _)| *number) else { break };
+            self.by_id.remove(&number);
+        }
+        Ok(())
+    }
+}
+
+impl Default for ProcessTable {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for ProcessTable {
+    fn drop(&mut self) {
+        if self.marked.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let entries = self.entries.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for process in entries.by_id.values() {
+            process.group.kill_all();
+            process.stop();
+        }
+        sweep(&self.session);
+    }
+}

@@ -1,0 +1,146 @@
+//! What a tool is, what it answers, and the set of tools a session has.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde_json::{Map, Value, json};
+
+use super::context::ToolContext;
+use super::error::ToolError;
+use super::{ApplyPatchTool, EditTool, ExecTool, ProcessTool, ReadTool, WebFetchTool, WriteTool, text};
+
+/// What a model is told about a tool.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolSpec {
+    /// The name by which the model calls the tool and by which hooks match it.
+    pub name: String,
+    /// What the tool does, written for the model.
+    pub description: String,
+    /// JSON Schema of the arguments; always an object that allows no further properties.
+    pub input_schema: Value,
+}
+
+/// What a tool answers to the model.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolOutput {
+    /// The text the model reads. [`Toolbox::run`] bounds it by [`Limits::output_bytes`](super::Limits).
+    pub content: String,
+    /// Whether the call did not do what it was asked to do.
+    pub is_error: bool,
+    /// Facts about the call for transcripts and displays (exit code, bytes, truncation); never sent to a
+    /// model, and never holding file contents or command output.
+    pub details: Value,
+}
+
+impl ToolOutput {
+    /// A successful answer without details.
+    #[must_use]
+    pub fn text(content: impl Into<String>) -> Self {
+        Self { content: content.into(), is_error: false, details: json!({}) }
+    }
+
+    /// A failed answer without details.
+    #[must_use]
+    pub fn error(content: impl Into<String>) -> Self {
+        Self { content: content.into(), is_error: true, details: json!({}) }
+    }
+
+    /// The same answer with `details`.
+    #[must_use]
+    pub fn with_details(mut self, details: Value) -> Self {
+        self.details = details;
+        self
+    }
+}
+
+impl From<ToolError> for ToolOutput {
+    fn from(error: ToolError) -> Self {
+        Self::error(error.to_string())
+    }
+}
+
+/// Something a model can call.
+///
+/// Implementations answer every failure as a [`ToolOutput`] with `is_error`, end promptly when
+/// [`ToolContext::cancel`] fires, and leave nothing running when their future is dropped.
+#[async_trait]
+pub trait Tool: Debug + Send + Sync {
+    /// Name, description and argument schema. The same for the whole life of the tool.
+    fn definition(&self) -> ToolSpec;
+
+    /// Does the work. Not to be called but through [`Toolbox::run`].
+    async fn run(&self, args: &Map<String, Value>, cx: &ToolContext) -> ToolOutput;
+}
+
+/// The tools of a session, in the order in which the model is told about them.
+#[derive(Debug, Clone, Default)]
+pub struct Toolbox {
+    tools: Vec<(String, Arc<dyn Tool>)>,
+}
+
+impl Toolbox {
+    /// No tools.
+    #[must_use]
+    pub fn empty() -> Self {
+        Self::default()
+    }
+
+    /// The built-in tools: `read`, `write`, `edit`, `apply_patch`, `exec`, `process`, `web_fetch`.
+    #[must_use]
+    pub fn built_in() -> Self {
+        Self::empty()
+            .with(Arc::new(ReadTool))
+            .with(Arc::new(WriteTool))
+            .with(Arc::new(EditTool))
+            .with(Arc::new(ApplyPatchTool))
+            .with(Arc::new(ExecTool))
+            .with(Arc::new(ProcessTool))
+            .with(Arc::new(WebFetchTool))
+    }
+
+    /// The same set with `tool`; a tool of the same name is replaced in its place.
+    #[must_use]
+    pub fn with(mut self, tool: Arc<dyn Tool>) -> Self {
+        let name = tool.definition().name;
+        match self.tools.iter_mut().find(|(known, _)| *known == name) {
+            Some(slot) => slot.1 = tool,
+            None => self.tools.push((name, tool)),
+        }
+        self
+    }
+
+    /// What the model is told.
+    #[must_use]
+    pub fn definitions(&self) -> Vec<ToolSpec> {
+        self.tools.iter().map(|(_, tool)| tool.definition()).collect()
+    }
+
+    /// The names, in order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.tools.iter().map(|(name, _)| name.as_str())
+    }
+
+    /// The tool called `name`, spelled exactly.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&Arc<dyn Tool>> {
+        self.tools.iter().find(|(known, _)| known == name).map(|(_, tool)| tool)
+    }
+
+    /// Runs one call and bounds its output. The only door through which tools are run.
+    ///
+    /// This does not ask any hook. The dispatcher in front of it accepts only a permitted call and passes on
+    /// exactly the name and arguments that were judged; nothing else may call this.
+    pub async fn run(&self, name: &str, args: &Map<String, Value>, cx: &ToolContext) -> ToolOutput {
+        let Some(tool) = self.get(name) else {
+            let hint = text::did_you_mean(name, self.names());
+            return ToolOutput::error(format!("there is no tool called `{}`{hint}", text::clip(name, 64)));
+        };
+        if cx.cancel.is_cancelled() {
+            return ToolError::Cancelled.into();
+        }
+        let mut output = tool.run(args, cx).await;
+        output.content = text::bound(output.content, cx.limits.output_bytes);
+        output
+    }
+}
