@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::place::Place;
-use crate::problem::{ConfigError, Problem, ProblemKind, quote};
+use crate::problem::{ConfigError, Problem, ProblemKind, escape};
 use crate::text::Environment;
 use crate::wire::LayerKind;
 use crate::yaml::MAX_BYTES;
@@ -112,13 +112,15 @@ pub struct Source {
     pub name: Arc<str>,
     /// The text.
     pub text: String,
+    /// The folder of the file, from which relative paths in it count; `None` for a text without a file.
+    pub folder: Option<PathBuf>,
 }
 
 impl Source {
     /// A text that did not come from a file, or whose file the caller has read.
     #[must_use]
     pub fn new(kind: LayerKind, name: &str, text: impl Into<String>) -> Self {
-        Self { kind, name: name.into(), text: text.into() }
+        Self { kind, name: name.into(), text: text.into(), folder: None }
     }
 
     fn read(kind: LayerKind, path: &Path) -> Result<Self, Problem> {
@@ -145,7 +147,8 @@ impl Source {
                 + 1;
             unreadable(path, &format!("it is not UTF-8 in line {line}"))
         })?;
-        Ok(Self { kind, name: shown(path).into(), text })
+        let folder = path.parent().map(Path::to_path_buf);
+        Ok(Self { kind, name: shown(path).into(), text, folder })
     }
 }
 
@@ -154,7 +157,7 @@ fn unreadable(path: &Path, why: &str) -> Problem {
     Problem::new(ProblemKind::Unreadable, Place::file_only(shown(path)), message)
 }
 
-/// A path for people, without control characters and never cut.
+/// A path for people: what cannot be seen is escaped.
 fn shown(path: &Path) -> String {
-    path.iter().map(|part| quote(&part.to_string_lossy())).collect::<PathBuf>().display().to_string()
+    escape(path.to_string_lossy().chars())
 }

@@ -1,5 +1,7 @@
 //! From texts to the effective configuration.
 
+use std::path::PathBuf;
+
 use serde_json::{Value, json};
 
 use crate::discover::Source;
@@ -32,6 +34,9 @@ pub struct Loaded {
     pub config: Config,
     /// The files that were read, in the order in which they were laid over each other.
     pub layers: Vec<(LayerKind, String)>,
+    /// The folder of the operator's file. Relative paths in the configuration count from it: only the operator's file
+    /// can hold paths of files that are read or written.
+    pub operator_folder: Option<PathBuf>,
     /// What repository files said without effect.
     pub dropped: Vec<Dropped>,
 }
@@ -71,16 +76,16 @@ impl<'a> Loader<'a> {
         config.check_merged(&mut cx);
         ConfigError::check(cx.problems)?;
         let layers = sources.iter().map(|source| (source.kind, source.name.to_string())).collect();
-        Ok(Loaded { config, layers, dropped })
+        let operator = sources.iter().rfind(|source| source.kind == LayerKind::Operator);
+        let operator_folder = operator.and_then(|source| source.folder.clone());
+        Ok(Loaded { config, layers, operator_folder, dropped })
     }
 }
 
 fn read(source: &Source, cx: &mut Reader<'_>) -> Option<Config> {
     let text = source.text.strip_prefix('\u{feff}').unwrap_or(&source.text);
     let root = yaml::parse(&source.name, text).map_err(|problem| cx.report(problem)).ok()?;
-    let config = Config::read(&root, cx)?;
-    config.check_file(cx);
-    Some(config)
+    Config::read(&root, cx)
 }
 
 impl Loaded {

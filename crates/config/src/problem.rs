@@ -151,23 +151,33 @@ fn render(problems: &[Problem]) -> String {
 /// The longest piece of a file that an error repeats, in characters.
 const QUOTE_LIMIT: usize = 80;
 
-/// Text from a file for use inside backticks: control characters and bidirectional marks escaped, length bounded.
+/// Text from a file for use inside backticks: what cannot be seen is escaped, length bounded.
 pub(crate) fn quote(text: &str) -> String {
-    let mut quoted = String::new();
-    for (index, c) in text.chars().enumerate() {
-        if index == QUOTE_LIMIT {
-            quoted.push('…');
-            break;
-        }
-        match c {
-            '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' => {
-                quoted.extend(c.escape_unicode());
-            }
-            c if c.is_control() => quoted.extend(c.escape_default()),
-            c => quoted.push(c),
-        }
+    let mut quoted = escape(text.chars().take(QUOTE_LIMIT));
+    if text.chars().nth(QUOTE_LIMIT).is_some() {
+        quoted.push('…');
     }
     quoted
+}
+
+/// Text with what cannot be seen written as escapes.
+pub(crate) fn escape(text: impl Iterator<Item = char>) -> String {
+    let mut escaped = String::new();
+    for c in text {
+        if is_invisible(c) {
+            escaped.extend(c.escape_default());
+        } else {
+            escaped.push(c);
+        }
+    }
+    escaped
+}
+
+/// Characters that drive a terminal, change the direction of text or leave no mark.
+pub(crate) fn is_invisible(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{ad}' | '\u{61c}' | '\u{feff}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
+        || matches!(c, '\u{2060}'..='\u{206f}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
 /// `a`, `b`, `c` in backticks.
@@ -200,7 +210,7 @@ pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) 
 pub(crate) fn suggestion(word: &str, known: &[&str], what: &str) -> String {
     match nearest(word, known.iter().copied()) {
         Some(name) => format!("did you mean `{name}`?"),
-        None if known.is_empty() => format!("there are no {what} here"),
+        None if known.is_empty() => format!("there are no {what} to choose from"),
         None => format!("known {what}: {}", quoted_list(known.iter().copied())),
     }
 }

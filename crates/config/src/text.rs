@@ -8,7 +8,7 @@
 use std::fmt;
 
 use crate::place::Place;
-use crate::problem::{Problem, ProblemKind};
+use crate::problem::{Problem, ProblemKind, quote};
 
 /// What [`Secret`] and masked options show instead of characters.
 pub(crate) const MASK: &str = "***";
@@ -83,9 +83,12 @@ impl Text {
                 })?;
             let Some(environment) = environment else {
                 let hint = "only the operator's file may use `${NAME}`; `$${` is the text `${`";
-                return Err(wrong(format!("a repository file may not read `${{{name}}}`")).with_hint(hint));
+                return Err(
+                    wrong(format!("a repository file may not read `${{{}}}`", quote(name))).with_hint(hint)
+                );
             };
             let Some(value) = environment(name) else {
+                let name = quote(name);
                 let hint = format!("set it before starting, for example `export {name}=...`");
                 return Err(wrong(format!("the environment variable `{name}` is not set")).with_hint(hint));
             };

@@ -6,7 +6,7 @@ use backstop_hooks::{FailurePolicy, PointId, ToolName, tool_name};
 use serde_json::{Value, json};
 
 use crate::place::Place;
-use crate::problem::{Problem, ProblemKind, nearest, quote, quoted_list, suggestion};
+use crate::problem::{Problem, ProblemKind, is_invisible, nearest, quote, quoted_list, suggestion};
 use crate::text::{Secret, Text};
 use crate::wire::{Key, LayerKind, Reader, Wire};
 use crate::yaml::{Kind, Node};
@@ -122,15 +122,20 @@ impl Wire for bool {
 
 /// A text without variables: what is written is what is meant.
 fn plain_text<'n>(node: &'n Node, cx: &mut Reader<'_>, what: &str) -> Option<&'n str> {
-    match &node.kind {
-        Kind::Text(text) if !text.trim().is_empty() => Some(text),
-        _ => cx.expected(node, what),
-    }
+    let problem = match &node.kind {
+        Kind::Text(text) if !text.trim().is_empty() => return Some(text),
+        Kind::Bool(_) | Kind::Integer(_) | Kind::Number(_) => {
+            cx.mismatch(node, what, &node.describe()).with_hint("put it in quotes")
+        }
+        _ => cx.mismatch(node, what, &node.describe()),
+    };
+    cx.report(problem);
+    None
 }
 
 impl Wire for Text {
     fn read(node: &Node, cx: &mut Reader<'_>) -> Option<Self> {
-        let written = plain_text(node, cx, "a text")?;
+        let written = plain_text(node, cx, "a text that is not empty")?;
         let environment = (cx.layer == LayerKind::Operator).then_some(cx.environment);
         Self::expand(written, &node.at, environment).map_err(|problem| cx.report(problem)).ok()
     }
@@ -147,7 +152,7 @@ impl Wire for Text {
 impl Wire for Secret {
     fn read(node: &Node, cx: &mut Reader<'_>) -> Option<Self> {
         if !matches!(&node.kind, Kind::Text(text) if !text.trim().is_empty()) {
-            let message = format!("`{}` must be a text that is not empty", cx.path());
+            let message = format!("{} must be a text that is not empty", cx.subject());
             cx.report(Problem::new(ProblemKind::BadValue, node.at.clone(), message));
             return None;
         }
@@ -212,8 +217,8 @@ macro_rules! choice {
 
 fn word_expected(node: &Node, words: &[&str], cx: &mut Reader<'_>) {
     let message = format!(
-        "`{}` must be one of {}, found {}",
-        cx.path(),
+        "{} must be one of {}, found {}",
+        cx.subject(),
         quoted_list(words.iter().copied()),
         node.describe()
     );
@@ -386,7 +391,7 @@ fn tool_or_group(node: &Node, cx: &mut Reader<'_>) -> Option<Vec<ToolName>> {
 }
 
 /// A name chosen by the author: of a plugin, a hook or a provider. At most 128 characters, none of them blank or
-/// a control character.
+/// invisible.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name(String);
 
@@ -402,7 +407,7 @@ impl Name {
     pub(crate) fn new(name: impl Into<String>) -> Option<Self> {
         let name = name.into();
         let fits = !name.is_empty() && name.chars().count() <= Self::LIMIT;
-        (fits && !name.chars().any(|c| c.is_whitespace() || c.is_control())).then_some(Self(name))
+        (fits && !name.chars().any(|c| c.is_whitespace() || is_invisible(c))).then_some(Self(name))
     }
 }
 

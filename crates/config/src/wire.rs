@@ -63,9 +63,14 @@ impl<'a> Reader<'a> {
         Self { layer, names, environment, problems: Vec::new(), dropped: Vec::new(), path: Vec::new() }
     }
 
-    /// The key path of the value being read.
+    /// The key path of the value being read; empty for the whole file.
     pub(crate) fn path(&self) -> String {
-        if self.path.is_empty() { "the file".to_owned() } else { self.path.concat() }
+        self.path.concat()
+    }
+
+    /// The value being read, for messages.
+    pub(crate) fn subject(&self) -> String {
+        if self.path.is_empty() { "the file".to_owned() } else { format!("`{}`", self.path()) }
     }
 
     /// Runs `read` with the key path extended by a key.
@@ -93,21 +98,22 @@ impl<'a> Reader<'a> {
         self.dropped.push(Dropped { key: self.path(), at: at.clone(), reason: reason.into() });
     }
 
-    /// Records "`path` must be ..., found ...".
+    /// Records "... must be ..., found ...".
     pub(crate) fn expected<T>(&mut self, node: &Node, what: &str) -> Option<T> {
-        self.mismatch(node, what, &node.describe());
+        let problem = self.mismatch(node, what, &node.describe());
+        self.report(problem);
         None
     }
 
-    fn mismatch(&mut self, node: &Node, what: &str, found: &str) {
-        let path = self.path();
+    /// "... must be ..., found ...".
+    pub(crate) fn mismatch(&self, node: &Node, what: &str, found: &str) -> Problem {
+        let subject = self.subject();
         let wrong = |message| Problem::new(ProblemKind::BadValue, node.at.clone(), message);
-        let problem = match node.kind {
-            Kind::Null => wrong(format!("`{path}` has no value"))
+        match node.kind {
+            Kind::Null => wrong(format!("{subject} has no value"))
                 .with_hint(format!("it must be {what}; remove the key to keep the default")),
-            _ => wrong(format!("`{path}` must be {what}, found {found}")),
-        };
-        self.report(problem);
+            _ => wrong(format!("{subject} must be {what}, found {found}")),
+        }
     }
 
     /// The entries of a mapping.
@@ -115,7 +121,8 @@ impl<'a> Reader<'a> {
         match &node.kind {
             Kind::Map(entries) => Some(entries),
             _ => {
-                self.mismatch(node, "a mapping", node.shape());
+                let problem = self.mismatch(node, "a mapping", node.shape());
+                self.report(problem);
                 None
             }
         }
@@ -126,7 +133,8 @@ impl<'a> Reader<'a> {
         match &node.kind {
             Kind::List(items) => Some(items),
             _ => {
-                self.mismatch(node, "a list", node.shape());
+                let problem = self.mismatch(node, "a list", node.shape());
+                self.report(problem);
                 None
             }
         }
@@ -154,7 +162,7 @@ impl<'a> Reader<'a> {
         let Kind::Map(entries) = &section.kind else { return None };
         let Some(entry) = entries.iter().find(|entry| entry.key == key) else {
             return absent().or_else(|| {
-                let message = format!("`{key}` is missing in `{}`", self.path());
+                let message = format!("`{key}` is missing in {}", self.subject());
                 self.report(Problem::new(ProblemKind::MissingKey, section.at.clone(), message));
                 None
             });
@@ -447,7 +455,7 @@ macro_rules! section {
 pub(crate) use section;
 
 /// Declares an entry of a list or mapping, in the form of [`section!`]: it may have keys that must be there, and layers
-/// take or leave it as a whole.
+/// take or leave it as a whole. `check: method;` after the struct names what looks at several keys together.
 macro_rules! item {
     ($($declaration:tt)*) => { $crate::wire::fields! { $($declaration)* absent: None } };
 }
@@ -460,6 +468,7 @@ macro_rules! fields {
         pub struct $name:ident {
             $( $(#[doc = $field_doc:literal])* $field:ident ($key:literal): $ty:ty $(= $default:expr)?, $rule:ident; )*
         }
+        $(check: $check:ident;)?
         absent: $absent:expr
     ) => {
         $(#[doc = $doc])*
@@ -476,8 +485,9 @@ macro_rules! fields {
                     let $field = cx.key::<$ty, $crate::rules::$rule>(
                         node, $key, || $crate::wire::fields!(@absent $ty $(, $default)?));
                 )*
-                let section = Self { $($field: $field?,)* };
-                known.then_some(section)
+                let read = Self { $($field: $field?,)* };
+                $(read.$check(cx)?;)?
+                known.then_some(read)
             }
 
             fn absent() -> Option<Self> {

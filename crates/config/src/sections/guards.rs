@@ -45,6 +45,7 @@ item! {
         /// The last day on which it holds, as `YYYY-MM-DD`. Without it, it holds for good.
         expires ("expires"): Option<Spanned<ExpiryDate>>, OperatorOnly;
     }
+    check: check;
 }
 
 section! {
@@ -71,14 +72,13 @@ item! {
     }
 }
 
-impl Guards {
-    pub(super) fn check(&self, cx: &mut Reader<'_>) {
-        for allow in &self.command_safety.allow {
-            if allow.rule.is_some() == allow.command.is_some() {
-                let message = "an exception names either a `rule` or a `command`";
-                let at = allow.reason.at.clone();
-                cx.report(Problem::new(ProblemKind::Conflict, at, message));
-            }
+impl AllowCommand {
+    fn check(&self, cx: &mut Reader<'_>) -> Option<()> {
+        if self.rule.is_some() != self.command.is_some() {
+            return Some(());
         }
+        let message = format!("{} must name either a `rule` or a `command`", cx.subject());
+        cx.report(Problem::new(ProblemKind::Conflict, self.reason.at.clone(), message));
+        None
     }
 }

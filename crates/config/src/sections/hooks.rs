@@ -12,7 +12,7 @@ use crate::names::HookSlot;
 use crate::options::Options;
 use crate::place::{Place, Setting, Spanned};
 use crate::problem::{Problem, ProblemKind, suggestion};
-use crate::rules::Tighten;
+use crate::rules::{Admit, Append, Rule};
 use crate::values::{Millis, Name, OnFailure};
 use crate::wire::{Entries, LayerKind, Reader, Wire, item, section};
 use crate::yaml::{Kind, Node};
@@ -34,9 +34,9 @@ section! {
     /// Hooks around tool calls.
     pub struct ToolCallHooks {
         /// Judge a tool call before it runs, in this order. The first that denies ends the chain.
-        pre_call ("pre_call"): Chain, Nested;
+        pre_call ("pre_call"): Chain, Append;
         /// See a tool call after it ran.
-        post_call ("post_call"): Chain, Nested;
+        post_call ("post_call"): Chain, Append;
     }
 }
 
@@ -44,9 +44,9 @@ section! {
     /// Hooks around model calls.
     pub struct LlmCallHooks {
         /// Judge a model call before it is sent, in this order.
-        pre_call ("pre_call"): Chain, Nested;
+        pre_call ("pre_call"): Chain, Append;
         /// See the model's answer.
-        post_call ("post_call"): Chain, Nested;
+        post_call ("post_call"): Chain, Append;
     }
 }
 
@@ -58,13 +58,14 @@ item! {
         hook_type ("type"): Spanned<Name>, Own;
         /// The options of that type.
         config ("config"): Option<Spanned<Options>>, Own;
-        /// A name for receipts and for `hooks.on_failure`. Without it, the hook is named after its place.
+        /// A name for receipts and for `hooks.on_failure`, without `:`. Without it, the hook is named after its place.
         id ("id"): Option<Spanned<Name>>, Own;
         /// What a failure of this hook means.
         on_failure ("on_failure"): Option<Spanned<OnFailure>>, BlockOnly;
         /// The time budget of one call in milliseconds.
         timeout ("timeoutMs"): Option<Spanned<Millis>>, Own;
     }
+    check: check_id;
 }
 
 /// The hooks of one list, in running order.
@@ -83,7 +84,7 @@ impl Wire for Chain {
     fn read(node: &Node, cx: &mut Reader<'_>) -> Option<Self> {
         let items = cx.list(node)?;
         if items.is_empty() {
-            let message = format!("`{}` is an empty list, it would judge nothing", cx.path());
+            let message = format!("{} is an empty list, it would judge nothing", cx.subject());
             let problem = Problem::new(ProblemKind::BadValue, node.at.clone(), message)
                 .with_hint("remove the key, or write `- type: passthrough` to say that everything passes");
             cx.report(problem);
@@ -121,9 +122,13 @@ impl Wire for Chain {
     }
 }
 
-impl Tighten for Chain {
-    fn tighten(&mut self, repository: Self, _: &mut Reader<'_>) {
-        self.0.extend(repository.0);
+impl Admit<Chain> for Append {
+    const DOC: &'static str = "added to the operator's";
+}
+
+impl Rule<Chain> for Append {
+    fn tighten(into: &mut Chain, repository: Chain, _: &mut Reader<'_>) {
+        into.0.extend(repository.0);
     }
 }
 
@@ -144,6 +149,16 @@ fn refused_in_repository(item: &Node, slot: HookSlot, cx: &mut Reader<'_>) -> bo
 }
 
 impl HookEntry {
+    /// A name with `:` belongs to a plugin or to Backstop; an entry could pass for one of their hooks.
+    fn check_id(&self, cx: &mut Reader<'_>) -> Option<()> {
+        let Some(id) = self.id.as_ref().filter(|id| id.value.as_str().contains(':')) else { return Some(()) };
+        let message = format!("the hook id `{}` must not contain `:`", id.value.as_str());
+        let problem = Problem::new(ProblemKind::BadValue, id.at.clone(), message)
+            .with_hint("names with `:` belong to built-in hooks and plugins");
+        cx.report(problem);
+        None
+    }
+
     fn check_type(&self, slot: HookSlot, cx: &mut Reader<'_>) -> Option<()> {
         let name = self.hook_type.value.as_str();
         if cx.names.hook_type(name, slot).is_some() {

@@ -38,14 +38,6 @@ section! {
 }
 
 impl Config {
-    /// Checks what no single key can say: keys that exclude or need each other within one file.
-    pub(crate) fn check_file(&self, cx: &mut Reader<'_>) {
-        self.guards.check(cx);
-        for (name, provider) in self.providers.iter() {
-            provider.check(name, cx);
-        }
-    }
-
     /// Checks the merged configuration: names that must be unique or must exist.
     pub(crate) fn check_merged(&self, cx: &mut Reader<'_>) {
         self.hooks.check(cx);

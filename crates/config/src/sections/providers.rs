@@ -29,6 +29,7 @@ item! {
         /// How often a call that may succeed later is tried again.
         max_retries ("max_retries"): Setting<Whole<0, 10>> = Whole::clamped(3), OperatorOnly;
     }
+    check: check;
 }
 
 section! {
@@ -48,32 +49,32 @@ section! {
 }
 
 impl Provider {
-    pub(super) fn check(&self, name: &Spanned<Name>, cx: &mut Reader<'_>) {
-        if let (Some(_), Some(variable)) = (&self.api_key, &self.api_key_env) {
-            let message =
-                format!("the provider `{}` has both `api_key` and `api_key_env`", name.value.as_str());
-            cx.report(
-                Problem::new(ProblemKind::Conflict, variable.at.clone(), message)
-                    .with_hint("keep one of them"),
-            );
-        }
-        let Some(url) = &self.base_url else { return };
-        let wrong = |message: &str| Problem::new(ProblemKind::BadValue, url.at.clone(), message);
+    fn check(&self, cx: &mut Reader<'_>) -> Option<()> {
+        let conflict = self.api_key.as_ref().and(self.api_key_env.as_ref()).map(|variable| {
+            let message = format!("{} has both `api_key` and `api_key_env`", cx.subject());
+            Problem::new(ProblemKind::Conflict, variable.at.clone(), message).with_hint("keep one of them")
+        });
+        let problems: Vec<Problem> = conflict.into_iter().chain(self.check_address()).collect();
+        let sound = problems.is_empty();
+        problems.into_iter().for_each(|problem| cx.report(problem));
+        sound.then_some(())
+    }
+
+    fn check_address(&self) -> Option<Problem> {
+        let url = self.base_url.as_ref()?;
         let has_key = self.api_key.is_some() || self.api_key_env.is_some();
-        match Address::parse(url.value.expose()) {
-            None => {
-                cx.report(wrong("`base_url` must be an address such as `https://api.example.com`"));
-            }
+        let (message, hint) = match Address::parse(url.value.expose()) {
+            None => ("`base_url` must be an address", "for example `https://api.example.com`"),
             Some(address) if address.has_user => {
-                let hint = "put the secret into `api_key`";
-                cx.report(wrong("`base_url` must not hold a user or a password").with_hint(hint));
+                ("`base_url` must not hold a user or a password", "put the secret into `api_key`")
             }
-            Some(address) if has_key && !address.is_private => {
-                let hint = "use `https://`; plain `http://` is for this machine only";
-                cx.report(wrong("the key would travel unencrypted to `base_url`").with_hint(hint));
-            }
-            Some(_) => {}
-        }
+            Some(address) if has_key && !address.is_private => (
+                "the key would travel unencrypted to `base_url`",
+                "use `https://`; plain `http://` is for this machine only",
+            ),
+            Some(_) => return None,
+        };
+        Some(Problem::new(ProblemKind::BadValue, url.at.clone(), message).with_hint(hint))
     }
 }
 

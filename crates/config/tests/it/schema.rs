@@ -1,0 +1,151 @@
+//! The schema, the file that uses every key and the reference agree, and nothing shown holds a secret.
+
+use std::collections::BTreeSet;
+
+use crate::support::{FULL, TOKEN, load, operator};
+use serde_json::Value;
+
+/// Key paths of a schema, with `[]` for list items and `*` for free names.
+fn schema_keys(path: &str, schema: &Value, keys: &mut BTreeSet<String>) {
+    for (key, property) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
+        let path = format!("{path}.{key}");
+        schema_keys(&path, property, keys);
+        keys.insert(path);
+    }
+    if let Some(items) = schema.get("items") {
+        schema_keys(&format!("{path}[]"), items, keys);
+    }
+    if let Some(entries) = schema.get("additionalProperties") {
+        schema_keys(&format!("{path}.*"), entries, keys);
+    }
+}
+
+/// Key paths that the effective configuration shows, in the same form.
+fn shown_keys(path: &str, schema: &Value, value: &Value, keys: &mut BTreeSet<String>) {
+    match (value, schema.get("properties"), schema.get("items"), schema.get("additionalProperties")) {
+        (Value::Object(map), Some(properties), _, _) => {
+            for (key, value) in map {
+                let path = format!("{path}.{key}");
+                shown_keys(&path, &properties[key], value, keys);
+                keys.insert(path);
+            }
+        }
+        (Value::Array(items), _, Some(schema), _) => {
+            items.iter().for_each(|item| shown_keys(&format!("{path}[]"), schema, item, keys));
+        }
+        (Value::Object(map), None, None, Some(schema)) => {
+            map.values().for_each(|value| shown_keys(&format!("{path}.*"), schema, value, keys));
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn every_key_of_the_schema_is_accepted_and_shown() {
+    let schema = backstop_config::schema();
+    let mut in_schema = BTreeSet::new();
+    schema_keys("", &schema, &mut in_schema);
+    let mut in_full = BTreeSet::new();
+    shown_keys("", &schema, &load(&[operator(FULL)]).unwrap().show()["config"], &mut in_full);
+    // No hook type exists for model calls yet, so no file can use these.
+    let unusable = |key: &String| !key.starts_with(".hooks.llm_call");
+    let in_schema: BTreeSet<String> = in_schema.into_iter().filter(unusable).collect();
+    assert_eq!(in_full, in_schema);
+    assert!(in_schema.len() > 60, "only {} keys", in_schema.len());
+}
+
+#[test]
+fn every_section_of_the_schema_is_closed_and_described() {
+    fn check(path: &str, schema: &Value) {
+        for (key, property) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
+            let described = property["description"].as_str().is_some_and(|text| text.len() > 10);
+            assert!(described, "{path}.{key} has no description");
+            assert_eq!(schema["additionalProperties"], false, "{path} is open");
+            check(&format!("{path}.{key}"), property);
+        }
+    }
+    check("", &backstop_config::schema());
+}
+
+#[test]
+fn the_guide_holds_the_generated_reference() {
+    let guide = include_str!("../../../../docs/configuration.md");
+    let (_, after) =
+        guide.split_once("<!-- generated: keys -->\n\n").expect("the guide has a place for the table");
+    let (table, _) = after.split_once("\n<!-- end -->").expect("the table ends");
+    assert_eq!(table, backstop_config::reference());
+}
+
+#[test]
+fn nothing_that_can_be_printed_holds_a_secret() {
+    let literal = ["lit", "eral-se", "cret"].concat();
+    let text = format!("{FULL}\n").replace("api_key_env: LOCAL_KEY", &format!("api_key: {literal}"));
+    let text = text.replace(
+        "config: {level: 3,",
+        &format!("config: {{level: 3, password: {literal}, list: [{{a: '${{TOKEN}}'}}],"),
+    );
+    let loaded = load(&[operator(&text)]).unwrap();
+    let printed = format!("{loaded:?}\n{loaded:#?}\n{}", loaded.show());
+    assert!(!printed.contains(TOKEN), "the environment leaked");
+    assert!(!printed.contains(&literal), "a literal secret leaked");
+    let config = &loaded.config;
+    assert_eq!(config.providers.get("main").unwrap().api_key.as_ref().unwrap().value.expose(), TOKEN);
+    let webhook = &config.hooks.tool_call.pre_call.entries()[1].config.as_ref().unwrap().value;
+    assert_eq!(webhook.expose()["auth_header"], format!("Bearer {TOKEN}"));
+    assert_eq!(webhook.masked()["auth_header"], "***${TOKEN}");
+}
+
+#[test]
+fn each_leaf_is_shown_with_its_place() {
+    let loaded = load(&[operator("guards:\n  command_safety:\n    profile: strict\n")]).unwrap();
+    let guard = &loaded.show()["config"]["guards"]["command_safety"];
+    assert_eq!(guard["profile"], serde_json::json!({ "value": "strict", "from": "operator.yaml:3:14" }));
+    assert_eq!(guard["enabled"], serde_json::json!({ "value": true, "from": "built-in default" }));
+}
+
+#[test]
+fn options_name_the_place_of_each_value() {
+    let loaded = load(&[operator(FULL)]).unwrap();
+    let options = &loaded.config.hooks.tool_call.pre_call.entries()[0].config.as_ref().unwrap().value;
+    assert_eq!(options.place_of("/deny_argument_patterns/command/1").to_string(), "operator.yaml:11:40");
+    assert_eq!(options.place_of("/deny_tools/7").to_string(), "operator.yaml:9:23");
+}
+
+#[test]
+fn ids_that_nothing_answers_to_are_errors() {
+    let loaded = load(&[operator(FULL)]).unwrap();
+    let plugins = ["my-plugin", "builtin:security-audit"];
+    assert!(loaded.check_ids(&["builtin:security-audit"], &plugins).is_ok());
+    assert_eq!(
+        loaded.check_ids(&["builtin:security-audits"], &plugins[..1]).unwrap_err().to_string(),
+        "error: no hook has the id `builtin:security-audit`\n  --> operator.yaml:25:5\n  \
+         hint: did you mean `builtin:security-audits`?\n\n\
+         error: no plugin has the id `builtin:security-audit`\n  --> operator.yaml:39:5\n  \
+         hint: known plugin ids: `my-plugin`"
+    );
+}
+
+#[test]
+fn operator_budgets_prefer_the_point() {
+    use backstop_hooks::PointId;
+    let loaded = load(&[operator(FULL)]).unwrap();
+    let hooks = &loaded.config.plugins.entries.get("my-plugin").unwrap().hooks;
+    let budget = |point| hooks.budget(point).map(backstop_config::Millis::get);
+    assert_eq!(budget(PointId::AgentEnd), Some(60_000));
+    assert_eq!(budget(PointId::BeforeToolCall), Some(30_000));
+}
+
+#[test]
+fn failures_follow_the_stricter_of_entry_and_list() {
+    use backstop_config::OnFailure;
+    let hooks = load(&[operator(FULL)]).unwrap().config.hooks;
+    let found: Vec<_> = hooks.chained().map(|hook| (hook.id, hook.on_failure)).collect();
+    assert_eq!(
+        found,
+        [
+            ("no-deploys".to_owned(), Some(OnFailure::Block)),
+            ("hooks.tool_call.pre_call[1]".to_owned(), Some(OnFailure::Block)),
+            ("audit-copy".to_owned(), Some(OnFailure::Allow)),
+        ]
+    );
+}
