@@ -98,16 +98,25 @@ pub type OnResolution = Arc<dyn Fn(Resolution) -> ResolutionFuture + Send + Sync
 /// A hook's request to ask a human before the call may run.
 #[derive(Clone, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(deny_unknown_fields)]
 pub struct ApprovalRequest {
+    /// The one-line question.
+    #[schemars(length(min = 1, max = 80))]
     title: Text,
+    /// What the human should know.
+    #[schemars(length(max = 512))]
     description: Text,
+    /// How grave it is.
     #[serde(default)]
     severity: Severity,
-    /// Milliseconds, 1 to 600000.
+    /// How long to wait for an answer, in milliseconds.
     #[serde(default = "default_timeout_ms")]
+    #[schemars(range(min = 1, max = 600_000))]
     timeout_ms: u64,
+    /// What happens when nobody answers.
     #[serde(default)]
     timeout_behavior: TimeoutBehavior,
+    /// What the human can answer; deny is always added.
     #[serde(default = "all_decisions")]
     allowed_decisions: Vec<Decision>,
     /// Who asks. Stamped by the host; what a hook writes here is overwritten.

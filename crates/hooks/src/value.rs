@@ -16,6 +16,7 @@ use serde_json::{Map, Value};
 /// Text that somebody wrote: a prompt, an answer, a reason. `Debug` shows its length only.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
+#[schemars(description = "Text that somebody wrote: a prompt, an answer, a reason.")]
 pub struct Text(Arc<str>);
 
 impl Text {
@@ -83,6 +84,7 @@ impl PartialEq<&str> for Text {
 /// The arguments of a tool call: a JSON object. `Debug` shows the number of keys only.
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
+#[schemars(description = "A JSON object, such as the arguments of a tool call.")]
 pub struct Params(Arc<Map<String, Value>>);
 
 impl Params {
@@ -138,6 +140,7 @@ impl fmt::Debug for Params {
 /// Any JSON value. `Debug` shows its kind only.
 #[derive(Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
+#[schemars(description = "Any JSON value.")]
 pub struct Json(Arc<Value>);
 
 impl Json {

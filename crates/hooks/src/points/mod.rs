@@ -243,6 +243,12 @@ struct AbsentIsNotNull;
 impl schemars::transform::Transform for AbsentIsNotNull {
     fn transform(&mut self, schema: &mut schemars::Schema) {
         schemars::transform::transform_subschemas(self, schema);
+        if schema.get("default").is_some_and(serde_json::Value::is_null) {
+            schema.remove("default");
+        }
+        if let Some(serde_json::Value::Array(values)) = schema.get_mut("enum") {
+            values.retain(|value| !value.is_null());
+        }
         if let Some(serde_json::Value::Array(types)) = schema.get_mut("type") {
             types.retain(|name| name != "null");
             if let [only] = types.as_slice() {

@@ -105,6 +105,9 @@ impl ToolsAllow {
                 None => allowed.push(ToolName::new(&name).as_str().to_owned()),
             }
         }
+        if allowed.iter().any(|name| name == "*") {
+            return Self(vec!["*".to_owned()]);
+        }
         allowed.sort_unstable();
         allowed.dedup();
         Self(allowed)
