@@ -1,12 +1,13 @@
 //! From texts to the effective configuration.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
 use crate::discover::Source;
 use crate::names::KnownNames;
-use crate::place::Spanned;
+use crate::place::{Place, Spanned};
 use crate::problem::{ConfigError, Problem, ProblemKind, suggestion};
 use crate::rules::Tighten as _;
 use crate::sections::Config;
@@ -64,7 +65,7 @@ impl<'a> Loader<'a> {
                 match (read(source, &mut cx), kind) {
                     (Some(layer), LayerKind::Operator) => config = layer,
                     (Some(layer), LayerKind::Repository) => config.tighten(layer, &mut cx),
-                    (None, _) => {}
+                    (None, _) => cx.ensure_problem(source),
                 }
                 cx.problems.sort_by_key(|problem| (problem.at().line(), problem.at().column()));
                 problems.append(&mut cx.problems);
@@ -79,6 +80,20 @@ impl<'a> Loader<'a> {
         let operator = sources.iter().rfind(|source| source.kind == LayerKind::Operator);
         let operator_folder = operator.and_then(|source| source.folder.clone());
         Ok(Loaded { config, layers, operator_folder, dropped })
+    }
+}
+
+impl Reader<'_> {
+    /// A file without a result always has a problem: it must never be passed over in silence.
+    fn ensure_problem(&mut self, source: &Source) {
+        if self.problems.is_empty() {
+            let place = Place::file_only(Arc::clone(&source.name));
+            self.report(Problem::new(
+                ProblemKind::Unreadable,
+                place,
+                "the file cannot be read as a configuration",
+            ));
+        }
     }
 }
 

@@ -5,8 +5,8 @@
 //! the merge of layers. A key therefore cannot be accepted and missing from the schema, or exist without saying what a
 //! repository may do to it.
 //!
-//! Reading never stops at the first problem: each reader records what is wrong in the [`Reader`] and answers `None`;
-//! a section is `None` if one of its keys is.
+//! Reading never stops at the first problem: each reader records what is wrong in the [`Reader`] and answers `None`
+//! where it has no value; a section is `None` if one of its keys is. What was read counts only if nothing was recorded.
 
 use serde_json::{Map, Value, json};
 
@@ -140,16 +140,14 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Records every key of a mapping that is not in `known`; whether there was none.
-    pub(crate) fn known_keys(&mut self, entries: &[Entry], known: &[&str]) -> bool {
-        let before = self.problems.len();
+    /// Records every key of a mapping that is not in `known`.
+    pub(crate) fn known_keys(&mut self, entries: &[Entry], known: &[&str]) {
         for entry in entries.iter().filter(|entry| !known.contains(&entry.key.as_str())) {
             let message = format!("unknown key `{}`", quote(&entry.key));
             let problem = Problem::new(ProblemKind::UnknownKey, entry.key_at.clone(), message)
                 .with_hint(suggestion(&entry.key, known, "keys"));
             self.report(problem);
         }
-        self.problems.len() == before
     }
 
     /// Reads one key of a section under its rule for repository files.
@@ -480,14 +478,14 @@ macro_rules! fields {
         impl $crate::wire::Wire for $name {
             fn read(node: &$crate::yaml::Node, cx: &mut $crate::wire::Reader<'_>) -> Option<Self> {
                 let entries = cx.map(node)?;
-                let known = cx.known_keys(entries, &[$($key),*]);
+                cx.known_keys(entries, &[$($key),*]);
                 $(
                     let $field = cx.key::<$ty, $crate::rules::$rule>(
                         node, $key, || $crate::wire::fields!(@absent $ty $(, $default)?));
                 )*
                 let read = Self { $($field: $field?,)* };
                 $(read.$check(cx)?;)?
-                known.then_some(read)
+                Some(read)
             }
 
             fn absent() -> Option<Self> {

@@ -2,15 +2,18 @@
 
 use std::time::{Duration, Instant};
 
-use crate::support::{FULL, load, operator, repository};
+use crate::support::{FULL, TOKEN, load, operator, repository};
 use proptest::prelude::*;
 
 fn load_all(text: &str) {
     for source in [operator(text), repository(text)] {
         match load(std::slice::from_ref(&source)) {
-            Ok(loaded) => assert!(loaded.show().is_object()),
+            Ok(loaded) => {
+                assert!(!format!("{loaded:?}{}", loaded.show()).contains(TOKEN), "the environment leaked")
+            }
             Err(error) => {
                 assert!(!error.problems().is_empty());
+                assert!(!format!("{error} {error:?}").contains(TOKEN), "the environment leaked");
                 assert!(
                     !error.to_string().chars().any(|c| c.is_control() && c != '\n'),
                     "control characters pass"
