@@ -1,6 +1,7 @@
 //! What a tool call may use, and how much of it.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +17,8 @@ pub struct Limits {
     pub output_bytes: usize,
     /// Most bytes of a file that is read, edited or written, of a patch, and of a fetched body.
     pub file_bytes: u64,
-    /// Longest time a command or a fetch may take, whatever the model asks for.
+    /// Longest time a call may wait for a command or a fetch, whatever the model asks for. Background processes
+    /// are not bound by it.
     pub time: Duration,
     /// Whether `web_fetch` may reach loopback, private and link-local addresses.
     pub allow_private_hosts: bool,
@@ -35,7 +37,7 @@ impl Default for Limits {
 }
 
 /// What one tool call is given. Cheap to clone: workspace, processes and HTTP client are shared.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct ToolContext {
     /// The folder outside of which the file tools touch nothing.
     pub workspace: Workspace,
@@ -64,5 +66,18 @@ impl ToolContext {
             processes: Arc::new(ProcessTable::new()),
             http: Arc::new(WebClient::default()),
         }
+    }
+}
+
+impl fmt::Debug for ToolContext {
+    /// Of the environment, the names only.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ToolContext")
+            .field("workspace", &self.workspace)
+            .field("cancel", &self.cancel)
+            .field("exec_env", &self.exec_env.keys())
+            .field("limits", &self.limits)
+            .field("processes", &self.processes)
+            .finish_non_exhaustive()
     }
 }

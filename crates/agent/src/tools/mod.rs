@@ -16,7 +16,8 @@
 //!   replaced as a whole or not at all.
 //!
 //! What does not hold: the workspace bounds the *file tools* only. `exec` runs a real shell with the rights
-//! of the user; what it may do is for the hooks to judge and for the operating system to confine.
+//! of the user; what it may do is for the hooks to judge and for the operating system to confine. The tools
+//! need a Unix system.
 
 mod cancel;
 mod context;
@@ -34,15 +35,14 @@ mod workspace;
 pub use cancel::CancelToken;
 pub use context::{Limits, ToolContext};
 pub use error::ToolError;
+pub use exec::ExecError;
 pub use exec::env::{Dropped, Harm, filter_inherited, filter_overrides};
-pub use exec::{ExecError, ExecTool};
-pub use files::edit::{EditError, EditTool};
-pub use files::read::{ReadError, ReadTool};
-pub use files::write::WriteTool;
+pub use files::edit::EditError;
+pub use files::read::ReadError;
 pub use params::ArgumentError;
-pub use patch::{ApplyPatchTool, PatchError, affected_paths};
+pub use patch::{PatchError, affected_paths};
+pub use process::ProcessError;
 pub use process::table::ProcessTable;
-pub use process::{ProcessError, ProcessTool};
 pub use tool::{Tool, ToolOutput, ToolSpec, Toolbox};
-pub use web_fetch::{FetchError, WebFetchTool};
+pub use web_fetch::FetchError;
 pub use workspace::{Workspace, WorkspaceError};

@@ -8,7 +8,14 @@ use serde_json::{Map, Value, json};
 
 use super::context::ToolContext;
 use super::error::ToolError;
-use super::{ApplyPatchTool, EditTool, ExecTool, ProcessTool, ReadTool, WebFetchTool, WriteTool, text};
+use super::exec::ExecTool;
+use super::files::edit::EditTool;
+use super::files::read::ReadTool;
+use super::files::write::WriteTool;
+use super::patch::ApplyPatchTool;
+use super::process::ProcessTool;
+use super::text;
+use super::web_fetch::WebFetchTool;
 
 /// What a model is told about a tool.
 #[derive(Debug, Clone, PartialEq)]
@@ -121,9 +128,13 @@ impl Toolbox {
         self.tools.iter().map(|(name, _)| name.as_str())
     }
 
-    /// The tool called `name`, spelled exactly.
+    /// What the model is told about the tool called `name`, spelled exactly.
     #[must_use]
-    pub fn get(&self, name: &str) -> Option<&Arc<dyn Tool>> {
+    pub fn definition(&self, name: &str) -> Option<ToolSpec> {
+        self.get(name).map(|tool| tool.definition())
+    }
+
+    fn get(&self, name: &str) -> Option<&Arc<dyn Tool>> {
         self.tools.iter().find(|(known, _)| known == name).map(|(_, tool)| tool)
     }
 

@@ -180,3 +180,14 @@ async fn limit_of_the_session_beats_what_the_model_asks_for() {
     let output = bench.run("exec", json!({"command": "sleep 300", "timeout_ms": 600_000})).await;
     assert_eq!(output.details["timedOut"], Value::Bool(true));
 }
+
+#[tokio::test]
+async fn secrets_of_a_session_are_not_in_its_debug_text() {
+    let mut bench = Bench::new();
+    let secret = ["to", "ken"].concat().repeat(3);
+    bench.cx.exec_env.insert("NAME".to_owned(), secret.clone());
+    let command = format!("echo {secret}; sleep 300");
+    bench.ok("exec", json!({"command": command, "background": true})).await;
+    let shown = format!("{:?} {:?}", bench.cx, bench.tools);
+    assert!(shown.contains("NAME") && shown.contains("p1") && !shown.contains(&secret), "{shown}");
+}

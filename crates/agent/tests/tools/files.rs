@@ -150,3 +150,12 @@ async fn edit_replaces_one_place_or_says_why_not() {
     let error = bench.fails("edit", json!({"path": "latin", "old_text": "caf", "new_text": "x"})).await;
     assert!(error.contains("not UTF-8"), "{error}");
 }
+
+#[tokio::test]
+async fn edit_cannot_grow_a_file_beyond_the_limit() {
+    let bench = Bench::with(Limits { file_bytes: 1000, ..Limits::default() });
+    bench.put("f", "x".repeat(900));
+    let args = json!({"path": "f", "old_text": "x", "new_text": "y".repeat(1_000_000), "replace_all": true});
+    let error = bench.fails("edit", args).await;
+    assert!(error.contains("900000000 bytes"), "{error}");
+}

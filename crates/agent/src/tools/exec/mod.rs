@@ -90,7 +90,7 @@ fn list(dropped: &[Dropped]) -> String {
 
 /// The tool `exec`.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct ExecTool;
+pub(in crate::tools) struct ExecTool;
 
 #[async_trait]
 impl Tool for ExecTool {

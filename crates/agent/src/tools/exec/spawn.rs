@@ -29,7 +29,6 @@ const REAP: Duration = Duration::from_secs(5);
 const CHUNK_BYTES: usize = 32 * 1024;
 
 /// What to start.
-#[derive(Debug)]
 pub(in crate::tools) struct Job {
     pub(in crate::tools) command: String,
     pub(in crate::tools) directory: PathBuf,

@@ -3,6 +3,8 @@
 //! The text must occur exactly once, so that the model cannot change another place than the one it meant. In a file
 //! whose lines end in CR LF, a text written with LF alone is taken to mean CR LF, for models cannot tell.
 
+use std::fmt;
+
 use async_trait::async_trait;
 use serde_json::{Map, Value, json};
 
@@ -11,7 +13,7 @@ use crate::tools::error::ToolError;
 use crate::tools::params::{Kind, Param, Params};
 use crate::tools::text;
 use crate::tools::tool::{Tool, ToolOutput, ToolSpec};
-use crate::tools::workspace::Workspace;
+use crate::tools::workspace::{Workspace, WorkspaceError};
 
 /// How many lines are compared when nothing matched, and how much of each.
 const COMPARED_LINES: usize = 20_000;
@@ -74,7 +76,7 @@ pub enum EditError {
 
 /// The tool `edit`.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct EditTool;
+pub(in crate::tools) struct EditTool;
 
 #[async_trait]
 impl Tool for EditTool {
@@ -116,21 +118,72 @@ fn apply(workspace: &Workspace, request: &Request, limit: u64) -> Result<ToolOut
     let at = workspace.resolve(&request.path)?;
     let bytes = workspace.read_file(&at, limit)?;
     let content = String::from_utf8(bytes).map_err(|_| EditError::NotText { path: at.shown().to_owned() })?;
-    let replaced = replace(at.shown(), &content, &request.old, &request.new, request.all)?;
-    workspace.stage(&at, replaced.content.as_bytes())?.publish()?;
-    let lines = named_lines(&replaced.lines);
-    let plural = if replaced.lines.len() == 1 { "line" } else { "lines" };
-    let details = json!({"replacements": replaced.lines.len(), "bytes": replaced.content.len()});
-    Ok(ToolOutput::text(format!("edited `{}` at {plural} {lines}", at.shown())).with_details(details))
+    let change = find(at.shown(), &content, &request.old, &request.new, request.all)?;
+    let bytes = change.new_size(&content);
+    if bytes > limit {
+        return Err(WorkspaceError::TooLarge { path: at.shown().to_owned(), bytes, limit }.into());
+    }
+    let edited = change.apply(&content);
+    workspace.stage(&at, edited.as_bytes())?.publish()?;
+    let plural = if change.places.count == 1 { "line" } else { "lines" };
+    let details = json!({"replacements": change.places.count, "bytes": edited.len()});
+    Ok(ToolOutput::text(format!("edited `{}` at {plural} {}", at.shown(), change.places))
+        .with_details(details))
 }
 
+/// A replacement that was found to be possible.
 #[derive(Debug)]
-struct Replaced {
-    content: String,
-    lines: Vec<usize>,
+struct Change {
+    old: String,
+    new: String,
+    places: Places,
 }
 
-fn replace(path: &str, content: &str, old: &str, new: &str, all: bool) -> Result<Replaced, EditError> {
+impl Change {
+    fn new_size(&self, content: &str) -> u64 {
+        let length = |len: usize| u64::try_from(len).unwrap_or(u64::MAX);
+        let count = length(self.places.count);
+        let kept = length(content.len()) - count * length(self.old.len());
+        kept.saturating_add(count.saturating_mul(length(self.new.len())))
+    }
+
+    fn apply(&self, content: &str) -> String {
+        content.replace(&self.old, &self.new)
+    }
+}
+
+/// Where a text occurs: how often, and at which lines the first ones start.
+#[derive(Debug)]
+struct Places {
+    count: usize,
+    first: Vec<usize>,
+}
+
+impl Places {
+    fn of(old: &str, content: &str) -> Self {
+        let mut places = Self { count: 0, first: Vec::new() };
+        let (mut line, mut counted) = (1, 0);
+        for (start, _) in content.match_indices(old) {
+            places.count += 1;
+            if places.count <= NAMED_MATCHES {
+                line += content.get(counted..start).unwrap_or_default().matches('\n').count();
+                counted = start;
+                places.first.push(line);
+            }
+        }
+        places
+    }
+}
+
+impl fmt::Display for Places {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lines: Vec<String> = self.first.iter().map(usize::to_string).collect();
+        let more = if self.count > self.first.len() { ", ..." } else { "" };
+        write!(f, "{}{more}", lines.join(", "))
+    }
+}
+
+fn find(path: &str, content: &str, old: &str, new: &str, all: bool) -> Result<Change, EditError> {
     if old.is_empty() {
         return Err(EditError::Empty);
     }
@@ -142,33 +195,14 @@ fn replace(path: &str, content: &str, old: &str, new: &str, all: bool) -> Result
         true => (old.to_owned(), new.to_owned()),
         false => (with_cr(old), if new.contains('\r') { new.to_owned() } else { with_cr(new) }),
     };
-    let lines = lines_of_matches(content, &old);
-    match lines.len() {
+    let places = Places::of(&old, content);
+    match places.count {
         0 => Err(EditError::NotFound { path: path.to_owned(), nearest: nearest(content, &old) }),
         count if count > 1 && !all => {
-            Err(EditError::Ambiguous { path: path.to_owned(), count, lines: named_lines(&lines) })
+            Err(EditError::Ambiguous { path: path.to_owned(), count, lines: places.to_string() })
         }
-        _ => Ok(Replaced { content: content.replace(&old, &new), lines }),
+        _ => Ok(Change { old, new, places }),
     }
-}
-
-fn lines_of_matches(content: &str, old: &str) -> Vec<usize> {
-    let mut line = 1;
-    let mut counted = 0;
-    content
-        .match_indices(old)
-        .map(|(start, _)| {
-            line += content.get(counted..start).unwrap_or_default().matches('\n').count();
-            counted = start;
-            line
-        })
-        .collect()
-}
-
-fn named_lines(lines: &[usize]) -> String {
-    let named: Vec<String> = lines.iter().take(NAMED_MATCHES).map(usize::to_string).collect();
-    let more = if lines.len() > NAMED_MATCHES { ", ..." } else { "" };
-    format!("{}{more}", named.join(", "))
 }
 
 fn nearest(content: &str, old: &str) -> String {
@@ -198,44 +232,50 @@ mod tests {
 
     use super::*;
 
+    fn replace(content: &str, old: &str, new: &str, all: bool) -> Result<(String, Vec<usize>), EditError> {
+        let change = find("f", content, old, new, all)?;
+        let edited = change.apply(content);
+        assert_eq!(change.new_size(content), edited.len() as u64);
+        Ok((edited, change.places.first))
+    }
+
     #[test]
     fn a_single_occurrence_is_replaced() {
-        let replaced = replace("f", "a\nb\nc\n", "b\n", "x\ny\n", false).unwrap();
-        assert_eq!(replaced.content, "a\nx\ny\nc\n");
-        assert_eq!(replaced.lines, [2]);
+        let replaced = replace("a\nb\nc\n", "b\n", "x\ny\n", false).unwrap();
+        assert_eq!(replaced, ("a\nx\ny\nc\n".to_owned(), vec![2]));
     }
 
     #[test]
     fn several_occurrences_are_counted_and_located() {
-        let error = replace("f", "x\ny x\nx", "x", "z", false).unwrap_err();
+        let error = replace("x\ny x\nx", "x", "z", false).unwrap_err();
         assert_eq!(
             error,
             EditError::Ambiguous { path: "f".to_owned(), count: 3, lines: "1, 2, 3".to_owned() }
         );
-        assert_eq!(replace("f", "x\ny x\nx", "x", "z", true).unwrap().content, "z\ny z\nz");
+        assert_eq!(replace("x\ny x\nx", "x", "z", true).unwrap().0, "z\ny z\nz");
     }
 
     #[test]
     fn nearest_line_is_named_when_nothing_matches() {
         let error =
-            replace("f", "fn main() {\n    let total = 1;\n}\n", "let totals = 1;", "", false).unwrap_err();
+            replace("fn main() {\n    let total = 1;\n}\n", "let totals = 1;", "", false).unwrap_err();
         assert!(error.to_string().contains("line 2: `let total = 1;`"), "{error}");
-        let error = replace("f", "aaa", "completely different", "", false).unwrap_err();
+        let error = replace("aaa", "completely different", "", false).unwrap_err();
         assert_eq!(error, EditError::NotFound { path: "f".to_owned(), nearest: String::new() });
     }
 
     #[test]
     fn windows_line_ends_are_kept() {
-        let replaced = replace("f", "a\r\nb\r\nc\r\n", "a\nb\n", "x\ny\n", false).unwrap();
-        assert_eq!(replaced.content, "x\r\ny\r\nc\r\n");
+        let replaced = replace("a\r\nb\r\nc\r\n", "a\nb\n", "x\ny\n", false).unwrap();
+        assert_eq!(replaced.0, "x\r\ny\r\nc\r\n");
     }
 
     proptest! {
         #[test]
         fn what_is_not_matched_stays(before in "[a-c\n]{0,12}", after in "[a-c\n]{0,12}", new in "[x-z\n]{0,4}") {
-            let replaced = replace("f", &format!("{before}@{after}"), "@", &new, false).unwrap();
-            prop_assert_eq!(replaced.content, format!("{before}{new}{after}"));
-            prop_assert_eq!(replaced.lines, vec![before.matches('\n').count() + 1]);
+            let replaced = replace(&format!("{before}@{after}"), "@", &new, false).unwrap();
+            prop_assert_eq!(replaced.0, format!("{before}{new}{after}"));
+            prop_assert_eq!(replaced.1, vec![before.matches('\n').count() + 1]);
         }
     }
 }

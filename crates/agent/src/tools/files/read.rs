@@ -67,7 +67,7 @@ pub enum ReadError {
 
 /// The tool `read`.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct ReadTool;
+pub(in crate::tools) struct ReadTool;
 
 #[async_trait]
 impl Tool for ReadTool {

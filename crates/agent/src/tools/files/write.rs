@@ -19,7 +19,7 @@ const PARAMS: Params = Params {
 
 /// The tool `write`.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct WriteTool;
+pub(in crate::tools) struct WriteTool;
 
 #[async_trait]
 impl Tool for WriteTool {

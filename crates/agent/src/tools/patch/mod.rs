@@ -139,7 +139,7 @@ pub fn affected_paths(patch: &str) -> Vec<String> {
 
 /// The tool `apply_patch`.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct ApplyPatchTool;
+pub(in crate::tools) struct ApplyPatchTool;
 
 #[async_trait]
 impl Tool for ApplyPatchTool {

@@ -1,5 +1,7 @@
 //! Finding the place of a hunk in a file, and putting it there.
 
+use std::collections::HashSet;
+
 use super::PatchError;
 use super::parse::{Hunk, Line};
 use crate::tools::text;
@@ -120,24 +122,49 @@ impl<'a> File<'a> {
 
     fn fits(&self, old: &[&str], from: usize, same: impl Fn(&str, &str) -> bool) -> Vec<usize> {
         let rest = self.lines.get(from..).unwrap_or_default();
-        rest.windows(old.len())
-            .enumerate()
-            .filter(|(_, window)| window.iter().zip(old).all(|(a, b)| same(a, b)))
-            .map(|(index, _)| from + index)
-            .collect()
+        occurrences(rest, old, same).into_iter().map(|index| from + index).collect()
     }
 
     fn no_fit(&self, hunk: &Hunk, old: &[&str]) -> PatchError {
-        let missing = old
-            .iter()
-            .find(|wanted| !self.lines.iter().any(|line| line.trim_end() == wanted.trim_end()))
-            .map(|line| format!("there is no line `{}`", text::clip(line, 120)));
-        let problem = missing.unwrap_or_else(|| match hunk.at_end {
-            true => "its lines are not the last ones".to_owned(),
-            false => format!("its {} old lines do not follow each other there", old.len()),
-        });
+        let known: HashSet<&str> = self.lines.iter().map(|line| line.trim_end()).collect();
+        let missing = old.iter().find(|line| !known.contains(line.trim_end()));
+        let problem = match missing {
+            Some(line) => format!("there is no line `{}`", text::clip(line, 120)),
+            None if hunk.at_end => "its lines are not the last ones".to_owned(),
+            None => format!("its {} old lines do not follow each other there", old.len()),
+        };
         PatchError::NoFit { line: hunk.line, path: self.path.to_owned(), problem }
     }
+}
+
+/// Where `needle` occurs in `lines`, in linear time (Knuth, Morris, Pratt): both come from outside, and trying
+/// every place would let a file and a patch of repeated lines keep a thread busy for hours.
+fn occurrences(lines: &[&str], needle: &[&str], same: impl Fn(&str, &str) -> bool) -> Vec<usize> {
+    // For each prefix of the needle, the length of its longest proper prefix that is also its suffix.
+    let mut borders: Vec<usize> = Vec::with_capacity(needle.len());
+    let advance = |borders: &[usize], mut matched: usize, line: &str| -> usize {
+        loop {
+            if needle.get(matched).is_some_and(|wanted| same(wanted, line)) {
+                return matched + 1;
+            }
+            let Some(shorter) = matched.checked_sub(1).and_then(|last| borders.get(last)) else { return 0 };
+            matched = *shorter;
+        }
+    };
+    for (index, line) in needle.iter().enumerate() {
+        let previous = index.checked_sub(1).and_then(|last| borders.get(last)).copied();
+        let border = previous.map_or(0, |previous| advance(&borders, previous, line));
+        borders.push(border);
+    }
+    let mut found = Vec::new();
+    let mut matched = 0;
+    for (index, line) in lines.iter().enumerate() {
+        matched = advance(&borders, matched, line);
+        if matched == needle.len() {
+            found.push(index + 1 - needle.len());
+        }
+    }
+    found
 }
 
 fn named_places(places: &[usize]) -> String {
@@ -197,7 +224,28 @@ mod tests {
         assert_eq!(apply_hunks("f", "x\na\nb\nx\nc\n", &hunks).unwrap(), "x\na\nb\ny\nc\n");
     }
 
+    #[test]
+    fn repeated_lines_take_no_more_than_linear_time() {
+        let lines = vec!["x"; 400_000];
+        let mut needle = vec!["x"; 200_000];
+        needle.push("y");
+        let started = std::time::Instant::now();
+        assert!(occurrences(&lines, &needle, str::eq).is_empty());
+        assert!(started.elapsed() < std::time::Duration::from_secs(5));
+    }
+
     proptest! {
+        #[test]
+        fn occurrences_are_all_windows_that_are_equal(
+            lines in prop::collection::vec("[ab]", 0..20), needle in prop::collection::vec("[ab]", 1..5),
+        ) {
+            let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+            let needle: Vec<&str> = needle.iter().map(String::as_str).collect();
+            let windows = lines.windows(needle.len()).enumerate();
+            let expected: Vec<usize> = windows.filter(|(_, window)| *window == needle).map(|(at, _)| at).collect();
+            prop_assert_eq!(occurrences(&lines, &needle, str::eq), expected);
+        }
+
         #[test]
         fn a_diff_made_from_two_texts_leads_from_one_to_the_other(
             before in prop::collection::vec("[a-d]{1,2}", 1..12), at in 0_usize..12, cut in 0_usize..4,

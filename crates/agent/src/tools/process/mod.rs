@@ -91,7 +91,7 @@ pub enum ProcessError {
 
 /// The tool `process`.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct ProcessTool;
+pub(in crate::tools) struct ProcessTool;
 
 #[async_trait]
 impl Tool for ProcessTool {

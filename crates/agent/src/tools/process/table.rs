@@ -1,6 +1,7 @@
 //! The background processes of a session.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -35,7 +36,6 @@ struct Entries {
 }
 
 /// One background process, running or ended.
-#[derive(Debug)]
 pub(in crate::tools) struct Background {
     pub(super) id: String,
     pub(super) command: String,
@@ -47,6 +47,16 @@ pub(in crate::tools) struct Background {
     ending: watch::Receiver<Option<Ending>>,
     stop: CancelToken,
     group: Arc<Group>,
+}
+
+impl fmt::Debug for Background {
+    /// Without the command, which may hold secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Background")
+            .field("id", &self.id)
+            .field("ending", &self.ending())
+            .finish_non_exhaustive()
+    }
 }
 
 impl Background {

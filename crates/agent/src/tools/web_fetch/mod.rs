@@ -87,7 +87,7 @@ fn chain(error: &reqwest::Error) -> String {
 
 /// The tool `web_fetch`.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct WebFetchTool;
+pub(in crate::tools) struct WebFetchTool;
 
 #[async_trait]
 impl Tool for WebFetchTool {

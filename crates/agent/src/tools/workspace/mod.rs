@@ -72,7 +72,7 @@ pub enum WorkspaceError {
     },
     /// The file is larger than the limit.
     #[error(
-        "`{path}` has {bytes} bytes, more than the limit of {limit}; hint: use `exec` to take a part of it"
+        "`{path}` has {bytes} bytes, more than the limit of {limit}; hint: use `exec` to work on a part of it"
     )]
     TooLarge {
         /// The path as it was given.
