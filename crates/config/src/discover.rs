@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use crate::place::Place;
 use crate::problem::{ConfigError, Problem, ProblemKind, escape};
+use crate::reader::LayerKind;
 use crate::text::Environment;
-use crate::wire::LayerKind;
 use crate::yaml::MAX_BYTES;
 
 /// The names a configuration file may have. A folder may hold only one of them.

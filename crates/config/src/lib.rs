@@ -45,6 +45,7 @@ mod names;
 mod options;
 mod place;
 mod problem;
+mod reader;
 mod rules;
 mod schema;
 mod sections;
@@ -59,6 +60,7 @@ pub use names::{HookSlot, HookType, KnownNames};
 pub use options::{Options, Pack};
 pub use place::{Place, Setting, Spanned};
 pub use problem::{ConfigError, Problem, ProblemKind};
+pub use reader::{Dropped, LayerKind};
 pub use schema::{reference, schema};
 pub use sections::{
     Agent, AllowCommand, AllowPath, Approvals, Audit, Chain, ChainedHook, CommandSafety, Compaction, Config,
@@ -70,4 +72,4 @@ pub use values::{
     Api, ExpiryDate, Millis, Name, OnFailure, Profile, Temperature, Thinking, ToolSet, Unknown, Verbose,
     Whole,
 };
-pub use wire::{Dropped, Entries, LayerKind};
+pub use wire::Entries;

@@ -9,11 +9,12 @@ use crate::discover::Source;
 use crate::names::KnownNames;
 use crate::place::{Place, Spanned};
 use crate::problem::{ConfigError, Problem, ProblemKind, suggestion};
+use crate::reader::{Dropped, LayerKind, Reader};
 use crate::rules::Tighten as _;
 use crate::sections::Config;
 use crate::text::Environment;
 use crate::values::Name;
-use crate::wire::{Dropped, LayerKind, Reader, Wire as _};
+use crate::wire::Wire as _;
 use crate::yaml;
 
 /// Reads and layers configuration texts.

@@ -8,8 +8,9 @@ use std::fmt;
 use serde_json::{Map, Value, json};
 
 use crate::place::Place;
+use crate::reader::Reader;
 use crate::text::Text;
-use crate::wire::{Reader, Wire, shown};
+use crate::wire::{Wire, shown};
 use crate::yaml::{Kind, Node};
 
 /// A mapping whose keys this crate does not know.

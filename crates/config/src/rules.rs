@@ -9,8 +9,9 @@ use backstop_hooks::ToolName;
 
 use crate::place::{Setting, Spanned};
 use crate::problem::quoted_list;
+use crate::reader::Reader;
 use crate::values::{OnFailure, ToolSet};
-use crate::wire::{Entries, Key, Reader};
+use crate::wire::{Entries, Key};
 
 /// What of a repository's value is read at all.
 pub(crate) trait Admit<T> {

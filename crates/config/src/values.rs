@@ -7,8 +7,9 @@ use serde_json::{Value, json};
 
 use crate::place::Place;
 use crate::problem::{Problem, ProblemKind, is_invisible, nearest, quote, quoted_list, suggestion};
+use crate::reader::{LayerKind, Reader};
 use crate::text::{Secret, Text};
-use crate::wire::{Key, LayerKind, Reader, Wire};
+use crate::wire::{Key, Wire};
 use crate::yaml::{Kind, Node};
 
 /// A whole number from `MIN` to `MAX`.

@@ -3,9 +3,10 @@
 use crate::options::Pack;
 use crate::place::{Setting, Spanned};
 use crate::problem::{Problem, ProblemKind};
+use crate::reader::Reader;
 use crate::text::Text;
 use crate::values::{ExpiryDate, Name, Profile, Unknown};
-use crate::wire::{Reader, item, section};
+use crate::wire::{item, section};
 
 section! {
     /// The built-in guards.

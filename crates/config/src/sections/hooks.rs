@@ -12,9 +12,10 @@ use crate::names::HookSlot;
 use crate::options::Options;
 use crate::place::{Place, Setting, Spanned};
 use crate::problem::{Problem, ProblemKind, suggestion};
+use crate::reader::{LayerKind, Reader};
 use crate::rules::{Admit, Append, Rule};
 use crate::values::{Millis, Name, OnFailure};
-use crate::wire::{Entries, LayerKind, Reader, Wire, item, section};
+use crate::wire::{Entries, Wire, item, section};
 use crate::yaml::{Kind, Node};
 
 section! {

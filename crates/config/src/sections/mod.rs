@@ -13,8 +13,9 @@ pub use plugins::{PluginEntry, PluginHooks, Plugins};
 pub use providers::{Audit, Provider, Store};
 
 use crate::problem::{Problem, ProblemKind};
+use crate::reader::Reader;
 use crate::values::Name;
-use crate::wire::{Entries, Reader, section};
+use crate::wire::{Entries, section};
 
 section! {
     /// Configuration of Backstop.

@@ -4,9 +4,10 @@ use http::Uri;
 
 use crate::place::{Setting, Spanned};
 use crate::problem::{Problem, ProblemKind};
+use crate::reader::Reader;
 use crate::text::{Secret, Text};
 use crate::values::{Api, Millis, Name, Whole};
-use crate::wire::{Reader, item, section};
+use crate::wire::{item, section};
 
 item! {
     /// A model provider.

@@ -9,7 +9,7 @@ fn load_all(text: &str) {
     for source in [operator(text), repository(text)] {
         match load(std::slice::from_ref(&source)) {
             Ok(loaded) => {
-                assert!(!format!("{loaded:?}{}", loaded.show()).contains(TOKEN), "the environment leaked")
+                assert!(!format!("{loaded:?}{}", loaded.show()).contains(TOKEN), "the environment leaked");
             }
             Err(error) => {
                 assert!(!error.problems().is_empty());
