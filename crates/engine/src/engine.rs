@@ -1,0 +1,332 @@
+//! The engine: what hosts call.
+//!
+//! A host turns the outside world into events, hands each to the engine at its point, and obeys what
+//! comes back. Every dispatch ends in a receipt, which the engine shows to all sinks.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+
+use backstop_hooks::conversation::ToolCall;
+use backstop_hooks::points::{AfterLlmCall, AfterLlmCallEvent, AfterLlmCallOutcome, ToolCallEvent};
+use backstop_hooks::{
+    CallContext, Claim, ClaimPoint, DecidePoint, ObservePoint, Point, Resolution, RunId, SessionId,
+    SyncPoint, ToolCallId,
+};
+use backstop_store::{MemoryStore, Store, StoreError, Timestamp, ToolDecision};
+
+use crate::answers::{Answers, rule};
+use crate::approvals::{ApprovalSettings, Approvals, Attendance, tell};
+use crate::interceptor::Interceptors;
+use crate::operator::OperatorSettings;
+use crate::permit::Permitted;
+use crate::receipt::{Receipt, ReceiptSink, Verdict};
+use crate::registry::{Registry, Snapshot};
+use crate::runner::{Claimed, Decided, Dispatch};
+use crate::tool_call::{PATIENCE, Reviewed, ToolVerdict};
+
+/// Builds an [`Engine`].
+pub struct EngineBuilder {
+    snapshot: Snapshot,
+    store: Option<Arc<dyn Store>>,
+    sinks: Vec<Arc<dyn ReceiptSink>>,
+    approvals: ApprovalSettings,
+    shared_decisions: bool,
+}
+
+impl EngineBuilder {
+    /// The hooks to start with.
+    #[must_use]
+    pub fn snapshot(mut self, snapshot: Snapshot) -> Self {
+        self.snapshot = snapshot;
+        self
+    }
+
+    /// Where approvals, grants and decisions are kept; in memory when not set.
+    #[must_use]
+    pub fn store(mut self, store: Arc<dyn Store>) -> Self {
+        self.store = Some(store);
+        self
+    }
+
+    /// Adds somebody who is shown every receipt.
+    #[must_use]
+    pub fn sink(mut self, sink: Arc<dyn ReceiptSink>) -> Self {
+        self.sinks.push(sink);
+        self
+    }
+
+    /// How approvals are kept.
+    #[must_use]
+    pub fn approvals(mut self, settings: ApprovalSettings) -> Self {
+        self.approvals = settings;
+        self
+    }
+
+    /// Whether the answers of models are judged in other processes too, whose decisions about tool calls
+    /// then count here. Each tool call costs a look into the store.
+    #[must_use]
+    pub fn shared_decisions(mut self, shared: bool) -> Self {
+        self.shared_decisions = shared;
+        self
+    }
+
+    /// The engine.
+    pub fn build(self) -> Engine {
+        let registry = Arc::new(Registry::new(self.snapshot));
+        let store = self.store.unwrap_or_else(|| Arc::new(MemoryStore::default()));
+        Engine(Arc::new(Inner {
+            interceptors: Interceptors::new(Arc::clone(&registry)),
+            registry,
+            sinks: self.sinks,
+            approvals: Approvals { store, settings: self.approvals },
+            answers: Answers::default(),
+            shared_decisions: self.shared_decisions,
+        }))
+    }
+}
+
+impl fmt::Debug for EngineBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EngineBuilder").field("hooks", &self.snapshot).finish_non_exhaustive()
+    }
+}
+
+struct Inner {
+    registry: Arc<Registry>,
+    interceptors: Interceptors,
+    sinks: Vec<Arc<dyn ReceiptSink>>,
+    approvals: Approvals,
+    answers: Answers,
+    shared_decisions: bool,
+}
+
+/// The pipeline. Cheap to clone; all clones are one engine.
+#[derive(Clone)]
+pub struct Engine(Arc<Inner>);
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine").field("hooks", &self.0.registry.list().len()).finish_non_exhaustive()
+    }
+}
+
+/// A model's answer, judged.
+#[derive(Debug)]
+pub struct JudgedAnswer {
+    /// What the hooks said.
+    pub decided: Decided<AfterLlmCall>,
+    /// What was decided about each tool call, in the answer's order.
+    pub rulings: Vec<ToolDecision>,
+}
+
+impl Engine {
+    /// An engine without hooks, to be filled.
+    pub fn builder() -> EngineBuilder {
+        EngineBuilder {
+            snapshot: Snapshot::empty(OperatorSettings::default()),
+            store: None,
+            sinks: Vec::new(),
+            approvals: ApprovalSettings::default(),
+            shared_decisions: false,
+        }
+    }
+
+    /// The hooks.
+    pub fn registry(&self) -> &Registry {
+        &self.0.registry
+    }
+
+    /// The interceptors among the hooks.
+    pub fn interceptors(&self) -> &Interceptors {
+        &self.0.interceptors
+    }
+
+    /// Where approvals, grants and decisions are kept.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.0.approvals.store
+    }
+
+    /// Whether any hook stands at the point `P`.
+    pub fn has_hooks<P: Point>(&self) -> bool {
+        !self.0.registry.load().slot::<P>().is_empty()
+    }
+
+    /// Lets the hooks at `P` decide about an event.
+    pub async fn decide<P: DecidePoint>(&self, event: P::Event, call: &CallContext) -> Decided<P> {
+        let snapshot = self.0.registry.load();
+        if snapshot.slot::<P>().is_empty() && self.0.sinks.is_empty() {
+            return self.dispatch(&snapshot, call).decide(event).await;
+        }
+        // The guard of the fast path must not be held while hooks run: it would pin the snapshot slot.
+        let snapshot = arc_swap::Guard::into_inner(snapshot);
+        let decided = self.dispatch(&snapshot, call).decide(event).await;
+        self.record(&decided.receipt);
+        decided
+    }
+
+    /// As [`Self::decide`], keeping what each hook saw and said in the receipt, for showing it to a human.
+    pub async fn explain<P: DecidePoint>(&self, event: P::Event, call: &CallContext) -> Decided<P> {
+        let snapshot = self.0.registry.snapshot();
+        Dispatch { capture: true, digests: true, ..self.dispatch(&snapshot, call) }.decide(event).await
+    }
+
+    /// Shows an event to the hooks at `P`. Returns when each has answered or used its budget up.
+    pub async fn observe<P: ObservePoint>(&self, event: &P::Event, call: &CallContext) -> Receipt {
+        let snapshot = self.0.registry.snapshot();
+        let receipt = self.dispatch(&snapshot, call).observe::<P>(event).await;
+        self.record(&receipt);
+        receipt
+    }
+
+    /// Offers an event to the hooks at `P` until one takes it.
+    pub async fn claim<P: ClaimPoint>(&self, event: &P::Event, call: &CallContext) -> Claimed<P>
+    where
+        P::Outcome: Claim,
+    {
+        let snapshot = self.0.registry.snapshot();
+        let claimed = self.dispatch(&snapshot, call).claim::<P>(event).await;
+        self.record(&claimed.receipt);
+        claimed
+    }
+
+    /// Lets the hooks at `P` decide about an event on a path where nothing may wait.
+    pub fn write<P: SyncPoint>(&self, event: P::Event, call: &CallContext) -> Decided<P> {
+        let snapshot = self.0.registry.snapshot();
+        let decided = self.dispatch(&snapshot, call).write(event);
+        self.record(&decided.receipt);
+        decided
+    }
+
+    /// Lets every hook judge a tool call, without asking a human and without a record: for `check` and
+    /// `explain`. With `capture` the receipt keeps what each hook saw and said.
+    pub async fn review_tool_call(
+        &self,
+        event: ToolCallEvent,
+        call: &CallContext,
+        capture: bool,
+    ) -> Reviewed {
+        let snapshot = self.0.registry.snapshot();
+        let ruling = self.ruling(&event, call).await;
+        Dispatch { capture, digests: true, ..self.dispatch(&snapshot, call) }.review(event, ruling).await
+    }
+
+    /// Takes a tool call through every gate, and to a human if one of them asks.
+    pub async fn permit_tool_call(
+        &self,
+        event: ToolCallEvent,
+        call: &CallContext,
+        attendance: &Attendance,
+    ) -> ToolVerdict {
+        let snapshot = self.0.registry.snapshot();
+        let ruling = self.ruling(&event, call).await;
+        let reviewed = self.dispatch(&snapshot, call).review(event, ruling).await;
+        let Reviewed { event, mut blocked, requests, moot, mut receipt, .. } = reviewed;
+        let mut approval = None;
+        if blocked.is_some() {
+            tell(&moot, Resolution::Cancelled, self.0.approvals.settings.listener_budget).await;
+        } else if !requests.is_empty() {
+            let settled = self.0.approvals.settle(&event, &requests, call, attendance).await;
+            approval.clone_from(&settled.note.id);
+            receipt.approval = Some(settled.note);
+            blocked = settled.blocked;
+            if blocked.is_some() {
+                receipt.verdict = Verdict::Block;
+                receipt.blocked.clone_from(&blocked);
+            }
+        }
+        self.record(&receipt);
+        let permit = match blocked {
+            Some(blocked) => Err(blocked),
+            None => Ok(Permitted::approved(event.clone(), approval)),
+        };
+        ToolVerdict { permit, event, receipt }
+    }
+
+    /// Lets the hooks judge a model's answer. From the moment of this call, and before its future is
+    /// first polled, tool calls of the run wait until the answer is decided; a future that is dropped
+    /// denies them.
+    pub fn judge_answer<'a>(
+        &'a self,
+        event: AfterLlmCallEvent,
+        call: &'a CallContext,
+    ) -> impl Future<Output = JudgedAnswer> + Send + 'a {
+        let judging = self.0.answers.begin(call.session_id.as_ref(), &event.run_id);
+        async move {
+            let (calls, run) = (event.tool_calls.clone(), event.run_id.clone());
+            let hooked = self.has_hooks::<AfterLlmCall>();
+            let decided = self.decide::<AfterLlmCall>(event, call).await;
+            let reason = decided.blocked.as_ref().map(crate::receipt::Blocked::reason_or_default);
+            let rulings = rule(&calls, &decided.outcome, reason.as_deref());
+            let keyed: Vec<_> =
+                calls.iter().map(|call| call.id.clone()).zip(rulings.iter().cloned()).collect();
+            let named_only = reason.is_some() || decided.outcome.tool_calls.is_some();
+            if hooked && self.share(call.session_id.as_ref(), &run, &keyed).await.is_err() {
+                // Another process could not be told: what is denied here must not run there.
+                tracing::error!(run = %run, "decisions about tool calls could not be stored");
+            }
+            judging.settle(&keyed, named_only);
+            JudgedAnswer { decided, rulings }
+        }
+    }
+
+    async fn share(
+        &self,
+        session: Option<&SessionId>,
+        run: &RunId,
+        keyed: &[(ToolCallId, ToolDecision)],
+    ) -> Result<(), StoreError> {
+        let Some(session) = session else { return Ok(()) };
+        let named: Vec<_> = keyed.iter().filter(|(id, _)| !id.is_empty()).cloned().collect();
+        if named.is_empty() {
+            return Ok(());
+        }
+        self.store().put_decisions(session, run, named).await
+    }
+
+    async fn ruling(&self, event: &ToolCallEvent, call: &CallContext) -> Option<ToolDecision> {
+        let run = event.run_id.as_ref().or(call.run_id.as_ref())?;
+        let none = ToolCallId::new("");
+        let id = event.tool_call_id.as_ref().unwrap_or(&none);
+        let session = call.session_id.as_ref();
+        let here = self.0.answers.ruling(session, run, id, PATIENCE).await;
+        if here.is_some() || !self.0.shared_decisions {
+            return here;
+        }
+        match self.store().decision(session?, run, id).await {
+            Ok(decision) => decision,
+            Err(error) => Some(ToolDecision::Deny {
+                reason: format!("what was decided about this call can't be read: {error}").into(),
+            }),
+        }
+    }
+
+    /// Ends a run: what it waits for is cancelled, what was decided in it is forgotten.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] when the store can't be told; the run is forgotten in this process all the same.
+    pub async fn end_run(&self, session: Option<&SessionId>, run: &RunId) -> Result<(), StoreError> {
+        self.0.answers.end(session, run);
+        if let Some(session) = session {
+            self.store().cancel_run_approvals(session, run, Timestamp::now()).await?;
+            self.store().clear_decisions(session, run).await?;
+        }
+        Ok(())
+    }
+
+    fn dispatch<'a>(&self, snapshot: &'a Snapshot, call: &'a CallContext) -> Dispatch<'a> {
+        Dispatch { snapshot, call, capture: false, digests: !self.0.sinks.is_empty() }
+    }
+
+    fn record(&self, receipt: &Receipt) {
+        for sink in &self.0.sinks {
+            sink.record(receipt);
+        }
+    }
+}
+
+/// What was decided about the calls of an answer that no hook judged.
+pub fn ungated_rulings(calls: &[ToolCall]) -> Vec<ToolDecision> {
+    rule(calls, &AfterLlmCallOutcome::default(), None)
+}

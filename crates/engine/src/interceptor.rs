@@ -1,0 +1,446 @@
+//! Interceptors: hooks that edit in place.
+//!
+//! An interceptor is given the event to read and an output to change. What it changed is its outcome;
+//! an output it leaves alone is no opinion. There are four points for them: `message.before`,
+//! `params.before`, `tool.before`, `tool.after`. They stand in the same registry as all other hooks, so
+//! the same laws hold: order, chain, budgets, and a failure blocks.
+//!
+//! What interceptors do can be shown to the user as it happens ([`Interceptors::set_on_event`],
+//! [`format_event`]).
+
+use std::fmt;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use backstop_hooks::conversation::ToolResult;
+use backstop_hooks::points::{
+    MessageBefore, MessageBeforeOutcome, ParamsBefore, ParamsBeforeOutcome, ReasoningLevel, ThinkLevel,
+    ToolAfter, ToolAfterOutcome, ToolBefore, ToolBeforeOutcome,
+};
+use backstop_hooks::{
+    AgentId, Answer, Context, DecidePoint, Hook, HookError, HookId, OwnerId, Params, Point, PointId, Text,
+    ToolName,
+};
+
+use crate::matcher::{AgentMatcher, ToolMatcher};
+use crate::registry::{HookMeta, HookOptions, RegisterError, Registry, Style};
+
+/// A point where interceptors can stand.
+pub trait InterceptPoint: DecidePoint {
+    /// What the interceptor changes in place.
+    type Output: Clone + PartialEq + fmt::Debug + Send + Sync + 'static;
+
+    /// The output as the interceptor before left it.
+    fn output(event: &Self::Event) -> Self::Output;
+
+    /// What the interceptor changed, as an outcome; `None` when it changed nothing.
+    fn outcome(before: &Self::Output, after: Self::Output) -> Option<Self::Outcome>;
+
+    /// What the user may be told about the change.
+    fn effect(event: &Self::Event, outcome: &Self::Outcome) -> Option<Effect>;
+}
+
+/// `message.before`: what can be changed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MessageOutput {
+    /// The message.
+    pub message: Text,
+    /// The tags for `params.before`.
+    pub metadata: Params,
+}
+
+/// `params.before`: what can be changed. Provider and model are there to read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ParamsOutput {
+    /// The provider; changes are ignored.
+    pub provider: String,
+    /// The model; changes are ignored.
+    pub model: String,
+    /// How much the model thinks.
+    pub think_level: Option<ThinkLevel>,
+    /// Whether reasoning is shown.
+    pub reasoning_level: Option<ReasoningLevel>,
+    /// The sampling temperature.
+    pub temperature: Option<f64>,
+}
+
+/// `tool.before`: what can be changed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolInput {
+    /// The arguments.
+    pub args: Params,
+    /// Set to stop the call.
+    pub block: Option<bool>,
+    /// Why.
+    pub block_reason: Option<Text>,
+}
+
+/// `tool.after`: what can be changed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolOutput {
+    /// The result.
+    pub result: ToolResult,
+}
+
+impl InterceptPoint for MessageBefore {
+    type Output = MessageOutput;
+
+    fn output(event: &Self::Event) -> MessageOutput {
+        MessageOutput { message: event.message.clone(), metadata: event.metadata.clone() }
+    }
+
+    fn outcome(before: &MessageOutput, after: MessageOutput) -> Option<MessageBeforeOutcome> {
+        (after != *before).then(|| MessageBeforeOutcome {
+            message: (after.message != before.message).then_some(after.message),
+            metadata: (after.metadata != before.metadata).then_some(after.metadata),
+        })
+    }
+
+    fn effect(_: &Self::Event, outcome: &MessageBeforeOutcome) -> Option<Effect> {
+        let message = outcome.message.as_ref().map(|_| "message mutated".to_owned());
+        let metadata = outcome.metadata.as_ref().filter(|tags| !tags.is_empty()).map(|tags| {
+            format!("metadata: {}", tags.keys().map(String::as_str).collect::<Vec<_>>().join(", "))
+        });
+        Effect::mutated([message, metadata])
+    }
+}
+
+impl InterceptPoint for ParamsBefore {
+    type Output = ParamsOutput;
+
+    fn output(event: &Self::Event) -> ParamsOutput {
+        ParamsOutput {
+            provider: event.provider.clone(),
+            model: event.model.clone(),
+            think_level: event.think_level,
+            reasoning_level: event.reasoning_level,
+            temperature: event.temperature,
+        }
+    }
+
+    fn outcome(before: &ParamsOutput, after: ParamsOutput) -> Option<ParamsBeforeOutcome> {
+        let outcome = ParamsBeforeOutcome {
+            think_level: after.think_level.filter(|_| after.think_level != before.think_level),
+            reasoning_level: after
+                .reasoning_level
+                .filter(|_| after.reasoning_level != before.reasoning_level),
+            temperature: after.temperature.filter(|_| after.temperature != before.temperature),
+        };
+        (outcome != ParamsBeforeOutcome::default()).then_some(outcome)
+    }
+
+    fn effect(_: &Self::Event, outcome: &ParamsBeforeOutcome) -> Option<Effect> {
+        let word = |value: serde_json::Result<String>| value.unwrap_or_default().trim_matches('"').to_owned();
+        Effect::mutated([
+            outcome.think_level.map(|level| format!("thinkLevel → {}", word(serde_json::to_string(&level)))),
+            outcome
+                .reasoning_level
+                .map(|level| format!("reasoningLevel → {}", word(serde_json::to_string(&level)))),
+            outcome.temperature.map(|temperature| format!("temperature → {temperature}")),
+        ])
+    }
+}
+
+impl InterceptPoint for ToolBefore {
+    type Output = ToolInput;
+
+    fn output(event: &Self::Event) -> ToolInput {
+        ToolInput { args: event.args.clone(), block: None, block_reason: None }
+    }
+
+    fn outcome(before: &ToolInput, after: ToolInput) -> Option<ToolBeforeOutcome> {
+        (after != *before).then(|| ToolBeforeOutcome {
+            args: (after.args != before.args).then_some(after.args),
+            block: after.block,
+            block_reason: after.block_reason,
+        })
+    }
+
+    fn effect(event: &Self::Event, outcome: &ToolBeforeOutcome) -> Option<Effect> {
+        (outcome.block == Some(true)).then(|| Effect::Blocked {
+            what: event.tool_name.to_string(),
+            reason: outcome.block_reason.clone(),
+        })
+    }
+}
+
+impl InterceptPoint for ToolAfter {
+    type Output = ToolOutput;
+
+    fn output(event: &Self::Event) -> ToolOutput {
+        ToolOutput { result: event.result.clone() }
+    }
+
+    fn outcome(before: &ToolOutput, after: ToolOutput) -> Option<ToolAfterOutcome> {
+        (after != *before).then(|| ToolAfterOutcome { result: Some(after.result) })
+    }
+
+    fn effect(_: &Self::Event, _: &ToolAfterOutcome) -> Option<Effect> {
+        // Results are rewritten too often for a line each.
+        None
+    }
+}
+
+/// What an interceptor did, in words for the user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// It stopped something.
+    Blocked {
+        /// What: the tool.
+        what: String,
+        /// Why.
+        reason: Option<Text>,
+    },
+    /// It changed something: what, in the order of the fields. Values of messages are never named.
+    Mutated(Vec<String>),
+}
+
+impl Effect {
+    fn mutated<const N: usize>(changes: [Option<String>; N]) -> Option<Self> {
+        let changes: Vec<_> = changes.into_iter().flatten().collect();
+        (!changes.is_empty()).then_some(Self::Mutated(changes))
+    }
+}
+
+/// Something the user may be told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InterceptorEvent {
+    /// The interceptor.
+    pub id: HookId,
+    /// The point.
+    pub point: PointId,
+    /// What it did.
+    pub effect: Effect,
+}
+
+/// The event as a status line.
+///
+/// ```
+/// use backstop_engine::{Effect, InterceptorEvent, format_event};
+/// let event = InterceptorEvent {
+///     id: "builtin:command-safety-guard".into(),
+///     point: backstop_hooks::PointId::ToolBefore,
+///     effect: Effect::Blocked { what: "exec".into(), reason: Some("rm -rf is not allowed".into()) },
+/// };
+/// assert_eq!(format_event(&event), "🛡️ builtin:command-safety-guard · blocked exec — \"rm -rf is not allowed\"");
+/// ```
+pub fn format_event(event: &InterceptorEvent) -> String {
+    match &event.effect {
+        Effect::Blocked { what, reason: Some(reason) } => {
+            format!("🛡️ {} · blocked {what} — \"{reason}\"", event.id)
+        }
+        Effect::Blocked { what, reason: None } => format!("🛡️ {} · blocked {what}", event.id),
+        Effect::Mutated(changes) => {
+            let sign = if event.point == PointId::MessageBefore { "📨" } else { "⚙️" };
+            format!("{sign} {} · {}", event.point, changes.join(", "))
+        }
+    }
+}
+
+/// Who is told what interceptors do.
+pub type OnEvent = Arc<dyn Fn(&InterceptorEvent) + Send + Sync>;
+
+#[derive(Default)]
+struct Listener(Mutex<Option<OnEvent>>);
+
+impl Listener {
+    fn tell(&self, event: &InterceptorEvent) {
+        let told = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(told) = told {
+            // A listener is a convenience; its panic must not become the interceptor's failure.
+            let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| told(event)));
+        }
+    }
+}
+
+/// How an interceptor is registered.
+#[derive(Clone, Debug, Default)]
+pub struct InterceptorOptions {
+    /// Higher runs first.
+    pub priority: i32,
+    /// A regular expression on the normalised tool name; at `tool.before` and `tool.after`.
+    pub tool_matcher: Option<String>,
+    /// A regular expression on the agent's id.
+    pub agent_matcher: Option<String>,
+    /// Who registers it; the operator when absent.
+    pub owner: Option<OwnerId>,
+}
+
+/// The interceptors of an engine: a view of its registry that speaks of outputs instead of outcomes.
+#[derive(Clone)]
+pub struct Interceptors {
+    registry: Arc<Registry>,
+    listener: Arc<Listener>,
+}
+
+/// What the changed output was, later.
+pub type OutputFuture<O> = Pin<Box<dyn Future<Output = Result<O, HookError>> + Send>>;
+
+impl Interceptors {
+    pub(crate) fn new(registry: Arc<Registry>) -> Self {
+        Self { registry, listener: Arc::default() }
+    }
+
+    /// Registers an interceptor that answers at once.
+    ///
+    /// # Errors
+    ///
+    /// [`RegisterError`]: a taken id, or a matcher that matches no known tool (the error lists them).
+    pub fn add<P: InterceptPoint>(
+        &self,
+        id: impl Into<HookId>,
+        options: InterceptorOptions,
+        handler: impl Fn(&P::Event, &mut P::Output) -> Result<(), HookError> + Send + Sync + 'static,
+    ) -> Result<HookId, RegisterError> {
+        let id = id.into();
+        let hook = Arc::new(Immediate::<P, _> {
+            id: id.clone(),
+            listener: Arc::clone(&self.listener),
+            handler,
+            point: PhantomData,
+        });
+        self.register::<P>(id, options, hook)
+    }
+
+    /// Registers an interceptor that answers later. It is given its own copies, which share the values.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::add`].
+    pub fn add_async<P: InterceptPoint>(
+        &self,
+        id: impl Into<HookId>,
+        options: InterceptorOptions,
+        handler: impl Fn(P::Event, P::Output) -> OutputFuture<P::Output> + Send + Sync + 'static,
+    ) -> Result<HookId, RegisterError> {
+        let id = id.into();
+        let hook = Arc::new(Later::<P, _> {
+            id: id.clone(),
+            listener: Arc::clone(&self.listener),
+            handler,
+            point: PhantomData,
+        });
+        self.register::<P>(id, options, hook)
+    }
+
+    fn register<P: InterceptPoint>(
+        &self,
+        id: HookId,
+        options: InterceptorOptions,
+        hook: Arc<dyn Hook<P>>,
+    ) -> Result<HookId, RegisterError> {
+        let matcher = |error| RegisterError::Matcher { hook: id.clone(), error };
+        let tools = options.tool_matcher.as_deref().map(ToolMatcher::regex).transpose().map_err(matcher)?;
+        let agents =
+            options.agent_matcher.as_deref().map(AgentMatcher::regex).transpose().map_err(matcher)?;
+        let mut hook_options =
+            HookOptions::new(options.owner.unwrap_or_else(OwnerId::operator)).id(id.clone());
+        hook_options.priority = options.priority;
+        hook_options.tools = tools;
+        hook_options.agents = agents;
+        hook_options.style = Style::Interceptor;
+        self.registry.on::<P>(hook, hook_options)
+    }
+
+    /// Removes an interceptor. Answers whether it was there.
+    pub fn remove(&self, id: &HookId) -> bool {
+        self.change(|meta| meta.id != *id)
+    }
+
+    /// The interceptors at a point that are about this tool (at `tool.*`) or agent, in running order.
+    pub fn get(
+        &self,
+        point: PointId,
+        tool: Option<&ToolName>,
+        agent: Option<&AgentId>,
+    ) -> Vec<Arc<HookMeta>> {
+        self.list().into_iter().filter(|meta| meta.point == point && meta.applies_to(tool, agent)).collect()
+    }
+
+    /// All interceptors, point by point, in running order.
+    pub fn list(&self) -> Vec<Arc<HookMeta>> {
+        self.registry.list().into_iter().filter(|meta| meta.style == Style::Interceptor).collect()
+    }
+
+    /// Removes all interceptors; hooks of other styles stay.
+    pub fn clear(&self) {
+        self.change(|_| false);
+    }
+
+    fn change(&self, keep: impl Fn(&HookMeta) -> bool) -> bool {
+        let keep = |meta: &HookMeta| meta.style != Style::Interceptor || keep(meta);
+        let changed: Result<bool, std::convert::Infallible> =
+            self.registry.update(|snapshot| Ok(snapshot.retain(keep)));
+        changed.unwrap_or_default()
+    }
+
+    /// Sets who is told what interceptors do; `None` for nobody.
+    pub fn set_on_event(&self, told: Option<OnEvent>) {
+        *self.listener.0.lock().unwrap_or_else(PoisonError::into_inner) = told;
+    }
+}
+
+impl fmt::Debug for Interceptors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.list().iter().map(|meta| &meta.id)).finish()
+    }
+}
+
+struct Immediate<P, F> {
+    id: HookId,
+    listener: Arc<Listener>,
+    handler: F,
+    point: PhantomData<fn() -> P>,
+}
+
+impl<P, F> Hook<P> for Immediate<P, F>
+where
+    P: InterceptPoint,
+    F: Fn(&P::Event, &mut P::Output) -> Result<(), HookError> + Send + Sync + 'static,
+{
+    fn call<'a>(&'a self, event: &'a P::Event, _: Context<'a>) -> Answer<'a, P> {
+        let before = P::output(event);
+        let mut after = before.clone();
+        Answer::Now((self.handler)(event, &mut after).map(|()| {
+            let outcome = P::outcome(&before, after);
+            report::<P>(&self.listener, &self.id, event, outcome.as_ref());
+            outcome
+        }))
+    }
+}
+
+struct Later<P, F> {
+    id: HookId,
+    listener: Arc<Listener>,
+    handler: F,
+    point: PhantomData<fn() -> P>,
+}
+
+impl<P, F> Hook<P> for Later<P, F>
+where
+    P: InterceptPoint,
+    F: Fn(P::Event, P::Output) -> OutputFuture<P::Output> + Send + Sync + 'static,
+{
+    fn call<'a>(&'a self, event: &'a P::Event, _: Context<'a>) -> Answer<'a, P> {
+        let before = P::output(event);
+        Answer::Later(Box::pin(async move {
+            let after = (self.handler)(event.clone(), before.clone()).await?;
+            let outcome = P::outcome(&before, after);
+            report::<P>(&self.listener, &self.id, event, outcome.as_ref());
+            Ok(outcome)
+        }))
+    }
+}
+
+fn report<P: InterceptPoint>(
+    listener: &Listener,
+    id: &HookId,
+    event: &P::Event,
+    outcome: Option<&P::Outcome>,
+) {
+    if let Some(effect) = outcome.and_then(|outcome| P::effect(event, outcome)) {
+        listener.tell(&InterceptorEvent { id: id.clone(), point: <P as Point>::INFO.id, effect });
+    }
+}

@@ -1,0 +1,100 @@
+//! What the operator decides about hooks, without touching their code.
+//!
+//! Per owner: whether it runs at all, its configuration, its time budgets, whether its hooks may read the
+//! conversation and change what the model reads. Per hook: what its failure means. The precedence of
+//! budgets is `timeouts.<point>` > `timeoutMs` > what the author set > the point's default, and operator
+//! values are 1..=600000 ms; the type [`Budget`] admits no other.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use backstop_hooks::{FailurePolicy, HookId, Json, OwnerId, PointId, PointInfo};
+
+/// A time budget the operator or an author may set: 1 to 600000 ms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Budget(Duration);
+
+/// A number of milliseconds that is no budget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a time budget is a whole number of milliseconds between 1 and 600000, not {0}")]
+pub struct InvalidBudget(u64);
+
+impl Budget {
+    /// A budget in milliseconds.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidBudget`] outside 1..=600000.
+    pub fn from_millis(ms: u64) -> Result<Self, InvalidBudget> {
+        if (1..=600_000).contains(&ms) { Ok(Self(Duration::from_millis(ms))) } else { Err(InvalidBudget(ms)) }
+    }
+
+    /// The budget as a duration.
+    pub fn get(self) -> Duration {
+        self.0
+    }
+}
+
+/// What the operator decided about one owner's hooks.
+#[derive(Clone, Debug, Default)]
+pub struct OwnerSettings {
+    /// `Some(false)` keeps the owner's hooks out.
+    pub enabled: Option<bool>,
+    /// The owner's configuration, as its hooks are given it.
+    pub config: Json,
+    /// The budget of all its hooks.
+    pub timeout: Option<Budget>,
+    /// The budget of its hooks at one point.
+    pub timeouts: BTreeMap<PointId, Budget>,
+    /// Whether its hooks may read the conversation. Owners that are not built in need `Some(true)`.
+    pub allow_conversation_access: Option<bool>,
+    /// Whether its hooks may change what the model reads. `Some(false)` forbids it.
+    pub allow_prompt_injection: Option<bool>,
+}
+
+/// What the operator decided.
+#[derive(Clone, Debug, Default)]
+pub struct OperatorSettings {
+    /// Per owner.
+    pub owners: BTreeMap<OwnerId, OwnerSettings>,
+    /// Per hook: what its failure means.
+    pub on_failure: BTreeMap<HookId, FailurePolicy>,
+}
+
+/// Where a budget came from, for listings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BudgetSource {
+    /// `hooks.timeouts.<point>`.
+    OperatorPoint,
+    /// `hooks.timeoutMs`.
+    OperatorOwner,
+    /// The hook's author.
+    Author,
+    /// The point's default.
+    Default,
+}
+
+impl OperatorSettings {
+    /// What was decided about an owner.
+    pub fn owner(&self, owner: &OwnerId) -> Option<&OwnerSettings> {
+        self.owners.get(owner)
+    }
+
+    pub(crate) fn budget(
+        &self,
+        owner: &OwnerId,
+        point: &PointInfo,
+        author: Option<Budget>,
+    ) -> (Duration, BudgetSource) {
+        let settings = self.owner(owner);
+        let for_point = settings.and_then(|settings| settings.timeouts.get(&point.id));
+        let for_owner = settings.and_then(|settings| settings.timeout);
+        match (for_point, for_owner, author) {
+            (Some(budget), ..) => (budget.get(), BudgetSource::OperatorPoint),
+            (None, Some(budget), _) => (budget.get(), BudgetSource::OperatorOwner),
+            (None, None, Some(budget)) => (budget.get(), BudgetSource::Author),
+            (None, None, None) => (point.budget(), BudgetSource::Default),
+        }
+    }
+}

@@ -1,0 +1,352 @@
+//! Receipts: the record of one dispatch.
+//!
+//! Who was asked, what each said, what a latch refused, how long it took, and the digest of what was
+//! judged. A receipt never holds what was judged: text that is blocked or redacted must not survive in
+//! the trail of its own removal. What `explain` shows beyond that is captured apart, on request, and
+//! stays in memory ([`StepDetail`]).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use backstop_hooks::{
+    AgentId, ApprovalId, Digest, HookError, HookId, OwnerId, PointId, Resolution, RunId, SessionId,
+    SessionKey, Text, ToolCallId,
+};
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+
+use crate::registry::HookMeta;
+
+/// How a hook failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FailureKind {
+    /// It said so.
+    Failed,
+    /// What it depends on can't be reached.
+    Unreachable,
+    /// It answered something that is no outcome of its point.
+    Malformed,
+    /// It panicked.
+    Panicked,
+    /// Its budget was used up.
+    TimedOut,
+}
+
+/// A hook has no answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
+#[error("{message}")]
+pub struct Failure {
+    /// How.
+    pub kind: FailureKind,
+    /// In words, without values of the event.
+    pub message: String,
+}
+
+impl Failure {
+    pub(crate) fn panicked() -> Self {
+        // The panic's own message may quote the event, so it is not taken over.
+        Self { kind: FailureKind::Panicked, message: "the hook panicked".to_owned() }
+    }
+
+    pub(crate) fn timed_out(budget: Duration) -> Self {
+        Self { kind: FailureKind::TimedOut, message: format!("no answer within {} ms", budget.as_millis()) }
+    }
+}
+
+impl From<HookError> for Failure {
+    fn from(error: HookError) -> Self {
+        let kind = match error {
+            HookError::Unreachable(_) => FailureKind::Unreachable,
+            HookError::Malformed(_) => FailureKind::Malformed,
+            _ => FailureKind::Failed,
+        };
+        Self { kind, message: error.to_string() }
+    }
+}
+
+/// What a hook did with the value, all in all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Said {
+    /// No opinion.
+    Nothing,
+    /// An answer that changed nothing.
+    Pass,
+    /// It changed the value.
+    Rewrote,
+    /// It wants a human to be asked.
+    Asked,
+    /// It stopped the value.
+    Blocked,
+    /// It took the event.
+    Handled,
+    /// It has no answer.
+    Failed,
+}
+
+/// What a step saw and said, for `explain` only; never serialised, never stored.
+#[derive(Clone)]
+pub struct StepDetail {
+    /// The event as the hook saw it.
+    pub saw: Value,
+    /// Its answer.
+    pub said: Value,
+}
+
+impl std::fmt::Debug for StepDetail {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("StepDetail(..)")
+    }
+}
+
+/// One hook's part in a dispatch.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Step {
+    /// The hook.
+    #[serde(flatten, serialize_with = "hook_names")]
+    pub hook: Arc<HookMeta>,
+    /// What it said.
+    pub said: Said,
+    /// Whether this was the second round, in which gates judge the final value again.
+    #[serde(skip_serializing_if = "is_false")]
+    pub again: bool,
+    /// Fields of its answer that a latch refused.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<&'static str>,
+    /// How it failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failure: Option<Failure>,
+    /// It failed at a gate, and the operator's `on_failure: allow` let the value pass all the same.
+    #[serde(skip_serializing_if = "is_false")]
+    pub passed_despite_failure: bool,
+    /// How long it took.
+    #[serde(rename = "elapsedUs", serialize_with = "as_micros")]
+    pub elapsed: Duration,
+    /// What it saw and said, when the dispatch was to be explained.
+    #[serde(skip)]
+    pub detail: Option<Box<StepDetail>>,
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
+fn as_micros<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_u64(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX))
+}
+
+fn hook_names<S: Serializer>(meta: &Arc<HookMeta>, serializer: S) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct Names<'a> {
+        hook: &'a HookId,
+        owner: &'a OwnerId,
+        point: PointId,
+    }
+    Names { hook: &meta.id, owner: &meta.owner, point: meta.point }.serialize(serializer)
+}
+
+/// Why a value was stopped.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "cause")]
+pub enum BlockCause {
+    /// A hook said so.
+    Decision,
+    /// A hook failed.
+    Failure {
+        /// How.
+        kind: FailureKind,
+    },
+    /// A hook still rewrote the final value.
+    UnstableRewrite,
+    /// `after_llm_call` had removed the call from the answer.
+    Withheld,
+    /// A human was to be asked, and did not allow it.
+    Approval {
+        /// How the request ended.
+        resolution: Resolution,
+    },
+}
+
+/// A value was stopped.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Blocked {
+    /// Why, in a program's terms.
+    #[serde(flatten)]
+    pub cause: BlockCause,
+    /// Why, in words. At `before_agent_run` it is internal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Text>,
+    /// By which hook.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hook: Option<HookId>,
+    /// Whose hook.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub owner: Option<OwnerId>,
+}
+
+impl Blocked {
+    /// The reason, or a plain sentence where none was given.
+    pub fn reason_or_default(&self) -> Text {
+        self.reason.clone().unwrap_or_else(|| match &self.hook {
+            Some(hook) => format!("blocked by {hook}").into(),
+            None => "blocked".into(),
+        })
+    }
+}
+
+/// What came out of a dispatch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// As it was.
+    Pass,
+    /// Changed.
+    Modify,
+    /// Stopped.
+    Block,
+    /// Taken by a hook.
+    Handled,
+    /// Watched.
+    Observed,
+}
+
+/// How a human was asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ApprovalNote {
+    /// The request; absent when a grant given earlier answered it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<ApprovalId>,
+    /// How it ended.
+    pub resolution: Resolution,
+    /// The digest the human saw.
+    pub digest: Digest,
+}
+
+/// Whose dispatch it was.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CallKey {
+    /// The agent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent_id: Option<AgentId>,
+    /// The conversation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_key: Option<SessionKey>,
+    /// The session.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<SessionId>,
+    /// The turn.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<RunId>,
+    /// The tool call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_call_id: Option<ToolCallId>,
+    /// The tool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool: Option<String>,
+}
+
+/// The record of one dispatch.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Receipt {
+    /// The dispatch's number in this process; with the process's start it names the dispatch.
+    #[serde(serialize_with = "receipt_id", rename = "id")]
+    pub seq: u64,
+    /// Where.
+    pub point: PointId,
+    /// When, as Unix milliseconds; 0 for a dispatch that met no hook.
+    pub at: u64,
+    /// Whose.
+    #[serde(flatten)]
+    pub key: CallKey,
+    /// What came out.
+    pub verdict: Verdict,
+    /// Why it was stopped.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub blocked: Option<Blocked>,
+    /// The digest of the value as it came.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub original: Option<Digest>,
+    /// The digest of the value as it was judged last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub judged: Option<Digest>,
+    /// How a human was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approval: Option<ApprovalNote>,
+    /// Who was asked, in order.
+    pub steps: Vec<Step>,
+    /// How long it took, waiting for a human not included.
+    #[serde(rename = "elapsedUs", serialize_with = "as_micros")]
+    pub elapsed: Duration,
+}
+
+fn receipt_id<S: Serializer>(seq: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&format_args!("{}-{seq}", process_tag()))
+}
+
+/// A tag of this process's start, so that receipts of two processes never share an id.
+fn process_tag() -> &'static str {
+    static TAG: std::sync::OnceLock<String> = std::sync::OnceLock::new();
+    TAG.get_or_init(|| uuid::Uuid::now_v7().simple().to_string())
+}
+
+impl Receipt {
+    /// The receipt of a dispatch that met no hook.
+    pub(crate) fn untouched(point: PointId, verdict: Verdict) -> Self {
+        Self {
+            seq: next_seq(),
+            point,
+            at: 0,
+            key: CallKey::default(),
+            verdict,
+            blocked: None,
+            original: None,
+            judged: None,
+            approval: None,
+            steps: Vec::new(),
+            elapsed: Duration::ZERO,
+        }
+    }
+
+    pub(crate) fn of(
+        point: PointId,
+        verdict: Verdict,
+        key: CallKey,
+        steps: Vec<Step>,
+        elapsed: Duration,
+    ) -> Self {
+        let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+        Self {
+            at: u64::try_from(at).unwrap_or(u64::MAX),
+            key,
+            steps,
+            elapsed,
+            ..Self::untouched(point, verdict)
+        }
+    }
+
+    /// The receipt's id as text.
+    pub fn id(&self) -> String {
+        format!("{}-{}", process_tag(), self.seq)
+    }
+}
+
+fn next_seq() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// Somebody who is shown every receipt: the log, the audit trail, a terminal.
+///
+/// A sink is called after the decision, on the caller's task; it must not wait. A sink that needs to
+/// wait puts the receipt into a bounded queue of its own.
+pub trait ReceiptSink: Send + Sync + 'static {
+    /// Takes note of a dispatch.
+    fn record(&self, receipt: &Receipt);
+}

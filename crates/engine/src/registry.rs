@@ -1,0 +1,502 @@
+//! The registry: which hooks stand where.
+//!
+//! A [`Snapshot`] is immutable. A dispatch takes the current one and keeps it to its end, so that a
+//! reload in mid-dispatch changes nothing for the call that is being judged. A change builds the next
+//! snapshot from the current one and swaps it in whole, or not at all if any part of it is refused.
+//!
+//! The law: *no silent gap*. A hook at a point that nothing fires, a matcher that matches nothing, two
+//! hooks with one id, a hook that the operator's settings forbid: each is a [`RegisterError`].
+
+use std::any::Any;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use backstop_hooks::tool_name::known_tools;
+use backstop_hooks::{AgentId, FailurePolicy, Hook, HookId, Json, OwnerId, Point, PointId, ToolName};
+use serde::Serialize;
+
+use crate::matcher::{AgentMatcher, InvalidMatcher, ToolMatcher};
+use crate::operator::{Budget, BudgetSource, OperatorSettings};
+
+/// How a hook was written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Style {
+    /// A handler that answers an outcome.
+    #[default]
+    Typed,
+    /// A handler that edits in place.
+    Interceptor,
+    /// `pre_call` / `post_call`, chosen by type in the configuration.
+    Verdict,
+    /// Outside of this process, or in another language.
+    Foreign,
+}
+
+/// How a hook is to be registered.
+#[derive(Clone, Debug)]
+pub struct HookOptions {
+    /// The hook's id; made from owner and point when absent.
+    pub id: Option<HookId>,
+    /// Who registers it.
+    pub owner: OwnerId,
+    /// Higher runs first; ties run in registration order.
+    pub priority: i32,
+    /// The author's time budget.
+    pub timeout: Option<Budget>,
+    /// The author's failure policy, where it differs from the point's. The operator's wins.
+    pub on_failure: Option<FailurePolicy>,
+    /// Only these tools.
+    pub tools: Option<ToolMatcher>,
+    /// Only these agents.
+    pub agents: Option<AgentMatcher>,
+    /// Its own configuration, where it has one apart from its owner's.
+    pub config: Option<Json>,
+    /// How it was written.
+    pub style: Style,
+}
+
+impl HookOptions {
+    /// Options with priority 0 and everything else left to the point.
+    pub fn new(owner: OwnerId) -> Self {
+        Self {
+            id: None,
+            owner,
+            priority: 0,
+            timeout: None,
+            on_failure: None,
+            tools: None,
+            agents: None,
+            config: None,
+            style: Style::Typed,
+        }
+    }
+
+    /// Sets the id.
+    #[must_use]
+    pub fn id(mut self, id: impl Into<HookId>) -> Self {
+        self.id = Some(id.into());
+        self
+    }
+
+    /// Sets the priority.
+    #[must_use]
+    pub fn priority(mut self, priority: i32) -> Self {
+        self.priority = priority;
+        self
+    }
+
+    /// Sets the author's budget.
+    #[must_use]
+    pub fn timeout(mut self, budget: Budget) -> Self {
+        self.timeout = Some(budget);
+        self
+    }
+
+    /// Limits the hook to tools.
+    #[must_use]
+    pub fn tools(mut self, tools: ToolMatcher) -> Self {
+        self.tools = Some(tools);
+        self
+    }
+
+    /// Limits the hook to agents.
+    #[must_use]
+    pub fn agents(mut self, agents: AgentMatcher) -> Self {
+        self.agents = Some(agents);
+        self
+    }
+}
+
+/// A registered hook, without its code.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HookMeta {
+    /// The hook.
+    pub id: HookId,
+    /// Who registered it.
+    pub owner: OwnerId,
+    /// Where it stands.
+    pub point: PointId,
+    /// Its priority.
+    pub priority: i32,
+    /// Its budget, in milliseconds on the wire.
+    #[serde(rename = "budgetMs", serialize_with = "as_millis")]
+    pub budget: Duration,
+    /// Who set the budget.
+    pub budget_source: BudgetSource,
+    /// What its failure means.
+    pub on_failure: FailurePolicy,
+    /// Whether that differs from the point's own policy.
+    pub failure_overridden: bool,
+    /// How it was written.
+    pub style: Style,
+    /// The tools it is limited to.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "as_text")]
+    pub tools: Option<ToolMatcher>,
+    /// The agents it is limited to.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "as_text")]
+    pub agents: Option<AgentMatcher>,
+    #[serde(skip)]
+    pub(crate) config: Json,
+}
+
+fn as_millis<S: serde::Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_u64(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
+}
+
+fn as_text<T: fmt::Display, S: serde::Serializer>(
+    value: &Option<T>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&value.as_ref().map(ToString::to_string).unwrap_or_default())
+}
+
+impl HookMeta {
+    /// Whether the hook is about this tool and agent.
+    pub fn applies_to(&self, tool: Option<&ToolName>, agent: Option<&AgentId>) -> bool {
+        self.tools.as_ref().is_none_or(|tools| tool.is_some_and(|tool| tools.matches(tool)))
+            && self.agents.as_ref().is_none_or(|agents| agents.matches(agent))
+    }
+}
+
+/// Why a hook can't stand where it was to stand.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RegisterError {
+    /// No host fires the point yet.
+    #[error("no hook can stand at `{point}` yet: {reason}")]
+    Pending {
+        /// The point.
+        point: PointId,
+        /// Why.
+        reason: &'static str,
+    },
+    /// The id is taken.
+    #[error(
+        "there is already a hook `{0}`\nhint: ids are unique; remove the other one first or choose another id"
+    )]
+    Duplicate(HookId),
+    /// The matcher can't be used.
+    #[error("hook `{hook}`: {error}")]
+    Matcher {
+        /// The hook.
+        hook: HookId,
+        /// What is wrong.
+        error: InvalidMatcher,
+    },
+    /// A tool matcher at a point that is not about tools.
+    #[error("hook `{hook}`: `{point}` is not about tools, so a tool matcher there would match nothing")]
+    NoTools {
+        /// The hook.
+        hook: HookId,
+        /// The point.
+        point: PointId,
+    },
+    /// The point reads the conversation, and the operator has not allowed the owner to.
+    #[error(
+        "`{owner}` may not have hooks at `{point}`: it reads the conversation\nhint: set `plugins.entries.{owner}.hooks.allowConversationAccess: true`"
+    )]
+    ConversationAccess {
+        /// Who wanted to.
+        owner: OwnerId,
+        /// Where.
+        point: PointId,
+    },
+    /// The point changes what the model reads, and the operator has forbidden that to the owner.
+    #[error(
+        "`{owner}` may not have hooks at `{point}`: it changes what the model reads, and `plugins.entries.{owner}.hooks.allowPromptInjection` is false"
+    )]
+    PromptInjection {
+        /// Who wanted to.
+        owner: OwnerId,
+        /// Where.
+        point: PointId,
+    },
+    /// Only the operator and Backstop itself have trusted policies.
+    #[error("`{0}` may not register a trusted tool policy; ordinary plugins use `before_tool_call`")]
+    Untrusted(OwnerId),
+    /// The operator has switched the owner off.
+    #[error("`{0}` is disabled by the operator")]
+    Disabled(OwnerId),
+}
+
+pub(crate) struct Entry<P: Point> {
+    pub(crate) hook: Arc<dyn Hook<P>>,
+    pub(crate) meta: Arc<HookMeta>,
+}
+
+impl<P: Point> Clone for Entry<P> {
+    fn clone(&self) -> Self {
+        Self { hook: Arc::clone(&self.hook), meta: Arc::clone(&self.meta) }
+    }
+}
+
+struct Slot<P: Point>(Vec<Entry<P>>);
+
+trait AnySlot: Send + Sync {
+    fn metas(&self) -> Vec<Arc<HookMeta>>;
+    fn retain(&self, keep: &dyn Fn(&HookMeta) -> bool) -> Arc<dyn AnySlot>;
+    fn as_any(&self) -> &dyn Any;
+}
+
+impl<P: Point> AnySlot for Slot<P> {
+    fn metas(&self) -> Vec<Arc<HookMeta>> {
+        self.0.iter().map(|entry| Arc::clone(&entry.meta)).collect()
+    }
+
+    fn retain(&self, keep: &dyn Fn(&HookMeta) -> bool) -> Arc<dyn AnySlot> {
+        Arc::new(Self(self.0.iter().filter(|entry| keep(&entry.meta)).cloned().collect()))
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+/// All hooks at one moment.
+#[derive(Clone)]
+pub struct Snapshot {
+    slots: Vec<Option<Arc<dyn AnySlot>>>,
+    tools: Arc<Vec<ToolName>>,
+    settings: Arc<OperatorSettings>,
+}
+
+impl Snapshot {
+    /// No hooks, the tools known at start, and the operator's settings.
+    pub fn empty(settings: OperatorSettings) -> Self {
+        Self {
+            slots: vec![None; PointId::ALL.len()],
+            tools: Arc::new(known_tools().map(ToolName::new).collect()),
+            settings: Arc::new(settings),
+        }
+    }
+
+    /// Makes tools known, so that matchers can be about them.
+    pub fn add_tools<'a>(&mut self, tools: impl IntoIterator<Item = &'a str>) {
+        let known = Arc::make_mut(&mut self.tools);
+        for tool in tools {
+            let tool = ToolName::new(tool);
+            if !known.contains(&tool) {
+                known.push(tool);
+            }
+        }
+    }
+
+    /// The tools that exist.
+    pub fn tools(&self) -> &[ToolName] {
+        &self.tools
+    }
+
+    /// What the operator decided.
+    pub fn settings(&self) -> &OperatorSettings {
+        &self.settings
+    }
+
+    /// Registers a hook at the point `P`.
+    ///
+    /// # Errors
+    ///
+    /// [`RegisterError`] when it can't stand there.
+    pub fn on<P: Point>(
+        &mut self,
+        hook: Arc<dyn Hook<P>>,
+        options: HookOptions,
+    ) -> Result<HookId, RegisterError> {
+        static SEQ: AtomicU64 = AtomicU64::new(0);
+        let seq = SEQ.fetch_add(1, Ordering::Relaxed);
+        let meta = self.admit(P::INFO.id, options, seq)?;
+        let id = meta.id.clone();
+        let mut entries = self.slot::<P>().to_vec();
+        let at = entries.partition_point(|entry| entry.meta.priority >= meta.priority);
+        entries.insert(at, Entry { hook, meta: Arc::new(meta) });
+        if let Some(slot) = self.slots.get_mut(P::INFO.id as usize) {
+            *slot = Some(Arc::new(Slot(entries)));
+        }
+        Ok(id)
+    }
+
+    fn admit(&self, point: PointId, options: HookOptions, seq: u64) -> Result<HookMeta, RegisterError> {
+        let info = point.info();
+        if let Some(reason) = info.pending {
+            return Err(RegisterError::Pending { point, reason });
+        }
+        let id = options.id.unwrap_or_else(|| format!("{}:{}:{seq}", options.owner, info.name).into());
+        if self.iter().any(|meta| meta.id == id) {
+            return Err(RegisterError::Duplicate(id));
+        }
+        self.check_owner(point, &options.owner)?;
+        if let Some(tools) = &options.tools {
+            if !about_tools(point) {
+                return Err(RegisterError::NoTools { hook: id, point });
+            }
+            tools.check(&self.tools).map_err(|error| RegisterError::Matcher { hook: id.clone(), error })?;
+        }
+        let settings = self.settings.owner(&options.owner);
+        let (budget, budget_source) = self.settings.budget(&options.owner, info, options.timeout);
+        let chosen = self.settings.on_failure.get(&id).copied();
+        let on_failure = chosen.or(options.on_failure).unwrap_or(info.failure);
+        let config =
+            options.config.or_else(|| settings.map(|settings| settings.config.clone())).unwrap_or_default();
+        Ok(HookMeta {
+            id,
+            owner: options.owner,
+            point,
+            priority: options.priority,
+            budget,
+            budget_source,
+            on_failure,
+            failure_overridden: on_failure != info.failure,
+            style: options.style,
+            tools: options.tools,
+            agents: options.agents,
+            config,
+        })
+    }
+
+    fn check_owner(&self, point: PointId, owner: &OwnerId) -> Result<(), RegisterError> {
+        let info = point.info();
+        let settings = self.settings.owner(owner);
+        let ours = *owner == OwnerId::builtin() || *owner == OwnerId::operator();
+        if settings.and_then(|settings| settings.enabled) == Some(false) {
+            return Err(RegisterError::Disabled(owner.clone()));
+        }
+        if point == PointId::TrustedToolPolicy && !ours {
+            return Err(RegisterError::Untrusted(owner.clone()));
+        }
+        let access = settings.and_then(|settings| settings.allow_conversation_access).unwrap_or(ours);
+        if info.conversation_access && !access {
+            return Err(RegisterError::ConversationAccess { owner: owner.clone(), point });
+        }
+        let injection = settings.and_then(|settings| settings.allow_prompt_injection).unwrap_or(true);
+        if info.prompt_injection && !injection {
+            return Err(RegisterError::PromptInjection { owner: owner.clone(), point });
+        }
+        Ok(())
+    }
+
+    /// Removes a hook. Answers whether it was there.
+    pub fn remove(&mut self, id: &HookId) -> bool {
+        self.retain(|meta| meta.id != *id)
+    }
+
+    /// Removes all hooks of an owner. Answers whether there were any.
+    pub fn remove_owner(&mut self, owner: &OwnerId) -> bool {
+        self.retain(|meta| meta.owner != *owner)
+    }
+
+    /// Keeps the hooks that `keep` names. Answers whether any went.
+    pub fn retain(&mut self, keep: impl Fn(&HookMeta) -> bool) -> bool {
+        let mut removed = false;
+        for slot in &mut self.slots {
+            if let Some(hooks) = slot
+                && hooks.metas().iter().any(|meta| !keep(meta))
+            {
+                *slot = Some(hooks.retain(&keep));
+                removed = true;
+            }
+        }
+        removed
+    }
+
+    /// All hooks, point by point, in running order.
+    pub fn iter(&self) -> impl Iterator<Item = Arc<HookMeta>> + '_ {
+        self.slots.iter().flatten().flat_map(|slot| slot.metas())
+    }
+
+    pub(crate) fn slot<P: Point>(&self) -> &[Entry<P>] {
+        self.slots
+            .get(P::INFO.id as usize)
+            .and_then(Option::as_ref)
+            .and_then(|slot| slot.as_any().downcast_ref::<Slot<P>>())
+            .map_or(&[], |slot| &slot.0)
+    }
+}
+
+/// Points whose events name a tool.
+fn about_tools(point: PointId) -> bool {
+    matches!(
+        point,
+        PointId::TrustedToolPolicy
+            | PointId::ToolBefore
+            | PointId::BeforeToolCall
+            | PointId::ToolAfter
+            | PointId::AfterToolCall
+    )
+}
+
+impl fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter().map(|meta| meta.id.clone())).finish()
+    }
+}
+
+/// The current snapshot, and how to change it.
+#[derive(Debug)]
+pub struct Registry {
+    current: ArcSwap<Snapshot>,
+    // Serialises changes; dispatches never wait for it.
+    writing: Mutex<()>,
+}
+
+impl Registry {
+    /// A registry that starts with `snapshot`.
+    pub fn new(snapshot: Snapshot) -> Self {
+        Self { current: ArcSwap::from_pointee(snapshot), writing: Mutex::new(()) }
+    }
+
+    /// The hooks as they are now.
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        self.current.load_full()
+    }
+
+    pub(crate) fn load(&self) -> arc_swap::Guard<Arc<Snapshot>> {
+        self.current.load()
+    }
+
+    /// Changes the hooks: all of the change, or nothing of it.
+    ///
+    /// # Errors
+    ///
+    /// Whatever `change` returns; the registry is then as it was.
+    pub fn update<T, E>(&self, change: impl FnOnce(&mut Snapshot) -> Result<T, E>) -> Result<T, E> {
+        let _one_at_a_time = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut next = Snapshot::clone(&self.current.load());
+        let done = change(&mut next)?;
+        self.current.store(Arc::new(next));
+        Ok(done)
+    }
+
+    /// Puts a whole new set of hooks in place, as a reload does.
+    pub fn replace(&self, snapshot: Snapshot) {
+        let _one_at_a_time = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.current.store(Arc::new(snapshot));
+    }
+
+    /// Registers one hook. See [`Snapshot::on`].
+    ///
+    /// # Errors
+    ///
+    /// [`RegisterError`] when it can't stand there.
+    pub fn on<P: Point>(
+        &self,
+        hook: Arc<dyn Hook<P>>,
+        options: HookOptions,
+    ) -> Result<HookId, RegisterError> {
+        self.update(|snapshot| snapshot.on(hook, options))
+    }
+
+    /// Removes one hook. Answers whether it was there.
+    pub fn remove(&self, id: &HookId) -> bool {
+        let removed: Result<bool, std::convert::Infallible> = self.update(|snapshot| Ok(snapshot.remove(id)));
+        removed.unwrap_or_default()
+    }
+
+    /// All hooks, point by point, in running order.
+    pub fn list(&self) -> Vec<Arc<HookMeta>> {
+        self.load().iter().collect()
+    }
+}

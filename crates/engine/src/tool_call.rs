@@ -1,0 +1,148 @@
+//! The way of one tool call through every gate.
+//!
+//! decision of `after_llm_call` -> trusted policies -> `tool.before` interceptors -> `before_tool_call`
+//! with the verdict hooks among it -> gates judge the final value again -> a human, if one is asked ->
+//! [`Permitted`]. The three points share one value, the arguments, and so one version of it: what an
+//! interceptor let pass and a typed hook then rewrote is judged by the interceptor again.
+
+use std::time::{Duration, Instant};
+
+use backstop_hooks::points::{BeforeToolCall, ToolBefore, ToolBeforeEvent, ToolCallEvent, TrustedToolPolicy};
+use backstop_hooks::{ApprovalRequest, CallContext, Digest, Event, Outcome, PointId};
+use backstop_store::ToolDecision;
+use serde_json::json;
+
+use crate::permit::Permitted;
+use crate::receipt::{BlockCause, Blocked, CallKey, Receipt, Step, Verdict};
+use crate::runner::Dispatch;
+use crate::runner::chain::{Chain, Pace, Version};
+
+/// How long a tool call waits for the answer that asks for it to be judged.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A tool call that every hook has judged and no human yet.
+#[derive(Debug)]
+pub struct Reviewed {
+    /// The call as the hooks left it.
+    pub event: ToolCallEvent,
+    /// Whether the arguments differ from those that came in.
+    pub changed: bool,
+    /// Whether it was stopped.
+    pub blocked: Option<Blocked>,
+    /// What a human is to be asked; empty when the call was stopped.
+    pub requests: Vec<ApprovalRequest>,
+    /// What was asked by hooks before another one stopped the call: nobody needs to answer these.
+    pub moot: Vec<ApprovalRequest>,
+    /// The record so far.
+    pub receipt: Receipt,
+}
+
+/// What came out for a tool call.
+#[derive(Debug)]
+pub struct ToolVerdict {
+    /// The permit, or why there is none.
+    pub permit: Result<Permitted<ToolCallEvent>, Blocked>,
+    /// The call as the hooks left it, for records; what runs is in the permit.
+    pub event: ToolCallEvent,
+    /// The record.
+    pub receipt: Receipt,
+}
+
+/// The digest a tool call is judged, asked about and recorded under: tool and arguments, nothing else.
+pub fn tool_call_digest(event: &ToolCallEvent) -> Digest {
+    Digest::of_json("tool_call", &json!({ "tool": event.tool_name, "params": *event.params }))
+}
+
+impl Dispatch<'_> {
+    pub(crate) async fn review(&self, mut event: ToolCallEvent, ruling: Option<ToolDecision>) -> Reviewed {
+        let start = Instant::now();
+        let original = self.digests.then(|| tool_call_digest(&event));
+        let before = event.params.clone();
+        if let Some(ToolDecision::Deny { reason }) = ruling {
+            let blocked =
+                Blocked { cause: BlockCause::Withheld, reason: Some(reason), hook: None, owner: None };
+            return self.reviewed(event, false, Some(blocked), Vec::new(), Vec::new(), original, start);
+        }
+        let tool = event.tool_name.clone();
+        let mut policies =
+            Chain::<TrustedToolPolicy>::new(self.snapshot.slot(), Some(&tool), self.call, self.capture);
+        let mut interceptors =
+            Chain::<ToolBefore>::new(self.snapshot.slot(), Some(&tool), self.call, self.capture);
+        let mut hooks =
+            Chain::<BeforeToolCall>::new(self.snapshot.slot(), Some(&tool), self.call, self.capture);
+
+        let mut version = Version::default();
+        policies.first_round(&mut event, &mut version, self.call).await;
+        if policies.blocked.is_none() {
+            let mut edited = as_interceptor_event(&event);
+            interceptors.first_round(&mut edited, &mut version, self.call).await;
+            event.params = edited.args;
+        }
+        if policies.blocked.is_none() && interceptors.blocked.is_none() {
+            hooks.first_round(&mut event, &mut version, self.call).await;
+        }
+        let blocked = |p: &Chain<'_, _>, i: &Chain<'_, _>, h: &Chain<'_, _>| {
+            p.blocked.as_ref().or(i.blocked.as_ref()).or(h.blocked.as_ref()).cloned()
+        };
+        if version != Version::default() && blocked(&policies, &interceptors, &hooks).is_none() {
+            policies.judge_again(&mut event, &mut version, self.call, Pace::Waiting).await;
+            if policies.blocked.is_none() {
+                let mut edited = as_interceptor_event(&event);
+                interceptors.judge_again(&mut edited, &mut version, self.call, Pace::Waiting).await;
+                event.params = edited.args;
+            }
+            if policies.blocked.is_none() && interceptors.blocked.is_none() {
+                hooks.judge_again(&mut event, &mut version, self.call, Pace::Waiting).await;
+            }
+        }
+        let stopped = blocked(&policies, &interceptors, &hooks);
+        let asked = [policies.merged.approvals(), hooks.merged.approvals()].concat();
+        let steps = [policies.steps, interceptors.steps, hooks.steps].into_iter().flatten().collect();
+        let changed = event.params != before;
+        self.reviewed(event, changed, stopped, asked, steps, original, start)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "one private seam for the two ends of a review")]
+    fn reviewed(
+        &self,
+        event: ToolCallEvent,
+        changed: bool,
+        blocked: Option<Blocked>,
+        asked: Vec<ApprovalRequest>,
+        steps: Vec<Step>,
+        original: Option<Digest>,
+        start: Instant,
+    ) -> Reviewed {
+        let verdict = match (&blocked, changed) {
+            (Some(_), _) => Verdict::Block,
+            (None, true) => Verdict::Modify,
+            (None, false) => Verdict::Pass,
+        };
+        let key = tool_key(&event, self.call);
+        let mut receipt = Receipt::of(PointId::BeforeToolCall, verdict, key, steps, start.elapsed());
+        receipt.judged = if changed { self.digests.then(|| tool_call_digest(&event)) } else { original };
+        receipt.original = original;
+        receipt.blocked.clone_from(&blocked);
+        let (requests, moot) = if blocked.is_some() { (Vec::new(), asked) } else { (asked, Vec::new()) };
+        Reviewed { event, changed, blocked, requests, moot, receipt }
+    }
+}
+
+fn as_interceptor_event(event: &ToolCallEvent) -> ToolBeforeEvent {
+    ToolBeforeEvent {
+        tool_name: event.tool_name.clone(),
+        tool_call_id: event.tool_call_id.clone().unwrap_or_else(|| "".into()),
+        args: event.params.clone(),
+    }
+}
+
+fn tool_key(event: &ToolCallEvent, call: &CallContext) -> CallKey {
+    CallKey {
+        agent_id: call.agent_id.clone(),
+        session_key: call.session_key.clone(),
+        session_id: call.session_id.clone(),
+        run_id: event.run_id.clone().or_else(|| call.run_id.clone()),
+        tool_call_id: event.tool_call_id.clone(),
+        tool: Event::<backstop_hooks::points::ToolCallOutcome>::tool_name(event).map(ToString::to_string),
+    }
+}
