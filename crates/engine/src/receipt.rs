@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use backstop_hooks::{
-    AgentId, ApprovalId, Digest, HookError, HookId, OwnerId, PointId, Resolution, RunId, SessionId,
-    SessionKey, Text, ToolCallId,
+    AgentId, ApprovalId, Digest, FailurePolicy, HookError, HookId, OwnerId, PointId, Resolution, RunId,
+    SessionId, SessionKey, Text, ToolCallId,
 };
 use serde::{Serialize, Serializer};
 use serde_json::Value;
@@ -45,6 +45,17 @@ pub struct Failure {
 }
 
 impl Failure {
+    /// Whether a hook that failed like this stops the value.
+    pub fn blocks(&self, policy: FailurePolicy) -> bool {
+        match policy {
+            FailurePolicy::Closed => true,
+            FailurePolicy::Open => false,
+            FailurePolicy::OpenIfUnreachable => {
+                !matches!(self.kind, FailureKind::Unreachable | FailureKind::TimedOut)
+            }
+        }
+    }
+
     pub(crate) fn panicked() -> Self {
         // The panic's own message may quote the event, so it is not taken over.
         Self { kind: FailureKind::Panicked, message: "the hook panicked".to_owned() }

@@ -16,6 +16,7 @@ use backstop_hooks::{
 };
 use serde_json::Value;
 
+use crate::operator::Budget;
 use crate::registry::{HookOptions, RegisterError, Snapshot, Style};
 
 /// What a verdict hook says about a call.
@@ -77,6 +78,16 @@ pub trait VerdictHook: Send + Sync + 'static {
     /// Whether [`Self::post_call`] does anything; hooks that don't watch need not be called.
     fn watches(&self) -> bool {
         false
+    }
+
+    /// What a failure of this hook means, where it is not that the call is denied.
+    fn on_failure(&self) -> Option<FailurePolicy> {
+        None
+    }
+
+    /// How long a judgement may take, where the point's default does not fit.
+    fn budget(&self) -> Option<Budget> {
+        None
     }
 
     /// Called once, when no call will come any more.
@@ -142,10 +153,19 @@ pub fn register_verdict_hook(
     hook: &Arc<dyn VerdictHook>,
     options: HookOptions,
 ) -> Result<HookId, RegisterError> {
-    let options = HookOptions { style: Style::Verdict, ..options };
+    let options = HookOptions {
+        style: Style::Verdict,
+        on_failure: options.on_failure.or_else(|| hook.on_failure()),
+        timeout: options.timeout.or_else(|| hook.budget()),
+        ..options
+    };
     let id = snapshot.on::<BeforeToolCall>(Arc::new(Pre(Arc::clone(hook))), options.clone())?;
     if hook.watches() {
-        watch(snapshot, hook, HookOptions { on_failure: None, ..options }.id(format!("{id}:post")))?;
+        watch(
+            snapshot,
+            hook,
+            HookOptions { on_failure: None, timeout: None, ..options }.id(format!("{id}:post")),
+        )?;
     }
     Ok(id)
 }
@@ -161,7 +181,7 @@ pub fn watch(
     options: HookOptions,
 ) -> Result<HookId, RegisterError> {
     // The budget of a notification is its own: 5 s, whatever observers have.
-    let budget = crate::operator::Budget::from_millis(5_000).ok();
+    let budget = Budget::from_millis(5_000).ok();
     let options = HookOptions { style: Style::Verdict, timeout: options.timeout.or(budget), ..options };
     snapshot.on::<AfterToolCall>(Arc::new(Post(Arc::clone(hook))), options)
 }

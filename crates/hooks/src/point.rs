@@ -92,6 +92,9 @@ pub enum FailurePolicy {
     Closed,
     /// A failed hook is recorded and skipped.
     Open,
+    /// A hook that can't be reached or does not answer in time is recorded and skipped; any other failure
+    /// blocks. This is what `fail_open` of a remote hook means: an outage is not an answer, nonsense is.
+    OpenIfUnreachable,
 }
 
 /// Which part of an agent's life a point belongs to.

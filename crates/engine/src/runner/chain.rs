@@ -13,9 +13,7 @@
 
 use std::time::{Duration, Instant};
 
-use backstop_hooks::{
-    CallContext, Context, Event, FailurePolicy, Outcome, Point, Text, ToolName, event_json,
-};
+use backstop_hooks::{CallContext, Context, Event, Outcome, Point, Text, ToolName, event_json};
 
 use super::call::{Asked, ask, ask_now};
 use crate::receipt::{BlockCause, Blocked, Failure, Said, Step, StepDetail};
@@ -188,11 +186,10 @@ impl<'a, P: Point> Chain<'a, P> {
             }
             Err(failure) => {
                 step.said = Said::Failed;
-                match entry.meta.on_failure {
-                    FailurePolicy::Closed => self.blocked = Some(blocked_by_failure(entry, &failure)),
-                    FailurePolicy::Open => {
-                        step.passed_despite_failure = P::INFO.failure == FailurePolicy::Closed;
-                    }
+                if failure.blocks(entry.meta.on_failure) {
+                    self.blocked = Some(blocked_by_failure(entry, &failure));
+                } else {
+                    step.passed_despite_failure = failure.blocks(P::INFO.failure);
                 }
                 step.failure = Some(failure);
             }

@@ -14,8 +14,7 @@ use std::task::Poll;
 use std::time::Instant;
 
 use backstop_hooks::{
-    CallContext, Claim, ClaimPoint, DecidePoint, Digest, Event, FailurePolicy, ObservePoint, Point, PointId,
-    SyncPoint,
+    CallContext, Claim, ClaimPoint, DecidePoint, Digest, Event, ObservePoint, Point, PointId, SyncPoint,
 };
 
 use self::call::ask;
@@ -195,7 +194,7 @@ impl Dispatch<'_> {
                 Ok(None) => {}
                 Err(failure) => {
                     step.said = Said::Failed;
-                    if entry.meta.on_failure == FailurePolicy::Closed {
+                    if failure.blocks(entry.meta.on_failure) {
                         blocked = Some(Blocked {
                             cause: BlockCause::Failure { kind: failure.kind },
                             reason: Some(format!("hook `{}` failed: {failure}", entry.meta.id).into()),
