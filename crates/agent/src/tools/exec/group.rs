@@ -37,9 +37,9 @@ impl Group {
         self.leader
     }
 
-    /// Whether any process is left in the group.
+    /// Whether any process in the group still runs.
     pub(super) fn is_alive(&self) -> bool {
-        test_kill_process_group(self.leader).is_ok()
+        test_kill_process_group(self.leader).is_ok() && has_running_member(self.leader)
     }
 
     /// Asks the group to end.
@@ -102,6 +102,19 @@ pub(in crate::tools) fn sweep(marker: &str) {
 #[cfg(not(target_os = "linux"))]
 pub(in crate::tools) fn sweep(_marker: &str) {}
 
+/// Whether a group that exists is more than dead processes which nobody has collected yet. In a container whose
+/// first process does not collect orphans these stay for ever.
+#[cfg(target_os = "linux")]
+fn has_running_member(group: Pid) -> bool {
+    linux::processes().any(|process| linux::is_running_in(process, group))
+}
+
+/// Other systems offer no way to tell.
+#[cfg(not(target_os = "linux"))]
+fn has_running_member(_group: Pid) -> bool {
+    true
+}
+
 #[cfg(target_os = "linux")]
 mod linux {
     use std::fs::File;
@@ -114,13 +127,24 @@ mod linux {
     const MAX_ENVIRONMENT_BYTES: u64 = 4 * 1024 * 1024;
 
     pub(super) fn kill_marked(marker: &str) -> usize {
-        let Ok(processes) = std::fs::read_dir("/proc") else { return 0 };
-        processes
-            .flatten()
+        processes().filter(|&process| kill_if_marked(process, marker)).count()
+    }
+
+    pub(super) fn processes() -> impl Iterator<Item = Pid> {
+        let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+        entries
             .filter_map(|entry| entry.file_name().to_str().and_then(|name| name.parse().ok()))
             .filter_map(Pid::from_raw)
-            .filter(|&process| kill_if_marked(process, marker))
-            .count()
+    }
+
+    pub(super) fn is_running_in(process: Pid, group: Pid) -> bool {
+        let stat = std::fs::read(format!("/proc/{}/stat", process.as_raw_nonzero())).unwrap_or_default();
+        let stat = String::from_utf8_lossy(&stat);
+        // The name of the program comes before and may hold anything, also parentheses.
+        let mut fields = stat.rsplit(')').next().unwrap_or_default().split_ascii_whitespace();
+        let (state, _parent, its_group) = (fields.next(), fields.next(), fields.next());
+        let runs = state.is_some_and(|state| !matches!(state, "Z" | "X"));
+        runs && its_group.and_then(|id| id.parse().ok()) == Some(group.as_raw_nonzero().get())
     }
 
     fn kill_if_marked(process: Pid, marker: &str) -> bool {

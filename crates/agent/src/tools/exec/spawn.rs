@@ -150,26 +150,9 @@ impl Running {
     /// Waits for the end of the command, or brings it about when `stop` says so. No process of the group is left
     /// afterwards, and all of its output has been collected.
     pub(in crate::tools) async fn finish(mut self, stop: impl Future<Output = Stop>) -> Ending {
-        let (status, stopped) = tokio::select! {
-            status = self.child.wait() => (status.ok(), None),
-            stop = stop => {
-                self.group.terminate();
-                let status = tokio::time::timeout(GRACE, self.child.wait()).await;
-                (status.ok().and_then(Result::ok), Some(stop))
-            }
-        };
-        let leftovers = self.group.is_alive();
-        if stopped.is_some() {
-            self.group.gone_within(GRACE).await;
-            self.group.kill_all();
-        } else if leftovers {
-            self.group.terminate();
-            self.group.gone_within(GRACE).await;
-            self.group.kill();
-        }
-        let status = match status {
-            Some(status) => Some(status),
-            None => tokio::time::timeout(REAP, self.child.wait()).await.ok().and_then(Result::ok),
+        let (status, stopped, leftovers) = tokio::select! {
+            status = self.child.wait() => (status.ok(), None, self.end_leftovers().await),
+            stop = stop => (self.end().await, Some(stop), false),
         };
         self.group.ended();
         let duration = self.started.elapsed();
@@ -177,7 +160,34 @@ impl Running {
         if tokio::time::timeout(DRAIN, &mut self.reader).await.is_err() {
             self.reader.abort();
         }
-        Ending { status, stopped, leftovers: leftovers && stopped.is_none(), duration }
+        Ending { status, stopped, leftovers, duration }
+    }
+
+    /// Ends the command and all that it started, first by asking.
+    async fn end(&mut self) -> Option<ExitStatus> {
+        let deadline = Instant::now() + GRACE;
+        self.group.terminate();
+        let status = tokio::time::timeout(GRACE, self.child.wait()).await;
+        self.group.gone_within(deadline.saturating_duration_since(Instant::now())).await;
+        self.group.kill_all();
+        let status = match status {
+            Ok(status) => Ok(status),
+            Err(_) => tokio::time::timeout(REAP, self.child.wait()).await,
+        };
+        self.group.gone_within(REAP).await;
+        status.ok().and_then(Result::ok)
+    }
+
+    /// Ends what is left of the group after the command itself has ended; whether there was anything.
+    async fn end_leftovers(&self) -> bool {
+        if !self.group.is_alive() {
+            return false;
+        }
+        self.group.terminate();
+        self.group.gone_within(GRACE).await;
+        self.group.kill();
+        self.group.gone_within(REAP).await;
+        true
     }
 }
 
