@@ -1,1 +1,89 @@
-//! To be written.
+//! Durable state: what Backstop must not forget when a process ends, and what several processes must
+//! agree about.
+//!
+//! [`Store`] is one interface with several forms behind it: [`MemoryStore`] for tests and for programs
+//! that want nothing on disk, [`SqliteStore`] for one machine. Each area of state is a trait of its own,
+//! with its laws in its module. Three laws hold everywhere:
+//!
+//! - *Whole or absent.* An operation that fails, or whose process is killed, has changed nothing. An
+//!   operation that returned has happened, also after a crash. One whose future is dropped midway may
+//!   still happen.
+//! - *Agreement.* What one process reads, decides and writes in one operation, no other process
+//!   interleaves with.
+//! - *Bounded.* What is stored has a largest size, and what is listed a largest number.
+//!
+//! Time is always given by the caller, so that a decision and its record carry the same moment.
+
+mod approvals;
+mod audit;
+mod decisions;
+mod error;
+mod grants;
+mod injections;
+mod memory;
+mod names;
+mod runs;
+mod sessions;
+mod sqlite;
+mod time;
+mod transcript;
+
+pub use approvals::{
+    Allowance, AllowanceScope, ApprovalFilter, ApprovalReason, ApprovalRecord, ApprovalState, ApprovalStatus,
+    ApprovalStore, ConsumeError, CreateApprovalError, FindApprovalError, MAX_APPROVAL_BYTES, NewApproval,
+    Reach, ResolveError, Resolved, preview,
+};
+pub use audit::{
+    AppendAuditError, AuditEntry, AuditFilter, AuditHead, AuditStore, MAX_AUDIT_BYTES, NewAuditEntry,
+    VerifyAuditError,
+};
+pub use decisions::{DecisionStore, ToolDecision};
+pub use error::{StoreError, StoreErrorKind};
+pub use grants::{Grant, GrantId, GrantQuery, GrantStore, GrantTarget, NewGrant};
+pub use injections::{
+    EnqueueError, Enqueued, Injection, InjectionStore, MAX_IDEMPOTENCY_KEY_CHARS, MAX_INJECTION_CHARS,
+    MAX_QUEUED_INJECTIONS, NewInjection, Placement,
+};
+pub use memory::MemoryStore;
+pub use names::UnknownName;
+pub use runs::{Run, RunEnd, RunError, RunOutcome, RunStore};
+pub use sessions::{
+    EndReason, Lease, LeaseError, LeaseHolder, Session, SessionEnd, SessionError, SessionStore,
+};
+pub use sqlite::{DEFAULT_BUSY_TIMEOUT, SqliteStore};
+pub use time::Timestamp;
+pub use transcript::{
+    Change, Entry, Erasure, MAX_MESSAGE_BYTES, NewEntry, TranscriptError, TranscriptStore, UnansweredCall,
+    unanswered_calls,
+};
+
+/// All areas of durable state.
+pub trait Store:
+    SessionStore
+    + RunStore
+    + TranscriptStore
+    + ApprovalStore
+    + GrantStore
+    + DecisionStore
+    + InjectionStore
+    + AuditStore
+    + std::fmt::Debug
+    + Send
+    + Sync
+{
+}
+
+impl<T> Store for T where
+    T: SessionStore
+        + RunStore
+        + TranscriptStore
+        + ApprovalStore
+        + GrantStore
+        + DecisionStore
+        + InjectionStore
+        + AuditStore
+        + std::fmt::Debug
+        + Send
+        + Sync
+{
+}

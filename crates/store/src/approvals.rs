@@ -1,0 +1,419 @@
+//! Approvals: questions to a human, and what became of them.
+//!
+//! An approval is one row that every process sees. It is bound to the digest of the exact call that the
+//! human is shown. Its states:
+//!
+//! ```text
+//!            answer            consume
+//! Pending ------------> Allowed -------> Used
+//!    |  \-------------> Denied              ^
+//!    |  \--- deadline-> TimedOut --\        |
+//!    |  \--- run ends-> Cancelled --+-> Allowed, for one later call of the same digest
+//! Unattended (nobody to ask) ------/   (`allow-once CODE`)
+//! ```
+//!
+//! The laws: *the first answer wins*, and each change is one compare-and-set that all processes agree
+//! about; *an allowance is used exactly once*, and only for its digest; *deny can always be answered*, any
+//! other answer only if it was offered; *nothing that was denied by a human is allowed by anything later*.
+
+pub(crate) mod code;
+pub(crate) mod machine;
+mod preview;
+pub(crate) mod wait;
+
+use async_trait::async_trait;
+use backstop_hooks::{
+    AgentId, ApprovalId, Decision, Digest, HookId, Json, OwnerId, RunId, SessionId, SessionKey, Severity,
+    Text, TimeoutBehavior, ToolCallId,
+};
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+pub use self::preview::preview;
+use crate::names::named;
+use crate::{StoreError, Timestamp};
+
+/// The largest request that is kept, in bytes of JSON.
+pub const MAX_APPROVAL_BYTES: usize = 256 * 1024;
+
+/// A question to be written down.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NewApproval {
+    /// The agent that wants to act.
+    pub agent: AgentId,
+    /// The conversation.
+    pub session_key: SessionKey,
+    /// The session.
+    pub session: SessionId,
+    /// The run.
+    pub run: Option<RunId>,
+    /// The call.
+    pub call: ToolCallId,
+    /// The tool, by its normalised name.
+    pub tool_name: String,
+    /// The digest of the call that the human is shown. Nothing else is ever allowed by the answer.
+    pub digest: Digest,
+    /// The one-line question.
+    pub title: Text,
+    /// What the human should know.
+    pub description: Text,
+    /// The gravest severity among the reasons.
+    pub severity: Severity,
+    /// Every hook that asked.
+    pub reasons: Vec<ApprovalReason>,
+    /// The arguments, bounded for display (see [`preview`]).
+    pub preview: Json,
+    /// What the human can answer. Deny is always on offer.
+    pub allowed_decisions: Vec<Decision>,
+    /// When it was asked.
+    pub created_at: Timestamp,
+    /// The last moment at which an answer counts.
+    pub expires_at: Timestamp,
+    /// What happens when nobody answers.
+    pub timeout_behavior: TimeoutBehavior,
+}
+
+/// Why one hook asked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ApprovalReason {
+    /// Who registered the hook.
+    pub owner: OwnerId,
+    /// The hook.
+    pub hook: HookId,
+    /// Its one-line question.
+    pub title: Text,
+    /// What it wants the human to know.
+    pub description: Text,
+    /// How grave it says it is.
+    pub severity: Severity,
+}
+
+/// A question and its state.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ApprovalRecord {
+    /// Its id.
+    pub id: ApprovalId,
+    /// Its short code, for people to type.
+    pub code: String,
+    /// The question.
+    #[serde(flatten)]
+    pub request: NewApproval,
+    /// What became of it.
+    pub state: ApprovalState,
+}
+
+/// What became of a question.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "status", rename_all = "kebab-case", rename_all_fields = "camelCase")]
+pub enum ApprovalState {
+    /// Nobody has answered yet.
+    Pending,
+    /// A human allowed the call, which has not begun.
+    Allowed(Allowance),
+    /// The call that a human allowed has begun.
+    Used {
+        /// What was allowed.
+        allowance: Allowance,
+        /// When the call began.
+        used_at: Timestamp,
+    },
+    /// A human said no.
+    Denied {
+        /// When.
+        at: Timestamp,
+        /// Who.
+        by: String,
+    },
+    /// Nobody could be asked.
+    Unattended {
+        /// When.
+        at: Timestamp,
+    },
+    /// Nobody answered in time.
+    TimedOut {
+        /// When that was noticed.
+        at: Timestamp,
+    },
+    /// The run that asked is over.
+    Cancelled {
+        /// When.
+        at: Timestamp,
+    },
+}
+
+/// What a human allowed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Allowance {
+    /// Once or always.
+    pub decision: Decision,
+    /// When it was allowed.
+    pub at: Timestamp,
+    /// Who allowed it.
+    pub by: String,
+    /// For whom: the call that waits, or one later call of the same digest.
+    #[serde(flatten)]
+    pub reach: Reach,
+}
+
+/// Which call may use an allowance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "reach", rename_all = "kebab-case", rename_all_fields = "camelCase")]
+pub enum Reach {
+    /// The call that asked and waits.
+    WaitingCall,
+    /// The next call of the same digest, tool, agent and conversation.
+    LaterCall {
+        /// The last moment at which it may begin.
+        until: Timestamp,
+    },
+}
+
+named! {
+    /// The state of an approval, as a word.
+    pub enum ApprovalStatus {
+        /// Nobody has answered yet.
+        Pending = "pending",
+        /// A human allowed the call, which has not begun.
+        Allowed = "allowed",
+        /// The call that a human allowed has begun.
+        Used = "used",
+        /// A human said no.
+        Denied = "denied",
+        /// Nobody could be asked.
+        Unattended = "unattended",
+        /// Nobody answered in time.
+        TimedOut = "timed-out",
+        /// The run that asked is over.
+        Cancelled = "cancelled",
+    }
+}
+
+impl ApprovalState {
+    /// The state as a word.
+    pub fn status(&self) -> ApprovalStatus {
+        match self {
+            Self::Pending => ApprovalStatus::Pending,
+            Self::Allowed(_) => ApprovalStatus::Allowed,
+            Self::Used { .. } => ApprovalStatus::Used,
+            Self::Denied { .. } => ApprovalStatus::Denied,
+            Self::Unattended { .. } => ApprovalStatus::Unattended,
+            Self::TimedOut { .. } => ApprovalStatus::TimedOut,
+            Self::Cancelled { .. } => ApprovalStatus::Cancelled,
+        }
+    }
+}
+
+/// The answer that counts, and whether this call gave it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Resolved {
+    /// The approval as it is now.
+    pub record: ApprovalRecord,
+    /// `false` if the same answer had been given before.
+    pub first: bool,
+}
+
+/// Which approvals to list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ApprovalFilter {
+    /// Those that nobody has answered yet.
+    Pending,
+    /// All.
+    All,
+}
+
+/// Whose call wants to use an allowance that a human gave ahead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AllowanceScope {
+    /// The agent.
+    pub agent: AgentId,
+    /// The conversation.
+    pub session_key: SessionKey,
+    /// The tool, by its normalised name.
+    pub tool_name: String,
+    /// The digest of the call.
+    pub digest: Digest,
+}
+
+/// Why a question was not written down.
+#[derive(Debug, thiserror::Error)]
+pub enum CreateApprovalError {
+    /// The request is too large.
+    #[error("an approval request has at most {MAX_APPROVAL_BYTES} bytes, this one has {0}")]
+    TooLarge(usize),
+    /// The storage failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Why a name does not lead to one approval.
+#[derive(Debug, thiserror::Error)]
+pub enum FindApprovalError {
+    /// Nothing has that code, id or beginning of an id.
+    #[error("there is no approval `{0}`\nhint: `backstop approvals list` shows what waits")]
+    Unknown(String),
+    /// Several ids begin like that.
+    #[error("several approvals begin with `{0}`\nhint: give more of the id, or the code")]
+    Ambiguous(String),
+    /// The storage failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Why an answer does not count.
+#[derive(Debug, thiserror::Error)]
+pub enum ResolveError {
+    /// No approval of that id exists.
+    #[error("there is no approval `{0}`")]
+    Unknown(ApprovalId),
+    /// Another answer, the deadline or the end of the run came first.
+    #[error("approval `{code}` is already {status}")]
+    AlreadyResolved {
+        /// Its code.
+        code: String,
+        /// What became of it.
+        status: ApprovalStatus,
+    },
+    /// The hooks that asked did not offer that answer.
+    #[error("approval `{code}` can't be answered with {}", word(*decision))]
+    NotOffered {
+        /// Its code.
+        code: String,
+        /// The answer.
+        decision: Decision,
+    },
+    /// The answer came too late.
+    #[error("approval `{code}` expired at {at}")]
+    Expired {
+        /// Its code.
+        code: String,
+        /// When it expired.
+        at: Timestamp,
+    },
+    /// The storage failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// The answer as people type it.
+fn word(decision: Decision) -> &'static str {
+    match decision {
+        Decision::AllowOnce => "allow-once",
+        Decision::AllowAlways => "allow-always",
+        Decision::Deny => "deny",
+    }
+}
+
+/// Why a call may not run on the strength of an approval.
+#[derive(Debug, thiserror::Error)]
+pub enum ConsumeError {
+    /// No approval of that id exists.
+    #[error("there is no approval `{0}`")]
+    Unknown(ApprovalId),
+    /// The call is not the one that the human was shown.
+    #[error("approval `{code}` was given for another call")]
+    OtherCall {
+        /// Its code.
+        code: String,
+    },
+    /// Nobody allowed it, or a call used it before.
+    #[error("approval `{code}` is {status}")]
+    NotAllowed {
+        /// Its code.
+        code: String,
+        /// What became of it.
+        status: ApprovalStatus,
+    },
+    /// The storage failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Questions to humans, and their answers.
+#[async_trait]
+pub trait ApprovalStore {
+    /// Writes a question down, for a human to answer.
+    async fn create_approval(&self, request: NewApproval) -> Result<ApprovalRecord, CreateApprovalError>;
+
+    /// Writes down a question that nobody could be asked, so that a human can allow the call later.
+    async fn create_unattended_approval(
+        &self,
+        request: NewApproval,
+    ) -> Result<ApprovalRecord, CreateApprovalError>;
+
+    /// The approval of that id.
+    async fn approval(&self, id: &ApprovalId) -> Result<Option<ApprovalRecord>, StoreError>;
+
+    /// The approval that a human means by a code (in any case), an id, or the beginning of just one id.
+    async fn find_approval(&self, name: &str) -> Result<ApprovalRecord, FindApprovalError>;
+
+    /// At most `limit` approvals, the newest first.
+    async fn approvals(
+        &self,
+        filter: ApprovalFilter,
+        limit: usize,
+    ) -> Result<Vec<ApprovalRecord>, StoreError>;
+
+    /// Gives a human's answer. The same answer again is no error.
+    async fn resolve_approval(
+        &self,
+        id: &ApprovalId,
+        decision: Decision,
+        by: &str,
+        now: Timestamp,
+    ) -> Result<Resolved, ResolveError>;
+
+    /// Cancels an approval that nobody has answered. Returns the approval as it is then.
+    async fn cancel_approval(&self, id: &ApprovalId, now: Timestamp) -> Result<ApprovalRecord, ResolveError>;
+
+    /// Cancels what a run waits for. Returns what was cancelled.
+    async fn cancel_run_approvals(
+        &self,
+        session: &SessionId,
+        run: &RunId,
+        now: Timestamp,
+    ) -> Result<Vec<ApprovalRecord>, StoreError>;
+
+    /// Ends the approvals whose deadline has passed. Returns what ended now.
+    async fn expire_approvals(&self, now: Timestamp) -> Result<Vec<ApprovalRecord>, StoreError>;
+
+    /// Uses up what a human allowed: succeeds for one caller only, and only for the digest that the human
+    /// was shown. A question that timed out counts as allowed once if it was asked that way.
+    async fn consume_approval(
+        &self,
+        id: &ApprovalId,
+        digest: &Digest,
+        now: Timestamp,
+    ) -> Result<ApprovalRecord, ConsumeError>;
+
+    /// Allows one later call of the same digest, tool, agent and conversation, until `now + ttl`. For
+    /// questions that ended without an answer. One that is still pending is answered with allow-once.
+    async fn allow_later(
+        &self,
+        id: &ApprovalId,
+        by: &str,
+        ttl: Duration,
+        now: Timestamp,
+    ) -> Result<ApprovalRecord, ResolveError>;
+
+    /// Uses up an allowance that [`allow_later`](Self::allow_later) gave, if there is one.
+    async fn take_allowance(
+        &self,
+        scope: &AllowanceScope,
+        now: Timestamp,
+    ) -> Result<Option<ApprovalRecord>, StoreError>;
+
+    /// Waits until the approval is answered or otherwise ended, or the machine's clock passes `until`.
+    /// Returns the approval as it is then; `None` if it does not exist.
+    async fn wait_approval(
+        &self,
+        id: &ApprovalId,
+        until: Timestamp,
+    ) -> Result<Option<ApprovalRecord>, StoreError>;
+
+    /// Wipes what an approval shows of the arguments; the digest stays. Returns whether it exists.
+    async fn erase_preview(&self, id: &ApprovalId) -> Result<bool, StoreError>;
+}

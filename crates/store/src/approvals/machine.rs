@@ -1,0 +1,192 @@
+//! The state machine, without storage: each operation looks at a record and says what it becomes.
+
+use std::time::Duration;
+
+use backstop_hooks::{Decision, Digest, TimeoutBehavior};
+
+use super::{
+    Allowance, AllowanceScope, ApprovalRecord, ApprovalState, ConsumeError, CreateApprovalError,
+    MAX_APPROVAL_BYTES, NewApproval, Reach, ResolveError,
+};
+use crate::Timestamp;
+
+/// What an operation does to a record: the state that it gets, if it changes, and the answer.
+pub(crate) struct Step<T> {
+    pub(crate) next: Option<ApprovalState>,
+    pub(crate) answer: T,
+}
+
+impl<T> Step<T> {
+    fn stay(answer: T) -> Self {
+        Self { next: None, answer }
+    }
+
+    fn become_(next: ApprovalState, answer: T) -> Self {
+        Self { next: Some(next), answer }
+    }
+}
+
+/// The request's JSON, if it is within the limit.
+pub(crate) fn encoded(request: &NewApproval) -> Result<String, CreateApprovalError> {
+    // A request always has a JSON form: its maps have string keys and none of its parts can fail.
+    let json = serde_json::to_string(request).unwrap_or_default();
+    if json.len() > MAX_APPROVAL_BYTES {
+        return Err(CreateApprovalError::TooLarge(json.len()));
+    }
+    Ok(json)
+}
+
+/// A human answers. `Ok(first)` says whether the answer is new.
+pub(crate) fn resolve(
+    record: &ApprovalRecord,
+    decision: Decision,
+    by: &str,
+    now: Timestamp,
+) -> Step<Result<bool, ResolveError>> {
+    if record.state != ApprovalState::Pending {
+        let repeated = given_answer(&record.state) == Some(decision);
+        return Step::stay(if repeated { Ok(false) } else { Err(already(record)) });
+    }
+    if now > record.request.expires_at {
+        return Step::become_(ApprovalState::TimedOut { at: now }, Err(expired(record)));
+    }
+    if !offers(record, decision) {
+        return Step::stay(Err(not_offered(record, decision)));
+    }
+    Step::become_(answered(decision, by, now, Reach::WaitingCall), Ok(true))
+}
+
+/// The run that asked is over.
+pub(crate) fn cancel(record: &ApprovalRecord, now: Timestamp) -> Step<()> {
+    match record.state {
+        ApprovalState::Pending => Step::become_(ApprovalState::Cancelled { at: now }, ()),
+        _ => Step::stay(()),
+    }
+}
+
+/// The deadline may have passed.
+pub(crate) fn expire(record: &ApprovalRecord, now: Timestamp) -> Step<()> {
+    match record.state {
+        ApprovalState::Pending if now > record.request.expires_at => {
+            Step::become_(ApprovalState::TimedOut { at: now }, ())
+        }
+        _ => Step::stay(()),
+    }
+}
+
+/// The call that asked wants to begin.
+pub(crate) fn consume(
+    record: &ApprovalRecord,
+    digest: &Digest,
+    now: Timestamp,
+) -> Step<Result<(), ConsumeError>> {
+    if record.request.digest != *digest {
+        return Step::stay(Err(ConsumeError::OtherCall { code: record.code.clone() }));
+    }
+    let allowance = match &record.state {
+        ApprovalState::Allowed(allowance) if !lapsed(allowance, now) => allowance.clone(),
+        ApprovalState::TimedOut { at } if record.request.timeout_behavior == TimeoutBehavior::Allow => {
+            Allowance {
+                decision: Decision::AllowOnce,
+                at: *at,
+                by: "timeout".to_owned(),
+                reach: Reach::WaitingCall,
+            }
+        }
+        state => {
+            let (code, status) = (record.code.clone(), state.status());
+            return Step::stay(Err(ConsumeError::NotAllowed { code, status }));
+        }
+    };
+    Step::become_(ApprovalState::Used { allowance, used_at: now }, Ok(()))
+}
+
+/// A human allows one later call.
+pub(crate) fn allow_later(
+    record: &ApprovalRecord,
+    by: &str,
+    ttl: Duration,
+    now: Timestamp,
+) -> Step<Result<(), ResolveError>> {
+    let waiting = record.state == ApprovalState::Pending && now <= record.request.expires_at;
+    let reach = if waiting { Reach::WaitingCall } else { Reach::LaterCall { until: now.after(ttl) } };
+    match record.state {
+        _ if !offers(record, Decision::AllowOnce) => {
+            Step::stay(Err(not_offered(record, Decision::AllowOnce)))
+        }
+        ApprovalState::Pending
+        | ApprovalState::Unattended { .. }
+        | ApprovalState::TimedOut { .. }
+        | ApprovalState::Cancelled { .. } => {
+            Step::become_(answered(Decision::AllowOnce, by, now, reach), Ok(()))
+        }
+        ApprovalState::Allowed(Allowance { reach: Reach::LaterCall { .. }, .. }) => {
+            Step::become_(answered(Decision::AllowOnce, by, now, reach), Ok(()))
+        }
+        ApprovalState::Allowed(_) | ApprovalState::Used { .. } | ApprovalState::Denied { .. } => {
+            Step::stay(Err(already(record)))
+        }
+    }
+}
+
+/// A later call wants to begin; `true` if this allowance is for it.
+pub(crate) fn take(record: &ApprovalRecord, scope: &AllowanceScope, now: Timestamp) -> Step<bool> {
+    match &record.state {
+        ApprovalState::Allowed(allowance)
+            if matches!(allowance.reach, Reach::LaterCall { .. })
+                && !lapsed(allowance, now)
+                && in_scope(&record.request, scope) =>
+        {
+            Step::become_(ApprovalState::Used { allowance: allowance.clone(), used_at: now }, true)
+        }
+        _ => Step::stay(false),
+    }
+}
+
+fn in_scope(request: &NewApproval, scope: &AllowanceScope) -> bool {
+    request.agent == scope.agent
+        && request.session_key == scope.session_key
+        && request.tool_name == scope.tool_name
+        && request.digest == scope.digest
+}
+
+fn lapsed(allowance: &Allowance, now: Timestamp) -> bool {
+    matches!(allowance.reach, Reach::LaterCall { until } if now > until)
+}
+
+fn offers(record: &ApprovalRecord, decision: Decision) -> bool {
+    decision == Decision::Deny || record.request.allowed_decisions.contains(&decision)
+}
+
+fn answered(decision: Decision, by: &str, at: Timestamp, reach: Reach) -> ApprovalState {
+    match decision {
+        Decision::Deny => ApprovalState::Denied { at, by: by.to_owned() },
+        Decision::AllowOnce | Decision::AllowAlways => {
+            ApprovalState::Allowed(Allowance { decision, at, by: by.to_owned(), reach })
+        }
+    }
+}
+
+/// The answer that a human gave to the question as it was asked.
+fn given_answer(state: &ApprovalState) -> Option<Decision> {
+    match state {
+        ApprovalState::Allowed(allowance) | ApprovalState::Used { allowance, .. } => Some(allowance.decision),
+        ApprovalState::Denied { .. } => Some(Decision::Deny),
+        ApprovalState::Pending
+        | ApprovalState::Unattended { .. }
+        | ApprovalState::TimedOut { .. }
+        | ApprovalState::Cancelled { .. } => None,
+    }
+}
+
+fn already(record: &ApprovalRecord) -> ResolveError {
+    ResolveError::AlreadyResolved { code: record.code.clone(), status: record.state.status() }
+}
+
+fn not_offered(record: &ApprovalRecord, decision: Decision) -> ResolveError {
+    ResolveError::NotOffered { code: record.code.clone(), decision }
+}
+
+fn expired(record: &ApprovalRecord) -> ResolveError {
+    ResolveError::Expired { code: record.code.clone(), at: record.request.expires_at }
+}

@@ -1,0 +1,109 @@
+//! What can go wrong with the storage itself, whatever was asked of it.
+
+use std::fmt;
+
+/// The storage could not do its work. Nothing of the failed operation was kept.
+///
+/// The text names the database, the cause and the next step; it never holds stored content.
+#[derive(Debug)]
+pub struct StoreError {
+    place: Box<str>,
+    kind: StoreErrorKind,
+    cause: Option<Box<str>>,
+}
+
+/// What kind of failure a [`StoreError`] is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoreErrorKind {
+    /// Another process held the database for longer than the store was told to wait.
+    Locked,
+    /// No room for the data.
+    Full,
+    /// The database or its folder can't be written.
+    ReadOnly,
+    /// The database or its folder can't be opened or created.
+    CannotOpen,
+    /// The file is not a database.
+    NotADatabase,
+    /// The file is a database of some other program.
+    ForeignDatabase,
+    /// The database was written by a newer version.
+    NewerSchema {
+        /// The schema version found.
+        found: i64,
+        /// The newest schema version that this program knows.
+        known: i64,
+    },
+    /// The database is damaged, or holds a row that can't be read.
+    Corrupt,
+    /// Reading or writing failed in the operating system.
+    Io,
+    /// The store's thread is gone.
+    Stopped,
+    /// The storage refused a statement. A defect of Backstop.
+    Internal,
+}
+
+impl StoreError {
+    pub(crate) fn new(place: &str, kind: StoreErrorKind) -> Self {
+        Self { place: place.into(), kind, cause: None }
+    }
+
+    pub(crate) fn because(place: &str, kind: StoreErrorKind, cause: impl fmt::Display) -> Self {
+        Self { place: place.into(), kind, cause: Some(cause.to_string().into()) }
+    }
+
+    /// What kind of failure it is.
+    pub fn kind(&self) -> StoreErrorKind {
+        self.kind
+    }
+
+    /// The database: a path.
+    pub fn place(&self) -> &str {
+        &self.place
+    }
+
+    /// What the user can do about it.
+    pub fn hint(&self) -> &'static str {
+        match self.kind {
+            StoreErrorKind::Locked => "another backstop process holds the database: wait for it, or end it",
+            StoreErrorKind::Full => "is the disk full?",
+            StoreErrorKind::ReadOnly => "make the file and its folder writable for this user",
+            StoreErrorKind::CannotOpen => "check that the folder exists and belongs to this user",
+            StoreErrorKind::NotADatabase | StoreErrorKind::ForeignDatabase => {
+                "choose another path for the database, or move this file away"
+            }
+            StoreErrorKind::NewerSchema { .. } => "update backstop, or use another database",
+            StoreErrorKind::Corrupt => "restore the file from a backup, or move it away to start afresh",
+            StoreErrorKind::Io => "is the disk full, a quota reached, or the device gone?",
+            StoreErrorKind::Stopped | StoreErrorKind::Internal => "please report this, with the text above",
+        }
+    }
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "database `{}` ", self.place)?;
+        match self.kind {
+            StoreErrorKind::Locked => f.write_str("is locked"),
+            StoreErrorKind::Full => f.write_str("can't grow"),
+            StoreErrorKind::ReadOnly => f.write_str("can't be written"),
+            StoreErrorKind::CannotOpen => f.write_str("can't be opened"),
+            StoreErrorKind::NotADatabase => f.write_str("is not a database"),
+            StoreErrorKind::ForeignDatabase => f.write_str("belongs to another program"),
+            StoreErrorKind::NewerSchema { found, known } => {
+                write!(f, "has schema version {found}, this program knows versions up to {known}")
+            }
+            StoreErrorKind::Corrupt => f.write_str("is damaged"),
+            StoreErrorKind::Io => f.write_str("can't be read or written"),
+            StoreErrorKind::Stopped => f.write_str("has no working thread any more"),
+            StoreErrorKind::Internal => f.write_str("refused a statement"),
+        }?;
+        if let Some(cause) = &self.cause {
+            write!(f, ": {cause}")?;
+        }
+        write!(f, "\nhint: {}", self.hint())
+    }
+}
+
+impl std::error::Error for StoreError {}

@@ -1,0 +1,163 @@
+//! Next-turn injections: text that hooks leave for the next turn of a conversation.
+//!
+//! A turn takes what is queued, and either confirms it, when the model has been asked with it, or gives it
+//! back. The law: *nothing is lost and nothing is delivered twice*. A turn whose process was killed has
+//! done neither; whoever resumes the session gives back for it.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use backstop_hooks::{OwnerId, RunId, SessionKey, Text};
+use serde::{Deserialize, Serialize};
+
+use crate::names::named;
+use crate::{StoreError, Timestamp};
+
+/// The longest text, in characters.
+pub const MAX_INJECTION_CHARS: usize = 32_768;
+/// The longest idempotency key, in characters.
+pub const MAX_IDEMPOTENCY_KEY_CHARS: usize = 512;
+/// How many may wait for one conversation from one owner.
+pub const MAX_QUEUED_INJECTIONS: usize = 32;
+
+named! {
+    /// Where the text goes.
+    pub enum Placement {
+        /// Before the user's message.
+        Prepend = "prepend",
+        /// After it.
+        Append = "append",
+    }
+}
+
+/// An injection to be queued.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewInjection {
+    /// The conversation.
+    pub session_key: SessionKey,
+    /// Who leaves it; stamped by the host.
+    pub owner: OwnerId,
+    /// The text. White space around it is cut off.
+    pub text: Text,
+    /// Where it goes.
+    pub placement: Placement,
+    /// A second one of the same owner, conversation and key is not queued while the first one waits.
+    pub idempotency_key: Option<String>,
+    /// How long it may wait; `None` for no limit.
+    pub ttl: Option<Duration>,
+}
+
+/// A queued injection.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Injection {
+    /// Its place in the order of all injections.
+    pub seq: u64,
+    /// The conversation.
+    pub session_key: SessionKey,
+    /// Who left it.
+    pub owner: OwnerId,
+    /// The text.
+    pub text: Text,
+    /// Where it goes.
+    pub placement: Placement,
+    /// The key that keeps it from being queued twice.
+    pub idempotency_key: Option<String>,
+    /// When it was queued.
+    pub created_at: Timestamp,
+    /// The last moment at which it may be taken.
+    pub expires_at: Option<Timestamp>,
+}
+
+impl Injection {
+    pub(crate) fn new(seq: u64, new: NewInjection, now: Timestamp) -> Self {
+        let NewInjection { session_key, owner, text, placement, idempotency_key, ttl } = new;
+        let expires_at = ttl.map(|ttl| now.after(ttl));
+        Self { seq, session_key, owner, text, placement, idempotency_key, created_at: now, expires_at }
+    }
+
+    pub(crate) fn expired(&self, now: Timestamp) -> bool {
+        self.expires_at.is_some_and(|end| now > end)
+    }
+}
+
+/// What became of a request to queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Enqueued {
+    /// It waits now, under this number.
+    Queued(u64),
+    /// One of the same key waited already, under this number.
+    Duplicate(u64),
+}
+
+/// Why an injection was not queued.
+#[derive(Debug, thiserror::Error)]
+pub enum EnqueueError {
+    /// No text but white space.
+    #[error("an injection needs text")]
+    Empty,
+    /// The text is too long.
+    #[error("an injection has at most {MAX_INJECTION_CHARS} characters, this one has {0}")]
+    TooLong(usize),
+    /// The key is blank or too long.
+    #[error("an idempotency key has 1 to {MAX_IDEMPOTENCY_KEY_CHARS} characters and is not blank")]
+    BadKey,
+    /// Too many wait already.
+    #[error("`{owner}` has {MAX_QUEUED_INJECTIONS} injections waiting for `{session_key}` already")]
+    Full {
+        /// Who wanted to queue.
+        owner: OwnerId,
+        /// The conversation.
+        session_key: SessionKey,
+    },
+    /// The storage failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// The injection with its text trimmed, if it is within the limits.
+pub(crate) fn checked(mut new: NewInjection) -> Result<NewInjection, EnqueueError> {
+    let text = new.text.trim();
+    let chars = text.chars().count();
+    if chars == 0 {
+        return Err(EnqueueError::Empty);
+    }
+    if chars > MAX_INJECTION_CHARS {
+        return Err(EnqueueError::TooLong(chars));
+    }
+    if let Some(key) = &new.idempotency_key
+        && (key.trim().is_empty() || key.chars().count() > MAX_IDEMPOTENCY_KEY_CHARS)
+    {
+        return Err(EnqueueError::BadKey);
+    }
+    if text.len() != new.text.len() {
+        new.text = text.to_owned().into();
+    }
+    Ok(new)
+}
+
+/// Queues of next-turn injections.
+#[async_trait]
+pub trait InjectionStore {
+    /// Queues an injection.
+    async fn enqueue_injection(
+        &self,
+        injection: NewInjection,
+        now: Timestamp,
+    ) -> Result<Enqueued, EnqueueError>;
+
+    /// Takes what waits for a conversation and no other run has taken, in the order in which it was queued.
+    /// What the run has taken before and not given back is among it. What has expired is dropped.
+    async fn take_injections(
+        &self,
+        key: &SessionKey,
+        run: &RunId,
+        now: Timestamp,
+    ) -> Result<Vec<Injection>, StoreError>;
+
+    /// The run has delivered what it took. Returns how many that were.
+    async fn confirm_injections(&self, run: &RunId) -> Result<usize, StoreError>;
+
+    /// The run has not delivered what it took. Returns how many wait again.
+    async fn give_back_injections(&self, run: &RunId) -> Result<usize, StoreError>;
+}

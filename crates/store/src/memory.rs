@@ -1,0 +1,82 @@
+//! The form that keeps everything in memory and forgets it with the process.
+//!
+//! Each operation holds one lock from beginning to end, and never across a wait.
+
+mod approvals;
+mod audit;
+mod decisions;
+mod grants;
+mod injections;
+mod runs;
+mod sessions;
+mod transcript;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use backstop_hooks::{RunId, SessionId, ToolCallId};
+use tokio::sync::watch;
+
+use self::injections::Queued;
+use crate::audit::Link;
+use crate::{ApprovalRecord, AuditHead, Entry, Grant, Lease, Run, Session, ToolDecision};
+
+/// State in memory.
+#[derive(Debug)]
+pub struct MemoryStore {
+    state: Mutex<State>,
+    approvals_changed: watch::Sender<()>,
+}
+
+/// Everything that is kept. What has an order is in it.
+#[derive(Default)]
+struct State {
+    sessions: Vec<Session>,
+    leases: HashMap<SessionId, Lease>,
+    runs: Vec<Run>,
+    transcripts: HashMap<SessionId, Transcript>,
+    approvals: Vec<ApprovalRecord>,
+    grants: Vec<Grant>,
+    decisions: HashMap<(SessionId, RunId), HashMap<ToolCallId, ToolDecision>>,
+    injections: Vec<Queued>,
+    last_injection: u64,
+    audit: Vec<Link>,
+    audit_head: AuditHead,
+}
+
+#[derive(Clone, Default)]
+struct Transcript {
+    entries: Vec<Entry>,
+    last_seq: u64,
+}
+
+impl MemoryStore {
+    /// An empty store.
+    pub fn new() -> Self {
+        Self { state: Mutex::default(), approvals_changed: watch::Sender::new(()) }
+    }
+
+    /// Every operation leaves the state whole at each of its steps, so one that panicked spoils nothing.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Default for MemoryStore {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl State {
+    fn has_session(&self, id: &SessionId) -> bool {
+        self.sessions.iter().any(|session| session.id == *id)
+    }
+}
+
+impl fmt::Debug for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("State").field("sessions", &self.sessions.len()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,192 @@
+use std::time::Duration;
+
+use async_trait::async_trait;
+use backstop_hooks::{ApprovalId, Decision, Digest, Json, RunId, SessionId};
+
+use super::MemoryStore;
+use crate::approvals::machine::{self, Step};
+use crate::approvals::{code, wait};
+use crate::{
+    AllowanceScope, ApprovalFilter, ApprovalRecord, ApprovalState, ApprovalStore, ConsumeError,
+    CreateApprovalError, FindApprovalError, NewApproval, ResolveError, Resolved, StoreError, Timestamp,
+};
+
+#[async_trait]
+impl ApprovalStore for MemoryStore {
+    async fn create_approval(&self, request: NewApproval) -> Result<ApprovalRecord, CreateApprovalError> {
+        self.add(request, ApprovalState::Pending)
+    }
+
+    async fn create_unattended_approval(
+        &self,
+        request: NewApproval,
+    ) -> Result<ApprovalRecord, CreateApprovalError> {
+        let at = request.created_at;
+        self.add(request, ApprovalState::Unattended { at })
+    }
+
+    async fn approval(&self, id: &ApprovalId) -> Result<Option<ApprovalRecord>, StoreError> {
+        Ok(self.state().approvals.iter().find(|record| record.id == *id).cloned())
+    }
+
+    async fn find_approval(&self, name: &str) -> Result<ApprovalRecord, FindApprovalError> {
+        let state = self.state();
+        let code = code::normalize(name);
+        let exact = state.approvals.iter().find(|record| record.code == code || record.id.as_str() == name);
+        if let Some(record) = exact {
+            return Ok(record.clone());
+        }
+        let mut of_prefix =
+            state.approvals.iter().filter(|record| !name.is_empty() && record.id.as_str().starts_with(name));
+        match (of_prefix.next(), of_prefix.next()) {
+            (Some(record), None) => Ok(record.clone()),
+            (Some(_), Some(_)) => Err(FindApprovalError::Ambiguous(name.to_owned())),
+            (None, _) => Err(FindApprovalError::Unknown(name.to_owned())),
+        }
+    }
+
+    async fn approvals(
+        &self,
+        filter: ApprovalFilter,
+        limit: usize,
+    ) -> Result<Vec<ApprovalRecord>, StoreError> {
+        let state = self.state();
+        let passes = |record: &&ApprovalRecord| {
+            filter == ApprovalFilter::All || record.state == ApprovalState::Pending
+        };
+        Ok(state.approvals.iter().rev().filter(passes).take(limit).cloned().collect())
+    }
+
+    async fn resolve_approval(
+        &self,
+        id: &ApprovalId,
+        decision: Decision,
+        by: &str,
+        now: Timestamp,
+    ) -> Result<Resolved, ResolveError> {
+        let (record, answer) = self
+            .step(id, |record| machine::resolve(record, decision, by, now))
+            .ok_or_else(|| ResolveError::Unknown(id.clone()))?;
+        answer.map(|first| Resolved { record, first })
+    }
+
+    async fn cancel_approval(&self, id: &ApprovalId, now: Timestamp) -> Result<ApprovalRecord, ResolveError> {
+        let (record, ()) = self
+            .step(id, |record| machine::cancel(record, now))
+            .ok_or_else(|| ResolveError::Unknown(id.clone()))?;
+        Ok(record)
+    }
+
+    async fn cancel_run_approvals(
+        &self,
+        session: &SessionId,
+        run: &RunId,
+        now: Timestamp,
+    ) -> Result<Vec<ApprovalRecord>, StoreError> {
+        Ok(self.step_all(|record| {
+            let of_run = record.request.session == *session && record.request.run.as_ref() == Some(run);
+            of_run.then(|| machine::cancel(record, now))
+        }))
+    }
+
+    async fn expire_approvals(&self, now: Timestamp) -> Result<Vec<ApprovalRecord>, StoreError> {
+        Ok(self.step_all(|record| Some(machine::expire(record, now))))
+    }
+
+    async fn consume_approval(
+        &self,
+        id: &ApprovalId,
+        digest: &Digest,
+        now: Timestamp,
+    ) -> Result<ApprovalRecord, ConsumeError> {
+        let (record, answer) = self
+            .step(id, |record| machine::consume(record, digest, now))
+            .ok_or_else(|| ConsumeError::Unknown(id.clone()))?;
+        answer.map(|()| record)
+    }
+
+    async fn allow_later(
+        &self,
+        id: &ApprovalId,
+        by: &str,
+        ttl: Duration,
+        now: Timestamp,
+    ) -> Result<ApprovalRecord, ResolveError> {
+        let (record, answer) = self
+            .step(id, |record| machine::allow_later(record, by, ttl, now))
+            .ok_or_else(|| ResolveError::Unknown(id.clone()))?;
+        answer.map(|()| record)
+    }
+
+    async fn take_allowance(
+        &self,
+        scope: &AllowanceScope,
+        now: Timestamp,
+    ) -> Result<Option<ApprovalRecord>, StoreError> {
+        let mut state = self.state();
+        for record in &mut state.approvals {
+            if let Step { next: Some(next), answer: true } = machine::take(record, scope, now) {
+                record.state = next;
+                return Ok(Some(record.clone()));
+            }
+        }
+        Ok(None)
+    }
+
+    async fn wait_approval(
+        &self,
+        id: &ApprovalId,
+        until: Timestamp,
+    ) -> Result<Option<ApprovalRecord>, StoreError> {
+        wait::wait_answered(self, id, until, self.approvals_changed.subscribe(), None).await
+    }
+
+    async fn erase_preview(&self, id: &ApprovalId) -> Result<bool, StoreError> {
+        let mut state = self.state();
+        let record = state.approvals.iter_mut().find(|record| record.id == *id);
+        Ok(record.map(|record| record.request.preview = Json::default()).is_some())
+    }
+}
+
+impl MemoryStore {
+    fn add(&self, request: NewApproval, state: ApprovalState) -> Result<ApprovalRecord, CreateApprovalError> {
+        machine::encoded(&request)?;
+        let mut all = self.state();
+        let mut code = code::random_code();
+        while all.approvals.iter().any(|record| record.code == code) {
+            code = code::random_code();
+        }
+        let record = ApprovalRecord { id: code::random_id(), code, request, state };
+        all.approvals.push(record.clone());
+        Ok(record)
+    }
+
+    /// Takes one step with one record; `None` if there is no such record.
+    fn step<T>(
+        &self,
+        id: &ApprovalId,
+        step: impl FnOnce(&ApprovalRecord) -> Step<T>,
+    ) -> Option<(ApprovalRecord, T)> {
+        let mut state = self.state();
+        let record = state.approvals.iter_mut().find(|record| record.id == *id)?;
+        let Step { next, answer } = step(record);
+        if let Some(next) = next {
+            record.state = next;
+            self.approvals_changed.send_replace(());
+        }
+        Some((record.clone(), answer))
+    }
+
+    /// Takes a step with each record. Returns those that changed.
+    fn step_all(&self, step: impl Fn(&ApprovalRecord) -> Option<Step<()>>) -> Vec<ApprovalRecord> {
+        let mut changed = Vec::new();
+        for record in &mut self.state().approvals {
+            if let Some(Step { next: Some(next), .. }) = step(record) {
+                record.state = next;
+                changed.push(record.clone());
+            }
+        }
+        self.approvals_changed.send_replace(());
+        changed
+    }
+}

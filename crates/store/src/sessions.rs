@@ -1,0 +1,202 @@
+//! Sessions: one stretch of a conversation, and who may run turns in it.
+//!
+//! A conversation has a stable [`SessionKey`]; each reset starts a new session under the same key. Two
+//! processes never run turns in one session at once: a process takes the session's *lease* and renews it
+//! while it works. A lease that was not renewed in time belongs to a process that was killed, and the
+//! next one takes it over. The law: *at any time at most one holder has an unexpired lease*.
+
+use std::fmt;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use backstop_hooks::{AgentId, Json, SessionId, SessionKey};
+use serde::{Deserialize, Serialize};
+
+use crate::names::named;
+use crate::{StoreError, Timestamp};
+
+/// One stretch of a conversation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Session {
+    /// The session.
+    pub id: SessionId,
+    /// The conversation it belongs to.
+    pub key: SessionKey,
+    /// The agent that works in it.
+    pub agent: AgentId,
+    /// The folder that the agent's tools work in.
+    pub workspace: String,
+    /// When it began.
+    pub created_at: Timestamp,
+    /// When something last happened in it.
+    pub updated_at: Timestamp,
+    /// How it ended; `None` while it can go on.
+    pub ended: Option<SessionEnd>,
+    /// The session that it continues.
+    pub resumed_from: Option<SessionId>,
+    /// What the host wants to remember about it.
+    pub meta: Json,
+}
+
+/// How a session ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionEnd {
+    /// When.
+    pub at: Timestamp,
+    /// Why.
+    pub reason: EndReason,
+}
+
+named! {
+    /// Why a session ended.
+    pub enum EndReason {
+        /// The user began a new one.
+        New = "new",
+        /// The user reset the conversation.
+        Reset = "reset",
+        /// Nothing happened for too long.
+        Idle = "idle",
+        /// The daily reset.
+        Daily = "daily",
+        /// A compaction moved the conversation to a new session.
+        Compaction = "compaction",
+        /// The session was deleted.
+        Deleted = "deleted",
+        /// The process was told to end.
+        Shutdown = "shutdown",
+        /// The process was told to restart.
+        Restart = "restart",
+        /// Not known.
+        Unknown = "unknown",
+    }
+}
+
+/// Who holds a lease: unique to one process, such as host name, process id and a random part.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct LeaseHolder(String);
+
+impl LeaseHolder {
+    /// A holder by that name.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self(name.into())
+    }
+
+    /// A new holder for this process, unlike any other.
+    pub fn unique() -> Self {
+        Self(format!("pid {} ({})", std::process::id(), uuid::Uuid::new_v4().simple()))
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for LeaseHolder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The right to run turns in a session, for a while.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lease {
+    /// The session.
+    pub session: SessionId,
+    /// Who has it.
+    pub holder: LeaseHolder,
+    /// Until when, unless renewed.
+    pub until: Timestamp,
+}
+
+/// Why a session operation failed.
+#[derive(Debug, thiserror::Error)]
+pub enum SessionError {
+    /// A session of that id exists.
+    #[error("session `{0}` exists already")]
+    Exists(SessionId),
+    /// No session of that id exists.
+    #[error("there is no session `{0}`")]
+    Unknown(SessionId),
+    /// The storage failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Why a lease was not given or kept.
+#[derive(Debug, thiserror::Error)]
+pub enum LeaseError {
+    /// Somebody else has it.
+    #[error(
+        "session `{session}` is in use by {holder} until {until}\nhint: wait for it, or end that process"
+    )]
+    Held {
+        /// The session.
+        session: SessionId,
+        /// Who has it.
+        holder: LeaseHolder,
+        /// Until when, unless renewed.
+        until: Timestamp,
+    },
+    /// The lease to renew is no longer the holder's: it ran out and was taken over, or was released.
+    #[error(
+        "the lease on session `{0}` was lost\nhint: stop working in it, another process may have taken over"
+    )]
+    Lost(SessionId),
+    /// No session of that id exists.
+    #[error("there is no session `{0}`")]
+    Unknown(SessionId),
+    /// The storage failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Sessions and their leases.
+#[async_trait]
+pub trait SessionStore {
+    /// Adds a session.
+    async fn create_session(&self, session: Session) -> Result<(), SessionError>;
+
+    /// The session of that id.
+    async fn session(&self, id: &SessionId) -> Result<Option<Session>, StoreError>;
+
+    /// The session of that key that was created last, ended or not.
+    async fn latest_session(&self, key: &SessionKey) -> Result<Option<Session>, StoreError>;
+
+    /// At most `limit` sessions, the one with the latest activity first.
+    async fn sessions(&self, limit: usize) -> Result<Vec<Session>, StoreError>;
+
+    /// Ends a session. Returns whether it ended now; the first end is kept.
+    async fn end_session(
+        &self,
+        id: &SessionId,
+        reason: EndReason,
+        now: Timestamp,
+    ) -> Result<bool, SessionError>;
+
+    /// Notes that something happened in the session.
+    async fn touch_session(&self, id: &SessionId, now: Timestamp) -> Result<(), SessionError>;
+
+    /// Takes the session's lease until `now + ttl`, if it is free, run out, or already the holder's.
+    async fn lease_session(
+        &self,
+        id: &SessionId,
+        holder: &LeaseHolder,
+        ttl: Duration,
+        now: Timestamp,
+    ) -> Result<Lease, LeaseError>;
+
+    /// Prolongs the holder's lease to `now + ttl`. Fails with [`LeaseError::Lost`] if somebody else took it.
+    async fn renew_lease(
+        &self,
+        id: &SessionId,
+        holder: &LeaseHolder,
+        ttl: Duration,
+        now: Timestamp,
+    ) -> Result<Lease, LeaseError>;
+
+    /// Gives the lease back. Nothing happens if it is not the holder's.
+    async fn release_lease(&self, id: &SessionId, holder: &LeaseHolder) -> Result<(), StoreError>;
+}

@@ -1,0 +1,63 @@
+//! The form that keeps everything in one SQLite file, which several processes may share.
+//!
+//! One thread owns the connection and works off a bounded queue; each operation is one transaction.
+//! The file is opened with the first operation, not before, and created if it is missing, readable by
+//! its owner only. Commits are synced to disk before they are reported, since an allowance that was used
+//! up must not come back after a power cut.
+
+mod approvals;
+mod audit;
+mod database;
+mod decisions;
+mod grants;
+mod injections;
+mod migrations;
+mod open;
+mod row;
+mod runs;
+mod sessions;
+#[cfg(test)]
+mod tests;
+mod texts;
+mod transcript;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use self::database::Database;
+use crate::StoreError;
+
+/// How long an operation waits for another process, if the store was not told otherwise.
+pub const DEFAULT_BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// State in a SQLite file.
+#[derive(Debug)]
+pub struct SqliteStore {
+    database: Database,
+    approvals_changed: watch::Sender<()>,
+}
+
+impl SqliteStore {
+    /// The store in the file at `path`. Nothing is opened or created before the first operation.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self::with_busy_timeout(path, DEFAULT_BUSY_TIMEOUT)
+    }
+
+    /// As [`new`](Self::new); operations give up when another process holds the file for longer than `wait`.
+    pub fn with_busy_timeout(path: impl Into<PathBuf>, wait: Duration) -> Self {
+        Self { database: Database::new(path.into(), wait), approvals_changed: watch::Sender::new(()) }
+    }
+
+    /// Gives the space of text that was taken out back to the file system, by writing the whole file anew.
+    /// Takes about a second per 100 MB, in which other processes wait.
+    pub async fn reclaim(&self) -> Result<(), StoreError> {
+        self.database.reclaim().await
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        self.database.path()
+    }
+}

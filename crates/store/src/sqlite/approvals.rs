@@ -1,0 +1,299 @@
+use std::time::Duration;
+
+use async_trait::async_trait;
+use backstop_hooks::{ApprovalId, Decision, Digest, Json, RunId, SessionId};
+use rusqlite::{Connection, Row, ToSql, params};
+
+use super::SqliteStore;
+use super::row::{AsJson, id as id_column, json, limit as limit_of, to_json};
+use super::texts;
+use crate::approvals::machine::{self, Step};
+use crate::approvals::{code, wait};
+use crate::{
+    AllowanceScope, ApprovalFilter, ApprovalRecord, ApprovalState, ApprovalStatus, ApprovalStore,
+    ConsumeError, CreateApprovalError, FindApprovalError, NewApproval, ResolveError, Resolved, StoreError,
+    Timestamp,
+};
+
+#[async_trait]
+impl ApprovalStore for SqliteStore {
+    async fn create_approval(&self, request: NewApproval) -> Result<ApprovalRecord, CreateApprovalError> {
+        self.add(request, ApprovalState::Pending).await
+    }
+
+    async fn create_unattended_approval(
+        &self,
+        request: NewApproval,
+    ) -> Result<ApprovalRecord, CreateApprovalError> {
+        let at = request.created_at;
+        self.add(request, ApprovalState::Unattended { at }).await
+    }
+
+    async fn approval(&self, id: &ApprovalId) -> Result<Option<ApprovalRecord>, StoreError> {
+        let id = id.clone();
+        self.database.read(move |db| Ok(find(db, &id)?)).await
+    }
+
+    async fn find_approval(&self, name: &str) -> Result<ApprovalRecord, FindApprovalError> {
+        let (name, code) = (name.to_owned(), code::normalize(name));
+        let found: Vec<ApprovalRecord> = self
+            .database
+            .read::<_, FindApprovalError>({
+                let name = name.clone();
+                move |db| {
+                    let exact = select(db, "WHERE code = ?1 OR id = ?2", &[&code, &name])
+                        .map(|found| found.into_iter().next())?;
+                    if let Some(record) = exact {
+                        return Ok(vec![record]);
+                    }
+                    let sql = "WHERE ?1 <> '' AND id >= ?1 AND substr(id, 1, length(?1)) = ?1 LIMIT 2";
+                    Ok(select(db, sql, &[&name])?)
+                }
+            })
+            .await?;
+        let mut found = found.into_iter();
+        match (found.next(), found.next()) {
+            (Some(record), None) => Ok(record),
+            (Some(_), Some(_)) => Err(FindApprovalError::Ambiguous(name)),
+            (None, _) => Err(FindApprovalError::Unknown(name)),
+        }
+    }
+
+    async fn approvals(
+        &self,
+        filter: ApprovalFilter,
+        limit: usize,
+    ) -> Result<Vec<ApprovalRecord>, StoreError> {
+        let clause = match filter {
+            ApprovalFilter::Pending => "WHERE status = 'pending' ORDER BY row DESC LIMIT ?1",
+            ApprovalFilter::All => "ORDER BY row DESC LIMIT ?1",
+        };
+        self.database.read(move |db| Ok(select(db, clause, &[&limit_of(limit)])?)).await
+    }
+
+    async fn resolve_approval(
+        &self,
+        id: &ApprovalId,
+        decision: Decision,
+        by: &str,
+        now: Timestamp,
+    ) -> Result<Resolved, ResolveError> {
+        let by = by.to_owned();
+        let step = move |record: &ApprovalRecord| machine::resolve(record, decision, &by, now);
+        let stepped: Result<_, ResolveError> = self.step(id, step).await;
+        let (record, answer) = stepped?.ok_or_else(|| ResolveError::Unknown(id.clone()))?;
+        answer.map(|first| Resolved { record, first })
+    }
+
+    async fn cancel_approval(&self, id: &ApprovalId, now: Timestamp) -> Result<ApprovalRecord, ResolveError> {
+        let stepped: Result<_, ResolveError> =
+            self.step(id, move |record| machine::cancel(record, now)).await;
+        let (record, ()) = stepped?.ok_or_else(|| ResolveError::Unknown(id.clone()))?;
+        Ok(record)
+    }
+
+    async fn cancel_run_approvals(
+        &self,
+        session: &SessionId,
+        run: &RunId,
+        now: Timestamp,
+    ) -> Result<Vec<ApprovalRecord>, StoreError> {
+        let (session, run) = (session.clone(), run.clone());
+        let changed = self.database.write(move |db| {
+            let clause = "WHERE status = 'pending' AND session = ?1 AND run = ?2 ORDER BY row";
+            let waiting = select(db, clause, &[&session.as_str(), &run.as_str()])?;
+            Ok(step_all(db, waiting, |record| machine::cancel(record, now))?)
+        });
+        self.told(changed.await)
+    }
+
+    async fn expire_approvals(&self, now: Timestamp) -> Result<Vec<ApprovalRecord>, StoreError> {
+        let changed = self.database.write(move |db| {
+            let due = select(db, "WHERE status = 'pending' AND expires_at < ?1 ORDER BY row", &[&now])?;
+            Ok(step_all(db, due, |record| machine::expire(record, now))?)
+        });
+        self.told(changed.await)
+    }
+
+    async fn consume_approval(
+        &self,
+        id: &ApprovalId,
+        digest: &Digest,
+        now: Timestamp,
+    ) -> Result<ApprovalRecord, ConsumeError> {
+        let digest = *digest;
+        let step = move |record: &ApprovalRecord| machine::consume(record, &digest, now);
+        let stepped: Result<_, ConsumeError> = self.step(id, step).await;
+        let (record, answer) = stepped?.ok_or_else(|| ConsumeError::Unknown(id.clone()))?;
+        answer.map(|()| record)
+    }
+
+    async fn allow_later(
+        &self,
+        id: &ApprovalId,
+        by: &str,
+        ttl: Duration,
+        now: Timestamp,
+    ) -> Result<ApprovalRecord, ResolveError> {
+        let by = by.to_owned();
+        let step = move |record: &ApprovalRecord| machine::allow_later(record, &by, ttl, now);
+        let stepped: Result<_, ResolveError> = self.step(id, step).await;
+        let (record, answer) = stepped?.ok_or_else(|| ResolveError::Unknown(id.clone()))?;
+        answer.map(|()| record)
+    }
+
+    async fn take_allowance(
+        &self,
+        scope: &AllowanceScope,
+        now: Timestamp,
+    ) -> Result<Option<ApprovalRecord>, StoreError> {
+        let scope = scope.clone();
+        self.database
+            .write(move |db| {
+                let clause = "WHERE status = 'allowed' AND digest = ?1 ORDER BY row";
+                for mut record in select(db, clause, &[&scope.digest.to_string()])? {
+                    let Step { next, answer } = machine::take(&record, &scope, now);
+                    if let (Some(next), true) = (next, answer) {
+                        change(db, &mut record, next)?;
+                        return Ok(Some(record));
+                    }
+                }
+                Ok(None)
+            })
+            .await
+    }
+
+    async fn wait_approval(
+        &self,
+        id: &ApprovalId,
+        until: Timestamp,
+    ) -> Result<Option<ApprovalRecord>, StoreError> {
+        wait::wait_answered(self, id, until, self.approvals_changed.subscribe(), Some(wait::POLL)).await
+    }
+
+    async fn erase_preview(&self, id: &ApprovalId) -> Result<bool, StoreError> {
+        let id = id.clone();
+        let erased = self.database.erase::<_, StoreError>(move |db| {
+            let Some(mut record) = find(db, &id)? else { return Ok(false) };
+            record.request.preview = Json::default();
+            texts::wipe(db, "SELECT text FROM approvals WHERE id = ?1", &[&id.as_str()])?;
+            let json = to_json(&record.request)?;
+            let sql = "UPDATE approvals SET text = ?2 WHERE id = ?1";
+            db.prepare_cached(sql)?.execute(params![id.as_str(), texts::put(db, &json)?])?;
+            Ok(true)
+        });
+        Ok(erased.await?.0)
+    }
+}
+
+impl SqliteStore {
+    async fn add(
+        &self,
+        request: NewApproval,
+        state: ApprovalState,
+    ) -> Result<ApprovalRecord, CreateApprovalError> {
+        let json = machine::encoded(&request)?;
+        self.database
+            .write(move |db| {
+                let record = ApprovalRecord { id: code::random_id(), code: free_code(db)?, request, state };
+                insert(db, &record, &json)?;
+                Ok(record)
+            })
+            .await
+    }
+
+    /// Takes one step with one record; `None` if there is no such record.
+    async fn step<T, E>(
+        &self,
+        id: &ApprovalId,
+        step: impl FnOnce(&ApprovalRecord) -> Step<T> + Send + 'static,
+    ) -> Result<Option<(ApprovalRecord, T)>, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        let id = id.clone();
+        let stepped = self.database.write(move |db| {
+            let Some(mut record) = find(db, &id)? else { return Ok(None) };
+            let Step { next, answer } = step(&record);
+            if let Some(next) = next {
+                change(db, &mut record, next)?;
+            }
+            Ok(Some((record, answer)))
+        });
+        self.told(stepped.await)
+    }
+
+    /// Wakes those who wait in this process.
+    fn told<T>(&self, result: T) -> T {
+        self.approvals_changed.send_replace(());
+        result
+    }
+}
+
+fn free_code(db: &Connection) -> rusqlite::Result<String> {
+    loop {
+        let code = code::random_code();
+        if !db.prepare_cached("SELECT 1 FROM approvals WHERE code = ?1")?.exists([&code])? {
+            return Ok(code);
+        }
+    }
+}
+
+fn insert(db: &Connection, record: &ApprovalRecord, request: &str) -> rusqlite::Result<()> {
+    let sql = "INSERT INTO approvals (id, code, session, run, digest, expires_at, status, text, state) \
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+    db.prepare_cached(sql)?.execute(params![
+        record.id.as_str(),
+        record.code,
+        record.request.session.as_str(),
+        record.request.run.as_ref().map(RunId::as_str),
+        record.request.digest.to_string(),
+        record.request.expires_at,
+        record.state.status().as_str(),
+        texts::put(db, request)?,
+        AsJson(&record.state),
+    ])?;
+    Ok(())
+}
+
+fn find(db: &Connection, id: &ApprovalId) -> rusqlite::Result<Option<ApprovalRecord>> {
+    Ok(select(db, "WHERE id = ?1", &[&id.as_str()])?.into_iter().next())
+}
+
+fn select(db: &Connection, clause: &str, values: &[&dyn ToSql]) -> rusqlite::Result<Vec<ApprovalRecord>> {
+    let sql = format!("SELECT * FROM approvals JOIN texts ON text_id = text {clause}");
+    db.prepare_cached(&sql)?.query_map(values, record)?.collect()
+}
+
+fn record(row: &Row<'_>) -> rusqlite::Result<ApprovalRecord> {
+    Ok(ApprovalRecord {
+        id: id_column(row, "id")?,
+        code: row.get("code")?,
+        request: json(row, "body")?,
+        state: json(row, "state")?,
+    })
+}
+
+fn step_all(
+    db: &Connection,
+    records: Vec<ApprovalRecord>,
+    step: impl Fn(&ApprovalRecord) -> Step<()>,
+) -> rusqlite::Result<Vec<ApprovalRecord>> {
+    let mut changed = Vec::new();
+    for mut record in records {
+        if let Some(next) = step(&record).next {
+            change(db, &mut record, next)?;
+            changed.push(record);
+        }
+    }
+    Ok(changed)
+}
+
+fn change(db: &Connection, record: &mut ApprovalRecord, next: ApprovalState) -> rusqlite::Result<()> {
+    let status: ApprovalStatus = next.status();
+    let sql = "UPDATE approvals SET status = ?2, state = ?3 WHERE id = ?1";
+    db.prepare_cached(sql)?.execute(params![record.id.as_str(), status.as_str(), AsJson(&next)])?;
+    record.state = next;
+    Ok(())
+}

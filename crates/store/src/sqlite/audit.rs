@@ -1,0 +1,117 @@
+use async_trait::async_trait;
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
+
+use super::SqliteStore;
+use super::database::Fault;
+use super::row::{Count, limit as limit_of};
+use crate::audit::Link;
+use crate::{
+    AppendAuditError, AuditEntry, AuditFilter, AuditHead, AuditStore, NewAuditEntry, StoreError,
+    VerifyAuditError,
+};
+
+#[async_trait]
+impl AuditStore for SqliteStore {
+    async fn append_audit(&self, entry: NewAuditEntry) -> Result<AuditEntry, AppendAuditError> {
+        self.database
+            .write(move |db| {
+                let (link, entry) = Link::next(head(db)?, entry).map_err(Fault::Refused)?;
+                insert(db, &link)?;
+                Ok(entry)
+            })
+            .await
+    }
+
+    async fn audit(
+        &self,
+        filter: &AuditFilter,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<AuditEntry>, StoreError> {
+        let filter = filter.clone();
+        self.database
+            .read(move |db| {
+                let sql = "SELECT * FROM audit WHERE seq > ?1 AND (?2 IS NULL OR kind = ?2) \
+                           AND (?3 IS NULL OR session = ?3) AND (?4 IS NULL OR run = ?4) ORDER BY seq LIMIT ?5";
+                let mut statement = db.prepare_cached(sql)?;
+                let values = params![
+                    Count(after),
+                    filter.kind,
+                    filter.session.as_ref().map(AsRef::<str>::as_ref),
+                    filter.run.as_ref().map(AsRef::<str>::as_ref),
+                    limit_of(limit),
+                ];
+                let entries = statement.query_map(values, |row| link_of(row)?.entry().ok_or_else(unreadable))?;
+                Ok(entries.collect::<Result<_, _>>()?)
+            })
+            .await
+    }
+
+    async fn audit_head(&self) -> Result<AuditHead, StoreError> {
+        self.database.read(|db| Ok(head(db)?)).await
+    }
+
+    async fn verify_audit(&self) -> Result<AuditHead, VerifyAuditError> {
+        self.database
+            .read(|db| {
+                let mut head = AuditHead::default();
+                let mut statement = db.prepare("SELECT * FROM audit ORDER BY seq")?;
+                let mut rows = statement.query([])?;
+                while let Some(row) = rows.next()? {
+                    // A row that can't be read as a link has been tampered with as much as one that does not fit.
+                    let next = link_of(row).ok().and_then(|link| link.follows(head));
+                    let broken = VerifyAuditError::BrokenAt { seq: head.seq.saturating_add(1) };
+                    head = next.ok_or(Fault::Refused(broken))?;
+                }
+                Ok(head)
+            })
+            .await
+    }
+}
+
+fn head(db: &Connection) -> rusqlite::Result<AuditHead> {
+    let sql = "SELECT seq, digest FROM audit ORDER BY seq DESC LIMIT 1";
+    let last = db.prepare_cached(sql)?.query_row([], |row| {
+        let digest: String = row.get("digest")?;
+        Ok(AuditHead {
+            seq: row.get::<_, Count>("seq")?.0,
+            digest: digest.parse().map_err(|_| unreadable())?,
+        })
+    });
+    Ok(last.optional()?.unwrap_or_default())
+}
+
+fn insert(db: &Connection, link: &Link) -> rusqlite::Result<()> {
+    let sql = "INSERT INTO audit (seq, at, kind, session, run, body, prev, digest) \
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+    db.prepare_cached(sql)?.execute(params![
+        Count(link.seq),
+        link.at,
+        link.kind,
+        link.session,
+        link.run,
+        link.body,
+        link.prev,
+        link.digest
+    ])?;
+    Ok(())
+}
+
+fn link_of(row: &Row<'_>) -> rusqlite::Result<Link> {
+    Ok(Link {
+        seq: row.get::<_, Count>("seq")?.0,
+        at: row.get("at")?,
+        kind: row.get("kind")?,
+        session: row.get("session")?,
+        run: row.get("run")?,
+        body: row.get("body")?,
+        prev: row.get("prev")?,
+        digest: row.get("digest")?,
+    })
+}
+
+/// The row is there, and is not what was written.
+fn unreadable() -> rusqlite::Error {
+    let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT);
+    rusqlite::Error::SqliteFailure(code, Some("an audit entry can't be read".to_owned()))
+}

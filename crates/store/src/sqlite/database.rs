@@ -1,0 +1,232 @@
+//! The thread that owns the connection, and how operations reach it.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior};
+use tokio::sync::{mpsc, oneshot};
+
+use super::{open, texts};
+use crate::{Erasure, StoreError, StoreErrorKind};
+
+/// How many operations may wait for the thread before callers wait to hand theirs over.
+const QUEUE: usize = 64;
+
+/// What ends an operation early and undoes it.
+pub(super) enum Fault<E> {
+    /// The database failed.
+    Sql(rusqlite::Error),
+    /// The operation can't be done in this state of the data.
+    Refused(E),
+}
+
+impl<E> From<rusqlite::Error> for Fault<E> {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sql(error)
+    }
+}
+
+type Job = Box<dyn FnOnce(&mut Worker) + Send>;
+
+/// The way to the thread, which is started with the first operation.
+#[derive(Debug)]
+pub(super) struct Database {
+    path: PathBuf,
+    busy_timeout: Duration,
+    jobs: Mutex<Option<mpsc::Sender<Job>>>,
+}
+
+impl Database {
+    pub(super) fn new(path: PathBuf, busy_timeout: Duration) -> Self {
+        Self { path, busy_timeout, jobs: Mutex::new(None) }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// An operation that only reads; it sees one state of the data.
+    pub(super) async fn read<T, E>(
+        &self,
+        work: impl FnOnce(&Transaction<'_>) -> Result<T, Fault<E>> + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        self.run(|worker| worker.transaction(TransactionBehavior::Deferred, work)).await
+    }
+
+    /// An operation that may write; no other process writes between its beginning and its end.
+    pub(super) async fn write<T, E>(
+        &self,
+        work: impl FnOnce(&Transaction<'_>) -> Result<T, Fault<E>> + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        self.run(|worker| worker.transaction(TransactionBehavior::Immediate, work)).await
+    }
+
+    /// An operation that takes text out, which is then wiped from the files.
+    pub(super) async fn erase<T, E>(
+        &self,
+        work: impl FnOnce(&Transaction<'_>) -> Result<T, Fault<E>> + Send + 'static,
+    ) -> Result<(T, Erasure), E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        self.run(|worker| worker.erase(work)).await
+    }
+
+    /// Gives the space of wiped texts back.
+    pub(super) async fn reclaim(&self) -> Result<(), StoreError> {
+        self.run(|worker| {
+            let done = texts::reclaim(worker.connection()?);
+            worker.wipe(worker.busy_timeout);
+            done.map_err(|error| worker.failed(&error))
+        })
+        .await
+    }
+
+    async fn run<T, E>(&self, work: impl FnOnce(&mut Worker) -> Result<T, E> + Send + 'static) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        let (answer, answered) = oneshot::channel();
+        let job: Job = Box::new(move |worker| {
+            // Nobody waits for the answer any more if the caller's future was dropped.
+            let _ = answer.send(work(worker));
+        });
+        let stopped = || StoreError::new(&self.place(), StoreErrorKind::Stopped);
+        self.jobs()?.send(job).await.map_err(|_| stopped())?;
+        answered.await.map_err(|_| stopped())?
+    }
+
+    fn jobs(&self) -> Result<mpsc::Sender<Job>, StoreError> {
+        let mut jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(jobs) = &*jobs {
+            return Ok(jobs.clone());
+        }
+        let (sender, mut receiver) = mpsc::channel::<Job>(QUEUE);
+        let mut worker = Worker {
+            place: self.place(),
+            path: self.path.clone(),
+            busy_timeout: self.busy_timeout,
+            connection: None,
+            erasure_pending: false,
+        };
+        std::thread::Builder::new()
+            .name("backstop-store".to_owned())
+            .spawn(move || {
+                while let Some(job) = receiver.blocking_recv() {
+                    job(&mut worker);
+                }
+            })
+            .map_err(|error| StoreError::because(&self.place(), StoreErrorKind::Stopped, error))?;
+        *jobs = Some(sender.clone());
+        Ok(sender)
+    }
+
+    fn place(&self) -> String {
+        self.path.display().to_string()
+    }
+}
+
+/// What the thread owns.
+struct Worker {
+    place: String,
+    path: PathBuf,
+    busy_timeout: Duration,
+    connection: Option<Connection>,
+    erasure_pending: bool,
+}
+
+impl Worker {
+    fn transaction<T, E: From<StoreError>>(
+        &mut self,
+        behavior: TransactionBehavior,
+        work: impl FnOnce(&Transaction<'_>) -> Result<T, Fault<E>>,
+    ) -> Result<T, E> {
+        let result = transact(self.connection()?, behavior, work);
+        if self.erasure_pending {
+            self.wipe(Duration::ZERO);
+        }
+        result.map_err(|fault| match fault {
+            Fault::Refused(refused) => refused,
+            Fault::Sql(error) => E::from(self.failed(&error)),
+        })
+    }
+
+    fn erase<T, E: From<StoreError>>(
+        &mut self,
+        work: impl FnOnce(&Transaction<'_>) -> Result<T, Fault<E>>,
+    ) -> Result<(T, Erasure), E> {
+        let answer = self.transaction(TransactionBehavior::Immediate, |transaction| {
+            let answer = work(transaction)?;
+            transaction.execute("INSERT OR IGNORE INTO pending_erasure VALUES (1)", [])?;
+            Ok(answer)
+        })?;
+        self.wipe(self.busy_timeout);
+        let erasure = if self.erasure_pending { Erasure::Pending } else { Erasure::Complete };
+        Ok((answer, erasure))
+    }
+
+    /// Moves the log into the database, whose freed space is zeroed, and empties the log. The mark that
+    /// this is due is on disk until it is done, for the case that this process is killed before.
+    fn wipe(&mut self, wait: Duration) {
+        let busy_timeout = self.busy_timeout;
+        let Some(connection) = &self.connection else { return };
+        let done = connection.busy_timeout(wait).is_ok()
+            && empty_log(connection).unwrap_or(false)
+            && connection.execute("DELETE FROM pending_erasure", []).is_ok();
+        if connection.busy_timeout(busy_timeout).is_err() {
+            self.connection = None;
+        }
+        self.erasure_pending = !done;
+    }
+
+    fn connection(&mut self) -> Result<&mut Connection, StoreError> {
+        let connection = match self.connection.take() {
+            Some(connection) => connection,
+            None => {
+                let connection = open::open(&self.place, &self.path, self.busy_timeout)?;
+                let sql = "SELECT EXISTS (SELECT 1 FROM pending_erasure)";
+                let pending = connection.query_row(sql, [], |row| row.get(0));
+                self.erasure_pending = pending.map_err(|error| open::describe(&self.place, &error))?;
+                connection
+            }
+        };
+        Ok(self.connection.insert(connection))
+    }
+
+    /// Describes a failure. Unless somebody else merely held the database, the connection is given up:
+    /// the next operation starts from a fresh one.
+    fn failed(&mut self, error: &rusqlite::Error) -> StoreError {
+        if error.sqlite_error_code() != Some(ErrorCode::DatabaseBusy) {
+            self.connection = None;
+        }
+        open::describe(&self.place, error)
+    }
+}
+
+fn transact<T, E>(
+    connection: &mut Connection,
+    behavior: TransactionBehavior,
+    work: impl FnOnce(&Transaction<'_>) -> Result<T, Fault<E>>,
+) -> Result<T, Fault<E>> {
+    let transaction = connection.transaction_with_behavior(behavior)?;
+    let answer = work(&transaction)?;
+    transaction.commit()?;
+    Ok(answer)
+}
+
+/// Whether the whole log could be moved and emptied; not so while another process reads.
+fn empty_log(connection: &Connection) -> rusqlite::Result<bool> {
+    let busy: i64 = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
+    Ok(busy == 0)
+}

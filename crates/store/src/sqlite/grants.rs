@@ -1,0 +1,76 @@
+use async_trait::async_trait;
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
+
+use super::SqliteStore;
+use super::row::{AsJson, Count, id as id_column, json, limit as limit_of};
+use crate::{Grant, GrantId, GrantQuery, GrantStore, NewGrant, StoreError, Timestamp};
+
+#[async_trait]
+impl GrantStore for SqliteStore {
+    async fn add_grant(&self, grant: NewGrant) -> Result<Grant, StoreError> {
+        let grant = Grant { id: GrantId::random(), granted: grant, revoked_at: None, uses: 0 };
+        self.database
+            .write(move |db| {
+                let sql = "INSERT INTO grants (id, agent, tool_name, granted) VALUES (?1, ?2, ?3, ?4)";
+                let NewGrant { agent, tool_name, .. } = &grant.granted;
+                let values = params![grant.id.as_str(), agent.as_str(), tool_name, AsJson(&grant.granted)];
+                db.prepare_cached(sql)?.execute(values)?;
+                Ok(grant)
+            })
+            .await
+    }
+
+    async fn find_grant(&self, query: &GrantQuery, now: Timestamp) -> Result<Option<Grant>, StoreError> {
+        let query = query.clone();
+        self.database.read(move |db| Ok(covering(db, &query, now)?)).await
+    }
+
+    async fn use_grant(&self, query: &GrantQuery, now: Timestamp) -> Result<Option<Grant>, StoreError> {
+        let query = query.clone();
+        self.database
+            .write(move |db| {
+                let Some(mut grant) = covering(db, &query, now)? else { return Ok(None) };
+                grant.uses = grant.uses.saturating_add(1);
+                let sql = "UPDATE grants SET uses = ?2 WHERE id = ?1";
+                db.prepare_cached(sql)?.execute(params![grant.id.as_str(), Count(grant.uses)])?;
+                Ok(Some(grant))
+            })
+            .await
+    }
+
+    async fn grants(&self, limit: usize) -> Result<Vec<Grant>, StoreError> {
+        self.database
+            .read(move |db| {
+                let mut statement = db.prepare_cached("SELECT * FROM grants ORDER BY row DESC LIMIT ?1")?;
+                let grants = statement.query_map([limit_of(limit)], grant_of)?;
+                Ok(grants.collect::<Result<_, _>>()?)
+            })
+            .await
+    }
+
+    async fn revoke_grant(&self, id: &GrantId, now: Timestamp) -> Result<Option<Grant>, StoreError> {
+        let id = id.clone();
+        self.database
+            .write(move |db| {
+                let sql = "UPDATE grants SET revoked_at = coalesce(revoked_at, ?2) WHERE id = ?1 RETURNING *";
+                Ok(db.prepare_cached(sql)?.query_row(params![id.as_str(), now], grant_of).optional()?)
+            })
+            .await
+    }
+}
+
+fn covering(db: &Connection, query: &GrantQuery, now: Timestamp) -> rusqlite::Result<Option<Grant>> {
+    let sql = "SELECT * FROM grants WHERE agent = ?1 AND tool_name = ?2 AND revoked_at IS NULL ORDER BY row";
+    let mut statement = db.prepare_cached(sql)?;
+    let mut grants = statement.query_map([query.agent.as_str(), &query.tool_name], grant_of)?;
+    grants.find(|grant| grant.as_ref().map_or(true, |grant| grant.covers(query, now))).transpose()
+}
+
+fn grant_of(row: &Row<'_>) -> rusqlite::Result<Grant> {
+    Ok(Grant {
+        id: id_column(row, "id")?,
+        granted: json(row, "granted")?,
+        revoked_at: row.get("revoked_at")?,
+        uses: row.get::<_, Count>("uses")?.0,
+    })
+}

@@ -1,0 +1,116 @@
+use async_trait::async_trait;
+use backstop_hooks::{RunId, SessionKey};
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
+
+use super::SqliteStore;
+use super::database::Fault;
+use super::row::{Count, Word, id as id_column};
+use crate::injections::checked;
+use crate::{
+    EnqueueError, Enqueued, Injection, InjectionStore, MAX_QUEUED_INJECTIONS, NewInjection, StoreError,
+    Timestamp,
+};
+
+#[async_trait]
+impl InjectionStore for SqliteStore {
+    async fn enqueue_injection(
+        &self,
+        injection: NewInjection,
+        now: Timestamp,
+    ) -> Result<Enqueued, EnqueueError> {
+        let new = checked(injection)?;
+        self.database
+            .write(move |db| {
+                if let Some(seq) = duplicate(db, &new, now)? {
+                    return Ok(Enqueued::Duplicate(seq));
+                }
+                if waiting(db, &new, now)? >= MAX_QUEUED_INJECTIONS {
+                    let NewInjection { owner, session_key, .. } = new;
+                    return Err(Fault::Refused(EnqueueError::Full { owner, session_key }));
+                }
+                Ok(Enqueued::Queued(insert(db, &new, now)?))
+            })
+            .await
+    }
+
+    async fn take_injections(
+        &self,
+        key: &SessionKey,
+        run: &RunId,
+        now: Timestamp,
+    ) -> Result<Vec<Injection>, StoreError> {
+        let (key, run) = (key.clone(), run.clone());
+        self.database
+            .write(move |db| {
+                db.prepare_cached("DELETE FROM injections WHERE taken_by IS NULL AND expires_at < ?1")?
+                    .execute([now])?;
+                db.prepare_cached(
+                    "UPDATE injections SET taken_by = ?2 WHERE session_key = ?1 AND taken_by IS NULL",
+                )?
+                .execute([key.as_str(), run.as_str()])?;
+                let sql = "SELECT * FROM injections WHERE session_key = ?1 AND taken_by = ?2 ORDER BY seq";
+                let mut statement = db.prepare_cached(sql)?;
+                let taken = statement.query_map([key.as_str(), run.as_str()], injection_of)?;
+                Ok(taken.collect::<Result<_, _>>()?)
+            })
+            .await
+    }
+
+    async fn confirm_injections(&self, run: &RunId) -> Result<usize, StoreError> {
+        let run = run.clone();
+        let sql = "DELETE FROM injections WHERE taken_by = ?1";
+        self.database.write(move |db| Ok(db.prepare_cached(sql)?.execute([run.as_str()])?)).await
+    }
+
+    async fn give_back_injections(&self, run: &RunId) -> Result<usize, StoreError> {
+        let run = run.clone();
+        let sql = "UPDATE injections SET taken_by = NULL WHERE taken_by = ?1";
+        self.database.write(move |db| Ok(db.prepare_cached(sql)?.execute([run.as_str()])?)).await
+    }
+}
+
+fn duplicate(db: &Connection, new: &NewInjection, now: Timestamp) -> rusqlite::Result<Option<u64>> {
+    let Some(key) = &new.idempotency_key else { return Ok(None) };
+    let sql = "SELECT seq FROM injections WHERE session_key = ?1 AND owner = ?2 AND idempotency_key = ?3 \
+               AND (expires_at IS NULL OR expires_at >= ?4)";
+    let values = params![new.session_key.as_str(), new.owner.as_str(), key, now];
+    let seq: Option<Count> = db.prepare_cached(sql)?.query_row(values, |row| row.get(0)).optional()?;
+    Ok(seq.map(|seq| seq.0))
+}
+
+fn waiting(db: &Connection, new: &NewInjection, now: Timestamp) -> rusqlite::Result<usize> {
+    let sql = "SELECT count(*) FROM injections WHERE session_key = ?1 AND owner = ?2 \
+               AND (expires_at IS NULL OR expires_at >= ?3)";
+    let values = params![new.session_key.as_str(), new.owner.as_str(), now];
+    let count: Count = db.prepare_cached(sql)?.query_row(values, |row| row.get(0))?;
+    Ok(usize::try_from(count.0).unwrap_or(usize::MAX))
+}
+
+fn insert(db: &Connection, new: &NewInjection, now: Timestamp) -> rusqlite::Result<u64> {
+    let sql = "INSERT INTO injections (session_key, owner, text, placement, idempotency_key, created_at, \
+               expires_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) RETURNING seq";
+    let values = params![
+        new.session_key.as_str(),
+        new.owner.as_str(),
+        new.text.as_str(),
+        new.placement.as_str(),
+        new.idempotency_key,
+        now,
+        new.ttl.map(|ttl| now.after(ttl)),
+    ];
+    let seq: Count = db.prepare_cached(sql)?.query_row(values, |row| row.get(0))?;
+    Ok(seq.0)
+}
+
+fn injection_of(row: &Row<'_>) -> rusqlite::Result<Injection> {
+    Ok(Injection {
+        seq: row.get::<_, Count>("seq")?.0,
+        session_key: id_column(row, "session_key")?,
+        owner: id_column(row, "owner")?,
+        text: id_column(row, "text")?,
+        placement: row.get::<_, Word<_>>("placement")?.0,
+        idempotency_key: row.get("idempotency_key")?,
+        created_at: row.get("created_at")?,
+        expires_at: row.get("expires_at")?,
+    })
+}

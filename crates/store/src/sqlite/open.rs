@@ -1,0 +1,159 @@
+//! Opening and creating the file, and what its failures mean.
+
+use std::fs::{self, OpenOptions};
+use std::io;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+
+use super::migrations::{migrate, newest};
+use crate::{StoreError, StoreErrorKind};
+
+/// Marks a database as Backstop's: `BKST`.
+const APPLICATION_ID: i32 = 0x424b_5354;
+
+/// Opens the database, and creates or updates it if that is needed. A file that is not Backstop's, or
+/// newer than this program, is left as it is.
+pub(super) fn open(place: &str, path: &Path, busy_timeout: Duration) -> Result<Connection, StoreError> {
+    create_private(path).map_err(|error| StoreError::because(place, kind_of_io(&error), error))?;
+    let failed = |error: rusqlite::Error| describe(place, &error);
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut connection = Connection::open_with_flags(path, flags).map_err(failed)?;
+    connection.busy_timeout(busy_timeout).map_err(failed)?;
+    match contents(&connection).map_err(failed)? {
+        Contents::Foreign => return Err(StoreError::new(place, StoreErrorKind::ForeignDatabase)),
+        Contents::Ours { version } if version > newest() => {
+            return Err(StoreError::new(
+                place,
+                StoreErrorKind::NewerSchema { found: version, known: newest() },
+            ));
+        }
+        Contents::Ours { version } => {
+            configure(&connection, busy_timeout).map_err(failed)?;
+            if version < newest() {
+                migrate(&mut connection, APPLICATION_ID).map_err(failed)?;
+            }
+        }
+        Contents::Nothing => {
+            configure(&connection, busy_timeout).map_err(failed)?;
+            migrate(&mut connection, APPLICATION_ID).map_err(failed)?;
+        }
+    }
+    Ok(connection)
+}
+
+/// Creates the file for its owner only, and its folders, unless it exists. SQLite gives the files beside
+/// it the same permissions.
+fn create_private(path: &Path) -> io::Result<()> {
+    if path.exists() {
+        return Ok(());
+    }
+    let mut folders = fs::DirBuilder::new();
+    folders.recursive(true);
+    let mut file = OpenOptions::new();
+    file.write(true).create_new(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+        folders.mode(0o700);
+        file.mode(0o600);
+    }
+    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        folders.create(folder)?;
+    }
+    match file.open(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => Ok(()),
+    }
+}
+
+enum Contents {
+    Nothing,
+    Ours { version: i64 },
+    Foreign,
+}
+
+fn contents(connection: &Connection) -> rusqlite::Result<Contents> {
+    let sql = "SELECT (SELECT application_id FROM pragma_application_id), \
+               (SELECT user_version FROM pragma_user_version), \
+               (SELECT count(*) FROM sqlite_schema)";
+    let (application, version, tables): (i32, i64, i64) =
+        connection.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+    Ok(match (application, version, tables) {
+        (APPLICATION_ID, version, _) => Contents::Ours { version },
+        (0, 0, 0) => Contents::Nothing,
+        _ => Contents::Foreign,
+    })
+}
+
+fn configure(connection: &Connection, busy_timeout: Duration) -> rusqlite::Result<()> {
+    connection.execute_batch(
+        "PRAGMA secure_delete = ON; PRAGMA foreign_keys = ON; PRAGMA temp_store = MEMORY; \
+         PRAGMA trusted_schema = OFF; PRAGMA synchronous = FULL;",
+    )?;
+    log_ahead(connection, busy_timeout)
+}
+
+/// Switches to the write-ahead log. Two processes that do this at once to a new file are not made to
+/// wait for each other by SQLite, so the waiting is done here.
+fn log_ahead(connection: &Connection, busy_timeout: Duration) -> rusqlite::Result<()> {
+    let start = Instant::now();
+    loop {
+        let mode =
+            connection.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get::<_, String>(0));
+        match mode {
+            Err(error)
+                if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
+                    && start.elapsed() < busy_timeout =>
+            {
+                thread::sleep(Duration::from_millis(5));
+            }
+            Err(error) => return Err(error),
+            Ok(mode) if mode == "wal" => return Ok(()),
+            Ok(_) => return Err(no_log()),
+        }
+    }
+}
+
+/// Without the log, text that was taken out would survive in rollback journals.
+fn no_log() -> rusqlite::Error {
+    let text = "the file system does not support a write-ahead log".to_owned();
+    rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CANTOPEN), Some(text))
+}
+
+/// What a failure means to the user. Neither SQL nor stored values get into the text.
+pub(super) fn describe(place: &str, error: &rusqlite::Error) -> StoreError {
+    match error {
+        rusqlite::Error::SqliteFailure(code, text) => {
+            let cause = text.clone().unwrap_or_else(|| code.to_string());
+            StoreError::because(place, kind_of(code.code), cause)
+        }
+        rusqlite::Error::FromSqlConversionFailure(..) | rusqlite::Error::InvalidColumnType(..) => {
+            StoreError::because(place, StoreErrorKind::Corrupt, "a row can't be read")
+        }
+        _ => StoreError::because(place, StoreErrorKind::Internal, "the statement does not fit the schema"),
+    }
+}
+
+fn kind_of(code: ErrorCode) -> StoreErrorKind {
+    match code {
+        ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => StoreErrorKind::Locked,
+        ErrorCode::DiskFull => StoreErrorKind::Full,
+        ErrorCode::ReadOnly => StoreErrorKind::ReadOnly,
+        ErrorCode::CannotOpen | ErrorCode::PermissionDenied => StoreErrorKind::CannotOpen,
+        ErrorCode::NotADatabase => StoreErrorKind::NotADatabase,
+        ErrorCode::DatabaseCorrupt => StoreErrorKind::Corrupt,
+        ErrorCode::SystemIoFailure => StoreErrorKind::Io,
+        _ => StoreErrorKind::Internal,
+    }
+}
+
+fn kind_of_io(error: &io::Error) -> StoreErrorKind {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => StoreErrorKind::ReadOnly,
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => StoreErrorKind::Full,
+        _ => StoreErrorKind::CannotOpen,
+    }
+}

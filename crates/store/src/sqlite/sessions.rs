@@ -1,0 +1,195 @@
+use std::time::Duration;
+
+use async_trait::async_trait;
+use backstop_hooks::{SessionId, SessionKey};
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
+
+use super::SqliteStore;
+use super::database::Fault;
+use super::row::{AsJson, Word, id as id_column, json, limit as limit_of, optional_id};
+use crate::{
+    EndReason, Lease, LeaseError, LeaseHolder, Session, SessionEnd, SessionError, SessionStore, StoreError,
+    Timestamp,
+};
+
+#[async_trait]
+impl SessionStore for SqliteStore {
+    async fn create_session(&self, session: Session) -> Result<(), SessionError> {
+        self.database
+            .write(move |db| {
+                if has_session(db, &session.id)? {
+                    return Err(Fault::Refused(SessionError::Exists(session.id)));
+                }
+                Ok(insert(db, &session)?)
+            })
+            .await
+    }
+
+    async fn session(&self, id: &SessionId) -> Result<Option<Session>, StoreError> {
+        let id = id.clone();
+        self.database
+            .read(move |db| {
+                let sql = "SELECT * FROM sessions WHERE id = ?1";
+                Ok(db.prepare_cached(sql)?.query_row([id.as_str()], session).optional()?)
+            })
+            .await
+    }
+
+    async fn latest_session(&self, key: &SessionKey) -> Result<Option<Session>, StoreError> {
+        let key = key.clone();
+        self.database
+            .read(move |db| {
+                let sql = "SELECT * FROM sessions WHERE key = ?1 ORDER BY created_at DESC, row DESC LIMIT 1";
+                Ok(db.prepare_cached(sql)?.query_row([key.as_str()], session).optional()?)
+            })
+            .await
+    }
+
+    async fn sessions(&self, limit: usize) -> Result<Vec<Session>, StoreError> {
+        self.database
+            .read(move |db| {
+                let sql = "SELECT * FROM sessions ORDER BY updated_at DESC, row DESC LIMIT ?1";
+                let mut statement = db.prepare_cached(sql)?;
+                let sessions = statement.query_map([limit_of(limit)], session)?;
+                Ok(sessions.collect::<Result<_, _>>()?)
+            })
+            .await
+    }
+
+    async fn end_session(
+        &self,
+        id: &SessionId,
+        reason: EndReason,
+        now: Timestamp,
+    ) -> Result<bool, SessionError> {
+        let id = id.clone();
+        self.database
+            .write(move |db| {
+                let sql = "UPDATE sessions SET ended_at = ?2, end_reason = ?3, updated_at = max(updated_at, ?2) \
+                           WHERE id = ?1 AND ended_at IS NULL";
+                let ended = db.prepare_cached(sql)?.execute(params![id.as_str(), now, reason.as_str()])?;
+                if ended == 0 && !has_session(db, &id)? {
+                    return Err(Fault::Refused(SessionError::Unknown(id)));
+                }
+                Ok(ended > 0)
+            })
+            .await
+    }
+
+    async fn touch_session(&self, id: &SessionId, now: Timestamp) -> Result<(), SessionError> {
+        let id = id.clone();
+        self.database
+            .write(move |db| {
+                let sql = "UPDATE sessions SET updated_at = max(updated_at, ?2) WHERE id = ?1";
+                match db.prepare_cached(sql)?.execute(params![id.as_str(), now])? {
+                    0 => Err(Fault::Refused(SessionError::Unknown(id))),
+                    _ => Ok(()),
+                }
+            })
+            .await
+    }
+
+    async fn lease_session(
+        &self,
+        id: &SessionId,
+        holder: &LeaseHolder,
+        ttl: Duration,
+        now: Timestamp,
+    ) -> Result<Lease, LeaseError> {
+        let wanted = Lease { session: id.clone(), holder: holder.clone(), until: now.after(ttl) };
+        self.database
+            .write(move |db| {
+                if !has_session(db, &wanted.session)? {
+                    return Err(Fault::Refused(LeaseError::Unknown(wanted.session)));
+                }
+                match current_lease(db, &wanted.session)? {
+                    Some(Lease { session, holder, until }) if holder != wanted.holder && until > now => {
+                        Err(Fault::Refused(LeaseError::Held { session, holder, until }))
+                    }
+                    _ => Ok(put_lease(db, wanted)?),
+                }
+            })
+            .await
+    }
+
+    async fn renew_lease(
+        &self,
+        id: &SessionId,
+        holder: &LeaseHolder,
+        ttl: Duration,
+        now: Timestamp,
+    ) -> Result<Lease, LeaseError> {
+        let wanted = Lease { session: id.clone(), holder: holder.clone(), until: now.after(ttl) };
+        self.database
+            .write(move |db| match current_lease(db, &wanted.session)? {
+                Some(lease) if lease.holder == wanted.holder => Ok(put_lease(db, wanted)?),
+                _ => Err(Fault::Refused(LeaseError::Lost(wanted.session))),
+            })
+            .await
+    }
+
+    async fn release_lease(&self, id: &SessionId, holder: &LeaseHolder) -> Result<(), StoreError> {
+        let (id, holder) = (id.clone(), holder.clone());
+        self.database
+            .write(move |db| {
+                let sql = "DELETE FROM leases WHERE session = ?1 AND holder = ?2";
+                db.prepare_cached(sql)?.execute([id.as_str(), holder.as_str()])?;
+                Ok(())
+            })
+            .await
+    }
+}
+
+pub(super) fn has_session(db: &Connection, id: &SessionId) -> rusqlite::Result<bool> {
+    db.prepare_cached("SELECT 1 FROM sessions WHERE id = ?1")?.exists([id.as_str()])
+}
+
+fn insert(db: &Connection, session: &Session) -> rusqlite::Result<()> {
+    let sql = "INSERT INTO sessions (id, key, agent, workspace, created_at, updated_at, ended_at, end_reason, \
+               resumed_from, meta) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
+    db.prepare_cached(sql)?.execute(params![
+        session.id.as_str(),
+        session.key.as_str(),
+        session.agent.as_str(),
+        session.workspace,
+        session.created_at,
+        session.updated_at,
+        session.ended.map(|end| end.at),
+        session.ended.map(|end| end.reason.as_str()),
+        session.resumed_from.as_ref().map(SessionId::as_str),
+        AsJson(&session.meta),
+    ])?;
+    Ok(())
+}
+
+fn session(row: &Row<'_>) -> rusqlite::Result<Session> {
+    let at: Option<Timestamp> = row.get("ended_at")?;
+    let reason: Option<Word<EndReason>> = row.get("end_reason")?;
+    Ok(Session {
+        id: id_column(row, "id")?,
+        key: id_column(row, "key")?,
+        agent: id_column(row, "agent")?,
+        workspace: row.get("workspace")?,
+        created_at: row.get("created_at")?,
+        updated_at: row.get("updated_at")?,
+        ended: at.zip(reason).map(|(at, reason)| SessionEnd { at, reason: reason.0 }),
+        resumed_from: optional_id(row, "resumed_from")?,
+        meta: json(row, "meta")?,
+    })
+}
+
+fn current_lease(db: &Connection, session: &SessionId) -> rusqlite::Result<Option<Lease>> {
+    let sql = "SELECT holder, until FROM leases WHERE session = ?1";
+    let lease = |row: &Row<'_>| {
+        let holder = LeaseHolder::new(row.get::<_, String>("holder")?);
+        Ok(Lease { session: session.clone(), holder, until: row.get("until")? })
+    };
+    db.prepare_cached(sql)?.query_row([session.as_str()], lease).optional()
+}
+
+fn put_lease(db: &Connection, lease: Lease) -> rusqlite::Result<Lease> {
+    let sql = "INSERT INTO leases (session, holder, until) VALUES (?1, ?2, ?3) \
+               ON CONFLICT (session) DO UPDATE SET holder = excluded.holder, until = excluded.until";
+    db.prepare_cached(sql)?.execute(params![lease.session.as_str(), lease.holder.as_str(), lease.until])?;
+    Ok(lease)
+}

@@ -1,0 +1,88 @@
+//! Failures that only the inside of the store can provoke.
+
+use rusqlite::Connection;
+use tempfile::TempDir;
+
+use super::SqliteStore;
+use super::database::Fault;
+use super::open::describe;
+use crate::{AppendAuditError, AuditStore as _, NewAuditEntry, StoreError, StoreErrorKind, Timestamp};
+
+fn entry(size: usize) -> NewAuditEntry {
+    let body = serde_json::Value::from("x".repeat(size)).into();
+    NewAuditEntry { at: Timestamp::from_millis(1), kind: "test".to_owned(), session: None, run: None, body }
+}
+
+#[tokio::test]
+async fn a_full_disk_loses_nothing_that_was_kept() {
+    let folder = TempDir::new().unwrap();
+    let store = SqliteStore::new(folder.path().join("state.db"));
+    let limited: Result<i64, StoreError> =
+        store.database.read(|db| Ok(db.query_row("PRAGMA max_page_count = 60", [], |row| row.get(0))?)).await;
+    assert_eq!(limited.unwrap(), 60);
+    let mut kept = 0;
+    let error = loop {
+        match store.append_audit(entry(9_000)).await {
+            Ok(_) => kept += 1,
+            Err(AppendAuditError::Store(error)) => break error,
+            Err(other) => panic!("{other}"),
+        }
+    };
+    assert_eq!(error.kind(), StoreErrorKind::Full);
+    assert!(error.to_string().ends_with("hint: is the disk full?"), "{error}");
+    assert!(kept > 0);
+    assert_eq!(store.verify_audit().await.unwrap().seq, kept);
+    // The limit went with the connection that failed: there is room again.
+    store.append_audit(entry(9_000)).await.unwrap();
+    assert_eq!(store.verify_audit().await.unwrap().seq, kept + 1);
+}
+
+#[tokio::test]
+async fn an_operation_that_is_refused_is_undone() {
+    let folder = TempDir::new().unwrap();
+    let store = SqliteStore::new(folder.path().join("state.db"));
+    #[derive(Debug, PartialEq)]
+    struct Refused;
+    impl From<StoreError> for Refused {
+        fn from(error: StoreError) -> Self {
+            panic!("{error}")
+        }
+    }
+    let refused: Result<(), Refused> = store
+        .database
+        .write(|db| {
+            db.execute("INSERT INTO pending_erasure VALUES (1)", [])?;
+            Err(Fault::Refused(Refused))
+        })
+        .await;
+    assert_eq!(refused, Err(Refused));
+    let left: Result<i64, StoreError> = store
+        .database
+        .read(|db| Ok(db.query_row("SELECT count(*) FROM pending_erasure", [], |row| row.get(0))?))
+        .await;
+    assert_eq!(left.unwrap(), 0);
+}
+
+#[test]
+fn each_failure_of_the_library_has_its_kind() {
+    let kinds = [
+        (rusqlite::ffi::SQLITE_BUSY, StoreErrorKind::Locked),
+        (rusqlite::ffi::SQLITE_FULL, StoreErrorKind::Full),
+        (rusqlite::ffi::SQLITE_READONLY_DIRECTORY, StoreErrorKind::ReadOnly),
+        (rusqlite::ffi::SQLITE_CANTOPEN, StoreErrorKind::CannotOpen),
+        (rusqlite::ffi::SQLITE_NOTADB, StoreErrorKind::NotADatabase),
+        (rusqlite::ffi::SQLITE_CORRUPT, StoreErrorKind::Corrupt),
+        (rusqlite::ffi::SQLITE_IOERR_WRITE, StoreErrorKind::Io),
+    ];
+    for (code, kind) in kinds {
+        let error = rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), None);
+        assert_eq!(describe("state.db", &error).kind(), kind);
+    }
+}
+
+#[test]
+fn no_stored_text_gets_into_an_error() {
+    let db = Connection::open_in_memory().unwrap();
+    let error = db.query_row("SELECT 'hunter2'", [], |row| row.get::<_, i64>(0)).unwrap_err();
+    assert!(!describe("state.db", &error).to_string().contains("hunter2"));
+}

@@ -1,0 +1,175 @@
+use async_trait::async_trait;
+use backstop_hooks::{MessageId, RunId, SessionId};
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
+
+use super::SqliteStore;
+use super::database::Fault;
+use super::row::{Count, id as id_column, json, optional_id};
+use super::texts;
+use crate::transcript::{encoded, stamped};
+use crate::{Change, Entry, Erasure, NewEntry, StoreError, TranscriptError, TranscriptStore};
+
+type Outcome<T> = Result<T, Fault<TranscriptError>>;
+
+#[async_trait]
+impl TranscriptStore for SqliteStore {
+    async fn append(&self, session: &SessionId, entries: Vec<NewEntry>) -> Result<Vec<u64>, TranscriptError> {
+        let session = session.clone();
+        self.database
+            .write(move |db| {
+                let mut editor = Editor::open(db, session)?;
+                let numbers =
+                    entries.into_iter().map(|entry| editor.append(entry)).collect::<Outcome<_>>()?;
+                editor.close()?;
+                Ok(numbers)
+            })
+            .await
+    }
+
+    async fn transcript(&self, session: &SessionId) -> Result<Vec<Entry>, StoreError> {
+        let session = session.clone();
+        self.database
+            .read(move |db| {
+                let sql =
+                    "SELECT * FROM entries JOIN texts ON text_id = text WHERE session = ?1 ORDER BY seq";
+                let mut statement = db.prepare_cached(sql)?;
+                let entries = statement.query_map([session.as_str()], entry)?;
+                Ok(entries.collect::<Result<_, _>>()?)
+            })
+            .await
+    }
+
+    async fn apply(&self, session: &SessionId, changes: Vec<Change>) -> Result<Erasure, TranscriptError> {
+        let session = session.clone();
+        let erases = changes.iter().any(|change| !matches!(change, Change::Append(_)));
+        let work = move |db: &rusqlite::Transaction<'_>| {
+            let mut editor = Editor::open(db, session)?;
+            changes.into_iter().try_for_each(|change| editor.change(change))?;
+            editor.close()
+        };
+        if erases {
+            let ((), erasure) = self.database.erase(work).await?;
+            return Ok(erasure);
+        }
+        self.database.write(work).await?;
+        Ok(Erasure::Complete)
+    }
+}
+
+/// Changes one transcript within a transaction.
+struct Editor<'a> {
+    db: &'a Connection,
+    session: SessionId,
+    last_seq: u64,
+}
+
+impl<'a> Editor<'a> {
+    fn open(db: &'a Connection, session: SessionId) -> Outcome<Self> {
+        let sql = "SELECT last_seq FROM sessions WHERE id = ?1";
+        let last_seq = db.prepare_cached(sql)?.query_row([session.as_str()], |row| row.get(0)).optional()?;
+        match last_seq {
+            Some(Count(last_seq)) => Ok(Self { db, session, last_seq }),
+            None => Err(Fault::Refused(TranscriptError::UnknownSession(session))),
+        }
+    }
+
+    fn close(self) -> Outcome<()> {
+        let sql = "UPDATE sessions SET last_seq = ?2 WHERE id = ?1";
+        self.db.prepare_cached(sql)?.execute(params![self.session.as_str(), Count(self.last_seq)])?;
+        Ok(())
+    }
+
+    fn change(&mut self, change: Change) -> Outcome<()> {
+        match change {
+            Change::Append(new) => self.append(new).map(drop),
+            Change::Replace { id, message } => {
+                let run = self.run_of(&id)?;
+                let message = stamped(message, &id, run.as_ref());
+                let json = encoded(&id, &message).map_err(Fault::Refused)?;
+                self.wipe(&id)?;
+                let sql = "UPDATE entries SET text = ?3, tokens = NULL WHERE session = ?1 AND id = ?2";
+                let text = texts::put(self.db, &json)?;
+                self.db.prepare_cached(sql)?.execute(params![self.session.as_str(), id.as_str(), text])?;
+                Ok(())
+            }
+            Change::Remove { id } => {
+                self.wipe(&id)?;
+                let sql = "DELETE FROM entries WHERE session = ?1 AND id = ?2";
+                match self.db.prepare_cached(sql)?.execute([self.session.as_str(), id.as_str()])? {
+                    0 => Err(self.unknown(&id)),
+                    _ => Ok(()),
+                }
+            }
+            Change::Compact { through, summary } => self.compact(through, summary),
+        }
+    }
+
+    fn append(&mut self, new: NewEntry) -> Outcome<u64> {
+        self.last_seq = self.last_seq.saturating_add(1);
+        self.insert(self.last_seq, new)?;
+        Ok(self.last_seq)
+    }
+
+    fn compact(&self, through: u64, summary: NewEntry) -> Outcome<()> {
+        let old = "SELECT text FROM entries WHERE session = ?1 AND seq <= ?2";
+        texts::wipe(self.db, old, &[&self.session.as_str(), &Count(through)])?;
+        let sql = "DELETE FROM entries WHERE session = ?1 AND seq <= ?2";
+        let removed = self.db.prepare_cached(sql)?.execute(params![self.session.as_str(), Count(through)])?;
+        if removed == 0 || through > self.last_seq {
+            let session = self.session.clone();
+            return Err(Fault::Refused(TranscriptError::NothingToCompact { session, through }));
+        }
+        self.insert(through, summary)
+    }
+
+    fn insert(&self, seq: u64, new: NewEntry) -> Outcome<()> {
+        let taken = "SELECT 1 FROM entries WHERE session = ?1 AND id = ?2";
+        if self.db.prepare_cached(taken)?.exists([self.session.as_str(), new.id.as_str()])? {
+            let session = self.session.clone();
+            return Err(Fault::Refused(TranscriptError::DuplicateMessage { session, message: new.id }));
+        }
+        let entry = Entry::new(seq, new);
+        let json = encoded(&entry.id, &entry.message).map_err(Fault::Refused)?;
+        let sql = "INSERT INTO entries (session, seq, id, run, at, tokens, text) \
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+        self.db.prepare_cached(sql)?.execute(params![
+            self.session.as_str(),
+            Count(seq),
+            entry.id.as_str(),
+            entry.run.as_ref().map(RunId::as_str),
+            entry.at,
+            entry.tokens.map(Count),
+            texts::put(self.db, &json)?,
+        ])?;
+        Ok(())
+    }
+
+    /// Wipes an entry's text.
+    fn wipe(&self, id: &MessageId) -> rusqlite::Result<()> {
+        let old = "SELECT text FROM entries WHERE session = ?1 AND id = ?2";
+        texts::wipe(self.db, old, &[&self.session.as_str(), &id.as_str()])
+    }
+
+    /// The run of an entry that must exist.
+    fn run_of(&self, id: &MessageId) -> Outcome<Option<RunId>> {
+        let sql = "SELECT run FROM entries WHERE session = ?1 AND id = ?2";
+        let mut statement = self.db.prepare_cached(sql)?;
+        let found = statement.query_row([self.session.as_str(), id.as_str()], |row| optional_id(row, "run"));
+        found.optional()?.ok_or_else(|| self.unknown(id))
+    }
+
+    fn unknown(&self, id: &MessageId) -> Fault<TranscriptError> {
+        Fault::Refused(TranscriptError::UnknownMessage { session: self.session.clone(), message: id.clone() })
+    }
+}
+
+fn entry(row: &Row<'_>) -> rusqlite::Result<Entry> {
+    Ok(Entry {
+        seq: row.get::<_, Count>("seq")?.0,
+        id: id_column(row, "id")?,
+        run: optional_id(row, "run")?,
+        message: json(row, "body")?,
+        at: row.get("at")?,
+        tokens: row.get::<_, Option<Count>>("tokens")?.map(|tokens| tokens.0),
+    })
+}

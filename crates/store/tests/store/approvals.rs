@@ -1,0 +1,305 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use backstop_hooks::{Decision, TimeoutBehavior};
+use backstop_store::{
+    AllowanceScope, ApprovalFilter, ApprovalRecord, ApprovalStatus, ConsumeError, CreateApprovalError,
+    FindApprovalError, MAX_APPROVAL_BYTES, NewApproval, ResolveError, SqliteStore, Store, Timestamp,
+};
+use proptest::prelude::*;
+use tempfile::TempDir;
+
+use crate::support::{at, block_on, digest, over_all_forms, question};
+
+over_all_forms!(
+    a_question_is_found_by_id_code_and_prefix,
+    lists_are_newest_first_and_filtered,
+    the_first_answer_wins,
+    only_what_was_offered_counts,
+    a_late_answer_does_not_count,
+    an_allowance_is_used_once_and_for_its_call_only,
+    a_timeout_denies_unless_the_question_says_otherwise,
+    aborted_run_releases_its_approvals,
+    a_code_allows_one_later_call,
+    a_later_allowance_keeps_to_its_scope_and_time,
+    a_denial_by_a_human_is_final,
+    waiting_ends_with_the_answer_or_the_deadline,
+    an_erased_preview_leaves_the_digest,
+    what_is_too_large_is_refused,
+);
+
+const HOUR: Duration = Duration::from_secs(3_600);
+
+async fn ask(store: &dyn Store, command: &str) -> ApprovalRecord {
+    store.create_approval(question(command)).await.unwrap()
+}
+
+async fn status(store: &dyn Store, record: &ApprovalRecord) -> ApprovalStatus {
+    store.approval(&record.id).await.unwrap().unwrap().state.status()
+}
+
+fn scope(command: &str) -> AllowanceScope {
+    AllowanceScope {
+        agent: "main".into(),
+        session_key: "chat".into(),
+        tool_name: "exec".to_owned(),
+        digest: digest(command),
+    }
+}
+
+async fn a_question_is_found_by_id_code_and_prefix(store: &dyn Store) {
+    let asked = ask(store, "ls").await;
+    assert_eq!(asked.request, question("ls"));
+    for _ in 0..40 {
+        ask(store, "other").await;
+    }
+    let id = asked.id.as_str();
+    let prefix: String = id.chars().take(20).collect();
+    for name in [id, &asked.code, &asked.code.to_lowercase(), &format!(" {} ", asked.code), &prefix] {
+        assert_eq!(store.find_approval(name).await.unwrap(), asked, "{name}");
+    }
+    let ids: Vec<_> = store.approvals(ApprovalFilter::All, 99).await.unwrap();
+    let doubled = (0..16)
+        .map(|n| format!("{n:x}"))
+        .find(|digit| ids.iter().filter(|record| record.id.as_str().starts_with(digit.as_str())).count() > 1);
+    let ambiguous = store.find_approval(&doubled.unwrap()).await;
+    assert!(matches!(ambiguous, Err(FindApprovalError::Ambiguous(_))));
+    for name in ["", "zzz", "%", "_"] {
+        assert!(matches!(store.find_approval(name).await, Err(FindApprovalError::Unknown(_))), "{name}");
+    }
+}
+
+async fn lists_are_newest_first_and_filtered(store: &dyn Store) {
+    let (one, two) = (ask(store, "one").await, ask(store, "two").await);
+    let three = store.create_unattended_approval(question("three")).await.unwrap();
+    assert_eq!(three.state.status(), ApprovalStatus::Unattended);
+    assert_eq!(store.approvals(ApprovalFilter::All, 9).await.unwrap(), [three, two.clone(), one.clone()]);
+    assert_eq!(store.approvals(ApprovalFilter::Pending, 9).await.unwrap(), [two.clone(), one]);
+    assert_eq!(store.approvals(ApprovalFilter::Pending, 1).await.unwrap(), [two]);
+}
+
+async fn the_first_answer_wins(store: &dyn Store) {
+    let asked = ask(store, "ls").await;
+    let first = store.resolve_approval(&asked.id, Decision::AllowOnce, "ann", at(1_500)).await.unwrap();
+    assert!(first.first);
+    assert_eq!(first.record.state.status(), ApprovalStatus::Allowed);
+    let again = store.resolve_approval(&asked.id, Decision::AllowOnce, "bob", at(1_600)).await.unwrap();
+    assert!(!again.first);
+    assert_eq!(again.record, first.record, "the first answer and its author stay");
+    let other = store.resolve_approval(&asked.id, Decision::Deny, "bob", at(1_600)).await;
+    assert!(matches!(other, Err(ResolveError::AlreadyResolved { status: ApprovalStatus::Allowed, .. })));
+    let unknown = store.resolve_approval(&"nope".into(), Decision::Deny, "bob", at(1_600)).await;
+    assert!(matches!(unknown, Err(ResolveError::Unknown(_))));
+}
+
+async fn only_what_was_offered_counts(store: &dyn Store) {
+    let strict = NewApproval { allowed_decisions: vec![Decision::AllowOnce], ..question("ls") };
+    let asked = store.create_approval(strict).await.unwrap();
+    let always = store.resolve_approval(&asked.id, Decision::AllowAlways, "ann", at(1_500)).await;
+    assert!(matches!(always, Err(ResolveError::NotOffered { decision: Decision::AllowAlways, .. })));
+    assert_eq!(status(store, &asked).await, ApprovalStatus::Pending);
+    let deny = store.resolve_approval(&asked.id, Decision::Deny, "ann", at(1_500)).await.unwrap();
+    assert_eq!(deny.record.state.status(), ApprovalStatus::Denied);
+}
+
+async fn a_late_answer_does_not_count(store: &dyn Store) {
+    let asked = ask(store, "ls").await;
+    let late = store.resolve_approval(&asked.id, Decision::AllowOnce, "ann", at(2_001)).await;
+    assert!(matches!(late, Err(ResolveError::Expired { at: deadline, .. }) if deadline == at(2_000)));
+    assert_eq!(status(store, &asked).await, ApprovalStatus::TimedOut);
+}
+
+async fn an_allowance_is_used_once_and_for_its_call_only(store: &dyn Store) {
+    let asked = ask(store, "ls").await;
+    let early = store.consume_approval(&asked.id, &digest("ls"), at(1_400)).await;
+    assert!(matches!(early, Err(ConsumeError::NotAllowed { status: ApprovalStatus::Pending, .. })));
+    store.resolve_approval(&asked.id, Decision::AllowOnce, "ann", at(1_500)).await.unwrap();
+    let other = store.consume_approval(&asked.id, &digest("rm"), at(1_600)).await;
+    assert!(matches!(other, Err(ConsumeError::OtherCall { .. })));
+    assert_eq!(
+        store.take_allowance(&scope("ls"), at(1_600)).await.unwrap(),
+        None,
+        "it is the waiting call's"
+    );
+    let used = store.consume_approval(&asked.id, &digest("ls"), at(1_600)).await.unwrap();
+    assert_eq!(used.state.status(), ApprovalStatus::Used);
+    let again = store.consume_approval(&asked.id, &digest("ls"), at(1_700)).await;
+    assert!(matches!(again, Err(ConsumeError::NotAllowed { status: ApprovalStatus::Used, .. })));
+    let repeated = store.resolve_approval(&asked.id, Decision::AllowOnce, "ann", at(1_800)).await.unwrap();
+    assert!(!repeated.first);
+    assert_eq!(status(store, &asked).await, ApprovalStatus::Used);
+}
+
+async fn a_timeout_denies_unless_the_question_says_otherwise(store: &dyn Store) {
+    let strict = ask(store, "ls").await;
+    let lax = NewApproval { timeout_behavior: TimeoutBehavior::Allow, ..question("ls") };
+    let lax = store.create_approval(lax).await.unwrap();
+    assert!(store.expire_approvals(at(2_000)).await.unwrap().is_empty(), "the last moment counts");
+    let expired = store.expire_approvals(at(2_001)).await.unwrap();
+    assert_eq!(expired.iter().map(|record| &record.id).collect::<Vec<_>>(), [&strict.id, &lax.id]);
+    assert!(store.expire_approvals(at(2_002)).await.unwrap().is_empty());
+    let denied = store.consume_approval(&strict.id, &digest("ls"), at(2_003)).await;
+    assert!(matches!(denied, Err(ConsumeError::NotAllowed { status: ApprovalStatus::TimedOut, .. })));
+    assert!(store.consume_approval(&lax.id, &digest("ls"), at(2_003)).await.is_ok());
+    assert!(store.consume_approval(&lax.id, &digest("ls"), at(2_004)).await.is_err(), "once");
+}
+
+async fn aborted_run_releases_its_approvals(store: &dyn Store) {
+    let (mine, answered) = (ask(store, "ls").await, ask(store, "id").await);
+    let other =
+        store.create_approval(NewApproval { run: Some("r2".into()), ..question("ls") }).await.unwrap();
+    store.resolve_approval(&answered.id, Decision::Deny, "ann", at(1_100)).await.unwrap();
+    let cancelled = store.cancel_run_approvals(&"s1".into(), &"r1".into(), at(1_200)).await.unwrap();
+    assert_eq!(cancelled.iter().map(|record| &record.id).collect::<Vec<_>>(), [&mine.id]);
+    assert_eq!(status(store, &mine).await, ApprovalStatus::Cancelled);
+    assert_eq!(status(store, &answered).await, ApprovalStatus::Denied);
+    assert_eq!(status(store, &other).await, ApprovalStatus::Pending);
+    let one = store.cancel_approval(&other.id, at(1_300)).await.unwrap();
+    assert_eq!(one.state.status(), ApprovalStatus::Cancelled);
+    let late = store.resolve_approval(&other.id, Decision::AllowOnce, "ann", at(1_400)).await;
+    assert!(matches!(late, Err(ResolveError::AlreadyResolved { status: ApprovalStatus::Cancelled, .. })));
+}
+
+async fn a_code_allows_one_later_call(store: &dyn Store) {
+    let asked = store.create_unattended_approval(question("ls")).await.unwrap();
+    assert_eq!(store.take_allowance(&scope("ls"), at(1_100)).await.unwrap(), None);
+    let allowed = store.allow_later(&asked.id, "ann", HOUR, at(1_200)).await.unwrap();
+    assert_eq!(allowed.state.status(), ApprovalStatus::Allowed);
+    let taken = store.take_allowance(&scope("ls"), at(1_300)).await.unwrap().unwrap();
+    assert_eq!((taken.id, taken.state.status()), (asked.id.clone(), ApprovalStatus::Used));
+    assert_eq!(store.take_allowance(&scope("ls"), at(1_400)).await.unwrap(), None);
+    let again = store.allow_later(&asked.id, "ann", HOUR, at(1_500)).await;
+    assert!(matches!(again, Err(ResolveError::AlreadyResolved { status: ApprovalStatus::Used, .. })));
+}
+
+async fn a_later_allowance_keeps_to_its_scope_and_time(store: &dyn Store) {
+    let asked = ask(store, "ls").await;
+    store.expire_approvals(at(2_001)).await.unwrap();
+    store.allow_later(&asked.id, "ann", Duration::from_millis(100), at(3_000)).await.unwrap();
+    let others = [
+        AllowanceScope { agent: "other".into(), ..scope("ls") },
+        AllowanceScope { session_key: "other".into(), ..scope("ls") },
+        AllowanceScope { tool_name: "process".to_owned(), ..scope("ls") },
+        scope("ls "),
+    ];
+    for other in others {
+        assert_eq!(store.take_allowance(&other, at(3_050)).await.unwrap(), None, "{other:?}");
+    }
+    assert_eq!(store.take_allowance(&scope("ls"), at(3_101)).await.unwrap(), None, "too late");
+    store.allow_later(&asked.id, "ann", Duration::from_millis(100), at(4_000)).await.unwrap();
+    assert!(store.take_allowance(&scope("ls"), at(4_100)).await.unwrap().is_some());
+}
+
+async fn a_denial_by_a_human_is_final(store: &dyn Store) {
+    let asked = ask(store, "ls").await;
+    store.resolve_approval(&asked.id, Decision::Deny, "ann", at(1_100)).await.unwrap();
+    let later = store.allow_later(&asked.id, "bob", HOUR, at(1_200)).await;
+    assert!(matches!(later, Err(ResolveError::AlreadyResolved { status: ApprovalStatus::Denied, .. })));
+    let always_only = NewApproval { allowed_decisions: vec![Decision::AllowAlways], ..question("id") };
+    let unattended = store.create_unattended_approval(always_only).await.unwrap();
+    let later = store.allow_later(&unattended.id, "bob", HOUR, at(1_200)).await;
+    assert!(matches!(later, Err(ResolveError::NotOffered { .. })));
+}
+
+async fn waiting_ends_with_the_answer_or_the_deadline(store: &dyn Store) {
+    let asked = ask(store, "ls").await;
+    let soon = Timestamp::now().after(Duration::from_millis(30));
+    let unanswered = store.wait_approval(&asked.id, soon).await.unwrap().unwrap();
+    assert_eq!(unanswered.state.status(), ApprovalStatus::Pending);
+    assert!(Timestamp::now() >= soon);
+    let (waited, answered) = tokio::join!(
+        store.wait_approval(&asked.id, Timestamp::now().after(HOUR)),
+        store.resolve_approval(&asked.id, Decision::Deny, "ann", at(1_500)),
+    );
+    assert_eq!(waited.unwrap().unwrap(), answered.unwrap().record);
+    assert_eq!(store.wait_approval(&"nope".into(), Timestamp::now().after(HOUR)).await.unwrap(), None);
+}
+
+async fn an_erased_preview_leaves_the_digest(store: &dyn Store) {
+    let asked = ask(store, "ls").await;
+    assert!(store.erase_preview(&asked.id).await.unwrap());
+    let left = store.approval(&asked.id).await.unwrap().unwrap().request;
+    assert!(left.preview.is_null());
+    assert_eq!(left.digest, digest("ls"));
+    assert!(!store.erase_preview(&"nope".into()).await.unwrap());
+}
+
+async fn what_is_too_large_is_refused(store: &dyn Store) {
+    let huge =
+        NewApproval { preview: serde_json::json!("x".repeat(MAX_APPROVAL_BYTES)).into(), ..question("ls") };
+    assert!(matches!(store.create_approval(huge).await, Err(CreateApprovalError::TooLarge(_))));
+}
+
+/// What one of two processes does with the same approval.
+#[derive(Clone, Copy, Debug)]
+enum Act {
+    Answer(Decision),
+    Consume,
+    Expire,
+    Cancel,
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    prop_oneof![
+        Just(Act::Answer(Decision::AllowOnce)),
+        Just(Act::Answer(Decision::AllowAlways)),
+        Just(Act::Answer(Decision::Deny)),
+        Just(Act::Consume),
+        Just(Act::Expire),
+        Just(Act::Cancel),
+    ]
+}
+
+/// Does all acts, and says how many answers were first, ends came otherwise, and calls began.
+async fn perform(store: Arc<SqliteStore>, asked: ApprovalRecord, acts: Vec<Act>) -> (usize, usize, usize) {
+    use backstop_store::ApprovalStore as _;
+    let (mut answers, mut ends, mut used) = (0, 0, 0);
+    for act in acts {
+        match act {
+            Act::Answer(decision) => {
+                let answer = store.resolve_approval(&asked.id, decision, "ann", at(1_500)).await;
+                answers += usize::from(answer.is_ok_and(|answer| answer.first));
+            }
+            Act::Consume => {
+                let consumed = store.consume_approval(&asked.id, &asked.request.digest, at(1_500)).await;
+                used += usize::from(consumed.is_ok());
+            }
+            Act::Expire => ends += store.expire_approvals(at(3_000)).await.unwrap().len(),
+            Act::Cancel => {
+                let run = "r1".into();
+                ends += store.cancel_run_approvals(&"s1".into(), &run, at(1_500)).await.unwrap().len();
+            }
+        }
+    }
+    (answers, ends, used)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn first_answer_wins_under_any_interleaving(
+        one in prop::collection::vec(act(), 1..8),
+        other in prop::collection::vec(act(), 1..8),
+    ) {
+        use backstop_store::ApprovalStore as _;
+        let folder = TempDir::new().unwrap();
+        let open = || Arc::new(SqliteStore::new(folder.path().join("state.db")));
+        let (a, b) = (open(), open());
+        block_on(async {
+            let asked = a.create_approval(question("ls")).await.unwrap();
+            let (x, y) = tokio::join!(
+                tokio::spawn(perform(Arc::clone(&a), asked.clone(), one)),
+                tokio::spawn(perform(Arc::clone(&b), asked.clone(), other)),
+            );
+            let ((a1, e1, u1), (a2, e2, u2)) = (x.unwrap(), y.unwrap());
+            prop_assert!(a1 + a2 + e1 + e2 <= 1, "it ended more than once");
+            prop_assert!(u1 + u2 <= 1, "it was used more than once");
+            let seen = (a.approval(&asked.id).await.unwrap(), b.approval(&asked.id).await.unwrap());
+            prop_assert_eq!(&seen.0, &seen.1);
+            let ended = seen.0.unwrap().state.status() != ApprovalStatus::Pending;
+            prop_assert_eq!(ended, a1 + a2 + e1 + e2 == 1);
+            Ok(())
+        })?;
+    }
+}

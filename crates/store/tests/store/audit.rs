@@ -1,0 +1,156 @@
+use std::path::Path;
+
+use backstop_hooks::Digest;
+use backstop_store::{
+    AppendAuditError, AuditFilter, AuditHead, AuditStore as _, MAX_AUDIT_BYTES, NewAuditEntry, SqliteStore,
+    Store, VerifyAuditError,
+};
+use proptest::prelude::*;
+use rusqlite::Connection;
+use serde_json::json;
+use tempfile::TempDir;
+
+use crate::support::{at, block_on, over_all_forms};
+
+over_all_forms!(entries_form_a_chain, lists_are_filtered_and_paged, what_is_too_large_is_refused);
+
+fn event(kind: &str, run: Option<&str>, n: i64) -> NewAuditEntry {
+    NewAuditEntry {
+        at: at(n),
+        kind: kind.to_owned(),
+        session: Some("s1".into()),
+        run: run.map(Into::into),
+        body: json!({"n": n, "text": "ü\u{1f}\"", "digest": Digest::of_text("t", "x")}).into(),
+    }
+}
+
+async fn entries_form_a_chain(store: &dyn Store) {
+    assert_eq!(store.audit_head().await.unwrap(), AuditHead::default());
+    assert_eq!(store.verify_audit().await.unwrap(), AuditHead::default());
+    let one = store.append_audit(event("a", Some("r1"), 1)).await.unwrap();
+    let two = store.append_audit(event("b", None, 2)).await.unwrap();
+    assert_eq!((one.seq, one.prev), (1, AuditHead::default().digest));
+    assert_eq!((two.seq, two.prev), (2, one.digest));
+    assert_ne!(one.digest, two.digest);
+    assert_eq!(store.audit(&AuditFilter::default(), 0, 9).await.unwrap(), [one, two.clone()]);
+    let head = store.verify_audit().await.unwrap();
+    assert_eq!(head, AuditHead::from(&two));
+    assert_eq!(store.audit_head().await.unwrap(), head);
+}
+
+async fn lists_are_filtered_and_paged(store: &dyn Store) {
+    for n in 1..=9 {
+        let run = if n % 3 == 0 { None } else { Some("r1") };
+        store.append_audit(event(if n % 2 == 0 { "even" } else { "odd" }, run, n)).await.unwrap();
+    }
+    let list = async |filter: AuditFilter, after, limit| {
+        let entries = store.audit(&filter, after, limit).await.unwrap();
+        entries.iter().map(|entry| entry.seq).collect::<Vec<_>>()
+    };
+    let even = AuditFilter { kind: Some("even".to_owned()), ..AuditFilter::default() };
+    let run = AuditFilter { run: Some("r1".into()), ..even.clone() };
+    let nowhere = AuditFilter { session: Some("s2".into()), ..AuditFilter::default() };
+    assert_eq!(list(AuditFilter::default(), 6, 2).await, [7, 8]);
+    assert_eq!(list(even, 2, 9).await, [4, 6, 8]);
+    assert_eq!(list(run, 2, 9).await, [4, 8]);
+    assert!(list(nowhere, 0, 9).await.is_empty());
+}
+
+async fn what_is_too_large_is_refused(store: &dyn Store) {
+    let huge = NewAuditEntry { body: json!("x".repeat(MAX_AUDIT_BYTES)).into(), ..event("a", None, 1) };
+    assert!(matches!(store.append_audit(huge).await, Err(AppendAuditError::TooLarge(_))));
+    assert_eq!(store.audit_head().await.unwrap().seq, 0);
+}
+
+/// A chain of four in a file.
+async fn chain(path: &Path) -> SqliteStore {
+    let store = SqliteStore::new(path);
+    for n in 1..=4 {
+        store.append_audit(event("a", (n % 2 == 0).then_some("r1"), n)).await.unwrap();
+    }
+    store
+}
+
+#[tokio::test]
+async fn the_database_refuses_updates_and_deletes() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("state.db");
+    let store = chain(&path).await;
+    let direct = Connection::open(&path).unwrap();
+    for sql in ["UPDATE audit SET kind = 'b'", "DELETE FROM audit", "REPLACE INTO audit SELECT * FROM audit"]
+    {
+        direct.execute_batch("PRAGMA recursive_triggers = ON").unwrap();
+        let refused = direct.execute(sql, []).unwrap_err().to_string();
+        assert!(refused.contains("append-only"), "{sql}: {refused}");
+    }
+    assert_eq!(store.verify_audit().await.unwrap().seq, 4);
+}
+
+#[tokio::test]
+async fn a_removed_and_an_inserted_entry_are_found() {
+    let tampering = [
+        ("DELETE FROM audit WHERE seq = 2", 2),
+        ("UPDATE audit SET seq = 9 WHERE seq = 4", 4),
+        (
+            "INSERT INTO audit SELECT 5, at, kind, session, run, body, prev, digest FROM audit WHERE seq = 4",
+            5,
+        ),
+    ];
+    for (sql, broken) in tampering {
+        let folder = TempDir::new().unwrap();
+        let path = folder.path().join("state.db");
+        let store = chain(&path).await;
+        tamper(&path, sql);
+        match store.verify_audit().await {
+            Err(VerifyAuditError::BrokenAt { seq }) => assert_eq!(seq, broken, "{sql}"),
+            other => panic!("{sql}: {other:?}"),
+        }
+    }
+}
+
+/// What somebody with write access to the file can do.
+fn tamper(path: &Path, sql: &str) {
+    let direct = Connection::open(path).unwrap();
+    direct
+        .execute_batch("DROP TRIGGER audit_is_never_updated; DROP TRIGGER audit_is_never_deleted;")
+        .unwrap();
+    direct.execute_batch(sql).unwrap();
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    #[test]
+    fn any_changed_byte_is_found(
+        seq in 1..=4_i64,
+        column in prop::sample::select(vec!["at", "kind", "session", "run", "body", "prev", "digest"]),
+        place in any::<prop::sample::Index>(),
+        flip in 1..=255_u8,
+    ) {
+        let folder = TempDir::new().unwrap();
+        let path = folder.path().join("state.db");
+        block_on(async {
+            let store = chain(&path).await;
+            tamper(&path, "");
+            let direct = Connection::open(&path).unwrap();
+            let value = direct.query_row(
+                &format!("SELECT CAST({column} AS BLOB) FROM audit WHERE seq = ?1"), [seq],
+                |row| row.get::<_, Option<Vec<u8>>>(0),
+            ).unwrap();
+            let Some(mut bytes) = value else { return Ok(()) };
+            let at = place.index(bytes.len());
+            bytes[at] ^= flip;
+            // A column that holds a number refuses some bytes by itself.
+            let sql = format!("UPDATE audit SET {column} = CAST(?1 AS TEXT) WHERE seq = ?2");
+            if direct.execute(&sql, (&bytes, seq)).is_err() {
+                prop_assert_eq!(column, "at");
+                return Ok(());
+            }
+            match store.verify_audit().await {
+                Err(VerifyAuditError::BrokenAt { seq: broken }) => prop_assert_eq!(i64::try_from(broken).unwrap(), seq),
+                other => prop_assert!(false, "{other:?}"),
+            }
+            Ok(())
+        })?;
+    }
+}

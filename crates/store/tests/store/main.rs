@@ -1,0 +1,18 @@
+//! The laws of the store, checked over every form of it.
+//!
+//! A suite is a function of a `&dyn Store`; `over_all_forms!` makes one test of it for each form.
+
+#![expect(clippy::print_stdout, reason = "child processes report on their standard output")]
+#![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests may fail loudly")]
+
+mod approvals;
+mod audit;
+mod decisions;
+mod erasure;
+mod faults;
+mod grants;
+mod injections;
+mod processes;
+mod sessions;
+mod support;
+mod transcript;

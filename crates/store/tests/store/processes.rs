@@ -1,0 +1,187 @@
+//! Several processes on one database. The other processes are this test binary, run for the one test
+//! [`task`] with a task in its environment.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use backstop_hooks::Decision;
+use backstop_store::{
+    ApprovalFilter, ApprovalStatus, ApprovalStore as _, AuditStore as _, NewAuditEntry, SessionStore as _,
+    SqliteStore, Timestamp, TranscriptStore as _,
+};
+use rusqlite::Connection;
+use serde_json::json;
+use tempfile::TempDir;
+
+use crate::support::{at, block_on, entry, question, session};
+
+const TASK: &str = "BACKSTOP_STORE_TASK";
+const PATH: &str = "BACKSTOP_STORE_PATH";
+const ENTRIES: u64 = 40;
+
+fn spawn(task: &str, path: &Path) -> Child {
+    Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "processes::task", "--nocapture", "--test-threads=1"])
+        .env(TASK, task)
+        .env(PATH, path)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+/// Ends a process however the test ends.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// What another process does. Run by itself, it does a small task of its own.
+#[test]
+fn task() {
+    let Ok(path) = std::env::var(PATH) else {
+        let folder = TempDir::new().unwrap();
+        let store = SqliteStore::new(folder.path().join("state.db"));
+        block_on(append_audit(&store, 2));
+        assert_eq!(block_on(store.audit_head()).unwrap().seq, 2);
+        return;
+    };
+    let store = SqliteStore::new(path);
+    match std::env::var(TASK).unwrap().as_str() {
+        "audit" => block_on(append_audit(&store, ENTRIES)),
+        "answer" => block_on(answer_all(&store)),
+        "write" => block_on(write_forever(&store)),
+        other => panic!("no such task: {other}"),
+    }
+}
+
+async fn append_audit(store: &SqliteStore, entries: u64) {
+    for n in 0..entries {
+        let body = json!({"n": n, "process": std::process::id()}).into();
+        let entry =
+            NewAuditEntry { at: Timestamp::now(), kind: "test".to_owned(), session: None, run: None, body };
+        store.append_audit(entry).await.unwrap();
+    }
+}
+
+async fn answer_all(store: &SqliteStore) {
+    let (by, mut first, mut used) = (format!("process {}", std::process::id()), 0, 0);
+    for asked in store.approvals(ApprovalFilter::All, 99).await.unwrap() {
+        let answer = store.resolve_approval(&asked.id, Decision::AllowOnce, &by, at(1_500)).await.unwrap();
+        first += u32::from(answer.first);
+        used += u32::from(store.consume_approval(&asked.id, &asked.request.digest, at(1_500)).await.is_ok());
+    }
+    println!("RESULT {first} {used}");
+}
+
+async fn write_forever(store: &SqliteStore) {
+    let s1 = "s1".into();
+    for n in 0_u64.. {
+        let text = "x".repeat(3_000);
+        let pair = vec![entry(&format!("a{n}"), &text), entry(&format!("b{n}"), &text)];
+        store.append(&s1, pair).await.unwrap();
+        append_audit(store, 1).await;
+        println!("WROTE {n}");
+    }
+}
+
+/// The numbers that the process reported.
+fn result(child: Child) -> Vec<u32> {
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success());
+    let text = String::from_utf8(output.stdout).unwrap();
+    let line = text.lines().find_map(|line| line.split_once("RESULT ")).unwrap();
+    line.1.split(' ').map(|number| number.parse().unwrap()).collect()
+}
+
+#[test]
+fn appends_of_two_processes_stay_one_chain() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("state.db");
+    let children = [spawn("audit", &path), spawn("audit", &path)];
+    let store = SqliteStore::new(&path);
+    block_on(append_audit(&store, ENTRIES));
+    for child in children {
+        assert!(child.wait_with_output().unwrap().status.success());
+    }
+    assert_eq!(block_on(store.verify_audit()).unwrap().seq, 3 * ENTRIES);
+}
+
+#[test]
+fn two_processes_agree_about_each_answer() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("state.db");
+    let store = SqliteStore::new(&path);
+    block_on(async {
+        for _ in 0..ENTRIES {
+            store.create_approval(question("ls")).await.unwrap();
+        }
+    });
+    let (one, other) = (spawn("answer", &path), spawn("answer", &path));
+    let (one, other) = (result(one), result(other));
+    assert_eq!(u64::from(one[0] + other[0]), ENTRIES, "each has one first answer");
+    assert_eq!(u64::from(one[1] + other[1]), ENTRIES, "each was used once");
+}
+
+#[test]
+fn an_answer_of_another_process_ends_the_wait() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("state.db");
+    let store = SqliteStore::new(&path);
+    let start = Instant::now();
+    let (asked, answered) = block_on(async {
+        let asked = store.create_approval(question("ls")).await.unwrap();
+        let child = spawn("answer", &path);
+        let until = Timestamp::now().after(Duration::from_secs(30));
+        let answered = store.wait_approval(&asked.id, until).await.unwrap().unwrap();
+        result(child);
+        (asked, answered)
+    });
+    assert_eq!(answered.id, asked.id);
+    assert_ne!(answered.state.status(), ApprovalStatus::Pending);
+    assert!(start.elapsed() < Duration::from_secs(30));
+}
+
+#[test]
+fn a_process_killed_while_it_writes_leaves_a_whole_database() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("state.db");
+    block_on(SqliteStore::new(&path).create_session(session("s1", "chat", 1))).unwrap();
+    let mut reported: u64 = 0;
+    for round in 0..3 {
+        let rows = rows(&path);
+        let mut child = Killed(spawn("write", &path));
+        let lines = BufReader::new(child.0.stdout.take().unwrap()).lines();
+        let mut wrote = lines.filter(|line| line.as_ref().unwrap().contains("WROTE"));
+        for _ in 0..5 + round * 7 {
+            wrote.next().unwrap().unwrap();
+            reported += 1;
+        }
+        child.0.kill().unwrap();
+        child.0.wait().unwrap();
+        reported += u64::try_from(wrote.count()).unwrap();
+        assert!(self::rows(&path) > rows);
+        // The next round writes other messages.
+        block_on(async {
+            let store = SqliteStore::new(&path);
+            let entries = store.transcript(&"s1".into()).await.unwrap();
+            assert_eq!(entries.len() % 2, 0, "each pair is whole or absent");
+            assert!(entries.iter().enumerate().all(|(n, entry)| entry.seq == u64::try_from(n).unwrap() + 1));
+            let renamed = Connection::open(&path).unwrap();
+            renamed.execute("UPDATE entries SET id = ?1 || id", [format!("{round}-")]).unwrap();
+            assert!(store.verify_audit().await.unwrap().seq >= reported, "what was reported is there");
+        });
+    }
+    let check: String =
+        Connection::open(&path).unwrap().query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+    assert_eq!(check, "ok");
+}
+
+fn rows(path: &Path) -> i64 {
+    Connection::open(path).unwrap().query_row("SELECT count(*) FROM entries", [], |row| row.get(0)).unwrap()
+}

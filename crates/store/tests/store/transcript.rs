@@ -1,0 +1,168 @@
+use backstop_hooks::conversation::{Message, Part, Role, ToolCall, ToolResult};
+use backstop_hooks::{Params, SessionId};
+use backstop_store::{
+    Change, Erasure, MAX_MESSAGE_BYTES, NewEntry, Store, TranscriptError, unanswered_calls,
+};
+use proptest::prelude::*;
+
+use crate::support::{at, block_on, entry, memory, over_all_forms, session, sqlite};
+
+over_all_forms!(
+    entries_come_back_in_order_with_their_ids,
+    changes_are_made_in_order,
+    a_batch_that_fails_leaves_no_trace,
+    numbers_are_never_used_twice,
+    compaction_keeps_the_place,
+    what_is_too_large_is_refused,
+    calls_of_an_interrupted_run_are_found,
+);
+
+async fn with_session(store: &dyn Store) -> SessionId {
+    store.create_session(session("s1", "chat", 1)).await.unwrap();
+    "s1".into()
+}
+
+async fn texts(store: &dyn Store, session: &SessionId) -> Vec<(u64, String)> {
+    let entries = store.transcript(session).await.unwrap();
+    entries.iter().map(|entry| (entry.seq, entry.message.visible_text())).collect()
+}
+
+fn told(expected: &[(u64, &str)]) -> Vec<(u64, String)> {
+    expected.iter().map(|(seq, text)| (*seq, (*text).to_owned())).collect()
+}
+
+async fn entries_come_back_in_order_with_their_ids(store: &dyn Store) {
+    let s1 = with_session(store).await;
+    assert_eq!(store.append(&s1, vec![entry("m1", "one"), entry("m2", "two")]).await.unwrap(), [1, 2]);
+    assert_eq!(store.append(&s1, vec![entry("m3", "three")]).await.unwrap(), [3]);
+    let entries = store.transcript(&s1).await.unwrap();
+    assert_eq!(texts(store, &s1).await, told(&[(1, "one"), (2, "two"), (3, "three")]));
+    assert_eq!(entries[1].message.id, Some("m2".into()));
+    assert_eq!(entries[1].message.run_id, Some("r1".into()));
+    assert_eq!((entries[1].at, entries[1].tokens), (at(5), Some(3)));
+    assert!(store.transcript(&"other".into()).await.unwrap().is_empty());
+    let nowhere = store.append(&"other".into(), vec![entry("m1", "one")]).await;
+    assert!(matches!(nowhere, Err(TranscriptError::UnknownSession(_))));
+}
+
+async fn changes_are_made_in_order(store: &dyn Store) {
+    let s1 = with_session(store).await;
+    store.append(&s1, vec![entry("m1", "one"), entry("m2", "two")]).await.unwrap();
+    let changes = vec![
+        Change::Append(entry("m3", "three")),
+        Change::Replace { id: "m3".into(), message: Message::user("3") },
+        Change::Remove { id: "m1".into() },
+        Change::Append(entry("m1", "one again")),
+    ];
+    assert_eq!(store.apply(&s1, changes).await.unwrap(), Erasure::Complete);
+    assert_eq!(texts(store, &s1).await, told(&[(2, "two"), (3, "3"), (4, "one again")]));
+    let replaced = &store.transcript(&s1).await.unwrap()[1];
+    assert_eq!(replaced.tokens, None, "the count was of the old text");
+    assert_eq!(
+        (replaced.message.id.clone(), replaced.message.run_id.clone()),
+        (Some("m3".into()), Some("r1".into()))
+    );
+}
+
+async fn a_batch_that_fails_leaves_no_trace(store: &dyn Store) {
+    let s1 = with_session(store).await;
+    store.append(&s1, vec![entry("m1", "one"), entry("m2", "two")]).await.unwrap();
+    let before = store.transcript(&s1).await.unwrap();
+    let doomed = [
+        Change::Remove { id: "m9".into() },
+        Change::Replace { id: "m9".into(), message: Message::user("x") },
+        Change::Append(entry("m2", "taken")),
+        Change::Compact { through: 99, summary: entry("m9", "all") },
+        Change::Compact { through: 0, summary: entry("m9", "none") },
+    ];
+    for last in doomed {
+        let changes = vec![
+            Change::Append(entry("m3", "three")),
+            Change::Replace { id: "m1".into(), message: Message::user("uno") },
+            last.clone(),
+        ];
+        assert!(store.apply(&s1, changes).await.is_err(), "{last:?}");
+        assert_eq!(store.transcript(&s1).await.unwrap(), before);
+    }
+    let twice = store.append(&s1, vec![entry("m3", "three"), entry("m3", "three")]).await;
+    assert!(matches!(twice, Err(TranscriptError::DuplicateMessage { .. })));
+    assert_eq!(store.transcript(&s1).await.unwrap(), before);
+}
+
+async fn numbers_are_never_used_twice(store: &dyn Store) {
+    let s1 = with_session(store).await;
+    store.append(&s1, vec![entry("m1", "one"), entry("m2", "two")]).await.unwrap();
+    store.apply(&s1, vec![Change::Remove { id: "m2".into() }]).await.unwrap();
+    assert_eq!(store.append(&s1, vec![entry("m3", "three")]).await.unwrap(), [3]);
+}
+
+async fn compaction_keeps_the_place(store: &dyn Store) {
+    let s1 = with_session(store).await;
+    let all = ["one", "two", "three"].iter().map(|text| entry(text, text)).collect();
+    store.append(&s1, all).await.unwrap();
+    let compact = Change::Compact { through: 2, summary: entry("sum", "one and two") };
+    store.apply(&s1, vec![compact]).await.unwrap();
+    assert_eq!(texts(store, &s1).await, told(&[(2, "one and two"), (3, "three")]));
+    assert_eq!(store.append(&s1, vec![entry("four", "four")]).await.unwrap(), [4]);
+}
+
+async fn what_is_too_large_is_refused(store: &dyn Store) {
+    let s1 = with_session(store).await;
+    let huge = "x".repeat(MAX_MESSAGE_BYTES);
+    let refused = store.append(&s1, vec![entry("m1", &huge)]).await;
+    assert!(matches!(refused, Err(TranscriptError::TooLarge { bytes, .. }) if bytes > MAX_MESSAGE_BYTES));
+}
+
+async fn calls_of_an_interrupted_run_are_found(store: &dyn Store) {
+    let s1 = with_session(store).await;
+    let call = |id: &str| ToolCall {
+        id: id.into(),
+        name: "exec".to_owned(),
+        arguments: Params::default(),
+        malformed: None,
+        meta: None,
+    };
+    let calls = ["a", "b", "b"].map(|id| Part::ToolCall(call(id)));
+    let results = ["b", "z"].map(|id| Part::ToolResult(ToolResult::text(&call(id), "done", false)));
+    let said = |id: &str, role, parts: &[Part]| NewEntry {
+        message: Message::new(role, parts.to_vec()),
+        ..entry(id, "")
+    };
+    let entries = vec![said("m1", Role::Assistant, &calls), said("m2", Role::Tool, &results)];
+    store.append(&s1, entries).await.unwrap();
+    let open = unanswered_calls(&store.transcript(&s1).await.unwrap());
+    let ids: Vec<_> = open.iter().map(|open| (open.message.as_str(), open.call.id.as_str())).collect();
+    assert_eq!(ids, [("m1", "a"), ("m1", "b")]);
+    assert_eq!(open[0].run, Some("r1".into()));
+}
+
+fn change() -> impl Strategy<Value = Change> {
+    let id = || (0..6_u8).prop_map(|n| format!("m{n}"));
+    prop_oneof![
+        3 => (id(), "[a-z]{0,40}").prop_map(|(id, text)| Change::Append(entry(&id, &text))),
+        1 => (id(), "[a-z]{0,40}")
+            .prop_map(|(id, text)| Change::Replace { id: id.into(), message: Message::user(text) }),
+        1 => id().prop_map(|id| Change::Remove { id: id.into() }),
+        1 => (0..12_u64, id()).prop_map(|(through, id)| Change::Compact { through, summary: entry(&id, "sum") }),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn all_forms_tell_the_same_story(batches in prop::collection::vec(prop::collection::vec(change(), 1..4), 1..12)) {
+        block_on(async {
+            let (memory, sqlite) = (memory(), sqlite());
+            let s1 = with_session(&*memory.store).await;
+            with_session(&*sqlite.store).await;
+            for batch in batches {
+                let one = memory.store.apply(&s1, batch.clone()).await;
+                let other = sqlite.store.apply(&s1, batch).await;
+                prop_assert_eq!(one.map_err(|error| error.to_string()), other.map_err(|error| error.to_string()));
+                prop_assert_eq!(memory.store.transcript(&s1).await.unwrap(), sqlite.store.transcript(&s1).await.unwrap());
+            }
+            Ok(())
+        })?;
+    }
+}
