@@ -28,8 +28,8 @@ pub(super) fn unfinished_suffix(bytes: &[u8]) -> usize {
                 Some(0xF0..=0xF4) => 4,
                 _ => 0,
             };
-            needed > count
-                && matches!(std::str::from_utf8(tail), Err(error) if error.valid_up_to() == 0 && error.error_len().is_none())
+            let cut = std::str::from_utf8(tail).err().is_some_and(|error| error.error_len().is_none());
+            needed > count && cut
         })
         .unwrap_or(0)
 }

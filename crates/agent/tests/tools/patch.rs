@@ -1,6 +1,6 @@
 use std::os::unix::fs::PermissionsExt as _;
 
-use backstop_agent::tools::affected_paths;
+use backstop_agent::tools::{Limits, affected_paths};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -92,6 +92,19 @@ async fn unified_diff_is_applied() {
     let patch = "--- a/c\n+++ /dev/null\n@@ -1 +0,0 @@\n-more\n";
     let error = bench.fails("apply_patch", json!({"patch": patch})).await;
     assert!(error.contains("more lines than the deletion shows"), "{error}");
+}
+
+#[tokio::test]
+async fn files_of_a_patch_are_bounded_together() {
+    let bench = Bench::with(Limits { file_bytes: 1000, ..Limits::default() });
+    let mut body = String::new();
+    for name in ["a", "b", "c", "d", "e"] {
+        bench.put(name, "x".repeat(900));
+        body.push_str(&format!("*** Delete File: {name}\n"));
+    }
+    let error = bench.fails("apply_patch", envelope(body.trim_end())).await;
+    assert!(error.contains("together more than 4000 bytes"), "{error}");
+    assert_eq!(bench.names(), ["a", "b", "c", "d", "e"]);
 }
 
 #[test]

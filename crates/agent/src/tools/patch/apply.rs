@@ -9,6 +9,10 @@ use super::parse::{Hunk, Operation};
 use super::place::apply_hunks;
 use crate::tools::workspace::{Located, SetAside, Staged, Workspace, WorkspaceError};
 
+/// A patch is carried out in memory, so all of its files together are bounded: by as much as this many files of the
+/// largest size.
+const FILES_AT_THE_LIMIT: u64 = 4;
+
 /// Applies `operations`; one line of summary for each.
 pub(super) fn apply(
     workspace: &Workspace,
@@ -16,7 +20,7 @@ pub(super) fn apply(
     limit: u64,
 ) -> Result<Vec<String>, PatchError> {
     let _writing = workspace.exclusive();
-    let mut plan = Plan { workspace, limit, changes: BTreeMap::new() };
+    let mut plan = Plan { workspace, limit, loaded: 0, changes: BTreeMap::new() };
     let summary = operations.iter().map(|operation| plan.carry_out(operation)).collect::<Result<_, _>>()?;
     plan.commit()?;
     Ok(summary)
@@ -25,7 +29,10 @@ pub(super) fn apply(
 /// What the files touched so far will be.
 struct Plan<'a> {
     workspace: &'a Workspace,
+    /// Most bytes of one file.
     limit: u64,
+    /// Bytes of all files so far.
+    loaded: u64,
     changes: BTreeMap<PathBuf, Change>,
 }
 
@@ -105,6 +112,7 @@ impl Plan<'_> {
 
     fn load(&mut self, path: &str) -> Result<&mut Change, PatchError> {
         let at = self.workspace.resolve(path)?;
+        let most = self.limit.saturating_mul(FILES_AT_THE_LIMIT);
         match self.changes.entry(at.relative().to_path_buf()) {
             Entry::Occupied(known) => Ok(known.into_mut()),
             Entry::Vacant(place) => {
@@ -112,6 +120,11 @@ impl Plan<'_> {
                     true => Some(text(self.workspace, &at, self.limit)?),
                     false => None,
                 };
+                let bytes = before.as_ref().map_or(0, String::len);
+                self.loaded = self.loaded.saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX));
+                if self.loaded > most {
+                    return Err(PatchError::TooMuch { limit: most });
+                }
                 Ok(place.insert(Change { like: at.clone(), at, after: before.clone(), before }))
             }
         }

@@ -63,6 +63,12 @@ pub enum PatchError {
         /// The limit.
         limit: u64,
     },
+    /// The files are together larger than the limit.
+    #[error("the files to change have together more than {limit} bytes; hint: split the patch")]
+    TooMuch {
+        /// The limit.
+        limit: u64,
+    },
     /// A line of the patch cannot stand where it stands.
     #[error("line {line} of the patch: {problem}")]
     Malformed {
@@ -85,7 +91,8 @@ pub enum PatchError {
     },
     /// The lines of a hunk are not in the file.
     #[error(
-        "the hunk at line {line} of the patch does not fit `{path}`: {problem}; hint: `read` the file and copy the lines exactly"
+        "the hunk at line {line} of the patch does not fit `{path}`: {problem}; hint: `read` the file and \
+         copy the lines exactly"
     )]
     NoFit {
         /// Where the hunk starts in the patch, counted from 1.
@@ -97,7 +104,8 @@ pub enum PatchError {
     },
     /// The lines of a hunk are in the file more than once.
     #[error(
-        "the hunk at line {line} of the patch fits `{path}` at lines {places}; hint: add lines around it, or `@@ LINE ABOVE`"
+        "the hunk at line {line} of the patch fits `{path}` at lines {places}; hint: add lines around it, \
+         or `@@ LINE ABOVE`"
     )]
     Ambiguous {
         /// Where the hunk starts in the patch, counted from 1.

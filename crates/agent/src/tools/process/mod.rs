@@ -33,7 +33,8 @@ const PARAMS: Params = Params {
         Param::required(
             "action",
             Kind::Choice(&["list", "poll", "log", "write", "kill"]),
-            "`list` all; for one `id`: `poll` shows new output, `log` the last output, `write` sends `data`, `kill` ends it.",
+            "`list` all; for one `id`: `poll` shows new output, `log` the last output, `write` sends `data`, \
+             `kill` ends it.",
         ),
         Param::optional("id", Kind::Text, "The process, as named by `exec`. Needed by all but `list`."),
         Param::optional("data", Kind::Text, "What `write` sends to the standard input, as it is."),
