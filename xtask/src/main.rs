@@ -1,2 +1,60 @@
-//! xtask.
-fn main() {}
+//! What people repeat: `cargo xtask test`, `cargo xtask gen`, `cargo xtask bench`.
+//!
+//! `test` is everything that must pass before a change is merged, in one command: it puts in place what the
+//! tests need, checks form, generated files, lints and documentation, and runs every test. There is no
+//! second list of checks elsewhere; whatever else runs checks runs this.
+
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "its output is for people at a terminal")]
+
+mod bench;
+mod error;
+mod generate;
+mod setup;
+mod step;
+mod test;
+mod workspace;
+
+use std::process::ExitCode;
+
+use error::Error;
+
+const USAGE: &str = "\
+usage: cargo xtask <command>
+
+commands:
+  test          everything that must pass: form, generated files, lints, docs, all tests
+                (`ci` is another name for it)
+  gen           writes the generated reference documentation
+  gen --check   says whether it is up to date, and changes nothing
+  bench [NAME]  runs the benchmarks, or the one named so
+";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    match run(&args.iter().map(String::as_str).collect::<Vec<_>>()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error @ Error::Usage) => {
+            eprintln!("{error}\n\n{USAGE}");
+            ExitCode::from(2)
+        }
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: &[&str]) -> Result<(), Error> {
+    match args {
+        ["test" | "ci"] => test::run(),
+        ["gen"] => generate::write(),
+        ["gen", "--check"] => generate::check(),
+        ["bench"] => bench::run(None),
+        ["bench", name] => bench::run(Some(name)),
+        ["help" | "--help" | "-h"] => {
+            println!("{USAGE}");
+            Ok(())
+        }
+        _ => Err(Error::Usage),
+    }
+}

@@ -231,6 +231,11 @@ macro_rules! catalogue {
 
 for_each_point!(catalogue);
 
+/// JSON Schema of the `context` that every event has in its JSON form, without the owner's `pluginConfig`.
+pub fn context_schema() -> schemars::Schema {
+    schema::<crate::hook::CallContext>()
+}
+
 fn schema<T: JsonSchema>() -> schemars::Schema {
     let mut schema = schemars::SchemaGenerator::default().into_root_schema_for::<T>();
     schemars::transform::Transform::transform(&mut AbsentIsNotNull, &mut schema);

@@ -1,0 +1,68 @@
+//! Puts in place what the tests need and a fresh clone lacks.
+//!
+//! Each need is one line in [`NEEDS`]: how to see whether it is there, and how to get it or what to tell
+//! the person who has to. What only makes things nicer is not a need: without `cargo-nextest`, `cargo test`
+//! runs the same tests.
+
+use std::process::{Command, Stdio};
+
+use crate::error::Error;
+use crate::step::execute;
+use crate::workspace::root;
+
+struct Need {
+    tool: &'static str,
+    /// Succeeds when the tool is there.
+    probe: &'static [&'static str],
+    /// Gets the tool.
+    install: &'static [&'static str],
+    hint: &'static str,
+}
+
+const NEEDS: &[Need] = &[
+    Need {
+        tool: "rustfmt",
+        probe: &["cargo", "fmt", "--version"],
+        install: &["rustup", "component", "add", "rustfmt"],
+        hint: "install rustfmt for this toolchain",
+    },
+    Need {
+        tool: "clippy",
+        probe: &["cargo", "clippy", "--version"],
+        install: &["rustup", "component", "add", "clippy"],
+        hint: "install clippy for this toolchain",
+    },
+];
+
+/// Gets whatever is missing.
+pub(crate) fn prepare() -> Result<(), Error> {
+    for need in NEEDS {
+        if answers(need.probe) {
+            println!("{}: there", need.tool);
+            continue;
+        }
+        println!("{}: missing, installing", need.tool);
+        let missing = || Error::Missing { tool: need.tool, hint: need.hint };
+        command(need.install).ok_or_else(missing).and_then(execute).map_err(|_| missing())?;
+    }
+    Ok(())
+}
+
+/// Whether `cargo nextest` can be used.
+pub(crate) fn has_nextest() -> bool {
+    answers(&["cargo", "nextest", "--version"])
+}
+
+fn answers(probe: &[&str]) -> bool {
+    command(probe).is_some_and(|mut command| {
+        let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        quiet.status().is_ok_and(|status| status.success())
+    })
+}
+
+fn command(words: &[&str]) -> Option<Command> {
+    let (program, args) = words.split_first()?;
+    let mut command = Command::new(program);
+    command.args(args).current_dir(root());
+    Some(command)
+}

@@ -1,0 +1,36 @@
+//! `cargo xtask test`: everything that must pass.
+//!
+//! Quick steps come first, the tests last, so that what a person sees at the end is their summary. The
+//! workspace is built once, as a whole and with one set of features: clippy and rustdoc share the checked
+//! dependencies, doc tests and tests the compiled ones.
+
+use crate::error::Error;
+use crate::step::{Step, run_all};
+use crate::workspace::cargo;
+use crate::{generate, setup};
+
+pub(crate) fn run() -> Result<(), Error> {
+    let mut docs = cargo(["doc", "--workspace", "--no-deps", "--lib"]);
+    docs.env("RUSTDOCFLAGS", "-D warnings");
+    let lints = cargo(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]);
+    run_all(vec![
+        Step::new("what the tests need", setup::prepare),
+        Step::command("form", cargo(["fmt", "--all", "--check"])),
+        Step::new("generated files", generate::check),
+        Step::command("lints", lints),
+        Step::command("documentation", docs),
+        Step::command("doc tests", cargo(["test", "--workspace", "--doc", "--quiet"])),
+        Step::command("tests", cargo(tests())),
+    ])
+}
+
+/// The command that runs the tests: nextest where it is installed, since it runs them in parallel across
+/// crates; cargo's own runner else.
+fn tests() -> Vec<&'static str> {
+    let runner = if setup::has_nextest() {
+        &["nextest", "run", "--no-fail-fast"][..]
+    } else {
+        &["test", "--no-fail-fast"][..]
+    };
+    [runner, &["--workspace", "--all-targets"]].concat()
+}

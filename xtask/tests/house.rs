@@ -1,0 +1,185 @@
+//! The rules of the house that a compiler does not know: which crate may know which, how long a file may
+//! be, and what no file may hold.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests may fail loudly")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+/// What each crate may know, of the crates of the workspace. Arrows point down only; a crate that is not
+/// in this table does not belong to the house.
+const MAY_KNOW: &[(&str, &[&str])] = &[
+    ("backstop-hooks", &[]),
+    ("backstop-config", &["backstop-hooks"]),
+    ("backstop-llm", &["backstop-hooks"]),
+    ("backstop-store", &["backstop-hooks"]),
+    ("backstop-engine", &["backstop-hooks", "backstop-store"]),
+    ("backstop-guards", &["backstop-hooks", "backstop-engine"]),
+    ("backstop-agent", &["backstop-hooks", "backstop-store", "backstop-engine", "backstop-llm"]),
+    (
+        "backstop",
+        &[
+            "backstop-hooks",
+            "backstop-config",
+            "backstop-llm",
+            "backstop-store",
+            "backstop-engine",
+            "backstop-guards",
+            "backstop-agent",
+        ],
+    ),
+    ("backstop-cli", &["backstop"]),
+    ("xtask", &["backstop-hooks", "backstop-config"]),
+];
+
+/// Crates from outside that a crate must not know: the contract runs nothing, the engine speaks to nobody.
+const MUST_NOT_USE: &[(&str, &[&str])] = &[
+    ("backstop-hooks", &["tokio", "hyper", "reqwest", "rusqlite", "http"]),
+    ("backstop-config", &["tokio", "hyper", "reqwest", "rusqlite", "clap"]),
+    ("backstop-engine", &["hyper", "reqwest", "rusqlite", "clap"]),
+    ("backstop-store", &["hyper", "reqwest", "clap"]),
+    ("backstop-llm", &["rusqlite", "clap"]),
+    ("backstop-guards", &["rusqlite", "clap"]),
+    ("backstop-agent", &["rusqlite", "clap"]),
+    ("backstop", &["clap"]),
+];
+
+const MOST_LINES: usize = 800;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+}
+
+fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value.get(key).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Name of each package and the names of what its code depends on, tests and benches aside.
+fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--offline", "--no-deps", "--format-version", "1"])
+        .current_dir(root())
+        .output()
+        .unwrap();
+    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let packages = metadata.get("packages").and_then(Value::as_array).unwrap();
+    packages
+        .iter()
+        .map(|package| {
+            let dependencies = package.get("dependencies").and_then(Value::as_array).unwrap();
+            let names = dependencies
+                .iter()
+                .filter(|dependency| text(dependency, "kind") != "dev")
+                .map(|dependency| text(dependency, "name").to_owned())
+                .collect();
+            (text(package, "name").to_owned(), names)
+        })
+        .collect()
+}
+
+#[test]
+fn dependencies_point_down_only() {
+    let packages = dependencies();
+    let known: BTreeMap<_, _> = MAY_KNOW.iter().copied().collect();
+    let there: BTreeSet<_> = packages.keys().map(String::as_str).collect();
+    assert_eq!(there, known.keys().copied().collect(), "the crates of the workspace and those of the table");
+    for (package, dependencies) in &packages {
+        let may = known.get(package.as_str()).unwrap();
+        for dependency in dependencies.iter().filter(|name| packages.contains_key(*name)) {
+            assert!(may.contains(&dependency.as_str()), "`{package}` must not know `{dependency}`");
+        }
+    }
+}
+
+#[test]
+fn the_table_of_crates_has_no_arrow_up() {
+    let mut below = BTreeSet::new();
+    for (package, may) in MAY_KNOW {
+        assert!(may.iter().all(|name| below.contains(name)), "`{package}` may know a crate above it");
+        below.insert(*package);
+    }
+}
+
+#[test]
+fn crates_keep_out_what_is_not_their_business() {
+    let packages = dependencies();
+    for (package, forbidden) in MUST_NOT_USE {
+        for dependency in packages.get(*package).unwrap() {
+            assert!(!forbidden.contains(&dependency.as_str()), "`{package}` must not use `{dependency}`");
+        }
+    }
+}
+
+/// Every file of ours under `folder` with this extension.
+fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display())) {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(files(&path, extension));
+        } else if path.extension().is_some_and(|found| found == extension) {
+            found.push(path);
+        }
+    }
+    found
+}
+
+fn sources() -> Vec<(PathBuf, String)> {
+    let folders = [root().join("crates"), root().join("xtask")];
+    let paths: Vec<_> = folders.iter().flat_map(|folder| files(folder, "rs")).collect();
+    assert!(paths.len() > 40, "the sources were not found");
+    paths.into_iter().map(|path| (path.clone(), std::fs::read_to_string(path).unwrap())).collect()
+}
+
+#[test]
+fn no_file_is_too_long() {
+    for (path, source) in sources() {
+        let lines = source.lines().count();
+        assert!(lines <= MOST_LINES, "{}: {lines} lines", path.display());
+    }
+}
+
+#[test]
+fn nothing_is_switched_off() {
+    // Put together here, so that this file is no exception.
+    let forbidden = [["#[", "ignore"], ["#[", "allow("], ["#![", "allow("]].map(|parts| parts.concat());
+    for (path, source) in sources() {
+        for (number, line) in source.lines().enumerate() {
+            for word in &forbidden {
+                let at = format!("{}:{}", path.display(), number + 1);
+                assert!(
+                    !line.contains(word.as_str()),
+                    "{at}: `{word}`; use `#[expect(..., reason = \"...\")]`"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn every_crate_says_what_it_is() {
+    for (path, source) in sources() {
+        let is_root = ["src/lib.rs", "src/main.rs"].iter().any(|name| path.ends_with(name));
+        assert!(!is_root || source.starts_with("//! "), "{}: no module docs", path.display());
+    }
+}
+
+#[test]
+fn lints_of_the_workspace_hold_in_every_crate() {
+    let manifests =
+        [root().join("crates"), root().join("xtask")].map(|folder| files(&folder, "toml")).concat();
+    for path in manifests.iter().filter(|path| path.ends_with("Cargo.toml")) {
+        let manifest = std::fs::read_to_string(path).unwrap();
+        assert!(
+            manifest.contains("[lints]\nworkspace = true"),
+            "{}: `lints.workspace = true`",
+            path.display()
+        );
+        let versions =
+            manifest.lines().filter(|line| line.contains("features = [") && !line.starts_with('#'));
+        assert_eq!(versions.count(), 0, "{}: features belong to the table of the workspace", path.display());
+    }
+}
