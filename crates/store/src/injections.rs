@@ -7,10 +7,10 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use backstop_hooks::points::Placement;
 use backstop_hooks::{OwnerId, RunId, SessionKey, Text};
 use serde::{Deserialize, Serialize};
 
-use crate::names::named;
 use crate::{StoreError, Timestamp};
 
 /// The longest text, in characters.
@@ -19,16 +19,6 @@ pub const MAX_INJECTION_CHARS: usize = 32_768;
 pub const MAX_IDEMPOTENCY_KEY_CHARS: usize = 512;
 /// How many may wait for one conversation from one owner.
 pub const MAX_QUEUED_INJECTIONS: usize = 32;
-
-named! {
-    /// Where the text goes.
-    pub enum Placement {
-        /// Before the user's message.
-        Prepend = "prepend",
-        /// After it.
-        Append = "append",
-    }
-}
 
 /// An injection to be queued.
 #[derive(Clone, Debug, PartialEq, Eq)]

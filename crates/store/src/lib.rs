@@ -10,7 +10,8 @@
 //!   still happen.
 //! - *Agreement.* What one process reads, decides and writes in one operation, no other process
 //!   interleaves with.
-//! - *Bounded.* What is stored has a largest size, and what is listed a largest number.
+//! - *Bounded.* Whatever is stored has a largest size, and lists take a limit. Only a session's transcript
+//!   is read whole.
 //!
 //! Time is always given by the caller, so that a decision and its record carry the same moment.
 
@@ -42,14 +43,11 @@ pub use error::{StoreError, StoreErrorKind};
 pub use grants::{Grant, GrantId, GrantQuery, GrantStore, GrantTarget, NewGrant};
 pub use injections::{
     EnqueueError, Enqueued, Injection, InjectionStore, MAX_IDEMPOTENCY_KEY_CHARS, MAX_INJECTION_CHARS,
-    MAX_QUEUED_INJECTIONS, NewInjection, Placement,
+    MAX_QUEUED_INJECTIONS, NewInjection,
 };
 pub use memory::MemoryStore;
-pub use names::UnknownName;
 pub use runs::{Run, RunEnd, RunError, RunOutcome, RunStore};
-pub use sessions::{
-    EndReason, Lease, LeaseError, LeaseHolder, Session, SessionEnd, SessionError, SessionStore,
-};
+pub use sessions::{Lease, LeaseError, LeaseHolder, Session, SessionEnd, SessionError, SessionStore};
 pub use sqlite::{DEFAULT_BUSY_TIMEOUT, SqliteStore};
 pub use time::Timestamp;
 pub use transcript::{

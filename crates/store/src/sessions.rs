@@ -9,10 +9,10 @@ use std::fmt;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use backstop_hooks::points::SessionEndReason;
 use backstop_hooks::{AgentId, Json, SessionId, SessionKey};
 use serde::{Deserialize, Serialize};
 
-use crate::names::named;
 use crate::{StoreError, Timestamp};
 
 /// One stretch of a conversation.
@@ -45,31 +45,7 @@ pub struct SessionEnd {
     /// When.
     pub at: Timestamp,
     /// Why.
-    pub reason: EndReason,
-}
-
-named! {
-    /// Why a session ended.
-    pub enum EndReason {
-        /// The user began a new one.
-        New = "new",
-        /// The user reset the conversation.
-        Reset = "reset",
-        /// Nothing happened for too long.
-        Idle = "idle",
-        /// The daily reset.
-        Daily = "daily",
-        /// A compaction moved the conversation to a new session.
-        Compaction = "compaction",
-        /// The session was deleted.
-        Deleted = "deleted",
-        /// The process was told to end.
-        Shutdown = "shutdown",
-        /// The process was told to restart.
-        Restart = "restart",
-        /// Not known.
-        Unknown = "unknown",
-    }
+    pub reason: SessionEndReason,
 }
 
 /// Who holds a lease: unique to one process, such as host name, process id and a random part.
@@ -172,7 +148,7 @@ pub trait SessionStore {
     async fn end_session(
         &self,
         id: &SessionId,
-        reason: EndReason,
+        reason: SessionEndReason,
         now: Timestamp,
     ) -> Result<bool, SessionError>;
 

@@ -1,12 +1,12 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use backstop_hooks::points::SessionEndReason;
 use backstop_hooks::{SessionId, SessionKey};
 
 use super::MemoryStore;
 use crate::{
-    EndReason, Lease, LeaseError, LeaseHolder, Session, SessionEnd, SessionError, SessionStore, StoreError,
-    Timestamp,
+    Lease, LeaseError, LeaseHolder, Session, SessionEnd, SessionError, SessionStore, StoreError, Timestamp,
 };
 
 #[async_trait]
@@ -40,7 +40,7 @@ impl SessionStore for MemoryStore {
     async fn end_session(
         &self,
         id: &SessionId,
-        reason: EndReason,
+        reason: SessionEndReason,
         now: Timestamp,
     ) -> Result<bool, SessionError> {
         let mut state = self.state();

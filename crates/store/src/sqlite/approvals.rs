@@ -5,14 +5,13 @@ use backstop_hooks::{ApprovalId, Decision, Digest, Json, RunId, SessionId};
 use rusqlite::{Connection, Row, ToSql, params};
 
 use super::SqliteStore;
-use super::row::{AsJson, id as id_column, json, limit as limit_of, to_json};
+use super::row::{AsJson, Word, id as id_column, json, limit as limit_of, to_json};
 use super::texts;
 use crate::approvals::machine::{self, Step};
 use crate::approvals::{code, wait};
 use crate::{
-    AllowanceScope, ApprovalFilter, ApprovalRecord, ApprovalState, ApprovalStatus, ApprovalStore,
-    ConsumeError, CreateApprovalError, FindApprovalError, NewApproval, ResolveError, Resolved, StoreError,
-    Timestamp,
+    AllowanceScope, ApprovalFilter, ApprovalRecord, ApprovalState, ApprovalStore, ConsumeError,
+    CreateApprovalError, FindApprovalError, NewApproval, ResolveError, Resolved, StoreError, Timestamp,
 };
 
 #[async_trait]
@@ -250,7 +249,7 @@ fn insert(db: &Connection, record: &ApprovalRecord, request: &str) -> rusqlite::
         record.request.run.as_ref().map(RunId::as_str),
         record.request.digest.to_string(),
         record.request.expires_at,
-        record.state.status().as_str(),
+        Word(record.state.status()),
         texts::put(db, request)?,
         AsJson(&record.state),
     ])?;
@@ -291,9 +290,9 @@ fn step_all(
 }
 
 fn change(db: &Connection, record: &mut ApprovalRecord, next: ApprovalState) -> rusqlite::Result<()> {
-    let status: ApprovalStatus = next.status();
+    let status = next.status();
     let sql = "UPDATE approvals SET status = ?2, state = ?3 WHERE id = ?1";
-    db.prepare_cached(sql)?.execute(params![record.id.as_str(), status.as_str(), AsJson(&next)])?;
+    db.prepare_cached(sql)?.execute(params![record.id.as_str(), Word(status), AsJson(&next)])?;
     record.state = next;
     Ok(())
 }

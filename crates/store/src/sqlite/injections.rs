@@ -93,7 +93,7 @@ fn insert(db: &Connection, new: &NewInjection, now: Timestamp) -> rusqlite::Resu
         new.session_key.as_str(),
         new.owner.as_str(),
         new.text.as_str(),
-        new.placement.as_str(),
+        Word(new.placement),
         new.idempotency_key,
         now,
         new.ttl.map(|ttl| now.after(ttl)),

@@ -1,11 +1,10 @@
 //! Columns and the types they hold.
 
-use std::str::FromStr;
-
 use rusqlite::Row;
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::de::value::StrDeserializer;
+use serde::de::{DeserializeOwned, IntoDeserializer as _};
 
 use crate::Timestamp;
 
@@ -78,15 +77,21 @@ pub(super) fn json<T: DeserializeOwned>(row: &Row<'_>, column: &str) -> rusqlite
     row.get::<_, AsJson<T>>(column).map(|value| value.0)
 }
 
-/// A column that holds one of an enum's words.
+/// One of an enum's words, as in the enum's JSON form.
 pub(super) struct Word<T>(pub(super) T);
 
-impl<T: FromStr> FromSql for Word<T> {
+impl<T: DeserializeOwned> FromSql for Word<T> {
     fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
-        value
-            .as_str()?
-            .parse()
-            .map(Self)
-            .map_err(|_| FromSqlError::Other("not one of the known words".into()))
+        let word: StrDeserializer<'_, serde::de::value::Error> = value.as_str()?.into_deserializer();
+        T::deserialize(word).map(Self).map_err(|_| FromSqlError::Other("not one of the known words".into()))
+    }
+}
+
+impl<T: Serialize> ToSql for Word<T> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        match serde_json::to_value(&self.0) {
+            Ok(serde_json::Value::String(word)) => Ok(word.into()),
+            _ => Err(rusqlite::Error::ToSqlConversionFailure("not a word".into())),
+        }
     }
 }

@@ -39,7 +39,7 @@ impl RunStore for SqliteStore {
             .write(move |db| {
                 let sql = "UPDATE runs SET ended_at = ?3, outcome = ?4 \
                            WHERE session = ?1 AND id = ?2 AND ended_at IS NULL";
-                let values = params![session.as_str(), run.as_str(), now, outcome.as_str()];
+                let values = params![session.as_str(), run.as_str(), now, Word(outcome)];
                 let ended = db.prepare_cached(sql)?.execute(values)?;
                 if ended == 0 && find(db, &session, &run)?.is_none() {
                     return Err(Fault::Refused(RunError::Unknown { session, run }));

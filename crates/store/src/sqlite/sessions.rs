@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use backstop_hooks::points::SessionEndReason;
 use backstop_hooks::{SessionId, SessionKey};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
@@ -8,8 +9,7 @@ use super::SqliteStore;
 use super::database::Fault;
 use super::row::{AsJson, Word, id as id_column, json, limit as limit_of, optional_id};
 use crate::{
-    EndReason, Lease, LeaseError, LeaseHolder, Session, SessionEnd, SessionError, SessionStore, StoreError,
-    Timestamp,
+    Lease, LeaseError, LeaseHolder, Session, SessionEnd, SessionError, SessionStore, StoreError, Timestamp,
 };
 
 #[async_trait]
@@ -59,7 +59,7 @@ impl SessionStore for SqliteStore {
     async fn end_session(
         &self,
         id: &SessionId,
-        reason: EndReason,
+        reason: SessionEndReason,
         now: Timestamp,
     ) -> Result<bool, SessionError> {
         let id = id.clone();
@@ -67,7 +67,7 @@ impl SessionStore for SqliteStore {
             .write(move |db| {
                 let sql = "UPDATE sessions SET ended_at = ?2, end_reason = ?3, updated_at = max(updated_at, ?2) \
                            WHERE id = ?1 AND ended_at IS NULL";
-                let ended = db.prepare_cached(sql)?.execute(params![id.as_str(), now, reason.as_str()])?;
+                let ended = db.prepare_cached(sql)?.execute(params![id.as_str(), now, Word(reason)])?;
                 if ended == 0 && !has_session(db, &id)? {
                     return Err(Fault::Refused(SessionError::Unknown(id)));
                 }
@@ -155,7 +155,7 @@ fn insert(db: &Connection, session: &Session) -> rusqlite::Result<()> {
         session.created_at,
         session.updated_at,
         session.ended.map(|end| end.at),
-        session.ended.map(|end| end.reason.as_str()),
+        session.ended.map(|end| Word(end.reason)),
         session.resumed_from.as_ref().map(SessionId::as_str),
         AsJson(&session.meta),
     ])?;
@@ -164,7 +164,7 @@ fn insert(db: &Connection, session: &Session) -> rusqlite::Result<()> {
 
 fn session(row: &Row<'_>) -> rusqlite::Result<Session> {
     let at: Option<Timestamp> = row.get("ended_at")?;
-    let reason: Option<Word<EndReason>> = row.get("end_reason")?;
+    let reason: Option<Word<SessionEndReason>> = row.get("end_reason")?;
     Ok(Session {
         id: id_column(row, "id")?,
         key: id_column(row, "key")?,

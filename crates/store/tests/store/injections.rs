@@ -1,10 +1,11 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use backstop_hooks::points::Placement;
 use backstop_hooks::{RunId, SessionKey};
 use backstop_store::{
     EnqueueError, Enqueued, MAX_IDEMPOTENCY_KEY_CHARS, MAX_INJECTION_CHARS, MAX_QUEUED_INJECTIONS,
-    NewInjection, Placement, Store,
+    NewInjection, Store,
 };
 use proptest::prelude::*;
 
@@ -22,7 +23,7 @@ fn note(text: &str) -> NewInjection {
         session_key: "chat".into(),
         owner: "memo".into(),
         text: text.into(),
-        placement: Placement::Prepend,
+        placement: Placement::PrependContext,
         idempotency_key: None,
         ttl: None,
     }
@@ -71,7 +72,7 @@ async fn a_key_is_queued_once_while_it_waits(store: &dyn Store) {
 }
 
 async fn a_turn_that_fails_loses_nothing(store: &dyn Store) {
-    let last = NewInjection { placement: Placement::Append, ..note("two") };
+    let last = NewInjection { placement: Placement::AppendContext, ..note("two") };
     store.enqueue_injection(note("one"), at(1)).await.unwrap();
     store.enqueue_injection(last, at(2)).await.unwrap();
     assert_eq!(take(store, "r1", 3).await, ["one", "two"]);

@@ -1,6 +1,7 @@
 //! Several processes on one database. The other processes are this test binary, run for the one test
 //! [`task`] with a task in its environment.
 
+use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -22,13 +23,17 @@ const PATH: &str = "BACKSTOP_STORE_PATH";
 const ENTRIES: u64 = 40;
 
 fn spawn(task: &str, path: &Path) -> Child {
-    Command::new(std::env::current_exe().unwrap())
+    command(&std::env::current_exe().unwrap(), task, path).spawn().unwrap()
+}
+
+fn command(program: &Path, task: &str, path: &Path) -> Command {
+    let mut command = Command::new(program);
+    command
         .args(["--exact", "processes::task", "--nocapture", "--test-threads=1"])
         .env(TASK, task)
         .env(PATH, path)
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap()
+        .stdout(Stdio::piped());
+    command
 }
 
 /// Ends a process however the test ends.
@@ -56,6 +61,10 @@ fn task() {
         "audit" => block_on(append_audit(&store, ENTRIES)),
         "answer" => block_on(answer_all(&store)),
         "write" => block_on(write_forever(&store)),
+        "fail" => {
+            let error = block_on(store.create_session(session("s1", "chat", 1))).unwrap_err();
+            println!("FAILED {}", error.to_string().replace('\n', " "));
+        }
         other => panic!("no such task: {other}"),
     }
 }
@@ -180,6 +189,35 @@ fn a_process_killed_while_it_writes_leaves_a_whole_database() {
     let check: String =
         Connection::open(&path).unwrap().query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
     assert_eq!(check, "ok");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_folder_of_somebody_else_is_an_error() {
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+    use std::os::unix::process::CommandExt as _;
+    let folder = TempDir::new().unwrap();
+    let mode = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    let (program, existing) = (folder.path().join("program"), folder.path().join("state.db"));
+    fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    block_on(SqliteStore::new(&existing).sessions(1)).unwrap();
+    mode(&existing, 0o444);
+    mode(&program, 0o555);
+    mode(folder.path(), 0o555);
+    let root = fs::metadata(folder.path()).unwrap().uid() == 0;
+    for path in [folder.path().join("new.db"), folder.path().join("new/state.db"), existing] {
+        let mut command = command(&program, "fail", &path);
+        if root {
+            // Permissions mean nothing to root.
+            command.uid(65_534).gid(65_534);
+        }
+        let output = command.output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let (_, error) = text.split_once("FAILED ").unwrap();
+        assert!(error.contains(&path.display().to_string()), "{error}");
+        assert!(error.contains("can't be written") && error.contains("hint: make the file"), "{error}");
+    }
+    mode(folder.path(), 0o755);
 }
 
 fn rows(path: &Path) -> i64 {

@@ -1,8 +1,7 @@
 use std::time::Duration;
 
-use backstop_store::{
-    EndReason, LeaseError, LeaseHolder, RunError, RunOutcome, SessionEnd, SessionError, Store,
-};
+use backstop_hooks::points::SessionEndReason;
+use backstop_store::{LeaseError, LeaseHolder, RunError, RunOutcome, SessionEnd, SessionError, Store};
 
 use crate::support::{at, over_all_forms, session};
 
@@ -20,7 +19,7 @@ const TTL: Duration = Duration::from_millis(100);
 async fn a_session_is_kept_as_it_was_given(store: &dyn Store) {
     let mut wanted = session("s1", "chat", 7);
     wanted.resumed_from = Some("s0".into());
-    wanted.ended = Some(SessionEnd { at: at(9), reason: EndReason::Compaction });
+    wanted.ended = Some(SessionEnd { at: at(9), reason: SessionEndReason::Compaction });
     store.create_session(wanted.clone()).await.unwrap();
     assert_eq!(store.session(&"s1".into()).await.unwrap(), Some(wanted.clone()));
     assert_eq!(store.session(&"s2".into()).await.unwrap(), None);
@@ -47,11 +46,11 @@ async fn lists_are_ordered_and_bounded(store: &dyn Store) {
 
 async fn a_session_ends_once(store: &dyn Store) {
     store.create_session(session("s1", "chat", 1)).await.unwrap();
-    assert!(store.end_session(&"s1".into(), EndReason::Reset, at(5)).await.unwrap());
-    assert!(!store.end_session(&"s1".into(), EndReason::Idle, at(6)).await.unwrap());
+    assert!(store.end_session(&"s1".into(), SessionEndReason::Reset, at(5)).await.unwrap());
+    assert!(!store.end_session(&"s1".into(), SessionEndReason::Idle, at(6)).await.unwrap());
     let end = store.session(&"s1".into()).await.unwrap().unwrap().ended;
-    assert_eq!(end, Some(SessionEnd { at: at(5), reason: EndReason::Reset }));
-    let unknown = store.end_session(&"s2".into(), EndReason::Reset, at(5)).await;
+    assert_eq!(end, Some(SessionEnd { at: at(5), reason: SessionEndReason::Reset }));
+    let unknown = store.end_session(&"s2".into(), SessionEndReason::Reset, at(5)).await;
     assert!(matches!(unknown, Err(SessionError::Unknown(_))));
 }
 
