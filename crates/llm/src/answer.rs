@@ -1,0 +1,108 @@
+//! From the bytes of an answer to its events, whatever brings the bytes.
+
+use std::collections::VecDeque;
+
+use crate::error::{ModelError, WireError};
+use crate::model::ModelEvent;
+use crate::sse::{DEFAULT_MAX_EVENT_BYTES, SseDecoder, SseFrame};
+use crate::wire::{Api, StreamDecoder};
+
+/// How the body of an answer is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BodyForm {
+    /// One JSON text.
+    Json,
+    /// Server-sent events.
+    Events,
+}
+
+/// Reads one answer. The events read before an error are in the queue, so that they can be passed on first.
+#[derive(Debug)]
+pub(crate) struct AnswerReader {
+    api: Api,
+    body: Body,
+    read: u64,
+    limit: u64,
+    finished: bool,
+}
+
+#[derive(Debug)]
+enum Body {
+    Json(Vec<u8>),
+    Events { frames: SseDecoder, decoder: Box<StreamDecoder> },
+}
+
+impl AnswerReader {
+    pub(crate) fn new(api: Api, form: BodyForm, limit: u64) -> Self {
+        let body = match form {
+            BodyForm::Json => Body::Json(Vec::new()),
+            BodyForm::Events => Body::Events {
+                frames: SseDecoder::new(
+                    DEFAULT_MAX_EVENT_BYTES.min(usize::try_from(limit).unwrap_or(usize::MAX)),
+                ),
+                decoder: Box::new(api.stream_decoder()),
+            },
+        };
+        Self { api, body, read: 0, limit, finished: false }
+    }
+
+    /// Whether the answer is whole. What follows is not read.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.finished
+    }
+
+    pub(crate) fn push(&mut self, bytes: &[u8], queue: &mut VecDeque<ModelEvent>) -> Result<(), ModelError> {
+        self.read = self.read.saturating_add(bytes.len() as u64);
+        if self.read > self.limit {
+            return Err(ModelError::TooLarge { limit: self.limit });
+        }
+        match &mut self.body {
+            Body::Json(body) => body.extend_from_slice(bytes),
+            Body::Events { frames, .. } => {
+                for frame in frames.push(bytes)? {
+                    self.frame(frame, queue)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn finish(&mut self, queue: &mut VecDeque<ModelEvent>) -> Result<(), ModelError> {
+        let rest = match &mut self.body {
+            Body::Json(body) => {
+                let value = serde_json::from_slice(body).map_err(|error| not_json(&error))?;
+                self.take(self.api.decode_response(&value)?.to_events(usize::MAX), queue);
+                return Ok(());
+            }
+            Body::Events { frames, .. } => frames.finish(),
+        };
+        if let Some(frame) = rest {
+            self.frame(frame, queue)?;
+        }
+        if let (Body::Events { decoder, .. }, false) = (&mut self.body, self.finished) {
+            let events = decoder.finish()?;
+            self.take(events, queue);
+        }
+        if self.finished { Ok(()) } else { Err(WireError::Truncated.into()) }
+    }
+
+    fn frame(&mut self, frame: SseFrame, queue: &mut VecDeque<ModelEvent>) -> Result<(), ModelError> {
+        if self.finished {
+            return Ok(());
+        }
+        if let (Some(event), Body::Events { decoder, .. }) = (frame.event, &mut self.body) {
+            let events = decoder.push(&event)?;
+            self.take(events, queue);
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, events: Vec<ModelEvent>, queue: &mut VecDeque<ModelEvent>) {
+        self.finished |= matches!(events.last(), Some(ModelEvent::Finished { .. }));
+        queue.extend(events);
+    }
+}
+
+fn not_json(error: &serde_json::Error) -> WireError {
+    if error.is_eof() { WireError::Truncated } else { crate::wire::not_json("the answer", error) }
+}

@@ -1,0 +1,149 @@
+//! One request to a model.
+
+use backstop_hooks::conversation::{Message, Part, ToolSpec};
+use backstop_hooks::{Json, Text};
+use serde_json::{Map, Value};
+
+/// A request to a model.
+///
+/// What a wire says beyond the typed fields stays in `extra`, under the wire's own names, and is sent as it
+/// is; a typed field wins over an entry of the same name.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ModelRequest {
+    /// The model's name, as the provider spells it.
+    pub model: String,
+    /// The system prompt, in the blocks in which it came. Text parts only; cache markers are in their `meta`.
+    pub system: Vec<Part>,
+    /// The conversation, oldest first.
+    pub messages: Vec<Message>,
+    /// The tools that the model may ask for.
+    pub tools: Vec<ToolDefinition>,
+    /// Whether and which tools the model must ask for; `None` leaves it to the provider.
+    pub tool_choice: Option<ToolChoice>,
+    /// The largest answer in tokens. Reasoning that `thinking` asks for comes on top.
+    pub max_tokens: Option<u64>,
+    /// Sampling temperature.
+    pub temperature: Option<f64>,
+    /// How much the model should reason before it answers; `None` leaves it to the provider.
+    pub thinking: Option<ThinkLevel>,
+    /// Everything else, by the wire's own names: a JSON object, or null.
+    pub extra: Json,
+}
+
+/// How much a model should reason before it answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ThinkLevel {
+    /// Not at all, where the model leaves the choice.
+    Off,
+    /// A little.
+    Low,
+    /// More.
+    Medium,
+    /// As much as is sensible.
+    High,
+}
+
+/// Which tools the model must ask for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ToolChoice {
+    /// The model decides.
+    Auto,
+    /// None, even if tools are offered.
+    None,
+    /// At least one, whichever.
+    Required,
+    /// This one.
+    Tool(String),
+    /// A choice that Backstop does not know, in the provider's own form.
+    Other(Json),
+}
+
+/// A tool as a request offers it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ToolDefinition {
+    /// A tool that the caller runs.
+    Function {
+        /// Name, description and schema.
+        spec: ToolSpec,
+        /// What the request attached to it (cache markers, strictness).
+        meta: Option<Json>,
+    },
+    /// A tool that the provider knows or runs (web search, code execution), as it came.
+    Provider {
+        /// The definition in the provider's own form.
+        raw: Json,
+    },
+}
+
+impl ToolDefinition {
+    /// The tool's name; empty if a provider's tool has none.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Function { spec, .. } => &spec.name,
+            Self::Provider { raw } => raw.get("name").and_then(Value::as_str).unwrap_or_default(),
+        }
+    }
+}
+
+impl From<ToolSpec> for ToolDefinition {
+    fn from(spec: ToolSpec) -> Self {
+        Self::Function { spec, meta: None }
+    }
+}
+
+impl ModelRequest {
+    /// A request of `messages` to `model`, with nothing else said.
+    pub fn new(model: impl Into<String>, messages: Vec<Message>) -> Self {
+        Self { model: model.into(), messages, ..Self::default() }
+    }
+
+    /// The text of the system prompt, blocks separated by a blank line. `None` if there is none.
+    pub fn system_text(&self) -> Option<Text> {
+        let blocks: Vec<&str> = self.system.iter().filter_map(Part::as_text).map(Text::as_str).collect();
+        (!blocks.is_empty()).then(|| blocks.join("\n\n").into())
+    }
+
+    /// Replaces the system prompt by one block of `text`. The same text as before leaves the blocks alone,
+    /// so that cache markers survive.
+    pub fn set_system_text(&mut self, text: Option<Text>) {
+        if self.system_text() != text {
+            self.system = text.into_iter().map(Part::text).collect();
+        }
+    }
+
+    /// The entries of `extra`.
+    pub(crate) fn extra_fields(&self) -> Map<String, Value> {
+        self.extra.as_object().cloned().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn equal_system_text_keeps_the_blocks() {
+        let marked = Part::Text {
+            text: "a".into(),
+            meta: Some(json!({"anthropic-messages": {"cache_control": {}}}).into()),
+        };
+        let mut request =
+            ModelRequest { system: vec![marked.clone(), Part::text("b")], ..Default::default() };
+        request.set_system_text(Some("a\n\nb".into()));
+        assert_eq!(request.system, vec![marked, Part::text("b")]);
+        request.set_system_text(Some("c".into()));
+        assert_eq!(request.system, vec![Part::text("c")]);
+        request.set_system_text(None);
+        assert_eq!(request.system_text(), None);
+    }
+
+    #[test]
+    fn debug_never_prints_bodies() {
+        let request = ModelRequest {
+            extra: json!({"metadata": "top secret"}).into(),
+            ..ModelRequest::new("m", vec![Message::user("top secret")])
+        };
+        assert!(!format!("{request:?}").contains("top secret"));
+    }
+}

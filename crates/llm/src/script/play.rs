@@ -1,0 +1,233 @@
+//! From a request to the bytes that answer it.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use backstop_hooks::conversation::{Part, TokenUsage};
+use bytes::Bytes;
+
+use super::format::{Fault, HttpFault, Script, ScriptedToolCall, Turn};
+use super::report::{Mismatch, Recent, RecordedRequest, ScriptReport};
+use crate::answer::BodyForm;
+use crate::error::{ProviderError, ProviderErrorKind};
+use crate::model::{ModelRequest, ModelResponse, StopReason, ToolCallBuilder};
+use crate::sse::{SseDecoder, SseEvent};
+use crate::tokens::{estimate_message_tokens, estimate_tokens};
+use crate::wire::{Api, DecodedRequest};
+
+const DEFAULT_CHUNK: usize = 16;
+
+/// A script while it is played.
+#[derive(Debug)]
+pub(super) struct Player {
+    script: Script,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    requests: u64,
+    used: Vec<bool>,
+    recorded: Recent<RecordedRequest>,
+    mismatches: Recent<Mismatch>,
+}
+
+/// An answer as bytes.
+#[derive(Debug)]
+pub(super) struct Playback {
+    pub(super) status: u16,
+    pub(super) retry_after: Option<f64>,
+    pub(super) form: BodyForm,
+    pub(super) delay: Duration,
+    pub(super) pieces: Vec<Bytes>,
+    pub(super) piece_delay: Duration,
+    pub(super) end: End,
+}
+
+/// How an answer ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// Properly.
+    Closed,
+    /// The connection breaks off.
+    Reset,
+    /// The connection breaks off before anything was answered.
+    NoAnswer,
+}
+
+impl Player {
+    pub(super) fn new(script: Script) -> Self {
+        let used = vec![false; script.turns.len()];
+        Self { script, state: Mutex::new(State { used, ..State::default() }) }
+    }
+
+    /// Chooses the turn for a request and renders it.
+    pub(super) fn answer(&self, api: Api, asked: &DecodedRequest) -> Playback {
+        let number = {
+            let mut state = self.state();
+            state.requests += 1;
+            let request = asked.request.clone();
+            state.recorded.push(RecordedRequest { api, stream: asked.stream, request });
+            state.requests
+        };
+        match self.choose(number, &asked.request) {
+            Ok(turn) => render(turn, number, api, asked),
+            Err(mismatch) => {
+                let text = mismatch.to_string();
+                self.state().mismatches.push(mismatch);
+                error_playback(api, &ProviderError::new(ProviderErrorKind::InvalidRequest, 400, None, &text))
+            }
+        }
+    }
+
+    fn choose(&self, number: u64, request: &ModelRequest) -> Result<&Turn, Mismatch> {
+        let mut state = self.state();
+        let holds = |turn: &Turn| turn.when.as_ref().is_none_or(|when| when.unmet(request).is_none());
+        let left = self.script.turns.iter().zip(&mut state.used).enumerate();
+        let mut left = left.filter(|(_, (turn, used))| turn.repeat || !**used);
+        let Some((index, (turn, used))) = left.find(|(_, (turn, _))| holds(turn)) else {
+            let expected = format!("none of the {} turns is left for it", self.script.turns.len());
+            return Err(Mismatch { request: number, turn: None, expected });
+        };
+        *used = true;
+        match turn.expect.as_ref().and_then(|expect| expect.unmet(request)) {
+            None => Ok(turn),
+            Some(expected) => Err(Mismatch { request: number, turn: Some(index + 1), expected }),
+        }
+    }
+
+    pub(super) fn requests(&self) -> Vec<RecordedRequest> {
+        self.state().recorded.to_vec()
+    }
+
+    pub(super) fn report(&self) -> ScriptReport {
+        let state = self.state();
+        let unused = state.used.iter().enumerate().filter(|(_, used)| !**used).map(|(index, _)| index + 1);
+        ScriptReport {
+            requests: state.requests,
+            turns: self.script.turns.len(),
+            unused: unused.collect(),
+            mismatches: state.mismatches.to_vec(),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// An error answer as bytes.
+pub(super) fn error_playback(api: Api, error: &ProviderError) -> Playback {
+    Playback {
+        status: error.status,
+        retry_after: None,
+        form: BodyForm::Json,
+        delay: Duration::ZERO,
+        pieces: vec![Bytes::from(api.encode_error(error).to_string())],
+        piece_delay: Duration::ZERO,
+        end: End::Closed,
+    }
+}
+
+fn render(turn: &Turn, number: u64, api: Api, asked: &DecodedRequest) -> Playback {
+    let mut playback = match &turn.fault {
+        Some(Fault::HttpStatus(fault)) => http_fault(api, fault),
+        Some(Fault::RawSse(raw)) => whole(BodyForm::Events, split_frames(raw)),
+        fault => {
+            let response = response(turn, number, &asked.request);
+            let playback = if asked.stream {
+                whole(BodyForm::Events, stream_pieces(turn, api, &asked.request, &response))
+            } else {
+                whole(BodyForm::Json, vec![Bytes::from(api.encode_response(&response).to_string())])
+            };
+            cut(playback, fault.as_ref())
+        }
+    };
+    playback.delay = Duration::from_millis(turn.delay_ms);
+    playback.piece_delay = Duration::from_millis(turn.chunk_delay_ms);
+    playback
+}
+
+fn whole(form: BodyForm, pieces: Vec<Bytes>) -> Playback {
+    Playback {
+        status: 200,
+        retry_after: None,
+        form,
+        delay: Duration::ZERO,
+        pieces,
+        piece_delay: Duration::ZERO,
+        end: End::Closed,
+    }
+}
+
+/// Raw bytes cut where frames end, so that delays fall between events.
+fn split_frames(raw: &str) -> Vec<Bytes> {
+    let mut decoder = SseDecoder::new(usize::MAX);
+    let mut frames = decoder.push(raw.as_bytes()).unwrap_or_default();
+    frames.extend(decoder.finish());
+    frames.into_iter().map(|frame| frame.raw).collect()
+}
+
+fn http_fault(api: Api, fault: &HttpFault) -> Playback {
+    let kind = ProviderErrorKind::of_status(fault.status);
+    let message = fault.message.as_deref().unwrap_or("the script says so");
+    let error = ProviderError::new(kind, fault.status, None, message);
+    Playback { retry_after: fault.retry_after, ..error_playback(api, &error) }
+}
+
+fn stream_pieces(turn: &Turn, api: Api, request: &ModelRequest, response: &ModelResponse) -> Vec<Bytes> {
+    let mut encoder = api.stream_encoder(request);
+    let events = response.to_events(turn.chunk.unwrap_or(DEFAULT_CHUNK));
+    events.iter().flat_map(|event| encoder.push(event)).map(|event: SseEvent| event.encode()).collect()
+}
+
+fn cut(mut playback: Playback, fault: Option<&Fault>) -> Playback {
+    let (keep, end) = match fault {
+        Some(Fault::HalfStreamAfter(events)) => (*events, End::Closed),
+        Some(Fault::ResetAfter(events)) => (*events, End::Reset),
+        Some(Fault::CloseConnection) => (0, End::NoAnswer),
+        _ => return playback,
+    };
+    match (playback.form, playback.pieces.first_mut()) {
+        (BodyForm::Json, Some(body)) => body.truncate(body.len() / 2),
+        _ => playback.pieces.truncate(keep),
+    }
+    playback.end = end;
+    playback
+}
+
+fn response(turn: &Turn, number: u64, request: &ModelRequest) -> ModelResponse {
+    let thinking = turn.thinking.iter().map(|text| Part::Thinking { text: text.clone(), meta: None });
+    let text = turn.text.iter().map(|text| Part::text(text.clone()));
+    let calls = turn.tool_calls.iter().enumerate().map(|(index, call)| tool_call(turn, number, index, call));
+    let parts: Vec<Part> = thinking.chain(text).chain(calls).collect();
+    let stop = match &turn.stop {
+        Some(name) => StopReason::from(name.as_str()),
+        None if turn.tool_calls.is_empty() => StopReason::EndTurn,
+        None => StopReason::ToolUse,
+    };
+    let mut response = ModelResponse::new(format!("msg_script_{number}"), &request.model, parts, stop);
+    response.usage = turn.usage.unwrap_or_else(|| TokenUsage {
+        input: estimate_tokens(request),
+        output: estimate_message_tokens(&response.message),
+        ..TokenUsage::default()
+    });
+    response
+}
+
+fn tool_call(turn: &Turn, number: u64, index: usize, call: &ScriptedToolCall) -> Part {
+    let named = match (&turn.fault, turn.tool_calls.first()) {
+        (Some(Fault::DuplicateToolCallIds), Some(first)) => (0, first),
+        _ => (index, call),
+    };
+    let id = named.1.id.clone().unwrap_or_else(|| format!("call_{number}_{}", named.0 + 1));
+    let mut arguments = match &call.arguments {
+        serde_json::Value::String(text) => text.clone(),
+        value => value.to_string(),
+    };
+    if matches!(turn.fault, Some(Fault::MalformedJson)) {
+        let half = arguments.char_indices().nth(arguments.chars().count() / 2).map_or(1, |(at, _)| at.max(1));
+        arguments.truncate(half);
+    }
+    Part::ToolCall(ToolCallBuilder { id: id.into(), name: call.name.clone(), arguments, meta: None }.finish())
+}

@@ -1,0 +1,307 @@
+//! The scripted model on a loopback port.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use backstop_hooks::Secret;
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt, stream};
+use http::{HeaderMap, Method, Request, Response, StatusCode, header};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full, Limited, StreamBody};
+use hyper::body::{Frame, Incoming};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use serde_json::{Value, json};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+
+use super::format::Script;
+use super::play::{End, Playback, Player, error_playback};
+use super::report::{RecordedRequest, ScriptReport};
+use crate::answer::BodyForm;
+use crate::error::{ProviderError, ProviderErrorKind};
+use crate::tokens::estimate_tokens;
+use crate::wire::Api;
+
+const MAX_CONNECTIONS: usize = 256;
+const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
+const BODY_TIMEOUT: Duration = Duration::from_secs(60);
+const STOP_TIMEOUT: Duration = Duration::from_secs(1);
+const MODEL_NAME: &str = "scripted-model";
+
+type Body = UnsyncBoxBody<Bytes, io::Error>;
+
+/// How the server behaves.
+#[derive(Clone, Debug)]
+pub struct ServerOptions {
+    /// The port on 127.0.0.1; 0 for any free one.
+    pub port: u16,
+    /// The key that requests must bring, as `x-api-key` or bearer token. Any request is taken if it is missing.
+    pub required_key: Option<Secret>,
+    /// The largest request body in bytes.
+    pub max_body_bytes: usize,
+}
+
+impl Default for ServerOptions {
+    /// Any free port, no key, 32 MiB.
+    fn default() -> Self {
+        Self { port: 0, required_key: None, max_body_bytes: 32 * 1024 * 1024 }
+    }
+}
+
+/// A running server. It listens on 127.0.0.1 only, and stops when it is dropped.
+///
+/// It answers `POST /v1/messages`, `POST /v1/messages/count_tokens`, `POST /v1/chat/completions` and
+/// `GET /v1/models`.
+pub struct ScriptedServer {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    stop: watch::Sender<()>,
+    accepting: JoinHandle<()>,
+}
+
+struct Shared {
+    player: Player,
+    options: ServerOptions,
+}
+
+impl ScriptedServer {
+    /// Starts to play `script`.
+    ///
+    /// # Errors
+    /// If the port cannot be listened on.
+    pub async fn start(script: Script, options: ServerOptions) -> io::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, options.port)).await?;
+        let address = listener.local_addr()?;
+        let shared = Arc::new(Shared { player: Player::new(script), options });
+        let (stop, stopped) = watch::channel(());
+        let accepting = tokio::spawn(accept(listener, Arc::clone(&shared), stopped));
+        Ok(Self { address, shared, stop, accepting })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The address as the base URL of a provider.
+    pub fn base_url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// The requests so far, oldest first. The last 256 are kept.
+    pub fn requests(&self) -> Vec<RecordedRequest> {
+        self.shared.player.requests()
+    }
+
+    /// What happened so far.
+    pub fn report(&self) -> ScriptReport {
+        self.shared.player.report()
+    }
+
+    /// Stops listening, lets running answers end (for a second), and says what happened.
+    pub async fn shut_down(self) -> ScriptReport {
+        drop(self.stop);
+        // The task ends by itself; it cannot panic and nobody aborts it.
+        let _ = self.accepting.await;
+        self.shared.player.report()
+    }
+}
+
+impl fmt::Debug for ScriptedServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ScriptedServer").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+async fn accept(listener: TcpListener, shared: Arc<Shared>, mut stopped: watch::Receiver<()>) {
+    let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let mut connections = tokio::task::JoinSet::new();
+    loop {
+        let slot = Arc::clone(&slots).acquire_owned();
+        let (slot, socket) = tokio::select! {
+            _ = stopped.changed() => break,
+            Some(_) = connections.join_next() => continue,
+            accepted = async { (slot.await, listener.accept().await) } => accepted,
+        };
+        match socket {
+            Ok((socket, _)) => {
+                let connection = serve(socket, Arc::clone(&shared), stopped.clone());
+                connections.spawn(async move {
+                    connection.await;
+                    drop(slot);
+                });
+            }
+            // No file descriptors left, or the peer is gone already: waiting a little is all there is to do.
+            Err(_) => sleep(Duration::from_millis(20)).await,
+        }
+    }
+    drop(listener);
+    while connections.join_next().await.is_some() {}
+}
+
+async fn serve(socket: TcpStream, shared: Arc<Shared>, mut stopped: watch::Receiver<()>) {
+    // Without it events of a stream wait for each other; where it cannot be set they do.
+    let _ = socket.set_nodelay(true);
+    let service = service_fn(|request| handle(Arc::clone(&shared), request));
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADER_TIMEOUT)
+        .serve_connection(TokioIo::new(socket), service);
+    let mut connection = pin!(connection);
+    tokio::select! {
+        // A broken connection concerns the client only, which notices by itself.
+        _ = connection.as_mut() => {}
+        _ = stopped.changed() => {
+            connection.as_mut().graceful_shutdown();
+            let _ = timeout(STOP_TIMEOUT, connection).await;
+        }
+    }
+}
+
+/// Answers one request. The error closes the connection without an answer.
+async fn handle(shared: Arc<Shared>, request: Request<Incoming>) -> io::Result<Response<Body>> {
+    let path = request.uri().path().to_owned();
+    let api = if path.starts_with("/v1/messages") || request.headers().contains_key("anthropic-version") {
+        Api::AnthropicMessages
+    } else {
+        Api::OpenAiChat
+    };
+    let answered = match (request.method(), path.as_str()) {
+        _ if !shared.admits(request.headers()) => Err(refuse(ProviderErrorKind::Auth, "invalid key")),
+        (&Method::POST, "/v1/messages" | "/v1/chat/completions") => shared.generate(api, request).await,
+        (&Method::POST, "/v1/messages/count_tokens") => shared.count_tokens(api, request).await,
+        (&Method::GET, "/v1/models") => Ok(json_playback(&models())),
+        _ => Err(refuse(ProviderErrorKind::NotFound, "no such address")),
+    };
+    let playback = answered.unwrap_or_else(|error| error_playback(api, &error));
+    sleep(playback.delay).await;
+    respond(playback)
+}
+
+fn refuse(kind: ProviderErrorKind, message: &str) -> ProviderError {
+    ProviderError::new(kind, kind.status(), None, message)
+}
+
+impl Shared {
+    fn admits(&self, headers: &HeaderMap) -> bool {
+        let Some(key) = &self.options.required_key else { return true };
+        let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+        let bearer = text("authorization").and_then(|value| value.strip_prefix("Bearer "));
+        [text("x-api-key"), bearer].into_iter().flatten().any(|given| given == key.expose())
+    }
+
+    async fn generate(&self, api: Api, request: Request<Incoming>) -> Result<Playback, ProviderError> {
+        let body = self.read(request).await?;
+        let asked = api
+            .decode_request(&body)
+            .map_err(|error| refuse(ProviderErrorKind::InvalidRequest, &error.to_string()))?;
+        Ok(self.player.answer(api, &asked))
+    }
+
+    async fn count_tokens(&self, api: Api, request: Request<Incoming>) -> Result<Playback, ProviderError> {
+        let body = self.read(request).await?;
+        let asked = api
+            .decode_request(&body)
+            .map_err(|error| refuse(ProviderErrorKind::InvalidRequest, &error.to_string()))?;
+        Ok(json_playback(&json!({"input_tokens": estimate_tokens(&asked.request)})))
+    }
+
+    async fn read(&self, request: Request<Incoming>) -> Result<Value, ProviderError> {
+        let body = Limited::new(request.into_body(), self.options.max_body_bytes).collect();
+        let body = timeout(BODY_TIMEOUT, body)
+            .await
+            .map_err(|_| refuse(ProviderErrorKind::InvalidRequest, "the body did not come"))?
+            .map_err(|error| {
+                if error.is::<http_body_util::LengthLimitError>() {
+                    refuse(ProviderErrorKind::RequestTooLarge, "the body is too large")
+                } else {
+                    refuse(ProviderErrorKind::InvalidRequest, "the body broke off")
+                }
+            })?;
+        serde_json::from_slice(&body.to_bytes()).map_err(|error| {
+            let error = crate::wire::not_json("the body", &error);
+            refuse(ProviderErrorKind::InvalidRequest, &error.to_string())
+        })
+    }
+}
+
+fn json_playback(body: &Value) -> Playback {
+    Playback {
+        status: 200,
+        retry_after: None,
+        form: BodyForm::Json,
+        delay: Duration::ZERO,
+        pieces: vec![Bytes::from(body.to_string())],
+        piece_delay: Duration::ZERO,
+        end: End::Closed,
+    }
+}
+
+/// A list that clients of both wires can read.
+fn models() -> Value {
+    json!({
+        "object": "list",
+        "data": [{
+            "id": MODEL_NAME, "type": "model", "object": "model", "display_name": "Scripted model",
+            "created": 0, "created_at": "1970-01-01T00:00:00Z", "owned_by": "backstop",
+        }],
+        "has_more": false, "first_id": MODEL_NAME, "last_id": MODEL_NAME,
+    })
+}
+
+fn respond(playback: Playback) -> io::Result<Response<Body>> {
+    if playback.end == End::NoAnswer {
+        return Err(broken());
+    }
+    let content_type = match playback.form {
+        BodyForm::Json => "application/json",
+        BodyForm::Events => "text/event-stream",
+    };
+    let mut response = Response::builder()
+        .status(StatusCode::from_u16(playback.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR))
+        .header(header::CONTENT_TYPE, content_type)
+        .header(header::CACHE_CONTROL, "no-store");
+    if let Some(seconds) = playback.retry_after {
+        response = response.header(header::RETRY_AFTER, seconds.to_string());
+    }
+    response.body(body(playback)).map_err(io::Error::other)
+}
+
+fn broken() -> io::Error {
+    io::Error::new(io::ErrorKind::ConnectionAborted, "the script breaks the connection")
+}
+
+fn body(playback: Playback) -> Body {
+    match playback.pieces.as_slice() {
+        [only] if playback.end == End::Closed => {
+            Full::new(only.clone()).map_err(|never: Infallible| match never {}).boxed_unsync()
+        }
+        _ => StreamBody::new(pieces(playback)).boxed_unsync(),
+    }
+}
+
+fn pieces(playback: Playback) -> impl Stream<Item = io::Result<Frame<Bytes>>> {
+    let Playback { pieces, piece_delay, end, .. } = playback;
+    let pieces = stream::iter(pieces).enumerate().then(move |(index, piece)| async move {
+        if index > 0 && !piece_delay.is_zero() {
+            sleep(piece_delay).await;
+        }
+        Ok(Frame::data(piece))
+    });
+    let breaks = (end != End::Closed).then_some(async {
+        // What was written must leave before the connection breaks.
+        sleep(Duration::from_millis(20)).await;
+        Err(broken())
+    });
+    pieces.chain(stream::iter(breaks).then(|breaking| breaking))
+}

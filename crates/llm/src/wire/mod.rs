@@ -1,0 +1,287 @@
+//! The wires: how providers write requests and answers.
+//!
+//! A wire is a folder with the same files: `request` (both directions), `response` (both directions),
+//! `stream` (decoder and encoder), `error` (both directions), `content` (the parts of messages). [`Api`]
+//! chooses among them with exhaustive matches, so that a new wire does not compile before it is complete.
+//!
+//! Laws:
+//!
+//! - *What the wire can carry comes back*: decoding an encoded message gives the same message, up to what
+//!   the wire has no place for (ids, runs, `details` and names of tool results).
+//! - *Foreign attachments stay home*: what a provider attaches to a part is kept in `meta` under the name
+//!   of its wire, and an encoder sends only what stands under its own. A signature of one provider is never
+//!   shown to another.
+//! - `meta` never holds a second copy of a text, of arguments or of an id: who rewrites those has rewritten
+//!   all there is. (Citations quote documents; they are the one attachment with text of its own.)
+//! - Form is not kept: a text that came as a block list may leave as a string. Who must not change a byte
+//!   passes the original on.
+
+pub mod anthropic;
+mod json;
+mod meta;
+pub mod openai_chat;
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use http::HeaderMap;
+use serde_json::Value;
+use thiserror::Error;
+
+use crate::error::{ProviderError, WireError};
+use crate::model::{ModelEvent, ModelRequest, ModelResponse};
+use crate::sse::SseEvent;
+
+pub(crate) use json::not_json;
+pub use meta::own_meta;
+
+/// A wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Api {
+    /// Anthropic Messages.
+    AnthropicMessages,
+    /// OpenAI Chat Completions, and the many servers that speak it.
+    OpenAiChat,
+}
+
+/// A request as a server reads it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DecodedRequest {
+    /// What is asked.
+    pub request: ModelRequest,
+    /// Whether the answer is to be streamed.
+    pub stream: bool,
+}
+
+/// The configuration names a wire that does not exist.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("unknown API `{name}`\nhint: known are `anthropic-messages` and `openai-chat`")]
+pub struct UnknownApi {
+    name: String,
+}
+
+impl Api {
+    /// All wires.
+    pub const ALL: [Self; 2] = [Self::AnthropicMessages, Self::OpenAiChat];
+
+    /// The name in configurations and in `meta`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::AnthropicMessages => "anthropic-messages",
+            Self::OpenAiChat => "openai-chat",
+        }
+    }
+
+    /// The path of requests, as servers of this wire have it.
+    pub fn path(self) -> &'static str {
+        match self {
+            Self::AnthropicMessages => "/v1/messages",
+            Self::OpenAiChat => "/v1/chat/completions",
+        }
+    }
+
+    /// The request's body. With `stream`, the answer is asked for as a stream, token counts included.
+    pub fn encode_request(self, request: &ModelRequest, stream: bool) -> Value {
+        match self {
+            Self::AnthropicMessages => anthropic::encode_request(request, stream),
+            Self::OpenAiChat => openai_chat::encode_request(request, stream),
+        }
+    }
+
+    /// Reads a request's body.
+    ///
+    /// # Errors
+    /// If the body is not a request of this wire.
+    pub fn decode_request(self, body: &Value) -> Result<DecodedRequest, WireError> {
+        match self {
+            Self::AnthropicMessages => anthropic::decode_request(body),
+            Self::OpenAiChat => openai_chat::decode_request(body),
+        }
+    }
+
+    /// The body of a whole answer.
+    pub fn encode_response(self, response: &ModelResponse) -> Value {
+        match self {
+            Self::AnthropicMessages => anthropic::encode_response(response),
+            Self::OpenAiChat => openai_chat::encode_response(response),
+        }
+    }
+
+    /// Reads the body of a whole answer.
+    ///
+    /// # Errors
+    /// If the body is not an answer of this wire.
+    pub fn decode_response(self, body: &Value) -> Result<ModelResponse, WireError> {
+        match self {
+            Self::AnthropicMessages => anthropic::decode_response(body),
+            Self::OpenAiChat => openai_chat::decode_response(body),
+        }
+    }
+
+    /// The body of an error answer.
+    pub fn encode_error(self, error: &ProviderError) -> Value {
+        match self {
+            Self::AnthropicMessages => anthropic::encode_error(error),
+            Self::OpenAiChat => openai_chat::encode_error(error),
+        }
+    }
+
+    /// Reads an error answer. Bodies that are not of this wire (an HTML page of a load balancer) are told
+    /// by their status alone.
+    pub fn decode_error(self, status: u16, headers: &HeaderMap, body: &[u8]) -> ProviderError {
+        let body = serde_json::from_slice::<Value>(body).unwrap_or(Value::Null);
+        let mut error = match self {
+            Self::AnthropicMessages => anthropic::decode_error(status, &body),
+            Self::OpenAiChat => openai_chat::decode_error(status, &body),
+        };
+        error.retry_after = retry_after(headers);
+        error
+    }
+
+    /// A decoder for one streamed answer.
+    pub fn stream_decoder(self) -> StreamDecoder {
+        StreamDecoder(match self {
+            Self::AnthropicMessages => Decoder::Anthropic(anthropic::StreamDecoder::default()),
+            Self::OpenAiChat => Decoder::OpenAiChat(openai_chat::StreamDecoder::default()),
+        })
+    }
+
+    /// An encoder for the streamed answer to `request`, which may have asked for token counts.
+    pub fn stream_encoder(self, request: &ModelRequest) -> StreamEncoder {
+        StreamEncoder(match self {
+            Self::AnthropicMessages => Encoder::Anthropic(anthropic::StreamEncoder::default()),
+            Self::OpenAiChat => Encoder::OpenAiChat(openai_chat::StreamEncoder::new(request)),
+        })
+    }
+
+    /// The event that ends a stream with an error.
+    pub fn encode_stream_error(self, error: &ProviderError) -> SseEvent {
+        match self {
+            Self::AnthropicMessages => {
+                SseEvent::new(Some("error"), anthropic::encode_error(error).to_string())
+            }
+            Self::OpenAiChat => SseEvent::new(None, openai_chat::encode_error(error).to_string()),
+        }
+    }
+}
+
+impl fmt::Display for Api {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Api {
+    type Err = UnknownApi;
+
+    fn from_str(name: &str) -> Result<Self, UnknownApi> {
+        Self::ALL
+            .into_iter()
+            .find(|api| api.as_str() == name)
+            .ok_or_else(|| UnknownApi { name: name.to_owned() })
+    }
+}
+
+/// Reads one streamed answer, event by event.
+#[derive(Debug)]
+pub struct StreamDecoder(Decoder);
+
+#[derive(Debug)]
+enum Decoder {
+    Anthropic(anthropic::StreamDecoder),
+    OpenAiChat(openai_chat::StreamDecoder),
+}
+
+impl StreamDecoder {
+    /// Reads one event.
+    ///
+    /// # Errors
+    /// If the event is not what the wire has at this place, or if it reports an error of the provider. The
+    /// answer has failed then, whatever follows.
+    pub fn push(&mut self, event: &SseEvent) -> Result<Vec<ModelEvent>, WireError> {
+        match &mut self.0 {
+            Decoder::Anthropic(decoder) => decoder.push(event),
+            Decoder::OpenAiChat(decoder) => decoder.push(event),
+        }
+    }
+
+    /// The end of the stream.
+    ///
+    /// # Errors
+    /// [`WireError::Truncated`] if the answer is not whole.
+    pub fn finish(&mut self) -> Result<Vec<ModelEvent>, WireError> {
+        match &mut self.0 {
+            Decoder::Anthropic(decoder) => decoder.finish(),
+            Decoder::OpenAiChat(decoder) => decoder.finish(),
+        }
+    }
+}
+
+/// Writes one streamed answer, event by event.
+#[derive(Debug)]
+pub struct StreamEncoder(Encoder);
+
+#[derive(Debug)]
+enum Encoder {
+    Anthropic(anthropic::StreamEncoder),
+    OpenAiChat(openai_chat::StreamEncoder),
+}
+
+impl StreamEncoder {
+    /// The wire's events for one event of the answer.
+    pub fn push(&mut self, event: &ModelEvent) -> Vec<SseEvent> {
+        match &mut self.0 {
+            Encoder::Anthropic(encoder) => encoder.push(event),
+            Encoder::OpenAiChat(encoder) => encoder.push(event),
+        }
+    }
+}
+
+/// How long the provider asks to wait: `retry-after-ms`, or `retry-after` in seconds or as a date.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
+    if let Some(millis) = text("retry-after-ms").and_then(|value| value.parse::<f64>().ok()) {
+        return Duration::try_from_secs_f64(millis / 1000.0).ok();
+    }
+    let value = text("retry-after")?;
+    if let Ok(seconds) = value.parse::<f64>() {
+        return Duration::try_from_secs_f64(seconds).ok();
+    }
+    let date = jiff::fmt::rfc2822::parse(value).ok()?.timestamp();
+    Some(Duration::try_from(date.duration_since(jiff::Timestamp::now())).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(name: &'static str, value: &str) -> HeaderMap {
+        HeaderMap::from_iter([(http::HeaderName::from_static(name), value.parse().unwrap())])
+    }
+
+    #[test]
+    fn retry_after_in_all_its_forms() {
+        assert_eq!(retry_after(&headers("retry-after", "2")), Some(Duration::from_secs(2)));
+        assert_eq!(retry_after(&headers("retry-after-ms", "1500")), Some(Duration::from_millis(1500)));
+        assert_eq!(
+            retry_after(&headers("retry-after", "Sun, 06 Nov 1994 08:49:37 GMT")),
+            Some(Duration::ZERO)
+        );
+        assert!(
+            retry_after(&headers("retry-after", "Fri, 01 Jan 2100 00:00:00 GMT")).unwrap()
+                > Duration::from_secs(1)
+        );
+        for nonsense in ["", "soon", "-1", "NaN", "inf", "1e400"] {
+            assert_eq!(retry_after(&headers("retry-after", nonsense)), None, "{nonsense}");
+        }
+    }
+
+    #[test]
+    fn api_names_come_back() {
+        for api in Api::ALL {
+            assert_eq!(api.as_str().parse(), Ok(api));
+        }
+        assert!("anthropic".parse::<Api>().unwrap_err().to_string().contains("`anthropic`"));
+    }
+}

@@ -1,0 +1,23 @@
+//! OpenAI Chat Completions, as OpenAI and the many compatible servers speak it.
+//!
+//! What this wire cannot carry: whether a tool failed, images in tool results (they follow in a user message),
+//! the order of thinking, text and tool calls within one answer (it is always that one), and thinking that
+//! came from another wire (left out). A refusal is a text part marked `refusal` in its `meta`, so that whoever judges text
+//! judges it too.
+//!
+//! Answers with several choices are refused: only one could be judged.
+
+mod content;
+mod error;
+mod request;
+mod response;
+mod stream;
+
+pub(crate) use error::{decode_error, encode_error};
+pub(crate) use request::{decode_request, encode_request};
+pub(crate) use response::{decode_response, encode_response};
+pub(crate) use stream::{StreamDecoder, StreamEncoder};
+
+use crate::wire::Api;
+
+const API: Api = Api::OpenAiChat;

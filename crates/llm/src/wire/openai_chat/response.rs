@@ -1,0 +1,106 @@
+//! Whole answers, and what streams share with them.
+
+use backstop_hooks::Json;
+use backstop_hooks::conversation::{Message, Role, TokenUsage};
+use serde_json::{Map, Value, json};
+
+use super::API;
+use super::content::{ASSISTANT_KNOWN, decode_assistant, encode_assistant};
+use crate::error::WireError;
+use crate::model::{ModelResponse, StopReason};
+use crate::wire::json::Object;
+use crate::wire::meta::wrap;
+
+pub(super) const BODY_KNOWN: &[&str] = &["id", "object", "created", "model", "choices", "usage"];
+
+pub(crate) fn decode_response(body: &Value) -> Result<ModelResponse, WireError> {
+    let body = Object::of("answer", body)?;
+    let choice = match body.required_array("choices")? {
+        [only] => Object::of("choice", only)?,
+        [] => return Err(body.error("choices", "is empty")),
+        _ => return Err(WireError::SeveralChoices),
+    };
+    let message = choice.required_object("message")?;
+    let content = decode_assistant(message)?;
+    // Annotations quote the text by position and are of no use in a later request.
+    let meta = wrap(API, message.rest(&[ASSISTANT_KNOWN, &["annotations"]].concat()));
+    let mut extra = body.rest(BODY_KNOWN);
+    extra.retain(|_, value| !value.is_null());
+    Ok(ModelResponse {
+        id: body.string("id")?.unwrap_or_default().to_owned(),
+        model: body.string("model")?.unwrap_or_default().to_owned(),
+        message: Message { meta, ..Message::new(Role::Assistant, content) },
+        stop: decode_stop(choice.required_string("finish_reason")?),
+        usage: body.object("usage")?.map(decode_usage).transpose()?.unwrap_or_default(),
+        extra: extra_json(extra),
+    })
+}
+
+pub(super) fn extra_json(fields: Map<String, Value>) -> Json {
+    if fields.is_empty() { Json::default() } else { Json::new(fields.into()) }
+}
+
+/// The wire counts cached tokens into the prompt; the model of a usage does not.
+pub(super) fn decode_usage(usage: Object<'_>) -> Result<TokenUsage, WireError> {
+    let prompt = usage.u64("prompt_tokens")?.unwrap_or_default();
+    let cached = match usage.object("prompt_tokens_details")? {
+        Some(details) => details.u64("cached_tokens")?.unwrap_or_default(),
+        None => 0,
+    };
+    Ok(TokenUsage {
+        input: prompt.saturating_sub(cached),
+        output: usage.u64("completion_tokens")?.unwrap_or_default(),
+        cache_read: cached.min(prompt),
+        cache_write: 0,
+    })
+}
+
+pub(super) fn encode_usage(usage: &TokenUsage) -> Value {
+    let prompt = usage.input.saturating_add(usage.cache_read).saturating_add(usage.cache_write);
+    json!({
+        "prompt_tokens": prompt,
+        "completion_tokens": usage.output,
+        "total_tokens": prompt.saturating_add(usage.output),
+        "prompt_tokens_details": {"cached_tokens": usage.cache_read},
+    })
+}
+
+pub(super) fn decode_stop(reason: &str) -> StopReason {
+    match reason {
+        "stop" => StopReason::EndTurn,
+        "tool_calls" => StopReason::ToolUse,
+        "length" => StopReason::MaxTokens,
+        "content_filter" => StopReason::Refusal,
+        other => StopReason::Other(other.to_owned()),
+    }
+}
+
+pub(super) fn encode_stop(stop: &StopReason) -> &str {
+    match stop {
+        StopReason::EndTurn | StopReason::StopSequence | StopReason::PauseTurn => "stop",
+        StopReason::ToolUse => "tool_calls",
+        StopReason::MaxTokens => "length",
+        StopReason::Refusal => "content_filter",
+        StopReason::Other(reason) => reason,
+    }
+}
+
+pub(crate) fn encode_response(response: &ModelResponse) -> Value {
+    let mut body = json!({
+        "id": response.id,
+        "object": "chat.completion",
+        "created": 0,
+        "model": response.model,
+        "choices": [{
+            "index": 0,
+            "message": encode_assistant(&response.message, true),
+            "logprobs": null,
+            "finish_reason": encode_stop(&response.stop),
+        }],
+        "usage": encode_usage(&response.usage),
+    });
+    if let (Value::Object(body), Some(extra)) = (&mut body, response.extra.as_object()) {
+        body.extend(extra.clone());
+    }
+    body
+}

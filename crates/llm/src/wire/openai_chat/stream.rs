@@ -1,0 +1,368 @@
+//! Streamed answers.
+
+use std::collections::BTreeMap;
+
+use backstop_hooks::conversation::{Message, Part, Role, TokenUsage};
+use serde_json::{Map, Value, json};
+
+use super::API;
+use super::content::{REASONING_FIELDS, is_refusal, reasoning, reasoning_field, refusal};
+use super::error::decode_error;
+use super::response::{BODY_KNOWN, decode_stop, decode_usage, encode_stop, encode_usage, extra_json};
+use crate::error::WireError;
+use crate::model::{ModelEvent, ModelRequest, ModelResponse, StopReason, ToolCallBuilder};
+use crate::sse::SseEvent;
+use crate::wire::json::{Object, parse};
+use crate::wire::meta::wrap;
+
+const WHAT: &str = "stream chunk";
+const DONE: &str = "[DONE]";
+
+/// Reads one streamed answer.
+///
+/// The wire has no end of a part: all parts end with the finish reason. Counts come after it, so the answer
+/// is whole at `[DONE]`, or at the end of the bytes if the finish reason has come. Tool calls may interleave
+/// by `index`. A call whose id or name changes on the way is refused, because some readers would join the
+/// pieces and others would not.
+#[derive(Debug, Default)]
+pub(crate) struct StreamDecoder {
+    started: bool,
+    done: bool,
+    id: String,
+    model: String,
+    extra: Map<String, Value>,
+    message_meta: Map<String, Value>,
+    usage: TokenUsage,
+    stop: Option<StopReason>,
+    /// Parts in the order in which they began.
+    parts: Vec<OpenPart>,
+    /// From the wire's index of a tool call to its place in `parts`.
+    calls: BTreeMap<usize, usize>,
+    finished: Vec<Part>,
+}
+
+#[derive(Debug)]
+enum OpenPart {
+    Text(String),
+    Refusal(String),
+    Reasoning { text: String, field: &'static str },
+    ToolCall(ToolCallBuilder),
+}
+
+impl StreamDecoder {
+    pub(crate) fn push(&mut self, event: &SseEvent) -> Result<Vec<ModelEvent>, WireError> {
+        if self.done {
+            return Err(out_of_order("something follows the end"));
+        }
+        if event.data.trim() == DONE {
+            return self.finish();
+        }
+        let value = parse(WHAT, &event.data)?;
+        let chunk = Object::of(WHAT, &value)?;
+        if chunk.get("error").is_some() || event.event.as_deref() == Some("error") {
+            return Err(decode_error(0, &value).into());
+        }
+        let mut events = Vec::new();
+        self.take_head(chunk, &mut events)?;
+        match chunk.array("choices")?.unwrap_or_default() {
+            [] => {}
+            [only] => self.choice(Object::of("choice", only)?, &mut events)?,
+            _ => return Err(WireError::SeveralChoices),
+        }
+        if let Some(usage) = chunk.object("usage")? {
+            self.usage = decode_usage(usage)?;
+            events.push(ModelEvent::Usage { usage: self.usage });
+        }
+        Ok(events)
+    }
+
+    pub(crate) fn finish(&mut self) -> Result<Vec<ModelEvent>, WireError> {
+        if self.done {
+            return Ok(Vec::new());
+        }
+        let stop = self.stop.take().ok_or(WireError::Truncated)?;
+        self.done = true;
+        let content = std::mem::take(&mut self.finished);
+        let meta = wrap(API, std::mem::take(&mut self.message_meta));
+        let response = ModelResponse {
+            id: std::mem::take(&mut self.id),
+            model: std::mem::take(&mut self.model),
+            message: Message { meta, ..Message::new(Role::Assistant, content) },
+            stop,
+            usage: self.usage,
+            extra: extra_json(std::mem::take(&mut self.extra)),
+        };
+        Ok(vec![ModelEvent::Finished { response: Box::new(response) }])
+    }
+
+    fn take_head(&mut self, chunk: Object<'_>, events: &mut Vec<ModelEvent>) -> Result<(), WireError> {
+        for (key, value) in chunk.rest(BODY_KNOWN) {
+            // Padding against guessing lengths, new in each chunk.
+            if !value.is_null() && key != "obfuscation" {
+                self.extra.insert(key, value);
+            }
+        }
+        if !std::mem::replace(&mut self.started, true) {
+            self.id = chunk.string("id")?.unwrap_or_default().to_owned();
+            self.model = chunk.string("model")?.unwrap_or_default().to_owned();
+            events.push(ModelEvent::Started { id: self.id.clone(), model: self.model.clone() });
+        }
+        Ok(())
+    }
+
+    fn choice(&mut self, choice: Object<'_>, events: &mut Vec<ModelEvent>) -> Result<(), WireError> {
+        if choice.u64("index")?.unwrap_or(0) != 0 {
+            return Err(WireError::SeveralChoices);
+        }
+        if let Some(delta) = choice.object("delta")? {
+            self.delta(delta, events)?;
+        }
+        if let Some(reason) = choice.string("finish_reason")?.filter(|reason| !reason.is_empty()) {
+            if self.stop.is_some() {
+                return Err(out_of_order("two finish reasons"));
+            }
+            self.stop = Some(decode_stop(reason));
+            self.close_parts(events);
+        }
+        Ok(())
+    }
+
+    fn delta(&mut self, delta: Object<'_>, events: &mut Vec<ModelEvent>) -> Result<(), WireError> {
+        let before = events.len();
+        for field in REASONING_FIELDS {
+            if let Some(text) = delta.string(field)?.filter(|text| !text.is_empty()) {
+                self.reasoning(text, field, events);
+                break;
+            }
+        }
+        if let Some(text) = delta.string("content")?.filter(|text| !text.is_empty()) {
+            self.text(text, false, events);
+        }
+        if let Some(text) = delta.string("refusal")?.filter(|text| !text.is_empty()) {
+            self.text(text, true, events);
+        }
+        for call in delta.array("tool_calls")?.unwrap_or_default() {
+            self.tool_call(Object::of("tool call", call)?, events)?;
+        }
+        if self.stop.is_some() && events.len() > before {
+            return Err(out_of_order("content after the finish reason"));
+        }
+        let known =
+            ["role", "content", "refusal", "tool_calls", "reasoning_content", "reasoning", "annotations"];
+        self.message_meta.extend(delta.rest(&known));
+        Ok(())
+    }
+
+    fn reasoning(&mut self, more: &str, field: &'static str, events: &mut Vec<ModelEvent>) {
+        let place = self.place(
+            |part| matches!(part, OpenPart::Reasoning { .. }),
+            || OpenPart::Reasoning { text: String::new(), field },
+        );
+        if let Some(OpenPart::Reasoning { text, .. }) = self.parts.get_mut(place) {
+            text.push_str(more);
+        }
+        events.push(ModelEvent::ThinkingDelta { index: place, text: more.into() });
+    }
+
+    fn text(&mut self, more: &str, refused: bool, events: &mut Vec<ModelEvent>) {
+        let place = if refused {
+            self.place(|part| matches!(part, OpenPart::Refusal(_)), || OpenPart::Refusal(String::new()))
+        } else {
+            self.place(|part| matches!(part, OpenPart::Text(_)), || OpenPart::Text(String::new()))
+        };
+        if let Some(OpenPart::Text(text) | OpenPart::Refusal(text)) = self.parts.get_mut(place) {
+            text.push_str(more);
+        }
+        events.push(ModelEvent::TextDelta { index: place, text: more.into() });
+    }
+
+    /// The place of the part that is meant, which begins now if there is none.
+    fn place(&mut self, is_it: impl Fn(&OpenPart) -> bool, begin: impl FnOnce() -> OpenPart) -> usize {
+        self.parts.iter().position(is_it).unwrap_or_else(|| {
+            self.parts.push(begin());
+            self.parts.len() - 1
+        })
+    }
+
+    fn tool_call(&mut self, call: Object<'_>, events: &mut Vec<ModelEvent>) -> Result<(), WireError> {
+        let id = call.string("id")?.unwrap_or_default();
+        if !matches!(call.string("type")?, None | Some("" | "function")) {
+            return Err(call.error("type", "is not `function`"));
+        }
+        let function = call.object("function")?;
+        let name =
+            function.map(|function| function.string("name")).transpose()?.flatten().unwrap_or_default();
+        let index = match call.index("index")? {
+            Some(index) => index,
+            // Some servers send each call in one piece and leave the index out.
+            None if !name.is_empty() => self.calls.last_key_value().map_or(0, |(last, _)| last + 1),
+            None => self.calls.last_key_value().map(|(last, _)| *last).unwrap_or_default(),
+        };
+        let place = match self.calls.get(&index) {
+            Some(place) => *place,
+            None => self.start_call(index, id, name, call, events)?,
+        };
+        let Some(OpenPart::ToolCall(builder)) = self.parts.get_mut(place) else {
+            return Err(out_of_order("a tool call that never started"));
+        };
+        let changes = |new: &str, old: &str| !new.is_empty() && new != old;
+        if changes(id, builder.id.as_str()) || changes(name, &builder.name) {
+            return Err(out_of_order("a tool call changes its id or name"));
+        }
+        let more = match function.and_then(|function| function.get("arguments")) {
+            None => return Ok(()),
+            Some(Value::String(text)) => text.clone(),
+            Some(other) => other.to_string(),
+        };
+        if !more.is_empty() {
+            builder.arguments.push_str(&more);
+            events.push(ModelEvent::ToolCallArguments { index: place, delta: more.into() });
+        }
+        Ok(())
+    }
+
+    fn start_call(
+        &mut self,
+        index: usize,
+        id: &str,
+        name: &str,
+        call: Object<'_>,
+        events: &mut Vec<ModelEvent>,
+    ) -> Result<usize, WireError> {
+        if name.is_empty() {
+            return Err(out_of_order("a tool call begins without a name"));
+        }
+        let meta = wrap(API, call.rest(&["index", "id", "type", "function"]));
+        let builder =
+            ToolCallBuilder { id: id.into(), name: name.to_owned(), arguments: String::new(), meta };
+        let place = self.parts.len();
+        self.parts.push(OpenPart::ToolCall(builder));
+        self.calls.insert(index, place);
+        events.push(ModelEvent::ToolCallStarted { index: place, id: id.into(), name: name.to_owned() });
+        Ok(place)
+    }
+
+    fn close_parts(&mut self, events: &mut Vec<ModelEvent>) {
+        for (index, part) in std::mem::take(&mut self.parts).into_iter().enumerate() {
+            let part = match part {
+                OpenPart::Text(text) => Part::text(text),
+                OpenPart::Refusal(text) => refusal(&text),
+                OpenPart::Reasoning { text, field } => reasoning(&text, field),
+                OpenPart::ToolCall(call) => Part::ToolCall(call.finish()),
+            };
+            self.finished.push(part.clone());
+            events.push(ModelEvent::PartFinished { index, part });
+        }
+        self.calls.clear();
+    }
+}
+
+fn out_of_order(problem: &str) -> WireError {
+    WireError::OutOfOrder { problem: problem.to_owned() }
+}
+
+/// Writes one streamed answer. Parts that the wire has no deltas for are left out.
+#[derive(Debug, Default)]
+pub(crate) struct StreamEncoder {
+    /// Clients that did not ask for counts do not expect a chunk without choices.
+    with_usage: bool,
+    id: String,
+    model: String,
+    /// From the index of a part to the wire's index of a tool call.
+    calls: BTreeMap<usize, usize>,
+    /// Parts of which some text has been written.
+    written: std::collections::BTreeSet<usize>,
+}
+
+impl StreamEncoder {
+    /// An encoder for the answer to `request`.
+    pub(crate) fn new(request: &ModelRequest) -> Self {
+        let options = request.extra.get("stream_options");
+        let asked = options.and_then(|options| options.get("include_usage")).and_then(Value::as_bool);
+        Self { with_usage: asked.unwrap_or(false), ..Self::default() }
+    }
+
+    pub(crate) fn push(&mut self, event: &ModelEvent) -> Vec<SseEvent> {
+        match event {
+            ModelEvent::Started { id, model } => {
+                self.id.clone_from(id);
+                self.model.clone_from(model);
+                vec![self.chunk(json!({"role": "assistant", "content": ""}), None)]
+            }
+            ModelEvent::TextDelta { index, text } => {
+                self.written.insert(*index);
+                vec![self.chunk(json!({"content": text}), None)]
+            }
+            ModelEvent::ThinkingDelta { index, text } => {
+                self.written.insert(*index);
+                vec![self.chunk(json!({"reasoning_content": text}), None)]
+            }
+            ModelEvent::ToolCallStarted { index, id, name } => {
+                let wire_index = self.calls.len();
+                self.calls.insert(*index, wire_index);
+                let function = json!({"name": name, "arguments": ""});
+                let call = json!({"index": wire_index, "id": id, "type": "function", "function": function});
+                vec![self.chunk(json!({"tool_calls": [call]}), None)]
+            }
+            ModelEvent::ToolCallArguments { index, delta } => {
+                let call = json!({"index": self.calls.get(index), "function": {"arguments": delta}});
+                vec![self.chunk(json!({"tool_calls": [call]}), None)]
+            }
+            ModelEvent::PartFinished { index, part } => self.whole_part(*index, part),
+            ModelEvent::Usage { .. } => Vec::new(),
+            ModelEvent::Finished { response } => {
+                let mut out = vec![self.chunk(json!({}), Some(encode_stop(&response.stop)))];
+                if self.with_usage {
+                    let mut usage = self.chunk_body();
+                    usage.insert("choices".to_owned(), json!([]));
+                    usage.insert("usage".to_owned(), encode_usage(&response.usage));
+                    out.push(SseEvent::new(None, Value::Object(usage).to_string()));
+                }
+                out.push(SseEvent::new(None, DONE));
+                out
+            }
+        }
+    }
+
+    /// A part that came in one piece.
+    fn whole_part(&mut self, index: usize, part: &Part) -> Vec<SseEvent> {
+        if self.written.contains(&index) || self.calls.contains_key(&index) {
+            return Vec::new();
+        }
+        match part {
+            Part::Text { text, meta } if is_refusal(meta.as_ref()) => {
+                vec![self.chunk(json!({"refusal": text}), None)]
+            }
+            Part::Text { text, .. } if !text.is_empty() => vec![self.chunk(json!({"content": text}), None)],
+            Part::Thinking { text, meta } if !text.is_empty() => {
+                let field = reasoning_field(meta.as_ref(), true).unwrap_or_default();
+                vec![self.chunk(Value::Object(Map::from_iter([(field, text.as_str().into())])), None)]
+            }
+            Part::ToolCall(call) => {
+                let start =
+                    ModelEvent::ToolCallStarted { index, id: call.id.clone(), name: call.name.clone() };
+                let arguments = super::content::arguments_text(call).into();
+                let mut out = self.push(&start);
+                out.extend(self.push(&ModelEvent::ToolCallArguments { index, delta: arguments }));
+                out
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn chunk(&self, delta: Value, finish_reason: Option<&str>) -> SseEvent {
+        let mut body = self.chunk_body();
+        let choice = json!({"index": 0, "delta": delta, "logprobs": null, "finish_reason": finish_reason});
+        body.insert("choices".to_owned(), json!([choice]));
+        SseEvent::new(None, Value::Object(body).to_string())
+    }
+
+    fn chunk_body(&self) -> Map<String, Value> {
+        Map::from_iter([
+            ("id".to_owned(), Value::from(self.id.as_str())),
+            ("object".to_owned(), Value::from("chat.completion.chunk")),
+            ("created".to_owned(), Value::from(0)),
+            ("model".to_owned(), Value::from(self.model.as_str())),
+        ])
+    }
+}

@@ -1,0 +1,248 @@
+//! Laws of the wires over generated conversations: what a wire can carry comes back as it was.
+#![expect(clippy::unwrap_used, reason = "tests may fail loudly, their helpers too")]
+
+use backstop_hooks::Params;
+use backstop_hooks::conversation::{ImageSource, Message, Part, Role, TokenUsage, ToolCall, ToolResult};
+use backstop_llm::sse::SseDecoder;
+use backstop_llm::{Api, ModelEvent, ModelRequest, ModelResponse, StopReason};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+fn word() -> impl Strategy<Value = String> {
+    "[a-zA-Zé漢🙂\"\\\\\n ]{0,12}[a-z]"
+}
+
+fn json_value() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        word().prop_map(Value::from),
+    ];
+    leaf.prop_recursive(3, 12, 4, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::btree_map("[a-z]{1,4}", inner, 0..4).prop_map(|map| map.into_iter().collect()),
+        ]
+    })
+}
+
+fn params() -> impl Strategy<Value = Params> {
+    prop::collection::btree_map("[a-z]{1,6}", json_value(), 0..4)
+        .prop_map(|map| Params::from_value(map.into_iter().collect()).unwrap())
+}
+
+fn meta(api: Api, fields: Value) -> Option<backstop_hooks::Json> {
+    Some(json!({api.as_str(): fields}).into())
+}
+
+fn text() -> BoxedStrategy<Part> {
+    word().prop_map(Part::text).boxed()
+}
+
+fn marked_text(api: Api) -> BoxedStrategy<Part> {
+    let marker = json!({"cache_control": {"type": "ephemeral"}});
+    prop_oneof![
+        text(),
+        word().prop_map(move |text| Part::Text { text: text.into(), meta: meta(api, marker.clone()) })
+    ]
+    .boxed()
+}
+
+fn thinking(api: Api) -> BoxedStrategy<Part> {
+    let fields = match api {
+        Api::AnthropicMessages => json!({"signature": "c2ln"}),
+        Api::OpenAiChat => json!({"field": "reasoning_content"}),
+    };
+    word().prop_map(move |text| Part::Thinking { text: text.into(), meta: meta(api, fields.clone()) }).boxed()
+}
+
+fn image() -> BoxedStrategy<Part> {
+    prop_oneof![
+        Just(Part::Image {
+            mime_type: "image/png".into(),
+            source: ImageSource::Data("iVBORw0K".into()),
+            meta: None
+        }),
+        Just(Part::Image {
+            mime_type: "image/*".into(),
+            source: ImageSource::Url("https://example.com/a.png".into()),
+            meta: None
+        }),
+    ]
+    .boxed()
+}
+
+/// A tool call; with `broken`, its arguments may be none.
+fn tool_call(broken: bool) -> BoxedStrategy<Part> {
+    let malformed = if broken {
+        prop_oneof![3 => Just(None), 1 => Just(Some("{\"a\":")), 1 => Just(Some("[1]"))].boxed()
+    } else {
+        Just(None).boxed()
+    };
+    ("[a-z0-9_]{0,8}", "[a-z_]{1,8}", params(), malformed)
+        .prop_map(|(id, name, arguments, malformed)| {
+            let arguments = if malformed.is_some() { Params::default() } else { arguments };
+            Part::ToolCall(ToolCall {
+                id: id.into(),
+                name,
+                arguments,
+                malformed: malformed.map(Into::into),
+                meta: None,
+            })
+        })
+        .boxed()
+}
+
+fn tool_result(api: Api) -> BoxedStrategy<Part> {
+    let content = match api {
+        Api::AnthropicMessages => prop::collection::vec(prop_oneof![text(), image()], 0..3).boxed(),
+        Api::OpenAiChat => prop::collection::vec(text(), 1..3).boxed(),
+    };
+    let is_error = if api == Api::AnthropicMessages { any::<bool>().boxed() } else { Just(false).boxed() };
+    ("[a-z0-9]{0,6}", content, is_error)
+        .prop_map(|(id, content, is_error)| {
+            Part::ToolResult(ToolResult {
+                tool_call_id: id.into(),
+                tool_name: None,
+                content,
+                is_error,
+                details: None,
+                meta: None,
+            })
+        })
+        .boxed()
+}
+
+fn unknown() -> BoxedStrategy<Part> {
+    json_value()
+        .prop_map(|inner| Part::Unknown { raw: json!({"type": "new_part", "inner": inner}).into() })
+        .boxed()
+}
+
+fn user(api: Api) -> BoxedStrategy<Message> {
+    let part = prop_oneof![marked_text(api), image(), unknown()];
+    prop::collection::vec(part, 1..4).prop_map(|parts| Message::new(Role::User, parts)).boxed()
+}
+
+/// The parts of an answer, in the order that both wires have.
+fn answer_parts(api: Api, broken: bool) -> BoxedStrategy<Vec<Part>> {
+    (
+        prop::option::of(thinking(api)),
+        prop::option::of(text()),
+        prop::collection::vec(tool_call(broken), 0..4),
+    )
+        .prop_filter("something is said", |(_, text, calls)| text.is_some() || !calls.is_empty())
+        .prop_map(|(thinking, text, calls)| thinking.into_iter().chain(text).chain(calls).collect())
+        .boxed()
+}
+
+fn tool(api: Api) -> BoxedStrategy<Message> {
+    let count = if api == Api::AnthropicMessages { 1..4 } else { 1..2 };
+    prop::collection::vec(tool_result(api), count).prop_map(|parts| Message::new(Role::Tool, parts)).boxed()
+}
+
+fn conversation(api: Api) -> BoxedStrategy<Vec<Message>> {
+    // The Anthropic wire takes no malformed input back.
+    let assistant =
+        answer_parts(api, api == Api::OpenAiChat).prop_map(|parts| Message::new(Role::Assistant, parts));
+    let turn = (user(api), assistant, prop::option::of(tool(api)));
+    prop::collection::vec(turn, 0..4)
+        .prop_map(|turns| {
+            turns
+                .into_iter()
+                .flat_map(|(user, assistant, tool)| [Some(user), Some(assistant), tool])
+                .flatten()
+                .collect()
+        })
+        .boxed()
+}
+
+fn answer(api: Api) -> BoxedStrategy<ModelResponse> {
+    let stop = prop_oneof![
+        Just(StopReason::EndTurn),
+        Just(StopReason::ToolUse),
+        Just(StopReason::MaxTokens),
+        Just(StopReason::Refusal),
+        Just(StopReason::Other("new_reason".into())),
+    ];
+    (answer_parts(api, true), stop, 0u64..1_000, 0u64..1_000, 0u64..1_000)
+        .prop_map(|(parts, stop, input, output, cache_read)| {
+            let usage = TokenUsage { input, output, cache_read, cache_write: 0 };
+            ModelResponse { usage, ..ModelResponse::new("id_1", "model-1", parts, stop) }
+        })
+        .boxed()
+}
+
+/// Writes the answer as a stream and reads it again.
+fn through_stream(api: Api, answer: &ModelResponse, chunk: usize) -> Vec<ModelEvent> {
+    let mut request = ModelRequest::new("m", Vec::new());
+    request.extra = json!({"stream_options": {"include_usage": true}}).into();
+    let (mut encoder, mut frames, mut decoder) =
+        (api.stream_encoder(&request), SseDecoder::default(), api.stream_decoder());
+    let mut events = Vec::new();
+    for event in answer.to_events(chunk).iter().flat_map(|event| encoder.push(event)) {
+        for frame in frames.push(&event.encode()).unwrap() {
+            events.extend(decoder.push(&frame.event.unwrap()).unwrap());
+        }
+    }
+    events.extend(decoder.finish().unwrap());
+    events
+}
+
+fn check_conversation(api: Api, messages: Vec<Message>) -> Result<(), TestCaseError> {
+    let request = ModelRequest {
+        system: vec![Part::text("system")],
+        max_tokens: Some(7),
+        ..ModelRequest::new("m", messages)
+    };
+    let decoded = api.decode_request(&api.encode_request(&request, false)).unwrap();
+    prop_assert_eq!(decoded.request, request);
+    Ok(())
+}
+
+fn check_answer(api: Api, answer: &ModelResponse, chunk: usize) -> Result<(), TestCaseError> {
+    prop_assert_eq!(&api.decode_response(&api.encode_response(answer)).unwrap(), answer);
+    let events = through_stream(api, answer, chunk);
+    prop_assert_eq!(events.last(), Some(&ModelEvent::Finished { response: Box::new(answer.clone()) }));
+    Ok(())
+}
+
+proptest! {
+    #[test]
+    fn anthropic_conversations_come_back(messages in conversation(Api::AnthropicMessages)) {
+        check_conversation(Api::AnthropicMessages, messages)?;
+    }
+
+    #[test]
+    fn openai_chat_conversations_come_back(messages in conversation(Api::OpenAiChat)) {
+        check_conversation(Api::OpenAiChat, messages)?;
+    }
+
+    #[test]
+    fn anthropic_answers_come_back(answer in answer(Api::AnthropicMessages), chunk in 1usize..20) {
+        check_answer(Api::AnthropicMessages, &answer, chunk)?;
+    }
+
+    #[test]
+    fn openai_chat_answers_come_back(answer in answer(Api::OpenAiChat), chunk in 1usize..20) {
+        check_answer(Api::OpenAiChat, &answer, chunk)?;
+    }
+
+    #[test]
+    fn any_json_is_survived(value in json_value(), kind in prop::sample::select(vec![
+        "message_start", "content_block_start", "content_block_delta", "content_block_stop", "message_delta", "message_stop", "error",
+    ])) {
+        for api in Api::ALL {
+            let _ = api.decode_request(&value);
+            let _ = api.decode_response(&value);
+            let mut decoder = api.stream_decoder();
+            let event = |data: &Value| backstop_llm::sse::SseEvent::new(None, data.to_string());
+            let _ = decoder.push(&event(&json!({"type": "message_start", "message": {}})));
+            let _ = decoder.push(&event(&json!({"type": kind, "index": 0, "delta": value, "content_block": value, "error": value})));
+            let _ = decoder.push(&event(&json!({"choices": [{"index": 0, "delta": {"tool_calls": value}}]})));
+            let _ = decoder.push(&event(&json!({"choices": value})));
+            let _ = decoder.finish();
+        }
+    }
+}
