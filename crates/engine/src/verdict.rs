@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use backstop_hooks::conversation::ToolResult;
 use backstop_hooks::points::{AfterToolCall, BeforeToolCall, ToolCallOutcome};
 use backstop_hooks::{
-    Answer, Context, Hook, HookError, HookId, Malformed, Params, SessionId, Text, ToolName,
+    Answer, Context, FailurePolicy, Hook, HookError, HookId, Malformed, Params, SessionId, Text, ToolName,
 };
 use serde_json::Value;
 
