@@ -1,6 +1,6 @@
 //! Tool names: one spelling for one tool.
 //!
-//! Agents call the same tool `bash`, `shell` or `exec`. Hooks match on the normalised name, so a policy
+//! Agents call the same tool `bash`, `run_command` or `exec`. Hooks match on the normalised name, so a policy
 //! about `exec` holds whatever the model wrote. Names that are not known stay as they are, apart from
 //! case and white space around them: tools of plugins and MCP servers register their own.
 
@@ -53,8 +53,11 @@ impl ToolName {
     pub fn new(name: &str) -> Self {
         let name = name.trim().to_lowercase();
         Self(match name.as_str() {
-            "bash" => "exec".into(),
+            "bash" | "shell" | "run_command" | "run_shell_command" | "execute_bash" => "exec".into(),
             "apply-patch" => "apply_patch".into(),
+            "read_file" => "read".into(),
+            "write_file" => "write".into(),
+            "edit_file" => "edit".into(),
             _ => name.into(),
         })
     }
