@@ -30,6 +30,10 @@ pub trait Point: Sized + Send + Sync + 'static {
 pub trait Event<O>:
     Clone + fmt::Debug + PartialEq + Serialize + DeserializeOwned + JsonSchema + Send + Sync + 'static
 {
+    /// Whether [`absorb`](Self::absorb) takes over all that answers can change. If not, the host applies
+    /// the outcome, and an outcome that says anything is a change.
+    const ABSORBS: bool = false;
+
     /// Takes over what the merged answers changed, so that the next hook sees it. Returns whether the
     /// value that is judged is now another one.
     fn absorb(&mut self, _merged: &O) -> bool {

@@ -211,6 +211,8 @@ outcome! {
 }
 
 impl Event<MessageSendingOutcome> for MessageSendingEvent {
+    const ABSORBS: bool = true;
+
     fn absorb(&mut self, merged: &MessageSendingOutcome) -> bool {
         match &merged.content {
             Some(content) if *content != self.content => {
@@ -264,6 +266,8 @@ outcome! {
 }
 
 impl Event<ReplyPayloadOutcome> for ReplyPayloadEvent {
+    const ABSORBS: bool = true;
+
     fn absorb(&mut self, merged: &ReplyPayloadOutcome) -> bool {
         match &merged.payload {
             Some(payload) if *payload != self.payload => {

@@ -69,13 +69,25 @@ impl ToolCallOutcome {
 }
 
 impl Event<ToolCallOutcome> for ToolCallEvent {
+    const ABSORBS: bool = true;
+
     fn absorb(&mut self, merged: &ToolCallOutcome) -> bool {
-        take_params(&mut self.params, merged.params.as_ref())
+        take_call_params(self, merged.params.as_ref())
     }
 
     fn tool_name(&self) -> Option<&ToolName> {
         Some(&self.tool_name)
     }
+}
+
+/// INVARIANT (no stale facts): paths derived from other arguments would let a gate judge a call that
+/// never runs, so they go with the arguments they were derived from.
+fn take_call_params(event: &mut ToolCallEvent, next: Option<&Params>) -> bool {
+    let changed = take_params(&mut event.params, next);
+    if changed {
+        event.derived_paths = None;
+    }
+    changed
 }
 
 fn take_params(current: &mut Params, next: Option<&Params>) -> bool {
@@ -213,8 +225,10 @@ impl Outcome for TrustedPolicyOutcome {
 }
 
 impl Event<TrustedPolicyOutcome> for ToolCallEvent {
+    const ABSORBS: bool = true;
+
     fn absorb(&mut self, merged: &TrustedPolicyOutcome) -> bool {
-        take_params(&mut self.params, merged.params.as_ref())
+        take_call_params(self, merged.params.as_ref())
     }
 
     fn tool_name(&self) -> Option<&ToolName> {
@@ -247,6 +261,8 @@ outcome! {
 }
 
 impl Event<ToolBeforeOutcome> for ToolBeforeEvent {
+    const ABSORBS: bool = true;
+
     fn absorb(&mut self, merged: &ToolBeforeOutcome) -> bool {
         take_params(&mut self.args, merged.args.as_ref())
     }
@@ -279,6 +295,8 @@ outcome! {
 }
 
 impl Event<ToolAfterOutcome> for ToolAfterEvent {
+    const ABSORBS: bool = true;
+
     fn absorb(&mut self, merged: &ToolAfterOutcome) -> bool {
         match &merged.result {
             Some(result) if *result != self.result => {
@@ -400,6 +418,8 @@ outcome! {
 }
 
 impl Event<ToolResultPersistOutcome> for ToolResultPersistEvent {
+    const ABSORBS: bool = true;
+
     fn absorb(&mut self, merged: &ToolResultPersistOutcome) -> bool {
         take_message(&mut self.message, merged.message.as_ref())
     }
@@ -428,6 +448,8 @@ outcome! {
 }
 
 impl Event<MessageWriteOutcome> for MessageWriteEvent {
+    const ABSORBS: bool = true;
+
     fn absorb(&mut self, merged: &MessageWriteOutcome) -> bool {
         take_message(&mut self.message, merged.message.as_ref())
     }

@@ -139,6 +139,8 @@ outcome! {
 }
 
 impl Event<ResponseEmitOutcome> for ResponseEmitEvent {
+    const ABSORBS: bool = true;
+
     fn absorb(&mut self, merged: &ResponseEmitOutcome) -> bool {
         if let Some(all) = &merged.all_content {
             // INVARIANT (bounded answer): a rewrite can't grow the answer by further turns.

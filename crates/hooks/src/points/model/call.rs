@@ -79,6 +79,8 @@ outcome! {
 }
 
 impl Event<BeforeLlmCallOutcome> for BeforeLlmCallEvent {
+    const ABSORBS: bool = true;
+
     fn absorb(&mut self, merged: &BeforeLlmCallOutcome) -> bool {
         let messages = take(&mut self.messages, &merged.messages);
         let system = take(&mut self.system_prompt, &merged.system_prompt);
@@ -271,6 +273,8 @@ outcome! {
 }
 
 impl Event<AfterLlmCallOutcome> for AfterLlmCallEvent {
+    const ABSORBS: bool = true;
+
     fn absorb(&mut self, merged: &AfterLlmCallOutcome) -> bool {
         let Some(kept) = &merged.tool_calls else { return false };
         let calls = std::mem::take(&mut self.tool_calls);

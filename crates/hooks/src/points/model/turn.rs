@@ -38,6 +38,8 @@ outcome! {
 }
 
 impl Event<MessageBeforeOutcome> for MessageBeforeEvent {
+    const ABSORBS: bool = true;
+
     fn absorb(&mut self, merged: &MessageBeforeOutcome) -> bool {
         let text = take(&mut self.message, &merged.message);
         let tags = take(&mut self.metadata, &merged.metadata);
@@ -106,6 +108,8 @@ outcome! {
 }
 
 impl Event<ParamsBeforeOutcome> for ParamsBeforeEvent {
+    const ABSORBS: bool = true;
+
     fn absorb(&mut self, merged: &ParamsBeforeOutcome) -> bool {
         let think = take_some(&mut self.think_level, &merged.think_level);
         let reasoning = take_some(&mut self.reasoning_level, &merged.reasoning_level);
