@@ -1,5 +1,5 @@
 //! The wires against fixtures: what is read, what is written, and what happens to streams that are cut.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "tests may fail loudly, their helpers too")]
+#![expect(clippy::unwrap_used, reason = "tests may fail loudly, their helpers too")]
 
 use std::fs;
 use std::path::PathBuf;
@@ -107,7 +107,7 @@ fn half_a_stream_is_never_an_answer() {
                 Err(_) => failures += 1,
                 // After the finish reason only counts are missing.
                 Ok(events) => {
-                    assert_eq!(accumulate(&events).message, whole.message, "{api} {name} cut at {at}")
+                    assert_eq!(accumulate(&events).message, whole.message, "{api} {name} cut at {at}");
                 }
             }
         }
@@ -227,11 +227,8 @@ fn malformed_arguments_and_bad_ids_are_kept() {
     ]}, "finish_reason": "tool_calls"}]});
     let text = format!("data: {chunk}\n\ndata: [DONE]\n\n");
     let answer = accumulate(&read_stream(Api::OpenAiChat, &[text.as_bytes()]).unwrap());
-    let calls: Vec<_> = answer
-        .message
-        .tool_calls()
-        .map(|call| (call.id.as_str(), call.malformed.as_ref().map(|text| text.as_str())))
-        .collect();
+    let calls: Vec<_> =
+        answer.message.tool_calls().map(|call| (call.id.as_str(), call.malformed.as_deref())).collect();
     assert_eq!(calls, [("same", Some("{\"a\":")), ("same", None), ("", Some("[1]"))]);
 }
 

@@ -21,6 +21,9 @@ use crate::model::{ModelEvent, ModelRequest, StatsCell};
 /// Error bodies are read up to here.
 const MAX_ERROR_BYTES: usize = 64 * 1024;
 
+/// How long to wait for more of an error body, whose status already says most.
+const ERROR_BODY_PATIENCE: Duration = Duration::from_secs(5);
+
 const REQUEST_ID_HEADERS: [&str; 3] = ["request-id", "x-request-id", "apim-request-id"];
 
 pub(super) struct Call {
@@ -130,7 +133,8 @@ impl Call {
         let settings = &self.client.settings;
         let mut body = Vec::new();
         // A body that breaks off or stalls still leaves the status to tell.
-        while let Ok(Ok(Some(bytes))) = timeout(Duration::from_secs(5), response.chunk()).await {
+        let patience = settings.timeouts.idle.min(ERROR_BODY_PATIENCE);
+        while let Ok(Ok(Some(bytes))) = timeout(patience, response.chunk()).await {
             self.count(&bytes);
             body.extend_from_slice(&bytes);
             if body.len() > MAX_ERROR_BYTES {
