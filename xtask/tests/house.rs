@@ -183,3 +183,18 @@ fn lints_of_the_workspace_hold_in_every_crate() {
         assert_eq!(versions.count(), 0, "{}: features belong to the table of the workspace", path.display());
     }
 }
+
+#[test]
+fn every_dependency_is_explained() {
+    let manifest = std::fs::read_to_string(root().join("Cargo.toml")).unwrap();
+    let explained = std::fs::read_to_string(root().join("docs/dependencies.md")).unwrap();
+    let (_, table) = manifest.split_once("[workspace.dependencies]\n").unwrap();
+    let (table, _) = table.split_once("\n[").unwrap();
+    let names = table.lines().filter_map(|line| line.split_once(" = ")).map(|(name, _)| name);
+    let outside: Vec<_> =
+        names.filter(|name| !name.starts_with('#') && !name.starts_with("backstop")).collect();
+    assert!(outside.len() > 20, "the table was not found");
+    for name in outside {
+        assert!(explained.contains(&format!("`{name}`")), "`{name}` has no line in docs/dependencies.md");
+    }
+}
