@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use crate::error::{ModelError, WireError};
 use crate::model::ModelEvent;
 use crate::sse::{DEFAULT_MAX_EVENT_BYTES, SseDecoder, SseFrame};
-use crate::wire::{Api, StreamDecoder};
+use crate::wire::{Api, StreamDecoder, parse_json};
 
 /// How the body of an answer is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +70,7 @@ impl AnswerReader {
     pub(crate) fn finish(&mut self, queue: &mut VecDeque<ModelEvent>) -> Result<(), ModelError> {
         let rest = match &mut self.body {
             Body::Json(body) => {
-                let value = serde_json::from_slice(body).map_err(|error| not_json(&error))?;
+                let value = parse_json(body).map_err(|error| not_json(&error))?;
                 self.take(self.api.decode_response(&value)?.to_events(usize::MAX), queue);
                 return Ok(());
             }

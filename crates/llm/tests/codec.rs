@@ -4,9 +4,12 @@
 use std::fs;
 use std::path::PathBuf;
 
-use backstop_hooks::conversation::{Part, Role};
+use backstop_hooks::conversation::{Message, Part, Role};
 use backstop_llm::sse::SseDecoder;
-use backstop_llm::{Accumulator, Api, ModelEvent, ModelResponse, ProviderErrorKind, StopReason, WireError};
+use backstop_llm::{
+    Accumulator, Api, ModelEvent, ModelRequest, ModelResponse, ProviderErrorKind, StopReason, ThinkLevel,
+    WireError,
+};
 use http::HeaderMap;
 use serde_json::{Value, json};
 
@@ -293,11 +296,37 @@ fn parallel_results_go_back_in_one_message() {
             meta: None,
         })
     };
-    let message = |id: &str| backstop_hooks::conversation::Message::new(Role::Tool, vec![result(id)]);
-    let request = backstop_llm::ModelRequest::new("m", vec![message("a"), message("b")]);
+    let message = |id: &str| Message::new(Role::Tool, vec![result(id)]);
+    let request = ModelRequest::new("m", vec![message("a"), message("b")]);
     let body = Api::AnthropicMessages.encode_request(&request, false);
     assert_eq!(body["messages"].as_array().unwrap().len(), 1);
     assert_eq!(body["messages"][0]["content"].as_array().unwrap().len(), 2);
     let body = Api::OpenAiChat.encode_request(&request, false);
     assert_eq!(body["messages"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn thinking_levels_are_asked_for_in_each_wires_way() {
+    let mut request = ModelRequest::new("m", vec![Message::user("hi")]);
+    (request.thinking, request.max_tokens, request.temperature) =
+        (Some(ThinkLevel::Medium), Some(1_000), Some(0.2));
+    let body = Api::AnthropicMessages.encode_request(&request, false);
+    assert_eq!(
+        (&body["thinking"]["type"], &body["output_config"]["effort"]),
+        (&json!("adaptive"), &json!("medium"))
+    );
+    assert!(body["max_tokens"].as_u64().unwrap() > 1_000, "the answer keeps its room");
+    assert_eq!(body.get("temperature"), None, "the provider refuses it while the model reasons");
+    assert_eq!(Api::OpenAiChat.encode_request(&request, false)["reasoning_effort"], json!("medium"));
+    request.thinking = Some(ThinkLevel::Off);
+    let body = Api::AnthropicMessages.encode_request(&request, false);
+    assert_eq!((&body["thinking"]["type"], &body["max_tokens"]), (&json!("disabled"), &json!(1_000)));
+    assert_eq!(Api::OpenAiChat.encode_request(&request, false).get("reasoning_effort"), None);
+}
+
+#[test]
+fn an_event_with_a_key_twice_is_refused() {
+    let text = "data: {\"choices\":[],\"choices\":[{\"index\":0,\"delta\":{\"content\":\"x\"}}]}\n\n";
+    let error = read_stream(Api::OpenAiChat, &[text.as_bytes()]).unwrap_err();
+    assert!(error.to_string().contains("a key stands twice"), "{error}");
 }

@@ -166,9 +166,9 @@ fn answer(api: Api) -> BoxedStrategy<ModelResponse> {
         Just(StopReason::Refusal),
         Just(StopReason::Other("new_reason".into())),
     ];
-    (answer_parts(api, true), stop, 0u64..1_000, 0u64..1_000, 0u64..1_000)
-        .prop_map(|(parts, stop, input, output, cache_read)| {
-            let usage = TokenUsage { input, output, cache_read, cache_write: 0 };
+    (answer_parts(api, true), stop, [0u64..1_000, 0u64..1_000, 0u64..1_000, 0u64..1_000])
+        .prop_map(|(parts, stop, [input, output, cache_read, cache_write])| {
+            let usage = TokenUsage { input, output, cache_read, cache_write };
             ModelResponse { usage, ..ModelResponse::new("id_1", "model-1", parts, stop) }
         })
         .boxed()

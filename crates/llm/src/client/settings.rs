@@ -101,9 +101,9 @@ pub enum InvalidProvider {
         /// The address.
         base_url: String,
     },
-    /// The address holds a user name or password, which would be shown in errors.
+    /// The address holds a user name, a password or a query, which would be shown in errors.
     #[error(
-        "provider `{name}`: the address holds credentials\nhint: give the key by an environment variable or a header"
+        "provider `{name}`: the address holds credentials or a query\nhint: give the key by an environment variable or a header"
     )]
     Credentials {
         /// The provider.
@@ -156,7 +156,9 @@ impl ProviderSettings {
         let invalid =
             || InvalidProvider::BaseUrl { name: self.name.clone(), base_url: self.base_url.clone() };
         let parsed = Url::parse(self.base_url.trim());
-        if parsed.as_ref().is_ok_and(|url| !url.username().is_empty() || url.password().is_some()) {
+        let may_be_secret =
+            |url: &Url| !url.username().is_empty() || url.password().is_some() || url.query().is_some();
+        if parsed.as_ref().is_ok_and(may_be_secret) {
             return Err(InvalidProvider::Credentials { name: self.name.clone() });
         }
         let mut url = parsed.map_err(|_| invalid())?;
@@ -238,8 +240,10 @@ mod tests {
                 "{base_url}"
             );
         }
-        let error = endpoint(Api::OpenAiChat, "https://me:hunter2@example.com").unwrap_err();
-        assert!(!error.to_string().contains("hunter2"), "{error}");
+        for base_url in ["https://me:hunter2@example.com", "https://example.com/v1?key=hunter2"] {
+            let error = endpoint(Api::OpenAiChat, base_url).unwrap_err();
+            assert!(!error.to_string().contains("hunter2"), "{error}");
+        }
     }
 
     #[test]

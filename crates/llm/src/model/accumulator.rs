@@ -112,13 +112,13 @@ impl ToolCallBuilder {
     }
 }
 
-/// The object that `text` holds, or the text itself. No text at all stands for no arguments: that is how
+/// The object that `text` holds, or the text itself, also if a key stands twice: readers would differ. No text at all stands for no arguments: that is how
 /// providers write a call of a tool without parameters.
 pub(crate) fn parse_arguments(text: &str) -> (Params, Option<Text>) {
     if text.trim().is_empty() {
         return (Params::default(), None);
     }
-    match serde_json::from_str(text).ok().and_then(Params::from_value) {
+    match crate::wire::parse_json(text.as_bytes()).ok().and_then(Params::from_value) {
         Some(params) => (params, None),
         None => (Params::default(), Some(text.into())),
     }
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn arguments_that_are_no_object_are_kept() {
-        for text in ["{\"a\":", "[1]", "\"x\"", "null", "{}{}"] {
+        for text in ["{\"a\":", "[1]", "\"x\"", "null", "{}{}", "{\"a\":1,\"a\":2}"] {
             let (params, malformed) = parse_arguments(text);
             assert!(params.is_empty());
             assert_eq!(malformed.unwrap(), *text);

@@ -3,8 +3,10 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use backstop_hooks::Json;
 use backstop_hooks::conversation::{Part, TokenUsage};
 use bytes::Bytes;
+use serde_json::json;
 
 use super::format::{Fault, HttpFault, Script, ScriptedToolCall, Turn};
 use super::report::{Mismatch, Recent, RecordedRequest, ScriptReport};
@@ -197,7 +199,10 @@ fn cut(mut playback: Playback, fault: Option<&Fault>) -> Playback {
 }
 
 fn response(turn: &Turn, number: u64, request: &ModelRequest) -> ModelResponse {
-    let thinking = turn.thinking.iter().map(|text| Part::Thinking { text: text.clone(), meta: None });
+    // Real models sign what they think, and only signed thinking goes back to them.
+    let signature = Json::new(json!({Api::AnthropicMessages.as_str(): {"signature": "c2NyaXB0ZWQ="}}));
+    let thinking =
+        turn.thinking.iter().map(|text| Part::Thinking { text: text.clone(), meta: Some(signature.clone()) });
     let text = turn.text.iter().map(|text| Part::text(text.clone()));
     let calls = turn.tool_calls.iter().enumerate().map(|(index, call)| tool_call(turn, number, index, call));
     let parts: Vec<Part> = thinking.chain(text).chain(calls).collect();

@@ -228,7 +228,7 @@ impl Shared {
                     refuse(ProviderErrorKind::InvalidRequest, "the body broke off")
                 }
             })?;
-        serde_json::from_slice(&body.to_bytes()).map_err(|error| {
+        crate::wire::parse_json(&body.to_bytes()).map_err(|error| {
             let error = crate::wire::not_json("the body", &error);
             refuse(ProviderErrorKind::InvalidRequest, &error.to_string())
         })

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 
+use super::strict::parse_json;
 use crate::error::WireError;
 
 /// A JSON object, with the name of what it is.
@@ -106,7 +107,7 @@ pub(crate) fn malformed(what: &'static str, field: &str, problem: &'static str) 
 
 /// Parses JSON text; the error says where, never what.
 pub(crate) fn parse(what: &'static str, text: &str) -> Result<Value, WireError> {
-    serde_json::from_str(text).map_err(|error| not_json(what, &error))
+    parse_json(text.as_bytes()).map_err(|error| not_json(what, &error))
 }
 
 /// The wire error of a JSON error. Its text holds a place and a category, no input.
@@ -114,7 +115,8 @@ pub(crate) fn not_json(what: &'static str, error: &serde_json::Error) -> WireErr
     let kind = match error.classify() {
         serde_json::error::Category::Eof => "it ends too early",
         serde_json::error::Category::Io => "it cannot be read",
-        serde_json::error::Category::Syntax | serde_json::error::Category::Data => "syntax error",
+        serde_json::error::Category::Syntax => "syntax error",
+        serde_json::error::Category::Data => "a key stands twice",
     };
     WireError::NotJson { what, reason: format!("{kind} at line {} column {}", error.line(), error.column()) }
 }

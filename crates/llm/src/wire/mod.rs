@@ -20,6 +20,7 @@ pub mod anthropic;
 mod json;
 mod meta;
 pub mod openai_chat;
+mod strict;
 
 use std::fmt;
 use std::str::FromStr;
@@ -35,6 +36,7 @@ use crate::sse::SseEvent;
 
 pub(crate) use json::not_json;
 pub use meta::own_meta;
+pub use strict::parse_json;
 
 /// A wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -130,7 +132,7 @@ impl Api {
     /// Reads an error answer. Bodies that are not of this wire (an HTML page of a load balancer) are told
     /// by their status alone.
     pub fn decode_error(self, status: u16, headers: &HeaderMap, body: &[u8]) -> ProviderError {
-        let body = serde_json::from_slice::<Value>(body).unwrap_or(Value::Null);
+        let body = parse_json(body).unwrap_or(Value::Null);
         let mut error = match self {
             Self::AnthropicMessages => anthropic::decode_error(status, &body),
             Self::OpenAiChat => openai_chat::decode_error(status, &body),

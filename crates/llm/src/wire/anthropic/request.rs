@@ -42,24 +42,31 @@ pub(crate) fn encode_request(request: &ModelRequest, stream: bool) -> Value {
 }
 
 /// Limit, temperature and thinking depend on each other: the limit counts the reasoning in, and the
-/// provider refuses a temperature while the model reasons.
+/// provider refuses a temperature while the model reasons. Models that know fixed budgets only are asked by `thinking`
+/// among the extra fields.
 fn encode_limits(request: &ModelRequest, body: &mut Map<String, Value>) {
     let answer = request.max_tokens.unwrap_or(DEFAULT_MAX_TOKENS);
-    let budget = match request.thinking {
+    let effort = match request.thinking {
         None | Some(ThinkLevel::Off) => None,
-        Some(ThinkLevel::Low) => Some(2_048),
-        Some(ThinkLevel::Medium) => Some(8_192),
-        Some(ThinkLevel::High) => Some(24_576),
+        Some(ThinkLevel::Low) => Some(("low", 4_096)),
+        Some(ThinkLevel::Medium) => Some(("medium", 16_384)),
+        Some(ThinkLevel::High) => Some(("high", 32_768)),
     };
-    body.insert("max_tokens".to_owned(), answer.saturating_add(budget.unwrap_or(0)).into());
-    match (budget, request.temperature) {
-        (Some(budget), _) => {
-            body.insert("thinking".to_owned(), json!({"type": "enabled", "budget_tokens": budget}));
-        }
-        (None, Some(temperature)) => {
-            body.insert("temperature".to_owned(), temperature.into());
-        }
-        (None, None) => {}
+    let room = effort.map_or(0, |(_, room)| room);
+    body.insert("max_tokens".to_owned(), answer.saturating_add(room).into());
+    if let Some((effort, _)) = effort {
+        body.insert("thinking".to_owned(), json!({"type": "adaptive"}));
+        let mut output =
+            request.extra.get("output_config").and_then(Value::as_object).cloned().unwrap_or_default();
+        output.insert("effort".to_owned(), effort.into());
+        body.insert("output_config".to_owned(), output.into());
+        return;
+    }
+    if request.thinking == Some(ThinkLevel::Off) {
+        body.insert("thinking".to_owned(), json!({"type": "disabled"}));
+    }
+    if let Some(temperature) = request.temperature {
+        body.insert("temperature".to_owned(), temperature.into());
     }
 }
 

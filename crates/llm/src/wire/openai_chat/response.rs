@@ -43,15 +43,16 @@ pub(super) fn extra_json(fields: Map<String, Value>) -> Json {
 /// The wire counts cached tokens into the prompt; the model of a usage does not.
 pub(super) fn decode_usage(usage: Object<'_>) -> Result<TokenUsage, WireError> {
     let prompt = usage.u64("prompt_tokens")?.unwrap_or_default();
-    let cached = match usage.object("prompt_tokens_details")? {
-        Some(details) => details.u64("cached_tokens")?.unwrap_or_default(),
-        None => 0,
+    let details = usage.object("prompt_tokens_details")?;
+    let detail = |field: &str| -> Result<u64, WireError> {
+        Ok(details.map(|details| details.u64(field)).transpose()?.flatten().unwrap_or_default())
     };
+    let (cache_read, cache_write) = (detail("cached_tokens")?, detail("cache_write_tokens")?);
     Ok(TokenUsage {
-        input: prompt.saturating_sub(cached),
+        input: prompt.saturating_sub(cache_read).saturating_sub(cache_write),
         output: usage.u64("completion_tokens")?.unwrap_or_default(),
-        cache_read: cached.min(prompt),
-        cache_write: 0,
+        cache_read,
+        cache_write,
     })
 }
 
@@ -61,7 +62,7 @@ pub(super) fn encode_usage(usage: &TokenUsage) -> Value {
         "prompt_tokens": prompt,
         "completion_tokens": usage.output,
         "total_tokens": prompt.saturating_add(usage.output),
-        "prompt_tokens_details": {"cached_tokens": usage.cache_read},
+        "prompt_tokens_details": {"cached_tokens": usage.cache_read, "cache_write_tokens": usage.cache_write},
     })
 }
 
