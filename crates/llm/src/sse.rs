@@ -162,8 +162,8 @@ impl SseDecoder {
             let blank = at == 0 && self.at_line_start;
             let line_end = match (rest.get(at), rest.get(at + 1)) {
                 (Some(b'\r'), Some(b'\n')) => at + 2,
-                // A blank line that ends with CR ends the frame at once; waiting for a possible LF would hold the
-                // event back.
+                // A blank line that ends with CR ends the frame at once; waiting for a possible LF would hold
+                // the event back.
                 (Some(b'\r'), None) if blank => {
                     self.skip_line_feed = true;
                     at + 1

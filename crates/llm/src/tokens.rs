@@ -3,8 +3,8 @@
 //! The estimate counts what tokenizers make tokens of: pieces of words, digits, signs, characters of dense
 //! scripts. For prose, code and JSON in Latin script it is usually within a quarter of what providers count;
 //! it is bounded in any case: at least 1, never more than one token for each byte of text plus a fixed sum
-//! for each message, part and tool, and adding text never makes it smaller. Images count as a flat 1,600 and their bytes not at
-//! all.
+//! for each message, part and tool, and adding text never makes it smaller. Images count as a flat 1,600
+//! and their bytes not at all.
 
 use backstop_hooks::conversation::{Message, Part};
 use serde_json::Value;

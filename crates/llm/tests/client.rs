@@ -237,6 +237,13 @@ async fn nobody_there_is_retried_and_named() {
 }
 
 #[tokio::test]
+async fn tls_is_set_up_at_the_first_call_and_its_failure_is_typed() {
+    let plain = raw_server(b"this is not TLS", false).await.replace("http:", "https:");
+    let error = read(&ProviderClient::new(settings(Api::OpenAiChat, plain)).unwrap()).await.1.unwrap();
+    assert_eq!(error.category(), ErrorCategory::Network, "{error}");
+}
+
+#[tokio::test]
 async fn slow_answers_time_out() {
     let server = server(
         r#"{"delay_ms": 5000, "text": "late"}

@@ -112,8 +112,8 @@ impl ToolCallBuilder {
     }
 }
 
-/// The object that `text` holds, or the text itself, also if a key stands twice: readers would differ. No text at all stands for no arguments: that is how
-/// providers write a call of a tool without parameters.
+/// The object that `text` holds, or the text itself, also if a key stands twice: readers would differ. No
+/// text at all stands for no arguments: that is how providers write a call of a tool without parameters.
 pub(crate) fn parse_arguments(text: &str) -> (Params, Option<Text>) {
     if text.trim().is_empty() {
         return (Params::default(), None);

@@ -3,7 +3,7 @@
 //! A script is JSON: one document `{"turns": [...]}`, or one turn on each line. A turn says what to answer:
 //!
 //! ```json
-//! {"expect": {"user_contains": "fix the bug"}, "text": "Reading.", "tool_calls": [{"name": "read", "arguments": {"path": "a.rs"}}]}
+//! {"expect": {"user_contains": "fix"}, "tool_calls": [{"name": "read", "arguments": {"path": "a.rs"}}]}
 //! {"when": {"tool_result_contains": "fn main"}, "text": "Done."}
 //! {"fault": {"http_status": {"status": 429, "retry_after": 1}}}
 //! ```
@@ -14,8 +14,9 @@
 //! chosen turn's `expect` does not hold, or no turn is left, the answer is an error that says what was
 //! expected, and the [`ScriptReport`] lists it.
 //!
-//! [`ScriptedModel`] plays in-process, [`ScriptedServer`] on a loopback port. Both play the same bytes, made by the
-//! same encoders, and the in-process one reads them with the same decoders as the HTTP client does.
+//! [`ScriptedModel`] plays in-process, [`ScriptedServer`] on a loopback port. Both play the same bytes,
+//! made by the same encoders, and the in-process one reads them with the same decoders as the HTTP client
+//! does.
 
 mod format;
 mod local;

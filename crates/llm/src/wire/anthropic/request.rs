@@ -42,8 +42,8 @@ pub(crate) fn encode_request(request: &ModelRequest, stream: bool) -> Value {
 }
 
 /// Limit, temperature and thinking depend on each other: the limit counts the reasoning in, and the
-/// provider refuses a temperature while the model reasons. Models that know fixed budgets only are asked by `thinking`
-/// among the extra fields.
+/// provider refuses a temperature while the model reasons. Models that know fixed budgets only are asked
+/// by `thinking` among the extra fields.
 fn encode_limits(request: &ModelRequest, body: &mut Map<String, Value>) {
     let answer = request.max_tokens.unwrap_or(DEFAULT_MAX_TOKENS);
     let effort = match request.thinking {

@@ -70,6 +70,7 @@ pub(super) fn reasoning(text: &str, field: &str) -> Part {
 
 /// Reads the parts of an assistant's message: reasoning, text, refusal, tool calls.
 pub(super) fn decode_assistant(message: Object<'_>) -> Result<Vec<Part>, WireError> {
+    refuse_old_call(message)?;
     let mut parts = Vec::new();
     for field in REASONING_FIELDS {
         if let Some(text) = message.string(field)?.filter(|text| !text.is_empty()) {
@@ -89,6 +90,14 @@ pub(super) fn decode_assistant(message: Object<'_>) -> Result<Vec<Part>, WireErr
         parts.push(decode_tool_call(call)?);
     }
     Ok(parts)
+}
+
+/// The form that tool calls had before they had ids. Nobody who judges tool calls would see one in it.
+pub(super) fn refuse_old_call(message: Object<'_>) -> Result<(), WireError> {
+    match message.get("function_call") {
+        None => Ok(()),
+        Some(_) => Err(message.error("function_call", "is a withdrawn form of tool calls")),
+    }
 }
 
 /// Fields of an assistant's message that become parts.

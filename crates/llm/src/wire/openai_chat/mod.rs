@@ -1,9 +1,9 @@
 //! OpenAI Chat Completions, as OpenAI and the many compatible servers speak it.
 //!
-//! What this wire cannot carry: whether a tool failed, images in tool results (they follow in a user message),
-//! the order of thinking, text and tool calls within one answer (it is always that one), and thinking that
-//! came from another wire (left out). A refusal is a text part marked `refusal` in its `meta`, so that whoever judges text
-//! judges it too.
+//! What this wire cannot carry: whether a tool failed, images in tool results (they follow in a user
+//! message), the order of thinking, text and tool calls within one answer (it is always that one), and
+//! thinking that came from another wire (left out). A refusal is a text part marked `refusal` in its `meta`,
+//! so that whoever judges text judges it too; a stream that is written says it as plain text.
 //!
 //! Answers with several choices are refused: only one could be judged.
 

@@ -6,7 +6,7 @@ use backstop_hooks::conversation::{Message, Part, Role, TokenUsage};
 use serde_json::{Map, Value, json};
 
 use super::API;
-use super::content::{REASONING_FIELDS, is_refusal, reasoning, reasoning_field, refusal};
+use super::content::{REASONING_FIELDS, is_refusal, reasoning, reasoning_field, refusal, refuse_old_call};
 use super::error::decode_error;
 use super::response::{BODY_KNOWN, decode_stop, decode_usage, encode_stop, encode_usage, extra_json};
 use crate::error::WireError;
@@ -128,6 +128,7 @@ impl StreamDecoder {
     }
 
     fn delta(&mut self, delta: Object<'_>, events: &mut Vec<ModelEvent>) -> Result<(), WireError> {
+        refuse_old_call(delta)?;
         let before = events.len();
         for field in REASONING_FIELDS {
             if let Some(text) = delta.string(field)?.filter(|text| !text.is_empty()) {
@@ -149,7 +150,15 @@ impl StreamDecoder {
         }
         let known =
             ["role", "content", "refusal", "tool_calls", "reasoning_content", "reasoning", "annotations"];
-        self.message_meta.extend(delta.rest(&known));
+        for (key, value) in delta.rest(&known) {
+            match (self.message_meta.get_mut(&key), value) {
+                (Some(Value::Array(so_far)), Value::Array(more)) => so_far.extend(more),
+                (_, Value::Null) => {}
+                (_, value) => {
+                    self.message_meta.insert(key, value);
+                }
+            }
+        }
         Ok(())
     }
 
