@@ -197,6 +197,26 @@ async fn a_key_that_a_provider_quotes_is_masked() {
 }
 
 #[tokio::test]
+async fn a_key_that_is_quoted_inside_a_stream_is_masked() {
+    let key = ["hunter", "2-secret"].concat();
+    let data = format!(r#"data: {{\"error\":{{\"message\":\"for {key}\",\"code\":\"content_filter\"}}}}"#);
+    let server = server(&format!(r#"{{"fault": {{"raw_sse": "{data}\n\n"}}}}"#)).await;
+    let mut settings = settings(Api::OpenAiChat, server.base_url());
+    settings.api_key = Some(ApiKey::new(key, "TEST_KEY"));
+    let error = read(&ProviderClient::new(settings).unwrap()).await.1.unwrap();
+    assert_eq!(error.category(), ErrorCategory::ContentFilter);
+    assert!(error.to_string().contains("for ***"), "{error}");
+}
+
+#[tokio::test]
+async fn an_overloaded_provider_that_said_nothing_yet_is_asked_again() {
+    let data = r#"event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"x\"}}\n\n"#;
+    let server = server(&format!(r#"{{"fault": {{"raw_sse": "{data}"}}}} {{"text": "ok"}}"#)).await;
+    let (text, error) = read(&client(Api::AnthropicMessages, &server)).await;
+    assert_eq!((text.as_str(), error), ("ok", None));
+}
+
+#[tokio::test]
 async fn half_a_stream_is_an_error_and_not_asked_again() {
     for api in Api::ALL {
         let server = server(r#"{"repeat": true, "text": "a text of some length", "chunk": 4, "fault": {"half_stream_after": 4}}"#).await;

@@ -90,9 +90,9 @@ impl Call {
         match chunk.map_err(|error| transport_error(&error, &self.client.endpoint, timeouts.connect))? {
             Some(bytes) => {
                 self.count(&bytes);
-                reader.push(&bytes, &mut self.queue)?;
+                reader.push(&bytes, &mut self.queue).map_err(|error| self.explained(error))?;
             }
-            None => reader.finish(&mut self.queue)?,
+            None => reader.finish(&mut self.queue).map_err(|error| self.explained(error))?,
         }
         self.finished = reader.is_finished();
         if !self.finished {
@@ -143,6 +143,14 @@ impl Call {
         }
         let error = settings.api.decode_error(response.status().as_u16(), response.headers(), &body);
         explain(error, settings, &self.model)
+    }
+
+    /// Errors inside a stream are made fit to be shown like those of an answer without success.
+    fn explained(&self, error: ModelError) -> ModelError {
+        match error {
+            ModelError::Provider(error) => explain(error, &self.client.settings, &self.model),
+            other => other,
+        }
     }
 
     fn not_an_answer(&self) -> ModelError {
