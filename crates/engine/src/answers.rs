@@ -17,9 +17,11 @@ use std::time::Duration;
 
 use backstop_hooks::conversation::ToolCall;
 use backstop_hooks::points::AfterLlmCallOutcome;
-use backstop_hooks::{Outcome, RunId, SessionId, ToolCallId};
+use backstop_hooks::{RunId, SessionId, ToolCallId};
 use backstop_store::ToolDecision;
 use tokio::sync::Notify;
+
+use crate::receipt::Blocked;
 
 type RunKey = (Option<SessionId>, RunId);
 
@@ -115,7 +117,11 @@ impl RunGate {
 
 impl Judging {
     /// Lets the run's tool calls go on, each as decided.
-    pub(crate) fn settle(mut self, rulings: &[(ToolCallId, ToolDecision)], named_only: bool) {
+    pub(crate) fn settle<'a>(
+        mut self,
+        rulings: impl IntoIterator<Item = (&'a ToolCallId, &'a ToolDecision)>,
+        named_only: bool,
+    ) {
         self.settled = true;
         let mut state = self.gate.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.named_only |= named_only;
@@ -147,12 +153,13 @@ fn deny(reason: &str) -> ToolDecision {
 pub(crate) fn rule(
     calls: &[ToolCall],
     outcome: &AfterLlmCallOutcome,
-    blocked: Option<&str>,
+    blocked: Option<&Blocked>,
 ) -> Vec<ToolDecision> {
+    let blocked = blocked.map(Blocked::reason_or_default);
     let times = |id: &ToolCallId| calls.iter().filter(|call| call.id == *id).count();
     calls
         .iter()
-        .map(|call| match (blocked, &outcome.tool_calls) {
+        .map(|call| match (&blocked, &outcome.tool_calls) {
             (Some(reason), _) => deny(reason),
             (None, Some(_)) if call.id.is_empty() => {
                 deny("the tool call has no id and can't be verified against the calls that were allowed")
@@ -160,9 +167,9 @@ pub(crate) fn rule(
             (None, Some(_)) if times(&call.id) > 1 => {
                 deny("several tool calls have this id, so none can be verified")
             }
-            (None, Some(kept)) if !kept.contains(&call.id) => deny(
-                outcome.block_reason().map_or("the tool call was removed from the answer", |reason| reason),
-            ),
+            (None, Some(kept)) if !kept.contains(&call.id) => {
+                deny("the tool call was removed from the answer")
+            }
             _ if call.malformed.is_some() => deny("the arguments of the tool call are not a JSON object"),
             _ => ToolDecision::Allow,
         })

@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use backstop_hooks::conversation::ToolCall;
@@ -16,11 +17,11 @@ use backstop_hooks::{
 use backstop_store::{MemoryStore, Store, StoreError, Timestamp, ToolDecision};
 
 use crate::answers::{Answers, rule};
-use crate::approvals::{ApprovalSettings, Approvals, Attendance, tell};
+use crate::approvals::{ApprovalSettings, Approvals, Attendance, session_of};
 use crate::interceptor::Interceptors;
 use crate::operator::OperatorSettings;
 use crate::permit::Permitted;
-use crate::receipt::{Receipt, ReceiptSink, Verdict};
+use crate::receipt::{BlockCause, Blocked, FailureKind, Receipt, ReceiptSink, Verdict};
 use crate::registry::{Registry, Snapshot};
 use crate::runner::{Claimed, Decided, Dispatch};
 use crate::tool_call::{PATIENCE, Reviewed, ToolVerdict};
@@ -224,7 +225,7 @@ impl Engine {
         let Reviewed { event, mut blocked, requests, moot, mut receipt, .. } = reviewed;
         let mut approval = None;
         if blocked.is_some() {
-            tell(&moot, Resolution::Cancelled, self.0.approvals.settings.listener_budget).await;
+            self.0.approvals.petition(&moot).end(Resolution::Cancelled).await;
         } else if !requests.is_empty() {
             let settled = self.0.approvals.settle(&event, &requests, call, attendance).await;
             approval.clone_from(&settled.note.id);
@@ -254,18 +255,28 @@ impl Engine {
         let judging = self.0.answers.begin(call.session_id.as_ref(), &event.run_id);
         async move {
             let (calls, run) = (event.tool_calls.clone(), event.run_id.clone());
-            let hooked = self.has_hooks::<AfterLlmCall>();
-            let decided = self.decide::<AfterLlmCall>(event, call).await;
-            let reason = decided.blocked.as_ref().map(crate::receipt::Blocked::reason_or_default);
-            let rulings = rule(&calls, &decided.outcome, reason.as_deref());
-            let keyed: Vec<_> =
-                calls.iter().map(|call| call.id.clone()).zip(rulings.iter().cloned()).collect();
-            let named_only = reason.is_some() || decided.outcome.tool_calls.is_some();
-            if hooked && self.share(call.session_id.as_ref(), &run, &keyed).await.is_err() {
-                // Another process could not be told: what is denied here must not run there.
-                tracing::error!(run = %run, "decisions about tool calls could not be stored");
+            let snapshot = self.0.registry.snapshot();
+            let mut decided = self.dispatch(&snapshot, call).decide::<AfterLlmCall>(event).await;
+            let mut rulings = rule(&calls, &decided.outcome, decided.blocked.as_ref());
+            if !snapshot.slot::<AfterLlmCall>().is_empty()
+                && let Err(error) = self.share(call.session_id.as_ref(), &run, &calls, &rulings).await
+            {
+                // INVARIANT (fail closed): what is denied here must not run in another process.
+                tracing::error!(run = %run, %error, "decisions about tool calls could not be stored");
+                if decided.blocked.is_none() && rulings.iter().any(|ruling| *ruling != ToolDecision::Allow) {
+                    decided.stop(Blocked {
+                        cause: BlockCause::Failure { kind: FailureKind::Unreachable },
+                        reason: Some("decisions about its tool calls could not be stored".into()),
+                        hook: None,
+                        owner: None,
+                    });
+                    rulings = rule(&calls, &decided.outcome, decided.blocked.as_ref());
+                }
             }
-            judging.settle(&keyed, named_only);
+            self.record(&decided.receipt);
+            let named_only = decided.blocked.is_some() || decided.outcome.tool_calls.is_some();
+            let keyed = calls.iter().map(|call| &call.id).zip(&rulings);
+            judging.settle(keyed, named_only);
             JudgedAnswer { decided, rulings }
         }
     }
@@ -274,10 +285,12 @@ impl Engine {
         &self,
         session: Option<&SessionId>,
         run: &RunId,
-        keyed: &[(ToolCallId, ToolDecision)],
+        calls: &[ToolCall],
+        rulings: &[ToolDecision],
     ) -> Result<(), StoreError> {
         let Some(session) = session else { return Ok(()) };
-        let named: Vec<_> = keyed.iter().filter(|(id, _)| !id.is_empty()).cloned().collect();
+        let keyed = calls.iter().map(|call| call.id.clone()).zip(rulings.iter().cloned());
+        let named: Vec<_> = keyed.filter(|(id, _)| !id.is_empty()).collect();
         if named.is_empty() {
             return Ok(());
         }
@@ -308,11 +321,11 @@ impl Engine {
     /// [`StoreError`] when the store can't be told; the run is forgotten in this process all the same.
     pub async fn end_run(&self, session: Option<&SessionId>, run: &RunId) -> Result<(), StoreError> {
         self.0.answers.end(session, run);
-        if let Some(session) = session {
-            self.store().cancel_run_approvals(session, run, Timestamp::now()).await?;
-            self.store().clear_decisions(session, run).await?;
+        self.store().cancel_run_approvals(&session_of(session), run, Timestamp::now()).await?;
+        match session {
+            Some(session) => self.store().clear_decisions(session, run).await,
+            None => Ok(()),
         }
-        Ok(())
     }
 
     fn dispatch<'a>(&self, snapshot: &'a Snapshot, call: &'a CallContext) -> Dispatch<'a> {
@@ -321,7 +334,10 @@ impl Engine {
 
     fn record(&self, receipt: &Receipt) {
         for sink in &self.0.sinks {
-            sink.record(receipt);
+            // The decision is made; a sink that panics must neither undo it nor hide it from the others.
+            if catch_unwind(AssertUnwindSafe(|| sink.record(receipt))).is_err() {
+                tracing::error!(receipt = receipt.id(), "a receipt sink panicked");
+            }
         }
     }
 }

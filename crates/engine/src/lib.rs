@@ -39,6 +39,7 @@ mod registry;
 mod runner;
 mod tool_call;
 mod verdict;
+mod verdict_set;
 
 pub use approvals::{ApprovalSettings, AskFuture, Asker, Attendance};
 pub use blocking::blocking;
@@ -54,10 +55,11 @@ pub use receipt::{
     ApprovalNote, BlockCause, Blocked, CallKey, Failure, FailureKind, Receipt, ReceiptSink, Said, Step,
     StepDetail, Verdict,
 };
-pub use registry::{HookMeta, HookOptions, RegisterError, Registry, Snapshot, Style};
+pub use registry::{HookMeta, HookOptions, Origin, RegisterError, Registry, Snapshot, Style};
 pub use runner::{Claimed, Decided};
 pub use tool_call::{Reviewed, ToolVerdict, tool_call_digest};
 pub use verdict::{
     HookVerdict, VerdictCall, VerdictFactory, VerdictHook, VerdictTypeError, VerdictTypes,
     register_verdict_hook, watch,
 };
+pub use verdict_set::{RunningVerdicts, SetupError, VerdictSet};

@@ -64,17 +64,44 @@ impl Failure {
     pub(crate) fn timed_out(budget: Duration) -> Self {
         Self { kind: FailureKind::TimedOut, message: format!("no answer within {} ms", budget.as_millis()) }
     }
-}
 
-impl From<HookError> for Failure {
-    fn from(error: HookError) -> Self {
+    /// A failure in the hook's own words, unless they quote the event they are about.
+    pub(crate) fn of<E: Serialize>(error: &HookError, event: &E) -> Self {
         let kind = match error {
             HookError::Unreachable(_) => FailureKind::Unreachable,
             HookError::Malformed(_) => FailureKind::Malformed,
             _ => FailureKind::Failed,
         };
-        Self { kind, message: error.to_string() }
+        let message: String = error.to_string().chars().take(MAX_MESSAGE_CHARS).collect();
+        let quotes = serde_json::to_value(event).is_ok_and(|event| quotes(&message, &event));
+        let message =
+            if quotes { "its message quotes what it judged, and is not kept".to_owned() } else { message };
+        Self { kind, message }
     }
+}
+
+/// Most characters of a failure's message.
+const MAX_MESSAGE_CHARS: usize = 300;
+/// From this length on, a text of the event that a message repeats counts as quoted.
+const QUOTE_CHARS: usize = 6;
+/// A run of characters this long that both have counts as quoted at the latest when it is twice as long.
+const OVERLAP_CHARS: usize = 16;
+
+/// Whether `message` repeats a text of `event`, or a longer piece of one.
+fn quotes(message: &str, event: &Value) -> bool {
+    match event {
+        Value::String(text) => {
+            (text.chars().count() >= QUOTE_CHARS && message.contains(text.trim())) || overlaps(message, text)
+        }
+        Value::Array(items) => items.iter().any(|item| quotes(message, item)),
+        Value::Object(fields) => fields.values().any(|field| quotes(message, field)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+fn overlaps(message: &str, text: &str) -> bool {
+    let chars: Vec<char> = message.chars().collect();
+    chars.chunks_exact(OVERLAP_CHARS).any(|piece| text.contains(&*String::from_iter(piece)))
 }
 
 /// What a hook did with the value, all in all.
@@ -223,6 +250,16 @@ pub enum Verdict {
     Handled,
     /// Watched.
     Observed,
+}
+
+impl Verdict {
+    pub(crate) fn of(blocked: bool, changed: bool) -> Self {
+        match (blocked, changed) {
+            (true, _) => Self::Block,
+            (false, true) => Self::Modify,
+            (false, false) => Self::Pass,
+        }
+    }
 }
 
 /// How a human was asked.

@@ -36,6 +36,17 @@ pub enum Style {
     Foreign,
 }
 
+/// What a hook's place in the registry rests on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Origin {
+    /// A program registered it; it survives [`Registry::reload`].
+    #[default]
+    Program,
+    /// The configuration names it; it goes when the configuration no longer does.
+    Configuration,
+}
+
 /// How a hook is to be registered.
 #[derive(Clone, Debug)]
 pub struct HookOptions {
@@ -57,6 +68,8 @@ pub struct HookOptions {
     pub config: Option<Json>,
     /// How it was written.
     pub style: Style,
+    /// What its place in the registry rests on.
+    pub origin: Origin,
 }
 
 impl HookOptions {
@@ -72,7 +85,15 @@ impl HookOptions {
             agents: None,
             config: None,
             style: Style::Typed,
+            origin: Origin::Program,
         }
+    }
+
+    /// Says that the configuration names the hook.
+    #[must_use]
+    pub fn configured(mut self) -> Self {
+        self.origin = Origin::Configuration;
+        self
     }
 
     /// Sets the id.
@@ -134,6 +155,8 @@ pub struct HookMeta {
     pub failure_overridden: bool,
     /// How it was written.
     pub style: Style,
+    /// What its place in the registry rests on.
+    pub origin: Origin,
     /// The tools it is limited to.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "as_text")]
     pub tools: Option<ToolMatcher>,
@@ -227,11 +250,17 @@ pub enum RegisterError {
 pub(crate) struct Entry<P: Point> {
     pub(crate) hook: Arc<dyn Hook<P>>,
     pub(crate) meta: Arc<HookMeta>,
+    /// As it was registered, its id filled in: what other settings are applied to after a reload.
+    options: Arc<HookOptions>,
 }
 
 impl<P: Point> Clone for Entry<P> {
     fn clone(&self) -> Self {
-        Self { hook: Arc::clone(&self.hook), meta: Arc::clone(&self.meta) }
+        Self {
+            hook: Arc::clone(&self.hook),
+            meta: Arc::clone(&self.meta),
+            options: Arc::clone(&self.options),
+        }
     }
 }
 
@@ -240,6 +269,7 @@ struct Slot<P: Point>(Vec<Entry<P>>);
 trait AnySlot: Send + Sync {
     fn metas(&self) -> Vec<Arc<HookMeta>>;
     fn retain(&self, keep: &dyn Fn(&HookMeta) -> bool) -> Arc<dyn AnySlot>;
+    fn carry_over(&self, next: &mut Snapshot) -> Result<(), RegisterError>;
     fn as_any(&self) -> &dyn Any;
 }
 
@@ -250,6 +280,20 @@ impl<P: Point> AnySlot for Slot<P> {
 
     fn retain(&self, keep: &dyn Fn(&HookMeta) -> bool) -> Arc<dyn AnySlot> {
         Arc::new(Self(self.0.iter().filter(|entry| keep(&entry.meta)).cloned().collect()))
+    }
+
+    fn carry_over(&self, next: &mut Snapshot) -> Result<(), RegisterError> {
+        for entry in &self.0 {
+            if entry.meta.origin == Origin::Configuration || next.has(&entry.meta.id) {
+                continue;
+            }
+            match next.on(Arc::clone(&entry.hook), HookOptions::clone(&entry.options)) {
+                // The operator has switched the owner off since, which is what was asked for.
+                Ok(_) | Err(RegisterError::Disabled(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 
     fn as_any(&self) -> &dyn Any {
@@ -308,11 +352,12 @@ impl Snapshot {
     ) -> Result<HookId, RegisterError> {
         static SEQ: AtomicU64 = AtomicU64::new(0);
         let seq = SEQ.fetch_add(1, Ordering::Relaxed);
-        let meta = self.admit(P::INFO.id, options, seq)?;
+        let meta = self.admit(P::INFO.id, options.clone(), seq)?;
         let id = meta.id.clone();
+        let options = Arc::new(HookOptions { id: Some(id.clone()), ..options });
         let mut entries = self.slot::<P>().to_vec();
         let at = entries.partition_point(|entry| entry.meta.priority >= meta.priority);
-        entries.insert(at, Entry { hook, meta: Arc::new(meta) });
+        entries.insert(at, Entry { hook, meta: Arc::new(meta), options });
         if let Some(slot) = self.slots.get_mut(P::INFO.id as usize) {
             *slot = Some(Arc::new(Slot(entries)));
         }
@@ -325,7 +370,7 @@ impl Snapshot {
             return Err(RegisterError::Pending { point, reason });
         }
         let id = options.id.unwrap_or_else(|| format!("{}:{}:{seq}", options.owner, info.name).into());
-        if self.iter().any(|meta| meta.id == id) {
+        if self.has(&id) {
             return Err(RegisterError::Duplicate(id));
         }
         self.check_owner(point, &options.owner)?;
@@ -351,6 +396,7 @@ impl Snapshot {
             on_failure,
             failure_overridden: on_failure != info.failure,
             style: options.style,
+            origin: options.origin,
             tools: options.tools,
             agents: options.agents,
             config,
@@ -376,6 +422,17 @@ impl Snapshot {
             return Err(RegisterError::PromptInjection { owner: owner.clone(), point });
         }
         Ok(())
+    }
+
+    /// Whether there is a hook of that id.
+    pub fn has(&self, id: &HookId) -> bool {
+        self.iter().any(|meta| meta.id == *id)
+    }
+
+    /// Hooks whose failure the operator decided about, and which do not exist: a misspelt id would
+    /// protect less, or more, than the operator believes.
+    pub fn unmatched_settings(&self) -> impl Iterator<Item = &HookId> {
+        self.settings.on_failure.keys().filter(|id| !self.has(id))
     }
 
     /// Removes a hook. Answers whether it was there.
@@ -470,7 +527,26 @@ impl Registry {
         Ok(done)
     }
 
-    /// Puts a whole new set of hooks in place, as a reload does.
+    /// Puts a new configuration in place: its hooks, its settings, its tools. Hooks that programs
+    /// registered stay, each once, under the new settings; one whose id the new configuration uses gives
+    /// way to it. All of it happens, or nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`RegisterError`] when a hook that would stay can't stand under the new settings, unless they
+    /// disable its owner: then it goes.
+    pub fn reload(&self, mut next: Snapshot) -> Result<(), RegisterError> {
+        let _one_at_a_time = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let current = self.current.load();
+        next.add_tools(current.tools.iter().map(ToolName::as_str));
+        for slot in current.slots.iter().flatten() {
+            slot.carry_over(&mut next)?;
+        }
+        self.current.store(Arc::new(next));
+        Ok(())
+    }
+
+    /// Puts a whole other set of hooks in place, of which none stays. A reload is [`Self::reload`].
     pub fn replace(&self, snapshot: Snapshot) {
         let _one_at_a_time = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         self.current.store(Arc::new(snapshot));

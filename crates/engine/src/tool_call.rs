@@ -5,17 +5,18 @@
 //! [`Permitted`]. The three points share one value, the arguments, and so one version of it: what an
 //! interceptor let pass and a typed hook then rewrote is judged by the interceptor again.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use backstop_hooks::points::{BeforeToolCall, ToolBefore, ToolBeforeEvent, ToolCallEvent, TrustedToolPolicy};
 use backstop_hooks::{ApprovalRequest, CallContext, Digest, Event, Outcome, PointId};
 use backstop_store::ToolDecision;
 use serde_json::json;
+use tokio::time::Instant;
 
 use crate::permit::Permitted;
 use crate::receipt::{BlockCause, Blocked, CallKey, Receipt, Step, Verdict};
 use crate::runner::Dispatch;
-use crate::runner::chain::{Chain, Pace, Version};
+use crate::runner::chain::{Chain, Round, Version};
 
 /// How long a tool call waits for the answer that asks for it to be judged.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
@@ -72,30 +73,26 @@ impl Dispatch<'_> {
             Chain::<BeforeToolCall>::new(self.snapshot.slot(), Some(&tool), self.call, self.capture);
 
         let mut version = Version::default();
-        policies.first_round(&mut event, &mut version, self.call).await;
-        if policies.blocked.is_none() {
+        for round in [Round::First, Round::Again] {
+            if round == Round::Again && version == Version::default() {
+                break;
+            }
+            policies.ask(round, &mut event, &mut version).await;
+            if policies.blocked.is_some() {
+                break;
+            }
             let mut edited = as_interceptor_event(&event);
-            interceptors.first_round(&mut edited, &mut version, self.call).await;
-            event.params = edited.args;
-        }
-        if policies.blocked.is_none() && interceptors.blocked.is_none() {
-            hooks.first_round(&mut event, &mut version, self.call).await;
-        }
-        let blocked = |p: &Chain<'_, _>, i: &Chain<'_, _>, h: &Chain<'_, _>| {
-            p.blocked.as_ref().or(i.blocked.as_ref()).or(h.blocked.as_ref()).cloned()
-        };
-        if version != Version::default() && blocked(&policies, &interceptors, &hooks).is_none() {
-            policies.judge_again(&mut event, &mut version, self.call, Pace::Waiting).await;
-            if policies.blocked.is_none() {
-                let mut edited = as_interceptor_event(&event);
-                interceptors.judge_again(&mut edited, &mut version, self.call, Pace::Waiting).await;
-                event.params = edited.args;
+            interceptors.ask(round, &mut edited, &mut version).await;
+            take_back(&mut event, edited);
+            if interceptors.blocked.is_some() {
+                break;
             }
-            if policies.blocked.is_none() && interceptors.blocked.is_none() {
-                hooks.judge_again(&mut event, &mut version, self.call, Pace::Waiting).await;
+            hooks.ask(round, &mut event, &mut version).await;
+            if hooks.blocked.is_some() {
+                break;
             }
         }
-        let stopped = blocked(&policies, &interceptors, &hooks);
+        let stopped = policies.blocked.or(interceptors.blocked).or(hooks.blocked);
         let asked = [policies.merged.approvals(), hooks.merged.approvals()].concat();
         let steps = [policies.steps, interceptors.steps, hooks.steps].into_iter().flatten().collect();
         let changed = event.params != before;
@@ -113,11 +110,7 @@ impl Dispatch<'_> {
         original: Option<Digest>,
         start: Instant,
     ) -> Reviewed {
-        let verdict = match (&blocked, changed) {
-            (Some(_), _) => Verdict::Block,
-            (None, true) => Verdict::Modify,
-            (None, false) => Verdict::Pass,
-        };
+        let verdict = Verdict::of(blocked.is_some(), changed);
         let key = tool_key(&event, self.call);
         let mut receipt = Receipt::of(PointId::BeforeToolCall, verdict, key, steps, start.elapsed());
         receipt.judged = if changed { self.digests.then(|| tool_call_digest(&event)) } else { original };
@@ -133,6 +126,14 @@ fn as_interceptor_event(event: &ToolCallEvent) -> ToolBeforeEvent {
         tool_name: event.tool_name.clone(),
         tool_call_id: event.tool_call_id.clone().unwrap_or_else(|| "".into()),
         args: event.params.clone(),
+    }
+}
+
+/// Takes over the arguments that interceptors left. What was derived from other arguments goes.
+fn take_back(event: &mut ToolCallEvent, edited: ToolBeforeEvent) {
+    if !edited.args.same(&event.params) {
+        event.params = edited.args;
+        event.derived_paths = None;
     }
 }
 

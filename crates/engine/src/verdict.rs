@@ -50,7 +50,7 @@ pub struct VerdictCall<'a> {
 /// A hook with an opinion before a tool runs and an eye on it afterwards.
 #[async_trait]
 pub trait VerdictHook: Send + Sync + 'static {
-    /// Called once, before the first call.
+    /// Called once, before the first call, by [`VerdictSet::start`](crate::VerdictSet::start).
     ///
     /// # Errors
     ///
@@ -90,7 +90,8 @@ pub trait VerdictHook: Send + Sync + 'static {
         None
     }
 
-    /// Called once, when no call will come any more.
+    /// Called once, when no call will come any more, by
+    /// [`RunningVerdicts::stop`](crate::RunningVerdicts::stop).
     async fn teardown(&self) {}
 }
 

@@ -1,34 +1,39 @@
 //! One hook, one call: the budget, the panic, the answer's form.
 //!
 //! The law: *isolation*. A hook is given a shared reference it can't change; its budget drops it; a panic
-//! ends in a [`Failure`], not in the host; an answer that comes late is no answer.
+//! ends in a [`Failure`], not in the host; an answer that comes late is no answer, also when the hook
+//! came late because it blocked its thread.
 
+use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::task::Poll;
-use std::time::{Duration, Instant};
 
-use backstop_hooks::{Answer, CallContext, Context, Event, HookFuture, HookResult, Outcome, Point};
+use backstop_hooks::{
+    Answer, CallContext, Context, Event, HookError, HookFuture, HookResult, Outcome, Point,
+};
+use futures_util::FutureExt;
+use tokio::time::{Instant, timeout_at};
 
 use crate::receipt::Failure;
-use crate::registry::{Entry, HookMeta};
+use crate::registry::Entry;
 
 /// A hook's answer, or why it has none.
 pub(crate) type Asked<P> = Result<Option<<P as Point>::Outcome>, Failure>;
 
-/// Asks one hook; waits for its answer at most for its budget.
+/// Asks one hook; waits for its answer at most for its budget. Returns when the answer was there, too.
 pub(crate) async fn ask<P: Point>(
     entry: &Entry<P>,
     event: &P::Event,
     call: &CallContext,
     start: Instant,
-) -> Asked<P> {
+) -> (Asked<P>, Instant) {
     let deadline = start + entry.meta.budget;
-    let said = match begin(entry, event, call, deadline)? {
-        Answer::Now(said) => said,
-        Answer::Later(future) => within::<P>(future, deadline, entry.meta.budget).await?,
+    let said = match begin(entry, event, call, deadline) {
+        Ok(Answer::Now(said)) => Ok(said),
+        Ok(Answer::Later(future)) => within(entry, future, deadline).await,
+        Err(failure) => Err(failure),
     };
-    validate::<P>(said, event, &entry.meta)
+    finish(entry, said, event, deadline)
 }
 
 /// Asks one hook on a path where nothing may wait: an answer that is not there at once has failed.
@@ -37,29 +42,23 @@ pub(crate) fn ask_now<P: Point>(
     event: &P::Event,
     call: &CallContext,
     start: Instant,
-) -> Asked<P> {
+) -> (Asked<P>, Instant) {
     let deadline = start + entry.meta.budget;
-    let said = match begin(entry, event, call, deadline)? {
-        Answer::Now(said) => said,
-        Answer::Later(mut future) => {
-            let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-            let polled = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(&mut context)));
-            drop_quietly(future);
-            match polled.map_err(|_| Failure::panicked())? {
-                Poll::Ready(said) => said,
-                Poll::Pending => {
-                    return Err(backstop_hooks::HookError::failed(
-                        "waited, on a path where nothing may wait",
-                    )
-                    .into());
-                }
+    let said = match begin(entry, event, call, deadline) {
+        Ok(Answer::Now(said)) => Ok(said),
+        Ok(Answer::Later(future)) => {
+            let mut running = AssertUnwindSafe(future).catch_unwind();
+            let said = (&mut running).now_or_never();
+            drop_quietly(running);
+            match said {
+                Some(Ok(said)) => Ok(said),
+                Some(Err(_)) => Err(Failure::panicked()),
+                None => Ok(Err(HookError::failed("waited, on a path where nothing may wait"))),
             }
         }
+        Err(failure) => Err(failure),
     };
-    if Instant::now() > deadline {
-        return Err(Failure::timed_out(entry.meta.budget));
-    }
-    validate::<P>(said, event, &entry.meta)
+    finish(entry, said, event, deadline)
 }
 
 fn begin<'a, P: Point>(
@@ -68,28 +67,27 @@ fn begin<'a, P: Point>(
     call: &'a CallContext,
     deadline: Instant,
 ) -> Result<Answer<'a, P>, Failure> {
-    let cx = Context { call, plugin_config: &entry.meta.config, deadline: Some(deadline) };
+    let cx = Context { call, plugin_config: &entry.meta.config, deadline: Some(deadline.into_std()) };
     catch_unwind(AssertUnwindSafe(|| entry.hook.call(event, cx))).map_err(|_| Failure::panicked())
 }
 
 async fn within<P: Point>(
+    entry: &Entry<P>,
     future: HookFuture<'_, P>,
     deadline: Instant,
-    budget: Duration,
 ) -> Result<HookResult<P>, Failure> {
-    let mut future = Some(future);
-    let polled = std::future::poll_fn(|cx| {
-        let Some(running) = future.as_mut() else { return Poll::Ready(Err(Failure::panicked())) };
-        match catch_unwind(AssertUnwindSafe(|| running.as_mut().poll(cx))) {
-            Ok(poll) => poll.map(Ok),
-            Err(_) => Poll::Ready(Err(Failure::panicked())),
-        }
-    });
-    let said = tokio::time::timeout_at(deadline.into(), polled).await;
-    if let Some(future) = future {
-        drop_quietly(future);
+    let mut running = AssertUnwindSafe(future).catch_unwind();
+    // Many answers are there at the first look, and need no timer.
+    let said = match poll_fn(|cx| Poll::Ready(running.poll_unpin(cx))).await {
+        Poll::Ready(said) => Ok(said),
+        Poll::Pending => timeout_at(deadline, &mut running).await,
+    };
+    drop_quietly(running);
+    match said {
+        Ok(Ok(said)) => Ok(said),
+        Ok(Err(_)) => Err(Failure::panicked()),
+        Err(_) => Err(Failure::timed_out(entry.meta.budget)),
     }
-    said.unwrap_or_else(|_| Err(Failure::timed_out(budget)))
 }
 
 /// A destructor that panics must not take the host with it.
@@ -97,9 +95,31 @@ fn drop_quietly<T>(value: T) {
     let _ = catch_unwind(AssertUnwindSafe(|| drop(value)));
 }
 
-fn validate<P: Point>(said: HookResult<P>, event: &P::Event, meta: &Arc<HookMeta>) -> Asked<P> {
-    let Some(mut outcome) = said.map_err(Failure::from)? else { return Ok(None) };
-    event.check(&outcome).map_err(backstop_hooks::HookError::from)?;
-    outcome.stamp(&meta.owner, &meta.id);
+fn finish<P: Point>(
+    entry: &Entry<P>,
+    said: Result<HookResult<P>, Failure>,
+    event: &P::Event,
+    deadline: Instant,
+) -> (Asked<P>, Instant) {
+    let end = Instant::now();
+    let asked = match said {
+        Ok(late) if end > deadline => {
+            drop_quietly(late);
+            Err(Failure::timed_out(entry.meta.budget))
+        }
+        Ok(said) => validate(entry, said, event).map_err(|error| Failure::of(&error, event)),
+        Err(failure) => Err(failure),
+    };
+    (asked, end)
+}
+
+fn validate<P: Point>(
+    entry: &Entry<P>,
+    said: HookResult<P>,
+    event: &P::Event,
+) -> Result<Option<P::Outcome>, HookError> {
+    let Some(mut outcome) = said? else { return Ok(None) };
+    event.check(&outcome)?;
+    outcome.stamp(&entry.meta.owner, &entry.meta.id);
     Ok(Some(outcome))
 }

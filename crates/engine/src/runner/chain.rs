@@ -4,16 +4,19 @@
 //!
 //! - *Chain.* Each hook sees the value as the one before left it.
 //! - *What was judged is what runs.* The value has a version that grows with each real change. Every hook
-//!   remembers the version it judged; those that judged an older one than the final judge again. A hook
-//!   that still changes the value in that round makes the call block as `unstable_rewrite`.
+//!   remembers the version it judged; those that judged an older one than the final judge again. In that
+//!   round the value stands: a hook that would still change it makes the call block as
+//!   `unstable_rewrite`, also where a latch would have refused the change.
 //! - *Failing is not passing.* A failed hook stops the value, unless its failure policy is open; then the
 //!   step says so.
 //!
-//! A block ends the first round: hooks behind it are not asked.
+//! A block ends a round: hooks behind it are not asked.
 
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 use backstop_hooks::{CallContext, Context, Event, Outcome, Point, Text, ToolName, event_json};
+use tokio::time::Instant;
 
 use super::call::{Asked, ask, ask_now};
 use crate::receipt::{BlockCause, Blocked, Failure, Said, Step, StepDetail};
@@ -23,53 +26,56 @@ use crate::registry::Entry;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Version(u32);
 
-/// How hooks of this chain may answer.
+/// Which time the hooks are asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Pace {
-    /// They may wait.
-    Waiting,
-    /// They may not.
-    Immediate,
+pub(crate) enum Round {
+    /// Every hook, each seeing what the one before left.
+    First,
+    /// The hooks that judged an older value than the final one.
+    Again,
 }
 
 pub(crate) struct Chain<'a, P: Point> {
-    entries: Vec<(&'a Entry<P>, Version)>,
+    seats: Vec<Seat<'a, P>>,
+    call: &'a CallContext,
     capture: bool,
     pub(crate) merged: P::Outcome,
     pub(crate) steps: Vec<Step>,
     pub(crate) blocked: Option<Blocked>,
 }
 
+struct Seat<'a, P: Point> {
+    entry: &'a Entry<P>,
+    judged: Version,
+    /// Fields of its first answer that a latch refused.
+    refused: Vec<&'static str>,
+}
+
 impl<'a, P: Point> Chain<'a, P> {
     pub(crate) fn new(
         slot: &'a [Entry<P>],
         tool: Option<&ToolName>,
-        call: &CallContext,
+        call: &'a CallContext,
         capture: bool,
     ) -> Self {
-        let entries: Vec<_> = slot
-            .iter()
-            .filter(|entry| entry.meta.applies_to(tool, call.agent_id.as_ref()))
-            .map(|entry| (entry, Version::default()))
-            .collect();
-        let steps = Vec::with_capacity(entries.len());
-        Self { entries, capture, merged: P::Outcome::default(), steps, blocked: None }
+        let mut seats = Vec::with_capacity(slot.len());
+        seats.extend(
+            slot.iter()
+                .filter(|entry| entry.meta.applies_to(tool, call.agent_id.as_ref()))
+                .map(|entry| Seat { entry, judged: Version::default(), refused: Vec::new() }),
+        );
+        let steps = Vec::with_capacity(seats.len());
+        Self { seats, call, capture, merged: P::Outcome::default(), steps, blocked: None }
     }
 
-    /// Asks every hook once. `version` is the value's, shared with the chains of other points over the
-    /// same value.
-    pub(crate) async fn first_round(
-        &mut self,
-        event: &mut P::Event,
-        version: &mut Version,
-        call: &CallContext,
-    ) {
-        let mut start = Instant::now();
-        for index in 0..self.entries.len() {
-            let Some(&(entry, _)) = self.entries.get(index) else { return };
-            let said = ask(entry, event, call, start).await;
-            let end = Instant::now();
-            self.settle(index, said, event, version, end - start, call, false);
+    /// Asks the hooks of a round. `version` is the value's, shared with the chains of other points over
+    /// the same value.
+    pub(crate) async fn ask(&mut self, round: Round, event: &mut P::Event, version: &mut Version) {
+        let (mut start, last) = (Instant::now(), *version);
+        for index in 0..self.seats.len() {
+            let Some(entry) = self.due(index, round, last) else { continue };
+            let (said, end) = ask(entry, event, self.call, start).await;
+            self.settle(index, round, said, end - start, event, version);
             if self.blocked.is_some() {
                 return;
             }
@@ -77,19 +83,13 @@ impl<'a, P: Point> Chain<'a, P> {
         }
     }
 
-    /// As [`Self::first_round`], on a path where nothing may wait.
-    pub(crate) fn first_round_now(
-        &mut self,
-        event: &mut P::Event,
-        version: &mut Version,
-        call: &CallContext,
-    ) {
-        let mut start = Instant::now();
-        for index in 0..self.entries.len() {
-            let Some(&(entry, _)) = self.entries.get(index) else { return };
-            let said = ask_now(entry, event, call, start);
-            let end = Instant::now();
-            self.settle(index, said, event, version, end - start, call, false);
+    /// As [`Self::ask`], on a path where nothing may wait.
+    pub(crate) fn ask_now(&mut self, round: Round, event: &mut P::Event, version: &mut Version) {
+        let (mut start, last) = (Instant::now(), *version);
+        for index in 0..self.seats.len() {
+            let Some(entry) = self.due(index, round, last) else { continue };
+            let (said, end) = ask_now(entry, event, self.call, start);
+            self.settle(index, round, said, end - start, event, version);
             if self.blocked.is_some() {
                 return;
             }
@@ -97,63 +97,29 @@ impl<'a, P: Point> Chain<'a, P> {
         }
     }
 
-    /// Lets the hooks that judged an older value judge the final one.
-    pub(crate) async fn judge_again(
-        &mut self,
-        event: &mut P::Event,
-        version: &mut Version,
-        call: &CallContext,
-        pace: Pace,
-    ) {
-        let last = *version;
-        for index in 0..self.entries.len() {
-            let Some(&(entry, judged)) = self.entries.get(index) else { return };
-            if judged == last {
-                continue;
-            }
-            let start = Instant::now();
-            let said = match pace {
-                Pace::Waiting => ask(entry, event, call, start).await,
-                Pace::Immediate => ask_now(entry, event, call, start),
-            };
-            self.settle(index, said, event, version, start.elapsed(), call, true);
-            if self.blocked.is_none() && *version != last {
-                self.blocked = Some(Blocked {
-                    cause: BlockCause::UnstableRewrite,
-                    reason: Some(Text::from(
-                        "unstable_rewrite: a hook changed a value that was already judged",
-                    )),
-                    hook: Some(entry.meta.id.clone()),
-                    owner: Some(entry.meta.owner.clone()),
-                });
-            }
-            if self.blocked.is_some() {
-                return;
-            }
-        }
+    fn due(&self, index: usize, round: Round, last: Version) -> Option<&'a Entry<P>> {
+        self.seats
+            .get(index)
+            .filter(|seat| round == Round::First || seat.judged != last)
+            .map(|seat| seat.entry)
     }
 
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "one private seam for both rounds; a struct would only rename them"
-    )]
     fn settle(
         &mut self,
         index: usize,
+        round: Round,
         asked: Asked<P>,
+        elapsed: Duration,
         event: &mut P::Event,
         version: &mut Version,
-        elapsed: Duration,
-        call: &CallContext,
-        again: bool,
     ) {
-        let Some((entry, judged)) = self.entries.get_mut(index) else { return };
-        let entry = *entry;
-        let detail = self.capture.then(|| detail(entry, event, call, &asked));
+        let Some(seat) = self.seats.get(index) else { return };
+        let entry = seat.entry;
+        let detail = self.capture.then(|| detail(entry, event, self.call, &asked));
         let mut step = Step {
-            hook: std::sync::Arc::clone(&entry.meta),
+            hook: Arc::clone(&entry.meta),
             said: Said::Nothing,
-            again,
+            again: round == Round::Again,
             refused: Vec::new(),
             failure: None,
             passed_despite_failure: false,
@@ -162,50 +128,92 @@ impl<'a, P: Point> Chain<'a, P> {
         };
         match asked {
             Ok(None) => {}
-            Ok(Some(outcome)) => {
-                let (blocks, asks) = (outcome.blocks(), !outcome.approvals().is_empty());
-                step.refused = self.merged.merge(outcome);
-                let changed = event.absorb(&self.merged);
-                if changed {
-                    *version = Version(version.0.saturating_add(1));
-                }
-                step.said = match (blocks, asks, changed) {
-                    (true, ..) => Said::Blocked,
-                    (_, true, _) => Said::Asked,
-                    (_, _, true) => Said::Rewrote,
-                    _ => Said::Pass,
-                };
-                if blocks {
-                    self.blocked = Some(Blocked {
-                        cause: BlockCause::Decision,
-                        reason: self.merged.block_reason().cloned(),
-                        hook: Some(entry.meta.id.clone()),
-                        owner: Some(entry.meta.owner.clone()),
-                    });
-                }
-            }
+            Ok(Some(outcome)) => match round {
+                Round::First => self.take(index, outcome, &mut step, event, version),
+                Round::Again => self.compare(index, outcome, &mut step, event),
+            },
             Err(failure) => {
                 step.said = Said::Failed;
                 if failure.blocks(entry.meta.on_failure) {
-                    self.blocked = Some(blocked_by_failure(entry, &failure));
+                    self.blocked = Some(failed(entry, &failure));
                 } else {
                     step.passed_despite_failure = failure.blocks(P::INFO.failure);
                 }
                 step.failure = Some(failure);
             }
         }
-        *judged = *version;
+        if let Some(seat) = self.seats.get_mut(index) {
+            seat.judged = *version;
+        }
         self.steps.push(step);
+    }
+
+    /// First round: the answer is merged, and the next hook sees what it changed.
+    fn take(
+        &mut self,
+        index: usize,
+        outcome: P::Outcome,
+        step: &mut Step,
+        event: &mut P::Event,
+        version: &mut Version,
+    ) {
+        let (blocks, asks) = (outcome.blocks(), !outcome.approvals().is_empty());
+        step.refused = self.merged.merge(outcome);
+        let changed = event.absorb(&self.merged);
+        if changed {
+            *version = Version(version.0.saturating_add(1));
+        }
+        step.said = match (blocks, asks, changed) {
+            (true, ..) => Said::Blocked,
+            (_, true, _) => Said::Asked,
+            (_, _, true) => Said::Rewrote,
+            _ => Said::Pass,
+        };
+        let Some(seat) = self.seats.get_mut(index) else { return };
+        seat.refused.clone_from(&step.refused);
+        if blocks {
+            self.blocked = Some(decided(seat.entry, &self.merged));
+        }
+    }
+
+    /// Second round: the answer is merged but the value stands. INVARIANT (what was judged is what runs):
+    /// whoever wants another value blocks, unless all that is wanted was refused before.
+    fn compare(&mut self, index: usize, outcome: P::Outcome, step: &mut Step, event: &P::Event) {
+        let (blocks, asks) = (outcome.blocks(), !outcome.approvals().is_empty());
+        let wants = event.clone().absorb(&outcome);
+        step.refused = self.merged.merge(outcome);
+        let Some(seat) = self.seats.get(index) else { return };
+        let refused_before = !step.refused.is_empty() && step.refused == seat.refused;
+        let unstable = wants && (!refused_before || event.clone().absorb(&self.merged));
+        step.said = match (blocks, asks, unstable) {
+            (true, ..) => Said::Blocked,
+            (_, _, true) => Said::Rewrote,
+            (_, true, _) => Said::Asked,
+            _ => Said::Pass,
+        };
+        if blocks {
+            self.blocked = Some(decided(seat.entry, &self.merged));
+        } else if unstable {
+            self.blocked = Some(blocked(
+                seat.entry,
+                BlockCause::UnstableRewrite,
+                Some("unstable_rewrite: a hook changed a value that was already judged".into()),
+            ));
+        }
     }
 }
 
-fn blocked_by_failure<P: Point>(entry: &Entry<P>, failure: &Failure) -> Blocked {
-    Blocked {
-        cause: BlockCause::Failure { kind: failure.kind },
-        reason: Some(format!("hook `{}` failed: {failure}", entry.meta.id).into()),
-        hook: Some(entry.meta.id.clone()),
-        owner: Some(entry.meta.owner.clone()),
-    }
+fn blocked<P: Point>(entry: &Entry<P>, cause: BlockCause, reason: Option<Text>) -> Blocked {
+    Blocked { cause, reason, hook: Some(entry.meta.id.clone()), owner: Some(entry.meta.owner.clone()) }
+}
+
+fn decided<P: Point>(entry: &Entry<P>, merged: &P::Outcome) -> Blocked {
+    blocked(entry, BlockCause::Decision, merged.block_reason().cloned())
+}
+
+pub(super) fn failed<P: Point>(entry: &Entry<P>, failure: &Failure) -> Blocked {
+    let reason = format!("hook `{}` failed: {failure}", entry.meta.id);
+    blocked(entry, BlockCause::Failure { kind: failure.kind }, Some(reason.into()))
 }
 
 pub(super) fn detail<P: Point>(

@@ -10,15 +10,17 @@ pub(crate) mod call;
 pub(crate) mod chain;
 
 use std::sync::Arc;
-use std::task::Poll;
-use std::time::Instant;
+use std::time::Duration;
 
 use backstop_hooks::{
     CallContext, Claim, ClaimPoint, DecidePoint, Digest, Event, ObservePoint, Point, PointId, SyncPoint,
 };
 
-use self::call::ask;
-use self::chain::{Chain, Pace, Version};
+use futures_util::future::join_all;
+use tokio::time::Instant;
+
+use self::call::{Asked, ask};
+use self::chain::{Chain, Round, Version};
 use crate::permit::Permitted;
 use crate::receipt::{BlockCause, Blocked, CallKey, Receipt, Said, Step, Verdict};
 use crate::registry::{Entry, Snapshot};
@@ -50,6 +52,15 @@ impl<P: Point> Decided<P> {
     }
 }
 
+impl<P: Point> Decided<P> {
+    /// Stops the value after all, for a reason that lies outside of the hooks.
+    pub(crate) fn stop(&mut self, blocked: Blocked) {
+        self.receipt.verdict = Verdict::Block;
+        self.receipt.blocked = Some(blocked.clone());
+        self.blocked = Some(blocked);
+    }
+}
+
 /// What came out of a claim point.
 #[derive(Debug)]
 pub struct Claimed<P: Point> {
@@ -73,38 +84,32 @@ pub(crate) struct Dispatch<'a> {
 }
 
 impl Dispatch<'_> {
-    pub(crate) async fn decide<P: DecidePoint>(&self, event: P::Event) -> Decided<P> {
+    pub(crate) async fn decide<P: DecidePoint>(&self, mut event: P::Event) -> Decided<P> {
         let slot = self.snapshot.slot::<P>();
-        if slot.is_empty() {
+        if slot.is_empty() && !self.digests {
             return untouched(event);
         }
-        let (mut event, start) = (event, Instant::now());
-        let original = self.digest::<P>(&event);
+        let (start, original) = (Instant::now(), self.digest::<P>(&event));
         let mut chain = Chain::new(slot, event.tool_name(), self.call, self.capture);
         let mut version = Version::default();
-        chain.first_round(&mut event, &mut version, self.call).await;
+        chain.ask(Round::First, &mut event, &mut version).await;
         if chain.blocked.is_none() && version != Version::default() {
-            chain.judge_again(&mut event, &mut version, self.call, Pace::Waiting).await;
+            chain.ask(Round::Again, &mut event, &mut version).await;
         }
         self.decided(chain, event, version, original, start)
     }
 
-    pub(crate) fn write<P: SyncPoint>(&self, event: P::Event) -> Decided<P> {
+    pub(crate) fn write<P: SyncPoint>(&self, mut event: P::Event) -> Decided<P> {
         let slot = self.snapshot.slot::<P>();
-        if slot.is_empty() {
+        if slot.is_empty() && !self.digests {
             return untouched(event);
         }
-        let (mut event, start) = (event, Instant::now());
-        let original = self.digest::<P>(&event);
+        let (start, original) = (Instant::now(), self.digest::<P>(&event));
         let mut chain = Chain::new(slot, event.tool_name(), self.call, self.capture);
         let mut version = Version::default();
-        chain.first_round_now(&mut event, &mut version, self.call);
+        chain.ask_now(Round::First, &mut event, &mut version);
         if chain.blocked.is_none() && version != Version::default() {
-            // Nothing in an immediate chain waits, so one poll runs it to its end.
-            let mut again =
-                std::pin::pin!(chain.judge_again(&mut event, &mut version, self.call, Pace::Immediate));
-            let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-            let _done = again.as_mut().poll(&mut context).is_ready();
+            chain.ask_now(Round::Again, &mut event, &mut version);
         }
         self.decided(chain, event, version, original, start)
     }
@@ -119,11 +124,8 @@ impl Dispatch<'_> {
     ) -> Decided<P> {
         let Chain { merged, steps, blocked, .. } = chain;
         let changed = version != Version::default();
-        let verdict = match (&blocked, changed || merged != P::Outcome::default()) {
-            (Some(_), _) => Verdict::Block,
-            (None, true) => Verdict::Modify,
-            (None, false) => Verdict::Pass,
-        };
+        let modified = if P::Event::ABSORBS { changed } else { merged != P::Outcome::default() };
+        let verdict = Verdict::of(blocked.is_some(), modified);
         let mut receipt = Receipt::of(P::INFO.id, verdict, self.key::<P>(&event), steps, start.elapsed());
         receipt.judged = if changed { self.digest::<P>(&event) } else { original };
         receipt.original = original;
@@ -133,28 +135,14 @@ impl Dispatch<'_> {
 
     pub(crate) async fn observe<P: ObservePoint>(&self, event: &P::Event) -> Receipt {
         let (call, start) = (self.call, Instant::now());
-        let asked: Vec<&Entry<P>> = self
-            .snapshot
-            .slot::<P>()
-            .iter()
-            .filter(|entry| entry.meta.applies_to(event.tool_name(), call.agent_id.as_ref()))
-            .collect();
-        if asked.is_empty() {
+        let mut asked = self.asked::<P>(event).peekable();
+        if asked.peek().is_none() && !self.digests {
             return Receipt::untouched(P::INFO.id, Verdict::Observed);
         }
-        let watching = asked.into_iter().map(|entry| async move {
+        let watching = asked.map(|entry| async move {
             let start = Instant::now();
-            let said = ask(entry, event, call, start).await;
-            Step {
-                hook: Arc::clone(&entry.meta),
-                said: if said.is_err() { Said::Failed } else { Said::Nothing },
-                again: false,
-                refused: Vec::new(),
-                passed_despite_failure: false,
-                detail: self.capture.then(|| chain::detail(entry, event, call, &said)),
-                failure: said.err(),
-                elapsed: start.elapsed(),
-            }
+            let (said, end) = ask(entry, event, call, start).await;
+            self.step(entry, event, &said, end - start)
         });
         let steps = join_all(watching).await;
         let mut receipt =
@@ -168,60 +156,61 @@ impl Dispatch<'_> {
         P::Outcome: Claim,
     {
         let (mut steps, mut outcome, mut blocked) = (Vec::new(), None, None);
-        let start = Instant::now();
-        for entry in self.snapshot.slot::<P>() {
-            if !entry.meta.applies_to(event.tool_name(), self.call.agent_id.as_ref()) {
-                continue;
-            }
-            let start = Instant::now();
-            let asked = ask(entry, event, self.call, start).await;
-            let mut step = Step {
-                hook: Arc::clone(&entry.meta),
-                said: Said::Nothing,
-                again: false,
-                refused: Vec::new(),
-                failure: None,
-                passed_despite_failure: false,
-                elapsed: start.elapsed(),
-                detail: self.capture.then(|| chain::detail(entry, event, self.call, &asked)),
-            };
-            match asked {
+        let begin = Instant::now();
+        let mut start = begin;
+        for entry in self.asked::<P>(event) {
+            let (said, end) = ask(entry, event, self.call, start).await;
+            let mut step = self.step(entry, event, &said, end - start);
+            match said {
                 Ok(Some(answer)) if answer.handled() => {
                     step.said = Said::Handled;
                     outcome = Some(answer);
                 }
                 Ok(Some(_)) => step.said = Said::Pass,
                 Ok(None) => {}
-                Err(failure) => {
-                    step.said = Said::Failed;
-                    if failure.blocks(entry.meta.on_failure) {
-                        blocked = Some(Blocked {
-                            cause: BlockCause::Failure { kind: failure.kind },
-                            reason: Some(format!("hook `{}` failed: {failure}", entry.meta.id).into()),
-                            hook: Some(entry.meta.id.clone()),
-                            owner: Some(entry.meta.owner.clone()),
-                        });
-                    }
-                    step.failure = Some(failure);
+                Err(failure) if failure.blocks(entry.meta.on_failure) => {
+                    blocked = Some(chain::failed(entry, &failure));
                 }
+                Err(failure) => step.passed_despite_failure = failure.blocks(P::INFO.failure),
             }
             steps.push(step);
             if outcome.is_some() || blocked.is_some() {
                 break;
             }
+            start = end;
         }
         let verdict = match (&outcome, &blocked) {
             (_, Some(_)) => Verdict::Block,
             (Some(_), None) => Verdict::Handled,
             (None, None) => Verdict::Pass,
         };
-        if steps.is_empty() {
+        if steps.is_empty() && !self.digests {
             return Claimed { outcome, blocked, receipt: Receipt::untouched(P::INFO.id, verdict) };
         }
-        let mut receipt = Receipt::of(P::INFO.id, verdict, self.key::<P>(event), steps, start.elapsed());
+        let mut receipt = Receipt::of(P::INFO.id, verdict, self.key::<P>(event), steps, begin.elapsed());
         receipt.judged = self.digest::<P>(event);
         receipt.blocked.clone_from(&blocked);
         Claimed { outcome, blocked, receipt }
+    }
+
+    /// The hooks that are about this event.
+    fn asked<'e, P: Point>(&'e self, event: &'e P::Event) -> impl Iterator<Item = &'e Entry<P>> + 'e {
+        let agent = self.call.agent_id.as_ref();
+        self.snapshot.slot::<P>().iter().filter(move |entry| entry.meta.applies_to(event.tool_name(), agent))
+    }
+
+    /// The step of a hook that can't change the value.
+    fn step<P: Point>(&self, entry: &Entry<P>, event: &P::Event, said: &Asked<P>, elapsed: Duration) -> Step {
+        Step {
+            hook: Arc::clone(&entry.meta),
+            said: if said.is_err() { Said::Failed } else { Said::Nothing },
+            again: false,
+            refused: Vec::new(),
+            failure: said.as_ref().err().cloned(),
+            passed_despite_failure: false,
+            elapsed,
+            detail: self.capture.then(|| chain::detail(entry, event, self.call, said)),
+        }
     }
 
     pub(crate) fn digest<P: Point>(&self, event: &P::Event) -> Option<Digest> {
@@ -255,38 +244,4 @@ fn for_receipt(point: PointId, blocked: Blocked) -> Blocked {
         (PointId::BeforeAgentRun, BlockCause::Decision) => Blocked { reason: None, ..blocked },
         _ => blocked,
     }
-}
-
-/// Waits for all of them, polling each only while it is not done. Outcomes keep the order of `futures`.
-async fn join_all<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Output> {
-    enum Slot<F: Future> {
-        Running(std::pin::Pin<Box<F>>),
-        Done(Option<F::Output>),
-    }
-    impl<F: Future> Unpin for Slot<F> {}
-    let mut slots: Vec<Slot<F>> = futures.map(|future| Slot::Running(Box::pin(future))).collect();
-    std::future::poll_fn(move |cx| {
-        let mut waiting = false;
-        for slot in &mut slots {
-            if let Slot::Running(future) = slot {
-                match future.as_mut().poll(cx) {
-                    Poll::Ready(output) => *slot = Slot::Done(Some(output)),
-                    Poll::Pending => waiting = true,
-                }
-            }
-        }
-        if waiting {
-            return Poll::Pending;
-        }
-        Poll::Ready(
-            slots
-                .iter_mut()
-                .filter_map(|slot| match slot {
-                    Slot::Done(output) => output.take(),
-                    Slot::Running(_) => None,
-                })
-                .collect(),
-        )
-    })
-    .await
 }

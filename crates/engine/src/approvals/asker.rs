@@ -1,0 +1,44 @@
+//! Who can be asked, and how.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use backstop_hooks::Decision;
+use backstop_store::ApprovalRecord;
+
+/// A human's answer, or `None` when this asker can't get one.
+pub type AskFuture<'a> = Pin<Box<dyn Future<Output = Option<Decision>> + Send + 'a>>;
+
+/// Shows a question to a human and brings the answer back. Dropped when the question was answered
+/// elsewhere or timed out. This is the seam for other ways of asking: consoles, channels.
+pub trait Asker: Send + Sync + 'static {
+    /// Asks. The record is already in the store; the answer is written there by the caller. An asker that
+    /// panics has got no answer; the question stays open for others until its deadline.
+    fn ask<'a>(&'a self, record: &'a ApprovalRecord) -> AskFuture<'a>;
+
+    /// Who answers through this asker, for the record.
+    fn name(&self) -> &str;
+}
+
+/// Who can be asked.
+#[derive(Clone)]
+pub enum Attendance {
+    /// Somebody sits at this asker; others may answer through the store.
+    Present(Arc<dyn Asker>),
+    /// Nobody is here, but the run waits for an answer through the store.
+    Queue,
+    /// Nobody is here and the run does not wait: denied, with a code by which a human can allow it later.
+    Nobody,
+}
+
+impl fmt::Debug for Attendance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Present(asker) => write!(f, "Present({})", asker.name()),
+            Self::Queue => f.write_str("Queue"),
+            Self::Nobody => f.write_str("Nobody"),
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! Approvals: one question to a human about one call, bound to the digest of its final arguments.
+//!
+//! The question is a row in the store before anybody is shown it, so that it survives the process, can be
+//! answered from another terminal, and is answered once: the first answer wins in the store, whoever
+//! gives it. A permit needs the row to be *consumed* for the very digest that is about to run, which
+//! succeeds for one caller only. What an earlier grant or a code covers is not asked again.
+//!
+//! Nothing here allows by failing: a store that can't be reached, a listener that panics, a run that is
+//! dropped all end as denied or cancelled.
+
+mod asker;
+mod petition;
+mod question;
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use backstop_hooks::points::ToolCallEvent;
+use backstop_hooks::{ApprovalRequest, CallContext, Decision, Resolution, TimeoutBehavior};
+use backstop_store::{
+    AllowanceScope, ApprovalRecord, ApprovalState, CreateApprovalError, GrantTarget, NewApproval, NewGrant,
+    ResolveError, Store, StoreError, Timestamp,
+};
+use futures_util::FutureExt;
+
+pub use self::asker::{AskFuture, Asker, Attendance};
+pub(crate) use self::petition::Petition;
+pub(crate) use self::question::session_of;
+use self::question::{all_offer, query_of, question, scope_of};
+use crate::receipt::{ApprovalNote, BlockCause, Blocked};
+use crate::tool_call::tool_call_digest;
+
+/// How approvals are kept.
+#[derive(Clone, Debug)]
+pub struct ApprovalSettings {
+    /// How long an allow-always counts; `None` for no end.
+    pub grant_ttl: Option<Duration>,
+    /// How long whoever asked is waited for once the answer is known.
+    pub listener_budget: Duration,
+}
+
+impl Default for ApprovalSettings {
+    fn default() -> Self {
+        Self {
+            grant_ttl: Some(Duration::from_secs(30 * 24 * 3600)),
+            listener_budget: Duration::from_secs(15),
+        }
+    }
+}
+
+/// How a question ended.
+#[derive(Debug)]
+pub(crate) struct Settled {
+    pub(crate) note: ApprovalNote,
+    pub(crate) blocked: Option<Blocked>,
+}
+
+/// The approvals of one engine.
+#[derive(Debug)]
+pub(crate) struct Approvals {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) settings: ApprovalSettings,
+}
+
+impl Approvals {
+    /// Those who asked, to be told how it ended.
+    pub(crate) fn petition(&self, requests: &[ApprovalRequest]) -> Petition {
+        Petition::new(requests, self.settings.listener_budget)
+    }
+
+    /// Gets an answer for `event` from a grant, a code, or a human.
+    pub(crate) async fn settle(
+        &self,
+        event: &ToolCallEvent,
+        requests: &[ApprovalRequest],
+        call: &CallContext,
+        attendance: &Attendance,
+    ) -> Settled {
+        let mut petition = self.petition(requests);
+        let digest = tool_call_digest(event);
+        let question = question(event, digest, requests, call, Timestamp::now());
+        let answered =
+            self.answer(question, requests, attendance, &mut petition).await.unwrap_or_else(|error| {
+                let reason = format!("approval needed, and it could not be asked for: {error}");
+                Answered::denied(Resolution::Cancelled, None, reason)
+            });
+        let Answered { resolution, record, blocked } = answered;
+        let objection = petition.end(resolution).await;
+        let note = ApprovalNote { id: record.map(|record| record.id), resolution, digest };
+        Settled { note, blocked: blocked.or(objection) }
+    }
+
+    async fn answer(
+        &self,
+        question: NewApproval,
+        requests: &[ApprovalRequest],
+        attendance: &Attendance,
+        petition: &mut Petition,
+    ) -> Result<Answered, AskError> {
+        let (scope, now) = (scope_of(&question), question.created_at);
+        if self.granted(&scope, requests, now).await? {
+            return Ok(Answered { resolution: Resolution::AllowAlways, record: None, blocked: None });
+        }
+        if all_offer(requests, Decision::AllowOnce)
+            && let Some(record) = self.store.take_allowance(&scope, now).await?
+        {
+            return Ok(Answered::allowed(Resolution::AllowOnce, record));
+        }
+        if let Attendance::Nobody = attendance {
+            let record = self.store.create_unattended_approval(question).await?;
+            let reason = format!(
+                "approval needed: {}. nobody is there to ask; a human can allow this exact call once with `backstop allow-once {}`, after which you may call it again",
+                record.request.title, record.code
+            );
+            return Ok(Answered::denied(Resolution::Cancelled, Some(record), reason));
+        }
+        let record = self.store.create_approval(question).await?;
+        petition.opened(&self.store, &record.id);
+        let record = self.wait(record, attendance).await?;
+        if record.state != ApprovalState::Pending {
+            petition.closed();
+        }
+        self.conclude(record, requests, &scope).await
+    }
+
+    /// Whether earlier grants cover every request: the very call, or all that the hook asks about.
+    async fn granted(
+        &self,
+        scope: &AllowanceScope,
+        requests: &[ApprovalRequest],
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        if !all_offer(requests, Decision::AllowAlways) {
+            return Ok(false);
+        }
+        let queries: Vec<_> = requests.iter().map(|request| query_of(request, scope)).collect();
+        for query in &queries {
+            if self.store.find_grant(query, now).await?.is_none() {
+                return Ok(false);
+            }
+        }
+        for query in &queries {
+            // Revoked between the two looks: the revocation wins.
+            if self.store.use_grant(query, now).await?.is_none() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Waits for the first answer, from here or from elsewhere, and no longer than the deadline.
+    async fn wait(
+        &self,
+        record: ApprovalRecord,
+        attendance: &Attendance,
+    ) -> Result<ApprovalRecord, AskError> {
+        // An answer at the deadline itself still counts, so it is over one tick later.
+        let until = record.request.expires_at.after(Duration::from_millis(1));
+        let elsewhere = self.store.wait_approval(&record.id, until);
+        match attendance {
+            Attendance::Present(asker) => {
+                let mut elsewhere = elsewhere;
+                let here = AssertUnwindSafe(async { asker.ask(&record).await }).catch_unwind();
+                tokio::select! {
+                    ended = &mut elsewhere => drop(ended?),
+                    said = here => match said {
+                        Ok(Some(decision)) => self.resolve(&record, decision, asker.name()).await?,
+                        Ok(None) | Err(_) => drop(elsewhere.await?),
+                    },
+                }
+            }
+            Attendance::Queue | Attendance::Nobody => drop(elsewhere.await?),
+        }
+        self.store.expire_approvals(Timestamp::now()).await?;
+        Ok(self.store.approval(&record.id).await?.unwrap_or(record))
+    }
+
+    /// Writes an answer down. Losing the race to another terminal is fine: its answer is the one that counts.
+    async fn resolve(&self, record: &ApprovalRecord, decision: Decision, by: &str) -> Result<(), AskError> {
+        match self.store.resolve_approval(&record.id, decision, by, Timestamp::now()).await {
+            Ok(_) | Err(ResolveError::AlreadyResolved { .. } | ResolveError::Expired { .. }) => Ok(()),
+            Err(error) => Err(AskError::Resolve(error)),
+        }
+    }
+
+    async fn conclude(
+        &self,
+        record: ApprovalRecord,
+        requests: &[ApprovalRequest],
+        scope: &AllowanceScope,
+    ) -> Result<Answered, AskError> {
+        let (now, title) = (Timestamp::now(), record.request.title.clone());
+        let resolution = match &record.state {
+            ApprovalState::Allowed(allowance) => Resolution::from(allowance.decision),
+            ApprovalState::TimedOut { .. } => Resolution::Timeout,
+            ApprovalState::Denied { .. } => Resolution::Deny,
+            _ => Resolution::Cancelled,
+        };
+        let silence_allows = record.request.timeout_behavior == TimeoutBehavior::Allow;
+        let refusal = match resolution {
+            Resolution::AllowOnce | Resolution::AllowAlways => None,
+            Resolution::Timeout if silence_allows => None,
+            Resolution::Timeout => Some(format!(
+                "approval timed out: {title}. a human can allow this exact call once with `backstop allow-once {}`",
+                record.code
+            )),
+            Resolution::Deny => Some(format!("denied by a human: {title}. the tool call did not run")),
+            Resolution::Cancelled => Some(format!("approval cancelled: {title}")),
+        };
+        if let Some(reason) = refusal {
+            return Ok(Answered::denied(resolution, Some(record), reason));
+        }
+        // INVARIANT (what the human saw): consuming fails for any other digest, and for a second caller.
+        if let Err(error) = self.store.consume_approval(&record.id, &scope.digest, now).await {
+            let reason = format!("approval can't be used: {error}");
+            return Ok(Answered::denied(Resolution::Cancelled, Some(record), reason));
+        }
+        if resolution == Resolution::AllowAlways {
+            self.grant(&record, requests, scope, now).await?;
+        }
+        Ok(Answered::allowed(resolution, record))
+    }
+
+    /// Writes an allow-always down, unless another call of the same kind was answered so meanwhile.
+    async fn grant(
+        &self,
+        record: &ApprovalRecord,
+        requests: &[ApprovalRequest],
+        scope: &AllowanceScope,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        let ApprovalState::Allowed(allowance) = &record.state else { return Ok(()) };
+        if self.granted(scope, requests, now).await? {
+            return Ok(());
+        }
+        self.store
+            .add_grant(NewGrant {
+                agent: scope.agent.clone(),
+                tool_name: scope.tool_name.clone(),
+                target: GrantTarget::Call { digest: scope.digest },
+                title: record.request.title.clone(),
+                created_by: allowance.by.clone(),
+                created_at: now,
+                expires_at: self.settings.grant_ttl.map(|ttl| now.after(ttl)),
+            })
+            .await
+            .map(drop)
+    }
+}
+
+/// Why no answer could be got.
+#[derive(Debug, thiserror::Error)]
+enum AskError {
+    #[error(transparent)]
+    Create(#[from] CreateApprovalError),
+    #[error("the answer can't be used: {0}")]
+    Resolve(ResolveError),
+    #[error("the store that keeps approvals failed: {0}")]
+    Store(#[from] StoreError),
+}
+
+struct Answered {
+    resolution: Resolution,
+    record: Option<ApprovalRecord>,
+    blocked: Option<Blocked>,
+}
+
+impl Answered {
+    fn allowed(resolution: Resolution, record: ApprovalRecord) -> Self {
+        Self { resolution, record: Some(record), blocked: None }
+    }
+
+    fn denied(resolution: Resolution, record: Option<ApprovalRecord>, reason: String) -> Self {
+        let cause = BlockCause::Approval { resolution };
+        let blocked = Blocked { cause, reason: Some(reason.into()), hook: None, owner: None };
+        Self { resolution, record, blocked: Some(blocked) }
+    }
+}

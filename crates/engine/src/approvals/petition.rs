@@ -1,0 +1,108 @@
+//! The hooks that asked, until they know how it ended.
+//!
+//! The law: *every request ends exactly once*. A petition that is dropped on its way, because the run
+//! was, ends as cancelled: its row is closed, and whoever asked is told. Once the telling has begun it
+//! goes on to its end by itself.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use backstop_hooks::{ApprovalId, ApprovalRequest, HookId, OnResolution, OwnerId, Resolution};
+use backstop_store::{Store, Timestamp};
+use futures_util::FutureExt;
+use futures_util::future::join_all;
+use tokio::runtime::Handle;
+use tokio::time::timeout;
+
+use crate::receipt::{BlockCause, Blocked};
+
+pub(crate) struct Petition {
+    listeners: Vec<Listener>,
+    budget: Duration,
+    open: Option<(Arc<dyn Store>, ApprovalId)>,
+}
+
+struct Listener {
+    told: OnResolution,
+    hook: Option<HookId>,
+    owner: Option<OwnerId>,
+}
+
+impl Petition {
+    pub(crate) fn new(requests: &[ApprovalRequest], budget: Duration) -> Self {
+        let listeners = requests.iter().filter_map(|request| {
+            Some(Listener {
+                told: request.resolution_listener().cloned()?,
+                hook: request.hook().cloned(),
+                owner: request.owner().cloned(),
+            })
+        });
+        Self { listeners: listeners.collect(), budget, open: None }
+    }
+
+    /// A row now waits for an answer; it must not be left waiting for nobody.
+    pub(super) fn opened(&mut self, store: &Arc<dyn Store>, id: &ApprovalId) {
+        self.open = Some((Arc::clone(store), id.clone()));
+    }
+
+    /// The row has its answer.
+    pub(super) fn closed(&mut self) {
+        self.open = None;
+    }
+
+    /// Tells everybody. The first of those who object, or who fail to take the answer, stops the call.
+    pub(crate) async fn end(mut self, resolution: Resolution) -> Option<Blocked> {
+        let telling = self.telling(resolution)?;
+        // A task of its own: whoever waits for it here may be dropped, the telling may not.
+        tokio::spawn(telling)
+            .await
+            .unwrap_or_else(|_| Some(objection("the hook that asked could not be told")))
+    }
+
+    /// Closes what is open and tells everybody; `None` if there is nothing to do.
+    fn telling(
+        &mut self,
+        resolution: Resolution,
+    ) -> Option<impl Future<Output = Option<Blocked>> + Send + 'static> {
+        let (listeners, open) = (std::mem::take(&mut self.listeners), self.open.take());
+        let budget = self.budget;
+        if listeners.is_empty() && open.is_none() {
+            return None;
+        }
+        Some(async move {
+            if let Some((store, id)) = open {
+                // Where the store fails, the row's deadline ends the question.
+                let _ = store.cancel_approval(&id, Timestamp::now()).await;
+            }
+            let told = listeners.iter().map(|listener| listener.tell(resolution, budget));
+            join_all(told).await.into_iter().flatten().next()
+        })
+    }
+}
+
+impl Drop for Petition {
+    fn drop(&mut self) {
+        // Without a runtime the process is going away, and the row's deadline ends the question.
+        if let (Ok(runtime), Some(telling)) = (Handle::try_current(), self.telling(Resolution::Cancelled)) {
+            runtime.spawn(telling);
+        }
+    }
+}
+
+impl Listener {
+    async fn tell(&self, resolution: Resolution, budget: Duration) -> Option<Blocked> {
+        let listening = AssertUnwindSafe(async { (self.told)(resolution).await }).catch_unwind();
+        let objection = match timeout(budget, listening).await {
+            Ok(Ok(None)) => return None,
+            Ok(Ok(Some(reason))) => Blocked { reason: Some(reason), ..objection("") },
+            Ok(Err(_)) => objection("the hook that asked panicked when it was told"),
+            Err(_) => objection("the hook that asked did not take the answer in time"),
+        };
+        Some(Blocked { hook: self.hook.clone(), owner: self.owner.clone(), ..objection })
+    }
+}
+
+fn objection(reason: &str) -> Blocked {
+    Blocked { cause: BlockCause::Decision, reason: Some(reason.into()), hook: None, owner: None }
+}

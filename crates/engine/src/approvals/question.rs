@@ -1,0 +1,95 @@
+//! One question out of several requests.
+
+use backstop_hooks::points::ToolCallEvent;
+use backstop_hooks::{
+    ApprovalRequest, CallContext, Decision, Digest, HookId, OwnerId, SessionId, Severity, Text,
+    TimeoutBehavior,
+};
+use backstop_store::{AllowanceScope, ApprovalReason, GrantQuery, NewApproval, Timestamp, preview};
+
+/// The session under which calls without one are asked about.
+pub(crate) fn session_of(session: Option<&SessionId>) -> SessionId {
+    session.cloned().unwrap_or_else(|| "none".into())
+}
+
+/// One question out of several requests: the gravest one leads, the strictest limits hold.
+pub(super) fn question(
+    event: &ToolCallEvent,
+    digest: Digest,
+    requests: &[ApprovalRequest],
+    call: &CallContext,
+    now: Timestamp,
+) -> NewApproval {
+    let gravest = requests.iter().rev().max_by_key(|request| request.severity_level());
+    let offered = [Decision::AllowOnce, Decision::AllowAlways, Decision::Deny]
+        .into_iter()
+        .filter(|decision| all_offer(requests, *decision));
+    let timeouts = requests.iter().map(ApprovalRequest::timeout_after);
+    let allow = requests.iter().all(|request| request.timeout_behavior() == TimeoutBehavior::Allow);
+    // Where silence allows, the longest wait is the strictest; where it denies, the shortest.
+    let timeout = if allow { timeouts.max() } else { timeouts.min() }.unwrap_or_default();
+    let session = session_of(call.session_id.as_ref());
+    NewApproval {
+        agent: call.agent_id.clone().unwrap_or_else(|| "default".into()),
+        session_key: call.session_key.clone().unwrap_or_else(|| session.as_str().into()),
+        session,
+        run: event.run_id.clone().or_else(|| call.run_id.clone()),
+        call: event.tool_call_id.clone().unwrap_or_else(|| "".into()),
+        tool_name: event.tool_name.as_str().to_owned(),
+        digest,
+        title: gravest.map_or_else(|| Text::from("approval needed"), |request| request.title().clone()),
+        description: gravest.map(|request| request.description().clone()).unwrap_or_default(),
+        severity: gravest.map_or(Severity::Warning, ApprovalRequest::severity_level),
+        reasons: requests.iter().map(reason).collect(),
+        preview: preview(&event.params.to_value()),
+        allowed_decisions: offered.collect(),
+        created_at: now,
+        expires_at: now.after(timeout),
+        timeout_behavior: if allow { TimeoutBehavior::Allow } else { TimeoutBehavior::Deny },
+    }
+}
+
+/// Whether a human may give this answer to every request.
+pub(super) fn all_offer(requests: &[ApprovalRequest], decision: Decision) -> bool {
+    requests.iter().all(|request| request.allowed_decisions().contains(&decision))
+}
+
+/// Which call the question is about, wherever it is made again.
+pub(super) fn scope_of(question: &NewApproval) -> AllowanceScope {
+    AllowanceScope {
+        agent: question.agent.clone(),
+        session_key: question.session_key.clone(),
+        tool_name: question.tool_name.clone(),
+        digest: question.digest,
+    }
+}
+
+/// What a grant must cover to answer this request.
+pub(super) fn query_of(request: &ApprovalRequest, scope: &AllowanceScope) -> GrantQuery {
+    let (owner, hook) = asker_of(request);
+    GrantQuery {
+        agent: scope.agent.clone(),
+        tool_name: scope.tool_name.clone(),
+        digest: scope.digest,
+        owner,
+        hook,
+    }
+}
+
+fn reason(request: &ApprovalRequest) -> ApprovalReason {
+    let (owner, hook) = asker_of(request);
+    ApprovalReason {
+        owner,
+        hook,
+        title: request.title().clone(),
+        description: request.description().clone(),
+        severity: request.severity_level(),
+    }
+}
+
+fn asker_of(request: &ApprovalRequest) -> (OwnerId, HookId) {
+    (
+        request.owner().cloned().unwrap_or_else(|| OwnerId::new("")),
+        request.hook().cloned().unwrap_or_else(|| HookId::new("")),
+    )
+}

@@ -1,0 +1,130 @@
+//! The life of the verdict hooks of one configuration: set up, running, torn down.
+//!
+//! A configuration is loaded in this order: its hooks are registered into a snapshot that nobody uses
+//! yet, they are set up, and only then does the snapshot go live; what went before is torn down last. A
+//! hook that can't be set up keeps the configuration from loading: those set up before it are torn down
+//! again, and whatever ran so far goes on running. Every hook that was set up is torn down once.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use backstop_hooks::{HookError, HookId};
+use futures_util::FutureExt;
+use tokio::time::timeout;
+
+use crate::registry::{HookOptions, RegisterError, Snapshot};
+use crate::verdict::{VerdictHook, register_verdict_hook};
+
+/// How long one hook may take to set itself up.
+const SETUP_BUDGET: Duration = Duration::from_secs(30);
+/// How long one hook may take to tear itself down.
+const TEARDOWN_BUDGET: Duration = Duration::from_secs(5);
+
+/// The verdict hooks of one configuration, registered but not set up yet.
+///
+/// ```
+/// # use backstop_engine::*;
+/// # async fn load(registry: &Registry, mut next: Snapshot, hook: std::sync::Arc<dyn VerdictHook>)
+/// # -> Result<(), Box<dyn std::error::Error>> {
+/// let mut verdicts = VerdictSet::default();
+/// verdicts.register(&mut next, &hook, HookOptions::new("operator".into()).configured())?;
+/// let running = verdicts.start().await?;
+/// registry.reload(next)?;
+/// // ... until the next configuration is live, or the process ends:
+/// running.stop().await;
+/// # Ok(()) }
+/// ```
+#[derive(Default)]
+pub struct VerdictSet(Vec<Member>);
+
+struct Member {
+    id: HookId,
+    hook: Arc<dyn VerdictHook>,
+}
+
+/// A verdict hook that could not be set up.
+#[derive(Debug, thiserror::Error)]
+#[error("hook `{hook}` could not be set up: {error}")]
+pub struct SetupError {
+    hook: HookId,
+    error: HookError,
+}
+
+impl SetupError {
+    /// Which hook.
+    pub fn hook(&self) -> &HookId {
+        &self.hook
+    }
+}
+
+/// Verdict hooks that are set up.
+#[must_use = "verdict hooks that were set up are to be torn down with `stop`"]
+pub struct RunningVerdicts(Vec<Member>);
+
+impl VerdictSet {
+    /// Puts a verdict hook into a snapshot (see [`register_verdict_hook`]) and remembers it.
+    ///
+    /// # Errors
+    ///
+    /// [`RegisterError`] when it can't stand there.
+    pub fn register(
+        &mut self,
+        snapshot: &mut Snapshot,
+        hook: &Arc<dyn VerdictHook>,
+        options: HookOptions,
+    ) -> Result<HookId, RegisterError> {
+        let id = register_verdict_hook(snapshot, hook, options)?;
+        self.0.push(Member { id: id.clone(), hook: Arc::clone(hook) });
+        Ok(id)
+    }
+
+    /// Sets the hooks up, in the order of their registration.
+    ///
+    /// # Errors
+    ///
+    /// [`SetupError`] for the first that fails, panics or takes longer than 30 s. Those before it are
+    /// torn down again.
+    pub async fn start(self) -> Result<RunningVerdicts, SetupError> {
+        let mut running = RunningVerdicts(Vec::with_capacity(self.0.len()));
+        for member in self.0 {
+            let setup = AssertUnwindSafe(async { member.hook.setup().await }).catch_unwind();
+            let error = match timeout(SETUP_BUDGET, setup).await {
+                Ok(Ok(Ok(()))) => {
+                    running.0.push(member);
+                    continue;
+                }
+                Ok(Ok(Err(error))) => error,
+                Ok(Err(_)) => HookError::failed("it panicked"),
+                Err(_) => HookError::failed(format!("not done within {} s", SETUP_BUDGET.as_secs())),
+            };
+            running.stop().await;
+            return Err(SetupError { hook: member.id, error });
+        }
+        Ok(running)
+    }
+}
+
+impl RunningVerdicts {
+    /// Tears the hooks down, the last first. Each has 5 s; one that fails does not keep the others.
+    pub async fn stop(self) {
+        for Member { id, hook } in self.0.into_iter().rev() {
+            let teardown = AssertUnwindSafe(async { hook.teardown().await }).catch_unwind();
+            if !matches!(timeout(TEARDOWN_BUDGET, teardown).await, Ok(Ok(()))) {
+                tracing::warn!(hook = %id, "a hook could not be torn down");
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for VerdictSet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.0.iter().map(|member| &member.id)).finish()
+    }
+}
+
+impl std::fmt::Debug for RunningVerdicts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.0.iter().map(|member| &member.id)).finish()
+    }
+}
