@@ -1,0 +1,84 @@
+//! The command guard as hooks.
+
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use backstop_hooks::points::{
+    BeforeToolCall, ToolBefore, ToolBeforeEvent, ToolBeforeOutcome, ToolCallEvent, ToolCallOutcome,
+};
+use backstop_hooks::{Answer, CallContext, Context, Hook, Params, ToolName};
+
+use super::extract::shell_inputs;
+use super::{place, question, reason};
+use crate::{CommandGuard, Judgement, Verdict};
+
+/// The id of the command guard.
+pub const COMMAND_SAFETY_ID: &str = "builtin:command-safety-guard";
+
+/// The command guard, ready to be registered.
+#[derive(Clone, Debug)]
+pub struct CommandSafety {
+    guard: CommandGuard,
+    home: Option<Arc<str>>,
+}
+
+impl CommandSafety {
+    /// The guard; `home` is the home directory of the user whose commands are judged.
+    pub fn new(guard: CommandGuard, home: Option<&str>) -> Self {
+        Self { guard, home: home.map(Arc::from) }
+    }
+
+    pub(super) fn blocking_half(&self) -> Arc<dyn Hook<ToolBefore>> {
+        Arc::new(Blocks(self.clone()))
+    }
+
+    pub(super) fn asking_half(&self) -> Arc<dyn Hook<BeforeToolCall>> {
+        Arc::new(Asks(self.clone()))
+    }
+
+    fn judge(&self, tool: &ToolName, params: &Params, call: &CallContext) -> Vec<Judgement> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        shell_inputs(tool, params)
+            .iter()
+            .map(|input| {
+                let place = place(call, self.home.as_deref(), input.workdir.as_deref());
+                self.guard.judge(&input.text, input.shell, &place, now)
+            })
+            .collect()
+    }
+}
+
+struct Blocks(CommandSafety);
+
+impl Hook<ToolBefore> for Blocks {
+    fn call<'a>(&'a self, event: &'a ToolBeforeEvent, cx: Context<'a>) -> Answer<'a, ToolBefore> {
+        let judgements = self.0.judge(&event.tool_name, &event.args, cx.call);
+        let stopped = judgements.iter().find(|judgement| judgement.verdict == Verdict::Block);
+        Answer::Now(Ok(stopped.map(|judgement| ToolBeforeOutcome {
+            block: Some(true),
+            block_reason: Some(match judgement.findings.first() {
+                Some(finding) => reason(finding).into(),
+                None => unknown(judgement).join("; ").into(),
+            }),
+            args: None,
+        })))
+    }
+}
+
+struct Asks(CommandSafety);
+
+impl Hook<BeforeToolCall> for Asks {
+    fn call<'a>(&'a self, event: &'a ToolCallEvent, cx: Context<'a>) -> Answer<'a, BeforeToolCall> {
+        let judgements = self.0.judge(&event.tool_name, &event.params, cx.call);
+        let asked: Vec<_> =
+            judgements.into_iter().filter(|judgement| judgement.verdict == Verdict::Ask).collect();
+        let unknown: Vec<_> = asked.iter().flat_map(unknown).collect();
+        let findings: Vec<_> = asked.iter().flat_map(|judgement| &judgement.findings).collect();
+        Answer::Now(Ok((!asked.is_empty())
+            .then(|| ToolCallOutcome::ask(question("run a command that needs a look", &findings, &unknown)))))
+    }
+}
+
+fn unknown(judgement: &Judgement) -> Vec<String> {
+    judgement.unknown.iter().take(4).map(|unknown| format!("can't be decided: {}", unknown.reason)).collect()
+}

@@ -1,0 +1,160 @@
+//! The file guard as hooks.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use backstop_hooks::points::{
+    BeforeToolCall, ToolBefore, ToolBeforeEvent, ToolBeforeOutcome, ToolCallEvent, ToolCallOutcome,
+};
+use backstop_hooks::{Answer, CallContext, Context, Hook, Params, ToolName};
+use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+
+use super::extract::file_uses;
+use super::{place, question, reason};
+use crate::{Finding, Judgement, PathGuard, Severity, Verdict};
+
+/// The id of the file guard.
+pub const SECURITY_AUDIT_ID: &str = "builtin:security-audit";
+
+/// Paths by glob pattern. A pattern that begins with `/` or `~/` is about the whole path, any other about
+/// its end, below any folder.
+#[derive(Clone, Debug)]
+pub struct FilePatterns(GlobSet);
+
+/// A pattern that is none.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{pattern}` is no path pattern: {why}")]
+pub struct InvalidFilePattern {
+    pattern: String,
+    why: String,
+}
+
+impl FilePatterns {
+    /// Compiles patterns; `home` is what `~` stands for.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidFilePattern`].
+    pub fn new<'a>(
+        patterns: impl IntoIterator<Item = &'a str>,
+        home: Option<&str>,
+    ) -> Result<Self, InvalidFilePattern> {
+        let mut set = GlobSetBuilder::new();
+        for pattern in patterns {
+            let invalid = |error: globset::Error| InvalidFilePattern {
+                pattern: pattern.to_owned(),
+                why: error.kind().to_string(),
+            };
+            let whole = match (pattern.strip_prefix("~/"), home) {
+                (Some(rest), Some(home)) => format!("{home}/{rest}"),
+                _ if pattern.starts_with('/') => pattern.to_owned(),
+                _ => format!("**/{pattern}"),
+            };
+            set.add(GlobBuilder::new(&whole).literal_separator(true).build().map_err(invalid)?);
+            // A folder stands for what is in it.
+            let inside = format!("{}/**", whole.trim_end_matches('/'));
+            set.add(GlobBuilder::new(&inside).literal_separator(true).build().map_err(invalid)?);
+        }
+        let invalid = |error: globset::Error| InvalidFilePattern {
+            pattern: "all patterns together".to_owned(),
+            why: error.kind().to_string(),
+        };
+        set.build().map(Self).map_err(invalid)
+    }
+
+    fn matches(&self, path: &str) -> bool {
+        self.0.is_match(Path::new(path))
+    }
+}
+
+/// The file guard, ready to be registered.
+#[derive(Clone, Debug)]
+pub struct SecurityAudit {
+    guard: PathGuard,
+    allow: FilePatterns,
+    deny: FilePatterns,
+    home: Option<Arc<str>>,
+}
+
+impl SecurityAudit {
+    /// The guard, with the operator's exceptions and additions.
+    pub fn new(guard: PathGuard, allow: FilePatterns, deny: FilePatterns, home: Option<&str>) -> Self {
+        Self { guard, allow, deny, home: home.map(Arc::from) }
+    }
+
+    pub(super) fn blocking_half(&self) -> Arc<dyn Hook<ToolBefore>> {
+        Arc::new(Blocks(self.clone()))
+    }
+
+    pub(super) fn asking_half(&self) -> Arc<dyn Hook<BeforeToolCall>> {
+        Arc::new(Asks(self.clone()))
+    }
+
+    fn judge(&self, tool: &ToolName, params: &Params, call: &CallContext) -> Vec<Judgement> {
+        let place = place(call, self.home.as_deref(), None);
+        file_uses(tool, params)
+            .iter()
+            .map(|used| {
+                let meanings = self.guard.meanings(&used.path, &place);
+                if let Some(denied) = meanings.iter().find(|path| self.deny.matches(path)) {
+                    return denied_by_operator(denied);
+                }
+                // Every meaning must be allowed: an allowed name that leads elsewhere is not.
+                if !meanings.is_empty() && meanings.iter().all(|path| self.allow.matches(path)) {
+                    return Judgement {
+                        verdict: Verdict::Pass,
+                        findings: Vec::new(),
+                        unknown: Vec::new(),
+                        processes: Vec::new(),
+                    };
+                }
+                self.guard.judge(&used.path, used.access, &place)
+            })
+            .collect()
+    }
+}
+
+fn denied_by_operator(path: &str) -> Judgement {
+    let finding = Finding {
+        rule_id: "path.denied".to_owned(),
+        severity: Severity::Critical,
+        verdict: Verdict::Block,
+        reason: "the configuration keeps everybody out of this file".to_owned(),
+        code: "PATH_DENIED".to_owned(),
+        alternative: None,
+        what: path.to_owned(),
+        process: None,
+        allowed_by: None,
+    };
+    Judgement { verdict: Verdict::Block, findings: vec![finding], unknown: Vec::new(), processes: Vec::new() }
+}
+
+struct Blocks(SecurityAudit);
+
+impl Hook<ToolBefore> for Blocks {
+    fn call<'a>(&'a self, event: &'a ToolBeforeEvent, cx: Context<'a>) -> Answer<'a, ToolBefore> {
+        let judgements = self.0.judge(&event.tool_name, &event.args, cx.call);
+        let finding =
+            judgements.iter().filter(|judgement| judgement.verdict == Verdict::Block).find_map(|judgement| {
+                judgement.findings.iter().find(|finding| finding.verdict == Verdict::Block)
+            });
+        Answer::Now(Ok(finding.map(|finding| ToolBeforeOutcome {
+            block: Some(true),
+            block_reason: Some(format!("access denied: {}", reason(finding)).into()),
+            args: None,
+        })))
+    }
+}
+
+struct Asks(SecurityAudit);
+
+impl Hook<BeforeToolCall> for Asks {
+    fn call<'a>(&'a self, event: &'a ToolCallEvent, cx: Context<'a>) -> Answer<'a, BeforeToolCall> {
+        let judgements = self.0.judge(&event.tool_name, &event.params, cx.call);
+        let asked: Vec<_> =
+            judgements.into_iter().filter(|judgement| judgement.verdict == Verdict::Ask).collect();
+        let findings: Vec<_> = asked.iter().flat_map(|judgement| &judgement.findings).collect();
+        Answer::Now(Ok((!asked.is_empty())
+            .then(|| ToolCallOutcome::ask(question("touch a file that needs a look", &findings, &[])))))
+    }
+}

@@ -1,0 +1,83 @@
+//! The guards as hooks.
+//!
+//! `builtin:command-safety-guard` stands at `tool.before` with priority 100 and stops commands;
+//! `builtin:security-audit` stands there with priority 99 and stops access to sensitive files. What they
+//! would rather have a human look at they say at `before_tool_call`, since an interceptor can't ask;
+//! these halves have the same ids with `:ask`. A half that is asked again because a later hook rewrote
+//! the call judges the rewritten call.
+
+mod command;
+mod extract;
+mod files;
+
+use backstop_engine::{HookOptions, RegisterError, Snapshot};
+use backstop_hooks::{ApprovalRequest, CallContext, OwnerId, Severity};
+
+pub use command::{COMMAND_SAFETY_ID, CommandSafety};
+pub use files::{FilePatterns, InvalidFilePattern, SECURITY_AUDIT_ID, SecurityAudit};
+
+use crate::{Finding, Place, Verdict};
+
+/// Puts the command guard into a snapshot.
+///
+/// # Errors
+///
+/// [`RegisterError`] when it can't stand there.
+pub fn register_command_safety(snapshot: &mut Snapshot, guard: &CommandSafety) -> Result<(), RegisterError> {
+    let options = |id: String| HookOptions::new(OwnerId::builtin()).id(id).priority(100);
+    snapshot.on(guard.blocking_half(), options(COMMAND_SAFETY_ID.to_owned()))?;
+    snapshot.on(guard.asking_half(), options(format!("{COMMAND_SAFETY_ID}:ask")))?;
+    Ok(())
+}
+
+/// Puts the file guard into a snapshot.
+///
+/// # Errors
+///
+/// [`RegisterError`] when it can't stand there.
+pub fn register_security_audit(snapshot: &mut Snapshot, guard: &SecurityAudit) -> Result<(), RegisterError> {
+    let options = |id: String| HookOptions::new(OwnerId::builtin()).id(id).priority(99);
+    snapshot.on(guard.blocking_half(), options(SECURITY_AUDIT_ID.to_owned()))?;
+    snapshot.on(guard.asking_half(), options(format!("{SECURITY_AUDIT_ID}:ask")))?;
+    Ok(())
+}
+
+/// Where a call happens, as far as the host says.
+fn place(call: &CallContext, home: Option<&str>, workdir: Option<&str>) -> Place {
+    let place = match (call.workspace_dir.as_deref(), workdir) {
+        (Some(root), Some(dir)) if dir.starts_with('/') => Place::new(dir).with_workspace(root),
+        (Some(root), Some(dir)) => Place::new(format!("{root}/{dir}")).with_workspace(root),
+        (Some(root), None) => Place::new(root).with_workspace(root),
+        (None, Some(dir)) if dir.starts_with('/') => Place::new(dir),
+        (None, _) => Place::unknown(),
+    };
+    match home {
+        Some(home) => place.with_home(home),
+        None => place,
+    }
+}
+
+/// The reason of a finding, for the model and for people: what, why, and what to do instead.
+fn reason(finding: &Finding) -> String {
+    let mut text = format!("{} [{}]: {}", finding.reason, finding.code, finding.what);
+    if let Some(alternative) = &finding.alternative {
+        text.push_str("; safer: ");
+        text.push_str(alternative);
+    }
+    text
+}
+
+/// A question about the findings that want a human.
+fn question(title: &str, findings: &[&Finding], unknown: &[String]) -> ApprovalRequest {
+    let standing = findings
+        .iter()
+        .copied()
+        .filter(|finding| finding.allowed_by.is_none() && finding.verdict == Verdict::Ask);
+    let reasons: Vec<String> = standing.clone().map(reason).chain(unknown.iter().cloned()).collect();
+    let grave = standing.map(|finding| finding.severity).max();
+    ApprovalRequest::cut(title, &reasons.join("\n")).severity(match grave {
+        Some(crate::Severity::Critical) => Severity::Critical,
+        Some(crate::Severity::Info) => Severity::Info,
+        _ => Severity::Warning,
+    })
+}

@@ -1,0 +1,32 @@
+//! `passthrough`: approves everything. It stands in a chain to say that nothing else was forgotten there.
+
+use async_trait::async_trait;
+use backstop_engine::{HookVerdict, VerdictCall, VerdictHook};
+use backstop_hooks::{HookError, Malformed};
+use serde_json::Value;
+
+/// Approves every call.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Passthrough;
+
+impl Passthrough {
+    /// Takes no options.
+    ///
+    /// # Errors
+    ///
+    /// [`Malformed`] when there are any: an option nobody reads is an option that does not protect.
+    pub fn from_config(config: &Value) -> Result<Self, Malformed> {
+        match config {
+            Value::Null => Ok(Self),
+            Value::Object(options) if options.is_empty() => Ok(Self),
+            _ => Err(Malformed::new("`passthrough` takes no options")),
+        }
+    }
+}
+
+#[async_trait]
+impl VerdictHook for Passthrough {
+    async fn pre_call(&self, _: VerdictCall<'_>) -> Result<HookVerdict, HookError> {
+        Ok(HookVerdict::Approve)
+    }
+}
