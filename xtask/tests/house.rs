@@ -184,17 +184,32 @@ fn lints_of_the_workspace_hold_in_every_crate() {
     }
 }
 
-#[test]
-fn every_dependency_is_explained() {
+/// The names in the workspace's table of dependencies, those from outside only.
+fn declared() -> Vec<String> {
     let manifest = std::fs::read_to_string(root().join("Cargo.toml")).unwrap();
-    let explained = std::fs::read_to_string(root().join("docs/dependencies.md")).unwrap();
     let (_, table) = manifest.split_once("[workspace.dependencies]\n").unwrap();
     let (table, _) = table.split_once("\n[").unwrap();
     let names = table.lines().filter_map(|line| line.split_once(" = ")).map(|(name, _)| name);
-    let outside: Vec<_> =
-        names.filter(|name| !name.starts_with('#') && !name.starts_with("backstop")).collect();
+    let outside: Vec<_> = names.filter(|name| !name.starts_with("backstop")).map(str::to_owned).collect();
     assert!(outside.len() > 20, "the table was not found");
-    for name in outside {
+    outside
+}
+
+#[test]
+fn every_dependency_is_explained() {
+    let explained = std::fs::read_to_string(root().join("docs/dependencies.md")).unwrap();
+    for name in declared() {
         assert!(explained.contains(&format!("`{name}`")), "`{name}` has no line in docs/dependencies.md");
+    }
+}
+
+#[test]
+fn every_dependency_is_used() {
+    let manifests =
+        [root().join("crates"), root().join("xtask")].map(|folder| files(&folder, "toml")).concat();
+    let manifests: String = manifests.iter().map(|path| std::fs::read_to_string(path).unwrap()).collect();
+    for name in declared() {
+        let used = manifests.lines().any(|line| line.starts_with(&format!("{name}.workspace")));
+        assert!(used, "no crate uses `{name}`: take it out of the root Cargo.toml and docs/dependencies.md");
     }
 }

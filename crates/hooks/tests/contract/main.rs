@@ -12,6 +12,7 @@
 )]
 
 mod absent;
+mod authoring;
 mod catalogue;
 mod merging;
 mod sample;

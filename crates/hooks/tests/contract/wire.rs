@@ -87,7 +87,7 @@ impl JsonHook for Parrot {
 }
 
 /// Polls a future that never waits.
-fn now<P: Point>(mut future: HookFuture<'_, P>) -> HookResult<P> {
+pub(crate) fn now<P: Point>(mut future: HookFuture<'_, P>) -> HookResult<P> {
     let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
     match future.as_mut().poll(&mut cx) {
         std::task::Poll::Ready(result) => result,
