@@ -1,0 +1,102 @@
+//! Scores the guards on labelled cases: `eval FILE.jsonl [--list CATEGORY-OR-TIER]`.
+//!
+//! A row is stopped when the verdict is not "pass". Rows that depend on files of their source are left
+//! out; rows whose negative concerns one rule of their source only are left out of the false alarms.
+
+#![expect(clippy::print_stdout, reason = "a command-line tool")]
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use backstop_guards::{Access, CommandGuard, GuardSettings, PathGuard, Place, Profile, ShellKind, Verdict};
+use serde::Deserialize;
+
+#[derive(Deserialize)]
+struct Row {
+    kind: String,
+    input: String,
+    expected: String,
+    category: String,
+    tier: String,
+    scope: Option<serde_json::Value>,
+    cwd: Option<String>,
+    home: Option<String>,
+    #[serde(default)]
+    needs_fs: bool,
+}
+
+impl Row {
+    fn place(&self) -> Place {
+        let place = match self.cwd.as_deref() {
+            Some(cwd) if cwd.starts_with('/') => Place::new(cwd),
+            _ => Place::unknown(),
+        };
+        match &self.home {
+            Some(home) => place.with_home(home),
+            None => place,
+        }
+    }
+}
+
+#[derive(Default)]
+struct Score {
+    rows: usize,
+    stopped: usize,
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut args = std::env::args().skip(1);
+    let file = args.next().ok_or("usage: eval FILE.jsonl [--list TEXT]")?;
+    let list = args.nth(0).and_then(|_| args.next());
+    let mut scores: BTreeMap<(Profile, String, String), Score> = BTreeMap::new();
+    let mut times: Vec<Duration> = Vec::new();
+    for line in std::fs::read_to_string(file)?.lines() {
+        let row: Row = serde_json::from_str(line)?;
+        if row.needs_fs || row.expected == "allow" && row.scope.is_some() {
+            continue;
+        }
+        for profile in [Profile::Core, Profile::Standard, Profile::Strict] {
+            let start = Instant::now();
+            let (verdict, why) = judge(&row, profile);
+            times.push(start.elapsed());
+            let score = scores.entry((profile, row.tier.clone(), row.expected.clone())).or_default();
+            score.rows += 1;
+            let stopped = verdict != Verdict::Pass;
+            score.stopped += usize::from(stopped);
+            let name = format!("{profile:?}/{}/{}/{}", row.tier, row.expected, row.category).to_lowercase();
+            let wrong = stopped != (row.expected != "allow");
+            if wrong && list.as_deref().is_some_and(|wanted| name.contains(wanted)) {
+                println!(
+                    "{name}\n    {}\n    {verdict:?}: {why}",
+                    row.input.chars().take(300).collect::<String>().escape_debug()
+                );
+            }
+        }
+    }
+    for ((profile, tier, expected), score) in &scores {
+        let share = 100.0 * score.stopped as f64 / score.rows.max(1) as f64;
+        println!("{profile:?} {tier} {expected}: {} of {} stopped ({share:.1}%)", score.stopped, score.rows);
+    }
+    times.sort();
+    let at = |share: usize| times.get(times.len() * share / 1000).copied().unwrap_or_default();
+    println!(
+        "time: median {:?}, p99 {:?}, worst {:?}",
+        at(500),
+        at(990),
+        times.last().copied().unwrap_or_default()
+    );
+    Ok(())
+}
+
+fn judge(row: &Row, profile: Profile) -> (Verdict, String) {
+    let place = row.place();
+    let judgement = if row.kind == "path" {
+        PathGuard::new(profile).judge(&row.input, Access::Read, &place)
+    } else {
+        let settings = GuardSettings { profile, budget: Duration::from_secs(5), ..GuardSettings::default() };
+        CommandGuard::new(settings).judge(&row.input, ShellKind::Posix, &place, 0)
+    };
+    let rules: Vec<&str> = judgement.findings.iter().map(|finding| finding.rule_id.as_str()).collect();
+    let unknown: Vec<&str> = judgement.unknown.iter().map(|unknown| unknown.reason.as_str()).collect();
+    (judgement.verdict, format!("{} {}", rules.join(","), unknown.join(",")))
+}

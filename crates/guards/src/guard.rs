@@ -1,0 +1,260 @@
+//! The command guard: a command and a place in, a judgement out.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use crate::place::Place;
+use crate::rules::{Answer, Profile, Rule, RuleSet, Severity};
+use crate::shell::{Fact, Limits, Process, Trace, Unknown, UnknownKind, Weight, on_big_stack, trace, weigh};
+
+/// Which language a command is written in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ShellKind {
+    /// `sh`, `bash`, `zsh` and their family.
+    #[default]
+    Posix,
+    /// PowerShell.
+    PowerShell,
+    /// The Windows command prompt.
+    Cmd,
+}
+
+/// What a guard says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// No objection.
+    Pass,
+    /// A human decides.
+    Ask,
+    /// It does not run.
+    Block,
+}
+
+/// One objection.
+#[derive(Debug, Clone, Serialize)]
+pub struct Finding {
+    /// The id of the rule.
+    pub rule_id: String,
+    /// How bad it would be.
+    pub severity: Severity,
+    /// What the rule says.
+    pub verdict: Verdict,
+    /// Why, for people.
+    pub reason: String,
+    /// A short code for the model.
+    pub code: String,
+    /// A safer way, where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub alternative: Option<String>,
+    /// What it is about: the process, or the path.
+    pub what: String,
+    /// The index of the process in [`Judgement::processes`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub process: Option<usize>,
+    /// The allow-list entry that lifts this objection.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allowed_by: Option<String>,
+}
+
+/// What a guard found.
+#[derive(Debug)]
+pub struct Judgement {
+    /// The strictest of what was found.
+    pub verdict: Verdict,
+    /// Every objection, the worst first.
+    pub findings: Vec<Finding>,
+    /// What could not be decided.
+    pub unknown: Vec<Unknown>,
+    /// Every process that could start.
+    pub processes: Vec<Process>,
+}
+
+/// An exception that the operator made.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AllowEntry {
+    /// The rule that does not object, or `*`.
+    pub rule: String,
+    /// The exact command, or a beginning of it that ends in `*`. Without it every command.
+    #[serde(default)]
+    pub command: Option<String>,
+    /// Why it is allowed.
+    pub reason: String,
+    /// When it ends, in seconds since 1970.
+    #[serde(default)]
+    pub expires_at: Option<u64>,
+}
+
+impl AllowEntry {
+    fn covers(&self, rule: &str, command: &str, now: u64) -> bool {
+        let rule_fits = self.rule == "*" || self.rule == rule;
+        let command_fits = self.command.as_deref().is_none_or(|allowed| match allowed.strip_suffix('*') {
+            Some(beginning) => {
+                command.starts_with(beginning) && !command.contains(['\n', ';', '|', '&', '`', '$', '<', '>'])
+            }
+            None => allowed == command.trim(),
+        });
+        rule_fits && command_fits && self.expires_at.is_none_or(|end| now < end)
+    }
+}
+
+/// What to do with code that could not be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum UnknownPolicy {
+    /// Ask about carriers of code, pass the rest.
+    #[default]
+    AskCarriers,
+    /// Ask about everything unknown.
+    AskAll,
+    /// Pass everything unknown.
+    PassAll,
+}
+
+/// How a guard is set up.
+#[derive(Debug, Clone)]
+pub struct GuardSettings {
+    /// How much is stopped.
+    pub profile: Profile,
+    /// The rules.
+    pub rules: Arc<RuleSet>,
+    /// Exceptions.
+    pub allow: Vec<AllowEntry>,
+    /// What to do with the unknown; by default it follows the profile.
+    pub unknown: Option<UnknownPolicy>,
+    /// The most time one command may take.
+    pub budget: Duration,
+}
+
+impl Default for GuardSettings {
+    fn default() -> Self {
+        Self {
+            profile: Profile::Standard,
+            rules: RuleSet::built_in(),
+            allow: Vec::new(),
+            unknown: None,
+            budget: Duration::from_millis(50),
+        }
+    }
+}
+
+/// Judges commands. Cheap to clone and to share.
+#[derive(Debug, Clone)]
+pub struct CommandGuard {
+    settings: Arc<GuardSettings>,
+}
+
+const LIMITS: Limits = Limits { steps: 4096, depth: 48, deadline: None };
+
+/// A trace without deadline, for checking the examples of rules.
+pub(crate) fn trace_for_check(command: &str, place: &Place) -> Trace {
+    trace(command, place, LIMITS)
+}
+
+impl CommandGuard {
+    /// A guard with these settings.
+    pub fn new(settings: GuardSettings) -> Self {
+        Self { settings: Arc::new(settings) }
+    }
+
+    /// Judges a command that would run at `place`, at the time `now` (seconds since 1970, for allow-list
+    /// entries that expire).
+    pub fn judge(&self, command: &str, shell: ShellKind, place: &Place, now: u64) -> Judgement {
+        let trace = self.trace(command, shell, place);
+        self.conclude(trace, command, now)
+    }
+
+    fn trace(&self, command: &str, shell: ShellKind, place: &Place) -> Trace {
+        let command = match shell {
+            ShellKind::Posix => command.to_owned(),
+            ShellKind::PowerShell => format!("pwsh -Command {}", crate::shell::quoted(command)),
+            ShellKind::Cmd => format!("cmd /c {}", crate::shell::quoted(command)),
+        };
+        let limits = Limits { deadline: Some(Instant::now() + self.settings.budget), ..LIMITS };
+        if weigh(&command) == Ok(Weight::Light) {
+            return trace(&command, place, limits);
+        }
+        let place = place.clone();
+        let work = move || trace(&command, &place, limits);
+        on_big_stack(self.settings.budget, work).unwrap_or_else(|_| {
+            let mut trace = Trace::default();
+            trace.unknown(UnknownKind::Limit, "the command could not be analysed in time", true);
+            trace
+        })
+    }
+
+    fn conclude(&self, trace: Trace, command: &str, now: u64) -> Judgement {
+        let rules = &self.settings.rules;
+        let mut findings: Vec<Finding> = Vec::new();
+        for hit in rules.hits(&trace) {
+            let Some(rule) = rules.rules().get(hit.rule) else { continue };
+            if rule.profile > self.settings.profile {
+                continue;
+            }
+            let what = describe(&trace, hit.fact, hit.process);
+            if findings.iter().any(|known| known.rule_id == rule.id && known.what == what) {
+                continue;
+            }
+            let allowed = self.settings.allow.iter().find(|entry| entry.covers(&rule.id, command, now));
+            findings.push(finding(rule, what, hit.process, allowed.map(|entry| entry.reason.clone())));
+        }
+        findings.sort_by_key(|finding| {
+            (finding.allowed_by.is_some(), std::cmp::Reverse((finding.verdict, finding.severity)))
+        });
+        let standing = findings.iter().filter(|finding| finding.allowed_by.is_none());
+        let worst = standing.map(|finding| finding.verdict).max().unwrap_or(Verdict::Pass);
+        let verdict = worst.max(self.about_unknown(&trace));
+        Judgement { verdict, findings, unknown: trace.unknowns, processes: trace.processes }
+    }
+
+    fn about_unknown(&self, trace: &Trace) -> Verdict {
+        let policy = self.settings.unknown.unwrap_or(match self.settings.profile {
+            Profile::Core => UnknownPolicy::PassAll,
+            Profile::Standard => UnknownPolicy::AskCarriers,
+            Profile::Strict => UnknownPolicy::AskAll,
+        });
+        let asks = match policy {
+            UnknownPolicy::PassAll => trace.unknowns.iter().any(|unknown| unknown.kind == UnknownKind::Limit),
+            UnknownPolicy::AskCarriers => trace.unknowns.iter().any(|unknown| unknown.carrier),
+            UnknownPolicy::AskAll => !trace.unknowns.is_empty(),
+        };
+        if asks { Verdict::Ask } else { Verdict::Pass }
+    }
+}
+
+fn finding(rule: &Rule, what: String, process: Option<usize>, allowed_by: Option<String>) -> Finding {
+    Finding {
+        rule_id: rule.id.clone(),
+        severity: rule.severity,
+        verdict: match rule.verdict {
+            Answer::Ask => Verdict::Ask,
+            Answer::Block => Verdict::Block,
+        },
+        reason: rule.reason.clone(),
+        code: rule.code.clone(),
+        alternative: rule.alternative.clone(),
+        what,
+        process,
+        allowed_by,
+    }
+}
+
+/// What a finding is about, in a few words.
+fn describe(trace: &Trace, fact: usize, process: Option<usize>) -> String {
+    if let Some(Fact::Touches { touch, .. }) = trace.facts.get(fact) {
+        return crate::Argument::marked(touch.path.clone()).display().into_owned();
+    }
+    let Some(process) = process.and_then(|at| trace.processes.get(at)) else {
+        return "the whole command".into();
+    };
+    let words: Vec<_> = process.argv().iter().take(12).map(crate::Argument::display).collect();
+    let mut text = words.join(" ");
+    if text.len() > 160 {
+        text = text.chars().take(160).chain(['…']).collect();
+    }
+    text
+}

@@ -1,0 +1,213 @@
+//! Where a path leads, in the terms in which harm is measured.
+
+use serde::{Deserialize, Serialize};
+
+use crate::place::Place;
+use crate::shell::marks::{ANY, HOLE, SET, STAR};
+
+/// The class of a target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Class {
+    /// The root of the file system, or everything directly below it.
+    Root,
+    /// A home directory, or everything in it.
+    Home,
+    /// A directory the system lives in, or something below one.
+    System,
+    /// A device that holds data.
+    Device,
+    /// A device or stream that loses what is written.
+    Null,
+    /// A temporary directory or something below one.
+    Temp,
+    /// The workspace itself, or everything in it.
+    Workspace,
+    /// The history of a repository (`.git`).
+    History,
+    /// Something in the workspace.
+    Inside,
+    /// Something elsewhere.
+    Outside,
+    /// Not known.
+    Unknown,
+}
+
+const SYSTEM: &[&str] = &[
+    "bin",
+    "boot",
+    "dev",
+    "etc",
+    "lib",
+    "lib32",
+    "lib64",
+    "libx32",
+    "opt",
+    "proc",
+    "run",
+    "sbin",
+    "srv",
+    "sys",
+    "usr",
+    "var",
+    "snap",
+    "system",
+    "library",
+    "applications",
+    "efi",
+    "lost+found",
+];
+
+const HOMES: &[&str] = &["home", "users"];
+
+/// Classes an absolute, normalised path.
+pub(crate) fn of(path: &str, place: &Place) -> Class {
+    let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
+    // A trailing wildcard stands for everything in the directory before it.
+    let kept = segments.len() - segments.iter().rev().take_while(|segment| is_everything(segment)).count();
+    let whole = kept < segments.len();
+    let base: Vec<&str> = segments.iter().take(kept).copied().collect();
+    let drive = base.first().is_some_and(|first| first.len() == 2 && first.ends_with(':'));
+    let base = if drive { base.get(1..).unwrap_or_default() } else { &base };
+    let Some((first, rest)) = base.split_first() else { return Class::Root };
+    if first.starts_with(HOLE) && rest.is_empty() && !whole && segments.len() == 1 {
+        return Class::Unknown;
+    }
+    if is_home(path, base, place) {
+        return Class::Home;
+    }
+    if base.iter().any(|segment| *segment == ".git" || segment.ends_with(".git") && segment.len() > 4) {
+        return Class::History;
+    }
+    if let Some(class) = device(base) {
+        return class;
+    }
+    let (tmp, below) = match (*first, rest) {
+        ("tmp", rest) => (true, !rest.is_empty()),
+        ("var", ["tmp" | "folders", rest @ ..]) => (true, !rest.is_empty()),
+        ("dev", ["shm", rest @ ..]) => (true, !rest.is_empty()),
+        _ => (false, false),
+    };
+    if is_below(base, place.workspace()) {
+        let root = base.len() == place.workspace().split('/').filter(|s| !s.is_empty()).count();
+        return if root { Class::Workspace } else { Class::Inside };
+    }
+    if tmp {
+        return if below || whole { Class::Temp } else { Class::System };
+    }
+    if SYSTEM.iter().any(|name| name.eq_ignore_ascii_case(first))
+        || drive && first.eq_ignore_ascii_case("windows")
+    {
+        return Class::System;
+    }
+    Class::Outside
+}
+
+/// True for a segment that matches every name: `*`, `.*`, `**`, `?*`, `{*}`.
+fn is_everything(segment: &str) -> bool {
+    segment.contains(STAR)
+        && segment.chars().all(|c| matches!(c, STAR | ANY | '.'))
+        && segment != "."
+        && !(segment.ends_with('.') && segment.len() > 1)
+        || segment.starts_with(SET) && segment.contains(STAR) && segment.contains("!.")
+}
+
+fn is_home(path: &str, base: &[&str], place: &Place) -> bool {
+    let home = place.home();
+    let home_len = home.split('/').filter(|segment| !segment.is_empty()).count();
+    if base.len() == home_len && is_below(base, home) && place.workspace() != home {
+        return true;
+    }
+    let _ = path;
+    match base {
+        ["root"] => true,
+        [homes] => HOMES.iter().any(|name| name.eq_ignore_ascii_case(homes)),
+        [homes, user] => {
+            HOMES.iter().any(|name| name.eq_ignore_ascii_case(homes))
+                && !place.workspace().ends_with(&format!("/{homes}/{user}"))
+        }
+        _ => false,
+    }
+}
+
+fn is_below(base: &[&str], directory: &str) -> bool {
+    let mut segments = base.iter();
+    let mut any = false;
+    for wanted in directory.split('/').filter(|segment| !segment.is_empty()) {
+        any = true;
+        if segments.next() != Some(&wanted) {
+            return false;
+        }
+    }
+    any
+}
+
+/// Devices by name: those that hold data, those that lose it, and what only pretends to be one.
+fn device(base: &[&str]) -> Option<Class> {
+    let ["dev", rest @ ..] = base else { return None };
+    match rest {
+        [] => Some(Class::System),
+        [
+            "null" | "zero" | "full" | "stdout" | "stderr" | "stdin" | "tty" | "random" | "urandom" | "ptmx"
+            | "console",
+        ] => Some(Class::Null),
+        ["fd" | "pts" | "tcp" | "udp", ..] => Some(Class::Null),
+        ["shm", ..] => None,
+        ["disk" | "mapper" | "md" | "zvol" | "block" | "vg" | "dm", ..] => Some(Class::Device),
+        [name] if is_disk(name) => Some(Class::Device),
+        _ => Some(Class::System),
+    }
+}
+
+fn is_disk(name: &str) -> bool {
+    if name.starts_with([HOLE, STAR]) {
+        return true;
+    }
+    const PREFIXES: [&str; 21] = [
+        "sd", "hd", "vd", "xvd", "nvme", "mmcblk", "disk", "rdisk", "loop", "dm-", "md", "sr", "ram", "zram",
+        "nbd", "ubd", "pmem", "mtdblock", "drbd", "rbd", "ada",
+    ];
+    PREFIXES.iter().any(|prefix| {
+        name.strip_prefix(prefix).is_some_and(|rest| {
+            rest.chars()
+                .next()
+                .is_some_and(|c| c.is_ascii_alphanumeric() || matches!(c, STAR | ANY | SET | HOLE))
+        })
+    }) || matches!(name, "mem" | "kmem" | "port")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::paths::normal::lexical;
+
+    #[test]
+    fn classes_of_common_targets() {
+        let place = Place::new("/work/app").with_home("/home/me");
+        let star = STAR.to_string();
+        for (path, expected) in [
+            ("/", Class::Root),
+            ("/*", Class::Root),
+            ("/*/*", Class::Root),
+            ("/home/me", Class::Home),
+            ("/home/me/*", Class::Home),
+            ("/root", Class::Home),
+            ("/home", Class::Home),
+            ("/etc/nginx", Class::System),
+            ("/tmp/x", Class::Temp),
+            ("/tmp", Class::System),
+            (".", Class::Workspace),
+            ("./*", Class::Workspace),
+            (".git", Class::History),
+            ("src/x", Class::Inside),
+            ("../other", Class::Outside),
+            ("/dev/sda1", Class::Device),
+            ("/dev/null", Class::Null),
+            ("/dev/stderr.log", Class::System),
+            ("/home/me/Downloads/x", Class::Outside),
+        ] {
+            let path = lexical(&path.replace('*', &star), place.cwd());
+            assert_eq!(of(&path, &place), expected, "{path}");
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! Paths: normal forms, classes, and the places that hold secrets.
+
+pub(crate) mod class;
+mod guard;
+pub(crate) mod normal;
+pub(crate) mod sensitive;
+mod table;
+
+pub use class::Class;
+pub use guard::{Access, PathGuard};
+pub use sensitive::Level;
+
+use crate::place::Place;
+
+/// True when the file at an absolute, normalised path holds credentials.
+pub(crate) fn holds_credentials(path: &str, place: &Place) -> bool {
+    sensitive::find(path, place).is_some_and(|entry| entry.level == Level::Secret)
+}

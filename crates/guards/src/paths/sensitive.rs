@@ -1,0 +1,203 @@
+//! Which paths hold what nobody should see.
+//!
+//! Patterns are filed under one literal segment (or extension), so that judging a path costs a lookup per
+//! segment and not a match per pattern.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use serde::{Deserialize, Serialize};
+
+use super::table::{ENTRIES, INNOCENT_DIRECTORIES, INNOCENT_NAMES, INNOCENT_SUFFIXES};
+use crate::place::Place;
+use crate::shell::marks::{ANY, STAR};
+
+/// How much harm reading the path does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Level {
+    /// Settings that decide what an agent may do: not to be written, and read only in strict.
+    Config,
+    /// Private, and kept from file tools; a shell may read it except in strict.
+    Private,
+    /// Credentials.
+    Secret,
+}
+
+/// A family of sensitive paths.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) id: &'static str,
+    pub(crate) level: Level,
+    pub(crate) what: &'static str,
+    pub(super) patterns: &'static [&'static str],
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Anchor {
+    Anywhere,
+    Home,
+    Root,
+}
+
+struct Pattern {
+    entry: &'static Entry,
+    anchor: Anchor,
+    segments: Vec<&'static str>,
+    below: bool,
+}
+
+#[derive(Default)]
+struct Index {
+    patterns: Vec<Pattern>,
+    by_segment: HashMap<&'static str, Vec<usize>>,
+    by_extension: HashMap<&'static str, Vec<usize>>,
+    loose: Vec<usize>,
+}
+
+static INDEX: LazyLock<Index> = LazyLock::new(|| {
+    let mut index = Index::default();
+    for entry in ENTRIES {
+        for written in entry.patterns {
+            index.add(entry, written);
+        }
+    }
+    index
+});
+
+impl Index {
+    fn add(&mut self, entry: &'static Entry, written: &'static str) {
+        let (anchor, rest) = match (written.strip_prefix("~/"), written.strip_prefix('/')) {
+            (Some(rest), _) => (Anchor::Home, rest),
+            (None, Some(rest)) => (Anchor::Root, rest),
+            (None, None) => (Anchor::Anywhere, written),
+        };
+        let below = rest.ends_with("/**");
+        let segments: Vec<&'static str> = rest.trim_end_matches("/**").split('/').collect();
+        let at = self.patterns.len();
+        let last = segments.last().copied().unwrap_or_default();
+        let literal = segments.iter().rev().find(|segment| !segment.contains('*'));
+        let extension = last.strip_prefix("*.").filter(|ext| !ext.contains(['*', '.']));
+        match (literal, extension) {
+            (Some(literal), _) => self.by_segment.entry(literal).or_default().push(at),
+            (None, Some(extension)) => self.by_extension.entry(extension).or_default().push(at),
+            (None, None) => self.loose.push(at),
+        }
+        self.patterns.push(Pattern { entry, anchor, segments, below });
+    }
+}
+
+/// The family an absolute, normalised path belongs to, if it is sensitive.
+pub(crate) fn find(path: &str, place: &Place) -> Option<&'static Entry> {
+    let lower = path.to_lowercase();
+    let segments: Vec<&str> = lower.split('/').filter(|segment| !segment.is_empty()).collect();
+    let name = *segments.last()?;
+    let home = home_depth(&lower, &segments, place);
+    let index = &*INDEX;
+    let mut found: Option<&Pattern> = None;
+    let mut consider = |at: &usize| {
+        if let Some(pattern) = index.patterns.get(*at)
+            && found.is_none_or(|best| best.entry.level < pattern.entry.level)
+            && fits(pattern, &segments, home)
+        {
+            found = Some(pattern);
+        }
+    };
+    for segment in &segments {
+        index.by_segment.get(segment).into_iter().flatten().for_each(&mut consider);
+    }
+    if let Some((_, extension)) = name.rsplit_once('.') {
+        index.by_extension.get(extension).into_iter().flatten().for_each(&mut consider);
+    }
+    index.loose.iter().for_each(&mut consider);
+    if found.is_none() && name.contains([STAR, ANY]) {
+        found = index.patterns.iter().find(|pattern| globbed(pattern, &segments, home));
+    }
+    let pattern = found?;
+    (!is_innocent(pattern, &segments, name)).then_some(pattern.entry)
+}
+
+/// How many leading segments are the home directory of somebody.
+fn home_depth(lower: &str, segments: &[&str], place: &Place) -> Option<usize> {
+    let home = place.home().to_lowercase();
+    if lower.strip_prefix(home.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')) {
+        return Some(home.split('/').filter(|segment| !segment.is_empty()).count());
+    }
+    match segments {
+        ["root", ..] => Some(1),
+        ["home" | "users", _, ..] => Some(2),
+        [drive, "users", _, ..] if drive.ends_with(':') => Some(3),
+        _ => None,
+    }
+}
+
+fn fits(pattern: &Pattern, segments: &[&str], home: Option<usize>) -> bool {
+    let len = pattern.segments.len();
+    let matches_at = |start: usize| {
+        segments.get(start..start + len).is_some_and(|window| {
+            window.iter().zip(&pattern.segments).all(|(segment, wanted)| segment_fits(wanted, segment))
+        })
+    };
+    let last_start = segments.len().checked_sub(len);
+    match (pattern.anchor, last_start) {
+        (_, None) => false,
+        (Anchor::Root, Some(last)) => {
+            let start = usize::from(segments.first().is_some_and(|first| first.ends_with(':')));
+            (pattern.below || start == last) && matches_at(start)
+        }
+        (Anchor::Home, Some(last)) => {
+            home.is_some_and(|start| (pattern.below || start == last) && matches_at(start))
+        }
+        (Anchor::Anywhere, Some(last)) if pattern.below => (0..=last).any(matches_at),
+        (Anchor::Anywhere, Some(last)) => matches_at(last),
+    }
+}
+
+/// Matches one segment; `*` does not stand for blanks, so that prose which mentions a name is no path.
+fn segment_fits(wanted: &str, segment: &str) -> bool {
+    let Some((head, tail)) = wanted.split_once('*') else { return wanted == segment };
+    let Some(rest) = segment.strip_prefix(head) else { return false };
+    if let Some((middle, end)) = tail.split_once('*') {
+        return rest.contains(middle) && rest.ends_with(end) && !rest.contains(' ');
+    }
+    let Some(filler) = rest.strip_suffix(tail) else { return false };
+    (!filler.is_empty()
+        || tail.starts_with('.') && head.is_empty()
+        || tail.is_empty() && !head.ends_with(['.', '-', '_']))
+        && (!filler.contains([' ', ')', '(']) || head.starts_with("id_"))
+}
+
+/// A written glob that can match a sensitive name (`~/.ss?/id*`).
+fn globbed(pattern: &Pattern, segments: &[&str], home: Option<usize>) -> bool {
+    if pattern.segments.iter().any(|segment| segment.contains('*')) || pattern.entry.level != Level::Secret {
+        return false;
+    }
+    let len = pattern.segments.len();
+    let Some(start) = segments.len().checked_sub(len) else { return false };
+    if pattern.anchor == Anchor::Root && start != 0 || pattern.anchor == Anchor::Home && home != Some(start) {
+        return false;
+    }
+    let fixed = |segment: &str| segment.chars().filter(|c| !matches!(*c, STAR | ANY)).count();
+    segments
+        .iter()
+        .skip(start)
+        .zip(&pattern.segments)
+        .all(|(glob, wanted)| fixed(glob) >= 3 && crate::shell::glob_matches(glob, wanted) || glob == wanted)
+}
+
+fn is_innocent(pattern: &Pattern, segments: &[&str], name: &str) -> bool {
+    if INNOCENT_NAMES.contains(&name) {
+        return true;
+    }
+    // `.env.example.production`, `config.env.sample`.
+    let innocent_part =
+        INNOCENT_SUFFIXES.iter().any(|suffix| name.ends_with(suffix) || name.contains(&format!("{suffix}.")));
+    if innocent_part && pattern.entry.id != "ssh-directory" || name.ends_with(".pub") {
+        return true;
+    }
+    if pattern.anchor != Anchor::Anywhere || pattern.segments.len() > 1 {
+        return false;
+    }
+    name.contains(".test.")
+        || segments.iter().rev().skip(1).any(|segment| INNOCENT_DIRECTORIES.contains(segment))
+}

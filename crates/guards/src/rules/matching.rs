@@ -1,0 +1,210 @@
+//! Does a rule apply to a fact?
+
+use super::{Origin, Run, Signal, Test, TouchCondition};
+use crate::effects::options::{Name, Options};
+use crate::effects::{Touch, takes};
+use crate::shell::marks::has_hole;
+use crate::shell::{Process, Taint};
+
+/// A process with its arguments parsed once, for all rules.
+pub(super) struct Parsed<'a> {
+    pub(super) process: &'a Process,
+    pub(super) program: String,
+    args: Vec<&'a str>,
+    options: Options<'a>,
+    /// Words of the subcommand and operands.
+    words: Vec<&'a str>,
+}
+
+impl<'a> Parsed<'a> {
+    pub(super) fn new(process: &'a Process) -> Self {
+        let program = process.program();
+        let args: Vec<&str> = process.argv.iter().skip(1).map(|arg| arg.raw()).collect();
+        if program == "git" {
+            // Options before the subcommand belong to git itself.
+            let globals = Options::parse(&args, wrapper(takes::of("git")));
+            let start = globals.consumed;
+            let sub = args.get(start).copied().unwrap_or_default().to_ascii_lowercase();
+            let rest = args.get(start + 1..).unwrap_or_default();
+            let options = Options::parse(rest, takes::of(&format!("git {sub}")));
+            let words = args.get(start).into_iter().chain(&options.operands).copied().collect();
+            return Self { process, program, args: args.clone(), options, words };
+        }
+        let options = Options::parse(&args, takes::of(&program));
+        let words = options.operands.clone();
+        Self { process, program, args, options, words }
+    }
+
+    pub(super) fn fits(&self, run: &Run) -> bool {
+        (run.sub.is_empty() || self.has_sub(&run.sub))
+            && (run.any.is_empty() || run.any.iter().any(|flag| self.has(flag)))
+            && run.all.iter().all(|flag| self.has(flag))
+            && !run.none.iter().any(|flag| self.has(flag))
+            && (run.contains.is_empty() || run.contains.iter().any(|text| self.contains(text)))
+            && !run.lacks.iter().any(|text| self.contains(text))
+            && self.words.len() >= run.operands + run.sub.len()
+            && run.test.is_none_or(|test| self.passes(test))
+    }
+
+    fn has_sub(&self, wanted: &[String]) -> bool {
+        wanted.iter().enumerate().all(|(at, choices)| {
+            self.words
+                .get(at)
+                .is_some_and(|word| choices.split('|').any(|choice| word.eq_ignore_ascii_case(choice)))
+        })
+    }
+
+    fn has(&self, flag: &str) -> bool {
+        if let Some(exact) = flag.strip_prefix('=') {
+            return self.args.iter().any(|arg| arg.eq_ignore_ascii_case(exact));
+        }
+        if let Some(long) = flag.strip_prefix("--") {
+            return self.options.long(long);
+        }
+        flag.strip_prefix('-').and_then(|rest| rest.chars().next()).is_some_and(|c| self.options.short(c))
+    }
+
+    fn contains(&self, text: &str) -> bool {
+        self.args.iter().any(|arg| contains_ignoring_case(arg, text))
+            || self.process.environment.iter().any(|(name, _)| name == text)
+    }
+
+    fn operands(&self) -> &[&'a str] {
+        self.words.get(1..).unwrap_or_default()
+    }
+
+    fn passes(&self, test: Test) -> bool {
+        match test {
+            Test::ForcedRefspec => {
+                let leased = self
+                    .options
+                    .names()
+                    .any(|name| matches!(name, Name::Long(l) if l.starts_with("force-with-lease")))
+                    && !self.options.values(None, "force-with-lease").any(|value| value == "other");
+                !leased && self.operands().iter().skip(1).any(|arg| arg.starts_with('+'))
+                    || self.operands().iter().any(|arg| arg.starts_with("+") && arg.len() > 1 && !leased)
+            }
+            Test::DeletingRefspec => self.operands().iter().any(|arg| arg.starts_with(':') && arg.len() > 1),
+            Test::CheckoutOverwrites => {
+                let creates = self.options.short('b')
+                    || self.options.short('B')
+                    || self.options.long("orphan")
+                    || self.options.long("track");
+                let count = self.operands().len();
+                let separated = self.options.dashes_at.is_some_and(|at| count > at);
+                let pathlike = self
+                    .operands()
+                    .iter()
+                    .any(|arg| *arg == "." || arg.starts_with("./") || arg.starts_with(":/"));
+                !creates && (separated || pathlike || count > 1)
+            }
+            Test::RestoreWorktree => {
+                let staged = self.options.has('S', "staged");
+                let worktree = self.options.has('W', "worktree");
+                let off = self.options.long("no-worktree");
+                (worktree || !staged)
+                    && !off
+                    && (!self.operands().is_empty()
+                        || self.options.value(None, "pathspec-from-file").is_some())
+            }
+            Test::DestructiveSql => self.args.iter().any(|arg| destructive_sql(arg)),
+            Test::NamedPackages => self
+                .words
+                .iter()
+                .skip(1)
+                .any(|word| !word.starts_with('.') && !word.contains('=') || word.contains("==")),
+            Test::UnknownArgument => self.args.iter().any(|arg| has_hole(arg)),
+            Test::StreamedArguments => self.process.open_ended,
+            Test::ProgramInTemp => self
+                .process
+                .argv
+                .first()
+                .is_some_and(|arg| arg.raw().starts_with("/tmp/") || arg.raw().starts_with("/var/tmp/")),
+            Test::ComputedProgram => self.process.argv.first().is_some_and(|arg| has_hole(arg.raw())),
+        }
+    }
+}
+
+fn wrapper(mut takes: crate::effects::options::Takes) -> crate::effects::options::Takes {
+    takes.stop_at_operand = true;
+    takes
+}
+
+fn contains_ignoring_case(hay: &str, needle: &str) -> bool {
+    hay.len() >= needle.len()
+        && hay
+            .as_bytes()
+            .windows(needle.len().max(1))
+            .any(|window| window.eq_ignore_ascii_case(needle.as_bytes()))
+}
+
+/// SQL that destroys more than it says.
+fn destructive_sql(text: &str) -> bool {
+    text.split(';').any(|statement| {
+        let words: Vec<String> = statement.split_whitespace().map(str::to_ascii_lowercase).collect();
+        let word = |at: usize| words.get(at).map(String::as_str).unwrap_or_default();
+        match word(0) {
+            "drop" => matches!(
+                word(1),
+                "database" | "schema" | "table" | "view" | "role" | "user" | "index" | "tablespace" | "owned"
+            ),
+            "truncate" => true,
+            "delete" => word(1) == "from" && !words.iter().any(|w| w == "where"),
+            "update" => words.iter().any(|w| w == "set") && !words.iter().any(|w| w == "where"),
+            "alter" => words.iter().any(|w| w == "drop"),
+            _ => false,
+        }
+    })
+}
+
+/// Does a touch fit the condition?
+pub(super) fn touch_fits(condition: &TouchCondition, touch: &Touch, program: &str) -> bool {
+    let listed = |list: &[String], name: &str| list.iter().any(|item| item == name);
+    let below = |prefixes: &[String]| {
+        prefixes.iter().any(|prefix| {
+            touch
+                .resolved
+                .strip_prefix(prefix.as_str())
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || prefix.ends_with('/'))
+        })
+    };
+    (condition.action.is_empty() || condition.action.contains(&touch.action))
+        && (condition.class.is_empty() || condition.class.contains(&touch.class))
+        && (condition.level.is_empty()
+            || touch.sensitive.is_some_and(|(_, level, _)| condition.level.contains(&level)))
+        && (condition.family.is_empty()
+            || touch.sensitive.is_some_and(|(id, _, _)| listed(&condition.family, id)))
+        && !touch.sensitive.is_some_and(|(id, _, _)| listed(&condition.not_family, id))
+        && condition.recursive.is_none_or(|wanted| wanted == touch.recursive)
+        && condition.force.is_none_or(|wanted| wanted == touch.force)
+        && condition.searched.is_none_or(|wanted| wanted == touch.searched)
+        && condition.streamed.is_none_or(|wanted| wanted == touch.streamed)
+        && (condition.below.is_empty() || below(&condition.below))
+        && !below(&condition.not_below)
+        && (condition.ends.is_empty()
+            || condition.ends.iter().any(|end| touch.resolved.ends_with(end.as_str())))
+        && (condition.program.is_empty() || listed(&condition.program, program))
+        && !listed(&condition.not_program, program)
+}
+
+/// Does data of this taint have one of the origins?
+pub(super) fn origin_fits(origins: &[Origin], taint: Taint) -> bool {
+    origins.iter().any(|origin| match origin {
+        Origin::Network => taint.has(Taint::NET),
+        Origin::Decoded => taint.has(Taint::DECODED),
+        Origin::Secret => taint.has(Taint::SECRET),
+        Origin::Environment => taint.has(Taint::ENVIRONMENT),
+        Origin::Program => taint.has(Taint::PROGRAM),
+        Origin::Unknown => true,
+    })
+}
+
+/// Does the fact carry the signal?
+pub(super) fn signal_of(fact: &crate::shell::Fact) -> Option<Signal> {
+    match fact {
+        crate::shell::Fact::ForkBomb => Some(Signal::ForkBomb),
+        crate::shell::Fact::NetworkShell { .. } => Some(Signal::NetworkShell),
+        crate::shell::Fact::Obfuscated => Some(Signal::Obfuscated),
+        _ => None,
+    }
+}

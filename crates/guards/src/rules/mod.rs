@@ -1,0 +1,220 @@
+//! Rules: what about a command is worth a verdict.
+//!
+//! A rule is data. It names the facts it looks for, and what it says when it finds them: how severe it is,
+//! whether to block or to ask, why (for the human), a short code (for the model) and a safer way. Its
+//! examples are part of it: those under `match` must trigger it and those under `no_match` must not, and
+//! [`RuleSet`] refuses a pack whose examples fail.
+//!
+//! The built-in packs are JSON in the binary, parsed once when the first command is judged. The same form
+//! is accepted from the configuration.
+
+mod matching;
+mod set;
+
+use serde::{Deserialize, Serialize};
+
+use crate::effects::Action;
+use crate::paths::{Class, Level};
+
+pub use set::{PackError, RuleSet};
+
+/// How much a guard stops.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Profile {
+    /// Only what is catastrophic.
+    Core,
+    /// What no agent should do without being asked to.
+    #[default]
+    Standard,
+    /// Also what is a matter of taste, and whatever could not be decided.
+    Strict,
+}
+
+/// How bad it would be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    /// Worth a note.
+    Info,
+    /// Loses work or weakens the machine.
+    Warning,
+    /// Destroys data, leaks credentials or runs foreign code.
+    Critical,
+}
+
+/// What a rule says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    /// A human decides.
+    Ask,
+    /// It does not run.
+    Block,
+}
+
+/// One rule.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rule {
+    /// Unique name, `category.name`.
+    pub id: String,
+    /// How bad it would be.
+    pub severity: Severity,
+    /// What to do.
+    pub verdict: Answer,
+    /// The mildest profile the rule belongs to.
+    pub profile: Profile,
+    /// Why, for the human who reads it.
+    pub reason: String,
+    /// A short code for the model.
+    pub code: String,
+    /// A command that reaches the likely goal safely.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alternative: Option<String>,
+    /// What triggers the rule; any one suffices.
+    pub when: Vec<When>,
+    /// Commands that trigger the rule.
+    #[serde(default, rename = "match", skip_serializing_if = "Vec::is_empty")]
+    pub matches: Vec<String>,
+    /// Commands that do not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub no_match: Vec<String>,
+}
+
+impl Rule {
+    /// The category: the part of the id before the first dot.
+    pub fn category(&self) -> &str {
+        self.id.split('.').next().unwrap_or(&self.id)
+    }
+}
+
+/// A condition.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum When {
+    /// A process with certain arguments.
+    Run(Run),
+    /// A file is touched in a certain way.
+    Touch(TouchCondition),
+    /// Code of one of these origins runs.
+    Code(Vec<Origin>),
+    /// Data of one of these origins goes to the network.
+    Sends(Vec<Origin>),
+    /// Something that is a fact by itself.
+    Signal(Signal),
+}
+
+/// A process with certain arguments. Every part that is given must hold.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Run {
+    /// Program names; `*` at the end stands for any ending.
+    pub program: Vec<String>,
+    /// The words a subcommand starts with, alternatives separated by `|`.
+    pub sub: Vec<String>,
+    /// At least one of these options: `-f`, `--force`, or `=text` for an exact argument.
+    pub any: Vec<String>,
+    /// All of these options.
+    pub all: Vec<String>,
+    /// None of these options.
+    pub none: Vec<String>,
+    /// Some argument contains one of these texts, ignoring case.
+    pub contains: Vec<String>,
+    /// No argument contains any of these texts.
+    pub lacks: Vec<String>,
+    /// At least this many operands after the subcommand.
+    pub operands: usize,
+    /// A test that only code can make.
+    pub test: Option<Test>,
+}
+
+/// Tests on arguments that need more than options.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Test {
+    /// A push refspec that starts with `+`.
+    ForcedRefspec,
+    /// A push refspec that deletes (`:name`).
+    DeletingRefspec,
+    /// `git checkout` that overwrites files.
+    CheckoutOverwrites,
+    /// `git restore` that touches the working tree.
+    RestoreWorktree,
+    /// SQL that drops, truncates or deletes everything.
+    DestructiveSql,
+    /// A package name or URL instead of what a lock file says.
+    NamedPackages,
+    /// An argument that is not known.
+    UnknownArgument,
+    /// An argument that is added from outside the command.
+    StreamedArguments,
+    /// The program is started by a path inside a temporary directory.
+    ProgramInTemp,
+    /// An argument, or the data around it, comes out of a command substitution of a local program.
+    ComputedProgram,
+}
+
+/// A file touched in a certain way. Every part that is given must hold.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct TouchCondition {
+    /// What is done.
+    pub action: Vec<Action>,
+    /// Where.
+    pub class: Vec<Class>,
+    /// How sensitive the place is, at least one of these.
+    pub level: Vec<Level>,
+    /// Families of sensitive places.
+    pub family: Vec<String>,
+    /// Families that do not count.
+    pub not_family: Vec<String>,
+    /// With everything below it.
+    pub recursive: Option<bool>,
+    /// Without questions.
+    pub force: Option<bool>,
+    /// Found by a search.
+    pub searched: Option<bool>,
+    /// Named by data from outside the command.
+    pub streamed: Option<bool>,
+    /// The path starts with one of these.
+    pub below: Vec<String>,
+    /// The path does not start with any of these.
+    pub not_below: Vec<String>,
+    /// The path, in its absolute form, ends with one of these.
+    pub ends: Vec<String>,
+    /// Only for these programs.
+    pub program: Vec<String>,
+    /// Not for these programs.
+    pub not_program: Vec<String>,
+}
+
+/// Where code or data comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Origin {
+    /// The network.
+    Network,
+    /// A decoder.
+    Decoded,
+    /// A file of credentials.
+    Secret,
+    /// The environment.
+    Environment,
+    /// The output of a local program.
+    Program,
+    /// Anything that is not known.
+    Unknown,
+}
+
+/// Facts that need no further condition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Signal {
+    /// Processes multiply without end.
+    ForkBomb,
+    /// A shell is wired to the network.
+    NetworkShell,
+    /// The text is written so that it cannot be read.
+    Obfuscated,
+}

@@ -1,0 +1,264 @@
+//! Rules, indexed by what they look at.
+
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock};
+
+use super::matching::{Parsed, origin_fits, signal_of, touch_fits};
+use super::{Origin, Rule, Run, Signal, TouchCondition, When};
+use crate::shell::{Fact, Taint, Trace};
+
+const PACKS: &[&str] = &[
+    include_str!("packs/filesystem.json"),
+    include_str!("packs/system.json"),
+    include_str!("packs/code.json"),
+    include_str!("packs/secrets.json"),
+    include_str!("packs/git.json"),
+    include_str!("packs/services.json"),
+    include_str!("packs/abuse.json"),
+];
+
+static BUILT_IN: LazyLock<Arc<RuleSet>> = LazyLock::new(|| {
+    let rules =
+        PACKS.iter().flat_map(|pack| serde_json::from_str::<Vec<Rule>>(pack).unwrap_or_default()).collect();
+    Arc::new(RuleSet::index(rules))
+});
+
+/// Why a pack of rules was refused.
+#[derive(Debug, thiserror::Error)]
+pub enum PackError {
+    /// Two rules have one id.
+    #[error(
+        "rule `{id}` is defined twice\nhint: ids must be unique over all packs, the built-in ones included"
+    )]
+    Duplicate {
+        /// The id.
+        id: String,
+    },
+    /// A rule that nothing can trigger.
+    #[error("rule `{id}` has no condition under `when`, so it could never trigger")]
+    NeverMatches {
+        /// The id.
+        id: String,
+    },
+    /// An example under `match` does not trigger its rule.
+    #[error("rule `{id}` is not triggered by its own example `{example}`")]
+    ExampleDoesNotMatch {
+        /// The id.
+        id: String,
+        /// The command.
+        example: String,
+    },
+    /// An example under `no_match` triggers its rule.
+    #[error("rule `{id}` is triggered by its counter-example `{example}`")]
+    CounterExampleMatches {
+        /// The id.
+        id: String,
+        /// The command.
+        example: String,
+    },
+}
+
+/// A set of rules that can be asked about a command.
+#[derive(Debug)]
+pub struct RuleSet {
+    rules: Vec<Rule>,
+    runs: HashMap<String, Vec<(usize, Run)>>,
+    prefixes: Vec<(String, usize, Run)>,
+    touches: Vec<(usize, TouchCondition)>,
+    code: Vec<(usize, Vec<Origin>)>,
+    sends: Vec<(usize, Vec<Origin>)>,
+    signals: Vec<(usize, Signal)>,
+}
+
+/// A rule that applies, and to which process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Hit {
+    pub(crate) rule: usize,
+    pub(crate) process: Option<usize>,
+    pub(crate) fact: usize,
+}
+
+impl RuleSet {
+    /// The built-in packs.
+    pub fn built_in() -> Arc<Self> {
+        Arc::clone(&BUILT_IN)
+    }
+
+    /// The built-in packs and `more`, whose examples are checked.
+    ///
+    /// # Errors
+    ///
+    /// [`PackError`] names the first rule that is ambiguous, can never trigger, or contradicts its examples.
+    pub fn with(more: Vec<Rule>) -> Result<Self, PackError> {
+        let built_in = Self::built_in();
+        for (at, rule) in more.iter().enumerate() {
+            let twice = more.iter().take(at).chain(&built_in.rules).any(|other| other.id == rule.id);
+            if twice {
+                return Err(PackError::Duplicate { id: rule.id.clone() });
+            }
+            if rule.when.is_empty() {
+                return Err(PackError::NeverMatches { id: rule.id.clone() });
+            }
+        }
+        let mut rules = built_in.rules.clone();
+        let added = rules.len();
+        rules.extend(more);
+        let set = Self::index(rules);
+        set.check_examples(added)?;
+        Ok(set)
+    }
+
+    /// Checks the examples of the rules from index `from` on.
+    pub(crate) fn check_examples(&self, from: usize) -> Result<(), PackError> {
+        let place = crate::Place::new("/work/project").with_home("/home/user");
+        for (at, rule) in self.rules.iter().enumerate().skip(from) {
+            let triggers = |example: &str| {
+                let trace = crate::guard::trace_for_check(example, &place);
+                self.hits(&trace).iter().any(|hit| hit.rule == at)
+            };
+            if let Some(example) = rule.matches.iter().find(|example| !triggers(example)) {
+                return Err(PackError::ExampleDoesNotMatch { id: rule.id.clone(), example: example.clone() });
+            }
+            if let Some(example) = rule.no_match.iter().find(|example| triggers(example)) {
+                return Err(PackError::CounterExampleMatches {
+                    id: rule.id.clone(),
+                    example: example.clone(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// The rules.
+    pub fn rules(&self) -> &[Rule] {
+        &self.rules
+    }
+
+    fn index(rules: Vec<Rule>) -> Self {
+        let mut set = Self {
+            rules: Vec::new(),
+            runs: HashMap::new(),
+            prefixes: Vec::new(),
+            touches: Vec::new(),
+            code: Vec::new(),
+            sends: Vec::new(),
+            signals: Vec::new(),
+        };
+        for (at, rule) in rules.iter().enumerate() {
+            for when in &rule.when {
+                match when {
+                    When::Run(run) => {
+                        for program in &run.program {
+                            match program.strip_suffix('*') {
+                                Some(prefix) => set.prefixes.push((prefix.to_owned(), at, run.clone())),
+                                None => set.runs.entry(program.clone()).or_default().push((at, run.clone())),
+                            }
+                        }
+                    }
+                    When::Touch(condition) => set.touches.push((at, condition.clone())),
+                    When::Code(origins) => set.code.push((at, origins.clone())),
+                    When::Sends(origins) => set.sends.push((at, origins.clone())),
+                    When::Signal(signal) => set.signals.push((at, *signal)),
+                }
+            }
+        }
+        set.rules = rules;
+        set
+    }
+
+    /// Every rule that applies to something in the trace.
+    pub(crate) fn hits(&self, trace: &Trace) -> Vec<Hit> {
+        let mut hits = Vec::new();
+        for (fact_at, fact) in trace.facts.iter().enumerate() {
+            let mut add =
+                |rule: usize, process: Option<usize>| hits.push(Hit { rule, process, fact: fact_at });
+            match fact {
+                Fact::Starts { process } => {
+                    let Some(started) = trace.processes.get(*process) else { continue };
+                    let program = started.program();
+                    let prefixed =
+                        self.prefixes.iter().filter(|(prefix, ..)| program.starts_with(prefix.as_str()));
+                    let mut candidates: Vec<(usize, &Run)> =
+                        prefixed.map(|(_, at, run)| (*at, run)).collect();
+                    candidates
+                        .extend(self.runs.get(&program).into_iter().flatten().map(|(at, run)| (*at, run)));
+                    if candidates.is_empty() {
+                        continue;
+                    }
+                    let parsed = Parsed::new(started);
+                    for (at, run) in candidates {
+                        if parsed.fits(run) {
+                            add(at, Some(*process));
+                        }
+                    }
+                }
+                Fact::Touches { process, touch } => {
+                    let program =
+                        process.and_then(|at| trace.processes.get(at)).map(crate::shell::Process::program);
+                    let program = program.as_deref().unwrap_or_default();
+                    for (at, condition) in &self.touches {
+                        if touch_fits(condition, touch, program) {
+                            add(*at, *process);
+                        }
+                    }
+                }
+                Fact::RunsCode { process, from } => {
+                    for (at, origins) in &self.code {
+                        if origin_fits(origins, *from) {
+                            add(*at, *process);
+                        }
+                    }
+                }
+                Fact::Sends { process, what } => {
+                    for (at, origins) in &self.sends {
+                        if *what != Taint::NONE && origin_fits(origins, *what) {
+                            add(*at, Some(*process));
+                        }
+                    }
+                }
+                Fact::ForkBomb | Fact::NetworkShell { .. } | Fact::Obfuscated => {
+                    let process = match fact {
+                        Fact::NetworkShell { process } => Some(*process),
+                        _ => None,
+                    };
+                    let signal = signal_of(fact);
+                    for (at, wanted) in &self.signals {
+                        if signal == Some(*wanted) {
+                            add(*at, process);
+                        }
+                    }
+                }
+            }
+        }
+        hits
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_built_in_pack_is_read_and_keeps_its_promises() {
+        for (at, pack) in PACKS.iter().enumerate() {
+            let rules: Vec<Rule> =
+                serde_json::from_str(pack).unwrap_or_else(|error| panic!("pack {at}: {error}"));
+            assert!(!rules.is_empty());
+        }
+        let set = RuleSet::built_in();
+        let mut wrong = Vec::new();
+        let place = crate::Place::new("/work/project").with_home("/home/user");
+        for (at, rule) in set.rules.iter().enumerate() {
+            let triggers = |example: &str| {
+                set.hits(&crate::guard::trace_for_check(example, &place)).iter().any(|hit| hit.rule == at)
+            };
+            wrong.extend(
+                rule.matches.iter().filter(|e| !triggers(e)).map(|e| format!("{} misses `{e}`", rule.id)),
+            );
+            wrong.extend(
+                rule.no_match.iter().filter(|e| triggers(e)).map(|e| format!("{} hits `{e}`", rule.id)),
+            );
+        }
+        assert!(wrong.is_empty(), "{wrong:#?}");
+    }
+}

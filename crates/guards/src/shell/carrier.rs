@@ -1,0 +1,280 @@
+//! Programs and builtins that carry other commands: functions, shells, `eval`, wrappers, interpreters.
+
+use std::rc::Rc;
+
+use brush_parser::ast;
+
+use super::data::{Data, Taint};
+use super::walk::{Fact, Shell, UnknownKind, program_name, slices};
+use super::word::{HOLE, has_hole};
+
+/// Shells that run text in the language this interpreter understands, near enough.
+const SHELLS: &[&str] = &[
+    "sh", "bash", "dash", "ash", "ksh", "ksh93", "mksh", "pdksh", "zsh", "rbash", "yash", "posh", "fish",
+    "csh", "tcsh", "oksh", "hush",
+];
+
+/// True when the program is a shell.
+pub(crate) fn is_shell(program: &str) -> bool {
+    SHELLS.contains(&program)
+}
+
+impl Shell<'_> {
+    /// Runs an argument vector; the answer is what it prints.
+    pub(crate) fn dispatch(&mut self, argv: &[String], stdin: &Data) -> Data {
+        let Some((word, args)) = argv.split_first() else { return Data::empty() };
+        if !self.step() {
+            return Data::unknown(Taint::NONE);
+        }
+        if self.depth >= self.limits.depth {
+            self.note_limit();
+            return Data::unknown(Taint::NONE);
+        }
+        self.depth += 1;
+        let output = self.dispatch_inner(argv, word, args, stdin);
+        self.depth -= 1;
+        output
+    }
+
+    fn dispatch_inner(&mut self, argv: &[String], word: &str, args: &[String], stdin: &Data) -> Data {
+        if let Some(function) = self.state.functions.get(word).cloned() {
+            return self.call(word, &function.definition, args, stdin);
+        }
+        if let Some(text) = self.state.aliases.get(word).cloned() {
+            self.state.aliases.remove(word);
+            let words: Vec<String> = args.iter().map(|arg| quote(arg)).collect();
+            return self.run_text(&format!("{text} {}", words.join(" ")), stdin);
+        }
+        if has_hole(word) {
+            return self.unknown_program(argv, stdin);
+        }
+        if word.contains(char::is_whitespace) {
+            // No program is called that; whoever wrote it meant the command inside.
+            let process = self.emit(argv);
+            self.trace.facts.push(Fact::RunsCode { process: Some(process), from: Taint::PROGRAM });
+            let text = word.replace(['\u{2028}', '\u{2029}'], "\n");
+            return self.run_text(&text, stdin);
+        }
+        let program = program_name(word);
+        if let Some(output) = self.builtin(&program, args, stdin) {
+            return output;
+        }
+        if is_shell(&program) {
+            return self.run_shell(argv, &program, stdin);
+        }
+        if let Some(output) = self.wrapper(argv, &program, stdin) {
+            return output;
+        }
+        if word.contains('/') || self.state.files.contains_key(&self.resolve(word)) {
+            let script = self.resolve(word);
+            if let Some(data) = self.state.files.get(&script).cloned() {
+                let process = self.emit(argv);
+                return self.run_code(&data, args, Some(process), &program);
+            }
+        }
+        if let Some(handler) = self.state.functions.get("command_not_found_handle").cloned()
+            && !word.contains('/')
+        {
+            self.call("command_not_found_handle", &handler.definition, argv, stdin);
+        }
+        let process = self.emit(argv);
+        self.inline_code(&program, args, stdin, process);
+        self.transfer(&program, args, stdin, process);
+        self.output_of(&program, args, stdin)
+    }
+
+    /// A command whose program is not known.
+    fn unknown_program(&mut self, argv: &[String], stdin: &Data) -> Data {
+        let process = self.emit(argv);
+        let from = self.word_taint;
+        self.trace.facts.push(Fact::RunsCode { process: Some(process), from });
+        let bare = argv.first().is_some_and(|word| word.chars().all(|c| c == HOLE));
+        if bare {
+            self.trace.unknown(UnknownKind::Program, "which program runs is not known", false);
+        }
+        let args = argv.get(1..).unwrap_or_default();
+        self.transfer("", args, stdin, process);
+        Data::unknown(stdin.taint | Taint::PROGRAM)
+    }
+
+    /// Calls a function with arguments.
+    pub(crate) fn call(
+        &mut self,
+        name: &str,
+        definition: &Rc<ast::FunctionDefinition>,
+        args: &[String],
+        stdin: &Data,
+    ) -> Data {
+        if let Some((_, forks)) = self.calls.iter().find(|(called, _)| called == name) {
+            if self.forks > *forks {
+                self.trace.facts.push(Fact::ForkBomb);
+            }
+            return Data::unknown(Taint::NONE);
+        }
+        self.calls.push((name.to_owned(), self.forks));
+        let positional = std::mem::replace(&mut self.state.positional, args.to_vec());
+        let body = ast::Command::Compound(definition.body.0.clone(), definition.body.1.clone());
+        let output = self.run_body(&body, stdin);
+        self.state.positional = positional;
+        self.calls.pop();
+        output
+    }
+
+    /// Runs code that arrives as data: known text is read, the rest is reported.
+    pub(crate) fn run_code(
+        &mut self,
+        data: &Data,
+        args: &[String],
+        process: Option<usize>,
+        name: &str,
+    ) -> Data {
+        if data.is_empty() {
+            return Data::empty();
+        }
+        let suspicious = data.taint.has(Taint::NET) || data.taint.has(Taint::DECODED);
+        match data.marked().filter(|text| text.chars().any(|c| c != HOLE && !c.is_whitespace())) {
+            Some(text) => {
+                if suspicious {
+                    self.trace.facts.push(Fact::RunsCode { process, from: data.taint });
+                }
+                let text = text.to_owned();
+                self.via.push(name.to_owned());
+                let positional = std::mem::replace(&mut self.state.positional, args.to_vec());
+                let stdin = std::mem::replace(&mut self.inherited, Data::session_input());
+                let output = self.run_text(&text, &stdin);
+                self.state.positional = positional;
+                self.via.pop();
+                output
+            }
+            None => {
+                self.trace.facts.push(Fact::RunsCode { process, from: data.taint });
+                let unexplained = data.taint == Taint::NONE;
+                self.trace.unknown(
+                    UnknownKind::Code,
+                    format!("`{name}` runs code that is not written in the command"),
+                    unexplained,
+                );
+                Data::unknown(data.taint | Taint::PROGRAM)
+            }
+        }
+    }
+
+    /// `bash ...` and its family.
+    fn run_shell(&mut self, argv: &[String], program: &str, stdin: &Data) -> Data {
+        let process = self.emit(argv);
+        if self.wired {
+            self.trace.facts.push(Fact::NetworkShell { process });
+        }
+        let args = argv.get(1..).unwrap_or_default();
+        let call = ShellCall::parse(&slices(args));
+        if let Some((_, startup)) =
+            self.environment.iter().find(|(name, _)| name == "BASH_ENV" || name == "ENV")
+            && !startup.is_empty()
+        {
+            let data = self.content_of(&startup.clone());
+            self.run_code(&data, &[], Some(process), program);
+        }
+        if call.noexec {
+            return Data::empty();
+        }
+        let operands: Vec<String> = call.operands.iter().map(|s| (*s).to_owned()).collect();
+        if call.command {
+            let Some((text, rest)) = operands.split_first() else {
+                if self.open_ended {
+                    self.trace.facts.push(Fact::RunsCode { process: Some(process), from: stdin.taint });
+                }
+                return Data::empty();
+            };
+            let name = rest.first().cloned().unwrap_or_else(|| program.to_owned());
+            let data = Data::text(text).tainted(self.word_taint);
+            return self.in_subshell(|shell| {
+                shell.state.name = name;
+                shell.import_environment();
+                shell.inherited = stdin.clone();
+                shell.run_code(&data, rest.get(1..).unwrap_or_default(), Some(process), program)
+            });
+        }
+        match operands.split_first() {
+            Some((script, rest)) if !call.from_stdin && !matches!(script.as_str(), "/dev/stdin" | "-") => {
+                let data =
+                    if has_hole(script) { Data::unknown(self.word_taint) } else { self.content_of(script) };
+                self.touch(crate::effects::Touch::new(crate::effects::Action::Run, script));
+                if data.taint == Taint::FILE
+                    || data.marked().is_some_and(|text| text.contains(HOLE) && text.len() < 4)
+                {
+                    return Data::unknown(Taint::PROGRAM);
+                }
+                self.in_subshell(|shell| shell.run_code(&data, rest, Some(process), program))
+            }
+            _ => {
+                if stdin.taint.has(Taint::INPUT) && stdin.marked().is_none() && !suspicious(stdin.taint) {
+                    return Data::unknown(Taint::NONE);
+                }
+                self.in_subshell(|shell| shell.run_code(stdin, &operands, Some(process), program))
+            }
+        }
+    }
+
+    /// Makes the assignments in front of a command variables of the shell it starts.
+    fn import_environment(&mut self) {
+        for (name, value) in std::mem::take(&mut self.environment) {
+            self.state.assign(&name, super::state::Value::Text(value));
+        }
+    }
+}
+
+fn suspicious(taint: Taint) -> bool {
+    taint.has(Taint::NET) || taint.has(Taint::DECODED)
+}
+
+/// Quotes a word so that a shell reads it as one.
+pub(crate) fn quote(word: &str) -> String {
+    if !word.is_empty() && word.chars().all(|c| c.is_alphanumeric() || "-_./=:,@%+".contains(c)) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+/// How a shell is started.
+struct ShellCall<'a> {
+    command: bool,
+    from_stdin: bool,
+    noexec: bool,
+    operands: Vec<&'a str>,
+}
+
+impl<'a> ShellCall<'a> {
+    fn parse(args: &[&'a str]) -> Self {
+        let mut call = Self { command: false, from_stdin: false, noexec: false, operands: Vec::new() };
+        let mut at = 0;
+        while let Some(&arg) = args.get(at) {
+            at += 1;
+            match arg {
+                "--" | "-" => break,
+                "--rcfile" | "--init-file" | "-o" | "+o" | "-O" | "+O" => at += 1,
+                "--command" => call.command = true,
+                _ if arg.starts_with("--") => {}
+                _ => match arg.strip_prefix('-').or_else(|| arg.strip_prefix('+')) {
+                    Some(letters) if !letters.is_empty() => {
+                        let sets = arg.starts_with('-');
+                        for letter in letters.chars() {
+                            match letter {
+                                'c' => call.command |= sets,
+                                's' => call.from_stdin |= sets,
+                                'n' => call.noexec = sets,
+                                'o' | 'O' => at += 1,
+                                _ => {}
+                            }
+                        }
+                    }
+                    _ => {
+                        at -= 1;
+                        break;
+                    }
+                },
+            }
+        }
+        call.operands = args.get(at..).unwrap_or_default().to_vec();
+        call
+    }
+}

@@ -1,0 +1,532 @@
+//! Which calls matter, in the languages that people write one-liners in.
+
+use crate::effects::{Action, Touch};
+use crate::shell::Taint;
+use crate::shell::decode;
+use crate::shell::marks::HOLE;
+
+/// Something that code does.
+#[derive(Debug, Clone)]
+pub(crate) enum Call {
+    /// A shell reads this text.
+    Shell(String),
+    /// A process is started with this vector.
+    Vector(Vec<String>),
+    /// Text is evaluated as code of the same language.
+    Code { text: Option<String>, from: Taint },
+    /// A shell or evaluator gets something that is not known, of this origin.
+    Carrier(Taint),
+    /// A file is touched.
+    Touch(Touch),
+}
+
+/// A value in code: text that may have holes, and where it comes from.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Value {
+    pub(super) text: String,
+    pub(super) taint: Taint,
+    pub(super) listed: bool,
+}
+
+impl Value {
+    pub(super) fn text(text: impl Into<String>) -> Self {
+        Self { text: text.into(), ..Self::default() }
+    }
+
+    pub(super) fn hole() -> Self {
+        Self::text(HOLE.to_string())
+    }
+
+    fn is_unknown(&self) -> bool {
+        self.text.chars().all(|c| c == HOLE) && !self.text.is_empty()
+    }
+}
+
+const SHELLS: &[&str] = &[
+    "system",
+    "popen",
+    "popen2",
+    "popen3",
+    "popen4",
+    "getoutput",
+    "getstatusoutput",
+    "execsync",
+    "shell_exec",
+    "passthru",
+    "proc_open",
+    "qx",
+    "pipeline",
+    "create_subprocess_shell",
+    "spawnsync_shell",
+    "command_output",
+    "shell",
+    "run_command",
+    "do_shell_script",
+    "system2",
+    "sh",
+];
+const VECTORS: &[&str] = &[
+    "run",
+    "call",
+    "check_call",
+    "check_output",
+    "popen_class",
+    "spawn",
+    "spawnsync",
+    "execfile",
+    "execfilesync",
+    "execv",
+    "execve",
+    "execvp",
+    "execvpe",
+    "execl",
+    "execlp",
+    "execle",
+    "spawnl",
+    "spawnlp",
+    "spawnv",
+    "spawnvp",
+    "posix_spawn",
+    "create_subprocess_exec",
+    "pcntl_exec",
+    "capture2",
+    "capture2e",
+    "capture3",
+    "start_process",
+];
+const EVALUATORS: &[&str] = &[
+    "eval",
+    "load",
+    "loadstring",
+    "instance_eval",
+    "class_eval",
+    "module_eval",
+    "assert",
+    "create_function",
+    "function",
+    "compile",
+    "runinnewcontext",
+    "runinthiscontext",
+    "execscript",
+    "dostring",
+];
+const DELETERS: &[&str] = &[
+    "remove",
+    "unlink",
+    "unlinksync",
+    "rm",
+    "rmsync",
+    "rmdir",
+    "rmdirsync",
+    "removedirs",
+    "rmtree",
+    "rm_rf",
+    "rm_r",
+    "rm_f",
+    "remove_tree",
+    "remove_dir",
+    "remove_file",
+    "deletefile",
+    "delete",
+    "remove_entry",
+    "remove_entry_secure",
+    "remove_dir_all",
+    "emptydirsync",
+    "removesync",
+];
+const RECURSIVE: &[&str] = &[
+    "rmtree",
+    "rm_rf",
+    "rm_r",
+    "remove_tree",
+    "rmsync",
+    "remove_dir_all",
+    "remove_entry",
+    "remove_entry_secure",
+    "emptydirsync",
+    "removesync",
+    "removedirs",
+];
+const READERS: &[&str] = &[
+    "open",
+    "readfile",
+    "readfilesync",
+    "read_text",
+    "read_bytes",
+    "read",
+    "readlines",
+    "file_get_contents",
+    "fopen",
+    "file",
+    "createreadstream",
+    "slurp",
+    "opensync",
+    "readtextfile",
+    "readtextfilesync",
+    "readlines_file",
+    "readrds",
+    "readfile_sync",
+    "readall",
+    "binread",
+    "foreach",
+    "fileinput",
+    "load_dotenv_file",
+    "parsefile",
+];
+const WRITERS: &[&str] = &[
+    "writefile",
+    "writefilesync",
+    "appendfile",
+    "appendfilesync",
+    "write_text",
+    "write_bytes",
+    "file_put_contents",
+    "binwrite",
+    "writelines_file",
+    "truncate",
+    "truncatesync",
+    "createwritestream",
+    "touch_file",
+    "writetextfile",
+    "symlink",
+    "symlinksync",
+    "link",
+    "linksync",
+    "utime",
+    "mkfifo",
+    "cat_to",
+];
+const OWNERS: &[&str] = &["chown", "chownsync", "lchown"];
+const MODES: &[&str] = &["chmod", "chmodsync", "lchmod"];
+const MOVERS: &[&str] = &["rename", "renamesync", "move", "mv", "replace"];
+const COPIERS: &[&str] = &["copyfile", "copyfilesync", "copy", "copy2", "copytree", "cp", "cpsync", "cp_r"];
+const NETWORK: &[&str] = &[
+    "urlopen",
+    "urlretrieve",
+    "get",
+    "post",
+    "fetch",
+    "request",
+    "put",
+    "urllib",
+    "http_get",
+    "lwp",
+    "getstore",
+    "curl_exec",
+    "httpget",
+    "open_uri",
+    "get_content",
+    "download",
+];
+const DECODERS: &[&str] = &[
+    "b64decode",
+    "urlsafe_b64decode",
+    "standard_b64decode",
+    "base64_decode",
+    "decode64",
+    "strict_decode64",
+    "atob",
+    "decode_base64",
+    "a2b_base64",
+    "unb64",
+    "frombase64string",
+];
+const UNKNOWN_DECODERS: &[&str] = &[
+    "decompress",
+    "inflate",
+    "gzinflate",
+    "gzuncompress",
+    "unhexlify",
+    "fromhex",
+    "rot13",
+    "str_rot13",
+    "unpack",
+    "loads_marshal",
+    "b32decode",
+    "b85decode",
+    "a85decode",
+    "gunzipsync",
+    "inflatesync",
+    "brotlidecompresssync",
+];
+
+/// What a call does, and what it returns.
+pub(super) fn evaluate(
+    name: &str,
+    receiver: Option<&Value>,
+    args: &[Value],
+    network: &mut bool,
+) -> (Vec<Call>, Value) {
+    let mut calls = Vec::new();
+    let lower = name.to_ascii_lowercase();
+    let last = lower.rsplit(['.', ':', '>']).next().unwrap_or(&lower);
+    let owner = lower.strip_suffix(last).unwrap_or_default().trim_end_matches(['.', ':', '-', '>']);
+    let first = args.first();
+    let text = |at: usize| args.get(at).map(|value| value.text.clone());
+    let taint = args.iter().chain(receiver).fold(Taint::NONE, |all, value| all | value.taint);
+    let is_math = matches!(owner, "math" | "json" | "console" | "re" | "regexp" | "list" | "string" | "str");
+    if NETWORK.contains(&last)
+        && (owner.contains("http")
+            || owner.contains("request")
+            || owner.contains("url")
+            || owner.contains("net")
+            || owner.contains("axios")
+            || matches!(last, "urlopen" | "fetch" | "urlretrieve" | "curl_exec" | "getstore" | "download"))
+        || last == "open" && first.is_some_and(|value| value.text.starts_with("http"))
+        || matches!(last, "file_get_contents" | "readlines" | "source")
+            && first.is_some_and(|value| value.text.starts_with("http"))
+    {
+        *network = true;
+        if last == "source" {
+            calls.push(Call::Carrier(Taint::NET));
+        }
+        return (calls, Value { text: HOLE.to_string(), taint: taint | Taint::NET, listed: false });
+    }
+    if DECODERS.contains(&last)
+        || last == "from" && args.iter().any(|value| value.text == "base64")
+        || last == "decode" && args.iter().any(|value| value.text.starts_with("base64"))
+    {
+        let decoded = first.filter(|value| !value.is_unknown()).and_then(|value| decode::base64(&value.text));
+        return (
+            calls,
+            Value {
+                text: decoded.unwrap_or_else(|| HOLE.to_string()),
+                taint: taint | Taint::DECODED,
+                listed: false,
+            },
+        );
+    }
+    if UNKNOWN_DECODERS.contains(&last) {
+        return (calls, Value { text: HOLE.to_string(), taint: taint | Taint::DECODED, listed: false });
+    }
+    if matches!(
+        last,
+        "decode"
+            | "tostring"
+            | "str"
+            | "string"
+            | "join"
+            | "strip"
+            | "encode"
+            | "expanduser"
+            | "path"
+            | "abspath"
+            | "realpath"
+            | "resolve"
+            | "file"
+            | "read"
+            | "text"
+            | "bytes"
+            | "normalize"
+            | "posixpath"
+            | "purepath"
+            | "new"
+            | "expand_path"
+            | "absolute"
+            | "b"
+            | "fspath"
+            | "glob"
+            | "url"
+            | "pathtofileurl"
+            | "with_name"
+    ) && !args.is_empty() | receiver.is_some()
+        && !(last == "file" && owner == "bun" || last == "read" && owner == "file")
+    {
+        let mut parts: Vec<&str> = Vec::new();
+        if let Some(receiver) = receiver.filter(|_| {
+            !matches!(owner, "os.path" | "path" | "os")
+                || matches!(last, "decode" | "tostring" | "strip" | "resolve" | "read" | "text")
+        }) {
+            parts.push(&receiver.text);
+        }
+        if matches!(
+            last,
+            "join"
+                | "path"
+                | "expanduser"
+                | "abspath"
+                | "realpath"
+                | "resolve"
+                | "str"
+                | "string"
+                | "new"
+                | "expand_path"
+                | "normalize"
+                | "file"
+                | "purepath"
+                | "posixpath"
+                | "b"
+                | "fspath"
+                | "glob"
+                | "url"
+                | "absolute"
+                | "pathtofileurl"
+                | "read"
+                | "text"
+        ) {
+            parts.extend(args.iter().map(|value| value.text.as_str()));
+        }
+        if matches!(last, "path" | "file" | "glob" | "read" | "text" | "new") {
+            parts.truncate(1);
+        }
+        return (calls, Value { text: parts.join("/"), taint, listed: false });
+    }
+    let shellish = SHELLS.contains(&last)
+        || last == "exec"
+            && !(owner.is_empty()
+                && args.len() == 1
+                && first.is_some_and(|v| {
+                    v.text.contains('(') || v.taint != Taint::NONE || v.text.contains("import ")
+                }));
+    if shellish && !is_math {
+        start(args, taint, true, &mut calls);
+    } else if VECTORS.contains(&last) && !args.is_empty() && !is_math {
+        start(args, taint, false, &mut calls);
+    } else if EVALUATORS.contains(&last) || last == "exec" {
+        let known = first.filter(|value| !value.is_unknown()).map(|value| value.text.clone());
+        if known.is_some() || taint != Taint::NONE {
+            calls.push(Call::Code { text: known, from: taint });
+        }
+    } else if DELETERS.contains(&last) && !is_math {
+        let operand = if matches!(
+            owner,
+            "os" | "fs"
+                | "shutil"
+                | "fileutils"
+                | "file"
+                | "dir"
+                | "io"
+                | "path"
+                | "pathname"
+                | "deno"
+                | "require(\"fs\")"
+                | ""
+        ) || receiver.is_none()
+        {
+            first
+        } else {
+            receiver.or(first)
+        };
+        let operands: Vec<&Value> = if operand.is_some_and(|value| {
+            Some(value.text.as_str()) == receiver.map(|r| r.text.as_str()) && receiver.is_some()
+        }) && args.is_empty()
+        {
+            operand.into_iter().collect()
+        } else if args.is_empty() {
+            receiver.into_iter().collect()
+        } else {
+            args.iter().collect()
+        };
+        for value in operands.into_iter().filter(|value| looks_like_path(&value.text)) {
+            let mut touch = Touch::new(Action::Delete, value.text.clone());
+            touch.recursive = RECURSIVE.contains(&last) || args.iter().any(|value| value.text == "recursive");
+            touch.force = touch.recursive;
+            calls.push(Call::Touch(touch));
+        }
+    } else if WRITERS.contains(&last) || OWNERS.contains(&last) || MODES.contains(&last) {
+        let action = if OWNERS.contains(&last) {
+            Action::Own
+        } else if MODES.contains(&last) {
+            Action::Expose
+        } else {
+            Action::Write
+        };
+        for value in args.iter().take(3).chain(receiver).filter(|value| looks_like_path(&value.text)) {
+            calls.push(Call::Touch(Touch::new(action, value.text.clone())));
+        }
+    } else if MOVERS.contains(&last) || COPIERS.contains(&last) {
+        let moves = MOVERS.contains(&last);
+        let all: Vec<&Value> =
+            receiver.filter(|value| looks_like_path(&value.text)).into_iter().chain(args).collect();
+        if let Some((target, sources)) = all.split_last().filter(|(_, sources)| !sources.is_empty() || moves)
+        {
+            for source in sources {
+                calls.push(Call::Touch(Touch::new(
+                    if moves { Action::Move } else { Action::Read },
+                    source.text.clone(),
+                )));
+            }
+            calls.push(Call::Touch(Touch::new(Action::Place, target.text.clone())));
+        }
+    } else if READERS.contains(&last) && !is_math || last == "file" {
+        let mode = text(1).or_else(|| (first.is_none()).then(String::new)).unwrap_or_default();
+        let target = if first.is_some_and(|value| looks_like_path(&value.text)) { first } else { receiver };
+        let writes = last == "open" && is_write_mode(&mode)
+            || matches!(last, "fopen" | "opensync") && is_write_mode(&mode);
+        if let Some(value) = target.filter(|value| looks_like_path(&value.text)) {
+            if let Some(command) = mode
+                .strip_prefix('|')
+                .or_else(|| value.text.strip_suffix('|'))
+                .or_else(|| value.text.strip_prefix('|'))
+            {
+                calls.push(Call::Shell(command.to_owned()));
+            }
+            let path = value.text.trim_start_matches(['<', '>', ' ']).to_owned();
+            let writes = writes || value.text.starts_with('>');
+            calls.push(Call::Touch(Touch::new(if writes { Action::Write } else { Action::Read }, path)));
+            if let Some(path) = text(2).filter(|_| matches!(mode.as_str(), "<" | ">" | ">>")) {
+                calls.push(Call::Touch(Touch::new(
+                    if mode == "<" { Action::Read } else { Action::Write },
+                    path,
+                )));
+            }
+        }
+        return (calls, Value { text: HOLE.to_string(), taint, listed: false });
+    }
+    (
+        calls,
+        Value {
+            text: HOLE.to_string(),
+            taint: if last == "print" { Taint::NONE } else { taint },
+            listed: false,
+        },
+    )
+}
+
+/// A process is started: from one text, or from a vector.
+fn start(args: &[Value], taint: Taint, shell: bool, calls: &mut Vec<Call>) {
+    let words: Vec<&Value> = args.iter().filter(|value| !is_setting(&value.text)).collect();
+    let Some(first) = words.first() else { return };
+    if first.is_unknown() {
+        calls.push(Call::Carrier(taint));
+        return;
+    }
+    let listed = args.iter().any(|value| value.listed);
+    if words.len() == 1
+        || (shell && !listed)
+            && words.get(1).is_none_or(|second| !second.text.starts_with('-'))
+            && first.text.contains(' ')
+    {
+        calls.push(Call::Shell(first.text.clone()));
+    } else {
+        calls.push(Call::Vector(words.iter().map(|value| value.text.clone()).collect()));
+    }
+}
+
+/// Option words that calls to start processes take.
+fn is_setting(text: &str) -> bool {
+    matches!(
+        text,
+        "utf8"
+            | "utf-8"
+            | "inherit"
+            | "pipe"
+            | "ignore"
+            | "r"
+            | "w"
+            | "shell"
+            | "stdio"
+            | "encoding"
+            | "cwd"
+            | "/bin/bash.none"
+    )
+}
+
+fn is_write_mode(mode: &str) -> bool {
+    !mode.is_empty() && mode.len() <= 4 && mode.starts_with(['w', 'a', 'x', '>'])
+        || mode.contains('+') && mode.len() <= 4
+}
+
+fn looks_like_path(text: &str) -> bool {
+    !text.is_empty() && text.len() < 4096 && !text.contains('\n')
+}

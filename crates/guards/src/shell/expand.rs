@@ -1,0 +1,312 @@
+//! From a written word to the fields a process gets.
+//!
+//! Order as in the shell: braces, then tilde, parameters, command and process substitution, arithmetic;
+//! then splitting of what was not quoted. Glob operators stay as marks: what they match depends on files.
+
+use brush_parser::word::{BraceExpressionMember as Member, BraceExpressionOrText as Part, TildeExpr};
+use brush_parser::word::{WordPiece as Piece, WordPieceWithSource};
+
+use super::decode;
+use super::param::Expanded;
+use super::parse::options;
+use super::walk::Shell;
+use super::word::{ANY, HOLE, SET, STAR};
+
+/// Most words one word may become.
+const MAX_FIELDS: usize = 512;
+/// Most bytes of one expanded word.
+const MAX_FIELD_BYTES: usize = 64 * 1024;
+
+/// Fields under construction.
+#[derive(Default)]
+struct Fields {
+    done: Vec<String>,
+    current: Option<String>,
+    /// Unquoted glob characters become marks.
+    globs: bool,
+    /// Unquoted expansions are split.
+    splits: bool,
+    separators: String,
+}
+
+impl Fields {
+    fn quoted(&mut self, text: &str) {
+        let current = self.current.get_or_insert_default();
+        if current.len() + text.len() <= MAX_FIELD_BYTES {
+            current.push_str(text);
+        }
+    }
+
+    fn unquoted(&mut self, text: &str) {
+        if !self.globs || !text.contains(['*', '?', '[']) {
+            return self.quoted(text);
+        }
+        let marked: String = text.chars().map(mark).collect();
+        self.quoted(&marked);
+    }
+
+    fn split(&mut self, text: &str) {
+        if !self.splits {
+            return self.unquoted(text);
+        }
+        let mut first = true;
+        let separators = std::mem::take(&mut self.separators);
+        for part in text.split(|c| separators.contains(c)) {
+            if !std::mem::take(&mut first) {
+                self.cut();
+            }
+            if !part.is_empty() {
+                self.unquoted(part);
+            }
+        }
+        self.separators = separators;
+    }
+
+    fn cut(&mut self) {
+        if let Some(field) = self.current.take()
+            && self.done.len() < MAX_FIELDS
+        {
+            self.done.push(field);
+        }
+    }
+
+    fn finish(mut self) -> Vec<String> {
+        self.cut();
+        self.done
+    }
+}
+
+fn mark(c: char) -> char {
+    match c {
+        '*' => STAR,
+        '?' => ANY,
+        '[' => SET,
+        other => other,
+    }
+}
+
+/// True when a word stands for itself.
+fn is_plain(word: &str) -> bool {
+    !word.bytes().any(|b| matches!(b, b'\\' | b'\'' | b'"' | b'$' | b'`' | b'{' | b'~' | b'*' | b'?' | b'['))
+}
+
+impl Shell<'_> {
+    /// Expands a word into fields.
+    pub(crate) fn fields(&mut self, word: &str) -> Vec<String> {
+        if is_plain(word) {
+            return vec![word.to_owned()];
+        }
+        let mut done = Vec::new();
+        for written in braces(word) {
+            done.extend(self.split_fields(&written, true));
+            if done.len() > MAX_FIELDS {
+                self.note_limit();
+                break;
+            }
+        }
+        done
+    }
+
+    fn split_fields(&mut self, word: &str, globs: bool) -> Vec<String> {
+        let separators = self.separators();
+        let mut fields = Fields { globs, splits: true, separators, ..Fields::default() };
+        self.expand_into(word, &mut fields);
+        fields.finish()
+    }
+
+    /// Expands a word that is not split: an assigned value, a here-string, a redirection target.
+    pub(crate) fn single(&mut self, word: &str) -> String {
+        if is_plain(word) {
+            return word.to_owned();
+        }
+        let mut fields = Fields::default();
+        self.expand_into(word, &mut fields);
+        fields.finish().join(" ")
+    }
+
+    /// Expands a word whose unquoted glob operators are active but which is not split.
+    pub(crate) fn inner_pattern(&mut self, word: &str) -> String {
+        let mut fields = Fields { globs: true, ..Fields::default() };
+        self.expand_into(word, &mut fields);
+        fields.finish().join(" ")
+    }
+
+    /// Expands the word inside `${x:-word}`.
+    pub(crate) fn inner_word(&mut self, word: &str) -> String {
+        self.single(word)
+    }
+
+    /// Expands the body of a here-document with an unquoted delimiter.
+    pub(crate) fn heredoc(&mut self, body: &str) -> String {
+        if !body.contains(['$', '`', '\\']) {
+            return body.to_owned();
+        }
+        let Ok(pieces) = brush_parser::word::parse_heredoc(body, options()) else {
+            self.note_unread("a here-document could not be read");
+            return body.to_owned();
+        };
+        let mut fields = Fields::default();
+        self.pieces(&pieces, true, &mut fields);
+        fields.finish().concat()
+    }
+
+    fn separators(&self) -> String {
+        match self.state.assigned("IFS") {
+            Some(value) => value.scalar().to_owned(),
+            None => " \t\n".to_owned(),
+        }
+    }
+
+    fn expand_into(&mut self, word: &str, fields: &mut Fields) {
+        match brush_parser::word::parse(word, options()) {
+            Ok(pieces) => self.pieces(&pieces, false, fields),
+            Err(_) => {
+                self.note_unread("a word could not be read");
+                let rough: String = word.chars().filter(|c| !matches!(c, '\'' | '"' | '\\')).collect();
+                fields.quoted(&rough);
+            }
+        }
+    }
+
+    fn pieces(&mut self, pieces: &[WordPieceWithSource], quoted: bool, fields: &mut Fields) {
+        for piece in pieces {
+            self.piece(&piece.piece, quoted, fields);
+        }
+    }
+
+    fn piece(&mut self, piece: &Piece, quoted: bool, fields: &mut Fields) {
+        match piece {
+            Piece::Text(text) if quoted => fields.quoted(text),
+            Piece::Text(text) => fields.unquoted(text),
+            Piece::SingleQuotedText(text) => fields.quoted(text),
+            Piece::AnsiCQuotedText(text) => fields.quoted(&decode::ansi_c(text)),
+            Piece::DoubleQuotedSequence(inner) | Piece::GettextDoubleQuotedSequence(inner) => {
+                let only_list = matches!(
+                    inner.as_slice(),
+                    [WordPieceWithSource { piece: Piece::ParameterExpansion(_), .. }]
+                );
+                if !only_list {
+                    fields.quoted("");
+                }
+                self.pieces(inner, true, fields);
+            }
+            Piece::TildeExpansion(tilde) => {
+                let text = self.tilde(tilde);
+                fields.quoted(&text);
+            }
+            Piece::ParameterExpansion(expr) => {
+                let value = self.parameter(expr);
+                self.insert(value, quoted, fields);
+            }
+            Piece::CommandSubstitution(text) => self.substitution(text, quoted, fields),
+            Piece::BackquotedCommandSubstitution(text) => {
+                let text = text.replace("\\`", "`").replace("\\\\", "\\").replace("\\$", "$");
+                self.substitution(&text, quoted, fields);
+            }
+            Piece::EscapeSequence(text) => {
+                let text = text.strip_prefix('\\').unwrap_or(text);
+                if text != "\n" {
+                    fields.quoted(text);
+                }
+            }
+            Piece::ArithmeticExpression(expr) => match self.arithmetic(&expr.value) {
+                Some(number) => fields.quoted(&number.to_string()),
+                None => fields.quoted(HOLE.encode_utf8(&mut [0; 4])),
+            },
+        }
+    }
+
+    fn substitution(&mut self, text: &str, quoted: bool, fields: &mut Fields) {
+        let output = self.substitute(text);
+        self.word_taint |= output.taint;
+        let text = output.as_word();
+        let text = text.trim_end_matches('\n');
+        if quoted { fields.quoted(text) } else { fields.split(text) }
+    }
+
+    fn insert(&mut self, value: Expanded, quoted: bool, fields: &mut Fields) {
+        match value {
+            Expanded::One(text) if quoted => fields.quoted(&text),
+            Expanded::One(text) => fields.split(&text),
+            Expanded::Many { list, joined: true } if quoted => fields.quoted(&list.join(" ")),
+            Expanded::Many { list, .. } => {
+                for (at, item) in list.iter().enumerate() {
+                    if at > 0 {
+                        if fields.splits || quoted { fields.cut() } else { fields.quoted(" ") }
+                    }
+                    if quoted { fields.quoted(item) } else { fields.split(item) }
+                }
+            }
+        }
+    }
+
+    fn tilde(&self, tilde: &TildeExpr) -> String {
+        match tilde {
+            TildeExpr::Home => match self.state.assigned("HOME") {
+                Some(home) => home.scalar().to_owned(),
+                None => self.place.home().to_owned(),
+            },
+            TildeExpr::UserHome(user) if user == "root" => "/root".into(),
+            TildeExpr::UserHome(user) => format!("/home/{user}"),
+            TildeExpr::WorkingDir => self.state.cwd.clone().unwrap_or_else(|| HOLE.to_string()),
+            _ => HOLE.to_string(),
+        }
+    }
+}
+
+/// Brace expansion of the written word, bounded.
+fn braces(word: &str) -> Vec<String> {
+    if !word.contains('{') || !(word.contains(',') || word.contains("..")) || word.contains("${") {
+        return vec![word.to_owned()];
+    }
+    match brush_parser::word::parse_brace_expansions(word, options()) {
+        Ok(Some(parts)) => combine(&parts, 0),
+        _ => vec![word.to_owned()],
+    }
+}
+
+fn combine(parts: &[Part], depth: usize) -> Vec<String> {
+    let mut words = vec![String::new()];
+    for part in parts {
+        let choices: Vec<String> = match part {
+            Part::Text(text) => vec![text.clone()],
+            Part::Expr(members) => {
+                members.iter().flat_map(|member| choices(member, depth)).take(MAX_FIELDS).collect()
+            }
+        };
+        words = words
+            .iter()
+            .flat_map(|head| choices.iter().map(move |tail| format!("{head}{tail}")))
+            .take(MAX_FIELDS)
+            .collect();
+    }
+    words
+}
+
+fn choices(member: &Member, depth: usize) -> Vec<String> {
+    match member {
+        Member::NumberSequence { start, end, increment } => {
+            steps(*start, *end, *increment).map(|n| n.to_string()).collect()
+        }
+        Member::CharSequence { start, end, increment } => {
+            steps(i64::from(u32::from(*start)), i64::from(u32::from(*end)), *increment)
+                .filter_map(|n| u32::try_from(n).ok().and_then(char::from_u32))
+                .map(String::from)
+                .collect()
+        }
+        Member::Child(parts) if depth < 16 => combine(parts, depth + 1),
+        Member::Child(_) => vec![HOLE.to_string()],
+    }
+}
+
+fn steps(start: i64, end: i64, increment: i64) -> impl Iterator<Item = i64> {
+    let step = increment.saturating_abs().max(1);
+    let up = start <= end;
+    (0..)
+        .take(MAX_FIELDS)
+        .map(move |n: i64| {
+            let distance = step.saturating_mul(n);
+            if up { start.saturating_add(distance) } else { start.saturating_sub(distance) }
+        })
+        .take_while(move |at| if up { *at <= end } else { *at >= end })
+}

@@ -1,0 +1,305 @@
+//! Parameter expansion: `$x`, `${x:-y}`, `${x%%p}`, `${x//a/b}`, `${x:1:2}`, `${!x}`, `${x@Q}` …
+
+use brush_parser::word::{Parameter, ParameterExpr as Expr, ParameterTestType as Test, SpecialParameter};
+use brush_parser::word::{ParameterTransformOp as Transform, SubstringMatchKind as Match};
+
+use super::arith;
+use super::pattern::{self, End};
+use super::state::Value;
+use super::walk::Shell;
+use super::word::{HOLE, has_hole, unglob};
+
+/// What a parameter expands to.
+pub(crate) enum Expanded {
+    One(String),
+    /// A list; `joined` is the form with `*`.
+    Many {
+        list: Vec<String>,
+        joined: bool,
+    },
+}
+
+impl Expanded {
+    fn hole() -> Self {
+        Self::One(HOLE.to_string())
+    }
+
+    fn map(self, mut change: impl FnMut(&str) -> String) -> Self {
+        match self {
+            Self::One(text) => Self::One(change(&text)),
+            Self::Many { list, joined } => {
+                Self::Many { list: list.iter().map(|text| change(text)).collect(), joined }
+            }
+        }
+    }
+}
+
+impl Shell<'_> {
+    /// Expands one parameter expression.
+    pub(crate) fn parameter(&mut self, expr: &Expr) -> Expanded {
+        match expr {
+            Expr::Parameter { parameter, indirect } => self.read(parameter, *indirect).0,
+            Expr::UseDefaultValues { parameter, indirect, test_type, default_value } => {
+                let (value, set) = self.read(parameter, *indirect);
+                self.alternative(value, set, test_type, default_value.as_deref()).0
+            }
+            Expr::AssignDefaultValues { parameter, indirect, test_type, default_value } => {
+                let (value, set) = self.read(parameter, *indirect);
+                let (result, replaced) = self.alternative(value, set, test_type, default_value.as_deref());
+                if let (true, Parameter::Named(name), Expanded::One(text)) = (replaced, parameter, &result) {
+                    self.state.assign(name, Value::Text(text.clone()));
+                }
+                result
+            }
+            Expr::IndicateErrorIfNullOrUnset { parameter, indirect, .. } => self.read(parameter, *indirect).0,
+            Expr::UseAlternativeValue { parameter, indirect, test_type, alternative_value } => {
+                let (value, set) = self.read(parameter, *indirect);
+                if set == Some(false) || is_empty(&value) && matches!(test_type, Test::UnsetOrNull) {
+                    return Expanded::One(String::new());
+                }
+                Expanded::One(self.inner_word(alternative_value.as_deref().unwrap_or_default()))
+            }
+            Expr::ParameterLength { parameter, indirect } => match self.read(parameter, *indirect).0 {
+                Expanded::One(text) if !has_hole(&text) => Expanded::One(text.chars().count().to_string()),
+                Expanded::Many { list, .. } => Expanded::One(list.len().to_string()),
+                Expanded::One(_) => Expanded::hole(),
+            },
+            Expr::RemoveSmallestSuffixPattern { parameter, indirect, pattern } => {
+                self.removed(parameter, *indirect, pattern.as_deref(), End::Suffix, false)
+            }
+            Expr::RemoveLargestSuffixPattern { parameter, indirect, pattern } => {
+                self.removed(parameter, *indirect, pattern.as_deref(), End::Suffix, true)
+            }
+            Expr::RemoveSmallestPrefixPattern { parameter, indirect, pattern } => {
+                self.removed(parameter, *indirect, pattern.as_deref(), End::Prefix, false)
+            }
+            Expr::RemoveLargestPrefixPattern { parameter, indirect, pattern } => {
+                self.removed(parameter, *indirect, pattern.as_deref(), End::Prefix, true)
+            }
+            Expr::Substring { parameter, indirect, offset, length } => {
+                let offset = self.arithmetic(&offset.value);
+                let length = length.as_ref().map(|length| self.arithmetic(&length.value));
+                substring(self.read(parameter, *indirect).0, offset, length)
+            }
+            Expr::Transform { parameter, indirect, op } => {
+                let value = self.read(parameter, *indirect).0;
+                match op {
+                    Transform::ToUpperCase => value.map(str::to_uppercase),
+                    Transform::ToLowerCase => value.map(str::to_lowercase),
+                    Transform::ExpandEscapeSequences => value.map(super::decode::ansi_c),
+                    Transform::CapitalizeInitial => value.map(|text| first(text, true)),
+                    _ => value,
+                }
+            }
+            Expr::UppercaseFirstChar { parameter, indirect, .. } => {
+                self.read(parameter, *indirect).0.map(|text| first(text, true))
+            }
+            Expr::LowercaseFirstChar { parameter, indirect, .. } => {
+                self.read(parameter, *indirect).0.map(|text| first(text, false))
+            }
+            Expr::UppercasePattern { parameter, indirect, .. } => {
+                self.read(parameter, *indirect).0.map(str::to_uppercase)
+            }
+            Expr::LowercasePattern { parameter, indirect, .. } => {
+                self.read(parameter, *indirect).0.map(str::to_lowercase)
+            }
+            Expr::ReplaceSubstring { parameter, indirect, pattern, replacement, match_kind } => {
+                let value = self.read(parameter, *indirect).0;
+                let pattern = self.inner_pattern(pattern);
+                let with = self.inner_word(replacement.as_deref().unwrap_or_default());
+                let (all, anchor) = match match_kind {
+                    Match::Prefix => (false, Some(End::Prefix)),
+                    Match::Suffix => (false, Some(End::Suffix)),
+                    Match::FirstOccurrence => (false, None),
+                    Match::Anywhere => (true, None),
+                };
+                value.map(|text| {
+                    if has_hole(text) {
+                        text.to_owned()
+                    } else {
+                        pattern::replace(text, &pattern, &with, all, anchor)
+                    }
+                })
+            }
+            Expr::VariableNames { prefix, concatenate } => {
+                let list = self.state.assigned_with_prefix(prefix).map(|(name, _)| name.to_owned()).collect();
+                Expanded::Many { list, joined: *concatenate }
+            }
+            Expr::MemberKeys { .. } => Expanded::hole(),
+        }
+    }
+
+    /// Reads a parameter; the second part says whether it is certainly set or certainly not.
+    fn read(&mut self, parameter: &Parameter, indirect: bool) -> (Expanded, Option<bool>) {
+        if !indirect {
+            return self.read_direct(parameter);
+        }
+        match parameter {
+            Parameter::Special(SpecialParameter::PositionalParameterCount) => {
+                let last = self.state.positional.last().unwrap_or(&self.state.name).clone();
+                (Expanded::One(last), Some(true))
+            }
+            Parameter::Special(SpecialParameter::AllPositionalParameters { .. })
+                if self.state.positional.is_empty() =>
+            {
+                (Expanded::One(String::new()), Some(false))
+            }
+            _ => match self.read_direct(parameter).0 {
+                Expanded::One(name) if !has_hole(&name) => self.read_direct(&Parameter::Named(name)),
+                _ => (Expanded::hole(), None),
+            },
+        }
+    }
+
+    fn read_direct(&mut self, parameter: &Parameter) -> (Expanded, Option<bool>) {
+        match parameter {
+            Parameter::Positional(0) => (Expanded::One(self.state.name.clone()), Some(true)),
+            Parameter::Positional(n) => {
+                let value = usize::try_from(*n).ok().and_then(|n| self.state.positional.get(n - 1)).cloned();
+                let set = value.is_some();
+                (Expanded::One(value.unwrap_or_default()), Some(set))
+            }
+            Parameter::Special(special) => match special {
+                SpecialParameter::AllPositionalParameters { concatenate } => {
+                    let list = self.state.positional.clone();
+                    let set = !list.is_empty();
+                    (Expanded::Many { list, joined: *concatenate }, Some(set))
+                }
+                SpecialParameter::PositionalParameterCount => {
+                    (Expanded::One(self.state.positional.len().to_string()), Some(true))
+                }
+                SpecialParameter::ShellName => (Expanded::One(self.state.name.clone()), Some(true)),
+                _ => (Expanded::hole(), Some(true)),
+            },
+            Parameter::Named(name) => {
+                self.word_taint |= self.state.taint(name);
+                let set = match self.state.assigned(name) {
+                    Some(Value::Unset) => Some(false),
+                    Some(_) => Some(true),
+                    None => None,
+                };
+                let value = self.state.value(name, Some(self.place.home()));
+                (Expanded::One(value.scalar().to_owned()), set)
+            }
+            Parameter::NamedWithIndex { name, index } => {
+                let index = self.arithmetic(index);
+                match (self.state.assigned(name), index) {
+                    (Some(Value::List(list)), Some(index)) => {
+                        let at = if index < 0 {
+                            list.len().checked_add_signed(index as isize)
+                        } else {
+                            usize::try_from(index).ok()
+                        };
+                        let value = at.and_then(|at| list.get(at)).cloned();
+                        let set = value.is_some();
+                        (Expanded::One(value.unwrap_or_default()), Some(set))
+                    }
+                    (Some(Value::Text(text)), Some(0)) => (Expanded::One(text.clone()), Some(true)),
+                    (Some(Value::Unset), _) => (Expanded::One(String::new()), Some(false)),
+                    _ => (Expanded::hole(), None),
+                }
+            }
+            Parameter::NamedWithAllIndices { name, concatenate } => match self.state.assigned(name) {
+                Some(Value::List(list)) => {
+                    (Expanded::Many { list: list.clone(), joined: *concatenate }, Some(!list.is_empty()))
+                }
+                Some(Value::Text(text)) => (Expanded::One(text.clone()), Some(true)),
+                Some(Value::Unset) => (Expanded::One(String::new()), Some(false)),
+                None => (Expanded::hole(), None),
+            },
+        }
+    }
+
+    /// `value`, or the default where the parameter is (or, if nothing is known, could be) unset. The
+    /// second part says whether the default was taken.
+    fn alternative(
+        &mut self,
+        value: Expanded,
+        set: Option<bool>,
+        test: &Test,
+        default: Option<&str>,
+    ) -> (Expanded, bool) {
+        let null = is_empty(&value) && matches!(test, Test::UnsetOrNull);
+        if set == Some(true) && !null {
+            return (value, false);
+        }
+        // A variable that this command never assigned may be set outside; what is written here is the
+        // better guess, and the one an attacker controls.
+        (Expanded::One(self.inner_word(default.unwrap_or_default())), true)
+    }
+
+    fn removed(
+        &mut self,
+        parameter: &Parameter,
+        indirect: bool,
+        pattern: Option<&str>,
+        end: End,
+        longest: bool,
+    ) -> Expanded {
+        let value = self.read(parameter, indirect).0;
+        let pattern = self.inner_pattern(pattern.unwrap_or_default());
+        value.map(|text| {
+            if has_hole(text) { text.to_owned() } else { pattern::remove(text, &pattern, end, longest) }
+        })
+    }
+
+    /// Evaluates an arithmetic text with its expansions.
+    pub(crate) fn arithmetic(&mut self, text: &str) -> Option<i64> {
+        let expanded = if text.contains(['$', '`', '"', '\'']) {
+            unglob(&self.heredoc(text)).replace(['"', '\''], "")
+        } else {
+            text.to_owned()
+        };
+        arith::evaluate(&expanded, &mut self.state)
+    }
+}
+
+fn is_empty(value: &Expanded) -> bool {
+    match value {
+        Expanded::One(text) => text.is_empty(),
+        Expanded::Many { list, .. } => list.iter().all(String::is_empty),
+    }
+}
+
+fn first(text: &str, upper: bool) -> String {
+    let mut chars = text.chars();
+    match chars.next() {
+        Some(c) if upper => c.to_uppercase().chain(chars).collect(),
+        Some(c) => c.to_lowercase().chain(chars).collect(),
+        None => String::new(),
+    }
+}
+
+fn substring(value: Expanded, offset: Option<i64>, length: Option<Option<i64>>) -> Expanded {
+    let Some(offset) = offset else { return Expanded::hole() };
+    let length = match length {
+        Some(None) => return Expanded::hole(),
+        Some(length) => length,
+        None => None,
+    };
+    fn bounds(total: usize, offset: i64, length: Option<i64>) -> (usize, usize) {
+        let total = i64::try_from(total).unwrap_or(i64::MAX);
+        let start = if offset < 0 { total.saturating_add(offset) } else { offset };
+        let end = match length {
+            Some(length) if length < 0 => total.saturating_add(length),
+            Some(length) => start.saturating_add(length),
+            None => total,
+        };
+        let start = start.clamp(0, total);
+        let end = end.clamp(start, total);
+        (usize::try_from(start).unwrap_or_default(), usize::try_from(end - start).unwrap_or_default())
+    }
+    match value {
+        Expanded::One(text) if has_hole(&text) => Expanded::hole(),
+        Expanded::One(text) => {
+            let (skip, take) = bounds(text.chars().count(), offset, length);
+            Expanded::One(text.chars().skip(skip).take(take).collect())
+        }
+        Expanded::Many { list, joined } => {
+            let (skip, take) = bounds(list.len() + 1, offset, length);
+            // `$@` counts from 1; offset 0 would begin with `$0`, which is left out here.
+            let skip = skip.saturating_sub(1);
+            Expanded::Many { list: list.into_iter().skip(skip).take(take).collect(), joined }
+        }
+    }
+}

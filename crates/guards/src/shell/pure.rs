@@ -1,0 +1,244 @@
+//! What commands without side effects print.
+//!
+//! Only what decides what later runs is modelled: text makers (`echo`, `printf`), copiers (`cat`, `tee`),
+//! and decoders. For all other programs the output is unknown, with the taint that matters: it came from
+//! the network, from a decoder, from a credential file, or from the environment.
+
+use super::data::{Data, Taint};
+use super::decode;
+use super::walk::Shell;
+use super::word::{HOLE, has_hole, unglob};
+use crate::effects::options::{Options, Takes};
+
+/// Programs whose output came over the network.
+const FETCHERS: &[&str] = &[
+    "curl",
+    "wget",
+    "wget2",
+    "nc",
+    "ncat",
+    "netcat",
+    "nc.traditional",
+    "nc.openbsd",
+    "socat",
+    "http",
+    "https",
+    "xh",
+    "xhs",
+    "fetch",
+    "aria2c",
+    "lynx",
+    "links",
+    "elinks",
+    "w3m",
+    "ftp",
+    "tftp",
+    "ssh",
+    "telnet",
+    "GET",
+    "lwp-request",
+    "curlie",
+    "invoke-webrequest",
+    "iwr",
+    "irm",
+    "invoke-restmethod",
+];
+
+/// Programs that copy their input, or select from it.
+const FILTERS: &[&str] = &[
+    "cat", "tee", "head", "tail", "sort", "uniq", "pv", "bat", "stdbuf", "unbuffer", "buffer", "mbuffer",
+    "dos2unix", "sponge",
+];
+
+impl Shell<'_> {
+    /// The output of a program that was given `args` and `stdin`.
+    pub(crate) fn output_of(&mut self, program: &str, args: &[String], stdin: &Data) -> Data {
+        let refs: Vec<&str> = args.iter().map(String::as_str).collect();
+        match program {
+            "echo" => Data::text(echo(&refs)),
+            "printf" => print(&refs),
+            "rev" => self.transformed(&refs, stdin, |text| Some(decode::rev(text))),
+            "base64" | "gbase64" | "base32" | "basenc" | "b64decode" | "openssl" | "uudecode" => {
+                self.base_coding(program, &refs, stdin)
+            }
+            "xxd" | "od" | "hexdump" => {
+                let options = Options::parse(&refs, Takes::values("gclos", &[]));
+                if options.short('r') || options.long("revert") {
+                    let input = self.file_or_input(options.operands.first().copied(), stdin);
+                    return decoded(&input, decode::hex);
+                }
+                let input = self.file_or_input(options.operands.first().copied(), stdin);
+                Data::unknown(input.taint.without(Taint::INPUT))
+            }
+            "tr" => {
+                let options = Options::parse(&refs, Takes::NOTHING);
+                let from = unglob(options.operands.first().copied().unwrap_or_default());
+                let to = unglob(options.operands.get(1).copied().unwrap_or_default());
+                let delete = options.has('d', "delete");
+                decoded(stdin, |text| decode::tr(text, &from, &to, delete))
+            }
+            "gunzip" | "zcat" | "gzcat" | "bunzip2" | "bzcat" | "unxz" | "xzcat" | "unlzma" | "zstdcat"
+            | "unzstd" | "lz4cat" | "uncompress" => {
+                let input = self.operand_data(&refs, stdin);
+                Data::unknown(input.taint | Taint::DECODED)
+            }
+            "gzip" | "bzip2" | "xz" | "zstd" | "lzma" | "lz4" | "pigz" | "gpg" | "gpg2" => {
+                let input = self.operand_data(&refs, stdin);
+                let options = Options::parse(&refs, Takes::values("o", &["output"]));
+                let decodes =
+                    options.has('d', "decompress") || options.long("decrypt") || options.long("uncompress");
+                Data::unknown(if decodes { input.taint | Taint::DECODED } else { input.taint })
+            }
+            "env" | "printenv" | "export" | "set" | "declare"
+                if refs.iter().all(|arg| arg.starts_with('-')) =>
+            {
+                Data::unknown(Taint::ENVIRONMENT)
+            }
+            "pwd" => Data::text(self.state.cwd.clone().unwrap_or_else(|| HOLE.into())),
+            "basename" | "dirname" | "realpath" | "readlink" => path_tool(program, &refs),
+            "mktemp" => Data::text(format!("/tmp/tmp.{HOLE}")),
+            "true" | "false" | ":" | "cd" | "exit" | "test" | "[" | "sleep" | "rm" | "mkdir" | "touch"
+            | "wait" => Data::empty(),
+            "seq" => Data::unknown(Taint::NONE),
+            _ if FILTERS.contains(&program) => {
+                // A selection of known text is taken to be all of it: more is judged, never less.
+                if program == "tee" || program == "sponge" {
+                    stdin.clone()
+                } else {
+                    self.operand_data(&refs, stdin)
+                }
+            }
+            _ if FETCHERS.contains(&program) => {
+                if refs.iter().any(|arg| matches!(*arg, "--version" | "--help" | "-V" | "--manual")) {
+                    return Data::unknown(Taint::NONE);
+                }
+                Data::unknown(Taint::NET)
+            }
+            _ => {
+                // Whatever it does, it may pass on what it was given.
+                let mut data = self.operand_data(&refs, stdin);
+                data.taint = data.taint.without(Taint::INPUT | Taint::FILE) | self.word_taint;
+                Data::unknown(data.taint | Taint::PROGRAM)
+            }
+        }
+    }
+
+    /// The data a filter works on: its operands when there are any, else its input.
+    fn operand_data(&mut self, args: &[&str], stdin: &Data) -> Data {
+        let mut files = args.iter().filter(|arg| !arg.starts_with('-') || **arg == "-").peekable();
+        if files.peek().is_none() {
+            return stdin.clone();
+        }
+        let mut all = Data::empty();
+        for file in files {
+            let data = if *file == "-" { stdin.clone() } else { self.content_of(file) };
+            all.then(&data);
+        }
+        all
+    }
+
+    fn file_or_input(&mut self, file: Option<&str>, stdin: &Data) -> Data {
+        match file {
+            Some(file) if file != "-" => self.content_of(file),
+            _ => stdin.clone(),
+        }
+    }
+
+    fn transformed(&mut self, args: &[&str], stdin: &Data, change: impl Fn(&str) -> Option<String>) -> Data {
+        let input = self.operand_data(args, stdin);
+        decoded(&input, change)
+    }
+
+    fn base_coding(&mut self, program: &str, args: &[&str], stdin: &Data) -> Data {
+        let options = Options::parse(args, Takes::values("wob", &["wrap"]));
+        let flag = |name: &str| args.contains(&name);
+        let decodes = match program {
+            "openssl" => flag("-d") || flag("-D"),
+            "b64decode" | "uudecode" => true,
+            _ => options.has('d', "decode") || options.short('D'),
+        };
+        let input = match program {
+            "openssl" => {
+                let named =
+                    args.iter().position(|arg| *arg == "-in").and_then(|at| args.get(at + 1)).copied();
+                self.file_or_input(named, stdin)
+            }
+            _ => self.file_or_input(
+                options.value(Some('i'), "input").or(options.operands.first().copied()),
+                stdin,
+            ),
+        };
+        let plain64 =
+            matches!(program, "base64" | "gbase64" | "b64decode") || program == "openssl" && flag("base64");
+        match (decodes, plain64) {
+            (true, true) => decoded(&input, decode::base64),
+            (true, false) => Data::unknown(input.taint | Taint::DECODED),
+            (false, _) => match input.exact() {
+                Some(text) if plain64 && program != "openssl" => {
+                    Data::text(decode::to_base64(text) + "\n").tainted(input.taint)
+                }
+                _ => Data::unknown(input.taint.without(Taint::INPUT)),
+            },
+        }
+    }
+}
+
+/// The input changed by a decoder: known when the input is, else of decoded origin.
+fn decoded(input: &Data, change: impl Fn(&str) -> Option<String>) -> Data {
+    match input.exact().map(change) {
+        Some(Some(text)) => Data::text(text).tainted(input.taint | Taint::DECODED),
+        _ => Data::unknown(input.taint | Taint::DECODED),
+    }
+}
+
+/// What `echo` prints.
+fn echo(args: &[&str]) -> String {
+    let mut newline = true;
+    let mut interprets = false;
+    let mut words = args;
+    while let Some((flag, rest)) = words.split_first() {
+        let Some(letters) =
+            flag.strip_prefix('-').filter(|l| !l.is_empty() && l.chars().all(|c| "neE".contains(c)))
+        else {
+            break;
+        };
+        newline &= !letters.contains('n');
+        interprets |= letters.contains('e');
+        words = rest;
+    }
+    let joined = words.iter().map(|word| unglob(word)).collect::<Vec<_>>().join(" ");
+    let (mut text, stopped) = if interprets { decode::echo_escapes(&joined) } else { (joined, false) };
+    if newline && !stopped {
+        text.push('\n');
+    }
+    text
+}
+
+fn print(args: &[&str]) -> Data {
+    match args {
+        ["-v", ..] => Data::empty(),
+        ["--", format, rest @ ..] | [format, rest @ ..] => {
+            let rest: Vec<_> = rest.iter().map(|arg| unglob(arg)).collect();
+            let rest: Vec<&str> = rest.iter().map(AsRef::as_ref).collect();
+            Data::text(decode::printf(&unglob(format), &rest))
+        }
+        [] => Data::empty(),
+    }
+}
+
+fn path_tool(program: &str, args: &[&str]) -> Data {
+    let Some(path) = args.iter().find(|arg| !arg.starts_with('-')).filter(|path| !has_hole(path)) else {
+        return Data::unknown(Taint::NONE);
+    };
+    let trimmed = path.trim_end_matches('/');
+    match program {
+        "basename" => Data::text(trimmed.rsplit('/').next().unwrap_or(trimmed)),
+        "dirname" => Data::text(match trimmed.rsplit_once('/') {
+            Some(("", _)) => "/",
+            Some((dir, _)) => dir,
+            None if path.starts_with('/') => "/",
+            None => ".",
+        }),
+        _ => Data::text(path),
+    }
+}

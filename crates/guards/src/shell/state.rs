@@ -1,0 +1,203 @@
+//! What a shell holds while it runs: variables, functions, working directory, files it wrote, open
+//! descriptors.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use brush_parser::ast;
+
+use super::data::{Data, Taint};
+use super::word::HOLE;
+use crate::place::Place;
+
+/// The value of a variable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Value {
+    /// Text that may contain holes.
+    Text(String),
+    /// An indexed array.
+    List(Vec<String>),
+    /// Certainly not set.
+    Unset,
+}
+
+impl Value {
+    /// The value as one text, arrays by their first element.
+    pub(crate) fn scalar(&self) -> &str {
+        match self {
+            Self::Text(text) => text,
+            Self::List(list) => list.first().map_or("", String::as_str),
+            Self::Unset => "",
+        }
+    }
+}
+
+/// How a declared variable changes what is assigned to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Casing {
+    Lower,
+    Upper,
+}
+
+/// A function: its body, shared with the syntax tree that was copied once.
+#[derive(Clone)]
+pub(crate) struct Function {
+    pub(crate) definition: Rc<ast::FunctionDefinition>,
+}
+
+/// The state of one (sub)shell.
+#[derive(Clone)]
+pub(crate) struct State {
+    vars: HashMap<String, Value>,
+    casings: HashMap<String, Casing>,
+    references: HashMap<String, String>,
+    taints: HashMap<String, Taint>,
+    pub(crate) functions: HashMap<String, Function>,
+    pub(crate) aliases: HashMap<String, String>,
+    /// `$1`, `$2`, …
+    pub(crate) positional: Vec<String>,
+    /// `$0`.
+    pub(crate) name: String,
+    /// The working directory; `None` when a `cd` went somewhere unknown.
+    pub(crate) cwd: Option<String>,
+    /// Files whose content is known from this very command, by resolved path.
+    pub(crate) files: HashMap<String, Data>,
+    /// Data behind open descriptors.
+    pub(crate) descriptors: HashMap<String, Data>,
+    /// Descriptors that lead to the network when written.
+    pub(crate) sockets: Vec<String>,
+    /// After this point the environment of the shell is not ours to know (an unknown script was sourced).
+    pub(crate) foreign: bool,
+}
+
+impl State {
+    /// The state of a shell that starts at `place`.
+    pub(crate) fn at(place: &Place) -> Self {
+        Self {
+            vars: HashMap::new(),
+            casings: HashMap::new(),
+            references: HashMap::new(),
+            taints: HashMap::new(),
+            functions: HashMap::new(),
+            aliases: HashMap::new(),
+            positional: Vec::new(),
+            name: "bash".into(),
+            cwd: Some(place.cwd().to_owned()),
+            files: HashMap::new(),
+            descriptors: HashMap::new(),
+            sockets: Vec::new(),
+            foreign: false,
+        }
+    }
+
+    /// The variable `name` stands for, following one name reference.
+    fn target<'a>(&'a self, name: &'a str) -> &'a str {
+        self.references.get(name).map_or(name, String::as_str)
+    }
+
+    /// The value that was assigned in this command, if one was.
+    pub(crate) fn assigned(&self, name: &str) -> Option<&Value> {
+        self.vars.get(self.target(name))
+    }
+
+    /// The value a reference to `name` expands to; unknown ones are a hole.
+    pub(crate) fn value(&self, name: &str, home: Option<&str>) -> Value {
+        if let Some(value) = self.assigned(name) {
+            return value.clone();
+        }
+        let known = match name {
+            "HOME" => home,
+            "PWD" => self.cwd.as_deref(),
+            "SHELL" | "BASH" => Some("/bin/bash"),
+            "IFS" => Some(" \t\n"),
+            "TMPDIR" => Some("/tmp"),
+            _ => None,
+        };
+        Value::Text(known.map_or_else(|| HOLE.to_string(), str::to_owned))
+    }
+
+    /// Assigns, honouring declared casing.
+    pub(crate) fn assign(&mut self, name: &str, value: Value) {
+        let name = self.target(name).to_owned();
+        let value = match (self.casings.get(&name), value) {
+            (Some(Casing::Lower), Value::Text(text)) => Value::Text(text.to_lowercase()),
+            (Some(Casing::Upper), Value::Text(text)) => Value::Text(text.to_uppercase()),
+            (_, value) => value,
+        };
+        self.vars.insert(name, value);
+    }
+
+    /// Remembers where the value of a variable comes from.
+    pub(crate) fn mark(&mut self, name: &str, taint: Taint) {
+        if taint == Taint::NONE {
+            self.taints.remove(name);
+        } else {
+            self.taints.insert(name.to_owned(), taint);
+        }
+    }
+
+    /// Where the value of a variable comes from.
+    pub(crate) fn taint(&self, name: &str) -> Taint {
+        self.taints.get(self.target(name)).copied().unwrap_or_default()
+    }
+
+    /// Declares casing for later assignments.
+    pub(crate) fn declare_casing(&mut self, name: &str, casing: Casing) {
+        self.casings.insert(name.to_owned(), casing);
+    }
+
+    /// Makes `name` another name of `target`.
+    pub(crate) fn declare_reference(&mut self, name: &str, target: &str) {
+        if name != target {
+            self.references.insert(name.to_owned(), target.to_owned());
+        }
+    }
+
+    /// Forgets a variable for certain.
+    pub(crate) fn unset(&mut self, name: &str) {
+        self.vars.insert(name.to_owned(), Value::Unset);
+    }
+
+    /// Keeps of this state and `other` what both agree on; what they disagree about becomes a hole,
+    /// except that a branch which assigned beats one which did not.
+    pub(crate) fn join(&mut self, other: Self) {
+        for (name, theirs) in other.vars {
+            match self.vars.get(&name) {
+                Some(ours) if *ours != theirs => {
+                    let kept = if ours.scalar().is_empty() { theirs } else { ours.clone() };
+                    self.vars.insert(name, kept);
+                }
+                Some(_) => {}
+                None => {
+                    self.vars.insert(name, theirs);
+                }
+            }
+        }
+        for (name, taint) in other.taints {
+            *self.taints.entry(name).or_default() |= taint;
+        }
+        for (name, function) in other.functions {
+            self.functions.entry(name).or_insert(function);
+        }
+        for (path, data) in other.files {
+            self.files.entry(path).or_insert(data);
+        }
+        if self.cwd != other.cwd {
+            self.cwd = None;
+        }
+        self.foreign |= other.foreign;
+    }
+
+    /// Names and values assigned in this command whose name starts with `prefix`.
+    pub(crate) fn assigned_with_prefix<'a>(
+        &'a self,
+        prefix: &'a str,
+    ) -> impl Iterator<Item = (&'a str, &'a Value)> {
+        self.vars.iter().filter(move |(name, _)| name.starts_with(prefix)).map(|(n, v)| (n.as_str(), v))
+    }
+
+    /// The content of a file this command wrote, or what can be said of any other.
+    pub(crate) fn file(&self, path: &str) -> Data {
+        self.files.get(path).cloned().unwrap_or_else(|| Data::unknown(Taint::FILE))
+    }
+}

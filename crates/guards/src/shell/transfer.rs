@@ -1,0 +1,562 @@
+//! Where a program moves data: from file to file, to the network, from the network to a shell.
+
+use super::carrier::is_shell;
+use super::data::{Data, Taint};
+use super::walk::{Fact, Shell, program_name, slices};
+use crate::effects::options::Options;
+use crate::effects::{Action, takes};
+use crate::shell::marks::STAR;
+
+/// Programs that send their standard input, or what they are given, to another machine.
+const SENDERS: &[&str] = &[
+    "nc",
+    "ncat",
+    "netcat",
+    "nc.traditional",
+    "nc.openbsd",
+    "socat",
+    "telnet",
+    "mail",
+    "mailx",
+    "mutt",
+    "sendmail",
+    "msmtp",
+    "swaks",
+    "ftp",
+    "tftp",
+    "lftp",
+    "ncftpput",
+    "curl",
+    "wget",
+    "wget2",
+    "http",
+    "https",
+    "xh",
+    "httpie",
+    "dig",
+    "host",
+    "nslookup",
+    "drill",
+    "ping",
+    "openssl",
+    "whois",
+    "logger",
+    "slackcat",
+    "transfer",
+    "croc",
+    "wormhole",
+    "ffsend",
+    "gh",
+    "pastebinit",
+    "aws",
+    "gsutil",
+    "gcloud",
+    "az",
+    "rclone",
+    "s3cmd",
+    "mc",
+    "azcopy",
+    "rsync",
+    "scp",
+    "sftp",
+    "invoke-webrequest",
+    "invoke-restmethod",
+    "iwr",
+    "irm",
+    "traceroute",
+    "telegram-send",
+    "websocat",
+    "nats",
+    "mosquitto_pub",
+    "redis-cli",
+    "busctl",
+    "termbin",
+    "ipfs",
+    "bore",
+    "ngrok",
+];
+
+impl Shell<'_> {
+    /// Reports what the program touches and where its data goes.
+    pub(crate) fn transfer(&mut self, program: &str, args: &[String], stdin: &Data, process: usize) {
+        let refs = slices(args);
+        let mut read = self.word_taint;
+        for mut touch in crate::effects::of_program(program, &refs) {
+            touch.streamed = self.open_ended
+                && args.last().is_some_and(|last| {
+                    touch.path == *last || touch.path.contains(STAR) || touch.path.contains(super::word::HOLE)
+                });
+            if touch.action == Action::Read {
+                let data = self.content_of(&touch.path);
+                read |= data.taint.without(Taint::FILE | Taint::INPUT);
+            }
+            self.touch_by(Some(process), touch);
+        }
+        self.store(program, &refs, stdin, read);
+        self.send(program, &refs, stdin, read, process);
+        self.listen(program, &refs, process);
+        self.hooks(program, &refs, stdin, process);
+    }
+
+    /// Remembers what files hold after the program ran.
+    fn store(&mut self, program: &str, args: &[&str], stdin: &Data, read: Taint) {
+        let options = Options::parse(args, takes::of(program));
+        match program {
+            "tee" | "sponge" => {
+                for path in options.operands.clone() {
+                    self.write_file(path, stdin);
+                }
+            }
+            "curl" | "wget" | "wget2" | "aria2c" => {
+                let named = options
+                    .value(Some('o'), "output")
+                    .or(options.value(Some('O'), "output-document"))
+                    .map(str::to_owned);
+                let remote_name = program != "curl" || options.short('O') || options.long("remote-name");
+                let from_url = options
+                    .operands
+                    .first()
+                    .and_then(|url| url.rsplit('/').next())
+                    .filter(|name| remote_name && !name.is_empty());
+                let net = Data::unknown(Taint::NET);
+                if let Some(path) = named.or_else(|| from_url.map(str::to_owned))
+                    && path != "-"
+                {
+                    let local = options
+                        .operands
+                        .iter()
+                        .find(|url| url.starts_with("file:"))
+                        .map(|url| self.content_of(url));
+                    self.write_file(&path, &local.unwrap_or(net));
+                }
+            }
+            "cp" | "mv" | "ln" | "install" | "gcp" | "gmv" | "rsync" | "scp" | "git" => {
+                if let [source, target] = options.operands.as_slice() {
+                    if crate::effects::is_remote(source) && program != "git" {
+                        self.write_file(target, &Data::unknown(Taint::NET));
+                        return;
+                    }
+                    let data = self.content_of(source);
+                    if data.taint != Taint::FILE || data.marked().is_some() {
+                        self.write_file(target, &data);
+                    }
+                }
+            }
+            "dd" => {
+                let part = |key: &str| args.iter().find_map(|arg| arg.strip_prefix(key)).map(str::to_owned);
+                let data = part("if=").map_or_else(|| stdin.clone(), |path| self.content_of(&path));
+                if let Some(path) = part("of=") {
+                    self.write_file(&path, &data);
+                }
+            }
+            "gzip" | "bzip2" | "xz" | "zstd" | "gpg" | "openssl" | "tar" | "zip" | "7z" => {
+                let secret = Data::unknown(read);
+                let output = options
+                    .value(Some('f'), "file")
+                    .or(options.value(Some('o'), "output"))
+                    .map(str::to_owned)
+                    .or_else(|| {
+                        args.iter()
+                            .position(|arg| *arg == "-out")
+                            .and_then(|at| args.get(at + 1))
+                            .map(|s| (*s).to_owned())
+                    })
+                    .or_else(|| {
+                        matches!(program, "zip" | "7z")
+                            .then(|| options.operands.first().map(|s| (*s).to_owned()))
+                            .flatten()
+                    });
+                if program == "openssl" {
+                    if let Some(input) =
+                        args.iter().position(|arg| *arg == "-in").and_then(|at| args.get(at + 1))
+                    {
+                        let taint = self.content_of(input).taint;
+                        if let Some(path) = output {
+                            self.write_file(&path, &Data::unknown(taint | Taint::DECODED));
+                        }
+                    }
+                    return;
+                }
+                if read.has(Taint::SECRET) {
+                    if let Some(path) = output {
+                        self.write_file(&path, &secret);
+                    }
+                    for path in options.operands.clone() {
+                        for suffix in [".gz", ".bz2", ".xz", ".zst", ".gpg"] {
+                            self.write_file(&format!("{path}{suffix}"), &secret);
+                        }
+                    }
+                }
+            }
+            "chmod" | "touch" => {}
+            _ => {}
+        }
+    }
+
+    /// Reports data that leaves the machine.
+    fn send(&mut self, program: &str, args: &[&str], stdin: &Data, read: Taint, process: usize) {
+        let mut what = read;
+        let sends = match program {
+            "curl" | "wget" | "wget2" | "http" | "https" | "xh" | "httpie" => {
+                let reads_stdin =
+                    args.iter().any(|arg| {
+                        arg.ends_with("@-")
+                            || matches!(
+                                *arg,
+                                "-T-"
+                                    | "--upload-file=-"
+                                    | "--post-file=-"
+                                    | "--body-file=-"
+                                    | "--post-file=/dev/stdin"
+                                    | "@/dev/stdin"
+                                    | "-T."
+                            )
+                    }) || args.windows(2).any(|pair| matches!(pair, ["-T" | "--upload-file", "-" | "."]))
+                        || matches!(program, "http" | "https" | "xh");
+                if reads_stdin {
+                    what |= stdin.taint;
+                }
+                let local_only = args.iter().all(|arg| !arg.contains('.') || arg.starts_with("file:"));
+                !local_only || args.iter().any(|arg| arg.contains("://"))
+            }
+            "scp" | "rsync" | "sftp" => {
+                let options = Options::parse(args, takes::of(program));
+                options.operands.last().is_some_and(|target| {
+                    crate::effects::is_remote(target) || target.contains(super::word::HOLE)
+                })
+            }
+            "tar" | "gtar" => {
+                let extra = self.environment_of("TAR_OPTIONS");
+                let tape = self.environment_of("TAPE");
+                let words: Vec<&str> = extra.split_whitespace().chain(args.iter().copied()).collect();
+                let options = Options::parse(&words, takes::of("tar"));
+                let archive = options
+                    .value(Some('f'), "file")
+                    .map(str::to_owned)
+                    .or((!tape.is_empty()).then_some(tape));
+                if archive.as_deref().is_some_and(|path| crate::effects::is_remote(path))
+                    && !options.long("force-local")
+                {
+                    // Without `-c` in the arguments the members were not recognised as read.
+                    for member in &options.operands {
+                        what |= self.content_of(member).taint;
+                    }
+                    true
+                } else {
+                    false
+                }
+            }
+            "openssl" => {
+                what |= stdin.taint;
+                args.first() == Some(&"s_client")
+            }
+            "socat" => {
+                what |= stdin.taint;
+                let remote = args.iter().any(|arg| {
+                    let kind = arg.split(':').next().unwrap_or_default().to_ascii_uppercase();
+                    matches!(
+                        kind.as_str(),
+                        "TCP"
+                            | "TCP4"
+                            | "TCP6"
+                            | "UDP"
+                            | "UDP4"
+                            | "SSL"
+                            | "OPENSSL"
+                            | "TCP-CONNECT"
+                            | "OPENSSL-CONNECT"
+                            | "SCTP"
+                            | "PROXY"
+                            | "SOCKS4"
+                            | "SOCKS4A"
+                            | "DTLS"
+                            | "FD"
+                            | "VSOCK-CONNECT"
+                            | "UDP-SENDTO"
+                            | "UDP-CONNECT"
+                            | "SSL-CONNECT"
+                    ) || kind == "EXEC"
+                        || kind == "SYSTEM"
+                });
+                remote
+            }
+            "gh" => {
+                what |= stdin.taint;
+                args.first() == Some(&"gist") || args.first() == Some(&"api")
+            }
+            "aws" | "gsutil" | "gcloud" | "az" | "rclone" | "s3cmd" | "mc" | "azcopy" => {
+                what |= stdin.taint;
+                args.iter().any(|arg| {
+                    matches!(
+                        *arg,
+                        "cp" | "sync" | "mv" | "put" | "copy" | "upload" | "upload-batch" | "rcat" | "copyto"
+                    )
+                })
+            }
+            _ => {
+                what |= stdin.taint;
+                SENDERS.contains(&program)
+            }
+        };
+        if sends && (what.has(Taint::SECRET) || what.has(Taint::ENVIRONMENT)) {
+            self.trace.facts.push(Fact::Sends { process, what });
+        }
+    }
+
+    fn environment_of(&self, name: &str) -> String {
+        self.environment
+            .iter()
+            .find(|(given, _)| given == name)
+            .map(|(_, value)| value.clone())
+            .or_else(|| self.state.assigned(name).map(|value| value.scalar().to_owned()))
+            .unwrap_or_default()
+    }
+
+    /// Finds shells behind sockets.
+    fn listen(&mut self, program: &str, args: &[&str], process: usize) {
+        let runs_shell = |text: &str| {
+            let text = text.trim_start_matches("exec ").trim_start_matches("env ");
+            text.split([' ', ',', ':', '=', '\'', '"']).any(|word| {
+                let name = program_name(word);
+                is_shell(&name)
+                    || matches!(
+                        name.as_str(),
+                        "cmd" | "powershell" | "pwsh" | "login" | "su" | "python" | "python3" | "perl"
+                    )
+            })
+        };
+        let found = match program {
+            "nc" | "ncat" | "netcat" | "nc.traditional" | "nc.openbsd" | "netcat.traditional" => {
+                let options = Options::parse(args, takes::of("nc"));
+                let wired = options
+                    .values(Some('e'), "exec")
+                    .chain(options.values(Some('c'), "sh-exec"))
+                    .any(runs_shell);
+                wired
+                    && (options.operands.iter().any(|arg| !arg.is_empty())
+                        || options.short('l')
+                        || options.long("listen")
+                        || options.short('p'))
+            }
+            "socat" => {
+                let networked = args.iter().any(|arg| {
+                    let upper = arg.to_ascii_uppercase();
+                    ["TCP", "UDP", "SSL", "OPENSSL", "SCTP", "UNIX", "VSOCK", "DTLS", "ABSTRACT"]
+                        .iter()
+                        .any(|kind| upper.starts_with(kind))
+                });
+                networked
+                    && args.iter().any(|arg| {
+                        let upper = arg.to_ascii_uppercase();
+                        upper == "SHELL"
+                            || upper.starts_with("SHELL:")
+                            || (upper.starts_with("EXEC:") || upper.starts_with("SYSTEM:"))
+                                && runs_shell(arg.split_once(':').map_or("", |(_, rest)| rest))
+                    })
+            }
+            "telnetd" | "in.telnetd" | "dropbear" => args.iter().any(|arg| runs_shell(arg)),
+            _ => false,
+        };
+        if found {
+            self.trace.facts.push(Fact::NetworkShell { process });
+        }
+    }
+
+    /// Options with which programs run other programs.
+    fn hooks(&mut self, program: &str, args: &[&str], stdin: &Data, process: usize) {
+        let mut texts: Vec<String> = Vec::new();
+        match program {
+            "tar" | "gtar" | "bsdtar" => {
+                let options = Options::parse(args, takes::of("tar"));
+                for long in [
+                    "checkpoint-action",
+                    "to-command",
+                    "info-script",
+                    "new-volume-script",
+                    "use-compress-program",
+                    "rsh-command",
+                ] {
+                    let short = match long {
+                        "use-compress-program" => Some('I'),
+                        "info-script" => Some('F'),
+                        _ => None,
+                    };
+                    for value in options.values(short, long) {
+                        texts.push(value.strip_prefix("exec=").unwrap_or(value).to_owned());
+                    }
+                }
+            }
+            "rsync" => {
+                let options = Options::parse(args, takes::of("rsync"));
+                texts.extend(
+                    options
+                        .values(Some('e'), "rsh")
+                        .chain(options.values(None, "rsync-path"))
+                        .filter(|v| v.contains(' '))
+                        .map(str::to_owned),
+                );
+            }
+            "git" => self.git_hooks(args, process, stdin),
+            "zip" => texts.extend(option_after(args, &["-TT", "--unzip-command"])),
+            "vim" | "vi" | "nvim" | "view" | "ex" | "rvim" | "gvim" => {
+                for text in args
+                    .windows(2)
+                    .filter(|pair| matches!(pair.first(), Some(&"-c" | &"--cmd")))
+                    .filter_map(|pair| pair.get(1))
+                    .copied()
+                    .chain(args.iter().filter_map(|arg| arg.strip_prefix('+')))
+                {
+                    if let Some(shell) = text.trim_start_matches(':').strip_prefix('!') {
+                        texts.push(shell.to_owned());
+                    }
+                }
+            }
+            "make" | "gmake" | "just" => {
+                let from_stdin =
+                    args.windows(2).any(|pair| matches!(pair, ["-f" | "--file", "-" | "/dev/stdin"]));
+                if from_stdin && let Some(text) = stdin.marked() {
+                    texts.extend(
+                        text.lines()
+                            .filter(|line| line.starts_with('\t'))
+                            .map(|line| line.trim_start_matches(['\t', '@', '-', '+']).to_owned()),
+                    );
+                }
+                for text in args
+                    .iter()
+                    .filter_map(|arg| arg.strip_prefix("--eval="))
+                    .map(str::to_owned)
+                    .chain(option_after(args, &["--eval", "-E"]))
+                {
+                    texts.extend(
+                        text.split("$(shell ")
+                            .skip(1)
+                            .filter_map(|rest| rest.rsplit_once(')').map(|(code, _)| code.to_owned())),
+                    );
+                    texts.extend(text.split(['\t', ';']).skip(1).map(str::to_owned));
+                }
+            }
+            "man" => texts.extend(option_after(args, &["-P", "--pager", "-H"])),
+            "rg" => texts.extend(option_after(args, &["--hostname-bin"])),
+            "less" => texts.extend(args.iter().filter_map(|arg| arg.strip_prefix("+!")).map(str::to_owned)),
+            "psql" => texts.extend(
+                option_after(args, &["-c", "--command"])
+                    .into_iter()
+                    .filter_map(|sql| sql.trim().strip_prefix("\\!").map(str::to_owned)),
+            ),
+            "sqlite3" => texts.extend(
+                args.iter()
+                    .filter_map(|arg| arg.strip_prefix(".shell ").or_else(|| arg.strip_prefix(".system ")))
+                    .map(str::to_owned),
+            ),
+            "gdb" | "lldb" => {
+                texts.extend(option_after(args, &["-ex", "--eval-command", "-o"]).into_iter().filter_map(
+                    |c| c.strip_prefix("shell ").or_else(|| c.strip_prefix('!')).map(str::to_owned),
+                ))
+            }
+            "tcpdump" => texts.extend(option_after(args, &["-z"])),
+            "ssh-keygen" => {}
+            "nmap" => {
+                if let Some(text) = args.iter().find(|arg| arg.contains("os.execute")) {
+                    texts.push((*text).to_owned());
+                }
+            }
+            "expect" | "tclsh" | "wish" => {
+                for code in option_after(args, &["-c"]) {
+                    texts.extend(code.split([';', '\n']).filter_map(|line| {
+                        line.trim()
+                            .strip_prefix("exec ")
+                            .or_else(|| line.trim().strip_prefix("spawn "))
+                            .map(str::to_owned)
+                    }));
+                }
+            }
+            _ => {}
+        }
+        for text in texts {
+            let data = Data::text(&text);
+            self.in_subshell(|shell| shell.run_code(&data, &[], Some(process), program));
+        }
+    }
+
+    /// Aliases and commands in git's configuration given on the command line or in the environment.
+    fn git_hooks(&mut self, args: &[&str], process: usize, stdin: &Data) {
+        let mut settings: Vec<(String, String)> = Vec::new();
+        let mut at = 0;
+        while let Some(arg) = args.get(at) {
+            at += 1;
+            let pair = match *arg {
+                "-c" => {
+                    at += 1;
+                    args.get(at - 1).copied()
+                }
+                "-C" | "--git-dir" | "--work-tree" | "--namespace" | "--config-env" => {
+                    at += 1;
+                    None
+                }
+                _ if arg.starts_with("-c") => arg.get(2..),
+                _ if arg.starts_with('-') => None,
+                _ => break,
+            };
+            if let Some((key, value)) = pair.and_then(|pair| pair.split_once('=')) {
+                settings.push((key.to_lowercase(), value.to_owned()));
+            }
+        }
+        for index in 0..8 {
+            let key = self.environment_of(&format!("GIT_CONFIG_KEY_{index}"));
+            if key.is_empty() {
+                break;
+            }
+            let value = self.environment_of(&format!("GIT_CONFIG_VALUE_{index}"));
+            settings.push((key.to_lowercase(), value));
+        }
+        let sub = args
+            .get(at - usize::from(at > 0 && args.get(at - 1).is_some_and(|arg| !arg.starts_with('-'))))
+            .copied()
+            .unwrap_or_default();
+        for (key, value) in settings {
+            let used = key.strip_prefix("alias.").is_some_and(|name| name == sub);
+            let text = match value.strip_prefix('!') {
+                Some(text) if key.starts_with("alias.") => text.to_owned(),
+                None if used => format!(
+                    "git {value} {}",
+                    args.get(at..)
+                        .unwrap_or_default()
+                        .iter()
+                        .map(|arg| super::carrier::quote(arg))
+                        .collect::<Vec<_>>()
+                        .join(" ")
+                ),
+                None if matches!(
+                    key.as_str(),
+                    "core.pager"
+                        | "core.editor"
+                        | "core.fsmonitor"
+                        | "core.sshcommand"
+                        | "diff.external"
+                        | "credential.helper"
+                ) && value.contains(' ') =>
+                {
+                    value
+                }
+                _ => continue,
+            };
+            let _ = stdin;
+            self.in_subshell(|shell| shell.run_code(&Data::text(&text), &[], Some(process), "git"));
+        }
+    }
+}
+
+/// The values after these options.
+fn option_after(args: &[&str], names: &[&str]) -> Vec<String> {
+    let mut found: Vec<String> = args
+        .windows(2)
+        .filter(|pair| pair.first().is_some_and(|name| names.contains(name)))
+        .filter_map(|pair| pair.get(1).map(|value| (*value).to_owned()))
+        .collect();
+    for name in names.iter().filter(|name| name.starts_with("--")) {
+        found.extend(
+            args.iter().filter_map(|arg| arg.strip_prefix(name)?.strip_prefix('=')).map(str::to_owned),
+        );
+    }
+    found
+}

@@ -1,0 +1,758 @@
+//! The walk over the syntax tree.
+
+use std::rc::Rc;
+use std::time::Instant;
+
+use brush_parser::ast;
+use serde::Serialize;
+
+use super::data::{Data, Taint};
+use super::parse::{self, Parsed};
+use super::pattern;
+use super::prescan::Refusal;
+use super::redirect::Streams;
+use super::state::{Function, State, Value};
+use super::word::{Argument, has_hole, sanitise};
+use crate::effects::Touch;
+use crate::place::Place;
+
+/// Bounds of one analysis.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// Commands looked at, repeats included.
+    pub(crate) steps: usize,
+    /// Code inside code inside code.
+    pub(crate) depth: usize,
+    /// When to stop in any case.
+    pub(crate) deadline: Option<Instant>,
+}
+
+/// Most processes reported for one command.
+const MAX_PROCESSES: usize = 1024;
+/// Times a loop over known words is walked.
+const MAX_ROUNDS: usize = 16;
+
+/// A process that could start.
+#[derive(Debug, Clone)]
+pub struct Process {
+    /// The program and its arguments.
+    pub(crate) argv: Vec<Argument>,
+    /// The programs it is started through, outermost first (`sudo`, `xargs`, `bash -c`).
+    pub(crate) via: Vec<String>,
+    /// The working directory, when it is known.
+    pub(crate) cwd: Option<String>,
+    /// Variables set for this process alone.
+    pub(crate) environment: Vec<(String, String)>,
+    /// True when arguments that are not written here are added (by `xargs`, `find -exec`).
+    pub(crate) open_ended: bool,
+}
+
+impl Process {
+    /// The program and its arguments.
+    pub fn argv(&self) -> &[Argument] {
+        &self.argv
+    }
+
+    /// The programs it is started through, outermost first.
+    pub fn via(&self) -> &[String] {
+        &self.via
+    }
+
+    /// The working directory, when it is known.
+    pub fn cwd(&self) -> Option<&str> {
+        self.cwd.as_deref()
+    }
+
+    /// The name of the program without its directory, in lower case.
+    pub fn program(&self) -> String {
+        self.argv.first().map_or_else(String::new, |arg| program_name(arg.raw()))
+    }
+}
+
+/// The name of a program without directory, extension or capitals.
+pub(crate) fn program_name(word: &str) -> String {
+    let base = word.rsplit(['/', '\\']).next().unwrap_or(word);
+    let lower = base.to_ascii_lowercase();
+    lower.strip_suffix(".exe").map(str::to_owned).unwrap_or(lower)
+}
+
+/// What kind of thing could not be decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum UnknownKind {
+    /// The text is not a command in the shell's grammar, or not fully.
+    Unparsed,
+    /// The command is longer or deeper nested than is analysed, or analysis took too long.
+    Limit,
+    /// A shell or interpreter runs code that is not known here.
+    Code,
+    /// Which program runs is not known.
+    Program,
+}
+
+/// Something that could not be decided, and whether it can carry code.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Unknown {
+    /// What kind of thing it is.
+    pub kind: UnknownKind,
+    /// Why it is unknown, for people.
+    pub reason: String,
+    /// True when arbitrary code could hide in it.
+    pub carrier: bool,
+}
+
+/// Something a judge looks at.
+#[derive(Debug, Clone)]
+pub(crate) enum Fact {
+    /// A process could start.
+    Starts { process: usize },
+    /// A file is touched.
+    Touches { process: Option<usize>, touch: Touch },
+    /// Code of this origin is run by a shell or interpreter.
+    RunsCode { process: Option<usize>, from: Taint },
+    /// A shell is wired to the network.
+    NetworkShell { process: usize },
+    /// Data of this origin goes to the network.
+    Sends { process: usize, what: Taint },
+    /// Processes multiply without end.
+    ForkBomb,
+    /// The text is written so that it cannot be read.
+    Obfuscated,
+}
+
+/// Everything found about one command.
+#[derive(Debug, Default)]
+pub(crate) struct Trace {
+    pub(crate) processes: Vec<Process>,
+    pub(crate) facts: Vec<Fact>,
+    pub(crate) unknowns: Vec<Unknown>,
+}
+
+impl Trace {
+    pub(crate) fn unknown(&mut self, kind: UnknownKind, reason: impl Into<String>, carrier: bool) {
+        let unknown = Unknown { kind, reason: reason.into(), carrier };
+        if self.unknowns.len() < 64 && !self.unknowns.contains(&unknown) {
+            self.unknowns.push(unknown);
+        }
+    }
+}
+
+/// Analyses a command as a shell at `place` would run it.
+pub(crate) fn trace(command: &str, place: &Place, limits: Limits) -> Trace {
+    let command = sanitise(command);
+    let mut shell = Shell {
+        place,
+        state: State::at(place),
+        trace: Trace::default(),
+        word_taint: Taint::NONE,
+        via: Vec::new(),
+        calls: Vec::new(),
+        forks: 0,
+        pending: 0,
+        depth: 0,
+        open_ended: false,
+        environment: Vec::new(),
+        sinks: Vec::new(),
+        pipes: 0,
+        inherited: Data::session_input(),
+        wired: false,
+        limits,
+    };
+    if super::obscure::is_obfuscated(&command) {
+        shell.trace.facts.push(Fact::Obfuscated);
+    }
+    shell.run_text(&command, &Data::session_input());
+    shell.trace
+}
+
+/// One interpreter of the shell language.
+pub(crate) struct Shell<'p> {
+    pub(crate) place: &'p Place,
+    pub(crate) state: State,
+    pub(crate) trace: Trace,
+    /// What flowed into the words of the current command.
+    pub(crate) word_taint: Taint,
+    pub(crate) via: Vec<String>,
+    /// Functions being called, with the forks at the time of the call.
+    pub(crate) calls: Vec<(String, usize)>,
+    pub(crate) forks: usize,
+    /// Background jobs that nobody waited for.
+    pub(crate) pending: usize,
+    pub(crate) depth: usize,
+    pub(crate) open_ended: bool,
+    /// Assignments in front of the current command.
+    pub(crate) environment: Vec<(String, String)>,
+    /// Commands that read what is written to a path (`>(...)`).
+    pub(crate) sinks: Vec<(String, Rc<ast::SubshellCommand>)>,
+    pub(crate) pipes: usize,
+    /// Standard input of the code that is about to be run.
+    pub(crate) inherited: Data,
+    /// The current command is connected to the network by redirections.
+    pub(crate) wired: bool,
+    pub(crate) limits: Limits,
+}
+
+impl Shell<'_> {
+    /// Counts one step; false when the limits are used up.
+    pub(crate) fn step(&mut self) -> bool {
+        let late =
+            self.limits.steps % 16 == 0 && self.limits.deadline.is_some_and(|end| Instant::now() >= end);
+        if self.limits.steps == 0 || late {
+            self.limits.steps = 0;
+            self.note_limit();
+            return false;
+        }
+        self.limits.steps -= 1;
+        true
+    }
+
+    pub(crate) fn note_limit(&mut self) {
+        self.trace.unknown(UnknownKind::Limit, "the command does too much to be followed", true);
+    }
+
+    pub(crate) fn note_unread(&mut self, reason: &str) {
+        self.trace.unknown(UnknownKind::Unparsed, reason, false);
+    }
+
+    /// Runs text as shell code in the current shell.
+    pub(crate) fn run_text(&mut self, text: &str, stdin: &Data) -> Data {
+        if self.depth >= self.limits.depth {
+            self.note_limit();
+            return Data::unknown(Taint::NONE);
+        }
+        self.depth += 1;
+        let output = match parse::parse(text) {
+            Ok(parsed) => {
+                if !parsed.complete {
+                    self.trace.unknown(UnknownKind::Unparsed, "the command is not valid shell syntax", true);
+                }
+                self.run_parsed(&parsed, stdin)
+            }
+            Err(refusal) => {
+                let reason = match refusal {
+                    Refusal::TooLong => "the command is too long to be analysed",
+                    Refusal::TooDeep => "the command is nested too deeply to be analysed",
+                };
+                self.trace.unknown(UnknownKind::Limit, reason, true);
+                self.run_parsed(&parse::recover(text), stdin)
+            }
+        };
+        self.depth -= 1;
+        output
+    }
+
+    fn run_parsed(&mut self, parsed: &Parsed, stdin: &Data) -> Data {
+        let mut output = Data::empty();
+        for program in &parsed.programs {
+            for list in &program.complete_commands {
+                output.then(&self.run_list(list, stdin).0);
+            }
+        }
+        for piece in &parsed.leftovers {
+            let words = parse::rough_words(piece);
+            output.then(&self.dispatch(&words, stdin));
+        }
+        output
+    }
+
+    /// Runs text in a subshell and returns what it prints.
+    pub(crate) fn substitute(&mut self, text: &str) -> Data {
+        let taint = std::mem::take(&mut self.word_taint);
+        let environment = std::mem::take(&mut self.environment);
+        // `$(<file)` reads the file.
+        let output = self.in_subshell(|shell| match text.trim().strip_prefix('<') {
+            Some(path) if !path.starts_with(['<', '(']) && !path.contains([';', '|', '\n']) => {
+                let path = shell.single(path.trim());
+                shell.touch_read(&path);
+                shell.content_of(&path)
+            }
+            _ => shell.run_text(text, &Data::session_input()),
+        });
+        self.word_taint = taint;
+        self.environment = environment;
+        output
+    }
+
+    /// Runs `work` on a copy of the state.
+    pub(crate) fn in_subshell<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
+        let outer = self.state.clone();
+        let pending = std::mem::take(&mut self.pending);
+        let result = work(self);
+        // What a subshell wrote stays written; its orphans are nobody's to wait for.
+        let inner = std::mem::replace(&mut self.state, outer);
+        self.state.files = inner.files;
+        self.pending += pending;
+        result
+    }
+
+    /// Runs a list; the second part is its status where that is known.
+    pub(crate) fn run_list(&mut self, list: &ast::CompoundList, stdin: &Data) -> (Data, Option<bool>) {
+        let mut output = Data::empty();
+        let mut status = None;
+        for ast::CompoundListItem(and_or, separator) in &list.0 {
+            if !self.step() {
+                break;
+            }
+            if matches!(separator, ast::SeparatorOperator::Async) {
+                self.forks += 1;
+                let (data, _) = self.in_subshell(|shell| shell.run_and_or(and_or, stdin));
+                self.forks -= 1;
+                self.pending += 1;
+                output.then(&data);
+                status = Some(true);
+            } else {
+                let (data, known) = self.run_and_or(and_or, stdin);
+                output.then(&data);
+                status = known;
+            }
+        }
+        (output, status)
+    }
+
+    fn run_and_or(&mut self, list: &ast::AndOrList, stdin: &Data) -> (Data, Option<bool>) {
+        let (mut output, mut status) = self.run_pipeline(&list.first, stdin);
+        for next in &list.additional {
+            let (pipeline, runs_after) = match next {
+                ast::AndOr::And(pipeline) => (pipeline, true),
+                ast::AndOr::Or(pipeline) => (pipeline, false),
+            };
+            if status == Some(!runs_after) {
+                continue;
+            }
+            let (data, known) = self.run_pipeline(pipeline, stdin);
+            output.then(&data);
+            status = if status.is_none() { None } else { known };
+        }
+        (output, status)
+    }
+
+    fn run_pipeline(&mut self, pipeline: &ast::Pipeline, stdin: &Data) -> (Data, Option<bool>) {
+        let (output, status) = match pipeline.seq.as_slice() {
+            [] => (Data::empty(), Some(true)),
+            [only] => self.run_command(only, stdin),
+            many => {
+                let mut data = stdin.clone();
+                self.forks += 1;
+                for command in many {
+                    data = self.in_subshell(|shell| shell.run_command(command, &data)).0;
+                }
+                self.forks -= 1;
+                (data, None)
+            }
+        };
+        (output, if pipeline.bang { status.map(|ok| !ok) } else { status })
+    }
+
+    fn run_command(&mut self, command: &ast::Command, stdin: &Data) -> (Data, Option<bool>) {
+        if !self.step() {
+            return (Data::unknown(Taint::NONE), None);
+        }
+        match command {
+            ast::Command::Simple(simple) => self.run_simple(simple, stdin),
+            ast::Command::Compound(compound, redirects) => {
+                let streams = self.streams(redirects.iter().flat_map(|list| &list.0), stdin);
+                let (output, status) = self.run_compound(compound, &streams.stdin);
+                (self.deliver(streams, output, None), status)
+            }
+            ast::Command::Function(definition) => {
+                let name = definition.fname.value.clone();
+                self.state.functions.insert(name, Function { definition: Rc::new(definition.clone()) });
+                (Data::empty(), Some(true))
+            }
+            ast::Command::ExtendedTest(test, redirects) => {
+                let streams = self.streams(redirects.iter().flat_map(|list| &list.0), stdin);
+                self.run_test(&test.expr);
+                (self.deliver(streams, Data::empty(), None), None)
+            }
+        }
+    }
+
+    /// Runs the body of a function.
+    pub(crate) fn run_body(&mut self, body: &ast::Command, stdin: &Data) -> Data {
+        self.run_command(body, stdin).0
+    }
+
+    fn run_compound(&mut self, compound: &ast::CompoundCommand, stdin: &Data) -> (Data, Option<bool>) {
+        use ast::CompoundCommand as C;
+        match compound {
+            C::Arithmetic(command) => {
+                let value = self.arithmetic(&command.expr.value);
+                (Data::empty(), value.map(|value| value != 0))
+            }
+            C::BraceGroup(group) => self.run_list(&group.list, stdin),
+            C::Subshell(subshell) => {
+                let pending = self.pending;
+                let result = self.in_subshell(|shell| {
+                    let result = shell.run_list(&subshell.list, stdin);
+                    let orphans = shell.pending;
+                    (result, orphans)
+                });
+                // A job started inside a subshell outlives it.
+                self.pending = pending + usize::from(result.1 > 0) * 1000;
+                result.0
+            }
+            C::ForClause(clause) => (self.run_for(clause, stdin), None),
+            C::ArithmeticForClause(clause) => {
+                if let Some(initializer) = &clause.initializer {
+                    self.arithmetic(&initializer.value);
+                }
+                let endless = clause
+                    .condition
+                    .as_ref()
+                    .is_none_or(|c| c.value.trim().is_empty() || c.value.trim() == "1");
+                (self.run_loop(None, &clause.body.list, stdin, endless), None)
+            }
+            C::WhileClause(ast::WhileOrUntilClauseCommand(condition, body, _)) => {
+                (self.run_loop(Some((condition, true)), &body.list, stdin, false), None)
+            }
+            C::UntilClause(ast::WhileOrUntilClauseCommand(condition, body, _)) => {
+                (self.run_loop(Some((condition, false)), &body.list, stdin, false), None)
+            }
+            C::IfClause(clause) => (self.run_if(clause, stdin), None),
+            C::CaseClause(clause) => (self.run_case(clause, stdin), None),
+            C::Coprocess(coproc) => {
+                self.forks += 1;
+                let (output, _) = self.in_subshell(|shell| shell.run_command(&coproc.body, stdin));
+                self.forks -= 1;
+                self.state.descriptors.insert("coproc".into(), output);
+                (Data::empty(), Some(true))
+            }
+        }
+    }
+
+    fn run_for(&mut self, clause: &ast::ForClauseCommand, stdin: &Data) -> Data {
+        let mut values: Vec<String> = Vec::new();
+        match &clause.values {
+            Some(words) => {
+                for word in words {
+                    values.extend(self.fields(&word.value));
+                }
+            }
+            None => values.extend(self.state.positional.iter().cloned()),
+        }
+        let mut output = Data::empty();
+        let taint = self.word_taint;
+        for value in values.iter().take(MAX_ROUNDS) {
+            self.state.assign(&clause.variable_name, Value::Text(value.clone()));
+            self.state.mark(&clause.variable_name, taint);
+            output.then(&self.run_list(&clause.body.list, stdin).0);
+        }
+        if values.len() > MAX_ROUNDS {
+            self.state.assign(&clause.variable_name, Value::Text(super::word::HOLE.into()));
+            output.then(&self.run_list(&clause.body.list, stdin).0);
+        }
+        output
+    }
+
+    /// Walks a loop body once; `condition` carries the status for which the loop goes on.
+    fn run_loop(
+        &mut self,
+        condition: Option<(&ast::CompoundList, bool)>,
+        body: &ast::CompoundList,
+        stdin: &Data,
+        endless: bool,
+    ) -> Data {
+        let mut endless = endless;
+        if let Some((condition, goes_on)) = condition {
+            let (_, status) = self.run_list(condition, stdin);
+            endless |= status == Some(goes_on);
+        }
+        let before = self.state.clone();
+        let pending = std::mem::take(&mut self.pending);
+        let (output, _) = self.run_list(body, stdin);
+        if endless && self.pending > 0 {
+            self.trace.facts.push(Fact::ForkBomb);
+        }
+        self.pending += pending;
+        self.state.join(before);
+        // How often the body ran, and so what it printed, is not known; where it came from is.
+        if output.is_empty() { output } else { Data::unknown(output.taint) }
+    }
+
+    fn run_if(&mut self, clause: &ast::IfClauseCommand, stdin: &Data) -> Data {
+        let (mut output, _) = self.run_list(&clause.condition, stdin);
+        let before = self.state.clone();
+        output.then(&self.run_list(&clause.then, stdin).0);
+        let mut joined = std::mem::replace(&mut self.state, before);
+        for clause in clause.elses.iter().flatten() {
+            if let Some(condition) = &clause.condition {
+                self.run_list(condition, stdin);
+            }
+            let before = self.state.clone();
+            output.then(&self.run_list(&clause.body, stdin).0);
+            joined.join(std::mem::replace(&mut self.state, before));
+        }
+        joined.join(self.state.clone());
+        self.state = joined;
+        output
+    }
+
+    fn run_case(&mut self, clause: &ast::CaseClauseCommand, stdin: &Data) -> Data {
+        let value = self.single(&clause.value.value);
+        let known = !has_hole(&value);
+        let mut output = Data::empty();
+        let mut falls_through = false;
+        for case in &clause.cases {
+            let hit = falls_through
+                || !known
+                || case.patterns.iter().any(|word| {
+                    let pattern = self.inner_pattern(&word.value);
+                    pattern::matches(&pattern, &value)
+                });
+            if !hit {
+                continue;
+            }
+            let before = self.state.clone();
+            if let Some(list) = &case.cmd {
+                output.then(&self.run_list(list, stdin).0);
+            }
+            if !known {
+                self.state.join(before);
+            }
+            match case.post_action {
+                ast::CaseItemPostAction::ExitCase if known => break,
+                ast::CaseItemPostAction::UnconditionallyExecuteNextCaseItem => falls_through = true,
+                _ => falls_through = false,
+            }
+        }
+        output
+    }
+
+    fn run_test(&mut self, expr: &ast::ExtendedTestExpr) {
+        use ast::ExtendedTestExpr as T;
+        match expr {
+            T::And(left, right) | T::Or(left, right) => {
+                self.run_test(left);
+                self.run_test(right);
+            }
+            T::Not(inner) | T::Parenthesized(inner) => self.run_test(inner),
+            T::UnaryTest(_, word) => {
+                self.single(&word.value);
+            }
+            T::BinaryTest(_, left, right) => {
+                self.single(&left.value);
+                self.single(&right.value);
+            }
+        }
+    }
+
+    fn run_simple(&mut self, simple: &ast::SimpleCommand, stdin: &Data) -> (Data, Option<bool>) {
+        self.word_taint = Taint::NONE;
+        let outer_sinks = std::mem::take(&mut self.sinks);
+        let mut argv: Vec<String> = Vec::new();
+        let mut redirects: Vec<&ast::IoRedirect> = Vec::new();
+        let mut assignments: Vec<(&ast::Assignment, bool)> = Vec::new();
+        let prefix = simple.prefix.iter().flat_map(|prefix| &prefix.0);
+        let suffix = simple.suffix.iter().flat_map(|suffix| &suffix.0);
+        let mut items: Vec<&ast::CommandPrefixOrSuffixItem> = prefix.collect();
+        let prefix_len = items.len();
+        items.extend(suffix);
+        for (at, item) in items.iter().enumerate() {
+            if at == prefix_len
+                && let Some(word) = &simple.word_or_name
+            {
+                argv.extend(self.fields(&word.value));
+            }
+            match item {
+                ast::CommandPrefixOrSuffixItem::IoRedirect(redirect) => redirects.push(redirect),
+                ast::CommandPrefixOrSuffixItem::Word(word) => argv.extend(self.fields(&word.value)),
+                ast::CommandPrefixOrSuffixItem::AssignmentWord(assignment, word) => {
+                    if at < prefix_len {
+                        assignments.push((assignment, true));
+                    } else {
+                        self.declared(assignment, &word.value, &mut argv);
+                    }
+                }
+                ast::CommandPrefixOrSuffixItem::ProcessSubstitution(kind, subshell) => {
+                    let path = self.process_substitution(kind, subshell);
+                    argv.push(path);
+                }
+            }
+        }
+        if items.len() == prefix_len
+            && let Some(word) = &simple.word_or_name
+        {
+            argv.extend(self.fields(&word.value));
+        }
+        let streams = self.streams(redirects, stdin);
+        let words_taint = self.word_taint;
+        let environment = self.assignments(&assignments, argv.is_empty());
+        self.word_taint |= words_taint;
+        let (output, status) = if argv.is_empty() {
+            (Data::empty(), Some(true))
+        } else {
+            let outer = std::mem::replace(&mut self.environment, environment);
+            let status = status_of(&argv, self);
+            let wired = std::mem::replace(&mut self.wired, streams.to_network || streams.from_network);
+            let output = self.dispatch(&argv, &streams.stdin);
+            self.wired = wired;
+            self.environment = outer;
+            (output, status)
+        };
+        let program = argv.first().map(|word| program_name(word));
+        let output = self.deliver(streams, output, program.as_deref());
+        self.drain_sinks(&output);
+        self.sinks = outer_sinks;
+        (output, status)
+    }
+
+    /// Assigns (when there is no command) or collects the environment of the command.
+    fn assignments(
+        &mut self,
+        assignments: &[(&ast::Assignment, bool)],
+        persist: bool,
+    ) -> Vec<(String, String)> {
+        let mut environment = Vec::new();
+        for (assignment, _) in assignments {
+            self.word_taint = Taint::NONE;
+            let (name, value) = self.assigned_value(assignment);
+            if persist {
+                self.state.mark(&name, self.word_taint);
+                self.state.assign(&name, value);
+            } else {
+                environment.push((name, value.scalar().to_owned()));
+            }
+        }
+        environment
+    }
+
+    fn assigned_value(&mut self, assignment: &ast::Assignment) -> (String, Value) {
+        let name = match &assignment.name {
+            ast::AssignmentName::VariableName(name) | ast::AssignmentName::ArrayElementName(name, _) => {
+                name.clone()
+            }
+        };
+        let value = match &assignment.value {
+            ast::AssignmentValue::Scalar(word) => {
+                let text = self.single(&word.value);
+                if assignment.append {
+                    let before =
+                        self.state.assigned(&name).map(|value| value.scalar().to_owned()).unwrap_or_default();
+                    Value::Text(before + &text)
+                } else {
+                    Value::Text(text)
+                }
+            }
+            ast::AssignmentValue::Array(items) => {
+                let mut list = match (assignment.append, self.state.assigned(&name)) {
+                    (true, Some(Value::List(list))) => list.clone(),
+                    _ => Vec::new(),
+                };
+                for (_, word) in items {
+                    list.extend(self.fields(&word.value));
+                }
+                Value::List(list)
+            }
+        };
+        match &assignment.name {
+            ast::AssignmentName::VariableName(_) => (name, value),
+            ast::AssignmentName::ArrayElementName(_, index) => {
+                let index = self.arithmetic(index).and_then(|index| usize::try_from(index).ok());
+                let mut list = match self.state.assigned(&name) {
+                    Some(Value::List(list)) => list.clone(),
+                    _ => Vec::new(),
+                };
+                match index {
+                    Some(index) if index < 256 => {
+                        if list.len() <= index {
+                            list.resize(index + 1, String::new());
+                        }
+                        if let Some(slot) = list.get_mut(index) {
+                            *slot = value.scalar().to_owned();
+                        }
+                    }
+                    _ => list.push(value.scalar().to_owned()),
+                }
+                (name, Value::List(list))
+            }
+        }
+    }
+
+    /// An assignment after the command word: `export X=1`, but also `make X=1` and `dd of=/dev/sda`.
+    fn declared(&mut self, assignment: &ast::Assignment, written: &str, argv: &mut Vec<String>) {
+        let declares = argv.first().is_some_and(|word| {
+            matches!(word.as_str(), "export" | "declare" | "typeset" | "local" | "readonly" | "alias")
+        });
+        if !declares || argv.first().is_some_and(|word| word == "alias") {
+            argv.extend(self.fields(written));
+            return;
+        }
+        let (name, value) = self.assigned_value(assignment);
+        if argv.iter().any(|flag| flag.starts_with('-') && flag.contains('n')) {
+            let target = value.scalar().to_owned();
+            self.state.declare_reference(&name, &target);
+            return;
+        }
+        for flag in argv.iter().filter(|flag| flag.starts_with('-')) {
+            if flag.contains('l') {
+                self.state.declare_casing(&name, super::state::Casing::Lower);
+            } else if flag.contains('u') {
+                self.state.declare_casing(&name, super::state::Casing::Upper);
+            }
+        }
+        self.state.mark(&name, self.word_taint);
+        self.state.assign(&name, value);
+        argv.push(name);
+    }
+
+    /// Reports a process, with what it touches.
+    pub(crate) fn emit(&mut self, argv: &[String]) -> usize {
+        let at = self.trace.processes.len();
+        if at >= MAX_PROCESSES {
+            self.note_limit();
+            return at.saturating_sub(1);
+        }
+        let process = Process {
+            argv: argv.iter().map(Argument::marked).collect(),
+            via: self.via.clone(),
+            cwd: self.state.cwd.clone(),
+            environment: self.environment.clone(),
+            open_ended: self.open_ended,
+        };
+        self.trace.processes.push(process);
+        self.trace.facts.push(Fact::Starts { process: at });
+        at
+    }
+
+    /// Reports that the last process touches a file.
+    pub(crate) fn touch(&mut self, touch: Touch) {
+        let process = self.trace.processes.len().checked_sub(1);
+        self.touch_by(process, touch);
+    }
+
+    pub(crate) fn touch_by(&mut self, process: Option<usize>, mut touch: Touch) {
+        touch.resolve(self.state.cwd.as_deref(), self.place);
+        if self.trace.facts.len() < 4 * MAX_PROCESSES {
+            self.trace.facts.push(Fact::Touches { process, touch });
+        }
+    }
+}
+
+/// The status of commands that always end the same way.
+fn status_of(argv: &[String], shell: &Shell<'_>) -> Option<bool> {
+    let name = argv.first()?;
+    if shell.state.functions.contains_key(name) {
+        return None;
+    }
+    match name.as_str() {
+        "true" | ":" | "echo" | "printf" | "export" | "unset" | "declare" => Some(true),
+        "false" => Some(false),
+        "[" | "test" => match argv.get(1).map(String::as_str) {
+            Some("1" | "true" | "0" | "false") if argv.len() <= 3 => Some(true),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Arguments as slices, for option parsing.
+pub(crate) fn slices(args: &[String]) -> Vec<&str> {
+    args.iter().map(String::as_str).collect()
+}
+
+impl Streams {
+    /// True when nothing is redirected.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.outputs.is_empty() && !self.to_network
+    }
+}

@@ -1,0 +1,915 @@
+//! Programs that start another program given in their arguments.
+
+use super::carrier::{is_shell, quote};
+use super::data::{Data, Taint};
+use super::walk::{Fact, Shell, slices};
+use super::word::{HOLE, has_hole};
+use crate::effects::options::{Options, Takes};
+use crate::effects::{Action, Touch};
+
+/// Times `xargs` and `parallel` are followed.
+const MAX_ITEMS: usize = 8;
+
+/// A wrapper whose command follows its own options and `skip` operands.
+struct Wrapper {
+    names: &'static [&'static str],
+    takes: Takes,
+    skip: usize,
+}
+
+const fn wrapper(
+    names: &'static [&'static str],
+    short: &'static str,
+    long: &'static [&'static str],
+    skip: usize,
+) -> Wrapper {
+    Wrapper { names, takes: Takes::wrapper(short, long), skip }
+}
+
+const WRAPPERS: &[Wrapper] = &[
+    wrapper(
+        &[
+            "nohup",
+            "setsid",
+            "busybox",
+            "toybox",
+            "unbuffer",
+            "fakeroot",
+            "firejail",
+            "dbus-run-session",
+            "catchsegv",
+            "torsocks",
+            "torify",
+            "usewithtor",
+            "chronic",
+            "ts",
+            "rlwrap",
+            "winpty",
+            "gtimeout-none",
+            "compsudo",
+            "pnohup",
+            "caffeinate",
+            "autoexpect",
+            "xvfb-run",
+        ],
+        "ens",
+        &[],
+        0,
+    ),
+    wrapper(&["nice", "gnice"], "n", &["adjustment"], 0),
+    wrapper(&["ionice"], "cnpPu", &["class", "classdata", "pid", "pgid", "uid"], 0),
+    wrapper(&["timeout", "gtimeout"], "ks", &["kill-after", "signal"], 1),
+    wrapper(&["stdbuf", "gstdbuf"], "ioe", &["input", "output", "error"], 0),
+    wrapper(&["gtime"], "fo", &["format", "output"], 0),
+    wrapper(&["chroot"], "", &["userspec", "groups"], 1),
+    wrapper(
+        &["unshare", "nsenter"],
+        "tSGCmuinpUrwT",
+        &["target", "setuid", "setgid", "root", "wd", "map-user", "map-group", "propagation"],
+        0,
+    ),
+    wrapper(&["strace", "ltrace"], "aeEIoOpPsSuUX", &["output", "attach", "user", "trace"], 0),
+    wrapper(&["taskset"], "", &[], 1),
+    wrapper(&["chrt"], "TPD", &[], 1),
+    wrapper(&["setarch"], "", &[], 1),
+    wrapper(&["linux32", "linux64", "i386", "x86_64"], "", &[], 0),
+    wrapper(&["prlimit", "cpulimit", "choom"], "nplc", &["pid", "limit"], 0),
+    wrapper(&["proxychains", "proxychains4"], "f", &[], 0),
+    wrapper(
+        &["systemd-run", "systemd-inhibit"],
+        "pEuGHM",
+        &[
+            "unit",
+            "property",
+            "slice",
+            "description",
+            "setenv",
+            "uid",
+            "gid",
+            "what",
+            "who",
+            "why",
+            "mode",
+            "working-directory",
+        ],
+        0,
+    ),
+    wrapper(&["valgrind"], "", &[], 0),
+    wrapper(&["pkexec"], "", &["user"], 0),
+    wrapper(
+        &["dotenv", "dotenvx", "envdir", "chpst", "setuidgid", "softlimit", "gosu", "su-exec"],
+        "fe",
+        &[],
+        1,
+    ),
+    wrapper(&["sshpass"], "fdpP", &[], 0),
+    wrapper(&["entr"], "", &[], 0),
+    wrapper(&["perf"], "eo", &["event", "output"], 1),
+    wrapper(&["start"], "", &[], 0),
+];
+
+/// Programs of the form `tool run CMD...` whose command is what follows the subcommand.
+const RUNNERS: &[(&str, &[&str])] = &[
+    ("uv", &["run"]),
+    ("poetry", &["run"]),
+    ("pipenv", &["run"]),
+    ("pdm", &["run"]),
+    ("rye", &["run"]),
+    ("hatch", &["run"]),
+    ("conda", &["run"]),
+    ("mamba", &["run"]),
+    ("bundle", &["exec"]),
+    ("npm", &["exec", "x"]),
+    ("pnpm", &["exec", "dlx"]),
+    ("yarn", &["exec", "dlx"]),
+    ("mise", &["exec", "x"]),
+    ("asdf", &["exec"]),
+    ("rbenv", &["exec"]),
+    ("pyenv", &["exec"]),
+    ("op", &["run"]),
+    ("doppler", &["run"]),
+    ("rtk", &["proxy"]),
+    ("lxc", &["exec"]),
+    ("vagrant", &["ssh"]),
+];
+
+impl Shell<'_> {
+    /// Follows a wrapper; `None` when `program` is none, or wraps nothing here.
+    pub(crate) fn wrapper(&mut self, argv: &[String], program: &str, stdin: &Data) -> Option<Data> {
+        let args = argv.get(1..).unwrap_or_default();
+        match program {
+            "sudo" | "doas" | "run0" => self.sudo(argv, args, program, stdin),
+            "env" | "genv" => self.env(argv, args, stdin),
+            "xargs" | "gxargs" => Some(self.xargs(argv, args, stdin)),
+            "parallel" | "rush" => Some(self.parallel(argv, args, stdin)),
+            "find" | "gfind" | "bfs" => Some(self.find(argv, args, stdin)),
+            "fd" | "fdfind" => self.fd(argv, args, stdin),
+            "watch" | "gwatch" => {
+                let options = Options::parse(&slices(args), Takes::wrapper("n", &["interval"]));
+                self.joined(argv, options.consumed, program, stdin)
+            }
+            "ssh" | "mosh" | "autossh" | "slogin" | "rsh" => self.ssh(argv, args, program, stdin),
+            "su" | "runuser" => self.su(argv, args, program, stdin),
+            "script" => {
+                let options = Options::parse(&slices(args), Takes::values("cIOBTtmEo", &["command"]));
+                let text = options.value(Some('c'), "command")?.to_owned();
+                Some(self.text(argv, &text, program, stdin))
+            }
+            "flock" => self.flock(argv, args, stdin),
+            "docker" | "podman" | "nerdctl" | "docker-compose" | "podman-compose" => {
+                self.container(argv, args, program, stdin)
+            }
+            "kubectl" | "oc" | "k3s" | "microk8s" | "k" => self.kubectl(argv, args, program, stdin),
+            "crictl" | "ctr" | "singularity" | "apptainer" => {
+                let at = args.iter().position(|arg| arg == "exec")?;
+                let options = Options::parse(&slices(args.get(at + 1..)?), Takes::wrapper("B", &["bind"]));
+                let rest = args.get(at + 1 + options.consumed + 1..)?.to_vec();
+                Some(self.inner(argv, &rest, program, stdin))
+            }
+            "hyperfine" | "nodemon" | "onchange" | "concurrently" => {
+                let texts: Vec<String> = args.iter().filter(|arg| arg.contains(' ')).cloned().collect();
+                self.emit(argv);
+                let mut output = Data::empty();
+                for text in texts {
+                    output.then(&self.pushed(program, |shell| shell.run_text(&text, stdin)));
+                }
+                Some(output)
+            }
+            "nix-shell" | "nix" => {
+                let at = args.iter().position(|arg| matches!(arg.as_str(), "--run" | "--command" | "-c"))?;
+                self.joined(argv, at + 1, program, stdin)
+            }
+            "tmux" | "screen" => {
+                let text = args.iter().filter(|arg| arg.contains(' ')).cloned().collect::<Vec<_>>();
+                if text.is_empty() {
+                    return None;
+                }
+                Some(self.text(argv, &text.join("\n"), program, stdin))
+            }
+            "crontab" => self.crontab(argv, args, stdin),
+            "at" | "batch" => Some(self.text_data(argv, stdin, program)),
+            "cmd" => {
+                let at =
+                    args.iter().position(|arg| matches!(arg.get(..2), Some("/c" | "/C" | "/k" | "/K")))?;
+                let first = args.get(at)?.get(2..).unwrap_or_default().to_owned();
+                let rest = args.get(at + 1..).unwrap_or_default();
+                let words: Vec<String> =
+                    std::iter::once(first).filter(|s| !s.is_empty()).chain(rest.iter().cloned()).collect();
+                Some(self.text(argv, &words.join(" "), program, stdin))
+            }
+            _ => {
+                if let Some((_, subs)) = RUNNERS.iter().find(|(name, _)| *name == program)
+                    && let Some(at) = args.iter().position(|arg| !arg.starts_with('-'))
+                    && args.get(at).is_some_and(|sub| subs.contains(&sub.as_str()))
+                {
+                    let options = Options::parse(
+                        &slices(args.get(at + 1..).unwrap_or_default()),
+                        Takes::wrapper(
+                            "pncw",
+                            &[
+                                "with",
+                                "python",
+                                "package",
+                                "env-file",
+                                "name",
+                                "project",
+                                "group",
+                                "extra",
+                                "directory",
+                            ],
+                        ),
+                    );
+                    let rest = args.get(at + 1 + options.consumed..).unwrap_or_default().to_vec();
+                    return Some(self.inner(argv, &rest, program, stdin));
+                }
+                let wrapper = WRAPPERS.iter().find(|wrapper| wrapper.names.contains(&program))?;
+                let options = Options::parse(&slices(args), wrapper.takes);
+                let rest = args.get(options.consumed + wrapper.skip..)?.to_vec();
+                if rest.is_empty() {
+                    return None;
+                }
+                for (name, value) in options.every_value() {
+                    if matches!(name, crate::effects::options::Name::Short('o')) && program == "strace" {
+                        self.touch_by(None, Touch::new(Action::Write, value));
+                    }
+                }
+                Some(self.inner(argv, &rest, program, stdin))
+            }
+        }
+    }
+
+    /// Runs `work` below `program`.
+    fn pushed<T>(&mut self, program: &str, work: impl FnOnce(&mut Self) -> T) -> T {
+        self.via.push(program.to_owned());
+        let result = work(self);
+        self.via.pop();
+        result
+    }
+
+    /// Reports the wrapper and runs the inner vector.
+    fn inner(&mut self, argv: &[String], rest: &[String], program: &str, stdin: &Data) -> Data {
+        self.emit(argv);
+        self.pushed(program, |shell| {
+            shell.in_subshell(|shell| {
+                // Wrappers start programs, they do not call functions.
+                shell.state.functions.clear();
+                shell.dispatch(rest, stdin)
+            })
+        })
+    }
+
+    /// Reports the wrapper and runs text that a shell will read.
+    fn text(&mut self, argv: &[String], text: &str, program: &str, stdin: &Data) -> Data {
+        let process = self.emit(argv);
+        let data = Data::text(text).tainted(self.word_taint);
+        let _ = stdin;
+        self.in_subshell(|shell| shell.run_code(&data, &[], Some(process), program))
+    }
+
+    fn text_data(&mut self, argv: &[String], data: &Data, program: &str) -> Data {
+        let process = self.emit(argv);
+        if data.taint.has(Taint::INPUT) {
+            return Data::empty();
+        }
+        self.in_subshell(|shell| shell.run_code(data, &[], Some(process), program))
+    }
+
+    fn joined(&mut self, argv: &[String], skip: usize, program: &str, stdin: &Data) -> Option<Data> {
+        let rest = argv.get(1 + skip..)?;
+        if rest.is_empty() {
+            return None;
+        }
+        Some(self.text(argv, &rest.join(" "), program, stdin))
+    }
+
+    fn sudo(&mut self, argv: &[String], args: &[String], program: &str, stdin: &Data) -> Option<Data> {
+        let refs = slices(args);
+        let takes = Takes::wrapper(
+            "ugpCcDhrRtTU",
+            &[
+                "user",
+                "group",
+                "prompt",
+                "close-from",
+                "chdir",
+                "host",
+                "chroot",
+                "role",
+                "type",
+                "other-user",
+                "command-timeout",
+            ],
+        );
+        let options = Options::parse(&refs, takes);
+        let mut rest = args.get(options.consumed..).unwrap_or_default();
+        if options.has('e', "edit") {
+            self.emit(argv);
+            for file in rest {
+                self.touch(Touch::new(Action::Write, file));
+            }
+            return Some(Data::empty());
+        }
+        if rest.is_empty() {
+            return None;
+        }
+        let directory = options.value(Some('D'), "chdir").map(str::to_owned);
+        self.emit(argv);
+        let mut environment = self.environment.clone();
+        while let Some((first, tail)) = rest.split_first()
+            && let Some((name, value)) = first.split_once('=').filter(|(name, _)| is_name(name))
+        {
+            environment.push((name.to_owned(), value.to_owned()));
+            rest = tail;
+        }
+        let rest = rest.to_vec();
+        let shell_wanted = options.short('s') || options.short('i') || options.long("login");
+        self.with_directory(directory, |shell| {
+            let outer = std::mem::replace(&mut shell.environment, environment);
+            let output = shell.pushed(program, |shell| {
+                if shell_wanted {
+                    shell.run_text(&rest.join(" "), stdin)
+                } else {
+                    shell.dispatch(&rest, stdin)
+                }
+            });
+            shell.environment = outer;
+            output
+        })
+        .into()
+    }
+
+    fn with_directory<T>(&mut self, directory: Option<String>, work: impl FnOnce(&mut Self) -> T) -> T {
+        let outer = self.state.cwd.clone();
+        if let Some(directory) = directory {
+            self.state.cwd = (!has_hole(&directory)).then(|| self.resolve(&directory));
+        }
+        let result = work(self);
+        self.state.cwd = outer;
+        result
+    }
+
+    fn env(&mut self, argv: &[String], args: &[String], stdin: &Data) -> Option<Data> {
+        let mut environment = self.environment.clone();
+        let mut directory = None;
+        let mut at = 0;
+        let mut split: Option<String> = None;
+        while let Some(arg) = args.get(at) {
+            at += 1;
+            match arg.as_str() {
+                "--" => break,
+                "-u" | "--unset" | "--argv0" | "-a" => at += 1,
+                "-C" | "--chdir" => {
+                    directory = args.get(at).cloned();
+                    at += 1;
+                }
+                "-S" | "--split-string" | "-vS" => {
+                    split = args.get(at).cloned();
+                    at += 1;
+                    break;
+                }
+                "-P" => at += 1,
+                _ if arg.starts_with("--split-string=") || arg.starts_with("-S") => {
+                    split =
+                        Some(arg.trim_start_matches("--split-string=").trim_start_matches("-S").to_owned());
+                    break;
+                }
+                _ if arg.starts_with("--chdir=") => {
+                    directory = arg.strip_prefix("--chdir=").map(str::to_owned)
+                }
+                _ if arg.starts_with('-') => {}
+                _ => match arg.split_once('=').filter(|(name, _)| is_name(name)) {
+                    Some((name, value)) => environment.push((name.to_owned(), value.to_owned())),
+                    None => {
+                        at -= 1;
+                        break;
+                    }
+                },
+            }
+        }
+        let rest = args.get(at..).unwrap_or_default().to_vec();
+        if rest.is_empty() && split.is_none() {
+            return None;
+        }
+        self.emit(argv);
+        Some(self.with_directory(directory, |shell| {
+            let outer = std::mem::replace(&mut shell.environment, environment);
+            let output = shell.pushed("env", |shell| match split {
+                Some(text) => {
+                    let words: Vec<String> = rest.iter().map(|word| quote(word)).collect();
+                    shell.in_subshell(|shell| shell.run_text(&format!("{text} {}", words.join(" ")), stdin))
+                }
+                None => {
+                    let functions = std::mem::take(&mut shell.state.functions);
+                    let output = shell.dispatch(&rest, stdin);
+                    shell.state.functions = functions;
+                    output
+                }
+            });
+            shell.environment = outer;
+            output
+        }))
+    }
+
+    fn xargs(&mut self, argv: &[String], args: &[String], stdin: &Data) -> Data {
+        let refs = slices(args);
+        let takes = Takes::wrapper(
+            "aEdInLPsJRS",
+            &["arg-file", "delimiter", "max-args", "max-procs", "max-chars", "max-lines", "process-slot-var"],
+        );
+        let options = Options::parse(&refs, takes);
+        let template = args.get(options.consumed..).unwrap_or_default();
+        let marker = options
+            .value(Some('I'), "")
+            .or_else(|| options.value(Some('J'), ""))
+            .map(str::to_owned)
+            .or_else(|| replace_flag(&refs, options.consumed));
+        let source = match options.value(Some('a'), "arg-file") {
+            Some(file) => self.content_of(file),
+            None => stdin.clone(),
+        };
+        self.emit(argv);
+        let Some((first, _)) = template.split_first() else { return Data::unknown(source.taint) };
+        if is_shell(&super::walk::program_name(first))
+            && marker.is_none()
+            && template.len() > 1
+            && template.last().is_some_and(|a| a == "-c")
+        {
+            // `xargs sh -c`: every item is code.
+            let process = self.emit(template);
+            return self.run_code(&source, &[], Some(process), "xargs");
+        }
+        let items = items_of(&source, marker.is_some() || options.has('0', "null"));
+        let known = items.is_some();
+        let items = items.unwrap_or_else(|| vec![HOLE.to_string()]);
+        let outer_taint = self.word_taint;
+        self.word_taint |= source.taint.without(Taint::INPUT | Taint::FILE);
+        let outer_open = self.open_ended;
+        self.open_ended |= !known;
+        let output = self.pushed("xargs", |shell| match marker {
+            Some(marker) => {
+                let mut output = Data::empty();
+                for item in items.iter().take(MAX_ITEMS) {
+                    let words: Vec<String> =
+                        template.iter().map(|word| word.replace(&marker, item)).collect();
+                    output.then(&shell.dispatch(&words, &Data::empty()));
+                }
+                output
+            }
+            None => {
+                let mut words = template.to_vec();
+                words.extend(items.iter().take(64).cloned());
+                shell.dispatch(&words, &Data::empty())
+            }
+        });
+        self.open_ended = outer_open;
+        self.word_taint = outer_taint;
+        output
+    }
+
+    fn parallel(&mut self, argv: &[String], args: &[String], stdin: &Data) -> Data {
+        self.emit(argv);
+        let refs = slices(args);
+        let takes = Takes::wrapper(
+            "jaISNnLPdCEsX",
+            &[
+                "jobs",
+                "arg-file",
+                "max-args",
+                "max-procs",
+                "sshlogin",
+                "colsep",
+                "delay",
+                "joblog",
+                "results",
+                "retries",
+                "timeout",
+                "tmpdir",
+                "workdir",
+                "block",
+                "delimiter",
+                "env",
+                "halt",
+                "load",
+                "memfree",
+                "nice",
+                "tagstring",
+                "trim",
+                "basefile",
+                "return",
+                "rpl",
+                "shuf",
+                "sshdelay",
+                "arg-sep",
+                "arg-file-sep",
+                "max-replace-args",
+            ],
+        );
+        let options = Options::parse(&refs, takes);
+        if options.long("dry-run") {
+            return Data::unknown(Taint::NONE);
+        }
+        let rest = args.get(options.consumed..).unwrap_or_default();
+        let cut = rest
+            .iter()
+            .position(|arg| matches!(arg.as_str(), ":::" | ":::+" | "::::" | "::::+"))
+            .unwrap_or(rest.len());
+        let template = rest.get(..cut).unwrap_or_default();
+        let tail = rest.get(cut..).unwrap_or_default();
+        let items: Option<Vec<String>> = match tail.first().map(String::as_str) {
+            Some(":::" | ":::+") => {
+                Some(tail.iter().skip(1).take_while(|arg| !arg.starts_with(":::")).cloned().collect())
+            }
+            Some(_) => None,
+            None => items_of(stdin, true),
+        };
+        let known = items.is_some();
+        let items = items.unwrap_or_else(|| vec![HOLE.to_string()]);
+        let outer = self.open_ended;
+        self.open_ended |= !known;
+        let has_marker = template.iter().any(|word| word.contains('{'));
+        let taint = stdin.taint;
+        let output = self.pushed("parallel", |shell| {
+            let mut output = Data::empty();
+            for item in items.iter().take(MAX_ITEMS) {
+                // The words are joined and read by a shell once more.
+                let mut text = template.join(" ");
+                if template.is_empty() {
+                    text.clone_from(item);
+                } else if has_marker {
+                    text = text.replace("{}", item);
+                } else {
+                    text = format!("{text} {}", quote(item));
+                }
+                if template.is_empty() && has_hole(item) {
+                    shell.trace.facts.push(Fact::RunsCode { process: None, from: taint });
+                    continue;
+                }
+                let simple = !template.iter().any(|word| word.contains(char::is_whitespace));
+                if simple && !template.is_empty() {
+                    output.then(&shell.in_subshell(|shell| shell.run_text(&text, &Data::empty())));
+                } else if template.is_empty() {
+                    output.then(&shell.in_subshell(|shell| shell.run_text(item, &Data::empty())));
+                } else {
+                    let mut words: Vec<String> =
+                        template.iter().map(|word| word.replace("{}", item)).collect();
+                    if !has_marker {
+                        words.push(item.clone());
+                    }
+                    output.then(&shell.dispatch(&words, &Data::empty()));
+                }
+            }
+            output
+        });
+        self.open_ended = outer;
+        output
+    }
+
+    fn find(&mut self, argv: &[String], args: &[String], stdin: &Data) -> Data {
+        let process = self.emit(argv);
+        let first = args.iter().position(|arg| starts_expression(arg)).unwrap_or(args.len());
+        let mut starts: Vec<String> = args.get(..first).unwrap_or_default().to_vec();
+        starts.retain(|arg| !matches!(arg.as_str(), "-L" | "-H" | "-P"));
+        if starts.is_empty() {
+            starts.push(".".into());
+        }
+        let mut at = first;
+        while let Some(arg) = args.get(at) {
+            at += 1;
+            match arg.as_str() {
+                "-exec" | "-execdir" | "-ok" | "-okdir" => {
+                    let rest = args.get(at..).unwrap_or_default();
+                    let end = rest.iter().position(|arg| arg == ";" || arg == "+").unwrap_or(rest.len());
+                    let template = rest.get(..end).unwrap_or_default().to_vec();
+                    at += end + 1;
+                    for start in &starts {
+                        let found = format!("{}/{}", start.trim_end_matches('/'), super::word::STAR);
+                        let words: Vec<String> =
+                            template.iter().map(|word| word.replace("{}", &found)).collect();
+                        let outer = std::mem::replace(&mut self.open_ended, true);
+                        self.pushed("find", |shell| {
+                            shell.in_subshell(|shell| {
+                                shell.state.functions.clear();
+                                shell.dispatch(&words, stdin)
+                            })
+                        });
+                        self.open_ended = outer;
+                    }
+                }
+                "-delete" => {
+                    for start in &starts {
+                        let mut touch = Touch::new(Action::Delete, start);
+                        touch.recursive = true;
+                        touch.force = true;
+                        touch.searched = true;
+                        self.touch_by(Some(process), touch);
+                    }
+                }
+                "-fprintf" => {
+                    self.touch_path(args.get(at), Action::Write, process);
+                    at += 2;
+                }
+                "-fprint" | "-fprint0" | "-fls" => {
+                    self.touch_path(args.get(at), Action::Write, process);
+                    at += 1;
+                }
+                _ if has_hole(arg) && arg.chars().all(|c| c == HOLE) => {
+                    self.trace.facts.push(Fact::RunsCode { process: Some(process), from: Taint::PROGRAM });
+                }
+                _ if takes_value(arg) => at += 1,
+                _ => {}
+            }
+        }
+        for start in &starts {
+            let mut touch = Touch::new(Action::List, start);
+            touch.recursive = true;
+            self.touch_by(Some(process), touch);
+        }
+        Data::unknown(Taint::PROGRAM)
+    }
+
+    pub(crate) fn touch_path(&mut self, path: Option<&String>, action: Action, process: usize) {
+        if let Some(path) = path {
+            self.touch_by(Some(process), Touch::new(action, path));
+        }
+    }
+
+    fn fd(&mut self, argv: &[String], args: &[String], stdin: &Data) -> Option<Data> {
+        let at =
+            args.iter().position(|arg| matches!(arg.as_str(), "-x" | "--exec" | "-X" | "--exec-batch"))?;
+        let mut words: Vec<String> = args.get(at + 1..)?.to_vec();
+        let found = format!("./{}", super::word::STAR);
+        if words.iter().any(|word| word.contains("{}")) {
+            words.iter_mut().for_each(|word| *word = word.replace("{}", &found));
+        } else {
+            words.push(found);
+        }
+        self.emit(argv);
+        let outer = std::mem::replace(&mut self.open_ended, true);
+        let output = self.pushed("fd", |shell| shell.dispatch(&words, stdin));
+        self.open_ended = outer;
+        Some(output)
+    }
+
+    fn ssh(&mut self, argv: &[String], args: &[String], program: &str, stdin: &Data) -> Option<Data> {
+        let refs = slices(args);
+        let options = Options::parse(&refs, Takes::wrapper("bcDEeFIiJlmOopQRSWwBL", &[]));
+        let proxies: Vec<String> = options
+            .values(Some('o'), "")
+            .filter_map(|option| option.split_once(['=', ' ']))
+            .filter(|(name, _)| {
+                name.eq_ignore_ascii_case("proxycommand") || name.eq_ignore_ascii_case("localcommand")
+            })
+            .map(|(_, text)| text.to_owned())
+            .collect();
+        let consumed = options.consumed;
+        let rest = args.get(consumed + 1..).unwrap_or_default().to_vec();
+        let process = self.emit(argv);
+        if !options.short('n') {
+            self.trace.facts.push(Fact::Sends { process, what: stdin.taint | self.word_taint });
+        }
+        for text in proxies {
+            self.trace.facts.push(Fact::RunsCode { process: Some(process), from: Taint::PROGRAM });
+            self.pushed(program, |shell| shell.run_text(&text, stdin));
+        }
+        if rest.is_empty() {
+            return Some(Data::unknown(Taint::NET));
+        }
+        let text = rest.join(" ");
+        let output = self.pushed(program, |shell| {
+            shell.in_subshell(|shell| {
+                shell.state.cwd = None;
+                shell.run_text(&text, &Data::session_input())
+            })
+        });
+        Some(Data::unknown(output.taint | Taint::NET))
+    }
+
+    fn su(&mut self, argv: &[String], args: &[String], program: &str, stdin: &Data) -> Option<Data> {
+        let refs = slices(args);
+        let options = Options::parse(
+            &refs,
+            Takes::values("cgGsuw", &["command", "group", "shell", "user", "session-command"]),
+        );
+        if let Some(text) = options.value(Some('c'), "command").map(str::to_owned) {
+            return Some(self.text(argv, &text, program, stdin));
+        }
+        let skip = options.dashes_at?;
+        let rest: Vec<String> = options.operands.iter().skip(skip).map(|arg| (*arg).to_owned()).collect();
+        (!rest.is_empty()).then(|| self.inner(argv, &rest, program, stdin))
+    }
+
+    fn flock(&mut self, argv: &[String], args: &[String], stdin: &Data) -> Option<Data> {
+        let refs = slices(args);
+        let options =
+            Options::parse(&refs, Takes::wrapper("wEc", &["timeout", "wait", "conflict-exit-code"]));
+        let rest = args.get(options.consumed + 1..)?;
+        match rest.split_first() {
+            Some((flag, rest)) if flag == "-c" || flag == "--command" => {
+                let text = rest.first()?.clone();
+                Some(self.text(argv, &text, "flock", stdin))
+            }
+            Some(_) => Some(self.inner(argv, &rest.to_vec(), "flock", stdin)),
+            None => None,
+        }
+    }
+
+    fn container(&mut self, argv: &[String], args: &[String], program: &str, stdin: &Data) -> Option<Data> {
+        let at = args.iter().position(|arg| matches!(arg.as_str(), "exec" | "run"))?;
+        if args
+            .iter()
+            .take(at)
+            .any(|arg| !arg.starts_with('-') && !matches!(arg.as_str(), "compose" | "container"))
+        {
+            return None;
+        }
+        let refs = slices(args.get(at + 1..)?);
+        let takes = Takes::wrapper(
+            "aceEhlLmpuvw",
+            &[
+                "add-host",
+                "annotation",
+                "attach",
+                "cap-add",
+                "cap-drop",
+                "cpus",
+                "cpu-shares",
+                "device",
+                "dns",
+                "entrypoint",
+                "env",
+                "env-file",
+                "expose",
+                "gpus",
+                "health-cmd",
+                "hostname",
+                "ip",
+                "ipc",
+                "label",
+                "link",
+                "log-driver",
+                "memory",
+                "mount",
+                "name",
+                "net",
+                "network",
+                "pid",
+                "platform",
+                "publish",
+                "pull",
+                "restart",
+                "runtime",
+                "security-opt",
+                "shm-size",
+                "stop-signal",
+                "tmpfs",
+                "ulimit",
+                "user",
+                "userns",
+                "volume",
+                "volumes-from",
+                "workdir",
+                "detach-keys",
+                "index",
+            ],
+        );
+        let options = Options::parse(&refs, takes);
+        let entrypoint = options.value(None, "entrypoint").map(str::to_owned);
+        let consumed = options.consumed;
+        let mounts_root = options.values(Some('v'), "volume").any(|v| v.starts_with("/:"));
+        let mut rest = args.get(at + 1 + consumed + 1..)?.to_vec();
+        if let Some(entrypoint) = entrypoint {
+            rest.insert(0, entrypoint);
+        }
+        if rest.is_empty() {
+            return None;
+        }
+        let _ = mounts_root;
+        self.emit(argv);
+        let output = self.pushed(program, |shell| {
+            shell.in_subshell(|shell| {
+                shell.state.functions.clear();
+                shell.dispatch(&rest, stdin)
+            })
+        });
+        Some(output)
+    }
+
+    fn kubectl(&mut self, argv: &[String], args: &[String], program: &str, stdin: &Data) -> Option<Data> {
+        if !args.iter().any(|arg| matches!(arg.as_str(), "exec" | "run" | "debug")) {
+            return None;
+        }
+        let at = args.iter().position(|arg| arg == "--")?;
+        let rest = args.get(at + 1..)?.to_vec();
+        Some(self.inner(argv, &rest, program, stdin))
+    }
+
+    fn crontab(&mut self, argv: &[String], args: &[String], stdin: &Data) -> Option<Data> {
+        let reads_stdin = args.iter().any(|arg| arg == "-") || args.is_empty();
+        let process = self.emit(argv);
+        let data = if reads_stdin {
+            stdin.clone()
+        } else {
+            let file = args.iter().find(|arg| !arg.starts_with('-'))?;
+            self.content_of(&file.clone())
+        };
+        let text = data.marked()?.to_owned();
+        for line in text.lines() {
+            let line = line.trim();
+            let is_setting = line.split_once('=').is_some_and(|(name, _)| is_name(name.trim()));
+            if line.is_empty() || line.starts_with('#') || is_setting {
+                continue;
+            }
+            let skip = if line.starts_with('@') { 1 } else { 5 };
+            let command = line.splitn(skip + 1, char::is_whitespace).nth(skip).unwrap_or_default().to_owned();
+            let schedule = line.split_whitespace().take(skip).all(|field| {
+                field.starts_with('@')
+                    || field.chars().all(|c| c.is_ascii_alphanumeric() || "*,/-".contains(c))
+            });
+            if schedule {
+                self.in_subshell(|shell| {
+                    shell.run_code(&Data::text(&command), &[], Some(process), "crontab")
+                });
+            }
+        }
+        Some(Data::empty())
+    }
+}
+
+/// The replacement string of `-i`, `--replace`, which may be left out.
+fn replace_flag(args: &[&str], consumed: usize) -> Option<String> {
+    args.iter().take(consumed).find_map(|arg| match *arg {
+        "-i" | "--replace" | "--replace=" => Some("{}".to_owned()),
+        _ => arg.strip_prefix("--replace=").or_else(|| arg.strip_prefix("-i")).map(str::to_owned),
+    })
+}
+
+/// The items in known text: one a line, or one a word.
+fn items_of(source: &Data, lines: bool) -> Option<Vec<String>> {
+    let text = source.exact()?;
+    Some(if lines {
+        text.split(['\n', '\0']).map(str::to_owned).filter(|item| !item.is_empty()).collect()
+    } else {
+        text.split_whitespace().map(|item| item.trim_matches(['"', '\'']).to_owned()).collect()
+    })
+}
+
+fn is_name(text: &str) -> bool {
+    !text.is_empty()
+        && !text.starts_with(|c: char| c.is_ascii_digit())
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+fn starts_expression(arg: &str) -> bool {
+    arg.starts_with('-') && !matches!(arg, "-L" | "-H" | "-P")
+        || matches!(arg, "(" | ")" | "!" | "\\(" | "\\!")
+        || has_hole(arg) && arg.chars().all(|c| c == HOLE)
+}
+
+/// Tests of `find` that take a value.
+fn takes_value(arg: &str) -> bool {
+    const TESTS: [&str; 42] = [
+        "-name",
+        "-iname",
+        "-path",
+        "-ipath",
+        "-wholename",
+        "-iwholename",
+        "-lname",
+        "-ilname",
+        "-regex",
+        "-iregex",
+        "-type",
+        "-xtype",
+        "-size",
+        "-mtime",
+        "-mmin",
+        "-atime",
+        "-amin",
+        "-ctime",
+        "-cmin",
+        "-newer",
+        "-anewer",
+        "-cnewer",
+        "-newermt",
+        "-perm",
+        "-user",
+        "-group",
+        "-uid",
+        "-gid",
+        "-maxdepth",
+        "-mindepth",
+        "-samefile",
+        "-inum",
+        "-links",
+        "-fstype",
+        "-printf",
+        "-regextype",
+        "-used",
+        "-D",
+        "-O",
+        "-context",
+        "-files0-from",
+        "-Bmin",
+    ];
+    TESTS.contains(&arg)
+}
