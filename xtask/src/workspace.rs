@@ -7,10 +7,11 @@ use serde_json::Value;
 
 use crate::error::Error;
 
-/// The root of the workspace.
+/// The root of the workspace. Cargo tells where it is when it runs xtask; what it said when it built xtask
+/// may be another clone, where several share a target folder.
 pub(crate) fn root() -> PathBuf {
-    let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
-    xtask.parent().unwrap_or(xtask).to_owned()
+    let xtask = std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| PathBuf::from("xtask"), PathBuf::from);
+    xtask.parent().map(Path::to_owned).unwrap_or(xtask)
 }
 
 /// A command of the cargo that runs xtask, in the root of the workspace.
