@@ -85,7 +85,7 @@ const MAX_MESSAGE_CHARS: usize = 300;
 /// From this length on, a text of the event that a message repeats counts as quoted.
 const QUOTE_CHARS: usize = 6;
 /// A run of characters this long that both have counts as quoted at the latest when it is twice as long.
-const OVERLAP_CHARS: usize = 16;
+const OVERLAP_CHARS: usize = 12;
 
 /// Whether `message` repeats a text of `event`, or a longer piece of one.
 fn quotes(message: &str, event: &Value) -> bool {

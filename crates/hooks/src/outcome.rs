@@ -52,9 +52,18 @@ pub trait Outcome:
     fn from_json(value: Value) -> Result<Option<Self>, Malformed> {
         match value {
             Value::Null => Ok(None),
-            value => serde_json::from_value(value).map(Some).map_err(|error| Malformed::from_serde(&error)),
+            value => read_object(value).map(Some),
         }
     }
+}
+
+/// Reads an outcome from an object. Serde would also take an array for a list of fields, and `[]` for an
+/// outcome without opinion.
+pub(crate) fn read_object<T: DeserializeOwned>(value: Value) -> Result<T, Malformed> {
+    if !value.is_object() {
+        return Err(Malformed::new("an outcome is an object"));
+    }
+    serde_json::from_value(value).map_err(|error| Malformed::from_serde(&error))
 }
 
 /// An answer that is not the point's outcome. It counts as a failure of the hook, never as consent.

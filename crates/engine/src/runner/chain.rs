@@ -184,6 +184,10 @@ impl<'a, P: Point> Chain<'a, P> {
         step.refused = self.merged.merge(outcome);
         let Some(seat) = self.seats.get(index) else { return };
         let refused_before = !step.refused.is_empty() && step.refused == seat.refused;
+        if !wants {
+            // A latch refuses to be told twice what it already holds; that is no news.
+            step.refused.clear();
+        }
         let unstable = wants && (!refused_before || event.clone().absorb(&self.merged));
         step.said = match (blocks, asks, unstable) {
             (true, ..) => Said::Blocked,

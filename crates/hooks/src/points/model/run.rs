@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::conversation::Message;
 use crate::latch::{Field, Latch};
-use crate::outcome::{Malformed, Outcome, record};
+use crate::outcome::{Malformed, Outcome, read_object, record};
 use crate::point::{Claim, Event};
 use crate::value::{Params, Text};
 
@@ -89,7 +89,7 @@ impl Outcome for AgentRunOutcome {
     }
 
     fn from_json(value: Value) -> Result<Option<Self>, Malformed> {
-        serde_json::from_value(value).map(Some).map_err(|error| Malformed::from_serde(&error))
+        read_object(value).map(Some)
     }
 }
 

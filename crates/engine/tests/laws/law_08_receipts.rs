@@ -1,0 +1,138 @@
+//! Every dispatch leaves a receipt, also one that met no hook.
+
+use std::sync::Arc;
+
+use backstop_engine::{Engine, Receipt, ReceiptSink, Verdict};
+use backstop_hooks::points::{BeforeToolCall, ToolCallOutcome};
+use backstop_hooks::{ClaimPoint, DecidePoint, ObservePoint, Point, SyncPoint, hook_fn};
+use serde_json::json;
+
+use crate::law_07_no_silent_gap::{ByMode, sample, visit_all};
+use crate::support::{Kept, block_on, context, exec, on, params, permit, watched};
+
+struct Dispatches {
+    engine: Engine,
+    kept: Arc<Kept>,
+    count: usize,
+}
+
+impl Dispatches {
+    fn check<P: Point>(&mut self) {
+        self.count += 1;
+        let [receipt] = <[Receipt; 1]>::try_from(self.kept.take()).unwrap();
+        assert_eq!(receipt.point, P::INFO.id);
+        assert!(receipt.at > 0 && receipt.judged.is_some(), "{}", P::INFO.name);
+        assert_eq!(receipt.key.session_id, context().session_id);
+        assert_eq!(receipt.key.run_id, context().run_id);
+    }
+}
+
+impl ByMode for Dispatches {
+    fn decide<P: DecidePoint>(&mut self) {
+        block_on(self.engine.decide::<P>(sample::<P>(), &context()));
+        self.check::<P>();
+    }
+
+    fn observe<P: ObservePoint>(&mut self) {
+        block_on(self.engine.observe::<P>(&sample::<P>(), &context()));
+        self.check::<P>();
+    }
+
+    fn claim<P: ClaimPoint>(&mut self)
+    where
+        P::Outcome: backstop_hooks::Claim,
+    {
+        block_on(self.engine.claim::<P>(&sample::<P>(), &context()));
+        self.check::<P>();
+    }
+
+    fn write<P: SyncPoint>(&mut self) {
+        self.engine.write::<P>(sample::<P>(), &context());
+        self.check::<P>();
+    }
+}
+
+#[test]
+fn law_08_every_dispatch_leaves_a_receipt_even_without_hooks() {
+    let (engine, kept) = watched();
+    let mut dispatches = Dispatches { engine, kept, count: 0 };
+    visit_all(&mut dispatches);
+    assert_eq!(dispatches.count, backstop_hooks::PointId::ALL.len());
+}
+
+#[tokio::test]
+async fn law_08_a_tool_call_leaves_one_receipt_with_every_step() {
+    let (engine, kept) = watched();
+    on(
+        &engine,
+        "rewrites",
+        1,
+        hook_fn::<BeforeToolCall, _>(|event, _| {
+            let already = event.params.contains_key("safe");
+            Ok((!already).then(|| ToolCallOutcome::rewrite(params(json!({"command": "ls", "safe": true})))))
+        }),
+    );
+    on(
+        &engine,
+        "blocks",
+        0,
+        hook_fn::<BeforeToolCall, _>(|_, _| Ok(Some(ToolCallOutcome::block("because")))),
+    );
+    permit(&engine, exec("ls")).await.permit.unwrap_err();
+    let [receipt] = <[Receipt; 1]>::try_from(kept.take()).unwrap();
+    assert_eq!(receipt.verdict, Verdict::Block);
+    assert_ne!(receipt.original, receipt.judged);
+    let view = serde_json::to_value(&receipt).unwrap();
+    assert_eq!(view["verdict"], "block");
+    assert_eq!(
+        view["blocked"],
+        json!({
+            "cause": "decision", "reason": "because", "hook": "blocks", "owner": "operator"
+        })
+    );
+    assert_eq!(view["steps"][0]["hook"], "rewrites");
+    assert_eq!(view["steps"][0]["said"], "rewrote");
+    assert_eq!(view["toolCallId"], "call-1");
+    assert_eq!(view["tool"], "exec");
+    assert_eq!(view["id"], receipt.id());
+}
+
+#[tokio::test]
+async fn law_08_receipts_have_ids_of_their_own() {
+    let (engine, kept) = watched();
+    for _ in 0..50 {
+        permit(&engine, exec("ls")).await.permit.unwrap();
+    }
+    let ids: std::collections::HashSet<_> = kept.take().iter().map(Receipt::id).collect();
+    assert_eq!(ids.len(), 50);
+}
+
+struct Panics;
+
+impl ReceiptSink for Panics {
+    fn record(&self, _: &Receipt) {
+        panic!("on purpose");
+    }
+}
+
+#[tokio::test]
+async fn law_08_a_sink_that_panics_neither_undoes_the_decision_nor_hides_it_from_others() {
+    crate::model::quiet();
+    let kept = Arc::new(Kept::default());
+    let engine =
+        Engine::builder().sink(Arc::new(Panics)).sink(Arc::clone(&kept) as Arc<dyn ReceiptSink>).build();
+    permit(&engine, exec("ls")).await.permit.unwrap();
+    assert_eq!(kept.take().len(), 1);
+}
+
+#[tokio::test]
+async fn law_08_explaining_is_no_dispatch() {
+    let (engine, kept) = watched();
+    on(&engine, "h", 0, hook_fn::<BeforeToolCall, _>(|_, _| Ok(Some(ToolCallOutcome::block("no")))));
+    let decided = engine.explain::<BeforeToolCall>(exec("ls"), &context()).await;
+    let detail = decided.receipt.steps[0].detail.as_ref().unwrap();
+    assert_eq!(detail.saw["params"]["command"], "ls");
+    assert_eq!(detail.said["blockReason"], "no");
+    assert!(engine.review_tool_call(exec("ls"), &context(), true).await.receipt.steps[0].detail.is_some());
+    assert!(kept.take().is_empty());
+}

@@ -1,0 +1,19 @@
+//! The twelve laws of the engine, each as tests that carry its name.
+
+mod support;
+
+mod law_01_order;
+mod law_02_chain;
+mod law_03_tighten_only;
+mod law_04_what_was_judged_is_what_runs;
+mod law_05_failing_is_not_passing;
+mod law_06_ask_keeps;
+mod law_07_no_silent_gap;
+mod law_08_receipts;
+mod law_09_blocked_is_gone;
+mod law_10_isolation;
+mod law_11_runs_do_not_mix;
+mod law_12_absent_is_not_empty;
+
+mod findings;
+mod model;
