@@ -47,7 +47,7 @@ struct Score {
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut args = std::env::args().skip(1);
     let file = args.next().ok_or("usage: eval FILE.jsonl [--list TEXT]")?;
-    let list = args.nth(0).and_then(|_| args.next());
+    let list = args.next().and_then(|_| args.next());
     let mut scores: BTreeMap<(Profile, String, String), Score> = BTreeMap::new();
     let mut times: Vec<Duration> = Vec::new();
     for line in std::fs::read_to_string(file)?.lines() {

@@ -113,6 +113,8 @@ pub enum UnknownPolicy {
     AskAll,
     /// Pass everything unknown.
     PassAll,
+    /// Block everything unknown.
+    BlockAll,
 }
 
 /// How a guard is set up.
@@ -220,9 +222,15 @@ impl CommandGuard {
         let asks = match policy {
             UnknownPolicy::PassAll => trace.unknowns.iter().any(|unknown| unknown.kind == UnknownKind::Limit),
             UnknownPolicy::AskCarriers => trace.unknowns.iter().any(|unknown| unknown.carrier),
-            UnknownPolicy::AskAll => !trace.unknowns.is_empty(),
+            UnknownPolicy::AskAll | UnknownPolicy::BlockAll => {
+                trace.unknowns.iter().any(|unknown| unknown.carrier || unknown.kind != UnknownKind::Unparsed)
+            }
         };
-        if asks { Verdict::Ask } else { Verdict::Pass }
+        match (asks, policy) {
+            (false, _) => Verdict::Pass,
+            (true, UnknownPolicy::BlockAll) => Verdict::Block,
+            (true, _) => Verdict::Ask,
+        }
     }
 }
 

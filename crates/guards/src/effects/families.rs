@@ -239,6 +239,13 @@ fn readers(options: &Options<'_>, args: &[&str]) -> Vec<Touch> {
             continue;
         }
         let candidate = candidate.strip_prefix('@').unwrap_or(candidate);
+        // Prose and commands given as one argument are not paths.
+        if candidate.contains(' ')
+            && !candidate.starts_with(['/', '~', '.'])
+            && !candidate.starts_with("file:")
+        {
+            continue;
+        }
         if !candidate.is_empty() {
             all.push(Touch::new(Action::Read, candidate));
         }
@@ -313,8 +320,8 @@ fn modes(program: &str, args: &[&str], options: &Options<'_>) -> Vec<Touch> {
     }
     // A mode may look like an option (`-w`, `-rwx`).
     let mut words = args.iter().copied().filter(|arg| {
-        !arg.starts_with("--")
-            && !(arg.starts_with('-') && arg.chars().skip(1).all(|c| "RvcfHLP".contains(c)))
+        let is_option = arg.strip_prefix('-').is_some_and(|rest| rest.chars().all(|c| "RvcfHLP".contains(c)));
+        !arg.starts_with("--") && !is_option
     });
     let referenced = options.value(None, "reference").is_some();
     let mode = if referenced { "" } else { words.next().unwrap_or_default() };
@@ -546,7 +553,7 @@ fn formats(program: &str, args: &[&str], options: &Options<'_>) -> Vec<Touch> {
         "hdparm" => !options.names().any(|name| matches!(name, Name::Long(l) if l.starts_with("security-erase") || l.starts_with("trim-sector") || l == "make-bad-sector" || l == "write-sector")),
         "nvme" => !args.iter().any(|arg| matches!(*arg, "format" | "sanitize")),
         "cryptsetup" => !args.iter().any(|arg| matches!(*arg, "luksFormat" | "luksErase" | "erase" | "reencrypt")),
-        "diskutil" => !args.iter().any(|arg| arg.to_ascii_lowercase().starts_with("erase") || arg.to_ascii_lowercase().contains("zerodisk") || arg.to_ascii_lowercase() == "secureerase" || arg.eq_ignore_ascii_case("partitionDisk")),
+        "diskutil" => !args.iter().any(|arg| arg.to_ascii_lowercase().starts_with("erase") || arg.to_ascii_lowercase().contains("zerodisk") || arg.eq_ignore_ascii_case("secureerase") || arg.eq_ignore_ascii_case("partitionDisk")),
         "mdadm" => !options.long("zero-superblock") && !options.has('C', "create"),
         "zpool" => !args.iter().any(|arg| matches!(*arg, "destroy" | "labelclear" | "create")),
         "dmsetup" => !args.iter().any(|arg| matches!(*arg, "remove" | "remove_all" | "wipe_table")),

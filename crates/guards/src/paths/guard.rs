@@ -59,6 +59,14 @@ impl PathGuard {
         let mut meanings = vec![normal::of_tool(&path, place)];
         if let Some(decoded) = normal::percent_decoded(&path) {
             meanings.push(normal::of_tool(&decoded, place));
+            meanings.push(normal::lexical(&decoded, "/"));
+        }
+        if path.contains("..") {
+            // A traversal is meant to leave; how deep the real working directory is does not matter to it.
+            let from_root = normal::lexical(&path, "/");
+            if super::holds_credentials(&from_root, place) {
+                meanings.push(from_root);
+            }
         }
         if self.symlinks {
             let real = meanings.iter().filter_map(|path| real_path(path)).collect::<Vec<_>>();

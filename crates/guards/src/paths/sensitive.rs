@@ -114,7 +114,8 @@ pub(crate) fn find(path: &str, place: &Place) -> Option<&'static Entry> {
         found = index.patterns.iter().find(|pattern| globbed(pattern, &segments, home));
     }
     let pattern = found?;
-    (!is_innocent(pattern, &segments, name)).then_some(pattern.entry)
+    let inner = segments.get(home.unwrap_or_default()..).unwrap_or_default();
+    (!is_innocent(pattern, inner, name)).then_some(pattern.entry)
 }
 
 /// How many leading segments are the home directory of somebody.
@@ -161,9 +162,8 @@ fn segment_fits(wanted: &str, segment: &str) -> bool {
         return rest.contains(middle) && rest.ends_with(end) && !rest.contains(' ');
     }
     let Some(filler) = rest.strip_suffix(tail) else { return false };
-    (!filler.is_empty()
-        || tail.starts_with('.') && head.is_empty()
-        || tail.is_empty() && !head.ends_with(['.', '-', '_']))
+    // A name that is the pattern without its star (`id_rsa` for `id_rsa*`) counts unless the star ends it.
+    (!filler.is_empty() || !tail.is_empty() || !head.ends_with(['.', '-', '_']))
         && (!filler.contains([' ', ')', '(']) || head.starts_with("id_"))
 }
 

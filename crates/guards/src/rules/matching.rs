@@ -4,12 +4,11 @@ use super::{Origin, Run, Signal, Test, TouchCondition};
 use crate::effects::options::{Name, Options};
 use crate::effects::{Touch, takes};
 use crate::shell::marks::has_hole;
-use crate::shell::{Process, Taint};
+use crate::shell::{Argument, Process, Taint};
 
 /// A process with its arguments parsed once, for all rules.
 pub(super) struct Parsed<'a> {
     pub(super) process: &'a Process,
-    pub(super) program: String,
     args: Vec<&'a str>,
     options: Options<'a>,
     /// Words of the subcommand and operands.
@@ -19,7 +18,7 @@ pub(super) struct Parsed<'a> {
 impl<'a> Parsed<'a> {
     pub(super) fn new(process: &'a Process) -> Self {
         let program = process.program();
-        let args: Vec<&str> = process.argv.iter().skip(1).map(|arg| arg.raw()).collect();
+        let args: Vec<&str> = process.argv.iter().skip(1).map(Argument::raw).collect();
         if program == "git" {
             // Options before the subcommand belong to git itself.
             let globals = Options::parse(&args, wrapper(takes::of("git")));
@@ -28,11 +27,11 @@ impl<'a> Parsed<'a> {
             let rest = args.get(start + 1..).unwrap_or_default();
             let options = Options::parse(rest, takes::of(&format!("git {sub}")));
             let words = args.get(start).into_iter().chain(&options.operands).copied().collect();
-            return Self { process, program, args: args.clone(), options, words };
+            return Self { process, args: args.clone(), options, words };
         }
         let options = Options::parse(&args, takes::of(&program));
         let words = options.operands.clone();
-        Self { process, program, args, options, words }
+        Self { process, args, options, words }
     }
 
     pub(super) fn fits(&self, run: &Run) -> bool {
@@ -43,6 +42,7 @@ impl<'a> Parsed<'a> {
             && (run.contains.is_empty() || run.contains.iter().any(|text| self.contains(text)))
             && !run.lacks.iter().any(|text| self.contains(text))
             && self.words.len() >= run.operands + run.sub.len()
+            && run.at_most.is_none_or(|most| self.words.len() <= most + run.sub.len())
             && run.test.is_none_or(|test| self.passes(test))
     }
 
@@ -120,6 +120,12 @@ impl<'a> Parsed<'a> {
                 .argv
                 .first()
                 .is_some_and(|arg| arg.raw().starts_with("/tmp/") || arg.raw().starts_with("/var/tmp/")),
+            Test::ProgramWithBlanks => {
+                const HARMFUL: [&str; 8] = ["rm", "dd", "mkfs", "shred", "chmod", "chown", "curl", "sudo"];
+                let name = self.process.argv.first().map(|arg| arg.raw().trim()).unwrap_or_default();
+                let first = name.split(char::is_whitespace).next().unwrap_or_default();
+                self.process.via.is_empty() && first != name && HARMFUL.contains(&first)
+            }
             Test::ComputedProgram => self.process.argv.first().is_some_and(|arg| has_hole(arg.raw())),
         }
     }

@@ -125,6 +125,8 @@ pub struct Run {
     pub lacks: Vec<String>,
     /// At least this many operands after the subcommand.
     pub operands: usize,
+    /// At most this many operands after the subcommand.
+    pub at_most: Option<usize>,
     /// A test that only code can make.
     pub test: Option<Test>,
 }
@@ -151,6 +153,8 @@ pub enum Test {
     StreamedArguments,
     /// The program is started by a path inside a temporary directory.
     ProgramInTemp,
+    /// The name of the program has blanks in it: a whole command in quotes.
+    ProgramWithBlanks,
     /// An argument, or the data around it, comes out of a command substitution of a local program.
     ComputedProgram,
 }

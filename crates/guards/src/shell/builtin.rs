@@ -15,7 +15,7 @@ impl Shell<'_> {
             "eval" => return Some(self.eval(args, stdin)),
             "source" | "." => return Some(self.source(args, stdin)),
             "exec" => return Some(self.exec(args, stdin)),
-            "builtin" | "nocorrect" | "noglob" | "-" => return Some(self.dispatch(args, stdin)),
+            "builtin" | "nocorrect" | "noglob" | "-" | "--" => return Some(self.dispatch(args, stdin)),
             "command" => return Some(self.command(args, stdin)),
             "time" | "!" => {
                 let skip = args.iter().take_while(|arg| arg.starts_with('-') || *arg == "!").count();

@@ -48,7 +48,7 @@ impl Shell<'_> {
         if has_hole(word) {
             return self.unknown_program(argv, stdin);
         }
-        if word.contains(char::is_whitespace) {
+        if word.contains(char::is_whitespace) && self.via.is_empty() {
             // No program is called that; whoever wrote it meant the command inside.
             let process = self.emit(argv);
             self.trace.facts.push(Fact::RunsCode { process: Some(process), from: Taint::PROGRAM });
@@ -56,6 +56,13 @@ impl Shell<'_> {
             return self.run_text(&text, stdin);
         }
         let program = program_name(word);
+        if word.contains('/') && !self.state.files.is_empty() {
+            let script = self.resolve(word);
+            if let Some(data) = self.state.files.get(&script).cloned() {
+                let process = self.emit(argv);
+                return self.run_code(&data, args, Some(process), &program);
+            }
+        }
         if let Some(output) = self.builtin(&program, args, stdin) {
             return output;
         }
@@ -64,13 +71,6 @@ impl Shell<'_> {
         }
         if let Some(output) = self.wrapper(argv, &program, stdin) {
             return output;
-        }
-        if word.contains('/') || self.state.files.contains_key(&self.resolve(word)) {
-            let script = self.resolve(word);
-            if let Some(data) = self.state.files.get(&script).cloned() {
-                let process = self.emit(argv);
-                return self.run_code(&data, args, Some(process), &program);
-            }
         }
         if let Some(handler) = self.state.functions.get("command_not_found_handle").cloned()
             && !word.contains('/')

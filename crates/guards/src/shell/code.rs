@@ -80,21 +80,20 @@ impl Shell<'_> {
             if *arg == "--" {
                 break;
             }
-            let code = language.code.iter().find_map(|flag| {
-                if arg == flag {
-                    return Some(refs.get(at).copied().unwrap_or_default());
-                }
-                let rest = arg.strip_prefix(flag)?;
-                if flag.starts_with("--") {
-                    rest.strip_prefix('=')
-                } else if flag.len() == 2 {
-                    Some(rest)
-                } else {
-                    None
-                }
-            });
-            let code =
-                code.or_else(|| clustered(arg, &language).then(|| refs.get(at).copied().unwrap_or_default()));
+            let next = || refs.get(at).copied().unwrap_or_default();
+            let exact = language.code.contains(arg).then(next);
+            let in_cluster = || clustered(arg, &language).then(next);
+            let attached = || {
+                language.code.iter().find_map(|flag| {
+                    let rest = arg.strip_prefix(flag)?;
+                    if flag.starts_with("--") {
+                        rest.strip_prefix('=')
+                    } else {
+                        (flag.len() == 2).then_some(rest)
+                    }
+                })
+            };
+            let code = exact.or_else(in_cluster).or_else(attached);
             match code {
                 Some(code) => {
                     found = true;
@@ -201,7 +200,7 @@ impl Shell<'_> {
                 }
             }
             Call::Carrier(from) => {
-                self.trace.facts.push(Fact::RunsCode { process: Some(process), from: *from })
+                self.trace.facts.push(Fact::RunsCode { process: Some(process), from: *from });
             }
             Call::Touch(touch) => {
                 let reads = touch.action == crate::effects::Action::Read;

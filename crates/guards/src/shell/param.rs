@@ -186,7 +186,7 @@ impl Shell<'_> {
                 match (self.state.assigned(name), index) {
                     (Some(Value::List(list)), Some(index)) => {
                         let at = if index < 0 {
-                            list.len().checked_add_signed(index as isize)
+                            isize::try_from(index).ok().and_then(|back| list.len().checked_add_signed(back))
                         } else {
                             usize::try_from(index).ok()
                         };

@@ -36,7 +36,18 @@ pub(crate) fn parse(text: &str) -> Result<Parsed, Refusal> {
     if let Some(program) = strict(text) {
         return Ok(Parsed { programs: vec![program], leftovers: Vec::new(), complete: true });
     }
+    if let Some(program) = with_spaced_loops(text).and_then(|text| strict(&text)) {
+        return Ok(Parsed { programs: vec![program], leftovers: Vec::new(), complete: true });
+    }
     Ok(recover(text))
+}
+
+/// `for ((i=0;;i++))` with the empty condition spelled `; ;`, which is how the parser knows it.
+fn with_spaced_loops(text: &str) -> Option<String> {
+    let (head, rest) = text.split_once("((")?;
+    let (header, tail) = rest.split_once("))")?;
+    (head.trim_end().ends_with("for") && header.contains(";;"))
+        .then(|| format!("{head}(({})){tail}", header.replace(";;", "; ;")))
 }
 
 /// Parses `text` in pieces even though the whole was refused.

@@ -73,7 +73,7 @@ impl Shell<'_> {
                     self.output(&path, *append, 1, &mut streams);
                 }
                 ast::IoRedirect::File(fd, kind, target) => {
-                    self.file_redirect(*fd, kind, target, &mut streams)
+                    self.file_redirect(*fd, kind, target, &mut streams);
                 }
             }
         }
@@ -183,7 +183,11 @@ impl Shell<'_> {
         }
         let resolved = self.resolve(path);
         if !is_sink(&resolved) {
-            let action = if append { Action::Append } else { Action::Write };
+            let action = match (append, self.bare) {
+                (true, _) => Action::Append,
+                (false, true) => Action::Empty,
+                (false, false) => Action::Write,
+            };
             self.touch_by(None, Touch::new(action, path));
         }
         if fd == 1 {

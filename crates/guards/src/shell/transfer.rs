@@ -234,9 +234,7 @@ impl Shell<'_> {
                     .value(Some('f'), "file")
                     .map(str::to_owned)
                     .or((!tape.is_empty()).then_some(tape));
-                if archive.as_deref().is_some_and(|path| crate::effects::is_remote(path))
-                    && !options.long("force-local")
-                {
+                if archive.as_deref().is_some_and(crate::effects::is_remote) && !options.long("force-local") {
                     // Without `-c` in the arguments the members were not recognised as read.
                     for member in &options.operands {
                         what |= self.content_of(member).taint;
@@ -252,7 +250,7 @@ impl Shell<'_> {
             }
             "socat" => {
                 what |= stdin.taint;
-                let remote = args.iter().any(|arg| {
+                args.iter().any(|arg| {
                     let kind = arg.split(':').next().unwrap_or_default().to_ascii_uppercase();
                     matches!(
                         kind.as_str(),
@@ -277,8 +275,7 @@ impl Shell<'_> {
                             | "SSL-CONNECT"
                     ) || kind == "EXEC"
                         || kind == "SYSTEM"
-                });
-                remote
+                })
             }
             "gh" => {
                 what |= stdin.taint;
@@ -451,7 +448,7 @@ impl Shell<'_> {
             "gdb" | "lldb" => {
                 texts.extend(option_after(args, &["-ex", "--eval-command", "-o"]).into_iter().filter_map(
                     |c| c.strip_prefix("shell ").or_else(|| c.strip_prefix('!')).map(str::to_owned),
-                ))
+                ));
             }
             "tcpdump" => texts.extend(option_after(args, &["-z"])),
             "ssh-keygen" => {}

@@ -156,6 +156,7 @@ pub(crate) fn trace(command: &str, place: &Place, limits: Limits) -> Trace {
         pipes: 0,
         inherited: Data::session_input(),
         wired: false,
+        bare: false,
         limits,
     };
     if super::obscure::is_obfuscated(&command) {
@@ -185,6 +186,8 @@ pub(crate) struct Shell<'p> {
     /// Commands that read what is written to a path (`>(...)`).
     pub(crate) sinks: Vec<(String, Rc<ast::SubshellCommand>)>,
     pub(crate) pipes: usize,
+    /// The current redirections belong to no command.
+    pub(crate) bare: bool,
     /// Standard input of the code that is about to be run.
     pub(crate) inherited: Data,
     /// The current command is connected to the network by redirections.
@@ -195,8 +198,8 @@ pub(crate) struct Shell<'p> {
 impl Shell<'_> {
     /// Counts one step; false when the limits are used up.
     pub(crate) fn step(&mut self) -> bool {
-        let late =
-            self.limits.steps % 16 == 0 && self.limits.deadline.is_some_and(|end| Instant::now() >= end);
+        let late = self.limits.steps.is_multiple_of(16)
+            && self.limits.deadline.is_some_and(|end| Instant::now() >= end);
         if self.limits.steps == 0 || late {
             self.limits.steps = 0;
             self.note_limit();
@@ -224,7 +227,13 @@ impl Shell<'_> {
         let output = match parse::parse(text) {
             Ok(parsed) => {
                 if !parsed.complete {
-                    self.trace.unknown(UnknownKind::Unparsed, "the command is not valid shell syntax", true);
+                    // A shell refuses such a line too; what matters is whether the unread rest could do harm.
+                    let carrier = parsed.leftovers.iter().any(|piece| names_a_carrier(piece));
+                    self.trace.unknown(
+                        UnknownKind::Unparsed,
+                        "the command is not valid shell syntax",
+                        carrier,
+                    );
                 }
                 self.run_parsed(&parsed, stdin)
             }
@@ -574,7 +583,9 @@ impl Shell<'_> {
         {
             argv.extend(self.fields(&word.value));
         }
+        self.bare = argv.is_empty();
         let streams = self.streams(redirects, stdin);
+        self.bare = false;
         let words_taint = self.word_taint;
         let environment = self.assignments(&assignments, argv.is_empty());
         self.word_taint |= words_taint;
@@ -743,6 +754,16 @@ fn status_of(argv: &[String], shell: &Shell<'_>) -> Option<bool> {
         },
         _ => None,
     }
+}
+
+/// True when unread text mentions a program that could carry or do harm.
+fn names_a_carrier(text: &str) -> bool {
+    const NAMES: [&str; 22] = [
+        "sh", "bash", "zsh", "dash", "eval", "exec", "source", "rm", "dd", "curl", "wget", "nc", "ncat",
+        "python", "python3", "perl", "ruby", "node", "base64", "sudo", "xargs", "chmod",
+    ];
+    text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != '-' && c != '.')
+        .any(|word| NAMES.contains(&word) || word.starts_with("mkfs"))
 }
 
 /// Arguments as slices, for option parsing.

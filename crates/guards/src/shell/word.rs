@@ -77,11 +77,6 @@ impl Argument {
         &self.text
     }
 
-    /// The exact text, when no part of it is unknown. Glob operators count as written.
-    pub(crate) fn known(&self) -> Option<Cow<'_, str>> {
-        (!has_hole(&self.text)).then(|| unglob(&self.text))
-    }
-
     /// How much of the argument is known.
     pub fn certainty(&self) -> Certainty {
         if !self.text.contains(MARKS) {

@@ -374,7 +374,7 @@ impl Shell<'_> {
                     break;
                 }
                 _ if arg.starts_with("--chdir=") => {
-                    directory = arg.strip_prefix("--chdir=").map(str::to_owned)
+                    directory = arg.strip_prefix("--chdir=").map(str::to_owned);
                 }
                 _ if arg.starts_with('-') => {}
                 _ => match arg.split_once('=').filter(|(name, _)| is_name(name)) {
@@ -544,7 +544,9 @@ impl Shell<'_> {
                     shell.trace.facts.push(Fact::RunsCode { process: None, from: taint });
                     continue;
                 }
-                let simple = !template.iter().any(|word| word.contains(char::is_whitespace));
+                let simple = !template
+                    .iter()
+                    .any(|word| word.contains(|c: char| c.is_whitespace() || "$`;|&<>()".contains(c)));
                 if simple && !template.is_empty() {
                     output.then(&shell.in_subshell(|shell| shell.run_text(&text, &Data::empty())));
                 } else if template.is_empty() {
@@ -708,7 +710,7 @@ impl Shell<'_> {
                 let text = rest.first()?.clone();
                 Some(self.text(argv, &text, "flock", stdin))
             }
-            Some(_) => Some(self.inner(argv, &rest.to_vec(), "flock", stdin)),
+            Some(_) => Some(self.inner(argv, rest, "flock", stdin)),
             None => None,
         }
     }

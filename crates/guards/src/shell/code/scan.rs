@@ -103,13 +103,17 @@ fn tokenize(text: &str) -> Vec<Token> {
                 match next {
                     Some('x') => tokens.push(Token::Command(body)),
                     Some('w') => {
-                        tokens.extend(body.split_whitespace().map(|word| Token::Text(word.to_owned())))
+                        tokens.extend(body.split_whitespace().map(|word| Token::Text(word.to_owned())));
                     }
                     _ => tokens.push(Token::Text(body)),
                 }
                 at = end;
             }
-            c if c.is_alphabetic() || c == '_' || c == '$' || c == '@' || c == HOLE => {
+            c if c.is_alphabetic()
+                || "_$@".contains(c)
+                || c == HOLE
+                || c == '.' && next.is_some_and(char::is_alphabetic) =>
+            {
                 let start = at;
                 while chars.get(at).is_some_and(|c| c.is_alphanumeric() || "_$@.?".contains(*c) || *c == HOLE)
                     || chars.get(at) == Some(&':') && chars.get(at + 1) == Some(&':')
@@ -141,7 +145,7 @@ fn tokenize(text: &str) -> Vec<Token> {
                 at += 1;
             }
             c if c.is_ascii_digit() => {
-                while chars.get(at).is_some_and(|c| c.is_ascii_alphanumeric()) {
+                while chars.get(at).is_some_and(char::is_ascii_alphanumeric) {
                     at += 1;
                 }
                 tokens.push(Token::Name("0".into()));
@@ -464,8 +468,6 @@ fn is_keyword(name: &str) -> bool {
             | "end"
             | "with"
             | "lambda"
-            | "say"
-            | "p"
             | "case"
             | "when"
             | "require_relative"
