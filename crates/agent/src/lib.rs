@@ -1,6 +1,36 @@
-//! The agent that Backstop runs itself: turns, tools, sessions.
+//! The agent that Backstop runs itself: sessions, turns, tools.
 //!
-//! So far this crate holds the built-in [`tools`]: what a model can do inside a workspace once the
-//! engine has permitted the call.
+//! An [`Agent`] takes a message through one *turn*: the prompt is prepared, a model is asked, the tools it
+//! asks for are run, its answer goes out. At each step the engine is asked first, and nothing goes on
+//! without its word. The laws of this crate:
+//!
+//! - **One door out.** What a user sees goes through one place ([`Output`]), and gets there only after the
+//!   hooks that judge it. Text that was shown is never taken back.
+//! - **One door to a tool.** [`tools::Toolbox::run`] takes a permit of the engine and nothing else.
+//! - **One door to the transcript.** Each message that is stored passed `before_message_write`; what was not
+//!   stored is not sent to a model either.
+//! - **The transcript stays whole.** Each tool call of a stored answer has exactly one result, whatever
+//!   happens: a block, a failure, a cancellation, a killed process.
+//! - **A turn touches its own run only.** Blocks and rewrites reach exactly the messages that carry the
+//!   run's id, never others by counting.
+//!
+//! What it does not do: several tools at once, sub-agents, channels, schedules.
 
+mod agent;
+mod error;
+mod models;
+mod output;
+mod report;
+mod session;
+mod settings;
 pub mod tools;
+mod turn;
+
+pub use agent::{Agent, AgentParts};
+pub use error::AgentError;
+pub use models::{Models, OneModel, UnknownModel};
+pub use output::{Output, Shown};
+pub use report::{ImageAttachment, TurnError, TurnInput, TurnOutcome, TurnReport, TurnTrigger};
+pub use session::{AgentSession, SessionChoice};
+pub use settings::{AgentSettings, Compaction, Verbosity};
+pub use turn::hold_back::HoldBack;

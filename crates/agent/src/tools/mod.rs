@@ -7,8 +7,8 @@
 //!
 //! What holds for all of them:
 //!
-//! - **One door.** [`Toolbox::run`] is the only way in. It does not judge; whoever calls it must hold the
-//!   engine's permit for exactly these arguments.
+//! - **One door.** [`Toolbox::run`] is the only way in, and takes nothing but the engine's permit. It does not
+//!   judge; it runs the name and the arguments that were judged.
 //! - **Bounded.** Output text, file sizes, running time, number of processes and redirects have limits
 //!   ([`Limits`]); what is cut is said in the output and in its `details`.
 //! - **Nothing is left behind.** When a call is cancelled, times out or its future is dropped, its

@@ -4,6 +4,9 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use backstop_engine::Permitted;
+use backstop_hooks::ToolName;
+use backstop_hooks::points::ToolCallEvent;
 use serde_json::{Map, Value, json};
 
 use super::context::ToolContext;
@@ -138,19 +141,21 @@ impl Toolbox {
         self.tools.iter().find(|(known, _)| known == name).map(|(_, tool)| tool)
     }
 
-    /// Runs one call and bounds its output. The only door through which tools are run.
-    ///
-    /// This does not ask any hook. The dispatcher in front of it accepts only a permitted call and passes on
-    /// exactly the name and arguments that were judged; nothing else may call this.
-    pub async fn run(&self, name: &str, args: &Map<String, Value>, cx: &ToolContext) -> ToolOutput {
-        let Some(tool) = self.get(name) else {
+    /// Runs one call and bounds its output. The only door through which tools are run: it takes the engine's
+    /// permit, and runs exactly the name and arguments that were judged.
+    pub async fn run(&self, call: Permitted<ToolCallEvent>, cx: &ToolContext) -> ToolOutput {
+        let ToolCallEvent { tool_name, params, .. } = call.redeem();
+        // Permits carry normalised names.
+        let known = self.tools.iter().find(|(name, _)| ToolName::new(name) == tool_name);
+        let Some((_, tool)) = known else {
+            let name = tool_name.as_str();
             let hint = text::did_you_mean(name, self.names());
             return ToolOutput::error(format!("there is no tool called `{}`{hint}", text::clip(name, 64)));
         };
         if cx.cancel.is_cancelled() {
             return ToolError::Cancelled.into();
         }
-        let mut output = tool.run(args, cx).await;
+        let mut output = tool.run(&params, cx).await;
         output.content = text::bound(output.content, cx.limits.output_bytes);
         output
     }

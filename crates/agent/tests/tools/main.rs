@@ -1,5 +1,5 @@
 //! The built-in tools on real files, real processes and a real server on loopback.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests may fail loudly")]
+#![expect(clippy::unwrap_used, reason = "helpers of tests may fail loudly")]
 
 mod exec;
 mod files;
@@ -12,6 +12,9 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use backstop_agent::tools::{Limits, ToolContext, ToolOutput, Toolbox, Workspace};
+use backstop_engine::{Attendance, Engine};
+use backstop_hooks::points::ToolCallEvent;
+use backstop_hooks::{CallContext, Params};
 use serde_json::Value;
 
 /// A workspace in a temporary folder, and the tools in it.
@@ -34,8 +37,18 @@ impl Bench {
     }
 
     async fn run(&self, tool: &str, args: Value) -> ToolOutput {
-        let Value::Object(args) = args else { panic!("arguments are an object") };
-        self.tools.run(tool, &args, &self.cx).await
+        let event = ToolCallEvent {
+            tool_name: tool.into(),
+            params: Params::from_value(args).unwrap(),
+            tool_kind: None,
+            tool_input_kind: None,
+            derived_paths: None,
+            run_id: None,
+            tool_call_id: None,
+        };
+        let engine = Engine::builder().build();
+        let verdict = engine.permit_tool_call(event, &CallContext::default(), &Attendance::Nobody).await;
+        self.tools.run(verdict.permit.unwrap(), &self.cx).await
     }
 
     /// Runs a call that is to succeed, and answers its text.

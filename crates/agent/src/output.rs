@@ -1,0 +1,120 @@
+//! The one door out: what a user sees of a turn.
+//!
+//! An [`Output`] is given only what has passed. [`Outlet`] is the only holder of it inside this crate, and
+//! the places that call [`Outlet::say`] with text of a model are the ones that come after the judgement of
+//! that text: the stream, while no hook can object, and the end of the turn, after `before_response_emit`.
+
+use std::fmt;
+use std::sync::Arc;
+
+use backstop_engine::{Effect, InterceptorEvent, Receipt, Verdict, format_event};
+use backstop_hooks::{HookId, PointId, ToolName};
+
+use crate::settings::Verbosity;
+
+/// Something a user is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Shown<'a> {
+    /// More of what the assistant says.
+    Text(&'a str),
+    /// The assistant has finished one message; more may follow after tools ran.
+    TextEnd,
+    /// More of the model's reasoning, where that is to be shown.
+    Reasoning(&'a str),
+    /// A tool begins to run.
+    ToolStarted {
+        /// The tool.
+        tool: &'a ToolName,
+        /// What it works on, shortened. Absent while the turn's texts are held back, since it may quote them.
+        about: Option<&'a str>,
+    },
+    /// A tool has run.
+    ToolEnded {
+        /// The tool.
+        tool: &'a ToolName,
+        /// Whether it failed.
+        failed: bool,
+    },
+    /// A line about the work of hooks. Never text of the conversation.
+    Note(&'a str),
+    /// The turn's answer, whole. It was shown before, piece by piece, as [`Shown::Text`].
+    Answer(&'a str),
+}
+
+/// Where a user sees what an agent does. Called on the agent's task: it must not wait.
+pub trait Output: Send + Sync {
+    /// Shows something.
+    fn show(&self, shown: Shown<'_>);
+}
+
+/// The only holder of an [`Output`].
+#[derive(Clone)]
+pub(crate) struct Outlet {
+    output: Arc<dyn Output>,
+    verbosity: Verbosity,
+}
+
+impl fmt::Debug for Outlet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Outlet").field("verbosity", &self.verbosity).finish_non_exhaustive()
+    }
+}
+
+impl Outlet {
+    pub(crate) fn new(output: Arc<dyn Output>, verbosity: Verbosity) -> Self {
+        Self { output, verbosity }
+    }
+
+    pub(crate) fn say(&self, shown: Shown<'_>) {
+        self.output.show(shown);
+    }
+
+    /// A line about a block: of a tool call, a model call, an answer.
+    pub(crate) fn blocked(&self, point: PointId, hook: Option<&HookId>, what: &str, reason: Option<&str>) {
+        let id = hook.cloned().unwrap_or_else(|| HookId::new(point.info().name));
+        let effect = Effect::Blocked { what: what.to_owned(), reason: reason.map(Into::into) };
+        self.note(|| format_event(&InterceptorEvent { id, point, effect }));
+    }
+
+    /// A line about changes at a point that prepares the turn.
+    pub(crate) fn changed(&self, point: PointId, changes: Vec<String>) {
+        if !changes.is_empty() {
+            let effect = Effect::Mutated(changes);
+            self.note(|| format_event(&InterceptorEvent { id: point.info().name.into(), point, effect }));
+        }
+    }
+
+    /// A line about anything else, from [`Verbosity::On`] on.
+    pub(crate) fn note(&self, line: impl FnOnce() -> String) {
+        if self.verbosity >= Verbosity::On {
+            self.say(Shown::Note(&line()));
+        }
+    }
+
+    /// The receipt's line, at [`Verbosity::Full`].
+    pub(crate) fn receipt(&self, receipt: &Receipt) {
+        if self.verbosity == Verbosity::Full && !receipt.steps.is_empty() {
+            self.say(Shown::Note(&receipt_line(receipt)));
+        }
+    }
+}
+
+fn receipt_line(receipt: &Receipt) -> String {
+    let verdict = match receipt.verdict {
+        Verdict::Pass => "pass",
+        Verdict::Modify => "modify",
+        Verdict::Block => "block",
+        Verdict::Handled => "handled",
+        Verdict::Observed => "observed",
+    };
+    let tool = receipt.key.tool.as_deref().map(|tool| format!(" {tool}")).unwrap_or_default();
+    let judged = receipt.judged.map(|digest| format!(" · {}", digest.short())).unwrap_or_default();
+    let hooks = receipt.steps.iter().filter(|step| !step.again).count();
+    let noun = if hooks == 1 { "hook" } else { "hooks" };
+    format!(
+        "🧾 {}{tool} · {verdict} · {hooks} {noun} · {} µs{judged}",
+        receipt.point.info().name,
+        receipt.elapsed.as_micros()
+    )
+}

@@ -1,0 +1,217 @@
+//! Sessions as an agent holds them: found or begun, claimed while a turn runs.
+//!
+//! The claim is a lease in the store. While a turn runs it is renewed in the background; if it is lost, the
+//! turn stops at once and writes nothing more, since another process may already go on. Without a turn the
+//! session is free.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use backstop_hooks::{Json, SessionId, SessionKey};
+use backstop_store::{LeaseError, LeaseHolder, Session, Store, Timestamp};
+use tokio::task::JoinHandle;
+
+use crate::error::AgentError;
+use crate::settings::AgentSettings;
+use crate::tools::{CancelToken, ToolContext};
+
+/// Which session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SessionChoice {
+    /// A new one under this key.
+    New {
+        /// The conversation.
+        key: SessionKey,
+    },
+    /// This one.
+    Resume(SessionId),
+    /// The latest one of this conversation that has not ended; a new one if there is none.
+    LatestOf(SessionKey),
+}
+
+/// A session in which turns can be run. Its background processes end when it is dropped.
+pub struct AgentSession {
+    record: Session,
+    holder: LeaseHolder,
+    tools: ToolContext,
+    /// Turns of one session run one after the other.
+    pub(crate) turns: tokio::sync::Mutex<()>,
+}
+
+impl fmt::Debug for AgentSession {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AgentSession")
+            .field("id", &self.record.id)
+            .field("key", &self.record.key)
+            .finish_non_exhaustive()
+    }
+}
+
+impl AgentSession {
+    /// The session's id.
+    pub fn id(&self) -> &SessionId {
+        &self.record.id
+    }
+
+    /// The conversation it belongs to.
+    pub fn key(&self) -> &SessionKey {
+        &self.record.key
+    }
+
+    /// The session as it was stored when it was opened.
+    pub fn record(&self) -> &Session {
+        &self.record
+    }
+
+    pub(crate) fn tools(&self) -> &ToolContext {
+        &self.tools
+    }
+}
+
+/// Finds or begins a session.
+pub(crate) async fn open(
+    store: &Arc<dyn Store>,
+    settings: &AgentSettings,
+    tools: ToolContext,
+    choice: SessionChoice,
+) -> Result<AgentSession, AgentError> {
+    let found = match &choice {
+        SessionChoice::New { .. } => None,
+        SessionChoice::Resume(id) => {
+            let session = store.session(id).await?.ok_or_else(|| AgentError::NoSession(id.clone()))?;
+            if let Some(end) = session.ended {
+                return Err(AgentError::Ended { id: session.id, key: session.key, reason: end.reason });
+            }
+            Some(session)
+        }
+        SessionChoice::LatestOf(key) => {
+            store.latest_session(key).await?.filter(|session| session.ended.is_none())
+        }
+    };
+    let record = match (found, choice) {
+        (Some(session), _) => session,
+        (None, SessionChoice::New { key } | SessionChoice::LatestOf(key)) => {
+            begin(store, settings, &tools, key).await?
+        }
+        (None, SessionChoice::Resume(id)) => return Err(AgentError::NoSession(id)),
+    };
+    Ok(AgentSession { record, holder: LeaseHolder::unique(), tools, turns: tokio::sync::Mutex::new(()) })
+}
+
+async fn begin(
+    store: &Arc<dyn Store>,
+    settings: &AgentSettings,
+    tools: &ToolContext,
+    key: SessionKey,
+) -> Result<Session, AgentError> {
+    let now = Timestamp::now();
+    let session = Session {
+        id: format!("s-{}", uuid::Uuid::now_v7().simple()).into(),
+        key,
+        agent: settings.agent_id.clone(),
+        workspace: tools.workspace.root().display().to_string(),
+        created_at: now,
+        updated_at: now,
+        ended: None,
+        resumed_from: None,
+        meta: Json::default(),
+    };
+    store.create_session(session.clone()).await?;
+    Ok(session)
+}
+
+/// A claimed session. Dropping it gives the claim back.
+#[derive(Debug)]
+pub(crate) struct Claim {
+    store: Arc<dyn Store>,
+    session: SessionId,
+    holder: LeaseHolder,
+    lost: Arc<AtomicBool>,
+    keeper: JoinHandle<()>,
+    released: bool,
+}
+
+impl Claim {
+    /// Claims the session and keeps the claim up. `stop` fires when the claim is lost.
+    pub(crate) async fn take(
+        store: &Arc<dyn Store>,
+        session: &AgentSession,
+        ttl: Duration,
+        stop: &CancelToken,
+    ) -> Result<Self, LeaseError> {
+        store.lease_session(session.id(), &session.holder, ttl, Timestamp::now()).await?;
+        let lost = Arc::new(AtomicBool::new(false));
+        let keeper = tokio::spawn(keep(
+            Arc::clone(store),
+            session.id().clone(),
+            session.holder.clone(),
+            ttl,
+            Arc::clone(&lost),
+            stop.clone(),
+        ));
+        Ok(Self {
+            store: Arc::clone(store),
+            session: session.id().clone(),
+            holder: session.holder.clone(),
+            lost,
+            keeper,
+            released: false,
+        })
+    }
+
+    /// Whether another process may work in the session now.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.lost.load(Ordering::Acquire)
+    }
+
+    /// Gives the claim back and waits until that is done.
+    pub(crate) async fn release(mut self) -> Result<(), AgentError> {
+        self.keeper.abort();
+        self.released = true;
+        Ok(self.store.release_lease(&self.session, &self.holder).await?)
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        self.keeper.abort();
+        if self.released {
+            return;
+        }
+        let (store, session, holder) = (Arc::clone(&self.store), self.session.clone(), self.holder.clone());
+        // Without a runtime the process is going away, and the claim runs out by itself.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move {
+                let _ = store.release_lease(&session, &holder).await;
+            });
+        }
+    }
+}
+
+async fn keep(
+    store: Arc<dyn Store>,
+    session: SessionId,
+    holder: LeaseHolder,
+    ttl: Duration,
+    lost: Arc<AtomicBool>,
+    stop: CancelToken,
+) {
+    let mut safe_until = tokio::time::Instant::now() + ttl;
+    loop {
+        tokio::time::sleep(ttl / 3).await;
+        let asked = tokio::time::Instant::now();
+        match store.renew_lease(&session, &holder, ttl, Timestamp::now()).await {
+            Ok(_) => safe_until = asked + ttl,
+            // The store may be busy for a moment; until the claim runs out nobody else can take it.
+            Err(LeaseError::Store(_)) if tokio::time::Instant::now() + ttl / 3 < safe_until => {}
+            Err(error) => {
+                tracing::error!(session = %session, %error, "the claim on the session was lost");
+                lost.store(true, Ordering::Release);
+                stop.cancel();
+                return;
+            }
+        }
+    }
+}

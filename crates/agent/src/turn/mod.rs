@@ -1,0 +1,259 @@
+//! One turn: from a message to its answer, through every point of the catalogue's families A and B.
+//!
+//! [`prepare`] takes the message to a prompt, [`answering`] asks the model and runs tools until there is an
+//! answer, [`emit`] lets it out. What the steps share is in [`run`] and [`transcript`]. This module begins
+//! and ends turns: the session is claimed, what a killed process left is closed, the run is written down,
+//! and at the end, however it comes, the transcript is whole, approvals and claims are released, and
+//! `agent_end` is told.
+
+mod answering;
+mod compaction;
+mod emit;
+mod finalize;
+pub(crate) mod hold_back;
+mod model_call;
+mod observers;
+mod prepare;
+mod redaction;
+mod results;
+mod run;
+mod tool_calls;
+mod transcript;
+mod voice;
+
+use std::time::{Duration, Instant};
+
+use backstop_hooks::points::{AgentEnd, AgentEndEvent};
+use backstop_hooks::{CallContext, RunId, Text};
+use backstop_store::{LeaseError, RunOutcome, Timestamp};
+use tokio::task::JoinHandle;
+
+use self::answering::Tally;
+use self::prepare::{Prepared, blocker};
+use self::run::{Run, Stop};
+use self::transcript::Transcript;
+use crate::agent::Agent;
+use crate::error::AgentError;
+use crate::report::{TurnInput, TurnOutcome, TurnReport, TurnTrigger};
+use crate::session::{AgentSession, Claim};
+use crate::tools::CancelToken;
+
+/// How long the end of a cancelled turn waits for hooks that only watch.
+const CANCELLED_DRAIN: Duration = Duration::from_secs(2);
+
+/// Takes one message through a turn.
+pub(crate) async fn run(
+    agent: &Agent,
+    session: &AgentSession,
+    input: TurnInput,
+    cancel: &CancelToken,
+) -> Result<TurnReport, AgentError> {
+    let stop = CancelToken::new();
+    let _forward = Forward::start(cancel, &stop);
+    let claim = Claim::take(&agent.store, session, agent.settings.lease, &stop).await?;
+    recover(agent, session, &stop).await?;
+    let id = RunId::new(format!("r-{}", uuid::Uuid::now_v7().simple()));
+    let call = context(agent, session, &id, &input);
+    agent.store.start_run(session.id(), &id, Timestamp::now()).await?;
+    agent.store.touch_session(session.id(), Timestamp::now()).await?;
+    let run = Run::new(agent, session, id, call, stop);
+    let began = Instant::now();
+    let mut tally = Tally::default();
+    let mut transcript = match Transcript::load(&run).await {
+        Ok(transcript) => transcript,
+        Err(error) => {
+            let nothing = Transcript::default();
+            return end(run, claim, nothing, tally, Err(Stop::Broken(error)), began).await;
+        }
+    };
+    let ended = steps(&run, &mut transcript, &input, &mut tally).await;
+    end(run, claim, transcript, tally, ended, began).await
+}
+
+async fn steps(
+    run: &Run<'_>,
+    transcript: &mut Transcript,
+    input: &TurnInput,
+    tally: &mut Tally,
+) -> Result<Option<Text>, Stop> {
+    let prepared: Prepared = prepare::prepare(run, transcript, input).await?;
+    let prompt = answering::store_message(run, transcript, &prepared).await?;
+    if let Some(reply) = answering::reply_of_a_hook(run, transcript, &prepared).await? {
+        return Ok(Some(reply));
+    }
+    answering::answer(run, transcript, &prepared, &prompt, tally).await
+}
+
+fn context(agent: &Agent, session: &AgentSession, run: &RunId, input: &TurnInput) -> CallContext {
+    let job_id = match &input.trigger {
+        TurnTrigger::Cron { job_id } => Some(job_id.clone()),
+        TurnTrigger::User | TurnTrigger::Heartbeat { .. } => None,
+    };
+    CallContext {
+        agent_id: Some(agent.settings.agent_id.clone()),
+        session_key: Some(session.key().clone()),
+        session_id: Some(session.id().clone()),
+        run_id: Some(run.clone()),
+        job_id,
+        trigger: Some(input.trigger.kind()),
+        message_provider: agent.settings.channel.clone(),
+        workspace_dir: Some(session.tools().workspace.root().display().to_string()),
+        requester: input.sender.clone(),
+        ..CallContext::default()
+    }
+}
+
+/// Ends a turn. Whatever of this fails, the rest is still done.
+async fn end(
+    run: Run<'_>,
+    claim: Claim,
+    mut transcript: Transcript,
+    tally: Tally,
+    ended: Result<Option<Text>, Stop>,
+    began: Instant,
+) -> Result<TurnReport, AgentError> {
+    let lost = claim.is_lost();
+    let mut broken = None;
+    let outcome = match ended {
+        Ok(Some(text)) => TurnOutcome::Answered { text },
+        Ok(None) | Err(Stop::Silent) => TurnOutcome::Silent,
+        Err(Stop::Blocked { point, blocked, message }) => {
+            let by = blocker(&blocked, point);
+            let message = message.unwrap_or_else(|| blocked.reason_or_default());
+            TurnOutcome::Blocked { by, point, message }
+        }
+        Err(Stop::Failed(error)) => TurnOutcome::Failed { error },
+        Err(Stop::Stopped) if lost => {
+            broken = Some(LeaseError::Lost(run.session.id().clone()).into());
+            TurnOutcome::Cancelled
+        }
+        Err(Stop::Stopped) => TurnOutcome::Cancelled,
+        Err(Stop::Broken(error)) => {
+            broken = Some(error);
+            TurnOutcome::Cancelled
+        }
+    };
+    if !lost {
+        let closing = transcript.close_open_calls(&run, why_open(&outcome, broken.is_some())).await;
+        keep_first(&mut broken, closing.map(drop));
+        let settled = settle(&run, &outcome, tally, broken.is_some()).await;
+        keep_first(&mut broken, settled);
+    }
+    keep_first(
+        &mut broken,
+        run.agent.engine.end_run(Some(run.session.id()), &run.id).await.map_err(Into::into),
+    );
+    let error = broken.as_ref().map(ToString::to_string).or_else(|| match &outcome {
+        TurnOutcome::Failed { error } => Some(error.to_string()),
+        TurnOutcome::Cancelled => Some("cancelled".to_owned()),
+        // A reason may quote what was blocked; observers are told where, not why.
+        TurnOutcome::Blocked { by, .. } => Some(format!("blocked by {by}")),
+        TurnOutcome::Answered { .. } | TurnOutcome::Silent => None,
+    });
+    run.tell::<AgentEnd>(|| AgentEndEvent {
+        run_id: Some(run.id.clone()),
+        messages: transcript.messages(),
+        success: error.is_none(),
+        error: error.map(Text::from),
+        duration_ms: model_call::millis_since(began),
+    });
+    let patience = match outcome {
+        TurnOutcome::Cancelled => CANCELLED_DRAIN.min(run.agent.settings.observer_drain),
+        _ => run.agent.settings.observer_drain,
+    };
+    let (id, receipts) = run.finish(patience).await;
+    keep_first(&mut broken, claim.release().await);
+    match broken {
+        Some(error) => Err(error),
+        None => {
+            Ok(TurnReport { run_id: id, outcome, iterations: tally.iterations, usage: tally.usage, receipts })
+        }
+    }
+}
+
+/// Injections and the run's own end.
+async fn settle(run: &Run<'_>, outcome: &TurnOutcome, tally: Tally, broken: bool) -> Result<(), AgentError> {
+    let store = &run.agent.store;
+    // What a model has read was confirmed at once.
+    let given = if tally.asked { Ok(0) } else { store.give_back_injections(&run.id).await };
+    let ended = match outcome {
+        _ if broken => RunOutcome::Failed,
+        TurnOutcome::Answered { .. } | TurnOutcome::Silent => RunOutcome::Finished,
+        TurnOutcome::Blocked { .. } => RunOutcome::Blocked,
+        TurnOutcome::Failed { .. } => RunOutcome::Failed,
+        TurnOutcome::Cancelled => RunOutcome::Interrupted,
+    };
+    store.end_run(run.session.id(), &run.id, ended, Timestamp::now()).await?;
+    given?;
+    Ok(())
+}
+
+fn why_open(outcome: &TurnOutcome, broken: bool) -> &'static str {
+    match outcome {
+        TurnOutcome::Cancelled if !broken => {
+            "the user ended the turn; this call was not run, or not to its end"
+        }
+        _ => "the turn broke off; this call was not run, or not to its end",
+    }
+}
+
+fn keep_first(broken: &mut Option<AgentError>, step: Result<(), AgentError>) {
+    if let Err(error) = step {
+        match broken {
+            None => *broken = Some(error),
+            Some(_) => tracing::error!(%error, "a turn could not be ended cleanly"),
+        }
+    }
+}
+
+/// Closes what a killed process left behind in the session.
+pub(crate) async fn recover_session(agent: &Agent, session: &AgentSession) -> Result<(), AgentError> {
+    if agent.store.open_runs(session.id()).await?.is_empty() {
+        return Ok(());
+    }
+    let stop = CancelToken::new();
+    let claim = Claim::take(&agent.store, session, agent.settings.lease, &stop).await?;
+    let recovered = recover(agent, session, &stop).await;
+    claim.release().await.and(recovered)
+}
+
+/// As [`recover_session`], for whoever holds the claim. Questions to humans stay open: an answer that comes
+/// later still counts for the same call.
+async fn recover(agent: &Agent, session: &AgentSession, stop: &CancelToken) -> Result<(), AgentError> {
+    for left in agent.store.open_runs(session.id()).await? {
+        tracing::warn!(session = %session.id(), run = %left.id, "closing a turn whose process has ended");
+        let input = TurnInput::default();
+        let call = CallContext { trigger: None, ..context(agent, session, &left.id, &input) };
+        let run = Run::new(agent, session, left.id.clone(), call, stop.clone());
+        let mut transcript = Transcript::load(&run).await?;
+        let why = "interrupted: the process that ran this call has ended, nobody knows how far it came";
+        transcript.close_open_calls(&run, why).await?;
+        agent.store.give_back_injections(&left.id).await?;
+        agent.store.clear_decisions(session.id(), &left.id).await?;
+        agent.store.end_run(session.id(), &left.id, RunOutcome::Interrupted, Timestamp::now()).await?;
+        run.finish(CANCELLED_DRAIN).await;
+    }
+    Ok(())
+}
+
+/// Passes the caller's switch on to the turn's own, which a lost claim turns as well.
+struct Forward(JoinHandle<()>);
+
+impl Forward {
+    fn start(from: &CancelToken, to: &CancelToken) -> Self {
+        let (from, to) = (from.clone(), to.clone());
+        if from.is_cancelled() {
+            to.cancel();
+        }
+        Self(tokio::spawn(async move {
+            from.cancelled().await;
+            to.cancel();
+        }))
+    }
+}
+
+impl Drop for Forward {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}

@@ -1,0 +1,126 @@
+//! What every step of a turn needs: the engine under this run's name, the stop switch, the door out.
+
+use std::future::Future;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use backstop_engine::{Blocked, Decided, Receipt};
+use backstop_hooks::{CallContext, DecidePoint, ObservePoint, Point, PointId, RunId, SyncPoint, Text};
+
+use super::observers::Observers;
+use crate::agent::Agent;
+use crate::error::AgentError;
+use crate::output::Outlet;
+use crate::report::TurnError;
+use crate::session::AgentSession;
+use crate::tools::CancelToken;
+
+/// Why a turn does not go on.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// A hook stopped it.
+    Blocked {
+        /// Where.
+        point: PointId,
+        /// By whom and why.
+        blocked: Blocked,
+        /// What the user may read, where it is not the reason.
+        message: Option<Text>,
+    },
+    /// A hook took the turn and says nothing.
+    Silent,
+    /// The model failed.
+    Failed(TurnError),
+    /// The switch was turned: by the user, or because the claim on the session was lost.
+    Stopped,
+    /// The turn can't be kept.
+    Broken(AgentError),
+}
+
+impl<E: Into<AgentError>> From<E> for Stop {
+    fn from(error: E) -> Self {
+        Self::Broken(error.into())
+    }
+}
+
+/// One turn's name and surroundings.
+#[derive(Debug)]
+pub(crate) struct Run<'a> {
+    pub(crate) agent: &'a Agent,
+    pub(crate) session: &'a AgentSession,
+    pub(crate) id: RunId,
+    pub(crate) call: CallContext,
+    pub(crate) stop: CancelToken,
+    pub(crate) observers: Observers,
+    receipts: AtomicU64,
+}
+
+impl<'a> Run<'a> {
+    pub(crate) fn new(
+        agent: &'a Agent,
+        session: &'a AgentSession,
+        id: RunId,
+        call: CallContext,
+        stop: CancelToken,
+    ) -> Self {
+        let observers = Observers::start(agent.engine.clone(), call.clone(), agent.outlet.clone());
+        Self { agent, session, id, call, stop, observers, receipts: AtomicU64::new(0) }
+    }
+
+    /// Ends the run: waits for hooks that only watch. Answers how many dispatches met a hook.
+    pub(crate) async fn finish(self, patience: Duration) -> (RunId, u64) {
+        let met = self.receipts.load(Ordering::Relaxed);
+        (self.id, met + self.observers.drain(patience).await)
+    }
+
+    pub(crate) fn outlet(&self) -> &Outlet {
+        &self.agent.outlet
+    }
+
+    pub(crate) fn note(&self, receipt: &Receipt) {
+        if !receipt.steps.is_empty() {
+            self.receipts.fetch_add(1, Ordering::Relaxed);
+            self.outlet().receipt(receipt);
+        }
+    }
+
+    /// Waits for `work`, or for the stop switch.
+    pub(crate) async fn unless_stopped<T>(&self, work: impl Future<Output = T>) -> Result<T, Stop> {
+        tokio::select! {
+            biased;
+            () = self.stop.cancelled() => Err(Stop::Stopped),
+            done = work => Ok(done),
+        }
+    }
+
+    /// Lets the hooks at `P` decide.
+    pub(crate) async fn decide<P: DecidePoint>(&self, event: P::Event) -> Result<Decided<P>, Stop> {
+        let decided = self.unless_stopped(self.agent.engine.decide::<P>(event, &self.call)).await?;
+        self.note(&decided.receipt);
+        Ok(decided)
+    }
+
+    /// Lets the hooks at `P` decide; a block ends the turn.
+    pub(crate) async fn pass<P: DecidePoint>(&self, event: P::Event) -> Result<Decided<P>, Stop> {
+        let mut decided = self.decide::<P>(event).await?;
+        match decided.blocked.take() {
+            None => Ok(decided),
+            Some(blocked) => Err(Stop::Blocked { point: P::INFO.id, blocked, message: None }),
+        }
+    }
+
+    /// Lets the hooks at `P`, on the way into the transcript, decide.
+    pub(crate) fn write<P: SyncPoint>(&self, event: P::Event) -> Decided<P> {
+        let decided = self.agent.engine.write::<P>(event, &self.call);
+        self.note(&decided.receipt);
+        decided
+    }
+
+    /// Shows an event to the hooks that watch at `P`, in the order of these calls and without waiting. The
+    /// event is made only if somebody watches.
+    pub(crate) fn tell<P: ObservePoint>(&self, event: impl FnOnce() -> <P as Point>::Event) {
+        if self.agent.engine.has_hooks::<P>() {
+            self.observers.tell::<P>(event());
+        }
+    }
+}

@@ -1,0 +1,347 @@
+//! The tool calls of one answer: planned when the answer is stored, then taken one after the other.
+//!
+//! The laws: each call gets exactly one result; a call runs only with the engine's permit, and only if its
+//! tool was on offer in the very model call that asks for it; what a block was about does not stay in the
+//! transcript. Calls that can't be told apart (an id used twice) are not run. In the transcript each call has
+//! an id of its own, given by Backstop where the model's is missing or taken.
+
+use std::collections::HashSet;
+use std::panic::AssertUnwindSafe;
+use std::time::{Duration, Instant};
+
+use backstop_engine::{Blocked, Permitted, tool_call_digest};
+use backstop_hooks::conversation::{Message, Part, ToolCall, ToolResult};
+use backstop_hooks::points::{
+    AfterToolCall, AfterToolCallEvent, ExecEnvEvent, ExecHost, ResolveExecEnv, ToolAfter, ToolAfterEvent,
+    ToolCallEvent,
+};
+use backstop_hooks::{Digest, Params, PointId, Resolution, Text, ToolCallId, ToolName};
+use backstop_store::ToolDecision;
+use futures_util::FutureExt;
+use serde_json::Value;
+
+use super::model_call::{Answer, millis_since};
+use super::results;
+use super::run::{Run, Stop};
+use super::transcript::{Edit, Transcript};
+use super::voice::Release;
+use crate::output::Shown;
+use crate::tools::{ToolContext, ToolOutput, affected_paths, filter_overrides};
+
+/// How much longer than its own limit a tool is waited for.
+const GRACE: Duration = Duration::from_secs(30);
+/// How long a cancelled tool may take to end what it started.
+const CANCEL_GRACE: Duration = Duration::from_secs(10);
+
+/// A call of the answer, and what is known about it before any gate.
+#[derive(Debug)]
+pub(crate) struct Planned {
+    /// As the model made it.
+    call: ToolCall,
+    /// Its id in the transcript.
+    id: ToolCallId,
+    /// Why it is not run.
+    refusal: Option<Refusal>,
+}
+
+/// Why a call is not run.
+#[derive(Debug)]
+struct Refusal {
+    reason: Text,
+    /// A hook or a human said so: the arguments do not stay.
+    blocked: bool,
+}
+
+/// The answer as it is stored, and its calls. `taken` are the ids that the transcript has already.
+pub(crate) fn plan(answer: &Answer, taken: &HashSet<ToolCallId>) -> (Message, Vec<Planned>) {
+    let mut taken = taken.clone();
+    let planned: Vec<Planned> = answer
+        .calls
+        .iter()
+        .map(|(call, ruling)| {
+            let free = !call.id.is_empty() && taken.insert(call.id.clone());
+            let id = if free { call.id.clone() } else { fresh_id() };
+            Planned { call: call.clone(), id, refusal: refusal(answer, call, ruling) }
+        })
+        .collect();
+    let mut calls = planned.iter();
+    let mut message = answer.message.clone();
+    for part in &mut message.content {
+        if let Part::ToolCall(stored) = part
+            && let Some(planned) = calls.next()
+        {
+            stored.id = planned.id.clone();
+            if planned.refusal.as_ref().is_some_and(|refusal| refusal.blocked) {
+                redact(stored);
+            }
+        }
+    }
+    (message, planned)
+}
+
+fn fresh_id() -> ToolCallId {
+    format!("call_{}", uuid::Uuid::now_v7().simple()).into()
+}
+
+fn refusal(answer: &Answer, call: &ToolCall, ruling: &ToolDecision) -> Option<Refusal> {
+    let same = answer.calls.iter().filter(|(other, _)| other.id == call.id).count();
+    let own = |reason: String| Some(Refusal { reason: reason.into(), blocked: false });
+    if let ToolDecision::Deny { reason } = ruling {
+        return Some(Refusal { reason: reason.clone(), blocked: true });
+    }
+    if call.malformed.is_some() {
+        return own("the arguments are not a JSON object; call the tool again with a complete one".to_owned());
+    }
+    if !call.id.is_empty() && same > 1 {
+        return own(format!(
+            "{same} tool calls of this answer have the id `{}`, so none of them was run; give each an id of its own",
+            call.id
+        ));
+    }
+    if !answer.offered.contains(&ToolName::new(&call.name)) {
+        let offered: Vec<&str> = answer.offered.iter().map(ToolName::as_str).collect();
+        return own(match offered.as_slice() {
+            [] => "no tools are on offer".to_owned(),
+            tools => format!("this tool is not on offer; on offer are: {}", tools.join(", ")),
+        });
+    }
+    None
+}
+
+/// Puts a marker in place of a call's arguments. Answers the digest of what they were.
+fn redact(call: &mut ToolCall) -> Digest {
+    let digest = match &call.malformed {
+        Some(text) => Digest::of_text("tool_call", text),
+        None => tool_call_digest(&event_of(call, None)),
+    };
+    call.arguments = results::removed_arguments();
+    call.malformed = None;
+    call.meta = None;
+    digest
+}
+
+fn event_of(call: &ToolCall, run: Option<&Run<'_>>) -> ToolCallEvent {
+    let tool_name = ToolName::new(&call.name);
+    let derived_paths = match (tool_name.as_str(), call.arguments.get("patch")) {
+        ("apply_patch", Some(Value::String(patch))) => Some(affected_paths(patch)),
+        _ => None,
+    };
+    ToolCallEvent {
+        tool_name,
+        params: call.arguments.clone(),
+        tool_kind: None,
+        tool_input_kind: None,
+        derived_paths,
+        run_id: run.map(|run| run.id.clone()),
+        tool_call_id: Some(call.id.clone()),
+    }
+}
+
+/// Takes each call to its result.
+pub(crate) async fn run_all(
+    run: &Run<'_>,
+    transcript: &mut Transcript,
+    planned: Vec<Planned>,
+) -> Result<(), Stop> {
+    for call in planned {
+        // A stop in front of a call leaves it and those after it to `close_open_calls`.
+        if run.stop.is_cancelled() {
+            return Err(Stop::Stopped);
+        }
+        let result = take(run, transcript, call).await?;
+        transcript.append_result(run, None, result, false).await?;
+    }
+    Ok(())
+}
+
+async fn take(run: &Run<'_>, transcript: &mut Transcript, planned: Planned) -> Result<ToolResult, Stop> {
+    let Planned { call, id, refusal } = planned;
+    let tool = ToolName::new(&call.name);
+    if let Some(refusal) = refusal {
+        let point = if refusal.blocked { PointId::AfterLlmCall } else { PointId::BeforeToolCall };
+        run.outlet().blocked(point, None, tool.as_str(), Some(&refusal.reason));
+        let digest = refusal.blocked.then(|| redact(&mut call.clone()));
+        return Ok(results::refused(&id, &call.name, &refusal.reason, digest));
+    }
+    let agent = run.agent;
+    let event = event_of(&call, Some(run));
+    let verdict =
+        run.unless_stopped(agent.engine.permit_tool_call(event, &run.call, &agent.attendance)).await?;
+    run.note(&verdict.receipt);
+    if let Some(note) = &verdict.receipt.approval {
+        run.outlet().note(|| format!("🙋 {tool} · asked — {}", word(note.resolution)));
+    }
+    if verdict.permit.is_ok() && verdict.event.params != call.arguments {
+        run.outlet().note(|| format!("✏️ {tool} · arguments rewritten"));
+    }
+    let permit = match verdict.permit {
+        Ok(permit) => permit,
+        Err(blocked) => return refuse(run, transcript, &call, &id, blocked).await,
+    };
+    let mut context = agent_context(run);
+    if tool.as_str() == "exec" {
+        match exec_env(run).await? {
+            Ok(env) => context.exec_env = env,
+            Err(blocked) => return refuse(run, transcript, &call, &id, blocked).await,
+        }
+    }
+    execute(run, &call, &id, permit, context).await
+}
+
+fn word(resolution: Resolution) -> &'static str {
+    match resolution {
+        Resolution::AllowOnce => "allowed once",
+        Resolution::AllowAlways => "allowed always",
+        Resolution::Deny => "denied",
+        Resolution::Timeout => "nobody answered in time",
+        Resolution::Cancelled => "nobody could answer",
+    }
+}
+
+/// A call that a hook or a human stopped: what it was about goes from the transcript.
+async fn refuse(
+    run: &Run<'_>,
+    transcript: &mut Transcript,
+    call: &ToolCall,
+    id: &ToolCallId,
+    blocked: Blocked,
+) -> Result<ToolResult, Stop> {
+    let reason = blocked.reason_or_default();
+    let tool = ToolName::new(&call.name);
+    run.outlet().blocked(PointId::BeforeToolCall, blocked.hook.as_ref(), tool.as_str(), Some(&reason));
+    let holder = transcript
+        .of_run(&run.id)
+        .find(|entry| entry.message.tool_calls().any(|stored| stored.id == *id))
+        .map(|entry| (entry.id.clone(), entry.message.clone()));
+    let digest = redact(&mut call.clone());
+    if let Some((entry, mut message)) = holder {
+        for part in &mut message.content {
+            if let Part::ToolCall(stored) = part
+                && stored.id == *id
+            {
+                redact(stored);
+            }
+        }
+        transcript.edit(run, vec![Edit::Replace(entry, message)]).await?;
+    }
+    Ok(results::refused(id, &call.name, &reason, Some(digest)))
+}
+
+fn agent_context(run: &Run<'_>) -> ToolContext {
+    let mut context = run.session.tools().clone();
+    context.cancel = run.stop.clone();
+    context
+}
+
+/// What hooks add to a command's environment, as far as it is harmless.
+async fn exec_env(
+    run: &Run<'_>,
+) -> Result<Result<std::collections::BTreeMap<String, String>, Blocked>, Stop> {
+    let event = ExecEnvEvent {
+        session_key: run.call.session_key.clone(),
+        tool_name: ToolName::new("exec"),
+        host: ExecHost::Gateway,
+    };
+    let decided = run.decide::<ResolveExecEnv>(event).await?;
+    if let Some(blocked) = decided.blocked {
+        return Ok(Err(blocked));
+    }
+    let (kept, dropped) = filter_overrides(&decided.outcome.0);
+    for variable in dropped {
+        run.outlet().note(|| format!("⚙️ resolve_exec_env · dropped {variable}"));
+    }
+    Ok(Ok(kept))
+}
+
+async fn execute(
+    run: &Run<'_>,
+    call: &ToolCall,
+    id: &ToolCallId,
+    permit: Permitted<ToolCallEvent>,
+    context: ToolContext,
+) -> Result<ToolResult, Stop> {
+    let (tool, params) = (permit.tool_name.clone(), permit.params.clone());
+    let about = about(run, &params);
+    run.outlet().say(Shown::ToolStarted { tool: &tool, about: about.as_deref() });
+    let started = Instant::now();
+    let output = bounded(run, permit, &context).await;
+    run.outlet().say(Shown::ToolEnded { tool: &tool, failed: output.is_error });
+    let duration_ms = millis_since(started);
+    let result = as_result(call, id, output, duration_ms);
+    let event = ToolAfterEvent {
+        tool_name: tool.clone(),
+        tool_call_id: id.clone(),
+        is_error: result.is_error,
+        result,
+    };
+    // The tool has run: what it did is judged and kept also when the turn is being stopped.
+    let decided = run.agent.engine.decide::<ToolAfter>(event, &run.call).await;
+    run.note(&decided.receipt);
+    let result = match decided.blocked {
+        None => decided.event.result,
+        Some(blocked) => {
+            run.outlet().blocked(PointId::ToolAfter, blocked.hook.as_ref(), "the result", None);
+            results::withheld(id, Some(&call.name))
+        }
+    };
+    run.tell::<AfterToolCall>(|| AfterToolCallEvent {
+        tool_name: tool,
+        params,
+        run_id: Some(run.id.clone()),
+        tool_call_id: Some(id.clone()),
+        error: result.is_error.then(|| result.visible_text().into()),
+        result: Some(result.clone()),
+        duration_ms,
+    });
+    Ok(result)
+}
+
+/// Runs the tool within a bound of time that holds for every tool, and survives its panic.
+async fn bounded(run: &Run<'_>, permit: Permitted<ToolCallEvent>, context: &ToolContext) -> ToolOutput {
+    let work = AssertUnwindSafe(run.agent.toolbox.run(permit, context)).catch_unwind();
+    let limit = context.limits.time.saturating_add(GRACE);
+    let overdue = async {
+        tokio::select! {
+            () = tokio::time::sleep(limit) => {}
+            () = async {
+                run.stop.cancelled().await;
+                tokio::time::sleep(CANCEL_GRACE).await;
+            } => {}
+        }
+    };
+    tokio::select! {
+        biased;
+        done = work => done.unwrap_or_else(|_| {
+            ToolOutput::error("the tool broke down; it may have done a part of its work, look before you try again")
+        }),
+        () = overdue => ToolOutput::error("the tool did not end in time and was given up"),
+    }
+}
+
+fn as_result(call: &ToolCall, id: &ToolCallId, output: ToolOutput, duration_ms: u64) -> ToolResult {
+    let mut details = match output.details {
+        Value::Object(details) => details,
+        Value::Null => serde_json::Map::new(),
+        other => serde_json::Map::from_iter([("value".to_owned(), other)]),
+    };
+    details.entry("durationMs").or_insert_with(|| duration_ms.into());
+    ToolResult {
+        tool_call_id: id.clone(),
+        tool_name: Some(call.name.clone()),
+        content: vec![Part::text(output.content)],
+        is_error: output.is_error,
+        details: Some(Value::Object(details).into()),
+        meta: None,
+    }
+}
+
+/// What a call works on, for the user. It may quote the model, so it waits where texts wait.
+fn about(run: &Run<'_>, params: &Params) -> Option<String> {
+    if Release::now(run) == Release::AtEnd {
+        return None;
+    }
+    let named = ["command", "path", "url", "action"].iter().find_map(|key| params.get(*key)?.as_str())?;
+    let line: String = named.lines().next().unwrap_or_default().chars().filter(|c| !c.is_control()).collect();
+    let end = line.floor_char_boundary(120);
+    Some(line.get(..end).unwrap_or_default().to_owned())
+}

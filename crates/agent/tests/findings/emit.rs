@@ -1,0 +1,251 @@
+//! `before_response_emit`: what leaves, and what stays in the transcript.
+
+use std::sync::{Arc, Mutex};
+
+use backstop_agent::TurnOutcome;
+use backstop_hooks::conversation::Part;
+use backstop_hooks::points::{
+    AgentFinalizeEvent, AgentFinalizeOutcome, BeforeAgentFinalize, BeforeResponseEmit, FinalizeAction,
+    ResponseEmitEvent, ResponseEmitOutcome,
+};
+use backstop_hooks::{PointId, Text, hook_fn};
+use serde_json::{Value, json};
+
+use crate::support::{Bench, answered, assert_whole, roles, says};
+
+const SECRET: &str = "hunter2-secret";
+
+fn rewrite(bench: &Bench, to: impl Fn(&ResponseEmitEvent) -> ResponseEmitOutcome + Send + Sync + 'static) {
+    bench.on::<BeforeResponseEmit>(hook_fn(move |event: &ResponseEmitEvent, _| Ok(Some(to(event)))));
+}
+
+fn content(text: &str) -> ResponseEmitOutcome {
+    ResponseEmitOutcome { content: Some(text.into()), ..Default::default() }
+}
+
+fn all(texts: &[&str]) -> ResponseEmitOutcome {
+    ResponseEmitOutcome {
+        all_content: Some(texts.iter().map(|text| Text::from(*text)).collect()),
+        ..Default::default()
+    }
+}
+
+fn redact(event: &ResponseEmitEvent) -> ResponseEmitOutcome {
+    let texts = event.all_content.iter().map(|text| Text::from(text.replace(SECRET, "***")));
+    ResponseEmitOutcome { all_content: Some(texts.collect()), ..Default::default() }
+}
+
+fn block(bench: &Bench) {
+    rewrite(bench, |_| ResponseEmitOutcome { block: Some(true), ..Default::default() });
+}
+
+fn says_and_reads(text: &str) -> Value {
+    json!({ "text": text, "tool_calls": [{ "name": "read", "arguments": { "path": "." } }] })
+}
+
+#[tokio::test]
+async fn block_leaves_earlier_turns_alone() {
+    let bench = Bench::new([says("the first answer"), says_and_reads("thinking aloud"), says(SECRET)]);
+    let session = bench.session().await;
+    bench.say(&session, "one").await;
+    block(&bench);
+    let report = bench.say(&session, "two").await;
+    assert!(matches!(report.outcome, TurnOutcome::Blocked { point: PointId::BeforeResponseEmit, .. }));
+    let messages = bench.transcript(&session).await;
+    assert_eq!(roles(&messages), "uau", "of the blocked run only its question is left");
+    assert_eq!(messages[1].visible_text(), "the first answer");
+    assert!(!bench.screen.shows(SECRET) && !bench.screen.shows("thinking aloud"));
+}
+
+#[tokio::test]
+async fn block_survives_compaction_of_its_run() {
+    let long = "a very long answer ".repeat(200);
+    let turns = [
+        says(&long),
+        says(&long),
+        says("a summary of the beginning"),
+        says_and_reads(SECRET),
+        says("and the rest of it"),
+    ];
+    let bench = Bench::with(turns, |setup| {
+        setup.settings.compaction = Some(backstop_agent::Compaction { trigger_tokens: 1_000, keep_turns: 1 });
+    });
+    let session = bench.session().await;
+    bench.say(&session, "one").await;
+    bench.say(&session, "two").await;
+    block(&bench);
+    bench.say(&session, "three").await;
+    assert!(bench.model.report().is_clean(), "{}", bench.model.report());
+    let messages = bench.transcript(&session).await;
+    assert_eq!(roles(&messages), "uuau", "a summary, the second turn, and the blocked turn's question");
+    assert!(messages[0].visible_text().ends_with("a summary of the beginning"));
+    assert!(!bench.stored(&session).await.contains(SECRET));
+}
+
+#[tokio::test]
+async fn rewrite_to_same_text_is_no_change() {
+    let bench = Bench::new([json!({ "thinking": "why not", "text": "as it was" })]);
+    rewrite(&bench, |event| content(&event.content));
+    let session = bench.session().await;
+    assert_eq!(bench.say(&session, "go").await.outcome, answered("as it was"));
+    let messages = bench.transcript(&session).await;
+    assert!(messages[1].content.iter().any(|part| matches!(part, Part::Thinking { .. })));
+}
+
+#[tokio::test]
+async fn empty_rewrite_writes_no_empty_message() {
+    let bench = Bench::new([says_and_reads("first"), says("last")]);
+    rewrite(&bench, |event| all(&vec![""; event.all_content.len()]));
+    let session = bench.session().await;
+    assert_eq!(bench.say(&session, "go").await.outcome, TurnOutcome::Silent);
+    let messages = bench.transcript(&session).await;
+    assert_eq!(roles(&messages), "uat", "the first answer stays for its tool call, without text");
+    assert!(!messages[1].has_text() && messages[1].content.len() == 1);
+    assert_whole(&messages);
+    assert_eq!(bench.screen.texts(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn late_hooks_cannot_undo_redaction_through_the_other_field() {
+    let bench = Bench::new([says_and_reads("first"), says(SECRET)]);
+    rewrite(&bench, |_| content("***"));
+    rewrite(&bench, |_| all(&["first", SECRET]));
+    let session = bench.session().await;
+    assert_eq!(bench.say(&session, "go").await.outcome, answered("***"));
+    assert!(!bench.stored(&session).await.contains(SECRET));
+    assert!(!bench.screen.shows(SECRET));
+}
+
+#[tokio::test]
+async fn all_content_cannot_grow_the_answer() {
+    let bench = Bench::new([says("one text")]);
+    rewrite(&bench, |_| all(&["changed", "and more", "and more"]));
+    let session = bench.session().await;
+    assert_eq!(bench.say(&session, "go").await.outcome, answered("changed"));
+    assert_eq!(roles(&bench.transcript(&session).await), "ua");
+    assert_eq!(bench.screen.texts(), ["changed"]);
+}
+
+#[tokio::test]
+async fn surplus_turns_leave_no_orphan_tool_results() {
+    let turns = [
+        says_and_reads("first"),
+        json!({ "tool_calls": [{ "name": "read", "arguments": { "path": "." } }] }),
+        says_and_reads("second"),
+        says("third"),
+    ];
+    for (kept, left) in [(3, "uatatata"), (2, "uatatat"), (1, "uat"), (0, "u")] {
+        let bench = Bench::new(turns.clone());
+        rewrite(&bench, move |event| {
+            all(&event.all_content[..kept].iter().map(|t| &**t).collect::<Vec<_>>())
+        });
+        let session = bench.session().await;
+        bench.say(&session, "go").await;
+        let messages = bench.transcript(&session).await;
+        assert_eq!(roles(&messages), left, "{kept} texts kept");
+        assert_whole(&messages);
+        assert_eq!(bench.screen.texts(), ["first", "second", "third"][..kept]);
+    }
+}
+
+#[tokio::test]
+async fn tool_call_only_last_turn_is_still_redacted() {
+    let turns = [
+        says_and_reads(&format!("the key is {SECRET}")),
+        json!({ "repeat": true, "tool_calls": [{ "name": "read", "arguments": { "path": "." } }] }),
+    ];
+    let bench = Bench::with(turns, |setup| setup.settings.max_iterations = 2);
+    rewrite(&bench, |event| content(&event.content.replace(SECRET, "***")));
+    let session = bench.session().await;
+    assert!(matches!(bench.say(&session, "go").await.outcome, TurnOutcome::Failed { .. }));
+    assert!(!bench.stored(&session).await.contains(SECRET));
+    assert_eq!(bench.screen.texts(), ["the key is ***"]);
+}
+
+#[tokio::test]
+async fn every_text_part_is_rewritten() {
+    let bench = Bench::new([
+        json!({ "thinking": format!("they ask for {SECRET}"), "text": format!("one {SECRET} two"), "tool_calls": [
+            { "name": "exec", "arguments": { "command": format!("echo {SECRET}"), "env": { "K": SECRET } } },
+        ] }),
+        json!({ "thinking": format!("it printed {SECRET}"), "text": format!("it is {SECRET}.") }),
+    ]);
+    rewrite(&bench, redact);
+    let session = bench.session().await;
+    assert_eq!(bench.say(&session, "go").await.outcome, answered("it is ***."));
+    let stored = bench.stored(&session).await;
+    assert!(!stored.contains(SECRET), "{stored}");
+    assert!(stored.contains("echo [redacted]"));
+    assert_whole(&bench.transcript(&session).await);
+    assert!(!bench.screen.shows(SECRET));
+    assert_eq!(bench.screen.texts(), ["one *** two", "it is ***."]);
+}
+
+#[tokio::test]
+async fn shrinking_stops_at_the_run_boundary() {
+    let bench = Bench::new([says("old one"), says("old two"), says("new one")]);
+    let session = bench.session().await;
+    bench.say(&session, "a").await;
+    bench.say(&session, "b").await;
+    rewrite(&bench, |event| {
+        assert_eq!(event.all_content.len(), 1, "a hook sees the texts of its own run");
+        all(&[])
+    });
+    assert_eq!(bench.say(&session, "c").await.outcome, TurnOutcome::Silent);
+    let messages = bench.transcript(&session).await;
+    assert_eq!(roles(&messages), "uauau");
+    assert_eq!(messages[3].visible_text(), "old two");
+}
+
+#[tokio::test]
+async fn steer_message_does_not_end_the_scope() {
+    let bench = Bench::new([says(&format!("draft with {SECRET}")), says(&format!("final with {SECRET}"))]);
+    bench.on::<BeforeAgentFinalize>(hook_fn(|event: &AgentFinalizeEvent, _| {
+        Ok((!event.stop_hook_active).then(|| AgentFinalizeOutcome {
+            action: Some(FinalizeAction::Revise),
+            reason: Some("try again".into()),
+            ..Default::default()
+        }))
+    }));
+    rewrite(&bench, redact);
+    let session = bench.session().await;
+    assert_eq!(bench.say(&session, "go").await.outcome, answered("final with ***"));
+    let messages = bench.transcript(&session).await;
+    assert_eq!(roles(&messages), "uaua");
+    assert_eq!(messages[2].visible_text(), "try again");
+    assert!(!bench.stored(&session).await.contains(SECRET));
+}
+
+#[tokio::test]
+async fn text_already_streamed_was_already_judged() {
+    let long = "word after word, ".repeat(30);
+    let turn = json!({ "text": long, "chunk": 5 });
+    // Nobody can object: the answer is shown while it grows, and the end is what grew.
+    let free = Bench::new([turn.clone()]);
+    let session = free.session().await;
+    assert_eq!(free.say(&session, "go").await.outcome, answered(&long));
+    assert!(free.screen.lines().iter().filter(|line| line.starts_with("text: ")).count() > 20);
+    assert_eq!(free.screen.texts(), std::slice::from_ref(&long));
+    // Somebody can: not a piece is shown before the hook has spoken.
+    let judged = Bench::new([turn]);
+    let screen = Arc::clone(&judged.screen);
+    let before = Arc::new(Mutex::new(None));
+    let seen = Arc::clone(&before);
+    judged.on::<BeforeResponseEmit>(hook_fn(move |_: &ResponseEmitEvent, _| {
+        *seen.lock().unwrap() = Some(screen.lines().len());
+        Ok(Some(content("something else")))
+    }));
+    let session = judged.session().await;
+    assert_eq!(judged.say(&session, "go").await.outcome, answered("something else"));
+    assert_eq!(*before.lock().unwrap(), Some(0));
+    assert_eq!(judged.screen.lines(), ["text: something else", "end", "answer: something else"]);
+}
+
+#[tokio::test]
+async fn a_hook_can_speak_for_a_model_that_said_nothing() {
+    let bench = Bench::new([json!({ "thinking": "hm" })]);
+    rewrite(&bench, |_| content("there was no answer"));
+    let session = bench.session().await;
+    assert_eq!(bench.say(&session, "go").await.outcome, answered("there was no answer"));
+    assert_eq!(roles(&bench.transcript(&session).await), "ua");
+}
