@@ -20,6 +20,7 @@ mod carrier;
 mod code;
 mod data;
 mod decode;
+mod each;
 mod expand;
 mod obscure;
 mod param;

@@ -1,0 +1,328 @@
+//! Programs that start another program once for each of many items.
+
+use super::carrier::{is_shell, quote};
+use super::data::{Data, Taint};
+use super::walk::{Fact, Shell, slices};
+use super::word::{HOLE, has_hole};
+use crate::effects::options::{Options, Takes};
+use crate::effects::{Action, Touch};
+
+/// Items that are followed one by one.
+const MAX_ITEMS: usize = 8;
+
+impl Shell<'_> {
+    pub(super) fn xargs(&mut self, argv: &[String], args: &[String], stdin: &Data) -> Data {
+        let refs = slices(args);
+        let takes = Takes::wrapper(
+            "aEdInLPsJRS",
+            &["arg-file", "delimiter", "max-args", "max-procs", "max-chars", "max-lines", "process-slot-var"],
+        );
+        let options = Options::parse(&refs, takes);
+        let template = args.get(options.consumed..).unwrap_or_default();
+        let marker = options
+            .value(Some('I'), "")
+            .or_else(|| options.value(Some('J'), ""))
+            .map(str::to_owned)
+            .or_else(|| replace_flag(&refs, options.consumed));
+        let source = match options.value(Some('a'), "arg-file") {
+            Some(file) => self.content_of(file),
+            None => stdin.clone(),
+        };
+        self.emit(argv);
+        let Some((first, _)) = template.split_first() else { return Data::unknown(source.taint) };
+        if is_shell(&super::walk::program_name(first))
+            && marker.is_none()
+            && template.len() > 1
+            && template.last().is_some_and(|a| a == "-c")
+        {
+            // `xargs sh -c`: every item is code.
+            let process = self.emit(template);
+            return self.run_code(&source, &[], Some(process), "xargs");
+        }
+        let items = items_of(&source, marker.is_some() || options.has('0', "null"));
+        let known = items.is_some();
+        let items = items.unwrap_or_else(|| vec![HOLE.to_string()]);
+        let outer_taint = self.word_taint;
+        self.word_taint |= source.taint.without(Taint::INPUT | Taint::FILE);
+        let outer_open = self.open_ended;
+        self.open_ended |= !known;
+        let output = self.pushed("xargs", |shell| match marker {
+            Some(marker) => {
+                let mut output = Data::empty();
+                for item in items.iter().take(MAX_ITEMS) {
+                    let words: Vec<String> =
+                        template.iter().map(|word| word.replace(&marker, item)).collect();
+                    output.then(&shell.dispatch(&words, &Data::empty()));
+                }
+                output
+            }
+            None => {
+                let mut words = template.to_vec();
+                words.extend(items.iter().take(64).cloned());
+                shell.dispatch(&words, &Data::empty())
+            }
+        });
+        self.open_ended = outer_open;
+        self.word_taint = outer_taint;
+        output
+    }
+
+    pub(super) fn parallel(&mut self, argv: &[String], args: &[String], stdin: &Data) -> Data {
+        self.emit(argv);
+        let refs = slices(args);
+        let takes = Takes::wrapper(
+            "jaISNnLPdCEsX",
+            &[
+                "jobs",
+                "arg-file",
+                "max-args",
+                "max-procs",
+                "sshlogin",
+                "colsep",
+                "delay",
+                "joblog",
+                "results",
+                "retries",
+                "timeout",
+                "tmpdir",
+                "workdir",
+                "block",
+                "delimiter",
+                "env",
+                "halt",
+                "load",
+                "memfree",
+                "nice",
+                "tagstring",
+                "trim",
+                "basefile",
+                "return",
+                "rpl",
+                "shuf",
+                "sshdelay",
+                "arg-sep",
+                "arg-file-sep",
+                "max-replace-args",
+            ],
+        );
+        let options = Options::parse(&refs, takes);
+        if options.long("dry-run") {
+            return Data::unknown(Taint::NONE);
+        }
+        let rest = args.get(options.consumed..).unwrap_or_default();
+        let cut = rest
+            .iter()
+            .position(|arg| matches!(arg.as_str(), ":::" | ":::+" | "::::" | "::::+"))
+            .unwrap_or(rest.len());
+        let template = rest.get(..cut).unwrap_or_default();
+        let tail = rest.get(cut..).unwrap_or_default();
+        let items: Option<Vec<String>> = match tail.first().map(String::as_str) {
+            Some(":::" | ":::+") => {
+                Some(tail.iter().skip(1).take_while(|arg| !arg.starts_with(":::")).cloned().collect())
+            }
+            Some(_) => None,
+            None => items_of(stdin, true),
+        };
+        let known = items.is_some();
+        let items = items.unwrap_or_else(|| vec![HOLE.to_string()]);
+        let outer = self.open_ended;
+        self.open_ended |= !known;
+        let has_marker = template.iter().any(|word| word.contains('{'));
+        let taint = stdin.taint;
+        let output = self.pushed("parallel", |shell| {
+            let mut output = Data::empty();
+            for item in items.iter().take(MAX_ITEMS) {
+                // The words are joined and read by a shell once more.
+                let mut text = template.join(" ");
+                if template.is_empty() {
+                    text.clone_from(item);
+                } else if has_marker {
+                    text = text.replace("{}", item);
+                } else {
+                    text = format!("{text} {}", quote(item));
+                }
+                if template.is_empty() && has_hole(item) {
+                    shell.trace.facts.push(Fact::RunsCode { process: None, from: taint });
+                    continue;
+                }
+                let simple = !template
+                    .iter()
+                    .any(|word| word.contains(|c: char| c.is_whitespace() || "$`;|&<>()".contains(c)));
+                if simple && !template.is_empty() {
+                    output.then(&shell.in_subshell(|shell| shell.run_text(&text, &Data::empty())));
+                } else if template.is_empty() {
+                    output.then(&shell.in_subshell(|shell| shell.run_text(item, &Data::empty())));
+                } else {
+                    let mut words: Vec<String> =
+                        template.iter().map(|word| word.replace("{}", item)).collect();
+                    if !has_marker {
+                        words.push(item.clone());
+                    }
+                    output.then(&shell.dispatch(&words, &Data::empty()));
+                }
+            }
+            output
+        });
+        self.open_ended = outer;
+        output
+    }
+
+    pub(super) fn find(&mut self, argv: &[String], args: &[String], stdin: &Data) -> Data {
+        let process = self.emit(argv);
+        let first = args.iter().position(|arg| starts_expression(arg)).unwrap_or(args.len());
+        let mut starts: Vec<String> = args.get(..first).unwrap_or_default().to_vec();
+        starts.retain(|arg| !matches!(arg.as_str(), "-L" | "-H" | "-P"));
+        if starts.is_empty() {
+            starts.push(".".into());
+        }
+        let mut at = first;
+        while let Some(arg) = args.get(at) {
+            at += 1;
+            match arg.as_str() {
+                "-exec" | "-execdir" | "-ok" | "-okdir" => {
+                    let rest = args.get(at..).unwrap_or_default();
+                    let end = rest.iter().position(|arg| arg == ";" || arg == "+").unwrap_or(rest.len());
+                    let template = rest.get(..end).unwrap_or_default().to_vec();
+                    at += end + 1;
+                    for start in &starts {
+                        let found = format!("{}/{}", start.trim_end_matches('/'), super::word::STAR);
+                        let words: Vec<String> =
+                            template.iter().map(|word| word.replace("{}", &found)).collect();
+                        let outer = std::mem::replace(&mut self.open_ended, true);
+                        self.pushed("find", |shell| {
+                            shell.in_subshell(|shell| {
+                                shell.state.functions.clear();
+                                shell.dispatch(&words, stdin)
+                            })
+                        });
+                        self.open_ended = outer;
+                    }
+                }
+                "-delete" => {
+                    for start in &starts {
+                        let mut touch = Touch::new(Action::Delete, start);
+                        touch.recursive = true;
+                        touch.force = true;
+                        touch.searched = true;
+                        self.touch_by(Some(process), touch);
+                    }
+                }
+                "-fprintf" => {
+                    self.touch_path(args.get(at), Action::Write, process);
+                    at += 2;
+                }
+                "-fprint" | "-fprint0" | "-fls" => {
+                    self.touch_path(args.get(at), Action::Write, process);
+                    at += 1;
+                }
+                _ if has_hole(arg) && arg.chars().all(|c| c == HOLE) => {
+                    self.trace.facts.push(Fact::RunsCode { process: Some(process), from: Taint::PROGRAM });
+                }
+                _ if takes_value(arg) => at += 1,
+                _ => {}
+            }
+        }
+        for start in &starts {
+            let mut touch = Touch::new(Action::List, start);
+            touch.recursive = true;
+            self.touch_by(Some(process), touch);
+        }
+        Data::unknown(Taint::PROGRAM)
+    }
+
+    pub(crate) fn touch_path(&mut self, path: Option<&String>, action: Action, process: usize) {
+        if let Some(path) = path {
+            self.touch_by(Some(process), Touch::new(action, path));
+        }
+    }
+
+    pub(super) fn fd(&mut self, argv: &[String], args: &[String], stdin: &Data) -> Option<Data> {
+        let at =
+            args.iter().position(|arg| matches!(arg.as_str(), "-x" | "--exec" | "-X" | "--exec-batch"))?;
+        let mut words: Vec<String> = args.get(at + 1..)?.to_vec();
+        let found = format!("./{}", super::word::STAR);
+        if words.iter().any(|word| word.contains("{}")) {
+            words.iter_mut().for_each(|word| *word = word.replace("{}", &found));
+        } else {
+            words.push(found);
+        }
+        self.emit(argv);
+        let outer = std::mem::replace(&mut self.open_ended, true);
+        let output = self.pushed("fd", |shell| shell.dispatch(&words, stdin));
+        self.open_ended = outer;
+        Some(output)
+    }
+}
+
+/// The replacement string of `-i`, `--replace`, which may be left out.
+fn replace_flag(args: &[&str], consumed: usize) -> Option<String> {
+    args.iter().take(consumed).find_map(|arg| match *arg {
+        "-i" | "--replace" | "--replace=" => Some("{}".to_owned()),
+        _ => arg.strip_prefix("--replace=").or_else(|| arg.strip_prefix("-i")).map(str::to_owned),
+    })
+}
+
+/// The items in known text: one a line, or one a word.
+fn items_of(source: &Data, lines: bool) -> Option<Vec<String>> {
+    let text = source.exact()?;
+    Some(if lines {
+        text.split(['\n', '\0']).map(str::to_owned).filter(|item| !item.is_empty()).collect()
+    } else {
+        text.split_whitespace().map(|item| item.trim_matches(['"', '\'']).to_owned()).collect()
+    })
+}
+
+fn starts_expression(arg: &str) -> bool {
+    arg.starts_with('-') && !matches!(arg, "-L" | "-H" | "-P")
+        || matches!(arg, "(" | ")" | "!" | "\\(" | "\\!")
+        || has_hole(arg) && arg.chars().all(|c| c == HOLE)
+}
+
+/// Tests of `find` that take a value.
+fn takes_value(arg: &str) -> bool {
+    const TESTS: [&str; 42] = [
+        "-name",
+        "-iname",
+        "-path",
+        "-ipath",
+        "-wholename",
+        "-iwholename",
+        "-lname",
+        "-ilname",
+        "-regex",
+        "-iregex",
+        "-type",
+        "-xtype",
+        "-size",
+        "-mtime",
+        "-mmin",
+        "-atime",
+        "-amin",
+        "-ctime",
+        "-cmin",
+        "-newer",
+        "-anewer",
+        "-cnewer",
+        "-newermt",
+        "-perm",
+        "-user",
+        "-group",
+        "-uid",
+        "-gid",
+        "-maxdepth",
+        "-mindepth",
+        "-samefile",
+        "-inum",
+        "-links",
+        "-fstype",
+        "-printf",
+        "-regextype",
+        "-used",
+        "-D",
+        "-O",
+        "-context",
+        "-files0-from",
+        "-Bmin",
+    ];
+    TESTS.contains(&arg)
+}
