@@ -589,6 +589,12 @@ pub(super) const ENTRIES: &[Entry] = &[
         ],
     ),
     entry(
+        "user-programs",
+        Config,
+        "a directory of the user's programs",
+        &["~/.local/bin", "~/.local/bin/**", "~/bin/**", "~/.cargo/bin/**", "/usr/local/bin", "/usr/local/bin/**"],
+    ),
+    entry(
         "guard-config",
         Config,
         "the settings of a guard",
