@@ -1,0 +1,225 @@
+//! Putting the parts together.
+
+use std::fmt;
+use std::sync::Arc;
+
+use backstop_config::{ConfigError, Loaded, Place, Problem, ProblemKind};
+use backstop_engine::{ApprovalSettings, Engine, ReceiptSink, RegisterError, Snapshot, VerdictHook};
+use backstop_hooks::HookError;
+use backstop_store::{MemoryStore, Store};
+
+use crate::audit::AuditSink;
+use crate::error::BuildError;
+use crate::hook_types::HookTypes;
+use crate::wire::{self, Lowered};
+
+type Registration = Box<dyn FnOnce(&mut Snapshot) -> Result<(), RegisterError> + Send>;
+
+/// Builds a [`Backstop`]. Without anything said, it has the built-in defaults and keeps its state in memory.
+pub struct Builder {
+    config: Option<Loaded>,
+    types: HookTypes,
+    store: Option<Arc<dyn Store>>,
+    sinks: Vec<Arc<dyn ReceiptSink>>,
+    hooks: Vec<Registration>,
+    approvals: ApprovalSettings,
+    shared_decisions: bool,
+    audit: bool,
+    home: Option<String>,
+}
+
+impl Builder {
+    /// The configuration; see [`load`](crate::load).
+    #[must_use]
+    pub fn config(mut self, loaded: Loaded) -> Self {
+        self.config = Some(loaded);
+        self
+    }
+
+    /// The hook types that the configuration may name. Give the same ones to [`load`](crate::load).
+    #[must_use]
+    pub fn hook_types(mut self, types: HookTypes) -> Self {
+        self.types = types;
+        self
+    }
+
+    /// Where approvals, grants, sessions and the audit trail are kept.
+    #[must_use]
+    pub fn store(mut self, store: Arc<dyn Store>) -> Self {
+        self.store = Some(store);
+        self
+    }
+
+    /// Adds somebody who is shown every receipt.
+    #[must_use]
+    pub fn sink(mut self, sink: Arc<dyn ReceiptSink>) -> Self {
+        self.sinks.push(sink);
+        self
+    }
+
+    /// Registers hooks of the program itself, behind those of the configuration.
+    #[must_use]
+    pub fn hooks(
+        mut self,
+        register: impl FnOnce(&mut Snapshot) -> Result<(), RegisterError> + Send + 'static,
+    ) -> Self {
+        self.hooks.push(Box::new(register));
+        self
+    }
+
+    /// How approvals are kept.
+    #[must_use]
+    pub fn approvals(mut self, settings: ApprovalSettings) -> Self {
+        self.approvals = settings;
+        self
+    }
+
+    /// Whether answers of models are judged in other processes too; see
+    /// [`EngineBuilder::shared_decisions`](backstop_engine::EngineBuilder::shared_decisions).
+    #[must_use]
+    pub fn shared_decisions(mut self, shared: bool) -> Self {
+        self.shared_decisions = shared;
+        self
+    }
+
+    /// The home directory of the user whose calls are judged; `$HOME` of this process when not set.
+    #[must_use]
+    pub fn home(mut self, home: impl Into<String>) -> Self {
+        self.home = Some(home.into());
+        self
+    }
+
+    /// Leaves the audit trail out, whatever the configuration says: for programs that judge without acting.
+    #[must_use]
+    pub fn without_audit(mut self) -> Self {
+        self.audit = false;
+        self
+    }
+
+    /// Puts everything together: lowers the configuration, registers the hooks and sets them up.
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError`]; what had been set up by then is taken down again.
+    pub async fn build(self) -> Result<Backstop, BuildError> {
+        let config = match self.config {
+            Some(config) => config,
+            None => backstop_config::Loader::new(self.types.names(), &|_| None).load(&[])?,
+        };
+        let Lowered { mut snapshot, verdict_hooks } =
+            wire::lower(&config, &self.types, self.home.as_deref())?;
+        for register in self.hooks {
+            register(&mut snapshot)?;
+        }
+        wire::check_ids(&config, &snapshot)?;
+        let verdict_hooks = set_up(verdict_hooks).await?;
+        let store = self.store.unwrap_or_else(|| Arc::new(MemoryStore::default()));
+        let audited = self.audit && config.config.audit.enabled.value;
+        let audit = audited.then(|| AuditSink::start(Arc::clone(&store)));
+        let mut engine = Engine::builder()
+            .snapshot(snapshot)
+            .store(Arc::clone(&store))
+            .approvals(self.approvals)
+            .shared_decisions(self.shared_decisions);
+        for sink in self.sinks {
+            engine = engine.sink(sink);
+        }
+        if let Some(audit) = &audit {
+            engine = engine.sink(Arc::new(audit.clone()));
+        }
+        Ok(Backstop { engine: engine.build(), config, store, audit, verdict_hooks })
+    }
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder").field("types", &self.types).finish_non_exhaustive()
+    }
+}
+
+async fn set_up(hooks: Vec<(Place, Arc<dyn VerdictHook>)>) -> Result<Vec<Arc<dyn VerdictHook>>, ConfigError> {
+    let mut ready: Vec<Arc<dyn VerdictHook>> = Vec::with_capacity(hooks.len());
+    for (at, hook) in hooks {
+        if let Err(error) = hook.setup().await {
+            take_down(&ready).await;
+            return Err(unusable(at, &error).into());
+        }
+        ready.push(hook);
+    }
+    Ok(ready)
+}
+
+fn unusable(at: Place, error: &HookError) -> Problem {
+    Problem::new(ProblemKind::BadValue, at, format!("the hook can't be set up: {error}"))
+}
+
+async fn take_down(hooks: &[Arc<dyn VerdictHook>]) {
+    for hook in hooks {
+        hook.teardown().await;
+    }
+}
+
+/// Everything a host needs: the engine, what was configured, and where state is kept.
+pub struct Backstop {
+    engine: Engine,
+    config: Loaded,
+    store: Arc<dyn Store>,
+    audit: Option<AuditSink>,
+    verdict_hooks: Vec<Arc<dyn VerdictHook>>,
+}
+
+impl Backstop {
+    /// Starts with the built-in defaults, state in memory.
+    pub fn builder() -> Builder {
+        Builder {
+            config: None,
+            types: HookTypes::built_in(&[]),
+            store: None,
+            sinks: Vec::new(),
+            hooks: Vec::new(),
+            approvals: ApprovalSettings::default(),
+            shared_decisions: false,
+            audit: true,
+            home: std::env::var("HOME").ok().filter(|home| home.starts_with('/')),
+        }
+    }
+
+    /// The engine: what hosts call.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// The configuration in force.
+    pub fn config(&self) -> &Loaded {
+        &self.config
+    }
+
+    /// Where state is kept.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    /// The audit trail; `None` when it is switched off.
+    pub fn audit(&self) -> Option<&AuditSink> {
+        self.audit.as_ref()
+    }
+
+    /// Takes the hooks down and writes what is left of the audit trail. Answers whether the trail is complete.
+    pub async fn shut_down(self) -> bool {
+        take_down(&self.verdict_hooks).await;
+        match &self.audit {
+            Some(audit) => audit.flush().await,
+            None => true,
+        }
+    }
+}
+
+impl fmt::Debug for Backstop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Backstop")
+            .field("engine", &self.engine)
+            .field("store", &self.store)
+            .field("audit", &self.audit)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,23 @@
+//! Why there is no [`Backstop`](crate::Backstop).
+
+use backstop_config::ConfigError;
+use backstop_engine::RegisterError;
+
+/// Why a [`Backstop`](crate::Backstop) could not be built.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// The configuration says something that can't be done; each problem has its place.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// A hook that the program itself registers can't stand where it was to stand.
+    #[error(transparent)]
+    Register(#[from] RegisterError),
+}
+
+/// There is no place for the database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "there is no folder for the database: neither `XDG_DATA_HOME` nor `HOME` is an absolute path\nhint: set `store.path` in the configuration"
+)]
+pub struct NoDataFolder;

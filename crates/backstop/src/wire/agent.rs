@@ -1,0 +1,52 @@
+//! `agent.*` as the settings of the agent.
+
+use backstop_agent::{AgentSettings, Compaction, Verbosity};
+use backstop_config::{Loaded, Thinking, Verbose};
+use backstop_hooks::points::{ThinkLevel, ToolsAllow};
+use backstop_hooks::{AgentId, Text, ToolName};
+
+/// The agent's settings as the configuration has them, for a model that was chosen.
+pub fn agent_settings(
+    loaded: &Loaded,
+    agent_id: AgentId,
+    provider: impl Into<String>,
+    model: impl Into<String>,
+) -> AgentSettings {
+    let section = &loaded.config.agent;
+    let defaults = AgentSettings::new(agent_id, provider, model);
+    let compaction = &section.compaction;
+    AgentSettings {
+        system_prompt: section
+            .system_prompt
+            .as_ref()
+            .map_or(defaults.system_prompt, |prompt| Text::from(prompt.value.expose())),
+        tools: section
+            .tools
+            .as_ref()
+            .map(|tools| ToolsAllow::new(tools.value.names().iter().map(ToolName::as_str))),
+        max_iterations: u32::try_from(section.max_iterations.value.get()).unwrap_or(u32::MAX),
+        max_tokens: Some(section.max_tokens.value.get()),
+        temperature: section.temperature.as_ref().map(|temperature| temperature.value.get()),
+        think: section.thinking.as_ref().map(|thinking| think_level(thinking.value)),
+        hold_back_bytes: usize::try_from(section.hold_back_bytes.value.get()).unwrap_or(usize::MAX),
+        verbosity: match section.verbose.value {
+            Verbose::Off => Verbosity::Off,
+            Verbose::On => Verbosity::On,
+            Verbose::Full => Verbosity::Full,
+        },
+        compaction: compaction.enabled.value.then(|| Compaction {
+            trigger_tokens: compaction.trigger_tokens.value.get(),
+            keep_turns: usize::try_from(compaction.keep_turns.value.get()).unwrap_or(usize::MAX),
+        }),
+        ..defaults
+    }
+}
+
+fn think_level(thinking: Thinking) -> ThinkLevel {
+    match thinking {
+        Thinking::Off => ThinkLevel::Off,
+        Thinking::Low => ThinkLevel::Low,
+        Thinking::Medium => ThinkLevel::Medium,
+        Thinking::High => ThinkLevel::High,
+    }
+}

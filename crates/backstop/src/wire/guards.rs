@@ -1,0 +1,220 @@
+//! `guards.*` as hooks.
+//!
+//! A guard is on unless the operator wrote `enabled: false`, in its own section or in `plugins.entries`
+//! under its id.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use backstop_config::{
+    AllowCommand, CommandSafety, ExpiryDate, Loaded, Options, Pack, Place, Problem, ProblemKind, Profile,
+    SensitiveFiles, Spanned, Unknown,
+};
+use backstop_engine::Snapshot;
+use backstop_guards::hooks::{
+    COMMAND_SAFETY_ID, CommandSafety as CommandHooks, FilePatterns, SECURITY_AUDIT_ID, SecurityAudit,
+    register_command_safety, register_security_audit,
+};
+use backstop_guards::{
+    AllowEntry, CommandGuard, GuardSettings, PathGuard, Profile as GuardProfile, Rule, RuleSet, UnknownPolicy,
+};
+use backstop_hooks::OwnerId;
+
+use super::problem;
+use crate::locations::from_operator;
+
+/// The built-in guards, which the configuration may name also where they are switched off.
+pub(super) const IDS: [&str; 2] = [COMMAND_SAFETY_ID, SECURITY_AUDIT_ID];
+
+/// The largest rule pack.
+const MAX_PACK_BYTES: u64 = 4 * 1024 * 1024;
+
+pub(super) fn register(loaded: &Loaded, home: Option<&str>, snapshot: &mut Snapshot) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let commands = &loaded.config.guards.command_safety;
+    if commands.enabled.value && is_on(snapshot, COMMAND_SAFETY_ID) {
+        match command_guard(loaded, commands) {
+            Ok(guard) => {
+                let hooks = CommandHooks::new(guard, home);
+                problems.extend(register_command_safety(snapshot, &hooks).err().map(|error| builtin(&error)));
+            }
+            Err(found) => problems.extend(found),
+        }
+    }
+    let files = &loaded.config.guards.sensitive_files;
+    if files.enabled.value && is_on(snapshot, SECURITY_AUDIT_ID) {
+        match file_guard(files, profile(commands.profile.value), home) {
+            Ok(hooks) => {
+                problems.extend(register_security_audit(snapshot, &hooks).err().map(|error| builtin(&error)));
+            }
+            Err(found) => problems.extend(found),
+        }
+    }
+    problems
+}
+
+fn is_on(snapshot: &Snapshot, id: &str) -> bool {
+    snapshot.settings().owner(&OwnerId::new(id)).and_then(|settings| settings.enabled) != Some(false)
+}
+
+fn builtin(error: &impl ToString) -> Problem {
+    problem(&Place::file_only("built-in guards"), error)
+}
+
+// ==== commands ====
+
+fn command_guard(loaded: &Loaded, section: &CommandSafety) -> Result<CommandGuard, Vec<Problem>> {
+    let profile = profile(section.profile.value);
+    let unknown = match section.unknown.value {
+        // The default is to do what the profile is about.
+        Unknown::Ask if section.unknown.is_built_in() => None,
+        Unknown::Ask if profile == GuardProfile::Strict => Some(UnknownPolicy::AskAll),
+        Unknown::Ask => Some(UnknownPolicy::AskCarriers),
+        Unknown::Pass => Some(UnknownPolicy::PassAll),
+        Unknown::Block => Some(UnknownPolicy::BlockAll),
+    };
+    let rules = rules(loaded, &section.packs)?;
+    let (allow, problems): (Vec<_>, Vec<_>) =
+        section.allow.iter().map(|entry| allow_entry(entry, &rules)).partition(Result::is_ok);
+    if problems.is_empty() {
+        let allow = allow.into_iter().filter_map(Result::ok).collect();
+        Ok(CommandGuard::new(GuardSettings { profile, rules, allow, unknown, ..GuardSettings::default() }))
+    } else {
+        Err(problems.into_iter().filter_map(Result::err).collect())
+    }
+}
+
+fn profile(profile: Profile) -> GuardProfile {
+    match profile {
+        Profile::Core => GuardProfile::Core,
+        Profile::Standard => GuardProfile::Standard,
+        Profile::Strict => GuardProfile::Strict,
+    }
+}
+
+fn allow_entry(entry: &AllowCommand, rules: &RuleSet) -> Result<AllowEntry, Problem> {
+    let rule = match &entry.rule {
+        Some(rule) => {
+            known_rule(rule, rules)?;
+            rule.value.as_str().to_owned()
+        }
+        None => "*".to_owned(),
+    };
+    Ok(AllowEntry {
+        rule,
+        command: entry.command.as_ref().map(|command| command.value.expose().to_owned()),
+        reason: entry.reason.value.expose().to_owned(),
+        expires_at: entry.expires.as_ref().map(|expires| end_of(expires.value)),
+    })
+}
+
+/// An exception for a rule that does not exist would be an exception for nothing.
+fn known_rule(rule: &Spanned<backstop_config::Name>, rules: &RuleSet) -> Result<(), Problem> {
+    let name = rule.value.as_str();
+    if name == "*" || rules.rules().iter().any(|known| known.id == name) {
+        return Ok(());
+    }
+    let message = format!("no rule of the command guard is called `{name}`");
+    Err(Problem::new(ProblemKind::UnknownName, rule.at.clone(), message)
+        .with_hint("`backstop explain` names the rule that stops a command"))
+}
+
+/// The end of that day, in seconds since 1970 (UTC).
+fn end_of(date: ExpiryDate) -> u64 {
+    let next = date.0.saturating_add(jiff::Span::new().days(1));
+    let midnight = next.to_zoned(jiff::tz::TimeZone::UTC).map(|zoned| zoned.timestamp().as_second());
+    u64::try_from(midnight.unwrap_or_default()).unwrap_or_default()
+}
+
+fn rules(loaded: &Loaded, packs: &[Pack]) -> Result<Arc<RuleSet>, Vec<Problem>> {
+    if packs.is_empty() {
+        return Ok(RuleSet::built_in());
+    }
+    let (mut rules, mut problems) = (Vec::new(), Vec::new());
+    let mut last = None;
+    for pack in packs {
+        let (at, read) = match pack {
+            Pack::File(path) => (&path.at, from_file(&from_operator(loaded, path.value.expose()), &path.at)),
+            Pack::Inline(options) => (options.at(), from_options(options)),
+        };
+        last = Some(at);
+        match read {
+            Ok(more) => rules.extend(more),
+            Err(problem) => problems.push(problem),
+        }
+    }
+    if !problems.is_empty() {
+        return Err(problems);
+    }
+    match (RuleSet::with(rules), last) {
+        (Ok(set), _) => Ok(Arc::new(set)),
+        (Err(error), Some(at)) => Err(vec![problem(at, &error)]),
+        (Err(error), None) => Err(vec![builtin(&error)]),
+    }
+}
+
+fn from_file(path: &Path, at: &Place) -> Result<Vec<Rule>, Problem> {
+    use std::io::Read as _;
+    let unreadable = |why: &dyn std::fmt::Display| {
+        let message = format!("the rule pack `{}` can't be read: {why}", path.display());
+        Problem::new(ProblemKind::Unreadable, at.clone(), message)
+    };
+    let file = std::fs::File::open(path).map_err(|error| unreadable(&error))?;
+    let mut text = String::new();
+    file.take(MAX_PACK_BYTES + 1).read_to_string(&mut text).map_err(|error| unreadable(&error))?;
+    if text.len() as u64 > MAX_PACK_BYTES {
+        return Err(unreadable(&format_args!("it is larger than {MAX_PACK_BYTES} bytes")));
+    }
+    serde_json::from_str(&text).map_err(|error| unreadable(&error))
+}
+
+/// Rules written in place: one rule, or several under `rules`.
+fn from_options(options: &Options) -> Result<Vec<Rule>, Problem> {
+    let value = options.expose();
+    let read = match value.get("rules") {
+        Some(rules) => serde_json::from_value(rules.clone()),
+        None => serde_json::from_value(value).map(|rule| vec![rule]),
+    };
+    read.map_err(|error| {
+        let message = format!("these are no rules of the command guard: {error}");
+        Problem::new(ProblemKind::BadValue, options.at().clone(), message)
+    })
+}
+
+// ==== files ====
+
+fn file_guard(
+    section: &SensitiveFiles,
+    profile: GuardProfile,
+    home: Option<&str>,
+) -> Result<SecurityAudit, Vec<Problem>> {
+    let today = jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC).date();
+    let allow = section
+        .allow
+        .iter()
+        .filter(|entry| entry.expires.as_ref().is_none_or(|expires| today <= expires.value.0))
+        .map(|entry| (&entry.path.at, entry.path.value.expose()));
+    let deny = section.deny.iter().map(|path| (&path.at, path.value.expose()));
+    match (patterns(allow, home), patterns(deny, home)) {
+        (Ok(allow), Ok(deny)) => {
+            Ok(SecurityAudit::new(PathGuard::new(profile).resolving_symlinks(), allow, deny, home))
+        }
+        (allow, deny) => Err([allow.err(), deny.err()].into_iter().flatten().flatten().collect()),
+    }
+}
+
+fn patterns<'a>(
+    written: impl Iterator<Item = (&'a Place, &'a str)>,
+    home: Option<&str>,
+) -> Result<FilePatterns, Vec<Problem>> {
+    let written: Vec<_> = written.collect();
+    let alone = |(at, pattern): &(&Place, &str)| {
+        FilePatterns::new([*pattern], home).err().map(|error| problem(at, &error))
+    };
+    let problems: Vec<_> = written.iter().filter_map(alone).collect();
+    if !problems.is_empty() {
+        return Err(problems);
+    }
+    FilePatterns::new(written.iter().map(|(_, pattern)| *pattern), home)
+        .map_err(|error| vec![written.first().map_or_else(|| builtin(&error), |(at, _)| problem(at, &error))])
+}

@@ -1,0 +1,54 @@
+//! From the configuration to what runs: lowered here, once.
+//!
+//! The configuration says what was written; the engine wants budgets, policies and hooks. What only this
+//! step can find out (a hook type refuses its options, a rule matches nothing, an id belongs to nobody) is
+//! reported like the configuration's own problems, with file, line and column, and all of it at once.
+
+pub(crate) mod agent;
+mod guards;
+mod operator;
+pub(crate) mod provider;
+mod verdicts;
+
+use std::sync::Arc;
+
+use backstop_config::{ConfigError, Loaded, Place, Problem, ProblemKind};
+use backstop_engine::{Snapshot, VerdictHook};
+
+use crate::hook_types::HookTypes;
+
+/// A configuration as the engine wants it.
+pub(crate) struct Lowered {
+    pub(crate) snapshot: Snapshot,
+    /// The verdict hooks, each with the place of its entry, for setting up and taking down.
+    pub(crate) verdict_hooks: Vec<(Place, Arc<dyn VerdictHook>)>,
+}
+
+/// Lowers a configuration. `home` is the home directory of the user whose calls are judged.
+pub(crate) fn lower(loaded: &Loaded, types: &HookTypes, home: Option<&str>) -> Result<Lowered, ConfigError> {
+    let mut snapshot = Snapshot::empty(operator::settings(loaded));
+    snapshot.add_tools(types.names().tools.iter().map(String::as_str));
+    let mut problems = Vec::new();
+    problems.extend(guards::register(loaded, home, &mut snapshot));
+    let verdict_hooks = verdicts::register(loaded, types.factories(), &mut snapshot, &mut problems);
+    ConfigError::check(problems)?;
+    Ok(Lowered { snapshot, verdict_hooks })
+}
+
+/// Refuses ids in the configuration that belong to no hook or plugin.
+pub(crate) fn check_ids(loaded: &Loaded, snapshot: &Snapshot) -> Result<(), ConfigError> {
+    let hooks: Vec<_> = snapshot.iter().map(|meta| meta.id.to_string()).collect();
+    let hooks: Vec<_> = hooks.iter().map(String::as_str).chain(guards::IDS).collect();
+    let owners: Vec<_> = snapshot.iter().map(|meta| meta.owner.to_string()).collect();
+    let owners: Vec<_> = owners.iter().map(String::as_str).chain(guards::IDS).collect();
+    loaded.check_ids(&hooks, &owners)
+}
+
+/// A problem that was found while lowering. An error's `hint:` line becomes the problem's.
+fn problem(at: &Place, error: &impl ToString) -> Problem {
+    let text = error.to_string();
+    match text.split_once("\nhint: ") {
+        Some((message, hint)) => Problem::new(ProblemKind::BadValue, at.clone(), message).with_hint(hint),
+        None => Problem::new(ProblemKind::BadValue, at.clone(), text),
+    }
+}

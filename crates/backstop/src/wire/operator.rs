@@ -1,0 +1,54 @@
+//! `plugins.entries` and `hooks.on_failure` as the engine's operator settings.
+
+use std::collections::BTreeMap;
+
+use backstop_config::{Loaded, Millis, PluginEntry, Setting};
+use backstop_engine::{Budget, OperatorSettings, OwnerSettings};
+use backstop_hooks::{FailurePolicy, HookId, Json, OwnerId};
+
+pub(super) fn settings(loaded: &Loaded) -> OperatorSettings {
+    let config = &loaded.config;
+    let owners = config.plugins.entries.iter().map(|(id, entry)| {
+        let owner = OwnerId::new(id.value.as_str());
+        (owner, owner_settings(entry))
+    });
+    let mut on_failure: BTreeMap<HookId, FailurePolicy> = config
+        .hooks
+        .on_failure
+        .iter()
+        .map(|(id, policy)| (HookId::new(id.value.as_str()), policy.value.into()))
+        .collect();
+    // An entry's own word and the one by id are already merged here; the stricter won.
+    for hook in config.hooks.chained() {
+        if let Some(policy) = hook.on_failure {
+            on_failure.insert(hook.id.into(), policy.into());
+        }
+    }
+    OperatorSettings { owners: owners.collect(), on_failure }
+}
+
+fn owner_settings(entry: &PluginEntry) -> OwnerSettings {
+    OwnerSettings {
+        enabled: entry.enabled.as_ref().map(|enabled| enabled.value),
+        config: entry.config.as_ref().map(|config| Json::new(config.value.expose())).unwrap_or_default(),
+        timeout: entry.hooks.timeout.as_ref().and_then(|timeout| budget(timeout.value)),
+        timeouts: entry
+            .hooks
+            .timeouts
+            .iter()
+            .filter_map(|(point, timeout)| Some((point.value, budget(timeout.value)?)))
+            .collect(),
+        allow_conversation_access: said(&entry.hooks.allow_conversation_access),
+        allow_prompt_injection: said(&entry.hooks.allow_prompt_injection),
+    }
+}
+
+/// What the operator wrote; nothing where only the default stands, because built-in hooks have another.
+fn said(setting: &Setting<bool>) -> Option<bool> {
+    (!setting.is_built_in()).then_some(setting.value)
+}
+
+/// Both types admit 1 to 600 000 ms.
+pub(super) fn budget(timeout: Millis) -> Option<Budget> {
+    Budget::from_millis(timeout.get()).ok()
+}

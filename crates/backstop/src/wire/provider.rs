@@ -1,0 +1,135 @@
+//! `providers.<name>` as the settings of a client.
+
+use backstop_config::{Api as ConfigApi, Loaded, Provider};
+use backstop_llm::{Api, ApiKey, InvalidProvider, ProviderSettings, RetryPolicy, Timeouts};
+
+/// Why a provider can't be called.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProviderError {
+    /// No provider was chosen, and there is not just one.
+    #[error(
+        "no model provider is chosen{}\nhint: set `agent.provider`, or give `--provider`; `docs/configuration.md` shows an example",
+        known(.0)
+    )]
+    NotChosen(Vec<String>),
+    /// The name belongs to no provider.
+    #[error("no provider is called `{name}`{}", known(.providers))]
+    Unknown {
+        /// What was given.
+        name: String,
+        /// The providers that exist.
+        providers: Vec<String>,
+    },
+    /// The variable that holds the key is not set.
+    #[error(
+        "the key of provider `{provider}` is missing: the environment variable `{variable}` is not set\nhint: export {variable}=..."
+    )]
+    MissingKey {
+        /// The provider.
+        provider: String,
+        /// The variable.
+        variable: String,
+    },
+    /// No model is named.
+    #[error("no model of provider `{provider}` is chosen\nhint: set `agent.model`, or give `--model`")]
+    NoModel {
+        /// The provider.
+        provider: String,
+    },
+    /// The provider's `models` do not list the model.
+    #[error("provider `{provider}` may not be asked for the model `{model}`; its `models` are `{known}`")]
+    ModelNotListed {
+        /// The provider.
+        provider: String,
+        /// What was asked for.
+        model: String,
+        /// What may be used.
+        known: String,
+    },
+    /// Its address or key can't be used.
+    #[error(transparent)]
+    Invalid(#[from] InvalidProvider),
+}
+
+fn known(names: &[String]) -> String {
+    match names {
+        [] => "; the configuration has no `providers`".to_owned(),
+        names => format!("; there are `{}`", names.join("`, `")),
+    }
+}
+
+/// The client settings of a provider: the one called `name`, else `agent.provider`, else the only one. The
+/// key is read now, so that a machine without it can use everything else.
+///
+/// # Errors
+///
+/// [`ProviderError`] when there is no such provider or its key is missing.
+pub(crate) fn provider_settings(
+    loaded: &Loaded,
+    name: Option<&str>,
+    environment: &dyn Fn(&str) -> Option<String>,
+) -> Result<ProviderSettings, ProviderError> {
+    let providers = &loaded.config.providers;
+    let names = || providers.iter().map(|(name, _)| name.value.as_str().to_owned()).collect::<Vec<_>>();
+    let chosen = name.or_else(|| loaded.config.agent.provider.as_ref().map(|name| name.value.as_str()));
+    let (name, provider) = match chosen {
+        Some(name) => providers
+            .get(name)
+            .map(|provider| (name, provider))
+            .ok_or_else(|| ProviderError::Unknown { name: name.to_owned(), providers: names() })?,
+        None => only(providers.iter().map(|(name, provider)| (name.value.as_str(), provider)))
+            .ok_or_else(|| ProviderError::NotChosen(names()))?,
+    };
+    settings(name, provider, environment)
+}
+
+fn only<T>(mut items: impl Iterator<Item = T>) -> Option<T> {
+    let first = items.next()?;
+    items.next().is_none().then_some(first)
+}
+
+fn settings(
+    name: &str,
+    provider: &Provider,
+    environment: &dyn Fn(&str) -> Option<String>,
+) -> Result<ProviderSettings, ProviderError> {
+    let api = match provider.api.value {
+        ConfigApi::Anthropic => Api::AnthropicMessages,
+        ConfigApi::OpenaiChat => Api::OpenAiChat,
+    };
+    let maker = match api {
+        Api::AnthropicMessages => "https://api.anthropic.com",
+        Api::OpenAiChat => "https://api.openai.com/v1",
+    };
+    let base_url = provider.base_url.as_ref().map_or(maker, |url| url.value.expose());
+    Ok(ProviderSettings {
+        api_key: key(name, provider, environment)?,
+        timeouts: Timeouts {
+            connect: provider.connect_timeout.value.duration(),
+            idle: provider.idle_timeout.value.duration(),
+            ..Timeouts::default()
+        },
+        retry: RetryPolicy {
+            max_retries: u32::try_from(provider.max_retries.value.get()).unwrap_or(u32::MAX),
+            ..RetryPolicy::default()
+        },
+        ..ProviderSettings::new(name, api, base_url)
+    })
+}
+
+fn key(
+    name: &str,
+    provider: &Provider,
+    environment: &dyn Fn(&str) -> Option<String>,
+) -> Result<Option<ApiKey>, ProviderError> {
+    if let Some(key) = &provider.api_key {
+        return Ok(Some(ApiKey::new(key.value.expose(), format!("providers.{name}.api_key"))));
+    }
+    let Some(variable) = &provider.api_key_env else { return Ok(None) };
+    let variable = variable.value.as_str();
+    match environment(variable).filter(|key| !key.is_empty()) {
+        Some(key) => Ok(Some(ApiKey::new(key, variable))),
+        None => Err(ProviderError::MissingKey { provider: name.to_owned(), variable: variable.to_owned() }),
+    }
+}

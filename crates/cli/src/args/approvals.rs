@@ -1,0 +1,130 @@
+//! `backstop approvals`, `backstop allow-once`, `backstop grants`.
+
+use std::time::Duration;
+
+use clap::{Subcommand, ValueEnum};
+
+use super::duration;
+use crate::commands::approvals::{Always, Scope, Settings};
+use crate::commands::grants;
+use crate::error::Error;
+
+/// Answers the questions that hooks ask before a call may run.
+#[derive(Debug, clap::Args)]
+pub(super) struct ApprovalsArgs {
+    #[command(subcommand)]
+    command: ApprovalsCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum ApprovalsCommand {
+    /// List the questions that wait for an answer
+    List {
+        /// Also those that are over
+        #[arg(long)]
+        all: bool,
+    },
+    /// Show one question: the exact call, who asks and why
+    Show {
+        /// Its code, its id, or the beginning of its id
+        name: String,
+    },
+    /// Allow the call that waits
+    Approve(ApproveArgs),
+    /// Deny the call that waits
+    Deny {
+        /// Its code, its id, or the beginning of its id
+        name: String,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+struct ApproveArgs {
+    /// Its code, its id, or the beginning of its id
+    name: String,
+    /// Allow it from now on, not only this time; `backstop grants` lists and revokes
+    #[arg(long)]
+    always: bool,
+    /// How long "from now on" lasts, such as `8h` or `7d` [default: 30d]
+    #[arg(long = "for", value_name = "DURATION", requires = "always", value_parser = duration::parse)]
+    ttl: Option<Duration>,
+    /// What is allowed from now on: this very call, or whatever the hooks that ask now ask about this tool
+    #[arg(long, value_name = "SCOPE", requires = "always", default_value = "call")]
+    scope: ScopeArg,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum ScopeArg {
+    Call,
+    Hook,
+}
+
+impl ApprovalsArgs {
+    pub(super) fn lower(self) -> Result<Settings, Error> {
+        Ok(match self.command {
+            ApprovalsCommand::List { all } => Settings::List { all },
+            ApprovalsCommand::Show { name } => Settings::Show { name },
+            ApprovalsCommand::Approve(args) => args.lower(),
+            ApprovalsCommand::Deny { name } => Settings::Deny { name },
+        })
+    }
+}
+
+impl ApproveArgs {
+    fn lower(self) -> Settings {
+        let scope = match self.scope {
+            ScopeArg::Call => Scope::Call,
+            ScopeArg::Hook => Scope::Hook,
+        };
+        let always = self.always.then_some(Always { scope, ttl: self.ttl });
+        Settings::Approve { name: self.name, always }
+    }
+}
+
+/// Allows one later call that a hook asked about when nobody could be asked, or nobody answered. The agent
+/// may then make the same call again, once.
+#[derive(Debug, clap::Args)]
+pub(super) struct AllowOnceArgs {
+    /// The code from the denial
+    code: String,
+    /// How long the call may take to come
+    #[arg(long = "for", value_name = "DURATION", default_value = "15m", value_parser = duration::parse)]
+    ttl: Duration,
+}
+
+impl AllowOnceArgs {
+    pub(super) fn lower(self) -> Settings {
+        Settings::AllowLater { name: self.code, ttl: self.ttl }
+    }
+}
+
+/// Lists and revokes what was allowed for good.
+#[derive(Debug, clap::Args)]
+pub(super) struct GrantsArgs {
+    #[command(subcommand)]
+    command: GrantsCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum GrantsCommand {
+    /// List the grants in force
+    List {
+        /// Also those that are revoked or over
+        #[arg(long)]
+        all: bool,
+    },
+    /// Revoke a grant
+    Revoke {
+        /// Its id, or the beginning of it
+        id: String,
+    },
+}
+
+impl GrantsArgs {
+    pub(super) fn lower(self) -> grants::Settings {
+        match self.command {
+            GrantsCommand::List { all } => grants::Settings::List { all },
+            GrantsCommand::Revoke { id } => grants::Settings::Revoke { id },
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! `backstop config`.
+
+use clap::Subcommand;
+
+use crate::commands::config::Settings;
+
+/// Checks and shows the configuration.
+#[derive(Debug, clap::Args)]
+pub(super) struct ConfigArgs {
+    #[command(subcommand)]
+    command: ConfigCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum ConfigCommand {
+    /// Say what is wrong with the configuration
+    Check,
+    /// Print what is in force, and where each value comes from
+    Show,
+    /// Print the JSON Schema of `backstop.yaml`, for editors
+    Schema,
+}
+
+impl ConfigArgs {
+    pub(super) fn lower(self) -> Settings {
+        match self.command {
+            ConfigCommand::Check => Settings::Check,
+            ConfigCommand::Show => Settings::Show,
+            ConfigCommand::Schema => Settings::Schema,
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! The command line as it is written: clap's types, and their lowering into settings. Nothing else sees clap.
+
+mod agent;
+mod approvals;
+mod check;
+mod config;
+mod duration;
+mod hooks;
+mod model;
+mod records;
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+
+use crate::commands::Action;
+use crate::error::Error;
+use crate::session::Global;
+
+/// One pipeline of hooks around the whole life of an AI agent
+#[derive(Debug, Parser)]
+#[command(
+    name = "backstop",
+    version,
+    max_term_width = 100,
+    disable_help_subcommand = true,
+    after_help = "Start with `backstop demo`. Exit codes are in docs/cli.md."
+)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    global: GlobalArgs,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Args)]
+struct GlobalArgs {
+    /// The operator's configuration file, instead of the one in the user's configuration folder
+    #[arg(long, global = true, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Print JSON on stdout
+    #[arg(long, global = true)]
+    json: bool,
+    /// Print no colours, as with the environment variable `NO_COLOR`
+    #[arg(long, global = true)]
+    no_color: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Show what Backstop does, with a scripted model: no key, no network
+    Demo(agent::DemoArgs),
+    /// Run an agent whose every step passes the hooks
+    Agent(agent::AgentArgs),
+    /// Judge tool calls without running them
+    Check(check::CheckArgs),
+    /// Judge one tool call and show each hook's part in it
+    Explain(check::ExplainArgs),
+    /// List the hooks at each hook point, in the order in which they run
+    Hooks(hooks::HooksArgs),
+    /// Check and show the configuration
+    Config(config::ConfigArgs),
+    /// Answer the questions that hooks ask
+    Approvals(approvals::ApprovalsArgs),
+    /// Allow one later call that nobody could be asked about
+    AllowOnce(approvals::AllowOnceArgs),
+    /// List and revoke what was allowed for good
+    Grants(approvals::GrantsArgs),
+    /// List and show the sessions of the agent
+    Sessions(records::SessionsArgs),
+    /// List and verify the audit trail
+    Audit(records::AuditArgs),
+    /// Serve a scripted model, for tests of anything that calls one
+    Model(model::ModelArgs),
+}
+
+impl Cli {
+    /// What is to be done, and with which settings.
+    pub(crate) fn lower(self) -> Result<(Global, Action), Error> {
+        let GlobalArgs { config, json, no_color } = self.global;
+        let global = Global { config, json, no_color };
+        let action = match self.command {
+            Command::Demo(args) => Action::Demo(args.lower()),
+            Command::Agent(args) => Action::Agent(args.lower()?),
+            Command::Check(args) => Action::Check(args.lower()?),
+            Command::Explain(args) => Action::Explain(args.lower()?),
+            Command::Hooks(args) => Action::Hooks(args.lower()?),
+            Command::Config(args) => Action::Config(args.lower()),
+            Command::Approvals(args) => Action::Approvals(args.lower()?),
+            Command::AllowOnce(args) => Action::Approvals(args.lower()),
+            Command::Grants(args) => Action::Grants(args.lower()),
+            Command::Sessions(args) => Action::Sessions(args.lower()),
+            Command::Audit(args) => Action::Audit(args.lower()),
+            Command::Model(args) => Action::Model(args.lower()),
+        };
+        Ok((global, action))
+    }
+}

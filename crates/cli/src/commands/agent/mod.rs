@@ -1,0 +1,296 @@
+//! `backstop agent`: one turn, or a conversation on the terminal.
+
+mod asker;
+mod keyboard;
+mod screen;
+
+use std::io::IsTerminal as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use backstop::agent::tools::{CancelToken, Limits, Toolbox, Workspace};
+use backstop::agent::{
+    Agent, AgentParts, AgentSession, AgentSettings, SessionChoice, TurnInput, TurnOutcome, TurnReport,
+    TurnTrigger, Verbosity as Level,
+};
+use backstop::config::Loaded;
+use backstop::engine::Attendance;
+use backstop::hooks::{AgentId, Requester, SessionKey};
+use backstop::{Backstop, Providers, agent_settings};
+use serde_json::{Value, json};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use self::screen::Screen;
+use crate::commands::sessions;
+use crate::error::Error;
+use crate::exit::Exit;
+use crate::output::{Output, Style, plain};
+use crate::session::{AGENT_ID, Surroundings, builder, environment, workspace};
+
+pub(super) use self::asker::TerminalAsker;
+pub(super) use self::keyboard::Keyboard;
+
+/// What the agent is to do, and how. What is `None` is left to the configuration.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    /// One turn with this message; without it a conversation.
+    pub(crate) message: Option<String>,
+    pub(crate) resume: Resume,
+    pub(crate) model: Option<String>,
+    pub(crate) provider: Option<String>,
+    pub(crate) workspace: Option<PathBuf>,
+    pub(crate) verbose: Option<Verbosity>,
+    /// Wait for answers through the store where no terminal is.
+    pub(crate) wait_approvals: bool,
+    /// Run as this heartbeat.
+    pub(crate) heartbeat: Option<String>,
+}
+
+/// Which session to go on with.
+#[derive(Debug)]
+pub(crate) enum Resume {
+    No,
+    Latest,
+    Session(String),
+}
+
+/// How much of the hooks' work is reported.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Verbosity {
+    Off,
+    On,
+    Full,
+}
+
+pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Result<Exit, Error> {
+    let terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+    if settings.message.is_none() && !terminal {
+        return Err(Error::Usage(
+            "there is no terminal to talk on\nhint: give the message with `-m`".to_owned(),
+        ));
+    }
+    let loaded = surroundings.load()?;
+    let output = &surroundings.output;
+    let store = surroundings.store(&loaded)?;
+    let root = workspace(&loaded, settings.workspace.as_deref())?;
+    let place = open_workspace(&root)?;
+    let key = SessionKey::new(format!("{AGENT_ID}:{}", place.root().display()));
+    let providers = Providers::new(loaded.clone(), environment);
+    let (provider, model) = providers.choose(settings.provider.as_deref(), settings.model.as_deref())?;
+    let agent_settings = lower(&settings, &loaded, provider, model);
+    let keyboard = Keyboard::default();
+    let attendance = attendance(&settings, &loaded, terminal.then(|| keyboard.clone()), output);
+    let backstop = builder(loaded).store(Arc::clone(&store)).build().await?;
+    let screen = Arc::new(Screen::new(output));
+    let agent = Agent::new(AgentParts {
+        engine: backstop.engine().clone(),
+        store: Arc::clone(&store),
+        models: Arc::new(providers),
+        toolbox: Toolbox::built_in(),
+        workspace: place,
+        limits: Limits::default(),
+        settings: agent_settings,
+        attendance,
+        output: Arc::clone(&screen) as Arc<dyn backstop::agent::Output>,
+    });
+    let choice = match &settings.resume {
+        Resume::No => SessionChoice::New { key },
+        Resume::Latest => SessionChoice::LatestOf(key),
+        Resume::Session(name) => SessionChoice::Resume(sessions::find(store.as_ref(), name).await?.id),
+    };
+    let session = agent.open_session(choice).await?;
+    let host = Host { agent, session, screen, output };
+    let done = match settings.message {
+        Some(message) => host.one_turn(&message, settings.heartbeat).await,
+        None => host.conversation(&keyboard).await,
+    };
+    host.end(backstop).await;
+    done
+}
+
+fn open_workspace(root: &Path) -> Result<Workspace, Error> {
+    Workspace::open(root).map_err(|error| Error::Failed(format!("the workspace can't be used: {error}")))
+}
+
+fn lower(settings: &Settings, loaded: &Loaded, provider: String, model: String) -> AgentSettings {
+    let configured = agent_settings(loaded, AgentId::new(AGENT_ID), provider, model);
+    AgentSettings {
+        verbosity: settings.verbose.map_or(configured.verbosity, |verbose| match verbose {
+            Verbosity::Off => Level::Off,
+            Verbosity::On => Level::On,
+            Verbosity::Full => Level::Full,
+        }),
+        channel: Some("terminal".to_owned()),
+        ..configured
+    }
+}
+
+fn attendance(
+    settings: &Settings,
+    loaded: &Loaded,
+    keyboard: Option<Keyboard>,
+    output: &Output,
+) -> Attendance {
+    match keyboard {
+        Some(keyboard) => Attendance::Present(Arc::new(TerminalAsker::new(keyboard, output.talk_paint()))),
+        None if settings.wait_approvals || loaded.config.agent.approvals.wait.value => Attendance::Queue,
+        None => Attendance::Nobody,
+    }
+}
+
+/// The agent on this terminal or pipe.
+struct Host<'a> {
+    agent: Agent,
+    session: AgentSession,
+    screen: Arc<Screen>,
+    output: &'a Output,
+}
+
+/// How a turn on this host ended.
+enum Ended {
+    Turn(TurnReport),
+    /// Asked to stop twice, or by the signal that ends services.
+    Quit,
+}
+
+impl Host<'_> {
+    async fn one_turn(&self, message: &str, heartbeat: Option<String>) -> Result<Exit, Error> {
+        let trigger = match heartbeat {
+            Some(name) => TurnTrigger::Heartbeat { name: Some(name) },
+            None => TurnTrigger::User,
+        };
+        let ended = self.turn(TurnInput { trigger, ..input(message) }).await?;
+        let Ended::Turn(report) = ended else { return Ok(Exit::Interrupted) };
+        self.screen.finish(&report.outcome)?;
+        let exit = match &report.outcome {
+            TurnOutcome::Answered { .. } | TurnOutcome::Silent => Exit::Success,
+            TurnOutcome::Blocked { .. } => Exit::Blocked,
+            TurnOutcome::Failed { .. } => Exit::Failed,
+            TurnOutcome::Cancelled => Exit::Interrupted,
+        };
+        if self.output.is_json() {
+            self.output.json(&self.told(&report))?;
+        }
+        self.report(&report.outcome);
+        self.output.say(&self.output.talk_paint().with(
+            Style::Faint,
+            format!("session {}; `backstop agent --session {0}` goes on with it", self.session.id()),
+        ));
+        Ok(exit)
+    }
+
+    async fn conversation(&self, keyboard: &Keyboard) -> Result<Exit, Error> {
+        let paint = self.output.talk_paint();
+        self.output.say(&paint.with(
+            Style::Faint,
+            format!("session {}; Ctrl-C stops a turn, Ctrl-D ends the conversation", self.session.id()),
+        ));
+        loop {
+            screen::prompt(paint);
+            let Some(line) = self.line(keyboard).await else { return Ok(Exit::Success) };
+            if line.trim().is_empty() {
+                continue;
+            }
+            match self.turn(input(line.trim())).await? {
+                Ended::Turn(report) => {
+                    self.screen.finish(&report.outcome)?;
+                    self.report(&report.outcome);
+                }
+                Ended::Quit => return Ok(Exit::Interrupted),
+            }
+        }
+    }
+
+    /// The next line; `None` at the end of input or when Ctrl-C is pressed at the prompt.
+    async fn line(&self, keyboard: &Keyboard) -> Option<String> {
+        tokio::select! {
+            line = keyboard.line() => line,
+            _ = tokio::signal::ctrl_c() => None,
+        }
+    }
+
+    /// Runs a turn. The first Ctrl-C cancels it, the second leaves at once.
+    async fn turn(&self, input: TurnInput) -> Result<Ended, Error> {
+        let cancel = CancelToken::new();
+        let mut terminated = signals(SignalKind::terminate())?;
+        let mut interrupted = signals(SignalKind::interrupt())?;
+        let mut turn = std::pin::pin!(self.agent.turn(&self.session, input, &cancel));
+        loop {
+            let stop = tokio::select! {
+                report = &mut turn => return Ok(Ended::Turn(report?)),
+                _ = interrupted.recv() => cancel.is_cancelled(),
+                _ = terminated.recv() => cancel.is_cancelled(),
+            };
+            if stop {
+                return Ok(Ended::Quit);
+            }
+            cancel.cancel();
+            self.output.say("stopping the turn; again to leave at once");
+        }
+    }
+
+    /// Says on stderr why there is no answer.
+    fn report(&self, outcome: &TurnOutcome) {
+        let paint = self.output.talk_paint();
+        let text = match outcome {
+            TurnOutcome::Answered { .. } => return,
+            TurnOutcome::Silent => paint.with(Style::Faint, "no answer, on purpose"),
+            TurnOutcome::Blocked { by, point, message } => format!(
+                "{} by {} at {point}: {}",
+                paint.with(Style::Bad, "blocked"),
+                plain(by),
+                plain(message)
+            ),
+            TurnOutcome::Failed { error } => {
+                format!("{} {}", paint.with(Style::Bad, "error:"), plain(&error.to_string()))
+            }
+            TurnOutcome::Cancelled => paint.with(Style::Notice, "cancelled"),
+        };
+        self.output.say(&text);
+    }
+
+    fn told(&self, report: &TurnReport) -> Value {
+        let mut told = match &report.outcome {
+            TurnOutcome::Answered { text } => json!({ "outcome": "answered", "text": text }),
+            TurnOutcome::Silent => json!({ "outcome": "silent" }),
+            TurnOutcome::Blocked { by, point, message } => {
+                json!({ "outcome": "blocked", "by": by, "point": point, "message": message })
+            }
+            TurnOutcome::Failed { error } => json!({ "outcome": "failed", "error": error.to_string() }),
+            TurnOutcome::Cancelled => json!({ "outcome": "cancelled" }),
+        };
+        if let Value::Object(fields) = &mut told {
+            fields.insert("session".to_owned(), json!(self.session.id()));
+            fields.insert("run".to_owned(), json!(report.run_id));
+            fields.insert("iterations".to_owned(), json!(report.iterations));
+            fields.insert("usage".to_owned(), json!(report.usage));
+            fields.insert("receipts".to_owned(), json!(report.receipts));
+        }
+        told
+    }
+
+    /// Ends what runs in the background, then writes what is left of the audit trail.
+    async fn end(self, backstop: Backstop) {
+        let Self { agent, session, output, .. } = self;
+        drop(session);
+        drop(agent);
+        if !backstop.shut_down().await {
+            output.say("warning: the audit trail is not complete; the database could not keep up or failed");
+        }
+    }
+}
+
+fn signals(kind: SignalKind) -> Result<Signal, Error> {
+    signal(kind).map_err(|error| Error::Failed(format!("signals can't be handled: {error}")))
+}
+
+fn input(message: &str) -> TurnInput {
+    TurnInput {
+        sender: Some(Requester {
+            channel: Some("terminal".to_owned()),
+            sender_is_owner: Some(true),
+            ..Requester::default()
+        }),
+        ..TurnInput::user(message)
+    }
+}

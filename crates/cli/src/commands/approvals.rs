@@ -1,0 +1,262 @@
+//! `backstop approvals` and `backstop allow-once`: a human's answers, given through the store.
+
+use std::time::Duration;
+
+use backstop::engine::ApprovalSettings;
+use backstop::hooks::{Decision, Severity};
+use backstop::store::{
+    Allowance, ApprovalFilter, ApprovalRecord, ApprovalState, Grant, GrantTarget, NewGrant, Reach, Store,
+    Timestamp,
+};
+use serde_json::json;
+
+use crate::error::Error;
+use crate::exit::Exit;
+use crate::output::{Output, Paint, Style, ago, in_future, one_line, plain, table};
+use crate::session::{Surroundings, environment};
+
+/// The most rows of a list.
+const LISTED: usize = 200;
+
+/// What is asked.
+#[derive(Debug)]
+pub(crate) enum Settings {
+    /// What waits, or all.
+    List { all: bool },
+    /// One question.
+    Show { name: String },
+    /// Allow the call that waits.
+    Approve { name: String, always: Option<Always> },
+    /// Deny it.
+    Deny { name: String },
+    /// Allow one later call.
+    AllowLater { name: String, ttl: Duration },
+}
+
+/// An answer that holds from now on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Always {
+    pub(crate) scope: Scope,
+    /// How long; the engine's default if `None`.
+    pub(crate) ttl: Option<Duration>,
+}
+
+/// What is allowed from now on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Scope {
+    /// This very call.
+    Call,
+    /// Whatever the hooks that asked ask about this tool.
+    Hook,
+}
+
+pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Result<Exit, Error> {
+    let store = surroundings.only_store()?;
+    let (store, output) = (store.as_ref(), &surroundings.output);
+    match settings {
+        Settings::List { all } => list(store, all, output).await?,
+        Settings::Show { name } => {
+            let record = store.find_approval(&name).await?;
+            if output.is_json() {
+                output.json(&record)?;
+            } else {
+                output.text(&question(&record, Timestamp::now(), output.paint()))?;
+            }
+        }
+        Settings::Approve { name, always: None } => {
+            answer(store, &name, Decision::AllowOnce, output).await?;
+        }
+        Settings::Approve { name, always: Some(always) } => {
+            approve_always(store, &name, always, output).await?
+        }
+        Settings::Deny { name } => answer(store, &name, Decision::Deny, output).await?,
+        Settings::AllowLater { name, ttl } => allow_later(store, &name, ttl, output).await?,
+    }
+    Ok(Exit::Success)
+}
+
+async fn list(store: &dyn Store, all: bool, output: &Output) -> Result<(), Error> {
+    let now = Timestamp::now();
+    store.expire_approvals(now).await?;
+    let filter = if all { ApprovalFilter::All } else { ApprovalFilter::Pending };
+    let records = store.approvals(filter, LISTED).await?;
+    if output.is_json() {
+        return Ok(output.json(&records)?);
+    }
+    if records.is_empty() {
+        output.say("no approvals wait");
+        return Ok(());
+    }
+    let heads = ["code", "status", "severity", "tool", "asked", "expires", "question"];
+    let mut rows = vec![heads.map(str::to_owned).to_vec()];
+    rows.extend(records.iter().map(|record| {
+        let request = &record.request;
+        let pending = record.state == ApprovalState::Pending;
+        vec![
+            record.code.clone(),
+            record.state.status().to_string(),
+            severity(request.severity).to_owned(),
+            one_line(&request.tool_name, 24),
+            ago(request.created_at, now),
+            if pending { in_future(now, request.expires_at) } else { "-".to_owned() },
+            one_line(&request.title, 80),
+        ]
+    }));
+    Ok(output.text(&table(&rows))?)
+}
+
+/// Everything a human should know before answering. The arguments are shown as JSON, in which nothing can
+/// redraw the terminal.
+pub(crate) fn question(record: &ApprovalRecord, now: Timestamp, paint: Paint) -> String {
+    let request = &record.request;
+    let style = match request.severity {
+        Severity::Info => Style::Good,
+        Severity::Warning => Style::Notice,
+        Severity::Critical => Style::Bad,
+    };
+    let call = serde_json::to_string_pretty(&request.preview).unwrap_or_default();
+    let call: String = plain(&call).lines().map(|line| format!("    {line}\n")).collect();
+    let mut text = format!(
+        "{} {}\n",
+        paint.with(style, severity(request.severity)),
+        paint.with(Style::Name, plain(&request.title))
+    );
+    if !request.description.is_empty() {
+        text.push_str(&format!("  {}\n", plain(&request.description)));
+    }
+    text.push_str(&format!("  call: {}\n{call}", plain(&request.tool_name)));
+    for reason in &request.reasons {
+        let description = match reason.description.as_str() {
+            "" => String::new(),
+            description => format!(" - {}", one_line(description, 200)),
+        };
+        text.push_str(&format!(
+            "  asked by {} ({}): {}{description}\n",
+            plain(reason.hook.as_str()),
+            severity(reason.severity),
+            one_line(&reason.title, 120),
+        ));
+    }
+    text.push_str(&format!("  digest: {}\n", request.digest.short()));
+    text.push_str(&format!("  code: {}\n", paint.with(Style::Name, &record.code)));
+    text.push_str(&format!("  asked: {}\n", ago(request.created_at, now)));
+    text.push_str(&format!("  state: {}\n", state(record, now)));
+    text
+}
+
+fn state(record: &ApprovalRecord, now: Timestamp) -> String {
+    match &record.state {
+        ApprovalState::Pending => format!("waits, expires {}", in_future(now, record.request.expires_at)),
+        ApprovalState::Allowed(allowance) => allowed(allowance, now),
+        ApprovalState::Used { allowance, used_at } => {
+            format!("{}, used {}", allowed(allowance, now), ago(*used_at, now))
+        }
+        ApprovalState::Denied { at, by } => format!("denied by {} {}", plain(by), ago(*at, now)),
+        ApprovalState::Unattended { .. } => {
+            format!("nobody could be asked; `backstop allow-once {}` allows it", record.code)
+        }
+        ApprovalState::TimedOut { .. } => {
+            format!("timed out; `backstop allow-once {}` allows it", record.code)
+        }
+        ApprovalState::Cancelled { at } => format!("cancelled {}, its run is over", ago(*at, now)),
+    }
+}
+
+fn allowed(allowance: &Allowance, now: Timestamp) -> String {
+    let by = plain(&allowance.by);
+    match allowance.reach {
+        Reach::WaitingCall => format!("allowed by {by} {}", ago(allowance.at, now)),
+        Reach::LaterCall { until } => {
+            format!("allowed by {by} for one later call, ends {}", in_future(now, until))
+        }
+    }
+}
+
+fn severity(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Info => "info",
+        Severity::Warning => "warning",
+        Severity::Critical => "critical",
+    }
+}
+
+async fn answer(store: &dyn Store, name: &str, decision: Decision, output: &Output) -> Result<(), Error> {
+    let record = store.find_approval(name).await?;
+    let resolved = store.resolve_approval(&record.id, decision, &who(), Timestamp::now()).await?;
+    tell(&resolved.record, output, None)
+}
+
+async fn approve_always(store: &dyn Store, name: &str, always: Always, output: &Output) -> Result<(), Error> {
+    let record = store.find_approval(name).await?;
+    // The grants come first: the call that waits goes on the moment its question is answered, and writes a
+    // grant of its own only where none covers it.
+    let mut grants = Vec::new();
+    for target in targets(&record, always.scope) {
+        grants.push(store.add_grant(grant(&record, target, always.ttl)).await?);
+    }
+    let answered = store.resolve_approval(&record.id, Decision::AllowAlways, &who(), Timestamp::now()).await;
+    match answered {
+        Ok(resolved) => tell(&resolved.record, output, Some(&grants)),
+        Err(error) => {
+            for grant in &grants {
+                store.revoke_grant(&grant.id, Timestamp::now()).await?;
+            }
+            Err(error.into())
+        }
+    }
+}
+
+fn targets(record: &ApprovalRecord, scope: Scope) -> Vec<GrantTarget> {
+    match scope {
+        Scope::Call => vec![GrantTarget::Call { digest: record.request.digest }],
+        Scope::Hook => record
+            .request
+            .reasons
+            .iter()
+            .map(|reason| GrantTarget::Hook { owner: reason.owner.clone(), hook: reason.hook.clone() })
+            .collect(),
+    }
+}
+
+fn grant(record: &ApprovalRecord, target: GrantTarget, ttl: Option<Duration>) -> NewGrant {
+    let now = Timestamp::now();
+    NewGrant {
+        agent: record.request.agent.clone(),
+        tool_name: record.request.tool_name.clone(),
+        target,
+        title: record.request.title.clone(),
+        created_by: who(),
+        created_at: now,
+        expires_at: ttl.or(ApprovalSettings::default().grant_ttl).map(|ttl| now.after(ttl)),
+    }
+}
+
+async fn allow_later(store: &dyn Store, name: &str, ttl: Duration, output: &Output) -> Result<(), Error> {
+    let record = store.find_approval(name).await?;
+    let record = store.allow_later(&record.id, &who(), ttl, Timestamp::now()).await?;
+    tell(&record, output, None)
+}
+
+fn tell(record: &ApprovalRecord, output: &Output, grants: Option<&[Grant]>) -> Result<(), Error> {
+    if output.is_json() {
+        return Ok(match grants {
+            Some(grants) => output.json(&json!({ "approval": record, "grants": grants }))?,
+            None => output.json(&json!({ "approval": record }))?,
+        });
+    }
+    let now = Timestamp::now();
+    let title = one_line(&record.request.title, 80);
+    output.text(&format!("{}: {} ({title})", record.code, state(record, now)))?;
+    for grant in grants.unwrap_or_default() {
+        let end = grant.granted.expires_at.map_or_else(|| "for good".to_owned(), |end| in_future(now, end));
+        output.say(&format!("granted, ends {end}; `backstop grants revoke {}` takes it back", grant.id));
+    }
+    Ok(())
+}
+
+/// Who answers, for the record.
+pub(crate) fn who() -> String {
+    let user =
+        environment("USER").or_else(|| environment("LOGNAME")).unwrap_or_else(|| "somebody".to_owned());
+    format!("{user} (command line)")
+}

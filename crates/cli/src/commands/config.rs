@@ -1,0 +1,129 @@
+//! `backstop config`.
+
+use backstop::config::{ConfigError, LayerKind, Loaded, Problem, schema};
+use serde_json::{Value, json};
+
+use crate::error::Error;
+use crate::exit::Exit;
+use crate::output::{Output, Style, one_line, plain};
+use crate::session::{Surroundings, builder};
+
+/// What is asked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Settings {
+    /// What is wrong.
+    Check,
+    /// What is in force.
+    Show,
+    /// The JSON Schema.
+    Schema,
+}
+
+pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Result<Exit, Error> {
+    let output = &surroundings.output;
+    match settings {
+        Settings::Schema => output.json(&schema())?,
+        Settings::Show => show(&surroundings.load_quietly()?, output)?,
+        Settings::Check => return check(surroundings).await,
+    }
+    Ok(Exit::Success)
+}
+
+/// Loads the configuration and puts the hooks in place, which finds what reading alone can't.
+async fn check(surroundings: &Surroundings) -> Result<Exit, Error> {
+    let output = &surroundings.output;
+    let built = async {
+        let loaded = if output.is_json() { surroundings.load_quietly()? } else { surroundings.load()? };
+        let backstop = builder(loaded.clone()).without_audit().build().await?;
+        backstop.shut_down().await;
+        Ok(loaded)
+    };
+    match (built.await, output.is_json()) {
+        (Ok(loaded), true) => output.json(&json!({ "ok": true, "files": files(&loaded), "problems": [] }))?,
+        (Ok(loaded), false) => {
+            let files: Vec<String> =
+                loaded.layers.iter().map(|(_, file)| format!("`{}`", plain(file))).collect();
+            let what = if files.is_empty() { "the built-in defaults".to_owned() } else { files.join(", ") };
+            output.text(&format!("{}: {what}", output.paint().with(Style::Good, "no problems")))?;
+        }
+        (Err(Error::Config(error)), true) => {
+            output.json(&json!({ "ok": false, "files": [], "problems": problems(&error) }))?;
+            return Ok(Exit::Refused);
+        }
+        (Err(error), _) => return Err(error),
+    }
+    Ok(Exit::Success)
+}
+
+fn files(loaded: &Loaded) -> Vec<Value> {
+    loaded.layers.iter().map(|(kind, file)| json!({ "file": file, "layer": kind.name() })).collect()
+}
+
+fn problems(error: &ConfigError) -> Vec<Value> {
+    let problem = |problem: &Problem| {
+        json!({
+            "kind": problem.kind().name(),
+            "message": problem.message(),
+            "file": problem.at().file(),
+            "line": problem.at().line(),
+            "column": problem.at().column(),
+            "hint": problem.hint(),
+        })
+    };
+    error.problems().iter().map(problem).collect()
+}
+
+fn show(loaded: &Loaded, output: &Output) -> Result<(), Error> {
+    let shown = loaded.show();
+    if output.is_json() {
+        return Ok(output.json(&shown)?);
+    }
+    let mut text = String::new();
+    if loaded.layers.is_empty() {
+        text.push_str("no configuration file; the built-in defaults hold\n");
+    }
+    for (kind, file) in &loaded.layers {
+        let whose = match kind {
+            LayerKind::Operator => "operator's file",
+            LayerKind::Repository => "repository file",
+        };
+        text.push_str(&format!("{whose}: {}\n", plain(file)));
+    }
+    text.push('\n');
+    leaves("", shown.get("config").unwrap_or(&Value::Null), &mut text);
+    if !loaded.dropped.is_empty() {
+        text.push_str("\nwithout effect:\n");
+    }
+    for dropped in &loaded.dropped {
+        let line = format!("  {} at {}: {}", dropped.key, dropped.at, dropped.reason);
+        text.push_str(&format!("{}\n", plain(&line)));
+    }
+    Ok(output.text(&text)?)
+}
+
+/// One line for each leaf: key, value, and where the value comes from.
+fn leaves(path: &str, value: &Value, text: &mut String) {
+    let leaf = value.as_object().filter(|fields| fields.contains_key("value") && fields.contains_key("from"));
+    if let Some(fields) = leaf {
+        let shown = one_line(&fields.get("value").map(Value::to_string).unwrap_or_default(), 120);
+        let from = fields.get("from").and_then(Value::as_str).unwrap_or("built-in");
+        text.push_str(&format!("{} = {shown}  # {}\n", plain(path), plain(from)));
+        return;
+    }
+    match value {
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+                leaves(&path, value, text);
+            }
+        }
+        Value::Array(items) => {
+            for (index, value) in items.iter().enumerate() {
+                leaves(&format!("{path}[{index}]"), value, text);
+            }
+        }
+        // A key without a value in force.
+        Value::Null => {}
+        other => text.push_str(&format!("{} = {}\n", plain(path), one_line(&other.to_string(), 120))),
+    }
+}

@@ -1,0 +1,115 @@
+//! `backstop hooks`: which hooks stand where.
+
+use std::sync::Arc;
+
+use backstop::engine::{BudgetSource, HookMeta, Style as Written};
+use backstop::hooks::{FailurePolicy, PointId, PointInfo};
+use serde::Serialize;
+
+use crate::error::Error;
+use crate::exit::Exit;
+use crate::output::{Paint, Style, elapsed, plain, table};
+use crate::session::Surroundings;
+
+/// Which hook points are shown.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    /// Only this one.
+    pub(crate) point: Option<PointId>,
+    /// Also those without hooks.
+    pub(crate) all: bool,
+}
+
+/// A hook point and its hooks, in running order.
+#[derive(Serialize)]
+struct At {
+    #[serde(flatten)]
+    point: &'static PointInfo,
+    hooks: Vec<Arc<HookMeta>>,
+}
+
+pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Result<Exit, Error> {
+    let backstop = surroundings.judge().await?;
+    let hooks = backstop.engine().registry().list();
+    let chosen = |point: &&PointId| settings.point.is_none_or(|only| only == **point);
+    let points: Vec<At> = PointId::ALL
+        .iter()
+        .filter(chosen)
+        .map(|point| At {
+            point: point.info(),
+            hooks: hooks.iter().filter(|meta| meta.point == *point).cloned().collect(),
+        })
+        .filter(|at| settings.all || settings.point.is_some() || !at.hooks.is_empty())
+        .collect();
+    let output = &surroundings.output;
+    if output.is_json() {
+        output.json(&points)?;
+    } else {
+        let texts: Vec<String> = points.iter().map(|at| at.text(output.paint())).collect();
+        output.text(&texts.join("\n"))?;
+    }
+    backstop.shut_down().await;
+    Ok(Exit::Success)
+}
+
+impl At {
+    fn text(&self, paint: Paint) -> String {
+        let info = self.point;
+        let heading = paint.with(Style::Name, info.name);
+        if let Some(reason) = info.pending {
+            return format!("{heading}\n  {}\n", paint.with(Style::Faint, format!("not yet: {reason}")));
+        }
+        let mode = serde_json::to_value(info.mode).unwrap_or_default();
+        let about = format!(
+            "{}, {}, {}",
+            mode.as_str().unwrap_or_default(),
+            elapsed(info.budget()),
+            failure(info.failure)
+        );
+        if self.hooks.is_empty() {
+            return format!("{heading} {}\n  no hooks\n", paint.with(Style::Faint, format!("({about})")));
+        }
+        let heads = ["priority", "hook", "budget", "failure", "only for", "owner", "style"];
+        let mut rows = vec![heads.map(str::to_owned).to_vec()];
+        rows.extend(self.hooks.iter().map(|meta| row(meta)));
+        let rows: String = table(&rows).lines().map(|line| format!("  {line}\n")).collect();
+        format!("{heading} {}\n{rows}", paint.with(Style::Faint, format!("({about})")))
+    }
+}
+
+fn row(meta: &HookMeta) -> Vec<String> {
+    let tools = meta.tools.as_ref().map(|tools| format!("tools {tools}"));
+    let agents = meta.agents.as_ref().map(|agents| format!("agents {agents}"));
+    let limits: Vec<String> = [tools, agents].into_iter().flatten().collect();
+    let limits = if limits.is_empty() { "-".to_owned() } else { limits.join(", ") };
+    let source = match meta.budget_source {
+        BudgetSource::OperatorPoint => "timeouts",
+        BudgetSource::OperatorOwner => "timeoutMs",
+        BudgetSource::Author => "author",
+        BudgetSource::Default => "default",
+    };
+    let changed = if meta.failure_overridden { " (changed)" } else { "" };
+    let style = match meta.style {
+        Written::Typed => "typed",
+        Written::Interceptor => "interceptor",
+        Written::Verdict => "verdict",
+        Written::Foreign => "foreign",
+    };
+    vec![
+        meta.priority.to_string(),
+        plain(meta.id.as_str()),
+        format!("{} ({source})", elapsed(meta.budget)),
+        format!("{}{changed}", failure(meta.on_failure)),
+        plain(&limits),
+        plain(meta.owner.as_str()),
+        style.to_owned(),
+    ]
+}
+
+fn failure(policy: FailurePolicy) -> &'static str {
+    match policy {
+        FailurePolicy::Closed => "blocks",
+        FailurePolicy::Open => "goes on",
+        FailurePolicy::OpenIfUnreachable => "goes on if unreachable",
+    }
+}

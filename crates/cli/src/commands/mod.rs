@@ -1,0 +1,59 @@
+//! The commands: one file each, with its settings and how it is done.
+
+pub(crate) mod agent;
+pub(crate) mod approvals;
+pub(crate) mod audit;
+pub(crate) mod check;
+pub(crate) mod config;
+pub(crate) mod demo;
+mod explain;
+pub(crate) mod grants;
+pub(crate) mod hooks;
+pub(crate) mod model;
+mod receipts;
+pub(crate) mod sessions;
+mod verdict;
+
+use crate::error::Error;
+use crate::exit::Exit;
+use crate::session::Surroundings;
+
+/// What is to be done.
+#[derive(Debug)]
+pub(crate) enum Action {
+    Demo(demo::Settings),
+    Agent(agent::Settings),
+    Check(check::Settings),
+    Explain(check::Call),
+    Hooks(hooks::Settings),
+    Config(config::Settings),
+    Approvals(approvals::Settings),
+    Grants(grants::Settings),
+    Sessions(sessions::Settings),
+    Audit(audit::Settings),
+    Model(model::Settings),
+}
+
+impl Action {
+    /// Whether it runs tools or serves, rather than answering a question.
+    pub(crate) fn is_long_running(&self) -> bool {
+        matches!(self, Self::Demo(_) | Self::Agent(_) | Self::Model(_))
+    }
+
+    /// Does it.
+    pub(crate) async fn perform(self, surroundings: &Surroundings) -> Result<Exit, Error> {
+        match self {
+            Self::Demo(settings) => Box::pin(demo::run(settings, surroundings)).await,
+            Self::Agent(settings) => Box::pin(agent::run(settings, surroundings)).await,
+            Self::Check(settings) => Box::pin(check::run(settings, surroundings)).await,
+            Self::Explain(call) => Box::pin(explain::run(call, surroundings)).await,
+            Self::Hooks(settings) => Box::pin(hooks::run(settings, surroundings)).await,
+            Self::Config(settings) => Box::pin(config::run(settings, surroundings)).await,
+            Self::Approvals(settings) => Box::pin(approvals::run(settings, surroundings)).await,
+            Self::Grants(settings) => Box::pin(grants::run(settings, surroundings)).await,
+            Self::Sessions(settings) => Box::pin(sessions::run(settings, surroundings)).await,
+            Self::Audit(settings) => Box::pin(audit::run(settings, surroundings)).await,
+            Self::Model(settings) => Box::pin(model::run(settings, surroundings)).await,
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Why a command did not do what it was asked to do.
+
+use std::io;
+use std::path::PathBuf;
+
+use backstop::agent::AgentError;
+use backstop::config::ConfigError;
+use backstop::store::{
+    AppendAuditError, FindApprovalError, ResolveError, SessionError, StoreError, VerifyAuditError,
+};
+use backstop::{BuildError, NoDataFolder, ProviderError};
+
+use crate::exit::Exit;
+
+/// A command's failure, said so that its user can go on: lower case, the thing, the place, the next step.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    /// The arguments make no sense together, or a value is not what it must be.
+    #[error("{0}")]
+    Usage(String),
+    /// The configuration does not load. Its problems bring their own `error:`.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The hooks can't be put in place.
+    #[error(transparent)]
+    Build(BuildError),
+    /// There is nowhere to keep state.
+    #[error(transparent)]
+    NoDataFolder(#[from] NoDataFolder),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// No approval is meant by that name.
+    #[error(transparent)]
+    FindApproval(#[from] FindApprovalError),
+    /// The answer does not count.
+    #[error(transparent)]
+    Resolve(#[from] ResolveError),
+    /// The session can't be changed.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    /// The audit trail can't be written.
+    #[error(transparent)]
+    Audit(#[from] AppendAuditError),
+    /// The audit trail is not whole.
+    #[error(transparent)]
+    VerifyAudit(#[from] VerifyAuditError),
+    /// The model can't be called.
+    #[error(transparent)]
+    Provider(#[from] ProviderError),
+    /// The agent can't go on.
+    #[error(transparent)]
+    Agent(#[from] AgentError),
+    /// A file or folder can't be used.
+    #[error("`{}` can't be {what}: {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What was to be done with it.
+        what: &'static str,
+        /// Why not.
+        source: io::Error,
+    },
+    /// Output can't be written. A closed pipe is not an error; see [`Error::is_broken_pipe`].
+    #[error("output can't be written: {0}")]
+    Output(#[from] io::Error),
+    /// Anything else that failed.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl Error {
+    /// Whether whoever read our output has gone, which is their right.
+    pub(crate) fn is_broken_pipe(&self) -> bool {
+        matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
+    }
+
+    /// How the process ends.
+    pub(crate) fn exit(&self) -> Exit {
+        match self {
+            Self::Usage(_) | Self::Config(_) | Self::Build(_) => Exit::Refused,
+            Self::NoDataFolder(_)
+            | Self::Store(_)
+            | Self::FindApproval(_)
+            | Self::Resolve(_)
+            | Self::Session(_)
+            | Self::Audit(_)
+            | Self::VerifyAudit(_)
+            | Self::Provider(_)
+            | Self::Agent(_)
+            | Self::File { .. }
+            | Self::Output(_)
+            | Self::Failed(_) => Exit::Failed,
+        }
+    }
+
+    /// The text for stderr. Problems of the configuration already begin with `error:`, each with its own.
+    pub(crate) fn report(&self) -> String {
+        match self {
+            Self::Config(error) | Self::Build(BuildError::Config(error)) => error.to_string(),
+            other => format!("error: {other}"),
+        }
+    }
+}
+
+impl From<BuildError> for Error {
+    fn from(error: BuildError) -> Self {
+        match error {
+            BuildError::Config(error) => Self::Config(error),
+            other => Self::Build(other),
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! Exit codes: all of them, in one place. `docs/cli.md` says the same for people.
+//!
+//! The law: *a program that reads nothing but the exit code never takes a failure for an approval.* Zero
+//! means that the command did what it was asked to do. Whatever could not be judged ends with 2, which the
+//! hook protocols of coding agents read as "deny".
+
+use std::process::ExitCode;
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// It did what it was asked to do.
+    Success,
+    /// It failed: a file, the store, a provider.
+    Failed,
+    /// It was not understood, the configuration is wrong, or there is a bug: nothing was judged or done.
+    Refused,
+    /// `check --jsonl`: some lines could not be judged; the others were.
+    Incomplete,
+    /// The agent's turn was stopped by a hook.
+    Blocked,
+    /// Ended by Ctrl-C.
+    Interrupted,
+}
+
+impl Exit {
+    /// Every way to end.
+    pub const ALL: [Self; 6] =
+        [Self::Success, Self::Failed, Self::Refused, Self::Incomplete, Self::Blocked, Self::Interrupted];
+
+    /// The code that the shell sees.
+    pub const fn code(self) -> u8 {
+        match self {
+            Self::Success => 0,
+            Self::Failed => 1,
+            Self::Refused => 2,
+            Self::Incomplete => 3,
+            Self::Blocked => 4,
+            // What shells report for a process that SIGINT ended.
+            Self::Interrupted => 130,
+        }
+    }
+
+    /// What the code means, for the reference.
+    pub const fn meaning(self) -> &'static str {
+        match self {
+            Self::Success => "the command did what it was asked to do",
+            Self::Failed => "the command failed: a file, the database, a model provider",
+            Self::Refused => {
+                "the command line or the configuration is wrong, or there is a bug: nothing was judged or done"
+            }
+            Self::Incomplete => "`check --jsonl`: some lines could not be judged, the others were",
+            Self::Blocked => "`agent -m`: a hook stopped the turn or its answer",
+            Self::Interrupted => "ended by Ctrl-C",
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit.code())
+    }
+}

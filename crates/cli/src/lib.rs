@@ -1,0 +1,86 @@
+//! The command line of Backstop.
+//!
+//! It parses, wires and prints; it has no rules of its own. `args` is the command line as it is written
+//! (clap's types), lowered once into the settings of `commands`. Data goes to stdout, talk to stderr; exit
+//! codes are in [`Exit`].
+
+mod args;
+mod commands;
+mod error;
+mod exit;
+mod output;
+mod reference;
+mod session;
+
+use std::panic::PanicHookInfo;
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use clap::error::ErrorKind;
+
+pub use exit::Exit;
+pub use reference::reference;
+
+use crate::args::Cli;
+use crate::commands::Action;
+use crate::error::Error;
+use crate::session::Surroundings;
+
+/// Runs the command that the process was started with.
+#[must_use]
+pub fn main() -> ExitCode {
+    std::panic::set_hook(Box::new(report_panic));
+    // A bug must look like a denial, not like whatever code the runtime picks for panics.
+    std::panic::catch_unwind(run).unwrap_or(Exit::Refused).into()
+}
+
+/// Says that there is a bug and where. The panic's own message is left out: it may quote what was judged.
+fn report_panic(info: &PanicHookInfo<'_>) {
+    use std::io::Write as _;
+    let place = info.location().map_or_else(|| "an unknown place".to_owned(), ToString::to_string);
+    let _ = writeln!(
+        std::io::stderr().lock(),
+        "error: backstop has a bug and stopped at {place}\nhint: nothing was allowed because of it; please report it"
+    );
+}
+
+fn run() -> Exit {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version are answers; everything else is a refusal. Whether anybody reads it is their affair.
+            let _ = error.print();
+            let answered = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+            return if answered { Exit::Success } else { Exit::Refused };
+        }
+    };
+    match perform(cli) {
+        Ok(exit) => exit,
+        Err(error) if error.is_broken_pipe() => Exit::Success,
+        Err(error) => {
+            use std::io::Write as _;
+            let _ = writeln!(std::io::stderr().lock(), "{}", error.report());
+            error.exit()
+        }
+    }
+}
+
+fn perform(cli: Cli) -> Result<Exit, Error> {
+    let (global, action) = cli.lower()?;
+    let surroundings = Surroundings::new(global);
+    let runtime = runtime(&action).map_err(|error| Error::Failed(format!("no runtime: {error}")))?;
+    let done = runtime.block_on(action.perform(&surroundings));
+    // A thread that is stuck in a system call (reading the terminal) must not hold the end up.
+    runtime.shutdown_background();
+    done
+}
+
+/// Starting threads takes longer than judging a call, so only what runs agents and servers gets them.
+fn runtime(action: &Action) -> std::io::Result<tokio::runtime::Runtime> {
+    let mut builder = if action.is_long_running() {
+        tokio::runtime::Builder::new_multi_thread()
+    } else {
+        tokio::runtime::Builder::new_current_thread()
+    };
+    builder.enable_all().build()
+}
