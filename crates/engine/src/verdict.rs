@@ -207,7 +207,7 @@ pub enum VerdictTypeError {
         known: String,
     },
     /// The type refuses its configuration.
-    #[error("hook type `{name}`: {error}")]
+    #[error("hook type `{name}`: {}", .error.message())]
     Config {
         /// The type.
         name: String,

@@ -97,10 +97,6 @@ pub(crate) async fn permit(engine: &Engine, event: ToolCallEvent) -> ToolVerdict
     engine.permit_tool_call(event, &context(), &Attendance::Nobody).await
 }
 
-pub(crate) fn reason(verdict: &ToolVerdict) -> String {
-    verdict.permit.as_ref().err().map(|blocked| blocked.reason_or_default().to_string()).unwrap_or_default()
-}
-
 /// Runs async code with a clock that jumps over waiting.
 pub(crate) fn block_on<T>(work: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread()

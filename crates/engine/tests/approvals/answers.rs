@@ -1,0 +1,228 @@
+//! Who answers, what is answered, and what comes of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use backstop_engine::{Attendance, BlockCause, Verdict, tool_call_digest};
+use backstop_hooks::{Decision, Resolution, Severity, TimeoutBehavior};
+use backstop_store::{ApprovalStatus, GrantTarget, NewGrant, Store, Timestamp};
+
+use crate::support::*;
+
+over_both_stores! {
+    the_asker_answers,
+    another_terminal_answers_while_an_asker_waits,
+    another_terminal_answers_where_nobody_sits,
+    silence_denies_or_allows_as_asked,
+    nobody_to_ask_is_a_denial_with_a_code,
+    a_code_allows_the_same_call_once_and_only_once,
+    a_code_does_not_reach_other_arguments_agents_or_conversations,
+    allow_always_becomes_a_grant_for_the_very_call,
+    a_grant_for_a_hook_covers_all_that_it_asks_about,
+    revoked_and_ended_grants_do_not_count,
+    a_grant_covers_only_those_who_offered_it,
+    an_answer_that_was_not_offered_allows_nothing,
+    an_asker_that_breaks_leaves_the_question_to_others,
+    several_requests_are_one_question_with_the_strictest_limits,
+}
+
+async fn the_asker_answers(store: Arc<dyn Store>) {
+    let cases = [
+        (Decision::AllowOnce, Resolution::AllowOnce, ApprovalStatus::Used),
+        (Decision::Deny, Resolution::Deny, ApprovalStatus::Denied),
+    ];
+    for (said, ended, state) in cases {
+        let (engine, heard) = asking(Arc::clone(&store), request());
+        let verdict = permit(&engine, "ls", &Human::says(said)).await;
+        assert_eq!(resolution(&verdict), ended);
+        assert_eq!(told(&heard), [ended]);
+        assert_eq!(status(&store).await, state);
+        let note = verdict.receipt.approval.as_ref().unwrap();
+        assert_eq!(note.digest, tool_call_digest(&exec("ls")));
+        assert_eq!(note.id.as_ref(), Some(&rows(&store).await[0].id));
+        match said {
+            Decision::Deny => {
+                assert_eq!(
+                    verdict.permit.as_ref().unwrap_err().cause,
+                    BlockCause::Approval { resolution: ended }
+                );
+                assert_eq!(verdict.receipt.verdict, Verdict::Block);
+                assert!(reason(&verdict).contains("denied by a human: May it run?"));
+            }
+            _ => assert_eq!(verdict.permit.unwrap().approval(), note.id.as_ref()),
+        }
+    }
+}
+
+async fn elsewhere(store: Arc<dyn Store>, attendance: Attendance) {
+    for (said, runs) in [(Decision::AllowOnce, true), (Decision::Deny, false)] {
+        let (engine, heard) = asking(Arc::clone(&store), request());
+        let call = tokio::spawn({
+            let attendance = attendance.clone();
+            async move { permit(&engine, "ls", &attendance).await }
+        });
+        let row = pending(&store).await;
+        store.resolve_approval(&row.id, said, "other terminal", Timestamp::now()).await.unwrap();
+        let verdict = tokio::time::timeout(Duration::from_secs(5), call).await.unwrap().unwrap();
+        assert_eq!(verdict.permit.is_ok(), runs);
+        assert_eq!(told(&heard), [said.into()]);
+    }
+}
+
+async fn another_terminal_answers_while_an_asker_waits(store: Arc<dyn Store>) {
+    elsewhere(store, Human::stares()).await;
+}
+
+async fn another_terminal_answers_where_nobody_sits(store: Arc<dyn Store>) {
+    elsewhere(store, Attendance::Queue).await;
+}
+
+async fn silence_denies_or_allows_as_asked(store: Arc<dyn Store>) {
+    for attendance in [Attendance::Queue, Human::stares()] {
+        for (behavior, runs) in [(TimeoutBehavior::Deny, false), (TimeoutBehavior::Allow, true)] {
+            let (engine, heard) = asking(Arc::clone(&store), waiting(20, behavior));
+            let verdict = permit(&engine, "ls", &attendance).await;
+            assert_eq!(verdict.permit.is_ok(), runs, "{behavior:?}");
+            assert_eq!(resolution(&verdict), Resolution::Timeout);
+            assert_eq!(told(&heard), [Resolution::Timeout]);
+            let expected = if runs { ApprovalStatus::Used } else { ApprovalStatus::TimedOut };
+            assert_eq!(status(&store).await, expected);
+        }
+    }
+}
+
+async fn nobody_to_ask_is_a_denial_with_a_code(store: Arc<dyn Store>) {
+    // Also where silence would allow: nobody was asked.
+    let (engine, heard) = asking(Arc::clone(&store), waiting(20, TimeoutBehavior::Allow));
+    let verdict = permit(&engine, "ls", &Attendance::Nobody).await;
+    let row = rows(&store).await.remove(0);
+    assert!(reason(&verdict).contains(&format!("`backstop allow-once {}`", row.code)));
+    assert_eq!(told(&heard), [Resolution::Cancelled]);
+    assert_eq!(row.state.status(), ApprovalStatus::Unattended);
+}
+
+const TTL: Duration = Duration::from_secs(600);
+
+async fn a_code_allows_the_same_call_once_and_only_once(store: Arc<dyn Store>) {
+    let (engine, heard) = asking(Arc::clone(&store), request());
+    permit(&engine, "ls", &Attendance::Nobody).await.permit.unwrap_err();
+    let row = rows(&store).await.remove(0);
+    store.allow_later(&row.id, "me", TTL, Timestamp::now()).await.unwrap();
+    let verdict = permit(&engine, "ls", &Attendance::Nobody).await;
+    assert_eq!(verdict.permit.unwrap().approval(), Some(&row.id));
+    permit(&engine, "ls", &Attendance::Nobody).await.permit.unwrap_err();
+    assert_eq!(told(&heard), [Resolution::Cancelled, Resolution::AllowOnce, Resolution::Cancelled]);
+}
+
+async fn a_code_does_not_reach_other_arguments_agents_or_conversations(store: Arc<dyn Store>) {
+    let (engine, _) = asking(Arc::clone(&store), request());
+    permit(&engine, "ls", &Attendance::Nobody).await.permit.unwrap_err();
+    let row = rows(&store).await.remove(0);
+    store.allow_later(&row.id, "me", TTL, Timestamp::now()).await.unwrap();
+    permit(&engine, "ls -l", &Attendance::Nobody).await.permit.unwrap_err();
+    for change in [0, 1] {
+        let mut other = context();
+        match change {
+            0 => other.agent_id = Some("other".into()),
+            _ => other.session_key = Some("other".into()),
+        }
+        engine.permit_tool_call(exec("ls"), &other, &Attendance::Nobody).await.permit.unwrap_err();
+    }
+    let mut other_tool = exec("ls");
+    other_tool.tool_name = "process".into();
+    engine.permit_tool_call(other_tool, &context(), &Attendance::Nobody).await.permit.unwrap_err();
+    permit(&engine, "ls", &Attendance::Nobody).await.permit.unwrap();
+}
+
+async fn allow_always_becomes_a_grant_for_the_very_call(store: Arc<dyn Store>) {
+    let (engine, heard) = asking(Arc::clone(&store), request());
+    permit(&engine, "ls", &Human::says(Decision::AllowAlways)).await.permit.unwrap();
+    for _ in 0..2 {
+        let verdict = permit(&engine, "ls", &Attendance::Nobody).await;
+        assert_eq!(verdict.permit.unwrap().approval(), None);
+    }
+    permit(&engine, "ls -l", &Attendance::Nobody).await.permit.unwrap_err();
+    let grants = store.grants(9).await.unwrap();
+    assert_eq!(grants.len(), 1);
+    assert_eq!(grants[0].uses, 2);
+    assert_eq!(grants[0].granted.created_by, "human");
+    assert_eq!(grants[0].granted.target, GrantTarget::Call { digest: tool_call_digest(&exec("ls")) });
+    assert!(grants[0].granted.expires_at.is_some());
+    assert_eq!(told(&heard)[..3], [Resolution::AllowAlways; 3]);
+}
+
+fn grant_for_hook(expires_at: Option<Timestamp>) -> NewGrant {
+    NewGrant {
+        agent: "main".into(),
+        tool_name: "exec".to_owned(),
+        target: GrantTarget::Hook { owner: "plugin".into(), hook: "asks".into() },
+        title: "May it run?".into(),
+        created_by: "me".to_owned(),
+        created_at: Timestamp::from_millis(0),
+        expires_at,
+    }
+}
+
+async fn a_grant_for_a_hook_covers_all_that_it_asks_about(store: Arc<dyn Store>) {
+    let (engine, _) = asking(Arc::clone(&store), request());
+    store.add_grant(grant_for_hook(None)).await.unwrap();
+    permit(&engine, "ls", &Attendance::Nobody).await.permit.unwrap();
+    permit(&engine, "ls -l", &Attendance::Nobody).await.permit.unwrap();
+    // Another hook asks as well: the grant does not speak for it.
+    ask_more(&engine, "other", request());
+    permit(&engine, "ls", &Attendance::Nobody).await.permit.unwrap_err();
+}
+
+async fn revoked_and_ended_grants_do_not_count(store: Arc<dyn Store>) {
+    let (engine, _) = asking(Arc::clone(&store), request());
+    store.add_grant(grant_for_hook(Some(Timestamp::from_millis(1)))).await.unwrap();
+    permit(&engine, "ls", &Attendance::Nobody).await.permit.unwrap_err();
+    let grant = store.add_grant(grant_for_hook(None)).await.unwrap();
+    permit(&engine, "ls", &Attendance::Nobody).await.permit.unwrap();
+    store.revoke_grant(&grant.id, Timestamp::now()).await.unwrap();
+    permit(&engine, "ls", &Attendance::Nobody).await.permit.unwrap_err();
+}
+
+async fn a_grant_covers_only_those_who_offered_it(store: Arc<dyn Store>) {
+    let (engine, _) = asking(Arc::clone(&store), request().decisions([Decision::AllowOnce]));
+    store.add_grant(grant_for_hook(None)).await.unwrap();
+    permit(&engine, "ls", &Attendance::Nobody).await.permit.unwrap_err();
+}
+
+async fn an_answer_that_was_not_offered_allows_nothing(store: Arc<dyn Store>) {
+    let (engine, heard) = asking(Arc::clone(&store), request().decisions([Decision::AllowOnce]));
+    let verdict = permit(&engine, "ls", &Human::says(Decision::AllowAlways)).await;
+    assert!(reason(&verdict).contains("can't be answered with allow-always"), "{}", reason(&verdict));
+    assert_eq!(told(&heard), [Resolution::Cancelled]);
+    assert_eq!(status(&store).await, ApprovalStatus::Cancelled, "no row is left waiting");
+    assert!(store.grants(9).await.unwrap().is_empty());
+}
+
+async fn an_asker_that_breaks_leaves_the_question_to_others(store: Arc<dyn Store>) {
+    for attendance in [Human::panics(), Attendance::Present(Arc::new(Human(None)))] {
+        let (engine, _) = asking(Arc::clone(&store), request());
+        let call = tokio::spawn(async move { permit(&engine, "ls", &attendance).await });
+        let row = pending(&store).await;
+        store.resolve_approval(&row.id, Decision::AllowOnce, "me", Timestamp::now()).await.unwrap();
+        call.await.unwrap().permit.unwrap();
+    }
+}
+
+async fn several_requests_are_one_question_with_the_strictest_limits(store: Arc<dyn Store>) {
+    let (engine, first) = asking(Arc::clone(&store), waiting(90_000, TimeoutBehavior::Allow));
+    let grave =
+        waiting(60_000, TimeoutBehavior::Deny).severity(Severity::Critical).decisions([Decision::AllowOnce]);
+    let second = ask_more(&engine, "grave", grave);
+    let call = tokio::spawn(async move { permit(&engine, "ls", &Attendance::Queue).await });
+    let row = pending(&store).await;
+    let question = &row.request;
+    assert_eq!(question.severity, Severity::Critical);
+    assert_eq!(question.allowed_decisions, [Decision::AllowOnce, Decision::Deny]);
+    assert_eq!(question.timeout_behavior, TimeoutBehavior::Deny);
+    assert_eq!(question.created_at.until(question.expires_at), Duration::from_secs(60));
+    assert_eq!(question.reasons.len(), 2);
+    assert_eq!(question.preview.to_value(), serde_json::json!({ "command": "ls" }));
+    store.resolve_approval(&row.id, Decision::AllowOnce, "me", Timestamp::now()).await.unwrap();
+    call.await.unwrap().permit.unwrap();
+    assert_eq!((told(&first), told(&second)), (vec![Resolution::AllowOnce], vec![Resolution::AllowOnce]));
+}

@@ -1,0 +1,89 @@
+//! `onResolution`: told once, in every case, and able to object.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use backstop_engine::Attendance;
+use backstop_hooks::{ApprovalRequest, Decision, Resolution};
+use backstop_store::{ApprovalStatus, Store};
+
+use crate::support::*;
+
+over_both_stores! {
+    an_objection_blocks_what_a_human_allowed,
+    a_listener_that_panics_or_hangs_blocks,
+    listeners_of_a_denied_call_do_not_change_the_reason,
+    a_dropped_call_cancels_its_question_and_tells,
+    a_call_dropped_while_it_tells_tells_all_the_same,
+}
+
+async fn an_objection_blocks_what_a_human_allowed(store: Arc<dyn Store>) {
+    let (engine, heard) = asking(Arc::clone(&store), request());
+    ask_exactly(&engine, "objects", request().on_resolution(|_| async { Some("too late".into()) }));
+    let verdict = permit(&engine, "ls", &Human::says(Decision::AllowOnce)).await;
+    assert_eq!(reason(&verdict), "too late");
+    assert_eq!(verdict.permit.unwrap_err().hook.unwrap().as_str(), "objects");
+    assert_eq!(told(&heard), [Resolution::AllowOnce]);
+}
+
+async fn a_listener_that_panics_or_hangs_blocks(store: Arc<dyn Store>) {
+    let at_once: fn(ApprovalRequest) -> ApprovalRequest =
+        |request| request.on_resolution(|_| -> std::future::Ready<_> { panic!("on purpose") });
+    let later: fn(ApprovalRequest) -> ApprovalRequest =
+        |request| request.on_resolution(|_| async { panic!("on purpose") });
+    let never: fn(ApprovalRequest) -> ApprovalRequest =
+        |request| request.on_resolution(|_| std::future::pending());
+    for (broken, said) in [(at_once, "panicked"), (later, "panicked"), (never, "in time")] {
+        let (engine, heard) = asking(Arc::clone(&store), request());
+        ask_exactly(&engine, "broken", broken(request()));
+        let verdict = permit(&engine, "ls", &Human::says(Decision::AllowOnce)).await;
+        assert!(reason(&verdict).contains(said), "{}", reason(&verdict));
+        assert_eq!(told(&heard), [Resolution::AllowOnce], "one broken listener does not keep the others");
+    }
+}
+
+async fn listeners_of_a_denied_call_do_not_change_the_reason(store: Arc<dyn Store>) {
+    let (engine, _) = asking(Arc::clone(&store), request());
+    ask_exactly(&engine, "objects", request().on_resolution(|_| async { Some("my reason".into()) }));
+    let verdict = permit(&engine, "ls", &Human::says(Decision::Deny)).await;
+    assert!(reason(&verdict).starts_with("denied by a human"));
+}
+
+async fn settles(store: &Arc<dyn Store>, heard: &Told, status_after: ApprovalStatus) {
+    for _ in 0..500 {
+        if told(heard) == [Resolution::Cancelled] && status(store).await == status_after {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("told {:?}, {:?}", told(heard), status(store).await);
+}
+
+async fn a_dropped_call_cancels_its_question_and_tells(store: Arc<dyn Store>) {
+    for attendance in [Attendance::Queue, Human::stares()] {
+        let (engine, heard) = asking(Arc::clone(&store), request());
+        let call = tokio::spawn(async move { permit(&engine, "ls", &attendance).await });
+        pending(&store).await;
+        call.abort();
+        settles(&store, &heard, ApprovalStatus::Cancelled).await;
+    }
+}
+
+async fn a_call_dropped_while_it_tells_tells_all_the_same(store: Arc<dyn Store>) {
+    let (engine, heard) = asking(Arc::clone(&store), request());
+    ask_exactly(
+        &engine,
+        "slow",
+        request().on_resolution(|_| async {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            None
+        }),
+    );
+    let call = tokio::spawn(async move { permit(&engine, "ls", &Human::says(Decision::Deny)).await });
+    while told(&heard).is_empty() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    call.abort();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!(told(&heard), [Resolution::Deny], "once, and not a second time as cancelled");
+}
