@@ -79,6 +79,11 @@ impl Malformed {
         Self { message: message.into() }
     }
 
+    /// What is wrong.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
     pub(crate) fn from_serde(error: &serde_json::Error) -> Self {
         Self::new(without_values(&error.to_string()))
     }

@@ -77,7 +77,7 @@ impl Policy {
         if let Some(idle) = deny.iter().find(|pattern| pattern.matches_nothing(tools)) {
             let known = tools.iter().map(ToolName::as_str).collect::<Vec<_>>().join(", ");
             return Err(Malformed::new(format!(
-                "`deny_tools`: `{}` matches no known tool; known tools: {known}",
+                "`deny_tools`: `{}` matches no known tool\nhint: known tools: {known}",
                 idle.written
             )));
         }
