@@ -161,9 +161,9 @@ impl Claim {
         })
     }
 
-    /// Whether another process may work in the session now.
-    pub(crate) fn is_lost(&self) -> bool {
-        self.lost.load(Ordering::Acquire)
+    /// Tells, now and later, whether the claim is lost.
+    pub(crate) fn watch(&self) -> ClaimWatch {
+        ClaimWatch { session: self.session.clone(), lost: Arc::clone(&self.lost) }
     }
 
     /// Gives the claim back and waits until that is done.
@@ -171,6 +171,25 @@ impl Claim {
         self.keeper.abort();
         self.released = true;
         Ok(self.store.release_lease(&self.session, &self.holder).await?)
+    }
+}
+
+/// Tells whether a claim is lost.
+#[derive(Clone, Debug)]
+pub(crate) struct ClaimWatch {
+    session: SessionId,
+    lost: Arc<AtomicBool>,
+}
+
+impl ClaimWatch {
+    /// Whether another process may work in the session now.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.lost.load(Ordering::Acquire)
+    }
+
+    /// Goes on only with the claim.
+    pub(crate) fn check(&self) -> Result<(), LeaseError> {
+        if self.is_lost() { Err(LeaseError::Lost(self.session.clone())) } else { Ok(()) }
     }
 }
 

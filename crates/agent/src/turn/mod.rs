@@ -51,12 +51,12 @@ pub(crate) async fn run(
     let stop = CancelToken::new();
     let _forward = Forward::start(cancel, &stop);
     let claim = Claim::take(&agent.store, session, agent.settings.lease, &stop).await?;
-    recover(agent, session, &stop).await?;
+    recover(agent, session, &stop, &claim).await?;
     let id = RunId::new(format!("r-{}", uuid::Uuid::now_v7().simple()));
     let call = context(agent, session, &id, &input);
     agent.store.start_run(session.id(), &id, Timestamp::now()).await?;
     agent.store.touch_session(session.id(), Timestamp::now()).await?;
-    let run = Run::new(agent, session, id, call, stop);
+    let run = Run::new(agent, session, id, call, stop, claim.watch());
     let began = Instant::now();
     let mut tally = Tally::default();
     let mut transcript = match Transcript::load(&run).await {
@@ -112,7 +112,7 @@ async fn end(
     ended: Result<Option<Text>, Stop>,
     began: Instant,
 ) -> Result<TurnReport, AgentError> {
-    let lost = claim.is_lost();
+    let lost = run.claim.is_lost();
     let mut broken = None;
     let outcome = match ended {
         Ok(Some(text)) => TurnOutcome::Answered { text },
@@ -213,18 +213,23 @@ pub(crate) async fn recover_session(agent: &Agent, session: &AgentSession) -> Re
     }
     let stop = CancelToken::new();
     let claim = Claim::take(&agent.store, session, agent.settings.lease, &stop).await?;
-    let recovered = recover(agent, session, &stop).await;
+    let recovered = recover(agent, session, &stop, &claim).await;
     claim.release().await.and(recovered)
 }
 
 /// As [`recover_session`], for whoever holds the claim. Questions to humans stay open: an answer that comes
 /// later still counts for the same call.
-async fn recover(agent: &Agent, session: &AgentSession, stop: &CancelToken) -> Result<(), AgentError> {
+async fn recover(
+    agent: &Agent,
+    session: &AgentSession,
+    stop: &CancelToken,
+    claim: &Claim,
+) -> Result<(), AgentError> {
     for left in agent.store.open_runs(session.id()).await? {
         tracing::warn!(session = %session.id(), run = %left.id, "closing a turn whose process has ended");
         let input = TurnInput::default();
         let call = CallContext { trigger: None, ..context(agent, session, &left.id, &input) };
-        let run = Run::new(agent, session, left.id.clone(), call, stop.clone());
+        let run = Run::new(agent, session, left.id.clone(), call, stop.clone(), claim.watch());
         let mut transcript = Transcript::load(&run).await?;
         let why = "interrupted: the process that ran this call has ended, nobody knows how far it came";
         transcript.close_open_calls(&run, why).await?;

@@ -12,7 +12,7 @@ use crate::agent::Agent;
 use crate::error::AgentError;
 use crate::output::Outlet;
 use crate::report::TurnError;
-use crate::session::AgentSession;
+use crate::session::{AgentSession, ClaimWatch};
 use crate::tools::CancelToken;
 
 /// Why a turn does not go on.
@@ -51,6 +51,7 @@ pub(crate) struct Run<'a> {
     pub(crate) id: RunId,
     pub(crate) call: CallContext,
     pub(crate) stop: CancelToken,
+    pub(crate) claim: ClaimWatch,
     pub(crate) observers: Observers,
     receipts: AtomicU64,
 }
@@ -62,9 +63,10 @@ impl<'a> Run<'a> {
         id: RunId,
         call: CallContext,
         stop: CancelToken,
+        claim: ClaimWatch,
     ) -> Self {
         let observers = Observers::start(agent.engine.clone(), call.clone(), agent.outlet.clone());
-        Self { agent, session, id, call, stop, observers, receipts: AtomicU64::new(0) }
+        Self { agent, session, id, call, stop, claim, observers, receipts: AtomicU64::new(0) }
     }
 
     /// Ends the run: waits for hooks that only watch. Answers how many dispatches met a hook.

@@ -9,14 +9,14 @@ use std::collections::HashSet;
 use std::panic::AssertUnwindSafe;
 use std::time::{Duration, Instant};
 
-use backstop_engine::{Blocked, Permitted, tool_call_digest};
+use backstop_engine::{Blocked, Permitted, ToolVerdict, tool_call_digest};
 use backstop_hooks::conversation::{Message, Part, ToolCall, ToolResult};
 use backstop_hooks::points::{
     AfterToolCall, AfterToolCallEvent, ExecEnvEvent, ExecHost, ResolveExecEnv, ToolAfter, ToolAfterEvent,
     ToolCallEvent,
 };
 use backstop_hooks::{Digest, Params, PointId, Resolution, Text, ToolCallId, ToolName};
-use backstop_store::ToolDecision;
+use backstop_store::{Timestamp, ToolDecision};
 use futures_util::FutureExt;
 use serde_json::Value;
 
@@ -163,10 +163,7 @@ async fn take(run: &Run<'_>, transcript: &mut Transcript, planned: Planned) -> R
         let digest = refusal.blocked.then(|| redact(&mut call.clone()));
         return Ok(results::refused(&id, &call.name, &refusal.reason, digest));
     }
-    let agent = run.agent;
-    let event = event_of(&call, Some(run));
-    let verdict =
-        run.unless_stopped(agent.engine.permit_tool_call(event, &run.call, &agent.attendance)).await?;
+    let verdict = permit(run, event_of(&call, Some(run))).await?;
     run.note(&verdict.receipt);
     if let Some(note) = &verdict.receipt.approval {
         run.outlet().note(|| format!("🙋 {tool} · asked — {}", word(note.resolution)));
@@ -186,6 +183,27 @@ async fn take(run: &Run<'_>, transcript: &mut Transcript, planned: Planned) -> R
         }
     }
     execute(run, &call, &id, permit, context).await
+}
+
+/// Asks every gate and, if one wants that, a human. When the turn is stopped meanwhile, the question is
+/// withdrawn in the store, so that whoever asked it learns of that.
+async fn permit(run: &Run<'_>, event: ToolCallEvent) -> Result<ToolVerdict, Stop> {
+    let agent = run.agent;
+    let mut judging = std::pin::pin!(agent.engine.permit_tool_call(event, &run.call, &agent.attendance));
+    tokio::select! {
+        biased;
+        () = run.stop.cancelled() => {}
+        verdict = &mut judging => return Ok(verdict),
+    }
+    let deadline = Instant::now() + CANCEL_GRACE;
+    while Instant::now() < deadline {
+        // The question may be on its way into the store only now, hence more than once.
+        agent.store.cancel_run_approvals(run.session.id(), &run.id, Timestamp::now()).await?;
+        if tokio::time::timeout(Duration::from_millis(200), &mut judging).await.is_ok() {
+            break;
+        }
+    }
+    Err(Stop::Stopped)
 }
 
 fn word(resolution: Resolution) -> &'static str {

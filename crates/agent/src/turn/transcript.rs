@@ -116,6 +116,7 @@ impl Transcript {
         let tokens = Some(backstop_llm::estimate_message_tokens(&message));
         let at = Timestamp::now();
         let new = NewEntry { id: id.clone(), run: Some(of.clone()), message: message.clone(), at, tokens };
+        run.claim.check()?;
         let seqs = run.agent.store.append(run.session.id(), vec![new]).await?;
         let seq = seqs.first().copied().unwrap_or_default();
         self.entries.push(Entry { seq, id: id.clone(), run: Some(of), message, at, tokens });
@@ -133,6 +134,7 @@ impl Transcript {
             Edit::Replace(id, message) => Change::Replace { id: id.clone(), message: message.clone() },
             Edit::Remove(id) => Change::Remove { id: id.clone() },
         });
+        run.claim.check()?;
         run.agent.store.apply(run.session.id(), changes.collect()).await?;
         for edit in edits {
             match edit {
@@ -165,6 +167,7 @@ impl Transcript {
         let at = Timestamp::now();
         let summary = NewEntry { id: id.clone(), run: None, message: message.clone(), at, tokens };
         let change = Change::Compact { through, summary };
+        run.claim.check()?;
         run.agent.store.apply(run.session.id(), vec![change]).await?;
         self.entries.retain(|entry| entry.seq > through);
         self.entries.insert(0, Entry { seq: through, id, run: None, message, at, tokens });

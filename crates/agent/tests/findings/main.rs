@@ -7,4 +7,6 @@ mod context;
 mod egress;
 mod emit;
 mod order;
+mod processes;
+mod runs;
 mod support;

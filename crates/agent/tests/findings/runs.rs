@@ -1,0 +1,292 @@
+//! Turns that are ended, turns side by side, and what stands between them.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use backstop_agent::tools::{CancelToken, Tool, ToolContext, ToolOutput, ToolSpec};
+use backstop_agent::{AgentError, Compaction, SessionChoice, TurnInput, TurnOutcome};
+use backstop_engine::Attendance;
+use backstop_hooks::conversation::{Message, Role};
+use backstop_hooks::points::{
+    AfterLlmCall, AfterLlmCallEvent, AfterLlmCallOutcome, AgentEnd, AgentEndEvent, BeforeLlmCall,
+    BeforeLlmCallEvent, BeforeLlmCallOutcome, BeforeToolCall, LlmOutput, LlmOutputEvent, ToolCallEvent,
+    ToolCallIds, ToolCallOutcome,
+};
+use backstop_hooks::{ApprovalRequest, Resolution, async_hook_fn, hook_fn};
+use backstop_store::{ApprovalFilter, LeaseError, LeaseHolder, Timestamp};
+use serde_json::{Map, Value, json};
+
+use crate::support::{Bench, answered, assert_whole, calls, roles, says};
+
+fn watch_end(bench: &Bench) -> Arc<Mutex<Vec<AgentEndEvent>>> {
+    let ends = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&ends);
+    bench.on::<AgentEnd>(hook_fn(move |event: &AgentEndEvent, _| {
+        log.lock().unwrap().push(event.clone());
+        Ok(None)
+    }));
+    ends
+}
+
+fn write_with_id(id: &str, path: &str) -> Value {
+    json!({ "tool_calls": [{ "id": id, "name": "write", "arguments": { "path": path, "content": "" } }] })
+}
+
+#[tokio::test]
+async fn decision_of_one_run_never_reaches_another() {
+    let bench = Bench::new([
+        write_with_id("c1", "first.txt"),
+        says("denied"),
+        write_with_id("c1", "second.txt"),
+        says("done"),
+    ]);
+    let deny = bench.on::<AfterLlmCall>(hook_fn(|_: &AfterLlmCallEvent, _| {
+        let none = ToolCallIds(Vec::new());
+        Ok(Some(AfterLlmCallOutcome { tool_calls: Some(none), ..Default::default() }))
+    }));
+    let session = bench.session().await;
+    bench.say(&session, "one").await;
+    bench.engine.registry().remove(&deny);
+    bench.say(&session, "two").await;
+    assert!(!bench.folder.path().join("first.txt").exists());
+    assert!(bench.folder.path().join("second.txt").exists());
+    let messages = bench.transcript(&session).await;
+    assert_whole(&messages);
+    let ids: Vec<_> = messages.iter().flat_map(Message::tool_calls).map(|call| call.id.clone()).collect();
+    assert_ne!(ids[0], ids[1], "a transcript never has an id twice");
+}
+
+#[tokio::test]
+async fn sub_calls_do_not_clear_the_gate() {
+    let long = "many words ".repeat(400);
+    let bench = Bench::with(
+        [says(&long), says(&long), says("the summary"), write_with_id("c1", "a.txt"), says("done")],
+        |setup| setup.settings.compaction = Some(Compaction { trigger_tokens: 1_000, keep_turns: 1 }),
+    );
+    let session = bench.session().await;
+    bench.say(&session, "one").await;
+    bench.say(&session, "two").await;
+    let judged = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&judged);
+    bench.on::<AfterLlmCall>(hook_fn(move |event: &AfterLlmCallEvent, _| {
+        log.lock().unwrap().push(event.response.visible_text());
+        let none = ToolCallIds(Vec::new());
+        Ok(Some(AfterLlmCallOutcome { tool_calls: Some(none), ..Default::default() }))
+    }));
+    assert_eq!(bench.say(&session, "three").await.outcome, answered("done"));
+    assert_eq!(*judged.lock().unwrap(), ["the summary", "", "done"], "the summary is judged like any answer");
+    assert!(!bench.folder.path().join("a.txt").exists());
+    assert!(bench.transcript(&session).await[0].visible_text().contains("the summary"));
+}
+
+#[tokio::test]
+async fn a_summary_that_is_blocked_leaves_the_conversation_as_it_is() {
+    let long = "many words ".repeat(400);
+    let bench = Bench::with([says(&long), says(&long), says("done")], |setup| {
+        setup.settings.compaction = Some(Compaction { trigger_tokens: 1_000, keep_turns: 1 });
+    });
+    bench.on::<BeforeLlmCall>(hook_fn(|event: &BeforeLlmCallEvent, _| {
+        let summary = event.tools.is_empty();
+        Ok(summary.then(|| BeforeLlmCallOutcome { block: Some(true), ..Default::default() }))
+    }));
+    let session = bench.session().await;
+    bench.say(&session, "one").await;
+    bench.say(&session, "two").await;
+    assert_eq!(bench.say(&session, "three").await.outcome, answered("done"));
+    assert_eq!(roles(&bench.transcript(&session).await), "uauaua");
+}
+
+#[tokio::test]
+async fn aborted_run_releases_its_approvals() {
+    let bench = Bench::with([calls("write", json!({ "path": "a.txt", "content": "" }))], |setup| {
+        setup.attendance = Attendance::Queue;
+    });
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&told);
+    bench.on::<BeforeToolCall>(hook_fn(move |_: &ToolCallEvent, _| {
+        let log = Arc::clone(&log);
+        let request = ApprovalRequest::new("Write?", "A file is written.").unwrap();
+        Ok(Some(ToolCallOutcome::ask(request.on_resolution(move |resolution| {
+            log.lock().unwrap().push(resolution);
+            async { None }
+        }))))
+    }));
+    let ends = watch_end(&bench);
+    let session = bench.session().await;
+    let cancel = CancelToken::new();
+    let turn = bench.agent.turn(&session, TurnInput::user("go"), &cancel);
+    let abort = async {
+        while bench.store.approvals(ApprovalFilter::Pending, 9).await.unwrap().is_empty() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        cancel.cancel();
+    };
+    let (report, ()) = tokio::join!(turn, abort);
+    assert_eq!(report.unwrap().outcome, TurnOutcome::Cancelled);
+    assert!(bench.store.approvals(ApprovalFilter::Pending, 9).await.unwrap().is_empty());
+    assert_eq!(*told.lock().unwrap(), [Resolution::Cancelled]);
+    let messages = bench.transcript(&session).await;
+    assert_eq!(roles(&messages), "uat");
+    assert!(messages[2].tool_results().next().unwrap().visible_text().contains("the user ended the turn"));
+    assert_whole(&messages);
+    assert!(!bench.folder.path().join("a.txt").exists());
+    let ends = ends.lock().unwrap();
+    assert_eq!((ends.len(), ends[0].success, ends[0].error.as_deref()), (1, false, Some("cancelled")));
+}
+
+#[tokio::test]
+async fn cancelling_ends_the_running_tool_and_keeps_the_transcript_whole() {
+    let turns = [
+        json!({ "tool_calls": [
+            { "name": "exec", "arguments": { "command": "touch started; sleep 30; touch survived" } },
+            { "name": "exec", "arguments": { "command": "touch second" } },
+        ] }),
+        says("after all"),
+    ];
+    let bench = Bench::new(turns);
+    let ends = watch_end(&bench);
+    let session = bench.session().await;
+    let cancel = CancelToken::new();
+    let (path, began) = (bench.folder.path().to_owned(), Instant::now());
+    let turn = bench.agent.turn(&session, TurnInput::user("go"), &cancel);
+    let abort = async {
+        while !path.join("started").exists() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        cancel.cancel();
+    };
+    let (report, ()) = tokio::join!(turn, abort);
+    assert_eq!(report.unwrap().outcome, TurnOutcome::Cancelled);
+    assert!(began.elapsed() < Duration::from_secs(15));
+    assert!(!path.join("second").exists());
+    let messages = bench.transcript(&session).await;
+    assert_eq!(roles(&messages), "uatt");
+    assert_whole(&messages);
+    assert!(!ends.lock().unwrap()[0].success);
+    // The session is free again, and goes on.
+    assert_eq!(bench.say(&session, "go on").await.outcome, answered("after all"));
+    assert!(!path.join("survived").exists());
+}
+
+#[tokio::test]
+async fn cancelling_ends_a_model_call() {
+    let bench = Bench::new([json!({ "text": "slow", "delay_ms": 60_000 })]);
+    let session = bench.session().await;
+    let cancel = CancelToken::new();
+    let turn = bench.agent.turn(&session, TurnInput::user("go"), &cancel);
+    let abort = async {
+        while bench.model.report().requests == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        cancel.cancel();
+    };
+    let (report, ()) = tokio::join!(turn, abort);
+    assert_eq!(report.unwrap().outcome, TurnOutcome::Cancelled);
+    assert_eq!(roles(&bench.transcript(&session).await), "u");
+}
+
+#[tokio::test]
+async fn a_session_that_is_in_use_cannot_be_opened_by_another() {
+    let bench = Bench::new([json!({ "text": "slow", "delay_ms": 300 })]);
+    let session = bench.session().await;
+    let turn = bench.say(&session, "go");
+    let other = async {
+        while bench.model.report().requests == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        bench.agent.open_session(SessionChoice::Resume(session.id().clone())).await
+    };
+    let (report, refused) = tokio::join!(turn, other);
+    assert_eq!(report.outcome, answered("slow"));
+    let error = refused.unwrap_err();
+    assert!(matches!(error, AgentError::Lease(LeaseError::Held { .. })), "{error}");
+    assert!(error.to_string().contains("is in use by"), "{error}");
+    bench.agent.open_session(SessionChoice::Resume(session.id().clone())).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_turn_whose_session_was_taken_over_writes_nothing_more() {
+    let turn = calls("exec", json!({ "command": "touch started; sleep 30" }));
+    let bench = Bench::with([turn], |setup| setup.settings.lease = Duration::from_millis(300));
+    let session = bench.session().await;
+    let started = bench.folder.path().join("started");
+    let thief = LeaseHolder::new("thief");
+    let ttl = Duration::from_secs(60);
+    let cancel = CancelToken::new();
+    let turn = bench.agent.turn(&session, TurnInput::user("go"), &cancel);
+    let take_over = async {
+        while !started.exists() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let held = bench.store.lease_session(session.id(), &thief, ttl, Timestamp::now()).await;
+        let Err(LeaseError::Held { holder, .. }) = held else { panic!("{held:?}") };
+        bench.store.release_lease(session.id(), &holder).await.unwrap();
+        bench.store.lease_session(session.id(), &thief, ttl, Timestamp::now()).await.unwrap();
+    };
+    let (ended, ()) = tokio::join!(turn, take_over);
+    let error = ended.unwrap_err();
+    assert!(matches!(error, AgentError::Lease(LeaseError::Lost(_))), "{error}");
+    let last = bench.transcript(&session).await.pop().unwrap();
+    assert_eq!(last.role, Role::Assistant, "the open call is for the new holder to close");
+}
+
+#[tokio::test]
+async fn sessions_are_found_again_by_id_and_by_key() {
+    let bench = Bench::new([says("one"), says("two")]);
+    let first = bench.agent.open_session(SessionChoice::LatestOf("main".into())).await.unwrap();
+    bench.say(&first, "a").await;
+    let again = bench.agent.open_session(SessionChoice::LatestOf("main".into())).await.unwrap();
+    assert_eq!(again.id(), first.id());
+    bench.say(&again, "b").await;
+    assert!(bench.last_request().contains("one"));
+    let new = bench.agent.open_session(SessionChoice::New { key: "main".into() }).await.unwrap();
+    assert_ne!(new.id(), first.id());
+    let missing = bench.agent.open_session(SessionChoice::Resume("nope".into())).await.unwrap_err();
+    assert!(missing.to_string().starts_with("there is no session `nope`"));
+}
+
+#[tokio::test]
+async fn hooks_that_only_watch_never_hold_a_turn_for_long() {
+    let bench = Bench::with([says("quick")], |setup| {
+        setup.settings.observer_drain = Duration::from_millis(50);
+    });
+    bench.on::<LlmOutput>(async_hook_fn(|_: LlmOutputEvent, _| async {
+        std::future::pending::<()>().await;
+        Ok(None)
+    }));
+    let began = Instant::now();
+    let session = bench.session().await;
+    assert_eq!(bench.say(&session, "go").await.outcome, answered("quick"));
+    assert!(began.elapsed() < Duration::from_secs(5));
+}
+
+#[derive(Debug)]
+struct Broken;
+
+#[async_trait]
+impl Tool for Broken {
+    fn definition(&self) -> ToolSpec {
+        ToolSpec {
+            name: "Broken".to_owned(),
+            description: "breaks".to_owned(),
+            input_schema: json!({ "type": "object" }),
+        }
+    }
+
+    async fn run(&self, _: &Map<String, Value>, _: &ToolContext) -> ToolOutput {
+        panic!("on purpose")
+    }
+}
+
+#[tokio::test]
+async fn a_tool_that_panics_is_a_failed_call() {
+    let bench = Bench::with([calls("Broken", json!({})), says("noted")], |setup| {
+        setup.toolbox = setup.toolbox.clone().with(Arc::new(Broken));
+    });
+    let session = bench.session().await;
+    assert_eq!(bench.say(&session, "go").await.outcome, answered("noted"));
+    let messages = bench.transcript(&session).await;
+    assert_whole(&messages);
+    assert!(messages[2].tool_results().next().unwrap().visible_text().contains("the tool broke down"));
+}
