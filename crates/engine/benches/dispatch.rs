@@ -3,6 +3,8 @@
 //! The hooks here do nothing or next to nothing, so that what is measured is the engine: the snapshot,
 //! the budget, the isolation, the merge, the receipt. Nothing waits, so one poll runs a dispatch to its end.
 
+#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests may fail loudly")]
+
 use std::hint::black_box;
 use std::pin::pin;
 use std::sync::Arc;

@@ -23,7 +23,7 @@ use crate::operator::OperatorSettings;
 use crate::permit::Permitted;
 use crate::receipt::{BlockCause, Blocked, FailureKind, Receipt, ReceiptSink, Verdict};
 use crate::registry::{Registry, Snapshot};
-use crate::runner::{Claimed, Decided, Dispatch};
+use crate::runner::{Claimed, Decided, Dispatch, untouched};
 use crate::tool_call::{PATIENCE, Reviewed, ToolVerdict};
 
 /// Builds an [`Engine`].
@@ -155,12 +155,10 @@ impl Engine {
 
     /// Lets the hooks at `P` decide about an event.
     pub async fn decide<P: DecidePoint>(&self, event: P::Event, call: &CallContext) -> Decided<P> {
-        let snapshot = self.0.registry.load();
-        if snapshot.slot::<P>().is_empty() && self.0.sinks.is_empty() {
-            return self.dispatch(&snapshot, call).decide(event).await;
+        if self.0.sinks.is_empty() && !self.has_hooks::<P>() {
+            return untouched(event);
         }
-        // The guard of the fast path must not be held while hooks run: it would pin the snapshot slot.
-        let snapshot = arc_swap::Guard::into_inner(snapshot);
+        let snapshot = self.0.registry.snapshot();
         let decided = self.dispatch(&snapshot, call).decide(event).await;
         self.record(&decided.receipt);
         decided

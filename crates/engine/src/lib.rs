@@ -1,30 +1,4 @@
-//! The engine of Backstop: which hooks stand where, and what happens when an event meets them.
-//!
-//! [`Registry`] holds the hooks in immutable snapshots. [`Engine`] is what hosts call: it takes an event
-//! through the hooks of its point and gives back what came out, with a [`Receipt`]. What acts takes a
-//! [`Permitted`] value, which only the engine makes.
-//!
-//! # The laws, and where they live
-//!
-//! | law | where |
-//! | --- | --- |
-//! | 1 order: high priority first, ties in registration order; observers on the final value | [`Snapshot::on`], `runner` |
-//! | 2 chain: each hook sees the value as the one before left it | `runner::chain` |
-//! | 3 tighten only: latches | `backstop_hooks`, by type |
-//! | 4 what was judged is what runs | `runner::chain`, [`Permitted`], `approvals` |
-//! | 5 failing is not passing | `runner::call`, `runner::chain` |
-//! | 6 ask keeps: rewrites stay, later gates run, one question | `tool_call`, `approvals` |
-//! | 7 no silent gap | [`RegisterError`], [`InvalidMatcher`] |
-//! | 8 receipts | [`Receipt`], [`ReceiptSink`] |
-//! | 9 blocked is gone: receipts hold digests, not text | [`Receipt`] |
-//! | 10 isolation: events are read-only, budgets cancel | `runner::call` |
-//! | 11 runs do not mix | `answers`, keyed by session, run and call |
-//! | 12 absent is not empty | `backstop_hooks`, by type |
-//!
-//! # Limits
-//!
-//! A hook written in Rust that blocks its thread can't be interrupted, only disbelieved: its answer
-//! counts as late. Hooks that compute for long or call blocking code are wrapped in [`blocking`].
+#![doc = include_str!("../README.md")]
 
 mod answers;
 mod approvals;

@@ -8,15 +8,14 @@
 use std::time::Duration;
 
 use backstop_hooks::points::{BeforeToolCall, ToolBefore, ToolBeforeEvent, ToolCallEvent, TrustedToolPolicy};
-use backstop_hooks::{ApprovalRequest, CallContext, Digest, Event, Outcome, PointId};
+use backstop_hooks::{ApprovalRequest, CallContext, Digest, Outcome, PointId};
 use backstop_store::ToolDecision;
 use serde_json::json;
-use tokio::time::Instant;
 
 use crate::permit::Permitted;
 use crate::receipt::{BlockCause, Blocked, CallKey, Receipt, Step, Verdict};
 use crate::runner::Dispatch;
-use crate::runner::chain::{Chain, Round, Version};
+use crate::runner::chain::{Chain, Course, Round};
 
 /// How long a tool call waits for the answer that asks for it to be judged.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
@@ -56,13 +55,21 @@ pub fn tool_call_digest(event: &ToolCallEvent) -> Digest {
 
 impl Dispatch<'_> {
     pub(crate) async fn review(&self, mut event: ToolCallEvent, ruling: Option<ToolDecision>) -> Reviewed {
-        let start = Instant::now();
+        let mut course = Course::begin();
         let original = self.digests.then(|| tool_call_digest(&event));
         let before = event.params.clone();
         if let Some(ToolDecision::Deny { reason }) = ruling {
             let blocked =
                 Blocked { cause: BlockCause::Withheld, reason: Some(reason), hook: None, owner: None };
-            return self.reviewed(event, false, Some(blocked), Vec::new(), Vec::new(), original, start);
+            return self.reviewed(
+                event,
+                false,
+                Some(blocked),
+                Vec::new(),
+                Vec::new(),
+                original,
+                course.elapsed(),
+            );
         }
         let tool = event.tool_name.clone();
         let mut policies =
@@ -72,22 +79,21 @@ impl Dispatch<'_> {
         let mut hooks =
             Chain::<BeforeToolCall>::new(self.snapshot.slot(), Some(&tool), self.call, self.capture);
 
-        let mut version = Version::default();
         for round in [Round::First, Round::Again] {
-            if round == Round::Again && version == Version::default() {
+            if round == Round::Again && !course.changed() {
                 break;
             }
-            policies.ask(round, &mut event, &mut version).await;
+            policies.ask(round, &mut event, &mut course).await;
             if policies.blocked.is_some() {
                 break;
             }
             let mut edited = as_interceptor_event(&event);
-            interceptors.ask(round, &mut edited, &mut version).await;
+            interceptors.ask(round, &mut edited, &mut course).await;
             take_back(&mut event, edited);
             if interceptors.blocked.is_some() {
                 break;
             }
-            hooks.ask(round, &mut event, &mut version).await;
+            hooks.ask(round, &mut event, &mut course).await;
             if hooks.blocked.is_some() {
                 break;
             }
@@ -96,7 +102,7 @@ impl Dispatch<'_> {
         let asked = [policies.merged.approvals(), hooks.merged.approvals()].concat();
         let steps = [policies.steps, interceptors.steps, hooks.steps].into_iter().flatten().collect();
         let changed = event.params != before;
-        self.reviewed(event, changed, stopped, asked, steps, original, start)
+        self.reviewed(event, changed, stopped, asked, steps, original, course.elapsed())
     }
 
     #[expect(clippy::too_many_arguments, reason = "one private seam for the two ends of a review")]
@@ -108,11 +114,11 @@ impl Dispatch<'_> {
         asked: Vec<ApprovalRequest>,
         steps: Vec<Step>,
         original: Option<Digest>,
-        start: Instant,
+        elapsed: Duration,
     ) -> Reviewed {
         let verdict = Verdict::of(blocked.is_some(), changed);
         let key = tool_key(&event, self.call);
-        let mut receipt = Receipt::of(PointId::BeforeToolCall, verdict, key, steps, start.elapsed());
+        let mut receipt = Receipt::of(PointId::BeforeToolCall, verdict, key, steps, elapsed);
         receipt.judged = if changed { self.digests.then(|| tool_call_digest(&event)) } else { original };
         receipt.original = original;
         receipt.blocked.clone_from(&blocked);
@@ -144,6 +150,6 @@ fn tool_key(event: &ToolCallEvent, call: &CallContext) -> CallKey {
         session_id: call.session_id.clone(),
         run_id: event.run_id.clone().or_else(|| call.run_id.clone()),
         tool_call_id: event.tool_call_id.clone(),
-        tool: Event::<backstop_hooks::points::ToolCallOutcome>::tool_name(event).map(ToString::to_string),
+        tool: Some(event.tool_name.as_str().to_owned()),
     }
 }

@@ -24,7 +24,31 @@ use crate::registry::Entry;
 
 /// Counts the real changes of a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Version(u32);
+struct Version(u32);
+
+/// One value on its way past hooks: how often it changed, since when it is under way, and the moment
+/// the last hook was done, which is when the next one begins.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Course {
+    version: Version,
+    begin: Instant,
+    now: Instant,
+}
+
+impl Course {
+    pub(crate) fn begin() -> Self {
+        let begin = Instant::now();
+        Self { version: Version::default(), begin, now: begin }
+    }
+
+    pub(crate) fn changed(&self) -> bool {
+        self.version != Version::default()
+    }
+
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.now - self.begin
+    }
+}
 
 /// Which time the hooks are asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,32 +92,32 @@ impl<'a, P: Point> Chain<'a, P> {
         Self { seats, call, capture, merged: P::Outcome::default(), steps, blocked: None }
     }
 
-    /// Asks the hooks of a round. `version` is the value's, shared with the chains of other points over
+    /// Asks the hooks of a round. The course is the value's, shared with the chains of other points over
     /// the same value.
-    pub(crate) async fn ask(&mut self, round: Round, event: &mut P::Event, version: &mut Version) {
-        let (mut start, last) = (Instant::now(), *version);
+    pub(crate) async fn ask(&mut self, round: Round, event: &mut P::Event, course: &mut Course) {
+        let last = course.version;
         for index in 0..self.seats.len() {
             let Some(entry) = self.due(index, round, last) else { continue };
-            let (said, end) = ask(entry, event, self.call, start).await;
-            self.settle(index, round, said, end - start, event, version);
+            let (said, end) = ask(entry, event, self.call, course.now).await;
+            let elapsed = end - std::mem::replace(&mut course.now, end);
+            self.settle(index, round, said, elapsed, event, &mut course.version);
             if self.blocked.is_some() {
                 return;
             }
-            start = end;
         }
     }
 
     /// As [`Self::ask`], on a path where nothing may wait.
-    pub(crate) fn ask_now(&mut self, round: Round, event: &mut P::Event, version: &mut Version) {
-        let (mut start, last) = (Instant::now(), *version);
+    pub(crate) fn ask_now(&mut self, round: Round, event: &mut P::Event, course: &mut Course) {
+        let last = course.version;
         for index in 0..self.seats.len() {
             let Some(entry) = self.due(index, round, last) else { continue };
-            let (said, end) = ask_now(entry, event, self.call, start);
-            self.settle(index, round, said, end - start, event, version);
+            let (said, end) = ask_now(entry, event, self.call, course.now);
+            let elapsed = end - std::mem::replace(&mut course.now, end);
+            self.settle(index, round, said, elapsed, event, &mut course.version);
             if self.blocked.is_some() {
                 return;
             }
-            start = end;
         }
     }
 

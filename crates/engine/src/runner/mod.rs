@@ -20,7 +20,7 @@ use futures_util::future::join_all;
 use tokio::time::Instant;
 
 use self::call::{Asked, ask};
-use self::chain::{Chain, Round, Version};
+use self::chain::{Chain, Course, Round};
 use crate::permit::Permitted;
 use crate::receipt::{BlockCause, Blocked, CallKey, Receipt, Said, Step, Verdict};
 use crate::registry::{Entry, Snapshot};
@@ -89,14 +89,14 @@ impl Dispatch<'_> {
         if slot.is_empty() && !self.digests {
             return untouched(event);
         }
-        let (start, original) = (Instant::now(), self.digest::<P>(&event));
+        let original = self.digest::<P>(&event);
         let mut chain = Chain::new(slot, event.tool_name(), self.call, self.capture);
-        let mut version = Version::default();
-        chain.ask(Round::First, &mut event, &mut version).await;
-        if chain.blocked.is_none() && version != Version::default() {
-            chain.ask(Round::Again, &mut event, &mut version).await;
+        let mut course = Course::begin();
+        chain.ask(Round::First, &mut event, &mut course).await;
+        if chain.blocked.is_none() && course.changed() {
+            chain.ask(Round::Again, &mut event, &mut course).await;
         }
-        self.decided(chain, event, version, original, start)
+        self.decided(chain, event, course, original)
     }
 
     pub(crate) fn write<P: SyncPoint>(&self, mut event: P::Event) -> Decided<P> {
@@ -104,29 +104,28 @@ impl Dispatch<'_> {
         if slot.is_empty() && !self.digests {
             return untouched(event);
         }
-        let (start, original) = (Instant::now(), self.digest::<P>(&event));
+        let original = self.digest::<P>(&event);
         let mut chain = Chain::new(slot, event.tool_name(), self.call, self.capture);
-        let mut version = Version::default();
-        chain.ask_now(Round::First, &mut event, &mut version);
-        if chain.blocked.is_none() && version != Version::default() {
-            chain.ask_now(Round::Again, &mut event, &mut version);
+        let mut course = Course::begin();
+        chain.ask_now(Round::First, &mut event, &mut course);
+        if chain.blocked.is_none() && course.changed() {
+            chain.ask_now(Round::Again, &mut event, &mut course);
         }
-        self.decided(chain, event, version, original, start)
+        self.decided(chain, event, course, original)
     }
 
     fn decided<P: Point>(
         &self,
         chain: Chain<'_, P>,
         event: P::Event,
-        version: Version,
+        course: Course,
         original: Option<Digest>,
-        start: Instant,
     ) -> Decided<P> {
         let Chain { merged, steps, blocked, .. } = chain;
-        let changed = version != Version::default();
+        let changed = course.changed();
         let modified = if P::Event::ABSORBS { changed } else { merged != P::Outcome::default() };
         let verdict = Verdict::of(blocked.is_some(), modified);
-        let mut receipt = Receipt::of(P::INFO.id, verdict, self.key::<P>(&event), steps, start.elapsed());
+        let mut receipt = Receipt::of(P::INFO.id, verdict, self.key::<P>(&event), steps, course.elapsed());
         receipt.judged = if changed { self.digest::<P>(&event) } else { original };
         receipt.original = original;
         receipt.blocked = blocked.clone().map(|blocked| for_receipt(P::INFO.id, blocked));
@@ -224,12 +223,13 @@ impl Dispatch<'_> {
             session_id: self.call.session_id.clone(),
             run_id: self.call.run_id.clone(),
             tool_call_id: None,
-            tool: event.tool_name().map(ToString::to_string),
+            tool: event.tool_name().map(|tool| tool.as_str().to_owned()),
         }
     }
 }
 
-fn untouched<P: Point>(event: P::Event) -> Decided<P> {
+/// What comes out where no hook stands and nobody watches.
+pub(crate) fn untouched<P: Point>(event: P::Event) -> Decided<P> {
     Decided {
         event,
         outcome: P::Outcome::default(),

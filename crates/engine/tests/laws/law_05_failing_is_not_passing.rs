@@ -165,5 +165,8 @@ async fn law_05_the_operators_word_beats_the_authors() {
     engine.registry().on(hook, author.timeout(Budget::from_millis(5).unwrap())).unwrap();
     assert!(permit(&engine, exec("ls")).await.permit.is_err());
     let snapshot = engine.registry().snapshot();
-    assert_eq!(snapshot.unmatched_settings().map(|id| id.as_str()).collect::<Vec<_>>(), ["mistyped"]);
+    assert_eq!(
+        snapshot.unmatched_settings().map(backstop_hooks::HookId::as_str).collect::<Vec<_>>(),
+        ["mistyped"]
+    );
 }

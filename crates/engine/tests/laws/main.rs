@@ -1,5 +1,13 @@
 //! The twelve laws of the engine, each as tests that carry its name.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    reason = "helpers of tests may fail loudly"
+)]
+
 mod support;
 
 mod law_01_order;

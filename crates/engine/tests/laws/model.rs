@@ -106,7 +106,7 @@ pub(crate) fn hooks(behaviour: impl Strategy<Value = Behaviour>) -> impl Strateg
 
 /// What came out, by either way of finding out.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Result_ {
+pub(crate) struct CameOut {
     pub(crate) verdict: Verdict,
     pub(crate) value: String,
     /// Hooks whose requests a human would see.
@@ -116,7 +116,7 @@ pub(crate) struct Result_ {
     pub(crate) steps: Vec<(String, bool, Said)>,
 }
 
-impl Result_ {
+impl CameOut {
     /// `block > ask > pass`.
     pub(crate) fn strictness(&self) -> u8 {
         match (self.verdict, self.asked.is_empty()) {
@@ -135,7 +135,7 @@ struct Model {
     steps: Vec<(String, bool, Said)>,
 }
 
-pub(crate) fn expected(specs: &[Spec]) -> Result_ {
+pub(crate) fn expected(specs: &[Spec]) -> CameOut {
     let mut order: Vec<(usize, Spec)> = specs.iter().copied().enumerate().collect();
     order.sort_by_key(|(_, spec)| (spec.stage, -spec.priority));
     let mut model = Model { value: "x".into(), version: 0, asked: vec![], blocked_by: None, steps: vec![] };
@@ -160,7 +160,7 @@ pub(crate) fn expected(specs: &[Spec]) -> Result_ {
     model.asked.sort_by_key(|(stage, _)| *stage);
     let asked =
         if model.blocked_by.is_some() { vec![] } else { model.asked.into_iter().map(|(_, id)| id).collect() };
-    Result_ { verdict, value: model.value, asked, blocked_by: model.blocked_by, steps: model.steps }
+    CameOut { verdict, value: model.value, asked, blocked_by: model.blocked_by, steps: model.steps }
 }
 
 impl Model {
@@ -311,14 +311,14 @@ pub(crate) fn register(engine: &Engine, index: usize, spec: Spec) {
     }
 }
 
-pub(crate) fn actual(specs: &[Spec]) -> Result_ {
+pub(crate) fn actual(specs: &[Spec]) -> CameOut {
     let engine = engine();
     for (index, spec) in specs.iter().enumerate() {
         register(&engine, index, *spec);
     }
     let reviewed = block_on(engine.review_tool_call(exec("x"), &context(), false));
     let steps = reviewed.receipt.steps.iter();
-    Result_ {
+    CameOut {
         verdict: reviewed.receipt.verdict,
         value: command(&reviewed.event),
         asked: reviewed.requests.iter().map(|request| request.hook().unwrap().to_string()).collect(),

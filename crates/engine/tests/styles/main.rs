@@ -1,5 +1,7 @@
 //! The ways to write a hook that are not typed hooks: interceptors and verdict hooks.
 
+#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests may fail loudly")]
+
 mod interceptors;
 mod verdicts;
 
