@@ -9,14 +9,15 @@ use backstop_store::{ApprovalStatus, SqliteStore, Store, Timestamp};
 
 use crate::support::*;
 
-/// Leaves a pending row behind as `kill -9` does: its process is gone and nothing cleaned up.
+/// A row that was left pending as by `kill -9` (its process is gone and nothing cleaned up), past its
+/// deadline.
 async fn abandoned(behavior: TimeoutBehavior) -> (tempfile::TempDir, Arc<dyn Store>) {
     let form = sqlite();
     let store = Arc::clone(&form.store);
     let process = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let (engine, _) = asking(Arc::clone(&store), waiting(30, behavior));
+            let (engine, _) = asking(Arc::clone(&store), waiting(400, behavior));
             let call = permit(&engine, "ls", &Attendance::Queue);
             tokio::select! {
                 _ = call => panic!("it should still wait"),
@@ -29,6 +30,8 @@ async fn abandoned(behavior: TimeoutBehavior) -> (tempfile::TempDir, Arc<dyn Sto
     process.join().unwrap();
     let folder = form.folder.unwrap();
     let again: Arc<dyn Store> = Arc::new(SqliteStore::new(folder.path().join("state.db")));
+    let deadline = rows(&again).await[0].request.expires_at;
+    tokio::time::sleep(Timestamp::now().until(deadline) + Duration::from_millis(2)).await;
     (folder, again)
 }
 
@@ -36,7 +39,6 @@ async fn abandoned(behavior: TimeoutBehavior) -> (tempfile::TempDir, Arc<dyn Sto
 async fn a_row_left_pending_never_allows_after_its_deadline() {
     for behavior in [TimeoutBehavior::Deny, TimeoutBehavior::Allow] {
         let (_folder, store) = abandoned(behavior).await;
-        tokio::time::sleep(Duration::from_millis(40)).await;
         let row = rows(&store).await.remove(0);
         assert_eq!(row.state.status(), ApprovalStatus::Pending);
         let late = store.resolve_approval(&row.id, Decision::AllowOnce, "me", Timestamp::now()).await;
@@ -51,7 +53,6 @@ async fn a_row_left_pending_never_allows_after_its_deadline() {
 #[tokio::test]
 async fn a_row_left_pending_can_still_become_a_code() {
     let (_folder, store) = abandoned(TimeoutBehavior::Deny).await;
-    tokio::time::sleep(Duration::from_millis(40)).await;
     let row = rows(&store).await.remove(0);
     store.allow_later(&row.id, "me", Duration::from_secs(60), Timestamp::now()).await.unwrap();
     let (engine, _) = asking(Arc::clone(&store), request());

@@ -109,7 +109,7 @@ async fn law_10_blocking_hooks_are_heard_and_may_panic() {
 async fn law_10_hooks_that_answer_at_once_need_no_timers() {
     // An executor without tokio's drivers: nothing here waits, so nothing needs a clock to wake it.
     let engine = engine();
-    with_budget(&engine, 50, async_hook_fn::<BeforeToolCall, _, _>(|_, _| async { Ok(None) }));
+    with_budget(&engine, 10_000, async_hook_fn::<BeforeToolCall, _, _>(|_, _| async { Ok(None) }));
     let plain = std::thread::spawn(move || {
         let mut work = std::pin::pin!(permit(&engine, exec("ls")));
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
