@@ -7,11 +7,12 @@ use backstop_hooks::points::{AgentReplyEvent, BeforeAgentReply};
 use backstop_hooks::{MessageId, PointId, Text, ToolCallId};
 use backstop_llm::{ModelError, StopReason, TimeoutPhase, WireError};
 
-use super::compaction::compact_if_needed;
+use super::compaction::{Compactor, fit};
 use super::emit::emit;
 use super::finalize::Revisions;
 use super::model_call::{Answer, NoAnswer, Question, ask, text_of};
 use super::prepare::Prepared;
+use super::redaction::says_nothing;
 use super::run::{Run, Stop};
 use super::tool_calls;
 use super::transcript::{Transcript, Written};
@@ -75,8 +76,8 @@ pub(crate) async fn answer(
     prompt: &MessageId,
     tally: &mut Tally,
 ) -> Result<Option<Text>, Stop> {
-    compact_if_needed(run, prepared, transcript).await?;
     let limit = run.agent.settings.max_iterations.max(1);
+    let mut compaction = Compactor::new(run);
     let mut revisions = Revisions::default();
     let mut said = HashSet::new();
     loop {
@@ -85,6 +86,7 @@ pub(crate) async fn answer(
             emit(run, transcript, &said).await?;
             return Err(Stop::Failed(TurnError::TooManyIterations { limit }));
         }
+        compaction.shorten_history(run, prepared, transcript, tally.iterations).await?;
         let (answer, voice) = ask_with_retries(run, transcript, prepared, prompt, tally).await?;
         tally.iterations += 1;
         if !tally.asked {
@@ -103,8 +105,8 @@ pub(crate) async fn answer(
         }
         if let Some(text) = stored
             && let Some(steer) = revisions.ask(run, prepared, transcript, &text).await?
+            && let Written::Stored(_) = transcript.append(run, steer).await?
         {
-            transcript.append(run, steer).await?;
             continue;
         }
         return emit(run, transcript, &said).await;
@@ -133,8 +135,8 @@ async fn store_answer(
     voice: Voice,
     said: &mut HashSet<MessageId>,
 ) -> Result<Option<Text>, Stop> {
-    if !message.has_text() && message.tool_calls().next().is_none() {
-        // A message that says nothing is refused by providers and tells nobody anything.
+    if says_nothing(&message) {
+        // Providers refuse such a message when it is sent back to them.
         return Ok(None);
     }
     let id = match transcript.append(run, message).await? {
@@ -172,7 +174,7 @@ async fn ask_with_retries(
         let question = Question {
             prepared,
             system: prepared.system.clone(),
-            messages: with_context(transcript, prompt, &prepared.prompt),
+            messages: fit(run, with_context(transcript, prompt, &prepared.prompt)),
             tools: &prepared.tools,
             iteration: tally.iterations,
             texts: transcript.of_run(&run.id).filter_map(|entry| assistant_text(&entry.message)).collect(),

@@ -6,13 +6,14 @@
 //! conversation stays as it is.
 //!
 //! INVARIANT (own run): messages of the run that is going on are never compacted, so that a block or a rewrite
-//! at its end still finds each of them.
+//! at its end still finds each of them. When such a run alone grows too long, its older tool results are
+//! shortened in what the model is sent; the transcript keeps them.
 
 use std::fmt::Write as _;
 
 use backstop_hooks::RunId;
 use backstop_hooks::conversation::{Message, Part, Role};
-use backstop_llm::{ModelRequest, estimate_tokens};
+use backstop_llm::estimate_message_tokens;
 use backstop_store::Entry;
 
 use super::model_call::{NoAnswer, Question, ask};
@@ -28,43 +29,122 @@ written, and what is still open. Write plain text. What stands in the conversati
 const HEADING: &str = "Summary of the conversation before this point:";
 /// The most of one tool result or argument that goes into a summary's material, in bytes.
 const MAX_QUOTE_BYTES: usize = 2_000;
+/// So many of the latest tool results are always sent whole.
+const KEPT_RESULTS: usize = 4;
+/// How much of an older one is sent when space is short, in bytes.
+const SHORT_RESULT_BYTES: usize = 200;
 
-/// Compacts if the request would be larger than allowed.
-pub(crate) async fn compact_if_needed(
+/// Shortens the history of one turn's session.
+#[derive(Debug)]
+pub(crate) struct Compactor {
+    /// `None` once an attempt failed: it would fail again with the next call.
+    settings: Option<Compaction>,
+}
+
+impl Compactor {
+    pub(crate) fn new(run: &Run<'_>) -> Self {
+        Self { settings: run.agent.settings.compaction }
+    }
+
+    /// Summarises earlier turns if the conversation is larger than allowed.
+    pub(crate) async fn shorten_history(
+        &mut self,
+        run: &Run<'_>,
+        prepared: &Prepared,
+        transcript: &mut Transcript,
+        iteration: u32,
+    ) -> Result<(), Stop> {
+        let Some(settings) = self.settings else { return Ok(()) };
+        if size(&transcript.messages()) <= settings.trigger_tokens {
+            return Ok(());
+        }
+        let Some(through) = boundary(transcript.entries(), &run.id, settings) else { return Ok(()) };
+        let material: Vec<&Entry> =
+            transcript.entries().iter().filter(|entry| entry.seq <= through).collect();
+        let summary = summarise(run, prepared, &material, iteration).await?;
+        let stored = match summary {
+            Some(summary) => transcript.compact(run, through, summary).await?,
+            None => false,
+        };
+        if !stored {
+            self.settings = None;
+        }
+        Ok(())
+    }
+}
+
+fn size(messages: &[Message]) -> u64 {
+    messages.iter().map(estimate_message_tokens).sum()
+}
+
+async fn summarise(
     run: &Run<'_>,
     prepared: &Prepared,
-    transcript: &mut Transcript,
-) -> Result<(), Stop> {
-    let Some(settings) = run.agent.settings.compaction else { return Ok(()) };
-    let size = estimate_tokens(&ModelRequest::new("", transcript.messages()));
-    if size <= settings.trigger_tokens {
-        return Ok(());
-    }
-    let Some(through) = boundary(transcript.entries(), &run.id, settings) else { return Ok(()) };
-    let material: Vec<&Entry> = transcript.entries().iter().filter(|entry| entry.seq <= through).collect();
+    material: &[&Entry],
+    iteration: u32,
+) -> Result<Option<Message>, Stop> {
     let question = Question {
         prepared,
         system: SYSTEM.into(),
-        messages: vec![Message::user(as_text(&material))],
+        messages: vec![Message::user(as_text(material))],
         tools: &[],
-        iteration: 0,
+        iteration,
         texts: Vec::new(),
     };
-    let answer = match ask(run, question, &mut Voice::silent()).await {
-        Ok(answer) if answer.message.has_text() => answer,
+    match ask(run, question, &mut Voice::silent()).await {
+        Ok(answer) if answer.message.has_text() => {
+            Ok(Some(Message::user(format!("{HEADING}\n\n{}", answer.message.visible_text()))))
+        }
         Ok(_) | Err(NoAnswer::Failed { .. }) => {
             tracing::warn!("the conversation could not be summarised and stays as it is");
-            return Ok(());
+            Ok(None)
         }
         Err(NoAnswer::Blocked(point, blocked)) => {
             run.outlet().blocked(point, blocked.hook.as_ref(), "the summary of earlier turns", None);
-            return Ok(());
+            Ok(None)
         }
-        Err(NoAnswer::Stop(stop)) => return Err(stop),
-    };
-    let summary = Message::user(format!("{HEADING}\n\n{}", answer.message.visible_text()));
-    transcript.compact(run, through, summary).await?;
-    Ok(())
+        Err(NoAnswer::Stop(stop)) => Err(stop),
+    }
+}
+
+/// What the model is sent of `messages`: as they are, or with older tool results shortened where they are
+/// together larger than allowed.
+pub(crate) fn fit(run: &Run<'_>, messages: Vec<Message>) -> Vec<Message> {
+    match run.agent.settings.compaction {
+        Some(settings) => shorten_results(messages, settings.trigger_tokens),
+        None => messages,
+    }
+}
+
+fn shorten_results(mut messages: Vec<Message>, limit: u64) -> Vec<Message> {
+    let mut total = size(&messages);
+    let results = messages.iter().filter(|message| message.role == Role::Tool).count();
+    let older = results.saturating_sub(KEPT_RESULTS);
+    for message in messages.iter_mut().filter(|message| message.role == Role::Tool).take(older) {
+        if total <= limit {
+            break;
+        }
+        let before = estimate_message_tokens(message);
+        for part in &mut message.content {
+            if let Part::ToolResult(result) = part {
+                result.content.iter_mut().for_each(shorten_text);
+            }
+        }
+        total = total.saturating_sub(before).saturating_add(estimate_message_tokens(message));
+    }
+    messages
+}
+
+fn shorten_text(part: &mut Part) {
+    if let Part::Text { text, .. } = part
+        && text.len() > SHORT_RESULT_BYTES * 2
+    {
+        let head = text.get(..text.floor_char_boundary(SHORT_RESULT_BYTES)).unwrap_or_default();
+        *text = format!(
+            "{head}\n[the rest of this older result was left out; call the tool again if you need it]"
+        )
+        .into();
+    }
 }
 
 /// The last entry that may go: before the run that is going on and before the latest turns that are kept.
@@ -119,8 +199,10 @@ fn quote(text: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use backstop_hooks::conversation::ToolResult;
     use backstop_store::Timestamp;
+
+    use super::*;
 
     fn entries(runs: &[Option<&str>]) -> Vec<Entry> {
         let entry = |(seq, run): (u64, &Option<&str>)| Entry {
@@ -145,6 +227,31 @@ mod tests {
         assert_eq!(boundary_of(&runs, 2), Some(2));
         assert_eq!(boundary_of(&runs, 3), None);
         assert_eq!(boundary_of(&[Some("now"); 9], 1), None);
+    }
+
+    #[test]
+    fn older_results_are_shortened_only_as_far_as_needed() {
+        let result = |n: usize| {
+            let call = backstop_hooks::conversation::ToolCall {
+                id: format!("c{n}").into(),
+                name: "read".to_owned(),
+                arguments: Default::default(),
+                malformed: None,
+                meta: None,
+            };
+            let text = "word ".repeat(400);
+            Message::new(Role::Tool, vec![Part::ToolResult(ToolResult::text(&call, text, false))])
+        };
+        let whole: Vec<Message> = (0..8).map(result).collect();
+        let all = size(&whole);
+        assert_eq!(shorten_results(whole.clone(), all), whole);
+        let short = |messages: &[Message]| {
+            let texts = messages.iter().map(|m| m.tool_results().next().unwrap().visible_text().len());
+            texts.map(|bytes| bytes < 400).collect::<Vec<_>>()
+        };
+        let f = false;
+        assert_eq!(short(&shorten_results(whole.clone(), all - 1)), [true, f, f, f, f, f, f, f]);
+        assert_eq!(short(&shorten_results(whole, 1)), [true, true, true, true, f, f, f, f]);
     }
 
     #[test]

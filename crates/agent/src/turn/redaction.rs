@@ -125,7 +125,8 @@ fn drop_surplus(run: &mut [Draft], kept: usize) {
     }
 }
 
-fn says_nothing(message: &Message) -> bool {
+/// Whether nothing is left that a provider would take, or that somebody could read.
+pub(crate) fn says_nothing(message: &Message) -> bool {
     match message.role {
         Role::Assistant => {
             !message.has_text()
@@ -275,4 +276,146 @@ fn changed_middle<'a>(old: &'a str, new: &str) -> &'a str {
         .map(|(a, _)| a.len_utf8())
         .sum();
     old_rest.get(..old_rest.len() - end).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use backstop_hooks::conversation::{ToolCall, ToolResult};
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    const SECRET: &str = "hunter2x";
+
+    /// An answer: its text (if any), and how many calls it makes.
+    type Said = (Option<String>, usize);
+
+    fn call(id: String) -> ToolCall {
+        let arguments = Params::from_value(json!({ "command": format!("echo {SECRET}") })).unwrap();
+        ToolCall { id: id.into(), name: "exec".to_owned(), arguments, malformed: None, meta: None }
+    }
+
+    fn run_of(said: &[Said]) -> Vec<(MessageId, Message)> {
+        let mut messages = vec![Message::user("go")];
+        for (n, (text, calls)) in said.iter().enumerate() {
+            let calls: Vec<ToolCall> = (0..*calls).map(|c| call(format!("c{n}-{c}"))).collect();
+            let thinking = Part::Thinking { text: format!("about {SECRET}").into(), meta: None };
+            let text = text.iter().map(|text| Part::text(text.as_str()));
+            let parts = [thinking].into_iter().chain(text).chain(calls.iter().cloned().map(Part::ToolCall));
+            messages.push(Message::new(Role::Assistant, parts.collect()));
+            messages.extend(calls.iter().map(|call| {
+                let result = ToolResult::text(call, format!("{SECRET} came out"), false);
+                Message::new(Role::Tool, vec![Part::ToolResult(result)])
+            }));
+            messages.push(Message::user("steered"));
+        }
+        messages.into_iter().enumerate().map(|(n, message)| (format!("m{n}").into(), message)).collect()
+    }
+
+    fn apply(messages: &[(MessageId, Message)], edits: Vec<Edit>) -> Vec<Message> {
+        let mut edits: HashMap<MessageId, Option<Message>> = edits
+            .into_iter()
+            .map(|edit| match edit {
+                Edit::Replace(id, message) => (id, Some(message)),
+                Edit::Remove(id) => (id, None),
+            })
+            .collect();
+        let left = messages
+            .iter()
+            .filter_map(|(id, message)| edits.remove(id).unwrap_or_else(|| Some(message.clone())));
+        let left = left.collect();
+        assert!(edits.is_empty(), "edits of messages that are not the run's");
+        left
+    }
+
+    fn assert_whole(messages: &[Message]) {
+        let calls: Vec<_> = messages.iter().flat_map(Message::tool_calls).map(|call| &call.id).collect();
+        let results: Vec<_> =
+            messages.iter().flat_map(Message::tool_results).map(|result| &result.tool_call_id).collect();
+        assert_eq!(calls, results);
+    }
+
+    fn said() -> impl Strategy<Value = Vec<Said>> {
+        let text = proptest::option::of(prop_oneof![
+            Just(format!("the word is {SECRET}.")),
+            "[a-z]{1,8} [a-z]{1,8}",
+        ]);
+        proptest::collection::vec((text, 0_usize..3), 0..6)
+    }
+
+    proptest! {
+        #[test]
+        fn a_rewrite_leaves_no_copy_no_orphan_and_nothing_empty(said in said(), keep in 0_usize..7) {
+            let run = run_of(&said);
+            let before = texts(run.iter().map(|(_, message)| message));
+            let leaked = before.iter().any(|text| text.contains(SECRET));
+            let new: Vec<Text> =
+                before.iter().take(keep).map(|text| Text::from(text.replace(SECRET, "***"))).collect();
+            let after = apply(&run, rewrite(&run, &new));
+            assert_whole(&after);
+            prop_assert_eq!(texts(&after), new);
+            prop_assert!(after.iter().all(|message| !message.content.is_empty()));
+            let steers = |messages: &[Message]| messages.iter().filter(|m| m.role == Role::User).count();
+            prop_assert_eq!(steers(&after), said.len() + 1);
+            if leaked {
+                prop_assert!(!serde_json::to_string(&after).unwrap().contains(SECRET));
+            }
+        }
+
+        #[test]
+        fn a_rewrite_to_the_same_texts_changes_nothing(said in said()) {
+            let run = run_of(&said);
+            let same = texts(run.iter().map(|(_, message)| message));
+            let after = apply(&run, rewrite(&run, &same));
+            prop_assert_eq!(after.len(), run.iter().filter(|(_, m)| !says_nothing(m)).count());
+        }
+
+        #[test]
+        fn a_block_leaves_what_others_said(said in said()) {
+            let run = run_of(&said);
+            let after = apply(&run, block(&run));
+            prop_assert!(after.iter().all(|message| message.role == Role::User));
+            prop_assert_eq!(after.len(), said.len() + 1);
+        }
+    }
+
+    #[test]
+    fn copies_are_found_in_keys_numbers_and_unknown_parts() {
+        let run = vec![(
+            MessageId::from("m"),
+            Message::new(
+                Role::Assistant,
+                vec![
+                    Part::text("pin 123456 for account-77"),
+                    Part::Unknown { raw: json!({ "type": "citation", "quote": "account-77" }).into() },
+                    Part::ToolCall(ToolCall {
+                        arguments: Params::from_value(json!({ "account-77": [123456, "x"], "n": 1234567 }))
+                            .unwrap(),
+                        ..call("c".to_owned())
+                    }),
+                ],
+            ),
+        )];
+        let after = apply(&run, rewrite(&run, &["pin *** for ***".into()]));
+        assert_eq!(
+            serde_json::to_value(&after[0].content).unwrap(),
+            json!([
+                { "type": "text", "text": "pin *** for ***" },
+                { "type": "toolCall", "id": "c", "name": "exec", "arguments":
+                    { "[redacted]": ["[redacted]", "x"], "n": 1234567 } },
+            ])
+        );
+    }
+
+    #[test]
+    fn the_changed_middle_is_found_whatever_the_script() {
+        assert_eq!(changed_middle("ab SECRET cd", "ab *** cd"), "SECRET");
+        assert_eq!(changed_middle("密码是小明123好", "密码是**好"), "小明123");
+        assert_eq!(changed_middle("same", "same"), "");
+        assert_eq!(changed_middle("aaa", "aa"), "a");
+        assert_eq!(changed_middle("gone", ""), "gone");
+    }
 }

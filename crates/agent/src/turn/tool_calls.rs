@@ -44,12 +44,42 @@ pub(crate) struct Planned {
     refusal: Option<Refusal>,
 }
 
-/// Why a call is not run.
+/// Why a call is not run, before any gate is asked about it.
 #[derive(Debug)]
-struct Refusal {
-    reason: Text,
-    /// A hook or a human said so: the arguments do not stay.
-    blocked: bool,
+enum Refusal {
+    /// `after_llm_call` took it out of the answer, for this reason. Its arguments do not stay.
+    Removed(Text),
+    /// The arguments are no JSON object.
+    Malformed,
+    /// So many calls of the answer have its id.
+    DoubledId(usize),
+    /// Its tool was not among these, which were on offer.
+    NotOnOffer(Vec<ToolName>),
+}
+
+impl Refusal {
+    /// For the model.
+    fn reason(&self) -> Text {
+        match self {
+            Self::Removed(reason) => reason.clone(),
+            Self::Malformed => {
+                "the arguments are not a JSON object; call the tool again with a complete one".into()
+            }
+            Self::DoubledId(times) => {
+                format!("{times} tool calls of this answer have one id, so none of them was run; give each an id of its own")
+                    .into()
+            }
+            Self::NotOnOffer(offered) if offered.is_empty() => "no tools are on offer".into(),
+            Self::NotOnOffer(offered) => {
+                let offered: Vec<&str> = offered.iter().map(ToolName::as_str).collect();
+                format!("this tool is not on offer; on offer are: {}", offered.join(", ")).into()
+            }
+        }
+    }
+
+    fn is_removal(&self) -> bool {
+        matches!(self, Self::Removed(_))
+    }
 }
 
 /// The answer as it is stored, and its calls. `taken` are the ids that the transcript has already.
@@ -71,7 +101,7 @@ pub(crate) fn plan(answer: &Answer, taken: &HashSet<ToolCallId>) -> (Message, Ve
             && let Some(planned) = calls.next()
         {
             stored.id = planned.id.clone();
-            if planned.refusal.as_ref().is_some_and(|refusal| refusal.blocked) {
+            if planned.refusal.as_ref().is_some_and(Refusal::is_removal) {
                 redact(stored);
             }
         }
@@ -84,28 +114,18 @@ fn fresh_id() -> ToolCallId {
 }
 
 fn refusal(answer: &Answer, call: &ToolCall, ruling: &ToolDecision) -> Option<Refusal> {
-    let same = answer.calls.iter().filter(|(other, _)| other.id == call.id).count();
-    let own = |reason: String| Some(Refusal { reason: reason.into(), blocked: false });
     if let ToolDecision::Deny { reason } = ruling {
-        return Some(Refusal { reason: reason.clone(), blocked: true });
+        return Some(Refusal::Removed(reason.clone()));
     }
     if call.malformed.is_some() {
-        return own("the arguments are not a JSON object; call the tool again with a complete one".to_owned());
+        return Some(Refusal::Malformed);
     }
+    let same = answer.calls.iter().filter(|(other, _)| other.id == call.id).count();
     if !call.id.is_empty() && same > 1 {
-        return own(format!(
-            "{same} tool calls of this answer have the id `{}`, so none of them was run; give each an id of its own",
-            call.id
-        ));
+        return Some(Refusal::DoubledId(same));
     }
-    if !answer.offered.contains(&ToolName::new(&call.name)) {
-        let offered: Vec<&str> = answer.offered.iter().map(ToolName::as_str).collect();
-        return own(match offered.as_slice() {
-            [] => "no tools are on offer".to_owned(),
-            tools => format!("this tool is not on offer; on offer are: {}", tools.join(", ")),
-        });
-    }
-    None
+    let offered = answer.offered.contains(&ToolName::new(&call.name));
+    (!offered).then(|| Refusal::NotOnOffer(answer.offered.clone()))
 }
 
 /// Puts a marker in place of a call's arguments. Answers the digest of what they were.
@@ -158,10 +178,7 @@ async fn take(run: &Run<'_>, transcript: &mut Transcript, planned: Planned) -> R
     let Planned { call, id, refusal } = planned;
     let tool = ToolName::new(&call.name);
     if let Some(refusal) = refusal {
-        let point = if refusal.blocked { PointId::AfterLlmCall } else { PointId::BeforeToolCall };
-        run.outlet().blocked(point, None, tool.as_str(), Some(&refusal.reason));
-        let digest = refusal.blocked.then(|| redact(&mut call.clone()));
-        return Ok(results::refused(&id, &call.name, &refusal.reason, digest));
+        return Ok(decline(run, &call, &id, &refusal));
     }
     let verdict = permit(run, event_of(&call, Some(run))).await?;
     run.note(&verdict.receipt);
@@ -183,6 +200,23 @@ async fn take(run: &Run<'_>, transcript: &mut Transcript, planned: Planned) -> R
         }
     }
     execute(run, &call, &id, permit, context).await
+}
+
+/// A call that no gate is asked about.
+fn decline(run: &Run<'_>, call: &ToolCall, id: &ToolCallId, refusal: &Refusal) -> ToolResult {
+    // A name that the model made up is its own text, which is not shown here.
+    let tool = ToolName::new(&call.name);
+    let known = run.agent.toolbox.names().any(|name| ToolName::new(name) == tool);
+    let what = if known { tool.as_str() } else { "a tool that does not exist" };
+    let (point, reason) = match refusal {
+        Refusal::Removed(reason) => (PointId::AfterLlmCall, reason.as_str()),
+        Refusal::Malformed => (PointId::BeforeToolCall, "the arguments are not a JSON object"),
+        Refusal::DoubledId(_) => (PointId::BeforeToolCall, "several calls have one id"),
+        Refusal::NotOnOffer(_) => (PointId::BeforeToolCall, "not on offer"),
+    };
+    run.outlet().blocked(point, None, what, Some(reason));
+    let digest = refusal.is_removal().then(|| redact(&mut call.clone()));
+    results::refused(id, &call.name, &refusal.reason(), digest)
 }
 
 /// Asks every gate and, if one wants that, a human. When the turn is stopped meanwhile, the question is

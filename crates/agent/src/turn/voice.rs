@@ -3,7 +3,7 @@
 //! The law: *text that is shown was judged*. What can still be changed or dropped by some hook is held until
 //! that hook has spoken. Only where no hook can object is text shown while it grows, behind the hold-back
 //! window, part by part in the order in which the answer will have them; and then the answer must be what
-//! was shown, or the turn fails.
+//! was shown, or the turn fails. Reasoning, which no hook judges by itself, is shown only there.
 
 use backstop_hooks::conversation::Message;
 use backstop_hooks::points::{

@@ -3,11 +3,13 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use backstop_agent::{AgentError, SessionChoice};
-use backstop_hooks::points::Placement;
+use backstop_agent::tools::CancelToken;
+use backstop_agent::{AgentError, SessionChoice, TurnInput};
+use backstop_hooks::hook_fn;
+use backstop_hooks::points::{Placement, ToolAfter, ToolAfterEvent};
 use backstop_store::{LeaseError, NewInjection, RunOutcome, SqliteStore, Store, Timestamp};
 use serde_json::json;
 
@@ -113,4 +115,48 @@ async fn a_session_goes_on_after_its_process_was_killed() {
     assert_eq!(bench.say(&session, "and now?").await.outcome, answered("going on"));
     // The killed turn's model had read it, so it is not delivered twice.
     assert!(!bench.last_request().contains("REMEMBER"));
+}
+
+#[tokio::test]
+async fn a_locked_database_ends_the_turn_and_loses_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("state.db");
+    let db: Arc<dyn Store> = Arc::new(SqliteStore::with_busy_timeout(&path, Duration::from_millis(100)));
+    let write = json!({ "tool_calls": [
+        { "name": "write", "arguments": { "path": "a.txt", "content": "x" } },
+        { "name": "write", "arguments": { "path": "b.txt", "content": "x" } },
+    ] });
+    let bench = Bench::with([write, says("going on")], |setup| {
+        setup.store = Some(Arc::clone(&db));
+        setup.settings.lease = Duration::from_secs(1);
+    });
+    let session = bench.session().await;
+    let lock = Arc::new(Mutex::new(None));
+    let holder = Arc::clone(&lock);
+    let hook = bench.on::<ToolAfter>(hook_fn(move |_: &ToolAfterEvent, _| {
+        let connection = rusqlite::Connection::open(&path).unwrap();
+        connection.execute_batch("BEGIN IMMEDIATE").unwrap();
+        *holder.lock().unwrap() = Some(connection);
+        Ok(None)
+    }));
+    let error = bench.agent.turn(&session, TurnInput::user("go"), &CancelToken::new()).await.unwrap_err();
+    assert!(error.to_string().contains("is locked") && error.to_string().contains("hint:"), "{error}");
+    bench.engine.registry().remove(&hook);
+    lock.lock().unwrap().take();
+
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let session = loop {
+        match bench.agent.open_session(SessionChoice::Resume(session.id().clone())).await {
+            Ok(session) => break session,
+            Err(AgentError::Lease(_)) if Instant::now() < deadline => {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+            Err(error) => panic!("{error}"),
+        }
+    };
+    let messages = bench.transcript(&session).await;
+    assert_eq!(roles(&messages), "uatt");
+    assert_whole(&messages);
+    assert!(!bench.folder.path().join("b.txt").exists(), "no tool ran that could not be written down");
+    assert_eq!(bench.say(&session, "and now?").await.outcome, answered("going on"));
 }

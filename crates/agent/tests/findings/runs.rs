@@ -5,16 +5,16 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use backstop_agent::tools::{CancelToken, Tool, ToolContext, ToolOutput, ToolSpec};
-use backstop_agent::{AgentError, Compaction, SessionChoice, TurnInput, TurnOutcome};
-use backstop_engine::Attendance;
+use backstop_agent::{AgentError, Compaction, SessionChoice, TurnInput, TurnOutcome, Verbosity};
+use backstop_engine::{AskFuture, Asker, Attendance};
 use backstop_hooks::conversation::{Message, Role};
 use backstop_hooks::points::{
     AfterLlmCall, AfterLlmCallEvent, AfterLlmCallOutcome, AgentEnd, AgentEndEvent, BeforeLlmCall,
     BeforeLlmCallEvent, BeforeLlmCallOutcome, BeforeToolCall, LlmOutput, LlmOutputEvent, ToolCallEvent,
     ToolCallIds, ToolCallOutcome,
 };
-use backstop_hooks::{ApprovalRequest, Resolution, async_hook_fn, hook_fn};
-use backstop_store::{ApprovalFilter, LeaseError, LeaseHolder, Timestamp};
+use backstop_hooks::{ApprovalRequest, Decision, Resolution, async_hook_fn, hook_fn};
+use backstop_store::{ApprovalFilter, ApprovalRecord, LeaseError, LeaseHolder, Timestamp};
 use serde_json::{Map, Value, json};
 
 use crate::support::{Bench, answered, assert_whole, calls, roles, says};
@@ -133,6 +133,52 @@ async fn aborted_run_releases_its_approvals() {
     assert!(!bench.folder.path().join("a.txt").exists());
     let ends = ends.lock().unwrap();
     assert_eq!((ends.len(), ends[0].success, ends[0].error.as_deref()), (1, false, Some("cancelled")));
+}
+
+/// A human who answers at once, always the same.
+struct Human(Decision);
+
+impl Asker for Human {
+    fn ask<'a>(&'a self, record: &'a ApprovalRecord) -> AskFuture<'a> {
+        assert_eq!(&*record.request.title, "Write?");
+        Box::pin(async { Some(self.0) })
+    }
+
+    fn name(&self) -> &str {
+        "a human"
+    }
+}
+
+#[tokio::test]
+async fn a_human_decides_about_a_call() {
+    for (decision, runs, note) in [
+        (Decision::AllowOnce, true, "note: 🙋 write · asked — allowed once"),
+        (Decision::Deny, false, "note: 🙋 write · asked — denied"),
+    ] {
+        let turns = [calls("write", json!({ "path": "a.txt", "content": "hunter2" })), says("done")];
+        let bench = Bench::with(turns, |setup| {
+            setup.attendance = Attendance::Present(Arc::new(Human(decision)));
+            setup.settings.verbosity = Verbosity::On;
+        });
+        bench.on::<BeforeToolCall>(hook_fn(|_: &ToolCallEvent, _| {
+            let request = ApprovalRequest::new("Write?", "A file is written.").unwrap();
+            Ok(Some(ToolCallOutcome::ask(request)))
+        }));
+        let session = bench.session().await;
+        assert_eq!(bench.say(&session, "go").await.outcome, answered("done"));
+        assert_eq!(bench.folder.path().join("a.txt").exists(), runs);
+        assert!(bench.screen.lines().iter().any(|line| line == note), "{:?}", bench.screen.lines());
+        let messages = bench.transcript(&session).await;
+        assert_whole(&messages);
+        let result = messages[2].tool_results().next().unwrap();
+        assert_eq!(result.is_error, !runs);
+        assert_eq!(
+            bench.stored(&session).await.contains("hunter2"),
+            runs,
+            "a denied call leaves no arguments"
+        );
+        assert!(runs || result.visible_text().contains("denied by a human"), "{}", result.visible_text());
+    }
 }
 
 #[tokio::test]
