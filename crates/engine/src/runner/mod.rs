@@ -43,11 +43,20 @@ impl<P: Point> Decided<P> {
     ///
     /// # Errors
     ///
-    /// The block.
+    /// The block. A tool call is never permitted by one of its gates, whose request for approval nobody
+    /// has answered yet, but by all of them: [`Engine::permit_tool_call`](crate::Engine::permit_tool_call).
     pub fn permit(self) -> Result<Permitted<P::Event>, Blocked> {
         match self.blocked {
-            None => Ok(Permitted::new(self.event)),
             Some(blocked) => Err(blocked),
+            None if matches!(P::INFO.id, PointId::BeforeToolCall | PointId::TrustedToolPolicy) => {
+                Err(Blocked {
+                    cause: BlockCause::Withheld,
+                    reason: Some("a tool call is permitted by all of its gates, not by one of them".into()),
+                    hook: None,
+                    owner: None,
+                })
+            }
+            None => Ok(Permitted::new(self.event)),
         }
     }
 }

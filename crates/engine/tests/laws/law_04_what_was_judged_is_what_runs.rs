@@ -203,6 +203,24 @@ async fn law_04_the_permit_holds_exactly_what_was_judged() {
 }
 
 #[tokio::test]
+async fn law_04_one_gate_alone_permits_no_tool_call() {
+    let engine = engine();
+    on(
+        &engine,
+        "asks",
+        0,
+        hook_fn::<BeforeToolCall, _>(|_, _| {
+            Ok(Some(ToolCallOutcome::ask(ApprovalRequest::cut("sure?", ""))))
+        }),
+    );
+    let decided = engine.decide::<BeforeToolCall>(exec("ls"), &context()).await;
+    assert_eq!(decided.blocked, None);
+    assert_eq!(decided.permit().unwrap_err().cause, BlockCause::Withheld);
+    let decided = engine.decide::<TrustedToolPolicy>(exec("ls"), &context()).await;
+    assert!(decided.permit().is_err());
+}
+
+#[tokio::test]
 async fn law_04_each_gate_is_asked_at_most_twice() {
     let engine = engine();
     let asked = Arc::new(AtomicU32::new(0));
