@@ -173,6 +173,7 @@ async fn ask_with_retries(
         let mut voice = Voice::new(run, prepared.params.reasoning);
         let question = Question {
             prepared,
+            prompt: prepared.prompt.clone(),
             system: prepared.system.clone(),
             messages: fit(run, with_context(transcript, prompt, &prepared.prompt)),
             tools: &prepared.tools,

@@ -11,8 +11,8 @@
 
 use std::fmt::Write as _;
 
-use backstop_hooks::RunId;
 use backstop_hooks::conversation::{Message, Part, Role};
+use backstop_hooks::{RunId, Text};
 use backstop_llm::estimate_message_tokens;
 use backstop_store::Entry;
 
@@ -83,10 +83,12 @@ async fn summarise(
     material: &[&Entry],
     iteration: u32,
 ) -> Result<Option<Message>, Stop> {
+    let prompt = Text::from(as_text(material));
     let question = Question {
         prepared,
         system: SYSTEM.into(),
-        messages: vec![Message::user(as_text(material))],
+        messages: vec![Message::user(prompt.clone())],
+        prompt,
         tools: &[],
         iteration,
         texts: Vec::new(),

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use backstop_engine::Blocked;
 use backstop_hooks::conversation::{Message, Role};
 use backstop_hooks::points::{BeforeResponseEmit, ResponseEmitEvent};
 use backstop_hooks::{MessageId, PointId, Text};
@@ -9,6 +10,7 @@ use backstop_hooks::{MessageId, PointId, Text};
 use super::redaction;
 use super::run::{Run, Stop};
 use super::transcript::{Edit, Transcript, Written};
+use crate::error::AgentError;
 use crate::output::Shown;
 
 /// Judges the run's texts and shows those that are not in `said` already. Answers the last text, if any is
@@ -18,30 +20,13 @@ pub(crate) async fn emit(
     transcript: &mut Transcript,
     said: &HashSet<MessageId>,
 ) -> Result<Option<Text>, Stop> {
-    let messages = of_run(run, transcript);
-    let before = redaction::texts(messages.iter().map(|(_, message)| message));
-    let event = ResponseEmitEvent {
-        run_id: Some(run.id.clone()),
-        content: before.last().cloned().unwrap_or_default(),
-        all_content: before.clone(),
-        channel: run.agent.settings.channel.clone(),
-        message_count: u32::try_from(messages.len()).unwrap_or(u32::MAX),
-    };
-    let decided = run.decide::<BeforeResponseEmit>(event).await?;
-    if let Some(blocked) = decided.blocked {
-        transcript.edit(run, redaction::block(&messages)).await?;
+    if let Some(blocked) = judge(run, transcript).await? {
         return Err(Stop::Blocked { point: PointId::BeforeResponseEmit, blocked, message: None });
-    }
-    let after = decided.event.all_content;
-    let changed = after != before;
-    if changed {
-        change(run, transcript, &messages, &before, &after).await?;
-        run.outlet().note(|| "✏️ before_response_emit · answer rewritten".to_owned());
     }
     // What leaves is read from the transcript: it is what was kept.
     let kept: Vec<(MessageId, Text)> = of_run(run, transcript)
         .into_iter()
-        .filter(|(_, message)| message.role == Role::Assistant && message.has_text())
+        .filter(|(_, message)| redaction::speaks(message))
         .map(|(id, message)| (id, message.visible_text().into()))
         .collect();
     for (_, text) in kept.iter().filter(|(id, _)| !said.contains(id)) {
@@ -56,21 +41,47 @@ pub(crate) async fn emit(
     Ok(answer)
 }
 
-fn of_run(run: &Run<'_>, transcript: &Transcript) -> Vec<(MessageId, Message)> {
-    transcript.of_run(&run.id).map(|entry| (entry.id.clone(), entry.message.clone())).collect()
+/// Judges what a run said that ended without an answer: what nobody judged does not stay for later turns to read.
+pub(crate) async fn judge_leftovers(run: &Run<'_>, transcript: &mut Transcript) -> Result<(), AgentError> {
+    let spoke = transcript.of_run(&run.id).any(|entry| redaction::speaks(&entry.message));
+    if spoke {
+        judge(run, transcript).await?;
+    }
+    Ok(())
 }
 
-async fn change(
-    run: &Run<'_>,
-    transcript: &mut Transcript,
-    messages: &[(MessageId, Message)],
-    before: &[Text],
-    after: &[Text],
-) -> Result<(), Stop> {
-    if let ([], [text]) = (before, after) {
-        return speak_first(run, transcript, messages, text).await;
+/// Takes the run's texts through `before_response_emit` and makes the transcript what the hooks want it to be.
+/// It does not listen to the stop switch.
+async fn judge(run: &Run<'_>, transcript: &mut Transcript) -> Result<Option<Blocked>, AgentError> {
+    let messages = of_run(run, transcript);
+    let before = redaction::texts(messages.iter().map(|(_, message)| message));
+    let event = ResponseEmitEvent {
+        run_id: Some(run.id.clone()),
+        content: before.last().cloned().unwrap_or_default(),
+        all_content: before.clone(),
+        channel: run.agent.settings.channel.clone(),
+        message_count: u32::try_from(messages.len()).unwrap_or(u32::MAX),
+    };
+    let decided = run.agent.engine.decide::<BeforeResponseEmit>(event, &run.call).await;
+    run.note(&decided.receipt);
+    if let Some(blocked) = decided.blocked {
+        transcript.edit(run, redaction::block(&messages)).await?;
+        return Ok(Some(blocked));
     }
-    Ok(transcript.edit(run, redaction::rewrite(messages, after)).await?)
+    let after = decided.event.all_content;
+    if after == before {
+        return Ok(None);
+    }
+    run.outlet().note(|| "✏️ before_response_emit · answer rewritten".to_owned());
+    if let ([], [text]) = (before.as_slice(), after.as_slice()) {
+        return speak_first(run, transcript, &messages, text).await;
+    }
+    transcript.edit(run, redaction::rewrite(&messages, &after)).await?;
+    Ok(None)
+}
+
+fn of_run(run: &Run<'_>, transcript: &Transcript) -> Vec<(MessageId, Message)> {
+    transcript.of_run(&run.id).map(|entry| (entry.id.clone(), entry.message.clone())).collect()
 }
 
 /// A hook gives words to a run that had none.
@@ -79,7 +90,7 @@ async fn speak_first(
     transcript: &mut Transcript,
     messages: &[(MessageId, Message)],
     text: &Text,
-) -> Result<(), Stop> {
+) -> Result<Option<Blocked>, AgentError> {
     let last = messages
         .last()
         .filter(|(_, message)| message.role == Role::Assistant && message.tool_calls().next().is_none());
@@ -87,13 +98,12 @@ async fn speak_first(
         Some((id, message)) => {
             let mut message = message.clone();
             message.set_visible_text(text);
-            Ok(transcript.edit(run, vec![Edit::Replace(id.clone(), message)]).await?)
+            transcript.edit(run, vec![Edit::Replace(id.clone(), message)]).await?;
+            Ok(None)
         }
         None => match transcript.append(run, Message::assistant(text.clone())).await? {
-            Written::Stored(_) => Ok(()),
-            Written::Withheld(blocked) => {
-                Err(Stop::Blocked { point: PointId::BeforeMessageWrite, blocked, message: None })
-            }
+            Written::Stored(_) => Ok(None),
+            Written::Withheld(blocked) => Ok(Some(blocked)),
         },
     }
 }

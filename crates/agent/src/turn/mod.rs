@@ -24,8 +24,8 @@ mod voice;
 use std::time::{Duration, Instant};
 
 use backstop_hooks::points::{AgentEnd, AgentEndEvent};
-use backstop_hooks::{CallContext, RunId, Text};
-use backstop_store::{LeaseError, RunOutcome, Timestamp};
+use backstop_hooks::{CallContext, PointId, RunId, Text};
+use backstop_store::{RunOutcome, Timestamp};
 use tokio::task::JoinHandle;
 
 use self::answering::Tally;
@@ -34,7 +34,7 @@ use self::run::{Run, Stop};
 use self::transcript::Transcript;
 use crate::agent::Agent;
 use crate::error::AgentError;
-use crate::report::{TurnInput, TurnOutcome, TurnReport, TurnTrigger};
+use crate::report::{TurnError, TurnInput, TurnOutcome, TurnReport, TurnTrigger};
 use crate::session::{AgentSession, Claim};
 use crate::tools::CancelToken;
 
@@ -112,44 +112,17 @@ async fn end(
     ended: Result<Option<Text>, Stop>,
     began: Instant,
 ) -> Result<TurnReport, AgentError> {
-    let lost = run.claim.is_lost();
-    let mut broken = None;
-    let outcome = match ended {
-        Ok(Some(text)) => TurnOutcome::Answered { text },
-        Ok(None) | Err(Stop::Silent) => TurnOutcome::Silent,
-        Err(Stop::Blocked { point, blocked, message }) => {
-            let by = blocker(&blocked, point);
-            let message = message.unwrap_or_else(|| blocked.reason_or_default());
-            TurnOutcome::Blocked { by, point, message }
-        }
-        Err(Stop::Failed(error)) => TurnOutcome::Failed { error },
-        Err(Stop::Stopped) if lost => {
-            broken = Some(LeaseError::Lost(run.session.id().clone()).into());
-            TurnOutcome::Cancelled
-        }
-        Err(Stop::Stopped) => TurnOutcome::Cancelled,
-        Err(Stop::Broken(error)) => {
-            broken = Some(error);
-            TurnOutcome::Cancelled
-        }
-    };
-    if !lost {
-        let closing = transcript.close_open_calls(&run, why_open(&outcome, broken.is_some())).await;
-        keep_first(&mut broken, closing.map(drop));
+    let (outcome, mut broken) = outcome_of(&run, ended);
+    // Without the claim the session is another process's to put in order.
+    if !run.claim.is_lost() {
+        let closing = close(&run, &mut transcript, &outcome).await;
+        keep_first(&mut broken, closing);
         let settled = settle(&run, &outcome, tally, broken.is_some()).await;
         keep_first(&mut broken, settled);
     }
-    keep_first(
-        &mut broken,
-        run.agent.engine.end_run(Some(run.session.id()), &run.id).await.map_err(Into::into),
-    );
-    let error = broken.as_ref().map(ToString::to_string).or_else(|| match &outcome {
-        TurnOutcome::Failed { error } => Some(error.to_string()),
-        TurnOutcome::Cancelled => Some("cancelled".to_owned()),
-        // A reason may quote what was blocked; observers are told where, not why.
-        TurnOutcome::Blocked { by, .. } => Some(format!("blocked by {by}")),
-        TurnOutcome::Answered { .. } | TurnOutcome::Silent => None,
-    });
+    let ending = run.agent.engine.end_run(Some(run.session.id()), &run.id).await;
+    keep_first(&mut broken, ending.map_err(Into::into));
+    let error = error_for_observers(&outcome, broken.as_ref());
     run.tell::<AgentEnd>(|| AgentEndEvent {
         run_id: Some(run.id.clone()),
         messages: transcript.messages(),
@@ -161,13 +134,63 @@ async fn end(
         TurnOutcome::Cancelled => CANCELLED_DRAIN.min(run.agent.settings.observer_drain),
         _ => run.agent.settings.observer_drain,
     };
-    let (id, receipts) = run.finish(patience).await;
+    let (run_id, receipts) = run.finish(patience).await;
     keep_first(&mut broken, claim.release().await);
     match broken {
         Some(error) => Err(error),
         None => {
-            Ok(TurnReport { run_id: id, outcome, iterations: tally.iterations, usage: tally.usage, receipts })
+            Ok(TurnReport { run_id, outcome, iterations: tally.iterations, usage: tally.usage, receipts })
         }
+    }
+}
+
+/// How the turn ended and, if it can't be kept, why.
+fn outcome_of(run: &Run<'_>, ended: Result<Option<Text>, Stop>) -> (TurnOutcome, Option<AgentError>) {
+    match ended {
+        Ok(Some(text)) => (TurnOutcome::Answered { text }, None),
+        Ok(None) | Err(Stop::Silent) => (TurnOutcome::Silent, None),
+        Err(Stop::Blocked { point, blocked, message }) => {
+            let by = blocker(&blocked, point);
+            let message = message.unwrap_or_else(|| blocked.reason_or_default());
+            (TurnOutcome::Blocked { by, point, message }, None)
+        }
+        Err(Stop::Failed(error)) => (TurnOutcome::Failed { error }, None),
+        Err(Stop::Stopped) => (TurnOutcome::Cancelled, run.claim.check().err().map(Into::into)),
+        Err(Stop::Broken(error)) => (TurnOutcome::Cancelled, Some(error)),
+    }
+}
+
+/// Makes the transcript whole, and leaves nothing in it that `before_response_emit` would not have let out.
+async fn close(run: &Run<'_>, transcript: &mut Transcript, outcome: &TurnOutcome) -> Result<(), AgentError> {
+    let (why, judged) = match outcome {
+        TurnOutcome::Cancelled => {
+            ("the user ended the turn; this call was not run, or not to its end", false)
+        }
+        TurnOutcome::Failed { error: TurnError::TooManyIterations { .. } }
+        | TurnOutcome::Blocked { point: PointId::BeforeResponseEmit, .. }
+        | TurnOutcome::Answered { .. }
+        | TurnOutcome::Silent => (BROKE_OFF, true),
+        TurnOutcome::Failed { .. } | TurnOutcome::Blocked { .. } => (BROKE_OFF, false),
+    };
+    transcript.close_open_calls(run, why).await?;
+    if !judged {
+        emit::judge_leftovers(run, transcript).await?;
+    }
+    Ok(())
+}
+
+const BROKE_OFF: &str = "the turn broke off; this call was not run, or not to its end";
+
+/// What observers are told: never a reason, which may quote what was blocked.
+fn error_for_observers(outcome: &TurnOutcome, broken: Option<&AgentError>) -> Option<String> {
+    if let Some(error) = broken {
+        return Some(error.to_string());
+    }
+    match outcome {
+        TurnOutcome::Failed { error } => Some(error.to_string()),
+        TurnOutcome::Cancelled => Some("cancelled".to_owned()),
+        TurnOutcome::Blocked { by, .. } => Some(format!("blocked by {by}")),
+        TurnOutcome::Answered { .. } | TurnOutcome::Silent => None,
     }
 }
 
@@ -186,15 +209,6 @@ async fn settle(run: &Run<'_>, outcome: &TurnOutcome, tally: Tally, broken: bool
     store.end_run(run.session.id(), &run.id, ended, Timestamp::now()).await?;
     given?;
     Ok(())
-}
-
-fn why_open(outcome: &TurnOutcome, broken: bool) -> &'static str {
-    match outcome {
-        TurnOutcome::Cancelled if !broken => {
-            "the user ended the turn; this call was not run, or not to its end"
-        }
-        _ => "the turn broke off; this call was not run, or not to its end",
-    }
 }
 
 fn keep_first(broken: &mut Option<AgentError>, step: Result<(), AgentError>) {
@@ -233,6 +247,7 @@ async fn recover(
         let mut transcript = Transcript::load(&run).await?;
         let why = "interrupted: the process that ran this call has ended, nobody knows how far it came";
         transcript.close_open_calls(&run, why).await?;
+        emit::judge_leftovers(&run, &mut transcript).await?;
         agent.store.give_back_injections(&left.id).await?;
         agent.store.clear_decisions(session.id(), &left.id).await?;
         agent.store.end_run(session.id(), &left.id, RunOutcome::Interrupted, Timestamp::now()).await?;

@@ -7,7 +7,7 @@
 use std::time::Instant;
 
 use backstop_engine::{Blocked, JudgedAnswer};
-use backstop_hooks::conversation::{self, Message, Part, TokenUsage, ToolCall};
+use backstop_hooks::conversation::{self, Message, Part, Role, TokenUsage, ToolCall};
 use backstop_hooks::points::{
     AfterLlmCall, AfterLlmCallEvent, BeforeLlmCall, BeforeLlmCallEvent, LlmInput, LlmInputEvent, LlmOutput,
     LlmOutputEvent, ModelCallEnded, ModelCallEndedEvent, ModelCallResult, ModelCallStarted,
@@ -60,6 +60,8 @@ impl From<Stop> for NoAnswer {
 #[derive(Debug)]
 pub(crate) struct Question<'a> {
     pub(crate) prepared: &'a Prepared,
+    /// The text that the call is about; a message of `messages` has it.
+    pub(crate) prompt: Text,
     pub(crate) system: Text,
     pub(crate) messages: Vec<Message>,
     pub(crate) tools: &'a [ToolSpec],
@@ -76,7 +78,7 @@ pub(crate) async fn ask(
 ) -> Result<Answer, NoAnswer> {
     let Question { prepared, iteration, texts, .. } = &question;
     let (request, offered) = gate(run, &question).await?;
-    announce(run, prepared, &request);
+    announce(run, prepared, &question.prompt, &request);
     let call = Call { id: CallId::new(uuid::Uuid::now_v7().simple().to_string()), started: Instant::now() };
     run.tell::<ModelCallStarted>(|| ModelCallStartedEvent {
         run_id: run.id.clone(),
@@ -183,13 +185,17 @@ fn thinking(level: ThinkLevel) -> backstop_llm::ThinkLevel {
     }
 }
 
-fn announce(run: &Run<'_>, prepared: &Prepared, request: &ModelRequest) {
+fn announce(run: &Run<'_>, prepared: &Prepared, prompt: &Text, request: &ModelRequest) {
     run.tell::<LlmInput>(|| {
         let images = |message: &Message| {
             message.content.iter().filter(|part| matches!(part, Part::Image { .. })).count()
         };
         let count: usize = request.messages.iter().map(images).sum();
-        let current = request.messages.iter().rposition(|message| message.run_id.as_ref() == Some(&run.id));
+        let mut history = request.messages.clone();
+        let asked = |message: &Message| message.role == Role::User && *message.visible_text() == **prompt;
+        if let Some(at) = history.iter().rposition(asked) {
+            history.remove(at);
+        }
         let specs = request.tools.iter().filter_map(|tool| match tool {
             ToolDefinition::Function { spec, .. } => Some(spec.clone()),
             ToolDefinition::Provider { .. } => None,
@@ -200,13 +206,8 @@ fn announce(run: &Run<'_>, prepared: &Prepared, request: &ModelRequest) {
             provider: prepared.provider.clone(),
             model: prepared.model.clone(),
             system_prompt: request.system_text(),
-            prompt: prepared.prompt.clone(),
-            history_messages: request
-                .messages
-                .iter()
-                .take(current.map_or(usize::MAX, |last| last + 1))
-                .cloned()
-                .collect(),
+            prompt: prompt.clone(),
+            history_messages: history,
             images_count: u32::try_from(count).unwrap_or(u32::MAX),
             tools: Some(specs.collect()),
         }

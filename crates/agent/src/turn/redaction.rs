@@ -36,7 +36,8 @@ pub(crate) fn texts<'a>(messages: impl IntoIterator<Item = &'a Message>) -> Vec<
         .collect()
 }
 
-fn speaks(message: &Message) -> bool {
+/// Whether a message is an answer with visible text.
+pub(crate) fn speaks(message: &Message) -> bool {
     message.role == Role::Assistant && message.has_text()
 }
 

@@ -7,9 +7,9 @@ use backstop_engine::{HookOptions, RegisterError};
 use backstop_hooks::points::{
     AgentReplyEvent, AgentReplyOutcome, AgentRunEvent, AgentRunOutcome, AgentTurnPrepare, BeforeAgentReply,
     BeforeAgentRun, BeforeAgentStart, BeforeLlmCall, BeforePromptBuild, BeforeResponseEmit, ContextOutcome,
-    HeartbeatEvent, HeartbeatPromptContribution, MessageBefore, MessageBeforeEvent, MessageBeforeOutcome,
-    Placement, PromptBuildEvent, PromptBuildOutcome, ResponseEmitEvent, ResponseEmitOutcome, ToolsAllow,
-    TurnPrepareEvent,
+    HeartbeatEvent, HeartbeatPromptContribution, LlmInput, LlmInputEvent, MessageBefore, MessageBeforeEvent,
+    MessageBeforeOutcome, Placement, PromptBuildEvent, PromptBuildOutcome, ResponseEmitEvent,
+    ResponseEmitOutcome, ToolsAllow, TurnPrepareEvent,
 };
 use backstop_hooks::{OwnerId, PointId, hook_fn};
 use backstop_store::{NewInjection, Timestamp};
@@ -58,8 +58,16 @@ async fn context_of_hooks_is_read_in_every_call_of_the_turn_and_not_stored() {
         }))
     }));
     queue(&bench, "INJECTED", Placement::PrependContext).await;
+    let inputs = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&inputs);
+    bench.on::<LlmInput>(hook_fn(move |event: &LlmInputEvent, _| {
+        log.lock().unwrap().push((event.prompt.to_string(), roles(&event.history_messages)));
+        Ok(None)
+    }));
     let session = bench.session().await;
     bench.say(&session, "plese look").await;
+    let prompt = "INJECTED\n\nPREPARED\n\nplease look\n\nBUILT".to_owned();
+    assert_eq!(*inputs.lock().unwrap(), [(prompt.clone(), String::new()), (prompt, "at".to_owned())]);
     for recorded in bench.model.requests() {
         let request = recorded.request;
         let prompt = request.messages[0].visible_text();

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use backstop_agent::TurnOutcome;
 use backstop_hooks::conversation::Part;
 use backstop_hooks::points::{
-    AgentFinalizeEvent, AgentFinalizeOutcome, BeforeAgentFinalize, BeforeResponseEmit, FinalizeAction,
-    ResponseEmitEvent, ResponseEmitOutcome,
+    AgentFinalizeEvent, AgentFinalizeOutcome, BeforeAgentFinalize, BeforeLlmCall, BeforeLlmCallEvent,
+    BeforeLlmCallOutcome, BeforeResponseEmit, FinalizeAction, ResponseEmitEvent, ResponseEmitOutcome,
 };
 use backstop_hooks::{PointId, Text, hook_fn};
 use serde_json::{Value, json};
@@ -248,4 +248,30 @@ async fn a_hook_can_speak_for_a_model_that_said_nothing() {
     let session = bench.session().await;
     assert_eq!(bench.say(&session, "go").await.outcome, answered("there was no answer"));
     assert_eq!(roles(&bench.transcript(&session).await), "ua");
+}
+
+#[tokio::test]
+async fn what_a_turn_without_an_answer_said_is_judged_too() {
+    let secret_then = |then: Value| [says_and_reads(&format!("the key is {SECRET}")), then];
+    let failing = json!({ "fault": { "http_status": { "status": 400 } } });
+    let bench = Bench::new(secret_then(failing));
+    rewrite(&bench, redact);
+    let session = bench.session().await;
+    assert!(matches!(bench.say(&session, "go").await.outcome, TurnOutcome::Failed { .. }));
+    let messages = bench.transcript(&session).await;
+    assert_eq!(roles(&messages), "uat");
+    assert_eq!(messages[1].visible_text(), "the key is ***");
+    assert_whole(&messages);
+    assert_eq!(bench.screen.texts(), Vec::<String>::new(), "it is judged for the transcript, not shown");
+
+    let blocked = Bench::new(secret_then(says("never")));
+    blocked.on::<BeforeLlmCall>(hook_fn(|event: &BeforeLlmCallEvent, _| {
+        let second = event.iteration == 1;
+        Ok(second.then(|| BeforeLlmCallOutcome { block: Some(true), ..Default::default() }))
+    }));
+    block(&blocked);
+    let session = blocked.session().await;
+    let outcome = blocked.say(&session, "go").await.outcome;
+    assert!(matches!(outcome, TurnOutcome::Blocked { point: PointId::BeforeLlmCall, .. }), "{outcome:?}");
+    assert_eq!(roles(&blocked.transcript(&session).await), "u");
 }
