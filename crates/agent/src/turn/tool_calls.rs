@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use std::panic::AssertUnwindSafe;
 use std::time::{Duration, Instant};
 
-use backstop_engine::{Blocked, Permitted, ToolVerdict, tool_call_digest};
+use backstop_engine::{BlockCause, Blocked, Permitted, ToolVerdict, tool_call_digest};
 use backstop_hooks::conversation::{Message, Part, ToolCall, ToolResult};
 use backstop_hooks::points::{
     AfterToolCall, AfterToolCallEvent, ExecEnvEvent, ExecHost, ResolveExecEnv, ToolAfter, ToolAfterEvent,
@@ -250,7 +250,8 @@ fn word(resolution: Resolution) -> &'static str {
     }
 }
 
-/// A call that a hook or a human stopped: what it was about goes from the transcript.
+/// A call that a hook or a human stopped. What it was about goes from the transcript, unless it only lacks an
+/// answer: a human may still allow this very call, and the model must be able to repeat it.
 async fn refuse(
     run: &Run<'_>,
     transcript: &mut Transcript,
@@ -261,22 +262,30 @@ async fn refuse(
     let reason = blocked.reason_or_default();
     let tool = ToolName::new(&call.name);
     run.outlet().blocked(PointId::BeforeToolCall, blocked.hook.as_ref(), tool.as_str(), Some(&reason));
+    if !is_unanswered(&blocked) {
+        redact_stored(run, transcript, id).await?;
+    }
+    Ok(results::refused(id, &call.name, &reason, Some(redact(&mut call.clone()))))
+}
+
+fn is_unanswered(blocked: &Blocked) -> bool {
+    matches!(blocked.cause, BlockCause::Approval { resolution: Resolution::Timeout | Resolution::Cancelled })
+}
+
+async fn redact_stored(run: &Run<'_>, transcript: &mut Transcript, id: &ToolCallId) -> Result<(), Stop> {
     let holder = transcript
         .of_run(&run.id)
         .find(|entry| entry.message.tool_calls().any(|stored| stored.id == *id))
         .map(|entry| (entry.id.clone(), entry.message.clone()));
-    let digest = redact(&mut call.clone());
-    if let Some((entry, mut message)) = holder {
-        for part in &mut message.content {
-            if let Part::ToolCall(stored) = part
-                && stored.id == *id
-            {
-                redact(stored);
-            }
+    let Some((entry, mut message)) = holder else { return Ok(()) };
+    for part in &mut message.content {
+        if let Part::ToolCall(stored) = part
+            && stored.id == *id
+        {
+            redact(stored);
         }
-        transcript.edit(run, vec![Edit::Replace(entry, message)]).await?;
     }
-    Ok(results::refused(id, &call.name, &reason, Some(digest)))
+    Ok(transcript.edit(run, vec![Edit::Replace(entry, message)]).await?)
 }
 
 fn agent_context(run: &Run<'_>) -> ToolContext {

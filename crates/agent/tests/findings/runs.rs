@@ -182,6 +182,27 @@ async fn a_human_decides_about_a_call() {
 }
 
 #[tokio::test]
+async fn a_call_that_nobody_could_be_asked_about_can_be_repeated_once_allowed() {
+    let write = || calls("write", json!({ "path": "a.txt", "content": "x" }));
+    let bench = Bench::new([write(), says("please allow it"), write(), says("done")]);
+    bench.on::<BeforeToolCall>(hook_fn(|_: &ToolCallEvent, _| {
+        Ok(Some(ToolCallOutcome::ask(ApprovalRequest::new("Write?", "A file is written.").unwrap())))
+    }));
+    let session = bench.session().await;
+    bench.say(&session, "go").await;
+    assert!(!bench.folder.path().join("a.txt").exists());
+    let messages = bench.transcript(&session).await;
+    let call = messages[1].tool_calls().next().unwrap();
+    assert_eq!(call.arguments["path"], json!("a.txt"), "the model can read what it asked for");
+    let asked = bench.store.approvals(ApprovalFilter::All, 9).await.unwrap().pop().unwrap();
+    assert!(messages[2].tool_results().next().unwrap().visible_text().contains(&asked.code.to_string()));
+    let ttl = Duration::from_secs(60);
+    bench.store.allow_later(&asked.id, "a human", ttl, Timestamp::now()).await.unwrap();
+    assert_eq!(bench.say(&session, "I allowed it").await.outcome, answered("done"));
+    assert!(bench.folder.path().join("a.txt").exists());
+}
+
+#[tokio::test]
 async fn cancelling_ends_the_running_tool_and_keeps_the_transcript_whole() {
     let turns = [
         json!({ "tool_calls": [
