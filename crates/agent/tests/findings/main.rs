@@ -6,6 +6,7 @@ mod calls;
 mod context;
 mod egress;
 mod emit;
+mod http;
 mod order;
 mod processes;
 mod runs;

@@ -11,7 +11,7 @@ use backstop_engine::{Attendance, Engine, HookOptions};
 use backstop_hooks::conversation::{Message, Role};
 use backstop_hooks::points::{BeforeLlmCall, BeforeLlmCallEvent};
 use backstop_hooks::{Hook, HookId, OwnerId, Point, hook_fn};
-use backstop_llm::{Script, ScriptedModel};
+use backstop_llm::{Model, Script, ScriptedModel};
 use backstop_store::{MemoryStore, Store};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -75,6 +75,8 @@ pub(crate) struct Setup {
     pub(crate) attendance: Attendance,
     pub(crate) store: Option<Arc<dyn Store>>,
     pub(crate) toolbox: Toolbox,
+    /// Asked in place of the scripted model.
+    pub(crate) other_model: Option<Arc<dyn Model>>,
 }
 
 impl Bench {
@@ -88,9 +90,15 @@ impl Bench {
         let mut settings = AgentSettings::new("coder", "scripted", "model-1");
         settings.hold_back_bytes = 8;
         settings.system_prompt = "Be good.".into();
-        let mut setup =
-            Setup { settings, attendance: Attendance::Nobody, store: None, toolbox: Toolbox::built_in() };
+        let mut setup = Setup {
+            settings,
+            attendance: Attendance::Nobody,
+            store: None,
+            toolbox: Toolbox::built_in(),
+            other_model: None,
+        };
         change(&mut setup);
+        let asked = setup.other_model.unwrap_or_else(|| Arc::new(model.clone()));
         let store = setup.store.unwrap_or_else(|| Arc::new(MemoryStore::new()));
         let engine = Engine::builder().store(Arc::clone(&store)).build();
         let folder = tempfile::tempdir().unwrap();
@@ -98,7 +106,7 @@ impl Bench {
         let agent = Agent::new(AgentParts {
             engine: engine.clone(),
             store: Arc::clone(&store),
-            models: Arc::new(OneModel(Arc::new(model.clone()))),
+            models: Arc::new(OneModel(asked)),
             toolbox: setup.toolbox,
             workspace: Workspace::open(folder.path()).unwrap(),
             limits: Limits::default(),
