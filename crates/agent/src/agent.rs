@@ -105,7 +105,11 @@ impl Agent {
         input: TurnInput,
         cancel: &CancelToken,
     ) -> Result<TurnReport, AgentError> {
-        let _one_at_a_time = session.turns.lock().await;
+        let _one_at_a_time = tokio::select! {
+            biased;
+            turn = session.turns.lock() => turn,
+            () = cancel.cancelled() => return Ok(TurnReport::never_begun()),
+        };
         // A turn's future is large; one allocation keeps it off the callers' stacks.
         Box::pin(turn::run(self, session, input, cancel)).await
     }

@@ -128,3 +128,20 @@ pub struct TurnReport {
     /// How many dispatches met a hook.
     pub receipts: u64,
 }
+
+impl TurnReport {
+    /// The report of a turn that was cancelled while it waited for another one.
+    pub(crate) fn never_begun() -> Self {
+        Self {
+            run_id: new_run_id(),
+            outcome: TurnOutcome::Cancelled,
+            iterations: 0,
+            usage: TokenUsage::default(),
+            receipts: 0,
+        }
+    }
+}
+
+pub(crate) fn new_run_id() -> RunId {
+    RunId::new(format!("r-{}", uuid::Uuid::now_v7().simple()))
+}

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use backstop_hooks::conversation::{Message, Part, TokenUsage};
+use backstop_hooks::conversation::{Message, Part, Role, TokenUsage};
 use backstop_hooks::points::{AgentReplyEvent, BeforeAgentReply};
 use backstop_hooks::{MessageId, PointId, Text, ToolCallId};
 use backstop_llm::{ModelError, StopReason, TimeoutPhase, WireError};
@@ -15,7 +15,7 @@ use super::prepare::Prepared;
 use super::redaction::says_nothing;
 use super::run::{Run, Stop};
 use super::tool_calls;
-use super::transcript::{Transcript, Written};
+use super::transcript::{Edit, Transcript, Written};
 use super::voice::{Spoken, Voice};
 use crate::report::TurnError;
 
@@ -35,7 +35,12 @@ pub(crate) async fn store_message(
     transcript: &mut Transcript,
     prepared: &Prepared,
 ) -> Result<MessageId, Stop> {
-    match transcript.append(run, prepared.message.clone()).await? {
+    append(run, transcript, prepared.message.clone()).await
+}
+
+/// Adds a message that the turn can't go on without.
+async fn append(run: &Run<'_>, transcript: &mut Transcript, message: Message) -> Result<MessageId, Stop> {
+    match transcript.append(run, message).await? {
         Written::Stored(id) => Ok(id),
         Written::Withheld(blocked) => {
             Err(Stop::Blocked { point: PointId::BeforeMessageWrite, blocked, message: None })
@@ -59,12 +64,7 @@ pub(crate) async fn reply_of_a_hook(
     }
     let Some(outcome) = claimed.outcome else { return Ok(None) };
     let Some(reply) = outcome.reply.filter(|reply| !reply.is_empty()) else { return Err(Stop::Silent) };
-    match transcript.append(run, Message::assistant(reply)).await? {
-        Written::Stored(_) => {}
-        Written::Withheld(blocked) => {
-            return Err(Stop::Blocked { point: PointId::BeforeMessageWrite, blocked, message: None });
-        }
-    }
+    append(run, transcript, Message::assistant(reply)).await?;
     emit(run, transcript, &HashSet::new()).await?.map(Some).ok_or(Stop::Silent)
 }
 
@@ -139,12 +139,7 @@ async fn store_answer(
         // Providers refuse such a message when it is sent back to them.
         return Ok(None);
     }
-    let id = match transcript.append(run, message).await? {
-        Written::Stored(id) => id,
-        Written::Withheld(blocked) => {
-            return Err(Stop::Blocked { point: PointId::BeforeMessageWrite, blocked, message: None });
-        }
-    };
+    let id = append(run, transcript, message).await?;
     let stored = transcript.get(&id).cloned().unwrap_or_else(|| Message::assistant(""));
     match voice.conclude(run, &stored) {
         Ok(Spoken::Said) => {
@@ -152,7 +147,7 @@ async fn store_answer(
         }
         Ok(Spoken::Held) => {}
         Err(_) => {
-            transcript.edit(run, vec![super::transcript::Edit::Remove(id)]).await?;
+            transcript.edit(run, vec![Edit::Remove(id)]).await?;
             return Err(Stop::Failed(TurnError::Inconsistent));
         }
     }
@@ -198,7 +193,7 @@ async fn ask_with_retries(
 }
 
 fn assistant_text(message: &Message) -> Option<Text> {
-    (message.role == backstop_hooks::conversation::Role::Assistant).then(|| text_of(message)).flatten()
+    (message.role == Role::Assistant).then(|| text_of(message)).flatten()
 }
 
 /// Whether asking again may help. The client of the provider has retried what it can; a half answer is

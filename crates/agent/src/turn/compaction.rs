@@ -162,7 +162,7 @@ fn boundary(entries: &[Entry], current: &RunId, settings: Compaction) -> Option<
         }
         if runs.len() > settings.keep_turns {
             // A summary of a summary alone would only lose something.
-            return (runs.len() > settings.keep_turns && entry.run.is_some()).then_some(entry.seq);
+            return run.is_some().then_some(entry.seq);
         }
     }
     None

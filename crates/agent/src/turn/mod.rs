@@ -34,7 +34,7 @@ use self::run::{Run, Stop};
 use self::transcript::Transcript;
 use crate::agent::Agent;
 use crate::error::AgentError;
-use crate::report::{TurnError, TurnInput, TurnOutcome, TurnReport, TurnTrigger};
+use crate::report::{TurnError, TurnInput, TurnOutcome, TurnReport, TurnTrigger, new_run_id};
 use crate::session::{AgentSession, Claim};
 use crate::tools::CancelToken;
 
@@ -52,7 +52,7 @@ pub(crate) async fn run(
     let _forward = Forward::start(cancel, &stop);
     let claim = Claim::take(&agent.store, session, agent.settings.lease, &stop).await?;
     recover(agent, session, &stop, &claim).await?;
-    let id = RunId::new(format!("r-{}", uuid::Uuid::now_v7().simple()));
+    let id = new_run_id();
     let call = context(agent, session, &id, &input);
     agent.store.start_run(session.id(), &id, Timestamp::now()).await?;
     agent.store.touch_session(session.id(), Timestamp::now()).await?;

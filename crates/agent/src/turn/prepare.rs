@@ -19,7 +19,7 @@ use backstop_hooks::points::{
     ParamsBeforeEvent, Placement, PromptBuildEvent, PromptBuildOutcome, QueuedInjection, ReasoningLevel,
     ThinkLevel, ToolsAllow, TurnPrepareEvent,
 };
-use backstop_hooks::{Outcome, Params, PointId, Text, ToolName};
+use backstop_hooks::{Outcome, Params, Point, PointId, Text, ToolName};
 use backstop_llm::Model;
 use backstop_store::{Injection, Timestamp};
 use serde_json::json;
@@ -230,6 +230,7 @@ async fn prompt_build(
         current_user_message: Some(message.clone()),
     };
     around.build = run.pass::<BeforePromptBuild>(event.clone()).await?.outcome;
+    warn_of_old_point(run);
     let AgentStartOutcome {
         provider_override,
         model_override,
@@ -254,6 +255,17 @@ async fn prompt_build(
     around.before.extend(around.build.prepend_context.take());
     around.after.extend(around.build.append_context.take());
     Ok(())
+}
+
+/// Says once that hooks stand at the deprecated point.
+fn warn_of_old_point(run: &Run<'_>) {
+    static SAID: std::sync::Once = std::sync::Once::new();
+    if run.agent.engine.has_hooks::<BeforeAgentStart>() {
+        let instead = BeforeAgentStart::INFO.deprecated.unwrap_or_default();
+        SAID.call_once(|| {
+            tracing::warn!("hooks stand at `before_agent_start`, which is deprecated: {instead}");
+        });
+    }
 }
 
 async fn heartbeat(

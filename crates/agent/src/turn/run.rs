@@ -4,8 +4,10 @@ use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use backstop_engine::{Blocked, Decided, Receipt};
-use backstop_hooks::{CallContext, DecidePoint, ObservePoint, Point, PointId, RunId, SyncPoint, Text};
+use backstop_engine::{Blocked, Decided, Engine, Receipt};
+use backstop_hooks::{
+    CallContext, DecidePoint, ObservePoint, Point, PointId, RunId, SessionId, SyncPoint, Text,
+};
 
 use super::observers::Observers;
 use crate::agent::Agent;
@@ -54,6 +56,31 @@ pub(crate) struct Run<'a> {
     pub(crate) claim: ClaimWatch,
     pub(crate) observers: Observers,
     receipts: AtomicU64,
+    release: ReleaseOnDrop,
+}
+
+/// A turn whose future is dropped gives back what the engine holds for it. The session is put in order by
+/// the next turn.
+#[derive(Debug)]
+struct ReleaseOnDrop {
+    engine: Engine,
+    session: SessionId,
+    run: RunId,
+    armed: bool,
+}
+
+impl Drop for ReleaseOnDrop {
+    fn drop(&mut self) {
+        let (engine, session, run) = (self.engine.clone(), self.session.clone(), self.run.clone());
+        // Without a runtime the process is going away, and takes its memory along.
+        if let (true, Ok(runtime)) = (self.armed, tokio::runtime::Handle::try_current()) {
+            runtime.spawn(async move {
+                if let Err(error) = engine.end_run(Some(&session), &run).await {
+                    tracing::warn!(%error, "what a dropped turn held could not be given back");
+                }
+            });
+        }
+    }
 }
 
 impl<'a> Run<'a> {
@@ -66,11 +93,14 @@ impl<'a> Run<'a> {
         claim: ClaimWatch,
     ) -> Self {
         let observers = Observers::start(agent.engine.clone(), call.clone(), agent.outlet.clone());
-        Self { agent, session, id, call, stop, claim, observers, receipts: AtomicU64::new(0) }
+        let (engine, of) = (agent.engine.clone(), session.id().clone());
+        let release = ReleaseOnDrop { engine, session: of, run: id.clone(), armed: true };
+        Self { agent, session, id, call, stop, claim, observers, release, receipts: AtomicU64::new(0) }
     }
 
     /// Ends the run: waits for hooks that only watch. Answers how many dispatches met a hook.
-    pub(crate) async fn finish(self, patience: Duration) -> (RunId, u64) {
+    pub(crate) async fn finish(mut self, patience: Duration) -> (RunId, u64) {
+        self.release.armed = false;
         let met = self.receipts.load(Ordering::Relaxed);
         (self.id, met + self.observers.drain(patience).await)
     }

@@ -53,7 +53,7 @@ async fn child() {
     ];
     let bench = Bench::with(turns, |setup| {
         setup.store = Some(store(path));
-        setup.settings.lease = Duration::from_secs(1);
+        setup.settings.lease = Duration::from_secs(3);
     });
     let session = bench.session().await;
     assert_eq!(bench.say(&session, "go").await.outcome, answered("done"));
@@ -128,7 +128,7 @@ async fn a_locked_database_ends_the_turn_and_loses_nothing() {
     ] });
     let bench = Bench::with([write, says("going on")], |setup| {
         setup.store = Some(Arc::clone(&db));
-        setup.settings.lease = Duration::from_secs(1);
+        setup.settings.lease = Duration::from_secs(3);
     });
     let session = bench.session().await;
     let lock = Arc::new(Mutex::new(None));
