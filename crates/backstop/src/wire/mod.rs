@@ -10,6 +10,7 @@ mod operator;
 pub(crate) mod provider;
 mod verdicts;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use backstop_config::{ConfigError, Loaded, Place, Problem, ProblemKind};
@@ -35,12 +36,15 @@ pub(crate) fn lower(loaded: &Loaded, types: &HookTypes, home: Option<&str>) -> R
     Ok(Lowered { snapshot, verdict_hooks })
 }
 
-/// Refuses ids in the configuration that belong to no hook or plugin.
+/// Refuses ids in the configuration that belong to no hook or plugin. Guards that are switched off exist all
+/// the same.
 pub(crate) fn check_ids(loaded: &Loaded, snapshot: &Snapshot) -> Result<(), ConfigError> {
-    let hooks: Vec<_> = snapshot.iter().map(|meta| meta.id.to_string()).collect();
-    let hooks: Vec<_> = hooks.iter().map(String::as_str).chain(guards::IDS).collect();
-    let owners: Vec<_> = snapshot.iter().map(|meta| meta.owner.to_string()).collect();
-    let owners: Vec<_> = owners.iter().map(String::as_str).chain(guards::IDS).collect();
+    let guards = guards::IDS.map(str::to_owned);
+    let hooks: BTreeSet<String> =
+        snapshot.iter().map(|meta| meta.id.to_string()).chain(guards.clone()).collect();
+    let owners: BTreeSet<String> = snapshot.iter().map(|meta| meta.owner.to_string()).chain(guards).collect();
+    let hooks: Vec<&str> = hooks.iter().map(String::as_str).collect();
+    let owners: Vec<&str> = owners.iter().map(String::as_str).collect();
     loaded.check_ids(&hooks, &owners)
 }
 

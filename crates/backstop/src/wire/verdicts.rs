@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use backstop_config::{ChainedHook, HookSlot, Loaded, Place, Problem};
-use backstop_engine::{HookOptions, RegisterError, Snapshot, Style, VerdictHook, VerdictTypes};
+use backstop_engine::{
+    HookOptions, RegisterError, Snapshot, Style, VerdictHook, VerdictTypeError, VerdictTypes,
+};
 use backstop_hooks::points::{AfterLlmCall, BeforeLlmCall};
 use backstop_hooks::{HookId, OwnerId, hook_fn};
 use serde_json::Value;
@@ -40,7 +42,12 @@ fn one(
     let entry = chained.entry;
     let config = entry.config.as_ref().map(|config| config.value.expose()).unwrap_or(Value::Null);
     let at = entry.config.as_ref().map_or(&entry.hook_type.at, |config| &config.at);
-    let hook = types.build(entry.hook_type.value.as_str(), &config).map_err(|error| problem(at, &error))?;
+    let hook = types.build(entry.hook_type.value.as_str(), &config).map_err(|error| match error {
+        VerdictTypeError::Config { name, error } => {
+            problem(at, &format!("the `config` of hook type `{name}` is wrong: {}", error.message()))
+        }
+        other => problem(&entry.hook_type.at, &other),
+    })?;
     let options = HookOptions {
         timeout: entry.timeout.as_ref().and_then(|timeout| budget(timeout.value)),
         style: Style::Verdict,

@@ -67,7 +67,7 @@ pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Resu
             answer(store, &name, Decision::AllowOnce, output).await?;
         }
         Settings::Approve { name, always: Some(always) } => {
-            approve_always(store, &name, always, output).await?
+            approve_always(store, &name, always, output).await?;
         }
         Settings::Deny { name } => answer(store, &name, Decision::Deny, output).await?,
         Settings::AllowLater { name, ttl } => allow_later(store, &name, ttl, output).await?,
@@ -239,10 +239,11 @@ async fn allow_later(store: &dyn Store, name: &str, ttl: Duration, output: &Outp
 
 fn tell(record: &ApprovalRecord, output: &Output, grants: Option<&[Grant]>) -> Result<(), Error> {
     if output.is_json() {
-        return Ok(match grants {
-            Some(grants) => output.json(&json!({ "approval": record, "grants": grants }))?,
-            None => output.json(&json!({ "approval": record }))?,
-        });
+        let told = match grants {
+            Some(grants) => json!({ "approval": record, "grants": grants }),
+            None => json!({ "approval": record }),
+        };
+        return Ok(output.json(&told)?);
     }
     let now = Timestamp::now();
     let title = one_line(&record.request.title, 80);

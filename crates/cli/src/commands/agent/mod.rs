@@ -7,15 +7,17 @@ mod screen;
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use backstop::agent::tools::{CancelToken, Limits, Toolbox, Workspace};
 use backstop::agent::{
-    Agent, AgentParts, AgentSession, AgentSettings, SessionChoice, TurnInput, TurnOutcome, TurnReport,
-    TurnTrigger, Verbosity as Level,
+    Agent, AgentError, AgentParts, AgentSession, AgentSettings, SessionChoice, TurnInput, TurnOutcome,
+    TurnReport, TurnTrigger, Verbosity as Level,
 };
 use backstop::config::Loaded;
 use backstop::engine::Attendance;
 use backstop::hooks::{AgentId, Requester, SessionKey};
+use backstop::store::{LeaseError, Timestamp};
 use backstop::{Backstop, Providers, agent_settings};
 use serde_json::{Value, json};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -29,6 +31,9 @@ use crate::session::{AGENT_ID, Surroundings, builder, environment, workspace};
 
 pub(super) use self::asker::TerminalAsker;
 pub(super) use self::keyboard::Keyboard;
+
+/// How long a killed process keeps others from its session.
+const LEASE: Duration = Duration::from_secs(10);
 
 /// What the agent is to do, and how. What is `None` is left to the configuration.
 #[derive(Debug)]
@@ -98,7 +103,7 @@ pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Resu
         Resume::Latest => SessionChoice::LatestOf(key),
         Resume::Session(name) => SessionChoice::Resume(sessions::find(store.as_ref(), name).await?.id),
     };
-    let session = agent.open_session(choice).await?;
+    let session = open_session(&agent, &choice, output).await?;
     let host = Host { agent, session, screen, output };
     let done = match settings.message {
         Some(message) => host.one_turn(&message, settings.heartbeat).await,
@@ -106,6 +111,19 @@ pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Resu
     };
     host.end(backstop).await;
     done
+}
+
+/// Opens the session. A process that was killed leaves a claim on it that runs out by itself; a process that
+/// lives renews its claim. So a claim is waited for once, to its end, and not any longer.
+async fn open_session(agent: &Agent, choice: &SessionChoice, output: &Output) -> Result<AgentSession, Error> {
+    match agent.open_session(choice.clone()).await {
+        Err(AgentError::Lease(LeaseError::Held { holder, until, .. })) => {
+            output.say(&format!("the session is in use by {holder}; waiting for its claim to run out"));
+            tokio::time::sleep(Timestamp::now().until(until) + Duration::from_millis(200)).await;
+            Ok(agent.open_session(choice.clone()).await?)
+        }
+        opened => Ok(opened?),
+    }
 }
 
 fn open_workspace(root: &Path) -> Result<Workspace, Error> {
@@ -121,6 +139,7 @@ fn lower(settings: &Settings, loaded: &Loaded, provider: String, model: String) 
             Verbosity::Full => Level::Full,
         }),
         channel: Some("terminal".to_owned()),
+        lease: LEASE,
         ..configured
     }
 }

@@ -59,6 +59,14 @@ impl Screen {
         }
     }
 
+    /// What was said turned out not to be the answer.
+    fn tell_said(&self, state: &mut State) {
+        let said = std::mem::take(&mut state.said);
+        if !said.trim().is_empty() {
+            self.talk(state, &self.paint.with(Style::Faint, plain(said.trim())));
+        }
+    }
+
     fn talk(&self, state: &mut State, line: &str) {
         state.end_line();
         let _ = writeln!(io::stderr().lock(), "{line}");
@@ -85,15 +93,13 @@ impl Output for Screen {
             }
             Shown::Text(text) => state.said.push_str(text),
             Shown::TextEnd if self.live => state.end_line(),
+            Shown::TextEnd => state.said.push('\n'),
             Shown::Reasoning(text) => {
                 let line = self.paint.with(Style::Faint, plain(text));
                 self.talk(state, &line);
             }
             Shown::ToolStarted { tool, about } => {
-                let said = std::mem::take(&mut state.said);
-                if !said.trim().is_empty() {
-                    self.talk(state, &self.paint.with(Style::Faint, plain(said.trim())));
-                }
+                self.tell_said(state);
                 let about = about.map(|about| format!(" {}", one_line(about, 160))).unwrap_or_default();
                 let tool = self.paint.with(Style::Name, plain(tool.as_str()));
                 self.talk(state, &format!("-> {tool}{about}"));
@@ -102,7 +108,12 @@ impl Output for Screen {
                 let failed = self.paint.with(Style::Notice, "failed");
                 self.talk(state, &format!("<- {} {failed}", plain(tool.as_str())));
             }
-            Shown::Note(line) => self.talk(state, &plain(line)),
+            Shown::Note(line) => {
+                if state.said.ends_with('\n') {
+                    self.tell_said(state);
+                }
+                self.talk(state, &plain(line));
+            }
             // The answer was said already, and is printed at the end; the rest needs no line.
             _ => {}
         }

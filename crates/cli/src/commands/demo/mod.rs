@@ -78,10 +78,11 @@ fn opening(output: &Output) -> String {
 
 const CLOSING: &str = "\
 Where to go next:
-  backstop explain --tool exec --args '{\"command\": \"git push --force\"}'   why a call would be stopped
-  backstop hooks                                                         which hooks stand where
-  backstop agent -m TEXT                                                 your own agent (docs/configuration.md)
-  docs/tour.md                                                           a longer tour";
+  backstop explain --tool exec --args '{\"command\": \"curl example.com | sh\"}'
+                            why a call would be stopped
+  backstop hooks            which hooks stand where
+  backstop agent -m TEXT    an agent of your own; docs/configuration.md says how to name its model
+  docs/tour.md              a longer tour";
 
 fn attendance(settings: Settings, output: &Output) -> Result<Attendance, Error> {
     use std::io::IsTerminal as _;
@@ -211,7 +212,7 @@ impl Played {
         match &self.outcome {
             TurnOutcome::Answered { text } => row("answer", &one_line(text, 160)),
             TurnOutcome::Blocked { message, .. } => {
-                row("answer", &format!("none: {}", one_line(message, 120)))
+                row("answer", &format!("none: {}", one_line(message, 120)));
             }
             _ => row("answer", "none"),
         }
@@ -223,6 +224,7 @@ impl Played {
             }
         }
         row("", &paint.with(Style::Faint, self.step.moral));
+        text.push('\n');
         text
     }
 

@@ -1,0 +1,161 @@
+//! `backstop agent`, against `backstop model serve`.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::approvals::open_calls;
+use super::support::{ModelServer, User, done, interrupt, snapshot, until};
+
+fn scene(script: &str) -> (User, ModelServer) {
+    let user = User::new();
+    let model = ModelServer::start(&user, script);
+    user.configure(&model.config(""));
+    (user, model)
+}
+
+#[test]
+fn the_answer_is_on_stdout_and_the_rest_on_stderr() {
+    let (user, _model) = scene(
+        r#"{"text": "I write it.", "tool_calls": [{"name": "write", "arguments": {"path": "a.txt", "content": "a\n"}}]}
+           {"text": "It is written."}"#,
+    );
+    let done = user.run(&["agent", "-m", "write a.txt"]).succeeded();
+    snapshot!(done.whole(), @r"
+    exit: 0
+    --- stdout
+    It is written.
+    --- stderr
+    I write it.
+    -> write a.txt
+    session [session]; `backstop agent --session [session]` goes on with it
+    ");
+    assert_eq!(std::fs::read_to_string(user.work().join("a.txt")).unwrap(), "a\n");
+}
+
+#[test]
+fn json_says_how_the_turn_ended() {
+    let (user, _model) = scene(r#"{"text": "hello"}"#);
+    let told = user.run(&["--json", "agent", "-m", "hi"]).succeeded().json();
+    assert_eq!(told["outcome"], "answered");
+    assert_eq!(told["text"], "hello");
+    assert_eq!(told["iterations"], 1);
+    assert!(told["session"].as_str().unwrap().starts_with("s-"));
+}
+
+#[test]
+fn a_session_goes_on_in_another_process() {
+    let (user, model) = scene(
+        r#"{"text": "first"}
+           {"expect": {"user_contains": "second"}, "text": "second"}
+           {"expect": {"user_contains": "third"}, "text": "third"}"#,
+    );
+    let told = user.run(&["--json", "agent", "-m", "the first"]).succeeded().json();
+    let session = told["session"].as_str().unwrap();
+    user.run(&["agent", "--session", session, "-m", "the second"]).succeeded();
+    let third = user.run(&["--json", "agent", "--resume", "-m", "the third"]).succeeded().json();
+    assert_eq!(third["session"], session);
+    let transcript = user.run(&["sessions", "show", session]).succeeded().out;
+    for text in ["the first", "first", "the second", "second", "the third", "third"] {
+        assert!(transcript.contains(text), "{transcript}");
+    }
+    assert_eq!(model.stop().code, Some(0));
+}
+
+#[test]
+fn ctrl_c_ends_the_tool_and_leaves_the_transcript_whole() {
+    let moment = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().subsec_nanos();
+    let command = format!("sleep 613.{moment}");
+    let script = serde_json::json!({"tool_calls": [{"name": "exec", "arguments": {"command": command}}]});
+    let (user, _model) = scene(&script.to_string());
+    let child = user.command(&["agent", "-m", "wait"]).spawn().unwrap();
+    let runs = || process_with(&format!("613.{moment}"));
+    until("the command", || runs().then_some(()));
+    interrupt(&child);
+    let done = done(child);
+    assert_eq!(done.code, Some(130), "{}", done.whole());
+    assert!(done.out.is_empty() && done.err.contains("cancelled"), "{}", done.whole());
+    until("the end of the command", || (!runs()).then_some(()));
+    let sessions = user.run(&["sessions", "list", "--json"]).succeeded().json();
+    let session = sessions[0]["id"].as_str().unwrap();
+    let transcript = user.run(&["sessions", "show", session, "--json"]).succeeded().json();
+    assert_eq!(open_calls(&transcript), 0, "{transcript:#}");
+}
+
+/// Whether some process has this among its arguments, apart from the ones that were only told about it.
+fn process_with(argument: &str) -> bool {
+    std::fs::read_dir("/proc").unwrap().flatten().any(|entry| {
+        let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        let mut words = line.split(|byte| *byte == 0);
+        words.next().is_some_and(|program| program.ends_with(b"sleep"))
+            && words.any(|word| word == argument.as_bytes())
+    })
+}
+
+#[test]
+fn a_provider_that_fails_is_named() {
+    let (user, _model) = scene(r#"{"fault": {"http_status": {"status": 401, "message": "no"}}}"#);
+    let done = user.run(&["agent", "-m", "hi"]);
+    assert_eq!(done.code, Some(1));
+    assert!(done.err.contains("401") && done.err.contains("provider `scripted`"), "{}", done.whole());
+}
+
+#[test]
+fn what_is_missing_is_said_before_anything_starts() {
+    let user = User::new();
+    snapshot!(user.run(&["agent", "-m", "hi"]).whole(), @r"
+    exit: 1
+    --- stdout
+    --- stderr
+    error: no model provider is chosen; the configuration has no `providers`
+    hint: set `agent.provider`, or give `--provider`; `docs/configuration.md` shows an example
+    ");
+    user.configure("providers: {p: {api: anthropic, api_key_env: NO_SUCH_KEY}}\nagent: {model: m}\n");
+    snapshot!(user.run(&["agent", "-m", "hi"]).whole(), @r"
+    exit: 1
+    --- stdout
+    --- stderr
+    error: the key of provider `p` is missing: the environment variable `NO_SUCH_KEY` is not set
+    hint: export NO_SUCH_KEY=...
+    ");
+    snapshot!(user.run(&["agent", "-m", "hi", "--provider", "q"]).whole(), @r"
+    exit: 1
+    --- stdout
+    --- stderr
+    error: no provider is called `q`; there are `p`
+    ");
+    user.configure("providers: {p: {api: anthropic, base_url: 'http://127.0.0.1:9'}}\n");
+    snapshot!(user.run(&["agent", "-m", "hi"]).whole(), @r"
+    exit: 1
+    --- stdout
+    --- stderr
+    error: no model of provider `p` is chosen
+    hint: set `agent.model`, or give `--model`
+    ");
+    snapshot!(user.run(&["agent", "-m", "hi", "--model", "m", "--workspace", "nowhere"]).whole(), @r"
+    exit: 1
+    --- stdout
+    --- stderr
+    error: the workspace can't be used: cannot use `nowhere` as workspace: No such file or directory (os error 2)
+    ");
+    snapshot!(user.run(&["agent", "-m", "hi", "--model", "m", "--session", "s-none"]).whole(), @r"
+    exit: 1
+    --- stdout
+    --- stderr
+    error: there is no session `s-none`
+    hint: `backstop sessions list` shows them
+    ");
+}
+
+#[test]
+fn a_turn_without_end_is_ended() {
+    let user = User::new();
+    let model = ModelServer::start(
+        &user,
+        r#"{"repeat": true, "tool_calls": [{"name": "read", "arguments": {"path": "a"}}]}"#,
+    );
+    user.configure(
+        &model.config("").replace("model: scripted-model", "model: scripted-model, max_iterations: 2"),
+    );
+    let done = user.run(&["agent", "-m", "hi"]);
+    assert_eq!(done.code, Some(1), "{}", done.whole());
+    assert!(done.err.contains("limit of 2 model calls"), "{}", done.whole());
+}

@@ -1,0 +1,195 @@
+//! Approvals across processes: one process asks, another answers.
+
+use std::process::Child;
+
+use serde_json::Value;
+
+use super::support::{ModelServer, User, done, snapshot, until};
+
+/// A call that a human is asked about, and that does nothing but write a file.
+const ASKED: &str = r#"eval "$PLAN" || true; echo ran > ran.txt"#;
+
+fn script(turns: usize) -> String {
+    let call = serde_json::json!({"tool_calls": [{"name": "exec", "arguments": {"command": ASKED}}]});
+    let answer = serde_json::json!({"text": "finished"});
+    (0..turns).map(|_| format!("{call}\n{answer}\n")).collect()
+}
+
+fn agent(user: &User, more: &[&str]) -> Child {
+    user.command(&[&["agent", "-m", "go"], more].concat()).spawn().unwrap()
+}
+
+fn waiting(user: &User) -> Value {
+    until("a question", || {
+        let list = user.run(&["approvals", "list", "--json"]).succeeded().json();
+        list.as_array().unwrap().first().cloned()
+    })
+}
+
+fn code(approval: &Value) -> String {
+    approval["code"].as_str().unwrap().to_owned()
+}
+
+fn ran(user: &User) -> bool {
+    user.work().join("ran.txt").exists()
+}
+
+fn scene(turns: usize) -> (User, ModelServer) {
+    let user = User::new();
+    let model = ModelServer::start(&user, &script(turns));
+    user.configure(&model.config(""));
+    (user, model)
+}
+
+#[test]
+fn an_answer_from_another_process_lets_the_call_run_once() {
+    let (user, model) = scene(1);
+    let child = agent(&user, &["--wait-approvals"]);
+    let approval = waiting(&user);
+    assert!(!ran(&user));
+    let shown = user.run(&["approvals", "show", &code(&approval)]).succeeded().out;
+    insta::with_settings!({ filters => [
+        (r"code: [A-Z0-9]+", "code: [code]"),
+        (r"\d+ s( ago)?", "[span]"),
+        (r"[0-9a-f]{12}", "[digest]"),
+    ] }, { insta::assert_snapshot!(shown) });
+    let approved = user.run(&["approvals", "approve", &code(&approval)]).succeeded();
+    assert!(approved.out.contains("allowed by tester (command line)"), "{}", approved.whole());
+    let done = done(child).succeeded();
+    assert_eq!(done.out, "finished\n");
+    assert!(ran(&user));
+    let again = user.run(&["approvals", "deny", &code(&approval)]);
+    assert_eq!(again.code, Some(1), "the first answer counts: {}", again.whole());
+    assert_eq!(model.stop().code, Some(0));
+}
+
+#[test]
+fn a_denial_is_told_to_the_model_and_nothing_runs() {
+    let user = User::new();
+    let call = serde_json::json!({"tool_calls": [{"name": "exec", "arguments": {"command": ASKED}}]});
+    let told =
+        serde_json::json!({"expect": {"tool_result_contains": "denied by a human"}, "text": "all right"});
+    let model = ModelServer::start(&user, &format!("{call}\n{told}\n"));
+    user.configure(&model.config(""));
+    let child = agent(&user, &["--wait-approvals"]);
+    user.run(&["approvals", "deny", &code(&waiting(&user))]).succeeded();
+    assert_eq!(done(child).succeeded().out, "all right\n");
+    assert!(!ran(&user));
+    assert_eq!(model.stop().code, Some(0));
+}
+
+#[test]
+fn without_anybody_the_call_is_denied_and_can_be_allowed_once_later() {
+    let (user, _model) = scene(3);
+    done(agent(&user, &[])).succeeded();
+    assert!(!ran(&user));
+    let list = user.run(&["approvals", "list", "--all", "--json"]).succeeded().json();
+    assert_eq!(list[0]["state"]["status"], "unattended");
+    user.run(&["allow-once", &code(&list[0])]).succeeded();
+    done(agent(&user, &[])).succeeded();
+    assert!(ran(&user));
+    std::fs::remove_file(user.work().join("ran.txt")).unwrap();
+    done(agent(&user, &[])).succeeded();
+    assert!(!ran(&user), "the allowance was for one call");
+}
+
+#[test]
+fn always_holds_until_it_is_revoked() {
+    let (user, _model) = scene(3);
+    let child = agent(&user, &["--wait-approvals"]);
+    let approval = waiting(&user);
+    let args = ["approvals", "approve", &code(&approval), "--always", "--for", "8h", "--scope", "hook"];
+    user.run(&args).succeeded();
+    done(child).succeeded();
+    let grants = user.run(&["grants", "list", "--json"]).succeeded().json();
+    assert_eq!(grants.as_array().unwrap().len(), 1);
+    assert_eq!(grants[0]["target"]["hook"], "builtin:command-safety-guard:ask");
+    std::fs::remove_file(user.work().join("ran.txt")).unwrap();
+    done(agent(&user, &[])).succeeded();
+    assert!(ran(&user), "a grant answers");
+    std::fs::remove_file(user.work().join("ran.txt")).unwrap();
+    user.run(&["grants", "revoke", grants[0]["id"].as_str().unwrap()]).succeeded();
+    done(agent(&user, &[])).succeeded();
+    assert!(!ran(&user), "a revoked grant does not");
+}
+
+#[test]
+fn an_answer_that_does_not_count_leaves_no_grant() {
+    let (user, _model) = scene(1);
+    done(agent(&user, &[])).succeeded();
+    let list = user.run(&["approvals", "list", "--all", "--json"]).succeeded().json();
+    let late = user.run(&["approvals", "approve", &code(&list[0]), "--always"]);
+    assert_eq!(late.code, Some(1), "{}", late.whole());
+    assert_eq!(user.run(&["grants", "list", "--json"]).succeeded().out, "[]\n");
+}
+
+#[test]
+fn a_killed_run_resumes_whole_and_asks_again_before_the_call_runs() {
+    let user = User::new();
+    let call = serde_json::json!({"tool_calls": [{"name": "exec", "arguments": {"command": ASKED}}]});
+    let model = ModelServer::start(&user, &format!("{call}\n{call}\n{{\"text\": \"finished\"}}\n"));
+    user.configure(&model.config(""));
+    let mut killed = agent(&user, &["--wait-approvals"]);
+    let left = waiting(&user);
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    let session = left["session"].as_str().unwrap();
+    let resumed = agent(&user, &["--wait-approvals", "--session", session]);
+    let asked_again = until("the question of the resumed run", || {
+        let list = user.run(&["approvals", "list", "--json"]).succeeded().json();
+        list.as_array().unwrap().iter().find(|approval| approval["run"] != left["run"]).cloned()
+    });
+    assert_eq!(asked_again["digest"], left["digest"]);
+    assert!(!ran(&user));
+    user.run(&["approvals", "approve", &code(&asked_again)]).succeeded();
+    assert_eq!(done(resumed).succeeded().out, "finished\n");
+    assert!(ran(&user));
+    let transcript = user.run(&["sessions", "show", session, "--json"]).succeeded().json();
+    assert_eq!(open_calls(&transcript), 0, "{transcript:#}");
+    assert_eq!(model.stop().code, Some(0));
+}
+
+/// Tool calls in a transcript that have no result.
+pub(crate) fn open_calls(transcript: &Value) -> usize {
+    let parts = |kind: &str| {
+        transcript["transcript"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .flat_map(|entry| entry["message"]["content"].as_array().unwrap())
+            .filter(|part| part["type"] == kind)
+            .count()
+    };
+    parts("toolCall") - parts("toolResult")
+}
+
+#[test]
+fn names_that_mean_nothing() {
+    let user = User::new();
+    snapshot!(user.run(&["approvals", "show", "NOPE"]).whole(), @r"
+    exit: 1
+    --- stdout
+    --- stderr
+    error: there is no approval `NOPE`
+    hint: `backstop approvals list` shows what waits
+    ");
+    snapshot!(user.run(&["grants", "revoke", "nope"]).whole(), @r"
+    exit: 1
+    --- stdout
+    --- stderr
+    error: there is no grant `nope`
+    hint: `backstop grants list` shows those in force
+    ");
+    snapshot!(user.run(&["approvals", "list"]).whole(), @r"
+    exit: 0
+    --- stdout
+    --- stderr
+    no approvals wait
+    ");
+    snapshot!(user.run(&["grants", "list"]).whole(), @r"
+    exit: 0
+    --- stdout
+    --- stderr
+    no grants are in force
+    ");
+}

@@ -1,0 +1,136 @@
+//! `backstop config`, and what wrong configurations get.
+
+use super::support::{User, snapshot};
+
+#[test]
+fn all_problems_are_reported_together_with_their_places() {
+    let user = User::with_config(
+        "\
+guards:
+  command_safety:
+    profil: strict
+hooks:
+  tool_call:
+    pre_call:
+      - type: polcy
+      - type: policy
+        config: {deny_tools: []}
+agent:
+  provider: nobody
+",
+    );
+    snapshot!(user.run(&["config", "check"]).whole());
+}
+
+#[test]
+fn what_only_wiring_finds_has_its_place_too() {
+    let user = User::with_config(
+        "\
+guards:
+  command_safety:
+    allow:
+      - rule: git.hook-bypas
+        reason: typo
+  sensitive_files:
+    deny: ['a[']
+hooks:
+  tool_call:
+    pre_call:
+      - type: policy
+        config:
+          deny_tools: [exce]
+      - type: policy
+        config:
+          deny_argument_patterns: {command: ['(']}
+      - type: webhook
+        config: {url: nonsense}
+",
+    );
+    snapshot!(user.run(&["config", "check"]).whole());
+}
+
+#[test]
+fn ids_that_belong_to_nobody_are_refused() {
+    let user = User::with_config(
+        "hooks: {on_failure: {house-rules: allow}}\nplugins: {entries: {'builtin:security-audi': {enabled: false}}}\n",
+    );
+    snapshot!(user.run(&["hooks"]).whole());
+}
+
+#[test]
+fn problems_as_json() {
+    let user = User::with_config("guards: {command_safety: {profil: strict}}\n");
+    let done = user.run(&["config", "check", "--json"]);
+    assert_eq!(done.code, Some(2));
+    let told = done.json();
+    assert_eq!(told["ok"], false);
+    assert_eq!(told["problems"][0]["kind"], "unknown_key");
+    assert_eq!(told["problems"][0]["line"], 1);
+    assert_eq!(told["problems"][0]["hint"], "did you mean `profile`?");
+}
+
+#[test]
+fn nothing_wrong() {
+    snapshot!(User::new().run(&["config", "check"]).whole(), @r"
+    exit: 0
+    --- stdout
+    no problems: the built-in defaults
+    --- stderr
+    ");
+    let user = User::with_config("guards: {command_safety: {profile: strict}}\n");
+    snapshot!(user.run(&["config", "check"]).whole(), @r"
+    exit: 0
+    --- stdout
+    no problems: `[user]/config/backstop/backstop.yaml`
+    --- stderr
+    ");
+}
+
+#[test]
+fn a_repository_only_tightens_and_is_told_what_had_no_effect() {
+    let user = User::new();
+    std::fs::write(
+        user.work().join("backstop.yaml"),
+        "guards: {command_safety: {enabled: false, profile: strict}}\n",
+    )
+    .unwrap();
+    snapshot!(user.run(&["check", "--tool", "exec", "--args", r#"{"command": "git push --force"}"#]).whole(), @r"
+    exit: 0
+    --- stdout
+    block by builtin:command-safety-guard: overwrites history that others have [GIT_FORCE_PUSH]: git push --force; safer: git push --force-with-lease
+    --- stderr
+    ignored: `guards.command_safety.enabled` at [user]/work/backstop.yaml:1:36 has no effect: it would be less strict than the value in force
+    ");
+    let shown = user.run(&["config", "show"]).succeeded().out;
+    assert!(shown.contains("guards.command_safety.profile = \"strict\""), "{shown}");
+    assert!(shown.contains("without effect:"), "{shown}");
+}
+
+#[test]
+fn show_never_prints_a_secret() {
+    let secret = ["made", "up", "secret"].join("-");
+    let user = User::with_config("providers: {p: {api: anthropic, api_key: '${DEMO_KEY}'}}\n");
+    for args in [&["config", "show"][..], &["config", "show", "--json"]] {
+        let child = user.command(args).env("DEMO_KEY", &secret).spawn().unwrap();
+        let done = super::support::done(child).succeeded();
+        assert!(!done.out.contains(&secret), "{}", done.whole());
+        assert!(done.out.contains("DEMO_KEY"), "{}", done.whole());
+    }
+}
+
+#[test]
+fn the_schema_is_json() {
+    let schema = User::new().run(&["config", "schema"]).succeeded().json();
+    assert_eq!(schema["title"], "backstop.yaml");
+}
+
+#[test]
+fn an_explicit_file_that_is_missing_is_refused() {
+    snapshot!(User::new().run(&["--config", "no.yaml", "hooks"]).whole(), @r"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: the configuration file cannot be read: No such file or directory (os error 2)
+      --> no.yaml
+    ");
+}

@@ -1,0 +1,93 @@
+//! `backstop hooks`.
+
+use super::support::{User, snapshot};
+
+#[test]
+fn without_configuration_the_built_in_hooks_stand() {
+    snapshot!(User::new().run(&["hooks"]).succeeded().out);
+}
+
+#[test]
+fn configured_hooks_are_shown_with_budget_and_failure_policy() {
+    let user = User::with_config(
+        "\
+hooks:
+  tool_call:
+    pre_call:
+      - type: policy
+        id: house-rules
+        timeoutMs: 50
+        config: {deny_tools: [canvas]}
+      - type: passthrough
+    post_call:
+      - type: webhook
+        config: {url: 'http://127.0.0.1:9/hook'}
+  on_failure:
+    house-rules: allow
+guards:
+  sensitive_files: {enabled: false}
+",
+    );
+    snapshot!(user.run(&["hooks"]).succeeded().out);
+}
+
+#[test]
+fn a_guard_is_switched_off_as_a_plugin_too() {
+    let user = User::with_config("plugins: {entries: {'builtin:security-audit': {enabled: false}}}\n");
+    let hooks = user.run(&["hooks"]).succeeded().out;
+    assert!(!hooks.contains("security-audit") && hooks.contains("command-safety-guard"), "{hooks}");
+}
+
+#[test]
+fn budgets_of_built_in_hooks_are_the_operators() {
+    let user = User::with_config(
+        "\
+plugins:
+  entries:
+    'builtin:command-safety-guard':
+      hooks: {timeoutMs: 700, timeouts: {tool.before: 300}}
+",
+    );
+    let points = user.run(&["hooks", "--json"]).succeeded().json();
+    let budget = |point: &str| {
+        let at = points.as_array().unwrap().iter().find(|at| at["name"] == point).unwrap();
+        (
+            at["hooks"][0]["budgetMs"].as_u64().unwrap(),
+            at["hooks"][0]["budgetSource"].as_str().unwrap().to_owned(),
+        )
+    };
+    assert_eq!(budget("tool.before"), (300, "operator-point".to_owned()));
+    assert_eq!(budget("before_tool_call"), (700, "operator-owner".to_owned()));
+}
+
+#[test]
+fn points_without_hooks_are_shown_on_request() {
+    let user = User::new();
+    let all = user.run(&["hooks", "--all"]).succeeded().out;
+    assert!(all.contains("before_llm_call"), "{all}");
+    assert!(all.contains("not yet:"), "{all}");
+    snapshot!(user.run(&["hooks", "--point", "tool.after"]).succeeded().out, @r"
+    tool.after (decide, 15.0 s, blocks)
+      no hooks
+    ");
+    snapshot!(user.run(&["hooks", "--point", "gateway_start"]).succeeded().out, @r"
+    gateway_start
+      not yet: the lifecycle of sessions and sub-agents has no host yet, so nothing fires it
+    ");
+    snapshot!(user.run(&["hooks", "--point", "tool.befor"]).whole(), @r"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: unknown hook point `tool.befor`
+    hint: did you mean `tool.before`?
+    ");
+}
+
+#[test]
+fn json_lists_points_with_their_hooks_in_running_order() {
+    let points = User::new().run(&["hooks", "--json"]).succeeded().json();
+    let before = points.as_array().unwrap().iter().find(|point| point["name"] == "tool.before").unwrap();
+    let ids: Vec<_> =
+        before["hooks"].as_array().unwrap().iter().map(|hook| hook["id"].as_str().unwrap()).collect();
+    assert_eq!(ids, ["builtin:command-safety-guard", "builtin:security-audit"]);
+}

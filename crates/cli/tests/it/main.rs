@@ -1,0 +1,21 @@
+//! The binary as its users meet it: real processes, real files, a real database, loopback sockets only.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "tests fail loudly, helpers of tests too"
+)]
+
+mod agent;
+mod approvals;
+mod check;
+mod config;
+mod demo;
+mod explain;
+mod help;
+mod hooks;
+mod model;
+mod records;
+mod support;
+mod tour;
