@@ -24,7 +24,7 @@ use crate::{Finding, Place, Verdict};
 ///
 /// [`RegisterError`] when it can't stand there.
 pub fn register_command_safety(snapshot: &mut Snapshot, guard: &CommandSafety) -> Result<(), RegisterError> {
-    let options = |id: String| HookOptions::new(OwnerId::builtin()).id(id).priority(100);
+    let options = |id: String| HookOptions::new(OwnerId::new(COMMAND_SAFETY_ID)).id(id).priority(100);
     snapshot.on(guard.blocking_half(), options(COMMAND_SAFETY_ID.to_owned()))?;
     snapshot.on(guard.asking_half(), options(format!("{COMMAND_SAFETY_ID}:ask")))?;
     Ok(())
@@ -36,7 +36,7 @@ pub fn register_command_safety(snapshot: &mut Snapshot, guard: &CommandSafety) -
 ///
 /// [`RegisterError`] when it can't stand there.
 pub fn register_security_audit(snapshot: &mut Snapshot, guard: &SecurityAudit) -> Result<(), RegisterError> {
-    let options = |id: String| HookOptions::new(OwnerId::builtin()).id(id).priority(99);
+    let options = |id: String| HookOptions::new(OwnerId::new(SECURITY_AUDIT_ID)).id(id).priority(99);
     snapshot.on(guard.blocking_half(), options(SECURITY_AUDIT_ID.to_owned()))?;
     snapshot.on(guard.asking_half(), options(format!("{SECURITY_AUDIT_ID}:ask")))?;
     Ok(())
