@@ -48,7 +48,8 @@ pub struct SessionEnd {
     pub reason: SessionEndReason,
 }
 
-/// Who holds a lease: unique to one process, such as host name, process id and a random part.
+/// Who holds a lease: unique to one process. A holder made by [`LeaseHolder::unique`] says enough of its
+/// process that another one on the same machine can tell when it is gone.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct LeaseHolder(String);
@@ -61,18 +62,63 @@ impl LeaseHolder {
 
     /// A new holder for this process, unlike any other.
     pub fn unique() -> Self {
-        Self(format!("pid {} ({})", std::process::id(), uuid::Uuid::new_v4().simple()))
+        let pid = std::process::id();
+        let tag = uuid::Uuid::new_v4().simple().to_string();
+        Self(match (process::here(), process::started(pid)) {
+            (Some(here), Some(started)) => format!("pid {pid} ({tag} {here} {started})"),
+            _ => format!("pid {pid} ({tag})"),
+        })
     }
 
     /// The name.
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// Whether the holder's process is known to have ended, so that its lease is free before it runs out.
+    /// Only a process of this machine, since its last start and in the same namespace of process ids, can
+    /// be known; of any other the answer is no.
+    pub fn is_gone(&self) -> bool {
+        let known = || -> Option<bool> {
+            let (pid, rest) = self.0.strip_prefix("pid ")?.split_once(' ')?;
+            let mut parts = rest.strip_prefix('(')?.strip_suffix(')')?.split(' ');
+            let (_tag, here, started) = (parts.next()?, parts.next()?, parts.next()?);
+            let ours = process::here()? == here;
+            let now = process::started(pid.parse().ok()?);
+            Some(ours && now.is_none_or(|now| now != started))
+        };
+        known().unwrap_or(false)
+    }
+}
+
+/// What the system says of processes.
+mod process {
+    /// This machine since its last start, and the namespace of process ids: what makes a process id mean
+    /// one process.
+    pub(super) fn here() -> Option<String> {
+        let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+        let namespace = std::fs::read_link("/proc/self/ns/pid").ok()?;
+        Some(format!("{}/{}", boot.trim(), namespace.display()))
+    }
+
+    /// When the process began, in clock ticks since the machine's start; `None` if there is none.
+    pub(super) fn started(pid: u32) -> Option<String> {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // The name of the program, in parentheses, may hold anything.
+        let (_, fields) = stat.rsplit_once(") ")?;
+        let mut fields = fields.split(' ');
+        // A process that has ended and is not yet collected runs nothing any more.
+        if matches!(fields.next()?, "Z" | "X") {
+            return None;
+        }
+        fields.nth(18).map(str::to_owned)
+    }
 }
 
 impl fmt::Display for LeaseHolder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        // The process is what a human can do something about; the rest tells it from others.
+        f.write_str(self.0.split_once(" (").map_or(&self.0, |(process, _)| process))
     }
 }
 
@@ -155,7 +201,8 @@ pub trait SessionStore {
     /// Notes that something happened in the session.
     async fn touch_session(&self, id: &SessionId, now: Timestamp) -> Result<(), SessionError>;
 
-    /// Takes the session's lease until `now + ttl`, if it is free, run out, or already the holder's.
+    /// Takes the session's lease until `now + ttl`, if it is free, run out, or already the holder's, or if
+    /// its holder [is gone](LeaseHolder::is_gone).
     async fn lease_session(
         &self,
         id: &SessionId,

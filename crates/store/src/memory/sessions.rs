@@ -74,6 +74,7 @@ impl SessionStore for MemoryStore {
         if let Some(lease) = state.leases.get(id)
             && lease.holder != *holder
             && lease.until > now
+            && !lease.holder.is_gone()
         {
             let Lease { session, holder, until } = lease.clone();
             return Err(LeaseError::Held { session, holder, until });

@@ -103,7 +103,9 @@ impl SessionStore for SqliteStore {
                     return Err(Fault::Refused(LeaseError::Unknown(wanted.session)));
                 }
                 match current_lease(db, &wanted.session)? {
-                    Some(Lease { session, holder, until }) if holder != wanted.holder && until > now => {
+                    Some(Lease { session, holder, until })
+                        if holder != wanted.holder && until > now && !holder.is_gone() =>
+                    {
                         Err(Fault::Refused(LeaseError::Held { session, holder, until }))
                     }
                     _ => Ok(put_lease(db, wanted)?),

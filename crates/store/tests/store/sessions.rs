@@ -10,6 +10,7 @@ over_all_forms!(
     lists_are_ordered_and_bounded,
     a_session_ends_once,
     one_holder_at_a_time,
+    a_dead_holder_holds_nobody_up,
     a_lost_lease_is_not_renewed,
     an_interrupted_run_is_seen,
 );
@@ -71,6 +72,23 @@ async fn one_holder_at_a_time(store: &dyn Store) {
     assert!(store.lease_session(&"s1".into(), &yours, TTL, at(109)).await.is_ok());
     let unknown = store.lease_session(&"s2".into(), &mine, TTL, at(0)).await;
     assert!(matches!(unknown, Err(LeaseError::Unknown(_))));
+}
+
+async fn a_dead_holder_holds_nobody_up(store: &dyn Store) {
+    store.create_session(session("s1", "chat", 1)).await.unwrap();
+    let (mine, yours) = (LeaseHolder::unique(), LeaseHolder::unique());
+    assert!(!mine.is_gone() && !LeaseHolder::new("somewhere else").is_gone());
+    // The same process id with another start is another process: this one's predecessor, long gone.
+    let (name, _) = mine.as_str().rsplit_once(' ').unwrap();
+    let dead = LeaseHolder::new(format!("{name} 1)"));
+    assert!(dead.is_gone());
+    store.lease_session(&"s1".into(), &dead, TTL, at(0)).await.unwrap();
+    store.lease_session(&"s1".into(), &yours, TTL, at(1)).await.unwrap();
+    let held = store.lease_session(&"s1".into(), &mine, TTL, at(2)).await;
+    assert!(matches!(held, Err(LeaseError::Held { .. })), "the living keep theirs");
+    // Of a process elsewhere nothing is known.
+    let elsewhere = LeaseHolder::new("pid 1 (tag another-boot/pid:[1] 1)");
+    assert!(!elsewhere.is_gone());
 }
 
 async fn a_lost_lease_is_not_renewed(store: &dyn Store) {
