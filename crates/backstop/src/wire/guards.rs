@@ -71,7 +71,8 @@ fn command_guard(loaded: &Loaded, section: &CommandSafety) -> Result<CommandGuar
         Unknown::Ask if profile == GuardProfile::Strict => Some(UnknownPolicy::AskAll),
         Unknown::Ask => Some(UnknownPolicy::AskCarriers),
         Unknown::Pass => Some(UnknownPolicy::PassAll),
-        Unknown::Block => Some(UnknownPolicy::BlockAll),
+        Unknown::Block if profile == GuardProfile::Strict => Some(UnknownPolicy::BlockAll),
+        Unknown::Block => Some(UnknownPolicy::BlockCarriers),
     };
     let rules = rules(loaded, &section.packs)?;
     let (allow, problems): (Vec<_>, Vec<_>) =

@@ -18,4 +18,5 @@ mod hooks;
 mod model;
 mod records;
 mod support;
+mod terminal;
 mod tour;

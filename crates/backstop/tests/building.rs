@@ -1,0 +1,164 @@
+//! What a program that embeds Backstop can build, and what it is told when it can't.
+
+#![expect(clippy::unwrap_used, reason = "tests fail loudly, helpers of tests too")]
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use backstop::config::{HookSlot, HookType, LayerKind, Loaded, Loader, Source};
+use backstop::engine::{HookVerdict, Receipt, ReceiptSink, VerdictCall, VerdictHook};
+use backstop::hooks::points::ToolCallEvent;
+use backstop::hooks::{CallContext, HookError, Params, PointId, ToolName};
+use backstop::store::AuditFilter;
+use backstop::{Backstop, BuildError, HookTypes, Providers};
+
+fn loaded(types: &HookTypes, text: &str) -> Loaded {
+    let sources = [Source::new(LayerKind::Operator, "backstop.yaml", text)];
+    Loader::new(types.names(), &|_| None).load(&sources).unwrap()
+}
+
+fn call(tool: &str) -> ToolCallEvent {
+    ToolCallEvent {
+        tool_name: ToolName::new(tool),
+        params: Params::default(),
+        tool_kind: None,
+        tool_input_kind: None,
+        derived_paths: None,
+        run_id: None,
+        tool_call_id: None,
+    }
+}
+
+/// Counts its life, and fails to set up when told so.
+#[derive(Debug, Default)]
+struct Counting {
+    broken: bool,
+    life: Arc<Life>,
+}
+
+#[derive(Debug, Default)]
+struct Life {
+    up: AtomicU32,
+    calls: AtomicU32,
+    down: AtomicU32,
+}
+
+#[async_trait]
+impl VerdictHook for Counting {
+    async fn setup(&self) -> Result<(), HookError> {
+        self.life.up.fetch_add(1, Ordering::SeqCst);
+        if self.broken { Err(HookError::failed("no connection")) } else { Ok(()) }
+    }
+
+    async fn pre_call(&self, _: VerdictCall<'_>) -> Result<HookVerdict, HookError> {
+        self.life.calls.fetch_add(1, Ordering::SeqCst);
+        Ok(HookVerdict::Approve)
+    }
+
+    async fn teardown(&self) {
+        self.life.down.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+fn types_with_counting(life: &Arc<Life>) -> HookTypes {
+    let mut types = HookTypes::built_in(&[]);
+    let life = Arc::clone(life);
+    let description = HookType {
+        name: "counting".to_owned(),
+        slots: vec![HookSlot::ToolPreCall],
+        allowed_in_repository: false,
+    };
+    types.register(description, move |config| {
+        let broken = config.get("broken").is_some_and(|broken| broken == true);
+        Ok(Arc::new(Counting { broken, life: Arc::clone(&life) }))
+    });
+    types
+}
+
+#[tokio::test]
+async fn a_hook_type_of_the_program_lives_as_long_as_backstop() {
+    let life = Arc::new(Life::default());
+    let types = types_with_counting(&life);
+    let config = loaded(&types, "hooks: {tool_call: {pre_call: [{type: counting}]}}");
+    let backstop = Backstop::builder().hook_types(types).config(config).build().await.unwrap();
+    let reviewed = backstop.engine().review_tool_call(call("exec"), &CallContext::default(), false).await;
+    assert!(reviewed.blocked.is_none());
+    assert!(backstop.shut_down().await);
+    let counts = [&life.up, &life.calls, &life.down].map(|count| count.load(Ordering::SeqCst));
+    assert_eq!(counts, [1, 1, 1]);
+}
+
+#[tokio::test]
+async fn a_hook_that_cannot_be_set_up_is_named_by_its_line_and_the_others_are_taken_down() {
+    let life = Arc::new(Life::default());
+    let types = types_with_counting(&life);
+    let text = "hooks:\n  tool_call:\n    pre_call:\n      - type: counting\n      - type: counting\n        config: {broken: true}\n";
+    let config = loaded(&types, text);
+    let error = Backstop::builder().hook_types(types).config(config).build().await.unwrap_err();
+    assert_eq!(error.to_string(), "error: the hook can't be set up: no connection\n  --> backstop.yaml:5:15");
+    assert_eq!(life.down.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn an_unbuildable_configuration_reports_all_its_problems() {
+    let types = HookTypes::built_in(&[]);
+    let text = "guards: {sensitive_files: {deny: ['a[']}}\nhooks: {tool_call: {pre_call: [{type: webhook, config: {url: nonsense}}]}}\n";
+    let error = Backstop::builder().config(loaded(&types, text)).build().await.unwrap_err();
+    let BuildError::Config(error) = error else { panic!("{error}") };
+    let lines: Vec<_> = error.problems().iter().map(|problem| problem.at().line()).collect();
+    assert_eq!(lines, [Some(1), Some(2)]);
+}
+
+#[derive(Default)]
+struct Seen(Mutex<Vec<PointId>>);
+
+impl ReceiptSink for Seen {
+    fn record(&self, receipt: &Receipt) {
+        self.0.lock().unwrap().push(receipt.point);
+    }
+}
+
+#[tokio::test]
+async fn sinks_and_the_audit_trail_see_every_permitted_call() {
+    let seen = Arc::new(Seen::default());
+    let backstop = Backstop::builder().sink(Arc::clone(&seen) as Arc<dyn ReceiptSink>).build().await.unwrap();
+    let nobody = backstop::engine::Attendance::Nobody;
+    let verdict = backstop.engine().permit_tool_call(call("read"), &CallContext::default(), &nobody).await;
+    assert!(verdict.permit.is_ok());
+    assert_eq!(*seen.0.lock().unwrap(), [PointId::BeforeToolCall]);
+    let store = Arc::clone(backstop.store());
+    assert!(backstop.shut_down().await);
+    assert_eq!(store.audit(&AuditFilter::default(), 0, 10).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn the_audit_trail_can_be_switched_off() {
+    let types = HookTypes::built_in(&[]);
+    let config = loaded(&types, "audit: {enabled: false}");
+    let backstop = Backstop::builder().config(config).build().await.unwrap();
+    assert!(backstop.audit().is_none());
+}
+
+#[test]
+fn a_provider_is_chosen_by_name_by_configuration_or_because_it_is_the_only_one() {
+    let types = HookTypes::built_in(&[]);
+    let one = "providers: {p: {api: anthropic, models: [m, n]}}\n";
+    let two = "providers: {p: {api: anthropic}, q: {api: openai-chat, api_key_env: KEY}}\nagent: {provider: q, model: m}\n";
+    let choose = |text: &str, provider: Option<&str>, model: Option<&str>, key: Option<&'static str>| {
+        Providers::new(loaded(&types, text), move |_: &str| key.map(str::to_owned))
+            .choose(provider, model)
+            .map_err(|error| error.to_string().lines().next().unwrap_or_default().to_owned())
+    };
+    let chosen = |provider: &str, model: &str| Ok((provider.to_owned(), model.to_owned()));
+    assert_eq!(choose(one, None, Some("n"), None), chosen("p", "n"));
+    assert_eq!(choose(two, None, None, Some("k")), chosen("q", "m"));
+    assert_eq!(choose(two, Some("p"), None, None), chosen("p", "m"));
+    assert_eq!(choose(one, None, None, None), Err("no model of provider `p` is chosen".to_owned()));
+    assert_eq!(
+        choose(one, None, Some("x"), None),
+        Err("provider `p` may not be asked for the model `x`; its `models` are `m`, `n`".to_owned())
+    );
+    let missing = "the key of provider `q` is missing: the environment variable `KEY` is not set";
+    assert_eq!(choose(two, None, None, None), Err(missing.to_owned()));
+}
