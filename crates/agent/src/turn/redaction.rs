@@ -412,6 +412,17 @@ mod tests {
     }
 
     #[test]
+    fn reasoning_of_a_rewritten_answer_goes_since_its_signature_no_longer_fits() {
+        let said = |text: &str| {
+            let thinking = Part::Thinking { text: "let me see".into(), meta: Some(json!({ "s": 1 }).into()) };
+            Message::new(Role::Assistant, vec![thinking, Part::text(text)])
+        };
+        let run = vec![("a".into(), said("one thing")), ("b".into(), said("another thing"))];
+        let after = apply(&run, rewrite(&run, &["one thing".into(), "changed".into()]));
+        assert_eq!(after, [said("one thing"), Message::assistant("changed")]);
+    }
+
+    #[test]
     fn the_changed_middle_is_found_whatever_the_script() {
         assert_eq!(changed_middle("ab SECRET cd", "ab *** cd"), "SECRET");
         assert_eq!(changed_middle("密码是小明123好", "密码是**好"), "小明123");

@@ -121,8 +121,10 @@ async fn aborted_run_releases_its_approvals() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         cancel.cancel();
+        Instant::now()
     };
-    let (report, ()) = tokio::join!(turn, abort);
+    let (report, cancelled) = tokio::join!(turn, abort);
+    assert!(cancelled.elapsed() < Duration::from_secs(5), "the question is withdrawn, not waited for");
     assert_eq!(report.unwrap().outcome, TurnOutcome::Cancelled);
     assert!(bench.store.approvals(ApprovalFilter::Pending, 9).await.unwrap().is_empty());
     assert_eq!(*told.lock().unwrap(), [Resolution::Cancelled]);
