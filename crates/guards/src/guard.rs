@@ -106,13 +106,15 @@ impl AllowEntry {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UnknownPolicy {
-    /// Ask about carriers of code, pass the rest.
+    /// Ask about what could carry code, pass the rest.
     #[default]
     AskCarriers,
-    /// Ask about everything unknown.
+    /// Ask about everything unknown, except invalid syntax that names nothing which could do harm.
     AskAll,
-    /// Pass everything unknown.
+    /// Pass everything unknown, except what was too big to be read, which is asked about.
     PassAll,
+    /// Block what could carry code, pass the rest.
+    BlockCarriers,
     /// Block everything unknown.
     BlockAll,
 }
@@ -191,6 +193,9 @@ impl CommandGuard {
 
     fn conclude(&self, trace: Trace, command: &str, now: u64) -> Judgement {
         let rules = &self.settings.rules;
+        if let Some(why) = rules.broken() {
+            return without_rules(why);
+        }
         let mut findings: Vec<Finding> = Vec::new();
         for hit in rules.hits(&trace) {
             let Some(rule) = rules.rules().get(hit.rule) else { continue };
@@ -219,19 +224,36 @@ impl CommandGuard {
             Profile::Standard => UnknownPolicy::AskCarriers,
             Profile::Strict => UnknownPolicy::AskAll,
         });
-        let asks = match policy {
-            UnknownPolicy::PassAll => trace.unknowns.iter().any(|unknown| unknown.kind == UnknownKind::Limit),
-            UnknownPolicy::AskCarriers => trace.unknowns.iter().any(|unknown| unknown.carrier),
-            UnknownPolicy::AskAll | UnknownPolicy::BlockAll => {
-                trace.unknowns.iter().any(|unknown| unknown.carrier || unknown.kind != UnknownKind::Unparsed)
-            }
+        let counts = |unknown: &Unknown| match policy {
+            UnknownPolicy::PassAll => unknown.kind == UnknownKind::Limit,
+            UnknownPolicy::AskCarriers | UnknownPolicy::BlockCarriers => unknown.carrier,
+            // What no shell would run either is no reason to ask, as long as nothing in it could do harm.
+            UnknownPolicy::AskAll => unknown.carrier || unknown.kind != UnknownKind::Unparsed,
+            UnknownPolicy::BlockAll => true,
         };
-        match (asks, policy) {
-            (false, _) => Verdict::Pass,
-            (true, UnknownPolicy::BlockAll) => Verdict::Block,
-            (true, _) => Verdict::Ask,
+        let blocks = matches!(policy, UnknownPolicy::BlockCarriers | UnknownPolicy::BlockAll);
+        match trace.unknowns.iter().any(counts) {
+            false => Verdict::Pass,
+            true if blocks => Verdict::Block,
+            true => Verdict::Ask,
         }
     }
+}
+
+/// The judgement of a guard whose rules could not be read.
+fn without_rules(why: &str) -> Judgement {
+    let finding = Finding {
+        rule_id: "guard.broken".to_owned(),
+        severity: Severity::Critical,
+        verdict: Verdict::Block,
+        reason: "the rules of the command guard can't be read, so nothing can be judged".to_owned(),
+        code: "GUARD_BROKEN".to_owned(),
+        alternative: None,
+        what: why.to_owned(),
+        process: None,
+        allowed_by: None,
+    };
+    Judgement { verdict: Verdict::Block, findings: vec![finding], unknown: Vec::new(), processes: Vec::new() }
 }
 
 fn finding(rule: &Rule, what: String, process: Option<usize>, allowed_by: Option<String>) -> Finding {

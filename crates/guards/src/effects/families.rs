@@ -315,7 +315,14 @@ fn copies(program: &str, options: &Options<'_>) -> Vec<Touch> {
 }
 
 fn modes(program: &str, args: &[&str], options: &Options<'_>) -> Vec<Touch> {
-    if matches!(program, "chattr" | "chflags" | "setfacl") {
+    if program == "setfacl" {
+        let options =
+            Options::parse(args, super::options::Takes::values("mxMXn", &["modify", "remove", "set"]));
+        let mut all = touches(Action::Mode, &options.operands);
+        all.iter_mut().for_each(|touch| touch.recursive = options.has('R', "recursive"));
+        return all;
+    }
+    if matches!(program, "chattr" | "chflags") {
         return touches(Action::Mode, options.operands.get(1..).unwrap_or_default());
     }
     // A mode may look like an option (`-w`, `-rwx`).

@@ -10,7 +10,7 @@ use backstop_hooks::{Answer, CallContext, Context, Hook, Params, ToolName};
 
 use super::extract::shell_inputs;
 use super::{place, question, reason};
-use crate::{CommandGuard, Judgement, Verdict};
+use crate::{CommandGuard, Finding, Judgement, Verdict};
 
 /// The id of the command guard.
 pub const COMMAND_SAFETY_ID: &str = "builtin:command-safety-guard";
@@ -56,7 +56,7 @@ impl Hook<ToolBefore> for Blocks {
         let stopped = judgements.iter().find(|judgement| judgement.verdict == Verdict::Block);
         Answer::Now(Ok(stopped.map(|judgement| ToolBeforeOutcome {
             block: Some(true),
-            block_reason: Some(match judgement.findings.first() {
+            block_reason: Some(match blocking(judgement) {
                 Some(finding) => reason(finding).into(),
                 None => unknown(judgement).join("; ").into(),
             }),
@@ -77,6 +77,14 @@ impl Hook<BeforeToolCall> for Asks {
         Answer::Now(Ok((!asked.is_empty())
             .then(|| ToolCallOutcome::ask(question("run a command that needs a look", &findings, &unknown)))))
     }
+}
+
+/// The finding that stops the command; without one, what could not be decided stops it.
+fn blocking(judgement: &Judgement) -> Option<&Finding> {
+    judgement
+        .findings
+        .iter()
+        .find(|finding| finding.verdict == Verdict::Block && finding.allowed_by.is_none())
 }
 
 fn unknown(judgement: &Judgement) -> Vec<String> {

@@ -592,7 +592,14 @@ pub(super) const ENTRIES: &[Entry] = &[
         "user-programs",
         Config,
         "a directory of the user's programs",
-        &["~/.local/bin", "~/.local/bin/**", "~/bin/**", "~/.cargo/bin/**", "/usr/local/bin", "/usr/local/bin/**"],
+        &[
+            "~/.local/bin",
+            "~/.local/bin/**",
+            "~/bin/**",
+            "~/.cargo/bin/**",
+            "/usr/local/bin",
+            "/usr/local/bin/**",
+        ],
     ),
     entry(
         "guard-config",

@@ -36,6 +36,7 @@ impl<'a> Parsed<'a> {
 
     pub(super) fn fits(&self, run: &Run) -> bool {
         (run.sub.is_empty() || self.has_sub(&run.sub))
+            && (run.environment.is_empty() || run.environment.iter().any(|wanted| self.has_variable(wanted)))
             && (run.any.is_empty() || run.any.iter().any(|flag| self.has(flag)))
             && run.all.iter().all(|flag| self.has(flag))
             && !run.none.iter().any(|flag| self.has(flag))
@@ -66,7 +67,16 @@ impl<'a> Parsed<'a> {
 
     fn contains(&self, text: &str) -> bool {
         self.args.iter().any(|arg| contains_ignoring_case(arg, text))
-            || self.process.environment.iter().any(|(name, _)| name == text)
+    }
+
+    /// `NAME`, or `NAME=value`.
+    fn has_variable(&self, wanted: &str) -> bool {
+        let (name, value) =
+            wanted.split_once('=').map_or((wanted, None), |(name, value)| (name, Some(value)));
+        self.process.environment.iter().any(|(known, text)| {
+            let named = name.strip_prefix('*').map_or(known == name, |ending| known.ends_with(ending));
+            named && value.is_none_or(|value| value == text)
+        })
     }
 
     fn operands(&self) -> &[&'a str] {

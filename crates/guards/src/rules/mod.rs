@@ -123,6 +123,9 @@ pub struct Run {
     pub contains: Vec<String>,
     /// No argument contains any of these texts.
     pub lacks: Vec<String>,
+    /// One of these variables is set for the process: `NAME` or `NAME=value`; `*` at the start of the name
+    /// stands for any beginning.
+    pub environment: Vec<String>,
     /// At least this many operands after the subcommand.
     pub operands: usize,
     /// At most this many operands after the subcommand.

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
 use super::matching::{Parsed, origin_fits, signal_of, touch_fits};
-use super::{Origin, Rule, Run, Signal, TouchCondition, When};
-use crate::shell::{Fact, Taint, Trace};
+use super::{Rule, When};
+use crate::shell::{Fact, Process, Taint, Trace};
 
 const PACKS: &[&str] = &[
     include_str!("packs/filesystem.json"),
@@ -17,11 +17,7 @@ const PACKS: &[&str] = &[
     include_str!("packs/abuse.json"),
 ];
 
-static BUILT_IN: LazyLock<Arc<RuleSet>> = LazyLock::new(|| {
-    let rules =
-        PACKS.iter().flat_map(|pack| serde_json::from_str::<Vec<Rule>>(pack).unwrap_or_default()).collect();
-    Arc::new(RuleSet::index(rules))
-});
+static BUILT_IN: LazyLock<Arc<RuleSet>> = LazyLock::new(|| Arc::new(RuleSet::read(PACKS)));
 
 /// Why a pack of rules was refused.
 #[derive(Debug, thiserror::Error)]
@@ -61,14 +57,18 @@ pub enum PackError {
 /// A set of rules that can be asked about a command.
 #[derive(Debug)]
 pub struct RuleSet {
+    broken: Option<String>,
     rules: Vec<Rule>,
-    runs: HashMap<String, Vec<(usize, Run)>>,
-    prefixes: Vec<(String, usize, Run)>,
-    touches: Vec<(usize, TouchCondition)>,
-    code: Vec<(usize, Vec<Origin>)>,
-    sends: Vec<(usize, Vec<Origin>)>,
-    signals: Vec<(usize, Signal)>,
+    runs: HashMap<String, Vec<Place>>,
+    prefixes: Vec<(String, Place)>,
+    touches: Vec<Place>,
+    code: Vec<Place>,
+    sends: Vec<Place>,
+    signals: Vec<Place>,
 }
+
+/// Where a condition stands: the rule, and which of its conditions.
+type Place = (usize, usize);
 
 /// A rule that applies, and to which process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -103,7 +103,8 @@ impl RuleSet {
         let mut rules = built_in.rules.clone();
         let added = rules.len();
         rules.extend(more);
-        let set = Self::index(rules);
+        let mut set = Self::index(rules);
+        set.broken.clone_from(&built_in.broken);
         set.check_examples(added)?;
         Ok(set)
     }
@@ -134,8 +135,31 @@ impl RuleSet {
         &self.rules
     }
 
+    /// Reads packs. One that can't be read leaves a set that says so, and a guard with such a set stops
+    /// everything: a guard without its rules must not look like one that found nothing.
+    fn read(packs: &[&str]) -> Self {
+        let mut rules: Vec<Rule> = Vec::new();
+        for pack in packs {
+            match serde_json::from_str::<Vec<Rule>>(pack) {
+                Ok(more) => rules.extend(more),
+                Err(error) => {
+                    let mut set = Self::index(rules);
+                    set.broken = Some(error.to_string());
+                    return set;
+                }
+            }
+        }
+        Self::index(rules)
+    }
+
+    /// Why the set is not whole, if it is not.
+    pub(crate) fn broken(&self) -> Option<&str> {
+        self.broken.as_deref()
+    }
+
     fn index(rules: Vec<Rule>) -> Self {
         let mut set = Self {
+            broken: None,
             rules: Vec::new(),
             runs: HashMap::new(),
             prefixes: Vec::new(),
@@ -145,25 +169,30 @@ impl RuleSet {
             signals: Vec::new(),
         };
         for (at, rule) in rules.iter().enumerate() {
-            for when in &rule.when {
+            for (nth, when) in rule.when.iter().enumerate() {
+                let place = (at, nth);
                 match when {
                     When::Run(run) => {
                         for program in &run.program {
                             match program.strip_suffix('*') {
-                                Some(prefix) => set.prefixes.push((prefix.to_owned(), at, run.clone())),
-                                None => set.runs.entry(program.clone()).or_default().push((at, run.clone())),
+                                Some(prefix) => set.prefixes.push((prefix.to_owned(), place)),
+                                None => set.runs.entry(program.clone()).or_default().push(place),
                             }
                         }
                     }
-                    When::Touch(condition) => set.touches.push((at, condition.clone())),
-                    When::Code(origins) => set.code.push((at, origins.clone())),
-                    When::Sends(origins) => set.sends.push((at, origins.clone())),
-                    When::Signal(signal) => set.signals.push((at, *signal)),
+                    When::Touch(_) => set.touches.push(place),
+                    When::Code(_) => set.code.push(place),
+                    When::Sends(_) => set.sends.push(place),
+                    When::Signal(_) => set.signals.push(place),
                 }
             }
         }
         set.rules = rules;
         set
+    }
+
+    fn condition(&self, (rule, nth): Place) -> Option<&When> {
+        self.rules.get(rule)?.when.get(nth)
     }
 
     /// Every rule that applies to something in the trace.
@@ -177,42 +206,48 @@ impl RuleSet {
                     let Some(started) = trace.processes.get(*process) else { continue };
                     let program = started.program();
                     let prefixed =
-                        self.prefixes.iter().filter(|(prefix, ..)| program.starts_with(prefix.as_str()));
-                    let mut candidates: Vec<(usize, &Run)> =
-                        prefixed.map(|(_, at, run)| (*at, run)).collect();
-                    candidates
-                        .extend(self.runs.get(&program).into_iter().flatten().map(|(at, run)| (*at, run)));
-                    if candidates.is_empty() {
+                        self.prefixes.iter().filter(|(prefix, _)| program.starts_with(prefix.as_str()));
+                    let named = self.runs.get(&program).into_iter().flatten();
+                    let mut candidates = prefixed.map(|(_, place)| *place).chain(named.copied()).peekable();
+                    if candidates.peek().is_none() {
                         continue;
                     }
                     let parsed = Parsed::new(started);
-                    for (at, run) in candidates {
-                        if parsed.fits(run) {
-                            add(at, Some(*process));
+                    for place in candidates {
+                        if let Some(When::Run(run)) = self.condition(place)
+                            && parsed.fits(run)
+                        {
+                            add(place.0, Some(*process));
                         }
                     }
                 }
                 Fact::Touches { process, touch } => {
-                    let program =
-                        process.and_then(|at| trace.processes.get(at)).map(crate::shell::Process::program);
+                    let program = process.and_then(|at| trace.processes.get(at)).map(Process::program);
                     let program = program.as_deref().unwrap_or_default();
-                    for (at, condition) in &self.touches {
-                        if touch_fits(condition, touch, program) {
-                            add(*at, *process);
+                    for &place in &self.touches {
+                        if let Some(When::Touch(condition)) = self.condition(place)
+                            && touch_fits(condition, touch, program)
+                        {
+                            add(place.0, *process);
                         }
                     }
                 }
                 Fact::RunsCode { process, from } => {
-                    for (at, origins) in &self.code {
-                        if origin_fits(origins, *from) {
-                            add(*at, *process);
+                    for &place in &self.code {
+                        if let Some(When::Code(origins)) = self.condition(place)
+                            && origin_fits(origins, *from)
+                        {
+                            add(place.0, *process);
                         }
                     }
                 }
                 Fact::Sends { process, what } => {
-                    for (at, origins) in &self.sends {
-                        if *what != Taint::NONE && origin_fits(origins, *what) {
-                            add(*at, Some(*process));
+                    for &place in &self.sends {
+                        if let Some(When::Sends(origins)) = self.condition(place)
+                            && *what != Taint::NONE
+                            && origin_fits(origins, *what)
+                        {
+                            add(place.0, Some(*process));
                         }
                     }
                 }
@@ -222,9 +257,11 @@ impl RuleSet {
                         _ => None,
                     };
                     let signal = signal_of(fact);
-                    for (at, wanted) in &self.signals {
-                        if signal == Some(*wanted) {
-                            add(*at, process);
+                    for &place in &self.signals {
+                        if let Some(When::Signal(wanted)) = self.condition(place)
+                            && signal == Some(*wanted)
+                        {
+                            add(place.0, process);
                         }
                     }
                 }
@@ -237,6 +274,17 @@ impl RuleSet {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_guard_without_its_rules_stops_everything() {
+        assert_eq!(RuleSet::built_in().broken(), None);
+        let rules = Arc::new(RuleSet::read(&["[]", "[{"]));
+        assert!(rules.broken().is_some());
+        let guard = crate::CommandGuard::new(crate::GuardSettings { rules, ..Default::default() });
+        let judgement = guard.judge("ls", crate::ShellKind::Posix, &crate::Place::unknown(), 0);
+        assert_eq!(judgement.verdict, crate::Verdict::Block);
+        assert_eq!(judgement.findings.first().map(|finding| finding.rule_id.as_str()), Some("guard.broken"));
+    }
 
     #[test]
     fn every_built_in_pack_is_read_and_keeps_its_promises() {

@@ -12,7 +12,7 @@ impl Shell<'_> {
         match name {
             "cd" | "pushd" | "chdir" => self.change_directory(args),
             "popd" => self.state.cwd = None,
-            "eval" => return Some(self.eval(args, stdin)),
+            "eval" => return Some(self.eval(args)),
             "source" | "." => return Some(self.source(args, stdin)),
             "exec" => return Some(self.exec(args, stdin)),
             "builtin" | "nocorrect" | "noglob" | "-" | "--" => return Some(self.dispatch(args, stdin)),
@@ -41,7 +41,8 @@ impl Shell<'_> {
                     self.state.aliases.remove(arg);
                 }
             }
-            "read" | "mapfile" | "readarray" => self.read_builtin(args, stdin),
+            "read" => self.read_builtin(args, stdin),
+            "mapfile" | "readarray" => self.mapfile(args, stdin),
             "set" => {
                 if let Some(at) = args.iter().position(|arg| arg == "--") {
                     self.state.positional = args.get(at + 1..).unwrap_or_default().to_vec();
@@ -122,7 +123,7 @@ impl Shell<'_> {
         };
     }
 
-    fn eval(&mut self, args: &[String], stdin: &Data) -> Data {
+    fn eval(&mut self, args: &[String]) -> Data {
         let args = match args.split_first() {
             Some((first, rest)) if first == "--" => rest,
             _ => args,
@@ -130,7 +131,6 @@ impl Shell<'_> {
         let text = args.join(" ");
         let data = Data::text(&text).tainted(self.word_taint);
         let positional = self.state.positional.clone();
-        let _ = stdin;
         self.run_code(&data, &positional, None, "eval")
     }
 
@@ -173,6 +173,19 @@ impl Shell<'_> {
         let output = self.dispatch(args.get(options.consumed..).unwrap_or_default(), stdin);
         self.state.functions.extend(functions);
         output
+    }
+
+    /// `mapfile -t lines`: an array of the lines of the input.
+    fn mapfile(&mut self, args: &[String], stdin: &Data) {
+        let refs = slices(args);
+        let options = Options::parse(&refs, Takes::values("dnOsuCc", &[]));
+        let name = options.operands.first().copied().unwrap_or("MAPFILE");
+        let lines = match stdin.marked() {
+            Some(text) => text.lines().take(256).map(str::to_owned).collect(),
+            None => vec![HOLE.to_string()],
+        };
+        self.state.mark(name, stdin.taint);
+        self.state.assign(name, Value::List(lines));
     }
 
     fn read_builtin(&mut self, args: &[String], stdin: &Data) {

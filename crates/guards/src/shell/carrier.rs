@@ -6,12 +6,33 @@ use brush_parser::ast;
 
 use super::data::{Data, Taint};
 use super::walk::{Fact, Shell, UnknownKind, program_name, slices};
-use super::word::{HOLE, has_hole};
+use super::word::{ANY, HOLE, SET, STAR, has_hole};
 
 /// Shells that run text in the language this interpreter understands, near enough.
 const SHELLS: &[&str] = &[
     "sh", "bash", "dash", "ash", "ksh", "ksh93", "mksh", "pdksh", "zsh", "rbash", "yash", "posh", "fish",
     "csh", "tcsh", "oksh", "hush",
+];
+
+/// Clients of databases that read statements from their standard input.
+const CLIENTS: &[&str] = &[
+    "psql",
+    "mysql",
+    "mariadb",
+    "sqlite3",
+    "sqlite",
+    "sqlcmd",
+    "clickhouse-client",
+    "cqlsh",
+    "duckdb",
+    "snowsql",
+    "cockroach",
+    "usql",
+    "mongosh",
+    "mongo",
+    "redis-cli",
+    "valkey-cli",
+    "isql",
 ];
 
 /// True when the program is a shell.
@@ -48,6 +69,9 @@ impl Shell<'_> {
         if has_hole(word) {
             return self.unknown_program(argv, stdin);
         }
+        if word.contains([STAR, ANY]) || word.contains(SET) && word.contains(']') {
+            self.trace.unknown(UnknownKind::Program, "the program is named by a pattern", true);
+        }
         if word.contains(char::is_whitespace) && self.via.is_empty() {
             // No program is called that; whoever wrote it meant the command inside.
             let process = self.emit(argv);
@@ -78,9 +102,30 @@ impl Shell<'_> {
             self.call("command_not_found_handle", &handler.definition, argv, stdin);
         }
         let process = self.emit(argv);
+        self.client_input(&program, stdin);
         self.inline_code(&program, args, stdin, process);
         self.transfer(&program, args, stdin, process);
         self.output_of(&program, args, stdin)
+    }
+
+    /// A client that is fed statements does what one that is given them as an argument does.
+    fn client_input(&mut self, program: &str, stdin: &Data) {
+        if !CLIENTS.contains(&program) {
+            return;
+        }
+        for line in stdin.marked().into_iter().flat_map(|text| text.split([';', '\n'])).take(64) {
+            let line = line.trim();
+            if line.is_empty() {
+                continue;
+            }
+            let mut argv = vec![program.to_owned()];
+            if program == "redis-cli" {
+                argv.extend(line.split_whitespace().map(str::to_owned));
+            } else {
+                argv.push(line.to_owned());
+            }
+            self.emit(&argv);
+        }
     }
 
     /// A command whose program is not known.

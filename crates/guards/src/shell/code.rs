@@ -49,6 +49,7 @@ fn language(program: &str) -> Option<Language> {
         "osascript" => of(&["-e"], "l", true),
         "groovy" | "scala" | "elixir" | "erl" | "ghc" | "raku" | "crystal" | "racket" | "guile" | "swift"
         | "jshell" => of(&["-e", "-eval", "--eval", "--execute"], "", false),
+        "tclsh" | "expect" | "wish" => of(&[], "f", true),
         "emacs" => of(&["--eval", "-eval", "--execute"], "lfQ", false),
         _ => None,
     }
@@ -62,7 +63,18 @@ impl Shell<'_> {
             "awk" | "gawk" | "mawk" | "nawk" | "original-awk" => return self.awk(&refs, process),
             "sed" | "gsed" => return self.sed_commands(&refs, process),
             "powershell" | "pwsh" => return self.powershell(&refs, stdin, process),
-            "iex" | "invoke-expression" => return self.power_code(&refs.join(" "), process),
+            "iex" | "invoke-expression" => {
+                if stdin.taint.has(Taint::NET) || stdin.taint.has(Taint::DECODED) {
+                    self.trace.facts.push(Fact::RunsCode { process: Some(process), from: stdin.taint });
+                }
+                return self.power_code(&refs.join(" "), process);
+            }
+            "go" | "dotnet" | "cargo" | "java" | "zig" | "rust-script" => {
+                for file in refs.iter().filter(|arg| is_source(arg)) {
+                    self.script_argument(file, process);
+                }
+                return;
+            }
             "cpan" | "irb" | "ghci" => {
                 if let Some(text) = stdin.exact() {
                     self.code(text, process, 0);
@@ -100,7 +112,7 @@ impl Shell<'_> {
                     self.code_argument(program, code, process);
                 }
                 None if !arg.starts_with('-') => {
-                    self.script_argument(program, arg, process);
+                    self.script_argument(arg, process);
                     found = true;
                     break;
                 }
@@ -139,7 +151,7 @@ impl Shell<'_> {
         self.code(code, process, 0);
     }
 
-    fn script_argument(&mut self, program: &str, script: &str, process: usize) {
+    fn script_argument(&mut self, script: &str, process: usize) {
         if has_hole(script) {
             self.trace.facts.push(Fact::RunsCode { process: Some(process), from: Taint::PROGRAM });
             return;
@@ -152,7 +164,6 @@ impl Shell<'_> {
             let text = text.to_owned();
             self.code(&text, process, 0);
         }
-        let _ = program;
     }
 
     /// Finds what code does.
@@ -177,6 +188,12 @@ impl Shell<'_> {
         }
         if secret && found.network {
             self.trace.facts.push(Fact::Sends { process, what: Taint::SECRET });
+        }
+        if found.environment && found.network {
+            self.trace.facts.push(Fact::Sends { process, what: Taint::ENVIRONMENT });
+        }
+        if found.evaluates && found.network {
+            self.trace.facts.push(Fact::RunsCode { process: Some(process), from: Taint::NET });
         }
         for literal in found.literals.iter().filter(|literal| starts_like_command(literal)).take(16) {
             self.run_found(literal, process);
@@ -304,7 +321,7 @@ impl Shell<'_> {
             if is("file") && name.starts_with('f') {
                 if let Some(script) = args.get(at) {
                     let script = (*script).to_owned();
-                    self.script_argument("pwsh", &script, process);
+                    self.script_argument(&script, process);
                 }
                 return;
             }
@@ -381,6 +398,11 @@ fn clustered(arg: &str, language: &Language) -> bool {
     };
     language.code.iter().any(|flag| flag.len() == 2 && flag.ends_with(last))
         && head.chars().all(|c| c.is_ascii_alphanumeric() && !language.values.contains(c))
+}
+
+/// True for the names of source files that a compiler runs at once.
+fn is_source(arg: &str) -> bool {
+    [".go", ".rs", ".java", ".cs", ".zig", ".fsx", ".csx"].iter().any(|ending| arg.ends_with(ending))
 }
 
 fn starts_like_command(text: &str) -> bool {

@@ -150,7 +150,8 @@ impl Shell<'_> {
                     .any(|word| word.contains(|c: char| c.is_whitespace() || "$`;|&<>()".contains(c)));
                 if simple && !template.is_empty() {
                     output.then(&shell.in_subshell(|shell| shell.run_text(&text, &Data::empty())));
-                } else if template.is_empty() {
+                } else if template.is_empty() || template.len() == 1 {
+                    let item = if template.is_empty() { item } else { &text };
                     output.then(&shell.in_subshell(|shell| shell.run_text(item, &Data::empty())));
                 } else {
                     let mut words: Vec<String> =

@@ -62,6 +62,8 @@ pub(crate) struct State {
     pub(crate) cwd: Option<String>,
     /// Files whose content is known from this very command, by resolved path.
     pub(crate) files: HashMap<String, Data>,
+    /// Symbolic links this command made, by resolved path, and where they lead.
+    links: Vec<(String, String)>,
     /// Data behind open descriptors.
     pub(crate) descriptors: HashMap<String, Data>,
     /// Descriptors that lead to the network when written.
@@ -84,6 +86,7 @@ impl State {
             name: "bash".into(),
             cwd: Some(place.cwd().to_owned()),
             files: HashMap::new(),
+            links: Vec::new(),
             descriptors: HashMap::new(),
             sockets: Vec::new(),
             foreign: false,
@@ -93,6 +96,11 @@ impl State {
     /// The variable `name` stands for, following one name reference.
     fn target<'a>(&'a self, name: &'a str) -> &'a str {
         self.references.get(name).map_or(name, String::as_str)
+    }
+
+    /// True when anything was assigned in this command.
+    pub(crate) fn has_assignments(&self) -> bool {
+        !self.vars.is_empty()
     }
 
     /// The value that was assigned in this command, if one was.
@@ -194,6 +202,21 @@ impl State {
         prefix: &'a str,
     ) -> impl Iterator<Item = (&'a str, &'a Value)> {
         self.vars.iter().filter(move |(name, _)| name.starts_with(prefix)).map(|(n, v)| (n.as_str(), v))
+    }
+
+    /// Remembers that `link` leads to `target`.
+    pub(crate) fn link(&mut self, link: String, target: String) {
+        if self.links.len() < 64 {
+            self.links.push((link, target));
+        }
+    }
+
+    /// Where a resolved path leads through the links this command made.
+    pub(crate) fn followed(&self, path: &str) -> Option<String> {
+        self.links.iter().rev().find_map(|(link, target)| {
+            let rest = path.strip_prefix(link.as_str())?;
+            (rest.is_empty() || rest.starts_with('/')).then(|| format!("{target}{rest}"))
+        })
     }
 
     /// The content of a file this command wrote, or what can be said of any other.

@@ -122,6 +122,12 @@ impl Shell<'_> {
                 if let Some(path) = named.or_else(|| from_url.map(str::to_owned))
                     && path != "-"
                 {
+                    let folder = options
+                        .value(Some('P'), "directory-prefix")
+                        .filter(|_| program.starts_with("wget"))
+                        .or(options.value(None, "output-dir"))
+                        .map(str::to_owned);
+                    let path = folder.map_or_else(|| path.clone(), |folder| format!("{folder}/{path}"));
                     let local = options
                         .operands
                         .iter()
@@ -133,11 +139,19 @@ impl Shell<'_> {
             "cp" | "mv" | "ln" | "install" | "gcp" | "gmv" | "rsync" | "scp" | "git" => {
                 if let [source, target] = options.operands.as_slice() {
                     if crate::effects::is_remote(source) && program != "git" {
+                        let name = source.rsplit(['/', ':']).next().unwrap_or(source);
                         self.write_file(target, &Data::unknown(Taint::NET));
+                        self.write_file(&format!("{target}/{name}"), &Data::unknown(Taint::NET));
                         return;
+                    }
+                    if program == "ln" {
+                        let (link, leads) = (self.resolve(target), self.resolve(source));
+                        self.state.link(link, leads);
                     }
                     let data = self.content_of(source);
                     if data.taint != Taint::FILE || data.marked().is_some() {
+                        let name = source.rsplit('/').next().unwrap_or(source);
+                        self.write_file(&format!("{target}/{name}"), &data);
                         self.write_file(target, &data);
                     }
                 }
@@ -188,7 +202,12 @@ impl Shell<'_> {
                     }
                 }
             }
-            "chmod" | "touch" => {}
+            "mkfifo" | "mknod" => {
+                for path in options.operands.clone() {
+                    let path = self.resolve(path);
+                    self.fifos.push(path);
+                }
+            }
             _ => {}
         }
     }
@@ -216,8 +235,8 @@ impl Shell<'_> {
                 if reads_stdin {
                     what |= stdin.taint;
                 }
-                let local_only = args.iter().all(|arg| !arg.contains('.') || arg.starts_with("file:"));
-                !local_only || args.iter().any(|arg| arg.contains("://"))
+                let options = Options::parse(args, takes::of(program));
+                options.operands.is_empty() || !options.operands.iter().all(|url| is_local(url))
             }
             "scp" | "rsync" | "sftp" => {
                 let options = Options::parse(args, takes::of(program));
@@ -393,7 +412,7 @@ impl Shell<'_> {
                         .map(str::to_owned),
                 );
             }
-            "git" => self.git_hooks(args, process, stdin),
+            "git" => self.git_hooks(args, process),
             "zip" => texts.extend(option_after(args, &["-TT", "--unzip-command"])),
             "vim" | "vi" | "nvim" | "view" | "ex" | "rvim" | "gvim" => {
                 for text in args
@@ -409,9 +428,13 @@ impl Shell<'_> {
                 }
             }
             "make" | "gmake" | "just" => {
-                let from_stdin =
-                    args.windows(2).any(|pair| matches!(pair, ["-f" | "--file", "-" | "/dev/stdin"]));
-                if from_stdin && let Some(text) = stdin.marked() {
+                let options = Options::parse(args, takes::of("make"));
+                let rules = match options.value(Some('f'), "file").or(options.value(None, "makefile")) {
+                    Some("-" | "/dev/stdin") => Some(stdin.clone()),
+                    Some(file) => Some(self.content_of(file)),
+                    None => Some(self.content_of("Makefile")),
+                };
+                if let Some(text) = rules.as_ref().and_then(Data::marked) {
                     texts.extend(
                         text.lines()
                             .filter(|line| line.starts_with('\t'))
@@ -451,14 +474,20 @@ impl Shell<'_> {
                 ));
             }
             "tcpdump" => texts.extend(option_after(args, &["-z"])),
-            "ssh-keygen" => {}
+            "ed" | "red" => texts.extend(
+                stdin
+                    .marked()
+                    .into_iter()
+                    .flat_map(str::lines)
+                    .filter_map(|line| line.trim_start().strip_prefix('!').map(str::to_owned)),
+            ),
             "nmap" => {
                 if let Some(text) = args.iter().find(|arg| arg.contains("os.execute")) {
                     texts.push((*text).to_owned());
                 }
             }
             "expect" | "tclsh" | "wish" => {
-                for code in option_after(args, &["-c"]) {
+                for code in option_after(args, &["-c"]).into_iter().chain(stdin.marked().map(str::to_owned)) {
                     texts.extend(code.split([';', '\n']).filter_map(|line| {
                         line.trim()
                             .strip_prefix("exec ")
@@ -476,7 +505,7 @@ impl Shell<'_> {
     }
 
     /// Aliases and commands in git's configuration given on the command line or in the environment.
-    fn git_hooks(&mut self, args: &[&str], process: usize, stdin: &Data) {
+    fn git_hooks(&mut self, args: &[&str], process: usize) {
         let mut settings: Vec<(String, String)> = Vec::new();
         let mut at = 0;
         while let Some(arg) = args.get(at) {
@@ -537,10 +566,19 @@ impl Shell<'_> {
                 }
                 _ => continue,
             };
-            let _ = stdin;
             self.in_subshell(|shell| shell.run_code(&Data::text(&text), &[], Some(process), "git"));
         }
     }
+}
+
+/// True for addresses that never leave the machine.
+fn is_local(url: &str) -> bool {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let authority = rest.split(['/', '?']).next().unwrap_or(rest);
+    let host = authority.rsplit('@').next().unwrap_or(authority);
+    url.starts_with("file:")
+        || host.starts_with("[::1]")
+        || matches!(host.split(':').next().unwrap_or(host), "localhost" | "127.0.0.1" | "0.0.0.0")
 }
 
 /// The values after these options.

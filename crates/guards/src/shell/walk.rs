@@ -29,6 +29,27 @@ pub(crate) struct Limits {
 
 /// Most processes reported for one command.
 const MAX_PROCESSES: usize = 1024;
+/// Variables that change what the programs started after their assignment load, run or skip.
+const MEANINGFUL: &[&str] = &[
+    "LD_PRELOAD",
+    "LD_AUDIT",
+    "LD_LIBRARY_PATH",
+    "DYLD_INSERT_LIBRARIES",
+    "GIT_SSH_COMMAND",
+    "GIT_EXTERNAL_DIFF",
+    "GIT_CONFIG_COUNT",
+    "HUSKY",
+    "HUSKY_SKIP_HOOKS",
+    "SKIP",
+    "LEFTHOOK",
+    "PRE_COMMIT_ALLOW_NO_CONFIG",
+    "OVERCOMMIT_DISABLE",
+    "NODE_OPTIONS",
+    "PYTHONSTARTUP",
+    "PERL5OPT",
+    "RUBYOPT",
+];
+
 /// Times a loop over known words is walked.
 const MAX_ROUNDS: usize = 16;
 
@@ -140,30 +161,50 @@ impl Trace {
 /// Analyses a command as a shell at `place` would run it.
 pub(crate) fn trace(command: &str, place: &Place, limits: Limits) -> Trace {
     let command = sanitise(command);
-    let mut shell = Shell {
-        place,
-        state: State::at(place),
-        trace: Trace::default(),
-        word_taint: Taint::NONE,
-        via: Vec::new(),
-        calls: Vec::new(),
-        forks: 0,
-        pending: 0,
-        depth: 0,
-        open_ended: false,
-        environment: Vec::new(),
-        sinks: Vec::new(),
-        pipes: 0,
-        inherited: Data::session_input(),
-        wired: false,
-        bare: false,
-        limits,
-    };
-    if super::obscure::is_obfuscated(&command) {
-        shell.trace.facts.push(Fact::Obfuscated);
+    let mut files = std::collections::HashMap::new();
+    let mut second = false;
+    loop {
+        let mut shell = Shell::new(place, limits);
+        shell.state.files = files;
+        if super::obscure::is_obfuscated(&command) {
+            shell.trace.facts.push(Fact::Obfuscated);
+        }
+        shell.run_text(&command, &Data::session_input());
+        // What is written to a named pipe late is read from it early: once its content is known, the
+        // command is walked again with it.
+        let written: Vec<_> =
+            shell.fifos.iter().filter_map(|path| shell.state.files.get_key_value(path)).collect();
+        if second || written.is_empty() {
+            return shell.trace;
+        }
+        files = written.into_iter().map(|(path, data)| (path.clone(), data.clone())).collect();
+        second = true;
     }
-    shell.run_text(&command, &Data::session_input());
-    shell.trace
+}
+
+impl<'p> Shell<'p> {
+    fn new(place: &'p Place, limits: Limits) -> Self {
+        Self {
+            place,
+            state: State::at(place),
+            trace: Trace::default(),
+            word_taint: Taint::NONE,
+            via: Vec::new(),
+            calls: Vec::new(),
+            forks: 0,
+            pending: 0,
+            depth: 0,
+            open_ended: false,
+            environment: Vec::new(),
+            sinks: Vec::new(),
+            pipes: 0,
+            inherited: Data::session_input(),
+            wired: false,
+            bare: false,
+            fifos: Vec::new(),
+            limits,
+        }
+    }
 }
 
 /// One interpreter of the shell language.
@@ -186,6 +227,8 @@ pub(crate) struct Shell<'p> {
     /// Commands that read what is written to a path (`>(...)`).
     pub(crate) sinks: Vec<(String, Rc<ast::SubshellCommand>)>,
     pub(crate) pipes: usize,
+    /// Named pipes this command made.
+    pub(crate) fifos: Vec<String>,
     /// The current redirections belong to no command.
     pub(crate) bare: bool,
     /// Standard input of the code that is about to be run.
@@ -227,8 +270,9 @@ impl Shell<'_> {
         let output = match parse::parse(text) {
             Ok(parsed) => {
                 if !parsed.complete {
-                    // A shell refuses such a line too; what matters is whether the unread rest could do harm.
-                    let carrier = parsed.leftovers.iter().any(|piece| names_a_carrier(piece));
+                    // A shell runs the lines before an error, and may know syntax that the parser does not.
+                    // The pieces are judged below; what was cut wrongly must not hide in them.
+                    let carrier = names_a_carrier(text);
                     self.trace.unknown(
                         UnknownKind::Unparsed,
                         "the command is not valid shell syntax",
@@ -619,7 +663,7 @@ impl Shell<'_> {
             let (name, value) = self.assigned_value(assignment);
             if persist {
                 self.state.mark(&name, self.word_taint);
-                self.state.assign(&name, value);
+                self.assign(&name, value);
             } else {
                 environment.push((name, value.scalar().to_owned()));
             }
@@ -702,8 +746,34 @@ impl Shell<'_> {
             }
         }
         self.state.mark(&name, self.word_taint);
-        self.state.assign(&name, value);
+        self.assign(&name, value);
         argv.push(name);
+    }
+
+    /// Assigns a variable; those that the shell itself runs are run.
+    fn assign(&mut self, name: &str, value: Value) {
+        let code = matches!(name, "PROMPT_COMMAND" | "PS0")
+            .then(|| Data::text(value.scalar()).tainted(self.word_taint));
+        self.state.assign(name, value);
+        if let Some(code) = code {
+            self.in_subshell(|shell| shell.run_code(&code, &[], None, name));
+        }
+    }
+
+    /// The variables of a new process that are known to matter: those in front of it, and those that
+    /// change what a program loads or skips when they were assigned before.
+    fn process_environment(&self) -> Vec<(String, String)> {
+        let mut environment = self.environment.clone();
+        if self.state.has_assignments() {
+            for name in MEANINGFUL {
+                if let Some(value) = self.state.assigned(name)
+                    && !environment.iter().any(|(known, _)| known == name)
+                {
+                    environment.push(((*name).to_owned(), value.scalar().to_owned()));
+                }
+            }
+        }
+        environment
     }
 
     /// Reports a process, with what it touches.
@@ -717,7 +787,7 @@ impl Shell<'_> {
             argv: argv.iter().map(Argument::marked).collect(),
             via: self.via.clone(),
             cwd: self.state.cwd.clone(),
-            environment: self.environment.clone(),
+            environment: self.process_environment(),
             open_ended: self.open_ended,
         };
         self.trace.processes.push(process);
@@ -733,6 +803,10 @@ impl Shell<'_> {
 
     pub(crate) fn touch_by(&mut self, process: Option<usize>, mut touch: Touch) {
         touch.resolve(self.state.cwd.as_deref(), self.place);
+        if let Some(target) = self.state.followed(&touch.resolved) {
+            touch.path = target;
+            touch.resolve(self.state.cwd.as_deref(), self.place);
+        }
         if self.trace.facts.len() < 4 * MAX_PROCESSES {
             self.trace.facts.push(Fact::Touches { process, touch });
         }

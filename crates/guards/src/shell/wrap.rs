@@ -61,8 +61,8 @@ const WRAPPERS: &[Wrapper] = &[
     wrapper(&["chroot"], "", &["userspec", "groups"], 1),
     wrapper(
         &["unshare", "nsenter"],
-        "tSGCmuinpUrwT",
-        &["target", "setuid", "setgid", "root", "wd", "map-user", "map-group", "propagation"],
+        "tSGRw",
+        &["target", "setuid", "setgid", "map-user", "map-group", "propagation"],
         0,
     ),
     wrapper(&["strace", "ltrace"], "aeEIoOpPsSuUX", &["output", "attach", "user", "trace"], 0),
@@ -143,14 +143,14 @@ impl Shell<'_> {
             "fd" | "fdfind" => self.fd(argv, args, stdin),
             "watch" | "gwatch" => {
                 let options = Options::parse(&slices(args), Takes::wrapper("n", &["interval"]));
-                self.joined(argv, options.consumed, program, stdin)
+                self.joined(argv, options.consumed, program)
             }
             "ssh" | "mosh" | "autossh" | "slogin" | "rsh" => self.ssh(argv, args, program, stdin),
             "su" | "runuser" => self.su(argv, args, program, stdin),
             "script" => {
                 let options = Options::parse(&slices(args), Takes::values("cIOBTtmEo", &["command"]));
                 let text = options.value(Some('c'), "command")?.to_owned();
-                Some(self.text(argv, &text, program, stdin))
+                Some(self.text(argv, &text, program))
             }
             "flock" => self.flock(argv, args, stdin),
             "docker" | "podman" | "nerdctl" | "docker-compose" | "podman-compose" => {
@@ -174,14 +174,14 @@ impl Shell<'_> {
             }
             "nix-shell" | "nix" => {
                 let at = args.iter().position(|arg| matches!(arg.as_str(), "--run" | "--command" | "-c"))?;
-                self.joined(argv, at + 1, program, stdin)
+                self.joined(argv, at + 1, program)
             }
             "tmux" | "screen" => {
                 let text = args.iter().filter(|arg| arg.contains(' ')).cloned().collect::<Vec<_>>();
                 if text.is_empty() {
                     return None;
                 }
-                Some(self.text(argv, &text.join("\n"), program, stdin))
+                Some(self.text(argv, &text.join("\n"), program))
             }
             "crontab" => self.crontab(argv, args, stdin),
             "at" | "batch" => Some(self.text_data(argv, stdin, program)),
@@ -192,7 +192,7 @@ impl Shell<'_> {
                 let rest = args.get(at + 1..).unwrap_or_default();
                 let words: Vec<String> =
                     std::iter::once(first).filter(|s| !s.is_empty()).chain(rest.iter().cloned()).collect();
-                Some(self.text(argv, &words.join(" "), program, stdin))
+                Some(self.text(argv, &words.join(" "), program))
             }
             _ => {
                 if let Some((_, subs)) = RUNNERS.iter().find(|(name, _)| *name == program)
@@ -256,10 +256,9 @@ impl Shell<'_> {
     }
 
     /// Reports the wrapper and runs text that a shell will read.
-    fn text(&mut self, argv: &[String], text: &str, program: &str, stdin: &Data) -> Data {
+    fn text(&mut self, argv: &[String], text: &str, program: &str) -> Data {
         let process = self.emit(argv);
         let data = Data::text(text).tainted(self.word_taint);
-        let _ = stdin;
         self.in_subshell(|shell| shell.run_code(&data, &[], Some(process), program))
     }
 
@@ -271,12 +270,12 @@ impl Shell<'_> {
         self.in_subshell(|shell| shell.run_code(data, &[], Some(process), program))
     }
 
-    fn joined(&mut self, argv: &[String], skip: usize, program: &str, stdin: &Data) -> Option<Data> {
+    fn joined(&mut self, argv: &[String], skip: usize, program: &str) -> Option<Data> {
         let rest = argv.get(1 + skip..)?;
         if rest.is_empty() {
             return None;
         }
-        Some(self.text(argv, &rest.join(" "), program, stdin))
+        Some(self.text(argv, &rest.join(" "), program))
     }
 
     fn sudo(&mut self, argv: &[String], args: &[String], program: &str, stdin: &Data) -> Option<Data> {
@@ -448,7 +447,7 @@ impl Shell<'_> {
             Takes::values("cgGsuw", &["command", "group", "shell", "user", "session-command"]),
         );
         if let Some(text) = options.value(Some('c'), "command").map(str::to_owned) {
-            return Some(self.text(argv, &text, program, stdin));
+            return Some(self.text(argv, &text, program));
         }
         let skip = options.dashes_at?;
         let rest: Vec<String> = options.operands.iter().skip(skip).map(|arg| (*arg).to_owned()).collect();
@@ -463,7 +462,7 @@ impl Shell<'_> {
         match rest.split_first() {
             Some((flag, rest)) if flag == "-c" || flag == "--command" => {
                 let text = rest.first()?.clone();
-                Some(self.text(argv, &text, "flock", stdin))
+                Some(self.text(argv, &text, "flock"))
             }
             Some(_) => Some(self.inner(argv, rest, "flock", stdin)),
             None => None,
@@ -532,7 +531,6 @@ impl Shell<'_> {
         let options = Options::parse(&refs, takes);
         let entrypoint = options.value(None, "entrypoint").map(str::to_owned);
         let consumed = options.consumed;
-        let mounts_root = options.values(Some('v'), "volume").any(|v| v.starts_with("/:"));
         let mut rest = args.get(at + 1 + consumed + 1..)?.to_vec();
         if let Some(entrypoint) = entrypoint {
             rest.insert(0, entrypoint);
@@ -540,7 +538,6 @@ impl Shell<'_> {
         if rest.is_empty() {
             return None;
         }
-        let _ = mounts_root;
         self.emit(argv);
         let output = self.pushed(program, |shell| {
             shell.in_subshell(|shell| {

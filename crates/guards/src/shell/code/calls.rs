@@ -3,7 +3,7 @@
 use crate::effects::{Action, Touch};
 use crate::shell::Taint;
 use crate::shell::decode;
-use crate::shell::marks::HOLE;
+use crate::shell::marks::{HOLE, STAR};
 
 /// Something that code does.
 #[derive(Debug, Clone)]
@@ -188,6 +188,7 @@ const WRITERS: &[&str] = &[
     "createwritestream",
     "touch_file",
     "writetextfile",
+    "write_file",
     "symlink",
     "symlinksync",
     "link",
@@ -281,6 +282,19 @@ pub(super) fn evaluate(
             calls.push(Call::Carrier(Taint::NET));
         }
         return (calls, Value { text: HOLE.to_string(), taint: taint | Taint::NET, listed: false });
+    }
+    if matches!(last, "home" | "homedir" | "gethomedir") && args.is_empty() {
+        return (calls, Value::text("~"));
+    }
+    if matches!(
+        last,
+        "walk" | "walkdir" | "scandir" | "listdir" | "iterdir" | "rglob" | "readdirsync" | "find"
+    ) && let Some(folder) = first.or(receiver).filter(|value| value.text.starts_with(['/', '~', '.']))
+    {
+        return (
+            calls,
+            Value { text: format!("{}/{STAR}", folder.text.trim_end_matches('/')), taint, listed: true },
+        );
     }
     if DECODERS.contains(&last)
         || last == "from" && args.iter().any(|value| value.text == "base64")
@@ -423,7 +437,11 @@ pub(super) fn evaluate(
             touch.force = touch.recursive;
             calls.push(Call::Touch(touch));
         }
-    } else if WRITERS.contains(&last) || OWNERS.contains(&last) || MODES.contains(&last) {
+    } else if WRITERS.contains(&last)
+        || last == "write" && matches!(owner, "file" | "io" | "pathname" | "bun" | "fs")
+        || OWNERS.contains(&last)
+        || MODES.contains(&last)
+    {
         let action = if OWNERS.contains(&last) {
             Action::Own
         } else if MODES.contains(&last) {

@@ -18,6 +18,10 @@ pub(crate) struct Found {
     pub(crate) network: bool,
     pub(crate) reverse_shell: bool,
     pub(crate) fork_bomb: bool,
+    /// Text is evaluated as code somewhere.
+    pub(crate) evaluates: bool,
+    /// The environment is taken as a whole.
+    pub(crate) environment: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -45,6 +49,11 @@ pub(crate) fn scan(text: &str, home: &str) -> Found {
         || has("net.socket")
         || has("/dev/tcp/")
         || has("tcpsocket")
+        || has("net.dial")
+        || has("tcpclient")
+        || has("net.createconnection")
+        || has("deno.connect")
+        || has("tcpstream::connect")
         || has("io::socket");
     let shell = has("/bin/sh")
         || has("/bin/bash")
@@ -56,13 +65,60 @@ pub(crate) fn scan(text: &str, home: &str) -> Found {
         || has("proc_open")
         || has("io.popen")
         || has("execsync")
+        || has("exec.command")
+        || has("processbuilder")
+        || has("command::new")
+        || has("process.start")
         || has("exec(");
     found.reverse_shell = socket && shell;
     found.network |= socket;
+    found.network |=
+        has("lwp::simple") || has("open-uri") || has("http.get") || has("https.get") || has("fetch(");
+    found.evaluates = evaluates(&tokens);
+    found.environment = takes_environment(text);
     let forks = has("fork");
     found.fork_bomb =
         forks && (has("while") || has("loop") || has("for(;;)") || has("fork,fork") || has("for (;;)"));
     found
+}
+
+/// True when text becomes code: `eval` and its kin, called or handed on, but not methods that merely
+/// share the name (`pattern.exec(x)`).
+fn evaluates(tokens: &[Token]) -> bool {
+    tokens.iter().any(|token| match token {
+        Token::Name(name) => {
+            matches!(
+                name.as_str(),
+                "eval"
+                    | "exec"
+                    | "Function"
+                    | "instance_eval"
+                    | "class_eval"
+                    | "loadstring"
+                    | "runInThisContext"
+            ) || name.ends_with(".runInThisContext")
+                || name.ends_with(".runInNewContext")
+                || matches!(
+                    name.as_str(),
+                    "window.eval" | "globalThis.eval" | "builtins.exec" | "builtins.eval"
+                )
+        }
+        _ => false,
+    })
+}
+
+/// True when the whole environment is used, not one variable of it.
+fn takes_environment(text: &str) -> bool {
+    ["os.environ", "process.env", "ENV.to", "%ENV", "os.Environ()", "getenv()", "System.getenv()"].iter().any(
+        |name| {
+            text.match_indices(name).any(|(at, _)| {
+                let rest = text.get(at + name.len()..).unwrap_or_default();
+                !rest.starts_with(['[', '.', '{', 'b'])
+                    || rest.starts_with(".items")
+                    || rest.starts_with(".copy")
+            })
+        },
+    )
 }
 
 fn tokenize(text: &str) -> Vec<Token> {
