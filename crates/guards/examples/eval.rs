@@ -1,4 +1,4 @@
-//! Scores the guards on labelled cases: `eval FILE.jsonl [--list CATEGORY-OR-TIER]`.
+//! Scores the guards on labelled cases: `eval FILE.jsonl [--list CATEGORY-OR-TIER|slow]`.
 //!
 //! A row is stopped when the verdict is not "pass". Rows that depend on files of their source are left
 //! out; rows whose negative concerns one rule of their source only are left out of the false alarms.
@@ -50,6 +50,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let list = args.next().and_then(|_| args.next());
     let mut scores: BTreeMap<(Profile, String, String), Score> = BTreeMap::new();
     let mut times: Vec<Duration> = Vec::new();
+    let mut slowest: Vec<(Duration, String)> = Vec::new();
     for line in std::fs::read_to_string(file)?.lines() {
         let row: Row = serde_json::from_str(line)?;
         if row.needs_fs || row.expected == "allow" && row.scope.is_some() {
@@ -58,7 +59,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         for profile in [Profile::Core, Profile::Standard, Profile::Strict] {
             let start = Instant::now();
             let (verdict, why) = judge(&row, profile);
-            times.push(start.elapsed());
+            let took = start.elapsed();
+            times.push(took);
+            slowest.push((took, row.input.chars().take(100).collect::<String>()));
             let score = scores.entry((profile, row.tier.clone(), row.expected.clone())).or_default();
             score.rows += 1;
             let stopped = verdict != Verdict::Pass;
@@ -76,6 +79,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for ((profile, tier, expected), score) in &scores {
         let share = 100.0 * score.stopped as f64 / score.rows.max(1) as f64;
         println!("{profile:?} {tier} {expected}: {} of {} stopped ({share:.1}%)", score.stopped, score.rows);
+    }
+    slowest.sort_by_key(|(took, _)| std::cmp::Reverse(*took));
+    slowest.dedup_by(|one, other| one.1 == other.1);
+    for (took, input) in slowest.iter().take(if list.as_deref() == Some("slow") { 25 } else { 0 }) {
+        println!("{took:?} {}", input.escape_debug());
     }
     times.sort();
     let at = |share: usize| times.get(times.len() * share / 1000).copied().unwrap_or_default();

@@ -26,28 +26,67 @@ pub(super) struct FileUse {
     pub(super) access: Access,
 }
 
-const COMMAND_KEYS: &[&str] = &["command", "cmd", "commands", "script", "shell_command", "command_line"];
-const WORKDIR_KEYS: &[&str] = &["workdir", "cwd", "working_directory", "dir_path", "directory"];
+/// Names of arguments, compared without capitals, `_` and `-`.
+const COMMAND_KEYS: &[&str] = &[
+    "command",
+    "cmd",
+    "commands",
+    "script",
+    "shellcommand",
+    "commandline",
+    "bashcommand",
+    "terminalcommand",
+    "bash",
+];
+/// Programs whose arguments stand beside them.
+const PROGRAM_KEYS: &[&str] = &["program", "executable", "binary", "exe"];
+const ARGUMENT_KEYS: &[&str] = &["args", "arguments", "argv", "parameters"];
+/// What a terminal tool types into a running program.
+const TYPED_KEYS: &[&str] = &["data", "chars", "keys", "keystrokes", "input", "text", "stdin"];
+/// Code that a tool runs when its language is a shell.
+const CODE_KEYS: &[&str] = &["code", "source", "content"];
+const WORKDIR_KEYS: &[&str] =
+    &["workdir", "cwd", "workingdirectory", "dirpath", "directory", "cd", "workingdir"];
 const PATH_KEYS: &[&str] = &[
     "path",
     "paths",
-    "file_path",
-    "filePath",
     "filepath",
+    "filepaths",
     "file",
     "files",
     "filename",
-    "absolute_path",
-    "notebook_path",
-    "target_file",
+    "filenames",
+    "absolutepath",
+    "relativepath",
+    "relativeworkspacepath",
+    "notebookpath",
+    "targetfile",
+    "targetnotebook",
+    "target",
     "source",
     "destination",
-    "old_path",
-    "new_path",
-    "from_path",
-    "to_path",
+    "src",
+    "dst",
+    "dest",
+    "oldpath",
+    "newpath",
+    "frompath",
+    "topath",
+    "inputfile",
+    "outputfile",
+    "outputpath",
+    "inputpath",
+    "uri",
+    "fileuri",
+    "include",
+    "folder",
+    "dir",
 ];
-const PATCH_KEYS: &[&str] = &["patch", "input", "patch_text", "patchText", "diff"];
+const PATCH_KEYS: &[&str] = &["patch", "input", "patchtext", "diff"];
+
+/// Arguments are looked into this deep, and this many of them.
+const MAX_DEPTH: usize = 8;
+const MAX_VALUES: usize = 4096;
 
 /// Tools whose arguments are data, not commands or paths.
 const NEITHER: &[&str] =
@@ -58,25 +97,88 @@ pub(super) fn shell_inputs(tool: &ToolName, params: &Params) -> Vec<ShellInput> 
     if matches!(name, "read" | "write" | "edit" | "apply_patch") || NEITHER.contains(&name) {
         return Vec::new();
     }
-    let workdir = WORKDIR_KEYS.iter().find_map(|key| params.get(*key)?.as_str()).map(str::to_owned);
-    let shell = match name {
-        "powershell" | "pwsh" => ShellKind::PowerShell,
-        "cmd" => ShellKind::Cmd,
-        _ => ShellKind::Posix,
-    };
-    let mut texts = Vec::new();
-    if name == "process" {
-        // What is written to a running program may be a shell's next line.
-        texts.extend(params.get("data").into_iter().flat_map(commands_in));
+    let terminal = TERMINALS.iter().any(|word| name.contains(word));
+    let mut inputs = Vec::new();
+    for fields in objects(params) {
+        let field =
+            |keys: &[&str]| fields.iter().find(|(key, _)| is_one_of(key, keys)).map(|(_, value)| *value);
+        let language =
+            field(&["language", "lang", "shell", "interpreter", "runtime"]).and_then(Value::as_str);
+        let shell = shell_named(language.unwrap_or_default()).or_else(|| shell_named(name));
+        let workdir = field(WORKDIR_KEYS).and_then(Value::as_str).map(str::to_owned);
+        let mut texts = Vec::new();
+        for (key, value) in &fields {
+            let typed = terminal && is_one_of(key, TYPED_KEYS);
+            let code = shell.is_some() && is_one_of(key, CODE_KEYS);
+            if typed || code || is_one_of(key, COMMAND_KEYS) {
+                texts.extend(commands_in(value));
+            }
+        }
+        let program = field(PROGRAM_KEYS).or_else(|| field(COMMAND_KEYS)).and_then(Value::as_str);
+        if let (Some(program), Some(Value::Array(arguments))) = (program, field(ARGUMENT_KEYS)) {
+            let words = arguments.iter().filter_map(Value::as_str).map(quoted);
+            texts.push(std::iter::once(program.to_owned()).chain(words).collect::<Vec<_>>().join(" "));
+        }
+        let shell = shell.unwrap_or_default();
+        inputs.extend(texts.into_iter().map(|text| ShellInput { text, shell, workdir: workdir.clone() }));
     }
-    for key in COMMAND_KEYS {
-        texts.extend(params.get(*key).into_iter().flat_map(commands_in));
+    inputs
+}
+
+/// Words in the names of tools that type into a terminal.
+const TERMINALS: &[&str] = &[
+    "process", "terminal", "shell", "exec", "bash", "stdin", "tmux", "console", "command", "interact", "pty",
+];
+
+/// The shell that a language or a tool is named after.
+fn shell_named(name: &str) -> Option<ShellKind> {
+    let name = name.to_ascii_lowercase();
+    let is = |words: &[&str]| words.iter().any(|word| name.contains(word));
+    if is(&["powershell", "pwsh"]) {
+        Some(ShellKind::PowerShell)
+    } else if matches!(name.as_str(), "cmd" | "cmd.exe" | "batch" | "bat") {
+        Some(ShellKind::Cmd)
+    } else if matches!(name.as_str(), "sh" | "shell" | "exec") || is(&["bash", "zsh", "shellscript"]) {
+        Some(ShellKind::Posix)
+    } else {
+        None
     }
-    texts.into_iter().map(|text| ShellInput { text, shell, workdir: workdir.clone() }).collect()
+}
+
+/// True when `key` is one of `names`, however it is spelled.
+fn is_one_of(key: &str, names: &[&str]) -> bool {
+    let plain = |c: &char| !matches!(c, '_' | '-');
+    names.iter().any(|name| key.chars().filter(plain).map(|c| c.to_ascii_lowercase()).eq(name.chars()))
+}
+
+type Fields<'a> = Vec<(&'a str, &'a Value)>;
+
+/// The arguments themselves and every object in them: tools that run several calls at once carry the
+/// arguments of each.
+fn objects(params: &Params) -> Vec<Fields<'_>> {
+    let root: Fields<'_> = params.iter().map(|(key, value)| (key.as_str(), value)).collect();
+    let mut pending: Vec<(usize, &Value)> = root.iter().map(|(_, value)| (1, *value)).collect();
+    let mut found = vec![root];
+    let mut seen = 0;
+    while let Some((depth, value)) = pending.pop() {
+        seen += 1;
+        if depth > MAX_DEPTH || seen > MAX_VALUES {
+            break;
+        }
+        match value {
+            Value::Array(items) => pending.extend(items.iter().map(|item| (depth + 1, item))),
+            Value::Object(fields) => {
+                pending.extend(fields.values().map(|value| (depth + 1, value)));
+                found.push(fields.iter().map(|(key, value)| (key.as_str(), value)).collect());
+            }
+            _ => {}
+        }
+    }
+    found
 }
 
 /// A string is a command line, a list of strings is one argument vector or several command lines; both
-/// readings are judged. Objects are searched for commands of their own.
+/// readings are judged. Objects are found on their own.
 fn commands_in(value: &Value) -> Vec<String> {
     match value {
         Value::String(text) => vec![text.clone()],
@@ -92,11 +194,7 @@ fn commands_in(value: &Value) -> Vec<String> {
                         .map(|&word| word.to_owned()),
                 );
             }
-            found.extend(items.iter().filter(|item| item.is_object()).flat_map(commands_in));
             found
-        }
-        Value::Object(fields) => {
-            COMMAND_KEYS.iter().filter_map(|key| fields.get(*key)).flat_map(commands_in).collect()
         }
         _ => Vec::new(),
     }
@@ -125,25 +223,24 @@ pub(super) fn file_uses(tool: &ToolName, params: &Params) -> Vec<FileUse> {
         _ => Access::Read,
     };
     let mut uses = Vec::new();
-    for key in PATH_KEYS {
-        uses.extend(params.get(*key).into_iter().flat_map(strings).map(|path| FileUse { path, access }));
-    }
-    if name == "apply_patch" || name.contains("patch") {
-        for key in PATCH_KEYS {
-            let patch = params.get(*key).and_then(Value::as_str).unwrap_or_default();
+    let patches = name.contains("patch");
+    for (key, value) in objects(params).into_iter().flatten() {
+        if is_one_of(key, PATH_KEYS) {
+            uses.extend(strings(value).into_iter().map(|path| FileUse { path, access }));
+        }
+        if patches && is_one_of(key, PATCH_KEYS) {
+            let patch = value.as_str().unwrap_or_default();
             uses.extend(patched_paths(patch).map(|path| FileUse { path, access: Access::Write }));
         }
     }
     uses
 }
 
+/// The paths in a value; an address of the file scheme is its path.
 fn strings(value: &Value) -> Vec<String> {
     match value {
-        Value::String(text) => vec![text.clone()],
-        Value::Array(items) => items.iter().flat_map(strings).collect(),
-        Value::Object(fields) => {
-            PATH_KEYS.iter().filter_map(|key| fields.get(*key)).flat_map(strings).collect()
-        }
+        Value::String(text) => vec![text.strip_prefix("file://").unwrap_or(text).to_owned()],
+        Value::Array(items) => items.iter().filter(|item| item.is_string()).flat_map(strings).collect(),
         _ => Vec::new(),
     }
 }
@@ -197,12 +294,48 @@ mod tests {
         assert_eq!(texts("run_commands", json!({"commands": ["ls -l", "pwd"]})), ["'ls -l' 'pwd'", "ls -l"]);
         assert_eq!(texts("x", json!({"commands": [{"command": "ls"}]})), ["ls"]);
         assert_eq!(texts("write", json!({"path": "a", "command": "ls"})), Vec::<String>::new());
+        assert_eq!(texts("run_command", json!({"CommandLine": "ls", "Cwd": "/"})), ["ls"]);
+        assert_eq!(
+            texts("mcp__run", json!({"command": "ls", "args": ["-l", "a b"]})),
+            ["ls", "ls '-l' 'a b'"]
+        );
+        assert_eq!(texts("mcp__run", json!({"program": "ls", "args": ["-l"]})), ["ls '-l'"]);
+        assert_eq!(texts("write_stdin", json!({"session_id": 1, "chars": "ls\n"})), ["ls\n"]);
+        assert_eq!(texts("run_code", json!({"language": "bash", "code": "ls"})), ["ls"]);
+        assert_eq!(texts("run_code", json!({"language": "python", "code": "ls"})), Vec::<String>::new());
+        let batch = json!({"tool_calls": [{"tool": "bash", "parameters": {"command": "ls"}}]});
+        assert_eq!(texts("batch", batch), ["ls"]);
+        assert_eq!(
+            texts("local_shell", json!({"action": {"command": ["bash", "-lc", "ls -a"]}})),
+            ["'bash' '-lc' 'ls -a'", "ls -a"]
+        );
+    }
+
+    #[test]
+    fn a_shell_is_known_by_tool_or_language() {
+        let kind =
+            |tool, value| shell_inputs(&ToolName::new(tool), &params(value)).first().map(|input| input.shell);
+        assert_eq!(kind("executePwsh", json!({"command": "ls"})), Some(ShellKind::PowerShell));
+        assert_eq!(kind("run", json!({"shell": "powershell", "command": "ls"})), Some(ShellKind::PowerShell));
+        assert_eq!(kind("run", json!({"command": "ls"})), Some(ShellKind::Posix));
+    }
+
+    #[test]
+    fn arguments_of_any_depth_and_number_are_bounded() {
+        let mut value = json!({"command": "ls"});
+        for _ in 0..100 {
+            value = json!({"a": value});
+        }
+        assert_eq!(texts("x", value), Vec::<String>::new());
     }
 
     #[test]
     fn every_named_file_is_seen() {
         assert_eq!(paths("read", json!({"path": "a"})), ["a"]);
         assert_eq!(paths("Read", json!({"file_path": "a"})), ["a"]);
+        assert_eq!(paths("view", json!({"TargetFile": "a"})), ["a"]);
+        assert_eq!(paths("open", json!({"uri": "file:///a"})), ["/a"]);
+        assert_eq!(paths("multi_edit", json!({"edits": [{"filePath": "a"}]})), ["a"]);
         assert_eq!(paths("mcp__fs__move_file", json!({"source": "a", "destination": "b"})), ["a", "b"]);
         let patch = "*** Begin Patch\n*** Update File: a b\n*** Move to: c\n*** End Patch";
         assert_eq!(paths("apply_patch", json!({"input": patch})), ["a b", "c"]);
