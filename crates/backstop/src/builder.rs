@@ -22,7 +22,7 @@ pub struct Builder {
     store: Option<Arc<dyn Store>>,
     sinks: Vec<Arc<dyn ReceiptSink>>,
     hooks: Vec<Registration>,
-    approvals: ApprovalSettings,
+    approvals: Option<ApprovalSettings>,
     shared_decisions: bool,
     audit: bool,
     home: Option<String>,
@@ -67,10 +67,10 @@ impl Builder {
         self
     }
 
-    /// How approvals are kept.
+    /// How approvals are kept, instead of what the configuration says.
     #[must_use]
     pub fn approvals(mut self, settings: ApprovalSettings) -> Self {
-        self.approvals = settings;
+        self.approvals = Some(settings);
         self
     }
 
@@ -119,7 +119,7 @@ impl Builder {
         let mut engine = Engine::builder()
             .snapshot(snapshot)
             .store(Arc::clone(&store))
-            .approvals(self.approvals)
+            .approvals(self.approvals.unwrap_or_else(|| wire::approvals(&config)))
             .shared_decisions(self.shared_decisions);
         for sink in self.sinks {
             engine = engine.sink(sink);
@@ -177,7 +177,7 @@ impl Backstop {
             store: None,
             sinks: Vec::new(),
             hooks: Vec::new(),
-            approvals: ApprovalSettings::default(),
+            approvals: None,
             shared_decisions: false,
             audit: true,
             home: std::env::var("HOME").ok().filter(|home| home.starts_with('/')),

@@ -40,7 +40,7 @@ fn report_panic(info: &PanicHookInfo<'_>) {
     let place = info.location().map_or_else(|| "an unknown place".to_owned(), ToString::to_string);
     let _ = writeln!(
         std::io::stderr().lock(),
-        "error: backstop has a bug and stopped at {place}\nhint: nothing was allowed because of it; please report it"
+        "error: there is a bug in backstop at {place}\nhint: nothing was allowed because of it; please report it"
     );
 }
 

@@ -113,6 +113,10 @@ pub struct ApprovalRequest {
     #[serde(default = "default_timeout_ms")]
     #[schemars(range(min = 1, max = 600_000))]
     timeout_ms: u64,
+    /// Whether the hook chose the timeout; otherwise the operator may.
+    #[serde(skip)]
+    #[schemars(skip)]
+    own_timeout: bool,
     /// What happens when nobody answers.
     #[serde(default)]
     timeout_behavior: TimeoutBehavior,
@@ -176,6 +180,7 @@ impl ApprovalRequest {
                 description,
                 severity: Severity::default(),
                 timeout_ms: default_timeout_ms(),
+                own_timeout: false,
                 timeout_behavior: TimeoutBehavior::default(),
                 allowed_decisions: all_decisions(),
                 owner: None,
@@ -194,6 +199,7 @@ impl ApprovalRequest {
             description: cut(description, MAX_DESCRIPTION_CHARS),
             severity: Severity::default(),
             timeout_ms: default_timeout_ms(),
+            own_timeout: false,
             timeout_behavior: TimeoutBehavior::default(),
             allowed_decisions: all_decisions(),
             owner: None,
@@ -220,6 +226,7 @@ impl ApprovalRequest {
         behavior: TimeoutBehavior,
     ) -> Result<Self, InvalidApprovalRequest> {
         self.timeout_ms = checked_timeout(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX))?;
+        self.own_timeout = true;
         self.timeout_behavior = behavior;
         Ok(self)
     }
@@ -260,6 +267,11 @@ impl ApprovalRequest {
     /// How long to wait for an answer.
     pub fn timeout_after(&self) -> Duration {
         Duration::from_millis(self.timeout_ms)
+    }
+
+    /// How long to wait for an answer, if the hook chose it; otherwise [`Self::timeout_after`] is the default.
+    pub fn own_timeout(&self) -> Option<Duration> {
+        self.own_timeout.then(|| self.timeout_after())
     }
 
     /// What happens when nobody answers.
@@ -357,8 +369,8 @@ impl<'de> Deserialize<'de> for ApprovalRequest {
             description: Text,
             #[serde(default)]
             severity: Severity,
-            #[serde(default = "default_timeout_ms")]
-            timeout_ms: u64,
+            #[serde(default, deserialize_with = "crate::outcome::present")]
+            timeout_ms: Option<u64>,
             #[serde(default)]
             timeout_behavior: TimeoutBehavior,
             #[serde(default = "all_decisions")]
@@ -371,7 +383,9 @@ impl<'de> Deserialize<'de> for ApprovalRequest {
         let request = Self::new(wire.title, wire.description).map_err(serde::de::Error::custom)?;
         Ok(Self {
             severity: wire.severity,
-            timeout_ms: checked_timeout(wire.timeout_ms).map_err(serde::de::Error::custom)?,
+            timeout_ms: checked_timeout(wire.timeout_ms.unwrap_or_else(default_timeout_ms))
+                .map_err(serde::de::Error::custom)?,
+            own_timeout: wire.timeout_ms.is_some(),
             timeout_behavior: wire.timeout_behavior,
             allowed_decisions: with_deny(wire.allowed_decisions),
             ..request
@@ -455,6 +469,16 @@ mod tests {
         assert!(read(json!({"title": "t", "description": "d", "timeoutMs": 0})).is_err());
         assert!(read(json!({"title": "t", "description": "d", "timeoutMs": 600_001})).is_err());
         assert!(read(json!({"title": "t", "description": "d", "surprise": 1})).is_err());
+    }
+
+    #[test]
+    fn only_a_timeout_that_was_given_is_the_hooks_own() {
+        let read = |value| serde_json::from_value::<ApprovalRequest>(value);
+        let left_open = read(json!({"title": "t", "description": "d"})).unwrap();
+        assert_eq!((left_open.own_timeout(), left_open.timeout_after()), (None, DEFAULT_TIMEOUT));
+        let given = read(json!({"title": "t", "description": "d", "timeoutMs": 5})).unwrap();
+        assert_eq!(given.own_timeout(), Some(Duration::from_millis(5)));
+        assert!(read(json!({"title": "t", "description": "d", "timeoutMs": null})).is_err());
     }
 
     #[test]

@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use backstop_config::{ConfigError, Loaded, Place, Problem, ProblemKind};
-use backstop_engine::{Snapshot, VerdictHook};
+use backstop_engine::{ApprovalSettings, Snapshot, VerdictHook};
 
 use crate::hook_types::HookTypes;
 
@@ -34,6 +34,12 @@ pub(crate) fn lower(loaded: &Loaded, types: &HookTypes, home: Option<&str>) -> R
     let verdict_hooks = verdicts::register(loaded, types.factories(), &mut snapshot, &mut problems);
     ConfigError::check(problems)?;
     Ok(Lowered { snapshot, verdict_hooks })
+}
+
+/// How approvals are kept, as the configuration has it.
+pub(crate) fn approvals(loaded: &Loaded) -> ApprovalSettings {
+    let timeout = loaded.config.agent.approvals.timeout.value.duration();
+    ApprovalSettings { timeout, ..ApprovalSettings::default() }
 }
 
 /// Refuses ids in the configuration that belong to no hook or plugin. Guards that are switched off exist all

@@ -94,6 +94,20 @@ fn without_anybody_the_call_is_denied_and_can_be_allowed_once_later() {
 }
 
 #[test]
+fn a_question_waits_as_long_as_the_operator_says() {
+    let user = User::new();
+    let call = serde_json::json!({"tool_calls": [{"name": "exec", "arguments": {"command": ASKED}}]});
+    let told = serde_json::json!({"expect": {"tool_result_contains": "timed out"}, "text": "too late"});
+    let model = ModelServer::start(&user, &format!("{call}\n{told}\n"));
+    user.configure(
+        &model.config("").replace("scripted-model }", "scripted-model, approvals: {timeoutMs: 200} }"),
+    );
+    assert_eq!(done(agent(&user, &["--wait-approvals"])).succeeded().out, "too late\n");
+    assert!(!ran(&user));
+    assert_eq!(model.stop().code, Some(0));
+}
+
+#[test]
 fn always_holds_until_it_is_revoked() {
     let (user, _model) = scene(3);
     let child = agent(&user, &["--wait-approvals"]);

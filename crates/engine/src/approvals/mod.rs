@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backstop_hooks::points::ToolCallEvent;
-use backstop_hooks::{ApprovalRequest, CallContext, Decision, Resolution, TimeoutBehavior};
+use backstop_hooks::{ApprovalRequest, CallContext, DEFAULT_TIMEOUT, Decision, Resolution, TimeoutBehavior};
 use backstop_store::{
     AllowanceScope, ApprovalRecord, ApprovalState, CreateApprovalError, GrantTarget, NewApproval, NewGrant,
     ResolveError, Store, StoreError, Timestamp,
@@ -36,6 +36,8 @@ use crate::tool_call::tool_call_digest;
 pub struct ApprovalSettings {
     /// How long an allow-always counts; `None` for no end.
     pub grant_ttl: Option<Duration>,
+    /// How long a question waits for its answer, where the hook that asks does not say.
+    pub timeout: Duration,
     /// How long whoever asked is waited for once the answer is known.
     pub listener_budget: Duration,
 }
@@ -44,6 +46,7 @@ impl Default for ApprovalSettings {
     fn default() -> Self {
         Self {
             grant_ttl: Some(Duration::from_secs(30 * 24 * 3600)),
+            timeout: DEFAULT_TIMEOUT,
             listener_budget: Duration::from_secs(15),
         }
     }
@@ -79,7 +82,7 @@ impl Approvals {
     ) -> Settled {
         let mut petition = self.petition(requests);
         let digest = tool_call_digest(event);
-        let question = question(event, digest, requests, call, Timestamp::now());
+        let question = question(event, digest, requests, self.settings.timeout, call, Timestamp::now());
         let answered =
             self.answer(question, requests, attendance, &mut petition).await.unwrap_or_else(|error| {
                 let reason = format!("approval needed, and it could not be asked for: {error}");

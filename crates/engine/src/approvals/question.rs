@@ -1,5 +1,7 @@
 //! One question out of several requests.
 
+use std::time::Duration;
+
 use backstop_hooks::points::ToolCallEvent;
 use backstop_hooks::{
     ApprovalRequest, CallContext, Decision, Digest, HookId, OwnerId, SessionId, Severity, Text,
@@ -12,11 +14,13 @@ pub(crate) fn session_of(session: Option<&SessionId>) -> SessionId {
     session.cloned().unwrap_or_else(|| "none".into())
 }
 
-/// One question out of several requests: the gravest one leads, the strictest limits hold.
+/// One question out of several requests: the gravest one leads, the strictest limits hold. `patience` is
+/// how long hooks wait that do not say.
 pub(super) fn question(
     event: &ToolCallEvent,
     digest: Digest,
     requests: &[ApprovalRequest],
+    patience: Duration,
     call: &CallContext,
     now: Timestamp,
 ) -> NewApproval {
@@ -24,7 +28,7 @@ pub(super) fn question(
     let offered = [Decision::AllowOnce, Decision::AllowAlways, Decision::Deny]
         .into_iter()
         .filter(|decision| all_offer(requests, *decision));
-    let timeouts = requests.iter().map(ApprovalRequest::timeout_after);
+    let timeouts = requests.iter().map(|request| request.own_timeout().unwrap_or(patience));
     let allow = requests.iter().all(|request| request.timeout_behavior() == TimeoutBehavior::Allow);
     // Where silence allows, the longest wait is the strictest; where it denies, the shortest.
     let timeout = if allow { timeouts.max() } else { timeouts.min() }.unwrap_or_default();
