@@ -17,6 +17,7 @@ pub mod hooks;
 mod paths;
 mod place;
 mod rules;
+pub mod scan;
 mod shell;
 mod tls;
 pub mod verdicts;

@@ -1,0 +1,103 @@
+//! Cleaning JSON without breaking it.
+//!
+//! Only strings are rewritten, each in its place: types, the order of keys and the structure stay. A value is
+//! judged together with its key, so that `{"password": "hunter2"}` is found although `hunter2` alone says
+//! nothing. Keys are data in some formats; they are rewritten only on request, and never onto one another.
+
+use serde_json::{Map, Value};
+
+use super::policy::{Finding, Redactor};
+use super::{Span, span};
+
+/// The longest value that is judged together with its key, in bytes.
+const LONGEST_WITH_KEY: usize = 512;
+/// How deep values are followed. What is deeper is replaced as a whole.
+const DEEPEST: usize = 256;
+
+impl Redactor {
+    /// Cleans the strings of `value` in place; answers what was found, with offsets inside of each string.
+    pub fn apply_json(&self, value: &mut Value) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        self.walk(value, None, false, 0, &mut findings);
+        findings
+    }
+
+    /// The same, and the keys of objects too.
+    pub fn apply_json_and_keys(&self, value: &mut Value) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        self.walk(value, None, true, 0, &mut findings);
+        findings
+    }
+
+    fn walk(
+        &self,
+        value: &mut Value,
+        key: Option<&str>,
+        keys: bool,
+        depth: usize,
+        findings: &mut Vec<Finding>,
+    ) {
+        if depth > DEEPEST {
+            *value = Value::String("[redacted:too_deep]".to_owned());
+            return;
+        }
+        match value {
+            Value::String(text) => {
+                let spans = self.judge_field(key, text);
+                let clean = self.rewrite(text, spans);
+                if clean.is_changed() {
+                    *text = clean.text;
+                }
+                findings.extend(clean.findings);
+            }
+            Value::Array(items) => {
+                for item in items {
+                    self.walk(item, key, keys, depth + 1, findings);
+                }
+            }
+            Value::Object(fields) => {
+                for (name, field) in fields.iter_mut() {
+                    self.walk(field, Some(name), keys, depth + 1, findings);
+                }
+                if keys {
+                    self.clean_keys(fields, findings);
+                }
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+
+    /// What is found in the value itself and in `"key": "value"`.
+    fn judge_field(&self, key: Option<&str>, value: &str) -> Vec<Span> {
+        let alone = self.scanner.detect(value);
+        let quotable = value.len() <= LONGEST_WITH_KEY && !value.contains(['"', '\n', '\\']);
+        let Some(key) = key.filter(|key| quotable && key.len() <= LONGEST_WITH_KEY) else { return alone };
+        let lead = format!("\"{key}\": \"");
+        let named = self.scanner.detect(&format!("{lead}{value}\""));
+        let shifted = named.into_iter().filter_map(|found| {
+            let (start, end) = (found.start.checked_sub(lead.len())?, found.end.checked_sub(lead.len())?);
+            (end <= value.len()).then_some(Span { start, end, ..found })
+        });
+        span::resolve(alone.into_iter().chain(shifted).collect())
+    }
+
+    fn clean_keys(&self, fields: &mut Map<String, Value>, findings: &mut Vec<Finding>) {
+        let cleaned: Vec<_> = fields.keys().map(|key| self.apply(key)).collect();
+        if !cleaned.iter().any(super::Redacted::is_changed) {
+            return;
+        }
+        let mut renamed = Map::with_capacity(fields.len());
+        for ((key, field), clean) in std::mem::take(fields).into_iter().zip(cleaned) {
+            let mut name = if clean.is_changed() { clean.text } else { key };
+            let base = name.clone();
+            let mut copy = 2;
+            while renamed.contains_key(&name) {
+                name = format!("{base} ({copy})");
+                copy += 1;
+            }
+            findings.extend(clean.findings);
+            renamed.insert(name, field);
+        }
+        *fields = renamed;
+    }
+}

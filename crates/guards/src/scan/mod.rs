@@ -1,0 +1,150 @@
+//! Scanning text for what must not leave: secrets, personal data, and text that hides.
+//!
+//! Two steps that are kept apart. A [`Scanner`] *detects*: it answers [`Span`]s with class, kind, place,
+//! confidence and evidence, and changes nothing. A [`Policy`] *decides* what becomes of each finding (block,
+//! redact, mask, hash, or a placeholder that a [`Vault`] can turn back) and writes the clean text; for text
+//! that arrives in pieces there is [`Stream`].
+//!
+//! **Law of locality.** Whether a span is found depends on a bounded neighbourhood of it, never on text far
+//! away. That is what makes a stream, cut anywhere, give the same result as the whole text, and what keeps
+//! time linear in the length of the text whatever it holds.
+//!
+//! **Cost.** One pass looks for a few dozen literals and one for digits; both use vector instructions and
+//! skip what can hold no candidate. Token formats are tables of prefixes, alphabets and lengths
+//! (see the private module `template`), so that nothing has to be compiled: a scanner is built in about a
+//! millisecond. It is meant to be shared: build one, keep it in an [`Arc`](std::sync::Arc).
+//!
+//! **Limits.** Only text is read: what is compressed, encrypted or spelled out in words passes. Base64 is
+//! not decoded, except for the structure of JSON web tokens. Names and postal addresses of persons are not
+//! found.
+
+mod hidden;
+mod json;
+mod pii;
+mod policy;
+mod secrets;
+mod span;
+mod stream;
+mod template;
+mod text;
+mod vault;
+
+pub use policy::{Action, Finding, Policy, Redacted, Redactor};
+pub use span::{Class, Evidence, Span};
+pub use stream::Stream;
+pub use vault::Vault;
+
+use secrets::Secrets;
+use text::DIGIT;
+
+/// Finds secrets, personal data and hidden text.
+///
+/// `Send + Sync` and without inner state: one scanner serves any number of threads.
+///
+/// ```
+/// use backstop_guards::scan::{Class, Scanner};
+///
+/// let scanner = Scanner::new();
+/// let spans = scanner.detect("write to ann@example.org");
+/// assert_eq!(spans[0].class, Class::Pii);
+/// assert_eq!(spans[0].kind, "email");
+/// ```
+#[derive(Debug)]
+pub struct Scanner {
+    secrets: Option<Secrets>,
+    pii: bool,
+    hidden: bool,
+}
+
+/// What is known about a text as a whole: the only thing that does not fit into a neighbourhood.
+#[derive(Clone, Copy, Debug)]
+struct Scope {
+    /// It holds nothing but identifiers.
+    alone: bool,
+    /// It is no longer than a line.
+    brief: bool,
+}
+
+impl Default for Scanner {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Scanner {
+    /// A scanner for all classes.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { secrets: Secrets::new(), pii: true, hidden: true }
+    }
+
+    /// A scanner for some classes only.
+    #[must_use]
+    pub fn for_classes(classes: &[Class]) -> Self {
+        Self {
+            secrets: if classes.contains(&Class::Secret) { Secrets::new() } else { None },
+            pii: classes.contains(&Class::Pii),
+            hidden: classes.contains(&Class::Hidden),
+        }
+    }
+
+    /// All findings in `text`, in the order of the text, without overlaps.
+    #[must_use]
+    pub fn detect(&self, text: &str) -> Vec<Span> {
+        let bytes = text.as_bytes();
+        let scope = Scope { alone: pii::is_alone(bytes), brief: bytes.len() <= pii::LONGEST_ALONE };
+        span::resolve(self.candidates(bytes, scope))
+    }
+
+    /// All findings, also those that overlap.
+    fn candidates(&self, text: &[u8], scope: Scope) -> Vec<Span> {
+        let mut found = Vec::new();
+        if self.hidden {
+            hidden::find(text, &mut found);
+        }
+        if let Some(secrets) = &self.secrets {
+            secrets.at_anchors(text, &mut found);
+        }
+        if self.pii || self.secrets.is_some() {
+            self.at_digits(text, scope, &mut found);
+        }
+        if self.pii && scope.brief {
+            pii::whole(text, &mut found);
+        }
+        found
+    }
+
+    /// Where in `text` the first keyword of an assignment begins.
+    fn first_name(&self, text: &[u8]) -> Option<usize> {
+        self.secrets.as_ref()?.first_name(text)
+    }
+
+    fn at_digits(&self, text: &[u8], scope: Scope, found: &mut Vec<Span>) {
+        const CHUNK: usize = 32;
+        let mut last = 0_u8;
+        let mut probed = 0;
+        for (index, chunk) in text.chunks(CHUNK).enumerate() {
+            let marked =
+                chunk.iter().fold(false, |marked, &b| marked | (b.wrapping_sub(b'0') < 10) | (b == b'@'));
+            if marked {
+                for (offset, &byte) in chunk.iter().enumerate() {
+                    let at = index * CHUNK + offset;
+                    if DIGIT.has(byte) && !DIGIT.has(last) {
+                        if let Some(secrets) = &self.secrets {
+                            secrets.around_digit(text, probed, at, found);
+                            probed = at;
+                        }
+                        if self.pii {
+                            pii::at_digit(text, at, scope, found);
+                        }
+                    } else if byte == b'@' && self.pii {
+                        pii::at_sign(text, at, found);
+                    }
+                    last = byte;
+                }
+            } else {
+                last = chunk.last().copied().unwrap_or(0);
+            }
+        }
+    }
+}

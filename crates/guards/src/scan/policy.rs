@@ -1,0 +1,282 @@
+//! What becomes of a finding.
+//!
+//! A policy maps each finding to an [`Action`]: a rule for its kind wins over a rule for its class, which
+//! wins over the default. Findings below the policy's confidence are left alone. A [`Redactor`] binds a
+//! policy to a scanner and, where placeholders are wanted, to a [`Vault`]; it is the object that hooks hold.
+//!
+//! A blocked value is redacted too, so that a host that goes on after a block still leaks nothing.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
+
+use super::{Class, Scanner, Span, Stream, Vault};
+
+/// What to do with a value that was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Action {
+    /// Leave it and report it.
+    Report,
+    /// Take it out, without a mark in its place. Meant for hidden characters.
+    Remove,
+    /// Write `[redacted:kind]` in its place.
+    Redact,
+    /// Write `*` for each letter and digit except the last four; all of them if there are fewer than nine.
+    Mask,
+    /// Write `[kind:digest]`, the same for the same value under the policy's key.
+    Hash,
+    /// Write `{{class:kind:number}}`, which the [`Vault`] can turn back. Without a vault, or when it is full,
+    /// this is [`Action::Redact`].
+    Placeholder,
+    /// Redact it and say that the text must not pass.
+    Block,
+}
+
+/// A mapping from findings to actions.
+#[derive(Clone)]
+pub struct Policy {
+    default: Action,
+    classes: HashMap<Class, Action>,
+    kinds: HashMap<String, Action>,
+    confidence: f32,
+    key: [u8; 32],
+}
+
+impl std::fmt::Debug for Policy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Policy")
+            .field("default", &self.default)
+            .field("classes", &self.classes)
+            .field("kinds", &self.kinds)
+            .field("confidence", &self.confidence)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Default for Policy {
+    /// Secrets are redacted, hidden text is removed, personal data is reported.
+    fn default() -> Self {
+        Self::new(Action::Report).class(Class::Secret, Action::Redact).class(Class::Hidden, Action::Remove)
+    }
+}
+
+impl Policy {
+    /// Findings below this confidence are only shapes and are left alone unless told otherwise.
+    pub const DEFAULT_CONFIDENCE: f32 = 0.5;
+
+    /// A policy with one action for everything.
+    #[must_use]
+    pub fn new(default: Action) -> Self {
+        Self {
+            default,
+            classes: HashMap::new(),
+            kinds: HashMap::new(),
+            confidence: Self::DEFAULT_CONFIDENCE,
+            key: random_key(),
+        }
+    }
+
+    /// The action for a class.
+    #[must_use]
+    pub fn class(mut self, class: Class, action: Action) -> Self {
+        self.classes.insert(class, action);
+        self
+    }
+
+    /// The action for a kind, as in [`Span::kind`].
+    #[must_use]
+    pub fn kind(mut self, kind: &str, action: Action) -> Self {
+        self.kinds.insert(kind.to_owned(), action);
+        self
+    }
+
+    /// The confidence from which on the policy acts, from 0 to 1.
+    #[must_use]
+    pub fn confidence(mut self, least: f32) -> Self {
+        self.confidence = least.clamp(0.0, 1.0);
+        self
+    }
+
+    /// The key of [`Action::Hash`]. Without one, digests differ from process to process.
+    #[must_use]
+    pub fn hash_key(mut self, key: &[u8]) -> Self {
+        self.key = Sha256::digest(key).into();
+        self
+    }
+
+    /// What to do with `span`; nothing where it is below the confidence.
+    #[must_use]
+    pub fn action(&self, span: &Span) -> Option<Action> {
+        let chosen =
+            self.kinds.get(span.kind).or_else(|| self.classes.get(&span.class)).unwrap_or(&self.default);
+        (span.confidence >= self.confidence).then_some(*chosen)
+    }
+
+    fn digest(&self, value: &str) -> String {
+        let digest = Sha256::new().chain_update(self.key).chain_update(value.as_bytes()).finalize();
+        digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+/// Thirty-two bytes that differ from process to process, from the seed of the standard hash maps.
+fn random_key() -> [u8; 32] {
+    let seed = RandomState::new();
+    let words: Vec<u8> = (0_u64..4).flat_map(|i| seed.hash_one(i).to_le_bytes()).collect();
+    Sha256::digest(&words).into()
+}
+
+/// A finding and what was done about it. Offsets are those of the text before it was cleaned.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finding {
+    /// What was found, and where.
+    pub span: Span,
+    /// What was done.
+    pub action: Action,
+}
+
+/// A cleaned text.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Redacted {
+    /// The text as it may go on.
+    pub text: String,
+    /// What was found at or above the policy's confidence, in the order of the text.
+    pub findings: Vec<Finding>,
+}
+
+impl Redacted {
+    /// Whether the policy forbids the text to pass at all.
+    #[must_use]
+    pub fn is_blocked(&self) -> bool {
+        self.findings.iter().any(|finding| finding.action == Action::Block)
+    }
+
+    /// Whether the text differs from what it was.
+    #[must_use]
+    pub fn is_changed(&self) -> bool {
+        self.findings.iter().any(|finding| finding.action != Action::Report)
+    }
+}
+
+/// A scanner, a policy and a vault: all it takes to clean text.
+#[derive(Clone, Debug)]
+pub struct Redactor {
+    pub(super) scanner: Arc<Scanner>,
+    pub(super) policy: Arc<Policy>,
+    vault: Option<Arc<Vault>>,
+}
+
+impl Redactor {
+    /// A redactor without a vault.
+    #[must_use]
+    pub fn new(scanner: Arc<Scanner>, policy: Policy) -> Self {
+        Self { scanner, policy: Arc::new(policy), vault: None }
+    }
+
+    /// The same with a vault for [`Action::Placeholder`].
+    #[must_use]
+    pub fn with_vault(mut self, vault: Arc<Vault>) -> Self {
+        self.vault = Some(vault);
+        self
+    }
+
+    /// `text` as the policy lets it go on.
+    #[must_use]
+    pub fn apply(&self, text: &str) -> Redacted {
+        self.rewrite(text, self.scanner.detect(text))
+    }
+
+    /// A stream that cleans text which arrives in pieces; see [`Stream`].
+    #[must_use]
+    pub fn stream(&self) -> Stream {
+        Stream::new(self.clone(), Stream::DEFAULT_HOLD_BACK)
+    }
+
+    /// `text` with each of `spans`, which do not overlap, treated as the policy says.
+    pub(super) fn rewrite(&self, text: &str, spans: Vec<Span>) -> Redacted {
+        let mut clean = String::with_capacity(text.len());
+        let mut findings = Vec::new();
+        let mut done = 0;
+        for span in spans {
+            let Some(action) = self.policy.action(&span) else { continue };
+            let (Some(before), Some(value)) = (text.get(done..span.start), text.get(span.start..span.end))
+            else {
+                continue;
+            };
+            clean.push_str(before);
+            self.write(&mut clean, &span, action, value);
+            done = span.end;
+            findings.push(Finding { span, action });
+        }
+        clean.push_str(text.get(done..).unwrap_or_default());
+        Redacted { text: clean, findings }
+    }
+
+    fn write(&self, clean: &mut String, span: &Span, action: Action, value: &str) {
+        let redacted = || format!("[redacted:{}]", span.kind);
+        match action {
+            Action::Report => clean.push_str(value),
+            Action::Remove if span.kind != "homoglyph_host" => {}
+            Action::Remove | Action::Redact | Action::Block => clean.push_str(&redacted()),
+            Action::Mask => clean.push_str(&mask(value)),
+            Action::Hash => clean.push_str(&format!("[{}:{}]", span.kind, self.policy.digest(value))),
+            Action::Placeholder => {
+                let kept = self.vault.as_ref().and_then(|vault| vault.keep(span.class, span.kind, value));
+                clean.push_str(&kept.unwrap_or_else(redacted));
+            }
+        }
+    }
+}
+
+/// `value` with `*` for its letters and digits, the last four excepted if there are enough of them.
+fn mask(value: &str) -> String {
+    const SHOWN: usize = 4;
+    let letters = value.chars().filter(|c| c.is_alphanumeric()).count();
+    let hidden = if letters > 2 * SHOWN { letters - SHOWN } else { letters };
+    let mut seen = 0;
+    let masked = value.chars().map(|c| {
+        if !c.is_alphanumeric() {
+            return c;
+        }
+        seen += 1;
+        if seen <= hidden { '*' } else { c }
+    });
+    masked.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn masks_all_but_the_last_four() {
+        assert_eq!(mask("4111 1111 1111 1234"), "**** **** **** 1234");
+        assert_eq!(mask("hunter2"), "*******");
+    }
+
+    #[test]
+    fn kind_beats_class_beats_default() {
+        let policy =
+            Policy::new(Action::Report).class(Class::Pii, Action::Redact).kind("email", Action::Mask);
+        let span = |class, kind| Span {
+            class,
+            kind,
+            start: 0,
+            end: 1,
+            confidence: 1.0,
+            evidence: super::super::Evidence::Format,
+        };
+        assert_eq!(policy.action(&span(Class::Pii, "email")), Some(Action::Mask));
+        assert_eq!(policy.action(&span(Class::Pii, "iban")), Some(Action::Redact));
+        assert_eq!(policy.action(&span(Class::Secret, "password")), Some(Action::Report));
+    }
+
+    #[test]
+    fn debug_hides_the_key() {
+        let policy = Policy::default().hash_key(b"pepper");
+        let key: String = policy.key.iter().map(|byte| format!("{byte}, ")).collect();
+        assert!(!format!("{policy:?}").contains(key.trim_end_matches(", ")));
+    }
+}

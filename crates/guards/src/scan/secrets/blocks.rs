@@ -1,0 +1,191 @@
+//! Secrets with a structure of their own: key blocks, JSON web tokens, and credentials inside of URLs.
+
+use super::super::span::{Class, Evidence, Span};
+use super::super::text::{
+    ALNUM, ByteSet, DASH, DOT, EQUALS, LETTER, PLUS_SLASH, SPACE, URL64, at, before, contains_folded, cut,
+};
+use super::quality::{is_placeholder, starts_as_reference};
+
+/// The longest key block that is taken for one, in bytes. A block that does not end until then is cut here.
+pub(in crate::scan) const LONGEST_BLOCK: usize = 16 * 1024;
+/// The longest part of a JSON web token.
+pub(in crate::scan) const LONGEST_TOKEN: usize = 4 * 1024;
+
+fn secret(kind: &'static str, start: usize, end: usize, confidence: f32, evidence: Evidence) -> Span {
+    Span { class: Class::Secret, kind, start, end, confidence, evidence }
+}
+
+/// A private key in PEM armour that begins at `start`, up to its end line.
+///
+/// A block without an end line, or with another block before it, is a key that was cut off: it reaches as far
+/// as its lines look like a body.
+pub(super) fn private_key(text: &[u8], start: usize) -> Option<Span> {
+    let window = cut(text, start, start.saturating_add(LONGEST_BLOCK).min(text.len()));
+    let label_end = window.iter().skip(11).take(60).position(|&b| b == b'-')? + 11;
+    let window = cut(window, 0, find(window, b"-----BEGIN", label_end).unwrap_or(window.len()));
+    let label = cut(window, 11, label_end);
+    if !super::is_private_label(label) {
+        return None;
+    }
+    let close = b"-----END";
+    let end = match find(window, close, label_end) {
+        Some(at_end) => end_of_armour(window, at_end + close.len()),
+        None => end_of_body(window, label_end),
+    };
+    Some(secret("private_key", start, start + end, 0.99, Evidence::Format))
+}
+
+fn end_of_armour(window: &[u8], from: usize) -> usize {
+    let tail = cut(window, from, (from + 80).min(window.len()));
+    match find(tail, b"-----", 0) {
+        Some(offset) => from + offset + 5,
+        None => from + tail.iter().position(|&b| b == b'\n').unwrap_or(tail.len()),
+    }
+}
+
+fn end_of_body(window: &[u8], from: usize) -> usize {
+    let body = ALNUM
+        .or(PLUS_SLASH)
+        .or(EQUALS)
+        .or(DASH)
+        .or(SPACE)
+        .or(ByteSet::or(DOT, super::super::text::TOKEN_MARK));
+    let escaped = |b: u8| body.has(b) || b == b'\\' || b == b',';
+    let rest = cut(window, from, window.len());
+    let mut end = from + rest.iter().position(|&b| !escaped(b)).unwrap_or(rest.len());
+    while end > from && SPACE.has(before(window, end)) {
+        end -= 1;
+    }
+    end
+}
+
+/// A key file of `PuTTY`, from its first line to its authentication code.
+pub(super) fn putty_key(text: &[u8], start: usize) -> Option<Span> {
+    let window = cut(text, start, start.saturating_add(LONGEST_BLOCK).min(text.len()));
+    find(window, b"Private-Lines:", 0)?;
+    let end = find(window, b"Private-MAC:", 0).map_or(window.len(), |mac| {
+        let line = cut(window, mac, window.len());
+        mac + line.iter().position(|&b| b == b'\n').unwrap_or(line.len())
+    });
+    Some(secret("private_key", start, start + end, 0.99, Evidence::Format))
+}
+
+/// A JSON web token that begins at `start` with the base64url form of `{"`.
+pub(super) fn json_web_token(text: &[u8], start: usize) -> Option<Span> {
+    if ALNUM.has(before(text, start)) {
+        return None;
+    }
+    let header = URL64.run(text, start, LONGEST_TOKEN);
+    let dot = |i: usize| at(text, i) == b'.';
+    if header - start < 16 || !dot(header) {
+        return None;
+    }
+    let claims = URL64.run(text, header + 1, LONGEST_TOKEN);
+    if claims - header < 12 {
+        return None;
+    }
+    let body = URL64.or(DOT).or(PLUS_SLASH).or(EQUALS);
+    let end = if dot(claims) { body.run(text, claims + 1, LONGEST_TOKEN) } else { claims };
+    let structured = decodes_to_object(cut(text, start, header));
+    let evidence = if structured { Evidence::Checksum } else { Evidence::Format };
+    Some(secret("json_web_token", start, end, if structured { 0.98 } else { 0.6 }, evidence))
+}
+
+/// Whether the first bytes of `value`, read as base64url, open a JSON object with a key.
+fn decodes_to_object(value: &[u8]) -> bool {
+    let mut bits = 0_u32;
+    let mut held = 0;
+    let mut decoded = Vec::with_capacity(24);
+    for &byte in value.iter().take(32) {
+        let Some(six) = base64_value(byte) else { return false };
+        bits = (bits << 6 | six) & 0xFFFF;
+        held += 6;
+        if held >= 8 {
+            held -= 8;
+            decoded.push(u8::try_from(bits >> held & 0xFF).unwrap_or(0));
+        }
+    }
+    let open: Vec<u8> = decoded.into_iter().filter(|b| !b.is_ascii_whitespace()).collect();
+    open.starts_with(b"{\"") && open.iter().skip(2).all(|b| b.is_ascii_graphic() || *b >= 0x80)
+}
+
+fn base64_value(byte: u8) -> Option<u32> {
+    let value = match byte {
+        b'A'..=b'Z' => byte - b'A',
+        b'a'..=b'z' => byte - b'a' + 26,
+        b'0'..=b'9' => byte - b'0' + 52,
+        b'-' | b'+' => 62,
+        b'_' | b'/' => 63,
+        _ => return None,
+    };
+    Some(u32::from(value))
+}
+
+/// The password in `scheme://user:password@host`, given where `://` stands.
+pub(super) fn url_password(text: &[u8], colon: usize) -> Option<Span> {
+    let scheme = LETTER.run_back(text, colon, 16);
+    let user = colon + 3;
+    let authority = cut(text, user, (user + 256).min(text.len()));
+    let stop = authority.iter().position(|b| {
+        matches!(b, b'/' | b'"' | b'\'' | b'<' | b'>' | b'?' | b'`' | b' ' | b'\n' | b'\t' | b'\\')
+    });
+    let authority = cut(authority, 0, stop.unwrap_or(authority.len()));
+    let split = authority.iter().rposition(|&b| b == b'@')?;
+    let (login, host) = (cut(authority, 0, split), cut(authority, split + 1, authority.len()));
+    let separator = login.iter().position(|&b| b == b':')?;
+    let (name, password) = (cut(login, 0, separator), cut(login, separator + 1, login.len()));
+    let generic = [&b"user"[..], b"username", b"usr", b"login", b"name"]
+        .iter()
+        .any(|known| name.eq_ignore_ascii_case(known));
+    let filler = [&b"password"[..], b"pass", b"passwd", b"pwd", b"pw"]
+        .iter()
+        .any(|known| password.eq_ignore_ascii_case(known));
+    let reference = starts_as_reference(password)
+        || starts_as_reference(name)
+        || password.iter().any(|b| matches!(b, b'{' | b'}' | b'(' | b'[' | b'$'));
+    let named = contains_folded(password, b"_password") || contains_folded(password, b"password_");
+    if colon == scheme
+        || password.len() < 3
+        || host.is_empty()
+        || reference
+        || named
+        || (generic && filler)
+        || is_placeholder(password)
+        || (name == password && !name.is_empty())
+    {
+        return None;
+    }
+    let start = user + separator + 1;
+    let confidence = if filler || generic { 0.6 } else { 0.85 };
+    Some(secret("url_password", start, start + password.len(), confidence, Evidence::Context))
+}
+
+/// The credentials behind `-u` or `--user` of a curl command.
+pub(super) fn curl_user(text: &[u8], flag_end: usize) -> Option<Span> {
+    if !contains_folded(cut(text, flag_end.saturating_sub(256), flag_end), b"curl") {
+        return None;
+    }
+    let quoted = matches!(at(text, flag_end), b'"' | b'\'');
+    let start = flag_end + usize::from(quoted);
+    let rest = cut(text, start, (start + 160).min(text.len()));
+    let stop =
+        rest.iter().position(|b| SPACE.has(*b) || matches!(b, b'\\') || quoted && *b == before(text, start));
+    let login = cut(rest, 0, stop.unwrap_or(rest.len()));
+    let separator = login.iter().position(|&b| b == b':')?;
+    let (name, password) = (cut(login, 0, separator), cut(login, separator + 1, login.len()));
+    let filler = [&b"password"[..], b"pass", b"passwd", b"pwd", b"test", b"pw"]
+        .iter()
+        .any(|known| password.eq_ignore_ascii_case(known));
+    let reference = login.iter().any(|b| matches!(b, b'$' | b'<' | b'>'));
+    let spelled = DASH.has(at(password, 0)) && password.len() < 4;
+    if password.len() < 4 || filler || reference || spelled || is_placeholder(password) || name == password {
+        return None;
+    }
+    let from = start + separator + 1;
+    Some(secret("url_password", from, from + password.len(), 0.75, Evidence::Context))
+}
+
+fn find(text: &[u8], needle: &[u8], from: usize) -> Option<usize> {
+    let rest = text.get(from..)?;
+    memchr::memmem::find(rest, needle).map(|offset| from + offset)
+}

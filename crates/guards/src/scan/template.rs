@@ -1,0 +1,74 @@
+//! The shape of a token, as data: fixed pieces and runs of one alphabet with a length.
+//!
+//! A template is matched once, from left to right, without going back. Matching is therefore linear in the
+//! length of the match whatever the text is, there is nothing to compile, and a table of some hundred
+//! templates costs nothing until one of its prefixes is seen. A run takes as much as it may; where the text
+//! goes on with the alphabet of the last run, the token is longer than its format allows and is not one.
+
+use super::text::{ByteSet, at};
+
+/// One piece of a template.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Part {
+    /// These bytes, in this case.
+    Lit(&'static str),
+    /// These bytes, in any case.
+    Fold(&'static str),
+    /// From so many to so many bytes of one alphabet.
+    Run(ByteSet, usize, usize),
+    /// One byte of the alphabet, if it is there.
+    Maybe(ByteSet),
+}
+
+/// The end of the token of this shape that begins at `from`.
+pub(super) fn match_at(parts: &[Part], text: &[u8], from: usize) -> Option<usize> {
+    let mut pos = from;
+    let mut open = None;
+    for part in parts {
+        match *part {
+            Part::Lit(literal) => {
+                pos = text.get(pos..)?.starts_with(literal.as_bytes()).then(|| pos + literal.len())?;
+                open = None;
+            }
+            Part::Fold(literal) => {
+                let head = text.get(pos..pos + literal.len())?;
+                pos = head.eq_ignore_ascii_case(literal.as_bytes()).then(|| pos + literal.len())?;
+                open = None;
+            }
+            Part::Run(set, min, max) => {
+                let end = set.run(text, pos, max);
+                if end - pos < min {
+                    return None;
+                }
+                pos = end;
+                open = Some(set);
+            }
+            Part::Maybe(set) => {
+                if set.has(at(text, pos)) {
+                    pos += 1;
+                }
+                open = None;
+            }
+        }
+    }
+    match open {
+        Some(set) if set.has(at(text, pos)) => None,
+        _ => Some(pos),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::text::{DASH, DIGIT, LETTER};
+    use super::*;
+
+    #[test]
+    fn takes_exactly_the_format() {
+        let parts = [Part::Lit("k-"), Part::Run(DIGIT, 2, 3), Part::Maybe(DASH), Part::Run(LETTER, 1, 1)];
+        assert_eq!(match_at(&parts, b"xk-123-a.", 1), Some(8));
+        assert_eq!(match_at(&parts, b"k-12z", 0), Some(5));
+        assert_eq!(match_at(&parts, b"k-12zz", 0), None, "longer than the format");
+        assert_eq!(match_at(&parts, b"k-1-a", 0), None, "shorter than the format");
+        assert_eq!(match_at(&parts, b"k-12", 0), None, "cut off");
+    }
+}

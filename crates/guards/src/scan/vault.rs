@@ -1,0 +1,176 @@
+//! Secrets that a tool may use and the model never sees.
+//!
+//! A vault belongs to one session and lives in memory only. What a [`Redactor`](super::Redactor) takes out
+//! is kept here under a placeholder (`{{secret:github_token:1}}`), the same for the same value, and is put
+//! back into the arguments of those tools alone that the operator lists. Whoever writes a placeholder into
+//! the arguments of a listed tool gets the value sent there: list tools that need it, and no others.
+//!
+//! Bounded in number and bytes: a full vault keeps nothing more, and the value is redacted for good.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde_json::Value;
+
+use super::Class;
+
+/// The secrets of one session.
+pub struct Vault {
+    tools: HashSet<String>,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Default)]
+struct Kept {
+    placeholders: HashMap<String, String>,
+    values: HashMap<String, String>,
+    numbers: HashMap<&'static str, usize>,
+    bytes: usize,
+}
+
+impl std::fmt::Debug for Vault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Vault").field("tools", &self.tools).field("kept", &self.len()).finish_non_exhaustive()
+    }
+}
+
+impl Vault {
+    /// How many values a vault keeps.
+    pub const MOST_VALUES: usize = 1024;
+    /// How many bytes of values a vault keeps.
+    pub const MOST_BYTES: usize = 1024 * 1024;
+
+    /// An empty vault that gives values back to `tools` only, by their exact names.
+    pub fn new<T: Into<String>>(tools: impl IntoIterator<Item = T>) -> Self {
+        Self { tools: tools.into_iter().map(Into::into).collect(), kept: Mutex::default() }
+    }
+
+    /// How many values are kept.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.lock().values.len()
+    }
+
+    /// Whether nothing is kept.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether `tool` may have values back.
+    #[must_use]
+    pub fn serves(&self, tool: &str) -> bool {
+        self.tools.contains(tool)
+    }
+
+    /// The placeholder for `value`; nothing when the vault is full.
+    pub(super) fn keep(&self, class: Class, kind: &'static str, value: &str) -> Option<String> {
+        let mut kept = self.lock();
+        if let Some(known) = kept.placeholders.get(value) {
+            return Some(known.clone());
+        }
+        let bytes = kept.bytes.saturating_add(value.len());
+        if kept.values.len() >= Self::MOST_VALUES || bytes > Self::MOST_BYTES {
+            return None;
+        }
+        let number = kept.numbers.entry(kind).or_default();
+        *number += 1;
+        let family = match class {
+            Class::Secret => "secret",
+            Class::Pii => "pii",
+            Class::Hidden => "hidden",
+        };
+        let placeholder = format!("{{{{{family}:{kind}:{number}}}}}");
+        kept.bytes = bytes;
+        kept.placeholders.insert(value.to_owned(), placeholder.clone());
+        kept.values.insert(placeholder.clone(), value.to_owned());
+        Some(placeholder)
+    }
+
+    /// Puts kept values back into the strings of the arguments of `tool`; answers how many. Nothing is put
+    /// back for a tool that is not listed, and object keys are never changed.
+    pub fn restore(&self, tool: &str, arguments: &mut Value) -> usize {
+        if !self.serves(tool) {
+            return 0;
+        }
+        let kept = self.lock();
+        if kept.values.is_empty() {
+            return 0;
+        }
+        restore_value(&kept.values, arguments)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn restore_value(values: &HashMap<String, String>, value: &mut Value) -> usize {
+    match value {
+        Value::String(text) => {
+            let (restored, count) = restore_text(values, text);
+            if count > 0 {
+                *text = restored;
+            }
+            count
+        }
+        Value::Array(items) => items.iter_mut().map(|item| restore_value(values, item)).sum(),
+        Value::Object(fields) => fields.values_mut().map(|field| restore_value(values, field)).sum(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+    }
+}
+
+/// One pass, so that a value which happens to hold a placeholder is not expanded again.
+fn restore_text(values: &HashMap<String, String>, text: &str) -> (String, usize) {
+    let mut restored = String::with_capacity(text.len());
+    let mut rest = text;
+    let mut count = 0;
+    while let Some((before, from)) = rest.find("{{").map(|at| rest.split_at(at)) {
+        restored.push_str(before);
+        let whole = from.find("}}").map_or("", |end| from.get(..end + 2).unwrap_or_default());
+        if let Some(value) = values.get(whole) {
+            restored.push_str(value);
+            count += 1;
+            rest = from.get(whole.len()..).unwrap_or_default();
+        } else {
+            restored.push('{');
+            rest = from.get(1..).unwrap_or_default();
+        }
+    }
+    restored.push_str(rest);
+    (restored, count)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn same_value_same_placeholder_and_back_for_listed_tools_only() {
+        let vault = Vault::new(["deploy"]);
+        let first = vault.keep(Class::Secret, "password", "hunter2").unwrap();
+        assert_eq!(first, "{{secret:password:1}}");
+        assert_eq!(vault.keep(Class::Secret, "password", "hunter2"), Some(first));
+        assert_eq!(vault.keep(Class::Secret, "password", "other").as_deref(), Some("{{secret:password:2}}"));
+        let mut arguments = json!({"env": ["P={{secret:password:1}}", "{{{secret:password:2}}"], "n": 1});
+        let before = arguments.clone();
+        assert_eq!(vault.restore("shell", &mut arguments), 0);
+        assert_eq!(arguments, before);
+        assert_eq!(vault.restore("deploy", &mut arguments), 2);
+        assert_eq!(arguments, json!({"env": ["P=hunter2", "{other"], "n": 1}));
+    }
+
+    #[test]
+    fn is_bounded_and_shows_nothing() {
+        let vault = Vault::new(["deploy"]);
+        for i in 0..Vault::MOST_VALUES {
+            assert!(vault.keep(Class::Secret, "password", &format!("value {i}")).is_some());
+        }
+        assert_eq!(vault.keep(Class::Secret, "password", "one more"), None);
+        assert!(!format!("{vault:?}").contains("value"));
+        let small = Vault::new(["deploy"]);
+        assert_eq!(small.keep(Class::Secret, "password", &"x".repeat(Vault::MOST_BYTES + 1)), None);
+    }
+}

@@ -1,0 +1,61 @@
+//! Cases per kind, from files under `cases/scan`. A secret-like text is stored in parts and joined here, so
+//! that no file of the project holds one.
+
+#![expect(clippy::unwrap_used, reason = "a case file that cannot be read fails the test")]
+
+use std::fs;
+use std::path::Path;
+
+use backstop_guards::scan::{Class, Policy, Scanner};
+use serde::Deserialize;
+
+#[derive(Deserialize)]
+struct Case {
+    parts: Vec<String>,
+    kind: Option<String>,
+    why: Option<String>,
+}
+
+fn cases(name: &str) -> Vec<Case> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases/scan").join(name);
+    let text = fs::read_to_string(&path).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[track_caller]
+fn judge(class: Class, found: &str, clean: &str) {
+    let scanner = Scanner::new();
+    let mut wrong = Vec::new();
+    for case in cases(found).into_iter().chain(cases(clean)) {
+        let text = case.parts.concat();
+        let likely = |confidence| confidence >= Policy::DEFAULT_CONFIDENCE;
+        let spans: Vec<_> = scanner
+            .detect(&text)
+            .into_iter()
+            .filter(|span| span.class == class && likely(span.confidence))
+            .collect();
+        let right = match &case.kind {
+            Some(kind) => spans.iter().any(|span| span.kind == kind),
+            None => spans.is_empty(),
+        };
+        if !right {
+            wrong.push(format!("{text:?} ({:?}, {:?}): {spans:?}", case.kind, case.why));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn secrets() {
+    judge(Class::Secret, "secrets.jsonl", "secrets_clean.jsonl");
+}
+
+#[test]
+fn personal_data() {
+    judge(Class::Pii, "pii.jsonl", "pii_clean.jsonl");
+}
+
+#[test]
+fn hidden_text() {
+    judge(Class::Hidden, "hidden.jsonl", "hidden_clean.jsonl");
+}

@@ -1,0 +1,206 @@
+//! The laws of the scanner, on generated texts: streams give what whole texts give, spans are well formed,
+//! nothing panics, and JSON stays JSON.
+
+use std::sync::{Arc, LazyLock};
+
+use backstop_guards::scan::{Action, Policy, Redactor, Scanner, Stream, Vault};
+use proptest::prelude::*;
+use serde_json::Value;
+
+/// Pieces that texts are put together from: what detectors look for, in parts and whole, and what is near it.
+fn pieces() -> Vec<String> {
+    let join = |parts: &[&str]| parts.concat();
+    let random = "x7Kq2Lm9Rt4Vw8Zp3Nc6Bd1Fg5Hj0Qs7Yt2Wu";
+    let block = |label: &str| {
+        let dashes = "-".repeat(5);
+        format!(
+            "{dashes}BEGIN {label}{dashes}\nMIIEpAIBAAKC{random}\n{random}\n{dashes}END {label}{dashes}\n"
+        )
+    };
+    let token = join(&["eyJhbGciOiJIUzI1NiJ9", ".", "eyJzdWIiOiIxMjM0In0", ".", random]);
+    let mut pieces: Vec<String> = [
+        " ",
+        "\n",
+        ", ",
+        "\"",
+        "'",
+        "=",
+        ": ",
+        "a ",
+        "the ",
+        "number ",
+        "pass",
+        "word",
+        "password = \"",
+        "secret: ",
+        "token ",
+        "api_key=",
+        "-----BEGIN ",
+        "-----",
+        "hunter2",
+        "born ",
+        "passport ",
+        "nhs ",
+        "1",
+        "12",
+        "2021",
+        "12-05-1980",
+        "078-05-1123",
+        "+49 ",
+        "170 1234567",
+        "4111 1111 ",
+        "1111 1111",
+        "DE89 3704 ",
+        "0044 0532 0130 00",
+        "AA 12 34 56 B",
+        "10.0.0.1",
+        "8.8.8.8",
+        "fe80::1",
+        "2001:db8::",
+        "ann@",
+        "example.org",
+        "%40",
+        "\u{200b}",
+        "\u{202e}",
+        "\u{1b}[31m",
+        "\u{1b}]0;title",
+        "\u{7}",
+        "é",
+        "日本",
+        "😀",
+        "https://",
+        "user:",
+        "s3cretPw@",
+        "host.net/",
+        "раypal.com",
+        "curl -u ",
+        "Bearer ",
+        "x",
+        "_",
+        ".",
+        "-",
+        "private key ",
+        "xoxb-",
+    ]
+    .iter()
+    .map(|piece| (*piece).to_owned())
+    .collect();
+    pieces.extend([
+        join(&["gh", "p_", random.get(..36).unwrap_or_default()]),
+        join(&["AK", "IA", "QX7Z2LM9RT4VW8ZP"]),
+        random.to_owned(),
+        token,
+        block("RSA PRIVATE KEY"),
+        block("CERTIFICATE"),
+        "long words without any meaning ".repeat(30),
+        "Zx9".repeat(300),
+    ]);
+    pieces
+}
+
+fn texts(most: usize) -> impl Strategy<Value = String> {
+    prop::collection::vec(prop::sample::select(pieces()), 0..most).prop_map(|parts| parts.concat())
+}
+
+static SCANNER: LazyLock<Arc<Scanner>> = LazyLock::new(|| Arc::new(Scanner::new()));
+
+fn redactor() -> Redactor {
+    let policy = Policy::new(Action::Redact).confidence(0.0);
+    Redactor::new(Arc::clone(&SCANNER), policy)
+}
+
+fn streamed(redactor: &Redactor, text: &str, cuts: &[usize]) -> (String, usize) {
+    let mut stream = redactor.stream();
+    let mut clean = String::new();
+    let mut held = 0;
+    let mut done = 0;
+    for &cut in cuts.iter().chain([&text.len()]) {
+        let piece = text.as_bytes().get(done..cut).unwrap_or_default();
+        clean.push_str(&stream.push(piece));
+        held = held.max(stream.held());
+        done = done.max(cut);
+    }
+    clean.push_str(&stream.finish());
+    (clean, held)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_stream_gives_what_the_whole_text_gives(text in texts(24), seed in prop::collection::vec(0_usize..4096, 0..12)) {
+        let redactor = redactor();
+        let mut cuts: Vec<usize> = seed.iter().map(|cut| cut % (text.len() + 1)).collect();
+        cuts.sort_unstable();
+        let (clean, held) = streamed(&redactor, &text, &cuts);
+        prop_assert_eq!(clean, redactor.apply(&text).text);
+        prop_assert!(held <= Stream::LONGEST_BLOCK + text.len().min(4096));
+    }
+
+    #[test]
+    fn byte_by_byte_is_no_different(text in texts(10)) {
+        let redactor = redactor();
+        let short: String = text.chars().take(600).collect();
+        let cuts: Vec<usize> = (0..short.len()).collect();
+        prop_assert_eq!(streamed(&redactor, &short, &cuts).0, redactor.apply(&short).text);
+    }
+
+    #[test]
+    fn spans_are_ordered_disjoint_and_on_boundaries(text in texts(24)) {
+        let mut last = 0;
+        for span in SCANNER.detect(&text) {
+            prop_assert!(span.start >= last && span.start < span.end);
+            prop_assert!(text.get(span.start..span.end).is_some());
+            prop_assert!((0.0..=1.0).contains(&span.confidence));
+            last = span.end;
+        }
+    }
+
+    #[test]
+    fn any_text_is_survived(text in any::<String>(), bytes in any::<Vec<u8>>()) {
+        let redactor = redactor();
+        prop_assert!(redactor.apply(&text).text.len() <= 64 * (text.len() + 1));
+        let mut stream = redactor.stream();
+        let clean = stream.push(&bytes) + &stream.finish();
+        prop_assert_eq!(clean, redactor.apply(&String::from_utf8_lossy(&bytes)).text);
+    }
+
+    #[test]
+    fn json_keeps_its_structure(texts in prop::collection::vec(texts(6), 1..6)) {
+        let mut fields = serde_json::Map::new();
+        for (index, text) in texts.iter().enumerate() {
+            fields.insert(text.clone(), serde_json::json!([index, text, {"password": text, "n": null}]));
+        }
+        let before = Value::Object(fields);
+        let mut after = before.clone();
+        redactor().apply_json(&mut after);
+        prop_assert!(same_shape(&before, &after));
+        let mut renamed = before.clone();
+        redactor().apply_json_and_keys(&mut renamed);
+        prop_assert_eq!(renamed.as_object().map(serde_json::Map::len), before.as_object().map(serde_json::Map::len));
+    }
+
+    #[test]
+    fn a_vault_gives_back_what_was_taken(text in texts(16)) {
+        let vault = Arc::new(Vault::new(["tool"]));
+        let policy = Policy::new(Action::Placeholder).confidence(0.0);
+        let redactor = Redactor::new(Arc::clone(&SCANNER), policy).with_vault(Arc::clone(&vault));
+        let mut value = Value::String(redactor.apply(&text).text);
+        vault.restore("tool", &mut value);
+        prop_assert_eq!(value.as_str(), Some(text.as_str()));
+    }
+}
+
+fn same_shape(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::String(_), Value::String(_)) => true,
+        (Value::Array(a), Value::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same_shape(a, b))
+        }
+        (Value::Object(a), Value::Object(b)) => {
+            a.len() == b.len()
+                && a.iter().zip(b).all(|((name, a), (other, b))| name == other && same_shape(a, b))
+        }
+        (a, b) => a == b,
+    }
+}
