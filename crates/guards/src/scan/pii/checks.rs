@@ -124,6 +124,9 @@ pub(super) fn es_nif(number: &[u8]) -> bool {
 }
 
 pub(super) fn es_nie(number: &[u8]) -> bool {
+    if no_foreigner(number) {
+        return false;
+    }
     let lead = u32::from(at(number, 0).saturating_sub(b'X'));
     let rest = modulo(cut(number, 1, 8), 23);
     at(number, 8) == modulo_letter(lead * 10_000_000 + rest, SPANISH)
@@ -277,9 +280,15 @@ pub(super) fn sg_nric(number: &[u8]) -> bool {
     let letters: &[u8] = match lead {
         b'S' | b'T' => b"JZIHGFEDCBA",
         b'F' | b'G' => b"XWUTRQPNMLK",
-        _ => b"KLJNPQRTUWX",
+        b'M' => b"KLJNPQRTUWX",
+        _ => return false,
     };
     at(number, 8) == modulo_letter(sum % 11, letters)
+}
+
+/// The lead of an entity of this kind: registered in this century, the last, or before.
+pub(super) fn sg_entity(number: &[u8]) -> bool {
+    matches!(at(number, 0), b'T' | b'S' | b'R')
 }
 
 pub(super) fn kr_person(number: &[u8]) -> bool {

@@ -50,11 +50,6 @@ const J: Part = Maybe(JOINER);
 const DASH: Part = Lit("-");
 const DOT: Part = Lit(".");
 
-/// One byte of a few letters, in upper or lower case, is checked by the function of the number.
-const fn checked_letter() -> Part {
-    a(1)
-}
-
 const PASSPORT: &[&str] = &[
     "passport",
     "reisepass",
@@ -111,7 +106,7 @@ pub(super) const BY_DIGIT: &[Number] = &[
         checks::any,
     ),
     named("uk_tax_reference", &["utr", "unique taxpayer"], &[d(5), J, d(5)], checks::any),
-    sure("de_social_security", 0.85, &[d(2), J, d(6), J, checked_letter(), J, d(3)], checks::de_pension),
+    sure("de_social_security", 0.85, &[d(2), J, d(6), J, a(1), J, d(3)], checks::de_pension),
     named(
         "de_tax_id",
         &["steuer", "tax id", "idnr", "tin", "steuerliche"],
@@ -126,7 +121,7 @@ pub(super) const BY_DIGIT: &[Number] = &[
         &[d(1), J, d(2), J, d(2), J, x(2), J, d(3), J, d(3), J, d(2)],
         checks::fr_nir,
     ),
-    sure("es_nif", 0.85, &[d(8), J, checked_letter()], checks::es_nif),
+    sure("es_nif", 0.85, &[d(8), J, a(1)], checks::es_nif),
     named("it_vat_number", &["partita iva", "p.iva", "p. iva", "piva", "vat"], &[d(11)], checks::it_vat),
     named("nl_bsn", &["bsn", "burgerservice", "sofi"], &[d(9)], checks::nl_bsn),
     named("pl_pesel", &["pesel"], &[d(11)], checks::pl_pesel),
@@ -156,7 +151,7 @@ pub(super) const BY_DIGIT: &[Number] = &[
     named("ro_cnp", &["cnp"], &[d(13)], checks::ro_cnp),
     named("bg_egn", &["egn", "егн"], &[d(10)], checks::any),
     named("gr_afm", &["afm", "αφμ"], &[d(9)], checks::any),
-    sure("ie_pps", 0.6, &[d(7), checked_letter()], checks::ie_pps),
+    sure("ie_pps", 0.6, &[d(7), a(1)], checks::ie_pps),
     sure("ie_pps", 0.6, &[d(7), a(2)], checks::ie_pps),
     sure("tr_national_id", 0.6, &[d(11)], checks::tr_person),
     named("hu_tax_id", &["adóazonosító", "adoszam"], &[d(10)], checks::any),
@@ -247,8 +242,9 @@ pub(super) const BY_LETTER: &[Number] = &[
         &[a(1), x(8)],
         checks::any,
     ),
-    sure("de_commercial_register", 0.7, &[Lit("HR"), Run(HR, 1, 1), J, Run(DIGIT, 1, 6)], checks::any),
-    sure("es_nie", 0.85, &[Run(XYZ, 1, 1), J, d(7), J, checked_letter()], checks::es_nie),
+    sure("de_commercial_register", 0.7, &[Lit("HRA"), J, Run(DIGIT, 1, 6)], checks::any),
+    sure("de_commercial_register", 0.7, &[Lit("HRB"), J, Run(DIGIT, 1, 6)], checks::any),
+    sure("es_nie", 0.85, &[a(1), J, d(7), J, a(1)], checks::es_nie),
     sure("it_fiscal_code", 0.95, &[a(6), d(2), a(1), d(2), a(1), d(3), a(1)], checks::it_fiscal),
     sure("it_fiscal_code", 0.8, &[a(6), x(2), a(1), x(2), a(1), x(3), a(1)], checks::it_fiscal),
     named(
@@ -260,8 +256,13 @@ pub(super) const BY_LETTER: &[Number] = &[
     sure("in_pan", 0.85, &[Run(UPPER, 5, 5), d(4), Run(UPPER, 1, 1)], checks::in_pan),
     named("in_pan", &["pan", "permanent account"], &[a(5), d(4), a(1)], checks::any),
     named("in_voter_id", &["voter", "epic"], &[a(3), d(7)], checks::any),
-    sure("sg_nric", 0.85, &[Run(STFGM, 1, 1), d(7), checked_letter()], checks::sg_nric),
-    sure("sg_uen", 0.8, &[Run(TSR, 1, 1), d(2), Run(UPPER, 2, 2), d(4), Run(UPPER, 1, 1)], checks::any),
+    sure("sg_nric", 0.85, &[a(1), d(7), a(1)], checks::sg_nric),
+    sure(
+        "sg_uen",
+        0.8,
+        &[Run(UPPER, 1, 1), d(2), Run(UPPER, 2, 2), d(4), Run(UPPER, 1, 1)],
+        checks::sg_entity,
+    ),
     sure("tw_national_id", 0.8, &[Run(UPPER, 1, 1), d(9)], checks::tw_resident),
     sure("mx_curp", 0.9, &[Run(UPPER, 4, 4), d(6), Run(UPPER, 6, 6), x(1), d(1)], checks::any),
     named("mx_rfc", &["rfc"], &[Run(LETTER, 3, 4), d(6), x(3)], checks::any),
@@ -319,7 +320,3 @@ pub(super) const LONE_SHAPES: &[Shape] = &[
 
 /// A gap that has to be there.
 const GAP: Part = Run(super::super::text::DASH.or(super::super::text::SPACE), 1, 1);
-const HR: ByteSet = UPPER;
-const XYZ: ByteSet = LETTER;
-const STFGM: ByteSet = LETTER;
-const TSR: ByteSet = UPPER;
