@@ -2,7 +2,8 @@
 
 use super::data::{Data, Taint};
 use super::state::Value;
-use super::walk::{Fact, Shell, UnknownKind, slices};
+use super::trace::{Fact, UnknownKind};
+use super::walk::{Shell, slices};
 use super::word::{HOLE, has_hole};
 use crate::effects::options::{Options, Takes};
 

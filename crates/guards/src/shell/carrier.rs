@@ -5,7 +5,8 @@ use std::rc::Rc;
 use brush_parser::ast;
 
 use super::data::{Data, Taint};
-use super::walk::{Fact, Shell, UnknownKind, program_name, slices};
+use super::trace::{Fact, UnknownKind, program_name};
+use super::walk::{Shell, slices};
 use super::word::{ANY, HOLE, SET, STAR, has_hole};
 
 /// Shells that run text in the language this interpreter understands, near enough.

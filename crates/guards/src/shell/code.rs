@@ -8,7 +8,8 @@ mod calls;
 mod scan;
 
 use super::data::{Data, Taint};
-use super::walk::{Fact, Shell, UnknownKind, slices};
+use super::trace::{Fact, UnknownKind};
+use super::walk::{Shell, slices};
 use super::word::has_hole;
 use crate::effects::options::Options;
 use calls::Call;

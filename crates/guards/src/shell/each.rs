@@ -2,7 +2,8 @@
 
 use super::carrier::{is_shell, quote};
 use super::data::{Data, Taint};
-use super::walk::{Fact, Shell, slices};
+use super::trace::Fact;
+use super::walk::{Shell, slices};
 use super::word::{HOLE, has_hole};
 use crate::effects::options::{Options, Takes};
 use crate::effects::{Action, Touch};
@@ -30,7 +31,7 @@ impl Shell<'_> {
         };
         self.emit(argv);
         let Some((first, _)) = template.split_first() else { return Data::unknown(source.taint) };
-        if is_shell(&super::walk::program_name(first))
+        if is_shell(&super::trace::program_name(first))
             && marker.is_none()
             && template.len() > 1
             && template.last().is_some_and(|a| a == "-c")

@@ -5,7 +5,8 @@ use std::rc::Rc;
 use brush_parser::ast;
 
 use super::data::{Data, Taint};
-use super::walk::{Fact, Shell};
+use super::trace::Fact;
+use super::walk::Shell;
 use super::word::HOLE;
 use crate::effects::{Action, Touch};
 
@@ -217,9 +218,7 @@ impl Shell<'_> {
     /// Remembers what a file holds from now on.
     pub(crate) fn write_file(&mut self, path: &str, data: &Data) {
         let resolved = self.resolve(path);
-        if self.state.files.len() < 256 {
-            self.state.files.insert(resolved, data.clone());
-        }
+        self.state.write(resolved, data.clone());
     }
 
     /// The absolute, normalised form of a path.
@@ -281,7 +280,7 @@ impl Shell<'_> {
                 self.sinks = outer;
                 self.environment = environment;
                 self.word_taint = taint;
-                self.state.files.insert(path.clone(), output);
+                self.state.write(path.clone(), output);
             }
             ast::ProcessSubstitutionKind::Write => {
                 self.sinks.push((path.clone(), Rc::new(subshell.clone())));

@@ -2,6 +2,7 @@
 //! descriptors.
 
 use std::collections::HashMap;
+use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 
 use brush_parser::ast;
@@ -9,6 +10,9 @@ use brush_parser::ast;
 use super::data::{Data, Taint};
 use super::word::HOLE;
 use crate::place::Place;
+
+/// Most files whose content is remembered.
+const MAX_FILES: usize = 256;
 
 /// The value of a variable.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,6 +49,47 @@ pub(crate) struct Function {
     pub(crate) definition: Rc<ast::FunctionDefinition>,
 }
 
+/// A state that is copied when it is written to, not when it is handed on: most subshells only read.
+#[derive(Clone)]
+pub(crate) struct Shared(Rc<State>);
+
+impl Shared {
+    /// The state of a shell that starts at `place`.
+    pub(crate) fn at(place: &Place) -> Self {
+        Self(Rc::new(State::at(place)))
+    }
+
+    /// Keeps of this state and `other` what both agree on; what they disagree about becomes a hole,
+    /// except that a branch which assigned beats one which did not.
+    pub(crate) fn join(&mut self, other: Self) {
+        if !Rc::ptr_eq(&self.0, &other.0) {
+            Rc::make_mut(&mut self.0).merge(Rc::unwrap_or_clone(other.0));
+        }
+    }
+
+    /// Takes over what a subshell wrote to files: files outlive the shell that wrote them.
+    pub(crate) fn keep_files_of(&mut self, inner: &Self) {
+        if !Rc::ptr_eq(&self.0, &inner.0) && self.writes != inner.writes {
+            self.files.clone_from(&inner.files);
+            self.writes = inner.writes;
+        }
+    }
+}
+
+impl Deref for Shared {
+    type Target = State;
+
+    fn deref(&self) -> &State {
+        &self.0
+    }
+}
+
+impl DerefMut for Shared {
+    fn deref_mut(&mut self) -> &mut State {
+        Rc::make_mut(&mut self.0)
+    }
+}
+
 /// The state of one (sub)shell.
 #[derive(Clone)]
 pub(crate) struct State {
@@ -62,6 +107,8 @@ pub(crate) struct State {
     pub(crate) cwd: Option<String>,
     /// Files whose content is known from this very command, by resolved path.
     pub(crate) files: HashMap<String, Data>,
+    /// How often a file was written.
+    writes: usize,
     /// Symbolic links this command made, by resolved path, and where they lead.
     links: Vec<(String, String)>,
     /// Data behind open descriptors.
@@ -74,7 +121,7 @@ pub(crate) struct State {
 
 impl State {
     /// The state of a shell that starts at `place`.
-    pub(crate) fn at(place: &Place) -> Self {
+    fn at(place: &Place) -> Self {
         Self {
             vars: HashMap::new(),
             casings: HashMap::new(),
@@ -86,6 +133,7 @@ impl State {
             name: "bash".into(),
             cwd: Some(place.cwd().to_owned()),
             files: HashMap::new(),
+            writes: 0,
             links: Vec::new(),
             descriptors: HashMap::new(),
             sockets: Vec::new(),
@@ -166,9 +214,8 @@ impl State {
         self.vars.insert(name.to_owned(), Value::Unset);
     }
 
-    /// Keeps of this state and `other` what both agree on; what they disagree about becomes a hole,
-    /// except that a branch which assigned beats one which did not.
-    pub(crate) fn join(&mut self, other: Self) {
+    fn merge(&mut self, other: Self) {
+        self.writes = self.writes.max(other.writes) + 1;
         for (name, theirs) in other.vars {
             match self.vars.get(&name) {
                 Some(ours) if *ours != theirs => {
@@ -217,6 +264,14 @@ impl State {
             let rest = path.strip_prefix(link.as_str())?;
             (rest.is_empty() || rest.starts_with('/')).then(|| format!("{target}{rest}"))
         })
+    }
+
+    /// Remembers what a file holds from now on.
+    pub(crate) fn write(&mut self, path: String, data: Data) {
+        if self.files.len() < MAX_FILES {
+            self.writes += 1;
+            self.files.insert(path, data);
+        }
     }
 
     /// The content of a file this command wrote, or what can be said of any other.

@@ -2,7 +2,8 @@
 
 use super::carrier::is_shell;
 use super::data::{Data, Taint};
-use super::walk::{Fact, Shell, program_name, slices};
+use super::trace::{Fact, program_name};
+use super::walk::{Shell, slices};
 use crate::effects::options::Options;
 use crate::effects::{Action, takes};
 use crate::shell::marks::STAR;
@@ -319,7 +320,7 @@ impl Shell<'_> {
         }
     }
 
-    fn environment_of(&self, name: &str) -> String {
+    pub(super) fn environment_of(&self, name: &str) -> String {
         self.environment
             .iter()
             .find(|(given, _)| given == name)
@@ -377,198 +378,6 @@ impl Shell<'_> {
             self.trace.facts.push(Fact::NetworkShell { process });
         }
     }
-
-    /// Options with which programs run other programs.
-    fn hooks(&mut self, program: &str, args: &[&str], stdin: &Data, process: usize) {
-        let mut texts: Vec<String> = Vec::new();
-        match program {
-            "tar" | "gtar" | "bsdtar" => {
-                let options = Options::parse(args, takes::of("tar"));
-                for long in [
-                    "checkpoint-action",
-                    "to-command",
-                    "info-script",
-                    "new-volume-script",
-                    "use-compress-program",
-                    "rsh-command",
-                ] {
-                    let short = match long {
-                        "use-compress-program" => Some('I'),
-                        "info-script" => Some('F'),
-                        _ => None,
-                    };
-                    for value in options.values(short, long) {
-                        texts.push(value.strip_prefix("exec=").unwrap_or(value).to_owned());
-                    }
-                }
-            }
-            "rsync" => {
-                let options = Options::parse(args, takes::of("rsync"));
-                texts.extend(
-                    options
-                        .values(Some('e'), "rsh")
-                        .chain(options.values(None, "rsync-path"))
-                        .filter(|v| v.contains(' '))
-                        .map(str::to_owned),
-                );
-            }
-            "git" => self.git_hooks(args, process),
-            "zip" => texts.extend(option_after(args, &["-TT", "--unzip-command"])),
-            "vim" | "vi" | "nvim" | "view" | "ex" | "rvim" | "gvim" => {
-                for text in args
-                    .windows(2)
-                    .filter(|pair| matches!(pair.first(), Some(&"-c" | &"--cmd")))
-                    .filter_map(|pair| pair.get(1))
-                    .copied()
-                    .chain(args.iter().filter_map(|arg| arg.strip_prefix('+')))
-                {
-                    if let Some(shell) = text.trim_start_matches(':').strip_prefix('!') {
-                        texts.push(shell.to_owned());
-                    }
-                }
-            }
-            "make" | "gmake" | "just" => {
-                let options = Options::parse(args, takes::of("make"));
-                let rules = match options.value(Some('f'), "file").or(options.value(None, "makefile")) {
-                    Some("-" | "/dev/stdin") => Some(stdin.clone()),
-                    Some(file) => Some(self.content_of(file)),
-                    None => Some(self.content_of("Makefile")),
-                };
-                if let Some(text) = rules.as_ref().and_then(Data::marked) {
-                    texts.extend(
-                        text.lines()
-                            .filter(|line| line.starts_with('\t'))
-                            .map(|line| line.trim_start_matches(['\t', '@', '-', '+']).to_owned()),
-                    );
-                }
-                for text in args
-                    .iter()
-                    .filter_map(|arg| arg.strip_prefix("--eval="))
-                    .map(str::to_owned)
-                    .chain(option_after(args, &["--eval", "-E"]))
-                {
-                    texts.extend(
-                        text.split("$(shell ")
-                            .skip(1)
-                            .filter_map(|rest| rest.rsplit_once(')').map(|(code, _)| code.to_owned())),
-                    );
-                    texts.extend(text.split(['\t', ';']).skip(1).map(str::to_owned));
-                }
-            }
-            "man" => texts.extend(option_after(args, &["-P", "--pager", "-H"])),
-            "rg" => texts.extend(option_after(args, &["--hostname-bin"])),
-            "less" => texts.extend(args.iter().filter_map(|arg| arg.strip_prefix("+!")).map(str::to_owned)),
-            "psql" => texts.extend(
-                option_after(args, &["-c", "--command"])
-                    .into_iter()
-                    .filter_map(|sql| sql.trim().strip_prefix("\\!").map(str::to_owned)),
-            ),
-            "sqlite3" => texts.extend(
-                args.iter()
-                    .filter_map(|arg| arg.strip_prefix(".shell ").or_else(|| arg.strip_prefix(".system ")))
-                    .map(str::to_owned),
-            ),
-            "gdb" | "lldb" => {
-                texts.extend(option_after(args, &["-ex", "--eval-command", "-o"]).into_iter().filter_map(
-                    |c| c.strip_prefix("shell ").or_else(|| c.strip_prefix('!')).map(str::to_owned),
-                ));
-            }
-            "tcpdump" => texts.extend(option_after(args, &["-z"])),
-            "ed" | "red" => texts.extend(
-                stdin
-                    .marked()
-                    .into_iter()
-                    .flat_map(str::lines)
-                    .filter_map(|line| line.trim_start().strip_prefix('!').map(str::to_owned)),
-            ),
-            "nmap" => {
-                if let Some(text) = args.iter().find(|arg| arg.contains("os.execute")) {
-                    texts.push((*text).to_owned());
-                }
-            }
-            "expect" | "tclsh" | "wish" => {
-                for code in option_after(args, &["-c"]).into_iter().chain(stdin.marked().map(str::to_owned)) {
-                    texts.extend(code.split([';', '\n']).filter_map(|line| {
-                        line.trim()
-                            .strip_prefix("exec ")
-                            .or_else(|| line.trim().strip_prefix("spawn "))
-                            .map(str::to_owned)
-                    }));
-                }
-            }
-            _ => {}
-        }
-        for text in texts {
-            let data = Data::text(&text);
-            self.in_subshell(|shell| shell.run_code(&data, &[], Some(process), program));
-        }
-    }
-
-    /// Aliases and commands in git's configuration given on the command line or in the environment.
-    fn git_hooks(&mut self, args: &[&str], process: usize) {
-        let mut settings: Vec<(String, String)> = Vec::new();
-        let mut at = 0;
-        while let Some(arg) = args.get(at) {
-            at += 1;
-            let pair = match *arg {
-                "-c" => {
-                    at += 1;
-                    args.get(at - 1).copied()
-                }
-                "-C" | "--git-dir" | "--work-tree" | "--namespace" | "--config-env" => {
-                    at += 1;
-                    None
-                }
-                _ if arg.starts_with("-c") => arg.get(2..),
-                _ if arg.starts_with('-') => None,
-                _ => break,
-            };
-            if let Some((key, value)) = pair.and_then(|pair| pair.split_once('=')) {
-                settings.push((key.to_lowercase(), value.to_owned()));
-            }
-        }
-        for index in 0..8 {
-            let key = self.environment_of(&format!("GIT_CONFIG_KEY_{index}"));
-            if key.is_empty() {
-                break;
-            }
-            let value = self.environment_of(&format!("GIT_CONFIG_VALUE_{index}"));
-            settings.push((key.to_lowercase(), value));
-        }
-        let sub = args
-            .get(at - usize::from(at > 0 && args.get(at - 1).is_some_and(|arg| !arg.starts_with('-'))))
-            .copied()
-            .unwrap_or_default();
-        for (key, value) in settings {
-            let used = key.strip_prefix("alias.").is_some_and(|name| name == sub);
-            let text = match value.strip_prefix('!') {
-                Some(text) if key.starts_with("alias.") => text.to_owned(),
-                None if used => format!(
-                    "git {value} {}",
-                    args.get(at..)
-                        .unwrap_or_default()
-                        .iter()
-                        .map(|arg| super::carrier::quote(arg))
-                        .collect::<Vec<_>>()
-                        .join(" ")
-                ),
-                None if matches!(
-                    key.as_str(),
-                    "core.pager"
-                        | "core.editor"
-                        | "core.fsmonitor"
-                        | "core.sshcommand"
-                        | "diff.external"
-                        | "credential.helper"
-                ) && value.contains(' ') =>
-                {
-                    value
-                }
-                _ => continue,
-            };
-            self.in_subshell(|shell| shell.run_code(&Data::text(&text), &[], Some(process), "git"));
-        }
-    }
 }
 
 /// True for addresses that never leave the machine.
@@ -579,19 +388,4 @@ fn is_local(url: &str) -> bool {
     url.starts_with("file:")
         || host.starts_with("[::1]")
         || matches!(host.split(':').next().unwrap_or(host), "localhost" | "127.0.0.1" | "0.0.0.0")
-}
-
-/// The values after these options.
-fn option_after(args: &[&str], names: &[&str]) -> Vec<String> {
-    let mut found: Vec<String> = args
-        .windows(2)
-        .filter(|pair| pair.first().is_some_and(|name| names.contains(name)))
-        .filter_map(|pair| pair.get(1).map(|value| (*value).to_owned()))
-        .collect();
-    for name in names.iter().filter(|name| name.starts_with("--")) {
-        found.extend(
-            args.iter().filter_map(|arg| arg.strip_prefix(name)?.strip_prefix('=')).map(str::to_owned),
-        );
-    }
-    found
 }

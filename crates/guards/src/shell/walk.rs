@@ -1,17 +1,21 @@
-//! The walk over the syntax tree.
+//! The walk over the syntax tree: lists, pipelines, loops and branches.
+//!
+//! Every command that could run is visited. A status that is known decides `&&`, `||` and `if` only where
+//! it can't be otherwise; loops over known words run once for each, all others once. Each visit is a step,
+//! and steps, depth and time are limited.
 
 use std::rc::Rc;
 use std::time::Instant;
 
 use brush_parser::ast;
-use serde::Serialize;
 
 use super::data::{Data, Taint};
 use super::parse::{self, Parsed};
 use super::pattern;
 use super::prescan::Refusal;
 use super::redirect::Streams;
-use super::state::{Function, State, Value};
+use super::state::{Function, Shared, Value};
+use super::trace::{Fact, Process, Trace, UnknownKind};
 use super::word::{Argument, has_hole, sanitise};
 use crate::effects::Touch;
 use crate::place::Place;
@@ -53,111 +57,6 @@ const MEANINGFUL: &[&str] = &[
 /// Times a loop over known words is walked.
 const MAX_ROUNDS: usize = 16;
 
-/// A process that could start.
-#[derive(Debug, Clone)]
-pub struct Process {
-    /// The program and its arguments.
-    pub(crate) argv: Vec<Argument>,
-    /// The programs it is started through, outermost first (`sudo`, `xargs`, `bash -c`).
-    pub(crate) via: Vec<String>,
-    /// The working directory, when it is known.
-    pub(crate) cwd: Option<String>,
-    /// Variables set for this process alone.
-    pub(crate) environment: Vec<(String, String)>,
-    /// True when arguments that are not written here are added (by `xargs`, `find -exec`).
-    pub(crate) open_ended: bool,
-}
-
-impl Process {
-    /// The program and its arguments.
-    pub fn argv(&self) -> &[Argument] {
-        &self.argv
-    }
-
-    /// The programs it is started through, outermost first.
-    pub fn via(&self) -> &[String] {
-        &self.via
-    }
-
-    /// The working directory, when it is known.
-    pub fn cwd(&self) -> Option<&str> {
-        self.cwd.as_deref()
-    }
-
-    /// The name of the program without its directory, in lower case.
-    pub fn program(&self) -> String {
-        self.argv.first().map_or_else(String::new, |arg| program_name(arg.raw()))
-    }
-}
-
-/// The name of a program without directory, extension or capitals.
-pub(crate) fn program_name(word: &str) -> String {
-    let base = word.rsplit(['/', '\\']).next().unwrap_or(word);
-    let lower = base.to_ascii_lowercase();
-    lower.strip_suffix(".exe").map(str::to_owned).unwrap_or(lower)
-}
-
-/// What kind of thing could not be decided.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum UnknownKind {
-    /// The text is not a command in the shell's grammar, or not fully.
-    Unparsed,
-    /// The command is longer or deeper nested than is analysed, or analysis took too long.
-    Limit,
-    /// A shell or interpreter runs code that is not known here.
-    Code,
-    /// Which program runs is not known.
-    Program,
-}
-
-/// Something that could not be decided, and whether it can carry code.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Unknown {
-    /// What kind of thing it is.
-    pub kind: UnknownKind,
-    /// Why it is unknown, for people.
-    pub reason: String,
-    /// True when arbitrary code could hide in it.
-    pub carrier: bool,
-}
-
-/// Something a judge looks at.
-#[derive(Debug, Clone)]
-pub(crate) enum Fact {
-    /// A process could start.
-    Starts { process: usize },
-    /// A file is touched.
-    Touches { process: Option<usize>, touch: Touch },
-    /// Code of this origin is run by a shell or interpreter.
-    RunsCode { process: Option<usize>, from: Taint },
-    /// A shell is wired to the network.
-    NetworkShell { process: usize },
-    /// Data of this origin goes to the network.
-    Sends { process: usize, what: Taint },
-    /// Processes multiply without end.
-    ForkBomb,
-    /// The text is written so that it cannot be read.
-    Obfuscated,
-}
-
-/// Everything found about one command.
-#[derive(Debug, Default)]
-pub(crate) struct Trace {
-    pub(crate) processes: Vec<Process>,
-    pub(crate) facts: Vec<Fact>,
-    pub(crate) unknowns: Vec<Unknown>,
-}
-
-impl Trace {
-    pub(crate) fn unknown(&mut self, kind: UnknownKind, reason: impl Into<String>, carrier: bool) {
-        let unknown = Unknown { kind, reason: reason.into(), carrier };
-        if self.unknowns.len() < 64 && !self.unknowns.contains(&unknown) {
-            self.unknowns.push(unknown);
-        }
-    }
-}
-
 /// Analyses a command as a shell at `place` would run it.
 pub(crate) fn trace(command: &str, place: &Place, limits: Limits) -> Trace {
     let command = sanitise(command);
@@ -186,7 +85,7 @@ impl<'p> Shell<'p> {
     fn new(place: &'p Place, limits: Limits) -> Self {
         Self {
             place,
-            state: State::at(place),
+            state: Shared::at(place),
             trace: Trace::default(),
             word_taint: Taint::NONE,
             via: Vec::new(),
@@ -210,7 +109,7 @@ impl<'p> Shell<'p> {
 /// One interpreter of the shell language.
 pub(crate) struct Shell<'p> {
     pub(crate) place: &'p Place,
-    pub(crate) state: State,
+    pub(crate) state: Shared,
     pub(crate) trace: Trace,
     /// What flowed into the words of the current command.
     pub(crate) word_taint: Taint,
@@ -333,7 +232,7 @@ impl Shell<'_> {
         let result = work(self);
         // What a subshell wrote stays written; its orphans are nobody's to wait for.
         let inner = std::mem::replace(&mut self.state, outer);
-        self.state.files = inner.files;
+        self.state.keep_files_of(&inner);
         self.pending += pending;
         result
     }
@@ -589,177 +488,6 @@ impl Shell<'_> {
         }
     }
 
-    fn run_simple(&mut self, simple: &ast::SimpleCommand, stdin: &Data) -> (Data, Option<bool>) {
-        self.word_taint = Taint::NONE;
-        let outer_sinks = std::mem::take(&mut self.sinks);
-        let mut argv: Vec<String> = Vec::new();
-        let mut redirects: Vec<&ast::IoRedirect> = Vec::new();
-        let mut assignments: Vec<(&ast::Assignment, bool)> = Vec::new();
-        let prefix = simple.prefix.iter().flat_map(|prefix| &prefix.0);
-        let suffix = simple.suffix.iter().flat_map(|suffix| &suffix.0);
-        let mut items: Vec<&ast::CommandPrefixOrSuffixItem> = prefix.collect();
-        let prefix_len = items.len();
-        items.extend(suffix);
-        for (at, item) in items.iter().enumerate() {
-            if at == prefix_len
-                && let Some(word) = &simple.word_or_name
-            {
-                argv.extend(self.fields(&word.value));
-            }
-            match item {
-                ast::CommandPrefixOrSuffixItem::IoRedirect(redirect) => redirects.push(redirect),
-                ast::CommandPrefixOrSuffixItem::Word(word) => argv.extend(self.fields(&word.value)),
-                ast::CommandPrefixOrSuffixItem::AssignmentWord(assignment, word) => {
-                    if at < prefix_len {
-                        assignments.push((assignment, true));
-                    } else {
-                        self.declared(assignment, &word.value, &mut argv);
-                    }
-                }
-                ast::CommandPrefixOrSuffixItem::ProcessSubstitution(kind, subshell) => {
-                    let path = self.process_substitution(kind, subshell);
-                    argv.push(path);
-                }
-            }
-        }
-        if items.len() == prefix_len
-            && let Some(word) = &simple.word_or_name
-        {
-            argv.extend(self.fields(&word.value));
-        }
-        self.bare = argv.is_empty();
-        let streams = self.streams(redirects, stdin);
-        self.bare = false;
-        let words_taint = self.word_taint;
-        let environment = self.assignments(&assignments, argv.is_empty());
-        self.word_taint |= words_taint;
-        let (output, status) = if argv.is_empty() {
-            (Data::empty(), Some(true))
-        } else {
-            let outer = std::mem::replace(&mut self.environment, environment);
-            let status = status_of(&argv, self);
-            let wired = std::mem::replace(&mut self.wired, streams.to_network || streams.from_network);
-            let output = self.dispatch(&argv, &streams.stdin);
-            self.wired = wired;
-            self.environment = outer;
-            (output, status)
-        };
-        let program = argv.first().map(|word| program_name(word));
-        let output = self.deliver(streams, output, program.as_deref());
-        self.drain_sinks(&output);
-        self.sinks = outer_sinks;
-        (output, status)
-    }
-
-    /// Assigns (when there is no command) or collects the environment of the command.
-    fn assignments(
-        &mut self,
-        assignments: &[(&ast::Assignment, bool)],
-        persist: bool,
-    ) -> Vec<(String, String)> {
-        let mut environment = Vec::new();
-        for (assignment, _) in assignments {
-            self.word_taint = Taint::NONE;
-            let (name, value) = self.assigned_value(assignment);
-            if persist {
-                self.state.mark(&name, self.word_taint);
-                self.assign(&name, value);
-            } else {
-                environment.push((name, value.scalar().to_owned()));
-            }
-        }
-        environment
-    }
-
-    fn assigned_value(&mut self, assignment: &ast::Assignment) -> (String, Value) {
-        let name = match &assignment.name {
-            ast::AssignmentName::VariableName(name) | ast::AssignmentName::ArrayElementName(name, _) => {
-                name.clone()
-            }
-        };
-        let value = match &assignment.value {
-            ast::AssignmentValue::Scalar(word) => {
-                let text = self.single(&word.value);
-                if assignment.append {
-                    let before =
-                        self.state.assigned(&name).map(|value| value.scalar().to_owned()).unwrap_or_default();
-                    Value::Text(before + &text)
-                } else {
-                    Value::Text(text)
-                }
-            }
-            ast::AssignmentValue::Array(items) => {
-                let mut list = match (assignment.append, self.state.assigned(&name)) {
-                    (true, Some(Value::List(list))) => list.clone(),
-                    _ => Vec::new(),
-                };
-                for (_, word) in items {
-                    list.extend(self.fields(&word.value));
-                }
-                Value::List(list)
-            }
-        };
-        match &assignment.name {
-            ast::AssignmentName::VariableName(_) => (name, value),
-            ast::AssignmentName::ArrayElementName(_, index) => {
-                let index = self.arithmetic(index).and_then(|index| usize::try_from(index).ok());
-                let mut list = match self.state.assigned(&name) {
-                    Some(Value::List(list)) => list.clone(),
-                    _ => Vec::new(),
-                };
-                match index {
-                    Some(index) if index < 256 => {
-                        if list.len() <= index {
-                            list.resize(index + 1, String::new());
-                        }
-                        if let Some(slot) = list.get_mut(index) {
-                            *slot = value.scalar().to_owned();
-                        }
-                    }
-                    _ => list.push(value.scalar().to_owned()),
-                }
-                (name, Value::List(list))
-            }
-        }
-    }
-
-    /// An assignment after the command word: `export X=1`, but also `make X=1` and `dd of=/dev/sda`.
-    fn declared(&mut self, assignment: &ast::Assignment, written: &str, argv: &mut Vec<String>) {
-        let declares = argv.first().is_some_and(|word| {
-            matches!(word.as_str(), "export" | "declare" | "typeset" | "local" | "readonly" | "alias")
-        });
-        if !declares || argv.first().is_some_and(|word| word == "alias") {
-            argv.extend(self.fields(written));
-            return;
-        }
-        let (name, value) = self.assigned_value(assignment);
-        if argv.iter().any(|flag| flag.starts_with('-') && flag.contains('n')) {
-            let target = value.scalar().to_owned();
-            self.state.declare_reference(&name, &target);
-            return;
-        }
-        for flag in argv.iter().filter(|flag| flag.starts_with('-')) {
-            if flag.contains('l') {
-                self.state.declare_casing(&name, super::state::Casing::Lower);
-            } else if flag.contains('u') {
-                self.state.declare_casing(&name, super::state::Casing::Upper);
-            }
-        }
-        self.state.mark(&name, self.word_taint);
-        self.assign(&name, value);
-        argv.push(name);
-    }
-
-    /// Assigns a variable; those that the shell itself runs are run.
-    fn assign(&mut self, name: &str, value: Value) {
-        let code = matches!(name, "PROMPT_COMMAND" | "PS0")
-            .then(|| Data::text(value.scalar()).tainted(self.word_taint));
-        self.state.assign(name, value);
-        if let Some(code) = code {
-            self.in_subshell(|shell| shell.run_code(&code, &[], None, name));
-        }
-    }
-
     /// The variables of a new process that are known to matter: those in front of it, and those that
     /// change what a program loads or skips when they were assigned before.
     fn process_environment(&self) -> Vec<(String, String)> {
@@ -810,23 +538,6 @@ impl Shell<'_> {
         if self.trace.facts.len() < 4 * MAX_PROCESSES {
             self.trace.facts.push(Fact::Touches { process, touch });
         }
-    }
-}
-
-/// The status of commands that always end the same way.
-fn status_of(argv: &[String], shell: &Shell<'_>) -> Option<bool> {
-    let name = argv.first()?;
-    if shell.state.functions.contains_key(name) {
-        return None;
-    }
-    match name.as_str() {
-        "true" | ":" | "echo" | "printf" | "export" | "unset" | "declare" => Some(true),
-        "false" => Some(false),
-        "[" | "test" => match argv.get(1).map(String::as_str) {
-            Some("1" | "true" | "0" | "false") if argv.len() <= 3 => Some(true),
-            _ => None,
-        },
-        _ => None,
     }
 }
 

@@ -2,7 +2,8 @@
 
 use super::carrier::quote;
 use super::data::{Data, Taint};
-use super::walk::{Fact, Shell, slices};
+use super::trace::Fact;
+use super::walk::{Shell, slices};
 use super::word::has_hole;
 use crate::effects::options::{Options, Takes};
 use crate::effects::{Action, Touch};

@@ -1,0 +1,114 @@
+//! What an analysis reports: the processes, the facts a judge looks at, and what could not be decided.
+//!
+//! A trace owes nothing to the shell that made it. Its size is bounded by whoever fills it.
+
+use serde::Serialize;
+
+use super::data::Taint;
+use super::word::Argument;
+use crate::effects::Touch;
+
+/// A process that could start.
+#[derive(Debug, Clone)]
+pub struct Process {
+    /// The program and its arguments.
+    pub(crate) argv: Vec<Argument>,
+    /// The programs it is started through, outermost first (`sudo`, `xargs`, `bash -c`).
+    pub(crate) via: Vec<String>,
+    /// The working directory, when it is known.
+    pub(crate) cwd: Option<String>,
+    /// Variables set for this process alone.
+    pub(crate) environment: Vec<(String, String)>,
+    /// True when arguments that are not written here are added (by `xargs`, `find -exec`).
+    pub(crate) open_ended: bool,
+}
+
+impl Process {
+    /// The program and its arguments.
+    pub fn argv(&self) -> &[Argument] {
+        &self.argv
+    }
+
+    /// The programs it is started through, outermost first.
+    pub fn via(&self) -> &[String] {
+        &self.via
+    }
+
+    /// The working directory, when it is known.
+    pub fn cwd(&self) -> Option<&str> {
+        self.cwd.as_deref()
+    }
+
+    /// The name of the program without its directory, in lower case.
+    pub fn program(&self) -> String {
+        self.argv.first().map_or_else(String::new, |arg| program_name(arg.raw()))
+    }
+}
+
+/// The name of a program without directory, extension or capitals.
+pub(crate) fn program_name(word: &str) -> String {
+    let base = word.rsplit(['/', '\\']).next().unwrap_or(word);
+    let lower = base.to_ascii_lowercase();
+    lower.strip_suffix(".exe").map(str::to_owned).unwrap_or(lower)
+}
+
+/// What kind of thing could not be decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum UnknownKind {
+    /// The text is not a command in the shell's grammar, or not fully.
+    Unparsed,
+    /// The command is longer or deeper nested than is analysed, or analysis took too long.
+    Limit,
+    /// A shell or interpreter runs code that is not known here.
+    Code,
+    /// Which program runs is not known.
+    Program,
+}
+
+/// Something that could not be decided, and whether it can carry code.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Unknown {
+    /// What kind of thing it is.
+    pub kind: UnknownKind,
+    /// Why it is unknown, for people.
+    pub reason: String,
+    /// True when arbitrary code could hide in it.
+    pub carrier: bool,
+}
+
+/// Something a judge looks at.
+#[derive(Debug, Clone)]
+pub(crate) enum Fact {
+    /// A process could start.
+    Starts { process: usize },
+    /// A file is touched.
+    Touches { process: Option<usize>, touch: Touch },
+    /// Code of this origin is run by a shell or interpreter.
+    RunsCode { process: Option<usize>, from: Taint },
+    /// A shell is wired to the network.
+    NetworkShell { process: usize },
+    /// Data of this origin goes to the network.
+    Sends { process: usize, what: Taint },
+    /// Processes multiply without end.
+    ForkBomb,
+    /// The text is written so that it cannot be read.
+    Obfuscated,
+}
+
+/// Everything found about one command.
+#[derive(Debug, Default)]
+pub(crate) struct Trace {
+    pub(crate) processes: Vec<Process>,
+    pub(crate) facts: Vec<Fact>,
+    pub(crate) unknowns: Vec<Unknown>,
+}
+
+impl Trace {
+    pub(crate) fn unknown(&mut self, kind: UnknownKind, reason: impl Into<String>, carrier: bool) {
+        let unknown = Unknown { kind, reason: reason.into(), carrier };
+        if self.unknowns.len() < 64 && !self.unknowns.contains(&unknown) {
+            self.unknowns.push(unknown);
+        }
+    }
+}
