@@ -103,6 +103,21 @@ fn a_conversation_with_a_question_and_a_cancelled_turn() {
 }
 
 #[test]
+fn a_conversation_in_json_has_a_line_for_each_turn() {
+    let user = User::new();
+    let model = ModelServer::start(&user, r#"{"text": "first"} {"text": "second"}"#);
+    user.configure(&model.config(""));
+    let mut terminal = Terminal::start(&user, &["agent", "--json"]);
+    terminal.wait_for("Ctrl-D ends the conversation");
+    for answer in ["first", "second"] {
+        terminal.press("go on\n");
+        terminal.wait_for(&format!(r#"{{"outcome":"answered","text":"{answer}""#));
+    }
+    terminal.press("\u{4}");
+    assert_eq!(terminal.end(), Some(0));
+}
+
+#[test]
 fn another_terminal_answers_first_and_the_question_goes_away() {
     let user = User::new();
     let model = ModelServer::start(

@@ -213,6 +213,9 @@ impl Host<'_> {
             match self.turn(input(line.trim())).await? {
                 Ended::Turn(report) => {
                     self.screen.finish(&report.outcome)?;
+                    if self.output.is_json() {
+                        self.output.json_line(&self.told(&report))?;
+                    }
                     self.report(&report.outcome);
                 }
                 Ended::Quit => return Ok(Exit::Interrupted),
