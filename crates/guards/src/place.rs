@@ -1,6 +1,28 @@
 //! Where a command would run, and what a path means there.
 
+use std::fmt;
+use std::sync::Arc;
+
 use crate::paths::normal;
+
+/// Reads files for a judge: an absolute path in, the text out, or nothing when there is none, when it is
+/// no text, or when the reader would rather not.
+#[derive(Clone)]
+struct Reader(Arc<dyn Fn(&str) -> Option<String> + Send + Sync>);
+
+impl fmt::Debug for Reader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Reader")
+    }
+}
+
+impl PartialEq for Reader {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Reader {}
 
 /// The surroundings of a command or a file access. Paths are absolute, with `/` between segments.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -9,6 +31,7 @@ pub struct Place {
     cwd_given: bool,
     home: Option<String>,
     workspace: Option<String>,
+    files: Option<Reader>,
 }
 
 impl Place {
@@ -16,12 +39,12 @@ impl Place {
     /// workspace.
     pub fn new(cwd: impl AsRef<str>) -> Self {
         let cwd = normal::lexical(cwd.as_ref(), "/");
-        Self { cwd, cwd_given: true, home: None, workspace: None }
+        Self { cwd, cwd_given: true, home: None, workspace: None, files: None }
     }
 
     /// A place of which nothing is known but that it is some project directory.
     pub fn unknown() -> Self {
-        Self { cwd: "/workspace/project".into(), cwd_given: false, home: None, workspace: None }
+        Self { cwd: "/workspace/project".into(), cwd_given: false, home: None, workspace: None, files: None }
     }
 
     /// Sets the home directory of the user.
@@ -36,6 +59,22 @@ impl Place {
     pub fn with_workspace(mut self, root: impl AsRef<str>) -> Self {
         self.workspace = Some(normal::lexical(root.as_ref(), "/"));
         self
+    }
+
+    /// Lets the judge look into files of the workspace that a command would run: scripts, makefiles, the
+    /// scripts of a `package.json`. `read` gets an absolute path and must bound what it reads; the judge
+    /// asks for a few files at most, and never for one outside the workspace.
+    #[must_use]
+    pub fn with_files(mut self, read: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
+        self.files = Some(Reader(Arc::new(read)));
+        self
+    }
+
+    /// The text of a file in the workspace, when files may be looked into.
+    pub(crate) fn text_of(&self, path: &str) -> Option<String> {
+        let rest = path.strip_prefix(self.workspace())?;
+        let read = self.files.as_ref()?;
+        if rest.starts_with('/') { (read.0)(path) } else { None }
     }
 
     /// The working directory.

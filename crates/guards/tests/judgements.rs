@@ -117,7 +117,8 @@ fn every_rule_stops_its_cases_and_leaves_their_look_alikes() {
         let judgement = guard.judge(&case.command, ShellKind::Posix, &place(), 0);
         let hit = judgement.findings.iter().any(|finding| finding.rule_id == case.rule);
         if hit == (case.kind == Kind::NoMatch) {
-            let rules: Vec<&str> = judgement.findings.iter().map(|finding| finding.rule_id.as_str()).collect();
+            let rules: Vec<&str> =
+                judgement.findings.iter().map(|finding| finding.rule_id.as_str()).collect();
             wrong.push(format!("{} {:?} got {rules:?}: {}", case.rule, case.kind, case.command));
         }
     }
@@ -178,6 +179,39 @@ fn an_allowance_lifts_its_rule_until_it_expires() {
     assert_eq!(verdict("git commit -nm x", 99), Verdict::Pass);
     assert_eq!(verdict("git commit -nm x", 100), Verdict::Block);
     assert_eq!(verdict("git commit -nm x; rm -rf /", 99), Verdict::Block);
+}
+
+#[test]
+fn files_of_the_workspace_are_looked_into_when_there_is_a_reader() {
+    let wipe = "rm -rf ~";
+    let files = move |path: &str| {
+        let text = match path.strip_prefix("/work/project/")? {
+            "package.json" => {
+                format!(r#"{{"scripts": {{"build": "tsc", "pretest": "{wipe}", "test": "jest"}}}}"#)
+            }
+            "Makefile" => {
+                format!("D = ~\nall: lib\n\techo ok\nlib:\n\t@rm -rf $(D)\nfmt:\n\tcargo fmt\nx: ; {wipe}\n")
+            }
+            "run.sh" => format!("#!/bin/sh\n{wipe}\n"),
+            "fine.sh" => "cargo test\n".to_owned(),
+            "run.py" => "import shutil\nshutil.rmtree('/')\n".to_owned(),
+            _ => return None,
+        };
+        Some(text)
+    };
+    let seen = place().with_files(files);
+    let verdict = |command: &str, place: &Place| {
+        guard(Profile::Standard).judge(command, ShellKind::Posix, place, 0).verdict
+    };
+    for command in
+        ["npm test", "make", "make lib", "sh run.sh", "./run.sh", "python3 run.py", "sudo make all"]
+    {
+        assert_eq!(verdict(command, &seen), Verdict::Block, "{command}");
+        assert_eq!(verdict(command, &place()), Verdict::Pass, "{command} without a reader");
+    }
+    for command in ["npm run build", "make fmt", "sh fine.sh", "./other.sh", "bash /elsewhere/run.sh"] {
+        assert_eq!(verdict(command, &seen), Verdict::Pass, "{command}");
+    }
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Does a rule apply to a fact?
 
+use std::cell::OnceCell;
+
 use super::{Origin, Run, Signal, Test, TouchCondition};
 use crate::effects::options::{Name, Options};
 use crate::effects::{Touch, takes};
@@ -13,6 +15,8 @@ pub(super) struct Parsed<'a> {
     options: Options<'a>,
     /// Words of the subcommand and operands.
     words: Vec<&'a str>,
+    /// All arguments in small letters, for searching, made when first needed.
+    lower: OnceCell<String>,
 }
 
 impl<'a> Parsed<'a> {
@@ -27,11 +31,11 @@ impl<'a> Parsed<'a> {
             let rest = args.get(start + 1..).unwrap_or_default();
             let options = Options::parse(rest, takes::of(&format!("git {sub}")));
             let words = args.get(start).into_iter().chain(&options.operands).copied().collect();
-            return Self { process, args: args.clone(), options, words };
+            return Self { process, args: args.clone(), options, words, lower: OnceCell::new() };
         }
         let options = Options::parse(&args, takes::of(&program));
         let words = options.operands.clone();
-        Self { process, args, options, words }
+        Self { process, args, options, words, lower: OnceCell::new() }
     }
 
     pub(super) fn fits(&self, run: &Run) -> bool {
@@ -65,8 +69,9 @@ impl<'a> Parsed<'a> {
         flag.strip_prefix('-').and_then(|rest| rest.chars().next()).is_some_and(|c| self.options.short(c))
     }
 
+    /// True when some argument contains `text`, which is in small letters.
     fn contains(&self, text: &str) -> bool {
-        self.args.iter().any(|arg| contains_ignoring_case(arg, text))
+        self.lower.get_or_init(|| self.args.join("\0").to_ascii_lowercase()).contains(text)
     }
 
     /// `NAME`, or `NAME=value`.
@@ -144,14 +149,6 @@ impl<'a> Parsed<'a> {
 fn wrapper(mut takes: crate::effects::options::Takes) -> crate::effects::options::Takes {
     takes.stop_at_operand = true;
     takes
-}
-
-fn contains_ignoring_case(hay: &str, needle: &str) -> bool {
-    hay.len() >= needle.len()
-        && hay
-            .as_bytes()
-            .windows(needle.len().max(1))
-            .any(|window| window.eq_ignore_ascii_case(needle.as_bytes()))
 }
 
 /// SQL that destroys more than it says.

@@ -157,7 +157,13 @@ impl RuleSet {
         self.broken.as_deref()
     }
 
-    fn index(rules: Vec<Rule>) -> Self {
+    fn index(mut rules: Vec<Rule>) -> Self {
+        for when in rules.iter_mut().flat_map(|rule| &mut rule.when) {
+            if let When::Run(run) = when {
+                // Texts are searched for ignoring case.
+                run.contains.iter_mut().chain(&mut run.lacks).for_each(|text| text.make_ascii_lowercase());
+            }
+        }
         let mut set = Self {
             broken: None,
             rules: Vec::new(),

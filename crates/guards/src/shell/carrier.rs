@@ -88,6 +88,12 @@ impl Shell<'_> {
                 return self.run_code(&data, args, Some(process), &program);
             }
         }
+        if word.contains('/')
+            && let Some(script) = self.script(word)
+        {
+            let process = self.emit(argv);
+            return self.in_subshell(|shell| shell.run_code(&script, args, Some(process), &program));
+        }
         if let Some(output) = self.builtin(&program, args, stdin) {
             return output;
         }

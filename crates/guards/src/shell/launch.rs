@@ -2,6 +2,7 @@
 //! aliases, checkpoint actions, makefiles.
 
 use super::data::Data;
+use super::project;
 use super::walk::Shell;
 use crate::effects::options::Options;
 use crate::effects::takes;
@@ -64,11 +65,7 @@ impl Shell<'_> {
                     None => Some(self.content_of("Makefile")),
                 };
                 if let Some(text) = rules.as_ref().and_then(Data::marked) {
-                    texts.extend(
-                        text.lines()
-                            .filter(|line| line.starts_with('\t'))
-                            .map(|line| line.trim_start_matches(['\t', '@', '-', '+']).to_owned()),
-                    );
+                    texts.extend(project::recipes(text, &options.operands));
                 }
                 for text in args
                     .iter()
@@ -83,6 +80,12 @@ impl Shell<'_> {
                     );
                     texts.extend(text.split(['\t', ';']).skip(1).map(str::to_owned));
                 }
+            }
+            "npm" | "pnpm" | "yarn" | "bun" => {
+                let package = self.content_of("package.json");
+                texts.extend(
+                    package.exact().into_iter().flat_map(|text| project::scripts(text, program, args)),
+                );
             }
             "man" => texts.extend(option_after(args, &["-P", "--pager", "-H"])),
             "rg" => texts.extend(option_after(args, &["--hostname-bin"])),

@@ -28,6 +28,7 @@ mod param;
 mod parse;
 mod pattern;
 mod prescan;
+mod project;
 mod pure;
 mod redirect;
 mod simple;

@@ -244,7 +244,10 @@ impl Shell<'_> {
         {
             return data.clone();
         }
-        let data = self.state.file(&resolved);
+        let data = match self.state.files.get(&resolved) {
+            Some(known) => known.clone(),
+            None => self.workspace_file(&resolved),
+        };
         if resolved.starts_with("/proc/") && resolved.ends_with("/environ") {
             return data.tainted(Taint::ENVIRONMENT);
         }

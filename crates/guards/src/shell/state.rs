@@ -273,9 +273,4 @@ impl State {
             self.files.insert(path, data);
         }
     }
-
-    /// The content of a file this command wrote, or what can be said of any other.
-    pub(crate) fn file(&self, path: &str) -> Data {
-        self.files.get(path).cloned().unwrap_or_else(|| Data::unknown(Taint::FILE))
-    }
 }

@@ -100,6 +100,7 @@ impl<'p> Shell<'p> {
             inherited: Data::session_input(),
             wired: false,
             bare: false,
+            readable: super::project::MAX_FILES,
             fifos: Vec::new(),
             limits,
         }
@@ -126,6 +127,8 @@ pub(crate) struct Shell<'p> {
     /// Commands that read what is written to a path (`>(...)`).
     pub(crate) sinks: Vec<(String, Rc<ast::SubshellCommand>)>,
     pub(crate) pipes: usize,
+    /// How many files of the workspace may still be looked into.
+    pub(crate) readable: usize,
     /// Named pipes this command made.
     pub(crate) fifos: Vec<String>,
     /// The current redirections belong to no command.

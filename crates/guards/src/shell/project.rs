@@ -1,0 +1,140 @@
+//! Files of the workspace that decide what a command runs: scripts, makefiles, package scripts.
+//!
+//! They are looked into only when the place offers a reader, a few for each command, and none beyond the
+//! size of any other data. What can't be read stays what it is without a reader: not seen through.
+
+use std::collections::BTreeMap;
+
+use super::data::{Data, MAX_TEXT, Taint};
+use super::walk::Shell;
+use super::word::sanitise;
+
+/// Most files looked into for one command.
+pub(super) const MAX_FILES: usize = 16;
+/// Most recipes and scripts taken from one file.
+const MAX_TEXTS: usize = 64;
+
+impl Shell<'_> {
+    /// What a file holds that this command did not write.
+    pub(super) fn workspace_file(&mut self, resolved: &str) -> Data {
+        let unknown = Data::unknown(Taint::FILE);
+        if self.readable == 0 {
+            return unknown;
+        }
+        let Some(text) = self.place.text_of(resolved).filter(|text| text.len() <= MAX_TEXT) else {
+            return unknown;
+        };
+        self.readable -= 1;
+        Data::text(sanitise(&text))
+    }
+
+    /// A program started by path that is a shell script of the workspace.
+    pub(super) fn script(&mut self, word: &str) -> Option<Data> {
+        let resolved = self.resolve(word);
+        let data = self.workspace_file(&resolved);
+        let is_shell = data.exact().is_some_and(|text| {
+            let first = text.lines().next().unwrap_or_default();
+            first.starts_with("#!") && first.ends_with("sh")
+                || !first.starts_with("#!") && word.ends_with(".sh")
+        });
+        is_shell.then_some(data)
+    }
+}
+
+/// The scripts of a `package.json` that `args` start, with those before and after them.
+pub(super) fn scripts(package: &str, program: &str, args: &[&str]) -> Vec<String> {
+    let words: Vec<&str> = args.iter().copied().filter(|arg| !arg.starts_with('-')).collect();
+    let name = match words.as_slice() {
+        ["run" | "run-script", name, ..] => *name,
+        [name @ ("test" | "start" | "stop" | "restart" | "install"), ..] => *name,
+        ["t", ..] => "test",
+        ["i" | "ci" | "add", ..] => "install",
+        [name, ..] if program != "npm" => *name,
+        _ => return Vec::new(),
+    };
+    let package: serde_json::Value = serde_json::from_str(package).unwrap_or_default();
+    [format!("pre{name}"), name.to_owned(), format!("post{name}"), "prepare".to_owned()]
+        .iter()
+        .filter(|script| *script != "prepare" || name == "install")
+        .filter_map(|script| package.get("scripts")?.get(script)?.as_str().map(str::to_owned))
+        .collect()
+}
+
+/// The recipes that `make` runs for these targets (the first of the file when there are none) and for what
+/// they depend on, as shell text.
+pub(super) fn recipes(makefile: &str, targets: &[&str]) -> Vec<String> {
+    let mut rules: BTreeMap<&str, (Vec<&str>, Vec<&str>)> = BTreeMap::new();
+    let mut values: Vec<(&str, &str)> = Vec::new();
+    let mut first = None;
+    let mut current: Vec<&str> = Vec::new();
+    for line in makefile.lines() {
+        if let Some(recipe) = line.strip_prefix('\t') {
+            for name in &current {
+                rules.entry(name).or_default().1.push(recipe);
+            }
+        } else if let Some((name, value)) = assignment(line) {
+            values.push((name, value));
+        } else if let Some((names, needs)) = line.split_once(':').filter(|_| !line.starts_with(['#', ' '])) {
+            current = names.split_whitespace().collect();
+            first = first.or(current.first().copied().filter(|name| !name.starts_with('.')));
+            for name in &current {
+                let needs = needs.split_once(';').map_or(needs, |(needs, _)| needs);
+                rules.entry(name).or_default().0.extend(needs.trim_start_matches(':').split_whitespace());
+            }
+        }
+    }
+    let mut wanted: Vec<&str> = targets.iter().copied().filter(|target| !target.contains('=')).collect();
+    if wanted.is_empty() {
+        wanted.extend(first);
+    }
+    let mut texts = Vec::new();
+    while let Some(target) = wanted.pop() {
+        // Each rule is taken out, so that circles end.
+        let Some((needs, lines)) = rules.remove(target) else { continue };
+        wanted.extend(needs);
+        texts.extend(
+            lines.into_iter().map(|line| expanded(line.trim_start_matches(['@', '-', '+']), &values)),
+        );
+        if texts.len() >= MAX_TEXTS {
+            break;
+        }
+    }
+    texts
+}
+
+/// `NAME = value` and its kin.
+fn assignment(line: &str) -> Option<(&str, &str)> {
+    let (name, value) = line.split_once('=')?;
+    let name = name.trim_end_matches([':', '?', '+']).trim();
+    let plain = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    plain.then(|| (name, value.trim()))
+}
+
+/// A recipe as shell text: variables of the makefile by their values, others as variables of the shell.
+fn expanded(line: &str, values: &[(&str, &str)]) -> String {
+    let mut text = line.to_owned();
+    for (name, value) in values.iter().rev().take(MAX_TEXTS) {
+        text = text.replace(&format!("$({name})"), value).replace(&format!("${{{name}}}"), value);
+        if text.len() > MAX_TEXT {
+            return line.to_owned();
+        }
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text.as_str();
+    while let Some((head, tail)) = rest.split_once("$(") {
+        out.push_str(head);
+        match tail.split_once(')') {
+            Some((name, after)) if name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') => {
+                out.push_str(&format!("${{{name}}}"));
+                rest = after;
+            }
+            _ => {
+                let code = tail.strip_prefix("shell ").unwrap_or(tail);
+                out.push_str("$(");
+                rest = code;
+            }
+        }
+    }
+    out.push_str(rest);
+    out.replace("$$", "$")
+}
