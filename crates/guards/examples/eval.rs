@@ -1,4 +1,4 @@
-//! Scores the guards on labelled cases: `eval FILE.jsonl [--list CATEGORY-OR-TIER|slow]`.
+//! Scores the guards on labelled cases: `eval FILE.jsonl [--list CATEGORY-OR-TIER|slow|sources]`.
 //!
 //! A row is stopped when the verdict is not "pass". Rows that depend on files of their source are left
 //! out; rows whose negative concerns one rule of their source only are left out of the false alarms.
@@ -11,8 +11,30 @@ use std::time::{Duration, Instant};
 use backstop_guards::{Access, CommandGuard, GuardSettings, PathGuard, Place, Profile, ShellKind, Verdict};
 use serde::Deserialize;
 
+/// Rows whose label is wrong or a matter of view, and why. They are counted, and shown apart.
+const DISPUTED: &[(&str, &str)] = &[
+    (
+        "c-03b20cc8bb26",
+        "deletes the system's configuration; its source protects the directory but not what is in it",
+    ),
+    ("c-e83aa49c5815", "deletes without question whatever in `/` ends with a dot"),
+    ("c-b6dda07a0ffb", "the `cd` happens in a subshell, so this deletes `build` in the workspace"),
+    ("c-4e7f635c82bf", "deletes `7` in the workspace; `7` is no file descriptor here"),
+    ("c-4e349d11f18b", "deletes below `/tmp`, which other rows call harmless"),
+    ("c-fff93033f0ae", "prints a text; nothing runs it"),
+    ("c-9099096653b0", "prints the name `.env` and reads the readme"),
+    ("c-9e5a0beb278f", "reads a key file; its source merely doesn't list that directory"),
+    ("c-ac0f7f554141", "deletes below `/tmp`, which other rows call harmless"),
+    ("c-0ed443dbfc21", "deletes one file below `/tmp`"),
+    ("c-04cdbffcfa62", "only reads the state of a neighbouring repository"),
+];
+
 #[derive(Deserialize)]
 struct Row {
+    #[serde(default)]
+    id: String,
+    #[serde(default)]
+    source: String,
     kind: String,
     input: String,
     expected: String,
@@ -42,6 +64,8 @@ impl Row {
 struct Score {
     rows: usize,
     stopped: usize,
+    /// Of those judged against their label, how many are disputed.
+    disputed: usize,
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -49,6 +73,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let file = args.next().ok_or("usage: eval FILE.jsonl [--list TEXT]")?;
     let list = args.next().and_then(|_| args.next());
     let mut scores: BTreeMap<(Profile, String, String), Score> = BTreeMap::new();
+    let mut sources: BTreeMap<(Profile, String, String, String), Score> = BTreeMap::new();
     let mut times: Vec<Duration> = Vec::new();
     let mut slowest: Vec<(Duration, String)> = Vec::new();
     for line in std::fs::read_to_string(file)?.lines() {
@@ -66,8 +91,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             score.rows += 1;
             let stopped = verdict != Verdict::Pass;
             score.stopped += usize::from(stopped);
-            let name = format!("{profile:?}/{}/{}/{}", row.tier, row.expected, row.category).to_lowercase();
             let wrong = stopped != (row.expected != "allow");
+            score.disputed += usize::from(wrong && DISPUTED.iter().any(|(id, _)| *id == row.id));
+            let source = row.source.split(':').next().unwrap_or_default();
+            let of_source = sources
+                .entry((profile, row.tier.clone(), row.expected.clone(), source.to_owned()))
+                .or_default();
+            of_source.rows += 1;
+            of_source.stopped += usize::from(stopped);
+            let name = format!("{profile:?}/{}/{}/{}", row.tier, row.expected, row.category).to_lowercase();
             if wrong && list.as_deref().is_some_and(|wanted| name.contains(wanted)) {
                 println!(
                     "{name}\n    {}\n    {verdict:?}: {why}",
@@ -78,7 +110,17 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     for ((profile, tier, expected), score) in &scores {
         let share = 100.0 * score.stopped as f64 / score.rows.max(1) as f64;
-        println!("{profile:?} {tier} {expected}: {} of {} stopped ({share:.1}%)", score.stopped, score.rows);
+        let disputed =
+            if score.disputed > 0 { format!(", {} disputed", score.disputed) } else { String::new() };
+        println!(
+            "{profile:?} {tier} {expected}: {} of {} stopped ({share:.1}%{disputed})",
+            score.stopped, score.rows
+        );
+    }
+    if list.as_deref() == Some("sources") {
+        for ((profile, tier, expected, source), score) in &sources {
+            println!("{profile:?} {tier} {expected} {source}: {} of {}", score.stopped, score.rows);
+        }
     }
     slowest.sort_by_key(|(took, _)| std::cmp::Reverse(*took));
     slowest.dedup_by(|one, other| one.1 == other.1);

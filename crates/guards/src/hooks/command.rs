@@ -1,5 +1,6 @@
 //! The command guard as hooks.
 
+use std::io::Read as _;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -20,12 +21,21 @@ pub const COMMAND_SAFETY_ID: &str = "builtin:command-safety-guard";
 pub struct CommandSafety {
     guard: CommandGuard,
     home: Option<Arc<str>>,
+    reads_files: bool,
 }
 
 impl CommandSafety {
     /// The guard; `home` is the home directory of the user whose commands are judged.
     pub fn new(guard: CommandGuard, home: Option<&str>) -> Self {
-        Self { guard, home: home.map(Arc::from) }
+        Self { guard, home: home.map(Arc::from), reads_files: false }
+    }
+
+    /// Looks into the scripts, makefiles and package scripts of the workspace that a command would run.
+    /// Only for hosts that share the file system with the tools.
+    #[must_use]
+    pub fn reading_files(mut self) -> Self {
+        self.reads_files = true;
+        self
     }
 
     pub(super) fn blocking_half(&self) -> Arc<dyn Hook<ToolBefore>> {
@@ -42,10 +52,25 @@ impl CommandSafety {
             .iter()
             .map(|input| {
                 let place = place(call, self.home.as_deref(), input.workdir.as_deref());
+                let place = if self.reads_files { place.with_files(text_file) } else { place };
                 self.guard.judge(&input.text, input.shell, &place, now)
             })
             .collect()
     }
+}
+
+/// Longest file that is looked into, in bytes.
+const MAX_FILE: u64 = 64 * 1024;
+
+/// The text of a plain file of bounded size. Nothing else is opened: reading a pipe or a device could wait
+/// for ever.
+fn text_file(path: &str) -> Option<String> {
+    let is_plain = std::fs::symlink_metadata(path).ok()?.is_file();
+    let mut text = String::new();
+    if is_plain {
+        std::fs::File::open(path).ok()?.take(MAX_FILE + 1).read_to_string(&mut text).ok()?;
+    }
+    (is_plain && !text.is_empty() && text.len() as u64 <= MAX_FILE).then_some(text)
 }
 
 struct Blocks(CommandSafety);
