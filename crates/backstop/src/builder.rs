@@ -3,9 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use backstop_config::{ConfigError, Loaded, Place, Problem, ProblemKind};
-use backstop_engine::{ApprovalSettings, Engine, ReceiptSink, RegisterError, Snapshot, VerdictHook};
-use backstop_hooks::HookError;
+use backstop_config::{ConfigError, Loaded};
+use backstop_engine::{ApprovalSettings, Engine, ReceiptSink, RegisterError, RunningVerdicts, Snapshot};
 use backstop_store::{MemoryStore, Store};
 
 use crate::audit::AuditSink;
@@ -106,13 +105,12 @@ impl Builder {
             Some(config) => config,
             None => backstop_config::Loader::new(self.types.names(), &|_| None).load(&[])?,
         };
-        let Lowered { mut snapshot, verdict_hooks } =
-            wire::lower(&config, &self.types, self.home.as_deref())?;
+        let Lowered { mut snapshot, verdicts } = wire::lower(&config, &self.types, self.home.as_deref())?;
         for register in self.hooks {
             register(&mut snapshot)?;
         }
         wire::check_ids(&config, &snapshot)?;
-        let verdict_hooks = set_up(verdict_hooks).await?;
+        let verdicts = verdicts.start().await.map_err(ConfigError::from)?;
         let store = self.store.unwrap_or_else(|| Arc::new(MemoryStore::default()));
         let audited = self.audit && config.config.audit.enabled.value;
         let audit = audited.then(|| AuditSink::start(Arc::clone(&store)));
@@ -127,7 +125,7 @@ impl Builder {
         if let Some(audit) = &audit {
             engine = engine.sink(Arc::new(audit.clone()));
         }
-        Ok(Backstop { engine: engine.build(), config, store, audit, verdict_hooks })
+        Ok(Backstop { engine: engine.build(), config, store, audit, verdicts })
     }
 }
 
@@ -137,35 +135,13 @@ impl fmt::Debug for Builder {
     }
 }
 
-async fn set_up(hooks: Vec<(Place, Arc<dyn VerdictHook>)>) -> Result<Vec<Arc<dyn VerdictHook>>, ConfigError> {
-    let mut ready: Vec<Arc<dyn VerdictHook>> = Vec::with_capacity(hooks.len());
-    for (at, hook) in hooks {
-        if let Err(error) = hook.setup().await {
-            take_down(&ready).await;
-            return Err(unusable(at, &error).into());
-        }
-        ready.push(hook);
-    }
-    Ok(ready)
-}
-
-fn unusable(at: Place, error: &HookError) -> Problem {
-    Problem::new(ProblemKind::BadValue, at, format!("the hook can't be set up: {error}"))
-}
-
-async fn take_down(hooks: &[Arc<dyn VerdictHook>]) {
-    for hook in hooks {
-        hook.teardown().await;
-    }
-}
-
 /// Everything a host needs: the engine, what was configured, and where state is kept.
 pub struct Backstop {
     engine: Engine,
     config: Loaded,
     store: Arc<dyn Store>,
     audit: Option<AuditSink>,
-    verdict_hooks: Vec<Arc<dyn VerdictHook>>,
+    verdicts: RunningVerdicts,
 }
 
 impl Backstop {
@@ -206,7 +182,7 @@ impl Backstop {
 
     /// Takes the hooks down and writes what is left of the audit trail. Answers whether the trail is complete.
     pub async fn shut_down(self) -> bool {
-        take_down(&self.verdict_hooks).await;
+        self.verdicts.stop().await;
         match &self.audit {
             Some(audit) => audit.flush().await,
             None => true,

@@ -56,6 +56,11 @@ impl SetupError {
     pub fn hook(&self) -> &HookId {
         &self.hook
     }
+
+    /// Why.
+    pub fn cause(&self) -> &HookError {
+        &self.error
+    }
 }
 
 /// Verdict hooks that are set up.
@@ -75,8 +80,13 @@ impl VerdictSet {
         options: HookOptions,
     ) -> Result<HookId, RegisterError> {
         let id = register_verdict_hook(snapshot, hook, options)?;
-        self.0.push(Member { id: id.clone(), hook: Arc::clone(hook) });
+        self.adopt(id.clone(), Arc::clone(hook));
         Ok(id)
+    }
+
+    /// Remembers a hook that was registered in some other way, for setting up and tearing down.
+    pub fn adopt(&mut self, id: HookId, hook: Arc<dyn VerdictHook>) {
+        self.0.push(Member { id, hook });
     }
 
     /// Sets the hooks up, in the order of their registration.

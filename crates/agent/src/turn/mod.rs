@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 
 use backstop_hooks::points::{AgentEnd, AgentEndEvent};
 use backstop_hooks::{CallContext, PointId, RunId, Text};
-use backstop_store::{RunOutcome, Timestamp};
+use backstop_store::{Allowance, ApprovalFilter, ApprovalState, Reach, RunOutcome, Timestamp};
 use tokio::task::JoinHandle;
 
 use self::answering::Tally;
@@ -38,6 +38,10 @@ use crate::report::{TurnError, TurnInput, TurnOutcome, TurnReport, TurnTrigger, 
 use crate::session::{AgentSession, Claim};
 use crate::tools::CancelToken;
 
+/// How long an answer counts whose process died before it could use it.
+const INHERITED: Duration = Duration::from_secs(15 * 60);
+/// How many of the latest approvals are looked through for such answers.
+const LOOK_BACK: usize = 200;
 /// How long the end of a cancelled turn waits for hooks that only watch.
 const CANCELLED_DRAIN: Duration = Duration::from_secs(2);
 
@@ -231,8 +235,8 @@ pub(crate) async fn recover_session(agent: &Agent, session: &AgentSession) -> Re
     claim.release().await.and(recovered)
 }
 
-/// As [`recover_session`], for whoever holds the claim. Questions to humans stay open: an answer that comes
-/// later still counts for the same call.
+/// As [`recover_session`], for whoever holds the claim. Questions that nobody answered are closed, since the
+/// call that waited is gone; what a human allowed and no call used counts once for the same call.
 async fn recover(
     agent: &Agent,
     session: &AgentSession,
@@ -250,8 +254,27 @@ async fn recover(
         emit::judge_leftovers(&run, &mut transcript).await?;
         agent.store.give_back_injections(&left.id).await?;
         agent.store.clear_decisions(session.id(), &left.id).await?;
+        inherit_answers(agent, session, &left.id).await?;
         agent.store.end_run(session.id(), &left.id, RunOutcome::Interrupted, Timestamp::now()).await?;
         run.finish(CANCELLED_DRAIN).await;
+    }
+    Ok(())
+}
+
+/// Closes the questions of a run whose process is gone, and keeps the answers that it did not live to see.
+async fn inherit_answers(agent: &Agent, session: &AgentSession, run: &RunId) -> Result<(), AgentError> {
+    let now = Timestamp::now();
+    agent.store.cancel_run_approvals(session.id(), run, now).await?;
+    for record in agent.store.approvals(ApprovalFilter::All, LOOK_BACK).await? {
+        let asked_here = record.request.session == *session.id() && record.request.run.as_ref() == Some(run);
+        if let ApprovalState::Allowed(Allowance { by, reach: Reach::WaitingCall, .. }) = &record.state
+            && asked_here
+        {
+            // An answer that can't be kept is no reason not to go on: the call is asked about again.
+            if let Err(error) = agent.store.allow_later(&record.id, by, INHERITED, now).await {
+                tracing::warn!(approval = %record.code, %error, "an answer could not be kept");
+            }
+        }
     }
     Ok(())
 }

@@ -11,18 +11,18 @@ pub(crate) mod provider;
 mod verdicts;
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use backstop_config::{ConfigError, Loaded, Place, Problem, ProblemKind};
-use backstop_engine::{ApprovalSettings, Snapshot, VerdictHook};
+use backstop_engine::{ApprovalSettings, Snapshot};
 
+use self::verdicts::Verdicts;
 use crate::hook_types::HookTypes;
 
 /// A configuration as the engine wants it.
 pub(crate) struct Lowered {
     pub(crate) snapshot: Snapshot,
-    /// The verdict hooks, each with the place of its entry, for setting up and taking down.
-    pub(crate) verdict_hooks: Vec<(Place, Arc<dyn VerdictHook>)>,
+    /// The verdict hooks, for setting up and taking down.
+    pub(crate) verdicts: Verdicts,
 }
 
 /// Lowers a configuration. `home` is the home directory of the user whose calls are judged.
@@ -31,9 +31,9 @@ pub(crate) fn lower(loaded: &Loaded, types: &HookTypes, home: Option<&str>) -> R
     snapshot.add_tools(types.names().tools.iter().map(String::as_str));
     let mut problems = Vec::new();
     problems.extend(guards::register(loaded, home, &mut snapshot));
-    let verdict_hooks = verdicts::register(loaded, types.factories(), &mut snapshot, &mut problems);
+    let verdicts = verdicts::register(loaded, types.factories(), &mut snapshot, &mut problems);
     ConfigError::check(problems)?;
-    Ok(Lowered { snapshot, verdict_hooks })
+    Ok(Lowered { snapshot, verdicts })
 }
 
 /// How approvals are kept, as the configuration has it.

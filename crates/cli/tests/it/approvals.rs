@@ -163,6 +163,26 @@ fn a_killed_run_resumes_whole_and_asks_again_before_the_call_runs() {
     assert_eq!(model.stop().code, Some(0));
 }
 
+#[test]
+fn an_answer_to_a_killed_run_counts_once_for_the_resumed_call() {
+    let user = User::new();
+    let call = serde_json::json!({"tool_calls": [{"name": "exec", "arguments": {"command": ASKED}}]});
+    let model = ModelServer::start(&user, &format!("{call}\n{call}\n{{\"text\": \"finished\"}}\n"));
+    user.configure(&model.config(""));
+    let mut killed = agent(&user, &["--wait-approvals"]);
+    let left = waiting(&user);
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    user.run(&["approvals", "approve", &code(&left)]).succeeded();
+    assert!(!ran(&user), "the call that waited is gone");
+    let session = left["session"].as_str().unwrap();
+    done(agent(&user, &["--session", session])).succeeded();
+    assert!(ran(&user), "the same call, resumed, runs on the answer");
+    let list = user.run(&["approvals", "list", "--all", "--json"]).succeeded().json();
+    assert_eq!(list[0]["state"]["status"], "used", "{list:#}");
+    assert_eq!(model.stop().code, Some(0));
+}
+
 /// Tool calls in a transcript that have no result.
 pub(crate) fn open_calls(transcript: &Value) -> usize {
     let parts = |kind: &str| {

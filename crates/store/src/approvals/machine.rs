@@ -120,7 +120,9 @@ pub(crate) fn allow_later(
         | ApprovalState::Cancelled { .. } => {
             Step::become_(answered(Decision::AllowOnce, by, now, reach), Ok(()))
         }
-        ApprovalState::Allowed(Allowance { reach: Reach::LaterCall { .. }, .. }) => {
+        // Also where the call that waited is gone with its process. One that still waits can use it as well;
+        // whoever comes first uses it up.
+        ApprovalState::Allowed(Allowance { decision: Decision::AllowOnce, .. }) => {
             Step::become_(answered(Decision::AllowOnce, by, now, reach), Ok(()))
         }
         ApprovalState::Allowed(_) | ApprovalState::Used { .. } | ApprovalState::Denied { .. } => {
