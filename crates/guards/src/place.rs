@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use crate::paths::normal;
 
+type Read = dyn Fn(&str) -> Option<String> + Send + Sync;
+
 /// Reads files for a judge: an absolute path in, the text out, or nothing when there is none, when it is
 /// no text, or when the reader would rather not.
 #[derive(Clone)]
-struct Reader(Arc<dyn Fn(&str) -> Option<String> + Send + Sync>);
+struct Reader(Arc<Read>);
 
 impl fmt::Debug for Reader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -225,7 +225,7 @@ fn touches(action: Action, paths: &[&str]) -> Vec<Touch> {
 /// A program without a reading of its own: every argument that could be a file, also behind `=`, `@`.
 fn readers(options: &Options<'_>, args: &[&str]) -> Vec<Touch> {
     let mut all = Vec::new();
-    for arg in args.iter().filter(|arg| arg.len() > 1 && arg.len() < 4096) {
+    for arg in args.iter().filter(|arg| **arg != "-" && arg.len() < 4096) {
         let candidate = match arg.strip_prefix('-') {
             Some(rest) => match rest.split_once('=') {
                 Some((_, value)) => value,

@@ -91,7 +91,8 @@ impl Touch {
             _ if self.path.starts_with(HOLE) => Class::Unknown,
             _ => class::of(&self.resolved, place),
         };
-        self.sensitive = sensitive::find(self.resolved.trim_end_matches(['/', STAR]), place)
+        self.sensitive = sensitive::find(&self.resolved, place)
+            .or_else(|| sensitive::find(self.resolved.trim_end_matches(['/', STAR]), place))
             .map(|entry| (entry.id, entry.level, entry.what));
     }
 }

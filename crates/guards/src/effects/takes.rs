@@ -11,6 +11,9 @@ pub(crate) fn of(program: &str) -> Takes {
     match program {
         "rm" | "rmdir" | "unlink" | "mkdir" => v("", &[]),
         "shred" => v("ns", &["iterations", "size", "random-source"]),
+        "make" | "gmake" => {
+            v("fCIoWE", &["file", "makefile", "directory", "include-dir", "old-file", "what-if", "eval"])
+        }
         "cp" | "mv" | "install" | "ln" => {
             v("tSgmo", &["target-directory", "suffix", "group", "mode", "owner"])
         }

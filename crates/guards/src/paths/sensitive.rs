@@ -169,7 +169,7 @@ fn segment_fits(wanted: &str, segment: &str) -> bool {
 
 /// A written glob that can match a sensitive name (`~/.ss?/id*`).
 fn globbed(pattern: &Pattern, segments: &[&str], home: Option<usize>) -> bool {
-    if pattern.segments.iter().any(|segment| segment.contains('*')) || pattern.entry.level != Level::Secret {
+    if pattern.entry.level != Level::Secret {
         return false;
     }
     let len = pattern.segments.len();
@@ -178,11 +178,11 @@ fn globbed(pattern: &Pattern, segments: &[&str], home: Option<usize>) -> bool {
         return false;
     }
     let fixed = |segment: &str| segment.chars().filter(|c| !matches!(*c, STAR | ANY)).count();
-    segments
-        .iter()
-        .skip(start)
-        .zip(&pattern.segments)
-        .all(|(glob, wanted)| fixed(glob) >= 3 && crate::shell::glob_matches(glob, wanted) || glob == wanted)
+    segments.iter().skip(start).zip(&pattern.segments).all(|(glob, wanted)| {
+        // What a pattern of ours stands for at least is its text without the star.
+        let shortest = wanted.replace('*', "");
+        fixed(glob) >= 3 && crate::shell::glob_matches(glob, &shortest) || glob == wanted
+    })
 }
 
 fn is_innocent(pattern: &Pattern, segments: &[&str], name: &str) -> bool {

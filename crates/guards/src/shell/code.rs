@@ -183,6 +183,7 @@ impl Shell<'_> {
         if found.fork_bomb {
             self.trace.facts.push(Fact::ForkBomb);
         }
+        self.deletes_what_it_lists(&found.calls, process);
         let mut secret = false;
         for call in &found.calls {
             secret |= self.code_call(call, process, depth);
@@ -198,6 +199,23 @@ impl Shell<'_> {
         }
         for literal in found.literals.iter().filter(|literal| starts_like_command(literal)).take(16) {
             self.run_found(literal, process);
+        }
+    }
+
+    /// Code that lists a directory and deletes names which are not written in it deletes what it listed.
+    fn deletes_what_it_lists(&mut self, calls: &[Call], process: usize) {
+        let deletes_unknown = calls.iter().any(|call| match call {
+            Call::Touch(touch) => touch.action == crate::effects::Action::Delete && has_hole(&touch.path),
+            _ => false,
+        });
+        for folder in calls.iter().filter_map(|call| match call {
+            Call::Lists(folder) if deletes_unknown => Some(folder),
+            _ => None,
+        }) {
+            let mut touch = crate::effects::Touch::new(crate::effects::Action::Delete, folder.clone());
+            touch.recursive = true;
+            touch.searched = true;
+            self.touch_by(Some(process), touch);
         }
     }
 
@@ -217,6 +235,7 @@ impl Shell<'_> {
                     self.code(text, process, depth + 1);
                 }
             }
+            Call::Lists(_) => {}
             Call::Carrier(from) => {
                 self.trace.facts.push(Fact::RunsCode { process: Some(process), from: *from });
             }

@@ -62,7 +62,10 @@ impl Shell<'_> {
                 let rules = match options.value(Some('f'), "file").or(options.value(None, "makefile")) {
                     Some("-" | "/dev/stdin") => Some(stdin.clone()),
                     Some(file) => Some(self.content_of(file)),
-                    None => Some(self.content_of("Makefile")),
+                    None => {
+                        let folder = options.value(Some('C'), "directory").unwrap_or(".");
+                        Some(self.content_of(&format!("{folder}/Makefile")))
+                    }
                 };
                 if let Some(text) = rules.as_ref().and_then(Data::marked) {
                     texts.extend(project::recipes(text, &options.operands));

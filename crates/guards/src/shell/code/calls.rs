@@ -16,6 +16,8 @@ pub(crate) enum Call {
     Code { text: Option<String>, from: Taint },
     /// A shell or evaluator gets something that is not known, of this origin.
     Carrier(Taint),
+    /// The entries of a directory are listed.
+    Lists(String),
     /// A file is touched.
     Touch(Touch),
 }
@@ -291,6 +293,7 @@ pub(super) fn evaluate(
         "walk" | "walkdir" | "scandir" | "listdir" | "iterdir" | "rglob" | "readdirsync" | "find"
     ) && let Some(folder) = first.or(receiver).filter(|value| value.text.starts_with(['/', '~', '.']))
     {
+        calls.push(Call::Lists(folder.text.clone()));
         return (
             calls,
             Value { text: format!("{}/{STAR}", folder.text.trim_end_matches('/')), taint, listed: true },

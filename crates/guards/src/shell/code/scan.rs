@@ -74,7 +74,10 @@ pub(crate) fn scan(text: &str, home: &str) -> Found {
     found.network |= socket;
     found.network |=
         has("lwp::simple") || has("open-uri") || has("http.get") || has("https.get") || has("fetch(");
-    found.evaluates = evaluates(&tokens);
+    let addressed = has("http://") || has("https://");
+    found.network |= addressed && (has("get") || has("fetch") || has("open") || has("request"));
+    // `exec` of a process is no evaluation, and is found as a call.
+    found.evaluates = evaluates(&tokens, has("child_process"));
     found.environment = takes_environment(text);
     let forks = has("fork");
     found.fork_bomb =
@@ -82,27 +85,28 @@ pub(crate) fn scan(text: &str, home: &str) -> Found {
     found
 }
 
+/// Names that make text code.
+const EVALUATORS: &[&str] = &[
+    "eval",
+    "Function",
+    "instance_eval",
+    "class_eval",
+    "loadstring",
+    "runInThisContext",
+    "vm.runInThisContext",
+    "vm.runInNewContext",
+    "window.eval",
+    "globalThis.eval",
+    "builtins.exec",
+    "builtins.eval",
+];
+
 /// True when text becomes code: `eval` and its kin, called or handed on, but not methods that merely
-/// share the name (`pattern.exec(x)`).
-fn evaluates(tokens: &[Token]) -> bool {
+/// share the name (`pattern.exec(x)`), nor `exec` where it starts a process.
+fn evaluates(tokens: &[Token], starts_processes: bool) -> bool {
     tokens.iter().any(|token| match token {
-        Token::Name(name) => {
-            matches!(
-                name.as_str(),
-                "eval"
-                    | "exec"
-                    | "Function"
-                    | "instance_eval"
-                    | "class_eval"
-                    | "loadstring"
-                    | "runInThisContext"
-            ) || name.ends_with(".runInThisContext")
-                || name.ends_with(".runInNewContext")
-                || matches!(
-                    name.as_str(),
-                    "window.eval" | "globalThis.eval" | "builtins.exec" | "builtins.eval"
-                )
-        }
+        Token::Name(name) if name == "exec" => !starts_processes,
+        Token::Name(name) => EVALUATORS.contains(&name.as_str()),
         _ => false,
     })
 }
