@@ -15,7 +15,7 @@ pub enum Exit {
     Failed,
     /// It was not understood, the configuration is wrong, or there is a bug: nothing was judged or done.
     Refused,
-    /// `check --jsonl`: some lines could not be judged; the others were.
+    /// `check --jsonl`, `scan --jsonl`: some lines could not be judged; the others were.
     Incomplete,
     /// The agent's turn was stopped by a hook.
     Blocked,
@@ -49,7 +49,9 @@ impl Exit {
             Self::Refused => {
                 "the command line or the configuration is wrong, or there is a bug: nothing was judged or done"
             }
-            Self::Incomplete => "`check --jsonl`: some lines could not be judged, the others were",
+            Self::Incomplete => {
+                "`check --jsonl`, `scan --jsonl`: some lines could not be judged, the others were"
+            }
             Self::Blocked => "`agent -m`: a hook stopped the turn or its answer",
             Self::Interrupted => "ended by Ctrl-C",
         }

@@ -8,6 +8,7 @@ mod duration;
 mod hooks;
 mod model;
 mod records;
+mod scan;
 
 use std::path::PathBuf;
 
@@ -56,6 +57,8 @@ enum Command {
     Check(check::CheckArgs),
     /// Judge one tool call and show each hook's part in it
     Explain(check::ExplainArgs),
+    /// Find secrets, personal data and hidden text in a text
+    Scan(scan::ScanArgs),
     /// List the hooks at each hook point, in the order in which they run
     Hooks(hooks::HooksArgs),
     /// Check and show the configuration
@@ -84,6 +87,7 @@ impl Cli {
             Command::Agent(args) => Action::Agent(args.lower()?),
             Command::Check(args) => Action::Check(args.lower()?),
             Command::Explain(args) => Action::Explain(args.lower()?),
+            Command::Scan(args) => Action::Scan(args.lower()?),
             Command::Hooks(args) => Action::Hooks(args.lower()?),
             Command::Config(args) => Action::Config(args.lower()),
             Command::Approvals(args) => Action::Approvals(args.lower()?),

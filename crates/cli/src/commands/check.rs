@@ -1,25 +1,21 @@
 //! `backstop check`: judges calls without running them.
 //!
-//! Lines from stdin are judged one after the other, and answers come in the same order. A line that can't be
-//! understood gets an error object in its place, so that line numbers in and out agree, and the exit code
-//! says at the end that not everything was judged. A program that writes a line and waits gets its answer:
-//! output is held back only while more input is there already.
+//! Lines from stdin are judged one after the other, and answers come in the same order; see
+//! [`Conversation`].
 
-use std::io::{self, BufRead, Read as _, Write as _};
+use std::io;
 
 use backstop::Backstop;
 use backstop::hooks::points::ToolCallEvent;
 use backstop::hooks::{CallContext, Params, ToolName};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
+use super::lines::{Conversation, NotAnswered, Question};
 use super::verdict::{Verdict, Word};
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::output::{Style, plain};
 use crate::session::Surroundings;
-
-/// The longest line that is judged.
-const MAX_LINE_BYTES: usize = 8 * 1024 * 1024;
 
 /// What is to be judged.
 #[derive(Debug)]
@@ -101,103 +97,31 @@ struct Line {
     args: Params,
 }
 
-#[derive(Serialize)]
-#[serde(untagged)]
-enum Answer {
-    Judged(Verdict),
-    NotJudged { error: String, line: u64 },
-}
+/// How a line is written, for whoever wrote another one.
+const FORM: &str = "{\"tool\": ..., \"args\": {...}}";
 
 async fn lines(backstop: &Backstop, call: &CallContext) -> Result<Exit, Error> {
-    let mut input = io::BufReader::with_capacity(64 * 1024, io::stdin());
-    let mut output = io::BufWriter::new(io::stdout());
-    let (mut line, mut number, mut exit) = (Vec::new(), 0_u64, Exit::Success);
-    while let Some(read) = read_line(&mut input, &mut line)? {
-        number += 1;
-        let answer = match understand(read, &line) {
-            Ok(None) => continue,
-            Ok(Some(one)) => Answer::Judged(judge(backstop, one, call).await),
+    let mut lines = Conversation::new();
+    let mut exit = Exit::Success;
+    while let Some(question) = lines.next(FORM)? {
+        match question.and_then(asked) {
+            Ok(one) => lines.answer(&judge(backstop, one, call).await)?,
             Err(error) => {
                 exit = Exit::Incomplete;
-                Answer::NotJudged { error, line: number }
+                let line = lines.number();
+                lines.answer(&NotAnswered { error, line })?;
             }
-        };
-        serde_json::to_writer(&mut output, &answer).map_err(io::Error::from)?;
-        output.write_all(b"\n")?;
-        if !input.buffer().contains(&b'\n') {
-            output.flush()?;
         }
     }
-    output.flush()?;
     Ok(exit)
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Read {
-    Whole,
-    TooLong,
-}
-
-/// Reads the next line into `line`; `None` at the end. Of a line that is too long the rest is skipped.
-fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<Option<Read>> {
-    line.clear();
-    let limit = MAX_LINE_BYTES as u64 + 1;
-    let length = input.by_ref().take(limit).read_until(b'\n', line)?;
-    if length == 0 {
-        return Ok(None);
-    }
-    if line.last() == Some(&b'\n') {
-        line.pop();
-    } else if line.len() > MAX_LINE_BYTES {
-        skip_line(input)?;
-        return Ok(Some(Read::TooLong));
-    }
-    Ok(Some(Read::Whole))
-}
-
-fn skip_line(input: &mut impl BufRead) -> io::Result<()> {
-    loop {
-        let buffer = input.fill_buf()?;
-        if buffer.is_empty() {
-            return Ok(());
-        }
-        match buffer.iter().position(|byte| *byte == b'\n') {
-            Some(end) => {
-                input.consume(end + 1);
-                return Ok(());
-            }
-            None => {
-                let all = buffer.len();
-                input.consume(all);
-            }
-        }
-    }
-}
-
-/// The call in a line; `None` for an empty line, which asks nothing.
-fn understand(read: Read, line: &[u8]) -> Result<Option<Call>, String> {
-    if read == Read::TooLong {
-        return Err(format!("the line is longer than {MAX_LINE_BYTES} bytes"));
-    }
-    if line.iter().all(u8::is_ascii_whitespace) {
-        return Ok(None);
-    }
-    let Line { tool, args } = serde_json::from_slice(line).map_err(|error| {
-        format!("the line is not {{\"tool\": ..., \"args\": {{...}}}}: {}", complaint(&error))
-    })?;
+/// The call in a line.
+fn asked(Line { tool, args }: Line) -> Question<Call> {
     if tool.trim().is_empty() {
         return Err("`tool` is empty".to_owned());
     }
-    Ok(Some(Call { tool: ToolName::new(&tool), args }))
-}
-
-/// The error with the column only: its line is always the first.
-fn complaint(error: &serde_json::Error) -> String {
-    let text = error.to_string();
-    match text.split_once(" at line 1 column ") {
-        Some((what, column)) => format!("{what} at column {column}"),
-        None => text,
-    }
+    Ok(Call { tool: ToolName::new(&tool), args })
 }
 
 #[cfg(test)]
@@ -205,30 +129,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_that_is_too_long_is_skipped_and_the_next_one_is_read() {
-        let mut text = vec![b'x'; MAX_LINE_BYTES + 10];
-        text.extend(b"\nnext\nlast");
-        let mut input = io::BufReader::with_capacity(16, text.as_slice());
-        let mut line = Vec::new();
-        assert_eq!(read_line(&mut input, &mut line).unwrap(), Some(Read::TooLong));
-        assert_eq!(read_line(&mut input, &mut line).unwrap(), Some(Read::Whole));
-        assert_eq!(line, b"next");
-        assert_eq!(read_line(&mut input, &mut line).unwrap(), Some(Read::Whole));
-        assert_eq!(line, b"last");
-        assert_eq!(read_line(&mut input, &mut line).unwrap(), None);
-    }
-
-    #[test]
-    fn a_line_of_exactly_the_limit_is_whole() {
-        let mut text = vec![b'x'; MAX_LINE_BYTES];
-        text.push(b'\n');
-        let mut line = Vec::new();
-        assert_eq!(read_line(&mut text.as_slice(), &mut line).unwrap(), Some(Read::Whole));
-        assert_eq!(line.len(), MAX_LINE_BYTES);
-    }
-
-    #[test]
     fn what_is_not_a_call_is_refused() {
+        let understood = |line: &str| {
+            let line = serde_json::from_str(line).map_err(|error| error.to_string());
+            line.and_then(asked)
+        };
         for wrong in [
             r#"{"tool": "exec"}"#,
             r#"{"tool": "exec", "args": "ls"}"#,
@@ -237,9 +142,8 @@ mod tests {
             r#"["exec"]"#,
             "nonsense",
         ] {
-            assert!(understand(Read::Whole, wrong.as_bytes()).is_err(), "{wrong}");
+            assert!(understood(wrong).is_err(), "{wrong}");
         }
-        assert!(understand(Read::Whole, b"\xff\xfe").is_err());
-        assert!(understand(Read::Whole, b"  \r").is_ok_and(|call| call.is_none()));
+        assert!(understood(r#"{"tool": "exec", "args": {}}"#).is_ok());
     }
 }

@@ -9,8 +9,10 @@ pub(crate) mod demo;
 mod explain;
 pub(crate) mod grants;
 pub(crate) mod hooks;
+mod lines;
 pub(crate) mod model;
 mod receipts;
+pub(crate) mod scan;
 pub(crate) mod sessions;
 mod verdict;
 
@@ -25,6 +27,7 @@ pub(crate) enum Action {
     Agent(agent::Settings),
     Check(check::Settings),
     Explain(check::Call),
+    Scan(scan::Settings),
     Hooks(hooks::Settings),
     Config(config::Settings),
     Approvals(approvals::Settings),
@@ -47,6 +50,7 @@ impl Action {
             Self::Agent(settings) => Box::pin(agent::run(settings, surroundings)).await,
             Self::Check(settings) => Box::pin(check::run(settings, surroundings)).await,
             Self::Explain(call) => Box::pin(explain::run(call, surroundings)).await,
+            Self::Scan(settings) => scan::run(&settings, surroundings),
             Self::Hooks(settings) => Box::pin(hooks::run(settings, surroundings)).await,
             Self::Config(settings) => Box::pin(config::run(settings, surroundings)).await,
             Self::Approvals(settings) => Box::pin(approvals::run(settings, surroundings)).await,

@@ -11,6 +11,7 @@ fn help_of_everything() {
         vec!["agent"],
         vec!["check"],
         vec!["explain"],
+        vec!["scan"],
         vec!["hooks"],
         vec!["config"],
         vec!["approvals"],

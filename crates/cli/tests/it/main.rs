@@ -17,6 +17,7 @@ mod help;
 mod hooks;
 mod model;
 mod records;
+mod scan;
 mod support;
 mod terminal;
 mod tour;

@@ -154,3 +154,14 @@ fn no_color_is_honoured() {
     assert!(!shown.contains('\u{1b}'), "{shown}");
     assert_eq!(terminal.end(), Some(0));
 }
+
+#[test]
+fn findings_on_a_terminal_are_a_table_with_lines_and_columns() {
+    let user = User::new();
+    let mut terminal = Terminal::start(&user, &["scan"]);
+    terminal.press("nothing\nµ ann@example.org\n\u{4}");
+    let screen = terminal.wait_for("0.");
+    let row: Vec<_> = screen.lines().last().unwrap().split_whitespace().collect();
+    assert_eq!(row[..5], ["2", "3", "pii", "email", "11..26"], "{screen}");
+    assert_eq!(terminal.end(), Some(0));
+}
