@@ -683,14 +683,17 @@ pub(super) const ENTRIES: &[Entry] = &[
         ],
     ),
     entry(
+        "database-password",
+        Secret,
+        "the password of a database",
+        &[".pgpass", "pgpass.conf", ".mylogin.cnf"],
+    ),
+    entry(
         "client-config",
         Private,
         "a client's settings with passwords in them",
         &[
-            ".pgpass",
-            "pgpass.conf",
             ".my.cnf",
-            ".mylogin.cnf",
             ".mongorc.js",
             ".dbshell",
             ".gitconfig",

@@ -137,7 +137,11 @@ impl Shell<'_> {
 
     fn source(&mut self, args: &[String], stdin: &Data) -> Data {
         let options = Options::parse(&slices(args), Takes::wrapper("p", &[]));
-        let Some((path, rest)) = options.operands.split_first() else { return Data::empty() };
+        let Some((path, rest)) = options.operands.split_first() else {
+            // Without a path some shells read what is piped in.
+            let piped = stdin.taint.has(Taint::NET) || stdin.taint.has(Taint::DECODED);
+            return if piped { self.run_code(stdin, &[], None, "source") } else { Data::empty() };
+        };
         let rest: Vec<String> = rest.iter().map(|arg| (*arg).to_owned()).collect();
         if has_hole(path) {
             self.state.foreign = true;

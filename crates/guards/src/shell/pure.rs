@@ -123,6 +123,9 @@ impl Shell<'_> {
                 }
                 Data::unknown(Taint::NET)
             }
+            _ if computes(program, &refs) => {
+                Data::unknown(stdin.taint.without(Taint::INPUT) | self.word_taint | Taint::DECODED)
+            }
             _ => {
                 // Whatever it does, it may pass on what it was given, by name or on its input.
                 let given = self.operand_data(&refs, stdin).taint | stdin.taint | self.word_taint;
@@ -196,6 +199,21 @@ fn decoded(input: &Data, change: impl Fn(&str) -> Option<String>) -> Data {
     match input.exact().map(change) {
         Some(Some(text)) => Data::text(text).tainted(input.taint | Taint::DECODED),
         _ => Data::unknown(input.taint | Taint::DECODED),
+    }
+}
+
+/// True for code on the command line that makes text out of nothing: what it prints is as hidden as what a
+/// decoder prints.
+fn computes(program: &str, args: &[&str]) -> bool {
+    let base = program.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+    match base {
+        "perl" | "ruby" | "lua" | "node" => {
+            args.contains(&"-e") && !args.iter().any(|arg| arg.starts_with("-n") || arg.starts_with("-p"))
+        }
+        "python" => args.contains(&"-c"),
+        "php" => args.contains(&"-r"),
+        "awk" | "gawk" | "mawk" => args.first().is_some_and(|code| code.trim_start().starts_with("BEGIN")),
+        _ => false,
     }
 }
 
