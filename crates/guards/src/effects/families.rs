@@ -214,7 +214,7 @@ pub(crate) fn of_program(program: &str, args: &[&str]) -> Vec<Touch> {
         _ if LOOKERS.contains(&program) => touches(Action::List, &options.operands),
         _ if WORDY.contains(&program) => Vec::new(),
         _ if is_formatter(program) => formats(program, args, &options),
-        _ => readers(&options, args),
+        _ => readers(args),
     }
 }
 
@@ -223,7 +223,7 @@ fn touches(action: Action, paths: &[&str]) -> Vec<Touch> {
 }
 
 /// A program without a reading of its own: every argument that could be a file, also behind `=`, `@`.
-fn readers(options: &Options<'_>, args: &[&str]) -> Vec<Touch> {
+fn readers(args: &[&str]) -> Vec<Touch> {
     let mut all = Vec::new();
     for arg in args.iter().filter(|arg| **arg != "-" && arg.len() < 4096) {
         let candidate = match arg.strip_prefix('-') {
@@ -250,7 +250,6 @@ fn readers(options: &Options<'_>, args: &[&str]) -> Vec<Touch> {
             all.push(Touch::new(Action::Read, candidate));
         }
     }
-    let _ = options;
     all
 }
 

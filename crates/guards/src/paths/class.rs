@@ -73,7 +73,7 @@ pub(crate) fn of(path: &str, place: &Place) -> Class {
     if first.starts_with(HOLE) && rest.is_empty() && !whole && segments.len() == 1 {
         return Class::Unknown;
     }
-    if is_home(path, base, place) {
+    if is_home(base, place) {
         return Class::Home;
     }
     if base.iter().any(|segment| *segment == ".git" || segment.ends_with(".git") && segment.len() > 4) {
@@ -112,13 +112,12 @@ fn is_everything(segment: &str) -> bool {
         || segment.starts_with(SET) && segment.contains(STAR) && segment.contains("!.")
 }
 
-fn is_home(path: &str, base: &[&str], place: &Place) -> bool {
+fn is_home(base: &[&str], place: &Place) -> bool {
     let home = place.home();
     let home_len = home.split('/').filter(|segment| !segment.is_empty()).count();
     if base.len() == home_len && is_below(base, home) && place.workspace() != home {
         return true;
     }
-    let _ = path;
     match base {
         ["root"] => true,
         [homes] => HOMES.iter().any(|name| name.eq_ignore_ascii_case(homes)),

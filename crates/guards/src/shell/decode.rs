@@ -135,9 +135,8 @@ fn one_pass(format: &str, args: &mut std::slice::Iter<'_, &str>, out: &mut Strin
                     None => out.push(HOLE),
                 }
             }
-            Some(other) => {
+            Some(_) => {
                 out.push(HOLE);
-                let _ = other;
                 args.next();
             }
             None => out.push('%'),
