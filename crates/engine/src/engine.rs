@@ -150,18 +150,27 @@ impl Engine {
 
     /// Whether any hook stands at the point `P`.
     pub fn has_hooks<P: Point>(&self) -> bool {
-        !self.0.registry.load().slot::<P>().is_empty()
+        self.0.registry.is_occupied(P::INFO.id)
     }
 
     /// Lets the hooks at `P` decide about an event.
     pub async fn decide<P: DecidePoint>(&self, event: P::Event, call: &CallContext) -> Decided<P> {
-        if self.0.sinks.is_empty() && !self.has_hooks::<P>() {
+        if self.unwatched::<P>() {
             return untouched(event);
         }
-        let snapshot = self.0.registry.snapshot();
-        let decided = self.dispatch(&snapshot, call).decide(event).await;
-        self.record(&decided.receipt);
-        decided
+        // Boxed, so that a dispatch without hooks does not carry the room that one with hooks needs.
+        Box::pin(async move {
+            let snapshot = self.0.registry.snapshot();
+            let decided = self.dispatch(&snapshot, call).decide(event).await;
+            self.record(&decided.receipt);
+            decided
+        })
+        .await
+    }
+
+    /// Whether a dispatch at `P` meets no hook and leaves its receipt to nobody.
+    fn unwatched<P: Point>(&self) -> bool {
+        self.0.sinks.is_empty() && !self.has_hooks::<P>()
     }
 
     /// As [`Self::decide`], keeping what each hook saw and said in the receipt, for showing it to a human.
@@ -172,6 +181,9 @@ impl Engine {
 
     /// Shows an event to the hooks at `P`. Returns when each has answered or used its budget up.
     pub async fn observe<P: ObservePoint>(&self, event: &P::Event, call: &CallContext) -> Receipt {
+        if self.unwatched::<P>() {
+            return Receipt::untouched(P::INFO.id, Verdict::Observed);
+        }
         let snapshot = self.0.registry.snapshot();
         let receipt = self.dispatch(&snapshot, call).observe::<P>(event).await;
         self.record(&receipt);
@@ -191,6 +203,9 @@ impl Engine {
 
     /// Lets the hooks at `P` decide about an event on a path where nothing may wait.
     pub fn write<P: SyncPoint>(&self, event: P::Event, call: &CallContext) -> Decided<P> {
+        if self.unwatched::<P>() {
+            return untouched(event);
+        }
         let snapshot = self.0.registry.snapshot();
         let decided = self.dispatch(&snapshot, call).write(event);
         self.record(&decided.receipt);
@@ -227,11 +242,11 @@ impl Engine {
         } else if !requests.is_empty() {
             let settled = self.0.approvals.settle(&event, &requests, call, attendance).await;
             approval.clone_from(&settled.note.id);
-            receipt.approval = Some(settled.note);
+            receipt.record_mut().approval = Some(settled.note);
             blocked = settled.blocked;
             if blocked.is_some() {
                 receipt.verdict = Verdict::Block;
-                receipt.blocked.clone_from(&blocked);
+                receipt.record_mut().blocked.clone_from(&blocked);
             }
         }
         self.record(&receipt);

@@ -26,8 +26,8 @@ pub use matcher::{AgentMatcher, InvalidMatcher, ToolMatcher};
 pub use operator::{Budget, BudgetSource, InvalidBudget, OperatorSettings, OwnerSettings};
 pub use permit::Permitted;
 pub use receipt::{
-    ApprovalNote, BlockCause, Blocked, CallKey, Failure, FailureKind, Receipt, ReceiptSink, Said, Step,
-    StepDetail, Verdict,
+    ApprovalNote, BlockCause, Blocked, CallKey, Failure, FailureKind, Receipt, ReceiptSink, Record, Said,
+    Step, StepDetail, Verdict,
 };
 pub use registry::{HookMeta, HookOptions, Origin, RegisterError, Registry, Snapshot, Style};
 pub use runner::{Claimed, Decided};

@@ -5,6 +5,7 @@
 //! the trail of its own removal. What `explain` shows beyond that is captured apart, on request, and
 //! stays in memory ([`StepDetail`]).
 
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -299,39 +300,106 @@ pub struct CallKey {
     pub tool: Option<String>,
 }
 
-/// The record of one dispatch.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
+/// The record of one dispatch. What is known only where hooks were asked is in its [`Record`], which it
+/// dereferences to.
+#[derive(Clone, Debug)]
 pub struct Receipt {
     /// The dispatch's number in this process; with the process's start it names the dispatch.
-    #[serde(serialize_with = "receipt_id", rename = "id")]
     pub seq: u64,
     /// Where.
     pub point: PointId,
+    /// What came out.
+    pub verdict: Verdict,
+    // Absent where no hook was met and nobody reads receipts: such a dispatch allocates nothing.
+    record: Option<Box<Record>>,
+}
+
+/// What a receipt says of the hooks that were asked.
+#[derive(Clone, Debug, Default)]
+pub struct Record {
     /// When, as Unix milliseconds; 0 for a dispatch that met no hook.
     pub at: u64,
     /// Whose.
-    #[serde(flatten)]
     pub key: CallKey,
-    /// What came out.
-    pub verdict: Verdict,
     /// Why it was stopped.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub blocked: Option<Blocked>,
     /// The digest of the value as it came.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub original: Option<Digest>,
     /// The digest of the value as it was judged last.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub judged: Option<Digest>,
     /// How a human was asked.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub approval: Option<ApprovalNote>,
     /// Who was asked, in order.
     pub steps: Vec<Step>,
     /// How long it took, waiting for a human not included.
-    #[serde(rename = "elapsedUs", serialize_with = "as_micros")]
     pub elapsed: Duration,
+}
+
+static NO_RECORD: Record = Record {
+    at: 0,
+    key: CallKey {
+        agent_id: None,
+        session_key: None,
+        session_id: None,
+        run_id: None,
+        tool_call_id: None,
+        tool: None,
+    },
+    blocked: None,
+    original: None,
+    judged: None,
+    approval: None,
+    steps: Vec::new(),
+    elapsed: Duration::ZERO,
+};
+
+impl Deref for Receipt {
+    type Target = Record;
+
+    fn deref(&self) -> &Record {
+        self.record.as_deref().unwrap_or(&NO_RECORD)
+    }
+}
+
+impl Serialize for Receipt {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Wire<'a> {
+            #[serde(serialize_with = "receipt_id", rename = "id")]
+            seq: u64,
+            point: PointId,
+            at: u64,
+            #[serde(flatten)]
+            key: &'a CallKey,
+            verdict: Verdict,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            blocked: &'a Option<Blocked>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            original: Option<Digest>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            judged: Option<Digest>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            approval: &'a Option<ApprovalNote>,
+            steps: &'a [Step],
+            #[serde(rename = "elapsedUs", serialize_with = "as_micros")]
+            elapsed: Duration,
+        }
+        let wire = Wire {
+            seq: self.seq,
+            point: self.point,
+            at: self.at,
+            key: &self.key,
+            verdict: self.verdict,
+            blocked: &self.blocked,
+            original: self.original,
+            judged: self.judged,
+            approval: &self.approval,
+            steps: &self.steps,
+            elapsed: self.elapsed,
+        };
+        wire.serialize(serializer)
+    }
 }
 
 fn receipt_id<S: Serializer>(seq: &u64, serializer: S) -> Result<S::Ok, S::Error> {
@@ -347,19 +415,7 @@ fn process_tag() -> &'static str {
 impl Receipt {
     /// The receipt of a dispatch that met no hook.
     pub(crate) fn untouched(point: PointId, verdict: Verdict) -> Self {
-        Self {
-            seq: next_seq(),
-            point,
-            at: 0,
-            key: CallKey::default(),
-            verdict,
-            blocked: None,
-            original: None,
-            judged: None,
-            approval: None,
-            steps: Vec::new(),
-            elapsed: Duration::ZERO,
-        }
+        Self { seq: next_seq(), point, verdict, record: None }
     }
 
     pub(crate) fn of(
@@ -370,13 +426,13 @@ impl Receipt {
         elapsed: Duration,
     ) -> Self {
         let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
-        Self {
-            at: u64::try_from(at).unwrap_or(u64::MAX),
-            key,
-            steps,
-            elapsed,
-            ..Self::untouched(point, verdict)
-        }
+        let at = u64::try_from(at).unwrap_or(u64::MAX);
+        let record = Record { at, key, steps, elapsed, ..Record::default() };
+        Self { record: Some(Box::new(record)), ..Self::untouched(point, verdict) }
+    }
+
+    pub(crate) fn record_mut(&mut self) -> &mut Record {
+        self.record.get_or_insert_default()
     }
 
     /// The receipt's id as text.

@@ -464,6 +464,10 @@ impl Snapshot {
         self.slots.iter().flatten().flat_map(|slot| slot.metas())
     }
 
+    fn occupied(&self) -> u64 {
+        self.iter().fold(0, |points, meta| points | bit(meta.point))
+    }
+
     pub(crate) fn slot<P: Point>(&self) -> &[Entry<P>] {
         self.slots
             .get(P::INFO.id as usize)
@@ -471,6 +475,12 @@ impl Snapshot {
             .and_then(|slot| slot.as_any().downcast_ref::<Slot<P>>())
             .map_or(&[], |slot| &slot.0)
     }
+}
+
+const _: () = assert!(PointId::ALL.len() <= 64, "a point has a bit in `Registry::occupied`");
+
+fn bit(point: PointId) -> u64 {
+    1 << (point as u32)
 }
 
 /// Points whose events name a tool.
@@ -495,6 +505,8 @@ impl fmt::Debug for Snapshot {
 #[derive(Debug)]
 pub struct Registry {
     current: ArcSwap<Snapshot>,
+    // A bit for each point at which hooks stand: what a dispatch that meets none has to know.
+    occupied: AtomicU64,
     // Serialises changes; dispatches never wait for it.
     writing: Mutex<()>,
 }
@@ -502,7 +514,24 @@ pub struct Registry {
 impl Registry {
     /// A registry that starts with `snapshot`.
     pub fn new(snapshot: Snapshot) -> Self {
-        Self { current: ArcSwap::from_pointee(snapshot), writing: Mutex::new(()) }
+        Self {
+            occupied: AtomicU64::new(snapshot.occupied()),
+            current: ArcSwap::from_pointee(snapshot),
+            writing: Mutex::new(()),
+        }
+    }
+
+    /// Whether any hook stands at the point.
+    pub fn is_occupied(&self, point: PointId) -> bool {
+        self.occupied.load(Ordering::Acquire) & bit(point) != 0
+    }
+
+    /// INVARIANT (no silent gap): when this returns, no dispatch takes a point for empty at which a hook of
+    /// `next` stands; until then it may, as it would have before the change.
+    fn put(&self, next: Snapshot) {
+        let occupied = next.occupied();
+        self.current.store(Arc::new(next));
+        self.occupied.store(occupied, Ordering::Release);
     }
 
     /// The hooks as they are now.
@@ -523,7 +552,7 @@ impl Registry {
         let _one_at_a_time = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut next = Snapshot::clone(&self.current.load());
         let done = change(&mut next)?;
-        self.current.store(Arc::new(next));
+        self.put(next);
         Ok(done)
     }
 
@@ -542,14 +571,14 @@ impl Registry {
         for slot in current.slots.iter().flatten() {
             slot.carry_over(&mut next)?;
         }
-        self.current.store(Arc::new(next));
+        self.put(next);
         Ok(())
     }
 
     /// Puts a whole other set of hooks in place, of which none stays. A reload is [`Self::reload`].
     pub fn replace(&self, snapshot: Snapshot) {
         let _one_at_a_time = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        self.current.store(Arc::new(snapshot));
+        self.put(snapshot);
     }
 
     /// Registers one hook. See [`Snapshot::on`].

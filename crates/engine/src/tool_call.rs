@@ -119,9 +119,10 @@ impl Dispatch<'_> {
         let verdict = Verdict::of(blocked.is_some(), changed);
         let key = tool_key(&event, self.call);
         let mut receipt = Receipt::of(PointId::BeforeToolCall, verdict, key, steps, elapsed);
-        receipt.judged = if changed { self.digests.then(|| tool_call_digest(&event)) } else { original };
-        receipt.original = original;
-        receipt.blocked.clone_from(&blocked);
+        receipt.record_mut().judged =
+            if changed { self.digests.then(|| tool_call_digest(&event)) } else { original };
+        receipt.record_mut().original = original;
+        receipt.record_mut().blocked.clone_from(&blocked);
         let (requests, moot) = if blocked.is_some() { (Vec::new(), asked) } else { (asked, Vec::new()) };
         Reviewed { event, changed, blocked, requests, moot, receipt }
     }

@@ -65,7 +65,7 @@ impl<P: Point> Decided<P> {
     /// Stops the value after all, for a reason that lies outside of the hooks.
     pub(crate) fn stop(&mut self, blocked: Blocked) {
         self.receipt.verdict = Verdict::Block;
-        self.receipt.blocked = Some(blocked.clone());
+        self.receipt.record_mut().blocked = Some(blocked.clone());
         self.blocked = Some(blocked);
     }
 }
@@ -135,9 +135,9 @@ impl Dispatch<'_> {
         let modified = if P::Event::ABSORBS { changed } else { merged != P::Outcome::default() };
         let verdict = Verdict::of(blocked.is_some(), modified);
         let mut receipt = Receipt::of(P::INFO.id, verdict, self.key::<P>(&event), steps, course.elapsed());
-        receipt.judged = if changed { self.digest::<P>(&event) } else { original };
-        receipt.original = original;
-        receipt.blocked = blocked.clone().map(|blocked| for_receipt(P::INFO.id, blocked));
+        receipt.record_mut().judged = if changed { self.digest::<P>(&event) } else { original };
+        receipt.record_mut().original = original;
+        receipt.record_mut().blocked = blocked.clone().map(|blocked| for_receipt(P::INFO.id, blocked));
         Decided { event, outcome: merged, blocked, receipt }
     }
 
@@ -155,7 +155,7 @@ impl Dispatch<'_> {
         let steps = join_all(watching).await;
         let mut receipt =
             Receipt::of(P::INFO.id, Verdict::Observed, self.key::<P>(event), steps, start.elapsed());
-        receipt.judged = self.digest::<P>(event);
+        receipt.record_mut().judged = self.digest::<P>(event);
         receipt
     }
 
@@ -196,8 +196,8 @@ impl Dispatch<'_> {
             return Claimed { outcome, blocked, receipt: Receipt::untouched(P::INFO.id, verdict) };
         }
         let mut receipt = Receipt::of(P::INFO.id, verdict, self.key::<P>(event), steps, begin.elapsed());
-        receipt.judged = self.digest::<P>(event);
-        receipt.blocked.clone_from(&blocked);
+        receipt.record_mut().judged = self.digest::<P>(event);
+        receipt.record_mut().blocked.clone_from(&blocked);
         Claimed { outcome, blocked, receipt }
     }
 
