@@ -27,7 +27,7 @@ fn found<'t>(answer: &Value, text: &'t str) -> Vec<(String, &'t str)> {
     spans
         .iter()
         .map(|span| {
-            let value = &text[place(span, "start")..place(span, "end")];
+            let value = text.get(place(span, "start")..place(span, "end")).unwrap();
             (span["kind"].as_str().unwrap().to_owned(), value)
         })
         .collect()

@@ -2,6 +2,7 @@
 
 pub(crate) mod class;
 mod guard;
+mod innocent;
 pub(crate) mod normal;
 pub(crate) mod sensitive;
 mod table;

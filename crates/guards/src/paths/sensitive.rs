@@ -8,7 +8,8 @@ use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize};
 
-use super::table::{ENTRIES, INNOCENT_DIRECTORIES, INNOCENT_NAMES, INNOCENT_SUFFIXES};
+use super::innocent::{INNOCENT_DIRECTORIES, INNOCENT_NAMES, INNOCENT_SUFFIXES};
+use super::table::ENTRIES;
 use crate::place::Place;
 use crate::shell::marks::{ANY, STAR};
 
