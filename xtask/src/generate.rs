@@ -4,7 +4,9 @@
 //! and fails on any difference, so that the reference can't drift from the code. To add a reference, add
 //! a generator to [`GENERATORS`].
 
+mod command_line;
 mod configuration;
+mod guards;
 mod hook_points;
 
 use std::collections::BTreeSet;
@@ -35,6 +37,8 @@ struct Generator {
 const GENERATORS: &[Generator] = &[
     Generator { folder: Some("docs/reference/hook-points"), files: hook_points::files },
     Generator { folder: None, files: configuration::files },
+    Generator { folder: None, files: command_line::files },
+    Generator { folder: None, files: guards::files },
 ];
 
 /// Writes all generated files and removes what is left over.
@@ -110,4 +114,24 @@ fn pretty(value: &serde_json::Value) -> Result<String, Error> {
     let text = serde_json::to_string_pretty(value)
         .map_err(|source| Error::Json { what: "a generated schema".to_owned(), source })?;
     Ok(text + "\n")
+}
+
+/// The page with another text between the marks; `None` without marks.
+pub(crate) fn between(page: &str, begin: &str, end: &str, text: &str) -> Option<String> {
+    let (before, rest) = page.split_once(begin)?;
+    let (_, after) = rest.split_once(end)?;
+    Some([before, begin, text, end, after].concat())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_between_the_marks_changes() {
+        let changed = |page: &str| between(page, "<begin>", "<end>", "new");
+        assert_eq!(changed("a<begin>old<end>b").as_deref(), Some("a<begin>new<end>b"));
+        assert_eq!(changed("a"), None);
+        assert_eq!(changed("<end><begin>"), None);
+    }
 }

@@ -1,4 +1,4 @@
-//! What people repeat: `cargo xtask test`, `cargo xtask gen`, `cargo xtask bench`.
+//! What people repeat: `cargo xtask test`, `cargo xtask gen`, `cargo xtask eval`, `cargo xtask bench`.
 //!
 //! `test` is everything that must pass before a change is merged, in one command: it puts in place what the
 //! tests need, checks form, generated files, lints and documentation, and runs every test. There is no
@@ -8,6 +8,7 @@
 
 mod bench;
 mod error;
+mod eval;
 mod generate;
 mod setup;
 mod step;
@@ -26,6 +27,9 @@ commands:
                 (`ci` is another name for it)
   gen           writes the generated reference documentation
   gen --check   says whether it is up to date, and changes nothing
+  eval [FILE]...
+                scores the guards on their cases, writes that into docs/guards.md, and
+                scores them on the labelled cases in these files too
   bench [NAME]  runs the benchmarks, or the one named so
 ";
 
@@ -49,6 +53,7 @@ fn run(args: &[&str]) -> Result<(), Error> {
         ["test" | "ci"] => test::run(),
         ["gen"] => generate::write(),
         ["gen", "--check"] => generate::check(),
+        ["eval", files @ ..] => eval::run(files),
         ["bench"] => bench::run(None),
         ["bench", name] => bench::run(Some(name)),
         ["help" | "--help" | "-h"] => {

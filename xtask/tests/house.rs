@@ -32,7 +32,8 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
         ],
     ),
     ("backstop-cli", &["backstop"]),
-    ("xtask", &["backstop-hooks", "backstop-config"]),
+    // It writes the references of all these.
+    ("xtask", &["backstop-hooks", "backstop-config", "backstop-guards", "backstop-cli"]),
 ];
 
 /// Crates from outside that a crate must not know: the contract runs nothing, the engine speaks to nobody.
@@ -163,7 +164,8 @@ fn nothing_is_switched_off() {
 fn every_crate_says_what_it_is() {
     for (path, source) in sources() {
         let is_root = ["src/lib.rs", "src/main.rs"].iter().any(|name| path.ends_with(name));
-        assert!(!is_root || source.starts_with("//! "), "{}: no module docs", path.display());
+        let says = ["//! ", "#![doc = include_str!("].iter().any(|docs| source.starts_with(docs));
+        assert!(!is_root || says, "{}: no module docs", path.display());
     }
 }
 

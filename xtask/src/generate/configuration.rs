@@ -2,7 +2,7 @@
 //! the guide, between two marks.
 
 use crate::error::Error;
-use crate::generate::{Generated, pretty};
+use crate::generate::{Generated, between, pretty};
 use crate::workspace::read;
 
 const GUIDE: &str = "docs/configuration.md";
@@ -11,30 +11,10 @@ const END: &str = "\n<!-- end -->";
 
 pub(crate) fn files() -> Result<Vec<Generated>, Error> {
     let schema = pretty(&backstop_config::schema())?;
-    let guide = with_section(&read(GUIDE)?, &backstop_config::reference()).ok_or(Error::Marks {
+    let guide = between(&read(GUIDE)?, BEGIN, END, &backstop_config::reference()).ok_or(Error::Marks {
         path: GUIDE,
         begin: BEGIN.trim(),
         end: END.trim(),
     })?;
     Ok(vec![Generated::new("docs/reference/backstop.schema.json", schema), Generated::new(GUIDE, guide)])
-}
-
-/// The guide with another text between the marks; `None` without marks.
-fn with_section(guide: &str, section: &str) -> Option<String> {
-    let (before, rest) = guide.split_once(BEGIN)?;
-    let (_, after) = rest.split_once(END)?;
-    Some([before, BEGIN, section, END, after].concat())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_what_is_between_the_marks_changes() {
-        let guide = format!("a{BEGIN}old{END}b");
-        assert_eq!(with_section(&guide, "new"), Some(format!("a{BEGIN}new{END}b")));
-        assert_eq!(with_section("a", "new"), None);
-        assert_eq!(with_section(&format!("{END}{BEGIN}"), "new"), None);
-    }
 }

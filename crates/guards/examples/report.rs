@@ -1,0 +1,268 @@
+//! Scores the guards per category and prints a table in Markdown: `report [FILE.jsonl...]`.
+//!
+//! Without files it judges the project's own cases, with files the rows in these: `{"kind": "command" | "path" |
+//! "text", "input", "expected": "allow" | "ask" | "block", "category", "tier"}` and where they apply `cwd`, `home`,
+//! `scope`, `needs_fs`. Recall is the share of what should be stopped or found that was; false alarms are
+//! the share of what should pass that did not. Left out are rows that need files of their source, and, of those
+//! that should pass, rows with a `scope`: they concern one rule of their source only.
+
+#![expect(clippy::print_stdout, reason = "a command-line tool")]
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use backstop_guards::scan::{Class, Policy, Scanner};
+use backstop_guards::{
+    Access, CommandGuard, GuardSettings, Judgement, PathGuard, Place, Profile, ShellKind, Verdict,
+};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+type Done<T = ()> = Result<T, Box<dyn Error>>;
+
+fn main() -> Done {
+    let files: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();
+    let mut report = Report::default();
+    if files.is_empty() {
+        own_rules(&mut report)?;
+        own_commands(&mut report)?;
+        own_paths(&mut report)?;
+        own_texts(&mut report)?;
+    }
+    for file in files {
+        foreign(&file, &mut report)?;
+    }
+    report.print();
+    Ok(())
+}
+
+/// How many of those that count.
+#[derive(Default)]
+struct Share {
+    hits: usize,
+    rows: usize,
+}
+
+impl Share {
+    fn shown(&self) -> String {
+        if self.rows == 0 {
+            return "–".to_owned();
+        }
+        let percent = 100.0 * self.hits as f64 / self.rows as f64;
+        format!("{percent:.1}% ({} of {})", self.hits, self.rows)
+    }
+}
+
+#[derive(Default)]
+struct Score {
+    recall: Share,
+    alarms: Share,
+    times: Vec<Duration>,
+}
+
+/// Scores in the order of their names.
+#[derive(Default)]
+struct Report {
+    scores: BTreeMap<String, Score>,
+}
+
+impl Report {
+    fn add(&mut self, name: &str, wanted: bool, (hit, time): (bool, Duration)) {
+        let score = self.scores.entry(name.to_owned()).or_default();
+        let share = if wanted { &mut score.recall } else { &mut score.alarms };
+        share.rows += 1;
+        share.hits += usize::from(hit);
+        score.times.push(time);
+    }
+
+    fn print(self) {
+        println!("| category | recall | false alarms | time: median | worst |");
+        println!("| --- | --- | --- | --- | --- |");
+        for (name, mut score) in self.scores {
+            score.times.sort_unstable();
+            let median = score.times.get(score.times.len() / 2).copied().unwrap_or_default();
+            let worst = score.times.last().copied().unwrap_or_default();
+            println!(
+                "| {name} | {} | {} | {} | {} |",
+                score.recall.shown(),
+                score.alarms.shown(),
+                micros(median),
+                micros(worst)
+            );
+        }
+    }
+}
+
+fn micros(time: Duration) -> String {
+    format!("{:.1} µs", time.as_secs_f64() * 1e6)
+}
+
+fn timed<T>(judge: impl FnOnce() -> T) -> (T, Duration) {
+    let start = Instant::now();
+    let answer = judge();
+    (answer, start.elapsed())
+}
+
+fn rows<T: DeserializeOwned>(path: &Path) -> Done<Vec<T>> {
+    let name = path.display();
+    let text = std::fs::read_to_string(path).map_err(|error| format!("`{name}` can't be read: {error}"))?;
+    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    let row = |(number, line)| {
+        serde_json::from_str(line)
+            .map_err(|error| format!("`{name}`, line {}, is no case: {error}", number + 1).into())
+    };
+    lines.map(row).collect()
+}
+
+/// The project's own case files below this one.
+fn own(name: &str) -> PathBuf {
+    let package = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+    Path::new(&package).join("tests/cases").join(name)
+}
+
+fn guard(profile: Profile) -> CommandGuard {
+    let budget = Duration::from_secs(5);
+    CommandGuard::new(GuardSettings { profile, budget, ..GuardSettings::default() })
+}
+
+fn place() -> Place {
+    Place::new("/work/project").with_home("/home/me")
+}
+
+fn own_rules(report: &mut Report) -> Done {
+    #[derive(Deserialize)]
+    struct Case {
+        rule: String,
+        kind: String,
+        command: String,
+    }
+    let guard = guard(Profile::Strict);
+    let mut files: Vec<PathBuf> =
+        std::fs::read_dir(own("rules"))?.map(|entry| Ok(entry?.path())).collect::<Done<_>>()?;
+    files.sort();
+    for case in files.iter().map(|file| rows::<Case>(file)).collect::<Done<Vec<_>>>()?.into_iter().flatten() {
+        let (judgement, time) = timed(|| guard.judge(&case.command, ShellKind::Posix, &place(), 0));
+        let hit = judgement.findings.iter().any(|finding| finding.rule_id == case.rule);
+        let category = case.rule.split('.').next().unwrap_or_default();
+        report.add(&format!("rules: {category}"), case.kind != "no_match", (hit, time));
+    }
+    Ok(())
+}
+
+#[derive(Deserialize)]
+struct Judged {
+    input: String,
+    verdict: Verdict,
+    #[serde(default)]
+    profile: Profile,
+}
+
+fn own_commands(report: &mut Report) -> Done {
+    for file in ["dangerous.jsonl", "everyday.jsonl"] {
+        for case in rows::<Judged>(&own(file))? {
+            let guard = guard(case.profile);
+            let (judgement, time) = timed(|| guard.judge(&case.input, ShellKind::Posix, &place(), 0));
+            report.add("commands", case.verdict != Verdict::Pass, (is_stopped(&judgement), time));
+        }
+    }
+    Ok(())
+}
+
+fn own_paths(report: &mut Report) -> Done {
+    for case in rows::<Judged>(&own("paths.jsonl"))? {
+        let guard = PathGuard::new(case.profile);
+        let (judgement, time) = timed(|| guard.judge(&case.input, Access::Read, &place()));
+        report.add("paths", case.verdict != Verdict::Pass, (is_stopped(&judgement), time));
+    }
+    Ok(())
+}
+
+fn own_texts(report: &mut Report) -> Done {
+    /// A text in parts, so that no file holds what looks like a secret.
+    #[derive(Deserialize)]
+    struct Case {
+        parts: Vec<String>,
+        kind: Option<String>,
+    }
+    let scanner = Scanner::new();
+    for (name, class) in [("secrets", Class::Secret), ("pii", Class::Pii), ("hidden", Class::Hidden)] {
+        for file in [format!("{name}.jsonl"), format!("{name}_clean.jsonl")] {
+            for case in rows::<Case>(&own("scan").join(file))? {
+                let found = finds(&scanner, class, &case.parts.concat(), Policy::DEFAULT_CONFIDENCE);
+                report.add(&format!("texts: {name}"), case.kind.is_some(), found);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn is_stopped(judgement: &Judgement) -> bool {
+    judgement.verdict != Verdict::Pass
+}
+
+fn finds(scanner: &Scanner, class: Class, text: &str, least: f32) -> (bool, Duration) {
+    let (spans, time) = timed(|| scanner.detect(text));
+    (spans.iter().any(|span| span.class == class && span.confidence >= least), time)
+}
+
+/// A row of somebody else's cases.
+#[derive(Deserialize)]
+struct Row {
+    kind: String,
+    input: String,
+    expected: String,
+    category: String,
+    tier: String,
+    scope: Option<serde_json::Value>,
+    cwd: Option<String>,
+    home: Option<String>,
+    #[serde(default)]
+    needs_fs: bool,
+}
+
+impl Row {
+    fn counts(&self) -> bool {
+        !self.needs_fs && (self.expected != "allow" || self.scope.is_none())
+    }
+
+    fn place(&self) -> Place {
+        let place = match self.cwd.as_deref() {
+            Some(cwd) if cwd.starts_with('/') => Place::new(cwd),
+            _ => Place::unknown(),
+        };
+        self.home.iter().fold(place, Place::with_home)
+    }
+}
+
+fn foreign(file: &Path, report: &mut Report) -> Done {
+    const PROFILES: [(Profile, &str); 3] =
+        [(Profile::Core, "core"), (Profile::Standard, "standard"), (Profile::Strict, "strict")];
+    let scanner = Scanner::new();
+    for row in rows::<Row>(file)?.into_iter().filter(Row::counts) {
+        let wanted = row.expected != "allow";
+        if row.kind == "text" {
+            let (class, name) = if row.category.starts_with("pii") {
+                (Class::Pii, "pii")
+            } else {
+                (Class::Secret, "secrets")
+            };
+            let found = finds(&scanner, class, &row.input, 0.0);
+            report.add(&format!("texts: {name}, tier {}", row.tier), wanted, found);
+            continue;
+        }
+        for (profile, name) in PROFILES {
+            let (judgement, time) = if row.kind == "path" {
+                let guard = PathGuard::new(profile);
+                timed(|| guard.judge(&row.input, Access::Read, &row.place()))
+            } else {
+                let guard = guard(profile);
+                timed(|| guard.judge(&row.input, ShellKind::Posix, &row.place(), 0))
+            };
+            let name = format!("{}s: profile {name}, tier {}", row.kind, row.tier);
+            report.add(&name, wanted, (is_stopped(&judgement), time));
+        }
+    }
+    Ok(())
+}
