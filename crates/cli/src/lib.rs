@@ -8,6 +8,7 @@ mod args;
 mod commands;
 mod error;
 mod exit;
+mod log;
 mod output;
 mod reference;
 mod session;
@@ -30,6 +31,7 @@ use crate::session::Surroundings;
 #[must_use]
 pub fn main() -> ExitCode {
     std::panic::set_hook(Box::new(report_panic));
+    log::listen();
     // A bug must look like a denial, not like whatever code the runtime picks for panics.
     std::panic::catch_unwind(run).unwrap_or(Exit::Refused).into()
 }
