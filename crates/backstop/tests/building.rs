@@ -162,3 +162,25 @@ fn a_provider_is_chosen_by_name_by_configuration_or_because_it_is_the_only_one()
     let missing = "the key of provider `q` is missing: the environment variable `KEY` is not set";
     assert_eq!(choose(two, None, None, None), Err(missing.to_owned()));
 }
+
+/// The YAML blocks of a page.
+fn blocks(page: &str) -> Vec<String> {
+    let after_marks = page.split("```yaml\n").skip(1);
+    after_marks.filter_map(|rest| Some(rest.split_once("\n```")?.0.to_owned())).collect()
+}
+
+#[tokio::test]
+async fn the_configurations_that_people_copy_can_be_built() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let readme = std::fs::read_to_string(format!("{root}/README.md")).unwrap();
+    let guide = std::fs::read_to_string(format!("{root}/docs/configuration.md")).unwrap();
+    let readme = blocks(&readme);
+    assert_eq!(readme.len(), 2, "a model, and what is allowed");
+    let first = blocks(&guide).into_iter().next().unwrap();
+    for text in [readme.join("\n"), first] {
+        let types = HookTypes::built_in(&[]);
+        let sources = [Source::new(LayerKind::Operator, "backstop.yaml", text)];
+        let loaded = Loader::new(types.names(), &|_| Some("x".to_owned())).load(&sources).unwrap();
+        Backstop::builder().config(loaded).hook_types(types).build().await.unwrap().shut_down().await;
+    }
+}
