@@ -102,7 +102,7 @@ async fn cancel_kills() {
     let command = format!("{} wait", sleeper(""));
     let args = json!({"command": command});
     let cancel = async {
-        eventually("the command must start", || bench.path("pid").exists()).await;
+        eventually("the command must start", || bench.wrote("pid")).await;
         bench.cx.cancel.cancel();
     };
     let (output, ()) = tokio::join!(bench.run("exec", args), cancel);
@@ -117,7 +117,7 @@ async fn dropping_the_call_kills() {
     let command = format!("{} wait", sleeper(""));
     tokio::select! {
         output = bench.run("exec", json!({"command": command})) => panic!("{}", output.content),
-        () = eventually("the command must start", || bench.path("pid").exists()) => {}
+        () = eventually("the command must start", || bench.wrote("pid")) => {}
     }
     let process = bench.get("pid");
     eventually("the grandchild must die", || !runs(&process)).await;

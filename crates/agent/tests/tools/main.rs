@@ -73,6 +73,11 @@ impl Bench {
         std::fs::write(self.path(name), content).unwrap();
     }
 
+    /// Whether a command has written a whole line into a file: the file is there before the line is.
+    fn wrote(&self, name: &str) -> bool {
+        std::fs::read_to_string(self.path(name)).is_ok_and(|text| text.ends_with('\n'))
+    }
+
     fn get(&self, name: &str) -> String {
         std::fs::read_to_string(self.path(name)).unwrap()
     }

@@ -41,9 +41,9 @@ async fn a_background_process_is_polled_written_to_and_ends() {
 async fn kill_ends_the_whole_group() {
     let bench = Bench::new();
     let id = start(&bench, "sh -c 'echo $$ > pid; exec sleep 300' & wait").await;
-    eventually("the command must start", || bench.path("pid").exists()).await;
+    eventually("the command must start", || bench.wrote("pid")).await;
     bench.ok("process", json!({"action": "kill", "id": id})).await;
-    assert!(!runs(&bench.get("pid")));
+    eventually("the process in the group must die", || !runs(&bench.get("pid"))).await;
     assert!(bench.fails("process", json!({"action": "kill", "id": id})).await.contains("has ended"));
 }
 
@@ -52,7 +52,7 @@ async fn everything_dies_with_the_table() {
     let bench = Bench::new();
     start(&bench, "sh -c 'echo $$ > a; exec sleep 300' & wait").await;
     start(&bench, "setsid sh -c 'echo $$ > b; exec sleep 300' & while [ ! -e b ]; do sleep 0.05; done").await;
-    eventually("both must start", || bench.path("a").exists() && bench.path("b").exists()).await;
+    eventually("both must start", || bench.wrote("a") && bench.wrote("b")).await;
     tokio::time::sleep(Duration::from_millis(100)).await;
     let (first, second) = (bench.get("a"), bench.get("b"));
     drop(bench);
