@@ -5,6 +5,7 @@
 //! - [`Api`] names a wire and translates both ways: as a client (requests out, answers in) and as a server
 //!   (requests in, answers out). One folder per wire under [`wire`], each with the same files.
 //! - [`sse`] frames and unframes event streams without losing a byte.
+//! - [`live`] edits requests and answers that pass by, and leaves every other byte as it came.
 //! - [`ProviderClient`] calls a provider over HTTP, [`ScriptedModel`] plays a script; both are a [`Model`].
 //!
 //! The law of this crate: *nothing a model said is dropped or guessed*. Arguments that are not a JSON object
@@ -15,6 +16,7 @@
 mod answer;
 mod client;
 mod error;
+pub mod live;
 mod model;
 mod script;
 pub mod sse;

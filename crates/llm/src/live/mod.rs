@@ -1,0 +1,163 @@
+//! Live traffic: reading what passes by, and editing it without touching the rest.
+//!
+//! A proxy must not re-write what it does not change: clients compare cache markers, verify signatures and
+//! use fields that nobody here has heard of. So requests and answers are kept as the bytes that came, read on
+//! the side, and edited in place.
+//!
+//! - `LiveRequest`: a request's body, what it says, and the body that says
+//!   something else.
+//! - [`AnswerEditor`]: an answer on its way, whole or streamed: one interface for both, so that a host judges
+//!   them with the same code. One implementation per wire and form.
+//!
+//! # Laws
+//!
+//! - *Untouched is identical.* Bytes in which nothing was edited leave as they came: field order, white space,
+//!   escapes, unknown fields, comments, event names, line ends. A streamed answer that nobody edits leaves byte
+//!   for byte, whatever the cuts between reads.
+//! - *Nothing leaves before it is settled.* Visible text leaves when the host has settled it, a tool call when
+//!   the host has decided about the calls, the end of the answer (stop reason, final copies of what was said)
+//!   when everything before it has left. What an edit removed is in no copy that leaves: wires that repeat
+//!   themselves (deltas, `*.done`, a final object) are edited in all places.
+//! - *Order stays.* What follows a held part waits behind it.
+//! - *An edited answer is a valid answer.* Indexes, counts, stop reason and sequence numbers are those of an
+//!   answer in which the removed part never was; token usage stays what the provider billed. The readers of the
+//!   provider's own SDKs accept it.
+//! - *Two readings are refused.* An answer whose copies disagree, or whose events contradict each other, is an
+//!   error and not a choice.
+//! - *Bounded.* What is held is counted ([`AnswerEditor::held_bytes`]); the host ends an answer that holds too much.
+
+use std::fmt;
+use std::ops::Range;
+
+use backstop_hooks::Text;
+use bytes::Bytes;
+
+use crate::error::{ProviderError, WireError};
+use crate::model::ModelResponse;
+
+/// A part of an answer: of which choice, and which of its parts, in the order in which parts began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PartKey {
+    /// The choice (candidate); 0 for wires that have one answer only.
+    pub choice: u32,
+    /// The part within the choice, by the order of appearance.
+    pub part: u32,
+}
+
+/// Who reads a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TextKind {
+    /// The person: answers and refusals.
+    Visible,
+    /// Nobody but the model, and clients that show reasoning.
+    Thinking,
+}
+
+/// Text that has arrived and is not settled.
+#[derive(Clone, PartialEq, Eq)]
+pub struct FreshText {
+    /// The part that it belongs to.
+    pub part: PartKey,
+    /// Who reads it.
+    pub kind: TextKind,
+    /// What was added to the part since the last time; all that arrived in one read is one piece.
+    pub text: String,
+    /// The part is whole with this.
+    pub last: bool,
+}
+
+impl fmt::Debug for FreshText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FreshText")
+            .field("part", &self.part)
+            .field("kind", &self.kind)
+            .field("bytes", &self.text.len())
+            .field("last", &self.last)
+            .finish()
+    }
+}
+
+/// A piece of a text that is replaced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TextEdit {
+    /// Bytes of the part's text as it came, on character boundaries.
+    pub span: Range<usize>,
+    /// What stands there instead.
+    pub replacement: Text,
+}
+
+/// An answer on its way through a host.
+///
+/// The host's loop: [`push`](Self::push) what one read brought, judge what [`fresh`](Self::fresh) gives and
+/// [`settle`](Self::settle) it, send what [`take`](Self::take) gives. When the answer [`is_whole`](Self::is_whole),
+/// judge [`responses`](Self::responses), say [`keep_calls`](Self::keep_calls) and send the rest.
+///
+/// Bytes that a text frame carries leave when the text is settled up to the end of that frame.
+pub trait AnswerEditor: fmt::Debug + Send {
+    /// Takes bytes of the provider's answer, cut anywhere.
+    ///
+    /// # Errors
+    /// If the bytes are not what the wire has at this place, or repeat something differently. The answer has
+    /// failed then: nothing that was not taken yet may leave; the host ends it with [`fail`](Self::fail).
+    fn push(&mut self, bytes: &[u8]) -> Result<(), WireError>;
+
+    /// The provider's bytes are over.
+    ///
+    /// # Errors
+    /// [`WireError::Truncated`] if the answer is not whole, and what [`push`](Self::push) has.
+    fn finish(&mut self) -> Result<(), WireError>;
+
+    /// The texts that arrived since the last time, at most one per part.
+    fn fresh(&mut self) -> Vec<FreshText>;
+
+    /// Settles the text of a part up to the byte `up_to` (of the text as it came), with `edits` in it, which
+    /// begin and end between the place settled before and `up_to`. Thinking is settled in the same way.
+    fn settle(&mut self, part: PartKey, up_to: usize, edits: Vec<TextEdit>);
+
+    /// Replaces the texts of parts that have not left, as a judge of whole answers wants it. A part whose text
+    /// has left in part keeps what left, and the rest of `text` must begin with that.
+    fn replace_text(&mut self, part: PartKey, text: &str) -> Result<(), AlreadySent>;
+
+    /// Whether the provider has said everything (the last event has come; trailing bytes may follow).
+    fn is_whole(&self) -> bool;
+
+    /// What was said, as it came, one per choice. Meaningful once the answer is whole.
+    fn responses(&self) -> &[ModelResponse];
+
+    /// The tool calls that may leave; `removed` never do. From now on calls are not held. `note` is added as
+    /// visible text behind what is there (in each choice that lost a call), to say what was withheld.
+    fn keep_calls(&mut self, removed: &[PartKey], note: Option<&str>);
+
+    /// The part of the `call`-th tool call of a choice, to say what to remove.
+    fn call_part(&self, choice: u32, call: usize) -> Option<PartKey>;
+
+    /// Calls are not held at all: nobody judges them.
+    fn release_calls(&mut self);
+
+    /// Drops everything that has not left and ends the answer in the wire's own way: open parts are closed,
+    /// `note` is the last visible text, the stop reason is that of an answer that ended by itself. If nothing has
+    /// left yet, the answer is `note` alone.
+    fn end_with(&mut self, note: &str);
+
+    /// Drops everything that has not left and ends with the wire's own error event (of a streamed answer) or
+    /// error body.
+    fn fail(&mut self, error: &ProviderError);
+
+    /// The bytes that may leave now. All that is ready is one piece.
+    fn take(&mut self) -> Bytes;
+
+    /// Whether anything has been taken: if so, the status and the form of the answer can't change any more.
+    fn has_sent(&self) -> bool;
+
+    /// How many bytes wait: all of them, since what follows a held part waits too.
+    fn held_bytes(&self) -> usize;
+
+    /// Bytes that keep a client waiting while something is held, in a form that every reader of the wire skips
+    /// (a comment, a `ping`); `None` for answers in one piece.
+    fn keep_alive(&self) -> Option<Bytes>;
+}
+
+/// A text was to be replaced of which a different beginning has left already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the text has left in part, and its new form begins differently")]
+pub struct AlreadySent;
