@@ -20,6 +20,10 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("backstop-guards", &["backstop-hooks", "backstop-engine"]),
     ("backstop-agent", &["backstop-hooks", "backstop-store", "backstop-engine", "backstop-llm"]),
     (
+        "backstop-gateway",
+        &["backstop-hooks", "backstop-store", "backstop-engine", "backstop-llm", "backstop-guards"],
+    ),
+    (
         "backstop",
         &[
             "backstop-hooks",
@@ -29,6 +33,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
             "backstop-engine",
             "backstop-guards",
             "backstop-agent",
+            "backstop-gateway",
         ],
     ),
     ("backstop-cli", &["backstop"]),
@@ -45,6 +50,7 @@ const MUST_NOT_USE: &[(&str, &[&str])] = &[
     ("backstop-llm", &["rusqlite", "clap"]),
     ("backstop-guards", &["rusqlite", "clap"]),
     ("backstop-agent", &["rusqlite", "clap"]),
+    ("backstop-gateway", &["rusqlite", "clap", "reqwest"]),
     ("backstop", &["clap"]),
 ];
 

@@ -1,0 +1,247 @@
+//! What a request asks for: its wire, by its path.
+//!
+//! Paths are those of the providers. A path that no wire knows is not an error: it goes to the provider that
+//! the client chose, untouched, and counts as [`Operation::Other`].
+//!
+//! What a path means is decided generously, because a path that the provider understands and the gateway does
+//! not is a way around the hooks: letter case, a trailing slash and escaped letters make no difference, and
+//! known endings are known below any prefix (`/openai/deployments/x/chat/completions`). What servers might
+//! rewrite before they read it (`//`, `.` and `..` segments, escaped slashes, backslashes) is refused.
+
+use std::borrow::Cow;
+
+use backstop_llm::Api;
+use http::HeaderMap;
+use thiserror::Error;
+
+/// Providers that share paths, credentials and the shape of errors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Family {
+    /// Anthropic's API.
+    Anthropic,
+    /// OpenAI's API, and the many servers that speak it.
+    OpenAi,
+    /// Google's Gemini API.
+    Gemini,
+}
+
+/// What is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Operation {
+    /// Anthropic Messages.
+    Messages,
+    /// Anthropic's count of the tokens of a message.
+    CountTokens,
+    /// OpenAI Chat Completions.
+    ChatCompletions,
+    /// OpenAI Responses: a new one.
+    Responses,
+    /// OpenAI Responses: an existing one is read, cancelled or deleted, or its input listed.
+    StoredResponse,
+    /// OpenAI Embeddings.
+    Embeddings,
+    /// A list of models, or one of it.
+    Models,
+    /// Gemini: an answer in one piece.
+    GenerateContent,
+    /// Gemini: a streamed answer.
+    StreamGenerateContent,
+    /// Whatever else.
+    Other,
+}
+
+/// What is asked of which wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    /// Whose wire.
+    pub family: Family,
+    /// What is asked.
+    pub operation: Operation,
+}
+
+impl Family {
+    /// All families.
+    pub const ALL: [Self; 3] = [Self::Anthropic, Self::OpenAi, Self::Gemini];
+
+    /// Its name for people.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Anthropic => "anthropic",
+            Self::OpenAi => "openai",
+            Self::Gemini => "gemini",
+        }
+    }
+}
+
+/// A path that two readers could understand in two ways.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("the path has empty, `.` or `..` segments, or escapes a slash")]
+pub struct AmbiguousPath;
+
+impl Endpoint {
+    /// What a request for `path` (without the gateway's own prefixes and without the query) asks for. `headers`
+    /// tell apart what two families have at one path.
+    ///
+    /// # Errors
+    /// [`AmbiguousPath`] if the provider might read another path than the gateway.
+    pub fn of(path: &str, headers: &HeaderMap) -> Result<Self, AmbiguousPath> {
+        let endpoint = |family, operation| Self { family, operation };
+        // What nearly all requests are for, without a look at each of their bytes.
+        match path {
+            "/v1/messages" => return Ok(endpoint(Family::Anthropic, Operation::Messages)),
+            "/v1/chat/completions" => return Ok(endpoint(Family::OpenAi, Operation::ChatCompletions)),
+            "/v1/responses" => return Ok(endpoint(Family::OpenAi, Operation::Responses)),
+            _ => {}
+        }
+        let path = normal(path)?;
+        let path = path.trim_end_matches('/');
+        let is_anthropic = headers.contains_key("anthropic-version");
+        let maker = if is_anthropic { Family::Anthropic } else { Family::OpenAi };
+        if let Some(operation) = gemini(path) {
+            return Ok(endpoint(Family::Gemini, operation));
+        }
+        let within = |list: &str| path.contains(&format!("/{list}/")) || path.ends_with(&format!("/{list}"));
+        Ok(if path.ends_with("/chat/completions") {
+            endpoint(Family::OpenAi, Operation::ChatCompletions)
+        } else if path.ends_with("/v1/messages") || path == "/messages" {
+            endpoint(Family::Anthropic, Operation::Messages)
+        } else if path.ends_with("/messages/count_tokens") {
+            endpoint(Family::Anthropic, Operation::CountTokens)
+        } else if path.ends_with("/responses") {
+            endpoint(Family::OpenAi, Operation::Responses)
+        } else if within("responses") {
+            endpoint(Family::OpenAi, Operation::StoredResponse)
+        } else if path.ends_with("/embeddings") {
+            endpoint(Family::OpenAi, Operation::Embeddings)
+        } else if within("models") {
+            endpoint(maker, Operation::Models)
+        } else if path.starts_with("/v1/messages/") || path == "/v1/complete" {
+            endpoint(Family::Anthropic, Operation::Other)
+        } else if path.starts_with("/v1beta/") || path.starts_with("/v1alpha/") {
+            endpoint(Family::Gemini, Operation::Other)
+        } else {
+            endpoint(maker, Operation::Other)
+        })
+    }
+
+    /// The codec of its requests and answers; `None` where there is nothing to judge, or none exists.
+    pub const fn api(self) -> Option<Api> {
+        match self.operation {
+            Operation::Messages => Some(Api::AnthropicMessages),
+            Operation::ChatCompletions => Some(Api::OpenAiChat),
+            _ => None,
+        }
+    }
+
+    /// Whether its body is one JSON document, which is read as a whole before a provider is asked.
+    pub const fn has_document(self) -> bool {
+        !matches!(self.operation, Operation::Models | Operation::StoredResponse | Operation::Other)
+    }
+}
+
+fn gemini(path: &str) -> Option<Operation> {
+    if path.ends_with(":generatecontent") {
+        return Some(Operation::GenerateContent);
+    }
+    if path.ends_with(":streamgeneratecontent") {
+        return Some(Operation::StreamGenerateContent);
+    }
+    let is_list = |rest: &str| rest == "/models" || rest.starts_with("/models/");
+    let rest = path.strip_prefix("/v1beta").or_else(|| path.strip_prefix("/v1alpha"))?;
+    (is_list(rest) && !rest.contains(':')).then_some(Operation::Models)
+}
+
+/// The path in lower case, its escaped letters unescaped.
+fn normal(path: &str) -> Result<Cow<'_, str>, AmbiguousPath> {
+    let decoded = if path.contains('%') { Cow::Owned(unescaped(path)?) } else { Cow::Borrowed(path) };
+    let trimmed = decoded.strip_suffix('/').unwrap_or(&decoded);
+    let strange = |segment: &str| matches!(segment, "" | "." | "..");
+    if trimmed.split('/').skip(1).any(strange) || decoded.contains('\\') {
+        return Err(AmbiguousPath);
+    }
+    let lower = !decoded.bytes().any(|byte| byte.is_ascii_uppercase());
+    Ok(if lower { decoded } else { Cow::Owned(decoded.to_ascii_lowercase()) })
+}
+
+fn unescaped(path: &str) -> Result<String, AmbiguousPath> {
+    let mut parts = path.split('%');
+    let mut text = parts.next().unwrap_or_default().as_bytes().to_vec();
+    for part in parts {
+        let escaped = part.get(..2).and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        let (byte, rest) = escaped.zip(part.get(2..)).ok_or(AmbiguousPath)?;
+        if matches!(byte, b'/' | b'\\' | b'%' | 0..=0x1f | 0x7f) {
+            return Err(AmbiguousPath);
+        }
+        text.push(byte);
+        text.extend_from_slice(rest.as_bytes());
+    }
+    Ok(String::from_utf8_lossy(&text).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(path: &str) -> (Family, Operation) {
+        let Endpoint { family, operation } = Endpoint::of(path, &HeaderMap::new()).unwrap();
+        (family, operation)
+    }
+
+    #[test]
+    fn paths_of_the_providers_are_known() {
+        use Family::{Anthropic, Gemini, OpenAi};
+        use Operation::*;
+        for (path, family, operation) in [
+            ("/v1/messages", Anthropic, Messages),
+            ("/v1/messages/count_tokens", Anthropic, CountTokens),
+            ("/v1/messages/batches", Anthropic, Other),
+            ("/v1/chat/completions", OpenAi, ChatCompletions),
+            ("/chat/completions", OpenAi, ChatCompletions),
+            ("/openai/deployments/gpt/chat/completions", OpenAi, ChatCompletions),
+            ("/v1/responses", OpenAi, Responses),
+            ("/v1/responses/resp_1", OpenAi, StoredResponse),
+            ("/v1/responses/resp_1/cancel", OpenAi, StoredResponse),
+            ("/v1/embeddings", OpenAi, Embeddings),
+            ("/v1/models", OpenAi, Models),
+            ("/v1/models/gpt", OpenAi, Models),
+            ("/v1/files", OpenAi, Other),
+            ("/v1/threads/t/messages", OpenAi, Other),
+            ("/v1beta/models", Gemini, Models),
+            ("/v1beta/models/gemini-pro", Gemini, Models),
+            ("/v1beta/models/gemini-pro:generateContent", Gemini, GenerateContent),
+            ("/v1/models/gemini-pro:generateContent", Gemini, GenerateContent),
+            ("/v1beta/models/gemini-pro:streamGenerateContent", Gemini, StreamGenerateContent),
+            ("/v1beta/models/gemini-pro:countTokens", Gemini, Other),
+            ("/v1beta/cachedContents", Gemini, Other),
+        ] {
+            assert_eq!(of(path), (family, operation), "{path}");
+        }
+        let anthropic = HeaderMap::from_iter([(
+            http::HeaderName::from_static("anthropic-version"),
+            "x".parse().unwrap(),
+        )]);
+        let models = Endpoint::of("/v1/models", &anthropic).unwrap();
+        assert_eq!(models, Endpoint { family: Anthropic, operation: Models });
+    }
+
+    #[test]
+    fn spelling_is_no_way_around() {
+        for path in ["/v1/messages/", "/V1/Messages", "/v1/%6dessages", "/v1/message%73", "/x/v1/messages"] {
+            assert_eq!(of(path), (Family::Anthropic, Operation::Messages), "{path}");
+        }
+        for path in [
+            "//v1/messages",
+            "/v1//messages",
+            "/v1/./messages",
+            "/v1/x/../messages",
+            "/v1/x/%2e%2e/messages",
+            "/v1%2fmessages",
+            "/v1/messages//",
+            "/v1\\messages",
+            "/v1/%zz",
+            "/v1/%256dessages",
+        ] {
+            assert_eq!(Endpoint::of(path, &HeaderMap::new()), Err(AmbiguousPath), "{path}");
+        }
+    }
+}

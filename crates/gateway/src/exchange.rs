@@ -1,0 +1,240 @@
+//! The seam between the HTTP machinery and whoever looks at the traffic.
+//!
+//! The gateway moves bytes; it does not know what a hook is. For each request that passed the door (token,
+//! host, limits) it asks its [`Interceptor`] for a [`Plan`]. [`Plan::Opaque`] means that nobody looks: bytes
+//! stream both ways as they come, undecoded. [`Plan::Inspect`] brings an [`Exchange`], which lives as long as
+//! the request and is shown everything in this order:
+//!
+//! ```text
+//! request(body)          once; the whole body, decoded of its compression, at most `max_body_bytes`
+//!   ├ Requested::Reply   answered here; no provider is asked, nothing else is called
+//!   └ forward            providers are asked, retried and failed over by the gateway; only the answer that
+//!                        goes to the client is shown:
+//! response(answered)     once; its status and headers
+//!   ├ Watch::Opaque      streams untouched, nothing else is called
+//!   └ Watch::Look
+//!       chunk(bytes)*    what one read of the network brought, decoded of its compression
+//!         └ Step::Decide ──► decide().await ──► its Step
+//!       finish()         after the last chunk, if the answer ended as HTTP says it should
+//!         └ Step::Decide ──► decide().await ──► its Step
+//!       or failed()      the provider broke off, fell silent, or sent what can't be decoded
+//! ```
+//!
+//! Laws:
+//!
+//! - *Nothing reaches the client that the exchange did not put into [`Outgoing`]*, except keep-alives that it
+//!   asked for and the error that ends a broken answer. What it still holds at [`failed`](Exchange::failed)
+//!   is gone.
+//! - *The head waits.* Status and headers leave with the first byte of output or the first keep-alive, and
+//!   can be changed until then; an answer that is blocked before its first byte can become a 4xx.
+//! - *Calls do not overlap.* While [`decide`](Exchange::decide) runs, nothing is read from upstream (TCP and
+//!   HTTP/2 windows hold the provider back), so what is in memory is bounded by what the exchange keeps.
+//! - *Dropped means gone.* When the client disconnects or the gateway stops, the exchange is dropped wherever
+//!   it is, also inside `decide`, and the provider's connection with it. An exchange that must write down how it
+//!   ended does so in `Drop`.
+//! - *Events stay whole.* Output of an event stream ends at an event boundary after every call, so that a
+//!   keep-alive or an error event can follow it.
+
+use std::fmt;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use backstop_hooks::AgentId;
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, Method, StatusCode, response};
+
+use crate::endpoint::Endpoint;
+
+/// Decides for each request who looks at it.
+pub trait Interceptor: Send + Sync + 'static {
+    /// Called once for each request that passed the door, before its body is read. Must not block or wait.
+    fn begin(&self, call: &Call<'_>) -> Plan;
+}
+
+/// Nobody looks: a plain proxy.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Transparent;
+
+impl Interceptor for Transparent {
+    fn begin(&self, _: &Call<'_>) -> Plan {
+        Plan::Opaque
+    }
+}
+
+/// A request as it is known before its body is read.
+#[derive(Debug)]
+pub struct Call<'a> {
+    /// Number of the request in this process, from 1.
+    pub number: u64,
+    /// What is asked of which wire.
+    pub endpoint: &'a Endpoint,
+    /// Its method.
+    pub method: &'a Method,
+    /// Its path, without the gateway's own prefixes and without the query.
+    pub path: &'a str,
+    /// Its headers. Credentials are in them, marked as sensitive: never keep or show them.
+    pub headers: &'a HeaderMap,
+    /// Whose request it is, if the client said so; never guessed.
+    pub agent: Option<&'a AgentId>,
+}
+
+/// What is to be done with a request.
+pub enum Plan {
+    /// Bytes stream untouched.
+    Opaque,
+    /// The exchange is shown everything.
+    Inspect(Box<dyn Exchange>),
+}
+
+impl fmt::Debug for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Opaque => "Opaque",
+            Self::Inspect(_) => "Inspect",
+        })
+    }
+}
+
+/// One request and its answer, seen by whoever judges them.
+#[async_trait]
+pub trait Exchange: Send + 'static {
+    /// The request's body. It may wait (for hooks, for a human) as long as it wants; the client's disconnect
+    /// drops it.
+    async fn request(&mut self, body: &Body<'_>) -> Requested;
+
+    /// The head of the answer that goes to the client. Errors of the provider come here like answers do.
+    fn response(&mut self, answered: &Answered<'_>) -> Watch;
+
+    /// More of the answer.
+    fn chunk(&mut self, chunk: Bytes, out: &mut Outgoing) -> Step;
+
+    /// The answer has come as a whole. After [`Step::Continue`] it is over for the client too.
+    fn finish(&mut self, out: &mut Outgoing) -> Step;
+
+    /// What could not be decided at once: asked for with [`Step::Decide`].
+    async fn decide(&mut self, out: &mut Outgoing) -> Step;
+
+    /// The answer will never be whole. What was judged already may still be put out; then the gateway ends
+    /// the stream with the wire's own error event, or, before the first byte, with an error answer.
+    fn failed(&mut self, out: &mut Outgoing) {
+        let _ = out;
+    }
+}
+
+/// A request's body, as an [`Exchange`] is shown it.
+#[derive(Debug)]
+pub struct Body<'a> {
+    /// The bytes, decoded of their compression.
+    pub bytes: &'a Bytes,
+    /// The provider that is asked first.
+    pub provider: &'a str,
+}
+
+/// What becomes of a request.
+#[derive(Debug)]
+pub enum Requested {
+    /// It goes on exactly as it came, compression included.
+    Unchanged,
+    /// It goes on with this body, uncompressed. Its `model` decides anew where it goes.
+    Replaced(Bytes),
+    /// It is answered here. Failover and retries never see it.
+    Reply(Reply),
+}
+
+/// An answer that no provider gave.
+#[derive(Clone, Debug)]
+pub struct Reply {
+    /// Its status.
+    pub status: StatusCode,
+    /// Its headers; length and connection headers are the gateway's.
+    pub headers: HeaderMap,
+    /// Its body.
+    pub body: Bytes,
+}
+
+/// The head of an answer.
+#[derive(Debug)]
+pub struct Answered<'a> {
+    /// The provider that gave it.
+    pub provider: &'a str,
+    /// The status.
+    pub status: StatusCode,
+    /// The headers.
+    pub headers: &'a HeaderMap,
+}
+
+/// How an answer is treated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Watch {
+    /// It streams untouched.
+    Opaque,
+    /// Every byte of it passes the exchange.
+    Look {
+        /// What keeps the client patient while output is held back; `None` for answers that are not event
+        /// streams.
+        keep_alive: Option<KeepAlive>,
+    },
+}
+
+/// Bytes that say "still here" to a client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeepAlive {
+    /// How long nothing must have been sent.
+    pub every: Duration,
+    /// A whole event or comment of the wire.
+    pub bytes: Bytes,
+}
+
+/// What comes next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Step {
+    /// More of the answer is wanted.
+    Continue,
+    /// [`Exchange::decide`] is to be awaited first.
+    Decide,
+    /// The answer ends here: what is in [`Outgoing`] is its last, and the provider is cut off at once.
+    End,
+}
+
+/// What goes to the client.
+#[derive(Debug)]
+pub struct Outgoing {
+    head: Option<response::Parts>,
+    data: BytesMut,
+}
+
+impl Outgoing {
+    pub(crate) fn new(head: response::Parts) -> Self {
+        Self { head: Some(head), data: BytesMut::new() }
+    }
+
+    /// Puts bytes out. Those put out before the exchange is asked for more leave together.
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.data.extend_from_slice(bytes);
+    }
+
+    /// Whether nothing was put out since the last write.
+    pub fn is_empty(&self) -> bool {
+        self.data.is_empty()
+    }
+
+    /// Status and headers, as long as they have not been sent.
+    pub fn head_mut(&mut self) -> Option<&mut response::Parts> {
+        self.head.as_mut()
+    }
+
+    /// Answers something else altogether, which is possible until the head is sent. Whoever calls it ends the
+    /// answer with [`Step::End`].
+    ///
+    /// # Errors
+    /// The reply, if the head has been sent.
+    pub fn replace(&mut self, reply: Reply) -> Result<(), Reply> {
+        let Some(head) = &mut self.head else { return Err(reply) };
+        head.status = reply.status;
+        head.headers = reply.headers;
+        self.data.clear();
+        self.data.extend_from_slice(&reply.body);
+        Ok(())
+    }
+}
