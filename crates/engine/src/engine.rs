@@ -7,6 +7,7 @@ use std::fmt;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Duration;
 
 use backstop_hooks::conversation::ToolCall;
 use backstop_hooks::points::{AfterLlmCall, AfterLlmCallEvent, AfterLlmCallOutcome, ToolCallEvent};
@@ -25,6 +26,13 @@ use crate::receipt::{BlockCause, Blocked, FailureKind, Receipt, ReceiptSink, Ver
 use crate::registry::{Registry, Snapshot};
 use crate::runner::{Claimed, Decided, Dispatch, untouched};
 use crate::tool_call::{PATIENCE, Reviewed, ToolVerdict};
+
+/// How long a decision about a tool call counts for those who know nothing but the call's id. Decisions older
+/// than that can be pruned.
+pub const DECISIONS_LAST: Duration = Duration::from_hours(24);
+
+/// Shorter ids are made up by models, not by providers, and name different calls in different conversations.
+const MIN_UNIQUE_ID_CHARS: usize = 12;
 
 /// Builds an [`Engine`].
 pub struct EngineBuilder {
@@ -307,24 +315,53 @@ impl Engine {
         if named.is_empty() {
             return Ok(());
         }
-        self.store().put_decisions(session, run, named).await
+        self.store().put_decisions(session, run, named, Timestamp::now()).await
     }
 
     async fn ruling(&self, event: &ToolCallEvent, call: &CallContext) -> Option<ToolDecision> {
-        let run = event.run_id.as_ref().or(call.run_id.as_ref())?;
+        let run = event.run_id.as_ref().or(call.run_id.as_ref());
         let none = ToolCallId::new("");
         let id = event.tool_call_id.as_ref().unwrap_or(&none);
         let session = call.session_id.as_ref();
-        let here = self.0.answers.ruling(session, run, id, PATIENCE).await;
-        if here.is_some() || !self.0.shared_decisions {
-            return here;
+        if let Some(run) = run {
+            let here = self.0.answers.ruling(session, run, id, PATIENCE).await;
+            if here.is_some() {
+                return here;
+            }
         }
-        match self.store().decision(session?, run, id).await {
-            Ok(decision) => decision,
-            Err(error) => Some(ToolDecision::Deny {
+        if !self.0.shared_decisions {
+            return None;
+        }
+        self.shared_ruling(session, run, id).await.unwrap_or_else(|error| {
+            Some(ToolDecision::Deny {
                 reason: format!("what was decided about this call can't be read: {error}").into(),
-            }),
+            })
+        })
+    }
+
+    /// What another process decided: about the call of this run, or, where the run has none, about the call
+    /// of that id in any run. A gate in front of a tool seldom knows the run that the model's answer had.
+    async fn shared_ruling(
+        &self,
+        session: Option<&SessionId>,
+        run: Option<&RunId>,
+        call: &ToolCallId,
+    ) -> Result<Option<ToolDecision>, StoreError> {
+        if let (Some(session), Some(run)) = (session, run)
+            && let Some(decision) = self.store().decision(session, run, call).await?
+        {
+            return Ok(Some(decision));
         }
+        if call.as_str().chars().count() < MIN_UNIQUE_ID_CHARS {
+            return Ok(None);
+        }
+        self.store().decision_on_call(call, Timestamp::now().before(DECISIONS_LAST)).await
+    }
+
+    /// Forgets what was decided in a run of this process, and leaves the store as it is: for hosts that see
+    /// answers and never the tools, whose decisions others look up.
+    pub fn forget_run(&self, session: Option<&SessionId>, run: &RunId) {
+        self.0.answers.end(session, run);
     }
 
     /// Ends a run: what it waits for is cancelled, what was decided in it is forgotten.

@@ -3,12 +3,18 @@
 //! The gate that judges a model's answer and the gate in front of the tool may be in different
 //! processes. What the first decided travels here, keyed by session, run and call, so that runs never see
 //! each other's decisions. A call that was decided twice (a doubled id) keeps the denial.
+//!
+//! A gate that stands in front of the tool often knows the call's id and nothing else: it does not see the
+//! conversation that the proxy saw. It may ask by the id alone ([`DecisionStore::decision_on_call`]); then
+//! the newest decisions of all runs count, and a denial wins over any number of allowances. Providers make
+//! these ids up at random, so two conversations share one only where a model writes them itself (`call_0`):
+//! such an id can at worst deny too much, for as long as the caller's bound of age says.
 
 use async_trait::async_trait;
 use backstop_hooks::{RunId, SessionId, Text, ToolCallId};
 use serde::{Deserialize, Serialize};
 
-use crate::StoreError;
+use crate::{StoreError, Timestamp};
 
 /// Whether a tool call may go on to the next gates.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,6 +45,7 @@ pub trait DecisionStore {
         session: &SessionId,
         run: &RunId,
         decisions: Vec<(ToolCallId, ToolDecision)>,
+        now: Timestamp,
     ) -> Result<(), StoreError>;
 
     /// The decision about a call; `None` if none was made.
@@ -48,6 +55,17 @@ pub trait DecisionStore {
         run: &RunId,
         call: &ToolCallId,
     ) -> Result<Option<ToolDecision>, StoreError>;
+
+    /// The decision about a call of whatever session and run, made at `since` or later; a denial wins. `None`
+    /// if none was made, and for an empty id, which names no call.
+    async fn decision_on_call(
+        &self,
+        call: &ToolCallId,
+        since: Timestamp,
+    ) -> Result<Option<ToolDecision>, StoreError>;
+
+    /// Forgets the decisions made before `before`. Answers how many there were.
+    async fn prune_decisions(&self, before: Timestamp) -> Result<usize, StoreError>;
 
     /// Forgets the decisions of a run that is over.
     async fn clear_decisions(&self, session: &SessionId, run: &RunId) -> Result<(), StoreError>;

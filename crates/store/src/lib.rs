@@ -17,6 +17,7 @@
 
 mod approvals;
 mod audit;
+mod budgets;
 mod decisions;
 mod error;
 mod grants;
@@ -38,6 +39,7 @@ pub use audit::{
     AppendAuditError, AuditEntry, AuditFilter, AuditHead, AuditStore, MAX_AUDIT_BYTES, NewAuditEntry,
     VerifyAuditError,
 };
+pub use budgets::{BudgetStore, BudgetUse, Charge, Exceeded, MAX_CHARGES, ReservationId, ReserveError};
 pub use decisions::{DecisionStore, ToolDecision};
 pub use error::{StoreError, StoreErrorKind};
 pub use grants::{Grant, GrantId, GrantQuery, GrantStore, GrantTarget, NewGrant};
@@ -63,6 +65,7 @@ pub trait Store:
     + ApprovalStore
     + GrantStore
     + DecisionStore
+    + BudgetStore
     + InjectionStore
     + AuditStore
     + std::fmt::Debug
@@ -78,6 +81,7 @@ impl<T> Store for T where
         + ApprovalStore
         + GrantStore
         + DecisionStore
+        + BudgetStore
         + InjectionStore
         + AuditStore
         + std::fmt::Debug

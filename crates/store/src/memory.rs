@@ -4,6 +4,7 @@
 
 mod approvals;
 mod audit;
+mod budgets;
 mod decisions;
 mod grants;
 mod injections;
@@ -18,9 +19,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use backstop_hooks::{RunId, SessionId, ToolCallId};
 use tokio::sync::watch;
 
+use self::budgets::Ledger;
 use self::injections::Queued;
 use crate::audit::Link;
-use crate::{ApprovalRecord, AuditHead, Entry, Grant, Lease, Run, Session, ToolDecision};
+use crate::{ApprovalRecord, AuditHead, Entry, Grant, Lease, Run, Session, Timestamp, ToolDecision};
 
 /// State in memory.
 #[derive(Debug)]
@@ -38,7 +40,8 @@ struct State {
     transcripts: HashMap<SessionId, Transcript>,
     approvals: Vec<ApprovalRecord>,
     grants: Vec<Grant>,
-    decisions: HashMap<(SessionId, RunId), HashMap<ToolCallId, ToolDecision>>,
+    decisions: HashMap<(SessionId, RunId), HashMap<ToolCallId, (ToolDecision, Timestamp)>>,
+    budgets: Ledger,
     injections: Vec<Queued>,
     last_injection: u64,
     audit: Vec<Link>,

@@ -37,6 +37,12 @@ impl Timestamp {
         Self(self.0.saturating_add(i64::try_from(span.as_millis()).unwrap_or(i64::MAX)))
     }
 
+    /// The point `span` earlier; stops at the beginning of the range.
+    #[must_use]
+    pub fn before(self, span: Duration) -> Self {
+        Self(self.0.saturating_sub(i64::try_from(span.as_millis()).unwrap_or(i64::MAX)))
+    }
+
     /// How long it is from `self` to `later`; zero if `later` is not later.
     pub fn until(self, later: Self) -> Duration {
         Duration::from_millis(u64::try_from(later.0.saturating_sub(self.0)).unwrap_or(0))
@@ -59,6 +65,8 @@ mod tests {
     #[test]
     fn arithmetic_stays_in_range() {
         assert_eq!(Timestamp::from_millis(i64::MAX).after(Duration::MAX).as_millis(), i64::MAX);
+        assert_eq!(Timestamp::from_millis(i64::MIN).before(Duration::MAX).as_millis(), i64::MIN);
+        assert_eq!(Timestamp::from_millis(10).before(Duration::from_millis(4)), Timestamp::from_millis(6));
         assert_eq!(Timestamp::from_millis(10).until(Timestamp::from_millis(4)), Duration::ZERO);
         assert_eq!(Timestamp::from_millis(4).until(Timestamp::from_millis(10)), Duration::from_millis(6));
         assert_eq!(Timestamp::from_millis(i64::MAX).to_string(), format!("{} ms", i64::MAX));

@@ -173,6 +173,20 @@ async fn decisions_travel_between_processes_through_the_store() {
 }
 
 #[tokio::test]
+async fn a_denial_reaches_who_knows_the_call_and_not_its_run() {
+    let store: Arc<dyn backstop_store::Store> = Arc::new(backstop_store::MemoryStore::new());
+    let proxy = Engine::builder().store(Arc::clone(&store)).build();
+    let adapter = Engine::builder().store(store).shared_decisions(true).build();
+    only_ok(&proxy);
+    proxy.judge_answer(answer("r", &["ok-0123456789", "no-0123456789", "no"]), &in_run("s", "r")).await;
+    proxy.forget_run(Some(&"s".into()), &"r".into());
+    assert!(may_run(&adapter, "other", "x", Some("ok-0123456789")).await);
+    assert!(!may_run(&adapter, "other", "x", Some("no-0123456789")).await);
+    assert!(may_run(&adapter, "other", "x", Some("no")).await, "a short id is no name outside of its run");
+    assert!(!may_run(&adapter, "s", "r", Some("no")).await);
+}
+
+#[tokio::test]
 async fn hooks_registered_before_start_survive_start() {
     let mut snapshot = Snapshot::empty(OperatorSettings::default());
     let blocks = || hook_fn::<BeforeToolCall, _>(|_, _| Ok(Some(ToolCallOutcome::block("no"))));

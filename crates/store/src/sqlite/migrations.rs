@@ -2,7 +2,8 @@
 
 use rusqlite::{Connection, TransactionBehavior};
 
-const STEPS: &[&str] = &[include_str!("migrations/0001_initial.sql")];
+const STEPS: &[&str] =
+    &[include_str!("migrations/0001_initial.sql"), include_str!("migrations/0002_live_traffic.sql")];
 
 /// The schema version that this program writes: the number of steps.
 pub(super) fn newest() -> i64 {

@@ -7,6 +7,7 @@
 
 mod approvals;
 mod audit;
+mod budgets;
 mod decisions;
 mod erasure;
 mod faults;

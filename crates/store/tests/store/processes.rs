@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 
 use backstop_hooks::Decision;
 use backstop_store::{
-    ApprovalFilter, ApprovalStatus, ApprovalStore as _, AuditStore as _, NewAuditEntry, SessionStore as _,
-    SqliteStore, Timestamp, TranscriptStore as _,
+    ApprovalFilter, ApprovalStatus, ApprovalStore as _, AuditStore as _, BudgetStore as _, Charge,
+    NewAuditEntry, ReservationId, ReserveError, SessionStore as _, SqliteStore, Timestamp,
+    TranscriptStore as _,
 };
 use rusqlite::Connection;
 use serde_json::json;
@@ -21,6 +22,7 @@ use crate::support::{at, block_on, entry, question, session};
 const TASK: &str = "BACKSTOP_STORE_TASK";
 const PATH: &str = "BACKSTOP_STORE_PATH";
 const ENTRIES: u64 = 40;
+const REQUESTS: u64 = 60;
 
 fn spawn(task: &str, path: &Path) -> Child {
     command(&std::env::current_exe().unwrap(), task, path).spawn().unwrap()
@@ -60,6 +62,7 @@ fn task() {
     match std::env::var(TASK).unwrap().as_str() {
         "audit" => block_on(append_audit(&store, ENTRIES)),
         "answer" => block_on(answer_all(&store)),
+        "spend" => block_on(spend_all(&store)),
         "write" => block_on(write_forever(&store)),
         "fail" => {
             let error = block_on(store.create_session(session("s1", "chat", 1))).unwrap_err();
@@ -88,6 +91,25 @@ async fn answer_all(store: &SqliteStore) {
     println!("RESULT {first} {used}");
 }
 
+/// Spends one request at a time until there is no room. Of three, one is not settled.
+async fn spend_all(store: &SqliteStore) {
+    let mut spent = 0;
+    loop {
+        let id = ReservationId::new(format!("{}-{spent}", std::process::id()));
+        let charge =
+            Charge { counter: "requests".into(), since: at(0), until: None, amount: 1, limit: REQUESTS };
+        match store.reserve(&id, vec![charge]).await {
+            Ok(()) => spent += 1,
+            Err(ReserveError::Exceeded(_)) => break,
+            Err(other) => panic!("{other}"),
+        }
+        if spent % 3 != 0 {
+            assert!(store.settle(&id, vec![("requests".into(), 1)]).await.unwrap());
+        }
+    }
+    println!("RESULT {spent}");
+}
+
 async fn write_forever(store: &SqliteStore) {
     let s1 = "s1".into();
     for n in 0_u64.. {
@@ -106,6 +128,18 @@ fn result(child: Child) -> Vec<u32> {
     let text = String::from_utf8(output.stdout).unwrap();
     let line = text.lines().find_map(|line| line.split_once("RESULT ")).unwrap();
     line.1.split(' ').map(|number| number.parse().unwrap()).collect()
+}
+
+#[test]
+fn two_processes_never_spend_more_than_there_is() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("state.db");
+    let children = [spawn("spend", &path), spawn("spend", &path)];
+    let spent: u32 = children.into_iter().map(|child| result(child)[0]).sum();
+    assert_eq!(u64::from(spent), REQUESTS);
+    let uses = block_on(SqliteStore::new(&path).budgets(9)).unwrap();
+    assert_eq!(uses[0].spent, REQUESTS, "what nobody settled is spent");
+    assert!(uses[0].reserved > 0);
 }
 
 #[test]

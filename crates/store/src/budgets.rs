@@ -1,0 +1,120 @@
+//! Budgets: what was spent of limits that several processes share.
+//!
+//! A budget is a *counter* in a *window* (a day, an hour, all time). Before something is spent, what it will
+//! cost is estimated and *reserved*; afterwards the reservation is *settled* with what it did cost. The laws:
+//!
+//! - *All or none.* A reservation charges several counters at once (requests, tokens, money). If one of them
+//!   has no room, nothing is reserved.
+//! - *Never over.* Two processes that reserve at the same moment see each other: no reservation takes a
+//!   counter over its limit. Only settling can, by what an estimate fell short of.
+//! - *What nobody settled is spent.* A process that was killed between the two leaves its estimate counted;
+//!   nobody knows that it did not spend it.
+//! - *Once.* Reserving again under the same id replaces the reservation, and settling twice settles once.
+//!
+//! Amounts are whole numbers of whatever the caller counts: requests, tokens, millionths of a currency.
+
+use async_trait::async_trait;
+use backstop_hooks::Text;
+
+use crate::{StoreError, Timestamp};
+
+/// The most counters that one reservation may charge.
+pub const MAX_CHARGES: usize = 64;
+
+/// Names one reservation: chosen by the caller, the same for all tries of one act.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ReservationId(String);
+
+impl ReservationId {
+    /// The id as it was given.
+    pub fn new(id: impl Into<String>) -> Self {
+        Self(id.into())
+    }
+
+    /// The id as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// What is to be charged to one counter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Charge {
+    /// The counter. It has no secret in it; listings show it.
+    pub counter: Text,
+    /// When its window began; windows of one counter are told apart by it.
+    pub since: Timestamp,
+    /// When its window ends and the counter can be forgotten; `None` for one that never ends. A later charge
+    /// may move the end back, never forward.
+    pub until: Option<Timestamp>,
+    /// How much.
+    pub amount: u64,
+    /// The most that the counter may hold in the window.
+    pub limit: u64,
+}
+
+/// A counter had no room for a charge.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{spent} of {limit} are spent, and {amount} more are needed")]
+pub struct Exceeded {
+    /// Which of the charges, by its place.
+    pub charge: usize,
+    /// What is spent already, reservations included.
+    pub spent: u64,
+    /// What was to be charged.
+    pub amount: u64,
+    /// The limit.
+    pub limit: u64,
+}
+
+/// Why nothing was reserved.
+#[derive(Debug, thiserror::Error)]
+pub enum ReserveError {
+    /// A counter has no room.
+    #[error(transparent)]
+    Exceeded(Exceeded),
+    /// More than [`MAX_CHARGES`].
+    #[error("a reservation charges at most {MAX_CHARGES} counters, not {0}")]
+    TooMany(usize),
+    /// The storage failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// What was spent of one counter in one window.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BudgetUse {
+    /// The counter.
+    pub counter: Text,
+    /// When its window began.
+    pub since: Timestamp,
+    /// When its window ends.
+    pub until: Option<Timestamp>,
+    /// What is spent, reservations included.
+    pub spent: u64,
+    /// How much of that is reserved and not settled.
+    pub reserved: u64,
+}
+
+/// Counters of what was spent.
+#[async_trait]
+pub trait BudgetStore {
+    /// Charges all counters, or none.
+    async fn reserve(&self, id: &ReservationId, charges: Vec<Charge>) -> Result<(), ReserveError>;
+
+    /// Replaces what was reserved under `id` by what it did cost: of each named counter the amount given, of
+    /// the others what was reserved. Answers whether there was something to settle.
+    async fn settle(&self, id: &ReservationId, costs: Vec<(Text, u64)>) -> Result<bool, StoreError>;
+
+    /// What was spent, of the counters with the most recent windows first.
+    async fn budgets(&self, limit: usize) -> Result<Vec<BudgetUse>, StoreError>;
+
+    /// Forgets the windows that ended before `before`, and what was reserved in them. Answers how many there
+    /// were.
+    async fn prune_budgets(&self, before: Timestamp) -> Result<usize, StoreError>;
+}
+
+/// The later of two ends; one that never ends is the latest.
+pub(crate) fn later(one: Option<Timestamp>, other: Option<Timestamp>) -> Option<Timestamp> {
+    one.zip(other).map(|(one, other)| one.max(other))
+}
