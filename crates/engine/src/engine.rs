@@ -10,7 +10,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backstop_hooks::conversation::ToolCall;
-use backstop_hooks::points::{AfterLlmCall, AfterLlmCallEvent, AfterLlmCallOutcome, ToolCallEvent};
+use backstop_hooks::points::{
+    AfterLlmCall, AfterLlmCallEvent, AfterLlmCallOutcome, BeforeResponseEmit, ToolCallEvent,
+};
 use backstop_hooks::{
     CallContext, Claim, ClaimPoint, DecidePoint, ObservePoint, Point, Resolution, RunId, SessionId,
     SyncPoint, ToolCallId,
@@ -23,6 +25,7 @@ use crate::interceptor::Interceptors;
 use crate::operator::OperatorSettings;
 use crate::permit::Permitted;
 use crate::receipt::{BlockCause, Blocked, FailureKind, Receipt, ReceiptSink, Verdict};
+use crate::redaction::{Redaction, ResponseGate};
 use crate::registry::{Registry, Snapshot};
 use crate::runner::{Claimed, Decided, Dispatch, untouched};
 use crate::tool_call::{PATIENCE, Reviewed, ToolVerdict};
@@ -174,6 +177,21 @@ impl Engine {
             decided
         })
         .await
+    }
+
+    /// Who stands at `before_response_emit` now: whether an answer can be let go while it is made.
+    pub fn response_gate(&self) -> ResponseGate {
+        if !self.has_hooks::<BeforeResponseEmit>() {
+            return ResponseGate::Open;
+        }
+        let others = !self.0.registry.load().slot::<BeforeResponseEmit>().is_empty();
+        if others { ResponseGate::Whole } else { ResponseGate::Spans }
+    }
+
+    /// The span redactors at `before_response_emit`, for an answer that is let go while it is made. They
+    /// stay those of this moment; a host asks [`Self::response_gate`] before it lets go of more.
+    pub fn redaction(&self, call: &CallContext) -> Redaction {
+        Redaction::new(self.clone(), call)
     }
 
     /// Whether a dispatch at `P` meets no hook and leaves its receipt to nobody.
@@ -382,7 +400,7 @@ impl Engine {
         Dispatch { snapshot, call, capture: false, digests: !self.0.sinks.is_empty() }
     }
 
-    fn record(&self, receipt: &Receipt) {
+    pub(crate) fn record(&self, receipt: &Receipt) {
         for sink in &self.0.sinks {
             // The decision is made; a sink that panics must neither undo it nor hide it from the others.
             if catch_unwind(AssertUnwindSafe(|| sink.record(receipt))).is_err() {

@@ -9,6 +9,7 @@ mod matcher;
 mod operator;
 mod permit;
 mod receipt;
+mod redaction;
 mod registry;
 mod runner;
 mod tool_call;
@@ -28,6 +29,9 @@ pub use permit::Permitted;
 pub use receipt::{
     ApprovalNote, BlockCause, Blocked, CallKey, Failure, FailureKind, Receipt, ReceiptSink, Record, Said,
     Step, StepDetail, Verdict,
+};
+pub use redaction::{
+    Redaction, RedactionStream, Released, ResponseGate, Settled, SpanCount, SpanEdit, SpanKind, SpanRedactor,
 };
 pub use registry::{HookMeta, HookOptions, Origin, RegisterError, Registry, Snapshot, Style};
 pub use runner::{Claimed, Decided};

@@ -11,12 +11,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use backstop_hooks::{
-    AgentId, ApprovalId, Digest, FailurePolicy, HookError, HookId, OwnerId, PointId, Resolution, RunId,
-    SessionId, SessionKey, Text, ToolCallId,
+    AgentId, ApprovalId, CallContext, Digest, FailurePolicy, HookError, HookId, OwnerId, PointId, Resolution,
+    RunId, SessionId, SessionKey, Text, ToolCallId,
 };
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
+use crate::redaction::SpanCount;
 use crate::registry::HookMeta;
 
 /// How a hook failed.
@@ -60,6 +61,11 @@ impl Failure {
     pub(crate) fn panicked() -> Self {
         // The panic's own message may quote the event, so it is not taken over.
         Self { kind: FailureKind::Panicked, message: "the hook panicked".to_owned() }
+    }
+
+    /// An answer that makes no sense, in words that quote nothing.
+    pub(crate) fn malformed(message: &'static str) -> Self {
+        Self { kind: FailureKind::Malformed, message: message.to_owned() }
     }
 
     pub(crate) fn timed_out(budget: Duration) -> Self {
@@ -155,6 +161,9 @@ pub struct Step {
     /// Fields of its answer that a latch refused.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<&'static str>,
+    /// What it found, by kind and number.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub spans: Vec<SpanCount>,
     /// How it failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,
@@ -298,6 +307,19 @@ pub struct CallKey {
     /// The tool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
+}
+
+impl CallKey {
+    pub(crate) fn of(call: &CallContext) -> Self {
+        Self {
+            agent_id: call.agent_id.clone(),
+            session_key: call.session_key.clone(),
+            session_id: call.session_id.clone(),
+            run_id: call.run_id.clone(),
+            tool_call_id: None,
+            tool: None,
+        }
+    }
 }
 
 /// The record of one dispatch. What is known only where hooks were asked is in its [`Record`], which it

@@ -20,6 +20,7 @@ use serde::Serialize;
 
 use crate::matcher::{AgentMatcher, InvalidMatcher, ToolMatcher};
 use crate::operator::{Budget, BudgetSource, OperatorSettings};
+use crate::redaction::{Seat, SpanRedactor};
 
 /// How a hook was written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -32,6 +33,8 @@ pub enum Style {
     Interceptor,
     /// `pre_call` / `post_call`, chosen by type in the configuration.
     Verdict,
+    /// A reader of growing text that answers spans; see [`SpanRedactor`].
+    Redactor,
     /// Outside of this process, or in another language.
     Foreign,
 }
@@ -284,13 +287,8 @@ impl<P: Point> AnySlot for Slot<P> {
 
     fn carry_over(&self, next: &mut Snapshot) -> Result<(), RegisterError> {
         for entry in &self.0 {
-            if entry.meta.origin == Origin::Configuration || next.has(&entry.meta.id) {
-                continue;
-            }
-            match next.on(Arc::clone(&entry.hook), HookOptions::clone(&entry.options)) {
-                // The operator has switched the owner off since, which is what was asked for.
-                Ok(_) | Err(RegisterError::Disabled(_)) => {}
-                Err(error) => return Err(error),
+            if next.takes_over(&entry.meta) {
+                carried(next.on(Arc::clone(&entry.hook), HookOptions::clone(&entry.options)))?;
             }
         }
         Ok(())
@@ -301,10 +299,20 @@ impl<P: Point> AnySlot for Slot<P> {
     }
 }
 
+/// Whether a hook that was to stay in the next snapshot stands there, or has gone as it should.
+fn carried(registered: Result<HookId, RegisterError>) -> Result<(), RegisterError> {
+    match registered {
+        // The operator has switched the owner off since, which is what was asked for.
+        Ok(_) | Err(RegisterError::Disabled(_)) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
 /// All hooks at one moment.
 #[derive(Clone)]
 pub struct Snapshot {
     slots: Vec<Option<Arc<dyn AnySlot>>>,
+    redactors: Arc<Vec<Seat>>,
     tools: Arc<Vec<ToolName>>,
     settings: Arc<OperatorSettings>,
 }
@@ -314,6 +322,7 @@ impl Snapshot {
     pub fn empty(settings: OperatorSettings) -> Self {
         Self {
             slots: vec![None; PointId::ALL.len()],
+            redactors: Arc::default(),
             tools: Arc::new(known_tools().map(ToolName::new).collect()),
             settings: Arc::new(settings),
         }
@@ -350,26 +359,61 @@ impl Snapshot {
         hook: Arc<dyn Hook<P>>,
         options: HookOptions,
     ) -> Result<HookId, RegisterError> {
-        static SEQ: AtomicU64 = AtomicU64::new(0);
-        let seq = SEQ.fetch_add(1, Ordering::Relaxed);
-        let meta = self.admit(P::INFO.id, options.clone(), seq)?;
+        let (meta, options) = self.admit(P::INFO.id, options)?;
         let id = meta.id.clone();
-        let options = Arc::new(HookOptions { id: Some(id.clone()), ..options });
         let mut entries = self.slot::<P>().to_vec();
         let at = entries.partition_point(|entry| entry.meta.priority >= meta.priority);
-        entries.insert(at, Entry { hook, meta: Arc::new(meta), options });
+        entries.insert(at, Entry { hook, meta, options });
         if let Some(slot) = self.slots.get_mut(P::INFO.id as usize) {
             *slot = Some(Arc::new(Slot(entries)));
         }
         Ok(id)
     }
 
-    fn admit(&self, point: PointId, options: HookOptions, seq: u64) -> Result<HookMeta, RegisterError> {
+    /// Registers a span redactor. It stands at `before_response_emit`, before the other hooks there.
+    ///
+    /// # Errors
+    ///
+    /// [`RegisterError`] when it can't stand there.
+    pub fn on_spans(
+        &mut self,
+        redactor: Arc<dyn SpanRedactor>,
+        options: HookOptions,
+    ) -> Result<HookId, RegisterError> {
+        let options = HookOptions { style: Style::Redactor, ..options };
+        let (meta, options) = self.admit(PointId::BeforeResponseEmit, options)?;
+        let id = meta.id.clone();
+        let seats = Arc::make_mut(&mut self.redactors);
+        let at = seats.partition_point(|seat| seat.meta.priority >= meta.priority);
+        seats.insert(at, Seat { redactor, meta, options });
+        Ok(id)
+    }
+
+    /// The span redactors, in the order in which their replacements win.
+    pub(crate) fn redactors(&self) -> &[Seat] {
+        &self.redactors
+    }
+
+    /// Whether span redactors stand at the point.
+    pub(crate) fn is_redacted(&self, point: PointId) -> bool {
+        point == PointId::BeforeResponseEmit && !self.redactors.is_empty()
+    }
+
+    /// What is known about a hook that may stand at the point, and its options with its id filled in.
+    fn admit(
+        &self,
+        point: PointId,
+        options: HookOptions,
+    ) -> Result<(Arc<HookMeta>, Arc<HookOptions>), RegisterError> {
+        static SEQ: AtomicU64 = AtomicU64::new(0);
+        let seq = SEQ.fetch_add(1, Ordering::Relaxed);
         let info = point.info();
         if let Some(reason) = info.pending {
             return Err(RegisterError::Pending { point, reason });
         }
-        let id = options.id.unwrap_or_else(|| format!("{}:{}:{seq}", options.owner, info.name).into());
+        let id = options.id.clone();
+        let id = id.unwrap_or_else(|| format!("{}:{}:{seq}", options.owner, info.name).into());
+        let kept = Arc::new(HookOptions { id: Some(id.clone()), ..options.clone() });
         if self.has(&id) {
             return Err(RegisterError::Duplicate(id));
         }
@@ -386,7 +430,7 @@ impl Snapshot {
         let on_failure = chosen.or(options.on_failure).unwrap_or(info.failure);
         let config =
             options.config.or_else(|| settings.map(|settings| settings.config.clone())).unwrap_or_default();
-        Ok(HookMeta {
+        let meta = HookMeta {
             id,
             owner: options.owner,
             point,
@@ -400,7 +444,8 @@ impl Snapshot {
             tools: options.tools,
             agents: options.agents,
             config,
-        })
+        };
+        Ok((Arc::new(meta), kept))
     }
 
     fn check_owner(&self, point: PointId, owner: &OwnerId) -> Result<(), RegisterError> {
@@ -422,6 +467,11 @@ impl Snapshot {
             return Err(RegisterError::PromptInjection { owner: owner.clone(), point });
         }
         Ok(())
+    }
+
+    /// Whether a hook of the snapshot before this one stays.
+    fn takes_over(&self, hook: &HookMeta) -> bool {
+        hook.origin != Origin::Configuration && !self.has(&hook.id)
     }
 
     /// Whether there is a hook of that id.
@@ -456,12 +506,21 @@ impl Snapshot {
                 removed = true;
             }
         }
+        if self.redactors.iter().any(|seat| !keep(&seat.meta)) {
+            Arc::make_mut(&mut self.redactors).retain(|seat| keep(&seat.meta));
+            removed = true;
+        }
         removed
     }
 
     /// All hooks, point by point, in running order.
     pub fn iter(&self) -> impl Iterator<Item = Arc<HookMeta>> + '_ {
-        self.slots.iter().flatten().flat_map(|slot| slot.metas())
+        let emit = PointId::BeforeResponseEmit as usize;
+        self.slots.iter().enumerate().flat_map(move |(point, slot)| {
+            let redactors = if point == emit { self.redactors.as_slice() } else { &[] };
+            let redactors = redactors.iter().map(|seat| Arc::clone(&seat.meta));
+            redactors.chain(slot.iter().flat_map(|slot| slot.metas()))
+        })
     }
 
     fn occupied(&self) -> u64 {
@@ -571,6 +630,9 @@ impl Registry {
         for slot in current.slots.iter().flatten() {
             slot.carry_over(&mut next)?;
         }
+        for seat in current.redactors.iter().filter(|seat| next.takes_over(&seat.meta)).collect::<Vec<_>>() {
+            carried(next.on_spans(Arc::clone(&seat.redactor), HookOptions::clone(&seat.options)))?;
+        }
         self.put(next);
         Ok(())
     }
@@ -592,6 +654,19 @@ impl Registry {
         options: HookOptions,
     ) -> Result<HookId, RegisterError> {
         self.update(|snapshot| snapshot.on(hook, options))
+    }
+
+    /// Registers one span redactor. See [`Snapshot::on_spans`].
+    ///
+    /// # Errors
+    ///
+    /// [`RegisterError`] when it can't stand there.
+    pub fn on_spans(
+        &self,
+        redactor: Arc<dyn SpanRedactor>,
+        options: HookOptions,
+    ) -> Result<HookId, RegisterError> {
+        self.update(|snapshot| snapshot.on_spans(redactor, options))
     }
 
     /// Removes one hook. Answers whether it was there.

@@ -93,6 +93,7 @@ fn row(meta: &HookMeta) -> Vec<String> {
         Written::Typed => "typed",
         Written::Interceptor => "interceptor",
         Written::Verdict => "verdict",
+        Written::Redactor => "redactor",
         Written::Foreign => "foreign",
     };
     vec![

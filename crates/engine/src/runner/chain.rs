@@ -20,7 +20,8 @@ use tokio::time::Instant;
 
 use super::call::{Asked, ask, ask_now};
 use crate::receipt::{BlockCause, Blocked, Failure, Said, Step, StepDetail};
-use crate::registry::Entry;
+use crate::redaction::Whole;
+use crate::registry::{Entry, HookMeta};
 
 /// Counts the real changes of a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -43,6 +44,17 @@ impl Course {
 
     pub(crate) fn changed(&self) -> bool {
         self.version != Version::default()
+    }
+
+    /// The value has passed something that is no hook of a chain.
+    pub(crate) fn pass(&mut self, changed: bool) {
+        self.version = Version(self.version.0.saturating_add(u32::from(changed)));
+        self.now = Instant::now();
+    }
+
+    /// How often the value really changed.
+    pub(crate) fn changes(&self) -> u32 {
+        self.version.0
     }
 
     pub(crate) fn elapsed(&self) -> Duration {
@@ -90,6 +102,14 @@ impl<'a, P: Point> Chain<'a, P> {
         );
         let steps = Vec::with_capacity(seats.len());
         Self { seats, call, capture, merged: P::Outcome::default(), steps, blocked: None }
+    }
+
+    /// Takes over what the span redactors did with the value.
+    pub(crate) fn join(&mut self, redacted: Whole) {
+        self.steps.extend(redacted.steps);
+        if self.blocked.is_none() {
+            self.blocked = redacted.blocked;
+        }
     }
 
     /// Asks the hooks of a round. The course is the value's, shared with the chains of other points over
@@ -145,6 +165,7 @@ impl<'a, P: Point> Chain<'a, P> {
             said: Said::Nothing,
             again: round == Round::Again,
             refused: Vec::new(),
+            spans: Vec::new(),
             failure: None,
             passed_despite_failure: false,
             elapsed,
@@ -159,7 +180,7 @@ impl<'a, P: Point> Chain<'a, P> {
             Err(failure) => {
                 step.said = Said::Failed;
                 if failure.blocks(entry.meta.on_failure) {
-                    self.blocked = Some(failed(entry, &failure));
+                    self.blocked = Some(failed(&entry.meta, &failure));
                 } else {
                     step.passed_despite_failure = failure.blocks(P::INFO.failure);
                 }
@@ -223,7 +244,7 @@ impl<'a, P: Point> Chain<'a, P> {
             self.blocked = Some(decided(seat.entry, &self.merged));
         } else if unstable {
             self.blocked = Some(blocked(
-                seat.entry,
+                &seat.entry.meta,
                 BlockCause::UnstableRewrite,
                 Some("unstable_rewrite: a hook changed a value that was already judged".into()),
             ));
@@ -231,17 +252,17 @@ impl<'a, P: Point> Chain<'a, P> {
     }
 }
 
-fn blocked<P: Point>(entry: &Entry<P>, cause: BlockCause, reason: Option<Text>) -> Blocked {
-    Blocked { cause, reason, hook: Some(entry.meta.id.clone()), owner: Some(entry.meta.owner.clone()) }
+pub(crate) fn blocked(hook: &HookMeta, cause: BlockCause, reason: Option<Text>) -> Blocked {
+    Blocked { cause, reason, hook: Some(hook.id.clone()), owner: Some(hook.owner.clone()) }
 }
 
 fn decided<P: Point>(entry: &Entry<P>, merged: &P::Outcome) -> Blocked {
-    blocked(entry, BlockCause::Decision, merged.block_reason().cloned())
+    blocked(&entry.meta, BlockCause::Decision, merged.block_reason().cloned())
 }
 
-pub(super) fn failed<P: Point>(entry: &Entry<P>, failure: &Failure) -> Blocked {
-    let reason = format!("hook `{}` failed: {failure}", entry.meta.id);
-    blocked(entry, BlockCause::Failure { kind: failure.kind }, Some(reason.into()))
+pub(crate) fn failed(hook: &HookMeta, failure: &Failure) -> Blocked {
+    let reason = format!("hook `{}` failed: {failure}", hook.id);
+    blocked(hook, BlockCause::Failure { kind: failure.kind }, Some(reason.into()))
 }
 
 pub(super) fn detail<P: Point>(

@@ -23,6 +23,7 @@ use self::call::{Asked, ask};
 use self::chain::{Chain, Course, Round};
 use crate::permit::Permitted;
 use crate::receipt::{BlockCause, Blocked, CallKey, Receipt, Said, Step, Verdict};
+use crate::redaction;
 use crate::registry::{Entry, Snapshot};
 
 /// What came out of a decide or sync point.
@@ -95,15 +96,27 @@ pub(crate) struct Dispatch<'a> {
 impl Dispatch<'_> {
     pub(crate) async fn decide<P: DecidePoint>(&self, mut event: P::Event) -> Decided<P> {
         let slot = self.snapshot.slot::<P>();
-        if slot.is_empty() && !self.digests {
+        if slot.is_empty() && !self.snapshot.is_redacted(P::INFO.id) && !self.digests {
             return untouched(event);
         }
         let original = self.digest::<P>(&event);
         let mut chain = Chain::new(slot, event.tool_name(), self.call, self.capture);
         let mut course = Course::begin();
-        chain.ask(Round::First, &mut event, &mut course).await;
+        let redacted = redaction::redact::<P>(&mut event, self.snapshot, self.call);
+        course.pass(redacted.changed);
+        let (changed, before) = (redacted.changed, course.changes());
+        chain.join(redacted);
+        if chain.blocked.is_none() {
+            chain.ask(Round::First, &mut event, &mut course).await;
+        }
         if chain.blocked.is_none() && course.changed() {
             chain.ask(Round::Again, &mut event, &mut course).await;
+        }
+        if chain.blocked.is_none() && course.changes() > before {
+            chain.join(redaction::redact_again::<P>(&event, self.snapshot, self.call));
+        }
+        if changed {
+            redaction::conclude::<P>(&event, &mut chain.merged);
         }
         self.decided(chain, event, course, original)
     }
@@ -177,7 +190,7 @@ impl Dispatch<'_> {
                 Ok(Some(_)) => step.said = Said::Pass,
                 Ok(None) => {}
                 Err(failure) if failure.blocks(entry.meta.on_failure) => {
-                    blocked = Some(chain::failed(entry, &failure));
+                    blocked = Some(chain::failed(&entry.meta, &failure));
                 }
                 Err(failure) => step.passed_despite_failure = failure.blocks(P::INFO.failure),
             }
@@ -214,6 +227,7 @@ impl Dispatch<'_> {
             said: if said.is_err() { Said::Failed } else { Said::Nothing },
             again: false,
             refused: Vec::new(),
+            spans: Vec::new(),
             failure: said.as_ref().err().cloned(),
             passed_despite_failure: false,
             elapsed,
@@ -226,14 +240,7 @@ impl Dispatch<'_> {
     }
 
     fn key<P: Point>(&self, event: &P::Event) -> CallKey {
-        CallKey {
-            agent_id: self.call.agent_id.clone(),
-            session_key: self.call.session_key.clone(),
-            session_id: self.call.session_id.clone(),
-            run_id: self.call.run_id.clone(),
-            tool_call_id: None,
-            tool: event.tool_name().map(|tool| tool.as_str().to_owned()),
-        }
+        CallKey { tool: event.tool_name().map(|tool| tool.as_str().to_owned()), ..CallKey::of(self.call) }
     }
 }
 

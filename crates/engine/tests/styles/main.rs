@@ -1,8 +1,9 @@
-//! The ways to write a hook that are not typed hooks: interceptors and verdict hooks.
+//! The ways to write a hook that are not typed hooks: interceptors, verdict hooks and span redactors.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests may fail loudly")]
 
 mod interceptors;
+mod redactors;
 mod verdicts;
 
 use std::sync::{Arc, Mutex};

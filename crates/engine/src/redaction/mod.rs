@@ -1,0 +1,167 @@
+//! Span redactors: hooks at `before_response_emit` that only take spans out of the text.
+//!
+//! A hook that may rewrite the whole answer, or refuse it, has to see the whole answer: while one stands at
+//! `before_response_emit`, nothing of the answer can leave before its end. Most hooks there want less: to
+//! take a token or a card number out. Such a hook is a [`SpanRedactor`]. It reads the text as it grows and
+//! says how far everything is settled, so that a host can let an answer go while it is made.
+//!
+//! The laws:
+//!
+//! - *Split.* However a text is cut into pieces, the edits of a redactor are the same. Its author owes that;
+//!   everything else here follows from it: what a stream let go is what a dispatch over the whole text
+//!   makes of it.
+//! - *Union.* All redactors read one text, the one the model wrote; what they take out is united. Where two
+//!   spans overlap, one edit covers both and has the replacement of the redactor that stands first. None
+//!   reads another's replacements.
+//! - *First.* They act before the other hooks at their point, whatever the priorities, because a stream has
+//!   passed them before the whole is there. A hook that changes the text after them has them judge its
+//!   text again; what they would still take out makes it `unstable_rewrite`.
+//! - *Once.* A dispatch of `before_response_emit` runs them over its texts. A host that let the text go
+//!   through a [`Redaction`] of its own does not dispatch that text again: the `Redaction` leaves the
+//!   receipt.
+//! - *Failing is not passing.* A redactor that panics, takes longer than its budget or answers nonsense
+//!   blocks, unless the operator lets its failure pass.
+//!
+//! What a host has to do depends on who stands there: [`ResponseGate`].
+
+mod reading;
+mod stream;
+mod union;
+mod whole;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use backstop_hooks::{CallContext, Text};
+use serde::{Serialize, Serializer};
+
+use crate::registry::{HookMeta, HookOptions};
+
+pub use reading::Released;
+pub use stream::Redaction;
+pub(crate) use whole::{Whole, conclude, redact, redact_again};
+
+/// A hook that takes spans out of texts. It is shared by all texts of all sessions.
+pub trait SpanRedactor: Send + Sync + fmt::Debug + 'static {
+    /// Begins to read one text, on behalf of this call.
+    fn open(&self, call: &CallContext) -> Box<dyn RedactionStream>;
+}
+
+/// A redactor's reading of one text that grows.
+pub trait RedactionStream: Send + fmt::Debug {
+    /// Takes the next piece of the text; answers what is settled by it.
+    fn push(&mut self, text: &str) -> Settled;
+
+    /// The text is whole. What this answers settles all of it.
+    fn finish(&mut self) -> Settled;
+}
+
+/// What a redactor says of a text so far. Offsets are bytes of the whole text and fall on character
+/// boundaries.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Settled {
+    /// Everything before this is settled: no later text changes it. Never less than it was before.
+    pub up_to: usize,
+    /// The spans that are replaced and were not named before, in the order of the text, without overlaps,
+    /// each between the last `up_to` and this one.
+    pub edits: Vec<SpanEdit>,
+    /// What was found before `up_to` and left as it is.
+    pub reported: Vec<SpanKind>,
+    /// The text must not pass, for this reason. It does not quote the text.
+    pub block: Option<Text>,
+}
+
+/// A span and what stands in its place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpanEdit {
+    /// The first byte that goes.
+    pub start: usize,
+    /// The first byte after it that stays.
+    pub end: usize,
+    /// What stands there instead; may be empty.
+    pub replacement: Text,
+    /// What it was.
+    pub kind: SpanKind,
+}
+
+/// What a span was: `secret/github_token`. Both parts are names that a detector has, never text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SpanKind {
+    /// The family.
+    pub class: &'static str,
+    /// The kind in its family.
+    pub kind: &'static str,
+}
+
+impl fmt::Display for SpanKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.class, self.kind)
+    }
+}
+
+impl Serialize for SpanKind {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// How often a redactor found something of a kind, for receipts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct SpanCount {
+    /// What.
+    pub kind: SpanKind,
+    /// How many were replaced.
+    pub replaced: u32,
+    /// How many were left as they are.
+    pub reported: u32,
+}
+
+/// Who stands at `before_response_emit`: what a host that streams has to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ResponseGate {
+    /// Nobody: text may go as it comes.
+    Open,
+    /// Only span redactors: text goes through a [`Redaction`], or whole through a dispatch.
+    Spans,
+    /// Others too: the whole answer goes through a dispatch before any of it is let go.
+    Whole,
+}
+
+/// A span redactor in the registry.
+#[derive(Clone, Debug)]
+pub(crate) struct Seat {
+    pub(crate) redactor: Arc<dyn SpanRedactor>,
+    pub(crate) meta: Arc<HookMeta>,
+    /// As it was registered, its id filled in.
+    pub(crate) options: Arc<HookOptions>,
+}
+
+/// How often each kind was found.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tally(BTreeMap<SpanKind, SpanCount>);
+
+impl Tally {
+    fn add(&mut self, settled: &Settled) {
+        for edit in &settled.edits {
+            let count = self.of(edit.kind);
+            count.replaced = count.replaced.saturating_add(1);
+        }
+        for kind in &settled.reported {
+            let count = self.of(*kind);
+            count.reported = count.reported.saturating_add(1);
+        }
+    }
+
+    fn of(&mut self, kind: SpanKind) -> &mut SpanCount {
+        self.0.entry(kind).or_insert(SpanCount { kind, replaced: 0, reported: 0 })
+    }
+
+    fn replaced(&self) -> bool {
+        self.0.values().any(|count| count.replaced > 0)
+    }
+
+    fn into_counts(self) -> Vec<SpanCount> {
+        self.0.into_values().collect()
+    }
+}

@@ -1,0 +1,100 @@
+//! What a host holds while an answer streams.
+
+use backstop_hooks::{CallContext, PointId};
+
+use super::reading::Released;
+use super::union::Union;
+use crate::engine::Engine;
+use crate::receipt::{Blocked, CallKey, Receipt, Verdict};
+
+/// The span redactors over one answer that is being made.
+///
+/// An answer has texts, each with a number of the host's choice: one for each entry that
+/// `before_response_emit` would have in `allContent`, that is one for the text parts of one assistant turn
+/// together. What [`Self::push`] and [`Self::finish`] release may go out at once; it is the same, however
+/// the text was cut.
+///
+/// One receipt is left when the answer is over, also where no redactor stands: by [`Self::close`], or by
+/// dropping this where the answer was given up. It says who was asked and what was found, by kind and number.
+///
+/// ```
+/// use backstop_engine::Engine;
+/// use backstop_hooks::CallContext;
+///
+/// let engine = Engine::builder().build();
+/// let mut redaction = engine.redaction(&CallContext::default());
+/// assert_eq!(redaction.push(0, "nobody objects").text, "nobody objects");
+/// ```
+#[derive(Debug)]
+pub struct Redaction {
+    engine: Engine,
+    call: CallContext,
+    /// Gone when the receipt was left.
+    union: Option<Union>,
+    recorded: bool,
+}
+
+impl Redaction {
+    pub(crate) fn new(engine: Engine, call: &CallContext) -> Self {
+        let snapshot = engine.registry().snapshot();
+        let union = Some(Union::new(&snapshot, call));
+        Self { engine, call: call.clone(), union, recorded: true }
+    }
+
+    /// The same without a receipt, for a host that dispatches the texts whole when they are: that dispatch
+    /// leaves one.
+    #[must_use]
+    pub fn unrecorded(mut self) -> Self {
+        self.recorded = false;
+        self
+    }
+
+    /// Whether no redactor is about this call: text passes as it is.
+    pub fn is_empty(&self) -> bool {
+        self.union.as_ref().is_none_or(Union::is_empty)
+    }
+
+    /// Takes more of a text; answers what may go. After a block nothing may.
+    pub fn push(&mut self, text: usize, piece: &str) -> Released {
+        let Self { union, call, .. } = self;
+        union.as_mut().map(|union| union.push(text, piece, call)).unwrap_or_default()
+    }
+
+    /// Ends a text; answers the rest of it.
+    pub fn finish(&mut self, text: usize) -> Released {
+        let Self { union, call, .. } = self;
+        union.as_mut().map(|union| union.finish(text, call)).unwrap_or_default()
+    }
+
+    /// Why nothing of the answer may go any more.
+    pub fn blocked(&self) -> Option<&Blocked> {
+        self.union.as_ref().and_then(Union::blocked)
+    }
+
+    /// Ends the answer and leaves the receipt.
+    pub fn close(mut self) -> Receipt {
+        self.receipt()
+    }
+
+    fn receipt(&mut self) -> Receipt {
+        let Some(union) = self.union.take() else {
+            return Receipt::untouched(PointId::BeforeResponseEmit, Verdict::Pass);
+        };
+        let verdict = Verdict::of(union.blocked().is_some(), union.replaced());
+        let blocked = union.blocked().cloned();
+        let (key, elapsed) = (CallKey::of(&self.call), union.elapsed());
+        let mut receipt =
+            Receipt::of(PointId::BeforeResponseEmit, verdict, key, union.into_steps(false), elapsed);
+        receipt.record_mut().blocked = blocked;
+        if self.recorded {
+            self.engine.record(&receipt);
+        }
+        receipt
+    }
+}
+
+impl Drop for Redaction {
+    fn drop(&mut self) {
+        self.receipt();
+    }
+}

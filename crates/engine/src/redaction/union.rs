@@ -1,0 +1,169 @@
+//! All redactors over the texts of one answer.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use backstop_hooks::{CallContext, FailurePolicy};
+use tokio::time::Instant;
+
+use super::reading::{Reader, Reading, Released};
+use super::{RedactionStream, Seat, Settled, Tally};
+use crate::receipt::{BlockCause, Blocked, Failure, Said, Step};
+use crate::registry::Snapshot;
+use crate::runner::chain::{blocked, failed};
+
+/// The redactors that are about a call, and how far they are with each text.
+#[derive(Debug)]
+pub(super) struct Union {
+    seats: Vec<Working>,
+    texts: BTreeMap<usize, Reading>,
+    blocked: Option<Blocked>,
+}
+
+/// One redactor and what it did so far.
+#[derive(Debug)]
+struct Working {
+    seat: Seat,
+    tally: Tally,
+    elapsed: Duration,
+    failure: Option<Failure>,
+    blocked: bool,
+}
+
+impl Union {
+    pub(super) fn new(snapshot: &Snapshot, call: &CallContext) -> Self {
+        let about = |seat: &&Seat| seat.meta.applies_to(None, call.agent_id.as_ref());
+        let seats = snapshot.redactors().iter().filter(about).cloned().map(Working::new).collect();
+        Self { seats, texts: BTreeMap::new(), blocked: None }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.seats.is_empty()
+    }
+
+    pub(super) fn blocked(&self) -> Option<&Blocked> {
+        self.blocked.as_ref()
+    }
+
+    /// How long the redactors took.
+    pub(super) fn elapsed(&self) -> Duration {
+        self.seats.iter().map(|working| working.elapsed).sum()
+    }
+
+    /// Whether something was taken out.
+    pub(super) fn replaced(&self) -> bool {
+        self.seats.iter().any(|working| working.tally.replaced())
+    }
+
+    pub(super) fn push(&mut self, text: usize, piece: &str, call: &CallContext) -> Released {
+        self.advance(text, piece, call, false)
+    }
+
+    pub(super) fn finish(&mut self, text: usize, call: &CallContext) -> Released {
+        let released = self.advance(text, "", call, true);
+        self.texts.remove(&text);
+        released
+    }
+
+    /// The whole of a text.
+    pub(super) fn whole(&mut self, text: usize, whole: &str, call: &CallContext) -> String {
+        let begun = self.push(text, whole, call).text;
+        begun + &self.finish(text, call).text
+    }
+
+    fn advance(&mut self, text: usize, piece: &str, call: &CallContext, last: bool) -> Released {
+        let seats = self.seats.len();
+        let reading = self.texts.entry(text).or_insert_with(|| Reading::new(seats));
+        if self.blocked.is_some() {
+            return reading.nothing();
+        }
+        reading.grow(piece);
+        let (readers, so_far) = reading.parts();
+        for (working, reader) in self.seats.iter_mut().zip(readers) {
+            let told = |stream: &mut dyn RedactionStream| {
+                if last { stream.finish() } else { stream.push(piece) }
+            };
+            let settled = working.ask(reader, call, told);
+            let settled =
+                settled.and_then(|settled| reader.take(settled, so_far, last).map_err(Failure::malformed));
+            if let Some(blocked) = working.note(reader, settled) {
+                self.blocked = Some(blocked);
+                return reading.nothing();
+            }
+        }
+        reading.release()
+    }
+
+    /// What each redactor did, as steps of a receipt.
+    pub(super) fn into_steps(self, again: bool) -> Vec<Step> {
+        self.seats.into_iter().map(|working| working.into_step(again)).collect()
+    }
+}
+
+impl Working {
+    fn new(seat: Seat) -> Self {
+        Self { seat, tally: Tally::default(), elapsed: Duration::ZERO, failure: None, blocked: false }
+    }
+
+    /// What the redactor says, within its budget.
+    fn ask(
+        &mut self,
+        reader: &mut Reader,
+        call: &CallContext,
+        told: impl FnOnce(&mut dyn RedactionStream) -> Settled,
+    ) -> Result<Settled, Failure> {
+        let start = Instant::now();
+        let redactor = &self.seat.redactor;
+        let said = catch_unwind(AssertUnwindSafe(|| reader.tell(|| redactor.open(call), told)));
+        let took = start.elapsed();
+        self.elapsed = self.elapsed.saturating_add(took);
+        let budget = self.seat.meta.budget;
+        match said {
+            Ok(_) if took > budget => Err(Failure::timed_out(budget)),
+            Ok(settled) => Ok(settled),
+            Err(_) => Err(Failure::panicked()),
+        }
+    }
+
+    /// Takes note of what the redactor said; answers why the text must not pass.
+    fn note(&mut self, reader: &mut Reader, settled: Result<Settled, Failure>) -> Option<Blocked> {
+        match settled {
+            Ok(settled) => {
+                self.tally.add(&settled);
+                self.blocked = settled.block.is_some();
+                let reason = settled.block?;
+                Some(blocked(&self.seat.meta, BlockCause::Decision, Some(reason)))
+            }
+            Err(failure) => {
+                reader.give_up();
+                let blocks = failure.blocks(self.seat.meta.on_failure);
+                let stopped = blocks.then(|| failed(&self.seat.meta, &failure));
+                self.failure = Some(failure);
+                stopped
+            }
+        }
+    }
+
+    fn into_step(self, again: bool) -> Step {
+        let said = match (&self.failure, self.blocked) {
+            (Some(_), _) => Said::Failed,
+            (None, true) => Said::Blocked,
+            (None, false) if self.tally.replaced() => Said::Rewrote,
+            (None, false) => Said::Nothing,
+        };
+        let on_failure = self.seat.meta.on_failure;
+        let passed = |failure: &Failure| failure.blocks(FailurePolicy::Closed) && !failure.blocks(on_failure);
+        Step {
+            said,
+            again,
+            refused: Vec::new(),
+            spans: self.tally.into_counts(),
+            passed_despite_failure: self.failure.as_ref().is_some_and(passed),
+            failure: self.failure,
+            elapsed: self.elapsed,
+            detail: None,
+            hook: self.seat.meta,
+        }
+    }
+}

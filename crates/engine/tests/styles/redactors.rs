@@ -1,0 +1,346 @@
+//! Span redactors: over text that grows and over whole texts, alone and beside other hooks.
+
+use std::sync::{Arc, Mutex};
+
+use backstop_engine::{
+    BlockCause, Decided, Engine, FailureKind, HookOptions, Receipt, ReceiptSink, Redaction, RedactionStream,
+    ResponseGate, Said, Settled, SpanEdit, SpanKind, SpanRedactor, Style, Verdict,
+};
+use backstop_hooks::points::{BeforeResponseEmit, ResponseEmitEvent, ResponseEmitOutcome};
+use backstop_hooks::{CallContext, FailurePolicy, OwnerId, PointId, Text, hook_fn};
+use proptest::prelude::*;
+
+use crate::context;
+
+/// What is done with each run of characters of a set.
+#[derive(Clone, Copy, Debug)]
+enum Does {
+    Replaces(&'static str),
+    Reports,
+    Blocks,
+    Panics,
+    Babbles,
+}
+
+/// Finds runs of the characters in `set`.
+#[derive(Clone, Copy, Debug)]
+struct Runs {
+    set: &'static str,
+    does: Does,
+}
+
+#[derive(Debug)]
+struct Reading {
+    runs: Runs,
+    text: String,
+    up_to: usize,
+}
+
+impl SpanRedactor for Runs {
+    fn open(&self, _: &CallContext) -> Box<dyn RedactionStream> {
+        Box::new(Reading { runs: *self, text: String::new(), up_to: 0 })
+    }
+}
+
+impl RedactionStream for Reading {
+    fn push(&mut self, text: &str) -> Settled {
+        self.text.push_str(text);
+        let closed = self.text.trim_end_matches(|c| self.runs.set.contains(c)).len();
+        self.settle(closed)
+    }
+
+    fn finish(&mut self) -> Settled {
+        self.settle(self.text.len())
+    }
+}
+
+impl Reading {
+    fn settle(&mut self, end: usize) -> Settled {
+        let kind = SpanKind { class: "runs", kind: self.runs.set };
+        let start = std::mem::replace(&mut self.up_to, end);
+        let mut settled = Settled { up_to: end, ..Settled::default() };
+        let mut at = start;
+        for run in
+            self.text.get(start..end).unwrap_or_default().split_inclusive(|c| !self.runs.set.contains(c))
+        {
+            let found = run.trim_end_matches(|c| !self.runs.set.contains(c));
+            if !found.is_empty() {
+                let (start, end) = (at, at + found.len());
+                match self.runs.does {
+                    Does::Replaces(with) => {
+                        settled.edits.push(SpanEdit { start, end, replacement: with.into(), kind });
+                    }
+                    Does::Reports => settled.reported.push(kind),
+                    Does::Blocks => settled.block = Some("no runs here".into()),
+                    Does::Panics => panic!("found {found}"),
+                    Does::Babbles => settled.up_to = usize::MAX,
+                }
+            }
+            at += run.len();
+        }
+        settled
+    }
+}
+
+#[derive(Default)]
+struct Kept(Mutex<Vec<Receipt>>);
+
+impl ReceiptSink for Kept {
+    fn record(&self, receipt: &Receipt) {
+        self.0.lock().unwrap().push(receipt.clone());
+    }
+}
+
+fn watched(redactors: &[(&str, Runs)]) -> (Engine, Arc<Kept>) {
+    let kept = Arc::new(Kept::default());
+    let engine = Engine::builder().sink(Arc::clone(&kept) as Arc<dyn ReceiptSink>).build();
+    for (id, redactor) in redactors {
+        engine.registry().on_spans(Arc::new(*redactor), options(id)).unwrap();
+    }
+    (engine, kept)
+}
+
+fn options(id: &str) -> HookOptions {
+    HookOptions::new(OwnerId::operator()).id(id)
+}
+
+fn digits(does: Does) -> Runs {
+    Runs { set: "0123456789", does }
+}
+
+const BOTH: [(&str, Runs); 2] = [
+    ("digits", Runs { set: "0123456789", does: Does::Replaces("#") }),
+    ("odd", Runs { set: "13579xé", does: Does::Replaces("<odd>") }),
+];
+
+fn event(texts: &[&str]) -> ResponseEmitEvent {
+    let all_content: Vec<Text> = texts.iter().map(|text| Text::from(*text)).collect();
+    ResponseEmitEvent {
+        run_id: None,
+        content: all_content.last().cloned().unwrap_or_default(),
+        all_content,
+        channel: None,
+        message_count: 1,
+    }
+}
+
+fn dispatch(engine: &Engine, texts: &[&str]) -> Decided<BeforeResponseEmit> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(engine.decide::<BeforeResponseEmit>(event(texts), &context("main")))
+}
+
+fn left(decided: &Decided<BeforeResponseEmit>) -> Vec<&str> {
+    decided.event.all_content.iter().map(Text::as_str).collect()
+}
+
+/// The clean text, and the edits.
+fn streamed<'a>(
+    redaction: &mut Redaction,
+    pieces: impl IntoIterator<Item = &'a str>,
+) -> (String, Vec<SpanEdit>) {
+    let (mut text, mut edits) = (String::new(), Vec::new());
+    for piece in pieces {
+        let released = redaction.push(0, piece);
+        text.push_str(&released.text);
+        edits.extend(released.edits);
+    }
+    let rest = redaction.finish(0);
+    edits.extend(rest.edits);
+    (text + &rest.text, edits)
+}
+
+proptest! {
+    #[test]
+    fn any_split_gives_the_same_edits_and_what_a_dispatch_over_the_whole_gives(
+        pieces in prop::collection::vec("[0-9xyé ]{0,5}", 0..10),
+    ) {
+        let (engine, _) = watched(&BOTH);
+        let whole = pieces.concat();
+        let mut redaction = engine.redaction(&context("main"));
+        let (text, edits) = streamed(&mut redaction, pieces.iter().map(String::as_str));
+        let at_once = streamed(&mut engine.redaction(&context("main")), [whole.as_str()]);
+        prop_assert_eq!(&(text.clone(), edits.clone()), &at_once);
+        let mut replayed = whole.clone();
+        for edit in edits.iter().rev() {
+            replayed.replace_range(edit.start..edit.end, &edit.replacement);
+        }
+        prop_assert_eq!(&replayed, &text);
+        let decided = dispatch(&engine, &[&whole]);
+        prop_assert_eq!(left(&decided), [text.as_str()]);
+    }
+
+    #[test]
+    fn nothing_goes_before_every_redactor_has_settled_it(pieces in prop::collection::vec("[0-9xy ]{0,5}", 0..10)) {
+        let (engine, _) = watched(&BOTH);
+        let mut redaction = engine.redaction(&context("main"));
+        let whole = pieces.concat();
+        let mut gone = String::new();
+        let mut up_to = 0;
+        for piece in &pieces {
+            let released = redaction.push(0, piece);
+            gone.push_str(&released.text);
+            prop_assert!(up_to <= released.up_to && !gone.contains(|c: char| c.is_ascii_digit()));
+            up_to = released.up_to;
+        }
+        let open = |set: &str| whole.len() - whole.trim_end_matches(|c| set.contains(c)).len();
+        let held = BOTH.iter().map(|(_, runs)| open(runs.set)).max().unwrap_or_default();
+        prop_assert!(whole.len() - up_to >= held, "{up_to} of {whole}");
+    }
+}
+
+#[test]
+fn spans_that_overlap_become_one_with_the_replacement_of_who_stands_first() {
+    let (engine, _) = watched(&BOTH);
+    let (text, edits) = streamed(&mut engine.redaction(&context("main")), ["a 12", "3x b ", "x y"]);
+    assert_eq!(text, "a # b <odd> y");
+    assert_eq!(edits.iter().map(|edit| (edit.start, edit.end)).collect::<Vec<_>>(), [(2, 6), (9, 10)]);
+
+    let (engine, _) = watched(&BOTH[..1]);
+    engine.registry().on_spans(Arc::new(BOTH[1].1), options("odd").priority(5)).unwrap();
+    assert_eq!(streamed(&mut engine.redaction(&context("main")), ["a 123x"]).0, "a <odd>");
+}
+
+#[test]
+fn texts_of_one_answer_do_not_mix() {
+    let (engine, _) = watched(&BOTH[..1]);
+    let mut redaction = engine.redaction(&context("main"));
+    assert_eq!(redaction.push(0, "a1").text, "a");
+    assert_eq!(redaction.push(7, "2b").text, "#b");
+    assert_eq!(redaction.finish(0).text, "#");
+    assert_eq!(redaction.finish(7).text, "");
+}
+
+#[test]
+fn a_stream_leaves_one_receipt_with_kinds_and_no_text() {
+    let (engine, kept) = watched(&[
+        ("digits", digits(Does::Replaces("#"))),
+        ("letters", Runs { set: "xy", does: Does::Reports }),
+    ]);
+    let mut redaction = engine.redaction(&context("main"));
+    streamed(&mut redaction, ["4711 x 0815"]);
+    redaction.close();
+    drop(engine.redaction(&context("main")));
+    drop(engine.redaction(&context("main")).unrecorded());
+    let receipts = std::mem::take(&mut *kept.0.lock().unwrap());
+    let [streamed, given_up] = receipts.as_slice() else { panic!("{} receipts", receipts.len()) };
+    assert_eq!((streamed.point, streamed.verdict), (PointId::BeforeResponseEmit, Verdict::Modify));
+    assert_eq!(given_up.verdict, Verdict::Pass);
+    let json = serde_json::to_value(streamed).unwrap();
+    assert_eq!(json["sessionId"], "session-1");
+    assert_eq!(json["steps"][0]["said"], "rewrote");
+    let spans = &json["steps"][0]["spans"][0];
+    assert_eq!((&spans["kind"], &spans["replaced"]), (&"runs/0123456789".into(), &2.into()));
+    assert_eq!(
+        (&json["steps"][1]["said"], &json["steps"][1]["spans"][0]["reported"]),
+        (&"nothing".into(), &1.into())
+    );
+    assert!(!json.to_string().contains("4711"));
+}
+
+#[test]
+fn a_dispatch_over_whole_texts_leaves_the_same_steps() {
+    let (engine, kept) = watched(&BOTH[..1]);
+    let decided = dispatch(&engine, &["call 110", "or 112"]);
+    assert_eq!(left(&decided), ["call #", "or #"]);
+    assert_eq!(decided.event.content, "or #");
+    assert_eq!(decided.outcome.all_content.as_ref().map(Vec::len), Some(2), "hosts may read the outcome");
+    let receipts = kept.0.lock().unwrap();
+    let receipt = receipts.first().unwrap();
+    assert_eq!((receipts.len(), receipt.verdict), (1, Verdict::Modify));
+    assert_ne!(receipt.original, receipt.judged);
+    assert_eq!(receipt.steps.first().unwrap().spans.first().unwrap().replaced, 2);
+}
+
+#[test]
+fn other_hooks_read_what_the_redactors_left_whatever_their_priority() {
+    let (engine, _) = watched(&BOTH[..1]);
+    let hook = hook_fn::<BeforeResponseEmit, _>(|event, _| {
+        let content = Some(format!("{}!", event.content).into());
+        Ok((!event.content.ends_with('!')).then(|| ResponseEmitOutcome { content, ..Default::default() }))
+    });
+    engine.registry().on(hook, options("loud").priority(1000)).unwrap();
+    let decided = dispatch(&engine, &["1 x", "call 110"]);
+    assert!(decided.blocked.is_none(), "{:?}", decided.blocked);
+    assert_eq!(left(&decided), ["# x", "call #!"]);
+    assert_eq!(decided.outcome.all_content.unwrap(), decided.event.all_content);
+}
+
+#[test]
+fn a_hook_that_writes_what_a_redactor_takes_out_is_unstable() {
+    let (engine, _) = watched(&BOTH[..1]);
+    let leak = hook_fn::<BeforeResponseEmit, _>(|_, _| {
+        Ok(Some(ResponseEmitOutcome { content: Some("call 110".into()), ..Default::default() }))
+    });
+    engine.registry().on(leak, options("leak")).unwrap();
+    let blocked = dispatch(&engine, &["call nobody"]).blocked.unwrap();
+    assert_eq!(blocked.cause, BlockCause::UnstableRewrite);
+    assert_eq!(blocked.hook, Some("digits".into()));
+}
+
+#[test]
+fn a_block_stops_the_stream_and_the_dispatch_for_the_same_reason() {
+    let (engine, kept) = watched(&[("digits", digits(Does::Blocks))]);
+    let mut redaction = engine.redaction(&context("main"));
+    assert_eq!(redaction.push(0, "call ").text, "call ");
+    assert_eq!(redaction.push(0, "now 1 ").text, "", "what came with it stays");
+    assert_eq!(redaction.push(1, "more").text + &redaction.finish(0).text, "");
+    let blocked = redaction.blocked().cloned().unwrap();
+    drop(redaction);
+    assert_eq!(kept.0.lock().unwrap().first().unwrap().verdict, Verdict::Block);
+    assert_eq!(Some(blocked), dispatch(&engine, &["call now 1 "]).blocked);
+}
+
+#[test]
+fn a_redactor_that_fails_blocks_unless_the_operator_lets_it_pass() {
+    for (does, kind) in [(Does::Panics, FailureKind::Panicked), (Does::Babbles, FailureKind::Malformed)] {
+        let (engine, _) = watched(&[("digits", digits(does))]);
+        let mut redaction = engine.redaction(&context("main"));
+        assert_eq!(streamed(&mut redaction, ["safe ", "1 ", "more"]).0, "safe ");
+        let blocked = redaction.blocked().unwrap();
+        assert_eq!(blocked.cause, BlockCause::Failure { kind });
+        assert!(!blocked.reason_or_default().contains("found 1"));
+        assert_eq!(dispatch(&engine, &["1 "]).blocked.as_ref(), Some(blocked));
+
+        let (engine, kept) = watched(&[]);
+        let open = HookOptions { on_failure: Some(FailurePolicy::Open), ..options("digits") };
+        engine.registry().on_spans(Arc::new(digits(does)), open).unwrap();
+        let mut redaction = engine.redaction(&context("main"));
+        assert_eq!(streamed(&mut redaction, ["safe ", "1 ", "more"]).0, "safe 1 more");
+        drop(redaction);
+        let receipts = kept.0.lock().unwrap();
+        let step = receipts.first().unwrap().steps.first().unwrap();
+        assert_eq!((step.said, step.passed_despite_failure), (Said::Failed, true));
+    }
+}
+
+#[test]
+fn hosts_see_who_stands_there() {
+    let (engine, _) = watched(&[]);
+    assert_eq!(engine.response_gate(), ResponseGate::Open);
+    assert!(engine.redaction(&context("main")).is_empty());
+    let id = engine.registry().on_spans(Arc::new(BOTH[0].1), options("digits")).unwrap();
+    assert_eq!(engine.response_gate(), ResponseGate::Spans);
+    let listed = engine.registry().list();
+    assert_eq!(
+        listed.iter().map(|meta| (&meta.id, meta.point, meta.style)).collect::<Vec<_>>(),
+        [(&id, PointId::BeforeResponseEmit, Style::Redactor)]
+    );
+    let watching = hook_fn::<BeforeResponseEmit, _>(|_, _| Ok(None));
+    let other = engine.registry().on(watching, options("other")).unwrap();
+    assert_eq!(engine.response_gate(), ResponseGate::Whole);
+    engine.registry().remove(&other);
+    engine.registry().reload(backstop_engine::Snapshot::empty(Default::default())).unwrap();
+    assert_eq!(engine.response_gate(), ResponseGate::Spans, "a program's redactor survives a reload");
+    assert!(engine.registry().on_spans(Arc::new(BOTH[0].1), options("digits")).is_err(), "ids are unique");
+    assert!(engine.registry().remove(&id));
+    assert_eq!(engine.response_gate(), ResponseGate::Open);
+}
+
+#[test]
+fn a_redactor_is_about_the_agents_it_is_limited_to() {
+    let (engine, _) = watched(&[]);
+    let agents = backstop_engine::AgentMatcher::regex("^other$").unwrap();
+    engine.registry().on_spans(Arc::new(BOTH[0].1), options("digits").agents(agents)).unwrap();
+    assert_eq!(streamed(&mut engine.redaction(&context("main")), ["1"]).0, "1");
+    assert_eq!(streamed(&mut engine.redaction(&context("other")), ["1"]).0, "#");
+}
