@@ -53,6 +53,7 @@ fn thinking(api: Api) -> BoxedStrategy<Part> {
     let fields = match api {
         Api::AnthropicMessages => json!({"signature": "c2ln"}),
         Api::OpenAiChat => json!({"field": "reasoning_content"}),
+        Api::OpenAiResponses => json!({"item": {"id": "rs_1", "encrypted_content": "c2ln"}}),
     };
     word().prop_map(move |text| Part::Thinking { text: text.into(), meta: meta(api, fields.clone()) }).boxed()
 }
@@ -97,6 +98,7 @@ fn tool_call(broken: bool) -> BoxedStrategy<Part> {
 fn tool_result(api: Api) -> BoxedStrategy<Part> {
     let content = match api {
         Api::AnthropicMessages => prop::collection::vec(prop_oneof![text(), image()], 0..3).boxed(),
+        Api::OpenAiResponses => prop::collection::vec(prop_oneof![text(), image()], 1..3).boxed(),
         Api::OpenAiChat => prop::collection::vec(text(), 1..3).boxed(),
     };
     let is_error = if api == Api::AnthropicMessages { any::<bool>().boxed() } else { Just(false).boxed() };
@@ -144,8 +146,8 @@ fn tool(api: Api) -> BoxedStrategy<Message> {
 
 fn conversation(api: Api) -> BoxedStrategy<Vec<Message>> {
     // The Anthropic wire takes no malformed input back.
-    let assistant =
-        answer_parts(api, api == Api::OpenAiChat).prop_map(|parts| Message::new(Role::Assistant, parts));
+    let assistant = answer_parts(api, api != Api::AnthropicMessages)
+        .prop_map(|parts| Message::new(Role::Assistant, parts));
     let turn = (user(api), assistant, prop::option::of(tool(api)));
     prop::collection::vec(turn, 0..4)
         .prop_map(|turns| {
@@ -167,11 +169,27 @@ fn answer(api: Api) -> BoxedStrategy<ModelResponse> {
         Just(StopReason::Other("new_reason".into())),
     ];
     (answer_parts(api, true), stop, [0u64..1_000, 0u64..1_000, 0u64..1_000, 0u64..1_000])
-        .prop_map(|(parts, stop, [input, output, cache_read, cache_write])| {
+        .prop_map(move |(mut parts, mut stop, [input, output, cache_read, cache_write])| {
+            if api == Api::OpenAiResponses {
+                fit_to_responses(&mut parts, &mut stop);
+            }
             let usage = TokenUsage { input, output, cache_read, cache_write };
             ModelResponse { usage, ..ModelResponse::new("id_1", "model-1", parts, stop) }
         })
         .boxed()
+}
+
+/// That wire has no stop reason of its own, and streams give items their own ids.
+fn fit_to_responses(parts: &mut [Part], stop: &mut StopReason) {
+    let calls = parts.iter().any(|part| matches!(part, Part::ToolCall(_)));
+    if matches!(stop, StopReason::EndTurn | StopReason::ToolUse) {
+        *stop = if calls { StopReason::ToolUse } else { StopReason::EndTurn };
+    }
+    for part in parts {
+        if let Part::Thinking { meta, .. } = part {
+            *meta = None;
+        }
+    }
 }
 
 /// Writes the answer as a stream and reads it again.
@@ -217,6 +235,16 @@ proptest! {
     #[test]
     fn openai_chat_conversations_come_back(messages in conversation(Api::OpenAiChat)) {
         check_conversation(Api::OpenAiChat, messages)?;
+    }
+
+    #[test]
+    fn openai_responses_conversations_come_back(messages in conversation(Api::OpenAiResponses)) {
+        check_conversation(Api::OpenAiResponses, messages)?;
+    }
+
+    #[test]
+    fn openai_responses_answers_come_back(answer in answer(Api::OpenAiResponses), chunk in 1usize..20) {
+        check_answer(Api::OpenAiResponses, &answer, chunk)?;
     }
 
     #[test]

@@ -169,8 +169,9 @@ impl ProviderSettings {
         let last = base.rsplit('/').next().unwrap_or_default();
         let is_version =
             last.strip_prefix('v').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
-        // Addresses of this wire hold the version by custom; whoever wrote another path meant it.
-        let is_complete = is_version || (self.api == Api::OpenAiChat && !base.is_empty());
+        // Addresses of these wires hold the version by custom; whoever wrote another path meant it.
+        let by_custom = matches!(self.api, Api::OpenAiChat | Api::OpenAiResponses);
+        let is_complete = is_version || (by_custom && !base.is_empty());
         let path = if is_complete { self.api.path().trim_start_matches("/v1") } else { self.api.path() };
         url.set_path(&format!("{base}{path}"));
         Ok(url)
@@ -185,7 +186,9 @@ impl ProviderSettings {
         if let Some(key) = &self.api_key {
             let (name, value) = match self.api {
                 Api::AnthropicMessages => (HeaderName::from_static("x-api-key"), key.value.expose().clone()),
-                Api::OpenAiChat => (header::AUTHORIZATION, format!("Bearer {}", key.value.expose())),
+                Api::OpenAiChat | Api::OpenAiResponses => {
+                    (header::AUTHORIZATION, format!("Bearer {}", key.value.expose()))
+                }
             };
             let value = secret_value(&value).ok_or_else(|| InvalidProvider::Key {
                 name: self.name.clone(),
@@ -226,6 +229,9 @@ mod tests {
         let openai = |base| endpoint(Api::OpenAiChat, base).unwrap();
         assert_eq!(openai("http://127.0.0.1:1234"), "http://127.0.0.1:1234/v1/chat/completions");
         assert_eq!(openai("https://example.com/v1"), "https://example.com/v1/chat/completions");
+        let responses = |base| endpoint(Api::OpenAiResponses, base).unwrap();
+        assert_eq!(responses("http://127.0.0.1:1234"), "http://127.0.0.1:1234/v1/responses");
+        assert_eq!(responses("https://example.com/openai"), "https://example.com/openai/responses");
         assert_eq!(
             openai("https://example.com/v1beta/openai/"),
             "https://example.com/v1beta/openai/chat/completions"

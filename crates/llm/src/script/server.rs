@@ -60,8 +60,8 @@ impl Default for ServerOptions {
 
 /// A running server. It listens on 127.0.0.1 only, and stops when it is dropped.
 ///
-/// It answers `POST /v1/messages`, `POST /v1/messages/count_tokens`, `POST /v1/chat/completions` and
-/// `GET /v1/models`.
+/// It answers `POST /v1/messages`, `POST /v1/messages/count_tokens`, `POST /v1/chat/completions`,
+/// `POST /v1/responses`, `POST /v1/responses/input_tokens` and `GET /v1/models`.
 pub struct ScriptedServer {
     address: SocketAddr,
     shared: Arc<Shared>,
@@ -173,13 +173,19 @@ async fn handle(shared: Arc<Shared>, request: Request<Incoming>) -> io::Result<R
     let path = request.uri().path().to_owned();
     let api = if path.starts_with("/v1/messages") || request.headers().contains_key("anthropic-version") {
         Api::AnthropicMessages
+    } else if path.starts_with("/v1/responses") {
+        Api::OpenAiResponses
     } else {
         Api::OpenAiChat
     };
     let answered = match (request.method(), path.as_str()) {
         _ if !shared.admits(request.headers()) => Err(refuse(ProviderErrorKind::Auth, "invalid key")),
-        (&Method::POST, "/v1/messages" | "/v1/chat/completions") => shared.generate(api, request).await,
-        (&Method::POST, "/v1/messages/count_tokens") => shared.count_tokens(api, request).await,
+        (&Method::POST, "/v1/messages" | "/v1/chat/completions" | "/v1/responses") => {
+            shared.generate(api, request).await
+        }
+        (&Method::POST, "/v1/messages/count_tokens" | "/v1/responses/input_tokens") => {
+            shared.count_tokens(api, request).await
+        }
         (&Method::GET, "/v1/models") => Ok(json_playback(&models())),
         _ => Err(refuse(ProviderErrorKind::NotFound, "no such address")),
     };
@@ -213,7 +219,11 @@ impl Shared {
         let asked = api
             .decode_request(&body)
             .map_err(|error| refuse(ProviderErrorKind::InvalidRequest, &error.to_string()))?;
-        Ok(json_playback(&json!({"input_tokens": estimate_tokens(&asked.request)})))
+        let tokens = estimate_tokens(&asked.request);
+        Ok(json_playback(&match api {
+            Api::OpenAiResponses => json!({"object": "response.input_tokens", "input_tokens": tokens}),
+            _ => json!({"input_tokens": tokens}),
+        }))
     }
 
     async fn read(&self, request: Request<Incoming>) -> Result<Value, ProviderError> {

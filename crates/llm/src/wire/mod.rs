@@ -20,6 +20,7 @@ pub mod anthropic;
 mod json;
 mod meta;
 pub mod openai_chat;
+pub mod openai_responses;
 mod strict;
 
 use std::fmt;
@@ -45,6 +46,8 @@ pub enum Api {
     AnthropicMessages,
     /// OpenAI Chat Completions, and the many servers that speak it.
     OpenAiChat,
+    /// OpenAI Responses.
+    OpenAiResponses,
 }
 
 /// A request as a server reads it.
@@ -58,20 +61,21 @@ pub struct DecodedRequest {
 
 /// The configuration names a wire that does not exist.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("unknown API `{name}`\nhint: known are `anthropic-messages` and `openai-chat`")]
+#[error("unknown API `{name}`\nhint: known are `anthropic-messages`, `openai-chat` and `openai-responses`")]
 pub struct UnknownApi {
     name: String,
 }
 
 impl Api {
     /// All wires.
-    pub const ALL: [Self; 2] = [Self::AnthropicMessages, Self::OpenAiChat];
+    pub const ALL: [Self; 3] = [Self::AnthropicMessages, Self::OpenAiChat, Self::OpenAiResponses];
 
     /// The name in configurations and in `meta`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::AnthropicMessages => "anthropic-messages",
             Self::OpenAiChat => "openai-chat",
+            Self::OpenAiResponses => "openai-responses",
         }
     }
 
@@ -80,6 +84,7 @@ impl Api {
         match self {
             Self::AnthropicMessages => "/v1/messages",
             Self::OpenAiChat => "/v1/chat/completions",
+            Self::OpenAiResponses => "/v1/responses",
         }
     }
 
@@ -88,6 +93,7 @@ impl Api {
         match self {
             Self::AnthropicMessages => anthropic::encode_request(request, stream),
             Self::OpenAiChat => openai_chat::encode_request(request, stream),
+            Self::OpenAiResponses => openai_responses::encode_request(request, stream),
         }
     }
 
@@ -99,6 +105,7 @@ impl Api {
         match self {
             Self::AnthropicMessages => anthropic::decode_request(body),
             Self::OpenAiChat => openai_chat::decode_request(body),
+            Self::OpenAiResponses => openai_responses::decode_request(body),
         }
     }
 
@@ -107,6 +114,7 @@ impl Api {
         match self {
             Self::AnthropicMessages => anthropic::encode_response(response),
             Self::OpenAiChat => openai_chat::encode_response(response),
+            Self::OpenAiResponses => openai_responses::encode_response(response),
         }
     }
 
@@ -118,6 +126,7 @@ impl Api {
         match self {
             Self::AnthropicMessages => anthropic::decode_response(body),
             Self::OpenAiChat => openai_chat::decode_response(body),
+            Self::OpenAiResponses => openai_responses::decode_response(body),
         }
     }
 
@@ -126,6 +135,7 @@ impl Api {
         match self {
             Self::AnthropicMessages => anthropic::encode_error(error),
             Self::OpenAiChat => openai_chat::encode_error(error),
+            Self::OpenAiResponses => openai_responses::encode_error(error),
         }
     }
 
@@ -136,6 +146,7 @@ impl Api {
         let mut error = match self {
             Self::AnthropicMessages => anthropic::decode_error(status, &body),
             Self::OpenAiChat => openai_chat::decode_error(status, &body),
+            Self::OpenAiResponses => openai_responses::decode_error(status, &body),
         };
         error.retry_after = retry_after(headers);
         error
@@ -146,6 +157,7 @@ impl Api {
         StreamDecoder(match self {
             Self::AnthropicMessages => Decoder::Anthropic(anthropic::StreamDecoder::default()),
             Self::OpenAiChat => Decoder::OpenAiChat(openai_chat::StreamDecoder::default()),
+            Self::OpenAiResponses => Decoder::OpenAiResponses(openai_responses::StreamDecoder::default()),
         })
     }
 
@@ -154,6 +166,7 @@ impl Api {
         StreamEncoder(match self {
             Self::AnthropicMessages => Encoder::Anthropic(anthropic::StreamEncoder::default()),
             Self::OpenAiChat => Encoder::OpenAiChat(openai_chat::StreamEncoder::new(request)),
+            Self::OpenAiResponses => Encoder::OpenAiResponses(openai_responses::StreamEncoder::default()),
         })
     }
 
@@ -164,6 +177,7 @@ impl Api {
                 SseEvent::new(Some("error"), anthropic::encode_error(error).to_string())
             }
             Self::OpenAiChat => SseEvent::new(None, openai_chat::encode_error(error).to_string()),
+            Self::OpenAiResponses => openai_responses::encode_stream_error(error),
         }
     }
 }
@@ -193,6 +207,7 @@ pub struct StreamDecoder(Decoder);
 enum Decoder {
     Anthropic(anthropic::StreamDecoder),
     OpenAiChat(openai_chat::StreamDecoder),
+    OpenAiResponses(openai_responses::StreamDecoder),
 }
 
 impl StreamDecoder {
@@ -205,6 +220,7 @@ impl StreamDecoder {
         match &mut self.0 {
             Decoder::Anthropic(decoder) => decoder.push(event),
             Decoder::OpenAiChat(decoder) => decoder.push(event),
+            Decoder::OpenAiResponses(decoder) => decoder.push(event),
         }
     }
 
@@ -216,6 +232,7 @@ impl StreamDecoder {
         match &mut self.0 {
             Decoder::Anthropic(decoder) => decoder.finish(),
             Decoder::OpenAiChat(decoder) => decoder.finish(),
+            Decoder::OpenAiResponses(decoder) => decoder.finish(),
         }
     }
 }
@@ -228,6 +245,7 @@ pub struct StreamEncoder(Encoder);
 enum Encoder {
     Anthropic(anthropic::StreamEncoder),
     OpenAiChat(openai_chat::StreamEncoder),
+    OpenAiResponses(openai_responses::StreamEncoder),
 }
 
 impl StreamEncoder {
@@ -236,6 +254,7 @@ impl StreamEncoder {
         match &mut self.0 {
             Encoder::Anthropic(encoder) => encoder.push(event),
             Encoder::OpenAiChat(encoder) => encoder.push(event),
+            Encoder::OpenAiResponses(encoder) => encoder.push(event),
         }
     }
 }

@@ -44,10 +44,19 @@ fn decode_part(value: &Value) -> Result<Part, WireError> {
     })
 }
 
-fn decode_image_url(url: &str) -> (String, ImageSource) {
+/// Media type and place of an image that is written as an address.
+pub(crate) fn decode_image_url(url: &str) -> (String, ImageSource) {
     match url.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,")) {
         Some((mime_type, data)) => (mime_type.to_owned(), ImageSource::Data(data.into())),
         None => ("image/*".to_owned(), ImageSource::Url(url.into())),
+    }
+}
+
+/// An image as an address.
+pub(crate) fn encode_image_url(mime_type: &str, source: &ImageSource) -> String {
+    match source {
+        ImageSource::Data(data) => format!("data:{mime_type};base64,{data}"),
+        ImageSource::Url(url) => url.to_string(),
     }
 }
 
@@ -179,10 +188,7 @@ fn encode_part(part: &Part) -> Option<Value> {
         }
         Part::Text { text, meta } => (json!({"type": "text", "text": text}), meta),
         Part::Image { mime_type, source, meta } => {
-            let url = match source {
-                ImageSource::Data(data) => format!("data:{mime_type};base64,{data}"),
-                ImageSource::Url(url) => url.to_string(),
-            };
+            let url = encode_image_url(mime_type, source);
             let mut image = Map::from_iter([("url".to_owned(), Value::from(url))]);
             if let Some(Value::Object(rest)) = own_field(meta.as_ref(), API, "image_url") {
                 image.extend(rest.clone());
@@ -272,7 +278,7 @@ fn encode_tool_call(part: &Part) -> Value {
 }
 
 /// The arguments as the JSON text that the wire carries; malformed ones as they came.
-pub(super) fn arguments_text(call: &ToolCall) -> String {
+pub(crate) fn arguments_text(call: &ToolCall) -> String {
     match &call.malformed {
         Some(text) => text.to_string(),
         None => call.arguments.to_value().to_string(),

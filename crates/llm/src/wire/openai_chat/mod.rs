@@ -13,6 +13,7 @@ mod request;
 mod response;
 mod stream;
 
+pub(crate) use content::{arguments_text, decode_image_url, encode_image_url};
 pub(crate) use error::{decode_error, encode_error};
 pub(crate) use request::{decode_request, encode_request};
 pub(crate) use response::{decode_response, encode_response};

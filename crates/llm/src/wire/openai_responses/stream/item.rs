@@ -1,0 +1,319 @@
+//! One item of an answer while it comes.
+
+use std::collections::BTreeMap;
+
+use backstop_hooks::conversation::Part;
+use serde_json::{Value, json};
+
+use super::event::{Change, Piece, Place};
+use crate::error::WireError;
+use crate::model::ModelEvent;
+use crate::wire::json::Object;
+use crate::wire::openai_chat::arguments_text;
+
+/// An item that has begun. Its first part has an index from the start; others get theirs when they begin.
+#[derive(Debug)]
+pub(super) struct OpenItem {
+    kind: String,
+    id: Option<String>,
+    /// Id and name, of calls whose arguments come in pieces.
+    call: Option<(String, String)>,
+    /// The indexes of parts, in the order in which they began.
+    indexes: Vec<usize>,
+    /// How many of them are taken.
+    taken: usize,
+    texts: BTreeMap<Place, Grown>,
+    annotations: Vec<(usize, Value)>,
+}
+
+#[derive(Debug, Default)]
+struct Grown {
+    text: String,
+    whole: bool,
+    /// The index of the part, if the text is one.
+    part: Option<usize>,
+}
+
+/// How the pieces of a text are told on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Channel {
+    Text,
+    Thinking,
+    Arguments,
+    /// Free text, told on as the arguments of a call.
+    Input,
+    /// Not at all: the item is told as a whole.
+    Silent,
+}
+
+/// Gives the index of a part that begins, if one may.
+pub(super) type NextIndex<'a> = &'a mut dyn FnMut() -> Result<usize, WireError>;
+
+impl OpenItem {
+    pub(super) fn begin(
+        item: Object<'_>,
+        first: usize,
+        events: &mut Vec<ModelEvent>,
+    ) -> Result<Self, WireError> {
+        let kind = item.required_string("type")?;
+        let call = match kind {
+            "function_call" | "custom_tool_call" => {
+                let id = item.string("call_id")?.unwrap_or_default();
+                let name = item.required_string("name")?;
+                events.push(ModelEvent::ToolCallStarted {
+                    index: first,
+                    id: id.into(),
+                    name: name.to_owned(),
+                });
+                Some((id.to_owned(), name.to_owned()))
+            }
+            _ => None,
+        };
+        Ok(Self {
+            kind: kind.to_owned(),
+            id: item.string("id")?.map(str::to_owned),
+            call,
+            indexes: vec![first],
+            taken: 0,
+            texts: BTreeMap::new(),
+            annotations: Vec::new(),
+        })
+    }
+
+    pub(super) fn check_id(&self, id: Option<&str>) -> Result<(), WireError> {
+        match (&self.id, id) {
+            (Some(own), Some(id)) if own != id => Err(out_of_order("an item changes its id")),
+            _ => Ok(()),
+        }
+    }
+
+    /// A call keeps its name.
+    pub(super) fn check_name(&self, name: Option<&str>) -> Result<(), WireError> {
+        match (&self.call, name) {
+            (Some((_, own)), Some(name)) if own != name => Err(out_of_order("a call changes its name")),
+            _ => Ok(()),
+        }
+    }
+
+    fn channel(&self, place: Place) -> Result<Channel, WireError> {
+        match (self.kind.as_str(), place) {
+            ("message", Place::Content(_) | Place::Refusal(_)) => Ok(Channel::Text),
+            ("reasoning", Place::Summary(_) | Place::Reasoning(_)) => Ok(Channel::Thinking),
+            ("function_call", Place::Arguments) => Ok(Channel::Arguments),
+            ("custom_tool_call", Place::Input) => Ok(Channel::Input),
+            ("message" | "reasoning" | "function_call" | "custom_tool_call", _) => {
+                Err(out_of_order("an item grows by what it does not have"))
+            }
+            _ => Ok(Channel::Silent),
+        }
+    }
+
+    /// Takes a piece of a text.
+    pub(super) fn piece(
+        &mut self,
+        piece: &Piece<'_>,
+        next: NextIndex<'_>,
+        events: &mut Vec<ModelEvent>,
+    ) -> Result<(), WireError> {
+        // Some servers call reasoning by the name of a message's text where a part begins.
+        let place = match (self.kind.as_str(), piece.place) {
+            ("reasoning", Place::Content(index)) => Place::Reasoning(index),
+            (_, place) => place,
+        };
+        let begun = self.texts.contains_key(&place);
+        match piece.change {
+            Change::Begins if begun => Err(out_of_order("a part begins twice")),
+            Change::Begins | Change::Grows => self.grow(place, piece.text, next, events),
+            Change::Ends => self.settle(place, piece.text, next, events),
+        }
+    }
+
+    fn grow(
+        &mut self,
+        place: Place,
+        more: &str,
+        next: NextIndex<'_>,
+        events: &mut Vec<ModelEvent>,
+    ) -> Result<(), WireError> {
+        let channel = self.channel(place)?;
+        if !self.texts.contains_key(&place) {
+            let part = (channel != Channel::Silent).then(|| self.take_index(next)).transpose()?;
+            self.texts.insert(place, Grown { part, ..Grown::default() });
+        }
+        let Some(grown) = self.texts.get_mut(&place) else { return Ok(()) };
+        if grown.whole {
+            return Err(out_of_order("a text grows after it was whole"));
+        }
+        let first = grown.text.is_empty();
+        grown.text.push_str(more);
+        if let (Some(index), false) = (grown.part, more.is_empty()) {
+            events.extend(delta(channel, index, more, first));
+        }
+        Ok(())
+    }
+
+    /// A text is whole: what came in pieces must be it.
+    fn settle(
+        &mut self,
+        place: Place,
+        text: &str,
+        next: NextIndex<'_>,
+        events: &mut Vec<ModelEvent>,
+    ) -> Result<(), WireError> {
+        let so_far = self.texts.get(&place);
+        let untold = so_far.is_none_or(|grown| grown.text.is_empty() && !grown.whole);
+        if untold {
+            self.grow(place, text, next, events)?;
+        } else if so_far.is_some_and(|grown| grown.text != text) {
+            return Err(out_of_order("a text is not what its pieces were"));
+        }
+        if let Some(grown) = self.texts.get_mut(&place) {
+            grown.whole = true;
+        }
+        Ok(())
+    }
+
+    fn take_index(&mut self, next: NextIndex<'_>) -> Result<usize, WireError> {
+        let index = match self.indexes.get(self.taken) {
+            Some(index) => *index,
+            None => {
+                let index = next()?;
+                self.indexes.push(index);
+                index
+            }
+        };
+        self.taken += 1;
+        Ok(index)
+    }
+
+    pub(super) fn annotation(&mut self, content: usize, annotation: &Value) {
+        self.annotations.push((content, annotation.clone()));
+    }
+
+    /// The item as a whole, which holds `parts`. Tells what was not told yet; gives the parts their indexes.
+    pub(super) fn finish(
+        mut self,
+        value: &Value,
+        parts: Vec<Part>,
+        next: NextIndex<'_>,
+        events: &mut Vec<ModelEvent>,
+    ) -> Result<Vec<(usize, Part)>, WireError> {
+        let item = Object::of("item", value)?;
+        self.check_item(item, value)?;
+        for (place, grown) in &self.texts {
+            let told = grown.whole || !grown.text.is_empty();
+            if told && place.of(value).unwrap_or_default() != grown.text {
+                return Err(out_of_order("an item is not what its pieces were"));
+            }
+        }
+        let mut indexed = Vec::with_capacity(parts.len());
+        for (part, place) in parts.into_iter().zip(places(&self.kind, value)) {
+            let index = match place {
+                Some(place) => {
+                    let text = place.of(value).unwrap_or_default().to_owned();
+                    self.settle(place, &text, next, events)?;
+                    self.texts.get(&place).and_then(|grown| grown.part)
+                }
+                None => None,
+            };
+            let index = index.map_or_else(|| self.take_index(next), Ok)?;
+            if indexed.last().is_some_and(|(last, _)| *last >= index) {
+                return Err(out_of_order("parts of an item begin in another order than they have in it"));
+            }
+            indexed.push((index, part));
+        }
+        for (index, part) in &indexed {
+            if let Part::ToolCall(call) = part {
+                self.tell_call(*index, call, events);
+            }
+            events.push(ModelEvent::PartFinished { index: *index, part: part.clone() });
+        }
+        Ok(indexed)
+    }
+
+    fn check_item(&self, item: Object<'_>, value: &Value) -> Result<(), WireError> {
+        self.check_id(item.string("id")?)?;
+        self.check_name(item.string("name")?)?;
+        if item.string("type")? != Some(&self.kind) {
+            return Err(out_of_order("an item changes its type"));
+        }
+        let call_id = item.string("call_id")?.unwrap_or_default();
+        if self.call.as_ref().is_some_and(|(id, _)| id != call_id) {
+            return Err(out_of_order("a call changes its id"));
+        }
+        for (content, annotation) in &self.annotations {
+            let there = value.pointer(&format!("/content/{content}/annotations")).and_then(Value::as_array);
+            if !there.is_some_and(|there| there.contains(annotation)) {
+                return Err(out_of_order("an annotation is not in the text that it was given for"));
+            }
+        }
+        Ok(())
+    }
+
+    /// What is missing of the events of a call.
+    fn tell_call(
+        &self,
+        index: usize,
+        call: &backstop_hooks::conversation::ToolCall,
+        events: &mut Vec<ModelEvent>,
+    ) {
+        let input = self.texts.get(&Place::Input).is_some_and(|grown| !grown.text.is_empty());
+        match (&self.call, self.kind.as_str()) {
+            (Some(_), "custom_tool_call") if input => {
+                events.push(ModelEvent::ToolCallArguments { index, delta: "\"}".into() });
+            }
+            (Some(_), "function_call") => {}
+            (started, _) => {
+                if started.is_none() {
+                    events.push(ModelEvent::ToolCallStarted {
+                        index,
+                        id: call.id.clone(),
+                        name: call.name.clone(),
+                    });
+                }
+                events.push(ModelEvent::ToolCallArguments { index, delta: arguments_text(call).into() });
+            }
+        }
+    }
+}
+
+/// Where the text of each part of an item stands.
+fn places(kind: &str, item: &Value) -> Vec<Option<Place>> {
+    let count = |field: &str| item.get(field).and_then(Value::as_array).map_or(0, Vec::len);
+    let places: Vec<Option<Place>> = match kind {
+        "message" => (0..count("content"))
+            .map(|index| {
+                [Place::Content(index), Place::Refusal(index)]
+                    .into_iter()
+                    .find(|place| place.of(item).is_some())
+            })
+            .collect(),
+        "reasoning" => {
+            let summary = (0..count("summary")).map(|index| Some(Place::Summary(index)));
+            summary.chain((0..count("content")).map(|index| Some(Place::Reasoning(index)))).collect()
+        }
+        "function_call" => vec![Some(Place::Arguments)],
+        "custom_tool_call" => vec![Some(Place::Input)],
+        _ => Vec::new(),
+    };
+    if places.is_empty() { vec![None] } else { places }
+}
+
+fn delta(channel: Channel, index: usize, more: &str, first: bool) -> Option<ModelEvent> {
+    Some(match channel {
+        Channel::Text => ModelEvent::TextDelta { index, text: more.into() },
+        Channel::Thinking => ModelEvent::ThinkingDelta { index, text: more.into() },
+        Channel::Arguments => ModelEvent::ToolCallArguments { index, delta: more.into() },
+        Channel::Input => {
+            let quoted = json!(more).to_string();
+            let inside = quoted.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(&quoted);
+            let begin = if first { "{\"input\":\"" } else { "" };
+            ModelEvent::ToolCallArguments { index, delta: format!("{begin}{inside}").into() }
+        }
+        Channel::Silent => return None,
+    })
+}
+
+pub(super) fn out_of_order(problem: &str) -> WireError {
+    WireError::OutOfOrder { problem: problem.to_owned() }
+}
