@@ -117,8 +117,6 @@ impl Endpoint {
             endpoint(maker, Operation::Models)
         } else if path.starts_with("/v1/messages/") || path == "/v1/complete" {
             endpoint(Family::Anthropic, Operation::Other)
-        } else if path.starts_with("/v1beta/") || path.starts_with("/v1alpha/") {
-            endpoint(Family::Gemini, Operation::Other)
         } else {
             endpoint(maker, Operation::Other)
         })
@@ -146,9 +144,13 @@ fn gemini(path: &str) -> Option<Operation> {
     if path.ends_with(":streamgeneratecontent") {
         return Some(Operation::StreamGenerateContent);
     }
-    let is_list = |rest: &str| rest == "/models" || rest.starts_with("/models/");
-    let rest = path.strip_prefix("/v1beta").or_else(|| path.strip_prefix("/v1alpha"))?;
-    (is_list(rest) && !rest.contains(':')).then_some(Operation::Models)
+    let rest = path.strip_prefix("/v1beta/").or_else(|| path.strip_prefix("/v1alpha/"))?;
+    if rest.starts_with("openai/") {
+        // Its imitation of OpenAI's API.
+        return None;
+    }
+    let is_list = rest == "models" || (rest.starts_with("models/") && !rest.contains(':'));
+    Some(if is_list { Operation::Models } else { Operation::Other })
 }
 
 /// The path in lower case, its escaped letters unescaped.

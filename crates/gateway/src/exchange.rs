@@ -36,12 +36,15 @@
 //!   keep-alive or an error event can follow it.
 
 use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use backstop_hooks::AgentId;
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, Method, StatusCode, response};
+use thiserror::Error;
 
 use crate::endpoint::Endpoint;
 
@@ -197,16 +200,23 @@ pub enum Step {
     End,
 }
 
+/// Status and headers are on their way to the client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("the head of the answer has been sent")]
+pub struct HeadSent;
+
 /// What goes to the client.
 #[derive(Debug)]
 pub struct Outgoing {
     head: Option<response::Parts>,
+    /// Shared with the driver, which may have to send the head while a decision holds this.
+    head_sent: Arc<AtomicBool>,
     data: BytesMut,
 }
 
 impl Outgoing {
     pub(crate) fn new(head: response::Parts) -> Self {
-        Self { head: Some(head), data: BytesMut::new() }
+        Self { head: Some(head), head_sent: Arc::default(), data: BytesMut::new() }
     }
 
     /// Puts bytes out. Those put out before the exchange is asked for more leave together.
@@ -221,20 +231,36 @@ impl Outgoing {
 
     /// Status and headers, as long as they have not been sent.
     pub fn head_mut(&mut self) -> Option<&mut response::Parts> {
-        self.head.as_mut()
+        self.head.as_mut().filter(|_| !self.head_sent.load(Ordering::Relaxed))
     }
 
     /// Answers something else altogether, which is possible until the head is sent. Whoever calls it ends the
     /// answer with [`Step::End`].
     ///
     /// # Errors
-    /// The reply, if the head has been sent.
-    pub fn replace(&mut self, reply: Reply) -> Result<(), Reply> {
-        let Some(head) = &mut self.head else { return Err(reply) };
+    /// [`HeadSent`] if it is too late.
+    pub fn replace(&mut self, reply: Reply) -> Result<(), HeadSent> {
+        let Some(head) = self.head_mut() else { return Err(HeadSent) };
         head.status = reply.status;
         head.headers = reply.headers;
         self.data.clear();
         self.data.extend_from_slice(&reply.body);
         Ok(())
+    }
+
+    pub(crate) fn take_data(&mut self) -> BytesMut {
+        self.data.split()
+    }
+
+    /// The head, to be sent now; `None` if it was sent.
+    pub(crate) fn release_head(&mut self) -> Option<response::Parts> {
+        let head = self.head.take();
+        if self.head_sent.swap(true, Ordering::Relaxed) { None } else { head }
+    }
+
+    /// A copy of the head and the word that it was sent, for the time while somebody else holds this.
+    pub(crate) fn spare_head(&self) -> Option<(response::Parts, Arc<AtomicBool>)> {
+        let head = self.head.as_ref().filter(|_| !self.head_sent.load(Ordering::Relaxed))?;
+        Some((head.clone(), Arc::clone(&self.head_sent)))
     }
 }

@@ -4,8 +4,20 @@
 //! Whoever wants to look at traffic (the hooks) does so through the [`exchange`] seam; where nobody looks,
 //! bytes pass undecoded.
 
+mod compression;
+mod door;
 mod endpoint;
+mod error;
 pub mod exchange;
+mod head;
+mod route;
+mod server;
+mod settings;
+mod shape;
+mod upstream;
 
 pub use endpoint::{AmbiguousPath, Endpoint, Family, Operation};
+pub use error::StartError;
 pub use exchange::{Exchange, Interceptor, Plan, Transparent};
+pub use server::Gateway;
+pub use settings::{Credential, Limits, ModelRoute, Provider, Proxies, Settings, Timeouts};

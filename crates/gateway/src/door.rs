@@ -1,0 +1,376 @@
+//! The door: who may come in, and whose request it is.
+//!
+//! Laws:
+//!
+//! - *Nobody comes in without a token*, from this machine or from elsewhere. The token is in the path
+//!   (`/t/<token>/...`, for clients whose credential headers hold their own provider key), in the header
+//!   `x-backstop-token`, or where clients put their key: `authorization: Bearer`, `x-api-key`,
+//!   `x-goog-api-key`, `?key=`. A token in the path or in its own header decides alone.
+//! - *Identity is said, never guessed.* An agent with a token of its own is known by it. Whoever holds the
+//!   process's token may say which other agent it is: `/a/<agent>/...` or the header `x-backstop-agent`. Nobody
+//!   can claim the name of an agent with a token without that token.
+//! - *Tokens stay here.* Wherever a token of Backstop stands in a request, it is not passed on.
+//! - A gateway on a loopback address answers only to the names of this machine (and to those configured), so
+//!   that a page in a browser can't reach it under a name of its own.
+//!
+//! All tokens are compared, each in constant time.
+
+use std::net::IpAddr;
+
+use backstop_hooks::{AgentId, Secret};
+use http::uri::PathAndQuery;
+use http::{HeaderMap, HeaderValue, header, request};
+use subtle::{Choice, ConstantTimeEq as _};
+
+use crate::endpoint::{Endpoint, Family};
+use crate::settings::Settings;
+
+/// The header for a token, for clients whose credential headers hold their provider's key.
+pub(crate) const TOKEN_HEADER: &str = "x-backstop-token";
+/// The header that says which agent it is.
+pub(crate) const AGENT_HEADER: &str = "x-backstop-agent";
+
+const API_KEY: &str = "x-api-key";
+const GOOGLE_KEY: &str = "x-goog-api-key";
+const LONGEST_NAME: usize = 128;
+
+/// Who may come in.
+pub(crate) struct Door {
+    token: Secret,
+    agents: Vec<(AgentId, Secret)>,
+    /// The names that a request may be for; `None` where any will do.
+    hosts: Option<Vec<String>>,
+}
+
+/// A request that came in.
+#[derive(Debug)]
+pub(crate) struct Entered {
+    pub(crate) agent: Option<AgentId>,
+    /// The provider that the path names.
+    pub(crate) provider: Option<String>,
+    /// Path and query, as the provider is to see them.
+    pub(crate) target: PathAndQuery,
+}
+
+/// Why a request does not come in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Refused {
+    #[error("this address is not served under that name")]
+    Host,
+    #[error(
+        "Backstop does not know this token: give it as the API key, or as `/t/<token>` in front of the path"
+    )]
+    Token,
+    #[error("this token may not speak for that agent")]
+    Agent,
+    #[error("the path is malformed")]
+    Path,
+}
+
+enum Holder<'a> {
+    Process,
+    Agent(&'a AgentId),
+}
+
+#[derive(Default)]
+struct Prefixes<'a> {
+    token: Option<&'a str>,
+    agent: Option<&'a str>,
+    provider: Option<&'a str>,
+}
+
+impl Door {
+    pub(crate) fn new(settings: &Settings) -> Self {
+        let loopback = settings.listen.ip().is_loopback();
+        let hosts = loopback.then(|| settings.hosts.iter().map(|host| host.to_ascii_lowercase()).collect());
+        let agents = settings.agents.iter().map(|(agent, token)| (agent.clone(), token.clone())).collect();
+        Self { token: settings.token.clone(), agents, hosts }
+    }
+
+    /// Lets a request in, or says why not.
+    pub(crate) fn enter(&self, request: &request::Parts) -> Result<Entered, Refused> {
+        if !self.knows_host(request) {
+            return Err(Refused::Host);
+        }
+        let whole = request.uri.path_and_query().map_or("/", PathAndQuery::as_str);
+        let (prefixes, rest) = Prefixes::split(whole)?;
+        let holder = self.holder(&prefixes, request).ok_or(Refused::Token)?;
+        let agent = self.agent(&holder, prefixes.agent, &request.headers)?;
+        let target = if rest.len() == whole.len() {
+            request.uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"))
+        } else {
+            rest.parse().map_err(|_| Refused::Path)?
+        };
+        let target = match target.query().filter(|query| self.query_holds_token(query)) {
+            Some(_) => without_key(&target).ok_or(Refused::Path)?,
+            None => target,
+        };
+        Ok(Entered { agent, provider: prefixes.provider.map(str::to_owned), target })
+    }
+
+    /// Whether a header holds a token of ours, or is only for us.
+    pub(crate) fn keeps(&self, name: &header::HeaderName, value: &HeaderValue) -> bool {
+        match name.as_str() {
+            TOKEN_HEADER | AGENT_HEADER => true,
+            "authorization" => bearer(value).is_some_and(|token| self.open(token).is_some()),
+            API_KEY | GOOGLE_KEY => self.open(value.as_bytes()).is_some(),
+            _ => false,
+        }
+    }
+
+    /// Whose token it is. All are compared, whichever fits.
+    fn open(&self, given: &[u8]) -> Option<Holder<'_>> {
+        let fits = |token: &Secret| -> Choice { token.expose().as_bytes().ct_eq(given) };
+        let mut holder = bool::from(fits(&self.token)).then_some(Holder::Process);
+        for (agent, token) in &self.agents {
+            if bool::from(fits(token)) {
+                holder = Some(Holder::Agent(agent));
+            }
+        }
+        holder
+    }
+
+    fn holder(&self, prefixes: &Prefixes<'_>, request: &request::Parts) -> Option<Holder<'_>> {
+        let headers = &request.headers;
+        if let Some(token) = prefixes.token {
+            return self.open(token.as_bytes());
+        }
+        if let Some(token) = headers.get(TOKEN_HEADER) {
+            return self.open(token.as_bytes());
+        }
+        let given = [
+            headers.get(header::AUTHORIZATION).and_then(bearer),
+            headers.get(API_KEY).map(HeaderValue::as_bytes),
+            headers.get(GOOGLE_KEY).map(HeaderValue::as_bytes),
+            request.uri.query().and_then(key_of).map(str::as_bytes),
+        ];
+        given.into_iter().flatten().find_map(|token| self.open(token))
+    }
+
+    fn agent(
+        &self,
+        holder: &Holder<'_>,
+        prefix: Option<&str>,
+        headers: &HeaderMap,
+    ) -> Result<Option<AgentId>, Refused> {
+        let header = headers.get(AGENT_HEADER).map(|name| name.to_str().map_err(|_| Refused::Agent));
+        let header = header.transpose()?;
+        let claimed = match (prefix, header) {
+            (Some(prefix), Some(header)) if prefix != header => return Err(Refused::Agent),
+            (prefix, header) => prefix.or(header),
+        };
+        match (holder, claimed) {
+            (Holder::Agent(agent), None) => Ok(Some((*agent).clone())),
+            (Holder::Agent(agent), Some(claimed)) if agent.as_str() == claimed => Ok(Some((*agent).clone())),
+            (Holder::Agent(_), Some(_)) => Err(Refused::Agent),
+            (Holder::Process, None) => Ok(None),
+            (Holder::Process, Some(claimed)) => {
+                let has_token = self.agents.iter().any(|(agent, _)| agent.as_str() == claimed);
+                let is_name = !claimed.is_empty()
+                    && claimed.len() <= LONGEST_NAME
+                    && claimed.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.:@".contains(&byte));
+                if is_name && !has_token { Ok(Some(AgentId::new(claimed))) } else { Err(Refused::Agent) }
+            }
+        }
+    }
+
+    fn knows_host(&self, request: &request::Parts) -> bool {
+        let Some(hosts) = &self.hosts else { return true };
+        let authority = request.uri.authority().map(http::uri::Authority::as_str).or_else(|| {
+            let host = request.headers.get(header::HOST)?;
+            host.to_str().ok()
+        });
+        let Some(authority) = authority else { return false };
+        let host = without_port(authority).to_ascii_lowercase();
+        let is_own = host == "localhost"
+            || host.ends_with(".localhost")
+            || host.trim_matches(['[', ']']).parse().is_ok_and(|ip: IpAddr| ip.is_loopback());
+        is_own || hosts.contains(&host)
+    }
+
+    fn query_holds_token(&self, query: &str) -> bool {
+        key_of(query).is_some_and(|key| self.open(key.as_bytes()).is_some())
+    }
+}
+
+impl<'a> Prefixes<'a> {
+    /// The gateway's own prefixes, each at most once, and what follows them.
+    fn split(whole: &'a str) -> Result<(Self, &'a str), Refused> {
+        let mut prefixes = Self::default();
+        let mut rest = whole;
+        loop {
+            let (slot, after) = if let Some(after) = rest.strip_prefix("/t/") {
+                (&mut prefixes.token, after)
+            } else if let Some(after) = rest.strip_prefix("/a/") {
+                (&mut prefixes.agent, after)
+            } else if let Some(after) = rest.strip_prefix("/p/") {
+                (&mut prefixes.provider, after)
+            } else {
+                return Ok((prefixes, rest));
+            };
+            let end = after.find(['/', '?']).unwrap_or(after.len());
+            let (value, after) = after.split_at(end);
+            if value.is_empty() || slot.replace(value).is_some() {
+                return Err(Refused::Path);
+            }
+            rest = if after.is_empty() { "/" } else { after };
+        }
+    }
+}
+
+/// Whose errors a client expects that did not come in.
+pub(crate) fn family_of(request: &request::Parts) -> Family {
+    let rest = Prefixes::split(request.uri.path()).map_or("/", |(_, rest)| rest);
+    Endpoint::of(rest, &request.headers).map_or(Family::OpenAi, |endpoint| endpoint.family)
+}
+
+fn bearer(value: &HeaderValue) -> Option<&[u8]> {
+    let (scheme, token) = value.as_bytes().split_at_checked("bearer ".len())?;
+    scheme.eq_ignore_ascii_case(b"bearer ").then_some(token.trim_ascii_start())
+}
+
+fn key_of(query: &str) -> Option<&str> {
+    query.split('&').find_map(|pair| pair.strip_prefix("key="))
+}
+
+/// The target without `key=`.
+pub(crate) fn without_key(target: &PathAndQuery) -> Option<PathAndQuery> {
+    let kept: Vec<_> = target.query()?.split('&').filter(|pair| !pair.starts_with("key=")).collect();
+    let path = target.path();
+    let text = if kept.is_empty() { path.to_owned() } else { format!("{path}?{}", kept.join("&")) };
+    text.parse().ok()
+}
+
+fn without_port(authority: &str) -> &str {
+    match authority.rsplit_once(':') {
+        Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) && !host.is_empty() => host,
+        _ => authority,
+    }
+}
+
+impl std::fmt::Debug for Door {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Door").field("hosts", &self.hosts).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn door() -> Door {
+        let mut settings = Settings::new(Secret::new("open-sesame".to_owned()));
+        settings.agents.insert(AgentId::new("coder"), Secret::new("coder-token".to_owned()));
+        settings.hosts.push("Gate.Internal".to_owned());
+        Door::new(&settings)
+    }
+
+    fn request(path: &str, headers: &[(&str, &str)]) -> request::Parts {
+        let mut request = http::Request::builder().uri(path);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        if !headers.iter().any(|(name, _)| *name == "host") {
+            request = request.header("host", "127.0.0.1:80");
+        }
+        request.body(()).unwrap().into_parts().0
+    }
+
+    fn enter(
+        path: &str,
+        headers: &[(&str, &str)],
+    ) -> Result<(Option<String>, Option<String>, String), Refused> {
+        let entered = door().enter(&request(path, headers))?;
+        let agent = entered.agent.map(|agent| agent.as_str().to_owned());
+        Ok((agent, entered.provider, entered.target.to_string()))
+    }
+
+    fn anonymous(target: &str) -> Result<(Option<String>, Option<String>, String), Refused> {
+        Ok((None, None, target.to_owned()))
+    }
+
+    #[test]
+    fn a_token_opens_in_each_of_its_places() {
+        let path = "/v1/messages?beta=true";
+        for header in [
+            ("authorization", "Bearer open-sesame"),
+            ("authorization", "bearer open-sesame"),
+            ("x-api-key", "open-sesame"),
+            ("x-goog-api-key", "open-sesame"),
+            ("x-backstop-token", "open-sesame"),
+        ] {
+            assert_eq!(enter(path, &[header]), anonymous(path), "{header:?}");
+        }
+        assert_eq!(enter("/t/open-sesame/v1/messages?beta=true", &[]), anonymous(path));
+        assert_eq!(enter("/v1/x?key=open-sesame", &[]), anonymous("/v1/x"));
+        assert_eq!(enter("/v1/x?a=b&key=open-sesame&alt=sse", &[]), anonymous("/v1/x?a=b&alt=sse"));
+        // A key of the provider in the query is the client's business.
+        let target = "/t/open-sesame/v1/x?key=sk";
+        assert_eq!(enter(target, &[]), anonymous("/v1/x?key=sk"));
+    }
+
+    #[test]
+    fn nobody_comes_in_without_a_token() {
+        for (path, headers) in [
+            ("/v1/messages", vec![]),
+            ("/v1/messages", vec![("authorization", "Bearer nonsense")]),
+            ("/v1/messages", vec![("authorization", "open-sesame")]),
+            ("/v1/messages", vec![("x-api-key", "")]),
+            ("/v1/messages", vec![("x-api-key", "open-sesam")]),
+            ("/t/nonsense/v1/messages", vec![("x-api-key", "open-sesame")]),
+            ("/v1/messages", vec![("x-backstop-token", "nonsense"), ("x-api-key", "open-sesame")]),
+        ] {
+            assert_eq!(enter(path, &headers), Err(Refused::Token), "{path} {headers:?}");
+        }
+    }
+
+    #[test]
+    fn agents_are_told_by_token_or_claimed_with_the_process_token() {
+        let agent = |name: &str| Ok((Some(name.to_owned()), None, "/v1/x".to_owned()));
+        assert_eq!(enter("/v1/x", &[("x-api-key", "coder-token")]), agent("coder"));
+        assert_eq!(enter("/a/coder/v1/x", &[("x-api-key", "coder-token")]), agent("coder"));
+        assert_eq!(enter("/a/other/v1/x", &[("x-api-key", "coder-token")]), Err(Refused::Agent));
+        assert_eq!(enter("/a/coder/v1/x", &[("x-api-key", "open-sesame")]), Err(Refused::Agent));
+        assert_eq!(enter("/t/open-sesame/a/other/v1/x", &[]), agent("other"));
+        assert_eq!(enter("/a/other/t/open-sesame/v1/x", &[]), agent("other"));
+        let header = ("x-backstop-agent", "other");
+        assert_eq!(enter("/t/open-sesame/v1/x", &[header]), agent("other"));
+        assert_eq!(enter("/t/open-sesame/a/another/v1/x", &[header]), Err(Refused::Agent));
+        assert_eq!(enter("/t/open-sesame/a/%20/v1/x", &[]), Err(Refused::Agent));
+    }
+
+    #[test]
+    fn prefixes_leave_and_may_not_repeat() {
+        let provider = Ok((None, Some("main".to_owned()), "/v1/x".to_owned()));
+        assert_eq!(enter("/t/open-sesame/p/main/v1/x", &[]), provider);
+        assert_eq!(enter("/p/main/v1/x", &[("x-api-key", "open-sesame")]), provider);
+        assert_eq!(enter("/t/open-sesame", &[]), anonymous("/"));
+        assert_eq!(enter("/t/open-sesame?x", &[]), anonymous("/?x"));
+        for path in ["/t/open-sesame/t/open-sesame/v1/x", "/t//v1/x", "/t/open-sesame/p/"] {
+            assert_eq!(enter(path, &[]), Err(Refused::Path), "{path}");
+        }
+    }
+
+    #[test]
+    fn only_names_of_this_machine_are_served() {
+        let key = ("x-api-key", "open-sesame");
+        for host in ["localhost", "LOCALHOST:1", "127.0.0.1:80", "127.9.9.9", "[::1]:80", "gate.internal:8"] {
+            assert!(enter("/v1/x", &[key, ("host", host)]).is_ok(), "{host}");
+        }
+        for host in ["evil.example", "127.0.0.1.evil.example", "localhost.evil.example:80", "", "10.0.0.1"] {
+            assert_eq!(enter("/v1/x", &[key, ("host", host)]), Err(Refused::Host), "{host}");
+        }
+    }
+
+    #[test]
+    fn own_tokens_and_headers_are_kept_back() {
+        let door = door();
+        let keeps = |name: &'static str, value: &'static str| {
+            door.keeps(&http::HeaderName::from_static(name), &HeaderValue::from_static(value))
+        };
+        assert!(keeps("x-backstop-token", "x") && keeps("x-backstop-agent", "x"));
+        assert!(keeps("authorization", "Bearer coder-token") && keeps("x-api-key", "open-sesame"));
+        assert!(!keeps("authorization", "Bearer sk-other") && !keeps("x-api-key", "sk-other"));
+        assert!(!format!("{door:?}").contains("sesame"));
+    }
+}

@@ -1,0 +1,160 @@
+//! What goes wrong: at the start ([`StartError`]), and for one request ([`Failure`]).
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use backstop_llm::{ProviderError, ProviderErrorKind};
+use thiserror::Error;
+
+use crate::compression::Undecodable;
+use crate::door::Refused;
+use crate::endpoint::{AmbiguousPath, Family};
+use crate::upstream::{BodyError, SendError};
+
+/// Why a gateway does not start.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// Nobody can listen there.
+    #[error("{address} can't be listened on: {source}{}", in_use(.source))]
+    Listen {
+        /// Where.
+        address: SocketAddr,
+        /// Why not.
+        source: io::Error,
+    },
+    /// A provider can't be asked as it is configured.
+    #[error("provider `{name}`: {problem}")]
+    Provider {
+        /// Its name.
+        name: String,
+        /// What is wrong.
+        problem: String,
+    },
+    /// Requests are to go to a provider that does not exist.
+    #[error("{place} names the provider `{name}`, which does not exist")]
+    NoProvider {
+        /// The name.
+        name: String,
+        /// Who names it.
+        place: String,
+    },
+    /// A pattern of model names is none.
+    #[error("`{pattern}` in {place} is not a pattern of model names")]
+    Pattern {
+        /// The pattern.
+        pattern: String,
+        /// Where it stands.
+        place: String,
+    },
+    /// Two agents can't be told apart, or one can be guessed.
+    #[error("the token of agent `{agent}` {problem}")]
+    Token {
+        /// The agent.
+        agent: String,
+        /// What is wrong with its token.
+        problem: &'static str,
+    },
+}
+
+impl StartError {
+    pub(crate) fn provider(name: &str, problem: &str) -> Self {
+        Self::Provider { name: name.to_owned(), problem: problem.to_owned() }
+    }
+}
+
+fn in_use(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            "\nhint: another process listens there; choose another port with `--port`, or 0 for a free one"
+        }
+        _ => "",
+    }
+}
+
+/// Why a request is not answered by a provider.
+#[derive(Debug, Error)]
+pub(crate) enum Failure {
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    #[error(transparent)]
+    Ambiguous(#[from] AmbiguousPath),
+    #[error("no provider is configured for requests of the {} API", .0.as_str())]
+    NoProvider(Family),
+    #[error("no provider is called `{0}`")]
+    UnknownProvider(String),
+    #[error("no configured provider may be asked for this model")]
+    ModelNotOffered,
+    #[error("the request names no model, and only certain models may be asked for")]
+    NoModel,
+    #[error("the provider `{provider}` can't be asked: {reason}")]
+    NoKey { provider: String, reason: String },
+    #[error("the request's body is too large; at most {0} bytes are allowed")]
+    TooLarge(usize),
+    #[error("the request's body did not come within the time allowed")]
+    Slow,
+    #[error("the request's body broke off")]
+    Broken,
+    #[error("the request's body can't be read: {0}")]
+    Undecodable(Undecodable),
+    #[error("too much is going on at once; try again later")]
+    Overloaded,
+    #[error("the provider `{provider}` gave no answer: {cause}")]
+    Upstream { provider: String, cause: Cause },
+}
+
+/// Why a provider gave no answer, or no whole one.
+#[derive(Debug, Error)]
+pub(crate) enum Cause {
+    #[error(transparent)]
+    Send(#[from] SendError),
+    #[error("the connection broke in the middle of the answer")]
+    Broken,
+    #[error("nothing more of the answer came within {0:?}")]
+    Silent(Duration),
+    #[error("the answer can't be read: {0}")]
+    Undecodable(Undecodable),
+}
+
+impl From<BodyError> for Failure {
+    fn from(error: BodyError) -> Self {
+        Self::of_body(&error)
+    }
+}
+
+impl Failure {
+    /// What is wrong with a request's own body.
+    pub(crate) fn of_body(error: &BodyError) -> Self {
+        match error {
+            BodyError::TooLarge(limit) => Self::TooLarge(*limit),
+            BodyError::Slow(_) => Self::Slow,
+            BodyError::Broken(_) => Self::Broken,
+        }
+    }
+
+    /// The failure in the words that wires have for it.
+    pub(crate) fn to_provider_error(&self) -> ProviderError {
+        use ProviderErrorKind as Kind;
+        let (kind, status) = match self {
+            Self::Refused(Refused::Token) => (Kind::Auth, 401),
+            Self::Refused(Refused::Host | Refused::Agent) => (Kind::Auth, 403),
+            Self::Refused(Refused::Path) | Self::Ambiguous(_) => (Kind::InvalidRequest, 400),
+            Self::NoModel | Self::Broken | Self::Undecodable(_) => (Kind::InvalidRequest, 400),
+            Self::NoProvider(_) | Self::UnknownProvider(_) | Self::ModelNotOffered => (Kind::NotFound, 404),
+            Self::Slow => (Kind::InvalidRequest, 408),
+            Self::TooLarge(_) => (Kind::RequestTooLarge, 413),
+            Self::Overloaded => (Kind::Overloaded, 503),
+            Self::NoKey { .. } => (Kind::Server, 500),
+            Self::Upstream { cause, .. } if cause.is_silence() => (Kind::Server, 504),
+            Self::Upstream { .. } => (Kind::Server, 502),
+        };
+        ProviderError::new(kind, status, None, &format!("backstop: {self}"))
+    }
+}
+
+impl Cause {
+    fn is_silence(&self) -> bool {
+        matches!(self, Self::Silent(_) | Self::Send(SendError::Silent(_)))
+    }
+}

@@ -1,0 +1,230 @@
+//! Heads of messages on their way through: what is left out, what is put in.
+//!
+//! Order is kept, so headers are copied and never removed in place. Left out are the headers of one hop (RFC
+//! 9110, 7.6.1: `connection` and what it names, `keep-alive`, `proxy-connection`, `proxy-authenticate`,
+//! `proxy-authorization`, `te`, `transfer-encoding`, `upgrade`), the gateway's own, and credentials that are
+//! not the provider's. `host` becomes the provider's. Nothing is added that tells of the gateway.
+
+use http::header::{self, HeaderName};
+use http::{HeaderMap, HeaderValue};
+
+use crate::door::Door;
+
+const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+const GOOGLE_KEY: HeaderName = HeaderName::from_static("x-goog-api-key");
+const KEEP_ALIVE: &str = "keep-alive";
+const PROXY_CONNECTION: &str = "proxy-connection";
+
+/// Whether a header is meant for the next hop only, `connection` itself included.
+fn is_hop(name: &HeaderName) -> bool {
+    *name == header::CONNECTION
+        || *name == header::TRANSFER_ENCODING
+        || *name == header::TE
+        || *name == header::UPGRADE
+        || *name == header::PROXY_AUTHORIZATION
+        || *name == header::PROXY_AUTHENTICATE
+        || name.as_str() == KEEP_ALIVE
+        || name.as_str() == PROXY_CONNECTION
+}
+
+fn is_named_by(connection: &[&str], name: &HeaderName) -> bool {
+    // Framing and addressing can't be taken away by naming them.
+    connection.iter().any(|named| named.eq_ignore_ascii_case(name.as_str()))
+        && *name != header::CONTENT_LENGTH
+        && *name != header::HOST
+}
+
+fn named_in_connection(headers: &HeaderMap) -> Vec<&str> {
+    let values = headers.get_all(header::CONNECTION).iter().filter_map(|value| value.to_str().ok());
+    let words = values.flat_map(|value| value.split(',')).map(str::trim);
+    words.filter(|word| !matches!(*word, "" | "close" | "keep-alive")).collect()
+}
+
+/// What is sent for the client's credentials.
+#[derive(Clone, Debug)]
+pub(crate) enum Credentials {
+    /// They are passed on.
+    Client,
+    /// This header stands in their place.
+    Own(HeaderName, HeaderValue),
+}
+
+/// How a request's head changes on its way to the provider.
+#[derive(Debug)]
+pub(crate) struct Upward<'a> {
+    pub(crate) door: &'a Door,
+    /// `None` where HTTP/2 has it in the address.
+    pub(crate) host: Option<&'a HeaderValue>,
+    pub(crate) credentials: &'a Credentials,
+    /// The body is not the client's: its length and compression no longer hold.
+    pub(crate) replaced: bool,
+    /// The answer will be looked at: no compression is asked for.
+    pub(crate) inspected: bool,
+}
+
+impl Upward<'_> {
+    pub(crate) fn headers(&self, from: &HeaderMap) -> HeaderMap {
+        let named = named_in_connection(from);
+        let mut to = HeaderMap::with_capacity(from.len() + 2);
+        let mut credentials = match self.credentials {
+            Credentials::Client => None,
+            Credentials::Own(name, value) => Some((name, value)),
+        };
+        let replaces = credentials.is_some();
+        for (name, value) in from {
+            if is_hop(name) || is_named_by(&named, name) || *name == header::EXPECT {
+                continue;
+            }
+            if *name == header::HOST {
+                if let Some(host) = self.host {
+                    to.insert(header::HOST, host.clone());
+                }
+                continue;
+            }
+            if is_credential(name) && (replaces || self.door.keeps(name, value)) {
+                if let Some((name, value)) = credentials.take() {
+                    to.insert(name.clone(), value.clone());
+                }
+                continue;
+            }
+            if self.door.keeps(name, value) || self.is_outdated(name) {
+                continue;
+            }
+            to.append(name.clone(), value.clone());
+        }
+        if let Some(host) = self.host.filter(|_| !to.contains_key(header::HOST)) {
+            to.insert(header::HOST, host.clone());
+        }
+        if let Some((name, value)) = credentials {
+            to.insert(name.clone(), value.clone());
+        }
+        if self.inspected {
+            to.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        }
+        to
+    }
+
+    fn is_outdated(&self, name: &HeaderName) -> bool {
+        let of_body = *name == header::CONTENT_LENGTH || *name == header::CONTENT_ENCODING;
+        (self.replaced && of_body) || (self.inspected && *name == header::ACCEPT_ENCODING)
+    }
+}
+
+fn is_credential(name: &HeaderName) -> bool {
+    *name == header::AUTHORIZATION || *name == API_KEY || *name == GOOGLE_KEY
+}
+
+/// The headers of an answer on their way to the client. `decoded` says that the body leaves uncompressed and
+/// with another length.
+pub(crate) fn downward(from: HeaderMap, decoded: bool) -> HeaderMap {
+    let of_body =
+        |name: &HeaderName| decoded && (*name == header::CONTENT_LENGTH || *name == header::CONTENT_ENCODING);
+    if !from.keys().any(|name| is_hop(name) || of_body(name)) {
+        return from;
+    }
+    let named = named_in_connection(&from);
+    let mut to = HeaderMap::with_capacity(from.len());
+    for (name, value) in &from {
+        if !is_hop(name) && !is_named_by(&named, name) && !of_body(name) {
+            to.append(name.clone(), value.clone());
+        }
+    }
+    to
+}
+
+#[cfg(test)]
+mod tests {
+    use backstop_hooks::Secret;
+
+    use super::*;
+    use crate::settings::Settings;
+
+    fn map(headers: &[(&'static str, &'static str)]) -> HeaderMap {
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.append(HeaderName::from_static(name), HeaderValue::from_static(value));
+        }
+        map
+    }
+
+    fn lines(map: &HeaderMap) -> Vec<String> {
+        map.iter().map(|(name, value)| format!("{name}: {}", value.to_str().unwrap())).collect()
+    }
+
+    fn sent(credentials: &Credentials, replaced: bool, inspected: bool, from: &HeaderMap) -> Vec<String> {
+        let door = Door::new(&Settings::new(Secret::new("token".to_owned())));
+        let host = HeaderValue::from_static("api.example.com");
+        let upward = Upward { door: &door, host: Some(&host), credentials, replaced, inspected };
+        lines(&upward.headers(from))
+    }
+
+    #[test]
+    fn what_belongs_to_the_message_passes_in_order() {
+        let from = map(&[
+            ("user-agent", "x"),
+            ("host", "127.0.0.1:1"),
+            ("connection", "keep-alive, X-Hop"),
+            ("x-hop", "1"),
+            ("te", "trailers"),
+            ("proxy-authorization", "Basic x"),
+            ("x-api-key", "sk-mine"),
+            ("anthropic-beta", "a"),
+            ("anthropic-beta", "b"),
+            ("x-backstop-agent", "me"),
+            ("authorization", "Bearer token"),
+            ("accept-encoding", "gzip"),
+            ("content-encoding", "gzip"),
+            ("content-length", "3"),
+        ]);
+        let passed = sent(&Credentials::Client, false, false, &from);
+        let expected = [
+            "user-agent: x",
+            "host: api.example.com",
+            "x-api-key: sk-mine",
+            "anthropic-beta: a",
+            "anthropic-beta: b",
+            "accept-encoding: gzip",
+            "content-encoding: gzip",
+            "content-length: 3",
+        ];
+        assert_eq!(passed, expected);
+        let key = HeaderValue::from_static("sk-ours");
+        let ours = sent(&Credentials::Own(API_KEY, key), true, true, &from);
+        let expected = [
+            "user-agent: x",
+            "host: api.example.com",
+            "x-api-key: sk-ours",
+            "anthropic-beta: a",
+            "anthropic-beta: b",
+            "accept-encoding: identity",
+        ];
+        assert_eq!(ours, expected);
+    }
+
+    #[test]
+    fn a_key_is_put_in_where_the_client_had_none() {
+        let key = Credentials::Own(header::AUTHORIZATION, HeaderValue::from_static("Bearer k"));
+        assert_eq!(sent(&key, false, false, &map(&[])), ["host: api.example.com", "authorization: Bearer k"]);
+    }
+
+    #[test]
+    fn framing_can_not_be_named_away() {
+        let from = map(&[("connection", "content-length, host"), ("content-length", "3")]);
+        let passed = sent(&Credentials::Client, false, false, &from);
+        assert_eq!(passed, ["content-length: 3", "host: api.example.com"]);
+    }
+
+    #[test]
+    fn answers_lose_the_headers_of_their_hop() {
+        let from = map(&[
+            ("content-type", "text/event-stream"),
+            ("transfer-encoding", "chunked"),
+            ("connection", "close"),
+            ("content-encoding", "gzip"),
+            ("request-id", "r"),
+        ]);
+        let kept = lines(&downward(from.clone(), false));
+        assert_eq!(kept, ["content-type: text/event-stream", "content-encoding: gzip", "request-id: r"]);
+        assert_eq!(lines(&downward(from, true)), ["content-type: text/event-stream", "request-id: r"]);
+    }
+}

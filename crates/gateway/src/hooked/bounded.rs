@@ -1,0 +1,48 @@
+//! A map that forgets its oldest entries.
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::Hash;
+
+/// A map of at most so many entries; the oldest go first.
+#[derive(Debug)]
+pub(super) struct Bounded<K, V> {
+    entries: HashMap<K, V>,
+    order: VecDeque<K>,
+    most: usize,
+}
+
+impl<K: Clone + Eq + Hash, V> Bounded<K, V> {
+    pub(super) fn new(most: usize) -> Self {
+        Self { entries: HashMap::new(), order: VecDeque::new(), most }
+    }
+
+    pub(super) fn get(&self, key: &K) -> Option<&V> {
+        self.entries.get(key)
+    }
+
+    pub(super) fn insert(&mut self, key: K, value: V) {
+        if self.entries.insert(key.clone(), value).is_some() {
+            return;
+        }
+        self.order.push_back(key);
+        if self.order.len() > self.most
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.entries.remove(&oldest);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_goes() {
+        let mut map = Bounded::new(2);
+        for key in [1, 2, 1, 3] {
+            map.insert(key, key * 10);
+        }
+        assert_eq!((map.get(&1), map.get(&2), map.get(&3)), (None, Some(&20), Some(&30)));
+    }
+}

@@ -1,0 +1,253 @@
+//! The way of a request: `message.before`, `before_llm_call`, `llm_input`.
+//!
+//! - *Every message of the human is judged before a model reads it.* Clients send the whole conversation with
+//!   each request, as it was before any hook rewrote it. So each message passes `message.before` once, and what
+//!   the hooks made of it is put in its place in every later request; a message that this process has not
+//!   judged (it was restarted, or forgot) is judged again.
+//! - *Everything a model reads is shown to `before_llm_call`*: the system prompt, the messages, and in them the
+//!   results of tools, whatever role a wire gives them.
+//! - *A tool that was taken away is not asked for*: a `tool_choice` that names it is dropped.
+
+use std::sync::{Mutex, PoisonError};
+
+use backstop_engine::{Blocked, Engine};
+use backstop_hooks::conversation::{Message, Part, Role, ToolSpec};
+use backstop_hooks::points::{
+    BeforeLlmCall, BeforeLlmCallEvent, LlmInputEvent, MessageBefore, MessageBeforeEvent, ToolInfo,
+};
+use backstop_hooks::{AgentId, CallContext, Digest, Params, Text};
+use backstop_llm::{ModelRequest, ToolChoice, ToolDefinition, estimate_tokens};
+use serde_json::Value;
+
+use super::bounded::Bounded;
+use super::identity::{Identity, is_turn};
+
+/// How many messages are remembered.
+const MAX_REMEMBERED: usize = 8_192;
+/// A longer text that a hook wrote is not remembered, but asked for again.
+const MAX_REMEMBERED_BYTES: usize = 32 * 1_024;
+/// The agent of requests that name none.
+const NO_AGENT: &str = "unknown";
+
+/// What `message.before` made of messages, so that each is judged once. Texts that came are kept as digests.
+#[derive(Debug)]
+pub(super) struct Remembered(Mutex<Bounded<Digest, Option<Text>>>);
+
+impl Default for Remembered {
+    fn default() -> Self {
+        Self(Mutex::new(Bounded::new(MAX_REMEMBERED)))
+    }
+}
+
+impl Remembered {
+    fn find(&self, key: &Digest) -> Option<Option<Text>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
+    }
+
+    fn keep(&self, key: Digest, made: Option<Text>) {
+        if made.as_ref().is_none_or(|text| text.len() <= MAX_REMEMBERED_BYTES) {
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key, made);
+        }
+    }
+}
+
+/// Who asks what.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asking<'a> {
+    pub(super) engine: &'a Engine,
+    pub(super) call: &'a CallContext,
+    pub(super) identity: &'a Identity,
+    pub(super) provider: &'a str,
+}
+
+impl Asking<'_> {
+    /// Takes a request past its gates. Answers whether it was changed.
+    pub(super) async fn gate(
+        self,
+        request: &mut ModelRequest,
+        remembered: &Remembered,
+    ) -> Result<bool, Blocked> {
+        let original = request.clone();
+        if self.engine.has_hooks::<MessageBefore>() {
+            self.messages(request, remembered).await?;
+        }
+        if self.engine.has_hooks::<BeforeLlmCall>() {
+            self.call(request).await?;
+        }
+        Ok(*request != original)
+    }
+
+    async fn messages(self, request: &mut ModelRequest, remembered: &Remembered) -> Result<(), Blocked> {
+        let model = request.model.clone();
+        let last = request.messages.iter().rposition(is_turn);
+        for (index, message) in request.messages.iter_mut().enumerate() {
+            if !is_turn(message) || !message.has_text() {
+                continue;
+            }
+            let text = message.visible_text();
+            let key = self.key(&text);
+            // The newest message is judged with each request that a person may have made.
+            let known = if Some(index) == last { None } else { remembered.find(&key) };
+            let made = match known {
+                Some(made) => made,
+                None => {
+                    let made = self.message(text.into(), &model).await?;
+                    remembered.keep(key, made.clone());
+                    made
+                }
+            };
+            if let Some(text) = made {
+                message.set_visible_text(&text);
+            }
+        }
+        Ok(())
+    }
+
+    async fn message(self, text: Text, model: &str) -> Result<Option<Text>, Blocked> {
+        let event = MessageBeforeEvent {
+            agent_id: self.call.agent_id.clone().unwrap_or_else(|| AgentId::new(NO_AGENT)),
+            session_key: self.call.session_key.clone(),
+            provider: self.provider.to_owned(),
+            model: model.to_owned(),
+            message: text.clone(),
+            metadata: Params::default(),
+        };
+        let decided = self.engine.decide::<MessageBefore>(event, self.call).await;
+        match decided.blocked {
+            Some(blocked) => Err(blocked),
+            None => Ok((decided.event.message != text).then_some(decided.event.message)),
+        }
+    }
+
+    fn key(self, text: &str) -> Digest {
+        let agent = self.call.agent_id.as_ref().map(AgentId::as_str).unwrap_or_default();
+        Digest::of_text("message.before", &format!("{agent}\0{}\0{text}", self.identity.session))
+    }
+
+    async fn call(self, request: &mut ModelRequest) -> Result<(), Blocked> {
+        let system = request.system_text().unwrap_or_default();
+        let event = BeforeLlmCallEvent {
+            run_id: self.identity.run.clone(),
+            token_estimate: estimate_tokens(request),
+            messages: request.messages.clone(),
+            system_prompt: system.clone(),
+            model: request.model.clone(),
+            provider: self.provider.to_owned(),
+            iteration: self.identity.iteration,
+            tools: request.tools.iter().map(info).collect(),
+        };
+        let decided = self.engine.decide::<BeforeLlmCall>(event, self.call).await;
+        if let Some(blocked) = decided.blocked {
+            return Err(blocked);
+        }
+        let event = decided.event;
+        request.messages = event.messages;
+        if event.system_prompt != system {
+            request.set_system_text((!event.system_prompt.is_empty()).then_some(event.system_prompt));
+        }
+        narrow(request, &event.tools);
+        Ok(())
+    }
+
+    /// What the model is given, for those who watch.
+    pub(super) fn input(self, request: &ModelRequest) -> LlmInputEvent {
+        let images = |message: &Message| {
+            message.content.iter().filter(|part| matches!(part, Part::Image { .. })).count()
+        };
+        let count: usize = request.messages.iter().map(images).sum();
+        let mut history = request.messages.clone();
+        let prompt = history.iter().rposition(is_turn).map(|at| history.remove(at).visible_text());
+        let specs = request.tools.iter().filter_map(|tool| match tool {
+            ToolDefinition::Function { spec, .. } => Some(ToolSpec::clone(spec)),
+            ToolDefinition::Provider { .. } => None,
+        });
+        LlmInputEvent {
+            run_id: self.identity.run.clone(),
+            session_id: self.identity.session.clone(),
+            provider: self.provider.to_owned(),
+            model: request.model.clone(),
+            system_prompt: request.system_text(),
+            prompt: prompt.unwrap_or_default().into(),
+            history_messages: history,
+            images_count: u32::try_from(count).unwrap_or(u32::MAX),
+            tools: Some(specs.collect()),
+        }
+    }
+}
+
+/// How many messages the turn has, without the answer to come.
+pub(super) fn messages_of_turn(messages: &[Message]) -> u32 {
+    let since = messages.iter().rposition(is_turn).unwrap_or_default();
+    let answers = messages.iter().skip(since).filter(|message| message.role != Role::System).count();
+    u32::try_from(answers).unwrap_or(u32::MAX)
+}
+
+/// A tool's name; a provider's own tool without one goes by its type.
+fn name_of(tool: &ToolDefinition) -> &str {
+    match tool {
+        ToolDefinition::Provider { raw } if tool.name().is_empty() => {
+            raw.get("type").and_then(Value::as_str).unwrap_or_default()
+        }
+        _ => tool.name(),
+    }
+}
+
+fn info(tool: &ToolDefinition) -> ToolInfo {
+    let description = match tool {
+        ToolDefinition::Function { spec, .. } => spec.description.clone(),
+        ToolDefinition::Provider { .. } => None,
+    };
+    ToolInfo { name: name_of(tool).to_owned(), description }
+}
+
+/// Leaves the tools that are still on offer.
+fn narrow(request: &mut ModelRequest, left: &[ToolInfo]) {
+    let before = request.tools.len();
+    request.tools.retain(|tool| left.iter().any(|info| info.name == name_of(tool)));
+    if request.tools.len() == before {
+        return;
+    }
+    let chosen_is_gone = match &request.tool_choice {
+        Some(ToolChoice::Tool(name)) => !request.tools.iter().any(|tool| name_of(tool) == name),
+        // What it means is not known; it may name what is gone.
+        Some(ToolChoice::Other(_)) => true,
+        Some(ToolChoice::Auto | ToolChoice::None | ToolChoice::Required) | None => false,
+    };
+    if chosen_is_gone || request.tools.is_empty() {
+        request.tool_choice = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn tool(name: &str) -> ToolDefinition {
+        ToolSpec { name: name.to_owned(), description: None, input_schema: json!({}).into() }.into()
+    }
+
+    fn narrowed(choice: ToolChoice, left: &[&str]) -> (usize, Option<ToolChoice>) {
+        let search = ToolDefinition::Provider { raw: json!({"type": "web_search"}).into() };
+        let mut request = ModelRequest {
+            tools: vec![tool("a"), tool("b"), search],
+            tool_choice: Some(choice),
+            ..ModelRequest::default()
+        };
+        let left: Vec<_> =
+            left.iter().map(|name| ToolInfo { name: (*name).to_owned(), description: None }).collect();
+        narrow(&mut request, &left);
+        (request.tools.len(), request.tool_choice)
+    }
+
+    #[test]
+    fn a_tool_that_is_gone_is_not_chosen() {
+        let named = || ToolChoice::Tool("a".to_owned());
+        assert_eq!(narrowed(named(), &["a", "b", "web_search"]), (3, Some(named())));
+        assert_eq!(narrowed(named(), &["a"]), (1, Some(named())));
+        assert_eq!(narrowed(named(), &["b", "web_search"]), (2, None));
+        assert_eq!(narrowed(ToolChoice::Required, &["b"]), (1, Some(ToolChoice::Required)));
+        assert_eq!(narrowed(ToolChoice::Required, &[]), (0, None), "nothing can be required of no tools");
+        assert_eq!(narrowed(ToolChoice::Other(json!({}).into()), &["a", "b"]), (2, None));
+    }
+}

@@ -1,0 +1,262 @@
+//! Which conversation a request belongs to, which turn of it, and how far the turn is.
+//!
+//! A request of an LLM wire has no session. What a client says about it is believed, in this order:
+//!
+//! 1. a header: `x-backstop-session`, `x-claude-code-session-id`, `session_id`, `session-id`,
+//!    `conversation_id`, `x-session-id`, `x-conversation-id`, `x-session-affinity`;
+//! 2. the body: the session in Anthropic's `metadata.user_id` as Claude Code writes it, `metadata.session_id`
+//!    and `metadata.conversation_id`, OpenAI's `conversation`, the answer that `previous_response_id` names,
+//!    `prompt_cache_key`;
+//! 3. otherwise the digest of the agent, the system prompt and the first message, which stay the same while
+//!    a conversation grows. Two conversations that begin alike are one by this rule.
+//!
+//! An agent that names another's conversation gains nothing: budgets count by agent, and runs are named after
+//! agent *and* conversation.
+//!
+//! A *run* is one turn: all requests whose last message of the human is the same one. The *iteration* is the
+//! number of answers that the conversation has already; 0 for the first call.
+
+use std::sync::{Mutex, PoisonError};
+
+use backstop_hooks::conversation::{Message, Part, Role};
+use backstop_hooks::{AgentId, Digest, RunId, SessionId};
+use backstop_llm::ModelRequest;
+use http::HeaderMap;
+use serde_json::Value;
+
+use super::bounded::Bounded;
+
+/// Headers in which clients name their conversation, the more exact ones first.
+pub(crate) const SESSION_HEADERS: [&str; 8] = [
+    "x-backstop-session",
+    "x-claude-code-session-id",
+    "session_id",
+    "session-id",
+    "conversation_id",
+    "x-session-id",
+    "x-conversation-id",
+    "x-session-affinity",
+];
+
+/// Longer ids, and ids with other than visible ASCII characters, are replaced by their digest.
+const MAX_ID_BYTES: usize = 128;
+/// How many answers are remembered for `previous_response_id`.
+const MAX_LINKS: usize = 16_384;
+
+/// Where a request belongs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Identity {
+    /// The conversation.
+    pub(super) session: SessionId,
+    /// The turn.
+    pub(super) run: RunId,
+    /// How many answers the conversation has.
+    pub(super) iteration: u32,
+}
+
+/// The conversations of answers that later requests may name instead of repeating them.
+#[derive(Debug)]
+pub(super) struct Links(Mutex<Bounded<Digest, Link>>);
+
+#[derive(Clone, Debug)]
+struct Link {
+    session: SessionId,
+    answers: u32,
+}
+
+impl Default for Links {
+    fn default() -> Self {
+        Self(Mutex::new(Bounded::new(MAX_LINKS)))
+    }
+}
+
+impl Links {
+    /// Remembers an answer.
+    pub(super) fn remember(&self, agent: Option<&AgentId>, response: &str, identity: &Identity) {
+        if response.is_empty() {
+            return;
+        }
+        let answers = identity.iteration.saturating_add(1);
+        let link = Link { session: identity.session.clone(), answers };
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(of_agent(agent, "answer", response), link);
+    }
+
+    fn find(&self, agent: Option<&AgentId>, response: &str) -> Option<Link> {
+        let links = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        links.get(&of_agent(agent, "answer", response)).cloned()
+    }
+}
+
+/// Says where a request belongs.
+pub(super) fn identify(
+    agent: Option<&AgentId>,
+    headers: &HeaderMap,
+    request: &ModelRequest,
+    links: &Links,
+) -> Identity {
+    let previous = field(request, &["previous_response_id"]);
+    let link = previous.and_then(|id| links.find(agent, id));
+    let answers = request.messages.iter().filter(|message| message.role == Role::Assistant).count();
+    let before = link.as_ref().map_or(0, |link| link.answers);
+    let iteration = before.saturating_add(u32::try_from(answers).unwrap_or(u32::MAX));
+    let session = named_by_header(headers)
+        .or_else(|| named_by_body(request))
+        .or_else(|| link.map(|link| link.session))
+        .or_else(|| previous.or_else(|| field(request, &["prompt_cache_key"])).map(well_formed))
+        .unwrap_or_else(|| by_beginning(agent, request));
+    let run = run_of(agent, &session, request, previous);
+    Identity { session, run, iteration }
+}
+
+fn named_by_header(headers: &HeaderMap) -> Option<SessionId> {
+    let named = SESSION_HEADERS.iter().filter_map(|name| headers.get(*name)?.to_str().ok());
+    named.map(str::trim).find(|id| !id.is_empty()).map(well_formed)
+}
+
+fn named_by_body(request: &ModelRequest) -> Option<SessionId> {
+    let claude_code = field(request, &["metadata", "user_id"]).and_then(session_of_claude_code);
+    let named = [
+        claude_code.as_deref(),
+        field(request, &["metadata", "session_id"]),
+        field(request, &["metadata", "conversation_id"]),
+        field(request, &["conversation"]),
+        field(request, &["conversation", "id"]),
+    ];
+    named.into_iter().flatten().find(|id| !id.is_empty()).map(well_formed)
+}
+
+/// `user_<..>_account_<..>_session_<id>`, or the same as JSON with a `session_id`.
+fn session_of_claude_code(user: &str) -> Option<String> {
+    if user.starts_with('{') {
+        let value: Value = serde_json::from_str(user).ok()?;
+        return value.get("session_id")?.as_str().map(str::to_owned);
+    }
+    user.rsplit_once("_session_").map(|(_, session)| session.to_owned())
+}
+
+fn field<'a>(request: &'a ModelRequest, path: &[&str]) -> Option<&'a str> {
+    let mut value: &Value = &request.extra;
+    for key in path {
+        value = value.get(key)?;
+    }
+    value.as_str().filter(|text| !text.is_empty())
+}
+
+fn well_formed(id: &str) -> SessionId {
+    if id.len() <= MAX_ID_BYTES && id.bytes().all(|byte| byte.is_ascii_graphic()) {
+        SessionId::new(id)
+    } else {
+        SessionId::new(named("conv", &Digest::of_text("conversation", id)))
+    }
+}
+
+fn by_beginning(agent: Option<&AgentId>, request: &ModelRequest) -> SessionId {
+    let first = request.messages.iter().find(|message| is_turn(message));
+    let system = request.system_text().unwrap_or_default();
+    let beginning = format!("{system}\0{}", first.map(Message::visible_text).unwrap_or_default());
+    SessionId::new(named("conv", &of_agent(agent, "beginning", &beginning)))
+}
+
+fn run_of(
+    agent: Option<&AgentId>,
+    session: &SessionId,
+    request: &ModelRequest,
+    previous: Option<&str>,
+) -> RunId {
+    let turns = request.messages.iter().filter(|message| is_turn(message));
+    let (count, last) = turns.fold((0_usize, None), |(count, _), message| (count + 1, Some(message)));
+    let text = last.map(Message::visible_text);
+    let place = match &text {
+        Some(text) => format!("{session}\0{count}\0{text}"),
+        // Results of tools alone: what they answer says which turn it is.
+        None => format!("{session}\0{}", previous.unwrap_or_default()),
+    };
+    RunId::new(named("run", &of_agent(agent, "run", &place)))
+}
+
+/// Whether a message is the human's, and no result of a tool.
+pub(super) fn is_turn(message: &Message) -> bool {
+    message.role == Role::User
+        && message.content.iter().any(|part| !matches!(part, Part::ToolResult(_)))
+}
+
+fn of_agent(agent: Option<&AgentId>, kind: &str, text: &str) -> Digest {
+    Digest::of_text(kind, &format!("{}\0{text}", agent.map(AgentId::as_str).unwrap_or_default()))
+}
+
+/// A short name made of a digest: 96 bits of it are enough to tell things apart.
+fn named(prefix: &str, digest: &Digest) -> String {
+    use std::fmt::Write as _;
+    let mut name = format!("{prefix}-");
+    for byte in digest.as_bytes().iter().take(12) {
+        // Writing to a string can't fail.
+        let _ = write!(name, "{byte:02x}");
+    }
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use backstop_hooks::Json;
+    use serde_json::json;
+
+    fn request(texts: &[(Role, &str)], extra: Value) -> ModelRequest {
+        let messages = texts.iter().map(|(role, text)| Message::text(*role, *text)).collect();
+        ModelRequest { extra: Json::new(extra), ..ModelRequest::new("m", messages) }
+    }
+
+    fn of(request: &ModelRequest) -> Identity {
+        identify(Some(&"main".into()), &HeaderMap::new(), request, &Links::default())
+    }
+
+    #[test]
+    fn clients_name_their_conversations() {
+        let session = |extra| of(&request(&[(Role::User, "hi")], extra)).session.to_string();
+        assert_eq!(session(json!({"metadata": {"user_id": "user_1_account__session_abc-1"}})), "abc-1");
+        assert_eq!(session(json!({"metadata": {"user_id": "{\"session_id\":\"abc-2\"}"}})), "abc-2");
+        assert_eq!(session(json!({"prompt_cache_key": "k1"})), "k1");
+        assert_eq!(session(json!({"conversation": "c1"})), "c1");
+        assert_eq!(session(json!({"conversation": {"id": "c2"}})), "c2");
+        assert_eq!(session(json!({"previous_response_id": "r1", "prompt_cache_key": "k1"})), "r1");
+        assert!(session(json!({"metadata": {"user_id": "alice"}})).starts_with("conv-"), "a user is no conversation");
+        assert!(session(json!({"prompt_cache_key": "k 1"})).starts_with("conv-"));
+        assert!(session(json!({"prompt_cache_key": "k".repeat(200)})).len() < 40);
+        let headers = HeaderMap::from_iter([(
+            http::HeaderName::from_static("x-claude-code-session-id"),
+            "abc-3".parse().unwrap(),
+        )]);
+        let named = identify(None, &headers, &request(&[], json!({"prompt_cache_key": "k1"})), &Links::default());
+        assert_eq!(named.session.as_str(), "abc-3");
+    }
+
+    #[test]
+    fn a_growing_conversation_stays_itself() {
+        let first = of(&request(&[(Role::User, "hi")], Value::Null));
+        let second = of(&request(&[(Role::User, "hi"), (Role::Assistant, "ho"), (Role::Tool, "x")], Value::Null));
+        let third = of(&request(
+            &[(Role::User, "hi"), (Role::Assistant, "ho"), (Role::User, "more")],
+            Value::Null,
+        ));
+        assert_eq!(first.session, second.session);
+        assert_eq!(first.session, third.session);
+        assert_eq!(first.run, second.run, "one turn");
+        assert_ne!(first.run, third.run, "the next turn");
+        assert_eq!([first.iteration, second.iteration, third.iteration], [0, 1, 1]);
+        let other = identify(Some(&"other".into()), &HeaderMap::new(), &request(&[(Role::User, "hi")], Value::Null), &Links::default());
+        assert_ne!(other.session, first.session, "agents are apart");
+    }
+
+    #[test]
+    fn answers_lead_back_to_their_conversation() {
+        let links = Links::default();
+        let first = identify(None, &HeaderMap::new(), &request(&[(Role::User, "hi")], Value::Null), &links);
+        links.remember(None, "resp_1", &first);
+        let next = request(&[(Role::User, "more")], json!({"previous_response_id": "resp_1"}));
+        let second = identify(None, &HeaderMap::new(), &next, &links);
+        assert_eq!(second.session, first.session);
+        assert_eq!(second.iteration, 1);
+        let stranger = identify(Some(&"other".into()), &HeaderMap::new(), &next, &links);
+        assert_ne!(stranger.session, first.session);
+    }
+}

@@ -1,0 +1,215 @@
+//! The hooks on live traffic.
+//!
+//! [`Hooks`] stands in the [`exchange`](crate::exchange) seam and takes what passes the gateway through the hook
+//! points of an LLM proxy:
+//!
+//! ```text
+//! request   message.before ► before_llm_call ► llm_input, model_call_started ► provider
+//! answer    model_call_ended, llm_output ► after_llm_call ► before_response_emit ► client
+//! ```
+//!
+//! - *No hook, no look.* While no hook stands at any of these points, requests and answers pass undecoded.
+//! - *Nothing unjudged.* While hooks stand that may stop or rewrite something, what can't be read is refused:
+//!   a request that is no request of its wire, a wire that has no codec here, an answer that makes no sense.
+//! - *A block is an answer.* It is no failure of the provider, so nothing is asked again because of it.
+//! - *Decisions stay.* What `after_llm_call` decided about tool calls is in the store, by conversation and
+//!   call, for whoever stands in front of the tools.
+
+mod bounded;
+mod gate;
+mod identity;
+mod judge;
+mod reply;
+mod settings;
+mod text;
+mod traffic;
+mod watch;
+
+use std::fmt;
+use std::sync::Arc;
+
+use backstop_engine::{Engine, ResponseGate};
+use backstop_hooks::points::{
+    AfterLlmCall, BeforeLlmCall, LlmInput, LlmOutput, MessageBefore, ModelCallEnded, ModelCallStarted,
+};
+use backstop_hooks::{Point as _, PointId};
+use backstop_llm::{ProviderError, ProviderErrorKind};
+use http::Method;
+
+use self::gate::Remembered;
+use self::identity::Links;
+use self::judge::Gates;
+use self::traffic::{Refusal, Traffic};
+use crate::endpoint::Operation;
+use crate::exchange::{Call, Interceptor, Plan};
+
+pub use self::settings::{BlockedForm, HookSettings, TextMode, Unjudged};
+
+/// The points that the gateway fires for model traffic.
+pub const FIRED: [PointId; 8] = [
+    MessageBefore::INFO.id,
+    BeforeLlmCall::INFO.id,
+    LlmInput::INFO.id,
+    ModelCallStarted::INFO.id,
+    ModelCallEnded::INFO.id,
+    LlmOutput::INFO.id,
+    AfterLlmCall::INFO.id,
+    PointId::BeforeResponseEmit,
+];
+
+/// The operator asked for something that the hooks that stand make impossible.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Unenforceable {
+    /// Text is to leave before it is whole, and a hook wants the whole.
+    #[error(
+        "`gateway.hooks.text: window` is impossible: a hook at `before_response_emit` judges whole answers\nhint: `hold`, or leave the key out"
+    )]
+    Window,
+}
+
+/// The hooks of an engine as what looks at a gateway's traffic.
+#[derive(Clone)]
+pub struct Hooks(Arc<Shared>);
+
+impl fmt::Debug for Hooks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Hooks").field(&self.0.settings).finish()
+    }
+}
+
+/// What all exchanges share.
+#[derive(Debug)]
+struct Shared {
+    engine: Engine,
+    settings: HookSettings,
+    links: Links,
+    remembered: Remembered,
+}
+
+/// Who stands where, at the moment when an exchange begins.
+#[derive(Clone, Copy, Debug)]
+struct Standing {
+    /// `message.before` or `before_llm_call`.
+    request: bool,
+    /// `after_llm_call`.
+    calls: bool,
+    /// `before_response_emit`.
+    emit: ResponseGate,
+    /// Any that only watch.
+    watch: bool,
+}
+
+impl Hooks {
+    /// The hooks of `engine`.
+    ///
+    /// # Errors
+    /// [`Unenforceable`] if the settings ask for what can't be done with the hooks that stand.
+    pub fn new(engine: Engine, settings: HookSettings) -> Result<Self, Unenforceable> {
+        if settings.text == Some(TextMode::Window) && engine.response_gate() == ResponseGate::Whole {
+            return Err(Unenforceable::Window);
+        }
+        let shared =
+            Shared { engine, settings, links: Links::default(), remembered: Remembered::default() };
+        Ok(Self(Arc::new(shared)))
+    }
+}
+
+impl Shared {
+    fn standing(&self) -> Standing {
+        let engine = &self.engine;
+        Standing {
+            request: engine.has_hooks::<MessageBefore>() || engine.has_hooks::<BeforeLlmCall>(),
+            calls: engine.has_hooks::<AfterLlmCall>(),
+            emit: engine.response_gate(),
+            watch: engine.has_hooks::<LlmInput>()
+                || engine.has_hooks::<LlmOutput>()
+                || engine.has_hooks::<ModelCallStarted>()
+                || engine.has_hooks::<ModelCallEnded>(),
+        }
+    }
+}
+
+impl Standing {
+    /// Whether something may be stopped or rewritten.
+    fn decides(self) -> bool {
+        self.request || self.gates_answers()
+    }
+
+    fn gates_answers(self) -> bool {
+        self.calls || self.emit != ResponseGate::Open
+    }
+
+    fn is_empty(self) -> bool {
+        !self.decides() && !self.watch
+    }
+
+    /// What an answer is judged by; `None` if by nothing.
+    fn gates(self, settings: &HookSettings) -> Option<Gates> {
+        self.gates_answers().then_some(Gates {
+            calls: self.calls,
+            emit: self.emit,
+            text: settings.text,
+            call_bytes: settings.call_bytes,
+            answer_bytes: settings.answer_bytes,
+        })
+    }
+}
+
+impl Interceptor for Hooks {
+    fn begin(&self, call: &Call<'_>) -> Plan {
+        let standing = self.0.standing();
+        if standing.is_empty() {
+            return Plan::Opaque;
+        }
+        if let Some(api) = call.endpoint.api() {
+            return Plan::Inspect(Box::new(Traffic::new(Arc::clone(&self.0), standing, api, call)));
+        }
+        if standing.decides() && self.0.settings.unjudged == Unjudged::Refuse && reaches_a_model(call) {
+            let error = ProviderError::new(
+                ProviderErrorKind::InvalidRequest,
+                400,
+                Some("cannot_be_judged"),
+                "backstop: hooks stand in front of models here, and nobody can read this kind of request",
+            );
+            return Plan::Inspect(Box::new(Refusal(reply::error(call.endpoint.family, &error))));
+        }
+        Plan::Opaque
+    }
+}
+
+/// Endings and segments of paths by which models are asked, or their answers fetched, in forms that have no
+/// codec here. What else there is (files, lists of models, embeddings) passes.
+const MODEL_PATHS: [&str; 14] = [
+    "completions",
+    "complete",
+    "batches",
+    "threads",
+    "assistants",
+    "runs",
+    "realtime",
+    "chat",
+    "edits",
+    "conversations",
+    "batchgeneratecontent",
+    "bidigeneratecontent",
+    "generatetext",
+    "interactions",
+];
+
+fn reaches_a_model(call: &Call<'_>) -> bool {
+    match call.endpoint.operation {
+        Operation::Messages
+        | Operation::CountTokens
+        | Operation::ChatCompletions
+        | Operation::Responses
+        | Operation::GenerateContent
+        | Operation::StreamGenerateContent => true,
+        Operation::StoredResponse => call.method == Method::GET,
+        Operation::Embeddings | Operation::Models => false,
+        Operation::Other => {
+            let path = call.path.to_ascii_lowercase();
+            path.split(['/', ':']).any(|segment| MODEL_PATHS.contains(&segment))
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! What a client is told in place of an answer.
+
+use backstop_engine::Blocked;
+use backstop_hooks::conversation::Part;
+use backstop_llm::{Api, ModelRequest, ModelResponse, ProviderError, ProviderErrorKind, StopReason};
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use uuid::Uuid;
+
+use crate::endpoint::Family;
+use crate::exchange::Reply;
+use crate::shape;
+
+/// What the text of a blocked answer says.
+pub(super) fn note(blocked: &Blocked) -> String {
+    format!("[backstop] blocked: {}", blocked.reason_or_default())
+}
+
+/// A block as an error of the provider. Not one that a client would try again.
+pub(super) fn error_of(blocked: &Blocked) -> ProviderError {
+    ProviderError::new(ProviderErrorKind::Auth, 403, Some("blocked_by_policy"), &note(blocked))
+}
+
+/// An error answer in the shape of the family.
+pub(super) fn error(family: Family, error: &ProviderError) -> Reply {
+    let status = StatusCode::from_u16(error.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    Reply {
+        status,
+        headers: typed("application/json"),
+        body: Bytes::from(shape::body(family, error).to_string()),
+    }
+}
+
+/// A valid answer to `request` that says `note` and nothing else.
+pub(super) fn answer(api: Api, request: &ModelRequest, stream: bool, note: &str) -> Reply {
+    let id = format!("backstop_{}", Uuid::now_v7().simple());
+    let parts = vec![Part::text(note)];
+    let response = ModelResponse::new(id, request.model.clone(), parts, StopReason::EndTurn);
+    if !stream {
+        let body = Bytes::from(api.encode_response(&response).to_string());
+        return Reply { status: StatusCode::OK, headers: typed("application/json"), body };
+    }
+    let mut encoder = api.stream_encoder(request);
+    let mut body = BytesMut::new();
+    for event in response.to_events(usize::MAX) {
+        for frame in encoder.push(&event) {
+            body.extend_from_slice(&frame.encode());
+        }
+    }
+    let mut headers = typed("text/event-stream; charset=utf-8");
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    Reply { status: StatusCode::OK, headers, body: body.freeze() }
+}
+
+fn typed(content_type: &'static str) -> HeaderMap {
+    HeaderMap::from_iter([(header::CONTENT_TYPE, HeaderValue::from_static(content_type))])
+}

@@ -1,0 +1,71 @@
+//! What the operator chose about judged traffic.
+
+use std::time::Duration;
+
+/// How `before_response_emit` meets a streamed answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TextMode {
+    /// Text leaves as soon as the span redactors have settled it. Possible where nobody else stands there.
+    Window,
+    /// No text leaves before the whole answer was judged.
+    Hold,
+    /// Text leaves as it comes; hooks see the answer afterwards and can't change it any more.
+    Pass,
+}
+
+/// What a client is told when something was stopped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BlockedForm {
+    /// A valid answer of its wire that says so.
+    #[default]
+    Answer,
+    /// HTTP 403 in the provider's error shape; where bytes of the answer have left already, the wire's error
+    /// event.
+    Error,
+}
+
+/// What becomes of requests that reach a model by a way that nobody here can read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Unjudged {
+    /// They are refused while hooks stand that may stop or rewrite something.
+    #[default]
+    Refuse,
+    /// They pass untouched.
+    Pass,
+}
+
+/// How traffic is judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HookSettings {
+    /// How text leaves; `None` for [`Window`](TextMode::Window) where it is possible and
+    /// [`Hold`](TextMode::Hold) where it is not.
+    pub text: Option<TextMode>,
+    /// What a client is told when something was stopped.
+    pub blocked: BlockedForm,
+    /// What becomes of requests that can't be judged.
+    pub unjudged: Unjudged,
+    /// After how much silence a client whose answer is held is told to be patient.
+    pub keep_alive: Duration,
+    /// The most bytes of the arguments of one tool call; a call that has more is removed.
+    pub call_bytes: usize,
+    /// The most bytes of an answer that are held at once; an answer that needs more is ended as an error.
+    pub answer_bytes: usize,
+    /// Whether clients may name the user on whose behalf they ask, so that budgets count by user. Only for
+    /// clients that would not lie about it.
+    pub trust_user: bool,
+}
+
+impl Default for HookSettings {
+    /// A patience of 10 s, 1 MiB for a call, 16 MiB for an answer.
+    fn default() -> Self {
+        Self {
+            text: None,
+            blocked: BlockedForm::default(),
+            unjudged: Unjudged::default(),
+            keep_alive: Duration::from_secs(10),
+            call_bytes: 1 << 20,
+            answer_bytes: 16 << 20,
+            trust_user: false,
+        }
+    }
+}

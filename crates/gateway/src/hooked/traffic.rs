@@ -1,0 +1,528 @@
+//! One request and its answer on their way past the hooks.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use async_trait::async_trait;
+use backstop_engine::Blocked;
+use backstop_hooks::conversation::Message;
+use backstop_hooks::points::{
+    LlmInput, LlmOutput, LlmOutputEvent, ModelCallEnded, ModelCallEndedEvent, ModelCallResult,
+    ModelCallStarted, ModelCallStartedEvent,
+};
+use backstop_hooks::{AgentId, CallContext, CallId, Digest, Requester, SessionKey, Text, Trace, Trigger};
+use backstop_llm::live::{self, AnswerEditor, LiveRequest};
+use backstop_llm::{Api, ErrorCategory, FailureKind, ModelError, ModelRequest, ModelResponse, ProviderError, ProviderErrorKind};
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use uuid::Uuid;
+
+use super::gate::{Asking, messages_of_turn};
+use super::identity::{Identity, SESSION_HEADERS, identify};
+use super::judge::{AnswerJudge, Facts, Gates, Progress, Trouble};
+use super::settings::BlockedForm;
+use super::watch::Watchers;
+use super::{Shared, Standing, reply};
+use crate::endpoint::{Endpoint, Operation};
+use crate::exchange::{Answered, Body, Call, Exchange, KeepAlive, Outgoing, Reply, Requested, Step, Watch};
+
+/// Headers in which the user is named where clients are trusted to.
+const USER_HEADER: &str = "x-backstop-user";
+
+/// One exchange.
+#[derive(Debug)]
+pub(super) struct Traffic {
+    shared: Arc<Shared>,
+    standing: Standing,
+    endpoint: Endpoint,
+    api: Api,
+    agent: Option<AgentId>,
+    /// The few headers that say where the request belongs.
+    headers: HeaderMap,
+    /// Known once the request was read.
+    asked: Option<Asked>,
+    answer: Answer,
+    /// `model_call_ended` was told, or is not to be.
+    ended: bool,
+}
+
+/// A request that goes to a model.
+#[derive(Debug)]
+struct Asked {
+    call: Arc<CallContext>,
+    id: CallId,
+    identity: Identity,
+    facts: Facts,
+    provider: String,
+    request: ModelRequest,
+    stream: bool,
+    watchers: Watchers,
+    started: Instant,
+    request_bytes: u64,
+    response_bytes: u64,
+    first_byte_ms: Option<u64>,
+    upstream_id: Option<Digest>,
+}
+
+/// The answer.
+#[derive(Debug)]
+enum Answer {
+    /// There is none yet, or it is none of ours.
+    None,
+    /// It is judged.
+    Judged(Box<AnswerJudge>),
+    /// It passes as it comes, and is read on the side for those who watch. `None` once it could not be read.
+    Watched(Option<Box<dyn AnswerEditor>>),
+}
+
+impl Traffic {
+    pub(super) fn new(shared: Arc<Shared>, standing: Standing, api: Api, call: &Call<'_>) -> Self {
+        let kept = SESSION_HEADERS.iter().copied().chain(["traceparent", USER_HEADER]);
+        let headers = kept.filter_map(|name| {
+            let value = call.headers.get(name)?;
+            Some((http::HeaderName::from_static(name), value.clone()))
+        });
+        Self {
+            shared,
+            standing,
+            endpoint: *call.endpoint,
+            api,
+            agent: call.agent.cloned(),
+            headers: headers.collect(),
+            asked: None,
+            answer: Answer::None,
+            ended: false,
+        }
+    }
+
+    fn context(&self, identity: &Identity, request: &ModelRequest) -> CallContext {
+        CallContext {
+            agent_id: self.agent.clone(),
+            session_key: Some(SessionKey::new(identity.session.as_str())),
+            session_id: Some(identity.session.clone()),
+            run_id: Some(identity.run.clone()),
+            trigger: Some(Trigger::User),
+            requester: self.requester(request),
+            trace: Some(trace(self.headers.get("traceparent"))),
+            ..CallContext::default()
+        }
+    }
+
+    fn requester(&self, request: &ModelRequest) -> Option<Requester> {
+        if !self.shared.settings.trust_user {
+            return None;
+        }
+        let header = self.headers.get(USER_HEADER).and_then(|value| value.to_str().ok());
+        let body = || {
+            let extra = &request.extra;
+            let fields = [
+                extra.get("safety_identifier"),
+                extra.get("user"),
+                extra.get("metadata").and_then(|metadata| metadata.get("user_id")),
+            ];
+            fields.into_iter().flatten().find_map(|value| value.as_str())
+        };
+        let user = header.or_else(body).filter(|user| !user.is_empty() && user.len() <= 256)?;
+        Some(Requester { sender_id: Some(user.to_owned()), ..Requester::default() })
+    }
+
+    /// A request that nobody here can read. Where something may be stopped or rewritten it is refused.
+    fn unreadable(&self, why: &dyn std::fmt::Display) -> Requested {
+        if !self.standing.decides() {
+            return Requested::Unchanged;
+        }
+        let message = format!("backstop: the request can't be judged: {why}");
+        let error = ProviderError::new(ProviderErrorKind::InvalidRequest, 400, None, &message);
+        Requested::Reply(reply::error(self.endpoint.family, &error))
+    }
+
+    fn blocked(&self, blocked: &Blocked, request: &ModelRequest, stream: bool) -> Requested {
+        let counts = self.endpoint.operation == Operation::CountTokens;
+        Requested::Reply(match self.shared.settings.blocked {
+            BlockedForm::Answer if !counts => reply::answer(self.api, request, stream, &reply::note(blocked)),
+            // A count has no text that could say so.
+            BlockedForm::Answer | BlockedForm::Error => {
+                reply::error(self.endpoint.family, &reply::error_of(blocked))
+            }
+        })
+    }
+
+    fn started(&mut self, asked: Asked) {
+        let asked = self.asked.insert(asked);
+        let Asked { call: _, id, identity, provider, request, stream, watchers, .. } = asked;
+        let call = Arc::clone(&asked.call);
+        let asking = Asking { engine: &self.shared.engine, call: &call, identity, provider };
+        watchers.tell::<LlmInput>(|| asking.input(request));
+        watchers.tell::<ModelCallStarted>(|| ModelCallStartedEvent {
+            run_id: identity.run.clone(),
+            call_id: id.clone(),
+            provider: provider.clone(),
+            model: request.model.clone(),
+            api: Some(self.api.as_str().to_owned()),
+            transport: Some(transport(*stream).to_owned()),
+            context_token_budget: None,
+        });
+    }
+
+    /// Tells how the call ended, once.
+    fn end(&mut self, failure: Option<(&'static str, Option<FailureKind>)>) {
+        let Some(asked) = self.asked.as_mut().filter(|_| !self.ended) else { return };
+        self.ended = true;
+        let (api, known) = (self.api, |bytes: u64| (bytes > 0).then_some(bytes));
+        let event = ModelCallEndedEvent {
+            run_id: asked.identity.run.clone(),
+            call_id: asked.id.clone(),
+            provider: asked.provider.clone(),
+            model: asked.request.model.clone(),
+            api: Some(api.as_str().to_owned()),
+            transport: Some(transport(asked.stream).to_owned()),
+            context_token_budget: None,
+            duration_ms: millis(asked.started),
+            outcome: if failure.is_some() { ModelCallResult::Error } else { ModelCallResult::Completed },
+            error_category: failure.map(|(category, _)| category.to_owned()),
+            failure_kind: failure.and_then(|(_, kind)| kind).map(|kind| kind.as_str().to_owned()),
+            request_bytes: known(asked.request_bytes),
+            response_bytes: known(asked.response_bytes),
+            time_to_first_byte_ms: asked.first_byte_ms,
+            upstream_request_id_hash: asked.upstream_id.map(|digest| digest.to_string()),
+        };
+        asked.watchers.tell::<ModelCallEnded>(|| event);
+    }
+
+    /// The answer is whole: what it says is shown to those who watch.
+    fn whole(&mut self) {
+        self.end(None);
+        let Some(asked) = &mut self.asked else { return };
+        let responses = match &self.answer {
+            Answer::Judged(judge) => judge.responses(),
+            Answer::Watched(Some(editor)) => editor.responses(),
+            Answer::None | Answer::Watched(None) => &[],
+        };
+        for response in responses {
+            self.shared.links.remember(self.agent.as_ref(), &response.id, &asked.identity);
+            let identity = &asked.identity;
+            let (provider, model) = (&asked.provider, &asked.request.model);
+            asked.watchers.tell::<LlmOutput>(|| output(identity, provider, model, response));
+        }
+    }
+
+    /// Ends an answer because of a failure.
+    fn fail(&mut self, trouble: &Trouble, out: &mut Outgoing) -> Step {
+        let (error, category, kind) = match trouble {
+            Trouble::Blocked(blocked) => return self.stop(blocked, out),
+            Trouble::Wire(error) => {
+                let failed = ModelError::from(error.clone());
+                (provider_error(trouble), failed.category(), failed.failure_kind())
+            }
+            Trouble::TooLarge { .. } => (provider_error(trouble), ErrorCategory::Protocol, None),
+        };
+        tracing::warn!(agent = ?self.agent, %error, "an answer could not be judged and was ended");
+        self.end(Some((category.as_str(), kind)));
+        self.end_with_error(&error, out)
+    }
+
+    fn end_with_error(&mut self, error: &ProviderError, out: &mut Outgoing) -> Step {
+        let Answer::Judged(judge) = &mut self.answer else { return Step::End };
+        if !judge.editor().has_sent() && out.is_empty() {
+            let reply = reply::error(self.endpoint.family, error);
+            if out.replace(reply).is_ok() {
+                return Step::End;
+            }
+        }
+        judge.editor().fail(error);
+        out.push(&judge.take());
+        Step::End
+    }
+
+    /// Ends an answer because a hook said so.
+    fn stop(&mut self, blocked: &Blocked, out: &mut Outgoing) -> Step {
+        // The model did its part.
+        self.end(None);
+        if self.shared.settings.blocked == BlockedForm::Error {
+            return self.end_with_error(&reply::error_of(blocked), out);
+        }
+        if let Answer::Judged(judge) = &mut self.answer {
+            judge.editor().end_with(&reply::note(blocked));
+            out.push(&judge.take());
+        }
+        Step::End
+    }
+
+    /// What comes after bytes were taken in.
+    fn advance(&mut self, progress: Result<Progress, Trouble>, out: &mut Outgoing) -> Step {
+        match progress {
+            Err(trouble) => self.fail(&trouble, out),
+            Ok(progress) => {
+                if let Answer::Judged(judge) = &mut self.answer {
+                    out.push(&judge.take());
+                }
+                if progress == Progress::Decide { Step::Decide } else { Step::Continue }
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Exchange for Traffic {
+    async fn request(&mut self, body: &Body<'_>) -> Requested {
+        let mut live = match LiveRequest::read(self.api, body.bytes.clone()) {
+            Ok(live) => live,
+            Err(error) => return self.unreadable(&error),
+        };
+        let mut request = live.request().clone();
+        let stream = live.stream();
+        let identity = identify(self.agent.as_ref(), &self.headers, &request, &self.shared.links);
+        let call = Arc::new(self.context(&identity, &request));
+        let asking = Asking {
+            engine: &self.shared.engine,
+            call: &call,
+            identity: &identity,
+            provider: body.provider,
+        };
+        let changed = match asking.gate(&mut request, &self.shared.remembered).await {
+            Ok(changed) => changed,
+            Err(blocked) => return self.blocked(&blocked, &request, stream),
+        };
+        let rewritten = if changed {
+            match live.rewrite(&request) {
+                Ok(bytes) => Some(bytes),
+                Err(error) => return self.unreadable(&error),
+            }
+        } else {
+            None
+        };
+        let facts = Facts {
+            run: identity.run.clone(),
+            model: request.model.clone(),
+            iteration: identity.iteration,
+            messages: messages_of_turn(&request.messages).saturating_add(1),
+        };
+        let asked = Asked {
+            id: CallId::new(Uuid::now_v7().simple().to_string()),
+            watchers: Watchers::new(self.shared.engine.clone(), Arc::clone(&call)),
+            call,
+            identity,
+            facts,
+            provider: body.provider.to_owned(),
+            request,
+            stream,
+            started: Instant::now(),
+            request_bytes: rewritten.as_ref().unwrap_or(body.bytes).len() as u64,
+            response_bytes: 0,
+            first_byte_ms: None,
+            upstream_id: None,
+        };
+        self.started(asked);
+        rewritten.map_or(Requested::Unchanged, Requested::Replaced)
+    }
+
+    fn response(&mut self, answered: &Answered<'_>) -> Watch {
+        let Some(asked) = &mut self.asked else { return Watch::Opaque };
+        answered.provider.clone_into(&mut asked.provider);
+        asked.upstream_id = upstream_id(answered.headers);
+        if !answered.status.is_success() {
+            let error = self.api.decode_error(answered.status.as_u16(), answered.headers, &[]);
+            let category = ModelError::Provider(error).category();
+            self.end(Some((category.as_str(), None)));
+            return Watch::Opaque;
+        }
+        if self.endpoint.operation == Operation::CountTokens {
+            self.end(None);
+            return Watch::Opaque;
+        }
+        let streamed = is_event_stream(answered.headers);
+        let editor = if streamed {
+            live::stream_editor(self.api, &asked.request)
+        } else {
+            live::whole_editor(self.api, &asked.request)
+        };
+        asked.stream = streamed;
+        let gates = self.standing.gates(&self.shared.settings);
+        self.answer = match gates {
+            Some(gates) => {
+                let engine = self.shared.engine.clone();
+                Answer::Judged(Box::new(AnswerJudge::new(editor, engine, &asked.call, gates)))
+            }
+            None => Answer::Watched(Some(editor)),
+        };
+        let keep_alive = match &mut self.answer {
+            Answer::Judged(judge) => judge.editor().keep_alive(),
+            Answer::None | Answer::Watched(_) => None,
+        };
+        let every = self.shared.settings.keep_alive;
+        Watch::Look { keep_alive: keep_alive.map(|bytes| KeepAlive { every, bytes }) }
+    }
+
+    fn chunk(&mut self, chunk: Bytes, out: &mut Outgoing) -> Step {
+        if let Some(asked) = &mut self.asked {
+            asked.response_bytes = asked.response_bytes.saturating_add(chunk.len() as u64);
+            asked.first_byte_ms.get_or_insert_with(|| millis(asked.started));
+        }
+        match &mut self.answer {
+            Answer::Judged(judge) => {
+                let progress = judge.push(&chunk);
+                self.advance(progress, out)
+            }
+            Answer::Watched(reader) => {
+                out.push(&chunk);
+                let limit = self.shared.settings.answer_bytes;
+                if reader.as_mut().is_some_and(|editor| !overhear(&mut **editor, &chunk, limit)) {
+                    *reader = None;
+                }
+                Step::Continue
+            }
+            Answer::None => {
+                out.push(&chunk);
+                Step::Continue
+            }
+        }
+    }
+
+    fn finish(&mut self, out: &mut Outgoing) -> Step {
+        match &mut self.answer {
+            Answer::Judged(judge) => {
+                let progress = judge.finish();
+                self.advance(progress, out)
+            }
+            Answer::Watched(reader) => {
+                match reader.as_mut().map(|editor| editor.finish()) {
+                    Some(Ok(())) => self.whole(),
+                    Some(Err(_)) | None => {
+                        *reader = None;
+                        self.end(Some((ErrorCategory::Protocol.as_str(), None)));
+                    }
+                }
+                Step::Continue
+            }
+            Answer::None => Step::Continue,
+        }
+    }
+
+    async fn decide(&mut self, out: &mut Outgoing) -> Step {
+        self.whole();
+        let (Answer::Judged(judge), Some(asked)) = (&mut self.answer, &self.asked) else { return Step::End };
+        let decided = judge.decide(&asked.facts, millis(asked.started), &asked.call).await;
+        if let Err(trouble) = decided {
+            return self.fail(&trouble, out);
+        }
+        out.push(&judge.take());
+        Step::Continue
+    }
+
+    fn failed(&mut self, out: &mut Outgoing) {
+        if let Answer::Judged(judge) = &mut self.answer {
+            out.push(&judge.take());
+        }
+        self.end(Some((ErrorCategory::Network.as_str(), Some(FailureKind::ConnectionClosed))));
+    }
+}
+
+/// The client went away, or no provider answered.
+impl Drop for Traffic {
+    fn drop(&mut self) {
+        self.end(Some(("aborted", Some(FailureKind::Aborted))));
+        if let Some(asked) = &self.asked {
+            let session = asked.call.session_id.as_ref();
+            self.shared.engine.forget_run(session, &asked.identity.run);
+        }
+    }
+}
+
+/// Reads an answer that nobody judges. Answers whether it makes sense so far, and is not too large.
+fn overhear(editor: &mut dyn AnswerEditor, chunk: &[u8], limit: usize) -> bool {
+    let read = editor.push(chunk).is_ok();
+    for fresh in editor.fresh() {
+        let _ = fresh;
+    }
+    read && editor.held_bytes() <= limit
+}
+
+fn output(identity: &Identity, provider: &str, model: &str, response: &ModelResponse) -> LlmOutputEvent {
+    let message: &Message = &response.message;
+    let text = message.has_text().then(|| Text::from(message.visible_text()));
+    LlmOutputEvent {
+        run_id: identity.run.clone(),
+        session_id: identity.session.clone(),
+        provider: provider.to_owned(),
+        model: model.to_owned(),
+        assistant_texts: text.into_iter().collect(),
+        last_assistant: Some(message.clone()),
+        usage: Some(response.usage),
+        context_token_budget: None,
+    }
+}
+
+fn provider_error(trouble: &Trouble) -> ProviderError {
+    match trouble {
+        Trouble::Wire(backstop_llm::WireError::Provider(error)) => error.clone(),
+        _ => ProviderError::new(
+            ProviderErrorKind::Server,
+            StatusCode::BAD_GATEWAY.as_u16(),
+            None,
+            &format!("backstop: the provider's answer can't be used: {trouble}"),
+        ),
+    }
+}
+
+fn is_event_stream(headers: &HeaderMap) -> bool {
+    let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    content_type.is_some_and(|kind| {
+        kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("text/event-stream")
+    })
+}
+
+fn upstream_id(headers: &HeaderMap) -> Option<Digest> {
+    let id = headers.get("request-id").or_else(|| headers.get("x-request-id"))?;
+    Some(Digest::of_text("upstream_request_id", id.to_str().ok()?))
+}
+
+fn transport(stream: bool) -> &'static str {
+    if stream { "sse" } else { "json" }
+}
+
+fn millis(since: Instant) -> u64 {
+    u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
+}
+
+/// The client's trace, with a span of our own; a new one if it has none.
+fn trace(parent: Option<&HeaderValue>) -> Trace {
+    let fresh = Uuid::new_v4().simple().to_string();
+    let span = fresh.get(..16).unwrap_or_default().to_owned();
+    let parent = parent.and_then(|value| value.to_str().ok()).and_then(|value| {
+        let mut fields = value.split('-').skip(1);
+        let (trace, span) = (fields.next()?, fields.next()?);
+        let hex = |text: &str, len| text.len() == len && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        (hex(trace, 32) && hex(span, 16)).then(|| (trace.to_owned(), span.to_owned()))
+    });
+    match parent {
+        Some((trace_id, parent)) => Trace { trace_id, span_id: span, parent_span_id: Some(parent) },
+        None => Trace { trace_id: fresh, span_id: span, parent_span_id: None },
+    }
+}
+
+/// A request that is refused whatever it says.
+#[derive(Debug)]
+pub(super) struct Refusal(pub(super) Reply);
+
+#[async_trait]
+impl Exchange for Refusal {
+    async fn request(&mut self, _: &Body<'_>) -> Requested {
+        Requested::Reply(self.0.clone())
+    }
+
+    fn response(&mut self, _: &Answered<'_>) -> Watch {
+        Watch::Opaque
+    }
+
+    fn chunk(&mut self, _: Bytes, _: &mut Outgoing) -> Step {
+        Step::End
+    }
+
+    fn finish(&mut self, _: &mut Outgoing) -> Step {
+        Step::End
+    }
+
+    async fn decide(&mut self, _: &mut Outgoing) -> Step {
+        Step::End
+    }
+}

@@ -1,0 +1,304 @@
+//! Drives an answer through an exchange.
+//!
+//! A state machine that is polled by the client's connection, so that whoever stops reading stops the rest: the
+//! provider is read only when there is nothing to send and nothing to decide. Nothing is spawned; dropping
+//! the driver drops the exchange, its decision and the provider's connection.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+
+use bytes::{Bytes, BytesMut};
+use http::{Response, response};
+use hyper::body::{Body, SizeHint};
+use tokio::time::Sleep;
+
+use super::answer::{AnswerBody, BrokenOff, is_event_stream};
+use crate::compression::{Coding, Decoder, Undecodable};
+use crate::endpoint::Endpoint;
+use crate::error::{Cause, Failure};
+use crate::exchange::{Exchange, KeepAlive, Outgoing, Step};
+use crate::head::downward;
+use crate::shape;
+use crate::upstream::{Provider, Silence, UpstreamBody};
+
+/// Output leaves when it has reached this size, even if there is more to read.
+const MOST_AT_ONCE: usize = 64 << 10;
+
+type Deciding = Pin<Box<dyn Future<Output = (Box<dyn Exchange>, Outgoing, Step)> + Send>>;
+
+/// Where a driver stands.
+enum State {
+    /// The provider is read.
+    Reading(Box<dyn Exchange>, Outgoing),
+    /// The exchange decides.
+    Deciding(Deciding),
+    /// Nothing more comes.
+    Over,
+}
+
+/// An answer that passes an exchange.
+pub(crate) struct Driver {
+    endpoint: Endpoint,
+    provider: Arc<Provider>,
+    /// `None` when it has ended or was cut off.
+    upstream: Option<UpstreamBody>,
+    decoder: Option<Decoder>,
+    state: State,
+    silence: Silence,
+    is_events: bool,
+    keep_alive: Option<KeepAlive>,
+    timer: Option<Pin<Box<Sleep>>>,
+    /// A head to send with a keep-alive while a decision holds the other.
+    spare: Option<(response::Parts, Arc<AtomicBool>)>,
+    /// What leaves next.
+    head: Option<response::Parts>,
+    ready: BytesMut,
+    broken: bool,
+}
+
+impl Driver {
+    pub(super) fn new(
+        endpoint: Endpoint,
+        provider: Arc<Provider>,
+        decoded_limit: u64,
+        mut head: response::Parts,
+        upstream: UpstreamBody,
+        exchange: Box<dyn Exchange>,
+        keep_alive: Option<KeepAlive>,
+    ) -> Result<Self, Undecodable> {
+        let coding = Coding::of(&head.headers)?;
+        let decoder = coding.map(|coding| Decoder::new(coding, decoded_limit)).transpose()?;
+        head.headers = downward(head.headers, true);
+        Ok(Self {
+            endpoint,
+            silence: Silence::new(provider.idle_timeout),
+            provider,
+            upstream: Some(upstream),
+            decoder,
+            is_events: is_event_stream(&head.headers),
+            state: State::Reading(exchange, Outgoing::new(head)),
+            keep_alive,
+            timer: None,
+            spare: None,
+            head: None,
+            ready: BytesMut::new(),
+            broken: false,
+        })
+    }
+
+    /// Runs until the head leaves, and makes the rest the body.
+    pub(super) async fn begin(mut self) -> Response<AnswerBody> {
+        std::future::poll_fn(|cx| self.poll_advance(cx)).await;
+        let head = self.head.take().unwrap_or_else(|| Response::new(()).into_parts().0);
+        Response::from_parts(head, AnswerBody::driven(Box::new(self)))
+    }
+
+    pub(super) fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, BrokenOff>>> {
+        if self.ready.is_empty() && !self.is_over() && self.poll_advance(cx).is_pending() {
+            return Poll::Pending;
+        }
+        Poll::Ready(if !self.ready.is_empty() {
+            Some(Ok(self.ready.split().freeze()))
+        } else if std::mem::take(&mut self.broken) {
+            Some(Err(BrokenOff))
+        } else {
+            None
+        })
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        matches!(self.state, State::Over) && self.ready.is_empty() && !self.broken
+    }
+
+    pub(super) fn size_hint(&self) -> SizeHint {
+        match self.state {
+            State::Over if !self.broken => SizeHint::with_exact(self.ready.len() as u64),
+            _ => SizeHint::default(),
+        }
+    }
+
+    /// Ready when there is something to send, or nothing will ever be.
+    fn poll_advance(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            match std::mem::replace(&mut self.state, State::Over) {
+                State::Over => return Poll::Ready(()),
+                State::Deciding(mut deciding) => match deciding.as_mut().poll(cx) {
+                    Poll::Ready((exchange, out, step)) => {
+                        self.spare = None;
+                        self.take(exchange, out, step);
+                    }
+                    Poll::Pending => {
+                        self.state = State::Deciding(deciding);
+                        return if self.ready.is_empty() {
+                            self.poll_keep_alive(cx)
+                        } else {
+                            Poll::Ready(())
+                        };
+                    }
+                },
+                State::Reading(exchange, out) => {
+                    if self.ready.len() >= MOST_AT_ONCE {
+                        self.state = State::Reading(exchange, out);
+                        return Poll::Ready(());
+                    }
+                    if self.poll_read(exchange, out, cx).is_pending() {
+                        return if self.ready.is_empty() {
+                            self.poll_keep_alive(cx)
+                        } else {
+                            Poll::Ready(())
+                        };
+                    }
+                }
+            }
+        }
+    }
+
+    /// Shows the exchange what comes next. Pending when nothing has come.
+    fn poll_read(
+        &mut self,
+        mut exchange: Box<dyn Exchange>,
+        mut out: Outgoing,
+        cx: &mut Context<'_>,
+    ) -> Poll<()> {
+        let Some(upstream) = &mut self.upstream else {
+            // The answer has ended, and everything about it is decided.
+            self.end(out);
+            return Poll::Ready(());
+        };
+        match Pin::new(upstream).poll_frame(cx) {
+            Poll::Pending if self.silence.is_over(cx) => {
+                self.fail(exchange, out, Cause::Silent(self.silence.patience));
+            }
+            Poll::Pending => {
+                self.state = State::Reading(exchange, out);
+                return Poll::Pending;
+            }
+            Poll::Ready(Some(Err(_))) => self.fail(exchange, out, Cause::Broken),
+            Poll::Ready(Some(Ok(frame))) => {
+                self.silence.broken();
+                // Trailers belong to the bytes that came, not to those that leave.
+                let Ok(data) = frame.into_data() else {
+                    self.state = State::Reading(exchange, out);
+                    return Poll::Ready(());
+                };
+                match self.decoder.as_mut().map_or(Ok(data.clone()), |decoder| decoder.push(&data)) {
+                    Ok(data) if data.is_empty() => self.state = State::Reading(exchange, out),
+                    Ok(data) => {
+                        let step = exchange.chunk(data, &mut out);
+                        self.take(exchange, out, step);
+                    }
+                    Err(undecodable) => self.fail(exchange, out, Cause::Undecodable(undecodable)),
+                }
+            }
+            Poll::Ready(None) => self.finish(exchange, out),
+        }
+        Poll::Ready(())
+    }
+
+    fn finish(&mut self, mut exchange: Box<dyn Exchange>, mut out: Outgoing) {
+        let rest = match self.decoder.take().map(|mut decoder| decoder.finish()) {
+            Some(Err(undecodable)) => {
+                return self.fail(exchange, out, Cause::Undecodable(undecodable));
+            }
+            Some(Ok(rest)) if !rest.is_empty() => rest,
+            Some(Ok(_)) | None => {
+                self.upstream = None;
+                let step = exchange.finish(&mut out);
+                return self.take(exchange, out, step);
+            }
+        };
+        // The body has ended: the next poll says so again, without a decoder.
+        let step = exchange.chunk(rest, &mut out);
+        self.take(exchange, out, step);
+    }
+
+    /// Takes what an exchange put out, and goes where it says.
+    fn take(&mut self, mut exchange: Box<dyn Exchange>, mut out: Outgoing, step: Step) {
+        self.collect(&mut out);
+        self.state = match step {
+            Step::Continue => State::Reading(exchange, out),
+            Step::End => return self.end(out),
+            Step::Decide => {
+                self.spare = self.keep_alive.is_some().then(|| out.spare_head()).flatten();
+                State::Deciding(Box::pin(async move {
+                    let step = exchange.decide(&mut out).await;
+                    (exchange, out, step)
+                }))
+            }
+        };
+    }
+
+    fn collect(&mut self, out: &mut Outgoing) {
+        if !out.is_empty() {
+            self.ready.unsplit(out.take_data());
+            self.release(out);
+            self.timer = None;
+        }
+    }
+
+    fn release(&mut self, out: &mut Outgoing) {
+        if let Some(head) = out.release_head() {
+            self.head = Some(head);
+        }
+    }
+
+    fn end(&mut self, mut out: Outgoing) {
+        self.collect(&mut out);
+        self.release(&mut out);
+        self.upstream = None;
+        self.state = State::Over;
+    }
+
+    fn fail(&mut self, mut exchange: Box<dyn Exchange>, mut out: Outgoing, cause: Cause) {
+        exchange.failed(&mut out);
+        self.collect(&mut out);
+        let failure = Failure::Upstream { provider: self.provider.name.as_ref().to_owned(), cause };
+        if out.head_mut().is_some() {
+            let (head, body) = shape::response(self.endpoint.family, &failure).into_parts();
+            self.ready.extend_from_slice(&body);
+            self.head = Some(head);
+            let _ = out.release_head();
+        } else if self.is_events {
+            self.ready.extend_from_slice(&shape::stream_error(self.endpoint, &failure));
+        } else {
+            self.broken = true;
+        }
+        self.upstream = None;
+        self.state = State::Over;
+    }
+
+    fn poll_keep_alive(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let Some(keep_alive) = &self.keep_alive else { return Poll::Pending };
+        let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep(keep_alive.every)));
+        if timer.as_mut().poll(cx).is_pending() {
+            return Poll::Pending;
+        }
+        self.timer = None;
+        self.ready.extend_from_slice(&keep_alive.bytes);
+        match &mut self.state {
+            State::Reading(_, out) => {
+                if let Some(head) = out.release_head() {
+                    self.head = Some(head);
+                }
+            }
+            State::Deciding(_) => {
+                if let Some((head, sent)) = self.spare.take() {
+                    sent.store(true, Ordering::Relaxed);
+                    self.head = Some(head);
+                }
+            }
+            State::Over => {}
+        }
+        Poll::Ready(())
+    }
+}
+
+impl fmt::Debug for Driver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Driver").field("endpoint", &self.endpoint).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,82 @@
+//! How much is going on at once, and the end of it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::error::Failure;
+use crate::settings::Limits;
+
+/// What is going on.
+#[derive(Debug)]
+pub(crate) struct Load {
+    requests: Counter,
+    buffered: Counter,
+}
+
+#[derive(Debug)]
+struct Counter {
+    most: usize,
+    now: AtomicUsize,
+}
+
+/// A request that is being answered.
+#[derive(Debug)]
+pub(crate) struct Running(Arc<Load>);
+
+/// Bytes of a request that are in memory.
+#[derive(Debug)]
+pub(crate) struct Buffered {
+    load: Arc<Load>,
+    bytes: usize,
+}
+
+impl Load {
+    pub(crate) fn new(limits: &Limits) -> Self {
+        let counter = |most| Counter { most, now: AtomicUsize::new(0) };
+        Self { requests: counter(limits.requests), buffered: counter(limits.buffered_bytes) }
+    }
+
+    pub(crate) fn begin(self: &Arc<Self>) -> Result<Running, Failure> {
+        self.requests.add(1)?;
+        Ok(Running(Arc::clone(self)))
+    }
+
+    pub(crate) fn buffer(self: &Arc<Self>) -> Buffered {
+        Buffered { load: Arc::clone(self), bytes: 0 }
+    }
+}
+
+impl Counter {
+    fn add(&self, amount: usize) -> Result<(), Failure> {
+        let before = self.now.fetch_add(amount, Ordering::Relaxed);
+        if before.saturating_add(amount) > self.most {
+            self.subtract(amount);
+            return Err(Failure::Overloaded);
+        }
+        Ok(())
+    }
+
+    fn subtract(&self, amount: usize) {
+        self.now.fetch_sub(amount, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.requests.subtract(1);
+    }
+}
+
+impl Buffered {
+    pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), Failure> {
+        self.load.buffered.add(bytes)?;
+        self.bytes += bytes;
+        Ok(())
+    }
+}
+
+impl Drop for Buffered {
+    fn drop(&mut self) {
+        self.load.buffered.subtract(self.bytes);
+    }
+}

@@ -1,0 +1,237 @@
+//! The listener and its connections.
+//!
+//! HTTP/1.1 and HTTP/2 (with prior knowledge) on one port, told apart by the first bytes. A connection that does not
+//! say within [`Timeouts::head`](crate::Timeouts) what it wants is closed, and so is one that is idle as long.
+//! More connections than allowed wait in the system's queue. To stop: no new connections, no new requests on
+//! old ones, running answers go on for [`Timeouts::drain`](crate::Timeouts), then everything is dropped, and
+//! the providers' connections with it.
+
+mod answer;
+mod driver;
+mod handle;
+mod load;
+mod visit;
+
+use std::convert::Infallible;
+use std::fmt;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use hyper::server::conn::{http1, http2};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::{sleep, timeout};
+
+use crate::door::Door;
+use crate::error::StartError;
+use crate::exchange::Interceptor;
+use crate::route::Routes;
+use crate::settings::{Limits, Settings, Timeouts};
+
+use load::Load;
+
+/// Streams at once on one HTTP/2 connection.
+const MOST_STREAMS: u32 = 256;
+/// Bytes of a request on the way, per HTTP/2 stream and connection.
+const WINDOW: u32 = 1 << 20;
+const MOST_HEADERS: usize = 128;
+/// The shortest token that can't be tried out.
+const SHORTEST_TOKEN: usize = 16;
+
+/// A running gateway. It stops at once when it is dropped.
+pub struct Gateway {
+    address: SocketAddr,
+    stop: watch::Sender<()>,
+    accepting: JoinHandle<()>,
+}
+
+/// What all requests share.
+pub(crate) struct Shared {
+    pub(crate) door: Door,
+    pub(crate) routes: Routes,
+    pub(crate) interceptor: Arc<dyn Interceptor>,
+    pub(crate) limits: Limits,
+    pub(crate) timeouts: Timeouts,
+    pub(crate) max_retries: u32,
+    pub(crate) load: Arc<Load>,
+    pub(crate) numbers: AtomicU64,
+}
+
+impl Gateway {
+    /// Listens, and passes requests on. `interceptor` says who looks at them.
+    ///
+    /// # Errors
+    /// If the address can't be listened on, or the settings make no sense.
+    pub async fn start(settings: Settings, interceptor: Arc<dyn Interceptor>) -> Result<Self, StartError> {
+        check_tokens(&settings)?;
+        let shared = Arc::new(Shared {
+            door: Door::new(&settings),
+            routes: Routes::new(&settings)?,
+            interceptor,
+            limits: settings.limits,
+            timeouts: settings.timeouts,
+            max_retries: settings.max_retries,
+            load: Arc::new(Load::new(&settings.limits)),
+            numbers: AtomicU64::new(1),
+        });
+        let failed = |source| StartError::Listen { address: settings.listen, source };
+        let listener = TcpListener::bind(settings.listen).await.map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        let (stop, stopped) = watch::channel(());
+        let accepting = tokio::spawn(accept(listener, shared, stopped));
+        Ok(Self { address, stop, accepting })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Takes no more requests, lets running answers end within the drain time, then drops what is left.
+    pub async fn shut_down(mut self) {
+        let _ = self.stop.send(());
+        // The task ends by itself; it can't panic, and nobody else aborts it.
+        let _ = (&mut self.accepting).await;
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
+impl fmt::Debug for Gateway {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Gateway").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+fn check_tokens(settings: &Settings) -> Result<(), StartError> {
+    let mut seen = vec![settings.token.expose()];
+    for (agent, token) in &settings.agents {
+        let problem = if token.expose().len() < SHORTEST_TOKEN {
+            "is too short: it has fewer than 16 bytes"
+        } else if seen.contains(&token.expose()) {
+            "is that of another agent too"
+        } else {
+            seen.push(token.expose());
+            continue;
+        };
+        return Err(StartError::Token { agent: agent.as_str().to_owned(), problem });
+    }
+    Ok(())
+}
+
+async fn accept(listener: TcpListener, shared: Arc<Shared>, mut stopped: watch::Receiver<()>) {
+    let slots = Arc::new(Semaphore::new(shared.limits.connections));
+    let mut connections = JoinSet::new();
+    loop {
+        let slot = Arc::clone(&slots).acquire_owned();
+        let (slot, socket) = tokio::select! {
+            _ = stopped.changed() => break,
+            Some(_) = connections.join_next() => continue,
+            accepted = async { (slot.await, listener.accept().await) } => accepted,
+        };
+        match socket {
+            Ok((socket, _)) => {
+                let connection = serve(socket, Arc::clone(&shared), stopped.clone());
+                connections.spawn(async move {
+                    connection.await;
+                    drop(slot);
+                });
+            }
+            // No file descriptors left, or the peer is gone already: waiting a little is all there is to do.
+            Err(_) => sleep(Duration::from_millis(20)).await,
+        }
+    }
+    drop(listener);
+    let drained = async { while connections.join_next().await.is_some() {} };
+    // Whatever is left is dropped with the set.
+    let _ = timeout(shared.timeouts.drain, drained).await;
+}
+
+/// Which protocol the client speaks.
+enum Protocol {
+    Http1,
+    Http2,
+}
+
+async fn serve(socket: TcpStream, shared: Arc<Shared>, mut stopped: watch::Receiver<()>) {
+    // Small pieces of an answer must not wait for the acknowledgement of earlier ones.
+    let _ = socket.set_nodelay(true);
+    let protocol = tokio::select! {
+        protocol = timeout(shared.timeouts.head, protocol(&socket)) => protocol,
+        _ = stopped.changed() => return,
+    };
+    let Ok(Some(protocol)) = protocol else { return };
+    let io = TokioIo::new(socket);
+    let service = {
+        let shared = Arc::clone(&shared);
+        service_fn(move |request| {
+            let shared = Arc::clone(&shared);
+            async move { Ok::<_, Infallible>(handle::handle(shared, request).await) }
+        })
+    };
+    // A connection that breaks concerns nobody but its client, who knows.
+    match protocol {
+        Protocol::Http1 => {
+            let mut builder = http1::Builder::new();
+            builder
+                .timer(TokioTimer::new())
+                .header_read_timeout(shared.timeouts.head)
+                .max_headers(MOST_HEADERS)
+                .max_buf_size(shared.limits.head_bytes)
+                .auto_date_header(false);
+            let mut connection = pin!(builder.serve_connection(io, service));
+            tokio::select! {
+                biased;
+                _ = connection.as_mut() => return,
+                _ = stopped.changed() => connection.as_mut().graceful_shutdown(),
+            }
+            let _ = connection.await;
+        }
+        Protocol::Http2 => {
+            let mut builder = http2::Builder::new(TokioExecutor::new());
+            builder
+                .timer(TokioTimer::new())
+                .max_header_list_size(u32::try_from(shared.limits.head_bytes).unwrap_or(u32::MAX))
+                .max_concurrent_streams(MOST_STREAMS)
+                .initial_stream_window_size(WINDOW)
+                .initial_connection_window_size(WINDOW.saturating_mul(4))
+                .keep_alive_interval(Some(Duration::from_secs(20)))
+                .auto_date_header(false);
+            let mut connection = pin!(builder.serve_connection(io, service));
+            tokio::select! {
+                biased;
+                _ = connection.as_mut() => return,
+                _ = stopped.changed() => connection.as_mut().graceful_shutdown(),
+            }
+            let _ = connection.await;
+        }
+    }
+}
+
+/// What the first bytes say; `None` if the client has gone. No method of HTTP/1.1 begins as HTTP/2 does.
+async fn protocol(socket: &TcpStream) -> Option<Protocol> {
+    const PREFACE: &[u8] = b"PRI";
+    let mut first = [0; PREFACE.len()];
+    loop {
+        let count = socket.peek(&mut first).await.ok().filter(|count| *count > 0)?;
+        let begun = first.get(..count).unwrap_or_default();
+        if !PREFACE.starts_with(begun) {
+            return Some(Protocol::Http1);
+        }
+        if count == PREFACE.len() {
+            return Some(Protocol::Http2);
+        }
+        // One or two bytes that fit both.
+        sleep(Duration::from_millis(5)).await;
+    }
+}

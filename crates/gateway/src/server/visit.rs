@@ -1,0 +1,353 @@
+//! A request on its way: read, shown to the exchange, sent to a provider.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::uri::PathAndQuery;
+use http::{HeaderMap, Method, Request, Response, StatusCode, Uri, header, request};
+use hyper::body::{Body as _, Incoming};
+use tokio::time::{sleep, timeout};
+
+use super::Shared;
+use super::answer::AnswerBody;
+use super::driver::Driver;
+use crate::compression::Coding;
+use crate::door::{Entered, without_key};
+use crate::endpoint::Endpoint;
+use crate::error::{Cause, Failure};
+use crate::exchange::{Answered, Body, Call, Exchange, Plan, Reply, Requested, Watch};
+use crate::head::{Credentials, Upward, downward};
+use crate::route::model_of;
+use crate::upstream::{BodyError, ClientBody, Provider, RequestBody, UpstreamBody};
+
+/// The first wait before a provider is asked again; it doubles with each.
+const FIRST_WAIT: Duration = Duration::from_millis(500);
+/// A provider that asks to wait longer is not asked again.
+const LONGEST_WAIT: Duration = Duration::from_secs(20);
+/// A body that trickles may take this many times the patience for one piece of it.
+const PATIENCE_FOR_WHOLE: u32 = 10;
+
+/// A request that came in.
+pub(super) struct Visit<'a> {
+    shared: &'a Arc<Shared>,
+    head: &'a request::Parts,
+    entered: Entered,
+    endpoint: Endpoint,
+}
+
+/// A request's body, as it goes to the provider.
+enum Sending {
+    /// In memory, as the client sent it.
+    Whole(Bytes),
+    /// In memory, from the exchange.
+    Replaced(Bytes),
+    /// Straight from the client.
+    Stream(Box<ClientBody>),
+}
+
+/// An answer and who gave it.
+struct Given<'a> {
+    provider: &'a Arc<Provider>,
+    response: Response<UpstreamBody>,
+}
+
+impl<'a> Visit<'a> {
+    /// Lets a request in, and asks who looks at it.
+    pub(super) fn enter(shared: &'a Arc<Shared>, head: &'a request::Parts) -> Result<(Self, Plan), Failure> {
+        let entered = shared.door.enter(head)?;
+        let endpoint = Endpoint::of(entered.target.path(), &head.headers)?;
+        let plan = shared.interceptor.begin(&Call {
+            number: shared.numbers.fetch_add(1, Ordering::Relaxed),
+            endpoint: &endpoint,
+            method: &head.method,
+            path: entered.target.path(),
+            headers: &head.headers,
+            agent: entered.agent.as_ref(),
+        });
+        Ok((Self { shared, head, entered, endpoint }, plan))
+    }
+
+    pub(super) fn endpoint(&self) -> Endpoint {
+        self.endpoint
+    }
+
+    /// The answer's head, and the body that brings the rest.
+    pub(super) async fn answer(
+        self,
+        plan: Plan,
+        incoming: Incoming,
+    ) -> Result<Response<AnswerBody>, Failure> {
+        let mut exchange = match plan {
+            Plan::Opaque => None,
+            Plan::Inspect(exchange) => Some(exchange),
+        };
+        let mut buffered = self.shared.load.buffer();
+        let mut sending = if incoming.is_end_stream() {
+            Sending::Whole(Bytes::new())
+        } else if exchange.is_some() || self.endpoint.has_document() {
+            let bytes = self.read(incoming, |size| buffered.grow(size)).await?;
+            Sending::Whole(bytes)
+        } else {
+            let timeouts = &self.shared.timeouts;
+            let limit = self.shared.limits.body_bytes;
+            Sending::Stream(Box::new(ClientBody::new(incoming, limit, timeouts.body)))
+        };
+        let mut providers = self.providers(&sending)?;
+        if let Some(exchange) = &mut exchange {
+            match self.show(exchange.as_mut(), &sending, providers).await? {
+                Requested::Unchanged => {}
+                Requested::Replaced(bytes) => {
+                    sending = Sending::Replaced(bytes);
+                    providers = self.providers(&sending)?;
+                }
+                Requested::Reply(reply) => return Ok(replied(reply)),
+            }
+        }
+        let given = self.ask(providers, sending, exchange.is_some()).await?;
+        drop(buffered);
+        self.pass(given, exchange).await
+    }
+
+    /// The whole body, as it was sent.
+    async fn read(
+        &self,
+        incoming: Incoming,
+        mut grown: impl FnMut(usize) -> Result<(), Failure>,
+    ) -> Result<Bytes, Failure> {
+        let limit = self.shared.limits.body_bytes;
+        if incoming.size_hint().lower() > limit as u64 {
+            return Err(Failure::TooLarge(limit));
+        }
+        let patience = self.shared.timeouts.body;
+        let mut body = ClientBody::new(incoming, limit, patience);
+        let whole = async {
+            let mut first = Bytes::new();
+            let mut rest = BytesMut::new();
+            while let Some(bytes) = next_data(&mut body).await? {
+                grown(bytes.len())?;
+                if first.is_empty() {
+                    first = bytes;
+                } else {
+                    if rest.is_empty() {
+                        rest.extend_from_slice(&first);
+                    }
+                    rest.extend_from_slice(&bytes);
+                }
+            }
+            Ok(if rest.is_empty() { first } else { rest.freeze() })
+        };
+        timeout(patience.saturating_mul(PATIENCE_FOR_WHOLE), whole).await.map_err(|_| Failure::Slow)?
+    }
+
+    /// The body without its compression.
+    fn decoded(&self, sending: &Sending) -> Result<Bytes, Failure> {
+        let bytes = match sending {
+            Sending::Whole(bytes) => bytes,
+            Sending::Replaced(bytes) => return Ok(bytes.clone()),
+            Sending::Stream(_) => return Ok(Bytes::new()),
+        };
+        match Coding::of(&self.head.headers).map_err(Failure::Undecodable)? {
+            None => Ok(bytes.clone()),
+            Some(coding) => {
+                coding.decode(bytes, self.shared.limits.body_bytes as u64).map_err(Failure::Undecodable)
+            }
+        }
+    }
+
+    /// The providers to ask, in order. The body is read for its model only where that makes a difference.
+    fn providers(&self, sending: &Sending) -> Result<&'a [Arc<Provider>], Failure> {
+        let shared: &'a Shared = self.shared;
+        let named = self.entered.provider.as_deref();
+        if !shared.routes.reads_models() {
+            return shared.routes.find(named, self.endpoint, None);
+        }
+        let body = if self.endpoint.has_document() { self.decoded(sending)? } else { Bytes::new() };
+        let model: Option<Cow<'_, str>> = model_of(self.endpoint, self.entered.target.path(), &body);
+        let found = shared.routes.find(named, self.endpoint, model.as_deref())?;
+        // A list of models concerns requests that use one.
+        let fits = |provider: &Arc<Provider>| provider.offers(model.as_deref());
+        if !self.endpoint.has_document() || found.iter().all(fits) {
+            return Ok(found);
+        }
+        let begin = found.iter().position(fits);
+        let end = begin.map(|begin| begin + found.iter().skip(begin).take_while(|p| fits(p)).count());
+        match begin.zip(end).and_then(|(begin, end)| found.get(begin..end)) {
+            Some(offering) => Ok(offering),
+            None if model.is_none() => Err(Failure::NoModel),
+            None => Err(Failure::ModelNotOffered),
+        }
+    }
+
+    async fn show(
+        &self,
+        exchange: &mut dyn Exchange,
+        sending: &Sending,
+        providers: &[Arc<Provider>],
+    ) -> Result<Requested, Failure> {
+        let bytes = self.decoded(sending)?;
+        let provider = providers.first().map_or("", |provider| &provider.name);
+        Ok(exchange.request(&Body { bytes: &bytes, provider }).await)
+    }
+
+    /// Asks the providers until one answers, or none is left.
+    async fn ask(
+        &self,
+        providers: &'a [Arc<Provider>],
+        mut sending: Sending,
+        inspected: bool,
+    ) -> Result<Given<'a>, Failure> {
+        let mut failure = Failure::NoProvider(self.endpoint.family);
+        for (position, provider) in providers.iter().enumerate() {
+            let is_last = position + 1 == providers.len();
+            let mut retries = 0;
+            loop {
+                let can_repeat = !matches!(sending, Sending::Stream(_));
+                let may_wait = retries < self.shared.max_retries;
+                let request = self.request(provider, &mut sending, inspected)?;
+                let wait = match provider.send(request).await {
+                    Ok(response) => {
+                        let wait = may_wait.then(|| wait_asked(response.headers(), retries)).flatten();
+                        let is_final = is_last && wait.is_none();
+                        if !can_repeat || is_final || !is_transient(response.status()) {
+                            return Ok(Given { provider, response });
+                        }
+                        wait
+                    }
+                    Err(error) => {
+                        if let Some(error) = error.body_error() {
+                            return Err(Failure::of_body(error));
+                        }
+                        let is_unsent = error.is_unsent();
+                        let provider = provider.name.as_ref().to_owned();
+                        failure = Failure::Upstream { provider, cause: Cause::Send(error) };
+                        if !can_repeat {
+                            return Err(failure);
+                        }
+                        (may_wait && is_unsent).then(|| FIRST_WAIT.saturating_mul(1 << retries.min(16)))
+                    }
+                };
+                let Some(wait) = wait else { break };
+                retries += 1;
+                sleep(wait).await;
+            }
+        }
+        Err(failure)
+    }
+
+    /// The request as this provider gets it.
+    fn request(
+        &self,
+        provider: &Provider,
+        sending: &mut Sending,
+        inspected: bool,
+    ) -> Result<Request<RequestBody>, Failure> {
+        let credentials = provider.credentials().map_err(|reason| Failure::NoKey {
+            provider: provider.name.as_ref().to_owned(),
+            reason: reason.to_string(),
+        })?;
+        let target = self.target(provider, credentials).ok_or(crate::door::Refused::Path)?;
+        let upward = Upward {
+            door: &self.shared.door,
+            host: Some(provider.host()),
+            credentials,
+            replaced: matches!(sending, Sending::Replaced(_)),
+            inspected,
+        };
+        let body = match sending {
+            Sending::Whole(bytes) | Sending::Replaced(bytes) => RequestBody::Whole(bytes.clone()),
+            Sending::Stream(_) => match std::mem::replace(sending, Sending::Whole(Bytes::new())) {
+                Sending::Stream(body) => RequestBody::Stream(body),
+                Sending::Whole(bytes) | Sending::Replaced(bytes) => RequestBody::Whole(bytes),
+            },
+        };
+        let mut request = Request::new(body);
+        *request.method_mut() = self.head.method.clone();
+        *request.uri_mut() = Uri::from(target);
+        *request.headers_mut() = upward.headers(&self.head.headers);
+        Ok(request)
+    }
+
+    fn target(&self, provider: &Provider, credentials: &Credentials) -> Option<PathAndQuery> {
+        let target = provider.target(self.endpoint, &self.entered.target)?;
+        let has_key = target.query().is_some_and(|query| query.split('&').any(|p| p.starts_with("key=")));
+        match credentials {
+            Credentials::Own(..) if has_key => without_key(&target),
+            Credentials::Own(..) | Credentials::Client => Some(target),
+        }
+    }
+
+    /// Passes an answer on, through the exchange if it wants to look.
+    async fn pass(
+        &self,
+        given: Given<'a>,
+        exchange: Option<Box<dyn Exchange>>,
+    ) -> Result<Response<AnswerBody>, Failure> {
+        let Given { provider, response } = given;
+        let (mut head, body) = response.into_parts();
+        head.extensions.clear();
+        let is_empty = body.is_end_stream() || self.head.method == Method::HEAD;
+        let looking = exchange.and_then(|mut exchange| {
+            let answered = Answered { provider: &provider.name, status: head.status, headers: &head.headers };
+            match exchange.response(&answered) {
+                Watch::Look { keep_alive } if !is_empty => Some((exchange, keep_alive)),
+                Watch::Look { .. } | Watch::Opaque => None,
+            }
+        });
+        let Some((exchange, keep_alive)) = looking else {
+            let body = AnswerBody::passing(self.endpoint, &head.headers, body, provider);
+            head.headers = downward(head.headers, false);
+            return Ok(Response::from_parts(head, body));
+        };
+        let driver = Driver::new(
+            self.endpoint,
+            Arc::clone(provider),
+            self.shared.limits.decoded_answer_bytes,
+            head,
+            body,
+            exchange,
+            keep_alive,
+        );
+        let driver = driver.map_err(|undecodable| Failure::Upstream {
+            provider: provider.name.as_ref().to_owned(),
+            cause: Cause::Undecodable(undecodable),
+        })?;
+        Ok(driver.begin().await)
+    }
+}
+
+async fn next_data(body: &mut ClientBody) -> Result<Option<Bytes>, BodyError> {
+    loop {
+        let mut pinned = std::pin::Pin::new(&mut *body);
+        match std::future::poll_fn(|cx| pinned.as_mut().poll_frame(cx)).await {
+            None => return Ok(None),
+            Some(Err(error)) => return Err(error),
+            Some(Ok(frame)) => {
+                if let Ok(bytes) = frame.into_data() {
+                    return Ok(Some(bytes));
+                }
+            }
+        }
+    }
+}
+
+fn is_transient(status: StatusCode) -> bool {
+    status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error()
+}
+
+/// How long to wait before the same provider is asked again; `None` if it asks for more than anybody waits.
+fn wait_asked(headers: &HeaderMap, retries: u32) -> Option<Duration> {
+    let own = FIRST_WAIT.saturating_mul(1 << retries.min(16));
+    let asked = headers.get(header::RETRY_AFTER).and_then(|value| value.to_str().ok());
+    let asked = asked.and_then(|seconds| seconds.trim().parse().ok()).map(Duration::from_secs);
+    Some(asked.unwrap_or(own)).filter(|wait| *wait <= LONGEST_WAIT)
+}
+
+fn replied(reply: Reply) -> Response<AnswerBody> {
+    let mut response = Response::new(AnswerBody::whole(reply.body));
+    *response.status_mut() = reply.status;
+    *response.headers_mut() = reply.headers;
+    response
+}

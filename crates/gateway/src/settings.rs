@@ -1,0 +1,189 @@
+//! What a gateway is started with. Lowered from the configuration once; nothing reads that later.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use backstop_hooks::{AgentId, Secret};
+
+use crate::endpoint::Family;
+
+/// What a gateway is started with.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where it listens; port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// The token that opens the gateway without saying whose request it is. Made anew for each process.
+    pub token: Secret,
+    /// Agents that have a token of their own.
+    pub agents: BTreeMap<AgentId, Secret>,
+    /// Names by which the gateway may be called besides those of this machine (`Host` headers).
+    pub hosts: Vec<String>,
+    /// The providers, by name.
+    pub providers: BTreeMap<String, Provider>,
+    /// Which models go where; the first that matches.
+    pub routes: Vec<ModelRoute>,
+    /// Where everything else goes: the providers of each family, in the order in which they are asked.
+    pub defaults: BTreeMap<Family, Vec<String>>,
+    /// How often one provider is asked again before the next one, or before its failure is passed on.
+    pub max_retries: u32,
+    /// What is the most.
+    pub limits: Limits,
+    /// What is the longest.
+    pub timeouts: Timeouts,
+    /// How providers are reached through the proxies of the environment.
+    pub proxies: Proxies,
+}
+
+impl Settings {
+    /// A gateway on a free port of this machine without any provider, which `token` opens.
+    pub fn new(token: Secret) -> Self {
+        Self {
+            listen: (Ipv4Addr::LOCALHOST, 0).into(),
+            token,
+            agents: BTreeMap::new(),
+            hosts: Vec::new(),
+            providers: BTreeMap::new(),
+            routes: Vec::new(),
+            defaults: BTreeMap::new(),
+            max_retries: 0,
+            limits: Limits::default(),
+            timeouts: Timeouts::default(),
+            proxies: Proxies::default(),
+        }
+    }
+}
+
+/// A provider to which requests are passed on.
+#[derive(Clone, Debug)]
+pub struct Provider {
+    /// Whose paths, credentials and errors it has.
+    pub family: Family,
+    /// Its address, such as `https://api.example.com` or `https://example.com/v1`.
+    pub base_url: String,
+    /// How it knows who pays.
+    pub credential: Credential,
+    /// The models that may be asked for; any, if empty.
+    pub models: Vec<String>,
+    /// The longest time to a connection.
+    pub connect_timeout: Duration,
+    /// The longest silence within an answer.
+    pub idle_timeout: Duration,
+}
+
+/// How a provider knows who pays.
+#[derive(Clone, Debug)]
+pub enum Credential {
+    /// The client's own key is passed on.
+    Client,
+    /// This key is sent, and the client's never leaves.
+    Key(Secret),
+    /// There should be a key, and there is none: every request is refused for this reason.
+    Missing(String),
+}
+
+/// Models that go to certain providers.
+#[derive(Clone, Debug)]
+pub struct ModelRoute {
+    /// Patterns of model names, such as `claude-*`.
+    pub models: Vec<String>,
+    /// The providers, in the order in which they are asked.
+    pub providers: Vec<String>,
+}
+
+/// What is the most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of a request's body, as sent and also decoded.
+    pub body_bytes: usize,
+    /// Bytes of a request's head.
+    pub head_bytes: usize,
+    /// Bytes of a decoded answer that was sent compressed although nobody asked for it.
+    pub decoded_answer_bytes: u64,
+    /// Connections at once; more wait.
+    pub connections: usize,
+    /// Requests at once; more are refused as overload.
+    pub requests: usize,
+    /// Bytes of request bodies in memory at once; beyond, requests are refused as overload.
+    pub buffered_bytes: usize,
+}
+
+impl Default for Limits {
+    /// 32 MiB, 64 KiB, 256 MiB, 1 024, 4 096, 512 MiB.
+    fn default() -> Self {
+        Self {
+            body_bytes: 32 << 20,
+            head_bytes: 64 << 10,
+            decoded_answer_bytes: 256 << 20,
+            connections: 4_096,
+            requests: 1_024,
+            buffered_bytes: 512 << 20,
+        }
+    }
+}
+
+/// What is the longest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timeouts {
+    /// Until a request's head is there, and between two requests of a connection.
+    pub head: Duration,
+    /// Between two pieces of a request's body.
+    pub body: Duration,
+    /// From the request to the head of the provider's answer.
+    pub first_byte: Duration,
+    /// How long running answers may go on once the gateway is to stop.
+    pub drain: Duration,
+}
+
+impl Default for Timeouts {
+    /// 30 s, 30 s, 10 min, 10 s.
+    fn default() -> Self {
+        Self {
+            head: Duration::from_secs(30),
+            body: Duration::from_secs(30),
+            first_byte: Duration::from_secs(600),
+            drain: Duration::from_secs(10),
+        }
+    }
+}
+
+/// The proxies of the environment, as `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY` name them.
+#[derive(Clone, Default)]
+pub struct Proxies {
+    /// For plain addresses.
+    pub http: Option<String>,
+    /// For encrypted addresses.
+    pub https: Option<String>,
+    /// For both, where neither of them says otherwise.
+    pub all: Option<String>,
+    /// Hosts that are reached directly.
+    pub no: Option<String>,
+}
+
+impl Proxies {
+    /// What the environment says. `HTTP_PROXY` is read in lower case only when a CGI server set the other.
+    pub fn of(environment: &dyn Fn(&str) -> Option<String>) -> Self {
+        let either = |upper: &str| {
+            let lower = upper.to_ascii_lowercase();
+            environment(&lower).or_else(|| environment(upper)).filter(|value| !value.is_empty())
+        };
+        Self {
+            http: either("HTTP_PROXY"),
+            https: either("HTTPS_PROXY"),
+            all: either("ALL_PROXY"),
+            no: either("NO_PROXY"),
+        }
+    }
+}
+
+/// Addresses of proxies may hold passwords.
+impl std::fmt::Debug for Proxies {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Proxies")
+            .field("http", &self.http.is_some())
+            .field("https", &self.https.is_some())
+            .field("all", &self.all.is_some())
+            .field("no", &self.no)
+            .finish()
+    }
+}

@@ -1,0 +1,222 @@
+//! Bodies: those sent to a provider, and those it answers with.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use thiserror::Error;
+use tokio::time::{Instant, Sleep};
+
+use super::pool::{Http1, Pool};
+
+/// A request's body on its way to the provider.
+#[derive(Debug)]
+pub(crate) enum RequestBody {
+    /// In memory: can be sent again.
+    Whole(Bytes),
+    /// Straight from the client: can be sent once.
+    Stream(Box<ClientBody>),
+}
+
+/// Why a body can't be passed on.
+#[derive(Debug, Error)]
+pub(crate) enum BodyError {
+    #[error("the body is larger than {0} bytes")]
+    TooLarge(usize),
+    #[error("nothing more of the body came within {0:?}")]
+    Slow(Duration),
+    #[error("the body broke off")]
+    Broken(#[source] hyper::Error),
+}
+
+impl Body for RequestBody {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        match self.get_mut() {
+            Self::Whole(bytes) if bytes.is_empty() => Poll::Ready(None),
+            Self::Whole(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
+            Self::Stream(body) => Pin::new(body.as_mut()).poll_frame(cx),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Whole(bytes) => bytes.is_empty(),
+            Self::Stream(body) => body.incoming.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Self::Stream(body) => body.incoming.size_hint(),
+        }
+    }
+}
+
+/// What a client sends, bounded in size and patience.
+#[derive(Debug)]
+pub(crate) struct ClientBody {
+    incoming: Incoming,
+    limit: usize,
+    left: usize,
+    silence: Silence,
+}
+
+impl ClientBody {
+    pub(crate) fn new(incoming: Incoming, limit: usize, patience: Duration) -> Self {
+        Self { incoming, limit, left: limit, silence: Silence::new(patience) }
+    }
+}
+
+impl Body for ClientBody {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let this = self.as_mut().get_mut();
+        match Pin::new(&mut this.incoming).poll_frame(cx) {
+            Poll::Pending if this.silence.is_over(cx) => {
+                Poll::Ready(Some(Err(BodyError::Slow(this.silence.patience))))
+            }
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(None) => Poll::Ready(None),
+            Poll::Ready(Some(Err(error))) => Poll::Ready(Some(Err(BodyError::Broken(error)))),
+            Poll::Ready(Some(Ok(frame))) => {
+                this.silence.broken();
+                let size = frame.data_ref().map_or(0, Bytes::len);
+                match this.left.checked_sub(size) {
+                    Some(left) => this.left = left,
+                    None => return Poll::Ready(Some(Err(BodyError::TooLarge(this.limit)))),
+                }
+                Poll::Ready(Some(Ok(frame)))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.incoming.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.incoming.size_hint()
+    }
+}
+
+/// How long nothing came. A timer runs only while somebody waits, and is not set anew by each piece.
+#[derive(Debug)]
+pub(crate) struct Silence {
+    pub(crate) patience: Duration,
+    since: Instant,
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+impl Silence {
+    pub(crate) fn new(patience: Duration) -> Self {
+        Self { patience, since: Instant::now(), timer: None }
+    }
+
+    /// Something came.
+    pub(crate) fn broken(&mut self) {
+        if self.timer.is_some() {
+            self.since = Instant::now();
+        }
+    }
+
+    /// Whether it has lasted too long. Wakes the task when it may have.
+    pub(crate) fn is_over(&mut self, cx: &mut Context<'_>) -> bool {
+        let Some(timer) = &mut self.timer else {
+            self.since = Instant::now();
+            let timer = self.timer.insert(Box::pin(tokio::time::sleep(self.patience)));
+            return timer.as_mut().poll(cx).is_ready();
+        };
+        loop {
+            if timer.as_mut().poll(cx).is_pending() {
+                return false;
+            }
+            let end = self.since + self.patience;
+            if Instant::now() >= end {
+                return true;
+            }
+            timer.as_mut().reset(end);
+        }
+    }
+}
+
+/// A provider's answer. It holds the connection that brings it, and gives it back when the answer is whole.
+#[derive(Debug)]
+pub(crate) struct UpstreamBody {
+    incoming: Incoming,
+    connection: Option<(Http1, Arc<Pool>)>,
+}
+
+impl UpstreamBody {
+    pub(super) fn new(incoming: Incoming, connection: Option<(Http1, Arc<Pool>)>) -> Self {
+        let mut body = Self { incoming, connection };
+        if body.incoming.is_end_stream()
+            && let Some((connection, pool)) = body.connection.take()
+        {
+            pool.put(connection);
+        }
+        body
+    }
+
+    fn give_back(&mut self, cx: &mut Context<'_>) {
+        if let Some((mut connection, pool)) = self.connection.take()
+            // It takes note that the answer was read to its end.
+            && connection.poll_drive(cx).is_pending()
+        {
+            pool.put(connection);
+        }
+    }
+}
+
+impl Body for UpstreamBody {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let this = self.get_mut();
+        let mut polled = Pin::new(&mut this.incoming).poll_frame(cx);
+        if polled.is_pending()
+            && let Some((connection, _)) = &mut this.connection
+        {
+            // The connection only moves when it is polled; then it may have brought something.
+            let ended = connection.poll_drive(cx).is_ready();
+            polled = Pin::new(&mut this.incoming).poll_frame(cx);
+            if ended {
+                this.connection = None;
+            }
+        }
+        match &polled {
+            Poll::Ready(Some(Err(_))) => this.connection = None,
+            Poll::Ready(None) => this.give_back(cx),
+            // Whoever knows the length does not ask for more.
+            Poll::Ready(Some(Ok(_))) if this.incoming.is_end_stream() => this.give_back(cx),
+            Poll::Ready(Some(Ok(_))) | Poll::Pending => {}
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.incoming.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.incoming.size_hint()
+    }
+}

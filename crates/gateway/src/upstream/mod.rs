@@ -1,0 +1,220 @@
+//! Providers, as the gateway asks them.
+//!
+//! Each provider has a pool of its own. An HTTP/1.1 connection is driven by the task of the client whose request
+//! it carries: no task of its own, no hand-over of each chunk between tasks, and whatever pieces of an answer
+//! arrived together are passed on together. When the client goes, the connection goes with it, so a disconnect
+//! cancels the provider's work at once. HTTP/2 connections (chosen by ALPN) are shared, and a lost client
+//! resets its stream.
+//!
+//! Laws: a request is sent again only if none of it reached the provider, or if the provider answered 429 or 5xx and
+//! nothing was passed on; redirects are never followed, since they would carry the key elsewhere; every wait has
+//! a limit; no error shows a key or an address with one.
+
+mod body;
+mod connect;
+mod pool;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use backstop_hooks::Secret;
+use globset::{Glob, GlobSet, GlobSetBuilder};
+use http::header::{self, HeaderName};
+use http::uri::PathAndQuery;
+use http::{HeaderValue, Request, Response, Uri};
+use thiserror::Error;
+
+use crate::endpoint::{Endpoint, Family, Operation};
+use crate::error::StartError;
+use crate::head::Credentials;
+use crate::settings::{self, Credential, Proxies, Timeouts};
+
+pub(crate) use body::{BodyError, ClientBody, RequestBody, Silence, UpstreamBody};
+pub(crate) use pool::SendError;
+
+use connect::{Connector, Origin};
+use pool::Pool;
+
+/// A provider that can be asked.
+pub(crate) struct Provider {
+    pub(crate) name: Arc<str>,
+    pub(crate) family: Family,
+    pub(crate) idle_timeout: Duration,
+    first_byte: Duration,
+    credentials: Result<Credentials, NoKey>,
+    models: Option<GlobSet>,
+    origin: Origin,
+    /// The path of its address, without a slash at the end.
+    base: String,
+    pool: Arc<Pool>,
+}
+
+/// The provider's key is missing; the text names what should hold it.
+#[derive(Clone, Debug, Error)]
+#[error("{0}")]
+pub(crate) struct NoKey(String);
+
+impl Provider {
+    pub(crate) fn new(
+        name: &str,
+        settings: &settings::Provider,
+        timeouts: &Timeouts,
+        proxies: &Proxies,
+    ) -> Result<Self, StartError> {
+        let invalid = |problem: &str| StartError::provider(name, problem);
+        let address: Uri =
+            settings.base_url.trim().parse().map_err(|_| invalid("its address is not a URL"))?;
+        if address.query().is_some() || settings.base_url.contains('@') {
+            return Err(invalid("its address holds a query or credentials"));
+        }
+        let origin = Origin::of(&address).ok_or_else(|| invalid("its address is not http or https"))?;
+        let connector = Connector::new(origin.clone(), settings.connect_timeout, proxies)
+            .map_err(|problem| invalid(&problem.to_string()))?;
+        let credentials = match &settings.credential {
+            Credential::Client => Ok(Credentials::Client),
+            Credential::Key(key) => Ok(own(settings.family, key).ok_or_else(|| {
+                invalid("its key can't be sent in a header\nhint: is there a line end in it?")
+            })?),
+            Credential::Missing(reason) => Err(NoKey(reason.clone())),
+        };
+        let models = (!settings.models.is_empty()).then(|| globs(&settings.models)).transpose().map_err(
+            |pattern| StartError::Pattern { pattern, place: format!("the models of provider `{name}`") },
+        )?;
+        Ok(Self {
+            name: name.into(),
+            family: settings.family,
+            idle_timeout: settings.idle_timeout,
+            first_byte: timeouts.first_byte,
+            credentials,
+            models,
+            origin,
+            base: address.path().trim_end_matches('/').to_owned(),
+            pool: Arc::new(Pool::new(connector)),
+        })
+    }
+
+    /// What is sent for the client's credentials.
+    pub(crate) fn credentials(&self) -> Result<&Credentials, &NoKey> {
+        self.credentials.as_ref()
+    }
+
+    /// Whether it may be asked for this model. A request without a model is not one for a listed model.
+    pub(crate) fn offers(&self, model: Option<&str>) -> bool {
+        self.models.as_ref().is_none_or(|models| model.is_some_and(|model| models.is_match(model)))
+    }
+
+    /// Whether the models it may be asked for are listed.
+    pub(crate) fn lists_models(&self) -> bool {
+        self.models.is_some()
+    }
+
+    /// The value of `host` for it.
+    pub(crate) fn host(&self) -> &HeaderValue {
+        &self.origin.host
+    }
+
+    /// Where a request for `target` goes. The provider's address may hold a version or another path of its own,
+    /// as client libraries have it; then the client's version gives way.
+    pub(crate) fn target(&self, endpoint: Endpoint, target: &PathAndQuery) -> Option<PathAndQuery> {
+        let whole = target.as_str();
+        let versioned = strip_version(whole);
+        let base = self.base.as_str();
+        if base.is_empty() {
+            // Clients whose base URL had no version.
+            let bare = versioned.is_none() && endpoint.operation != Operation::Other;
+            return if bare { format!("/v1{whole}").parse().ok() } else { Some(target.clone()) };
+        }
+        let is_complete = base.rsplit('/').next().is_some_and(is_version) || self.family == Family::OpenAi;
+        let rest = versioned.filter(|_| is_complete).unwrap_or(whole);
+        format!("{base}{rest}").parse().ok()
+    }
+
+    /// Sends a request and waits for the head of its answer. `request` has a path as its address; the rest is put in
+    /// here.
+    pub(crate) async fn send(
+        &self,
+        request: Request<RequestBody>,
+    ) -> Result<Response<UpstreamBody>, SendError> {
+        tokio::time::timeout(self.first_byte, Arc::clone(&self.pool).send(request))
+            .await
+            .unwrap_or(Err(SendError::Silent(self.first_byte)))
+    }
+}
+
+fn own(family: Family, key: &Secret) -> Option<Credentials> {
+    let (name, value) = match family {
+        Family::Anthropic => (HeaderName::from_static("x-api-key"), key.expose().clone()),
+        Family::OpenAi => (header::AUTHORIZATION, format!("Bearer {}", key.expose())),
+        Family::Gemini => (HeaderName::from_static("x-goog-api-key"), key.expose().clone()),
+    };
+    let mut value = HeaderValue::from_str(&value).ok()?;
+    value.set_sensitive(true);
+    Some(Credentials::Own(name, value))
+}
+
+/// The set of these patterns, or the one that is none.
+pub(crate) fn globs(patterns: &[String]) -> Result<GlobSet, String> {
+    let mut set = GlobSetBuilder::new();
+    for pattern in patterns {
+        set.add(Glob::new(pattern).map_err(|_| pattern.clone())?);
+    }
+    set.build().map_err(|_| patterns.join("`, `"))
+}
+
+fn is_version(segment: &str) -> bool {
+    segment.strip_prefix('v').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+}
+
+/// `/v1/x` without its version, slash and all.
+fn strip_version(target: &str) -> Option<&str> {
+    let rest = target.strip_prefix('/')?;
+    let end = rest.find(['/', '?'])?;
+    let (first, rest) = rest.split_at_checked(end)?;
+    (is_version(first) && rest.starts_with('/')).then_some(rest)
+}
+
+impl std::fmt::Debug for Provider {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Provider").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target(family: Family, base_url: &str, path: &str) -> String {
+        let settings = settings::Provider {
+            family,
+            base_url: base_url.to_owned(),
+            credential: Credential::Client,
+            models: Vec::new(),
+            connect_timeout: Duration::from_secs(1),
+            idle_timeout: Duration::from_secs(1),
+        };
+        let provider = Provider::new("p", &settings, &Timeouts::default(), &Proxies::default()).unwrap();
+        let target: PathAndQuery = path.parse().unwrap();
+        let endpoint = Endpoint::of(target.path(), &http::HeaderMap::new()).unwrap();
+        provider.target(endpoint, &target).unwrap().to_string()
+    }
+
+    #[test]
+    fn addresses_with_and_without_version_mean_the_same() {
+        for (base, path, expected) in [
+            ("http://h", "/v1/chat/completions?a=b", "/v1/chat/completions?a=b"),
+            ("http://h/", "/chat/completions", "/v1/chat/completions"),
+            ("http://h/v1", "/v1/chat/completions", "/v1/chat/completions"),
+            ("http://h/v1/", "/chat/completions", "/v1/chat/completions"),
+            ("http://h/v1beta/openai/", "/v1/chat/completions", "/v1beta/openai/chat/completions"),
+            ("http://h/v1", "/v1/unknown/v2?x", "/v1/unknown/v2?x"),
+            ("http://h", "/anything", "/anything"),
+        ] {
+            assert_eq!(target(Family::OpenAi, base, path), expected, "{base} {path}");
+        }
+        assert_eq!(target(Family::Anthropic, "http://h/a/x", "/v1/messages"), "/a/x/v1/messages");
+        assert_eq!(target(Family::Anthropic, "http://h/a/v1", "/v1/messages"), "/a/v1/messages");
+        let gemini = "/v1beta/models/g:generateContent?alt=sse";
+        assert_eq!(target(Family::Gemini, "http://h", gemini), gemini);
+        assert_eq!(target(Family::Gemini, "http://h/v1beta", gemini), gemini);
+    }
+}

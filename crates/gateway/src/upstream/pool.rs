@@ -1,0 +1,246 @@
+//! The connections to one provider.
+
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use http::{Request, Response, Uri, Version, header};
+use hyper::client::conn::{http1, http2};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use thiserror::Error;
+use tokio::time::Instant;
+
+use super::body::{RequestBody, UpstreamBody};
+use super::connect::{ConnectError, Connector, Stream};
+
+/// Connections that wait for a request, at most.
+const MOST_IDLE: usize = 256;
+/// After that time without a request a connection is not used again: many servers have closed it by then.
+const IDLE: Duration = Duration::from_secs(55);
+/// Bytes of an answer on the way, per HTTP/2 stream and connection.
+const WINDOW: u32 = 1 << 20;
+const MOST_HEADERS: usize = 256;
+
+/// Why there is no answer.
+#[derive(Debug, Error)]
+pub(crate) enum SendError {
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    #[error("the connection broke before an answer came")]
+    Broken(#[source] hyper::Error),
+    #[error("no answer within {0:?}")]
+    Silent(Duration),
+}
+
+impl SendError {
+    /// Whether the provider surely saw nothing of the request.
+    pub(crate) fn is_unsent(&self) -> bool {
+        matches!(self, Self::Connect(_))
+    }
+
+    /// The request's own body failed, not the provider.
+    pub(crate) fn body_error(&self) -> Option<&super::body::BodyError> {
+        let Self::Broken(error) = self else { return None };
+        let mut source = std::error::Error::source(error);
+        while let Some(error) = source {
+            if let Some(error) = error.downcast_ref() {
+                return Some(error);
+            }
+            source = error.source();
+        }
+        None
+    }
+}
+
+/// The connections to one provider.
+pub(super) struct Pool {
+    connector: Connector,
+    idle: Mutex<Vec<Http1>>,
+    shared: Mutex<Option<http2::SendRequest<RequestBody>>>,
+}
+
+/// An HTTP/1.1 connection, driven by whoever holds it.
+pub(super) struct Http1 {
+    sender: http1::SendRequest<RequestBody>,
+    connection: http1::Connection<TokioIo<Box<dyn Stream>>, RequestBody>,
+    used: Instant,
+}
+
+impl Pool {
+    pub(super) fn new(connector: Connector) -> Self {
+        Self { connector, idle: Mutex::default(), shared: Mutex::default() }
+    }
+
+    /// Takes a connection back, if it can be used again.
+    pub(super) fn put(&self, mut connection: Http1) {
+        if !connection.sender.is_ready() {
+            return;
+        }
+        connection.used = Instant::now();
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.len() < MOST_IDLE {
+            idle.push(connection);
+        }
+    }
+
+    /// The connection that was used last, if it still stands.
+    async fn take(&self) -> Option<Http1> {
+        loop {
+            let mut connection = {
+                let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+                let connection = idle.pop()?;
+                if connection.used.elapsed() > IDLE {
+                    // Those below were used even longer ago.
+                    idle.clear();
+                    return None;
+                }
+                connection
+            };
+            let closed = std::future::poll_fn(|cx| Poll::Ready(connection.poll_drive(cx).is_ready())).await;
+            if !closed && connection.sender.is_ready() {
+                return Some(connection);
+            }
+        }
+    }
+
+    fn shared(&self) -> Option<http2::SendRequest<RequestBody>> {
+        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        shared.take_if(|sender| sender.is_closed());
+        shared.clone()
+    }
+
+    /// Sends a request. A connection that turns out to be dead before it took anything of the request is
+    /// replaced.
+    pub(super) async fn send(
+        self: Arc<Self>,
+        mut request: Request<RequestBody>,
+    ) -> Result<Response<UpstreamBody>, SendError> {
+        if let Some(mut sender) = self.shared() {
+            match sender.try_send_request(self.for_http2(request)).await {
+                Ok(response) => return Ok(response.map(|body| UpstreamBody::new(body, None))),
+                Err(mut error) => match error.take_message() {
+                    Some(unsent) => request = unsent,
+                    None => return Err(SendError::Broken(error.into_error())),
+                },
+            }
+        }
+        while let Some(connection) = self.take().await {
+            match self.send_on(connection, request).await? {
+                Ok(response) => return Ok(response),
+                Err(unsent) => request = *unsent,
+            }
+        }
+        let connected = self.connector.connect().await?;
+        let io = TokioIo::new(connected.stream);
+        if connected.http2 {
+            return self.send_on_http2(io, request).await;
+        }
+        let (sender, connection) =
+            http1::Builder::new().max_headers(MOST_HEADERS).handshake(io).await.map_err(SendError::Broken)?;
+        let connection = Http1 { sender, connection, used: Instant::now() };
+        match self.send_on(connection, request).await? {
+            Ok(response) => Ok(response),
+            // A new connection that takes nothing was closed by the other side.
+            Err(_) => Err(ConnectError::Tcp("closed by the provider".to_owned()).into()),
+        }
+    }
+
+    /// Sends on an HTTP/1.1 connection; gives the request back if nothing of it was sent.
+    async fn send_on(
+        self: &Arc<Self>,
+        mut connection: Http1,
+        request: Request<RequestBody>,
+    ) -> Result<Result<Response<UpstreamBody>, Box<Request<RequestBody>>>, SendError> {
+        let request = self.for_http1(request);
+        let mut ended = false;
+        let sent = {
+            let mut answer = pin!(connection.sender.try_send_request(request));
+            let driver = &mut connection.connection;
+            std::future::poll_fn(|cx| {
+                if !ended {
+                    ended = Pin::new(&mut *driver).poll(cx).is_ready();
+                }
+                answer.as_mut().poll(cx)
+            })
+            .await
+        };
+        match sent {
+            Ok(response) => {
+                let held = |body| UpstreamBody::new(body, (!ended).then(|| (connection, Arc::clone(self))));
+                Ok(Ok(response.map(held)))
+            }
+            Err(mut error) => match error.take_message() {
+                Some(unsent) => Ok(Err(Box::new(unsent))),
+                None => Err(SendError::Broken(error.into_error())),
+            },
+        }
+    }
+
+    async fn send_on_http2(
+        &self,
+        io: TokioIo<Box<dyn Stream>>,
+        request: Request<RequestBody>,
+    ) -> Result<Response<UpstreamBody>, SendError> {
+        let (mut sender, connection) = http2::Builder::new(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .initial_stream_window_size(WINDOW)
+            .initial_connection_window_size(WINDOW.saturating_mul(4))
+            .keep_alive_interval(Some(Duration::from_secs(20)))
+            .handshake(io)
+            .await
+            .map_err(SendError::Broken)?;
+        // It ends by itself when the last sender is gone or the connection breaks, which each request sees.
+        tokio::spawn(async move { drop(connection.await) });
+        *self.shared.lock().unwrap_or_else(PoisonError::into_inner) = Some(sender.clone());
+        let response = sender.send_request(self.for_http2(request)).await.map_err(SendError::Broken)?;
+        Ok(response.map(|body| UpstreamBody::new(body, None)))
+    }
+
+    fn for_http1(&self, mut request: Request<RequestBody>) -> Request<RequestBody> {
+        *request.version_mut() = Version::HTTP_11;
+        if let Some(origin) = self.connector.names_origin() {
+            place(request.uri_mut(), origin);
+        }
+        if let Some(authorization) = self.connector.proxy_authorization() {
+            request.headers_mut().insert(header::PROXY_AUTHORIZATION, authorization.clone());
+        }
+        request
+    }
+
+    fn for_http2(&self, mut request: Request<RequestBody>) -> Request<RequestBody> {
+        *request.version_mut() = Version::HTTP_2;
+        request.headers_mut().remove(header::HOST);
+        place(request.uri_mut(), self.connector.origin());
+        request
+    }
+}
+
+/// Puts scheme and authority in front of a path.
+fn place(target: &mut Uri, origin: &Uri) {
+    let mut parts = std::mem::take(target).into_parts();
+    let origin = origin.clone().into_parts();
+    parts.scheme = origin.scheme;
+    parts.authority = origin.authority;
+    // An origin and a path always make an address.
+    *target = Uri::from_parts(parts).unwrap_or_default();
+}
+
+impl Http1 {
+    /// Moves the connection on. Ready when it is over.
+    pub(super) fn poll_drive(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        Pin::new(&mut self.connection).poll(cx).map(drop)
+    }
+}
+
+impl std::fmt::Debug for Http1 {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Http1").finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for Pool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Pool").finish_non_exhaustive()
+    }
+}

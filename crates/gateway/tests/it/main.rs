@@ -1,0 +1,12 @@
+//! The gateway on real sockets, between a provider and clients that speak in raw bytes.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "helpers of tests may fail loudly"
+)]
+
+mod support;
+mod transparency;
