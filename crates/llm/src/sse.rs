@@ -8,6 +8,7 @@
 use std::fmt;
 
 use bytes::{Buf, Bytes, BytesMut};
+use memchr::memchr2;
 
 use crate::error::WireError;
 
@@ -68,6 +69,12 @@ impl fmt::Debug for SseEvent {
     }
 }
 
+impl fmt::Debug for RawFrame {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RawFrame").field("bytes", &self.bytes.len()).finish()
+    }
+}
+
 impl fmt::Debug for SseFrame {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SseFrame").field("bytes", &self.raw.len()).field("event", &self.event).finish()
@@ -77,14 +84,7 @@ impl fmt::Debug for SseFrame {
 /// Bytes in, frames out.
 #[derive(Debug)]
 pub struct SseDecoder {
-    buffer: BytesMut,
-    /// Up to where the buffer was searched for the end of a frame, and whether a line starts there.
-    searched: usize,
-    at_line_start: bool,
-    /// The last frame ended with CR at the very end of the bytes; a LF that follows belongs to that line.
-    skip_line_feed: bool,
-    at_stream_start: bool,
-    max_event_bytes: usize,
+    cutter: FrameCutter,
 }
 
 impl Default for SseDecoder {
@@ -96,6 +96,67 @@ impl Default for SseDecoder {
 impl SseDecoder {
     /// A decoder that refuses frames of more than `max_event_bytes`.
     pub fn new(max_event_bytes: usize) -> Self {
+        Self { cutter: FrameCutter::new(max_event_bytes) }
+    }
+
+    /// Takes bytes and gives the frames that became whole.
+    ///
+    /// # Errors
+    /// [`WireError::EventTooLarge`] if a frame does not end within the limit. The decoder is of no use then.
+    pub fn push(&mut self, bytes: &[u8]) -> Result<Vec<SseFrame>, WireError> {
+        self.cutter.push(bytes);
+        let mut frames = Vec::new();
+        while let Some(raw) = self.cutter.next_frame()? {
+            frames.push(raw.parse());
+        }
+        Ok(frames)
+    }
+
+    /// The end of the stream: what is left, read as if a blank line followed. The standard drops such a
+    /// rest, but some servers leave out the last blank line. Half a JSON text is never a JSON object, so
+    /// the layer above still notices a cut.
+    pub fn finish(&mut self) -> Option<SseFrame> {
+        self.cutter.rest().map(RawFrame::parse)
+    }
+}
+
+/// The bytes of one frame, not read yet.
+#[derive(Clone)]
+pub(crate) struct RawFrame {
+    /// The bytes as they came.
+    pub(crate) bytes: Bytes,
+    /// Whether it is the first of the stream, which may begin with a byte order mark.
+    first: bool,
+}
+
+impl RawFrame {
+    /// Where the lines begin.
+    pub(crate) fn start(&self) -> usize {
+        if self.first && self.bytes.starts_with(BOM) { BOM.len() } else { 0 }
+    }
+
+    fn parse(self) -> SseFrame {
+        let mut text = self.bytes.clone();
+        text.advance(self.start());
+        SseFrame { event: parse(&String::from_utf8_lossy(&text)), raw: self.bytes }
+    }
+}
+
+/// Cuts bytes into frames.
+#[derive(Debug)]
+pub(crate) struct FrameCutter {
+    buffer: BytesMut,
+    /// Up to where the buffer was searched for the end of a frame, and whether a line starts there.
+    searched: usize,
+    at_line_start: bool,
+    /// The last frame ended with CR at the very end of the bytes; a LF that follows belongs to that line.
+    skip_line_feed: bool,
+    at_stream_start: bool,
+    max_event_bytes: usize,
+}
+
+impl FrameCutter {
+    pub(crate) fn new(max_event_bytes: usize) -> Self {
         Self {
             buffer: BytesMut::new(),
             searched: 0,
@@ -106,29 +167,26 @@ impl SseDecoder {
         }
     }
 
-    /// Takes bytes and gives the frames that became whole.
-    ///
-    /// # Errors
-    /// [`WireError::EventTooLarge`] if a frame does not end within the limit. The decoder is of no use then.
-    pub fn push(&mut self, bytes: &[u8]) -> Result<Vec<SseFrame>, WireError> {
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
-        let mut frames = Vec::new();
-        while let Some(end) = self.find_end() {
-            if end > self.max_event_bytes {
-                return Err(WireError::EventTooLarge { limit: self.max_event_bytes });
-            }
-            frames.push(self.take(end));
-        }
-        if self.buffer.len() > self.max_event_bytes {
-            return Err(WireError::EventTooLarge { limit: self.max_event_bytes });
-        }
-        Ok(frames)
     }
 
-    /// The end of the stream: what is left, read as if a blank line followed. The standard drops such a
-    /// rest, but some servers leave out the last blank line. Half a JSON text is never a JSON object, so
-    /// the layer above still notices a cut.
-    pub fn finish(&mut self) -> Option<SseFrame> {
+    /// The bytes of a frame that is not whole.
+    pub(crate) fn pending(&self) -> usize {
+        self.buffer.len()
+    }
+
+    /// The next frame, if it is whole.
+    pub(crate) fn next_frame(&mut self) -> Result<Option<RawFrame>, WireError> {
+        let end = self.find_end();
+        if end.unwrap_or(self.buffer.len()) > self.max_event_bytes {
+            return Err(WireError::EventTooLarge { limit: self.max_event_bytes });
+        }
+        Ok(end.map(|end| self.take(end)))
+    }
+
+    /// What is left at the end of the stream.
+    pub(crate) fn rest(&mut self) -> Option<RawFrame> {
         let end = self.buffer.len();
         (end > 0).then(|| self.take(end))
     }
@@ -153,7 +211,7 @@ impl SseDecoder {
             }
         }
         while let Some(rest) = self.buffer.get(self.searched..) {
-            let at = rest.iter().position(|byte| matches!(byte, b'\r' | b'\n'));
+            let at = memchr2(b'\r', b'\n', rest);
             let Some(at) = at else {
                 self.at_line_start &= rest.is_empty();
                 self.searched = self.buffer.len();
@@ -184,26 +242,22 @@ impl SseDecoder {
         None
     }
 
-    fn take(&mut self, end: usize) -> SseFrame {
-        let raw = self.buffer.split_to(end.min(self.buffer.len())).freeze();
+    fn take(&mut self, end: usize) -> RawFrame {
+        let bytes = self.buffer.split_to(end.min(self.buffer.len())).freeze();
         self.searched = 0;
         self.at_line_start = true;
-        let mut text = raw.clone();
-        if std::mem::take(&mut self.at_stream_start) && text.starts_with(BOM) {
-            text.advance(BOM.len());
-        }
-        SseFrame { event: parse(&String::from_utf8_lossy(&text)), raw }
+        RawFrame { bytes, first: std::mem::take(&mut self.at_stream_start) }
     }
 }
 
 const BOM: &[u8] = b"\xef\xbb\xbf";
 
 /// The lines of a frame; LF, CR and CRLF each end one.
-fn lines(text: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn lines(text: &str) -> impl Iterator<Item = &str> {
     text.split('\n').flat_map(|line| line.strip_suffix('\r').unwrap_or(line).split('\r'))
 }
 
-fn parse(frame: &str) -> Option<SseEvent> {
+pub(crate) fn parse(frame: &str) -> Option<SseEvent> {
     let mut event = SseEvent::default();
     let mut data: Option<String> = None;
     for line in lines(frame) {

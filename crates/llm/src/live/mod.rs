@@ -26,6 +26,14 @@
 //!   error and not a choice.
 //! - *Bounded.* What is held is counted ([`AnswerEditor::held_bytes`]); the host ends an answer that holds too much.
 
+mod anthropic;
+mod frame;
+mod ledger;
+mod openai_chat;
+mod span;
+mod stream;
+mod whole;
+
 use std::fmt;
 use std::ops::Range;
 
@@ -33,7 +41,33 @@ use backstop_hooks::Text;
 use bytes::Bytes;
 
 use crate::error::{ProviderError, WireError};
-use crate::model::ModelResponse;
+use crate::model::{ModelRequest, ModelResponse};
+use crate::wire::Api;
+
+use anthropic::{AnthropicStream, AnthropicWhole};
+use openai_chat::{ChatStream, ChatWhole};
+use stream::StreamEditor;
+use whole::WholeEditor;
+
+/// An editor for the streamed answer to `request`.
+#[expect(clippy::todo, reason = "the editor of this wire is being written")]
+pub fn stream_editor(api: Api, request: &ModelRequest) -> Box<dyn AnswerEditor> {
+    match api {
+        Api::AnthropicMessages => Box::new(StreamEditor::new(AnthropicStream::new(&request.model))),
+        Api::OpenAiChat => Box::new(StreamEditor::new(ChatStream::new(&request.model))),
+        Api::OpenAiResponses => todo!(),
+    }
+}
+
+/// An editor for the answer in one piece to `request`.
+#[expect(clippy::todo, reason = "the editor of this wire is being written")]
+pub fn whole_editor(api: Api, request: &ModelRequest) -> Box<dyn AnswerEditor> {
+    match api {
+        Api::AnthropicMessages => Box::new(WholeEditor::new(AnthropicWhole::default(), &request.model)),
+        Api::OpenAiChat => Box::new(WholeEditor::new(ChatWhole::default(), &request.model)),
+        Api::OpenAiResponses => todo!(),
+    }
+}
 
 /// A part of an answer: of which choice, and which of its parts, in the order in which parts began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -111,7 +145,9 @@ pub trait AnswerEditor: fmt::Debug + Send {
     fn fresh(&mut self) -> Vec<FreshText>;
 
     /// Settles the text of a part up to the byte `up_to` (of the text as it came), with `edits` in it, which
-    /// begin and end between the place settled before and `up_to`. Thinking is settled in the same way.
+    /// begin and end between the place settled before and `up_to`. `usize::MAX` settles what is still to come,
+    /// too: nobody judges this part any more. Thinking is settled in the same way; where it is signed, it
+    /// leaves as a whole once it is whole and settled, or as it comes if it is settled with `usize::MAX`.
     fn settle(&mut self, part: PartKey, up_to: usize, edits: Vec<TextEdit>);
 
     /// Replaces the texts of parts that have not left, as a judge of whole answers wants it. A part whose text

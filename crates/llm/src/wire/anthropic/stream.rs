@@ -51,12 +51,16 @@ enum OpenBlock {
 
 impl StreamDecoder {
     pub(crate) fn push(&mut self, event: &SseEvent) -> Result<Vec<ModelEvent>, WireError> {
-        let value = parse(WHAT, &event.data)?;
-        let event = Object::of(WHAT, &value)?;
+        self.push_value(&parse(WHAT, &event.data)?)
+    }
+
+    /// Reads one event, parsed.
+    pub(crate) fn push_value(&mut self, value: &Value) -> Result<Vec<ModelEvent>, WireError> {
+        let event = Object::of(WHAT, value)?;
         let kind = event.required_string("type")?;
         match (kind, self.phase) {
             ("ping", _) => Ok(Vec::new()),
-            ("error", _) => Err(decode_error(0, &value).into()),
+            ("error", _) => Err(decode_error(0, value).into()),
             ("message_start", Phase::Before) => self.start(event.required_object("message")?),
             ("content_block_start", Phase::Inside) => self.start_block(event),
             ("content_block_delta", Phase::Inside) => self.delta(event),
@@ -74,6 +78,15 @@ impl StreamDecoder {
             ) => Err(out_of_order(format!("`{kind}` at the wrong place"))),
             // New kinds of events are announced as possible at any time, to be skipped.
             _ => Ok(Vec::new()),
+        }
+    }
+
+    /// More text for an open block of text or thinking, as an event like the one before brings it.
+    pub(crate) fn extend_text(&mut self, index: usize, more: &str) {
+        if let Some(OpenBlock::Text { text, .. } | OpenBlock::Thinking { text, .. }) =
+            self.open.get_mut(&index)
+        {
+            text.push_str(more);
         }
     }
 

@@ -17,28 +17,52 @@ use crate::wire::meta::wrap;
 
 const WHAT: &str = "stream chunk";
 const DONE: &str = "[DONE]";
+/// The field with random text that hides the length of a delta.
+pub(crate) const PADDING: &str = "obfuscation";
 
-/// Reads one streamed answer.
+/// Reads one streamed answer of one choice.
 ///
 /// The wire has no end of a part: all parts end with the finish reason. Counts come after it, so the answer
-/// is whole at `[DONE]`, or at the end of the bytes if the finish reason has come. Tool calls may interleave
-/// by `index`. A call whose id or name changes on the way is refused, because some readers would join the
-/// pieces and others would not.
+/// is whole at `[DONE]`, or at the end of the bytes if the finish reason has come.
 #[derive(Debug, Default)]
 pub(crate) struct StreamDecoder {
-    started: bool,
     done: bool,
+    head: Head,
+    choice: ChoiceDecoder,
+}
+
+/// What the chunks of an answer say about the answer as a whole.
+#[derive(Debug, Default)]
+pub(crate) struct Head {
+    started: bool,
     id: String,
     model: String,
     extra: Map<String, Value>,
-    message_meta: Map<String, Value>,
     usage: TokenUsage,
+}
+
+/// Reads one choice of a streamed answer.
+///
+/// Tool calls may interleave by `index`. A call whose id or name changes on the way is refused, because some
+/// readers would join the pieces and others would not.
+#[derive(Debug, Default)]
+pub(crate) struct ChoiceDecoder {
+    message_meta: Map<String, Value>,
     stop: Option<StopReason>,
     /// Parts in the order in which they began.
     parts: Vec<OpenPart>,
     /// From the wire's index of a tool call to its place in `parts`.
     calls: BTreeMap<usize, usize>,
     finished: Vec<Part>,
+}
+
+/// What a chunk said in one choice.
+#[derive(Debug, Default)]
+pub(crate) struct Said {
+    /// As events. Texts come in the order reasoning, content, refusal.
+    pub(crate) events: Vec<ModelEvent>,
+    /// For each entry of `tool_calls` the wire's index of the call and its part.
+    pub(crate) calls: Vec<(usize, usize)>,
 }
 
 #[derive(Debug)]
@@ -54,25 +78,17 @@ impl StreamDecoder {
         if self.done {
             return Err(out_of_order("something follows the end"));
         }
-        if event.data.trim() == DONE {
+        if is_done(&event.data) {
             return self.finish();
         }
         let value = parse(WHAT, &event.data)?;
-        let chunk = Object::of(WHAT, &value)?;
-        if chunk.get("error").is_some() || event.event.as_deref() == Some("error") {
-            return Err(decode_error(0, &value).into());
-        }
-        let mut events = Vec::new();
-        self.take_head(chunk, &mut events)?;
-        match chunk.array("choices")?.unwrap_or_default() {
+        let mut events = self.head.push(event.event.as_deref(), &value)?;
+        match choices_of(&value)?.as_slice() {
             [] => {}
-            [only] => self.choice(Object::of("choice", only)?, &mut events)?,
+            [(0, only)] => events.extend(self.choice.push(*only)?.events),
             _ => return Err(WireError::SeveralChoices),
         }
-        if let Some(usage) = chunk.object("usage")? {
-            self.usage = decode_usage(usage)?;
-            events.push(ModelEvent::Usage { usage: self.usage });
-        }
+        events.extend(self.head.usage(&value)?);
         Ok(events)
     }
 
@@ -80,56 +96,101 @@ impl StreamDecoder {
         if self.done {
             return Ok(Vec::new());
         }
-        let stop = self.stop.take().ok_or(WireError::Truncated)?;
+        let response = Box::new(self.choice.finish(&self.head)?);
         self.done = true;
-        let content = std::mem::take(&mut self.finished);
-        let meta = wrap(API, std::mem::take(&mut self.message_meta));
-        let response = ModelResponse {
-            id: std::mem::take(&mut self.id),
-            model: std::mem::take(&mut self.model),
-            message: Message { meta, ..Message::new(Role::Assistant, content) },
-            stop,
-            usage: self.usage,
-            extra: extra_json(std::mem::take(&mut self.extra)),
-        };
-        Ok(vec![ModelEvent::Finished { response: Box::new(response) }])
+        Ok(vec![ModelEvent::Finished { response }])
     }
+}
 
-    fn take_head(&mut self, chunk: Object<'_>, events: &mut Vec<ModelEvent>) -> Result<(), WireError> {
+/// Whether data is the mark after the last event.
+pub(crate) fn is_done(data: &str) -> bool {
+    data.trim() == DONE
+}
+
+impl Head {
+    /// Reads what a chunk says about the answer.
+    pub(crate) fn push(&mut self, name: Option<&str>, value: &Value) -> Result<Vec<ModelEvent>, WireError> {
+        let chunk = Object::of(WHAT, value)?;
+        if chunk.get("error").is_some() || name == Some("error") {
+            return Err(decode_error(0, value).into());
+        }
         for (key, value) in chunk.rest(BODY_KNOWN) {
             // Padding against guessing lengths, new in each chunk.
-            if !value.is_null() && key != "obfuscation" {
+            if !value.is_null() && key != PADDING {
                 self.extra.insert(key, value);
             }
         }
+        let mut events = Vec::new();
         if !std::mem::replace(&mut self.started, true) {
             self.id = chunk.string("id")?.unwrap_or_default().to_owned();
             self.model = chunk.string("model")?.unwrap_or_default().to_owned();
             events.push(ModelEvent::Started { id: self.id.clone(), model: self.model.clone() });
         }
-        Ok(())
+        Ok(events)
     }
 
-    fn choice(&mut self, choice: Object<'_>, events: &mut Vec<ModelEvent>) -> Result<(), WireError> {
-        if choice.u64("index")?.unwrap_or(0) != 0 {
-            return Err(WireError::SeveralChoices);
-        }
+    /// Reads the counts of a chunk.
+    pub(crate) fn usage(&mut self, chunk: &Value) -> Result<Option<ModelEvent>, WireError> {
+        let Some(usage) = Object::of(WHAT, chunk)?.object("usage")? else { return Ok(None) };
+        self.usage = decode_usage(usage)?;
+        Ok(Some(ModelEvent::Usage { usage: self.usage }))
+    }
+}
+
+/// The choices of a chunk with their indexes.
+pub(crate) fn choices_of(chunk: &Value) -> Result<Vec<(u64, Object<'_>)>, WireError> {
+    let choices = Object::of(WHAT, chunk)?.array("choices")?.unwrap_or_default().iter();
+    let indexed = choices.map(|choice| {
+        let choice = Object::of("choice", choice)?;
+        Ok((choice.u64("index")?.unwrap_or(0), choice))
+    });
+    indexed.collect()
+}
+
+impl ChoiceDecoder {
+    /// Reads one choice of a chunk.
+    pub(crate) fn push(&mut self, choice: Object<'_>) -> Result<Said, WireError> {
+        let mut said = Said::default();
         if let Some(delta) = choice.object("delta")? {
-            self.delta(delta, events)?;
+            self.delta(delta, &mut said)?;
         }
         if let Some(reason) = choice.string("finish_reason")?.filter(|reason| !reason.is_empty()) {
             if self.stop.is_some() {
                 return Err(out_of_order("two finish reasons"));
             }
             self.stop = Some(decode_stop(reason));
-            self.close_parts(events);
+            self.close_parts(&mut said.events);
         }
-        Ok(())
+        Ok(said)
     }
 
-    fn delta(&mut self, delta: Object<'_>, events: &mut Vec<ModelEvent>) -> Result<(), WireError> {
+    /// More of the text in a part, as a chunk like the one before brings it.
+    pub(crate) fn extend_text(&mut self, place: usize, more: &str) {
+        if let Some(OpenPart::Text(text) | OpenPart::Refusal(text) | OpenPart::Reasoning { text, .. }) =
+            self.parts.get_mut(place)
+        {
+            text.push_str(more);
+        }
+    }
+
+    /// The answer in this choice.
+    pub(crate) fn finish(&mut self, head: &Head) -> Result<ModelResponse, WireError> {
+        let stop = self.stop.clone().ok_or(WireError::Truncated)?;
+        let content = std::mem::take(&mut self.finished);
+        let meta = wrap(API, std::mem::take(&mut self.message_meta));
+        Ok(ModelResponse {
+            id: head.id.clone(),
+            model: head.model.clone(),
+            message: Message { meta, ..Message::new(Role::Assistant, content) },
+            stop,
+            usage: head.usage,
+            extra: extra_json(head.extra.clone()),
+        })
+    }
+
+    fn delta(&mut self, delta: Object<'_>, said: &mut Said) -> Result<(), WireError> {
         refuse_old_call(delta)?;
-        let before = events.len();
+        let events = &mut said.events;
         for field in REASONING_FIELDS {
             if let Some(text) = delta.string(field)?.filter(|text| !text.is_empty()) {
                 self.reasoning(text, field, events);
@@ -143,9 +204,9 @@ impl StreamDecoder {
             self.text(text, true, events);
         }
         for call in delta.array("tool_calls")?.unwrap_or_default() {
-            self.tool_call(Object::of("tool call", call)?, events)?;
+            said.calls.push(self.tool_call(Object::of("tool call", call)?, events)?);
         }
-        if self.stop.is_some() && events.len() > before {
+        if self.stop.is_some() && !events.is_empty() {
             return Err(out_of_order("content after the finish reason"));
         }
         let known =
@@ -193,7 +254,12 @@ impl StreamDecoder {
         })
     }
 
-    fn tool_call(&mut self, call: Object<'_>, events: &mut Vec<ModelEvent>) -> Result<(), WireError> {
+    /// Reads a piece of a call; gives the wire's index of the call and its part.
+    fn tool_call(
+        &mut self,
+        call: Object<'_>,
+        events: &mut Vec<ModelEvent>,
+    ) -> Result<(usize, usize), WireError> {
         let id = call.string("id")?.unwrap_or_default();
         if !matches!(call.string("type")?, None | Some("" | "function")) {
             return Err(call.error("type", "is not `function`"));
@@ -219,7 +285,7 @@ impl StreamDecoder {
             return Err(out_of_order("a tool call changes its id or name"));
         }
         let more = match function.and_then(|function| function.get("arguments")) {
-            None => return Ok(()),
+            None => return Ok((index, place)),
             Some(Value::String(text)) => text.clone(),
             Some(other) => other.to_string(),
         };
@@ -227,7 +293,7 @@ impl StreamDecoder {
             builder.arguments.push_str(&more);
             events.push(ModelEvent::ToolCallArguments { index: place, delta: more.into() });
         }
-        Ok(())
+        Ok((index, place))
     }
 
     fn start_call(

@@ -1,0 +1,385 @@
+//! Streamed answers.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::{Bytes, BytesMut};
+use serde_json::{Value, json};
+
+use super::{API, END_TURN, TOOL_USE};
+use crate::error::{ProviderError, WireError};
+use crate::live::ledger::{Ledger, TextId};
+use crate::live::span::{Node, Splices, quote};
+use crate::live::stream::{Edits, Reading, StreamWire, TextPiece, Waiting};
+use crate::live::{PartKey, TextKind};
+use crate::model::{ModelEvent, ModelResponse};
+use crate::sse::SseEvent;
+use crate::wire::anthropic::StreamDecoder;
+use crate::wire::{not_json, parse_json};
+
+/// The wire's knowledge about one streamed answer.
+#[derive(Debug)]
+pub(crate) struct AnthropicStream {
+    model: String,
+    decoder: StreamDecoder,
+    /// By the wire's index, in the order of which they stand in the answer.
+    blocks: BTreeMap<usize, Block>,
+    response: Option<ModelResponse>,
+    output_tokens: u64,
+    /// What the client was sent: the start, and the blocks that are open there.
+    started: bool,
+    open_at_client: BTreeSet<usize>,
+    started_at_client: BTreeSet<usize>,
+    reason_at_client: bool,
+    stopped_at_client: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Block {
+    part: PartKey,
+    kind: BlockKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum BlockKind {
+    Text(TextId),
+    Thinking(TextId),
+    Call,
+    Other,
+}
+
+/// What an event is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mark {
+    MessageStart,
+    BlockStart(usize),
+    TextDelta(usize),
+    Citation(usize),
+    /// Any other event within a block.
+    BlockDelta(usize),
+    BlockStop(usize),
+    MessageDelta,
+    MessageStop,
+    Other,
+}
+
+impl AnthropicStream {
+    pub(crate) fn new(model: &str) -> Self {
+        Self {
+            model: model.to_owned(),
+            decoder: StreamDecoder::default(),
+            blocks: BTreeMap::new(),
+            response: None,
+            output_tokens: 0,
+            started: false,
+            open_at_client: BTreeSet::new(),
+            started_at_client: BTreeSet::new(),
+            reason_at_client: false,
+            stopped_at_client: false,
+        }
+    }
+
+    fn block(&self, index: usize) -> Option<Block> {
+        self.blocks.get(&index).copied()
+    }
+
+    fn start_block(&mut self, index: usize, data: &str, ledger: &mut Ledger) -> Reading<Mark> {
+        let block = Node::root(data).and_then(|root| root.get("content_block"));
+        let kind_name = block.as_ref().and_then(|block| block.get("type")).and_then(|kind| kind.string());
+        let part = PartKey { choice: 0, part: u32::try_from(self.blocks.len()).unwrap_or(u32::MAX) };
+        let (kind, field) = match kind_name.as_deref() {
+            Some("text") => (BlockKind::Text(ledger.begin(part, TextKind::Visible, false)), "text"),
+            Some("thinking") => {
+                (BlockKind::Thinking(ledger.begin(part, TextKind::Thinking, true)), "thinking")
+            }
+            Some("tool_use") => (BlockKind::Call, ""),
+            _ => (BlockKind::Other, ""),
+        };
+        self.blocks.insert(index, Block { part, kind });
+        let mut reading = Reading::plain(Mark::BlockStart(index));
+        reading.call = kind == BlockKind::Call;
+        let literal = block.and_then(|block| block.get_some(field));
+        if let (BlockKind::Text(id) | BlockKind::Thinking(id), Some(literal)) = (kind, literal) {
+            reading.texts.extend(piece(id, &literal, ledger).filter(|piece| !piece.piece.is_empty()));
+        }
+        reading
+    }
+
+    fn delta(&self, index: usize, data: &str, ledger: &mut Ledger) -> Reading<Mark> {
+        let Some(block) = self.block(index) else { return Reading::plain(Mark::Other) };
+        let delta = Node::root(data).and_then(|root| root.get("delta"));
+        let kind = delta.as_ref().and_then(|delta| delta.get("type")).and_then(|kind| kind.string());
+        let text = match (block.kind, kind.as_deref()) {
+            (BlockKind::Text(id), Some("text_delta")) => Some((id, "text")),
+            (BlockKind::Thinking(id), Some("thinking_delta")) => Some((id, "thinking")),
+            (BlockKind::Text(_), Some("citations_delta")) => return Reading::plain(Mark::Citation(index)),
+            _ => None,
+        };
+        let literal = text.zip(delta).and_then(|((id, field), delta)| Some((id, delta.get_some(field)?)));
+        match literal.and_then(|(id, literal)| piece(id, &literal, ledger)) {
+            Some(piece) => Reading {
+                texts: vec![piece],
+                padding: Some(Vec::new()),
+                ..Reading::plain(Mark::TextDelta(index))
+            },
+            None => {
+                Reading { call: block.kind == BlockKind::Call, ..Reading::plain(Mark::BlockDelta(index)) }
+            }
+        }
+    }
+
+    fn stop_block(&self, index: usize, ledger: &mut Ledger) -> Reading<Mark> {
+        let kind = self.block(index).map(|block| block.kind);
+        if let Some(BlockKind::Text(id) | BlockKind::Thinking(id)) = kind {
+            ledger.close(id);
+        }
+        Reading { call: kind == Some(BlockKind::Call), ..Reading::plain(Mark::BlockStop(index)) }
+    }
+
+    /// The index of a block in an answer without the blocks of removed calls; `None` for those.
+    fn new_index(&self, index: usize, edits: &Edits<'_>) -> Option<usize> {
+        let is_removed = |block: &Block| edits.calls.is_removed(block.part);
+        if self.block(index).is_some_and(|block| is_removed(&block)) {
+            return None;
+        }
+        Some(index - self.blocks.range(..index).filter(|(_, block)| is_removed(block)).count())
+    }
+
+    /// The index of a block that comes behind all others.
+    fn next_index(&self, edits: &Edits<'_>) -> usize {
+        let last = self.blocks.keys().copied().filter_map(|index| self.new_index(index, edits)).max();
+        last.map_or(0, |last| last + 1)
+    }
+
+    fn has_calls_left(&self, edits: &Edits<'_>) -> bool {
+        self.blocks.values().any(|block| block.kind == BlockKind::Call && !edits.calls.is_removed(block.part))
+    }
+
+    fn write_in_block(
+        &self,
+        frame: &Waiting<Mark>,
+        mark: Mark,
+        index: usize,
+        edits: &Edits<'_>,
+        out: &mut BytesMut,
+    ) {
+        let Some(new_index) = self.new_index(index, edits) else { return };
+        let texts = frame.text_splices(edits.ledger);
+        if let (Mark::TextDelta(_), [text]) = (mark, frame.texts())
+            && edits.ledger.replacement(text.id, text.piece.clone()).is_some_and(|new| new.is_empty())
+        {
+            return;
+        }
+        if let (Mark::Citation(_), Some(BlockKind::Text(id))) =
+            (mark, self.block(index).map(|block| block.kind))
+            && edits.ledger.has_edits(id)
+        {
+            return;
+        }
+        if let (Mark::BlockStop(_), Some(BlockKind::Text(id))) =
+            (mark, self.block(index).map(|block| block.kind))
+            && let Some(tail) = edits.ledger.tail(id)
+        {
+            out.extend_from_slice(&text_delta(new_index, &tail));
+        }
+        frame.write_edited(out, |root| {
+            let mut splices = texts;
+            if new_index != index
+                && let Some(place) = root.get("index")
+            {
+                splices.replace(place.span(), new_index.to_string());
+            }
+            splices
+        });
+    }
+
+    fn write_message_delta(&self, frame: &Waiting<Mark>, edits: &Edits<'_>, out: &mut BytesMut) {
+        if let Some(note) = edits.calls.note(0) {
+            out.extend_from_slice(&text_block(self.next_index(edits), note));
+        }
+        frame.write_edited(out, |root| {
+            let mut splices = Splices::default();
+            if edits.calls.any_removed() && !self.has_calls_left(edits) {
+                end_turn(root.get("delta"), &mut splices);
+            }
+            splices
+        });
+    }
+}
+
+/// Writes `end_turn` in place of the stop reason `tool_use`.
+pub(super) fn end_turn(holder: Option<Node<'_>>, splices: &mut Splices) {
+    if let Some(reason) = holder.and_then(|holder| holder.get("stop_reason"))
+        && reason.string().as_deref() == Some(TOOL_USE)
+    {
+        splices.replace(reason.span(), quote(END_TURN));
+    }
+}
+
+fn piece(id: TextId, literal: &Node<'_>, ledger: &mut Ledger) -> Option<TextPiece> {
+    let text = literal.string()?;
+    Some(TextPiece { id, piece: ledger.append(id, &text), literal: literal.span() })
+}
+
+fn event(data: &Value) -> Bytes {
+    let name = data.get("type").and_then(Value::as_str);
+    SseEvent::new(name, data.to_string()).encode()
+}
+
+fn text_delta(index: usize, text: &str) -> Bytes {
+    event(
+        &json!({"type": "content_block_delta", "index": index, "delta": {"type": "text_delta", "text": text}}),
+    )
+}
+
+fn block_stop(index: usize) -> Bytes {
+    event(&json!({"type": "content_block_stop", "index": index}))
+}
+
+fn text_block(index: usize, text: &str) -> Vec<u8> {
+    let start = json!({
+        "type": "content_block_start", "index": index, "content_block": {"type": "text", "text": ""},
+    });
+    [event(&start), text_delta(index, text), block_stop(index)].concat()
+}
+
+impl StreamWire for AnthropicStream {
+    type Mark = Mark;
+
+    fn read(
+        &mut self,
+        _name: Option<&str>,
+        data: &str,
+        ledger: &mut Ledger,
+    ) -> Result<Reading<Mark>, WireError> {
+        let value = parse_json(data.as_bytes()).map_err(|error| not_json("stream event", &error))?;
+        for event in self.decoder.push_value(&value)? {
+            match event {
+                ModelEvent::Finished { response } => self.response = Some(*response),
+                ModelEvent::Usage { usage } => self.output_tokens = usage.output,
+                _ => {}
+            }
+        }
+        let index = value.get("index").and_then(Value::as_u64).and_then(|index| usize::try_from(index).ok());
+        let kind = value.get("type").and_then(Value::as_str).unwrap_or_default();
+        Ok(match (kind, index) {
+            ("message_start", _) => Reading::plain(Mark::MessageStart),
+            ("content_block_start", Some(index)) => self.start_block(index, data, ledger),
+            ("content_block_delta", Some(index)) => self.delta(index, data, ledger),
+            ("content_block_stop", Some(index)) => self.stop_block(index, ledger),
+            ("message_delta", _) => Reading::plain(Mark::MessageDelta),
+            ("message_stop", _) => Reading::plain(Mark::MessageStop),
+            _ => Reading::plain(Mark::Other),
+        })
+    }
+
+    fn more_text(&mut self, mark: &Mark, more: &str) {
+        if let Mark::TextDelta(index) = mark {
+            self.decoder.extend_text(*index, more);
+        }
+    }
+
+    fn finish(&mut self, _ledger: &mut Ledger) -> Result<(), WireError> {
+        self.decoder.finish().map(|_| ())
+    }
+
+    fn is_whole(&self) -> bool {
+        self.response.is_some()
+    }
+
+    fn responses(&self) -> &[ModelResponse] {
+        self.response.as_slice()
+    }
+
+    fn call_part(&self, choice: u32, call: usize) -> Option<PartKey> {
+        let mut calls = self.blocks.values().filter(|block| block.kind == BlockKind::Call);
+        calls.nth(call).map(|block| block.part).filter(|part| part.choice == choice)
+    }
+
+    fn write(&mut self, frame: &Waiting<Mark>, mark: &Mark, edits: &Edits<'_>, out: &mut BytesMut) {
+        match *mark {
+            Mark::BlockStart(index)
+            | Mark::TextDelta(index)
+            | Mark::Citation(index)
+            | Mark::BlockDelta(index)
+            | Mark::BlockStop(index) => self.write_in_block(frame, *mark, index, edits, out),
+            Mark::MessageDelta => self.write_message_delta(frame, edits, out),
+            Mark::MessageStart | Mark::MessageStop | Mark::Other => out.extend_from_slice(frame.bytes()),
+        }
+    }
+
+    fn left(&mut self, mark: &Mark, ledger: &mut Ledger) {
+        match mark {
+            Mark::MessageStart => self.started = true,
+            Mark::BlockStart(index) => {
+                self.open_at_client.insert(*index);
+                self.started_at_client.insert(*index);
+            }
+            Mark::BlockStop(index) => {
+                self.open_at_client.remove(index);
+                if let Some(BlockKind::Text(id) | BlockKind::Thinking(id)) =
+                    self.block(*index).map(|block| block.kind)
+                {
+                    ledger.end_left(id);
+                }
+            }
+            Mark::MessageDelta => self.reason_at_client = true,
+            Mark::MessageStop => self.stopped_at_client = true,
+            Mark::TextDelta(_) | Mark::Citation(_) | Mark::BlockDelta(_) | Mark::Other => {}
+        }
+    }
+
+    fn end_with(&mut self, note: &str, waiting: &[Waiting<Mark>], edits: &Edits<'_>) -> Vec<u8> {
+        let stop = event(&json!({"type": "message_stop"}));
+        match (self.reason_at_client, self.stopped_at_client) {
+            (_, true) => return Vec::new(),
+            (true, false) => return stop.to_vec(),
+            (false, false) => {}
+        }
+        let mut out = Vec::new();
+        if !self.started {
+            match waiting.iter().find(|frame| frame.mark() == Some(&Mark::MessageStart)) {
+                Some(start) => out.extend_from_slice(start.bytes()),
+                None => out.extend_from_slice(&message_start(&self.model)),
+            }
+        }
+        // A text block that says nothing yet takes the note: clients can't send empty ones back.
+        let mut note_said = false;
+        for index in &self.open_at_client {
+            let Some(new_index) = self.new_index(*index, edits) else { continue };
+            if let Some(BlockKind::Text(id)) = self.block(*index).map(|block| block.kind)
+                && !note_said
+                && !edits.ledger.has_left(id)
+            {
+                out.extend_from_slice(&text_delta(new_index, note));
+                note_said = true;
+            }
+            out.extend_from_slice(&block_stop(new_index));
+        }
+        if !note_said {
+            let sent = self.started_at_client.iter().filter_map(|index| self.new_index(*index, edits)).max();
+            out.extend(text_block(sent.map_or(0, |sent| sent + 1), note));
+        }
+        out.extend_from_slice(&event(&json!({
+            "type": "message_delta",
+            "delta": {"stop_reason": END_TURN, "stop_sequence": null},
+            "usage": {"output_tokens": self.output_tokens},
+        })));
+        out.extend_from_slice(&stop);
+        out
+    }
+
+    fn error_frame(&self, error: &ProviderError) -> Bytes {
+        API.encode_stream_error(error).encode()
+    }
+
+    fn keep_alive(&self) -> Bytes {
+        event(&json!({"type": "ping"}))
+    }
+}
+
+fn message_start(model: &str) -> Bytes {
+    event(&json!({"type": "message_start", "message": {
+        "id": "msg_withheld", "type": "message", "role": "assistant", "model": model, "content": [],
+        "stop_reason": null, "stop_sequence": null, "usage": {"input_tokens": 0, "output_tokens": 0},
+    }}))
+}

@@ -1,0 +1,134 @@
+//! Frames of an event stream as text: where their data stands, and the frame with other data.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use crate::error::WireError;
+use crate::sse::RawFrame;
+
+/// A frame, read.
+pub(crate) struct FrameLines<'a> {
+    /// The whole frame.
+    text: &'a str,
+    /// The event's name.
+    pub(crate) name: Option<&'a str>,
+    /// The data lines, joined by line feeds; `None` if there are none (a comment).
+    pub(crate) data: Option<Cow<'a, str>>,
+    /// Where the data stands in the frame, if it is one line.
+    pub(crate) place: Option<Range<usize>>,
+    start: usize,
+}
+
+impl<'a> FrameLines<'a> {
+    /// Reads a frame.
+    ///
+    /// # Errors
+    /// If it is not UTF-8: readers differ in what they make of that.
+    pub(crate) fn read(frame: &'a RawFrame) -> Result<Self, WireError> {
+        let text = std::str::from_utf8(&frame.bytes).map_err(|error| WireError::NotJson {
+            what: "stream event",
+            reason: format!("byte {} is not UTF-8", error.valid_up_to()),
+        })?;
+        let start = frame.start();
+        let mut lines = Self { text, name: None, data: None, place: None, start };
+        for line in line_spans(text, start) {
+            let Some((field, value, at)) = field(text, &line) else { continue };
+            match field {
+                "data" => {
+                    lines.place = lines.data.is_none().then_some(at);
+                    lines.data = Some(match lines.data.take() {
+                        None => Cow::Borrowed(value),
+                        Some(so_far) => Cow::Owned(format!("{so_far}\n{value}")),
+                    });
+                }
+                "event" => lines.name = (!value.is_empty()).then_some(value),
+                _ => {}
+            }
+        }
+        Ok(lines)
+    }
+
+    /// The frame with `data` in place of its own; every other line stays.
+    pub(crate) fn with_data(&self, data: &str) -> String {
+        if let Some(place) = &self.place
+            && let (Some(before), Some(after)) = (self.text.get(..place.start), self.text.get(place.end..))
+            && !data.contains('\n')
+        {
+            return [before, data, after].concat();
+        }
+        let mut out = self.text.get(..self.start).unwrap_or_default().to_owned();
+        let mut written = false;
+        for line in line_spans(self.text, self.start) {
+            if field(self.text, &line).is_none_or(|(field, ..)| field != "data") {
+                out.push_str(self.text.get(line.start..line.end).unwrap_or_default());
+            } else if !std::mem::replace(&mut written, true) {
+                for piece in data.split('\n') {
+                    out.push_str("data: ");
+                    out.push_str(piece);
+                    out.push('\n');
+                }
+            }
+        }
+        out
+    }
+}
+
+/// A line with its end.
+struct Line {
+    start: usize,
+    content_end: usize,
+    end: usize,
+}
+
+/// The lines of a frame; LF, CR and CRLF each end one.
+fn line_spans(text: &str, mut at: usize) -> impl Iterator<Item = Line> {
+    std::iter::from_fn(move || {
+        let rest = text.get(at..).filter(|rest| !rest.is_empty())?;
+        let start = at;
+        let length = rest.find(['\r', '\n']).unwrap_or(rest.len());
+        let ending = match rest.get(length..).unwrap_or_default() {
+            ending if ending.starts_with("\r\n") => 2,
+            ending => ending.len().min(1),
+        };
+        at = start + length + ending;
+        Some(Line { start, content_end: start + length, end: at })
+    })
+}
+
+/// Field, value, and where the value stands.
+fn field<'a>(text: &'a str, line: &Line) -> Option<(&'a str, &'a str, Range<usize>)> {
+    let content = text.get(line.start..line.content_end)?;
+    let (field, value) = content.split_once(':').unwrap_or((content, ""));
+    let value = value.strip_prefix(' ').unwrap_or(value);
+    Some((field, value, line.content_end - value.len()..line.content_end))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sse::FrameCutter;
+
+    fn frame(text: &str) -> RawFrame {
+        let mut cutter = FrameCutter::new(1 << 20);
+        cutter.push(text.as_bytes());
+        cutter.next_frame().unwrap().or_else(|| cutter.rest()).unwrap()
+    }
+
+    #[test]
+    fn data_is_replaced_and_nothing_else() {
+        for (text, data, expected) in [
+            ("event: a\ndata: {}\nid: 1\n\n", "{}", "event: a\ndata: {1}\nid: 1\n\n"),
+            ("\u{feff}data:{}\r\n\r\n", "{}", "\u{feff}data:{1}\r\n\r\n"),
+            (": c\rdata: {}", "{}", ": c\rdata: {1}"),
+            ("data: {\nevent: x\ndata: }\n\n", "{\n}", "data: {1}\nevent: x\n\n"),
+        ] {
+            let frame = frame(text);
+            let lines = FrameLines::read(&frame).unwrap();
+            assert_eq!(lines.data.as_deref(), Some(data), "{text:?}");
+            assert_eq!(lines.with_data("{1}"), expected);
+        }
+        assert_eq!(FrameLines::read(&frame(": hi\n\n")).unwrap().data, None);
+        let many = frame("data: {\ndata: }\n\n");
+        assert_eq!(FrameLines::read(&many).unwrap().with_data("{\n1}"), "data: {\ndata: 1}\n\n");
+    }
+}

@@ -1,0 +1,261 @@
+//! What the texts of an answer say, how far they are settled, and what stands there instead.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use backstop_hooks::Text;
+
+use super::{AlreadySent, FreshText, PartKey, TextEdit, TextKind};
+
+/// One text of the ledger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TextId(usize);
+
+/// The texts of one answer.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    texts: Vec<Entry>,
+    by_part: BTreeMap<PartKey, TextId>,
+    /// Texts that have news for the judge.
+    news: Vec<TextId>,
+    edited: bool,
+}
+
+#[derive(Debug)]
+struct Entry {
+    part: PartKey,
+    kind: TextKind,
+    text: String,
+    /// The text leaves as a whole or not at all.
+    together: bool,
+    /// No more text comes.
+    whole: bool,
+    /// How far the judge has seen it.
+    shown: usize,
+    has_news: bool,
+    settled: usize,
+    /// How far it has left.
+    left: usize,
+    /// Its end has left.
+    closed: bool,
+    /// In order, not overlapping.
+    edits: Vec<TextEdit>,
+}
+
+impl Ledger {
+    /// Begins a text. With `together` it leaves as a whole or not at all.
+    pub(crate) fn begin(&mut self, part: PartKey, kind: TextKind, together: bool) -> TextId {
+        let id = TextId(self.texts.len());
+        self.texts.push(Entry {
+            part,
+            kind,
+            text: String::new(),
+            together,
+            whole: false,
+            shown: 0,
+            has_news: false,
+            settled: 0,
+            left: 0,
+            closed: false,
+            edits: Vec::new(),
+        });
+        self.by_part.insert(part, id);
+        id
+    }
+
+    /// Adds text; says where in the text of the part it stands.
+    pub(crate) fn append(&mut self, id: TextId, more: &str) -> Range<usize> {
+        let Some(entry) = self.texts.get_mut(id.0) else { return 0..0 };
+        let from = entry.text.len();
+        entry.text.push_str(more);
+        if !more.is_empty() && !std::mem::replace(&mut entry.has_news, true) {
+            self.news.push(id);
+        }
+        from..entry.text.len()
+    }
+
+    /// No more text comes.
+    pub(crate) fn close(&mut self, id: TextId) {
+        let Some(entry) = self.texts.get_mut(id.0) else { return };
+        if !std::mem::replace(&mut entry.whole, true) && !std::mem::replace(&mut entry.has_news, true) {
+            self.news.push(id);
+        }
+    }
+
+    /// What the judge has not seen.
+    pub(crate) fn fresh(&mut self) -> Vec<FreshText> {
+        let news = std::mem::take(&mut self.news);
+        let shown = news.into_iter().filter_map(|id| {
+            let entry = self.texts.get_mut(id.0)?;
+            entry.has_news = false;
+            let text = entry.text.get(entry.shown..)?.to_owned();
+            entry.shown = entry.text.len();
+            Some(FreshText { part: entry.part, kind: entry.kind, text, last: entry.whole })
+        });
+        shown.collect()
+    }
+
+    pub(crate) fn settle(&mut self, part: PartKey, up_to: usize, edits: Vec<TextEdit>) {
+        let Some(entry) = self.by_part.get(&part).and_then(|id| self.texts.get_mut(id.0)) else { return };
+        entry.settled =
+            entry.settled.max(if up_to == usize::MAX { up_to } else { up_to.min(entry.text.len()) });
+        for edit in edits {
+            self.edited = true;
+            entry.edit(edit);
+        }
+    }
+
+    pub(crate) fn replace(&mut self, part: PartKey, new: &str) -> Result<(), AlreadySent> {
+        let entry = self.by_part.get(&part).and_then(|id| self.texts.get_mut(id.0)).ok_or(AlreadySent)?;
+        if entry.closed {
+            return if entry.rendered(0..usize::MAX) == new { Ok(()) } else { Err(AlreadySent) };
+        }
+        let left = entry.rendered(0..entry.left);
+        let rest = new.strip_prefix(left.as_str()).ok_or(AlreadySent)?;
+        let before: Vec<TextEdit> = std::mem::take(&mut entry.edits)
+            .into_iter()
+            .filter(|edit| edit.span.start < entry.left)
+            .collect();
+        entry.edits = before;
+        let span = entry.left..entry.text.len();
+        if entry.text.get(span.clone()) != Some(rest) {
+            self.edited = true;
+            entry.edits.push(TextEdit { span, replacement: Text::from(rest) });
+        }
+        Ok(())
+    }
+
+    /// Whether anything is edited anywhere.
+    pub(crate) fn is_edited(&self) -> bool {
+        self.edited
+    }
+
+    /// Who reads a text.
+    pub(crate) fn kind(&self, id: TextId) -> Option<TextKind> {
+        self.texts.get(id.0).map(|entry| entry.kind)
+    }
+
+    /// Whether the text is edited.
+    pub(crate) fn has_edits(&self, id: TextId) -> bool {
+        self.texts.get(id.0).is_some_and(|entry| !entry.edits.is_empty())
+    }
+
+    /// Whether a frame that ends at `up_to` of the text may leave.
+    pub(crate) fn may_leave(&self, id: TextId, up_to: usize) -> bool {
+        let Some(entry) = self.texts.get(id.0) else { return false };
+        match entry.together {
+            true => entry.settled == usize::MAX || (entry.whole && entry.settled >= entry.text.len()),
+            false => entry.settled >= up_to,
+        }
+    }
+
+    /// Whether all texts of a choice are whole and settled.
+    pub(crate) fn choice_is_settled(&self, choice: u32) -> bool {
+        let mut of_choice = self.texts.iter().filter(|entry| entry.part.choice == choice);
+        of_choice.all(|entry| entry.whole && entry.settled >= entry.text.len())
+    }
+
+    /// Whether a text of a choice is edited.
+    pub(crate) fn choice_is_edited(&self, choice: u32) -> bool {
+        self.edited && self.texts.iter().any(|entry| entry.part.choice == choice && !entry.edits.is_empty())
+    }
+
+    /// What stands in place of a piece; `None` if it stays.
+    pub(crate) fn replacement(&self, id: TextId, piece: Range<usize>) -> Option<String> {
+        let entry = self.texts.get(id.0).filter(|entry| !entry.edits.is_empty())?;
+        if entry.together {
+            return Some(String::new());
+        }
+        let touches = |edit: &TextEdit| {
+            edit.span.start < piece.end && (edit.span.end > piece.start || edit.span.start >= piece.start)
+        };
+        entry.edits.iter().any(touches).then(|| entry.rendered(piece))
+    }
+
+    /// What was put behind the end of a text: no piece of the answer carries it.
+    pub(crate) fn tail(&self, id: TextId) -> Option<String> {
+        let entry = self.texts.get(id.0).filter(|entry| !entry.together)?;
+        let behind = entry.edits.iter().filter(|edit| edit.span.start >= entry.text.len());
+        let tail: String = behind.map(|edit| edit.replacement.as_str()).collect();
+        (!tail.is_empty()).then_some(tail)
+    }
+
+    /// A piece has left.
+    pub(crate) fn left(&mut self, id: TextId, up_to: usize) {
+        if let Some(entry) = self.texts.get_mut(id.0) {
+            entry.left = entry.left.max(up_to);
+        }
+    }
+
+    /// The end of a text has left.
+    pub(crate) fn end_left(&mut self, id: TextId) {
+        if let Some(entry) = self.texts.get_mut(id.0) {
+            entry.closed = true;
+        }
+    }
+
+    /// Whether something of a text, as it reads now, has left.
+    pub(crate) fn has_left(&self, id: TextId) -> bool {
+        self.texts.get(id.0).is_some_and(|entry| !entry.rendered(0..entry.left).is_empty())
+    }
+
+    /// Whether something visible of a choice leaves or has left.
+    pub(crate) fn choice_has_visible(&self, choice: u32) -> bool {
+        let mut visible =
+            self.texts.iter().filter(|entry| entry.part.choice == choice && entry.kind == TextKind::Visible);
+        visible.any(|entry| !entry.rendered(0..usize::MAX).is_empty())
+    }
+
+    /// What stands in place of a whole text; `None` if it stays.
+    pub(crate) fn whole_replacement(&self, id: TextId) -> Option<String> {
+        let entry = self.texts.get(id.0).filter(|entry| !entry.edits.is_empty())?;
+        Some(if entry.together { String::new() } else { entry.rendered(0..usize::MAX) })
+    }
+}
+
+impl Entry {
+    /// Takes an edit in: what has left stays, characters stay whole, edits that overlap become one.
+    fn edit(&mut self, edit: TextEdit) {
+        let mut start = edit.span.start.clamp(self.left.min(self.text.len()), self.text.len());
+        let mut end = edit.span.end.clamp(start, self.text.len());
+        start = (0..=start).rev().find(|at| self.text.is_char_boundary(*at)).unwrap_or(0);
+        end = (end..=self.text.len()).find(|at| self.text.is_char_boundary(*at)).unwrap_or(end);
+        let mut merged = TextEdit { span: start..end, replacement: edit.replacement };
+        let place = self.edits.partition_point(|old| old.span.end <= start && old.span.start < start);
+        while let Some(old) = self.edits.get(place).filter(|old| {
+            old.span.start < merged.span.end || (old.span.start == merged.span.start && old.span.end <= end)
+        }) {
+            let text = if old.span.start <= merged.span.start {
+                format!("{}{}", old.replacement, merged.replacement)
+            } else {
+                format!("{}{}", merged.replacement, old.replacement)
+            };
+            let span = old.span.start.min(merged.span.start)..old.span.end.max(merged.span.end);
+            merged = TextEdit { span, replacement: text.into() };
+            self.edits.remove(place);
+        }
+        self.edits.insert(place, merged);
+    }
+
+    /// How a piece reads now. An edit's replacement stands in the piece in which the edit begins; one behind the
+    /// end of the text stands in the last one only if `piece` is open at the end.
+    fn rendered(&self, piece: Range<usize>) -> String {
+        let end = piece.end.min(self.text.len());
+        let (mut out, mut at) = (String::new(), piece.start);
+        for edit in &self.edits {
+            let begins = edit.span.start >= piece.start && edit.span.start < piece.end;
+            if edit.span.start > at && edit.span.start <= end {
+                out.push_str(self.text.get(at..edit.span.start).unwrap_or_default());
+                at = edit.span.start;
+            }
+            if begins {
+                out.push_str(&edit.replacement);
+            }
+            if edit.span.start < end {
+                at = at.max(edit.span.end);
+            }
+        }
+        out.push_str(self.text.get(at..end).unwrap_or_default());
+        out
+    }
+}

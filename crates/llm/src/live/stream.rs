@@ -1,0 +1,554 @@
+//! Streamed answers: what all wires share.
+//!
+//! Frames wait in one queue and leave in order. A frame that carries text knows which piece of which text it
+//! is, a frame of a tool call that it is one; a wire adds a mark of its own. As long as nothing is edited a
+//! frame leaves as the bytes that came. Once something is, each frame that leaves is asked whether it has to
+//! be written anew, which parses it again: edits are rare, frames are not.
+//!
+//! # The short way
+//!
+//! Most frames of an answer differ from the one before in the text they carry and in nothing else. After a
+//! frame that carries one text, what stands around that text is kept ([`Template`]); a frame with the same
+//! bytes around a JSON string is the same event with another text, and is read without parsing.
+
+use std::borrow::Cow;
+use std::collections::{BTreeSet, VecDeque};
+use std::fmt;
+use std::ops::Range;
+
+use bytes::{Bytes, BytesMut};
+
+use super::frame::FrameLines;
+use super::ledger::{Ledger, TextId};
+use super::span::{Node, Splices, literal_end, quote};
+use super::{AlreadySent, AnswerEditor, FreshText, PartKey, TextEdit};
+use crate::error::{ProviderError, WireError};
+use crate::model::ModelResponse;
+use crate::sse::{DEFAULT_MAX_EVENT_BYTES, FrameCutter, RawFrame};
+
+/// What one wire knows about its streams.
+pub(crate) trait StreamWire: fmt::Debug + Send {
+    /// What a frame is, in the wire's words.
+    type Mark: fmt::Debug + Send + Clone;
+
+    /// Reads a frame that has data: checks that it fits, and enters its texts into the ledger.
+    fn read(
+        &mut self,
+        name: Option<&str>,
+        data: &str,
+        ledger: &mut Ledger,
+    ) -> Result<Reading<Self::Mark>, WireError>;
+
+    /// A frame that is like the one marked `mark`, with the text `more`.
+    fn more_text(&mut self, mark: &Self::Mark, more: &str);
+
+    /// The end of the bytes.
+    fn finish(&mut self, ledger: &mut Ledger) -> Result<(), WireError>;
+
+    /// Whether the last event has come.
+    fn is_whole(&self) -> bool;
+
+    /// What was said, one per choice.
+    fn responses(&self) -> &[ModelResponse];
+
+    /// The part of a tool call.
+    fn call_part(&self, choice: u32, call: usize) -> Option<PartKey>;
+
+    /// Writes a frame that leaves after something was edited, which need not concern it.
+    fn write(
+        &mut self,
+        frame: &Waiting<Self::Mark>,
+        mark: &Self::Mark,
+        edits: &Edits<'_>,
+        out: &mut BytesMut,
+    );
+
+    /// A frame has left, as it came or as it was written.
+    fn left(&mut self, mark: &Self::Mark, ledger: &mut Ledger);
+
+    /// The frames that end the answer now, with `note` as its last text. `waiting` are the frames that have not
+    /// left.
+    fn end_with(&mut self, note: &str, waiting: &[Waiting<Self::Mark>], edits: &Edits<'_>) -> Vec<u8>;
+
+    /// The frame that ends the answer with an error.
+    fn error_frame(&self, error: &ProviderError) -> Bytes;
+
+    /// A frame that every reader skips.
+    fn keep_alive(&self) -> Bytes;
+}
+
+/// What a frame says.
+#[derive(Debug)]
+pub(crate) struct Reading<M> {
+    pub(crate) mark: M,
+    /// The texts in the frame.
+    pub(crate) texts: Vec<TextPiece>,
+    /// Whether it belongs to a tool call.
+    pub(crate) call: bool,
+    /// The frame repeats texts of this choice that may come later: it waits until they are settled.
+    pub(crate) repeats: Option<u32>,
+    /// String literals of the data that say nothing and differ from frame to frame; `None` if a frame like
+    /// this one must be read in full.
+    pub(crate) padding: Option<Vec<Range<usize>>>,
+}
+
+impl<M> Reading<M> {
+    /// A frame without text that leaves when it is its turn.
+    pub(crate) fn plain(mark: M) -> Self {
+        Self { mark, texts: Vec::new(), call: false, repeats: None, padding: None }
+    }
+}
+
+/// A piece of a text in a frame.
+#[derive(Clone, Debug)]
+pub(crate) struct TextPiece {
+    pub(crate) id: TextId,
+    /// Where it stands in the text.
+    pub(crate) piece: Range<usize>,
+    /// Where its string literal stands in the frame's data, quotes included.
+    pub(crate) literal: Range<usize>,
+}
+
+/// What was decided about the calls.
+#[derive(Debug, Default)]
+pub(crate) struct Calls {
+    released: bool,
+    removed: BTreeSet<PartKey>,
+    note: Option<String>,
+}
+
+impl Calls {
+    /// Decides: `removed` never leave, the others may.
+    pub(crate) fn decide(&mut self, removed: &[PartKey], note: Option<&str>) {
+        self.released = true;
+        self.removed.extend(removed);
+        self.note = note.filter(|note| !note.is_empty() && !self.removed.is_empty()).map(str::to_owned);
+    }
+
+    /// Whether calls may leave.
+    pub(crate) fn are_released(&self) -> bool {
+        self.released
+    }
+
+    /// Whether a call never leaves.
+    pub(crate) fn is_removed(&self, part: PartKey) -> bool {
+        self.removed.contains(&part)
+    }
+
+    /// Whether some call never leaves.
+    pub(crate) fn any_removed(&self) -> bool {
+        !self.removed.is_empty()
+    }
+
+    /// Whether a choice lost a call.
+    pub(crate) fn lost_one(&self, choice: u32) -> bool {
+        self.removed.iter().any(|part| part.choice == choice)
+    }
+
+    /// What is said in a choice that lost a call.
+    pub(crate) fn note(&self, choice: u32) -> Option<&str> {
+        self.note.as_deref().filter(|_| self.lost_one(choice))
+    }
+}
+
+/// A frame that waits.
+#[derive(Debug)]
+pub(crate) struct Waiting<M> {
+    raw: RawFrame,
+    /// `None` for a frame without data.
+    mark: Option<M>,
+    texts: Texts,
+    call: bool,
+    repeats: Option<u32>,
+}
+
+#[derive(Debug)]
+enum Texts {
+    None,
+    One(TextPiece),
+    Many(Vec<TextPiece>),
+}
+
+impl Texts {
+    fn as_slice(&self) -> &[TextPiece] {
+        match self {
+            Self::None => &[],
+            Self::One(only) => std::slice::from_ref(only),
+            Self::Many(pieces) => pieces,
+        }
+    }
+}
+
+impl From<Vec<TextPiece>> for Texts {
+    fn from(mut pieces: Vec<TextPiece>) -> Self {
+        match (pieces.len(), pieces.pop()) {
+            (1, Some(only)) => Self::One(only),
+            (_, Some(last)) => {
+                pieces.push(last);
+                Self::Many(pieces)
+            }
+            (_, None) => Self::None,
+        }
+    }
+}
+
+/// What was edited so far.
+pub(crate) struct Edits<'a> {
+    pub(crate) ledger: &'a Ledger,
+    pub(crate) calls: &'a Calls,
+}
+
+impl<M> Waiting<M> {
+    /// What the wire marked the frame with; `None` if it has no data.
+    pub(crate) fn mark(&self) -> Option<&M> {
+        self.mark.as_ref()
+    }
+
+    /// The texts that the frame carries.
+    pub(crate) fn texts(&self) -> &[TextPiece] {
+        self.texts.as_slice()
+    }
+
+    /// The frame as it came.
+    pub(crate) fn bytes(&self) -> &Bytes {
+        &self.raw.bytes
+    }
+
+    /// Splices for the texts that read differently now.
+    pub(crate) fn text_splices(&self, ledger: &Ledger) -> Splices {
+        let mut splices = Splices::default();
+        for text in self.texts.as_slice() {
+            if let Some(new) = ledger.replacement(text.id, text.piece.clone()) {
+                splices.replace(text.literal.clone(), quote(&new));
+            }
+        }
+        splices
+    }
+
+    /// Writes the frame with edits of its data: `edit` is given the data and its root.
+    pub(crate) fn write_edited(&self, out: &mut BytesMut, edit: impl FnOnce(&Node<'_>) -> Splices) {
+        // The frame has been read before, so it can be read again.
+        if let Ok(lines) = FrameLines::read(&self.raw)
+            && let Some(data) = &lines.data
+            && let Some(root) = Node::root(data)
+        {
+            let splices = edit(&root);
+            if !splices.is_empty() {
+                out.extend_from_slice(lines.with_data(&splices.apply(data)).as_bytes());
+                return;
+            }
+        }
+        out.extend_from_slice(&self.raw.bytes);
+    }
+
+    fn may_leave(&self, ledger: &Ledger, calls: &Calls) -> bool {
+        (!self.call || calls.released)
+            && self.texts.as_slice().iter().all(|text| ledger.may_leave(text.id, text.piece.end))
+            && self.repeats.is_none_or(|choice| ledger.choice_is_settled(choice))
+    }
+}
+
+/// Texts that grow side by side (one per choice) beyond this number are read the long way.
+const MOST_TEMPLATES: usize = 4;
+
+/// A frame with one text, and what stands around the text.
+#[derive(Debug)]
+struct Template<M> {
+    mark: M,
+    text: TextId,
+    /// Where the literal begins in the data.
+    literal_start: usize,
+    /// The bytes up to the inside of the text's literal, from there to the inside of each padding, and to the end.
+    fixed: Vec<Bytes>,
+}
+
+impl<M: Clone> Template<M> {
+    fn of(frame: &RawFrame, place: Option<&Range<usize>>, reading: &Reading<M>) -> Option<Self> {
+        let ([text], Some(padding), Some(place), false, None) =
+            (reading.texts.as_slice(), &reading.padding, place, reading.call, reading.repeats)
+        else {
+            return None;
+        };
+        // Padding before the text would move it.
+        let mut literals = vec![text.literal.clone()];
+        literals.extend(padding.iter().cloned());
+        if !literals.is_sorted_by_key(|literal| literal.start) {
+            return None;
+        }
+        let (mut fixed, mut from) = (Vec::with_capacity(literals.len() + 1), 0);
+        for literal in literals {
+            let inside = place.start + literal.start + 1;
+            fixed.push(frame.bytes.slice_ref(frame.bytes.get(from..inside)?));
+            from = (place.start + literal.end).checked_sub(1)?;
+        }
+        fixed.push(frame.bytes.slice_ref(frame.bytes.get(from..)?));
+        Some(Self { mark: reading.mark.clone(), text: text.id, literal_start: text.literal.start, fixed })
+    }
+
+    /// The text of a frame that is like this one, and the length of its literal.
+    fn text_of<'a>(&self, frame: &'a [u8]) -> Option<(Cow<'a, str>, usize)> {
+        let (first, rest) = self.fixed.split_first()?;
+        let mut at = frame.starts_with(first).then_some(first.len())?;
+        let mut text = None;
+        for (place, fixed) in rest.iter().enumerate() {
+            let end = literal_end(frame, at)?;
+            let inside = frame.get(at..end)?;
+            if place == 0 {
+                text = Some((unescape(inside)?, inside.len() + 2));
+            } else if !is_plain(inside) {
+                return None;
+            }
+            at = end + fixed.len();
+            if frame.get(end..at) != Some(fixed) {
+                return None;
+            }
+        }
+        text.filter(|_| at == frame.len())
+    }
+}
+
+/// Whether a literal has neither escapes nor control characters.
+fn is_plain(literal: &[u8]) -> bool {
+    literal.is_ascii() && !literal.iter().any(|byte| *byte < b' ' || *byte == b'\\')
+}
+
+/// What a literal says; `None` if it is not one.
+fn unescape(literal: &[u8]) -> Option<Cow<'_, str>> {
+    let text = std::str::from_utf8(literal).ok()?;
+    if !literal.iter().any(|byte| *byte < b' ' || *byte == b'\\') {
+        return Some(Cow::Borrowed(text));
+    }
+    serde_json::from_str::<String>(&format!("\"{text}\"")).ok().map(Cow::Owned)
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Phase {
+    Running,
+    /// The answer makes no sense; only [`AnswerEditor::fail`] helps.
+    Failed,
+    /// The end has been written; what comes is not read.
+    Closed,
+}
+
+/// A streamed answer on its way.
+#[derive(Debug)]
+pub(crate) struct StreamEditor<W: StreamWire> {
+    wire: W,
+    cutter: FrameCutter,
+    waiting: VecDeque<Waiting<W::Mark>>,
+    waiting_bytes: usize,
+    ledger: Ledger,
+    calls: Calls,
+    /// At most one per text, and [`MOST_TEMPLATES`].
+    templates: Vec<Template<W::Mark>>,
+    phase: Phase,
+    out: BytesMut,
+    sent: bool,
+}
+
+impl<W: StreamWire> StreamEditor<W> {
+    pub(crate) fn new(wire: W) -> Self {
+        Self {
+            wire,
+            cutter: FrameCutter::new(DEFAULT_MAX_EVENT_BYTES),
+            waiting: VecDeque::new(),
+            waiting_bytes: 0,
+            ledger: Ledger::default(),
+            calls: Calls::default(),
+            templates: Vec::new(),
+            phase: Phase::Running,
+            out: BytesMut::new(),
+            sent: false,
+        }
+    }
+
+    fn read_frames(&mut self) -> Result<(), WireError> {
+        while let Some(raw) = self.cutter.next_frame()? {
+            self.read_frame(raw)?;
+        }
+        Ok(())
+    }
+
+    fn read_frame(&mut self, raw: RawFrame) -> Result<(), WireError> {
+        let templates = self.templates.iter();
+        if let Some((template, (text, length))) =
+            templates.filter_map(|template| Some((template, template.text_of(&raw.bytes)?))).next()
+        {
+            let piece = self.ledger.append(template.text, &text);
+            self.wire.more_text(&template.mark, &text);
+            let literal = template.literal_start..template.literal_start + length;
+            let texts = Texts::One(TextPiece { id: template.text, piece, literal });
+            let mark = template.mark.clone();
+            self.wait(Waiting { raw, mark: Some(mark), texts, call: false, repeats: None });
+            return Ok(());
+        }
+        let lines = FrameLines::read(&raw)?;
+        let Some(data) = &lines.data else {
+            self.wait(Waiting { raw, mark: None, texts: Texts::None, call: false, repeats: None });
+            return Ok(());
+        };
+        let reading = self.wire.read(lines.name, data, &mut self.ledger)?;
+        match Template::of(&raw, lines.place.as_ref(), &reading) {
+            Some(template) => {
+                self.templates.retain(|old| old.text != template.text);
+                self.templates.truncate(MOST_TEMPLATES - 1);
+                self.templates.push(template);
+            }
+            // What this frame says may change what frames with text mean.
+            None => self.templates.clear(),
+        }
+        let Reading { mark, texts, call, repeats, .. } = reading;
+        self.wait(Waiting { raw, mark: Some(mark), texts: texts.into(), call, repeats });
+        Ok(())
+    }
+
+    fn wait(&mut self, frame: Waiting<W::Mark>) {
+        self.waiting_bytes += frame.raw.bytes.len();
+        self.waiting.push_back(frame);
+    }
+
+    /// Lets go what may leave.
+    fn release(&mut self) {
+        while let Some(frame) = self.waiting.pop_front() {
+            if !frame.may_leave(&self.ledger, &self.calls) {
+                self.waiting.push_front(frame);
+                return;
+            }
+            self.waiting_bytes -= frame.raw.bytes.len();
+            if let Some(mark) = &frame.mark {
+                if self.ledger.is_edited() || self.calls.any_removed() {
+                    let edits = Edits { ledger: &self.ledger, calls: &self.calls };
+                    self.wire.write(&frame, mark, &edits, &mut self.out);
+                } else {
+                    self.out.extend_from_slice(&frame.raw.bytes);
+                }
+                for text in frame.texts.as_slice() {
+                    self.ledger.left(text.id, text.piece.end);
+                }
+                self.wire.left(mark, &mut self.ledger);
+            } else {
+                self.out.extend_from_slice(&frame.raw.bytes);
+            }
+        }
+    }
+
+    /// Drops what waits and ends with `bytes`.
+    fn close(&mut self, bytes: &[u8]) {
+        self.waiting.clear();
+        self.waiting_bytes = 0;
+        self.cutter = FrameCutter::new(DEFAULT_MAX_EVENT_BYTES);
+        self.templates.clear();
+        self.phase = Phase::Closed;
+        self.out.extend_from_slice(bytes);
+    }
+
+    fn guard(&mut self, result: Result<(), WireError>) -> Result<(), WireError> {
+        if result.is_err() {
+            self.waiting.clear();
+            self.waiting_bytes = 0;
+            self.phase = Phase::Failed;
+        }
+        result
+    }
+
+    /// Nothing is read any more: the answer has ended, or failed before.
+    fn is_over(&self) -> Option<Result<(), WireError>> {
+        match self.phase {
+            Phase::Running => None,
+            Phase::Closed => Some(Ok(())),
+            Phase::Failed => {
+                Some(Err(WireError::OutOfOrder { problem: "the answer has failed before".to_owned() }))
+            }
+        }
+    }
+}
+
+impl<W: StreamWire> AnswerEditor for StreamEditor<W> {
+    fn push(&mut self, bytes: &[u8]) -> Result<(), WireError> {
+        if let Some(over) = self.is_over() {
+            return over;
+        }
+        self.cutter.push(bytes);
+        let result = self.read_frames();
+        self.guard(result)
+    }
+
+    fn finish(&mut self) -> Result<(), WireError> {
+        if let Some(over) = self.is_over() {
+            return over;
+        }
+        let rest = self.cutter.rest().map_or(Ok(()), |raw| self.read_frame(raw));
+        let result = rest
+            .and_then(|()| self.wire.finish(&mut self.ledger))
+            .and_then(|()| if self.wire.is_whole() { Ok(()) } else { Err(WireError::Truncated) });
+        self.guard(result)
+    }
+
+    fn fresh(&mut self) -> Vec<FreshText> {
+        self.ledger.fresh()
+    }
+
+    fn settle(&mut self, part: PartKey, up_to: usize, edits: Vec<TextEdit>) {
+        self.ledger.settle(part, up_to, edits);
+    }
+
+    fn replace_text(&mut self, part: PartKey, text: &str) -> Result<(), AlreadySent> {
+        self.ledger.replace(part, text)
+    }
+
+    fn is_whole(&self) -> bool {
+        self.phase == Phase::Closed || (self.phase == Phase::Running && self.wire.is_whole())
+    }
+
+    fn responses(&self) -> &[ModelResponse] {
+        self.wire.responses()
+    }
+
+    fn keep_calls(&mut self, removed: &[PartKey], note: Option<&str>) {
+        self.calls.decide(removed, note);
+    }
+
+    fn call_part(&self, choice: u32, call: usize) -> Option<PartKey> {
+        self.wire.call_part(choice, call)
+    }
+
+    fn release_calls(&mut self) {
+        self.calls.decide(&[], None);
+    }
+
+    fn end_with(&mut self, note: &str) {
+        if self.phase == Phase::Closed {
+            return;
+        }
+        let waiting = self.waiting.make_contiguous();
+        let edits = Edits { ledger: &self.ledger, calls: &self.calls };
+        let bytes = self.wire.end_with(note, waiting, &edits);
+        self.close(&bytes);
+    }
+
+    fn fail(&mut self, error: &ProviderError) {
+        if self.phase == Phase::Closed {
+            return;
+        }
+        let bytes = self.wire.error_frame(error);
+        self.close(&bytes);
+    }
+
+    fn take(&mut self) -> Bytes {
+        self.release();
+        self.sent |= !self.out.is_empty();
+        self.out.split().freeze()
+    }
+
+    fn has_sent(&self) -> bool {
+        self.sent
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.waiting_bytes + self.cutter.pending() + self.out.len()
+    }
+
+    fn keep_alive(&self) -> Option<Bytes> {
+        Some(self.wire.keep_alive())
+    }
+}

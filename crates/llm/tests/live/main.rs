@@ -1,0 +1,11 @@
+//! Laws of live traffic: what passes untouched is untouched, what is edited says exactly what it should.
+#![expect(
+    clippy::unwrap_used,
+    clippy::string_slice,
+    clippy::indexing_slicing,
+    reason = "tests may fail loudly, their helpers too"
+)]
+
+mod answers;
+mod streams;
+mod support;

@@ -1,0 +1,131 @@
+//! Fixtures, hosts and readers.
+
+use std::fs;
+use std::path::PathBuf;
+
+use backstop_llm::live::{self, AnswerEditor, FreshText, PartKey, TextEdit, TextKind};
+use backstop_llm::sse::SseDecoder;
+use backstop_llm::{Accumulator, Api, ModelEvent, ModelRequest, ModelResponse, WireError};
+
+/// The wires under test, and the folders of their fixtures.
+pub(crate) const WIRES: [(Api, &str); 2] =
+    [(Api::AnthropicMessages, "anthropic"), (Api::OpenAiChat, "openai_chat")];
+
+/// Texts of the fixtures of a wire whose names end with `ending`.
+pub(crate) fn fixtures(ending: &str) -> Vec<(Api, String, String)> {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
+    let mut found = Vec::new();
+    for (api, folder) in WIRES {
+        for entry in fs::read_dir(root.join(folder)).unwrap() {
+            let path = entry.unwrap().path();
+            if let Some(name) = path.file_name().unwrap().to_str().unwrap().strip_suffix(ending) {
+                found.push((api, name.to_owned(), fs::read_to_string(&path).unwrap()));
+            }
+        }
+    }
+    assert!(found.len() >= 4);
+    found
+}
+
+pub(crate) fn request() -> ModelRequest {
+    ModelRequest::new("model-1", Vec::new())
+}
+
+pub(crate) fn stream(api: Api) -> Box<dyn AnswerEditor> {
+    live::stream_editor(api, &request())
+}
+
+pub(crate) fn whole(api: Api) -> Box<dyn AnswerEditor> {
+    live::whole_editor(api, &request())
+}
+
+/// What the strict codec reads out of a stream.
+pub(crate) fn read_stream(api: Api, bytes: &[u8]) -> Result<ModelResponse, WireError> {
+    let (mut frames, mut decoder, mut answer) =
+        (SseDecoder::default(), api.stream_decoder(), Accumulator::new());
+    let mut take = |events: Vec<ModelEvent>| events.iter().for_each(|event| answer.push(event));
+    for frame in frames.push(bytes)? {
+        if let Some(event) = frame.event {
+            take(decoder.push(&event)?);
+        }
+    }
+    if let Some(event) = frames.finish().and_then(|frame| frame.event) {
+        take(decoder.push(&event)?);
+    }
+    take(decoder.finish()?);
+    answer.finish().map_err(|_| WireError::Truncated)
+}
+
+/// What the strict codec reads out of a body.
+pub(crate) fn read_whole(api: Api, bytes: &[u8]) -> ModelResponse {
+    api.decode_response(&serde_json::from_slice(bytes).unwrap()).unwrap()
+}
+
+/// A host that settles every text up to `lag` bytes before its end, and all of it at the end of a part.
+#[derive(Default)]
+pub(crate) struct Host {
+    pub(crate) texts: Vec<(PartKey, TextKind, String)>,
+    pub(crate) sent: Vec<u8>,
+    pub(crate) lag: usize,
+    /// What stands in place of each occurrence of a letter.
+    pub(crate) masked: Option<(char, &'static str)>,
+    /// Whether thinking is masked, too.
+    pub(crate) masks_thinking: bool,
+    pub(crate) settled: Vec<(PartKey, usize)>,
+}
+
+impl Host {
+    /// One round of the host's loop.
+    pub(crate) fn round(&mut self, editor: &mut dyn AnswerEditor) {
+        for FreshText { part, kind, text, last } in editor.fresh() {
+            let place = self.texts.iter().position(|(key, ..)| *key == part).unwrap_or_else(|| {
+                self.texts.push((part, kind, String::new()));
+                self.settled.push((part, 0));
+                self.texts.len() - 1
+            });
+            self.texts[place].2.push_str(&text);
+            let so_far = &self.texts[place].2;
+            let mut up_to = if last { so_far.len() } else { so_far.len().saturating_sub(self.lag) };
+            while !so_far.is_char_boundary(up_to) {
+                up_to -= 1;
+            }
+            let from = self.settled[place].1;
+            let up_to = up_to.max(from);
+            let edits = match self.masked {
+                Some((letter, mask)) if kind == TextKind::Visible || self.masks_thinking => so_far
+                    [from..up_to]
+                    .match_indices(letter)
+                    .map(|(at, found)| TextEdit {
+                        span: from + at..from + at + found.len(),
+                        replacement: mask.into(),
+                    })
+                    .collect(),
+                _ => Vec::new(),
+            };
+            self.settled[place].1 = up_to;
+            editor.settle(part, up_to, edits);
+        }
+        self.take(editor);
+    }
+
+    pub(crate) fn take(&mut self, editor: &mut dyn AnswerEditor) {
+        let held = editor.held_bytes();
+        let taken = editor.take();
+        assert!(editor.held_bytes() <= held);
+        self.sent.extend_from_slice(&taken);
+    }
+}
+
+/// Passes an answer through an editor: pieces in, what leaves out. Calls are released when it is whole.
+pub(crate) fn pass(editor: &mut dyn AnswerEditor, host: &mut Host, pieces: &[&[u8]]) {
+    for piece in pieces {
+        editor.push(piece).unwrap();
+        host.round(editor);
+    }
+    editor.finish().unwrap();
+    host.round(editor);
+    assert!(editor.is_whole());
+    editor.keep_calls(&[], None);
+    host.take(editor);
+    assert_eq!(editor.held_bytes(), 0);
+}
