@@ -4,7 +4,7 @@
 //! use fields that nobody here has heard of. So requests and answers are kept as the bytes that came, read on
 //! the side, and edited in place.
 //!
-//! - `LiveRequest`: a request's body, what it says, and the body that says
+//! - [`LiveRequest`]: a request's body, what it says, and the body that says
 //!   something else.
 //! - [`AnswerEditor`]: an answer on its way, whole or streamed: one interface for both, so that a host judges
 //!   them with the same code. One implementation per wire and form.
@@ -30,6 +30,7 @@ mod anthropic;
 mod frame;
 mod ledger;
 mod openai_chat;
+mod request;
 mod span;
 mod stream;
 mod whole;
@@ -46,6 +47,7 @@ use crate::wire::Api;
 
 use anthropic::{AnthropicStream, AnthropicWhole};
 use openai_chat::{ChatStream, ChatWhole};
+pub use request::LiveRequest;
 use stream::StreamEditor;
 use whole::WholeEditor;
 

@@ -7,5 +7,6 @@
 )]
 
 mod answers;
+mod requests;
 mod streams;
 mod support;

@@ -23,7 +23,7 @@ pub(crate) fn fixtures(ending: &str) -> Vec<(Api, String, String)> {
             }
         }
     }
-    assert!(found.len() >= 4);
+    assert!(!found.is_empty());
     found
 }
 

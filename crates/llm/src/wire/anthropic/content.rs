@@ -103,6 +103,11 @@ pub(super) fn encode_parts(parts: &[Part], direction: Direction) -> Vec<Value> {
     parts.iter().filter_map(|part| encode_part(part, direction)).collect()
 }
 
+/// The block of a part in a request; `None` if the provider would refuse it.
+pub(crate) fn encode_request_part(part: &Part) -> Option<Value> {
+    encode_part(part, Direction::ToProvider)
+}
+
 pub(super) fn encode_part(part: &Part, direction: Direction) -> Option<Value> {
     let to_provider = direction == Direction::ToProvider;
     match part {
@@ -176,7 +181,7 @@ fn encode_tool_result(result: &ToolResult) -> Value {
 }
 
 /// Parts as `content`: a string for one plain text, else an array of blocks.
-pub(super) fn encode_content(parts: &[Part]) -> Value {
+pub(crate) fn encode_content(parts: &[Part]) -> Value {
     match encode_parts(parts, Direction::ToProvider).as_mut_slice() {
         [Value::Object(only)] if only.len() == 2 && only.contains_key("text") => {
             only.remove("text").unwrap_or_default()

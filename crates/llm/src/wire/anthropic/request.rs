@@ -112,7 +112,7 @@ fn flush_results(results: &mut Vec<Value>, encoded: &mut Vec<Value>) {
     }
 }
 
-fn encode_tool(tool: &ToolDefinition) -> Value {
+pub(crate) fn encode_tool(tool: &ToolDefinition) -> Value {
     match tool {
         ToolDefinition::Provider { raw } => raw.to_value(),
         ToolDefinition::Function { spec, meta } => {

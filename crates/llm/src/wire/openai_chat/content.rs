@@ -171,7 +171,7 @@ pub(super) fn decode_message(value: &Value) -> Result<Message, WireError> {
 }
 
 /// Parts as `content`: a string for one plain text, else an array of parts.
-pub(super) fn encode_content<'a>(parts: impl IntoIterator<Item = &'a Part>) -> Value {
+pub(crate) fn encode_content<'a>(parts: impl IntoIterator<Item = &'a Part>) -> Value {
     let mut encoded: Vec<Value> = parts.into_iter().filter_map(encode_part).collect();
     match encoded.as_mut_slice() {
         [Value::Object(only)] if only.len() == 2 && only.contains_key("text") => {
@@ -181,7 +181,7 @@ pub(super) fn encode_content<'a>(parts: impl IntoIterator<Item = &'a Part>) -> V
     }
 }
 
-fn encode_part(part: &Part) -> Option<Value> {
+pub(crate) fn encode_part(part: &Part) -> Option<Value> {
     let (mut object, meta) = match part {
         Part::Text { text, meta } if is_refusal(meta.as_ref()) => {
             return Some(json!({"type": "refusal", "refusal": text}));

@@ -90,7 +90,8 @@ fn encode_messages(request: &ModelRequest) -> Vec<Value> {
     encoded
 }
 
-fn without_role(part: &Part) -> Part {
+/// A block of the system prompt without the role that it remembers.
+pub(crate) fn without_role(part: &Part) -> Part {
     match part {
         Part::Text { text, meta } => {
             let mut fields = crate::wire::own_meta(meta.as_ref(), API);
@@ -149,7 +150,7 @@ fn flush_images(images: &mut Vec<Part>, encoded: &mut Vec<Value>) {
     }
 }
 
-fn encode_tool(tool: &ToolDefinition) -> Value {
+pub(crate) fn encode_tool(tool: &ToolDefinition) -> Value {
     match tool {
         ToolDefinition::Provider { raw } => raw.to_value(),
         ToolDefinition::Function { spec, meta } => {

@@ -1,0 +1,155 @@
+//! Requests: what a body says, and the body that says something else.
+//!
+//! The edited request is compared with the one that was read, and the differences are spliced into the bytes:
+//!
+//! - a text that was rewritten is one JSON string; the block around it, its cache marker and its neighbours stay,
+//! - messages, blocks, calls and tools that are gone go with their comma; a message of which nothing is left goes
+//!   as a whole,
+//! - what was added, or changed in more than its text, name or arguments, is written by the wire's codec,
+//! - any other field of the body is replaced if its encoded form differs, and stays as it was written if not.
+//!
+//! Tools that are gone can't be asked for: a `tool_choice` that names one is dropped (or becomes `auto` where it
+//! says more than the name), one that lists tools is narrowed, and without tools nothing is said about their
+//! choice. Signed thinking is never altered under its signature: a rewrite withholds its text, as the provider
+//! itself does for thinking that is not shown.
+
+mod align;
+mod anthropic;
+mod content;
+mod openai_chat;
+mod tools;
+
+use bytes::Bytes;
+use serde_json::{Map, Value};
+
+use super::span::{Node, Slot, Splices};
+use crate::error::WireError;
+use crate::model::ModelRequest;
+use crate::wire::{Api, DecodedRequest, not_json, parse_json};
+
+/// A request on its way to the provider.
+#[derive(Debug)]
+pub struct LiveRequest {
+    api: Api,
+    body: Bytes,
+    decoded: DecodedRequest,
+}
+
+impl LiveRequest {
+    /// Reads a request's body.
+    ///
+    /// # Errors
+    /// If the body is not a request of the wire `api`, or has a key twice: readers differ in what that says.
+    pub fn read(api: Api, body: Bytes) -> Result<Self, WireError> {
+        let value = parse_json(&body).map_err(|error| not_json("the request", &error))?;
+        let decoded = api.decode_request(&value)?;
+        Ok(Self { api, body, decoded })
+    }
+
+    /// What is asked.
+    pub fn request(&self) -> &ModelRequest {
+        &self.decoded.request
+    }
+
+    /// Whether the answer is to be streamed.
+    pub fn is_stream(&self) -> bool {
+        self.decoded.stream
+    }
+
+    /// The bytes as they came.
+    pub fn body(&self) -> &Bytes {
+        &self.body
+    }
+
+    /// The body that asks for `edited`, which came from [`request`](Self::request). Without a difference it is
+    /// the body as it came.
+    pub fn write(&self, edited: &ModelRequest) -> Bytes {
+        let old = &self.decoded.request;
+        let mut new = edited.clone();
+        tools::narrow_choice(old, &mut new);
+        if new == *old {
+            return self.body.clone();
+        }
+        self.spliced(&new)
+            .unwrap_or_else(|| Bytes::from(self.api.encode_request(&new, self.decoded.stream).to_string()))
+    }
+
+    fn spliced(&self, new: &ModelRequest) -> Option<Bytes> {
+        let old = &self.decoded.request;
+        let text = str::from_utf8(&self.body).ok()?;
+        let root = Node::root(text)?;
+        let mut edit = BodyEdit::default();
+        let (old_rest, new_rest) = match self.api {
+            Api::AnthropicMessages => {
+                anthropic::edit(&root, old, new, &mut edit);
+                (without_lists(old), without_lists(new))
+            }
+            Api::OpenAiChat => {
+                openai_chat::edit(&root, old, new, &mut edit);
+                (without_lists(old), without_lists(new))
+            }
+            Api::OpenAiResponses => (old.clone(), new.clone()),
+        };
+        let encode = |request: &ModelRequest| match self.api.encode_request(request, false) {
+            Value::Object(fields) => fields,
+            _ => Map::new(),
+        };
+        edit.fields(&encode(&old_rest), &encode(&new_rest));
+        Some(edit.apply(&root, text))
+    }
+}
+
+/// The request without what is compared piece by piece.
+fn without_lists(request: &ModelRequest) -> ModelRequest {
+    ModelRequest { system: Vec::new(), messages: Vec::new(), tools: Vec::new(), ..request.clone() }
+}
+
+/// Edits of a body: inside its fields, and of its fields.
+#[derive(Default)]
+struct BodyEdit {
+    splices: Splices,
+    /// New values of fields; `None` for a field that goes.
+    fields: Vec<(String, Option<String>)>,
+}
+
+impl BodyEdit {
+    fn set_field(&mut self, key: &str, value: Option<String>) {
+        self.fields.push((key.to_owned(), value));
+    }
+
+    /// Sets the fields whose encoded form differs.
+    fn fields(&mut self, old: &Map<String, Value>, new: &Map<String, Value>) {
+        for (key, value) in new {
+            if old.get(key) != Some(value) {
+                self.set_field(key, Some(value.to_string()));
+            }
+        }
+        for key in old.keys().filter(|key| !new.contains_key(*key)) {
+            self.set_field(key, None);
+        }
+    }
+
+    fn apply(mut self, root: &Node<'_>, text: &str) -> Bytes {
+        let members = root.members();
+        let spans: Vec<_> = members.iter().map(|member| member.span.clone()).collect();
+        let mut slots = Vec::new();
+        for (place, member) in members.iter().enumerate() {
+            match self.fields.iter().find(|(key, _)| *key == member.key) {
+                None => slots.push(Slot::Keep(place)),
+                Some((_, Some(value))) => {
+                    self.splices.replace(member.value.span(), value.as_str());
+                    slots.push(Slot::Keep(place));
+                }
+                Some((_, None)) => {}
+            }
+        }
+        for (key, value) in &self.fields {
+            let is_there = members.iter().any(|member| member.key == *key);
+            if let (false, Some(value)) = (is_there, value) {
+                slots.push(Slot::New(format!("{}:{value}", super::span::quote(key))));
+            }
+        }
+        self.splices.set_list(root, &spans, slots);
+        self.splices.apply(text).into()
+    }
+}

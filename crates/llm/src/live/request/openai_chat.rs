@@ -1,0 +1,249 @@
+//! OpenAI Chat Completions.
+
+use backstop_hooks::conversation::{Message, Part, Role, ToolCall};
+use serde_json::Value;
+
+use super::align::{Step, align};
+use super::content::{Outcome, PartWire, are_alike, edit_content, set_text};
+use super::{BodyEdit, tools};
+use crate::live::span::{Node, Slot, Splices};
+use crate::model::ModelRequest;
+use crate::wire::openai_chat::{encode_content, encode_part, encode_request, encode_tool, without_role};
+
+struct Parts;
+
+impl PartWire for Parts {
+    fn edit_part(&self, node: &Node<'_>, old: &Part, new: &Part, splices: &mut Splices) -> Outcome {
+        match (old, new) {
+            (Part::Text { meta: old, .. }, Part::Text { text, meta: new }) if old == new => {
+                let field = if node.get_some("text").is_some() { "text" } else { "refusal" };
+                set_text(node, field, text, splices)
+            }
+            _ => Outcome::Rewrite,
+        }
+    }
+
+    fn encode_part(&self, part: &Part) -> Option<String> {
+        encode_part(part).map(|part| part.to_string())
+    }
+}
+
+pub(super) fn edit(root: &Node<'_>, old: &ModelRequest, new: &ModelRequest, edit: &mut BodyEdit) {
+    tools::edit(root, &old.tools, &new.tools, encode_tool, edit);
+    let Some(list) = root.get("messages") else { return };
+    let items = list.items();
+    let spans: Vec<_> = items.iter().map(Node::span).collect();
+    let first = usize::from(!old.system.is_empty());
+    let mut slots = Vec::new();
+    edit_system(items.first().filter(|_| first == 1), old, new, &mut slots, &mut edit.splices);
+    for step in align(&old.messages, &new.messages, |old, new| old.role == new.role && old.meta == new.meta) {
+        match step {
+            Step::Keep(place) => slots.push(Slot::Keep(place + first)),
+            Step::New(at) => slots.extend(new.messages.get(at).into_iter().flat_map(encode_messages)),
+            Step::Edit(place, at) => {
+                let (Some(item), Some(old), Some(new)) =
+                    (items.get(place + first), old.messages.get(place), new.messages.get(at))
+                else {
+                    continue;
+                };
+                match edit_message(item, old, new, &mut edit.splices) {
+                    Outcome::Edited => slots.push(Slot::Keep(place + first)),
+                    Outcome::Empty => {}
+                    Outcome::Rewrite => slots.extend(encode_messages(new)),
+                }
+            }
+        }
+    }
+    edit.splices.set_list(&list, &spans, slots);
+}
+
+/// The system prompt is the first message.
+fn edit_system(
+    message: Option<&Node<'_>>,
+    old: &ModelRequest,
+    new: &ModelRequest,
+    slots: &mut Vec<Slot>,
+    splices: &mut Splices,
+) {
+    let alone = || {
+        let request = ModelRequest { system: new.system.clone(), ..ModelRequest::default() };
+        messages_of(&request)
+    };
+    let (Some(message), false) = (message, new.system.is_empty()) else {
+        slots.extend(alone());
+        return;
+    };
+    if old.system == new.system {
+        slots.push(Slot::Keep(0));
+        return;
+    }
+    let plain = |parts: &[Part]| parts.iter().map(without_role).collect::<Vec<_>>();
+    let (old, new) = (plain(&old.system), plain(&new.system));
+    let content = message.get_some("content");
+    let outcome = content
+        .as_ref()
+        .map_or(Outcome::Rewrite, |content| edit_content(&Parts, content, &old, &new, splices));
+    match (outcome, content) {
+        (Outcome::Edited, _) => slots.push(Slot::Keep(0)),
+        (Outcome::Empty, _) => {}
+        (Outcome::Rewrite, Some(content)) => {
+            splices.replace(content.span(), encode_content(&new).to_string());
+            slots.push(Slot::Keep(0));
+        }
+        (Outcome::Rewrite, None) => slots.extend(alone()),
+    }
+}
+
+fn encode_messages(message: &Message) -> Vec<Slot> {
+    messages_of(&ModelRequest::new("", vec![message.clone()]))
+}
+
+fn messages_of(request: &ModelRequest) -> Vec<Slot> {
+    let body = encode_request(request, false);
+    let messages = body.get("messages").and_then(Value::as_array);
+    messages.into_iter().flatten().map(|message| Slot::New(message.to_string())).collect()
+}
+
+fn edit_message(node: &Node<'_>, old: &Message, new: &Message, splices: &mut Splices) -> Outcome {
+    let content = node.get_some("content");
+    match (old.role, old.content.as_slice(), new.content.as_slice()) {
+        (Role::Assistant, ..) => edit_assistant(node, old, new, splices),
+        (Role::Tool, [Part::ToolResult(old)], [Part::ToolResult(new)])
+            if old.tool_call_id == new.tool_call_id && old.meta == new.meta =>
+        {
+            match content.map(|content| edit_content(&Parts, &content, &old.content, &new.content, splices)) {
+                Some(Outcome::Edited) => Outcome::Edited,
+                _ => Outcome::Rewrite,
+            }
+        }
+        (Role::Tool, _, []) => Outcome::Empty,
+        (Role::Tool, ..) => Outcome::Rewrite,
+        (Role::User | Role::System, old, new) => {
+            content.map_or(Outcome::Rewrite, |content| edit_content(&Parts, &content, old, new, splices))
+        }
+    }
+}
+
+/// Where a part of an assistant's message stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Field(&'static str),
+    Item(&'static str, usize),
+}
+
+/// The places of the parts, in the order in which the codec reads them.
+fn places(node: &Node<'_>) -> Vec<Place> {
+    let says = |value: &Node<'_>| value.raw() != "\"\"";
+    let mut places = Vec::new();
+    let reasoning = ["reasoning_content", "reasoning"];
+    let reasoning = reasoning.into_iter().find(|field| node.get_some(field).is_some_and(|it| says(&it)));
+    places.extend(reasoning.map(Place::Field));
+    if let Some(content) = node.get_some("content") {
+        if content.raw().starts_with('[') {
+            places.extend((0..content.items().len()).map(|item| Place::Item("content", item)));
+        } else if says(&content) {
+            places.push(Place::Field("content"));
+        }
+    }
+    if node.get_some("refusal").is_some() {
+        places.push(Place::Field("refusal"));
+    }
+    let calls = node.get_some("tool_calls").map_or(0, |calls| calls.items().len());
+    places.extend((0..calls).map(|item| Place::Item("tool_calls", item)));
+    places
+}
+
+fn edit_assistant(node: &Node<'_>, old: &Message, new: &Message, splices: &mut Splices) -> Outcome {
+    let places = places(node);
+    // Two names for reasoning would have to be edited alike.
+    let both = node.get_some("reasoning_content").is_some() && node.get_some("reasoning").is_some();
+    if places.len() != old.content.len() || both {
+        return Outcome::Rewrite;
+    }
+    let mut kept = Vec::new();
+    for step in align(&old.content, &new.content, are_alike) {
+        match step {
+            Step::Keep(place) => kept.extend(places.get(place)),
+            Step::New(_) => return Outcome::Rewrite,
+            Step::Edit(place, at) => {
+                let (Some(stands), Some(old), Some(new)) =
+                    (places.get(place), old.content.get(place), new.content.get(at))
+                else {
+                    return Outcome::Rewrite;
+                };
+                if edit_assistant_part(node, *stands, old, new, splices) != Outcome::Edited {
+                    return Outcome::Rewrite;
+                }
+                kept.push(stands);
+            }
+        }
+    }
+    if kept.is_empty() {
+        return Outcome::Empty;
+    }
+    let is_gone = |place: &Place| places.contains(place) && !kept.contains(&place);
+    for list in ["content", "tool_calls"] {
+        if let Some(items) = node.get_some(list).map(|list| list.items())
+            && kept.iter().any(|place| matches!(place, Place::Item(name, _) if *name == list))
+            && let Some(whole) = node.get(list)
+        {
+            let spans: Vec<_> = items.iter().map(Node::span).collect();
+            splices.remove(&whole, &spans, |item| is_gone(&Place::Item(list, item)));
+        }
+    }
+    let field_is_gone = |field: &str| {
+        let of_field = |place: &&Place| match place {
+            Place::Field(name) | Place::Item(name, _) => *name == field,
+        };
+        let mut of_field_all = places.iter().filter(of_field).peekable();
+        of_field_all.peek().is_some() && of_field_all.all(is_gone)
+    };
+    if let Some(content) = node.get("content").filter(|_| field_is_gone("content")) {
+        splices.replace(content.span(), "null");
+    }
+    splices.remove_members(node, |key| key != "content" && field_is_gone(key));
+    Outcome::Edited
+}
+
+fn edit_assistant_part(
+    node: &Node<'_>,
+    place: Place,
+    old: &Part,
+    new: &Part,
+    splices: &mut Splices,
+) -> Outcome {
+    match (place, old, new) {
+        (Place::Field(field), Part::Text { meta: old, .. }, Part::Text { text, meta: new })
+        | (Place::Field(field), Part::Thinking { meta: old, .. }, Part::Thinking { text, meta: new })
+            if old == new =>
+        {
+            set_text(node, field, text, splices)
+        }
+        (Place::Item(list, item), old, new) => {
+            let items = node.get(list).map(|list| list.items()).unwrap_or_default();
+            match (items.get(item), old, new) {
+                (Some(item), Part::ToolCall(old), Part::ToolCall(new)) => edit_call(item, old, new, splices),
+                (Some(item), old, new) => Parts.edit_part(item, old, new, splices),
+                (None, ..) => Outcome::Rewrite,
+            }
+        }
+        _ => Outcome::Rewrite,
+    }
+}
+
+fn edit_call(node: &Node<'_>, old: &ToolCall, new: &ToolCall, splices: &mut Splices) -> Outcome {
+    let Some(function) = node.get_some("function").filter(|_| old.meta == new.meta) else {
+        return Outcome::Rewrite;
+    };
+    if old.name != new.name && set_text(&function, "name", &new.name, splices) != Outcome::Edited {
+        return Outcome::Rewrite;
+    }
+    if old.arguments == new.arguments && old.malformed == new.malformed {
+        return Outcome::Edited;
+    }
+    let arguments = match &new.malformed {
+        Some(text) => text.to_string(),
+        None => new.arguments.to_value().to_string(),
+    };
+    set_text(&function, "arguments", &arguments, splices)
+}
