@@ -63,6 +63,37 @@ fn everyday_commands_pass() {
 }
 
 #[test]
+fn the_strict_profile_stays_usable() {
+    let guard = guard(Profile::Strict);
+    let everyday = cases(include_str!("cases/everyday.jsonl"));
+    let stopped = everyday
+        .iter()
+        .filter(|case| guard.judge(&case.input, ShellKind::Posix, &place(), 0).verdict != Verdict::Pass)
+        .count();
+    // What it stops brings packages in, talks to other machines or deletes by force.
+    assert!(stopped * 10 <= everyday.len(), "{stopped} of {}", everyday.len());
+}
+
+#[derive(Deserialize)]
+struct Hidden {
+    technique: String,
+    input: String,
+}
+
+#[test]
+fn hiding_a_command_does_not_help() {
+    let guard = guard(Profile::Standard);
+    let mut passed = Vec::new();
+    for line in include_str!("cases/hidden.jsonl").lines() {
+        let case: Hidden = serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+        if guard.judge(&case.input, ShellKind::Posix, &place(), 0).verdict == Verdict::Pass {
+            passed.push(format!("{}: {}", case.technique, case.input));
+        }
+    }
+    assert!(passed.is_empty(), "{passed:#?}");
+}
+
+#[test]
 fn sensitive_paths_are_kept_and_others_pass() {
     let guard = PathGuard::new(Profile::Standard);
     let mut wrong = Vec::new();

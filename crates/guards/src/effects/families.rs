@@ -185,6 +185,10 @@ pub(crate) fn of_program(program: &str, args: &[&str]) -> Vec<Touch> {
             all
         }
         "tar" | "gtar" | "bsdtar" => tar(args, &options),
+        "unzip" | "7z" | "7za" | "cpio" | "unar" => unpacked(program, args),
+        "docker" | "podman" | "nerdctl" if args.first() == Some(&"cp") => {
+            touches(Action::Read, args.get(1..2).unwrap_or_default())
+        }
         "curl" | "wget" | "wget2" => fetchers(&options),
         "grep" | "egrep" | "fgrep" | "zgrep" | "ggrep" | "rg" | "ag" | "ack" | "ugrep" => {
             let pattern_given = options.value(Some('e'), "regexp").is_some()
@@ -254,7 +258,8 @@ fn readers(args: &[&str]) -> Vec<Touch> {
 }
 
 fn deletions(program: &str, options: &Options<'_>, args: &[&str]) -> Vec<Touch> {
-    let windows = matches!(program, "del" | "erase" | "rd");
+    let slashed = args.iter().any(|arg| matches!(*arg, "/s" | "/S" | "/q" | "/Q"));
+    let windows = matches!(program, "del" | "erase" | "rd") || program == "rmdir" && slashed;
     let cmdlet = matches!(program, "remove-item" | "ri");
     let has = |name: &str| args.iter().any(|arg| arg.eq_ignore_ascii_case(name));
     let prefixed =
@@ -444,7 +449,7 @@ fn tar(args: &[&str], options: &Options<'_>) -> Vec<Touch> {
     } else {
         all.extend(archive.filter(|path| *path != "-").map(|path| Touch::new(Action::Read, path)));
         if extracts && let Some(directory) = options.value(Some('C'), "directory") {
-            all.push(Touch::new(Action::Place, directory));
+            all.push(filled(directory));
         }
         if !extracts && archive.is_none() {
             all.extend(touches(Action::Read, members));
@@ -453,6 +458,41 @@ fn tar(args: &[&str], options: &Options<'_>) -> Vec<Touch> {
     if creates && options.long("remove-files") {
         all.extend(touches(Action::Move, members));
     }
+    all
+}
+
+/// A directory that an archive is unpacked into.
+fn filled(directory: &str) -> Touch {
+    let mut touch = Touch::new(Action::Place, directory);
+    touch.recursive = true;
+    touch
+}
+
+/// The directory an unpacker is told to fill.
+pub(crate) fn unpacks_into<'a>(program: &str, args: &[&'a str]) -> Option<&'a str> {
+    let after = |flag: &str| {
+        let at = args.iter().position(|arg| *arg == flag)?;
+        args.get(at + 1).copied()
+    };
+    let attached = |flag: &str| {
+        args.iter()
+            .find_map(|arg| arg.strip_prefix(flag))
+            .filter(|rest| !rest.is_empty() && !rest.starts_with('-'))
+    };
+    match program {
+        "tar" | "gtar" | "bsdtar" => {
+            after("-C").or_else(|| attached("-C")).or_else(|| attached("--directory="))
+        }
+        "unzip" => after("-d").or_else(|| attached("-d")),
+        "cpio" => after("-D").or_else(|| attached("--directory=")),
+        "7z" | "7za" | "unar" => attached("-o").or_else(|| after("-o")),
+        _ => None,
+    }
+}
+
+fn unpacked(program: &str, args: &[&str]) -> Vec<Touch> {
+    let mut all = readers(args);
+    all.extend(unpacks_into(program, args).map(filled));
     all
 }
 

@@ -5,15 +5,17 @@
 
 mod families;
 pub(crate) mod options;
+mod patch;
 pub(crate) mod takes;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use families::{is_remote, of_program};
+pub(crate) use families::{is_remote, of_program, unpacks_into};
+pub(crate) use patch::patched;
 
 use crate::paths::{Class, Level, class, normal, sensitive};
 use crate::place::Place;
-use crate::shell::marks::{HOLE, STAR};
+use crate::shell::marks::{HOLE, NOT_EMPTY, STAR};
 
 /// What is done to a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -88,7 +90,14 @@ impl Touch {
         };
         self.class = match cwd {
             None if relative => Class::Unknown,
-            _ if self.path.starts_with(HOLE) => Class::Unknown,
+            _ if self.path.starts_with(HOLE) => match self.path.trim_start_matches(HOLE) {
+                // Two marks in a row stand for what is known not to be empty (`${x:?}`).
+                rest if rest.starts_with('/') && !self.path.starts_with(NOT_EMPTY) => {
+                    let empty = class::of(&normal::lexical(rest, "/"), place);
+                    if empty == Class::Root { Class::Unset } else { Class::Unknown }
+                }
+                _ => Class::Unknown,
+            },
             _ => class::of(&self.resolved, place),
         };
         self.sensitive = sensitive::find(&self.resolved, place)

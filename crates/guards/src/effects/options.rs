@@ -20,6 +20,12 @@ impl Takes {
         Self { short, long, stop_at_operand: false }
     }
 
+    /// The same options, ending at the first operand.
+    pub(crate) const fn until_operand(mut self) -> Self {
+        self.stop_at_operand = true;
+        self
+    }
+
     /// As [`Takes::values`], for programs that run what follows their own options.
     pub(crate) const fn wrapper(short: &'static str, long: &'static [&'static str]) -> Self {
         Self { short, long, stop_at_operand: true }

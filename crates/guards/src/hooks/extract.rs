@@ -8,6 +8,7 @@
 use backstop_hooks::{Params, ToolName};
 use serde_json::Value;
 
+use crate::effects::patched;
 use crate::{Access, ShellKind};
 
 /// A command that a tool call hands to a shell.
@@ -230,7 +231,7 @@ pub(super) fn file_uses(tool: &ToolName, params: &Params) -> Vec<FileUse> {
         }
         if patches && is_one_of(key, PATCH_KEYS) {
             let patch = value.as_str().unwrap_or_default();
-            uses.extend(patched_paths(patch).map(|path| FileUse { path, access: Access::Write }));
+            uses.extend(patched(patch).map(|(_, path)| FileUse { path, access: Access::Write }));
         }
     }
     uses
@@ -243,30 +244,6 @@ fn strings(value: &Value) -> Vec<String> {
         Value::Array(items) => items.iter().filter(|item| item.is_string()).flat_map(strings).collect(),
         _ => Vec::new(),
     }
-}
-
-/// The files a patch names, in the envelope's form and in that of unified diffs. More may be named than
-/// are touched (a line of a file may look like a header); fewer may not.
-fn patched_paths(patch: &str) -> impl Iterator<Item = String> + '_ {
-    const HEADERS: &[&str] = &[
-        "*** Update File:",
-        "*** Add File:",
-        "*** Delete File:",
-        "*** Move to:",
-        "--- ",
-        "+++ ",
-        "rename from ",
-        "rename to ",
-        "copy from ",
-        "copy to ",
-    ];
-    patch.lines().filter_map(|line| {
-        let line = line.trim_start();
-        let path = HEADERS.iter().find_map(|header| line.strip_prefix(header))?;
-        let path = path.split('\t').next().unwrap_or_default().trim();
-        let path = path.strip_prefix("a/").or_else(|| path.strip_prefix("b/")).unwrap_or(path);
-        (!path.is_empty() && path != "/dev/null").then(|| path.to_owned())
-    })
 }
 
 #[cfg(test)]

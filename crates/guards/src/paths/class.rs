@@ -19,16 +19,20 @@ pub enum Class {
     Device,
     /// A device or stream that loses what is written.
     Null,
-    /// A temporary directory or something below one.
+    /// Something below a temporary directory, or in a cache of a home directory.
     Temp,
     /// The workspace itself, or everything in it.
     Workspace,
     /// The history of a repository (`.git`).
     History,
+    /// Something in the workspace that tools make again: dependencies, what a build wrote, caches.
+    Rebuilt,
     /// Something in the workspace.
     Inside,
     /// Something elsewhere.
     Outside,
+    /// The root of the file system if a variable is empty.
+    Unset,
     /// Not known.
     Unknown,
 }
@@ -60,6 +64,65 @@ const SYSTEM: &[&str] = &[
 
 const HOMES: &[&str] = &["home", "users"];
 
+/// Directories that tools fill and fill again.
+const REBUILT: &[&str] = &[
+    "node_modules",
+    "bower_components",
+    "__pycache__",
+    ".pytest_cache",
+    ".mypy_cache",
+    ".ruff_cache",
+    ".tox",
+    ".nox",
+    ".venv",
+    "venv",
+    ".eggs",
+    "htmlcov",
+    "coverage",
+    ".nyc_output",
+    "target",
+    "dist",
+    "build",
+    "out",
+    ".next",
+    ".nuxt",
+    ".output",
+    ".svelte-kit",
+    ".turbo",
+    ".parcel-cache",
+    ".vite",
+    ".cache",
+    ".angular",
+    ".gradle",
+    ".dart_tool",
+    ".terraform",
+    ".serverless",
+    "bin",
+    "obj",
+    "DerivedData",
+    "Pods",
+    "_build",
+    "deps",
+    ".stack-work",
+    "dist-newstyle",
+    "zig-cache",
+    ".zig-cache",
+    "zig-out",
+    "cmake-build-debug",
+    "cmake-build-release",
+    "tmp",
+    ".tmp",
+    "logs",
+    ".sass-cache",
+    ".eslintcache",
+    ".jest-cache",
+    "playwright-report",
+    "test-results",
+    ".direnv",
+    ".import",
+    ".godot",
+];
+
 /// Classes an absolute, normalised path.
 pub(crate) fn of(path: &str, place: &Place) -> Class {
     let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
@@ -82,6 +145,9 @@ pub(crate) fn of(path: &str, place: &Place) -> Class {
     if let Some(class) = device(base) {
         return class;
     }
+    if cached(base, place) {
+        return Class::Temp;
+    }
     let (tmp, below) = match (*first, rest) {
         ("tmp", rest) => (true, !rest.is_empty()),
         ("var", ["tmp" | "folders", rest @ ..]) => (true, !rest.is_empty()),
@@ -90,7 +156,13 @@ pub(crate) fn of(path: &str, place: &Place) -> Class {
     };
     if is_below(base, place.workspace()) {
         let root = base.len() == place.workspace().split('/').filter(|s| !s.is_empty()).count();
-        return if root { Class::Workspace } else { Class::Inside };
+        let depth = place.workspace().split('/').filter(|s| !s.is_empty()).count();
+        let rebuilt = base.get(depth..).unwrap_or_default().iter().any(|name| REBUILT.contains(name));
+        return match (root, rebuilt) {
+            (true, _) => Class::Workspace,
+            (false, true) => Class::Rebuilt,
+            (false, false) => Class::Inside,
+        };
     }
     if tmp {
         return if below || whole { Class::Temp } else { Class::System };
@@ -101,6 +173,13 @@ pub(crate) fn of(path: &str, place: &Place) -> Class {
         return Class::System;
     }
     Class::Outside
+}
+
+/// True for what lies in the folder of caches of the user's home directory.
+fn cached(base: &[&str], place: &Place) -> bool {
+    let home = place.home().split('/').filter(|segment| !segment.is_empty()).count();
+    is_below(base, place.home())
+        && matches!(base.get(home..), Some([".cache", _, ..] | ["Library", "Caches", _, ..]))
 }
 
 /// True for a segment that matches every name: `*`, `.*`, `**`, `?*`, `{*}`.

@@ -14,6 +14,11 @@ pub use sensitive::Level;
 use crate::place::Place;
 
 /// True when the file at an absolute, normalised path holds credentials.
+pub(crate) fn is_confidential(path: &str, place: &Place) -> bool {
+    sensitive::find(path, place).is_some_and(|entry| entry.level == Level::Secret || entry.id == "history")
+}
+
+/// True for paths that hold credentials.
 pub(crate) fn holds_credentials(path: &str, place: &Place) -> bool {
     sensitive::find(path, place).is_some_and(|entry| entry.level == Level::Secret)
 }

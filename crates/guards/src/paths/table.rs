@@ -630,6 +630,18 @@ pub(super) const ENTRIES: &[Entry] = &[
         ],
     ),
     entry(
+        "git-hooks",
+        Config,
+        "a program that git runs by itself",
+        &[".git/hooks/**", ".git/modules/*/hooks/**"],
+    ),
+    entry(
+        "git-config",
+        Config,
+        "the user's settings of git, which name programs",
+        &["~/.gitconfig", "~/.config/git/config", "/etc/gitconfig"],
+    ),
+    entry(
         "shell-start",
         Private,
         "a shell start file",

@@ -15,7 +15,7 @@ pub(super) struct Parsed<'a> {
     options: Options<'a>,
     /// Words of the subcommand and operands.
     words: Vec<&'a str>,
-    /// All arguments in small letters, for searching, made when first needed.
+    /// All arguments in small letters, each between NULs, for searching, made when first needed.
     lower: OnceCell<String>,
 }
 
@@ -25,7 +25,7 @@ impl<'a> Parsed<'a> {
         let args: Vec<&str> = process.argv.iter().skip(1).map(Argument::raw).collect();
         if program == "git" {
             // Options before the subcommand belong to git itself.
-            let globals = Options::parse(&args, wrapper(takes::of("git")));
+            let globals = Options::parse(&args, takes::of("git").until_operand());
             let start = globals.consumed;
             let sub = args.get(start).copied().unwrap_or_default().to_ascii_lowercase();
             let rest = args.get(start + 1..).unwrap_or_default();
@@ -71,7 +71,7 @@ impl<'a> Parsed<'a> {
 
     /// True when some argument contains `text`, which is in small letters.
     fn contains(&self, text: &str) -> bool {
-        self.lower.get_or_init(|| self.args.join("\0").to_ascii_lowercase()).contains(text)
+        self.lower.get_or_init(|| format!("\0{}\0", self.args.join("\0")).to_ascii_lowercase()).contains(text)
     }
 
     /// `NAME`, or `NAME=value`.
@@ -81,6 +81,20 @@ impl<'a> Parsed<'a> {
         self.process.environment.iter().any(|(known, text)| {
             let named = name.strip_prefix('*').map_or(known == name, |ending| known.ends_with(ending));
             named && value.is_none_or(|value| value == text)
+        })
+    }
+
+    /// True for interpreters whose code is written out, so that what is streamed to them is data.
+    fn has_its_code(&self) -> bool {
+        let program = self.process.program();
+        if matches!(program.as_str(), "awk" | "gawk") {
+            return self.words.first().is_some_and(|code| !has_hole(code));
+        }
+        self.args.windows(2).any(|pair| match pair {
+            ["-c" | "-e", code] => {
+                !has_hole(code) && !code.contains("eval") && !code.trim_start().starts_with("$")
+            }
+            _ => false,
         })
     }
 
@@ -129,7 +143,7 @@ impl<'a> Parsed<'a> {
                 .skip(1)
                 .any(|word| !word.starts_with('.') && !word.contains('=') || word.contains("==")),
             Test::UnknownArgument => self.args.iter().any(|arg| has_hole(arg)),
-            Test::StreamedArguments => self.process.open_ended,
+            Test::StreamedArguments => self.process.open_ended && !self.has_its_code(),
             Test::ProgramInTemp => self
                 .process
                 .argv
@@ -144,11 +158,6 @@ impl<'a> Parsed<'a> {
             Test::ComputedProgram => self.process.argv.first().is_some_and(|arg| has_hole(arg.raw())),
         }
     }
-}
-
-fn wrapper(mut takes: crate::effects::options::Takes) -> crate::effects::options::Takes {
-    takes.stop_at_operand = true;
-    takes
 }
 
 /// SQL that destroys more than it says.
@@ -204,6 +213,7 @@ pub(super) fn touch_fits(condition: &TouchCondition, touch: &Touch, program: &st
 pub(super) fn origin_fits(origins: &[Origin], taint: Taint) -> bool {
     origins.iter().any(|origin| match origin {
         Origin::Network => taint.has(Taint::NET),
+        Origin::Fetched => taint.has(Taint::FETCHED),
         Origin::Decoded => taint.has(Taint::DECODED),
         Origin::Secret => taint.has(Taint::SECRET),
         Origin::Environment => taint.has(Taint::ENVIRONMENT),
@@ -215,6 +225,7 @@ pub(super) fn origin_fits(origins: &[Origin], taint: Taint) -> bool {
 /// Does the fact carry the signal?
 pub(super) fn signal_of(fact: &crate::shell::Fact) -> Option<Signal> {
     match fact {
+        crate::shell::Fact::CodeActs { .. } => Some(Signal::CodeActs),
         crate::shell::Fact::ForkBomb => Some(Signal::ForkBomb),
         crate::shell::Fact::NetworkShell { .. } => Some(Signal::NetworkShell),
         crate::shell::Fact::Obfuscated => Some(Signal::Obfuscated),

@@ -119,7 +119,7 @@ pub struct Run {
     pub all: Vec<String>,
     /// None of these options.
     pub none: Vec<String>,
-    /// Some argument contains one of these texts, ignoring case.
+    /// Some argument contains one of these texts, ignoring case; a NUL stands for its beginning or end.
     pub contains: Vec<String>,
     /// No argument contains any of these texts.
     pub lacks: Vec<String>,
@@ -202,6 +202,8 @@ pub struct TouchCondition {
 pub enum Origin {
     /// The network.
     Network,
+    /// An archive or a repository that the same command fetched.
+    Fetched,
     /// A decoder.
     Decoded,
     /// A file of credentials.
@@ -218,6 +220,8 @@ pub enum Origin {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Signal {
+    /// Inline code of another language starts processes, evaluates text or talks to the network.
+    CodeActs,
     /// Processes multiply without end.
     ForkBomb,
     /// A shell is wired to the network.

@@ -257,9 +257,9 @@ impl RuleSet {
                         }
                     }
                 }
-                Fact::ForkBomb | Fact::NetworkShell { .. } | Fact::Obfuscated => {
+                Fact::ForkBomb | Fact::NetworkShell { .. } | Fact::CodeActs { .. } | Fact::Obfuscated => {
                     let process = match fact {
-                        Fact::NetworkShell { process } => Some(*process),
+                        Fact::NetworkShell { process } | Fact::CodeActs { process } => Some(*process),
                         _ => None,
                     };
                     let signal = signal_of(fact);

@@ -23,6 +23,9 @@ impl Shell<'_> {
                 return Some(self.dispatch(args.get(skip..).unwrap_or_default(), stdin));
             }
             "unset" => {
+                if args.iter().any(|arg| arg.starts_with("HIST")) {
+                    self.emit_plain(name, args);
+                }
                 let functions = args.iter().any(|arg| arg == "-f");
                 for arg in args.iter().filter(|arg| !arg.starts_with('-')) {
                     if functions {
@@ -80,6 +83,10 @@ impl Shell<'_> {
                 self.emit_plain("sleep", args);
             }
             "export" | "declare" | "typeset" | "local" | "readonly" => {
+                if args.iter().any(|arg| arg.starts_with("HIST")) {
+                    let value = self.state.value("HISTFILE", None);
+                    self.emit_plain(name, &[args, &[format!("HISTFILE={}", value.scalar())]].concat());
+                }
                 if args.iter().all(|arg| arg.starts_with('-')) {
                     return Some(Data::unknown(Taint::ENVIRONMENT));
                 }

@@ -81,12 +81,9 @@ impl Shell<'_> {
             return self.run_text(&text, stdin);
         }
         let program = program_name(word);
-        if word.contains('/') && !self.state.files.is_empty() {
-            let script = self.resolve(word);
-            if let Some(data) = self.state.files.get(&script).cloned() {
-                let process = self.emit(argv);
-                return self.run_code(&data, args, Some(process), &program);
-            }
+        if let Some(data) = self.made_here(word, &program) {
+            let process = self.emit(argv);
+            return self.run_code(&data, args, Some(process), &program);
         }
         if word.contains('/')
             && let Some(script) = self.script(word)
@@ -113,6 +110,21 @@ impl Shell<'_> {
         self.inline_code(&program, args, stdin, process);
         self.transfer(&program, args, stdin, process);
         self.output_of(&program, args, stdin)
+    }
+
+    /// What a program holds that this command wrote or fetched before.
+    fn made_here(&self, word: &str, program: &str) -> Option<Data> {
+        let by_path =
+            word.contains('/') || [".exe", ".bat", ".cmd", ".ps1"].iter().any(|e| word.ends_with(e));
+        if !by_path {
+            return None;
+        }
+        let path = self.resolve(word);
+        let fetched = || {
+            let runs = self.state.is_fetched(&path) && !super::code::is_interpreter(program);
+            runs.then(|| Data::unknown(Taint::FETCHED))
+        };
+        self.state.files.get(&path).cloned().or_else(fetched)
     }
 
     /// A client that is fed statements does what one that is given them as an argument does.
@@ -144,9 +156,20 @@ impl Shell<'_> {
         if bare {
             self.trace.unknown(UnknownKind::Program, "which program runs is not known", false);
         }
-        let args = argv.get(1..).unwrap_or_default();
+        let (word, args) = argv.split_first().map_or(("", &[][..]), |(word, args)| (word.as_str(), args));
         self.transfer("", args, stdin, process);
+        self.without_the_unknown(word, args, stdin);
         Data::unknown(stdin.taint | Taint::PROGRAM)
+    }
+
+    /// What is unknown may be empty: the words that are left are a command too.
+    fn without_the_unknown(&mut self, word: &str, args: &[String], stdin: &Data) {
+        let rest: String = word.chars().filter(|c| *c != HOLE).collect();
+        let left: Vec<String> =
+            Some(rest).filter(|rest| !rest.is_empty()).into_iter().chain(args.iter().cloned()).collect();
+        if !left.is_empty() {
+            self.in_subshell(|shell| shell.dispatch(&left, stdin));
+        }
     }
 
     /// Calls a function with arguments.
@@ -229,6 +252,7 @@ impl Shell<'_> {
         if call.noexec {
             return Data::empty();
         }
+        self.run_inherited_code(process, program);
         let operands: Vec<String> = call.operands.iter().map(|s| (*s).to_owned()).collect();
         if call.command {
             let Some((text, rest)) = operands.split_first() else {
@@ -264,6 +288,24 @@ impl Shell<'_> {
                 }
                 self.in_subshell(|shell| shell.run_code(stdin, &operands, Some(process), program))
             }
+        }
+    }
+
+    /// Runs the code that a shell takes from its environment: functions and commands of the prompt.
+    fn run_inherited_code(&mut self, process: usize, program: &str) {
+        let inherited: Vec<String> = self
+            .environment
+            .iter()
+            .filter_map(|(name, value)| match name.as_str() {
+                "PROMPT_COMMAND" => Some(value.clone()),
+                _ if name.starts_with("BASH_FUNC_") => {
+                    value.trim_start().strip_prefix("()").map(|body| body.trim().to_owned())
+                }
+                _ => None,
+            })
+            .collect();
+        for text in inherited {
+            self.in_subshell(|shell| shell.run_code(&Data::text(&text), &[], Some(process), program));
         }
     }
 

@@ -56,13 +56,18 @@ fn language(program: &str) -> Option<Language> {
     }
 }
 
+/// True for programs that run code in a language other than the shell's.
+pub(super) fn is_interpreter(program: &str) -> bool {
+    language(program).is_some()
+}
+
 impl Shell<'_> {
     /// Reads the code a program was given in its arguments or input.
     pub(crate) fn inline_code(&mut self, program: &str, args: &[String], stdin: &Data, process: usize) {
         let refs = slices(args);
         match program {
             "awk" | "gawk" | "mawk" | "nawk" | "original-awk" => return self.awk(&refs, process),
-            "sed" | "gsed" => return self.sed_commands(&refs, process),
+            "sed" | "gsed" => return self.sed_commands(&refs, stdin, process),
             "powershell" | "pwsh" => return self.powershell(&refs, stdin, process),
             "iex" | "invoke-expression" => {
                 if stdin.taint.has(Taint::NET) || stdin.taint.has(Taint::DECODED) {
@@ -158,7 +163,7 @@ impl Shell<'_> {
             return;
         }
         let data = self.content_of(script);
-        if data.taint.has(Taint::NET) || data.taint.has(Taint::DECODED) {
+        if data.taint.has(Taint::NET) || data.taint.has(Taint::DECODED) || data.taint.has(Taint::FETCHED) {
             self.trace.facts.push(Fact::RunsCode { process: Some(process), from: data.taint });
         }
         if let Some(text) = data.exact() {
@@ -183,6 +188,10 @@ impl Shell<'_> {
         if found.fork_bomb {
             self.trace.facts.push(Fact::ForkBomb);
         }
+        let starts = found.calls.iter().any(|call| !matches!(call, Call::Touch(_) | Call::Lists(_)));
+        if starts || found.network || found.evaluates {
+            self.trace.facts.push(Fact::CodeActs { process });
+        }
         self.deletes_what_it_lists(&found.calls, process);
         let mut secret = false;
         for call in &found.calls {
@@ -196,6 +205,15 @@ impl Shell<'_> {
         }
         if found.evaluates && found.network {
             self.trace.facts.push(Fact::RunsCode { process: Some(process), from: Taint::NET });
+        }
+        if found.evaluates {
+            let read: Vec<String> = found.calls.iter().filter_map(Call::reads).map(str::to_owned).collect();
+            for path in read {
+                self.script_argument(&path, process);
+            }
+            if found.calls.iter().any(Call::fetches) {
+                self.trace.facts.push(Fact::RunsCode { process: Some(process), from: Taint::NET });
+            }
         }
         for literal in found.literals.iter().filter(|literal| starts_like_command(literal)).take(16) {
             self.run_found(literal, process);
@@ -268,6 +286,11 @@ impl Shell<'_> {
                 self.trace.facts.push(Fact::RunsCode { process: Some(process), from: Taint::PROGRAM });
                 continue;
             }
+            let mut program = program;
+            for (name, value) in options.values(Some('v'), "assign").filter_map(|pair| pair.split_once('=')) {
+                let call = format!("system({name})");
+                program = program.replace(&call, &format!("system({value:?})"));
+            }
             let found = scan::awk(&program);
             if found.network {
                 self.trace.facts.push(Fact::NetworkShell { process });
@@ -285,7 +308,7 @@ impl Shell<'_> {
     }
 
     /// The `e` command and flag of GNU sed.
-    fn sed_commands(&mut self, args: &[&str], process: usize) {
+    fn sed_commands(&mut self, args: &[&str], stdin: &Data, process: usize) {
         let options = Options::parse(args, crate::effects::takes::of("sed"));
         let mut scripts: Vec<String> = options.values(Some('e'), "expression").map(str::to_owned).collect();
         if scripts.is_empty() {
@@ -303,6 +326,9 @@ impl Shell<'_> {
                     && flags.contains('e')
                 {
                     self.run_found(&replacement, process);
+                    if let Some(text) = stdin.exact().map(str::to_owned) {
+                        self.run_found(&text, process);
+                    }
                 }
             }
         }
@@ -391,11 +417,10 @@ impl Shell<'_> {
         if lower.contains("net.sockets.tcpclient") && (lower.contains("getstream") || evaluates) {
             self.trace.facts.push(Fact::NetworkShell { process });
         }
-        let text = text
-            .replace("${HOME}", self.place.home())
-            .replace("$env:USERPROFILE", self.place.home())
-            .replace("$env:HOME", self.place.home())
-            .replace("$HOME", self.place.home());
+        let text = super::windows::from_powershell(text, self.place);
+        if text.contains("]::") {
+            self.code(&text, process, 0);
+        }
         self.pushed_code(&text);
     }
 

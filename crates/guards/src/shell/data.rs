@@ -27,6 +27,8 @@ impl Taint {
     pub(crate) const ENVIRONMENT: Self = Self(16);
     /// The content of a local file that is not a credential.
     pub(crate) const FILE: Self = Self(32);
+    /// Unpacked or cloned from the network by this very command.
+    pub(crate) const FETCHED: Self = Self(128);
     /// Printed by a local program that is not modelled.
     pub(crate) const PROGRAM: Self = Self(64);
 

@@ -4,9 +4,10 @@ use super::carrier::{is_shell, quote};
 use super::data::{Data, Taint};
 use super::trace::Fact;
 use super::walk::{Shell, slices};
-use super::word::{HOLE, has_hole};
+use super::word::{HOLE, STAR, has_hole};
 use crate::effects::options::{Options, Takes};
 use crate::effects::{Action, Touch};
+use crate::paths::Class;
 
 /// Items that are followed one by one.
 const MAX_ITEMS: usize = 8;
@@ -41,7 +42,7 @@ impl Shell<'_> {
             return self.run_code(&source, &[], Some(process), "xargs");
         }
         let items = items_of(&source, marker.is_some() || options.has('0', "null"));
-        let known = items.is_some();
+        let known = items.as_ref().is_some_and(|items| !items.iter().any(|item| has_hole(item)));
         let items = items.unwrap_or_else(|| vec![HOLE.to_string()]);
         let outer_taint = self.word_taint;
         self.word_taint |= source.taint.without(Taint::INPUT | Taint::FILE);
@@ -124,7 +125,7 @@ impl Shell<'_> {
             Some(_) => None,
             None => items_of(stdin, true),
         };
-        let known = items.is_some();
+        let known = items.as_ref().is_some_and(|items| !items.iter().any(|item| has_hole(item)));
         let items = items.unwrap_or_else(|| vec![HOLE.to_string()]);
         let outer = self.open_ended;
         self.open_ended |= !known;
@@ -186,8 +187,7 @@ impl Shell<'_> {
                     let end = rest.iter().position(|arg| arg == ";" || arg == "+").unwrap_or(rest.len());
                     let template = rest.get(..end).unwrap_or_default().to_vec();
                     at += end + 1;
-                    for start in &starts {
-                        let found = format!("{}/{}", start.trim_end_matches('/'), super::word::STAR);
+                    for found in self.found_by(&starts, args) {
                         let words: Vec<String> =
                             template.iter().map(|word| word.replace("{}", &found)).collect();
                         let outer = std::mem::replace(&mut self.open_ended, true);
@@ -201,8 +201,10 @@ impl Shell<'_> {
                     }
                 }
                 "-delete" => {
-                    for start in &starts {
-                        let mut touch = Touch::new(Action::Delete, start);
+                    let named = names_in(args).iter().any(|name| !name.ends_with(STAR));
+                    let targets = if named { self.found_by(&starts, args) } else { starts.clone() };
+                    for target in targets {
+                        let mut touch = Touch::new(Action::Delete, target);
                         touch.recursive = true;
                         touch.force = true;
                         touch.searched = true;
@@ -229,7 +231,35 @@ impl Shell<'_> {
             touch.recursive = true;
             self.touch_by(Some(process), touch);
         }
-        Data::unknown(Taint::PROGRAM)
+        let lines: Vec<String> = starts
+            .iter()
+            .flat_map(|start| names_in(args).into_iter().map(move |name| found_below(start, &name)))
+            .map(|path| path.replace([STAR, '*'], HOLE.encode_utf8(&mut [0; 4])))
+            .collect();
+        Data::text(lines.join("\n") + "\n").tainted(Taint::PROGRAM)
+    }
+
+    /// What stands for the files that a search finds: everything below its starts, and the names it looks
+    /// for where these are sensitive or no root of anything.
+    fn found_by(&self, starts: &[String], args: &[String]) -> Vec<String> {
+        let mut all = Vec::new();
+        for start in starts {
+            let whole = found_below(start, &STAR.to_string());
+            let named: Vec<String> = names_in(args)
+                .iter()
+                .map(|name| found_below(start, name).replace('*', &STAR.to_string()))
+                .collect();
+            let inside = crate::paths::class::of(&self.resolve(start), self.place);
+            let harmless = matches!(inside, Class::Workspace | Class::Inside | Class::Temp);
+            if !harmless || named.iter().any(|path| path.ends_with(STAR)) {
+                all.push(whole);
+            }
+            all.extend(named.into_iter().filter(|path| {
+                !path.ends_with(STAR)
+                    && (harmless || crate::paths::holds_credentials(&self.resolve(path), self.place))
+            }));
+        }
+        all
     }
 
     pub(crate) fn touch_path(&mut self, path: Option<&String>, action: Action, process: usize) {
@@ -242,7 +272,7 @@ impl Shell<'_> {
         let at =
             args.iter().position(|arg| matches!(arg.as_str(), "-x" | "--exec" | "-X" | "--exec-batch"))?;
         let mut words: Vec<String> = args.get(at + 1..)?.to_vec();
-        let found = format!("./{}", super::word::STAR);
+        let found = format!("./{STAR}");
         if words.iter().any(|word| word.contains("{}")) {
             words.iter_mut().for_each(|word| *word = word.replace("{}", &found));
         } else {
@@ -256,6 +286,36 @@ impl Shell<'_> {
     }
 }
 
+/// The names a search looks for, as written; everything when it looks for none.
+fn names_in(args: &[String]) -> Vec<String> {
+    let mut names: Vec<String> = args
+        .windows(2)
+        .filter_map(|pair| match pair {
+            [test, name] if matches!(test.as_str(), "-name" | "-iname") => {
+                Some(name.rsplit('/').next().unwrap_or(name).to_owned())
+            }
+            [test, path] if matches!(test.as_str(), "-path" | "-ipath" | "-wholename") => {
+                Some(path.trim_matches('*').trim_matches('/').to_owned()).filter(|path| !path.is_empty())
+            }
+            _ => None,
+        })
+        .take(MAX_ITEMS)
+        .collect();
+    if names.is_empty() {
+        names.push(STAR.to_string());
+    }
+    names
+}
+
+fn found_below(start: &str, name: &str) -> String {
+    let start = start.trim_end_matches('/');
+    // A name may stand at any depth.
+    if name.chars().all(|c| c == STAR || c == '*') {
+        return format!("{start}/{STAR}");
+    }
+    format!("{start}/{STAR}/{name}")
+}
+
 /// The replacement string of `-i`, `--replace`, which may be left out.
 fn replace_flag(args: &[&str], consumed: usize) -> Option<String> {
     args.iter().take(consumed).find_map(|arg| match *arg {
@@ -266,7 +326,7 @@ fn replace_flag(args: &[&str], consumed: usize) -> Option<String> {
 
 /// The items in known text: one a line, or one a word.
 fn items_of(source: &Data, lines: bool) -> Option<Vec<String>> {
-    let text = source.exact()?;
+    let text = source.marked()?;
     Some(if lines {
         text.split(['\n', '\0']).map(str::to_owned).filter(|item| !item.is_empty()).collect()
     } else {

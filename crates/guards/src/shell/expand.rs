@@ -228,7 +228,10 @@ impl Shell<'_> {
         match value {
             Expanded::One(text) if quoted => fields.quoted(&text),
             Expanded::One(text) => fields.split(&text),
-            Expanded::Many { list, joined: true } if quoted => fields.quoted(&list.join(" ")),
+            Expanded::Many { list, joined: true } if quoted => {
+                let separator: String = self.separators().chars().take(1).collect();
+                fields.quoted(&list.join(&separator));
+            }
             Expanded::Many { list, .. } => {
                 for (at, item) in list.iter().enumerate() {
                     if at > 0 {

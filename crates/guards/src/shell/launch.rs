@@ -42,7 +42,10 @@ impl Shell<'_> {
                         .map(str::to_owned),
                 );
             }
-            "git" => self.git_hooks(args, process),
+            "git" => {
+                self.git_hooks(args, process);
+                texts.extend(self.git_programs(args));
+            }
             "zip" => texts.extend(option_after(args, &["-TT", "--unzip-command"])),
             "vim" | "vi" | "nvim" | "view" | "ex" | "rvim" | "gvim" => {
                 for text in args
@@ -52,8 +55,12 @@ impl Shell<'_> {
                     .copied()
                     .chain(args.iter().filter_map(|arg| arg.strip_prefix('+')))
                 {
-                    if let Some(shell) = text.trim_start_matches(':').strip_prefix('!') {
+                    let text = text.trim_start_matches(':');
+                    if let Some(shell) = text.strip_prefix('!') {
                         texts.push(shell.to_owned());
+                    } else if text.contains("system(") || EDITOR_LANGUAGES.iter().any(|l| text.starts_with(l))
+                    {
+                        self.code(text, process, 0);
                     }
                 }
             }
@@ -67,6 +74,13 @@ impl Shell<'_> {
                         Some(self.content_of(&format!("{folder}/Makefile")))
                     }
                 };
+                // A variable of the command line is a command in most makefiles.
+                texts.extend(
+                    args.iter()
+                        .filter_map(|arg| arg.split_once('='))
+                        .filter(|(name, value)| !name.starts_with('-') && value.contains([' ', ';', '|']))
+                        .map(|(_, value)| value.to_owned()),
+                );
                 if let Some(text) = rules.as_ref().and_then(Data::marked) {
                     texts.extend(project::recipes(text, &options.operands));
                 }
@@ -93,11 +107,15 @@ impl Shell<'_> {
             "man" => texts.extend(option_after(args, &["-P", "--pager", "-H"])),
             "rg" => texts.extend(option_after(args, &["--hostname-bin"])),
             "less" => texts.extend(args.iter().filter_map(|arg| arg.strip_prefix("+!")).map(str::to_owned)),
-            "psql" => texts.extend(
-                option_after(args, &["-c", "--command"])
-                    .into_iter()
-                    .filter_map(|sql| sql.trim().strip_prefix("\\!").map(str::to_owned)),
-            ),
+            "psql" => texts.extend(option_after(args, &["-c", "--command"]).into_iter().filter_map(|sql| {
+                let sql = sql.trim();
+                let program = || {
+                    let (_, rest) = sql.split_once("PROGRAM").or_else(|| sql.split_once("program"))?;
+                    let text = rest.trim().trim_start_matches('\'');
+                    Some(text.rsplit_once('\'').map_or(text, |(text, _)| text))
+                };
+                sql.strip_prefix("\\!").or_else(program).map(str::to_owned)
+            })),
             "sqlite3" => texts.extend(
                 args.iter()
                     .filter_map(|arg| arg.strip_prefix(".shell ").or_else(|| arg.strip_prefix(".system ")))
@@ -137,6 +155,76 @@ impl Shell<'_> {
             let data = Data::text(&text);
             self.in_subshell(|shell| shell.run_code(&data, &[], Some(process), program));
         }
+    }
+
+    /// The programs that git is told to run: by its environment, and by subcommands made for it.
+    fn git_programs(&self, args: &[&str]) -> Vec<String> {
+        const VARIABLES: [&str; 8] = [
+            "GIT_PAGER",
+            "GIT_EDITOR",
+            "GIT_SEQUENCE_EDITOR",
+            "GIT_SSH_COMMAND",
+            "GIT_EXTERNAL_DIFF",
+            "GIT_PROXY_COMMAND",
+            "GIT_ASKPASS",
+            "PAGER",
+        ];
+        let mut texts: Vec<String> = VARIABLES
+            .iter()
+            .map(|name| self.environment_of(name))
+            .filter(|value| value.contains([' ', ';', '|']))
+            .collect();
+        let globals = Options::parse(args, takes::of("git").until_operand());
+        let Some((sub, rest)) = args.get(globals.consumed..).and_then(<[&str]>::split_first) else {
+            return texts;
+        };
+        match *sub {
+            "bisect" if rest.first() == Some(&"run") => {
+                texts.push(quoted(rest.get(1..).unwrap_or_default()));
+            }
+            "rebase" => texts.extend(option_after(rest, &["-x", "--exec"])),
+            "submodule" => {
+                if let Some(at) = rest.iter().position(|arg| *arg == "foreach") {
+                    let words: Vec<&str> = rest
+                        .get(at + 1..)
+                        .unwrap_or_default()
+                        .iter()
+                        .copied()
+                        .skip_while(|arg| arg.starts_with('-'))
+                        .collect();
+                    texts.push(words.join(" "));
+                }
+            }
+            "filter-branch" => texts.extend(rest.windows(2).filter_map(|pair| match pair {
+                [flag, text] if flag.ends_with("-filter") => Some((*text).to_owned()),
+                _ => None,
+            })),
+            "difftool" | "mergetool" => texts.extend(option_after(rest, &["-x", "--extcmd"])),
+            "grep" => texts.extend(
+                rest.iter()
+                    .filter_map(|arg| {
+                        arg.strip_prefix("-O").or_else(|| arg.strip_prefix("--open-files-in-pager="))
+                    })
+                    .filter(|text| !text.is_empty())
+                    .map(str::to_owned),
+            ),
+            "clone" | "fetch" | "pull" | "ls-remote" | "remote" | "push" | "submodule--helper" => {
+                texts.extend(rest.iter().filter_map(|arg| arg.strip_prefix("ext::")).map(str::to_owned));
+                texts.extend(
+                    option_after(rest, &["-u", "--upload-pack", "--receive-pack"])
+                        .into_iter()
+                        .filter(|text| text.contains([' ', ';', '|', '/'])),
+                );
+            }
+            "config" => texts.extend(
+                rest.iter()
+                    .filter_map(|arg| arg.strip_prefix('!'))
+                    .filter(|_| rest.iter().any(|arg| arg.to_ascii_lowercase().starts_with("alias.")))
+                    .map(str::to_owned),
+            ),
+            _ => {}
+        }
+        texts
     }
 
     /// Aliases and commands in git's configuration given on the command line or in the environment.
@@ -204,6 +292,15 @@ impl Shell<'_> {
             self.in_subshell(|shell| shell.run_code(&Data::text(&text), &[], Some(process), "git"));
         }
     }
+}
+
+/// Commands of editors behind which code of another language stands.
+const EDITOR_LANGUAGES: &[&str] =
+    &["py", "python", "python3", "pyx", "ruby", "rubydo", "perl", "perldo", "lua", "luado", "tcl", "mz"];
+
+/// An argument vector as shell text.
+fn quoted(words: &[&str]) -> String {
+    words.iter().map(|word| super::carrier::quote(word)).collect::<Vec<_>>().join(" ")
 }
 
 /// The values after these options.

@@ -36,6 +36,7 @@ mod state;
 mod trace;
 mod transfer;
 mod walk;
+mod windows;
 mod word;
 mod worker;
 mod wrap;
@@ -50,7 +51,7 @@ pub(crate) use worker::on_big_stack;
 
 /// Marks and patterns, for the other modules of the crate.
 pub(crate) mod marks {
-    pub(crate) use super::word::{ANY, HOLE, SET, STAR, has_hole};
+    pub(crate) use super::word::{ANY, HOLE, NOT_EMPTY, SET, STAR, has_hole};
 }
 pub(crate) use carrier::quote as quoted;
 pub(crate) use pattern::matches as glob_matches;

@@ -5,9 +5,10 @@ use brush_parser::word::{ParameterTransformOp as Transform, SubstringMatchKind a
 
 use super::arith;
 use super::pattern::{self, End};
+use super::simple::{is_key, keyed};
 use super::state::Value;
 use super::walk::Shell;
-use super::word::{HOLE, has_hole, unglob};
+use super::word::{HOLE, NOT_EMPTY, has_hole, unglob};
 
 /// What a parameter expands to.
 pub(crate) enum Expanded {
@@ -51,7 +52,11 @@ impl Shell<'_> {
                 }
                 result
             }
-            Expr::IndicateErrorIfNullOrUnset { parameter, indirect, .. } => self.read(parameter, *indirect).0,
+            Expr::IndicateErrorIfNullOrUnset { parameter, indirect, .. } => {
+                self.read(parameter, *indirect).0.map(|text| {
+                    if text.chars().all(|c| c == HOLE) { NOT_EMPTY.to_owned() } else { text.to_owned() }
+                })
+            }
             Expr::UseAlternativeValue { parameter, indirect, test_type, alternative_value } => {
                 let (value, set) = self.read(parameter, *indirect);
                 if set == Some(false) || is_empty(&value) && matches!(test_type, Test::UnsetOrNull) {
@@ -182,6 +187,11 @@ impl Shell<'_> {
                 (Expanded::One(value.scalar().to_owned()), set)
             }
             Parameter::NamedWithIndex { name, index } => {
+                if is_key(index)
+                    && let Some(value) = self.state.assigned(&keyed(name, index))
+                {
+                    return (Expanded::One(value.scalar().to_owned()), Some(true));
+                }
                 let index = self.arithmetic(index);
                 match (self.state.assigned(name), index) {
                     (Some(Value::List(list)), Some(index)) => {

@@ -33,6 +33,8 @@ pub(crate) struct Parsed {
 /// Parses `text`, recovering what can be recovered.
 pub(crate) fn parse(text: &str) -> Result<Parsed, Refusal> {
     weigh(text)?;
+    let apart = nested_apart(text);
+    let text = apart.as_ref();
     if let Some(program) = strict(text) {
         return Ok(Parsed { programs: vec![program], leftovers: Vec::new(), complete: true });
     }
@@ -40,6 +42,40 @@ pub(crate) fn parse(text: &str) -> Result<Parsed, Refusal> {
         return Ok(Parsed { programs: vec![program], leftovers: Vec::new(), complete: true });
     }
     Ok(recover(text))
+}
+
+/// `( (x) )` as `( :; (x) )`: the parser takes two parentheses for arithmetic whatever is between them.
+fn nested_apart(text: &str) -> Cow<'_, str> {
+    let spaced = |blank: char| text.contains(&format!("({blank}")) && text.contains(&format!("{blank}("));
+    if !spaced(' ') && !spaced('\t') && !spaced('\n') {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 8);
+    let mut quote: Option<char> = None;
+    let mut chars = text.chars().peekable();
+    let mut before = ' ';
+    while let Some(c) = chars.next() {
+        out.push(c);
+        match (quote, c) {
+            (Some('\''), '\\') => {}
+            (_, '\\') => out.extend(chars.next()),
+            (Some(open), c) if c == open => quote = None,
+            (None, '\'' | '"') => quote = Some(c),
+            (None, '(') if chars.peek().is_some_and(|c| c.is_whitespace()) && before != '$' => {
+                let mut blanks = String::new();
+                while let Some(blank) = chars.next_if(|c| c.is_whitespace()) {
+                    blanks.push(blank);
+                }
+                if chars.peek() == Some(&'(') {
+                    out.push_str(" :;");
+                }
+                out.push_str(&blanks);
+            }
+            _ => {}
+        }
+        before = c;
+    }
+    Cow::Owned(out)
 }
 
 /// `for ((i=0;;i++))` with the empty condition spelled `; ;`, which is how the parser knows it.

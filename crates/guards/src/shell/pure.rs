@@ -7,7 +7,7 @@
 use super::data::{Data, Taint};
 use super::decode;
 use super::walk::Shell;
-use super::word::{HOLE, has_hole, unglob};
+use super::word::{HOLE, STAR, has_hole, unglob};
 use crate::effects::options::{Options, Takes};
 
 /// Programs whose output came over the network.
@@ -90,7 +90,13 @@ impl Shell<'_> {
                 let options = Options::parse(&refs, Takes::values("o", &["output"]));
                 let decodes =
                     options.has('d', "decompress") || options.long("decrypt") || options.long("uncompress");
-                Data::unknown(if decodes { input.taint | Taint::DECODED } else { input.taint })
+                let encrypted = program.starts_with("gpg") && (decodes || options.long("export-secret-keys"));
+                let secret = if encrypted { Taint::SECRET } else { Taint::NONE };
+                Data::unknown(if decodes {
+                    input.taint | secret | Taint::DECODED
+                } else {
+                    input.taint | secret
+                })
             }
             "env" | "printenv" | "export" | "set" | "declare"
                 if refs.iter().all(|arg| arg.starts_with('-')) =>
@@ -117,13 +123,25 @@ impl Shell<'_> {
                 let options = Options::parse(&refs, crate::effects::takes::of(program));
                 self.operand_data(&options.operands, stdin)
             }
+            "history" => Data::unknown(Taint::SECRET),
+            _ if self.initialises(program, &refs) => Data::empty(),
+            "aws" | "gsutil" | "gcloud" | "rclone" if refs.last() == Some(&"-") && refs.contains(&"cp") => {
+                Data::unknown(Taint::NET)
+            }
+            "get-childitem" | "gci" => {
+                let folder = refs.iter().find(|arg| !arg.starts_with('-')).copied().unwrap_or(".");
+                Data::text(format!("{}/{STAR}\n", folder.trim_end_matches('/')))
+            }
+            _ if prints_secrets(program, &refs) => {
+                Data::unknown(Taint::SECRET | Taint::PROGRAM | stdin.taint.without(Taint::INPUT))
+            }
             _ if FETCHERS.contains(&program) => {
                 if refs.iter().any(|arg| matches!(*arg, "--version" | "--help" | "-V" | "--manual")) {
                     return Data::unknown(Taint::NONE);
                 }
                 Data::unknown(Taint::NET)
             }
-            _ if computes(program, &refs) => {
+            _ if computes(program, &refs) || rewrites(program) && is_written_here(stdin) => {
                 Data::unknown(stdin.taint.without(Taint::INPUT) | self.word_taint | Taint::DECODED)
             }
             _ => {
@@ -132,6 +150,40 @@ impl Shell<'_> {
                 Data::unknown(given.without(Taint::INPUT | Taint::FILE) | Taint::PROGRAM)
             }
         }
+    }
+
+    /// True for tools, found on the search path, that print settings made to be evaluated by a shell.
+    fn initialises(&self, program: &str, args: &[&str]) -> bool {
+        const INITIALISERS: &[(&str, &[&str])] = &[
+            ("ssh-agent", &["-s", "-c", ""]),
+            ("dircolors", &["-b", ""]),
+            ("lesspipe", &[""]),
+            ("brew", &["shellenv"]),
+            ("direnv", &["hook", "export"]),
+            ("starship", &["init"]),
+            ("zoxide", &["init"]),
+            ("pyenv", &["init", "virtualenv-init"]),
+            ("rbenv", &["init"]),
+            ("nodenv", &["init"]),
+            ("goenv", &["init"]),
+            ("jenv", &["init"]),
+            ("fnm", &["env"]),
+            ("mise", &["activate", "env"]),
+            ("opam", &["env"]),
+            ("conda", &["shell.bash", "shell.zsh"]),
+            ("fzf", &["--bash", "--zsh"]),
+            ("atuin", &["init"]),
+            ("minikube", &["docker-env"]),
+            ("docker-machine", &["env"]),
+        ];
+        let first = args.first().copied().unwrap_or_default();
+        let by_path = self
+            .trace
+            .processes
+            .last()
+            .and_then(|process| process.argv().first())
+            .is_some_and(|word| word.raw().contains('/'));
+        !by_path && INITIALISERS.iter().any(|(name, subs)| *name == program && subs.contains(&first))
     }
 
     /// The data a filter works on: its operands when there are any, else its input.
@@ -213,8 +265,54 @@ fn computes(program: &str, args: &[&str]) -> bool {
         "python" => args.contains(&"-c"),
         "php" => args.contains(&"-r"),
         "awk" | "gawk" | "mawk" => args.first().is_some_and(|code| code.trim_start().starts_with("BEGIN")),
+        "dc" => args.first() == Some(&"-e"),
+        "jq" => args.iter().any(|arg| {
+            arg.starts_with('-') && !arg.starts_with("--") && arg.contains('n') || *arg == "--null-input"
+        }),
         _ => false,
     }
+}
+
+/// True for password managers, vaults and decryption tools that print what they keep.
+fn prints_secrets(program: &str, args: &[&str]) -> bool {
+    let has = |words: &[&str]| words.iter().all(|word| args.contains(word));
+    match program {
+        "pass" | "gopass" => {
+            args.iter().any(|arg| !arg.starts_with('-'))
+                && !matches!(args.first(), Some(&("ls" | "insert" | "git" | "generate")))
+        }
+        "age" | "rage" | "sops" => has(&["-d"]) || has(&["--decrypt"]) || has(&["decrypt"]),
+        "ansible-vault" => has(&["view"]) || has(&["decrypt"]),
+        "op" => has(&["read"]) || has(&["item", "get"]),
+        "bw" | "lpass" | "rbw" => has(&["get"]) || has(&["show"]) || has(&["export"]),
+        "vault" => has(&["read"]) || has(&["kv", "get"]),
+        "security" => args.first().is_some_and(|sub| sub.starts_with("find-") || *sub == "dump-keychain"),
+        "secret-tool" => has(&["lookup"]),
+        "kubectl" | "oc" => has(&["get"]) && args.iter().any(|arg| arg.starts_with("secret")),
+        "aws" => has(&["get-secret-value"]) || has(&["get-login-password"]) || has(&["export-credentials"]),
+        "gcloud" => has(&["secrets", "access"]) || has(&["print-access-token"]),
+        "az" => has(&["secret", "show"]) || has(&["get-access-token"]),
+        "gh" => has(&["auth", "token"]),
+        "heroku" => has(&["config"]) || has(&["auth:token"]),
+        _ => false,
+    }
+}
+
+/// True for programs that make other text of their input.
+fn rewrites(program: &str) -> bool {
+    const REWRITERS: &[&str] = &[
+        "sed", "gsed", "awk", "gawk", "mawk", "cut", "tac", "fold", "paste", "jq", "yq", "dc", "bc", "iconv",
+        "colrm", "expand", "unexpand", "fmt", "column", "perl", "ruby", "python", "python3", "node", "php",
+        "split", "csplit", "nl", "shuf", "join", "recode", "uconv", "ed", "ex", "m4", "cpp", "od", "hexdump",
+        "col", "numfmt", "look", "bash", "sh",
+    ];
+    REWRITERS.contains(&program)
+}
+
+/// True for text that stands in the command itself. Whoever rewrites such text and runs the result could
+/// have written the result.
+fn is_written_here(data: &Data) -> bool {
+    data.marked().is_some_and(|text| !text.trim().is_empty() && !has_hole(text))
 }
 
 /// What `echo` prints.

@@ -246,16 +246,13 @@ impl Shell<'_> {
         }
         let data = match self.state.files.get(&resolved) {
             Some(known) => known.clone(),
+            None if self.state.is_fetched(&resolved) => Data::unknown(Taint::FETCHED),
             None => self.workspace_file(&resolved),
         };
         if resolved.starts_with("/proc/") && resolved.ends_with("/environ") {
             return data.tainted(Taint::ENVIRONMENT);
         }
-        if crate::paths::holds_credentials(&resolved, self.place) {
-            data.tainted(Taint::SECRET)
-        } else {
-            data
-        }
+        if crate::paths::is_confidential(&resolved, self.place) { data.tainted(Taint::SECRET) } else { data }
     }
 
     /// Reports that a file is read by a redirection.

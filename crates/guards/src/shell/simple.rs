@@ -115,14 +115,22 @@ impl Shell<'_> {
                     (true, Some(Value::List(list))) => list.clone(),
                     _ => Vec::new(),
                 };
-                for (_, word) in items {
-                    list.extend(self.fields(&word.value));
+                for (key, word) in items {
+                    let fields = self.fields(&word.value);
+                    if let Some(key) = key.as_ref().map(|key| key.value.as_str()).filter(|key| is_key(key)) {
+                        let value = Value::Text(fields.join(" "));
+                        self.state.assign(&keyed(&name, key), value);
+                    }
+                    list.extend(fields);
                 }
                 Value::List(list)
             }
         };
         match &assignment.name {
             ast::AssignmentName::VariableName(_) => (name, value),
+            ast::AssignmentName::ArrayElementName(_, key) if is_key(key) => {
+                (keyed(&name, key), Value::Text(value.scalar().to_owned()))
+            }
             ast::AssignmentName::ArrayElementName(_, index) => {
                 let index = self.arithmetic(index).and_then(|index| usize::try_from(index).ok());
                 let mut list = match self.state.assigned(&name) {
@@ -181,6 +189,16 @@ impl Shell<'_> {
             self.in_subshell(|shell| shell.run_code(&code, &[], None, name));
         }
     }
+}
+
+/// True for the key of an associative array: anything that is no number.
+pub(super) fn is_key(key: &str) -> bool {
+    !key.is_empty() && !key.contains(|c: char| c.is_ascii_digit() || "$`()+*/".contains(c))
+}
+
+/// The name under which an element of an associative array is kept.
+pub(super) fn keyed(name: &str, key: &str) -> String {
+    format!("{name}[{}]", key.trim_matches(['"', '\'']))
 }
 
 /// The status of commands that always end the same way.

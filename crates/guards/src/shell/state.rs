@@ -71,6 +71,7 @@ impl Shared {
     pub(crate) fn keep_files_of(&mut self, inner: &Self) {
         if !Rc::ptr_eq(&self.0, &inner.0) && self.writes != inner.writes {
             self.files.clone_from(&inner.files);
+            self.fetched.clone_from(&inner.fetched);
             self.writes = inner.writes;
         }
     }
@@ -111,6 +112,8 @@ pub(crate) struct State {
     writes: usize,
     /// Symbolic links this command made, by resolved path, and where they lead.
     links: Vec<(String, String)>,
+    /// Directories that this command filled from the network, by resolved path.
+    fetched: Vec<String>,
     /// Data behind open descriptors.
     pub(crate) descriptors: HashMap<String, Data>,
     /// Descriptors that lead to the network when written.
@@ -135,6 +138,7 @@ impl State {
             files: HashMap::new(),
             writes: 0,
             links: Vec::new(),
+            fetched: Vec::new(),
             descriptors: HashMap::new(),
             sockets: Vec::new(),
             foreign: false,
@@ -264,6 +268,21 @@ impl State {
             let rest = path.strip_prefix(link.as_str())?;
             (rest.is_empty() || rest.starts_with('/')).then(|| format!("{target}{rest}"))
         })
+    }
+
+    /// Remembers that what lies below a directory came from the network.
+    pub(crate) fn fetch_into(&mut self, directory: String) {
+        if self.fetched.len() < 16 {
+            self.writes += 1;
+            self.fetched.push(directory);
+        }
+    }
+
+    /// True for a path below a directory that this command filled from the network.
+    pub(crate) fn is_fetched(&self, path: &str) -> bool {
+        self.fetched
+            .iter()
+            .any(|directory| path.strip_prefix(directory.as_str()).is_some_and(|rest| rest.starts_with('/')))
     }
 
     /// Remembers what a file holds from now on.

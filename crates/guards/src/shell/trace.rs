@@ -90,6 +90,8 @@ pub(crate) enum Fact {
     NetworkShell { process: usize },
     /// Data of this origin goes to the network.
     Sends { process: usize, what: Taint },
+    /// Inline code of another language starts processes, evaluates text or talks to the network.
+    CodeActs { process: usize },
     /// Processes multiply without end.
     ForkBomb,
     /// The text is written so that it cannot be read.

@@ -5,7 +5,7 @@ use super::data::{Data, Taint};
 use super::trace::{Fact, program_name};
 use super::walk::{Shell, slices};
 use crate::effects::options::Options;
-use crate::effects::{Action, takes};
+use crate::effects::{Action, Touch, takes};
 use crate::shell::marks::STAR;
 
 /// Programs that send their standard input, or what they are given, to another machine.
@@ -93,7 +93,22 @@ impl Shell<'_> {
             }
             self.touch_by(Some(process), touch);
         }
+        if matches!(program, "remove-item" | "ri") && !refs.iter().any(|arg| !arg.starts_with('-')) {
+            let mut piped = refs.clone();
+            piped.extend(stdin.marked().into_iter().flat_map(str::lines).take(16));
+            for touch in crate::effects::of_program(program, &piped) {
+                self.touch_by(Some(process), touch);
+            }
+        }
+        if matches!(program, "apply_patch" | "applypatch") {
+            let text = refs.first().copied().or_else(|| stdin.marked()).unwrap_or_default().to_owned();
+            for (action, path) in crate::effects::patched(&text) {
+                self.touch_by(Some(process), Touch::new(action, path));
+            }
+        }
         self.store(program, &refs, stdin, read);
+        self.fetch(program, &refs, stdin);
+        self.install(program, &refs, process);
         self.send(program, &refs, stdin, read, process);
         self.listen(program, &refs, process);
         self.hooks(program, &refs, stdin, process);
@@ -203,6 +218,35 @@ impl Shell<'_> {
                     }
                 }
             }
+            "aws" | "gsutil" | "gcloud" | "rclone" | "azcopy" | "s3cmd" | "mc" => {
+                if let [.., source, target] = options.operands.as_slice()
+                    && crate::effects::is_remote(source)
+                    && !crate::effects::is_remote(target)
+                {
+                    let name = source.rsplit('/').next().unwrap_or(source);
+                    self.write_file(target, &Data::unknown(Taint::NET));
+                    self.write_file(&format!("{target}/{name}"), &Data::unknown(Taint::NET));
+                }
+            }
+            "gunzip" | "bunzip2" | "unxz" | "unzstd" => {
+                for path in options.operands.clone() {
+                    let data = self.content_of(path);
+                    if let Some((plain, _)) = path.rsplit_once('.').filter(|_| data.taint != Taint::FILE) {
+                        self.write_file(plain, &Data::unknown(data.taint | Taint::DECODED));
+                    }
+                }
+            }
+            "certutil" | "bitsadmin" | "start-bitstransfer" | "invoke-webrequest" | "iwr" | "wget.exe" => {
+                let named = args.iter().position(|arg| {
+                    matches!(arg.to_ascii_lowercase().as_str(), "-outfile" | "-destination" | "-o")
+                });
+                let path = named.and_then(|at| args.get(at + 1)).or(args.last()).copied();
+                if let Some(path) =
+                    path.filter(|path| args.iter().any(|arg| arg.contains("://")) && !path.contains("://"))
+                {
+                    self.write_file(path, &Data::unknown(Taint::NET));
+                }
+            }
             "mkfifo" | "mknod" => {
                 for path in options.operands.clone() {
                     let path = self.resolve(path);
@@ -210,6 +254,75 @@ impl Shell<'_> {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// Remembers directories that the program fills with what came over the network.
+    fn fetch(&mut self, program: &str, args: &[&str], stdin: &Data) {
+        let options = Options::parse(args, takes::of(program));
+        let into = match program {
+            "git" | "gh" | "hg" | "svn" => {
+                let words: Vec<&str> = options
+                    .operands
+                    .iter()
+                    .copied()
+                    .skip_while(|word| *word != "clone" && *word != "checkout")
+                    .collect();
+                match words.as_slice() {
+                    ["clone", url] if crate::effects::is_remote(url) || program == "gh" => {
+                        let name = url.trim_end_matches('/').rsplit(['/', ':']).next().unwrap_or(url);
+                        Some(name.trim_end_matches(".git").to_owned())
+                    }
+                    ["clone", url, folder, ..] if crate::effects::is_remote(url) || program == "gh" => {
+                        Some((*folder).to_owned())
+                    }
+                    _ => None,
+                }
+            }
+            "tar" | "gtar" | "bsdtar" | "unzip" | "7z" | "7za" | "cpio" | "ar" | "unar" => {
+                let from_net = stdin.taint.has(Taint::NET)
+                    || args.iter().any(|arg| {
+                        let path = arg.trim_start_matches("-f");
+                        self.state
+                            .files
+                            .get(&self.resolve(path))
+                            .is_some_and(|data| data.taint.has(Taint::NET))
+                    });
+                from_net.then(|| crate::effects::unpacks_into(program, args).unwrap_or(".").to_owned())
+            }
+            _ => None,
+        };
+        if let Some(folder) = into {
+            let folder = self.resolve(&folder);
+            self.state.fetch_into(folder);
+        }
+    }
+
+    /// A package that came over the network runs its own scripts when it is installed.
+    fn install(&mut self, program: &str, args: &[&str], process: usize) {
+        const INSTALLERS: &[&str] = &[
+            "dpkg",
+            "rpm",
+            "apt",
+            "apt-get",
+            "dnf",
+            "yum",
+            "zypper",
+            "installer",
+            "msiexec",
+            "snap",
+            "pip",
+            "pip3",
+        ];
+        if !INSTALLERS.contains(&program) {
+            return;
+        }
+        let fetched = args.iter().filter(|arg| !arg.starts_with('-')).any(|arg| {
+            self.state.files.get(&self.resolve(arg)).is_some_and(|data| data.taint.has(Taint::NET))
+                || matches!(program, "rpm" | "dnf" | "yum" | "msiexec") && arg.contains("://")
+        });
+        if fetched {
+            self.trace.facts.push(Fact::RunsCode { process: Some(process), from: Taint::FETCHED });
         }
     }
 

@@ -331,7 +331,13 @@ impl Shell<'_> {
         use ast::CompoundCommand as C;
         match compound {
             C::Arithmetic(command) => {
-                let value = self.arithmetic(&command.expr.value);
+                // The parser ends an expression at the last `))` of the text, a shell at the first.
+                let text = &command.expr.value;
+                let (expr, more) = text.split_once("))").unwrap_or((text, ""));
+                let value = self.arithmetic(expr);
+                if !more.is_empty() {
+                    return (self.run_text(&format!("{more}))"), stdin), None);
+                }
                 (Data::empty(), value.map(|value| value != 0))
             }
             C::BraceGroup(group) => self.run_list(&group.list, stdin),

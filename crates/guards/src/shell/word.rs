@@ -10,6 +10,8 @@ use std::fmt;
 
 /// Any text, of any length.
 pub(crate) const HOLE: char = '\u{F8E0}';
+/// Any text but none, as two holes.
+pub(crate) const NOT_EMPTY: &str = "\u{F8E0}\u{F8E0}";
 /// An unquoted `*`.
 pub(crate) const STAR: char = '\u{F8E1}';
 /// An unquoted `?`.

@@ -185,7 +185,26 @@ impl Shell<'_> {
                 Some(self.text(argv, &text.join("\n"), program))
             }
             "crontab" => self.crontab(argv, args, stdin),
-            "at" | "batch" => Some(self.text_data(argv, stdin, program)),
+            "at" | "batch" => {
+                let refs = slices(args);
+                let options = Options::parse(&refs, Takes::values("fqt", &[]));
+                let data = match options.value(Some('f'), "") {
+                    Some(file) => self.content_of(file),
+                    None => stdin.clone(),
+                };
+                Some(self.text_data(argv, &data, program))
+            }
+            "npx" | "npm" | "pnpm" | "bunx" | "yarn"
+                if program == "npx"
+                    || args.first().is_some_and(|sub| matches!(sub.as_str(), "exec" | "x")) =>
+            {
+                let refs = slices(args);
+                let text = Options::parse(&refs, Takes::values("cp", &["call", "package"]));
+                match text.value(Some('c'), "call").map(str::to_owned) {
+                    Some(text) => Some(self.text(argv, &text, program)),
+                    None => self.runner(argv, args, program, stdin),
+                }
+            }
             "cmd" => {
                 let at =
                     args.iter().position(|arg| matches!(arg.get(..2), Some("/c" | "/C" | "/k" | "/K")))?;
@@ -193,32 +212,16 @@ impl Shell<'_> {
                 let rest = args.get(at + 1..).unwrap_or_default();
                 let words: Vec<String> =
                     std::iter::once(first).filter(|s| !s.is_empty()).chain(rest.iter().cloned()).collect();
-                Some(self.text(argv, &words.join(" "), program))
+                let text = super::windows::from_cmd(&words.join(" "), self.place);
+                Some(self.text(argv, &text, program))
+            }
+            "start-process" | "saps" | "invoke-item" | "ii" => {
+                let rest: Vec<String> = args.iter().filter(|arg| !arg.starts_with('-')).cloned().collect();
+                (!rest.is_empty()).then(|| self.inner(argv, &rest, program, stdin))
             }
             _ => {
-                if let Some((_, subs)) = RUNNERS.iter().find(|(name, _)| *name == program)
-                    && let Some(at) = args.iter().position(|arg| !arg.starts_with('-'))
-                    && args.get(at).is_some_and(|sub| subs.contains(&sub.as_str()))
-                {
-                    let options = Options::parse(
-                        &slices(args.get(at + 1..).unwrap_or_default()),
-                        Takes::wrapper(
-                            "pncw",
-                            &[
-                                "with",
-                                "python",
-                                "package",
-                                "env-file",
-                                "name",
-                                "project",
-                                "group",
-                                "extra",
-                                "directory",
-                            ],
-                        ),
-                    );
-                    let rest = args.get(at + 1 + options.consumed..).unwrap_or_default().to_vec();
-                    return Some(self.inner(argv, &rest, program, stdin));
+                if let Some(output) = self.runner(argv, args, program, stdin) {
+                    return Some(output);
                 }
                 let wrapper = WRAPPERS.iter().find(|wrapper| wrapper.names.contains(&program))?;
                 let options = Options::parse(&slices(args), wrapper.takes);
@@ -234,6 +237,22 @@ impl Shell<'_> {
                 Some(self.inner(argv, &rest, program, stdin))
             }
         }
+    }
+
+    /// `tool run CMD...`; `None` when this is none.
+    fn runner(&mut self, argv: &[String], args: &[String], program: &str, stdin: &Data) -> Option<Data> {
+        let (_, subs) = RUNNERS.iter().find(|(name, _)| *name == program)?;
+        let at = args.iter().position(|arg| !arg.starts_with('-'))?;
+        if !args.get(at).is_some_and(|sub| subs.contains(&sub.as_str())) {
+            return None;
+        }
+        let takes = Takes::wrapper(
+            "pncw",
+            &["with", "python", "package", "env-file", "name", "project", "group", "extra", "directory"],
+        );
+        let options = Options::parse(&slices(args.get(at + 1..).unwrap_or_default()), takes);
+        let rest = args.get(at + 1 + options.consumed..).unwrap_or_default().to_vec();
+        Some(self.inner(argv, &rest, program, stdin))
     }
 
     /// Runs `work` below `program`.
@@ -322,12 +341,9 @@ impl Shell<'_> {
         let shell_wanted = options.short('s') || options.short('i') || options.long("login");
         self.with_directory(directory, |shell| {
             let outer = std::mem::replace(&mut shell.environment, environment);
-            let output = shell.pushed(program, |shell| {
-                if shell_wanted {
-                    shell.run_text(&rest.join(" "), stdin)
-                } else {
-                    shell.dispatch(&rest, stdin)
-                }
+            let output = shell.pushed(program, |shell| match rest.as_slice() {
+                [text] if shell_wanted => shell.run_text(text, stdin),
+                _ => shell.dispatch(&rest, stdin),
             });
             shell.environment = outer;
             output
@@ -374,7 +390,8 @@ impl Shell<'_> {
                     directory = arg.strip_prefix("--chdir=").map(str::to_owned);
                 }
                 _ if arg.starts_with('-') => {}
-                _ => match arg.split_once('=').filter(|(name, _)| is_name(name)) {
+                // Whatever has `=` in it is a variable here, also names that no shell would take.
+                _ => match arg.split_once('=').filter(|(name, _)| !name.is_empty()) {
                     Some((name, value)) => environment.push((name.to_owned(), value.to_owned())),
                     None => {
                         at -= 1;

@@ -3,7 +3,7 @@
 use crate::effects::{Action, Touch};
 use crate::shell::Taint;
 use crate::shell::decode;
-use crate::shell::marks::{HOLE, STAR};
+use crate::shell::marks::{HOLE, STAR, has_hole};
 
 /// Something that code does.
 #[derive(Debug, Clone)]
@@ -20,6 +20,26 @@ pub(crate) enum Call {
     Lists(String),
     /// A file is touched.
     Touch(Touch),
+}
+
+impl Call {
+    /// The path of a file whose content the code takes.
+    pub(crate) fn reads(&self) -> Option<&str> {
+        match self {
+            Self::Touch(touch) if touch.action == Action::Read => Some(&touch.path),
+            _ => None,
+        }
+    }
+
+    /// True when a shell is told to fetch something.
+    pub(crate) fn fetches(&self) -> bool {
+        let text = match self {
+            Self::Shell(text) => text.as_str(),
+            Self::Vector(argv) => argv.first().map_or("", String::as_str),
+            _ => return false,
+        };
+        text.split_whitespace().any(|word| matches!(word, "curl" | "wget" | "nc" | "ncat" | "fetch"))
+    }
 }
 
 /// A value in code: text that may have holes, and where it comes from.
@@ -62,6 +82,7 @@ const SHELLS: &[&str] = &[
     "spawnsync_shell",
     "command_output",
     "shell",
+    "execute",
     "run_command",
     "do_shell_script",
     "system2",
@@ -239,11 +260,27 @@ const UNKNOWN_DECODERS: &[&str] = &[
     "inflate",
     "gzinflate",
     "gzuncompress",
-    "unhexlify",
-    "fromhex",
     "rot13",
     "str_rot13",
     "unpack",
+    "chr",
+    "fromcharcode",
+    "fromcodepoint",
+    "unquote",
+    "unquote_plus",
+    "decodeuricomponent",
+    "decodeuri",
+    "unescape",
+    "urldecode",
+    "rawurldecode",
+    "reversed",
+    "reverse",
+    "strrev",
+    "translate",
+    "maketrans",
+    "strtr",
+    "bytearray",
+    "convert_uudecode",
     "loads_marshal",
     "b32decode",
     "b85decode",
@@ -312,6 +349,30 @@ pub(super) fn evaluate(
                 listed: false,
             },
         );
+    }
+    let hex = match last {
+        "fromhex" | "unhexlify" | "hex2bin" | "a2b_hex" => first,
+        "pack" if first.is_some_and(|value| value.text.starts_with('H')) => args.get(1),
+        "from" if args.iter().any(|value| value.text == "hex") => first,
+        _ => None,
+    };
+    if let Some(value) = hex {
+        let decoded = if value.is_unknown() { None } else { decode::hex(&value.text) };
+        let text = decoded.unwrap_or_else(|| HOLE.to_string());
+        return (calls, Value { text, taint: taint | Taint::DECODED, listed: false });
+    }
+    if last == "bytes" && (first.is_none() || args.iter().all(Value::is_unknown)) {
+        return (calls, Value { text: HOLE.to_string(), taint: taint | Taint::DECODED, listed: false });
+    }
+    if last == "getattr" && args.len() > 1 {
+        let name = args.get(1).map_or("", |value| value.text.as_str());
+        return (calls, Value::text(format!("\u{1}{name}")));
+    }
+    if last == "join"
+        && let Some(separator) = receiver.filter(|value| name.starts_with('.') && !value.text.contains('/'))
+    {
+        let parts: Vec<&str> = args.iter().map(|value| value.text.as_str()).collect();
+        return (calls, Value { text: parts.join(&separator.text), taint, listed: false });
     }
     if UNKNOWN_DECODERS.contains(&last) {
         return (calls, Value { text: HOLE.to_string(), taint: taint | Taint::DECODED, listed: false });
@@ -399,7 +460,7 @@ pub(super) fn evaluate(
         start(args, taint, true, &mut calls);
     } else if VECTORS.contains(&last) && !args.is_empty() && !is_math {
         start(args, taint, false, &mut calls);
-    } else if EVALUATORS.contains(&last) || last == "exec" {
+    } else if EVALUATORS.contains(&last) && !is_math || last == "exec" {
         let known = first.filter(|value| !value.is_unknown()).map(|value| value.text.clone());
         if known.is_some() || taint != Taint::NONE {
             calls.push(Call::Code { text: known, from: taint });
@@ -436,7 +497,8 @@ pub(super) fn evaluate(
         };
         for value in operands.into_iter().filter(|value| looks_like_path(&value.text)) {
             let mut touch = Touch::new(Action::Delete, value.text.clone());
-            touch.recursive = RECURSIVE.contains(&last) || args.iter().any(|value| value.text == "recursive");
+            touch.recursive = RECURSIVE.contains(&last)
+                || args.iter().any(|value| matches!(value.text.as_str(), "recursive" | "true"));
             touch.force = touch.recursive;
             calls.push(Call::Touch(touch));
         }
@@ -511,6 +573,9 @@ fn start(args: &[Value], taint: Taint, shell: bool, calls: &mut Vec<Call>) {
     if first.is_unknown() {
         calls.push(Call::Carrier(taint));
         return;
+    }
+    if taint.has(Taint::DECODED) && words.iter().any(|word| has_hole(&word.text)) {
+        calls.push(Call::Carrier(taint));
     }
     let listed = args.iter().any(|value| value.listed);
     if words.len() == 1

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use super::calls::{self, Call, Value};
 use crate::effects::{Action, Touch};
+use crate::shell::Taint;
 use crate::shell::decode;
 use crate::shell::marks::HOLE;
 
@@ -338,6 +339,15 @@ impl Reader<'_> {
     fn read(&mut self, tokens: &[Token]) {
         let mut assigned: Option<String> = None;
         let mut at = 0;
+        for window in tokens.windows(4) {
+            // `from os import popen as p`.
+            if let [Token::Name(import), Token::Name(name), Token::Name(word), Token::Name(alias)] = window
+                && (import == "import" || import == "const")
+                && word == "as"
+            {
+                self.vars.insert(alias.clone(), Value::text(format!("\u{1}{name}")));
+            }
+        }
         while let Some(token) = tokens.get(at) {
             at += 1;
             let next = tokens.get(at);
@@ -392,12 +402,29 @@ impl Reader<'_> {
                     self.top().joins = true;
                 }
                 Token::Mark(',') => self.top().comma(),
+                Token::Mark('[') if is_reversal(tokens.get(at..).unwrap_or_default()) => {
+                    if let Some(value) = &mut self.top().value {
+                        value.text = value.text.chars().rev().collect();
+                        value.taint |= Taint::DECODED;
+                    }
+                    at += 5;
+                }
                 Token::Mark('[' | '{') => self.top().lists += 1,
                 Token::Mark(']' | '}') => {
                     let top = self.top();
                     top.lists = top.lists.saturating_sub(1);
                 }
-                Token::Mark('(') => self.frames.push(Frame::new(String::new(), None, false)),
+                Token::Mark('(') => {
+                    // What a call returned may itself be called: `getattr(os, "system")("...")`.
+                    let called = match at.checked_sub(2).and_then(|before| tokens.get(before)) {
+                        Some(Token::Mark(')' | ']')) => {
+                            self.top().value.take_if(|v| v.text.starts_with('\u{1}'))
+                        }
+                        _ => None,
+                    };
+                    let name = called.map(|value| value.text.trim_start_matches('\u{1}').to_owned());
+                    self.frames.push(Frame::new(name.unwrap_or_default(), None, false));
+                }
                 Token::Mark(')') => self.close(),
                 Token::Mark('=') => self.top().value = None,
                 Token::End if self.frames.iter().all(|frame| frame.bare) => {
@@ -466,6 +493,7 @@ impl Reader<'_> {
         let lower = bare.to_ascii_lowercase();
         if lower.ends_with("env.home")
             || lower == "home"
+            || lower == "dir.home"
             || lower.ends_with(".homedir")
             || lower.ends_with("env.userprofile")
         {
@@ -473,6 +501,9 @@ impl Reader<'_> {
         }
         if name.contains('.') && !name.starts_with('.') {
             return Value::text(format!("\u{1}{name}"));
+        }
+        if matches!(bare, "chr" | "unichr") {
+            return Value { text: HOLE.to_string(), taint: Taint::DECODED, listed: false };
         }
         if matches!(bare, "true" | "True" | "shell" | "recursive" | "force") {
             return Value::text(bare);
@@ -487,6 +518,14 @@ impl Reader<'_> {
             self.found.calls.extend(inner.calls);
         }
     }
+}
+
+/// `::-1]`, with which Python turns a text around.
+fn is_reversal(tokens: &[Token]) -> bool {
+    matches!(
+        tokens,
+        [Token::Mark(':'), Token::Mark(':'), Token::Mark('-'), Token::Name(_), Token::Mark(']'), ..]
+    )
 }
 
 fn is_keyword(name: &str) -> bool {
@@ -560,7 +599,7 @@ pub(crate) fn awk(text: &str) -> Found {
                 let unknown =
                     !matches!(tokens.get(at + 2), Some(Token::Text(_))) && next == Some(&Token::Mark('('));
                 if unknown {
-                    found.calls.push(Call::Carrier(crate::shell::Taint::PROGRAM));
+                    found.calls.push(Call::Carrier(Taint::PROGRAM));
                 }
             }
             _ => {}

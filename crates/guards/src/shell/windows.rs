@@ -1,0 +1,73 @@
+//! Commands of the Windows shells, in the spelling of a POSIX shell.
+//!
+//! Only what decides which command gets which path is translated: path separators, escapes, and the
+//! variables of the user's home. Everything else that a POSIX shell reads differently stays as it is, so the
+//! syntax of these shells is known only as far as it agrees.
+
+use super::word::HOLE;
+use crate::place::Place;
+
+/// A line for the command prompt.
+pub(super) fn from_cmd(text: &str, place: &Place) -> String {
+    let mut out = String::with_capacity(text.len());
+    let plain = text.replace('^', "").replace('\\', "/");
+    let mut parts = plain.split('%');
+    out.push_str(parts.next().unwrap_or_default());
+    let mut inside = true;
+    for part in parts {
+        match inside {
+            true if is_name(part) => out.push_str(&variable(part, place)),
+            true => {
+                // A lone percent sign; what follows may start a variable.
+                out.push('%');
+                out.push_str(part);
+                continue;
+            }
+            false => out.push_str(part),
+        }
+        inside = !inside;
+    }
+    out
+}
+
+/// A line for PowerShell.
+pub(super) fn from_powershell(text: &str, place: &Place) -> String {
+    let home = place.home();
+    text.replace('\\', "/")
+        .replace('`', "")
+        .replace("${HOME}", home)
+        .replace("$env:USERPROFILE", home)
+        .replace("$env:HOMEPATH", home)
+        .replace("$env:HOME", home)
+        .replace("$HOME", home)
+        .replace("$env:SystemDrive", "C:")
+        .replace("$env:SystemRoot", "C:/Windows")
+}
+
+fn is_name(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "_()".contains(c))
+}
+
+fn variable(name: &str, place: &Place) -> String {
+    match name.to_ascii_uppercase().as_str() {
+        "USERPROFILE" | "HOMEPATH" | "HOME" => place.home().to_owned(),
+        "SYSTEMDRIVE" | "HOMEDRIVE" => "C:".to_owned(),
+        "SYSTEMROOT" | "WINDIR" => "C:/Windows".to_owned(),
+        "TEMP" | "TMP" => "/tmp".to_owned(),
+        "CD" => place.cwd().to_owned(),
+        _ => HOLE.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_and_separators_are_translated() {
+        let place = Place::new("/work").with_home("/home/me");
+        assert_eq!(from_cmd("d^ir %USERPROFILE%\\x 100%", &place), "dir /home/me/x 100%");
+        assert_eq!(from_cmd("dir %X%", &place), format!("dir {HOLE}"));
+        assert_eq!(from_powershell("gci $env:USERPROFILE\\x", &place), "gci /home/me/x");
+    }
+}
