@@ -23,6 +23,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
         "backstop-gateway",
         &["backstop-hooks", "backstop-store", "backstop-engine", "backstop-llm", "backstop-guards"],
     ),
+    ("backstop-clients", &["backstop-hooks", "backstop-engine"]),
     (
         "backstop",
         &[
@@ -51,6 +52,7 @@ const MUST_NOT_USE: &[(&str, &[&str])] = &[
     ("backstop-guards", &["rusqlite", "clap"]),
     ("backstop-agent", &["rusqlite", "clap"]),
     ("backstop-gateway", &["rusqlite", "clap", "reqwest"]),
+    ("backstop-clients", &["tokio", "hyper", "reqwest", "http", "rusqlite", "clap"]),
     ("backstop", &["clap"]),
 ];
 

@@ -1,0 +1,44 @@
+//! What an installation writes for Claude Code: entries in `settings.json`.
+//!
+//! `onFailure` is refused at the events where a hook can't decide anything, and one refused entry switches
+//! off all hooks, so it stands only where it is known to be taken.
+
+use serde_json::{Value, json};
+
+use crate::install::{Form, HookCommand, Layout, Merged, Place};
+
+pub(super) const TIMEOUT_SECONDS: u64 = 300;
+
+pub(super) const LAYOUT: Layout = Layout {
+    user: Place { variable: Some("CLAUDE_CONFIG_DIR"), folder: ".claude", file: "settings.json" },
+    project: Place { variable: None, folder: ".claude", file: "settings.json" },
+    form: Form::Merged(Merged {
+        preamble: &[],
+        events: &[
+            "PreToolUse",
+            "PostToolUse",
+            "PostToolUseFailure",
+            "UserPromptSubmit",
+            "Stop",
+            "SubagentStart",
+            "SubagentStop",
+            "PreCompact",
+            "PostCompact",
+            "SessionStart",
+            "SessionEnd",
+        ],
+        group,
+    }),
+};
+
+fn group(event: &'static str, command: &HookCommand) -> Value {
+    let mut entry = json!({ "type": "command", "command": command.plain(), "timeout": TIMEOUT_SECONDS });
+    let fails_closed = matches!(event, "PreToolUse" | "UserPromptSubmit");
+    if let (true, Value::Object(fields)) = (fails_closed, &mut entry) {
+        fields.insert("onFailure".to_owned(), "block".into());
+    }
+    match event {
+        "PreToolUse" | "PostToolUse" | "PostToolUseFailure" => json!({ "matcher": "*", "hooks": [entry] }),
+        _ => json!({ "hooks": [entry] }),
+    }
+}

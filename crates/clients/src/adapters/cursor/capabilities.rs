@@ -1,0 +1,25 @@
+//! What Cursor's documents say. Nothing here was observed.
+
+use std::time::Duration;
+
+use crate::adapter::{Evidence, Facts, FailureFacts, OnFailure};
+
+pub(super) const FACTS: Facts = Facts {
+    version: "documents of November 2026",
+    evidence: Evidence::Documented,
+    failure: FailureFacts {
+        missing: OnFailure::Denied,
+        crash: OnFailure::Denied,
+        timeout: OnFailure::Denied,
+        closed_by: "`failClosed: true` in the entry",
+    },
+    timeout: Duration::from_secs(super::config::TIMEOUT_SECONDS),
+    short: &[],
+    context: &["postToolUse", "sessionStart"],
+    gaps: &[
+        "cloud agents read no hooks of the user, and fire none for sessions and MCP",
+        "only results of MCP tools can be changed",
+        "hooks of a project run in a trusted workspace only",
+        "a tool's MCP server is not named at preToolUse: policies see it as `mcp__unknown__tool`",
+    ],
+};

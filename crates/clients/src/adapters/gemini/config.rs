@@ -1,0 +1,38 @@
+//! What an installation writes for Gemini CLI: entries in `settings.json`, timeouts in milliseconds.
+
+use serde_json::{Value, json};
+
+use crate::install::{Form, HookCommand, Layout, Merged, Place};
+
+pub(super) const TIMEOUT_MILLISECONDS: u64 = 300_000;
+
+pub(super) const LAYOUT: Layout = Layout {
+    user: Place { variable: None, folder: ".gemini", file: "settings.json" },
+    project: Place { variable: None, folder: ".gemini", file: "settings.json" },
+    form: Form::Merged(Merged {
+        preamble: &[],
+        events: &[
+            "BeforeTool",
+            "AfterTool",
+            "BeforeAgent",
+            "AfterAgent",
+            "PreCompress",
+            "SessionStart",
+            "SessionEnd",
+        ],
+        group,
+    }),
+};
+
+fn group(event: &'static str, command: &HookCommand) -> Value {
+    let text = match event {
+        "BeforeTool" | "AfterTool" | "BeforeAgent" => command.guarded(),
+        _ => command.plain(),
+    };
+    let entry =
+        json!({ "name": "backstop", "type": "command", "command": text, "timeout": TIMEOUT_MILLISECONDS });
+    match event {
+        "BeforeTool" | "AfterTool" => json!({ "matcher": ".*", "hooks": [entry] }),
+        _ => json!({ "hooks": [entry] }),
+    }
+}

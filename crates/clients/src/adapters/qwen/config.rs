@@ -1,0 +1,37 @@
+//! What an installation writes for Qwen Code: entries in `settings.json`, timeouts in milliseconds.
+
+use serde_json::{Value, json};
+
+use crate::install::{Form, HookCommand, Layout, Merged, Place};
+
+pub(super) const TIMEOUT_MILLISECONDS: u64 = 300_000;
+
+pub(super) const LAYOUT: Layout = Layout {
+    user: Place { variable: None, folder: ".qwen", file: "settings.json" },
+    project: Place { variable: None, folder: ".qwen", file: "settings.json" },
+    form: Form::Merged(Merged {
+        preamble: &[],
+        events: &[
+            "PreToolUse",
+            "PostToolUse",
+            "PostToolUseFailure",
+            "UserPromptSubmit",
+            "Stop",
+            "SubagentStart",
+            "SubagentStop",
+            "PreCompact",
+            "PostCompact",
+            "SessionStart",
+            "SessionEnd",
+        ],
+        group,
+    }),
+};
+
+fn group(event: &'static str, command: &HookCommand) -> Value {
+    let command = match event {
+        "PreToolUse" | "PostToolUse" | "UserPromptSubmit" => command.guarded(),
+        _ => command.plain(),
+    };
+    json!({ "hooks": [{ "type": "command", "command": command, "timeout": TIMEOUT_MILLISECONDS }] })
+}

@@ -1,0 +1,159 @@
+//! Events: what a client reports, in our words.
+//!
+//! A [`ClientEvent`] has a [`Frame`], which says who speaks, in which session and on behalf of which
+//! sub-agent, and a [`Moment`], which says what is happening. Names of events differ per client; moments
+//! don't.
+
+use backstop_hooks::{AgentId, CallContext, RunId, SessionId, SessionKey, Text, Trigger};
+
+use crate::client::Client;
+use crate::tools::{ToolOutput, ToolUse};
+
+/// What a client reported.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClientEvent {
+    /// Who, where, for whom.
+    pub frame: Frame,
+    /// What is happening.
+    pub moment: Moment,
+}
+
+/// Who speaks, in which session, on behalf of whom.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Frame {
+    pub(crate) client: Client,
+    pub(crate) event: String,
+    pub(crate) session: Option<SessionId>,
+    pub(crate) run: Option<RunId>,
+    pub(crate) folder: Option<String>,
+    pub(crate) sub_agent: Option<SubAgent>,
+    pub(crate) mode: Option<String>,
+}
+
+/// A sub-agent, as its client names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SubAgent {
+    /// Its id.
+    pub id: String,
+    /// What kind of agent it is.
+    pub kind: Option<String>,
+    /// The agent that started it, where the client says it.
+    pub parent: Option<String>,
+}
+
+/// What is happening.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Moment {
+    /// A tool is about to run, and waits for our word.
+    ToolCall(ToolUse),
+    /// The client is about to ask its user whether a tool may run.
+    Permission(ToolUse),
+    /// A tool has run or failed.
+    ToolResult(ToolOutput),
+    /// A user's message is about to go to the model.
+    Prompt(Text),
+    /// The agent wants to end its turn.
+    Stop(Stop),
+    /// A session begins.
+    SessionStart {
+        /// It goes on from an earlier one.
+        resumed: bool,
+    },
+    /// A session is over.
+    SessionEnd {
+        /// Why, in the client's words.
+        reason: Option<String>,
+    },
+    /// The conversation is about to be summed up.
+    BeforeCompaction,
+    /// The conversation was summed up.
+    AfterCompaction,
+    /// A sub-agent begins.
+    SubAgentStart,
+    /// A sub-agent is done.
+    SubAgentStop(Stop),
+    /// Something that no hook point is about.
+    Other,
+}
+
+/// The end of a turn, as an agent proposes it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stop {
+    /// A hook has sent the agent on already, in this turn.
+    pub again: bool,
+    /// What the agent said last.
+    pub last_message: Option<Text>,
+}
+
+impl Frame {
+    pub(crate) fn new(client: Client, event: &str) -> Self {
+        Self {
+            client,
+            event: event.to_owned(),
+            session: None,
+            run: None,
+            folder: None,
+            sub_agent: None,
+            mode: None,
+        }
+    }
+
+    /// The client.
+    pub fn client(&self) -> Client {
+        self.client
+    }
+
+    /// The event, as the client spells it.
+    pub fn event(&self) -> &str {
+        &self.event
+    }
+
+    /// The client's session.
+    pub fn session(&self) -> Option<&SessionId> {
+        self.session.as_ref()
+    }
+
+    /// The turn, where the client names it.
+    pub fn run(&self) -> Option<&RunId> {
+        self.run.as_ref()
+    }
+
+    /// The folder in which the client works.
+    pub fn folder(&self) -> Option<&str> {
+        self.folder.as_deref()
+    }
+
+    /// The sub-agent that acts, if one does.
+    pub fn sub_agent(&self) -> Option<&SubAgent> {
+        self.sub_agent.as_ref()
+    }
+
+    /// The client's permission mode, in its own words.
+    pub fn mode(&self) -> Option<&str> {
+        self.mode.as_deref()
+    }
+
+    /// The name of the conversation: client and session, and the sub-agent's id for what a sub-agent does,
+    /// so that a child's calls can be told from its parent's and still be found below it.
+    pub fn session_key(&self) -> Option<SessionKey> {
+        let session = self.session.as_ref()?;
+        let client = self.client.name();
+        Some(match &self.sub_agent {
+            Some(child) => format!("{client}:{session}:{}", child.id).into(),
+            None => format!("{client}:{session}").into(),
+        })
+    }
+
+    /// The facts that hooks are given beside each event. The agent is the client by its name.
+    pub fn call_context(&self) -> CallContext {
+        CallContext {
+            agent_id: Some(AgentId::new(self.client.name())),
+            session_key: self.session_key(),
+            session_id: self.session.clone(),
+            run_id: self.run.clone(),
+            trigger: Some(if self.sub_agent.is_some() { Trigger::Agent } else { Trigger::User }),
+            workspace_dir: self.folder.clone(),
+            ..CallContext::default()
+        }
+    }
+}

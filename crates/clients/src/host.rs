@@ -1,0 +1,288 @@
+//! The host: a client's event through the engine, and back into the client's words.
+//!
+//! | moment | hook points |
+//! | --- | --- |
+//! | a tool is about to run | trusted policies, `tool.before`, `before_tool_call` |
+//! | a tool has run | `tool.after`, `after_tool_call` |
+//! | a user's message | `message_received`, `before_agent_run` |
+//! | the end of a turn | `before_agent_finalize` |
+//! | sessions, compaction, sub-agents | `session_start`, `session_end`, `before_compaction`, `after_compaction`, `subagent_spawned`, `subagent_ended` |
+//!
+//! What a client does not say is not made up: counts of messages are 0, and the conversation is empty.
+
+use backstop_engine::Attendance;
+use backstop_engine::{BlockCause, Blocked, Engine, ToolVerdict};
+use backstop_hooks::conversation::ToolResult;
+use backstop_hooks::points::{
+    AfterCompaction, AfterCompactionEvent, AfterToolCall, AfterToolCallEvent, AgentFinalizeEvent,
+    AgentRunEvent, AgentRunOutcome, BeforeAgentFinalize, BeforeAgentRun, BeforeCompaction,
+    BeforeCompactionEvent, FinalizeAction, MessageReceived, MessageReceivedEvent, SessionEnd,
+    SessionEndEvent, SessionEndReason, SessionStart, SessionStartEvent, SpawnMode, SubagentEnded,
+    SubagentEvent, SubagentSpawned, ToolAfter, ToolAfterEvent,
+};
+use backstop_hooks::{AgentId, CallContext, Params, RunId, SessionId, SessionKey, Text};
+
+use crate::decision::{CallDecision, PromptDecision, Reply, ResultDecision, StopDecision};
+use crate::event::{ClientEvent, Frame, Moment, Stop};
+use crate::reason::Reason;
+use crate::tools::{ToolOutput, ToolUse};
+
+/// Takes an event through the engine and says what the client is to be told.
+///
+/// `attendance` says whom the engine can ask about a tool call. With [`Attendance::Nobody`] a question that
+/// the client can ask its own user is handed to the client; any other is a refusal with the way to approve.
+pub async fn respond(engine: &Engine, event: &ClientEvent, attendance: &Attendance) -> Reply {
+    let (frame, call) = (&event.frame, event.frame.call_context());
+    match &event.moment {
+        Moment::ToolCall(used) => {
+            frame.answer_call(used, &judge(engine, frame, used, &call, attendance).await)
+        }
+        Moment::Permission(used) => {
+            let decision = judge(engine, frame, used, &call, &Attendance::Nobody).await;
+            frame.answer_permission(&decision)
+        }
+        Moment::ToolResult(output) => frame.answer_result(output, &after(engine, frame, output, &call).await),
+        Moment::Prompt(text) => frame.answer_prompt(&prompt(engine, frame, text, &call).await),
+        Moment::Stop(stop) => frame.answer_stop(&finalize(engine, stop, &call).await),
+        Moment::SubAgentStop(stop) => {
+            let decision = finalize(engine, stop, &call).await;
+            if decision == StopDecision::Finish
+                && let Some(child) = sub_agent(frame, Some("completed"))
+            {
+                engine.observe::<SubagentEnded>(&child, &call).await;
+            }
+            frame.answer_stop(&decision)
+        }
+        watched => {
+            watch(engine, frame, watched, &call).await;
+            frame.pass()
+        }
+    }
+}
+
+/// Judges each call of a tool use. The first that is refused refuses all; the first question is the one that
+/// is asked.
+async fn judge(
+    engine: &Engine,
+    frame: &Frame,
+    used: &ToolUse,
+    call: &CallContext,
+    attendance: &Attendance,
+) -> CallDecision {
+    let mut parts = Vec::new();
+    let mut question = None;
+    for event in used.events(frame.run()) {
+        let verdict = engine.permit_tool_call(event, call, attendance).await;
+        match verdict_of(verdict) {
+            Judged::Runs(params) => parts.push(params),
+            Judged::Denied(reason) => return CallDecision::Deny(reason),
+            Judged::Asked(reason, params) => {
+                question.get_or_insert(reason);
+                parts.push(params);
+            }
+        }
+    }
+    let changed = (parts != used.parts()).then_some(parts);
+    match (question, changed) {
+        (Some(reason), changed) => CallDecision::Ask { question: reason.clone(), refusal: reason, changed },
+        (None, Some(parts)) => CallDecision::Rewrite(parts),
+        (None, None) => CallDecision::Pass,
+    }
+}
+
+enum Judged {
+    Runs(Params),
+    Denied(Reason),
+    Asked(Reason, Params),
+}
+
+fn verdict_of(verdict: ToolVerdict) -> Judged {
+    match verdict.permit {
+        Ok(permit) => Judged::Runs(permit.redeem().params),
+        Err(blocked) => {
+            let reason = Reason::from(&blocked.reason_or_default());
+            if is_unanswered(&blocked) {
+                Judged::Asked(reason, verdict.event.params)
+            } else {
+                Judged::Denied(reason)
+            }
+        }
+    }
+}
+
+/// Whether a call is stopped only because nobody could be asked.
+fn is_unanswered(blocked: &Blocked) -> bool {
+    matches!(blocked.cause, BlockCause::Approval { resolution: backstop_hooks::Resolution::Cancelled })
+}
+
+async fn after(engine: &Engine, frame: &Frame, output: &ToolOutput, call: &CallContext) -> ResultDecision {
+    let result = output.as_result();
+    let event = ToolAfterEvent {
+        tool_name: output.call.name().clone(),
+        tool_call_id: result.tool_call_id.clone(),
+        is_error: output.is_error,
+        result: result.clone(),
+    };
+    let decided = engine.decide::<ToolAfter>(event, call).await;
+    let decision = match decided.blocked {
+        Some(blocked) => ResultDecision::Withhold(Reason::from(&blocked.reason_or_default())),
+        None if decided.event.result == result => ResultDecision::Keep,
+        None => ResultDecision::Replace(decided.event.result),
+    };
+    engine.observe::<AfterToolCall>(&tool_has_run(frame, output, &result, &decision), call).await;
+    decision
+}
+
+/// What observers are shown: the result as the model reads it, and nothing of one that was withheld.
+fn tool_has_run(
+    frame: &Frame,
+    output: &ToolOutput,
+    result: &ToolResult,
+    decision: &ResultDecision,
+) -> AfterToolCallEvent {
+    let shown = match decision {
+        ResultDecision::Keep => Some(result),
+        ResultDecision::Replace(changed) => Some(changed),
+        ResultDecision::Withhold(_) => None,
+    };
+    AfterToolCallEvent {
+        tool_name: output.call.name().clone(),
+        params: output.call.params(),
+        run_id: frame.run().cloned(),
+        tool_call_id: output.call.id().cloned(),
+        result: shown.cloned(),
+        error: shown.filter(|_| output.is_error).map(|result| result.visible_text().into()),
+        duration_ms: output.duration_ms.unwrap_or_default(),
+    }
+}
+
+async fn prompt(engine: &Engine, frame: &Frame, text: &Text, call: &CallContext) -> PromptDecision {
+    let received = MessageReceivedEvent {
+        from: "user".to_owned(),
+        content: text.clone(),
+        timestamp: None,
+        thread_id: None,
+        message_id: None,
+        sender_id: None,
+        reply_to_id: None,
+        reply_to_body: None,
+        reply_to_sender: None,
+        session_key: frame.session_key(),
+        run_id: frame.run().cloned(),
+        metadata: None,
+    };
+    engine.observe::<MessageReceived>(&received, call).await;
+    let event = AgentRunEvent {
+        prompt: text.clone(),
+        messages: Vec::new(),
+        system_prompt: None,
+        sender_id: None,
+        sender_is_owner: None,
+    };
+    let decided = engine.decide::<BeforeAgentRun>(event, call).await;
+    let Some(blocked) = decided.blocked else { return PromptDecision::Pass };
+    // INVARIANT (internal reason): what a hook says for the record may quote the message; only what it says
+    // for the user goes out.
+    let said = match decided.outcome {
+        AgentRunOutcome::Block { message: Some(message), .. } if blocked.cause == BlockCause::Decision => {
+            message.as_str().to_owned()
+        }
+        AgentRunOutcome::Block { .. } | AgentRunOutcome::Pass {} => match &blocked.hook {
+            Some(hook) => format!("this message was not passed on (blocked by {hook})"),
+            None => "this message was not passed on".to_owned(),
+        },
+    };
+    PromptDecision::Block(Reason::new(&said))
+}
+
+/// A client keeps no count of revisions, only whether there was one; so there is one a turn.
+async fn finalize(engine: &Engine, stop: &Stop, call: &CallContext) -> StopDecision {
+    let event = AgentFinalizeEvent {
+        run_id: call.run_id.clone(),
+        session_id: call.session_id.clone().unwrap_or_else(|| SessionId::new("")),
+        turn_id: None,
+        provider: None,
+        model: None,
+        stop_hook_active: stop.again,
+        last_assistant_message: stop.last_message.clone(),
+        messages: None,
+    };
+    let decided = engine.decide::<BeforeAgentFinalize>(event, call).await;
+    match decided.outcome.action {
+        Some(FinalizeAction::Revise) if !stop.again && decided.blocked.is_none() => {
+            let instruction = decided.outcome.retry.as_ref().map(|retry| &retry.instruction);
+            let reason = decided.outcome.reason.as_ref().or(instruction);
+            StopDecision::Revise(reason.map_or_else(|| Reason::new("go on"), Reason::from))
+        }
+        _ => StopDecision::Finish,
+    }
+}
+
+async fn watch(engine: &Engine, frame: &Frame, moment: &Moment, call: &CallContext) {
+    let session = || call.session_id.clone().unwrap_or_else(|| SessionId::new(""));
+    match moment {
+        Moment::SessionStart { resumed } => {
+            let event = SessionStartEvent {
+                session_id: session(),
+                session_key: frame.session_key(),
+                resumed_from: resumed.then(session),
+            };
+            engine.observe::<SessionStart>(&event, call).await;
+        }
+        Moment::SessionEnd { reason } => {
+            let event = SessionEndEvent {
+                session_id: session(),
+                session_key: frame.session_key(),
+                message_count: 0,
+                duration_ms: None,
+                reason: end_reason(reason.as_deref()),
+                next_session_id: None,
+            };
+            engine.observe::<SessionEnd>(&event, call).await;
+        }
+        Moment::BeforeCompaction => {
+            let event = BeforeCompactionEvent { message_count: 0, token_count: None };
+            engine.observe::<BeforeCompaction>(&event, call).await;
+        }
+        Moment::AfterCompaction => {
+            let event = AfterCompactionEvent { message_count: 0, token_count: None, compacted_count: 0 };
+            engine.observe::<AfterCompaction>(&event, call).await;
+        }
+        Moment::SubAgentStart => {
+            if let Some(child) = sub_agent(frame, None) {
+                engine.observe::<SubagentSpawned>(&child, call).await;
+            }
+        }
+        Moment::ToolCall(_)
+        | Moment::Permission(_)
+        | Moment::ToolResult(_)
+        | Moment::Prompt(_)
+        | Moment::Stop(_)
+        | Moment::SubAgentStop(_)
+        | Moment::Other => {}
+    }
+}
+
+fn end_reason(reason: Option<&str>) -> SessionEndReason {
+    match reason {
+        Some("clear") => SessionEndReason::Reset,
+        Some("exit" | "logout" | "prompt_input_exit" | "complete") => SessionEndReason::Shutdown,
+        Some("resume") => SessionEndReason::New,
+        _ => SessionEndReason::Unknown,
+    }
+}
+
+/// The sub-agent that a frame is about; its conversation's name is the one that its calls carry.
+fn sub_agent(frame: &Frame, outcome: Option<&str>) -> Option<SubagentEvent> {
+    let child = frame.sub_agent()?;
+    let key = frame.session_key().unwrap_or_else(|| SessionKey::new(child.id.as_str()));
+    Some(SubagentEvent {
+        child_session_key: key,
+        agent_id: AgentId::new(child.kind.as_deref().unwrap_or(frame.client().name())),
+        mode: SpawnMode::Run,
+        run_id: RunId::new(child.id.as_str()),
+        resolved_model: None,
+        resolved_provider: None,
+        outcome: outcome.map(str::to_owned),
+    })
+}

@@ -1,0 +1,161 @@
+//! Installing: our entries in a client's configuration, and out of it again.
+//!
+//! Two kinds of clients: some keep hooks in a file of their own, in which ours are merged ([`Merged`]);
+//! others read a folder, in which we have files of our own ([`OwnFile`]). In both cases the laws are: *what is
+//! not ours stays byte for byte* (comments, order, other hooks); *installing twice is installing once*;
+//! *uninstalling after installing gives back the text of before*; and a file that can't be parsed is not
+//! touched.
+//!
+//! Deciding what to write ([`plan_install`], [`plan_uninstall`]) reads files and writes nothing, so that it can
+//! be shown first; [`Plan::apply`] then writes each file at once or not at all.
+
+mod command;
+mod edit;
+mod merge;
+mod plan;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+pub use self::command::{HookCommand, InvalidProgram};
+pub use self::edit::ConfigError;
+pub use self::plan::{ApplyError, Change, Plan, PlanError, plan_install, plan_uninstall, status};
+use crate::client::Client;
+
+/// Whose configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Scope {
+    /// The user's, for all folders.
+    User,
+    /// The project's. It is in the repository, and everybody who works there gets it.
+    Project,
+}
+
+/// Where configurations are.
+#[derive(Clone, Debug)]
+pub struct Folders {
+    /// The user's home directory.
+    pub home: PathBuf,
+    /// The project's root.
+    pub project: PathBuf,
+    /// What environment variables say about the clients' folders.
+    pub variables: Vec<(String, PathBuf)>,
+}
+
+/// A file of a client.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    /// An environment variable that names the folder instead.
+    pub(crate) variable: Option<&'static str>,
+    /// The folder, below the home directory or the project.
+    pub(crate) folder: &'static str,
+    /// The file in it.
+    pub(crate) file: &'static str,
+}
+
+/// What an installation writes for a client, and where.
+#[derive(Clone, Copy, Debug)]
+pub struct Layout {
+    pub(crate) user: Place,
+    pub(crate) project: Place,
+    pub(crate) form: Form,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Form {
+    /// Entries among others in a file of the client.
+    Merged(Merged),
+    /// Files of our own.
+    Own(fn(&HookCommand) -> Vec<OwnFile>),
+}
+
+/// A file of the client with `hooks`, and under it a list per event.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Merged {
+    /// Members that the client wants beside `hooks`.
+    pub(crate) preamble: &'static [(&'static str, u32)],
+    /// The events that are listened to.
+    pub(crate) events: &'static [&'static str],
+    /// What stands in an event's list.
+    pub(crate) group: fn(&'static str, &HookCommand) -> Value,
+}
+
+/// A file of our own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnFile {
+    pub(crate) name: String,
+    pub(crate) text: String,
+    pub(crate) executable: bool,
+}
+
+impl OwnFile {
+    pub(crate) fn text(name: &str, text: String) -> Self {
+        Self { name: name.to_owned(), text, executable: false }
+    }
+
+    pub(crate) fn json(name: &str, value: &Value) -> Self {
+        Self::text(name, format!("{value:#}\n"))
+    }
+
+    pub(crate) fn script(name: &str, text: String) -> Self {
+        Self { executable: true, ..Self::text(name, text) }
+    }
+}
+
+impl Layout {
+    fn place(&self, scope: Scope) -> &Place {
+        match scope {
+            Scope::User => &self.user,
+            Scope::Project => &self.project,
+        }
+    }
+
+    fn folder(&self, scope: Scope, folders: &Folders) -> PathBuf {
+        let place = self.place(scope);
+        let base = match scope {
+            Scope::User => &folders.home,
+            Scope::Project => &folders.project,
+        };
+        let named =
+            place.variable.and_then(|name| folders.variables.iter().find(|(variable, _)| variable == name));
+        named.map_or_else(|| base.join(place.folder), |(_, folder)| folder.clone())
+    }
+
+    /// The file that an installation writes, or the first of several.
+    pub fn path(&self, scope: Scope, folders: &Folders) -> PathBuf {
+        self.folder(scope, folders).join(self.place(scope).file)
+    }
+}
+
+/// The environment variables that move a client's folder.
+pub fn folder_variables() -> impl Iterator<Item = &'static str> {
+    Client::ALL.into_iter().filter_map(|client| client.layout().user.variable)
+}
+
+/// What a client's configuration says about us.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Status {
+    /// The programs that our entries start. Two are two Backstops: each judges every call.
+    pub programs: BTreeSet<String>,
+    /// Events without an entry of ours.
+    pub missing: Vec<String>,
+    /// An entry of ours is not what this version would write.
+    pub outdated: bool,
+    /// Hooks of others beside ours. Where several hooks change arguments, clients keep one change at most.
+    pub foreign: usize,
+}
+
+impl Status {
+    /// Whether nothing of ours is there.
+    pub fn is_absent(&self) -> bool {
+        self.programs.is_empty()
+    }
+
+    /// Whether everything is as this version, at this path, would write it.
+    pub fn is_current(&self, program: &Path) -> bool {
+        let only = self.programs.len() == 1 && self.programs.iter().all(|found| Path::new(found) == program);
+        only && self.missing.is_empty() && !self.outdated
+    }
+}
