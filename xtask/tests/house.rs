@@ -17,7 +17,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("backstop-llm", &["backstop-hooks"]),
     ("backstop-store", &["backstop-hooks"]),
     ("backstop-engine", &["backstop-hooks", "backstop-store"]),
-    ("backstop-guards", &["backstop-hooks", "backstop-engine"]),
+    ("backstop-guards", &["backstop-hooks", "backstop-store", "backstop-engine"]),
     ("backstop-agent", &["backstop-hooks", "backstop-store", "backstop-engine", "backstop-llm"]),
     (
         "backstop-gateway",

@@ -10,6 +10,7 @@ mod endpoint;
 mod error;
 pub mod exchange;
 mod head;
+pub mod hooked;
 mod route;
 mod server;
 mod settings;

@@ -37,7 +37,8 @@ pub(crate) fn stream_error(endpoint: Endpoint, failure: &Failure) -> Bytes {
     }
 }
 
-fn body(family: Family, error: &ProviderError) -> Value {
+/// The body of an error answer.
+pub(crate) fn body(family: Family, error: &ProviderError) -> Value {
     match family {
         Family::Anthropic => Api::AnthropicMessages.encode_error(error),
         Family::OpenAi => Api::OpenAiChat.encode_error(error),

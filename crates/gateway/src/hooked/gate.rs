@@ -6,7 +6,7 @@
 //!   judged (it was restarted, or forgot) is judged again.
 //! - *Everything a model reads is shown to `before_llm_call`*: the system prompt, the messages, and in them the
 //!   results of tools, whatever role a wire gives them.
-//! - *A tool that was taken away is not asked for*: a `tool_choice` that names it is dropped.
+//! - *A tool that was taken away is not asked for*: who writes the request takes it out of `tool_choice`, too.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -16,7 +16,7 @@ use backstop_hooks::points::{
     BeforeLlmCall, BeforeLlmCallEvent, LlmInputEvent, MessageBefore, MessageBeforeEvent, ToolInfo,
 };
 use backstop_hooks::{AgentId, CallContext, Digest, Params, Text};
-use backstop_llm::{ModelRequest, ToolChoice, ToolDefinition, estimate_tokens};
+use backstop_llm::{ModelRequest, ToolDefinition, estimate_tokens};
 use serde_json::Value;
 
 use super::bounded::Bounded;
@@ -61,20 +61,19 @@ pub(super) struct Asking<'a> {
 }
 
 impl Asking<'_> {
-    /// Takes a request past its gates. Answers whether it was changed.
+    /// Takes a request past its gates, which may rewrite it.
     pub(super) async fn gate(
         self,
         request: &mut ModelRequest,
         remembered: &Remembered,
-    ) -> Result<bool, Blocked> {
-        let original = request.clone();
+    ) -> Result<(), Blocked> {
         if self.engine.has_hooks::<MessageBefore>() {
             self.messages(request, remembered).await?;
         }
         if self.engine.has_hooks::<BeforeLlmCall>() {
             self.call(request).await?;
         }
-        Ok(*request != original)
+        Ok(())
     }
 
     async fn messages(self, request: &mut ModelRequest, remembered: &Remembered) -> Result<(), Blocked> {
@@ -145,7 +144,7 @@ impl Asking<'_> {
         if event.system_prompt != system {
             request.set_system_text((!event.system_prompt.is_empty()).then_some(event.system_prompt));
         }
-        narrow(request, &event.tools);
+        request.tools.retain(|tool| event.tools.iter().any(|left| left.name == name_of(tool)));
         Ok(())
     }
 
@@ -198,56 +197,4 @@ fn info(tool: &ToolDefinition) -> ToolInfo {
         ToolDefinition::Provider { .. } => None,
     };
     ToolInfo { name: name_of(tool).to_owned(), description }
-}
-
-/// Leaves the tools that are still on offer.
-fn narrow(request: &mut ModelRequest, left: &[ToolInfo]) {
-    let before = request.tools.len();
-    request.tools.retain(|tool| left.iter().any(|info| info.name == name_of(tool)));
-    if request.tools.len() == before {
-        return;
-    }
-    let chosen_is_gone = match &request.tool_choice {
-        Some(ToolChoice::Tool(name)) => !request.tools.iter().any(|tool| name_of(tool) == name),
-        // What it means is not known; it may name what is gone.
-        Some(ToolChoice::Other(_)) => true,
-        Some(ToolChoice::Auto | ToolChoice::None | ToolChoice::Required) | None => false,
-    };
-    if chosen_is_gone || request.tools.is_empty() {
-        request.tool_choice = None;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    fn tool(name: &str) -> ToolDefinition {
-        ToolSpec { name: name.to_owned(), description: None, input_schema: json!({}).into() }.into()
-    }
-
-    fn narrowed(choice: ToolChoice, left: &[&str]) -> (usize, Option<ToolChoice>) {
-        let search = ToolDefinition::Provider { raw: json!({"type": "web_search"}).into() };
-        let mut request = ModelRequest {
-            tools: vec![tool("a"), tool("b"), search],
-            tool_choice: Some(choice),
-            ..ModelRequest::default()
-        };
-        let left: Vec<_> =
-            left.iter().map(|name| ToolInfo { name: (*name).to_owned(), description: None }).collect();
-        narrow(&mut request, &left);
-        (request.tools.len(), request.tool_choice)
-    }
-
-    #[test]
-    fn a_tool_that_is_gone_is_not_chosen() {
-        let named = || ToolChoice::Tool("a".to_owned());
-        assert_eq!(narrowed(named(), &["a", "b", "web_search"]), (3, Some(named())));
-        assert_eq!(narrowed(named(), &["a"]), (1, Some(named())));
-        assert_eq!(narrowed(named(), &["b", "web_search"]), (2, None));
-        assert_eq!(narrowed(ToolChoice::Required, &["b"]), (1, Some(ToolChoice::Required)));
-        assert_eq!(narrowed(ToolChoice::Required, &[]), (0, None), "nothing can be required of no tools");
-        assert_eq!(narrowed(ToolChoice::Other(json!({}).into()), &["a", "b"]), (2, None));
-    }
 }

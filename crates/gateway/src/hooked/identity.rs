@@ -78,7 +78,10 @@ impl Links {
         }
         let answers = identity.iteration.saturating_add(1);
         let link = Link { session: identity.session.clone(), answers };
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(of_agent(agent, "answer", response), link);
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(of_agent(agent, "answer", response), link);
     }
 
     fn find(&self, agent: Option<&AgentId>, response: &str) -> Option<Link> {
@@ -176,8 +179,7 @@ fn run_of(
 
 /// Whether a message is the human's, and no result of a tool.
 pub(super) fn is_turn(message: &Message) -> bool {
-    message.role == Role::User
-        && message.content.iter().any(|part| !matches!(part, Part::ToolResult(_)))
+    message.role == Role::User && message.content.iter().any(|part| !matches!(part, Part::ToolResult(_)))
 }
 
 fn of_agent(agent: Option<&AgentId>, kind: &str, text: &str) -> Digest {
@@ -219,31 +221,39 @@ mod tests {
         assert_eq!(session(json!({"conversation": "c1"})), "c1");
         assert_eq!(session(json!({"conversation": {"id": "c2"}})), "c2");
         assert_eq!(session(json!({"previous_response_id": "r1", "prompt_cache_key": "k1"})), "r1");
-        assert!(session(json!({"metadata": {"user_id": "alice"}})).starts_with("conv-"), "a user is no conversation");
+        assert!(
+            session(json!({"metadata": {"user_id": "alice"}})).starts_with("conv-"),
+            "a user is no conversation"
+        );
         assert!(session(json!({"prompt_cache_key": "k 1"})).starts_with("conv-"));
         assert!(session(json!({"prompt_cache_key": "k".repeat(200)})).len() < 40);
         let headers = HeaderMap::from_iter([(
             http::HeaderName::from_static("x-claude-code-session-id"),
             "abc-3".parse().unwrap(),
         )]);
-        let named = identify(None, &headers, &request(&[], json!({"prompt_cache_key": "k1"})), &Links::default());
+        let named =
+            identify(None, &headers, &request(&[], json!({"prompt_cache_key": "k1"})), &Links::default());
         assert_eq!(named.session.as_str(), "abc-3");
     }
 
     #[test]
     fn a_growing_conversation_stays_itself() {
         let first = of(&request(&[(Role::User, "hi")], Value::Null));
-        let second = of(&request(&[(Role::User, "hi"), (Role::Assistant, "ho"), (Role::Tool, "x")], Value::Null));
-        let third = of(&request(
-            &[(Role::User, "hi"), (Role::Assistant, "ho"), (Role::User, "more")],
-            Value::Null,
-        ));
+        let second =
+            of(&request(&[(Role::User, "hi"), (Role::Assistant, "ho"), (Role::Tool, "x")], Value::Null));
+        let third =
+            of(&request(&[(Role::User, "hi"), (Role::Assistant, "ho"), (Role::User, "more")], Value::Null));
         assert_eq!(first.session, second.session);
         assert_eq!(first.session, third.session);
         assert_eq!(first.run, second.run, "one turn");
         assert_ne!(first.run, third.run, "the next turn");
         assert_eq!([first.iteration, second.iteration, third.iteration], [0, 1, 1]);
-        let other = identify(Some(&"other".into()), &HeaderMap::new(), &request(&[(Role::User, "hi")], Value::Null), &Links::default());
+        let other = identify(
+            Some(&"other".into()),
+            &HeaderMap::new(),
+            &request(&[(Role::User, "hi")], Value::Null),
+            &Links::default(),
+        );
         assert_ne!(other.session, first.session, "agents are apart");
     }
 

@@ -130,7 +130,8 @@ impl AnswerJudge {
             }
             (ResponseGate::Whole, _) | (ResponseGate::Spans, Some(TextMode::Hold)) => TextWay::Hold,
         };
-        if !gates.calls {
+        // Where the whole answer is judged, its calls are a part of it.
+        if !gates.calls && !matches!(way, TextWay::Hold) {
             editor.release_calls();
         }
         Self { editor, engine, gates, way, texts: BTreeMap::new(), decided: false }
@@ -208,7 +209,12 @@ impl AnswerJudge {
                 // Leaves the receipt.
                 self.way = TextWay::Free;
             }
-            TextWay::Hold => self.judge_texts(facts, call).await?,
+            TextWay::Hold => {
+                self.judge_texts(facts, call).await?;
+                if !self.gates.calls {
+                    self.editor.release_calls();
+                }
+            }
             TextWay::Pass => self.show_texts(facts, call).await,
         }
         Ok(())
@@ -282,7 +288,8 @@ impl AnswerJudge {
     /// `before_response_emit` over the texts that are held, choice by choice.
     async fn judge_texts(&mut self, facts: &Facts, call: &CallContext) -> Result<(), Trouble> {
         for (choice, parts) in self.choices() {
-            let said: String = parts.iter().filter_map(|part| self.texts.get(part)).map(|t| &*t.kept).collect();
+            let said: String =
+                parts.iter().filter_map(|part| self.texts.get(part)).map(|t| &*t.kept).collect();
             let event = emission(facts, said.as_str().into());
             let decided = self.engine.decide::<BeforeResponseEmit>(event, call).await;
             if let Some(blocked) = decided.blocked {
@@ -317,7 +324,6 @@ impl AnswerJudge {
     fn release(&mut self, choice: u32, rewritten: bool) {
         for (part, text) in self.texts.iter().filter(|(part, _)| part.choice == choice) {
             let edits = match text.kind {
-                TextKind::Visible if rewritten => continue,
                 TextKind::Thinking if rewritten && text.len > 0 => {
                     vec![TextEdit { span: 0..text.len, replacement: Text::default() }]
                 }
@@ -340,6 +346,11 @@ impl AnswerJudge {
                 );
             }
         }
+    }
+
+    /// Whether no byte of what the answer says leaves before all of it was judged.
+    pub(super) fn holds_everything(&self) -> bool {
+        !self.decided && matches!(self.way, TextWay::Hold)
     }
 
     /// The bytes that may leave.

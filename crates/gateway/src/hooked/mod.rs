@@ -33,14 +33,14 @@ use backstop_hooks::points::{
     AfterLlmCall, BeforeLlmCall, LlmInput, LlmOutput, MessageBefore, ModelCallEnded, ModelCallStarted,
 };
 use backstop_hooks::{Point as _, PointId};
-use backstop_llm::{ProviderError, ProviderErrorKind};
+use backstop_llm::{Api, ProviderError, ProviderErrorKind};
 use http::Method;
 
 use self::gate::Remembered;
 use self::identity::Links;
 use self::judge::Gates;
 use self::traffic::{Refusal, Traffic};
-use crate::endpoint::Operation;
+use crate::endpoint::{Endpoint, Operation};
 use crate::exchange::{Call, Interceptor, Plan};
 
 pub use self::settings::{BlockedForm, HookSettings, TextMode, Unjudged};
@@ -109,8 +109,7 @@ impl Hooks {
         if settings.text == Some(TextMode::Window) && engine.response_gate() == ResponseGate::Whole {
             return Err(Unenforceable::Window);
         }
-        let shared =
-            Shared { engine, settings, links: Links::default(), remembered: Remembered::default() };
+        let shared = Shared { engine, settings, links: Links::default(), remembered: Remembered::default() };
         Ok(Self(Arc::new(shared)))
     }
 }
@@ -162,7 +161,7 @@ impl Interceptor for Hooks {
         if standing.is_empty() {
             return Plan::Opaque;
         }
-        if let Some(api) = call.endpoint.api() {
+        if let Some(api) = codec(call.endpoint) {
             return Plan::Inspect(Box::new(Traffic::new(Arc::clone(&self.0), standing, api, call)));
         }
         if standing.decides() && self.0.settings.unjudged == Unjudged::Refuse && reaches_a_model(call) {
@@ -175,6 +174,14 @@ impl Interceptor for Hooks {
             return Plan::Inspect(Box::new(Refusal(reply::error(call.endpoint.family, &error))));
         }
         Plan::Opaque
+    }
+}
+
+/// The codec of a request. What is counted is written like what is asked.
+fn codec(endpoint: &Endpoint) -> Option<Api> {
+    match endpoint.operation {
+        Operation::CountTokens => Some(Api::AnthropicMessages),
+        _ => endpoint.api(),
     }
 }
 

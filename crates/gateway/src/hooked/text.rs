@@ -88,12 +88,8 @@ impl Line {
             editor.settle(piece.part, piece.place(up_to), edits);
             if up_to < piece.end() {
                 if let Some(piece) = self.pieces.front_mut() {
-                    *piece = Piece {
-                        start: up_to,
-                        from: piece.place(up_to),
-                        len: piece.end() - up_to,
-                        ..*piece
-                    };
+                    *piece =
+                        Piece { start: up_to, from: piece.place(up_to), len: piece.end() - up_to, ..*piece };
                 }
                 return;
             }

@@ -12,14 +12,17 @@ use backstop_hooks::points::{
 };
 use backstop_hooks::{AgentId, CallContext, CallId, Digest, Requester, SessionKey, Text, Trace, Trigger};
 use backstop_llm::live::{self, AnswerEditor, LiveRequest};
-use backstop_llm::{Api, ErrorCategory, FailureKind, ModelError, ModelRequest, ModelResponse, ProviderError, ProviderErrorKind};
+use backstop_llm::{
+    Api, ErrorCategory, FailureKind, ModelError, ModelRequest, ModelResponse, ProviderError,
+    ProviderErrorKind,
+};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use uuid::Uuid;
 
 use super::gate::{Asking, messages_of_turn};
 use super::identity::{Identity, SESSION_HEADERS, identify};
-use super::judge::{AnswerJudge, Facts, Gates, Progress, Trouble};
+use super::judge::{AnswerJudge, Facts, Progress, Trouble};
 use super::settings::BlockedForm;
 use super::watch::Watchers;
 use super::{Shared, Standing, reply};
@@ -253,7 +256,11 @@ impl Traffic {
         match progress {
             Err(trouble) => self.fail(&trouble, out),
             Ok(progress) => {
-                if let Answer::Judged(judge) = &mut self.answer {
+                // An answer that may still become an error begins with its first judged byte.
+                let may_fail = self.shared.settings.blocked == BlockedForm::Error;
+                if let Answer::Judged(judge) = &mut self.answer
+                    && !(may_fail && judge.holds_everything())
+                {
                     out.push(&judge.take());
                 }
                 if progress == Progress::Decide { Step::Decide } else { Step::Continue }
@@ -265,32 +272,20 @@ impl Traffic {
 #[async_trait]
 impl Exchange for Traffic {
     async fn request(&mut self, body: &Body<'_>) -> Requested {
-        let mut live = match LiveRequest::read(self.api, body.bytes.clone()) {
+        let live = match LiveRequest::read(self.api, body.bytes.clone()) {
             Ok(live) => live,
             Err(error) => return self.unreadable(&error),
         };
         let mut request = live.request().clone();
-        let stream = live.stream();
+        let stream = live.is_stream();
         let identity = identify(self.agent.as_ref(), &self.headers, &request, &self.shared.links);
         let call = Arc::new(self.context(&identity, &request));
-        let asking = Asking {
-            engine: &self.shared.engine,
-            call: &call,
-            identity: &identity,
-            provider: body.provider,
-        };
-        let changed = match asking.gate(&mut request, &self.shared.remembered).await {
-            Ok(changed) => changed,
-            Err(blocked) => return self.blocked(&blocked, &request, stream),
-        };
-        let rewritten = if changed {
-            match live.rewrite(&request) {
-                Ok(bytes) => Some(bytes),
-                Err(error) => return self.unreadable(&error),
-            }
-        } else {
-            None
-        };
+        let asking =
+            Asking { engine: &self.shared.engine, call: &call, identity: &identity, provider: body.provider };
+        if let Err(blocked) = asking.gate(&mut request, &self.shared.remembered).await {
+            return self.blocked(&blocked, live.request(), stream);
+        }
+        let rewritten = (request != *live.request()).then(|| live.write(&request));
         let facts = Facts {
             run: identity.run.clone(),
             model: request.model.clone(),

@@ -33,8 +33,9 @@ impl Watchers {
         if !self.engine.has_hooks::<P>() {
             return;
         }
+        let (engine, call) = (self.engine.clone(), Arc::clone(&self.call));
         let Some(queue) = self.queue() else { return };
-        let (engine, call, event) = (self.engine.clone(), Arc::clone(&self.call), event());
+        let event = event();
         // The task takes jobs until this sender is gone.
         let _ = queue.send(Box::pin(async move {
             engine.observe::<P>(&event, &call).await;

@@ -8,5 +8,6 @@
     reason = "helpers of tests may fail loudly"
 )]
 
+mod hooked;
 mod support;
 mod transparency;
