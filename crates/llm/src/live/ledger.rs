@@ -206,6 +206,17 @@ impl Ledger {
         visible.any(|entry| !entry.rendered(0..usize::MAX).is_empty())
     }
 
+    /// What a text says, with its edits.
+    pub(crate) fn says(&self, id: TextId) -> String {
+        let entry = self.texts.get(id.0);
+        entry.map(|entry| entry.rendered(0..usize::MAX)).unwrap_or_default()
+    }
+
+    /// What of a text has left, as it left.
+    pub(crate) fn sent(&self, id: TextId) -> String {
+        self.texts.get(id.0).map(|entry| entry.rendered(0..entry.left)).unwrap_or_default()
+    }
+
     /// What stands in place of a whole text; `None` if it stays.
     pub(crate) fn whole_replacement(&self, id: TextId) -> Option<String> {
         let entry = self.texts.get(id.0).filter(|entry| !entry.edits.is_empty())?;

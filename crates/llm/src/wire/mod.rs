@@ -177,7 +177,7 @@ impl Api {
                 SseEvent::new(Some("error"), anthropic::encode_error(error).to_string())
             }
             Self::OpenAiChat => SseEvent::new(None, openai_chat::encode_error(error).to_string()),
-            Self::OpenAiResponses => openai_responses::encode_stream_error(error),
+            Self::OpenAiResponses => openai_responses::encode_stream_error(error, 0),
         }
     }
 }

@@ -8,5 +8,6 @@
 
 mod answers;
 mod requests;
+mod responses;
 mod streams;
 mod support;

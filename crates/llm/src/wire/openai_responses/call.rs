@@ -20,7 +20,7 @@ const TYPE: &str = "type";
 
 /// The items that ask the client to run something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum CallKind {
+pub(crate) enum CallKind {
     Function,
     Custom,
     LocalShell,
@@ -33,12 +33,12 @@ impl CallKind {
     const ALL: [Self; 6] =
         [Self::Function, Self::Custom, Self::LocalShell, Self::Shell, Self::ApplyPatch, Self::Computer];
 
-    pub(super) fn of_item(kind: &str) -> Option<Self> {
+    pub(crate) fn of_item(kind: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|call| call.item_type() == kind)
     }
 
     /// The kind of call that an output of this type answers. A screenshot is no text and stays as it is.
-    pub(super) fn of_output(kind: &str) -> Option<Self> {
+    pub(crate) fn of_output(kind: &str) -> Option<Self> {
         let call = Self::of_item(kind.strip_suffix("_output")?);
         call.filter(|call| *call != Self::Computer)
     }

@@ -1,6 +1,6 @@
 //! Errors: the shape of Chat Completions, and the codes of answers that failed.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::error::{ProviderError, ProviderErrorKind};
 use crate::sse::SseEvent;
@@ -31,9 +31,9 @@ fn kind_of_code(code: &str) -> Option<ProviderErrorKind> {
     }
 }
 
-/// The `error` event. It stands at any place, so its sequence number is not one of a sequence. Older readers
-/// look for the fields themselves, newer ones for `error`.
-pub(crate) fn encode_stream_error(error: &ProviderError) -> SseEvent {
+/// The `error` event, which has the number `sequence` in the stream. Older readers look for the fields
+/// themselves, newer ones for `error`.
+pub(crate) fn encode_stream_error(error: &ProviderError, sequence: u64) -> SseEvent {
     let mut event = encode_error(error);
     if let Value::Object(fields) = &mut event {
         let code = fields.get("error").and_then(|error| error.get("code")).cloned().unwrap_or_default();
@@ -41,7 +41,7 @@ pub(crate) fn encode_stream_error(error: &ProviderError) -> SseEvent {
         fields.insert("code".to_owned(), code);
         fields.insert("message".to_owned(), error.message.as_str().into());
         fields.insert("param".to_owned(), Value::Null);
-        fields.insert("sequence_number".to_owned(), json!(0));
+        fields.insert("sequence_number".to_owned(), sequence.into());
     }
     SseEvent::new(Some("error"), event.to_string())
 }

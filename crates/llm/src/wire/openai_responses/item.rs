@@ -46,7 +46,7 @@ impl Reader<'_> {
 }
 
 /// The id of an item that has none of its own.
-pub(super) fn made_id(kind: &str, response: &str, place: usize) -> String {
+pub(crate) fn made_id(kind: &str, response: &str, place: usize) -> String {
     let prefix = match kind {
         "message" => "msg",
         "reasoning" => "rs",

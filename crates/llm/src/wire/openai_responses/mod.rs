@@ -29,10 +29,12 @@ mod request;
 mod response;
 mod stream;
 
+pub(crate) use call::CallKind;
 pub(crate) use error::{decode_error, encode_error, encode_stream_error};
+pub(crate) use item::made_id;
 pub(crate) use request::{decode_request, encode_request};
-pub(crate) use response::{decode_response, encode_response};
-pub(crate) use stream::{StreamDecoder, StreamEncoder};
+pub(crate) use response::{decode_response, encode_frame, encode_response};
+pub(crate) use stream::{Change, Piece, Place, StreamDecoder, StreamEncoder};
 
 use crate::wire::Api;
 

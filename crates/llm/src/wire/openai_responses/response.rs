@@ -179,7 +179,7 @@ pub(super) fn encode_body(response: &ModelResponse, output: Vec<Value>) -> Value
 }
 
 /// An answer of which nothing is known but who gives it.
-pub(super) fn encode_frame(id: &str, model: &str, status: &str) -> Map<String, Value> {
+pub(crate) fn encode_frame(id: &str, model: &str, status: &str) -> Map<String, Value> {
     let mut frame = Map::from_iter([
         ("id".to_owned(), Value::from(id)),
         ("object".to_owned(), "response".into()),

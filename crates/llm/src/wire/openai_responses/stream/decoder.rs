@@ -53,14 +53,22 @@ impl StreamDecoder {
         if event.data.trim() == "[DONE]" {
             return self.finish();
         }
-        let value = parse(WHAT, &event.data)?;
-        let data = Object::of(WHAT, &value)?;
+        self.push_value(event.event.as_deref(), &parse(WHAT, &event.data)?)
+    }
+
+    /// Reads one event, parsed, and its name in the stream.
+    pub(crate) fn push_value(
+        &mut self,
+        name: Option<&str>,
+        value: &Value,
+    ) -> Result<Vec<ModelEvent>, WireError> {
+        let data = Object::of(WHAT, value)?;
         let kind = data.required_string("type")?;
-        if event.event.as_deref().is_some_and(|name| name != kind) {
+        if name.is_some_and(|name| name != kind) {
             return Err(out_of_order("an event has two names"));
         }
         if kind == "error" {
-            return Err(decode_error(0, &value).into());
+            return Err(decode_error(0, value).into());
         }
         if self.phase == Phase::Done && kind.starts_with("response.") {
             return Err(out_of_order("something follows the end"));
@@ -72,6 +80,14 @@ impl StreamDecoder {
 
     pub(crate) fn finish(&mut self) -> Result<Vec<ModelEvent>, WireError> {
         if self.phase == Phase::Done { Ok(Vec::new()) } else { Err(WireError::Truncated) }
+    }
+
+    /// An item that is whole.
+    pub(crate) fn item(&self, index: usize) -> Option<&Value> {
+        match self.items.get(&index)? {
+            Item::Whole { value, .. } => Some(value),
+            Item::Open(_) => None,
+        }
     }
 
     fn event(
@@ -268,11 +284,15 @@ impl StreamDecoder {
             | ("response.incomplete", Some("incomplete")) => {}
             _ => return Err(out_of_order("the answer ends in two ways")),
         }
-        self.take_output(response.array("output")?.unwrap_or_default(), events)?;
+        let output = response.array("output")?.unwrap_or_default();
+        if kind == "response.incomplete" && !output.is_empty() {
+            self.drop_halves(output.len());
+        }
+        self.take_output(output, events)?;
         let mut content = Vec::new();
-        for item in std::mem::take(&mut self.items).into_values() {
+        for item in self.items.values() {
             match item {
-                Item::Whole { parts, .. } => content.extend(parts.into_iter().map(|(_, part)| part)),
+                Item::Whole { parts, .. } => content.extend(parts.iter().map(|(_, part)| part.clone())),
                 Item::Open(_) => return Err(WireError::Truncated),
             }
         }
@@ -281,6 +301,14 @@ impl StreamDecoder {
         events.push(ModelEvent::Usage { usage: answer.usage });
         events.push(ModelEvent::Finished { response: Box::new(answer) });
         Ok(())
+    }
+
+    /// An answer that broke off may leave out the call that it broke off in: half a call is none.
+    fn drop_halves(&mut self, count: usize) {
+        let is_half = |item: &Item| matches!(item, Item::Open(open) if open.is_silent());
+        if self.items.values().filter(|item| !is_half(item)).count() == count {
+            self.items.retain(|_, item| !is_half(item));
+        }
     }
 
     /// The final copy of all items. One that has not ended ends with it.

@@ -7,7 +7,7 @@ use crate::wire::json::Object;
 
 /// A text within an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Place {
+pub(crate) enum Place {
     /// Text of a message.
     Content(usize),
     /// Refusal in a message.
@@ -29,6 +29,23 @@ pub(super) enum Place {
 }
 
 impl Place {
+    /// No place stands before this one.
+    pub(crate) const FIRST: Self = Self::Content(0);
+
+    /// Where a part of a message has its text: a refusal, or a text.
+    pub(crate) fn in_message(index: usize, part_type: Option<&str>) -> Self {
+        if part_type == Some("refusal") { Self::Refusal(index) } else { Self::Content(index) }
+    }
+
+    /// This place in an item of the type `kind`: some servers call reasoning by the name of a message's text
+    /// where a part begins.
+    pub(crate) fn within(self, kind: &str) -> Self {
+        match self {
+            Self::Content(index) if kind == "reasoning" => Self::Reasoning(index),
+            place => place,
+        }
+    }
+
     /// The text that stands here in an item.
     pub(super) fn of(self, item: &Value) -> Option<&str> {
         let pointer = match self {
@@ -47,7 +64,7 @@ impl Place {
 
 /// What an event says about a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Change {
+pub(crate) enum Change {
     /// It begins.
     Begins,
     /// It grows.
@@ -57,13 +74,19 @@ pub(super) enum Change {
 }
 
 /// A piece of a text.
-pub(super) struct Piece<'a> {
-    pub(super) place: Place,
-    pub(super) change: Change,
-    pub(super) text: &'a str,
+pub(crate) struct Piece<'a> {
+    pub(crate) place: Place,
+    pub(crate) change: Change,
+    pub(crate) text: &'a str,
 }
 
 impl<'a> Piece<'a> {
+    /// Reads an event that carries a piece of a text; `None` if events of this type do not.
+    pub(crate) fn of_event(event: &'a Value) -> Result<Option<Self>, WireError> {
+        let event = Object::of("stream event", event)?;
+        Self::read(event.required_string("type")?, event)
+    }
+
     /// Reads an event that carries a piece of a text; `None` if events of this kind do not.
     pub(super) fn read(kind: &str, event: Object<'a>) -> Result<Option<Self>, WireError> {
         let Some((family, change)) = split(kind) else { return Ok(None) };
@@ -118,23 +141,33 @@ fn read_part<'a>(family: &str, change: Change, event: Object<'a>) -> Result<Opti
     Ok(Some(Piece { place, change, text: part.string(text)?.unwrap_or_default() }))
 }
 
+/// Where the text of each part of an item stands.
+pub(super) fn places(kind: &str, item: &Value) -> Vec<Option<Place>> {
+    let parts =
+        |field: &str| item.get(field).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let places: Vec<Option<Place>> = match kind {
+        "message" => {
+            let types = parts("content").iter().map(|part| part.get("type").and_then(Value::as_str));
+            let places = types.enumerate().map(|(index, kind)| Place::in_message(index, kind));
+            places.map(|place| place.of(item).map(|_| place)).collect()
+        }
+        "reasoning" => {
+            let summary = (0..parts("summary").len()).map(Place::Summary);
+            summary.chain((0..parts("content").len()).map(Place::Reasoning)).map(Some).collect()
+        }
+        "function_call" => vec![Some(Place::Arguments)],
+        "custom_tool_call" => vec![Some(Place::Input)],
+        _ => Vec::new(),
+    };
+    if places.is_empty() { vec![None] } else { places }
+}
+
 impl<'a> Piece<'a> {
     /// The texts that an item has when it begins; empty ones are yet to come.
     pub(super) fn in_item(item: &'a Value) -> Vec<Self> {
-        let count = |field: &str| item.get(field).and_then(Value::as_array).map_or(0, Vec::len);
-        let places = match item.get("type").and_then(Value::as_str).unwrap_or_default() {
-            "message" => (0..count("content"))
-                .flat_map(|index| [Place::Content(index), Place::Refusal(index)])
-                .collect(),
-            "reasoning" => {
-                let summary = (0..count("summary")).map(Place::Summary);
-                summary.chain((0..count("content")).map(Place::Reasoning)).collect()
-            }
-            "function_call" => vec![Place::Arguments],
-            "custom_tool_call" => vec![Place::Input],
-            _ => Vec::new(),
-        };
-        let texts = places.into_iter().filter_map(|place| Some((place, place.of(item)?)));
+        let kind = item.get("type").and_then(Value::as_str).unwrap_or_default();
+        let texts =
+            places(kind, item).into_iter().flatten().filter_map(|place| Some((place, place.of(item)?)));
         texts
             .filter(|(_, text)| !text.is_empty())
             .map(|(place, text)| Self { place, change: Change::Begins, text })

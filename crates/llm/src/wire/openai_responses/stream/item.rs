@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use backstop_hooks::conversation::Part;
 use serde_json::{Value, json};
 
-use super::event::{Change, Piece, Place};
+use super::event::{Change, Piece, Place, places};
 use crate::error::WireError;
 use crate::model::ModelEvent;
 use crate::wire::json::Object;
@@ -80,6 +80,11 @@ impl OpenItem {
         })
     }
 
+    /// Whether it is a call, or something that the provider runs: nothing of it has been told as text.
+    pub(super) fn is_silent(&self) -> bool {
+        !matches!(self.kind.as_str(), "message" | "reasoning")
+    }
+
     pub(super) fn check_id(&self, id: Option<&str>) -> Result<(), WireError> {
         match (&self.id, id) {
             (Some(own), Some(id)) if own != id => Err(out_of_order("an item changes its id")),
@@ -115,11 +120,7 @@ impl OpenItem {
         next: NextIndex<'_>,
         events: &mut Vec<ModelEvent>,
     ) -> Result<(), WireError> {
-        // Some servers call reasoning by the name of a message's text where a part begins.
-        let place = match (self.kind.as_str(), piece.place) {
-            ("reasoning", Place::Content(index)) => Place::Reasoning(index),
-            (_, place) => place,
-        };
+        let place = piece.place.within(&self.kind);
         let begun = self.texts.contains_key(&place);
         match piece.change {
             Change::Begins if begun => Err(out_of_order("a part begins twice")),
@@ -275,28 +276,6 @@ impl OpenItem {
             }
         }
     }
-}
-
-/// Where the text of each part of an item stands.
-fn places(kind: &str, item: &Value) -> Vec<Option<Place>> {
-    let count = |field: &str| item.get(field).and_then(Value::as_array).map_or(0, Vec::len);
-    let places: Vec<Option<Place>> = match kind {
-        "message" => (0..count("content"))
-            .map(|index| {
-                [Place::Content(index), Place::Refusal(index)]
-                    .into_iter()
-                    .find(|place| place.of(item).is_some())
-            })
-            .collect(),
-        "reasoning" => {
-            let summary = (0..count("summary")).map(|index| Some(Place::Summary(index)));
-            summary.chain((0..count("content")).map(|index| Some(Place::Reasoning(index)))).collect()
-        }
-        "function_call" => vec![Some(Place::Arguments)],
-        "custom_tool_call" => vec![Some(Place::Input)],
-        _ => Vec::new(),
-    };
-    if places.is_empty() { vec![None] } else { places }
 }
 
 fn delta(channel: Channel, index: usize, more: &str, first: bool) -> Option<ModelEvent> {

@@ -7,3 +7,4 @@ mod item;
 
 pub(crate) use decoder::StreamDecoder;
 pub(crate) use encoder::StreamEncoder;
+pub(crate) use event::{Change, Piece, Place};

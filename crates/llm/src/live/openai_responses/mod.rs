@@ -1,0 +1,26 @@
+//! OpenAI Responses on their way.
+//!
+//! | what | treatment |
+//! | --- | --- |
+//! | text, refusal | visible text: leaves as it is settled; an edited delta has its one string spliced, one that says nothing any more is dropped. Its copies (`*.done`, the part, the item, the final answer, `output_text`) are edited with it |
+//! | reasoning summaries and texts | thinking, edited like text. Encrypted reasoning passes: nobody here, and no client, can read it |
+//! | annotations | leave with the text they belong to; from the first edit of that text on they are dropped, since they quote it |
+//! | log probabilities | none, from the first edit of their text on. Where they say another text than their event, they wait until everything that has begun is settled |
+//! | calls that the client runs (functions, custom tools, shells, patches, the computer) | held until the calls are decided; a removed one takes its item with it, and its result if the provider gave one; later items move up |
+//! | what the provider runs, unknown items and events | pass in order: they have run already |
+//! | status, usage | as billed; the status does not depend on calls |
+//! | sequence numbers | ascend as they did, without the events that were dropped and with those that were added |
+//!
+//! A note about withheld calls is a message of its own at the end.
+
+mod frames;
+mod items;
+mod stream;
+mod whole;
+
+pub(crate) use stream::ResponsesStream;
+pub(crate) use whole::ResponsesWhole;
+
+use crate::wire::Api;
+
+const API: Api = Api::OpenAiResponses;
