@@ -5,10 +5,12 @@ use std::path::PathBuf;
 
 use backstop::agent::AgentError;
 use backstop::config::ConfigError;
+use backstop::gateway::StartError;
+use backstop::gateway::hooked::Unenforceable;
 use backstop::store::{
     AppendAuditError, FindApprovalError, ResolveError, SessionError, StoreError, VerifyAuditError,
 };
-use backstop::{BuildError, NoDataFolder, ProviderError};
+use backstop::{BuildError, GatewayConfigError, NoDataFolder, ProviderError};
 
 use crate::exit::Exit;
 
@@ -48,6 +50,25 @@ pub(crate) enum Error {
     /// The model can't be called.
     #[error(transparent)]
     Provider(#[from] ProviderError),
+    /// It is not clear where requests go.
+    #[error(transparent)]
+    GatewayConfig(#[from] GatewayConfigError),
+    /// The hooks can't do what is asked of them.
+    #[error(transparent)]
+    Unenforceable(#[from] Unenforceable),
+    /// The gateway does not start.
+    #[error(transparent)]
+    Gateway(#[from] StartError),
+    /// The program does not start.
+    #[error("`{program}` can't be run: {source}")]
+    Program {
+        /// The program.
+        program: String,
+        /// Why not.
+        source: io::Error,
+        /// What shells end with then.
+        code: u8,
+    },
     /// The agent can't go on.
     #[error(transparent)]
     Agent(#[from] AgentError),
@@ -78,7 +99,12 @@ impl Error {
     /// How the process ends.
     pub(crate) fn exit(&self) -> Exit {
         match self {
-            Self::Usage(_) | Self::Config(_) | Self::Build(_) => Exit::Refused,
+            Self::Usage(_)
+            | Self::Config(_)
+            | Self::Build(_)
+            | Self::GatewayConfig(_)
+            | Self::Unenforceable(_) => Exit::Refused,
+            Self::Program { code, .. } => Exit::Program(*code),
             Self::NoDataFolder(_)
             | Self::Store(_)
             | Self::FindApproval(_)
@@ -87,6 +113,7 @@ impl Error {
             | Self::Audit(_)
             | Self::VerifyAudit(_)
             | Self::Provider(_)
+            | Self::Gateway(_)
             | Self::Agent(_)
             | Self::File { .. }
             | Self::Output(_)

@@ -21,10 +21,12 @@ pub enum Exit {
     Blocked,
     /// Ended by Ctrl-C.
     Interrupted,
+    /// `run`: the program ended, with this code.
+    Program(u8),
 }
 
 impl Exit {
-    /// Every way to end.
+    /// Every way in which Backstop itself ends.
     pub const ALL: [Self; 6] =
         [Self::Success, Self::Failed, Self::Refused, Self::Incomplete, Self::Blocked, Self::Interrupted];
 
@@ -38,6 +40,7 @@ impl Exit {
             Self::Blocked => 4,
             // What shells report for a process that SIGINT ended.
             Self::Interrupted => 130,
+            Self::Program(code) => code,
         }
     }
 
@@ -54,6 +57,7 @@ impl Exit {
             }
             Self::Blocked => "`agent -m`: a hook stopped the turn or its answer",
             Self::Interrupted => "ended by Ctrl-C",
+            Self::Program(_) => "`run`: the exit code of the program",
         }
     }
 }

@@ -64,8 +64,9 @@ pub use reader::{Dropped, LayerKind};
 pub use schema::{reference, schema};
 pub use sections::{
     Agent, AllowCommand, AllowPath, Approvals, Audit, Chain, ChainedHook, CommandSafety, Compaction, Config,
-    Guards, HookEntry, Hooks, LlmCallHooks, PluginEntry, PluginHooks, Plugins, Provider, SensitiveFiles,
-    Store, ToolCallHooks,
+    Gateway, GatewayAgent, GatewayLimits, GatewayProviders, GatewayRoute, GatewayTimeouts, Guards, HookEntry,
+    Hooks, Listen, LlmCallHooks, PluginEntry, PluginHooks, Plugins, Provider, SensitiveFiles, Store,
+    ToolCallHooks,
 };
 pub use text::{Environment, Secret, Text};
 pub use values::{

@@ -122,7 +122,7 @@ impl Wire for bool {
 }
 
 /// A text without variables: what is written is what is meant.
-fn plain_text<'n>(node: &'n Node, cx: &mut Reader<'_>, what: &str) -> Option<&'n str> {
+pub(crate) fn plain_text<'n>(node: &'n Node, cx: &mut Reader<'_>, what: &str) -> Option<&'n str> {
     let problem = match &node.kind {
         Kind::Text(text) if !text.trim().is_empty() => return Some(text),
         Kind::Bool(_) | Kind::Integer(_) | Kind::Number(_) => {
@@ -273,6 +273,8 @@ choice! {
         Anthropic = "anthropic",
         /// OpenAI Chat Completions and whatever is compatible with it.
         OpenaiChat = "openai-chat",
+        /// Google's Gemini API.
+        Gemini = "gemini",
     }
 }
 

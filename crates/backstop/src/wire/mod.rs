@@ -5,6 +5,7 @@
 //! reported like the configuration's own problems, with file, line and column, and all of it at once.
 
 pub(crate) mod agent;
+pub(crate) mod gateway;
 mod guards;
 mod operator;
 pub(crate) mod provider;

@@ -1,7 +1,16 @@
 //! `providers.<name>` as the settings of a client.
 
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::Path;
+
 use backstop_config::{Api as ConfigApi, Loaded, Provider};
 use backstop_llm::{Api, ApiKey, InvalidProvider, ProviderSettings, RetryPolicy, Timeouts};
+
+use crate::locations::from_operator;
+
+/// Keys are shorter than that; whatever is longer is another file.
+const LONGEST_KEY: u64 = 64 << 10;
 
 /// Why a provider can't be called.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -30,6 +39,24 @@ pub enum ProviderError {
         provider: String,
         /// The variable.
         variable: String,
+    },
+    /// The file that holds the key can't be read.
+    #[error("the key of provider `{provider}` can't be read from `{file}`: {reason}")]
+    KeyFile {
+        /// The provider.
+        provider: String,
+        /// The file.
+        file: String,
+        /// Why not.
+        reason: String,
+    },
+    /// Agents can't be run with the provider's wire.
+    #[error(
+        "provider `{provider}` speaks `gemini`, which `backstop agent` does not\nhint: choose another with `agent.provider` or `--provider`; `backstop serve` passes it on"
+    )]
+    OnlyGateway {
+        /// The provider.
+        provider: String,
     },
     /// No model is named.
     #[error("no model of provider `{provider}` is chosen\nhint: set `agent.model`, or give `--model`")]
@@ -81,7 +108,7 @@ pub(crate) fn provider_settings(
         None => only(providers.iter().map(|(name, provider)| (name.value.as_str(), provider)))
             .ok_or_else(|| ProviderError::NotChosen(names()))?,
     };
-    settings(name, provider, environment)
+    settings(loaded, name, provider, environment)
 }
 
 fn only<T>(mut items: impl Iterator<Item = T>) -> Option<T> {
@@ -90,6 +117,7 @@ fn only<T>(mut items: impl Iterator<Item = T>) -> Option<T> {
 }
 
 fn settings(
+    loaded: &Loaded,
     name: &str,
     provider: &Provider,
     environment: &dyn Fn(&str) -> Option<String>,
@@ -97,6 +125,7 @@ fn settings(
     let api = match provider.api.value {
         ConfigApi::Anthropic => Api::AnthropicMessages,
         ConfigApi::OpenaiChat => Api::OpenAiChat,
+        ConfigApi::Gemini => return Err(ProviderError::OnlyGateway { provider: name.to_owned() }),
     };
     let maker = match api {
         Api::AnthropicMessages => "https://api.anthropic.com",
@@ -104,7 +133,7 @@ fn settings(
     };
     let base_url = provider.base_url.as_ref().map_or(maker, |url| url.value.expose());
     Ok(ProviderSettings {
-        api_key: key(name, provider, environment)?,
+        api_key: key(loaded, name, provider, environment)?,
         timeouts: Timeouts {
             connect: provider.connect_timeout.value.duration(),
             idle: provider.idle_timeout.value.duration(),
@@ -118,7 +147,9 @@ fn settings(
     })
 }
 
-fn key(
+/// The provider's key, read now; `None` for a provider without one.
+pub(super) fn key(
+    loaded: &Loaded,
     name: &str,
     provider: &Provider,
     environment: &dyn Fn(&str) -> Option<String>,
@@ -126,10 +157,29 @@ fn key(
     if let Some(key) = &provider.api_key {
         return Ok(Some(ApiKey::new(key.value.expose(), format!("providers.{name}.api_key"))));
     }
+    if let Some(file) = &provider.api_key_file {
+        let path = from_operator(loaded, file.value.expose());
+        let shown = path.display().to_string();
+        let unreadable = |reason: String| ProviderError::KeyFile {
+            provider: name.to_owned(),
+            file: shown.clone(),
+            reason,
+        };
+        let key = read_key(&path).map_err(|error| unreadable(error.to_string()))?;
+        let key = Some(key.trim()).filter(|key| !key.is_empty());
+        let key = key.ok_or_else(|| unreadable("it is empty".to_owned()))?;
+        return Ok(Some(ApiKey::new(key, shown)));
+    }
     let Some(variable) = &provider.api_key_env else { return Ok(None) };
     let variable = variable.value.as_str();
     match environment(variable).filter(|key| !key.is_empty()) {
         Some(key) => Ok(Some(ApiKey::new(key, variable))),
         None => Err(ProviderError::MissingKey { provider: name.to_owned(), variable: variable.to_owned() }),
     }
+}
+
+fn read_key(path: &Path) -> io::Result<String> {
+    let mut key = String::new();
+    File::open(path)?.take(LONGEST_KEY).read_to_string(&mut key)?;
+    Ok(key)
 }

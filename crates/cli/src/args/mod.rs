@@ -5,6 +5,7 @@ mod approvals;
 mod check;
 mod config;
 mod duration;
+mod gateway;
 mod hooks;
 mod model;
 mod records;
@@ -53,6 +54,10 @@ enum Command {
     Demo(agent::DemoArgs),
     /// Run an agent whose every step passes the hooks
     Agent(agent::AgentArgs),
+    /// Serve an LLM proxy whose traffic passes the hooks
+    Serve(gateway::ServeArgs),
+    /// Run a program whose model calls pass the hooks
+    Run(gateway::RunArgs),
     /// Judge tool calls without running them
     Check(check::CheckArgs),
     /// Judge one tool call and show each hook's part in it
@@ -85,6 +90,8 @@ impl Cli {
         let action = match self.command {
             Command::Demo(args) => Action::Demo(args.lower()),
             Command::Agent(args) => Action::Agent(args.lower()?),
+            Command::Serve(args) => Action::Serve(args.lower()),
+            Command::Run(args) => Action::Run(args.lower()),
             Command::Check(args) => Action::Check(args.lower()?),
             Command::Explain(args) => Action::Explain(args.lower()?),
             Command::Scan(args) => Action::Scan(args.lower()?),

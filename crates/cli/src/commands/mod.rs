@@ -7,6 +7,7 @@ pub(crate) mod check;
 pub(crate) mod config;
 pub(crate) mod demo;
 mod explain;
+pub(crate) mod gateway;
 pub(crate) mod grants;
 pub(crate) mod hooks;
 mod lines;
@@ -25,6 +26,8 @@ use crate::session::Surroundings;
 pub(crate) enum Action {
     Demo(demo::Settings),
     Agent(agent::Settings),
+    Serve(gateway::serve::Settings),
+    Run(gateway::run::Settings),
     Check(check::Settings),
     Explain(check::Call),
     Scan(scan::Settings),
@@ -40,7 +43,7 @@ pub(crate) enum Action {
 impl Action {
     /// Whether it runs tools or serves, rather than answering a question.
     pub(crate) fn is_long_running(&self) -> bool {
-        matches!(self, Self::Demo(_) | Self::Agent(_) | Self::Model(_))
+        matches!(self, Self::Demo(_) | Self::Agent(_) | Self::Serve(_) | Self::Run(_) | Self::Model(_))
     }
 
     /// Does it.
@@ -48,6 +51,8 @@ impl Action {
         match self {
             Self::Demo(settings) => Box::pin(demo::run(settings, surroundings)).await,
             Self::Agent(settings) => Box::pin(agent::run(settings, surroundings)).await,
+            Self::Serve(settings) => Box::pin(gateway::serve::run(settings, surroundings)).await,
+            Self::Run(settings) => Box::pin(gateway::run::run(settings, surroundings)).await,
             Self::Check(settings) => Box::pin(check::run(settings, surroundings)).await,
             Self::Explain(call) => Box::pin(explain::run(call, surroundings)).await,
             Self::Scan(settings) => scan::run(&settings, surroundings),

@@ -78,7 +78,7 @@ fn told(report: &ScriptReport) -> serde_json::Value {
 }
 
 /// Waits for Ctrl-C, or for the signal by which services are ended.
-async fn end_asked() {
+pub(super) async fn end_asked() {
     let interrupted = tokio::signal::ctrl_c();
     match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
         Ok(mut terminated) => {

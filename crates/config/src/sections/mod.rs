@@ -1,12 +1,16 @@
 //! The sections of `backstop.yaml`, one module each.
 
 mod agent;
+mod gateway;
 mod guards;
 mod hooks;
 mod plugins;
 mod providers;
 
 pub use agent::{Agent, Approvals, Compaction};
+pub use gateway::{
+    Gateway, GatewayAgent, GatewayLimits, GatewayProviders, GatewayRoute, GatewayTimeouts, Listen,
+};
 pub use guards::{AllowCommand, AllowPath, CommandSafety, Guards, SensitiveFiles};
 pub use hooks::{Chain, ChainedHook, HookEntry, Hooks, LlmCallHooks, ToolCallHooks};
 pub use plugins::{PluginEntry, PluginHooks, Plugins};
@@ -31,6 +35,9 @@ section! {
         /// Model providers, by a name of your choice. A repository that could set one could send the conversation
         /// and the key anywhere.
         providers ("providers"): Entries<Name, Provider>, OperatorOnly;
+        /// The LLM proxy that `backstop serve` and `backstop run` start. A repository that could set it could let
+        /// others in.
+        gateway ("gateway"): Gateway, OperatorOnly;
         /// Where sessions, approvals and receipts are kept.
         store ("store"): Store, OperatorOnly;
         /// The audit trail.
@@ -42,6 +49,7 @@ impl Config {
     /// Checks the merged configuration: names that must be unique or must exist.
     pub(crate) fn check_merged(&self, cx: &mut Reader<'_>) {
         self.hooks.check(cx);
+        self.gateway.check(&self.providers, cx);
         let Some(provider) = &self.agent.provider else { return };
         if self.providers.get(provider.value.as_str()).is_none() {
             let known: Vec<&str> = self.providers.iter().map(|(name, _)| name.value.as_str()).collect();

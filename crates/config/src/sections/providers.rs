@@ -16,11 +16,14 @@ item! {
         api ("api"): Spanned<Api>, OperatorOnly;
         /// Where it is, such as `https://api.example.com`. Without it, the maker's own address.
         base_url ("base_url"): Option<Spanned<Text>>, OperatorOnly;
-        /// The key, usually `${VAR}`. At most one of `api_key` and `api_key_env`.
+        /// The key, usually `${VAR}`. At most one of `api_key`, `api_key_env` and `api_key_file`. Without any, the
+        /// gateway passes on the key of its client.
         api_key ("api_key"): Option<Spanned<Secret>>, OperatorOnly;
         /// The environment variable that holds the key; looked up when the provider is used, so it may be unset until
         /// then.
         api_key_env ("api_key_env"): Option<Spanned<Name>>, OperatorOnly;
+        /// The file that holds the key and nothing else; read when the provider is used.
+        api_key_file ("api_key_file"): Option<Spanned<Text>>, OperatorOnly;
         /// The models that may be used. Without it, any.
         models ("models"): Vec<Spanned<Text>>, OperatorOnly;
         /// The longest time to a connection, in milliseconds.
@@ -51,9 +54,15 @@ section! {
 
 impl Provider {
     fn check(&self, cx: &mut Reader<'_>) -> Option<()> {
-        let conflict = self.api_key.as_ref().and(self.api_key_env.as_ref()).map(|variable| {
-            let message = format!("{} has both `api_key` and `api_key_env`", cx.subject());
-            Problem::new(ProblemKind::Conflict, variable.at.clone(), message).with_hint("keep one of them")
+        let sources = [
+            self.api_key.as_ref().map(|key| ("`api_key`", &key.at)),
+            self.api_key_env.as_ref().map(|variable| ("`api_key_env`", &variable.at)),
+            self.api_key_file.as_ref().map(|file| ("`api_key_file`", &file.at)),
+        ];
+        let mut sources = sources.into_iter().flatten();
+        let conflict = sources.next().zip(sources.next()).map(|((first, _), (second, at))| {
+            let message = format!("{} has both {first} and {second}", cx.subject());
+            Problem::new(ProblemKind::Conflict, at.clone(), message).with_hint("keep one of them")
         });
         let problems: Vec<Problem> = conflict.into_iter().chain(self.check_address()).collect();
         let sound = problems.is_empty();
@@ -63,7 +72,7 @@ impl Provider {
 
     fn check_address(&self) -> Option<Problem> {
         let url = self.base_url.as_ref()?;
-        let has_key = self.api_key.is_some() || self.api_key_env.is_some();
+        let has_key = self.api_key.is_some() || self.api_key_env.is_some() || self.api_key_file.is_some();
         let (message, hint) = match Address::parse(url.value.expose()) {
             None => ("`base_url` must be an address", "for example `https://api.example.com`"),
             Some(address) if address.has_user => {

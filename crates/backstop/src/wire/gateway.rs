@@ -1,0 +1,220 @@
+//! `gateway` and `providers` as the settings of a gateway.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use backstop_config::{
+    Api as ConfigApi, GatewayProviders, Loaded, Name, Provider as ConfigProvider, Spanned,
+};
+use backstop_gateway::{Credential, Family, Limits, ModelRoute, Provider, Proxies, Settings, Timeouts};
+use backstop_hooks::{AgentId, Secret};
+use uuid::Uuid;
+
+use super::provider::key;
+
+/// Why a configuration can't be served.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum GatewayConfigError {
+    /// Nothing says which of them is to be asked.
+    #[error(
+        "the providers `{}` speak the {family} API, and nothing says which of them is to be asked\nhint: set `gateway.providers.{family}`, in the order in which they are to be tried",
+        .providers.join("`, `")
+    )]
+    Ambiguous {
+        /// The API.
+        family: &'static str,
+        /// The providers.
+        providers: Vec<String>,
+    },
+    /// A provider is to be asked what it does not speak.
+    #[error(
+        "provider `{provider}` does not speak the {family} API, but `gateway.providers.{family}` names it"
+    )]
+    WrongFamily {
+        /// The API.
+        family: &'static str,
+        /// The provider.
+        provider: String,
+    },
+}
+
+/// The settings of a gateway. Keys are read now; a provider whose key is missing refuses requests and says why,
+/// so that the others can be used. Without `gateway.token`, a new token is made.
+///
+/// # Errors
+///
+/// [`GatewayConfigError`] when it is not clear where requests go.
+pub fn gateway_settings(
+    loaded: &Loaded,
+    environment: &dyn Fn(&str) -> Option<String>,
+) -> Result<Settings, GatewayConfigError> {
+    let config = &loaded.config.gateway;
+    let token = config.token.as_ref().map_or_else(new_token, |token| secret(token.value.expose()));
+    let agents = config
+        .agents
+        .iter()
+        .map(|(name, agent)| (AgentId::new(name.value.as_str()), secret(agent.token.value.expose())));
+    let mut settings = Settings {
+        listen: config.listen.value.0,
+        agents: agents.collect(),
+        hosts: config.hosts.iter().map(|host| host.value.as_str().to_owned()).collect(),
+        providers: providers(loaded, environment),
+        routes: routes(loaded),
+        max_retries: u32::try_from(config.max_retries.value.get()).unwrap_or(u32::MAX),
+        limits: limits(loaded),
+        timeouts: timeouts(loaded),
+        proxies: Proxies::of(environment),
+        ..Settings::new(token)
+    };
+    for family in Family::ALL {
+        let asked = asked(loaded, family)?;
+        let asked = match asked.is_empty() {
+            true if config.passthrough.value => vec![add_maker(family, &mut settings.providers)],
+            true => continue,
+            false => asked,
+        };
+        settings.defaults.insert(family, asked);
+    }
+    Ok(settings)
+}
+
+fn secret(text: &str) -> Secret {
+    Secret::new(text.to_owned())
+}
+
+/// A new token for a gateway: 244 random bits, with a name in front by which a leaked one can be told.
+pub fn new_token() -> Secret {
+    Secret::new(format!("backstop-{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple()))
+}
+
+const fn family(api: ConfigApi) -> Family {
+    match api {
+        ConfigApi::Anthropic => Family::Anthropic,
+        ConfigApi::OpenaiChat => Family::OpenAi,
+        ConfigApi::Gemini => Family::Gemini,
+    }
+}
+
+const fn maker(family: Family) -> &'static str {
+    match family {
+        Family::Anthropic => "https://api.anthropic.com",
+        Family::OpenAi => "https://api.openai.com",
+        Family::Gemini => "https://generativelanguage.googleapis.com",
+    }
+}
+
+fn providers(loaded: &Loaded, environment: &dyn Fn(&str) -> Option<String>) -> BTreeMap<String, Provider> {
+    let providers = loaded.config.providers.iter();
+    providers
+        .map(|(name, provider)| {
+            let name = name.value.as_str();
+            (name.to_owned(), lowered(loaded, name, provider, environment))
+        })
+        .collect()
+}
+
+fn lowered(
+    loaded: &Loaded,
+    name: &str,
+    provider: &ConfigProvider,
+    environment: &dyn Fn(&str) -> Option<String>,
+) -> Provider {
+    let family = family(provider.api.value);
+    let credential = match key(loaded, name, provider, environment) {
+        Ok(Some(key)) => Credential::Key(key.value),
+        Ok(None) => Credential::Client,
+        Err(error) => Credential::Missing(error.to_string()),
+    };
+    Provider {
+        family,
+        base_url: provider.base_url.as_ref().map_or(maker(family), |url| url.value.expose()).to_owned(),
+        credential,
+        models: provider.models.iter().map(|model| model.value.expose().to_owned()).collect(),
+        connect_timeout: provider.connect_timeout.value.duration(),
+        idle_timeout: provider.idle_timeout.value.duration(),
+    }
+}
+
+fn names(names: &[Spanned<Name>]) -> Vec<String> {
+    names.iter().map(|name| name.value.as_str().to_owned()).collect()
+}
+
+fn routes(loaded: &Loaded) -> Vec<ModelRoute> {
+    let routes = loaded.config.gateway.routes.iter();
+    routes
+        .map(|route| ModelRoute {
+            models: route.models.value.iter().map(|model| model.value.expose().to_owned()).collect(),
+            providers: names(&route.providers.value),
+        })
+        .collect()
+}
+
+/// The providers to ask for a family: those that are written down, else the agent's, else the only one.
+fn asked(loaded: &Loaded, wanted: Family) -> Result<Vec<String>, GatewayConfigError> {
+    let config = &loaded.config;
+    let speaks =
+        |name: &str| config.providers.get(name).is_some_and(|provider| family(provider.api.value) == wanted);
+    let GatewayProviders { anthropic, openai, gemini } = &config.gateway.providers;
+    let written = names(match wanted {
+        Family::Anthropic => anthropic,
+        Family::OpenAi => openai,
+        Family::Gemini => gemini,
+    });
+    if let Some(other) = written.iter().find(|name| !speaks(name)) {
+        let family = wanted.as_str();
+        return Err(GatewayConfigError::WrongFamily { family, provider: other.clone() });
+    }
+    if !written.is_empty() {
+        return Ok(written);
+    }
+    let agents = config.agent.provider.as_ref().map(|name| name.value.as_str());
+    if let Some(name) = agents.filter(|name| speaks(name)) {
+        return Ok(vec![name.to_owned()]);
+    }
+    let all = config.providers.iter().map(|(name, _)| name.value.as_str());
+    let speaking: Vec<_> = all.filter(|name| speaks(name)).map(str::to_owned).collect();
+    if speaking.len() > 1 {
+        return Err(GatewayConfigError::Ambiguous { family: wanted.as_str(), providers: speaking });
+    }
+    Ok(speaking)
+}
+
+/// Adds the maker of an API as a provider that gets the client's own key, and says how it is called.
+fn add_maker(family: Family, providers: &mut BTreeMap<String, Provider>) -> String {
+    let plain = family.as_str().to_owned();
+    let name = if providers.contains_key(&plain) { format!("{plain}-maker") } else { plain };
+    let provider = Provider {
+        family,
+        base_url: maker(family).to_owned(),
+        credential: Credential::Client,
+        models: Vec::new(),
+        connect_timeout: Duration::from_secs(10),
+        idle_timeout: Duration::from_secs(120),
+    };
+    providers.insert(name.clone(), provider);
+    name
+}
+
+fn limits(loaded: &Loaded) -> Limits {
+    let limits = &loaded.config.gateway.limits;
+    let size = |value: u64| usize::try_from(value).unwrap_or(usize::MAX);
+    Limits {
+        body_bytes: size(limits.body_bytes.value.get()),
+        head_bytes: size(limits.head_bytes.value.get()),
+        connections: size(limits.connections.value.get()),
+        requests: size(limits.requests.value.get()),
+        buffered_bytes: size(limits.buffered_bytes.value.get()),
+        ..Limits::default()
+    }
+}
+
+fn timeouts(loaded: &Loaded) -> Timeouts {
+    let timeouts = &loaded.config.gateway.timeouts;
+    Timeouts {
+        head: timeouts.head.value.duration(),
+        body: timeouts.body.value.duration(),
+        first_byte: timeouts.first_byte.value.duration(),
+        drain: timeouts.drain.value.duration(),
+    }
+}

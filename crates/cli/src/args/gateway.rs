@@ -1,0 +1,48 @@
+//! `backstop serve` and `backstop run`.
+
+use std::ffi::OsString;
+use std::net::SocketAddr;
+
+use crate::commands::gateway::{run, serve};
+
+/// Serves an LLM proxy: programs that are pointed at it reach their models through the hooks.
+///
+/// Speaks the APIs of Anthropic, OpenAI and Gemini. Prints its address, which holds the token that opens it, on
+/// stdout, and tells of what it stops or changes on stderr. Runs until Ctrl-C; answers that are under way then get
+/// `gateway.timeouts.drainMs` to end.
+#[derive(Debug, clap::Args)]
+pub(super) struct ServeArgs {
+    /// The address and port, instead of `gateway.listen`
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    listen: Option<SocketAddr>,
+    /// The port, instead of that of `gateway.listen`; 0 takes a free one
+    #[arg(long, value_name = "N", conflicts_with = "listen")]
+    port: Option<u16>,
+}
+
+/// Runs a program whose model calls pass the hooks.
+///
+/// Starts an LLM proxy for this program alone and points it there with the variables that model clients read
+/// (`ANTHROPIC_BASE_URL`, `OPENAI_BASE_URL`, `OPENAI_API_BASE`, `GOOGLE_GEMINI_BASE_URL` and others). Tells of what it stops
+/// or changes on stderr, passes signals on, ends with the program's exit code and leaves nothing running.
+#[derive(Debug, clap::Args)]
+pub(super) struct RunArgs {
+    /// Which agent the program is, for budgets and hooks
+    #[arg(long, value_name = "NAME")]
+    agent: Option<String>,
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
+    command: Vec<OsString>,
+}
+
+impl ServeArgs {
+    pub(super) fn lower(self) -> serve::Settings {
+        serve::Settings { listen: self.listen, port: self.port }
+    }
+}
+
+impl RunArgs {
+    pub(super) fn lower(self) -> run::Settings {
+        run::Settings { command: self.command, agent: self.agent }
+    }
+}

@@ -1,0 +1,163 @@
+//! `gateway`: the LLM proxy that `backstop serve` and `backstop run` start. It is the operator's alone: a repository
+//! that could set any of it could send conversations elsewhere, or let others in.
+
+use std::net::SocketAddr;
+
+use serde_json::{Value, json};
+
+use crate::place::{Setting, Spanned};
+use crate::problem::{Problem, ProblemKind, suggestion};
+use crate::reader::Reader;
+use crate::text::{Secret, Text};
+use crate::values::{Millis, Name, Whole, plain_text};
+use crate::wire::{Entries, Wire, item, section};
+use crate::yaml::Node;
+
+use super::Provider;
+
+section! {
+    /// The LLM proxy that `backstop serve` and `backstop run` start.
+    pub struct Gateway {
+        /// Where `backstop serve` listens, as address and port. Port 0 takes a free one.
+        listen ("listen"): Setting<Listen> = Listen::default(), OperatorOnly;
+        /// Host names by which clients may call it, besides those of this machine.
+        hosts ("hosts"): Vec<Spanned<Name>>, OperatorOnly;
+        /// The token that clients must bring, usually `${VAR}`. Without it, each start makes a new one.
+        token ("token"): Option<Spanned<Secret>>, OperatorOnly;
+        /// Agents that are known by a token of their own.
+        agents ("agents"): Entries<Name, GatewayAgent>, OperatorOnly;
+        /// Which providers are asked, in this order, unless a route says otherwise.
+        providers ("providers"): GatewayProviders, OperatorOnly;
+        /// Which models go to which providers. The first route that fits counts.
+        routes ("routes"): Vec<GatewayRoute>, OperatorOnly;
+        /// Whether requests of an API for which no provider is configured go to its maker, with the client's own key.
+        passthrough ("passthrough"): Setting<bool> = true, OperatorOnly;
+        /// How often a provider that cannot be reached or answers 429 or 5xx is asked again, before the next one is.
+        max_retries ("max_retries"): Setting<Whole<0, 10>> = Whole::clamped(0), OperatorOnly;
+        /// What is the most.
+        limits ("limits"): GatewayLimits, OperatorOnly;
+        /// What is the longest.
+        timeouts ("timeouts"): GatewayTimeouts, OperatorOnly;
+    }
+}
+
+item! {
+    /// An agent that is known by its token.
+    pub struct GatewayAgent {
+        /// The token, usually `${VAR}`. At least 16 characters.
+        token ("token"): Spanned<Secret>, OperatorOnly;
+    }
+}
+
+section! {
+    /// Which providers are asked, for each API. Each is a name under `providers`.
+    pub struct GatewayProviders {
+        /// For requests of Anthropic's API. Without it, the configured provider that speaks it.
+        anthropic ("anthropic"): Vec<Spanned<Name>>, OperatorOnly;
+        /// For requests of OpenAI's API. Without it, the configured provider that speaks it.
+        openai ("openai"): Vec<Spanned<Name>>, OperatorOnly;
+        /// For requests of the Gemini API. Without it, the configured provider that speaks it.
+        gemini ("gemini"): Vec<Spanned<Name>>, OperatorOnly;
+    }
+}
+
+item! {
+    /// Models that go to certain providers.
+    pub struct GatewayRoute {
+        /// Names of models, as glob patterns such as `claude-*`.
+        models ("models"): Spanned<Vec<Spanned<Text>>>, OperatorOnly;
+        /// The providers, in the order in which they are asked. The next one is asked when one cannot be reached or
+        /// answers 429 or 5xx.
+        providers ("providers"): Spanned<Vec<Spanned<Name>>>, OperatorOnly;
+    }
+    check: check;
+}
+
+section! {
+    /// What is the most.
+    pub struct GatewayLimits {
+        /// Bytes of a request's body, compressed or not.
+        body_bytes ("max_body_bytes"): Setting<Whole<1_024, 1_073_741_824>> = Whole::clamped(33_554_432), OperatorOnly;
+        /// Bytes of a request's head.
+        head_bytes ("max_head_bytes"): Setting<Whole<8_192, 1_048_576>> = Whole::clamped(65_536), OperatorOnly;
+        /// Connections at once. More have to wait.
+        connections ("max_connections"): Setting<Whole<1, 1_000_000>> = Whole::clamped(4_096), OperatorOnly;
+        /// Requests at once. More are refused as overload.
+        requests ("max_requests"): Setting<Whole<1, 1_000_000>> = Whole::clamped(2_048), OperatorOnly;
+        /// Bytes of requests in memory at once. Requests beyond that are refused as overload.
+        buffered_bytes ("max_buffered_bytes"): Setting<Whole<1_048_576, 1_099_511_627_776>> = Whole::clamped(536_870_912), OperatorOnly;
+    }
+}
+
+section! {
+    /// What is the longest, in milliseconds.
+    pub struct GatewayTimeouts {
+        /// Until the head of a request is there, and between two requests of a connection.
+        head ("headMs"): Setting<Millis> = Millis::clamped(30_000), OperatorOnly;
+        /// Between two pieces of a request's body.
+        body ("bodyMs"): Setting<Millis> = Millis::clamped(30_000), OperatorOnly;
+        /// From a request to the beginning of the provider's answer. An answer in one piece begins when it is ready.
+        first_byte ("firstByteMs"): Setting<Millis> = Millis::clamped(600_000), OperatorOnly;
+        /// How long running answers may go on when the gateway is to stop.
+        drain ("drainMs"): Setting<Millis> = Millis::clamped(10_000), OperatorOnly;
+    }
+}
+
+/// An address and a port to listen on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Listen(pub SocketAddr);
+
+impl Default for Listen {
+    /// 127.0.0.1:8484.
+    fn default() -> Self {
+        Self((std::net::Ipv4Addr::LOCALHOST, 8484).into())
+    }
+}
+
+impl Wire for Listen {
+    fn read(node: &Node, cx: &mut Reader<'_>) -> Option<Self> {
+        const WHAT: &str = "an address and a port such as `127.0.0.1:8484`";
+        let text = plain_text(node, cx, WHAT)?;
+        text.parse().ok().map(Self).or_else(|| cx.expected(node, WHAT))
+    }
+
+    fn schema() -> Value {
+        json!({ "type": "string", "minLength": 1 })
+    }
+
+    fn show(&self) -> Value {
+        Value::from(self.0.to_string())
+    }
+}
+
+impl GatewayRoute {
+    fn check(&self, cx: &mut Reader<'_>) -> Option<()> {
+        let lists = [
+            ("`models`", &self.models.at, self.models.value.is_empty()),
+            ("`providers`", &self.providers.at, self.providers.value.is_empty()),
+        ];
+        let mut complete = true;
+        for (name, at, _) in lists.into_iter().filter(|(_, _, is_empty)| *is_empty) {
+            let message = format!("{name} of {} must not be empty", cx.subject());
+            cx.report(Problem::new(ProblemKind::BadValue, at.clone(), message));
+            complete = false;
+        }
+        complete.then_some(())
+    }
+}
+
+impl Gateway {
+    /// Checks that every provider that is named exists.
+    pub(super) fn check(&self, providers: &Entries<Name, Provider>, cx: &mut Reader<'_>) {
+        let defaults = [&self.providers.anthropic, &self.providers.openai, &self.providers.gemini];
+        let routed = self.routes.iter().map(|route| &route.providers.value);
+        for name in defaults.into_iter().chain(routed).flatten() {
+            if providers.get(name.value.as_str()).is_none() {
+                let known: Vec<&str> = providers.iter().map(|(name, _)| name.value.as_str()).collect();
+                let message = format!("no provider is called `{}`", name.value.as_str());
+                let hint = suggestion(name.value.as_str(), &known, "providers");
+                cx.report(Problem::new(ProblemKind::UnknownName, name.at.clone(), message).with_hint(hint));
+            }
+        }
+    }
+}
