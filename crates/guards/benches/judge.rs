@@ -1,9 +1,18 @@
-//! How long a judgement takes.
+//! How long a judgement takes: of common commands, over length and shape, and for the first time.
+
+#![expect(clippy::print_stdout, reason = "a bench reports")]
+
+use std::time::Instant;
 
 use backstop_guards::{Access, CommandGuard, GuardSettings, PathGuard, Place, Profile, ShellKind};
 use divan::Bencher;
 
 fn main() {
+    // Rules are parsed once in a process, when the first command is judged.
+    let start = Instant::now();
+    let guard = CommandGuard::new(GuardSettings::default());
+    guard.judge("ls", ShellKind::Posix, &Place::unknown(), 0);
+    println!("the first judgement of a process: {:?}", start.elapsed());
     divan::main();
 }
 
@@ -27,6 +36,36 @@ fn length(bencher: Bencher<'_, '_>, bytes: usize) {
     let guard = CommandGuard::new(GuardSettings::default());
     let place = Place::new("/work/project");
     let command = "echo hello world; ".repeat(bytes / 18 + 1);
+    bencher.bench_local(|| guard.judge(divan::black_box(&command), ShellKind::Posix, &place, 0));
+}
+
+/// Shapes that make parsers and interpreters slow, by name.
+const SHAPES: &[&str] =
+    &["substitutions", "parentheses", "braces", "quotes", "evals", "nuls", "heredocs", "pipes"];
+
+fn shape(name: &str, bytes: usize) -> String {
+    let of = |unit: &str| unit.repeat(bytes / unit.len() + 1);
+    match name {
+        "substitutions" => of("$("),
+        "parentheses" => of("( "),
+        "braces" => of("{a,b}"),
+        "quotes" => of("'\"`"),
+        "evals" => format!("x='eval \"$x\"'; {}", of("eval \"$x\"; ")),
+        "nuls" => of("\0;"),
+        "heredocs" => of("cat <<E\n"),
+        _ => of("a|"),
+    }
+}
+
+/// Bytes of the adversarial commands.
+const SIZES: &[usize] = &[1_000, 10_000, 60_000, 1_000_000];
+
+#[divan::bench(args = SHAPES.iter().flat_map(|name| SIZES.iter().map(move |size| (*name, *size))).map(|(n, s)| format!("{n} {s}")), sample_count = 5)]
+fn adversarial(bencher: Bencher<'_, '_>, which: &String) {
+    let (name, size) = which.split_once(' ').unwrap_or((which, "0"));
+    let command = shape(name, size.parse().unwrap_or_default());
+    let guard = CommandGuard::new(GuardSettings::default());
+    let place = Place::new("/work/project");
     bencher.bench_local(|| guard.judge(divan::black_box(&command), ShellKind::Posix, &place, 0));
 }
 

@@ -72,6 +72,11 @@ impl Place {
         self
     }
 
+    /// True when files of the workspace may be looked into.
+    pub(crate) fn reads_files(&self) -> bool {
+        self.files.is_some()
+    }
+
     /// The text of a file in the workspace, when files may be looked into.
     pub(crate) fn text_of(&self, path: &str) -> Option<String> {
         let rest = path.strip_prefix(self.workspace())?;

@@ -32,6 +32,11 @@ impl CommandSafety {
 
     /// Looks into the scripts, makefiles and package scripts of the workspace that a command would run.
     /// Only for hosts that share the file system with the tools.
+    ///
+    /// A few files are read for each command, each up to 64 KiB, and only plain ones: a name that is itself a
+    /// symbolic link is not followed. What can't be read is unknown, and the profile says what that means.
+    /// Between the judgement and the run the file may change; whoever can write it in that time can also
+    /// write what it runs, so this narrows what an agent can hide and is no sandbox.
     #[must_use]
     pub fn reading_files(mut self) -> Self {
         self.reads_files = true;

@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 use serde::{Deserialize, Serialize};
 
 use super::innocent::{INNOCENT_DIRECTORIES, INNOCENT_NAMES, INNOCENT_SUFFIXES};
-use super::table::ENTRIES;
+use super::table::entries;
 use crate::place::Place;
 use crate::shell::marks::{ANY, STAR};
 
@@ -58,7 +58,7 @@ struct Index {
 
 static INDEX: LazyLock<Index> = LazyLock::new(|| {
     let mut index = Index::default();
-    for entry in ENTRIES {
+    for entry in entries() {
         for written in entry.patterns {
             index.add(entry, written);
         }

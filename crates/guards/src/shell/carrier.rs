@@ -278,6 +278,10 @@ impl Shell<'_> {
                 if data.taint == Taint::FILE
                     || data.marked().is_some_and(|text| text.contains(HOLE) && text.len() < 4)
                 {
+                    if self.place.reads_files() {
+                        let reason = "a script that can't be looked into is run";
+                        self.trace.unknown(UnknownKind::Code, reason, false);
+                    }
                     return Data::unknown(Taint::PROGRAM);
                 }
                 self.in_subshell(|shell| shell.run_code(&data, rest, Some(process), program))

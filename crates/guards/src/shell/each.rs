@@ -41,6 +41,9 @@ impl Shell<'_> {
             let process = self.emit(template);
             return self.run_code(&source, &[], Some(process), "xargs");
         }
+        if hands_over_code(template, marker.as_deref()) {
+            self.trace.facts.push(Fact::RunsCode { process: None, from: source.taint | Taint::PROGRAM });
+        }
         let items = items_of(&source, marker.is_some() || options.has('0', "null"));
         let known = items.as_ref().is_some_and(|items| !items.iter().any(|item| has_hole(item)));
         let items = items.unwrap_or_else(|| vec![HOLE.to_string()]);
@@ -118,6 +121,9 @@ impl Shell<'_> {
             .unwrap_or(rest.len());
         let template = rest.get(..cut).unwrap_or_default();
         let tail = rest.get(cut..).unwrap_or_default();
+        if tail.is_empty() && (template.is_empty() || hands_over_code(template, Some("{}"))) {
+            self.trace.facts.push(Fact::RunsCode { process: None, from: stdin.taint | Taint::PROGRAM });
+        }
         let items: Option<Vec<String>> = match tail.first().map(String::as_str) {
             Some(":::" | ":::+") => {
                 Some(tail.iter().skip(1).take_while(|arg| !arg.starts_with(":::")).cloned().collect())
@@ -321,6 +327,25 @@ fn replace_flag(args: &[&str], consumed: usize) -> Option<String> {
     args.iter().take(consumed).find_map(|arg| match *arg {
         "-i" | "--replace" | "--replace=" => Some("{}".to_owned()),
         _ => arg.strip_prefix("--replace=").or_else(|| arg.strip_prefix("-i")).map(str::to_owned),
+    })
+}
+
+/// True for a template in which an item becomes code: `sh -c {}`, `sh -c 'eval "$1"'`, `sudo --`.
+fn hands_over_code(template: &[String], marker: Option<&str>) -> bool {
+    const STARTERS: [&str; 8] = ["sudo", "doas", "env", "nohup", "nice", "setsid", "command", "exec"];
+    let Some((first, rest)) = template.split_first() else { return false };
+    let program = super::trace::program_name(first);
+    if STARTERS.contains(&program.as_str()) {
+        return rest.iter().all(|arg| arg.starts_with('-'));
+    }
+    if !is_shell(&program) {
+        return false;
+    }
+    let Some(at) = rest.iter().position(|arg| arg.starts_with('-') && arg.ends_with('c')) else {
+        return false;
+    };
+    rest.get(at + 1).is_none_or(|code| {
+        marker.is_some_and(|marker| code == marker) || code.contains("eval") || code.contains("sh -c")
     })
 }
 

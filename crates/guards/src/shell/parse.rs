@@ -46,8 +46,7 @@ pub(crate) fn parse(text: &str) -> Result<Parsed, Refusal> {
 
 /// `( (x) )` as `( :; (x) )`: the parser takes two parentheses for arithmetic whatever is between them.
 fn nested_apart(text: &str) -> Cow<'_, str> {
-    let spaced = |blank: char| text.contains(&format!("({blank}")) && text.contains(&format!("{blank}("));
-    if !spaced(' ') && !spaced('\t') && !spaced('\n') {
+    if !has_nested_parentheses(text) {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len() + 8);
@@ -76,6 +75,21 @@ fn nested_apart(text: &str) -> Cow<'_, str> {
         before = c;
     }
     Cow::Owned(out)
+}
+
+/// True for an opening parenthesis that only blanks part from the next.
+fn has_nested_parentheses(text: &str) -> bool {
+    let mut after = false;
+    let mut blank = false;
+    for byte in text.bytes() {
+        match byte {
+            b'(' if after && blank => return true,
+            b'(' => (after, blank) = (true, false),
+            b' ' | b'\t' | b'\n' => blank = true,
+            _ => after = false,
+        }
+    }
+    false
 }
 
 /// `for ((i=0;;i++))` with the empty condition spelled `; ;`, which is how the parser knows it.
