@@ -28,6 +28,7 @@ use crate::receipt::{BlockCause, Blocked, FailureKind, Receipt, ReceiptSink, Ver
 use crate::redaction::{Redaction, ResponseGate};
 use crate::registry::{Registry, Snapshot};
 use crate::runner::{Claimed, Decided, Dispatch, untouched};
+use crate::seal;
 use crate::tool_call::{PATIENCE, Reviewed, ToolVerdict};
 
 /// How long a decision about a tool call counts for those who know nothing but the call's id. Decisions older
@@ -275,11 +276,16 @@ impl Engine {
                 receipt.record_mut().blocked.clone_from(&blocked);
             }
         }
-        self.record(&receipt);
         let permit = match blocked {
             Some(blocked) => Err(blocked),
-            None => Ok(Permitted::approved(event.clone(), approval)),
+            None => seal::unseal(&snapshot, &event, call, &requests).await,
         };
+        if let Err(blocked) = &permit {
+            receipt.verdict = Verdict::Block;
+            receipt.record_mut().blocked = Some(blocked.clone());
+        }
+        self.record(&receipt);
+        let permit = permit.map(|event| Permitted::approved(event, approval));
         ToolVerdict { permit, event, receipt }
     }
 

@@ -12,6 +12,7 @@ mod receipt;
 mod redaction;
 mod registry;
 mod runner;
+mod seal;
 mod tool_call;
 mod verdict;
 mod verdict_set;
@@ -35,6 +36,7 @@ pub use redaction::{
 };
 pub use registry::{HookMeta, HookOptions, Origin, RegisterError, Registry, Snapshot, Style};
 pub use runner::{Claimed, Decided};
+pub use seal::Unsealer;
 pub use tool_call::{Reviewed, ToolVerdict, tool_call_digest};
 pub use verdict::{
     HookVerdict, VerdictCall, VerdictFactory, VerdictHook, VerdictTypeError, VerdictTypes,

@@ -21,6 +21,7 @@ use serde::Serialize;
 use crate::matcher::{AgentMatcher, InvalidMatcher, ToolMatcher};
 use crate::operator::{Budget, BudgetSource, OperatorSettings};
 use crate::redaction::{Seat, SpanRedactor};
+use crate::seal::Unsealer;
 
 /// How a hook was written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -313,6 +314,7 @@ fn carried(registered: Result<HookId, RegisterError>) -> Result<(), RegisterErro
 pub struct Snapshot {
     slots: Vec<Option<Arc<dyn AnySlot>>>,
     redactors: Arc<Vec<Seat>>,
+    unsealer: Option<Arc<dyn Unsealer>>,
     tools: Arc<Vec<ToolName>>,
     settings: Arc<OperatorSettings>,
 }
@@ -323,6 +325,7 @@ impl Snapshot {
         Self {
             slots: vec![None; PointId::ALL.len()],
             redactors: Arc::default(),
+            unsealer: None,
             tools: Arc::new(known_tools().map(ToolName::new).collect()),
             settings: Arc::new(settings),
         }
@@ -389,6 +392,16 @@ impl Snapshot {
         Ok(id)
     }
 
+    /// Who puts values in place of placeholders, in calls that passed every gate. There is one; it belongs to the
+    /// configuration, and a reload brings the next one or none.
+    pub fn set_unsealer(&mut self, unsealer: Arc<dyn Unsealer>) {
+        self.unsealer = Some(unsealer);
+    }
+
+    pub(crate) fn unsealer(&self) -> Option<&dyn Unsealer> {
+        self.unsealer.as_deref()
+    }
+
     /// The span redactors, in the order in which their replacements win.
     pub(crate) fn redactors(&self) -> &[Seat] {
         &self.redactors
@@ -451,7 +464,7 @@ impl Snapshot {
     fn check_owner(&self, point: PointId, owner: &OwnerId) -> Result<(), RegisterError> {
         let info = point.info();
         let settings = self.settings.owner(owner);
-        let ours = *owner == OwnerId::builtin() || *owner == OwnerId::operator();
+        let ours = owner.is_builtin() || *owner == OwnerId::operator();
         if settings.and_then(|settings| settings.enabled) == Some(false) {
             return Err(RegisterError::Disabled(owner.clone()));
         }

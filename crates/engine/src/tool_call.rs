@@ -42,7 +42,8 @@ pub struct Reviewed {
 pub struct ToolVerdict {
     /// The permit, or why there is none.
     pub permit: Result<Permitted<ToolCallEvent>, Blocked>,
-    /// The call as the hooks left it, for records; what runs is in the permit.
+    /// The call as the hooks left it, for records and for everybody who watches; what runs is in the permit, and may
+    /// hold values that stand here as placeholders.
     pub event: ToolCallEvent,
     /// The record.
     pub receipt: Receipt,

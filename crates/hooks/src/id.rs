@@ -102,6 +102,12 @@ impl OwnerId {
         Self::new("builtin")
     }
 
+    /// Whether the owner is part of Backstop: `builtin`, or one of its guards (`builtin:security-audit`). Hosts
+    /// give no such name to anybody else.
+    pub fn is_builtin(&self) -> bool {
+        self.as_str() == "builtin" || self.as_str().starts_with("builtin:")
+    }
+
     /// The owner of hooks that the operator's configuration names.
     pub fn operator() -> Self {
         Self::new("operator")
