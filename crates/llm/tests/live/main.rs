@@ -2,11 +2,13 @@
 #![expect(
     clippy::unwrap_used,
     clippy::string_slice,
+    clippy::panic,
     clippy::indexing_slicing,
     reason = "tests may fail loudly, their helpers too"
 )]
 
 mod answers;
+mod laws;
 mod requests;
 mod responses;
 mod streams;
