@@ -64,13 +64,13 @@ pub use reader::{Dropped, LayerKind};
 pub use schema::{reference, schema};
 pub use sections::{
     Agent, AllowCommand, AllowPath, Approvals, Audit, Chain, ChainedHook, CommandSafety, Compaction, Config,
-    Gateway, GatewayAgent, GatewayLimits, GatewayProviders, GatewayRoute, GatewayTimeouts, Guards, HookEntry,
-    Hooks, Listen, LlmCallHooks, PluginEntry, PluginHooks, Plugins, Provider, SensitiveFiles, Store,
-    ToolCallHooks,
+    Gateway, GatewayAgent, GatewayLimits, GatewayProviders, GatewayRoute, GatewayTimeouts, Guards,
+    HiddenText, HookEntry, Hooks, Listen, LlmCallHooks, PersonalData, PluginEntry, PluginHooks, Plugins,
+    Provider, Secrets, SensitiveFiles, Store, ToolCallHooks,
 };
 pub use text::{Environment, Secret, Text};
 pub use values::{
-    Api, ExpiryDate, Millis, Name, OnFailure, Profile, Temperature, Thinking, ToolSet, Unknown, Verbose,
-    Whole,
+    Api, ExpiryDate, HiddenAction, Millis, Name, OnFailure, Profile, SpanAction, Temperature, Thinking,
+    ToolSet, Unknown, Verbose, Whole,
 };
 pub use wire::Entries;

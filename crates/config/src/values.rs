@@ -267,6 +267,41 @@ choice! {
 }
 
 choice! {
+    /// What becomes of a secret or of personal data. Strictness grows from `off` to `block`: with what gives less of the
+    /// value away.
+    pub enum SpanAction {
+        /// It is not looked for.
+        Off = "off",
+        /// It stays, and is reported.
+        Report = "report",
+        /// A placeholder stands in its place, which tools in `restore_in` can be given the value of.
+        Placeholder = "placeholder",
+        /// All but its last four characters is replaced by `*`.
+        Mask = "mask",
+        /// A keyed digest stands in its place, the same for the same value.
+        Hash = "hash",
+        /// Its kind stands in its place.
+        Redact = "redact",
+        /// What holds it does not pass.
+        Block = "block",
+    }
+}
+
+choice! {
+    /// What becomes of hidden text. Strictness grows from `off` to `block`.
+    pub enum HiddenAction {
+        /// It is not looked for.
+        Off = "off",
+        /// It stays, and is reported.
+        Report = "report",
+        /// It is taken out.
+        Strip = "strip",
+        /// What holds it does not pass.
+        Block = "block",
+    }
+}
+
+choice! {
     /// The wire format that a provider speaks.
     pub enum Api {
         /// Anthropic Messages.

@@ -34,6 +34,9 @@ fn judge(class: Class, found: &str, clean: &str) {
             .into_iter()
             .filter(|span| span.class == class && likely(span.confidence))
             .collect();
+        for span in &spans {
+            assert!(Scanner::kinds(class).contains(span.kind), "`{}` is not among the kinds", span.kind);
+        }
         let right = match &case.kind {
             Some(kind) => spans.iter().any(|span| span.kind == kind),
             None => spans.is_empty(),

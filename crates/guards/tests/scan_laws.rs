@@ -138,6 +138,40 @@ proptest! {
     }
 
     #[test]
+    fn a_stream_of_spans_gives_what_a_stream_of_text_gives(text in texts(24), seed in prop::collection::vec(0_usize..4096, 0..12)) {
+        let redactor = redactor();
+        let mut cuts: Vec<usize> = seed.iter().map(|cut| text.floor_char_boundary(cut % (text.len() + 1))).collect();
+        cuts.sort_unstable();
+        let mut stream = redactor.stream();
+        let (mut clean, mut gone, mut done) = (String::new(), 0, 0);
+        for cut in cuts.into_iter().chain([text.len()]).map(Some).chain([None]) {
+            let certain = match cut {
+                Some(cut) => stream.push_edits(text.get(std::mem::replace(&mut done, cut)..cut).unwrap_or_default()),
+                None => stream.finish_edits(),
+            };
+            for edit in certain.edits {
+                let span = edit.finding.span;
+                prop_assert!(gone <= span.start && span.end <= certain.up_to);
+                clean.push_str(text.get(gone..span.start).unwrap_or_default());
+                clean.push_str(&edit.replacement.unwrap_or_default());
+                gone = span.end;
+            }
+            clean.push_str(text.get(gone..certain.up_to).unwrap_or_default());
+            gone = certain.up_to;
+        }
+        prop_assert_eq!(clean, redactor.apply(&text).text);
+    }
+
+    #[test]
+    fn what_was_cleaned_is_clean(text in texts(16)) {
+        for action in [Action::Redact, Action::Hash] {
+            let redactor = Redactor::new(Arc::clone(&SCANNER), Policy::new(action));
+            let once = redactor.apply(&text).text;
+            prop_assert_eq!(&redactor.apply(&once).text, &once);
+        }
+    }
+
+    #[test]
     fn byte_by_byte_is_no_different(text in texts(10)) {
         let redactor = redactor();
         let short: String = text.chars().take(600).collect();

@@ -93,7 +93,7 @@ async fn summarise(
         iteration,
         texts: Vec::new(),
     };
-    match ask(run, question, &mut Voice::silent()).await {
+    match ask(run, question, &mut Voice::silent(run)).await {
         Ok(answer) if answer.message.has_text() => {
             Ok(Some(Message::user(format!("{HEADING}\n\n{}", answer.message.visible_text()))))
         }

@@ -24,7 +24,7 @@ use super::model_call::{Answer, millis_since};
 use super::results;
 use super::run::{Run, Stop};
 use super::transcript::{Edit, Transcript};
-use super::voice::Release;
+use super::voice::{Release, redacted};
 use crate::output::Shown;
 use crate::tools::{ToolContext, ToolOutput, affected_paths, filter_overrides};
 
@@ -199,7 +199,7 @@ async fn take(run: &Run<'_>, transcript: &mut Transcript, planned: Planned) -> R
             Err(blocked) => return refuse(run, transcript, &call, &id, blocked).await,
         }
     }
-    execute(run, &call, &id, permit, context).await
+    execute(run, &call, &id, permit, verdict.event.params, context).await
 }
 
 /// A call that no gate is asked about.
@@ -314,14 +314,16 @@ async fn exec_env(
     Ok(Ok(kept))
 }
 
+/// Runs a call. `params` are its arguments for everybody but the tool: with placeholders where the tool gets values.
 async fn execute(
     run: &Run<'_>,
     call: &ToolCall,
     id: &ToolCallId,
     permit: Permitted<ToolCallEvent>,
+    params: Params,
     context: ToolContext,
 ) -> Result<ToolResult, Stop> {
-    let (tool, params) = (permit.tool_name.clone(), permit.params.clone());
+    let tool = permit.tool_name.clone();
     let about = about(run, &params);
     run.outlet().say(Shown::ToolStarted { tool: &tool, about: about.as_deref() });
     let started = Instant::now();
@@ -403,6 +405,7 @@ fn about(run: &Run<'_>, params: &Params) -> Option<String> {
     }
     let named = ["command", "path", "url", "action"].iter().find_map(|key| params.get(*key)?.as_str())?;
     let line: String = named.lines().next().unwrap_or_default().chars().filter(|c| !c.is_control()).collect();
-    let end = line.floor_char_boundary(120);
-    Some(line.get(..end).unwrap_or_default().to_owned())
+    // First redacted, then cut: what is cut off may be what gives a secret away.
+    let clean = redacted(run, line.get(..line.floor_char_boundary(4096)).unwrap_or_default())?;
+    Some(clean.get(..clean.floor_char_boundary(120)).unwrap_or_default().to_owned())
 }

@@ -3,12 +3,13 @@
 use std::sync::{Arc, Mutex};
 
 use backstop_agent::TurnOutcome;
+use backstop_engine::{HookOptions, RedactionStream, Settled, SpanEdit, SpanKind, SpanRedactor};
 use backstop_hooks::conversation::Part;
 use backstop_hooks::points::{
     AgentFinalizeEvent, AgentFinalizeOutcome, BeforeAgentFinalize, BeforeLlmCall, BeforeLlmCallEvent,
     BeforeLlmCallOutcome, BeforeResponseEmit, FinalizeAction, ResponseEmitEvent, ResponseEmitOutcome,
 };
-use backstop_hooks::{PointId, Text, hook_fn};
+use backstop_hooks::{CallContext, OwnerId, PointId, Text, hook_fn};
 use serde_json::{Value, json};
 
 use crate::support::{Bench, answered, assert_whole, roles, says};
@@ -274,4 +275,98 @@ async fn what_a_turn_without_an_answer_said_is_judged_too() {
     let outcome = blocked.say(&session, "go").await.outcome;
     assert!(matches!(outcome, TurnOutcome::Blocked { point: PointId::BeforeLlmCall, .. }), "{outcome:?}");
     assert_eq!(roles(&blocked.transcript(&session).await), "u");
+}
+
+/// Takes the secret out of text that grows.
+#[derive(Debug, Default)]
+struct Hide {
+    text: String,
+    up_to: usize,
+    blocks: bool,
+}
+
+impl SpanRedactor for Hide {
+    fn open(&self, _: &CallContext) -> Box<dyn RedactionStream> {
+        Box::new(Self { blocks: self.blocks, ..Self::default() })
+    }
+}
+
+impl Hide {
+    fn settle(&mut self, end: usize) -> Settled {
+        let from = self.up_to;
+        let kind = SpanKind { class: "test", kind: "secret" };
+        let found: Vec<_> =
+            self.text.get(from..end).unwrap().match_indices(SECRET).map(|(at, _)| from + at).collect();
+        let edit = |start| SpanEdit { start, end: start + SECRET.len(), replacement: "***".into(), kind };
+        self.up_to = end;
+        Settled {
+            up_to: end,
+            block: (self.blocks && !found.is_empty()).then(|| "no secrets".into()),
+            edits: found.into_iter().map(edit).collect(),
+            reported: Vec::new(),
+        }
+    }
+}
+
+impl RedactionStream for Hide {
+    fn push(&mut self, text: &str) -> Settled {
+        self.text.push_str(text);
+        let open =
+            (1..SECRET.len()).rev().find(|len| self.text.ends_with(SECRET.get(..*len).unwrap())).unwrap_or(0);
+        self.settle(self.text.len() - open)
+    }
+
+    fn finish(&mut self) -> Settled {
+        self.settle(self.text.len())
+    }
+}
+
+fn hide(bench: &Bench, blocks: bool) {
+    let options = HookOptions::new(OwnerId::operator()).id("hide");
+    bench.engine.registry().on_spans(Arc::new(Hide { blocks, ..Hide::default() }), options).unwrap();
+}
+
+#[tokio::test]
+async fn text_streams_through_span_redactors_and_the_transcript_is_what_was_shown() {
+    let text = format!("{}{SECRET}{}", "a word and another ".repeat(20), " and so on".repeat(20));
+    let bench = Bench::new([says_and_reads(SECRET), says(&text)]);
+    hide(&bench, false);
+    let session = bench.session().await;
+    let shown = text.replace(SECRET, "***");
+    assert_eq!(bench.say(&session, "go").await.outcome, answered(&shown));
+    assert_eq!(bench.screen.texts(), ["***", &shown]);
+    let pieces = bench.screen.lines().iter().filter(|line| line.starts_with("text: ")).count();
+    assert!(pieces > 5, "it streams: {pieces}");
+    assert!(!bench.screen.shows(SECRET));
+    assert!(!bench.stored(&session).await.contains(SECRET));
+}
+
+#[tokio::test]
+async fn a_span_redactor_that_blocks_ends_the_stream_and_the_turn() {
+    let text = format!("{}{SECRET}{}", "a word and another ".repeat(20), " and so on".repeat(20));
+    let bench = Bench::new([says(&text)]);
+    hide(&bench, true);
+    let session = bench.session().await;
+    let report = bench.say(&session, "go").await;
+    assert!(matches!(report.outcome, TurnOutcome::Blocked { point: PointId::BeforeResponseEmit, .. }));
+    assert!(!bench.screen.shows(SECRET) && !bench.screen.shows("and so on"));
+    assert_eq!(roles(&bench.transcript(&session).await), "u");
+}
+
+#[tokio::test]
+async fn reasoning_and_the_work_of_tools_are_shown_without_what_redactors_take_out() {
+    let first = json!({
+        "thinking": format!("is it {SECRET}?"),
+        "tool_calls": [{ "name": "read", "arguments": { "path": SECRET } }],
+    });
+    let bench = Bench::with([first, says("no")], |setup| {
+        setup.settings.reasoning = backstop_hooks::points::ReasoningLevel::On;
+    });
+    hide(&bench, false);
+    let session = bench.session().await;
+    bench.say(&session, "go").await;
+    let lines = bench.screen.lines();
+    let reasoning: String = lines.iter().filter_map(|line| line.strip_prefix("reasoning: ")).collect();
+    assert_eq!(reasoning, "is it ***?");
+    assert!(lines.contains(&"start: read ***".to_owned()), "{lines:?}");
 }

@@ -12,19 +12,19 @@ use backstop_config::{
 };
 use backstop_engine::Snapshot;
 use backstop_guards::hooks::{
-    COMMAND_SAFETY_ID, CommandSafety as CommandHooks, FilePatterns, SECURITY_AUDIT_ID, SecurityAudit,
-    register_command_safety, register_security_audit,
+    COMMAND_SAFETY_ID, CommandSafety as CommandHooks, FilePatterns, REDACTOR_ID, SECURITY_AUDIT_ID,
+    SecurityAudit, register_command_safety, register_security_audit,
 };
 use backstop_guards::{
     AllowEntry, CommandGuard, GuardSettings, PathGuard, Profile as GuardProfile, Rule, RuleSet, UnknownPolicy,
 };
 use backstop_hooks::OwnerId;
 
-use super::problem;
+use super::{problem, redaction};
 use crate::locations::from_operator;
 
 /// The built-in guards, which the configuration may name also where they are switched off.
-pub(super) const IDS: [&str; 2] = [COMMAND_SAFETY_ID, SECURITY_AUDIT_ID];
+pub(super) const IDS: [&str; 3] = [COMMAND_SAFETY_ID, SECURITY_AUDIT_ID, REDACTOR_ID];
 
 /// The largest rule pack.
 const MAX_PACK_BYTES: u64 = 4 * 1024 * 1024;
@@ -50,6 +50,9 @@ pub(super) fn register(loaded: &Loaded, home: Option<&str>, snapshot: &mut Snaps
             Err(found) => problems.extend(found),
         }
     }
+    if is_on(snapshot, REDACTOR_ID) {
+        problems.extend(redaction::register(loaded, snapshot));
+    }
     problems
 }
 
@@ -57,7 +60,7 @@ fn is_on(snapshot: &Snapshot, id: &str) -> bool {
     snapshot.settings().owner(&OwnerId::new(id)).and_then(|settings| settings.enabled) != Some(false)
 }
 
-fn builtin(error: &impl ToString) -> Problem {
+pub(super) fn builtin(error: &impl ToString) -> Problem {
     problem(&Place::file_only("built-in guards"), error)
 }
 

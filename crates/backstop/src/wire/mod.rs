@@ -9,6 +9,7 @@ pub(crate) mod gateway;
 mod guards;
 mod operator;
 pub(crate) mod provider;
+mod redaction;
 mod verdicts;
 
 use std::collections::BTreeSet;

@@ -159,3 +159,68 @@ fn a_turn_without_end_is_ended() {
     assert_eq!(done.code, Some(1), "{}", done.whole());
     assert!(done.err.contains("limit of 2 model calls"), "{}", done.whole());
 }
+
+/// A token as its issuer makes them, put together here so that no file holds one.
+fn token() -> String {
+    ["gh", "p_", "x7Kq2Lm9Rt4Vw8Zp3Nc6Bd1Fg5Hj0Qs7Yt2W"].concat()
+}
+
+/// Everything that is kept of the newest session.
+fn kept(user: &User) -> String {
+    let sessions = user.run(&["sessions", "list", "--json"]).succeeded().json();
+    let session = sessions[0]["id"].as_str().unwrap();
+    let transcript = user.run(&["sessions", "show", session, "--json"]).succeeded().out;
+    transcript + &user.run(&["audit", "list", "--json"]).succeeded().out
+}
+
+#[test]
+fn a_blocked_turn_ends_with_code_4_and_leaves_nothing_of_the_answer() {
+    let user = User::new();
+    let answer = serde_json::json!({"text": format!("The token is {}, keep it.", token())});
+    let model = ModelServer::start(&user, &answer.to_string());
+    user.configure(&model.config("guards: { secrets: { answers: block } }"));
+    let done = user.run(&["agent", "-m", "which token is it?"]);
+    assert_eq!(done.code, Some(4), "{}", done.whole());
+    assert!(done.out.is_empty() && done.err.contains("secret/github_token"), "{}", done.whole());
+    for text in [done.whole(), kept(&user)] {
+        assert!(!text.contains(&token()) && !text.contains("The token is"), "{text}");
+    }
+}
+
+#[test]
+fn a_secret_in_a_file_is_redacted_before_the_model_reads_it_and_in_the_answer() {
+    let user = User::new();
+    let script = format!(
+        "{}\n{}",
+        serde_json::json!({"tool_calls": [{"name": "read", "arguments": {"path": "settings.txt"}}]}),
+        serde_json::json!({"text": format!("It says {}.", token())}),
+    );
+    let model = ModelServer::start(&user, &script);
+    user.configure(&model.config(""));
+    std::fs::write(user.work().join("settings.txt"), format!("token: {}\n", token())).unwrap();
+    let done = user.run(&["agent", "-m", "what does it say?"]).succeeded();
+    assert_eq!(done.out, "It says [redacted:github_token].\n");
+    let kept = kept(&user);
+    assert!(kept.contains("[redacted:github_token]") && !kept.contains(&token()), "{kept}");
+    assert!(!done.whole().contains(&token()));
+}
+
+#[test]
+fn a_tool_gets_the_value_of_a_placeholder_and_nothing_else_does() {
+    let user = User::new();
+    let script = format!(
+        "{}\n{}\n{}",
+        serde_json::json!({"tool_calls": [{"name": "read", "arguments": {"path": "settings.txt"}}]}),
+        serde_json::json!({"tool_calls": [{"name": "exec", "arguments": {
+            "command": "printf %s {{secret:github_token:1}} | tee copy.txt"}}]}),
+        serde_json::json!({"text": "done"}),
+    );
+    let model = ModelServer::start(&user, &script);
+    user.configure(&model.config("guards: { secrets: { results: placeholder, restore_in: [exec] } }"));
+    std::fs::write(user.work().join("settings.txt"), format!("token: {}\n", token())).unwrap();
+    let done = user.run(&["agent", "--verbose", "full", "-m", "copy it"]).succeeded();
+    assert_eq!(std::fs::read_to_string(user.work().join("copy.txt")).unwrap(), token(), "{}", done.whole());
+    let kept = kept(&user);
+    assert!(kept.contains("{{secret:github_token:1}}") && !kept.contains(&token()), "{kept}");
+    assert!(!done.whole().contains(&token()), "{}", done.whole());
+}

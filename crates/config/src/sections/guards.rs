@@ -5,8 +5,8 @@ use crate::place::{Setting, Spanned};
 use crate::problem::{Problem, ProblemKind};
 use crate::reader::Reader;
 use crate::text::Text;
-use crate::values::{ExpiryDate, Name, Profile, Unknown};
-use crate::wire::{item, section};
+use crate::values::{ExpiryDate, HiddenAction, Name, Profile, SpanAction, ToolSet, Unknown};
+use crate::wire::{Entries, item, section};
 
 section! {
     /// The built-in guards.
@@ -15,6 +15,12 @@ section! {
         command_safety ("command_safety"): CommandSafety, Nested;
         /// Judges paths before they are read or written.
         sensitive_files ("sensitive_files"): SensitiveFiles, Nested;
+        /// Takes tokens, passwords and keys out of what changes hands.
+        secrets ("secrets"): Secrets, Nested;
+        /// Takes personal data out of what changes hands.
+        personal_data ("personal_data"): PersonalData, Nested;
+        /// Takes out what a model reads and a human does not see.
+        hidden_text ("hidden_text"): HiddenText, Nested;
     }
 }
 
@@ -58,6 +64,58 @@ section! {
         allow ("allow"): Vec<AllowPath>, OperatorOnly;
         /// Further paths that nobody may touch, as glob patterns.
         deny ("deny"): Vec<Spanned<Text>>, Append;
+    }
+}
+
+section! {
+    /// Takes tokens, passwords and keys out of what changes hands.
+    pub struct Secrets {
+        /// Whether secrets are looked for at all. Switching it off has to be written out.
+        enabled ("enabled"): Setting<bool> = true, Raise;
+        /// What becomes of them in the results of tools.
+        results ("results"): Setting<SpanAction> = SpanAction::Redact, Raise;
+        /// What becomes of them in what the model answers.
+        answers ("answers"): Setting<SpanAction> = SpanAction::Redact, Raise;
+        /// What becomes of them in the messages and the system prompt that the model reads.
+        prompts ("prompts"): Setting<SpanAction> = SpanAction::Report, Raise;
+        /// What becomes of single kinds, such as `github_token`, in all these places. `backstop scan` names the kinds.
+        kinds ("kinds"): Entries<Name, Spanned<SpanAction>>, OperatorOnly;
+        /// The tools that are given the values of placeholders. Whoever writes a placeholder into the arguments of such a
+        /// tool has the value sent there.
+        restore_in ("restore_in"): Option<Spanned<ToolSet>>, OperatorOnly;
+    }
+}
+
+section! {
+    /// Takes personal data out of what changes hands: cards, accounts, national numbers, addresses.
+    pub struct PersonalData {
+        /// Whether personal data is looked for at all. Switching it off has to be written out.
+        enabled ("enabled"): Setting<bool> = true, Raise;
+        /// What becomes of it in the results of tools.
+        results ("results"): Setting<SpanAction> = SpanAction::Report, Raise;
+        /// What becomes of it in what the model answers.
+        answers ("answers"): Setting<SpanAction> = SpanAction::Report, Raise;
+        /// What becomes of it in the messages and the system prompt that the model reads.
+        prompts ("prompts"): Setting<SpanAction> = SpanAction::Off, Raise;
+        /// What becomes of single kinds, such as `iban`, in all these places. `backstop scan` names the kinds.
+        kinds ("kinds"): Entries<Name, Spanned<SpanAction>>, OperatorOnly;
+    }
+}
+
+section! {
+    /// Takes out what a model reads and a human does not see: characters without width, overrides of the writing
+    /// direction, control sequences, host names of mixed alphabets.
+    pub struct HiddenText {
+        /// Whether hidden text is looked for at all. Switching it off has to be written out.
+        enabled ("enabled"): Setting<bool> = true, Raise;
+        /// What becomes of it in the results of tools.
+        results ("results"): Setting<HiddenAction> = HiddenAction::Strip, Raise;
+        /// What becomes of it in what the model answers.
+        answers ("answers"): Setting<HiddenAction> = HiddenAction::Strip, Raise;
+        /// What becomes of it in the messages and the system prompt that the model reads.
+        prompts ("prompts"): Setting<HiddenAction> = HiddenAction::Report, Raise;
+        /// What becomes of tools whose description hides text. With `strip` or `block` they are not offered.
+        tools ("tools"): Setting<HiddenAction> = HiddenAction::Strip, Raise;
     }
 }
 

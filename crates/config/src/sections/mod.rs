@@ -11,7 +11,9 @@ pub use agent::{Agent, Approvals, Compaction};
 pub use gateway::{
     Gateway, GatewayAgent, GatewayLimits, GatewayProviders, GatewayRoute, GatewayTimeouts, Listen,
 };
-pub use guards::{AllowCommand, AllowPath, CommandSafety, Guards, SensitiveFiles};
+pub use guards::{
+    AllowCommand, AllowPath, CommandSafety, Guards, HiddenText, PersonalData, Secrets, SensitiveFiles,
+};
 pub use hooks::{Chain, ChainedHook, HookEntry, Hooks, LlmCallHooks, ToolCallHooks};
 pub use plugins::{PluginEntry, PluginHooks, Plugins};
 pub use providers::{Audit, Provider, Store};

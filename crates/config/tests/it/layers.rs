@@ -1,7 +1,7 @@
 //! What repository files can and cannot do.
 
 use crate::support::{load, operator, repository};
-use backstop_config::{Config, LayerKind, OnFailure, Profile, Source, Unknown};
+use backstop_config::{Config, LayerKind, OnFailure, Profile, Secrets, Source, Unknown};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
@@ -169,6 +169,9 @@ fn mapping(keys: &'static [(&'static str, &'static [&'static str])]) -> impl Str
 const ALLOW: &[&str] = &[r#"[{"rule":"a","reason":"r"}]"#, r#"[{"command":"b","reason":"r"}]"#];
 const PATHS: &[&str] = &[r#"["**/a"]"#, r#"["**/b","**/c"]"#, "[]"];
 const BOOL: &[&str] = &["true", "false"];
+const SPANS: &[&str] =
+    &[r#""off""#, r#""report""#, r#""placeholder""#, r#""mask""#, r#""redact""#, r#""block""#];
+const HIDDEN: &[&str] = &[r#""off""#, r#""report""#, r#""strip""#, r#""block""#];
 const CHAIN: &[&str] = &[
     r#"[{"type":"policy"}]"#,
     r#"[{"type":"policy","id":"x","on_failure":"allow"}]"#,
@@ -185,9 +188,23 @@ fn file() -> impl Strategy<Value = Value> {
             ("packs", &[r#"["a.yaml"]"#, r#"[{"rules":[]}]"#]),
         ]),
         mapping(&[("enabled", BOOL), ("allow", &[r#"[{"path":"p","reason":"r"}]"#]), ("deny", PATHS)]),
+        mapping(&[
+            ("enabled", BOOL),
+            ("results", SPANS),
+            ("answers", SPANS),
+            ("prompts", SPANS),
+            ("kinds", &[r#"{"jwt":"off"}"#, r#"{"jwt":"block"}"#]),
+            ("restore_in", &[r#"["exec"]"#, "[]"]),
+        ]),
+        mapping(&[("enabled", BOOL), ("results", HIDDEN), ("tools", HIDDEN)]),
     )
-        .prop_map(|(command_safety, sensitive_files)| {
-            json!({ "command_safety": command_safety, "sensitive_files": sensitive_files })
+        .prop_map(|(command_safety, sensitive_files, secrets, hidden_text)| {
+            json!({
+                "command_safety": command_safety,
+                "sensitive_files": sensitive_files,
+                "secrets": secrets,
+                "hidden_text": hidden_text,
+            })
         });
     let hooks = (
         mapping(&[("pre_call", CHAIN), ("post_call", CHAIN)]),
@@ -237,6 +254,12 @@ fn assert_no_weaker(tight: &Config, loose: &Config) {
     );
     let (t, l) = (&tight.guards.sensitive_files, &loose.guards.sensitive_files);
     assert!(t.enabled.value >= l.enabled.value && t.deny.starts_with(&l.deny));
+    let (t, l) = (&tight.guards.secrets, &loose.guards.secrets);
+    assert!(t.enabled.value >= l.enabled.value && t.results.value >= l.results.value);
+    assert!(t.answers.value >= l.answers.value && t.prompts.value >= l.prompts.value);
+    let (t, l) = (&tight.guards.hidden_text, &loose.guards.hidden_text);
+    assert!(t.enabled.value >= l.enabled.value && t.results.value >= l.results.value);
+    assert!(t.tools.value >= l.tools.value);
     let (t, l) = (&tight.agent, &loose.agent);
     assert!(t.max_iterations.value <= l.max_iterations.value && t.max_tokens.value <= l.max_tokens.value);
     assert!(t.hold_back_bytes.value >= l.hold_back_bytes.value);
@@ -269,6 +292,12 @@ fn assert_no_weaker(tight: &Config, loose: &Config) {
     rest.guards.command_safety.unknown = loose.guards.command_safety.unknown.clone();
     rest.guards.sensitive_files.enabled = loose.guards.sensitive_files.enabled.clone();
     rest.guards.sensitive_files.deny = loose.guards.sensitive_files.deny.clone();
+    rest.guards.secrets = Secrets {
+        kinds: tight.guards.secrets.kinds.clone(),
+        restore_in: tight.guards.secrets.restore_in.clone(),
+        ..loose.guards.secrets.clone()
+    };
+    rest.guards.hidden_text = loose.guards.hidden_text.clone();
     rest.agent.tools = loose.agent.tools.clone();
     rest.agent.max_iterations = loose.agent.max_iterations.clone();
     rest.agent.max_tokens = loose.agent.max_tokens.clone();

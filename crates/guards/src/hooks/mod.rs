@@ -5,15 +5,20 @@
 //! would rather have a human look at they say at `before_tool_call`, since an interceptor can't ask;
 //! these halves have the same ids with `:ask`. A half that is asked again because a later hook rewrote
 //! the call judges the rewritten call.
+//!
+//! `builtin:redactor` takes secrets, personal data and hidden text out of what changes hands; its places
+//! are in `redaction`.
 
 mod command;
 mod extract;
 mod files;
+mod redaction;
 
 use backstop_engine::{HookOptions, RegisterError, Snapshot};
 use backstop_hooks::{ApprovalRequest, CallContext, OwnerId, Severity};
 
 pub use command::{COMMAND_SAFETY_ID, CommandSafety};
+pub use redaction::{REDACTOR_ID, RedactionSettings, register_redaction};
 pub use files::{FilePatterns, InvalidFilePattern, SECURITY_AUDIT_ID, SecurityAudit};
 
 use crate::{Finding, Place, Verdict};

@@ -20,6 +20,7 @@
 
 mod hidden;
 mod json;
+mod kinds;
 mod pii;
 mod policy;
 mod secrets;
@@ -29,9 +30,9 @@ mod template;
 mod text;
 mod vault;
 
-pub use policy::{Action, Finding, Policy, Redacted, Redactor};
+pub use policy::{Action, Edit, Finding, Policy, Redacted, Redactor};
 pub use span::{Class, Evidence, Span};
-pub use stream::Stream;
+pub use stream::{Certain, Stream};
 pub use vault::Vault;
 
 use secrets::Secrets;

@@ -18,6 +18,8 @@ use super::{Class, Scanner, Span, Stream, Vault};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Action {
+    /// Leave it and say nothing of it.
+    Ignore,
     /// Leave it and report it.
     Report,
     /// Take it out, without a mark in its place. Meant for hidden characters.
@@ -26,7 +28,7 @@ pub enum Action {
     Redact,
     /// Write `*` for each letter and digit except the last four; all of them if there are fewer than nine.
     Mask,
-    /// Write `[kind:digest]`, the same for the same value under the policy's key.
+    /// Write `[kind#digest]`, the same for the same value under the policy's key.
     Hash,
     /// Write `{{class:kind:number}}`, which the [`Vault`] can turn back. Without a vault, or when it is full,
     /// this is [`Action::Redact`].
@@ -86,6 +88,13 @@ impl Policy {
         self
     }
 
+    /// Whether anything is to be written as a placeholder.
+    #[must_use]
+    pub fn uses_placeholders(&self) -> bool {
+        let mut actions = self.classes.values().chain(self.kinds.values()).chain([&self.default]);
+        actions.any(|action| *action == Action::Placeholder)
+    }
+
     /// The action for a kind, as in [`Span::kind`].
     #[must_use]
     pub fn kind(mut self, kind: &str, action: Action) -> Self {
@@ -107,12 +116,22 @@ impl Policy {
         self
     }
 
+    /// The classes about which the policy, or an exception for a kind, wants something done.
+    #[must_use]
+    pub fn wanted(&self) -> Vec<Class> {
+        let wants = |class: &Class| {
+            *self.classes.get(class).unwrap_or(&self.default) != Action::Ignore
+                || self.kinds.values().any(|action| *action != Action::Ignore)
+        };
+        Class::ALL.iter().copied().filter(wants).collect()
+    }
+
     /// What to do with `span`; nothing where it is below the confidence.
     #[must_use]
     pub fn action(&self, span: &Span) -> Option<Action> {
         let chosen =
             self.kinds.get(span.kind).or_else(|| self.classes.get(&span.class)).unwrap_or(&self.default);
-        (span.confidence >= self.confidence).then_some(*chosen)
+        (span.confidence >= self.confidence && *chosen != Action::Ignore).then_some(*chosen)
     }
 
     fn digest(&self, value: &str) -> String {
@@ -137,6 +156,54 @@ pub struct Finding {
     pub action: Action,
 }
 
+impl Finding {
+    /// Whether the text is another one because of it.
+    #[must_use]
+    pub fn is_change(&self) -> bool {
+        !matches!(self.action, Action::Ignore | Action::Report)
+    }
+}
+
+/// A finding and what stands in its place.
+#[derive(Clone, PartialEq)]
+pub struct Edit {
+    /// What was found, and what was done.
+    pub finding: Finding,
+    /// What stands there instead; nothing where the text was left as it is.
+    pub replacement: Option<String>,
+}
+
+impl std::fmt::Debug for Edit {
+    // What is masked still shows a part of the value.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Edit").field("finding", &self.finding).finish_non_exhaustive()
+    }
+}
+
+impl Edit {
+    /// The same with a window's offsets made those of the whole text.
+    pub(super) fn shifted(mut self, by: usize) -> Self {
+        self.finding.span.start += by;
+        self.finding.span.end += by;
+        self
+    }
+}
+
+/// `text`, which begins at `offset`, with `edits` made.
+pub(super) fn written(text: &str, offset: usize, edits: &[Edit]) -> String {
+    let mut clean = String::with_capacity(text.len());
+    let mut done = 0;
+    for Edit { finding, replacement } in edits {
+        let Some(replacement) = replacement else { continue };
+        let (start, end) = (finding.span.start - offset, finding.span.end - offset);
+        clean.push_str(text.get(done..start).unwrap_or_default());
+        clean.push_str(replacement);
+        done = end;
+    }
+    clean.push_str(text.get(done..).unwrap_or_default());
+    clean
+}
+
 /// A cleaned text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Redacted {
@@ -156,7 +223,7 @@ impl Redacted {
     /// Whether the text differs from what it was.
     #[must_use]
     pub fn is_changed(&self) -> bool {
-        self.findings.iter().any(|finding| finding.action != Action::Report)
+        self.findings.iter().any(Finding::is_change)
     }
 }
 
@@ -196,38 +263,54 @@ impl Redactor {
 
     /// `text` with each of `spans`, which do not overlap, treated as the policy says.
     pub(super) fn rewrite(&self, text: &str, spans: Vec<Span>) -> Redacted {
-        let mut clean = String::with_capacity(text.len());
-        let mut findings = Vec::new();
-        let mut done = 0;
-        for span in spans {
-            let Some(action) = self.policy.action(&span) else { continue };
-            let (Some(before), Some(value)) = (text.get(done..span.start), text.get(span.start..span.end))
-            else {
-                continue;
-            };
-            clean.push_str(before);
-            self.write(&mut clean, &span, action, value);
-            done = span.end;
-            findings.push(Finding { span, action });
-        }
-        clean.push_str(text.get(done..).unwrap_or_default());
-        Redacted { text: clean, findings }
+        let edits = self.edits(text, spans);
+        let text = written(text, 0, &edits);
+        Redacted { text, findings: edits.into_iter().map(|edit| edit.finding).collect() }
     }
 
-    fn write(&self, clean: &mut String, span: &Span, action: Action, value: &str) {
+    /// What becomes of each of `spans`, which do not overlap.
+    pub(super) fn edits(&self, text: &str, spans: Vec<Span>) -> Vec<Edit> {
+        let edit = |span: Span| {
+            let action = self.policy.action(&span).filter(|_| !is_own_mark(text, &span))?;
+            let replacement = self.replacement(&span, action, text.get(span.start..span.end)?);
+            Some(Edit { finding: Finding { span, action }, replacement })
+        };
+        spans.into_iter().filter_map(edit).collect()
+    }
+
+    fn replacement(&self, span: &Span, action: Action, value: &str) -> Option<String> {
         let redacted = || format!("[redacted:{}]", span.kind);
-        match action {
-            Action::Report => clean.push_str(value),
-            Action::Remove if span.kind != "homoglyph_host" => {}
-            Action::Remove | Action::Redact | Action::Block => clean.push_str(&redacted()),
-            Action::Mask => clean.push_str(&mask(value)),
-            Action::Hash => clean.push_str(&format!("[{}:{}]", span.kind, self.policy.digest(value))),
+        Some(match action {
+            Action::Ignore | Action::Report => return None,
+            Action::Remove if span.kind != "homoglyph_host" => String::new(),
+            Action::Remove | Action::Redact | Action::Block => redacted(),
+            Action::Mask => mask(value),
+            Action::Hash => format!("[{}#{}]", span.kind, self.policy.digest(value)),
             Action::Placeholder => {
                 let kept = self.vault.as_ref().and_then(|vault| vault.keep(span.class, span.kind, value));
-                clean.push_str(&kept.unwrap_or_else(redacted));
+                kept.unwrap_or_else(redacted)
             }
-        }
+        })
     }
+}
+
+/// Whether the span lies in a mark that stands in the place of something: `[redacted:ip_address]`, or the kind
+/// and sixteen digits of [`Action::Hash`]. Nothing else fits into a mark, so none can be used to hide a value.
+fn is_own_mark(text: &str, span: &Span) -> bool {
+    let known = |kind: &str| Class::ALL.iter().any(|class| Scanner::kinds(*class).contains(kind));
+    let digest =
+        |text: &str| text.len() == 16 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+    let open = text.get(..span.end).and_then(|before| before.rfind('[')).filter(|open| *open <= span.start);
+    let Some(mark) = open.and_then(|open| text.get(open + 1..)?.split_once(']')).map(|(mark, _)| mark) else {
+        return false;
+    };
+    let inside = open.is_some_and(|open| span.end <= open + mark.len() + 2);
+    let ours = match (mark.strip_prefix("redacted:"), mark.split_once('#')) {
+        (Some(kind), _) => known(kind),
+        (None, Some((kind, digits))) => digest(digits) && known(kind),
+        (None, None) => false,
+    };
+    inside && ours
 }
 
 /// `value` with `*` for its letters and digits, the last four excepted if there are enough of them.

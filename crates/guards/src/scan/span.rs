@@ -15,6 +15,21 @@ pub enum Class {
     Hidden,
 }
 
+impl Class {
+    /// Every class.
+    pub const ALL: [Self; 3] = [Self::Secret, Self::Pii, Self::Hidden];
+
+    /// Its name, as in placeholders and receipts.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Secret => "secret",
+            Self::Pii => "pii",
+            Self::Hidden => "hidden",
+        }
+    }
+}
+
 /// Why a finding is believed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]

@@ -11,7 +11,7 @@
 //! otherwise leak: a private key is held from its first line on until its last, and a web token until its
 //! end, both bounded by [`Stream::LONGEST_BLOCK`].
 
-use super::policy::{Finding, Redactor};
+use super::policy::{Action, Edit, Finding, Redactor};
 use super::secrets::blocks::LONGEST_BLOCK;
 use super::text::{DIGIT, LETTER, before, cut};
 use super::{Scope, Span, hidden, pii, secrets, span};
@@ -35,6 +35,15 @@ pub struct Stream {
     partial: Vec<u8>,
     findings: Vec<Finding>,
     blocked: bool,
+}
+
+/// What is certain of a text so far. Offsets are those of the whole text.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Certain {
+    /// Up to here nothing that comes later makes a difference.
+    pub up_to: usize,
+    /// What was found and not told before.
+    pub edits: Vec<Edit>,
 }
 
 /// The text that is at hand.
@@ -90,7 +99,20 @@ impl Stream {
         self.advance(true)
     }
 
-    /// What was found up to now, with offsets in the whole text.
+    /// Takes the next piece; answers what is certain by now as spans, instead of as text. Of one stream, use
+    /// either this form or the other.
+    pub fn push_edits(&mut self, piece: &str) -> Certain {
+        self.decode(piece.as_bytes(), false);
+        self.advance_edits(false)
+    }
+
+    /// Ends the text; answers what was found in the rest of it.
+    pub fn finish_edits(&mut self) -> Certain {
+        self.decode(&[], true);
+        self.advance_edits(true)
+    }
+
+    /// What the text form found up to now, with offsets in the whole text.
     #[must_use]
     pub fn findings(&self) -> &[Finding] {
         &self.findings
@@ -124,12 +146,32 @@ impl Stream {
     }
 
     fn advance(&mut self, last: bool) -> String {
+        let (mark, offset) = (self.window.mark, self.window.offset);
+        let (end, edits) = self.judge(last);
+        let clean = super::policy::written(self.window.text.get(mark..end).unwrap_or_default(), mark, &edits);
+        self.blocked |= edits.iter().any(|edit| edit.finding.action == Action::Block);
+        self.findings.extend(edits.into_iter().map(|edit| edit.shifted(offset).finding));
+        self.window.let_go(end);
+        clean
+    }
+
+    fn advance_edits(&mut self, last: bool) -> Certain {
+        let offset = self.window.offset;
+        let (end, edits) = self.judge(last);
+        let edits: Vec<Edit> = edits.into_iter().map(|edit| edit.shifted(offset)).collect();
+        self.blocked |= edits.iter().any(|edit| edit.finding.action == Action::Block);
+        self.window.let_go(end);
+        Certain { up_to: offset + end, edits }
+    }
+
+    /// Up to where the window is certain, and what becomes of what was found there.
+    fn judge(&self, last: bool) -> (usize, Vec<Edit>) {
         let Window { text, mark, offset } = &self.window;
         let (mark, offset) = (*mark, *offset);
         let bytes = text.as_bytes();
         let brief = offset == 0 && bytes.len() <= pii::LONGEST_ALONE;
         if mark == bytes.len() || !last && brief && mark == 0 && could_be_alone(bytes) {
-            return String::new();
+            return (mark, Vec::new());
         }
         let scope = Scope { alone: brief && last && pii::is_alone(bytes), brief: brief && last };
         let mut found = self.redactor.scanner.candidates(bytes, scope);
@@ -137,21 +179,10 @@ impl Stream {
         let end = if last { bytes.len() } else { settle(self.horizon(bytes, mark), mark, &found) };
         let end = floor_boundary(text, end);
         if end <= mark {
-            return String::new();
+            return (mark, Vec::new());
         }
         found.retain(|span| span.end <= end);
-        let spans = span::resolve(found);
-        let shifted =
-            spans.into_iter().map(|span| Span { start: span.start - mark, end: span.end - mark, ..span });
-        let clean = self.redactor.rewrite(text.get(mark..end).unwrap_or_default(), shifted.collect());
-        self.blocked |= clean.is_blocked();
-        self.findings.extend(clean.findings.into_iter().map(|mut finding| {
-            finding.span.start += offset + mark;
-            finding.span.end += offset + mark;
-            finding
-        }));
-        self.window.let_go(end);
-        clean.text
+        (end, self.redactor.edits(text, span::resolve(found)))
     }
 
     /// The first place from which on text that has not arrived could make a difference.

@@ -25,6 +25,8 @@ struct Kept {
     placeholders: HashMap<String, String>,
     values: HashMap<String, String>,
     numbers: HashMap<&'static str, usize>,
+    /// The values that some tool was given, which may echo them.
+    given: HashSet<String>,
     bytes: usize,
 }
 
@@ -75,12 +77,7 @@ impl Vault {
         }
         let number = kept.numbers.entry(kind).or_default();
         *number += 1;
-        let family = match class {
-            Class::Secret => "secret",
-            Class::Pii => "pii",
-            Class::Hidden => "hidden",
-        };
-        let placeholder = format!("{{{{{family}:{kind}:{number}}}}}");
+        let placeholder = format!("{{{{{}:{kind}:{number}}}}}", class.name());
         kept.bytes = bytes;
         kept.placeholders.insert(value.to_owned(), placeholder.clone());
         kept.values.insert(placeholder.clone(), value.to_owned());
@@ -93,11 +90,47 @@ impl Vault {
         if !self.serves(tool) {
             return 0;
         }
-        let kept = self.lock();
-        if kept.values.is_empty() {
+        let mut kept = self.lock();
+        let Kept { values, given, .. } = &mut *kept;
+        if values.is_empty() {
             return 0;
         }
-        restore_value(&kept.values, arguments)
+        restore_value(values, given, arguments)
+    }
+
+    /// Puts the placeholders in the place of values that tools were given, also where nothing says that they
+    /// are secrets; `None` if there are none in `text`.
+    pub fn conceal(&self, text: &str) -> Option<String> {
+        let kept = self.lock();
+        let mut given: Vec<&String> =
+            kept.given.iter().filter(|value| text.contains(value.as_str())).collect();
+        // A value may be a part of another one.
+        given.sort_by_key(|value| std::cmp::Reverse(value.len()));
+        let mut concealed = None;
+        for value in given {
+            let text = concealed.as_deref().unwrap_or(text);
+            let placeholder = kept.placeholders.get(value).map_or("", String::as_str);
+            concealed = Some(text.replace(value.as_str(), placeholder));
+        }
+        concealed
+    }
+
+    /// The same for the strings of a JSON value; answers whether there were any.
+    pub fn conceal_json(&self, value: &mut Value) -> bool {
+        match value {
+            Value::String(text) => match self.conceal(text) {
+                Some(concealed) => {
+                    *text = concealed;
+                    true
+                }
+                None => false,
+            },
+            Value::Array(items) => items.iter_mut().fold(false, |any, item| self.conceal_json(item) | any),
+            Value::Object(fields) => {
+                fields.values_mut().fold(false, |any, field| self.conceal_json(field) | any)
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => false,
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Kept> {
@@ -105,23 +138,27 @@ impl Vault {
     }
 }
 
-fn restore_value(values: &HashMap<String, String>, value: &mut Value) -> usize {
+fn restore_value(values: &HashMap<String, String>, given: &mut HashSet<String>, value: &mut Value) -> usize {
     match value {
         Value::String(text) => {
-            let (restored, count) = restore_text(values, text);
+            let (restored, count) = restore_text(values, given, text);
             if count > 0 {
                 *text = restored;
             }
             count
         }
-        Value::Array(items) => items.iter_mut().map(|item| restore_value(values, item)).sum(),
-        Value::Object(fields) => fields.values_mut().map(|field| restore_value(values, field)).sum(),
+        Value::Array(items) => items.iter_mut().map(|item| restore_value(values, given, item)).sum(),
+        Value::Object(fields) => fields.values_mut().map(|field| restore_value(values, given, field)).sum(),
         Value::Null | Value::Bool(_) | Value::Number(_) => 0,
     }
 }
 
 /// One pass, so that a value which happens to hold a placeholder is not expanded again.
-fn restore_text(values: &HashMap<String, String>, text: &str) -> (String, usize) {
+fn restore_text(
+    values: &HashMap<String, String>,
+    given: &mut HashSet<String>,
+    text: &str,
+) -> (String, usize) {
     let mut restored = String::with_capacity(text.len());
     let mut rest = text;
     let mut count = 0;
@@ -130,6 +167,7 @@ fn restore_text(values: &HashMap<String, String>, text: &str) -> (String, usize)
         let whole = from.find("}}").map_or("", |end| from.get(..end + 2).unwrap_or_default());
         if let Some(value) = values.get(whole) {
             restored.push_str(value);
+            given.insert(value.clone());
             count += 1;
             rest = from.get(whole.len()..).unwrap_or_default();
         } else {
@@ -160,6 +198,8 @@ mod tests {
         assert_eq!(arguments, before);
         assert_eq!(vault.restore("deploy", &mut arguments), 2);
         assert_eq!(arguments, json!({"env": ["P=hunter2", "{other"], "n": 1}));
+        assert_eq!(vault.conceal("it is hunter2").as_deref(), Some("it is {{secret:password:1}}"));
+        assert_eq!(vault.conceal("it is not"), None);
     }
 
     #[test]

@@ -10,4 +10,5 @@
 mod support;
 
 mod builtin;
+mod redaction;
 mod webhook;

@@ -41,6 +41,27 @@ impl From<Found> for Span {
     }
 }
 
+/// Kinds that no table of numbers names.
+const UNTABLED: [&str; 12] = [
+    "bic",
+    "crypto_address",
+    "date",
+    "date_of_birth",
+    "document_number",
+    "email",
+    "iban",
+    "ip_address",
+    "mac_address",
+    "payment_card",
+    "phone",
+    "url",
+];
+
+/// The kinds of personal data.
+pub(super) fn kinds() -> impl Iterator<Item = &'static str> {
+    BY_DIGIT.iter().chain(BY_LETTER).map(|number| number.kind).chain(UNTABLED)
+}
+
 /// The mail address around the `@` at `sign`.
 pub(super) fn at_sign(text: &[u8], sign: usize, found: &mut Vec<Span>) {
     found.extend(contact::email(text, sign).map(Span::from));

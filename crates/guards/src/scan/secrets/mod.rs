@@ -88,6 +88,26 @@ pub(super) struct Secrets {
     formats: Vec<Vec<&'static Format>>,
 }
 
+/// Kinds that no table of formats names.
+const UNTABLED: [&str; 9] = [
+    "authorization",
+    "generic_api_key",
+    "generic_secret",
+    "generic_token",
+    "json_web_token",
+    "password",
+    "private_key",
+    "url_password",
+    "webhook_url",
+];
+
+/// The kinds of secrets.
+pub(super) fn kinds() -> impl Iterator<Item = &'static str> {
+    let tabled = FORMATS.iter().map(|format| format.kind);
+    let inner = INNER.iter().chain([&AZURE_SECRET]).map(|inner| inner.kind);
+    tabled.chain(inner).chain(UNTABLED)
+}
+
 impl Secrets {
     pub(super) fn new() -> Option<Self> {
         let mut literals: Vec<String> = Vec::new();

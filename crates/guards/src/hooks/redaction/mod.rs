@@ -1,0 +1,150 @@
+//! The redactor as hooks: secrets, personal data and hidden text where they change hands.
+//!
+//! - *Results.* At `tool.after` every text of a result is cleaned before the model reads it: its parts, its
+//!   details, what the host does not know. What is JSON stays JSON.
+//! - *Answers.* At `before_response_emit` it stands as a span redactor, so that answers still stream.
+//! - *Prompts.* At `message.before`, `before_agent_run` and `before_llm_call` it cleans or stops what
+//!   people and hosts put in front of the model. The last catches what no other place saw: a proxy has
+//!   nothing else.
+//! - *Tools.* At `before_llm_call` a tool whose description hides text is taken off the offer.
+//! - *Arguments.* A placeholder is turned back into its value in the arguments of listed tools alone, after
+//!   every gate: see [`Unsealer`](backstop_engine::Unsealer).
+//!
+//! A place at which the policy ignores everything has no hook. What is found and left is logged, by kind and
+//! number, never by value.
+
+mod answers;
+mod arguments;
+mod prompts;
+mod results;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use backstop_engine::{HookOptions, RegisterError, Snapshot, SpanKind};
+use backstop_hooks::points::{BeforeAgentRun, BeforeLlmCall, MessageBefore, ToolAfter};
+use backstop_hooks::{CallContext, OwnerId};
+
+use crate::scan::{Action, Class, Finding, Policy, Redactor, Scanner};
+use arguments::Vaults;
+
+/// The id of the redactor.
+pub const REDACTOR_ID: &str = "builtin:redactor";
+
+/// What is done where.
+#[derive(Clone, Debug)]
+pub struct RedactionSettings {
+    /// With the results of tools.
+    pub results: Policy,
+    /// With what the model answers.
+    pub answers: Policy,
+    /// With what the model reads, other than results.
+    pub prompts: Policy,
+    /// Whether tools whose description hides text are taken off the offer.
+    pub withdraws_tools: bool,
+    /// Whether such tools are reported, where they stay.
+    pub reports_tools: bool,
+    /// The tools that get the values of placeholders, by their normalised names.
+    pub restored_in: Vec<String>,
+}
+
+/// A policy for one place, its scanner, and the vaults that its placeholders go to.
+#[derive(Clone, Debug)]
+struct Place {
+    redactor: Redactor,
+    vaults: Arc<Vaults>,
+}
+
+impl Place {
+    /// `None` where the policy wants nothing done.
+    fn new(policy: &Policy, vaults: &Arc<Vaults>) -> Option<Self> {
+        let wanted = policy.wanted();
+        (!wanted.is_empty()).then(|| Self {
+            redactor: Redactor::new(Arc::new(Scanner::for_classes(&wanted)), policy.clone()),
+            vaults: Arc::clone(vaults),
+        })
+    }
+
+    /// The redactor for the session of a call.
+    fn of(&self, call: &CallContext) -> Redactor {
+        match self.vaults.of(call) {
+            Some(vault) => self.redactor.clone().with_vault(vault),
+            None => self.redactor.clone(),
+        }
+    }
+}
+
+/// Puts the redactor into a snapshot.
+///
+/// # Errors
+///
+/// [`RegisterError`] when it can't stand at one of its places.
+pub fn register_redaction(
+    snapshot: &mut Snapshot,
+    settings: &RedactionSettings,
+) -> Result<(), RegisterError> {
+    let policies = [&settings.results, &settings.answers, &settings.prompts];
+    let keeps = policies.iter().any(|policy| policy.uses_placeholders());
+    let vaults = Arc::new(Vaults::new(&settings.restored_in, keeps));
+    let options = |half: &str, priority| {
+        HookOptions::new(OwnerId::new(REDACTOR_ID)).id(format!("{REDACTOR_ID}{half}")).priority(priority)
+    };
+    if let Some(place) = Place::new(&settings.results, &vaults) {
+        snapshot.on::<ToolAfter>(Arc::new(results::Results(place)), options("", 90))?;
+    }
+    if let Some(place) = Place::new(&settings.answers, &vaults) {
+        snapshot.on_spans(Arc::new(answers::Answers(place)), options(":answers", 90))?;
+    }
+    let prompts = Place::new(&settings.prompts, &vaults);
+    if let Some(place) = &prompts {
+        snapshot.on::<MessageBefore>(Arc::new(prompts::Messages(place.clone())), options(":messages", 90))?;
+        snapshot.on::<BeforeAgentRun>(Arc::new(prompts::Gate(place.clone())), options(":run", 90))?;
+    }
+    let judges_tools = settings.withdraws_tools || settings.reports_tools;
+    if prompts.is_some() || judges_tools {
+        let calls = prompts::Calls::new(prompts, judges_tools, settings.withdraws_tools);
+        // The first who rewrites the messages locks them: nobody's rewrite may keep a secret in.
+        snapshot.on::<BeforeLlmCall>(Arc::new(calls), options(":prompts", i32::MAX))?;
+    }
+    if keeps && !settings.restored_in.is_empty() {
+        snapshot.set_unsealer(vaults);
+    }
+    Ok(())
+}
+
+fn kind(finding: &Finding) -> SpanKind {
+    SpanKind { class: finding.span.class.name(), kind: finding.span.kind }
+}
+
+/// What was found, as `2 secret/github_token, 1 pii/email`.
+fn kinds<'a>(findings: impl IntoIterator<Item = &'a Finding>) -> String {
+    let mut counts: BTreeMap<SpanKind, usize> = BTreeMap::new();
+    for finding in findings {
+        *counts.entry(kind(finding)).or_default() += 1;
+    }
+    let counts: Vec<_> = counts.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
+    counts.join(", ")
+}
+
+/// Why findings forbid that something passes; `None` if they do not.
+fn forbidden(findings: &[Finding]) -> Option<String> {
+    let blocks = findings.iter().filter(|finding| finding.action == Action::Block);
+    let kinds = kinds(blocks);
+    (!kinds.is_empty()).then(|| format!("it holds what may not pass here: {kinds}"))
+}
+
+/// Logs what was found and left as it is.
+fn log_reported(place: &'static str, findings: &[Finding]) {
+    let kinds = kinds(findings.iter().filter(|finding| finding.action == Action::Report));
+    if !kinds.is_empty() {
+        tracing::info!(hook = REDACTOR_ID, place, found = kinds, "left as it is");
+    }
+}
+
+/// Whether a text hides something from its reader.
+fn hides(scanner: &Scanner, text: &str) -> bool {
+    scanner
+        .detect(text)
+        .iter()
+        .any(|span| span.class == Class::Hidden && span.confidence >= Policy::DEFAULT_CONFIDENCE)
+}

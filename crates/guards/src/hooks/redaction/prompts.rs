@@ -1,0 +1,125 @@
+//! What is put in front of the model: messages, the whole of a call, and the tools on offer.
+
+use std::sync::LazyLock;
+
+use backstop_hooks::conversation::{Message, Role};
+use backstop_hooks::points::{
+    AgentRunEvent, AgentRunOutcome, BeforeAgentRun, BeforeLlmCall, BeforeLlmCallEvent, BeforeLlmCallOutcome,
+    MessageBefore, MessageBeforeEvent, MessageBeforeOutcome, ToolInfo, ToolNames,
+};
+use backstop_hooks::{Answer, Context, Hook, Text};
+
+use super::results::clean_part;
+use super::{Place, REDACTOR_ID, forbidden, hides, log_reported};
+use crate::scan::{Class, Finding, Redactor, Scanner};
+
+/// Cleans a message before the agent sees it. What is forbidden is left to [`Gate`], which stops the run.
+#[derive(Debug)]
+pub(super) struct Messages(pub(super) Place);
+
+impl Hook<MessageBefore> for Messages {
+    fn call<'a>(&'a self, event: &'a MessageBeforeEvent, cx: Context<'a>) -> Answer<'a, MessageBefore> {
+        let clean = self.0.of(cx.call).apply(&event.message);
+        log_reported("message.before", &clean.findings);
+        let changed = clean.is_changed() && !clean.is_blocked();
+        Answer::Now(Ok(changed.then(|| MessageBeforeOutcome {
+            message: Some(clean.text.into()),
+            ..MessageBeforeOutcome::default()
+        })))
+    }
+}
+
+/// Stops a run whose message may not be read.
+#[derive(Debug)]
+pub(super) struct Gate(pub(super) Place);
+
+impl Hook<BeforeAgentRun> for Gate {
+    fn call<'a>(&'a self, event: &'a AgentRunEvent, cx: Context<'a>) -> Answer<'a, BeforeAgentRun> {
+        let findings = self.0.of(cx.call).apply(&event.prompt).findings;
+        Answer::Now(Ok(forbidden(&findings).map(|reason| AgentRunOutcome::Block {
+            message: Some(format!("The message was not read: {reason}.").into()),
+            reason: reason.into(),
+            category: Some("redaction".to_owned()),
+            metadata: None,
+        })))
+    }
+}
+
+/// Judges all that a model is about to read, and the tools it is offered.
+#[derive(Debug)]
+pub(super) struct Calls {
+    place: Option<Place>,
+    judges_tools: bool,
+    withdraws_tools: bool,
+}
+
+static HIDDEN: LazyLock<Scanner> = LazyLock::new(|| Scanner::for_classes(&[Class::Hidden]));
+
+impl Calls {
+    pub(super) fn new(place: Option<Place>, judges_tools: bool, withdraws_tools: bool) -> Self {
+        Self { place, judges_tools, withdraws_tools }
+    }
+
+    fn judge(&self, event: &BeforeLlmCallEvent, cx: Context<'_>) -> Option<BeforeLlmCallOutcome> {
+        let mut outcome = BeforeLlmCallOutcome::default();
+        if let Some(place) = &self.place {
+            let redactor = place.of(cx.call);
+            let mut findings = Vec::new();
+            outcome.messages = clean_messages(&redactor, &event.messages, &mut findings);
+            outcome.system_prompt = clean_text(&redactor, &event.system_prompt, &mut findings);
+            log_reported("before_llm_call", &findings);
+            if let Some(reason) = forbidden(&findings) {
+                outcome.block = Some(true);
+                outcome.block_reason = Some(reason.into());
+            }
+        }
+        if self.judges_tools {
+            outcome.tools = plain_tools(&event.tools).filter(|_| self.withdraws_tools);
+        }
+        (outcome != BeforeLlmCallOutcome::default()).then_some(outcome)
+    }
+}
+
+impl Hook<BeforeLlmCall> for Calls {
+    fn call<'a>(&'a self, event: &'a BeforeLlmCallEvent, cx: Context<'a>) -> Answer<'a, BeforeLlmCall> {
+        Answer::Now(Ok(self.judge(event, cx)))
+    }
+}
+
+/// The messages, if others when they are clean. What the model said itself is no news to it.
+fn clean_messages(
+    redactor: &Redactor,
+    messages: &[Message],
+    findings: &mut Vec<Finding>,
+) -> Option<Vec<Message>> {
+    let before = findings.len();
+    let mut clean = messages.to_vec();
+    for message in clean.iter_mut().filter(|message| message.role != Role::Assistant) {
+        for part in &mut message.content {
+            clean_part(redactor, part, findings);
+        }
+    }
+    let found = findings.get(before..).unwrap_or_default();
+    found.iter().any(Finding::is_change).then_some(clean)
+}
+
+fn clean_text(redactor: &Redactor, text: &str, findings: &mut Vec<Finding>) -> Option<Text> {
+    let clean = redactor.apply(text);
+    let changed = clean.is_changed();
+    findings.extend(clean.findings);
+    changed.then(|| clean.text.into())
+}
+
+/// The tools whose description says what it seems to say, if those are not all.
+fn plain_tools(tools: &[ToolInfo]) -> Option<ToolNames> {
+    let plain = |tool: &&ToolInfo| {
+        !hides(&HIDDEN, &tool.name) && !tool.description.as_deref().is_some_and(|text| hides(&HIDDEN, text))
+    };
+    let left: Vec<&ToolInfo> = tools.iter().filter(plain).collect();
+    if left.len() == tools.len() {
+        return None;
+    }
+    let hiding = tools.len() - left.len();
+    tracing::warn!(hook = REDACTOR_ID, hiding, "the description of some tools hides text");
+    Some(ToolNames::new(left.into_iter().map(|tool| tool.name.clone())))
+}

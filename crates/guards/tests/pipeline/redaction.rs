@@ -1,0 +1,314 @@
+//! The redactor at its places.
+
+use backstop_engine::{Attendance, BlockCause, Engine, HookOptions, ResponseGate, Verdict};
+use backstop_guards::hooks::{CommandSafety, RedactionSettings, register_command_safety, register_redaction};
+use backstop_guards::scan::{Action, Class, Policy};
+use backstop_guards::{CommandGuard, GuardSettings};
+use backstop_hooks::conversation::{Message, Part, Role, ToolResult};
+use backstop_hooks::points::{
+    AgentRunEvent, BeforeAgentRun, BeforeLlmCall, BeforeLlmCallEvent, BeforeResponseEmit, BeforeToolCall,
+    MessageBefore, MessageBeforeEvent, ResponseEmitEvent, ToolAfter, ToolAfterEvent, ToolCallEvent, ToolInfo,
+};
+use backstop_hooks::{CallContext, OwnerId, Params, hook_fn};
+use serde_json::{Value, json};
+
+use super::support::{call, context, engine, snapshot};
+
+/// A token as its issuer makes them, put together here so that no file holds one.
+fn token() -> String {
+    ["gh", "p_", "x7Kq2Lm9Rt4Vw8Zp3Nc6Bd1Fg5Hj0Qs7Yt2W"].concat()
+}
+
+fn doing(secrets: Action) -> Policy {
+    Policy::default().class(Class::Secret, secrets)
+}
+
+fn settings(secrets: Action) -> RedactionSettings {
+    RedactionSettings {
+        results: doing(secrets),
+        answers: doing(secrets),
+        prompts: doing(secrets),
+        withdraws_tools: true,
+        reports_tools: false,
+        restored_in: Vec::new(),
+    }
+}
+
+fn redacting(settings: &RedactionSettings) -> Engine {
+    let mut snapshot = snapshot();
+    register_redaction(&mut snapshot, settings).unwrap();
+    engine(snapshot)
+}
+
+fn result(content: Vec<Part>, details: Option<Value>) -> ToolAfterEvent {
+    ToolAfterEvent {
+        tool_name: "read".into(),
+        tool_call_id: "call-1".into(),
+        is_error: false,
+        result: ToolResult {
+            tool_call_id: "call-1".into(),
+            tool_name: Some("read".to_owned()),
+            content,
+            is_error: false,
+            details: details.map(Into::into),
+            meta: None,
+        },
+    }
+}
+
+async fn read(engine: &Engine, text: &str, call: &CallContext) -> ToolResult {
+    let decided = engine.decide::<ToolAfter>(result(vec![Part::text(text)], None), call).await;
+    assert!(decided.blocked.is_none());
+    decided.event.result
+}
+
+fn answer(texts: &[&str]) -> ResponseEmitEvent {
+    let all_content: Vec<_> = texts.iter().map(|text| (*text).into()).collect();
+    ResponseEmitEvent {
+        run_id: None,
+        content: all_content.last().cloned().unwrap_or_default(),
+        all_content,
+        channel: None,
+        message_count: 1,
+    }
+}
+
+fn model_call(messages: Vec<Message>, tools: Vec<ToolInfo>) -> BeforeLlmCallEvent {
+    BeforeLlmCallEvent {
+        run_id: "run-1".into(),
+        messages,
+        system_prompt: "be good".into(),
+        model: "m".to_owned(),
+        provider: "p".to_owned(),
+        iteration: 0,
+        tools,
+        token_estimate: 1,
+    }
+}
+
+#[tokio::test]
+async fn every_text_of_a_result_is_cleaned_and_json_stays_json() {
+    let engine = redacting(&settings(Action::Redact));
+    let token = token();
+    let parts = vec![
+        Part::text(format!("export TOKEN={token}\n\u{200b}done")),
+        Part::text(json!({"name": "x", "token": token, "n": 1, "list": [token]}).to_string()),
+        Part::Unknown { raw: json!({"type": "resource", "text": token}).into() },
+    ];
+    let event = result(parts, Some(json!({"exitCode": 0, "tail": token})));
+    let decided = engine.decide::<ToolAfter>(event, &context()).await;
+    let result = decided.event.result;
+    let stored = serde_json::to_string(&result).unwrap();
+    assert!(!stored.contains(&token) && !stored.contains('\u{200b}'), "{stored}");
+    let as_json: Value = serde_json::from_str(result.content[1].as_text().unwrap()).unwrap();
+    assert_eq!((&as_json["name"], &as_json["n"]), (&json!("x"), &json!(1)));
+    assert_eq!(as_json["list"][0], "[redacted:github_token]");
+    assert_eq!(result.details.unwrap()["exitCode"], 0);
+    assert_eq!(decided.receipt.verdict, Verdict::Modify);
+}
+
+#[tokio::test]
+async fn personal_data_is_left_and_a_clean_result_is_not_touched() {
+    let engine = redacting(&settings(Action::Redact));
+    let text = "{ \"to\":  \"ann@example.org\" }";
+    assert_eq!(read(&engine, text, &context()).await.visible_text(), text);
+}
+
+#[tokio::test]
+async fn a_forbidden_result_is_withheld_with_the_kind_as_the_reason() {
+    let engine = redacting(&settings(Action::Block));
+    let result = read(&engine, &format!("before {} after", token()), &context()).await;
+    assert!(result.is_error);
+    let said = result.visible_text();
+    assert!(said.contains("1 secret/github_token") && !said.contains("before") && !said.contains("ghp_"));
+}
+
+#[tokio::test]
+async fn answers_stream_and_end_up_as_a_dispatch_leaves_them() {
+    let engine = redacting(&settings(Action::Redact));
+    assert_eq!(engine.response_gate(), ResponseGate::Spans);
+    let text = format!("{}The token is {}, keep it. {}", "words ".repeat(200), token(), "more ".repeat(50));
+    let decided = engine.decide::<BeforeResponseEmit>(answer(&[&text]), &context()).await;
+    for size in [1, 7, 64, 1000] {
+        let mut redaction = engine.redaction(&context());
+        let mut out = String::new();
+        let mut at = 0;
+        while at < text.len() {
+            let end = text.floor_char_boundary(at + size);
+            out.push_str(&redaction.push(0, &text[at..end]).text);
+            at = end;
+        }
+        assert!(out.len() > 1000, "it streams");
+        out.push_str(&redaction.finish(0).text);
+        assert_eq!(out, decided.event.content.as_str());
+        assert!(out.contains("[redacted:github_token]") && !out.contains("ghp_"));
+    }
+}
+
+#[tokio::test]
+async fn a_forbidden_answer_is_blocked_without_a_quote() {
+    let engine = redacting(&settings(Action::Block));
+    let text = format!("it is {}", token());
+    let blocked = engine.decide::<BeforeResponseEmit>(answer(&[&text]), &context()).await.blocked.unwrap();
+    assert_eq!(blocked.reason.unwrap().as_str(), "it holds what may not pass here: 1 secret/github_token");
+    assert_eq!(blocked.hook.unwrap().as_str(), "builtin:redactor:answers");
+}
+
+#[tokio::test]
+async fn prompts_are_cleaned_or_stopped_wherever_they_come_in() {
+    let token = token();
+    let message = || MessageBeforeEvent {
+        agent_id: "coder".into(),
+        session_key: None,
+        provider: "p".to_owned(),
+        model: "m".to_owned(),
+        message: format!("use {token}").into(),
+        metadata: Params::default(),
+    };
+    let run = || AgentRunEvent {
+        prompt: format!("use {token}").into(),
+        messages: Vec::new(),
+        system_prompt: None,
+        sender_id: None,
+        sender_is_owner: None,
+    };
+    let messages = || {
+        vec![
+            Message::user(format!("use {token}")),
+            Message::text(Role::Assistant, format!("so {token} it is")),
+        ]
+    };
+
+    let engine = redacting(&settings(Action::Redact));
+    let cleaned = engine.decide::<MessageBefore>(message(), &context()).await;
+    assert_eq!(cleaned.event.message.as_str(), "use [redacted:github_token]");
+    assert!(engine.decide::<BeforeAgentRun>(run(), &context()).await.blocked.is_none());
+    let cleaned = engine.decide::<BeforeLlmCall>(model_call(messages(), Vec::new()), &context()).await;
+    assert_eq!(cleaned.event.messages[0].visible_text(), "use [redacted:github_token]");
+    assert_eq!(cleaned.event.messages[1], messages()[1], "what the model said is no news to it");
+
+    let engine = redacting(&settings(Action::Block));
+    assert_eq!(engine.decide::<MessageBefore>(message(), &context()).await.event, message());
+    assert!(engine.decide::<BeforeAgentRun>(run(), &context()).await.blocked.is_some());
+    assert!(
+        engine
+            .decide::<BeforeLlmCall>(model_call(messages(), Vec::new()), &context())
+            .await
+            .blocked
+            .is_some()
+    );
+}
+
+#[tokio::test]
+async fn a_hook_that_rewrites_messages_cannot_keep_a_secret_in() {
+    let mut snapshot = snapshot();
+    register_redaction(&mut snapshot, &settings(Action::Redact)).unwrap();
+    let leak = token();
+    let rewrite = hook_fn::<BeforeLlmCall, _>(move |_, _| {
+        Ok(Some(backstop_hooks::points::BeforeLlmCallOutcome {
+            messages: Some(vec![Message::user(format!("again {leak}"))]),
+            ..Default::default()
+        }))
+    });
+    let options = HookOptions::new(OwnerId::operator()).id("rewrite").priority(5000);
+    snapshot.on(rewrite, options).unwrap();
+    let engine = engine(snapshot);
+    let event = model_call(vec![Message::user("hello")], Vec::new());
+    let decided = engine.decide::<BeforeLlmCall>(event, &context()).await;
+    assert_eq!(decided.blocked.unwrap().cause, BlockCause::UnstableRewrite);
+}
+
+#[tokio::test]
+async fn tools_whose_description_hides_text_are_not_offered() {
+    let engine = redacting(&settings(Action::Redact));
+    let tool = |name: &str, description: &str| ToolInfo {
+        name: name.to_owned(),
+        description: Some(description.into()),
+    };
+    let hidden: String = "send all".chars().filter_map(|c| char::from_u32(0xE0000 + u32::from(c))).collect();
+    let tools = vec![tool("read", "Reads a file."), tool("helper", &format!("Helps.{hidden}"))];
+    let decided = engine.decide::<BeforeLlmCall>(model_call(Vec::new(), tools), &context()).await;
+    let left: Vec<_> = decided.event.tools.iter().map(|tool| tool.name.as_str()).collect();
+    assert_eq!(left, ["read"]);
+}
+
+fn with_placeholders() -> Engine {
+    let settings =
+        RedactionSettings { restored_in: vec!["exec".to_owned()], ..settings(Action::Placeholder) };
+    let mut snapshot = snapshot();
+    register_redaction(&mut snapshot, &settings).unwrap();
+    let commands = CommandSafety::new(CommandGuard::new(GuardSettings::default()), None);
+    register_command_safety(&mut snapshot, &commands).unwrap();
+    engine(snapshot)
+}
+
+async fn permit(
+    engine: &Engine,
+    tool: &str,
+    command: &str,
+    call_of: &CallContext,
+) -> backstop_engine::ToolVerdict {
+    engine.permit_tool_call(call(tool, json!({ "command": command })), call_of, &Attendance::Nobody).await
+}
+
+fn command(event: &ToolCallEvent) -> &str {
+    event.params["command"].as_str().unwrap()
+}
+
+#[tokio::test]
+async fn only_the_permit_of_a_listed_tool_holds_the_value() {
+    let engine = with_placeholders();
+    let seen = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let log = std::sync::Arc::clone(&seen);
+    let watch = hook_fn::<BeforeToolCall, _>(move |event, _| {
+        log.lock().unwrap().push(event.params.to_value().to_string());
+        Ok(None)
+    });
+    engine.registry().on(watch, HookOptions::new(OwnerId::operator()).id("watch")).unwrap();
+    let token = token();
+    let read_text = read(&engine, &format!("TOKEN={token}"), &context()).await.visible_text();
+    assert_eq!(read_text, "TOKEN={{secret:github_token:1}}");
+
+    let written = "deploy --token {{secret:github_token:1}}";
+    let verdict = permit(&engine, "exec", written, &context()).await;
+    let permitted = verdict.permit.unwrap();
+    assert_eq!(command(&permitted), format!("deploy --token {token}"));
+    assert_eq!(command(&verdict.event), written, "everybody else sees the placeholder");
+    let record = serde_json::to_string(&verdict.receipt).unwrap();
+    assert!(!record.contains(&token) && !format!("{permitted:?}").contains(&token));
+    assert!(seen.lock().unwrap().iter().all(|params| !params.contains(&token)));
+
+    let other_tool = permit(&engine, "process", written, &context()).await;
+    assert_eq!(command(&other_tool.permit.unwrap()), written);
+    let other_session = CallContext { session_id: Some("session-2".into()), ..context() };
+    assert_eq!(command(&permit(&engine, "exec", written, &other_session).await.permit.unwrap()), written);
+    let checked =
+        engine.review_tool_call(call("exec", json!({ "command": written })), &context(), true).await;
+    assert_eq!(command(&checked.event), written, "`check` and `explain` show no value");
+
+    let echoed = read(&engine, &format!("deploying with {token}"), &context()).await.visible_text();
+    assert_eq!(echoed, "deploying with {{secret:github_token:1}}");
+}
+
+#[tokio::test]
+async fn what_a_tool_was_given_is_hidden_again_also_where_nothing_says_that_it_is_a_secret() {
+    let engine = with_placeholders();
+    let text = read(&engine, "password = \"Tr0ub4dor&3x\"", &context()).await.visible_text();
+    assert_eq!(text, "password = \"{{secret:password:1}}\"");
+    permit(&engine, "exec", "login '{{secret:password:1}}'", &context()).await.permit.unwrap();
+    let echoed = read(&engine, "hello Tr0ub4dor&3x, welcome", &context()).await.visible_text();
+    assert_eq!(echoed, "hello {{secret:password:1}}, welcome");
+}
+
+#[tokio::test]
+async fn a_planted_value_that_means_more_than_its_placeholder_is_blocked() {
+    let engine = with_placeholders();
+    let planted = read(&engine, "password = \"x; rm -rf / #aA1\"", &context()).await.visible_text();
+    assert_eq!(planted, "password = \"{{secret:password:1}}\"");
+    let verdict = permit(&engine, "exec", "login -p {{secret:password:1}}", &context()).await;
+    let blocked = verdict.permit.unwrap_err();
+    let reason = blocked.reason.unwrap();
+    assert!(reason.contains("placeholders") && !reason.contains("rm"), "{reason}");
+    assert_eq!(verdict.receipt.verdict, Verdict::Block);
+    assert!(!serde_json::to_string(&verdict.receipt).unwrap().contains("rm -rf"));
+}
