@@ -2,7 +2,6 @@
 #![expect(
     clippy::unwrap_used,
     clippy::string_slice,
-    clippy::panic,
     clippy::indexing_slicing,
     reason = "tests may fail loudly, their helpers too"
 )]
@@ -11,5 +10,6 @@ mod answers;
 mod laws;
 mod requests;
 mod responses;
+mod responses_requests;
 mod streams;
 mod support;

@@ -17,6 +17,7 @@ mod align;
 mod anthropic;
 mod content;
 mod openai_chat;
+mod openai_responses;
 mod tools;
 
 use bytes::Bytes;
@@ -88,7 +89,10 @@ impl LiveRequest {
                 openai_chat::edit(&root, old, new, &mut edit);
                 (without_lists(old), without_lists(new))
             }
-            Api::OpenAiResponses => (old.clone(), new.clone()),
+            Api::OpenAiResponses => {
+                openai_responses::edit(&root, old, new, &mut edit);
+                (without_lists(old), without_lists(new))
+            }
         };
         let encode = |request: &ModelRequest| match self.api.encode_request(request, false) {
             Value::Object(fields) => fields,

@@ -55,7 +55,7 @@ impl CallKind {
     }
 
     /// The kind of a call that was read earlier, or that another wire or a program made.
-    pub(super) fn of_call(call: &ToolCall) -> Self {
+    pub(crate) fn of_call(call: &ToolCall) -> Self {
         let own = own_field(call.meta.as_ref(), API, TYPE).and_then(Value::as_str).and_then(Self::of_item);
         // The item has no place for another name.
         own.filter(|kind| kind.tool().is_none_or(|name| name == call.name)).unwrap_or(Self::Function)
@@ -73,7 +73,7 @@ impl CallKind {
     }
 
     /// The fields that say what to run.
-    fn payload(self) -> &'static [&'static str] {
+    pub(crate) fn payload(self) -> &'static [&'static str] {
         match self {
             Self::Function => &["name", "arguments"],
             Self::Custom => &["name", INPUT],

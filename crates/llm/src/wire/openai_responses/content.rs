@@ -12,7 +12,7 @@ use crate::wire::openai_chat::{decode_image_url, encode_image_url};
 use crate::wire::own_meta;
 
 /// The type of a text that is said to the model.
-pub(super) const INPUT_TEXT: &str = "input_text";
+pub(crate) const INPUT_TEXT: &str = "input_text";
 /// The type of a text that the model says.
 pub(super) const OUTPUT_TEXT: &str = "output_text";
 
@@ -72,7 +72,7 @@ pub(super) fn encode_content<'a>(parts: impl IntoIterator<Item = &'a Part>, usua
 }
 
 /// One part; nothing for those that are items of their own.
-pub(super) fn encode_part(part: &Part, usual: &str) -> Option<Value> {
+pub(crate) fn encode_part(part: &Part, usual: &str) -> Option<Value> {
     let (mut object, meta) = match part {
         Part::Text { text, meta } if is_refusal(meta.as_ref()) => {
             return Some(json!({"type": "refusal", "refusal": text}));

@@ -149,7 +149,7 @@ fn decode_reasoning(item: Object<'_>, reader: Reader<'_>) -> Result<Vec<Part>, W
 
 /// Who reads the items.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Writer<'a> {
+pub(crate) enum Writer<'a> {
     /// The provider, who takes back only reasoning that was its own.
     Provider,
     /// A client, who is shown all there is; every item needs an id and a status.
@@ -160,7 +160,7 @@ pub(super) enum Writer<'a> {
 }
 
 /// Parts of the assistant as items. `calls` learns which kind each call is.
-pub(super) fn encode_items(
+pub(crate) fn encode_items(
     parts: &[Part],
     writer: Writer<'_>,
     calls: &mut BTreeMap<String, CallKind>,

@@ -67,7 +67,7 @@ fn effort(level: ThinkLevel) -> Option<&'static str> {
     }
 }
 
-fn encode_input(messages: &[Message]) -> Vec<Value> {
+pub(crate) fn encode_input(messages: &[Message]) -> Vec<Value> {
     let mut items = Vec::with_capacity(messages.len());
     let mut calls = BTreeMap::new();
     for message in messages {
@@ -113,7 +113,7 @@ fn encode_message(message: &Message, said: &[&Part]) -> Option<Value> {
 /// can, while a tool without this mark is to be taken as it is.
 const PROVIDERS_CHOICE: &str = "default";
 
-fn encode_tool(tool: &ToolDefinition) -> Value {
+pub(crate) fn encode_tool(tool: &ToolDefinition) -> Value {
     match tool {
         ToolDefinition::Provider { raw } => raw.to_value(),
         ToolDefinition::Function { spec, meta } => {
@@ -185,7 +185,7 @@ fn decode_input(input: &Value) -> Result<Vec<Message>, WireError> {
 }
 
 /// One item: a message of its own, or more of what the assistant said.
-fn decode_input_item(value: &Value, messages: &mut Vec<Message>) -> Result<(), WireError> {
+pub(crate) fn decode_input_item(value: &Value, messages: &mut Vec<Message>) -> Result<(), WireError> {
     let item = Object::of("input item", value)?;
     let kind = item.string("type")?;
     let message = match (kind, item.string("role")?) {

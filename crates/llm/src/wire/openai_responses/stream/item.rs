@@ -16,8 +16,10 @@ use crate::wire::openai_chat::arguments_text;
 pub(super) struct OpenItem {
     kind: String,
     id: Option<String>,
-    /// Id and name, of calls whose arguments come in pieces.
-    call: Option<(String, String)>,
+    call_id: Option<String>,
+    name: Option<String>,
+    /// Whether the call has been told on: its arguments come in pieces.
+    is_told: bool,
     /// The indexes of parts, in the order in which they began.
     indexes: Vec<usize>,
     /// How many of them are taken.
@@ -56,23 +58,17 @@ impl OpenItem {
         events: &mut Vec<ModelEvent>,
     ) -> Result<Self, WireError> {
         let kind = item.required_string("type")?;
-        let call = match kind {
-            "function_call" | "custom_tool_call" => {
-                let id = item.string("call_id")?.unwrap_or_default();
-                let name = item.required_string("name")?;
-                events.push(ModelEvent::ToolCallStarted {
-                    index: first,
-                    id: id.into(),
-                    name: name.to_owned(),
-                });
-                Some((id.to_owned(), name.to_owned()))
-            }
-            _ => None,
-        };
+        let is_told = matches!(kind, "function_call" | "custom_tool_call");
+        if is_told {
+            let (id, name) = (item.string("call_id")?.unwrap_or_default(), item.required_string("name")?);
+            events.push(ModelEvent::ToolCallStarted { index: first, id: id.into(), name: name.to_owned() });
+        }
         Ok(Self {
             kind: kind.to_owned(),
             id: item.string("id")?.map(str::to_owned),
-            call,
+            call_id: item.string("call_id")?.map(str::to_owned),
+            name: item.string("name")?.map(str::to_owned),
+            is_told,
             indexes: vec![first],
             taken: 0,
             texts: BTreeMap::new(),
@@ -86,18 +82,11 @@ impl OpenItem {
     }
 
     pub(super) fn check_id(&self, id: Option<&str>) -> Result<(), WireError> {
-        match (&self.id, id) {
-            (Some(own), Some(id)) if own != id => Err(out_of_order("an item changes its id")),
-            _ => Ok(()),
-        }
+        check(self.id.as_deref(), id, "an item changes its id")
     }
 
-    /// A call keeps its name.
     pub(super) fn check_name(&self, name: Option<&str>) -> Result<(), WireError> {
-        match (&self.call, name) {
-            (Some((_, own)), Some(name)) if own != name => Err(out_of_order("a call changes its name")),
-            _ => Ok(()),
-        }
+        check(self.name.as_deref(), name, "a call changes its name")
     }
 
     fn channel(&self, place: Place) -> Result<Channel, WireError> {
@@ -238,10 +227,10 @@ impl OpenItem {
         if item.string("type")? != Some(&self.kind) {
             return Err(out_of_order("an item changes its type"));
         }
-        let call_id = item.string("call_id")?.unwrap_or_default();
-        if self.call.as_ref().is_some_and(|(id, _)| id != call_id) {
+        if self.is_told && self.call_id.as_deref() != item.string("call_id")? {
             return Err(out_of_order("a call changes its id"));
         }
+        check(self.call_id.as_deref(), item.string("call_id")?, "a call changes its id")?;
         for (content, annotation) in &self.annotations {
             let there = value.pointer(&format!("/content/{content}/annotations")).and_then(Value::as_array);
             if !there.is_some_and(|there| there.contains(annotation)) {
@@ -258,23 +247,24 @@ impl OpenItem {
         call: &backstop_hooks::conversation::ToolCall,
         events: &mut Vec<ModelEvent>,
     ) {
-        let input = self.texts.get(&Place::Input).is_some_and(|grown| !grown.text.is_empty());
-        match (&self.call, self.kind.as_str()) {
-            (Some(_), "custom_tool_call") if input => {
-                events.push(ModelEvent::ToolCallArguments { index, delta: "\"}".into() });
-            }
-            (Some(_), "function_call") => {}
-            (started, _) => {
-                if started.is_none() {
-                    events.push(ModelEvent::ToolCallStarted {
-                        index,
-                        id: call.id.clone(),
-                        name: call.name.clone(),
-                    });
-                }
-                events.push(ModelEvent::ToolCallArguments { index, delta: arguments_text(call).into() });
-            }
+        let has_input = self.texts.get(&Place::Input).is_some_and(|grown| !grown.text.is_empty());
+        if !self.is_told {
+            events.push(ModelEvent::ToolCallStarted { index, id: call.id.clone(), name: call.name.clone() });
         }
+        let rest = match self.kind.as_str() {
+            "function_call" => return,
+            "custom_tool_call" if has_input => "\"}".into(),
+            _ => arguments_text(call).into(),
+        };
+        events.push(ModelEvent::ToolCallArguments { index, delta: rest });
+    }
+}
+
+/// What is said twice is said alike.
+fn check(one: Option<&str>, other: Option<&str>, problem: &str) -> Result<(), WireError> {
+    match (one, other) {
+        (Some(one), Some(other)) if one != other => Err(out_of_order(problem)),
+        _ => Ok(()),
     }
 }
 
