@@ -35,7 +35,7 @@ pub(super) fn register(loaded: &Loaded, home: Option<&str>, snapshot: &mut Snaps
     if commands.enabled.value && is_on(snapshot, COMMAND_SAFETY_ID) {
         match command_guard(loaded, commands) {
             Ok(guard) => {
-                let hooks = CommandHooks::new(guard, home);
+                let hooks = CommandHooks::new(guard, home).reading_files();
                 problems.extend(register_command_safety(snapshot, &hooks).err().map(|error| builtin(&error)));
             }
             Err(found) => problems.extend(found),

@@ -212,6 +212,18 @@ pub(crate) fn of_program(program: &str, args: &[&str]) -> Vec<Touch> {
         "ssh" | "openvpn" | "kubectl" | "helm" | "docker" | "podman" | "docker-compose" | "terraform"
         | "ansible" | "ansible-playbook" | "psql" | "mysql" => Vec::new(),
         "socat" => socat(args),
+        "openssl" => {
+            let writes = |arg: &str| matches!(arg, "-out" | "-keyout" | "-CAserial");
+            let kept: Vec<&str> = args
+                .iter()
+                .enumerate()
+                .filter(|(at, _)| {
+                    !at.checked_sub(1).and_then(|at| args.get(at)).is_some_and(|arg| writes(arg))
+                })
+                .map(|(_, arg)| *arg)
+                .collect();
+            readers(&kept)
+        }
         "set-content" | "add-content" | "clear-content" | "out-file" | "new-item" => {
             touches(Action::Write, &options.operands)
         }

@@ -49,7 +49,7 @@ fn language(program: &str) -> Option<Language> {
         "julia" => of(&["-e", "--eval", "-E"], "LJtpC", true),
         "osascript" => of(&["-e"], "l", true),
         "groovy" | "scala" | "elixir" | "erl" | "ghc" | "raku" | "crystal" | "racket" | "guile" | "swift"
-        | "jshell" => of(&["-e", "-eval", "--eval", "--execute"], "", false),
+        | "jshell" => of(&["-e", "-eval", "--eval", "--execute", "eval"], "", false),
         "tclsh" | "expect" | "wish" => of(&[], "f", true),
         "emacs" => of(&["--eval", "-eval", "--execute"], "lfQ", false),
         _ => None,
@@ -294,6 +294,10 @@ impl Shell<'_> {
             let found = scan::awk(&program);
             if found.network {
                 self.trace.facts.push(Fact::NetworkShell { process });
+            }
+            let computed = found.calls.iter().any(|call| matches!(call, Call::Carrier(_)));
+            if computed && found.calls.iter().any(Call::fetches) {
+                self.trace.facts.push(Fact::RunsCode { process: Some(process), from: Taint::NET });
             }
             for call in &found.calls {
                 self.code_call(call, process, 0);

@@ -122,6 +122,12 @@ impl Shell<'_> {
                     .map(str::to_owned),
             ),
             "gdb" | "lldb" => {
+                for code in option_after(args, &["-ex", "--eval-command", "-o"]) {
+                    if let Some(code) = code.strip_prefix("python ").or_else(|| code.strip_prefix("script "))
+                    {
+                        self.code(code, process, 0);
+                    }
+                }
                 texts.extend(option_after(args, &["-ex", "--eval-command", "-o"]).into_iter().filter_map(
                     |c| c.strip_prefix("shell ").or_else(|| c.strip_prefix('!')).map(str::to_owned),
                 ));

@@ -98,7 +98,7 @@ impl Shell<'_> {
     ) {
         use ast::IoFileRedirectKind as Kind;
         let reads = matches!(kind, Kind::Read | Kind::DuplicateInput);
-        let fd = fd.unwrap_or(if reads { 0 } else { 1 });
+        let fd = fd.unwrap_or(if reads || matches!(kind, Kind::ReadAndWrite) { 0 } else { 1 });
         match target {
             ast::IoFileRedirectTarget::Filename(word) => {
                 let path = self.single(&word.value);

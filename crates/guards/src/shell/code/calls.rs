@@ -336,6 +336,14 @@ pub(super) fn evaluate(
             Value { text: format!("{}/{STAR}", folder.text.trim_end_matches('/')), taint, listed: true },
         );
     }
+    if matches!(last, "glob" | "iglob" | "children" | "each_child" | "entries")
+        && let Some(pattern) = first.filter(|value| value.text.starts_with(['/', '~']))
+    {
+        let folder = pattern.text.split('*').next().unwrap_or_default().trim_end_matches('/').to_owned();
+        let text = format!("{folder}/{STAR}");
+        calls.push(Call::Lists(folder));
+        return (calls, Value { text, taint, listed: true });
+    }
     if DECODERS.contains(&last)
         || last == "from" && args.iter().any(|value| value.text == "base64")
         || last == "decode" && args.iter().any(|value| value.text.starts_with("base64"))

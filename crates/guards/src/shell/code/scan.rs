@@ -55,6 +55,9 @@ pub(crate) fn scan(text: &str, home: &str) -> Found {
         || has("net.createconnection")
         || has("deno.connect")
         || has("tcpstream::connect")
+        || has("require(\"net\")")
+        || has("require('net')")
+        || has("node:net")
         || has("io::socket");
     let shell = has("/bin/sh")
         || has("/bin/bash")
@@ -70,6 +73,10 @@ pub(crate) fn scan(text: &str, home: &str) -> Found {
         || has("processbuilder")
         || has("command::new")
         || has("process.start")
+        || has("process.new")
+        || has("deno.command")
+        || has("spawn(")
+        || has("`sh ")
         || has("exec(");
     found.reverse_shell = socket && shell;
     found.network |= socket;
@@ -367,6 +374,13 @@ impl Reader<'_> {
                     {
                         self.frames.push(Frame::new(name.clone(), None, true));
                     }
+                    Some(Token::Name(_))
+                        if takes_bare_call(name)
+                            && tokens.get(at + 1) == Some(&Token::Mark('('))
+                            && self.frames.len() < 64 =>
+                    {
+                        self.frames.push(Frame::new(name.clone(), None, true));
+                    }
                     Some(Token::Mark('=')) if tokens.get(at + 1) != Some(&Token::Mark('=')) => {
                         if self.top().bare && self.frames.is_empty() {
                             assigned = Some(name.clone());
@@ -518,6 +532,11 @@ impl Reader<'_> {
             self.found.calls.extend(inner.calls);
         }
     }
+}
+
+/// Functions that languages let take the result of another call without parentheses: `eval pack(...)`.
+fn takes_bare_call(name: &str) -> bool {
+    matches!(name, "unlink" | "eval" | "system" | "exec" | "rmtree" | "rmdir" | "remove_tree" | "spawn")
 }
 
 /// `::-1]`, with which Python turns a text around.
