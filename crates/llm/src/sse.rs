@@ -253,11 +253,11 @@ impl FrameCutter {
 const BOM: &[u8] = b"\xef\xbb\xbf";
 
 /// The lines of a frame; LF, CR and CRLF each end one.
-pub(crate) fn lines(text: &str) -> impl Iterator<Item = &str> {
+fn lines(text: &str) -> impl Iterator<Item = &str> {
     text.split('\n').flat_map(|line| line.strip_suffix('\r').unwrap_or(line).split('\r'))
 }
 
-pub(crate) fn parse(frame: &str) -> Option<SseEvent> {
+fn parse(frame: &str) -> Option<SseEvent> {
     let mut event = SseEvent::default();
     let mut data: Option<String> = None;
     for line in lines(frame) {

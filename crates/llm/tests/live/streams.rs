@@ -352,6 +352,32 @@ fn citations_of_an_edited_text_are_dropped() {
     }
 }
 
+#[test]
+fn all_of_a_removed_call_goes_and_later_blocks_move_up() {
+    let events = [
+        json!({"type": "message_start", "message": {"id": "m", "model": "m", "content": []}}),
+        json!({"type": "content_block_start", "index": 0, "content_block": {"type": "tool_use", "id": "a", "name": "x", "input": {}}}),
+        json!({"type": "content_block_start", "index": 1, "content_block": {"type": "server_tool_use", "id": "s", "name": "y", "input": {}}}),
+        json!({"type": "new_event", "index": 0, "copy": "secret"}),
+        json!({"type": "content_block_delta", "index": 0, "delta": {"type": "input_json_delta", "partial_json": "{\"a\":\"secret\"}"}}),
+        json!({"type": "content_block_stop", "index": 1}),
+        json!({"type": "content_block_stop", "index": 0}),
+        json!({"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {"output_tokens": 2}}),
+        json!({"type": "message_stop"}),
+    ];
+    let text: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
+    let (mut editor, mut host) = (stream(Api::AnthropicMessages), Host::default());
+    editor.push(text.as_bytes()).unwrap();
+    host.round(&mut *editor);
+    editor.keep_calls(&[editor.call_part(0, 0).unwrap()], None);
+    host.take(&mut *editor);
+    let sent = parsed(&host.sent);
+    let blocks: Vec<_> = sent.iter().filter_map(|event| event["index"].as_u64()).collect();
+    assert_eq!((blocks, sent.len()), (vec![0, 0], 5));
+    assert_eq!(sent[3]["delta"]["stop_reason"], "end_turn");
+    assert!(!String::from_utf8_lossy(&host.sent).contains("secret"));
+}
+
 proptest! {
     #[test]
     fn any_bytes_are_survived(which in 0usize..5, at in any::<prop::sample::Index>(), gone in 0usize..40, with in prop::collection::vec(any::<u8>(), 0..6), twice in any::<bool>(), lag in 0usize..9) {

@@ -121,10 +121,14 @@ impl AnthropicStream {
                 padding: Some(Vec::new()),
                 ..Reading::plain(Mark::TextDelta(index))
             },
-            None => {
-                Reading { call: block.kind == BlockKind::Call, ..Reading::plain(Mark::BlockDelta(index)) }
-            }
+            None => self.other_event(index),
         }
+    }
+
+    /// An event of a block that is not known here, or not understood.
+    fn other_event(&self, index: usize) -> Reading<Mark> {
+        let call = self.block(index).is_some_and(|block| block.kind == BlockKind::Call);
+        Reading { call, ..Reading::plain(Mark::BlockDelta(index)) }
     }
 
     fn stop_block(&self, index: usize, ledger: &mut Ledger) -> Reading<Mark> {
@@ -137,6 +141,9 @@ impl AnthropicStream {
 
     /// The index of a block in an answer without the blocks of removed calls; `None` for those.
     fn new_index(&self, index: usize, edits: &Edits<'_>) -> Option<usize> {
+        if !edits.calls.any_removed() {
+            return Some(index);
+        }
         let is_removed = |block: &Block| edits.calls.is_removed(block.part);
         if self.block(index).is_some_and(|block| is_removed(&block)) {
             return None;
@@ -181,6 +188,10 @@ impl AnthropicStream {
         {
             out.extend_from_slice(&text_delta(new_index, &tail));
         }
+        if new_index == index && texts.is_empty() {
+            out.extend_from_slice(frame.bytes());
+            return;
+        }
         frame.write_edited(out, |root| {
             let mut splices = texts;
             if new_index != index
@@ -193,7 +204,7 @@ impl AnthropicStream {
     }
 
     fn write_message_delta(&self, frame: &Waiting<Mark>, edits: &Edits<'_>, out: &mut BytesMut) {
-        if let Some(note) = edits.calls.note(0) {
+        if let Some(note) = edits.calls.note(0).filter(|_| !self.reason_at_client) {
             out.extend_from_slice(&text_block(self.next_index(edits), note));
         }
         frame.write_edited(out, |root| {
@@ -268,6 +279,7 @@ impl StreamWire for AnthropicStream {
             ("content_block_stop", Some(index)) => self.stop_block(index, ledger),
             ("message_delta", _) => Reading::plain(Mark::MessageDelta),
             ("message_stop", _) => Reading::plain(Mark::MessageStop),
+            (_, Some(index)) if self.blocks.contains_key(&index) => self.other_event(index),
             _ => Reading::plain(Mark::Other),
         })
     }

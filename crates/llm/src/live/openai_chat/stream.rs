@@ -413,6 +413,9 @@ impl StreamWire for ChatStream {
 
     fn write(&mut self, frame: &Waiting<Mark>, mark: &Mark, edits: &Edits<'_>, out: &mut BytesMut) {
         match mark {
+            Mark::Text { .. } if frame.text_splices(edits.ledger).is_empty() => {
+                out.extend_from_slice(frame.bytes());
+            }
             Mark::Text { choice, .. } => {
                 let mark = ChoiceMark { choice: *choice, calls: Vec::new(), finishes: false };
                 self.write_chunk(frame, &[mark], edits, out);

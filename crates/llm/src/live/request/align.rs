@@ -50,7 +50,7 @@ mod tests {
 
     fn steps(old: &str, new: &str) -> Vec<Step> {
         let items = |text: &str| text.chars().collect::<Vec<_>>();
-        align(&items(old), &items(new), |old, new| old.eq_ignore_ascii_case(new))
+        align(&items(old), &items(new), char::eq_ignore_ascii_case)
     }
 
     #[test]
