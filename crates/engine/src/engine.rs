@@ -11,11 +11,12 @@ use std::time::Duration;
 
 use backstop_hooks::conversation::ToolCall;
 use backstop_hooks::points::{
-    AfterLlmCall, AfterLlmCallEvent, AfterLlmCallOutcome, BeforeResponseEmit, ToolCallEvent,
+    AfterLlmCall, AfterLlmCallEvent, AfterLlmCallOutcome, BeforeResponseEmit, BeforeToolCall, ToolBefore,
+    ToolCallEvent, TrustedToolPolicy,
 };
 use backstop_hooks::{
     CallContext, Claim, ClaimPoint, DecidePoint, ObservePoint, Point, Resolution, RunId, SessionId,
-    SyncPoint, ToolCallId,
+    SyncPoint, Text, ToolCallId, ToolName,
 };
 use backstop_store::{MemoryStore, Store, StoreError, Timestamp, ToolDecision};
 
@@ -122,6 +123,16 @@ impl fmt::Debug for Engine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Engine").field("hooks", &self.0.registry.list().len()).finish_non_exhaustive()
     }
+}
+
+/// What becomes of a tool call about which a human would be asked, in a host that can't wait for one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Unasked {
+    /// It is denied.
+    #[default]
+    Deny,
+    /// It stays: whoever runs the tool asks.
+    Leave,
 }
 
 /// A model's answer, judged.
@@ -297,13 +308,53 @@ impl Engine {
         event: AfterLlmCallEvent,
         call: &'a CallContext,
     ) -> impl Future<Output = JudgedAnswer> + Send + 'a {
+        self.judge(event, call, None)
+    }
+
+    /// As [`judge_answer`](Self::judge_answer), for hosts that see a model's answers and never its tools: each
+    /// tool call that stays is also taken through the gates of tool calls, since nobody else may do so. What they
+    /// would stop, and what they would rewrite, which cannot be honoured in an answer, is denied; `unasked` says
+    /// what becomes of a call about which they would ask a human.
+    pub fn judge_answer_and_calls<'a>(
+        &'a self,
+        event: AfterLlmCallEvent,
+        call: &'a CallContext,
+        unasked: Unasked,
+    ) -> impl Future<Output = JudgedAnswer> + Send + 'a {
+        self.judge(event, call, Some(unasked))
+    }
+
+    /// Whether anything stands in front of tool calls.
+    pub fn has_tool_gates(&self) -> bool {
+        self.has_hooks::<TrustedToolPolicy>()
+            || self.has_hooks::<ToolBefore>()
+            || self.has_hooks::<BeforeToolCall>()
+    }
+
+    fn judge<'a>(
+        &'a self,
+        event: AfterLlmCallEvent,
+        call: &'a CallContext,
+        unasked: Option<Unasked>,
+    ) -> impl Future<Output = JudgedAnswer> + Send + 'a {
         let judging = self.0.answers.begin(call.session_id.as_ref(), &event.run_id);
         async move {
             let (calls, run) = (event.tool_calls.clone(), event.run_id.clone());
             let snapshot = self.0.registry.snapshot();
             let mut decided = self.dispatch(&snapshot, call).decide::<AfterLlmCall>(event).await;
             let mut rulings = rule(&calls, &decided.outcome, decided.blocked.as_ref());
-            if !snapshot.slot::<AfterLlmCall>().is_empty()
+            let mut previewed = false;
+            if let Some(unasked) = unasked {
+                for (tool, ruling) in calls.iter().zip(&mut rulings) {
+                    if *ruling == ToolDecision::Allow
+                        && let Some(reason) = self.preview(&snapshot, tool, &run, call, unasked).await
+                    {
+                        *ruling = ToolDecision::Deny { reason };
+                        previewed = true;
+                    }
+                }
+            }
+            if (previewed || !snapshot.slot::<AfterLlmCall>().is_empty())
                 && let Err(error) = self.share(call.session_id.as_ref(), &run, &calls, &rulings).await
             {
                 // INVARIANT (fail closed): what is denied here must not run in another process.
@@ -324,6 +375,50 @@ impl Engine {
             judging.settle(keyed, named_only);
             JudgedAnswer { decided, rulings }
         }
+    }
+
+    /// Why a tool call of an answer may not leave, if the gates of tool calls say so. Leaves a receipt.
+    async fn preview(
+        &self,
+        snapshot: &Snapshot,
+        tool: &ToolCall,
+        run: &RunId,
+        call: &CallContext,
+        unasked: Unasked,
+    ) -> Option<Text> {
+        let event = ToolCallEvent {
+            tool_name: ToolName::new(&tool.name),
+            params: tool.arguments.clone(),
+            tool_kind: None,
+            tool_input_kind: None,
+            derived_paths: None,
+            run_id: Some(run.clone()),
+            tool_call_id: Some(tool.id.clone()),
+        };
+        let reviewed = self.dispatch(snapshot, call).review(event, None).await;
+        let Reviewed { changed, blocked, requests, mut receipt, .. } = reviewed;
+        let asked = requests.first().filter(|_| unasked == Unasked::Deny);
+        let reason: Option<Text> = match (&blocked, asked) {
+            (Some(blocked), _) => Some(blocked.reason_or_default()),
+            (None, Some(request)) => {
+                Some(format!("a human would have to allow it: {}", request.title()).into())
+            }
+            (None, None) if changed => {
+                Some("a hook would rewrite its arguments, which is not possible in an answer".into())
+            }
+            (None, None) => None,
+        };
+        if let (None, Some(reason)) = (blocked, &reason) {
+            receipt.verdict = Verdict::Block;
+            receipt.record_mut().blocked = Some(Blocked {
+                cause: BlockCause::Withheld,
+                reason: Some(reason.clone()),
+                hook: None,
+                owner: None,
+            });
+        }
+        self.record(&receipt);
+        reason
     }
 
     async fn share(

@@ -19,7 +19,7 @@ mod verdict_set;
 
 pub use approvals::{ApprovalSettings, AskFuture, Asker, Attendance};
 pub use blocking::blocking;
-pub use engine::{DECISIONS_LAST, Engine, EngineBuilder, JudgedAnswer, ungated_rulings};
+pub use engine::{DECISIONS_LAST, Engine, EngineBuilder, JudgedAnswer, Unasked, ungated_rulings};
 pub use interceptor::{
     Effect, InterceptPoint, InterceptorEvent, InterceptorOptions, Interceptors, MessageOutput, OnEvent,
     OutputFuture, ParamsOutput, ToolInput, ToolOutput, format_event,
