@@ -127,7 +127,14 @@ impl Endpoint {
         match self.operation {
             Operation::Messages => Some(Api::AnthropicMessages),
             Operation::ChatCompletions => Some(Api::OpenAiChat),
-            _ => None,
+            Operation::Responses => Some(Api::OpenAiResponses),
+            Operation::CountTokens
+            | Operation::StoredResponse
+            | Operation::Embeddings
+            | Operation::Models
+            | Operation::GenerateContent
+            | Operation::StreamGenerateContent
+            | Operation::Other => None,
         }
     }
 

@@ -28,9 +28,7 @@ pub(crate) fn stream_error(endpoint: Endpoint, failure: &Failure) -> Bytes {
     match (endpoint.family, endpoint.operation) {
         (Family::Anthropic, _) => Api::AnthropicMessages.encode_stream_error(&error).encode(),
         (Family::OpenAi, Operation::Responses | Operation::StoredResponse) => {
-            let code = kind_name(&error);
-            let data = json!({"type": "error", "code": code, "message": error.message, "param": null});
-            SseEvent::new(Some("error"), data.to_string()).encode()
+            Api::OpenAiResponses.encode_stream_error(&error).encode()
         }
         (Family::OpenAi, _) => Api::OpenAiChat.encode_stream_error(&error).encode(),
         (Family::Gemini, _) => SseEvent::new(None, gemini(&error).to_string()).encode(),
@@ -64,12 +62,4 @@ fn gemini(error: &ProviderError) -> Value {
         ) => "INVALID_ARGUMENT",
     };
     json!({"error": {"code": error.status, "message": error.message, "status": status}})
-}
-
-fn kind_name(error: &ProviderError) -> &'static str {
-    match error.kind {
-        ProviderErrorKind::RateLimit => "rate_limit_exceeded",
-        ProviderErrorKind::InvalidRequest => "invalid_request",
-        _ => "server_error",
-    }
 }

@@ -8,6 +8,10 @@
     reason = "helpers of tests may fail loudly"
 )]
 
+mod exchange;
+mod failures;
 mod hooked;
+mod http2;
+mod routing;
 mod support;
 mod transparency;

@@ -1,0 +1,121 @@
+//! Where requests go.
+
+use std::time::Duration;
+
+use backstop_gateway::{Credential, Family, ModelRoute, Settings};
+
+use crate::support::*;
+
+fn named(mut settings: Settings, name: &str, upstream: &Upstream) -> Settings {
+    let own = provider(Family::OpenAi, &upstream.url(), Credential::Client);
+    settings.providers.insert(name.to_owned(), own);
+    settings
+}
+
+fn chat(model: &str) -> String {
+    post("/v1/chat/completions", &format!(r#"{{"messages":[],"model":"{model}"}}"#))
+}
+
+#[tokio::test]
+async fn models_and_prefixes_choose_the_provider() {
+    let usual = Upstream::start(|_| Script::json("200 OK", "{}")).await;
+    let other = Upstream::start(|_| Script::json("200 OK", "{}")).await;
+    let mut settings = named(settings(&usual), "other", &other);
+    settings.routes =
+        vec![ModelRoute { models: vec!["local-*".to_owned()], providers: vec!["other".to_owned()] }];
+    let gateway = gateway(settings).await;
+    let counts = || (usual.count(), other.count());
+    assert_eq!(talk(&gateway, chat("gpt")).await.status(), 200);
+    assert_eq!(counts(), (1, 0));
+    assert_eq!(talk(&gateway, chat("local-7b")).await.status(), 200);
+    assert_eq!(counts(), (1, 1));
+    assert_eq!(talk(&gateway, chat("gpt").replace("/v1/chat", "/p/other/v1/chat")).await.status(), 200);
+    assert_eq!(counts(), (1, 2));
+    let answer = talk(&gateway, chat("gpt").replace("/v1/chat", "/p/none/v1/chat")).await;
+    assert_eq!(answer.status(), 404);
+    assert!(answer.text().contains("no provider is called `none`"));
+    assert_eq!(counts(), (1, 2));
+}
+
+#[tokio::test]
+async fn only_listed_models_may_be_asked_for() {
+    let upstream = Upstream::start(|_| Script::json("200 OK", "{}")).await;
+    let mut settings = settings(&upstream);
+    settings.providers.get_mut("openai").unwrap().models = vec!["small-*".to_owned()];
+    let gateway = gateway(settings).await;
+    assert_eq!(talk(&gateway, chat("small-1")).await.status(), 200);
+    assert_eq!(talk(&gateway, chat("large-1")).await.status(), 404);
+    for unclear in [r#"{"model":"small-1","model":"large-1"}"#, r#"{"messages":[]}"#, "not json"] {
+        let answer = talk(&gateway, post("/v1/chat/completions", unclear)).await;
+        assert_eq!(answer.status(), 400, "{unclear}");
+    }
+    let list = format!("GET /t/{TOKEN}/v1/models HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+    assert_eq!(talk(&gateway, list).await.status(), 200);
+    assert_eq!(upstream.count(), 2);
+}
+
+#[tokio::test]
+async fn the_next_provider_is_asked_when_one_fails() {
+    for status in ["503 Service Unavailable", "429 Too Many Requests", "500 Internal Server Error"] {
+        let failing = Upstream::start(move |_| Script::json(status, r#"{"error":{}}"#)).await;
+        let working = Upstream::start(|_| Script::json("200 OK", r#"{"from":"second"}"#)).await;
+        let mut settings = named(settings(&failing), "second", &working);
+        let nowhere = provider(Family::OpenAi, "http://127.0.0.1:1", Credential::Client);
+        settings.providers.insert("nowhere".to_owned(), nowhere);
+        let order = ["nowhere", "openai", "second"].map(str::to_owned).to_vec();
+        settings.defaults.insert(Family::OpenAi, order);
+        let gateway = gateway(settings).await;
+        let answer = talk(&gateway, chat("gpt")).await;
+        assert_eq!(answer.json()["from"], "second");
+        assert_eq!((failing.count(), working.count()), (1, 1));
+        assert_eq!(working.request(0).split("\r\n\r\n").nth(1), failing.request(0).split("\r\n\r\n").nth(1));
+    }
+}
+
+#[tokio::test]
+async fn what_no_other_provider_would_do_better_is_passed_on() {
+    let refusing = Upstream::start(|_| Script::json("400 Bad Request", r#"{"error":{}}"#)).await;
+    let other = Upstream::start(|_| Script::json("503 Service Unavailable", r#"{"last":true}"#)).await;
+    let mut settings = named(settings(&refusing), "other", &other);
+    settings.defaults.insert(Family::OpenAi, vec!["openai".to_owned(), "other".to_owned()]);
+    settings.defaults.insert(Family::Gemini, vec!["other".to_owned()]);
+    let gateway = gateway(settings).await;
+    assert_eq!(talk(&gateway, chat("gpt")).await.status(), 400);
+    assert_eq!(other.count(), 0);
+    // The last one's failure is the answer.
+    let answer = talk(&gateway, post("/v1beta/models/g:generateContent", "{}")).await;
+    assert_eq!((answer.status(), answer.json()["last"].as_bool()), (503, Some(true)));
+}
+
+#[tokio::test]
+async fn one_provider_is_asked_again_as_often_as_allowed() {
+    let upstream = Upstream::start(|number| match number {
+        0 => Script::whole("HTTP/1.1 429 Too Many Requests\r\nretry-after: 0\r\ncontent-length: 0\r\n\r\n"),
+        1 => Script::whole("HTTP/1.1 503 Service Unavailable\r\nretry-after: 0\r\ncontent-length: 0\r\n\r\n"),
+        2 => Script::json("200 OK", "{}"),
+        _ => {
+            Script::whole("HTTP/1.1 429 Too Many Requests\r\nretry-after: 3600\r\ncontent-length: 0\r\n\r\n")
+        }
+    })
+    .await;
+    let mut settings = settings(&upstream);
+    settings.max_retries = 2;
+    let gateway = gateway(settings).await;
+    assert_eq!(talk(&gateway, chat("gpt")).await.status(), 200);
+    assert_eq!(upstream.count(), 3);
+    // Nobody waits for an hour.
+    let answer = tokio::time::timeout(Duration::from_secs(5), talk(&gateway, chat("gpt"))).await.unwrap();
+    assert_eq!(answer.status(), 429);
+    assert!(answer.head().contains("retry-after: 3600"));
+}
+
+#[tokio::test]
+async fn what_streams_in_is_sent_once() {
+    let failing = Upstream::start(|_| Script::json("503 Service Unavailable", "{}")).await;
+    let other = Upstream::start(|_| Script::json("200 OK", "{}")).await;
+    let mut settings = named(settings(&failing), "other", &other);
+    settings.defaults.insert(Family::OpenAi, vec!["openai".to_owned(), "other".to_owned()]);
+    let gateway = gateway(settings).await;
+    assert_eq!(talk(&gateway, post("/v1/files", "data")).await.status(), 503);
+    assert_eq!(other.count(), 0);
+}
