@@ -2,7 +2,24 @@
 //!
 //! A client sets its base URL; the gateway knows who it is, finds the provider, and passes the request on.
 //! Whoever wants to look at traffic (the hooks) does so through the [`exchange`] seam; where nobody looks,
-//! bytes pass undecoded.
+//! bytes pass undecoded. `docs/gateway.md` says how it behaves; this is how it is made:
+//!
+//! ```text
+//! server      listener, connections, one task each
+//!  └ visit    one request: door ► endpoint ► Interceptor::begin ► body ► route ► Exchange::request
+//!             ► provider (retries, failover) ► answer, passed or driven through the exchange
+//! door        tokens, agents, hosts, the gateway's own prefixes
+//! endpoint    what a path means
+//! route       which provider
+//! upstream    providers: connections, pools, credentials
+//! head        headers on their way, both directions
+//! compression bodies that must be read
+//! shape       failures in the shape of each wire
+//! ```
+//!
+//! Laws: *nobody comes in without a token; Backstop's tokens never leave, providers' keys never come back; what is not
+//! looked at is not changed; every size and every wait has a limit; when one side goes, the other side's
+//! work ends at once.*
 
 mod compression;
 mod door;

@@ -109,14 +109,14 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// 32 MiB, 64 KiB, 256 MiB, 1 024, 4 096, 512 MiB.
+    /// 32 MiB, 64 KiB, 256 MiB, 4 096, 2 048, 512 MiB.
     fn default() -> Self {
         Self {
             body_bytes: 32 << 20,
             head_bytes: 64 << 10,
             decoded_answer_bytes: 256 << 20,
             connections: 4_096,
-            requests: 1_024,
+            requests: 2_048,
             buffered_bytes: 512 << 20,
         }
     }
@@ -161,11 +161,14 @@ pub struct Proxies {
 }
 
 impl Proxies {
-    /// What the environment says. `HTTP_PROXY` is read in lower case only when a CGI server set the other.
+    /// What the environment says, lower case first. In a CGI program `HTTP_PROXY` is what a client sent as `Proxy:`, and
+    /// is not read.
     pub fn of(environment: &dyn Fn(&str) -> Option<String>) -> Self {
+        let is_cgi = environment("REQUEST_METHOD").is_some();
         let either = |upper: &str| {
-            let lower = upper.to_ascii_lowercase();
-            environment(&lower).or_else(|| environment(upper)).filter(|value| !value.is_empty())
+            let lower = environment(&upper.to_ascii_lowercase());
+            let upper = || if is_cgi && upper == "HTTP_PROXY" { None } else { environment(upper) };
+            lower.or_else(upper).filter(|value| !value.is_empty())
         };
         Self {
             http: either("HTTP_PROXY"),

@@ -12,6 +12,7 @@ mod exchange;
 mod failures;
 mod hooked;
 mod http2;
+mod proxies;
 mod routing;
 mod support;
 mod transparency;
