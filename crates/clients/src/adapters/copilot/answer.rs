@@ -1,5 +1,6 @@
 //! Our decisions in Copilot CLI's words, in both dialects. Each ignores the other's shape, and an answer that
-//! is ignored lets the tool run, so the event's name decides.
+//! is ignored lets the tool run, so the event's name decides. Changed arguments go without a decision, so that
+//! the client still asks its user where it would have.
 
 use backstop_hooks::Params;
 use serde_json::{Value, json};
@@ -57,7 +58,7 @@ fn ask(_: &Frame, question: &Reason, changed: Option<&Params>) -> Answer {
 }
 
 fn rewrite(_: &Frame, arguments: &Params) -> Answer {
-    Answer::json(&json!({ "permissionDecision": "allow", "modifiedArgs": arguments }))
+    Answer::json(&json!({ "modifiedArgs": arguments }))
 }
 
 fn deny_permission(_: &Frame, reason: &Reason) -> Answer {

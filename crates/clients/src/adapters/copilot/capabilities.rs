@@ -17,7 +17,6 @@ pub(super) const FACTS: Facts = Facts {
     short: &[],
     context: &["preToolUse", "postToolUse", "userPromptSubmitted"],
     gaps: &[
-        "changed arguments go with the word `allow`, which also skips the client's own question to its user",
         "the message of a tool that failed can't be changed",
         "an answer that is not JSON lets the tool run",
     ],

@@ -163,8 +163,8 @@ fn copilot(said: &Said) -> Fate {
     match said.word("/permissionDecision") {
         Some("deny") => Fate::Denied,
         Some("ask") => with(changed, Fate::Asked, Fate::AskedWith),
-        Some("allow") => with(changed, Fate::Runs, Fate::RunsWith),
-        _ => Fate::Runs,
+        None | Some("allow") => with(changed, Fate::Runs, Fate::RunsWith),
+        Some(_) => Fate::Runs,
     }
 }
 
