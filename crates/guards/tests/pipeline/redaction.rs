@@ -135,7 +135,7 @@ async fn answers_stream_and_end_up_as_a_dispatch_leaves_them() {
         let mut at = 0;
         while at < text.len() {
             let end = text.floor_char_boundary(at + size);
-            out.push_str(&redaction.push(0, &text[at..end]).text);
+            out.push_str(&redaction.push(0, text.get(at..end).unwrap()).text);
             at = end;
         }
         assert!(out.len() > 1000, "it streams");
