@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use backstop_engine::{
-    Attendance, Engine, HookOptions, OperatorSettings, OwnerSettings, RegisterError, Snapshot, Verdict,
-    ungated_rulings,
+    Attendance, Engine, HookOptions, OperatorSettings, OwnerSettings, RegisterError, Snapshot, Unasked,
+    Verdict, ungated_rulings,
 };
 use backstop_hooks::points::*;
 use backstop_hooks::{ApprovalRequest, HookError, OwnerId, Resolution, ToolCallId, async_hook_fn, hook_fn};
@@ -75,6 +75,41 @@ async fn a_call_that_waits_in_vain_is_denied() {
     let context = in_run("s", "r");
     let _judging = engine.judge_answer(answer("r", &["a"]), &context);
     assert!(!may_run(&engine, "s", "r", Some("a")).await);
+}
+
+#[tokio::test]
+async fn a_host_without_tools_takes_the_calls_of_answers_through_their_gates() {
+    let engine = engine();
+    on(
+        &engine,
+        "gate",
+        0,
+        hook_fn::<BeforeToolCall, _>(|event, _| {
+            Ok(match event.tool_call_id.as_ref().map(ToolCallId::as_str) {
+                Some("blocked") => Some(ToolCallOutcome::block("not here")),
+                Some("asked") => Some(ToolCallOutcome::ask(ApprovalRequest::cut("a question", ""))),
+                Some("rewritten") => Some(ToolCallOutcome {
+                    params: Some(params(json!({ "command": "something else" }))),
+                    ..Default::default()
+                }),
+                _ => None,
+            })
+        }),
+    );
+    let ids = ["fine", "blocked", "asked", "rewritten"];
+    let denied = async |run: &str, unasked: Unasked| -> Vec<bool> {
+        let context = in_run("s", run);
+        let judged = engine.judge_answer_and_calls(answer(run, &ids), &context, unasked).await;
+        judged.rulings.iter().map(|ruling| *ruling != ToolDecision::Allow).collect()
+    };
+    assert_eq!(denied("r1", Unasked::Deny).await, [false, true, true, true]);
+    assert_eq!(denied("r2", Unasked::Leave).await, [false, true, false, true]);
+    // Whoever stands in front of the tools is bound by it, and only by what was denied.
+    assert!(!may_run(&engine, "s", "r1", Some("blocked")).await);
+    assert!(may_run(&engine, "s", "r1", Some("fine")).await);
+    let context = in_run("s", "r3");
+    let judged = engine.judge_answer(answer("r3", &ids), &context).await;
+    assert!(judged.rulings.iter().all(|ruling| *ruling == ToolDecision::Allow));
 }
 
 #[tokio::test]
