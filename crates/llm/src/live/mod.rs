@@ -9,6 +9,9 @@
 //! - [`AnswerEditor`]: an answer on its way, whole or streamed: one interface for both, so that a host judges
 //!   them with the same code. One implementation per wire and form.
 //!
+//! What happens to each kind of part (thinking, citations, log probabilities, ...) is said in the module of its
+//! wire.
+//!
 //! # Laws
 //!
 //! - *Untouched is identical.* Bytes in which nothing was edited leave as they came: field order, white space,

@@ -289,6 +289,8 @@ fn streams_with_two_readings_are_refused() {
     }
     let gap = chunks(&[json!([delta(1, json!({"content": "x"}))]), json!([end(1, "stop")])]);
     assert!(stream(Api::OpenAiChat).push(gap.as_bytes()).is_err());
+    let named = b"event: ping\ndata: {\"type\":\"message_start\",\"message\":{}}\n\n";
+    assert!(stream(Api::AnthropicMessages).push(named).is_err());
     let twice = "data: {\"choices\":[],\"choices\":[]}\n\n";
     assert!(stream(Api::OpenAiChat).push(twice.as_bytes()).is_err());
     assert!(stream(Api::AnthropicMessages).push(b"data: {\"type\":\"ping\",\"x\":\"\xff\"}\n\n").is_err());

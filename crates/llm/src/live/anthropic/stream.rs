@@ -258,11 +258,16 @@ impl StreamWire for AnthropicStream {
 
     fn read(
         &mut self,
-        _name: Option<&str>,
+        name: Option<&str>,
         data: &str,
         ledger: &mut Ledger,
     ) -> Result<Reading<Mark>, WireError> {
         let value = parse_json(data.as_bytes()).map_err(|error| not_json("stream event", &error))?;
+        let kind = value.get("type").and_then(Value::as_str).unwrap_or_default();
+        // Some readers go by the name, some by the type.
+        if name.is_some_and(|name| name != kind && name != "message") {
+            return Err(WireError::OutOfOrder { problem: "an event's name is not its type".to_owned() });
+        }
         for event in self.decoder.push_value(&value)? {
             match event {
                 ModelEvent::Finished { response } => self.response = Some(*response),
@@ -271,7 +276,6 @@ impl StreamWire for AnthropicStream {
             }
         }
         let index = value.get("index").and_then(Value::as_u64).and_then(|index| usize::try_from(index).ok());
-        let kind = value.get("type").and_then(Value::as_str).unwrap_or_default();
         Ok(match (kind, index) {
             ("message_start", _) => Reading::plain(Mark::MessageStart),
             ("content_block_start", Some(index)) => self.start_block(index, data, ledger),
