@@ -258,6 +258,30 @@ proptest! {
     }
 
     #[test]
+    fn any_json_is_survived_by_items(value in json_value(), kind in prop::sample::select(vec![
+        "output_item.added", "output_item.done", "content_part.added", "content_part.done", "output_text.delta",
+        "output_text.done", "function_call_arguments.delta", "output_text.annotation.added", "completed", "failed",
+    ]), item in prop::sample::select(vec!["message", "reasoning", "function_call", "shell_call", "shell_call_output"])) {
+        let api = Api::OpenAiResponses;
+        let mut decoder = api.stream_decoder();
+        let event = |data: &Value| backstop_llm::sse::SseEvent::new(None, data.to_string());
+        let filled = json!({
+            "type": item, "content": value, "summary": value, "arguments": value, "action": value, "output": value,
+            "call_id": "c", "name": "n",
+        });
+        let _ = api.decode_response(&json!({"output": [filled], "usage": value, "incomplete_details": value}));
+        let _ = api.decode_request(&json!({"input": [filled, value], "tools": [value], "tool_choice": value}));
+        decoder.push(&event(&json!({"type": "response.created", "response": {"id": "r"}}))).unwrap();
+        let added = json!({"type": "response.output_item.added", "output_index": 0, "item": {"type": item, "name": "n"}});
+        decoder.push(&event(&added)).unwrap();
+        let _ = decoder.push(&event(&json!({
+            "type": format!("response.{kind}"), "output_index": 0, "content_index": 0, "item": filled, "part": value,
+            "delta": value, "text": value, "annotation": value, "response": {"id": "r", "output": value},
+        })));
+        let _ = decoder.finish();
+    }
+
+    #[test]
     fn any_json_is_survived(value in json_value(), kind in prop::sample::select(vec![
         "message_start", "content_block_start", "content_block_delta", "content_block_stop", "message_delta", "message_stop", "error",
     ])) {
