@@ -158,7 +158,8 @@ fn tool_has_run(
 
 async fn prompt(engine: &Engine, frame: &Frame, text: &Text, call: &CallContext) -> PromptDecision {
     let received = MessageReceivedEvent {
-        from: "user".to_owned(),
+        // What a sub-agent is told comes from the agent that started it.
+        from: if frame.sub_agent().is_some() { "agent" } else { "user" }.to_owned(),
         content: text.clone(),
         timestamp: None,
         thread_id: None,

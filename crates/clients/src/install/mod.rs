@@ -1,7 +1,7 @@
 //! Installing: our entries in a client's configuration, and out of it again.
 //!
-//! Two kinds of clients: some keep hooks in a file of their own, in which ours are merged ([`Merged`]);
-//! others read a folder, in which we have files of our own ([`OwnFile`]). In both cases the laws are: *what is
+//! Two kinds of clients: some keep hooks in a file of their own, in which ours are merged;
+//! others read a folder, in which we have files of our own. In both cases the laws are: *what is
 //! not ours stays byte for byte* (comments, order, other hooks); *installing twice is installing once*;
 //! *uninstalling after installing gives back the text of before*; and a file that can't be parsed is not
 //! touched.

@@ -6,8 +6,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use backstop_clients::Client;
 use backstop_clients::install::{Folders, Scope, plan_install};
+use backstop_clients::{Client, Moment};
 use serde_json::{Value, json};
 
 /// Loads the plugin, calls its hooks, and prints what became of the arguments and the result.
@@ -23,6 +23,8 @@ const outcome = {}
 try { await hooks["tool.execute.before"]({ tool: "bash", sessionID: "child", callID: "c" }, before); outcome.args = args } catch (error) { outcome.refused = error.message }
 try { await hooks["tool.execute.after"]({ tool: "bash", sessionID: "child", callID: "c", args }, after); outcome.after = after } catch (error) { outcome.withheld = error.message }
 try { await hooks["chat.message"]({ sessionID: "child" }, { parts: [{ type: "text", text: "hi" }] }); outcome.message = true } catch (error) { outcome.unsent = error.message }
+await hooks.event({ event: { type: "session.idle", properties: { sessionID: "parent" } } })
+await hooks.event({ event: { type: "session.idle", properties: { sessionID: "child" } } })
 console.log(JSON.stringify(outcome))
 "#;
 
@@ -78,10 +80,15 @@ fn what_passes_is_left_as_it_is() {
     assert_eq!(outcome["message"], true);
     let before = payloads.iter().find(|payload| payload["event"] == "tool.execute.before").unwrap();
     assert_eq!((&before["parentSessionID"], &before["mcpServers"]), (&json!("parent"), &json!(["box"])));
-    for payload in payloads {
+    let read = |payload: &Value| {
         let payload = backstop_clients::Payload::parse(payload.to_string().as_bytes()).unwrap();
-        Client::OpenCode.read(&payload, None).unwrap();
-    }
+        let event = Client::OpenCode.read(&payload, None).unwrap();
+        (event.frame.session_key().unwrap().to_string(), event.moment)
+    };
+    let events: Vec<_> = payloads.iter().map(read).collect();
+    assert!(events.iter().all(|(key, _)| key == "opencode:parent:child"), "{events:?}");
+    assert!(matches!(events.first(), Some((_, Moment::SubAgentStart))), "{events:?}");
+    assert!(matches!(events.last(), Some((_, Moment::SubAgentStop(_)))), "{events:?}");
 }
 
 #[test]

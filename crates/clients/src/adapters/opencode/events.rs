@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::adapters::claude_like::unknown_event;
 use crate::client::Client;
-use crate::event::{ClientEvent, Frame, Moment, SubAgent};
+use crate::event::{ClientEvent, Frame, Moment, Stop, SubAgent};
 use crate::payload::{Payload, PayloadError, missing};
 use crate::tools::{McpSpelling, ResultBody, ToolOutput, ToolRow, ToolUse, renamed, tool};
 
@@ -27,13 +27,8 @@ const TOOLS: &[ToolRow] = &[
 const OWN: &[&str] = &["glob", "grep", "list", "skill", "todowrite", "todoread", "question"];
 
 /// Events that pass unjudged. The plugin does not send them.
-const OTHER: &[&str] = &[
-    "event.session.idle",
-    "event.permission.asked",
-    "event.permission.replied",
-    "experimental.text.complete",
-    "shell.env",
-];
+const OTHER: &[&str] =
+    &["event.permission.asked", "event.permission.replied", "experimental.text.complete", "shell.env"];
 
 pub(super) fn read(payload: &Payload, given: Option<&str>) -> Result<ClientEvent, PayloadError> {
     let event =
@@ -48,6 +43,8 @@ pub(super) fn read(payload: &Payload, given: Option<&str>) -> Result<ClientEvent
         "tool.execute.after" => Moment::ToolResult(output(payload, &input, event)?),
         "chat.message" => Moment::Prompt(prompt(payload).into()),
         "event.session.created" => created(&input, &mut frame),
+        "event.session.idle" if frame.sub_agent.is_some() => Moment::SubAgentStop(Stop::default()),
+        "event.session.idle" => Moment::Other,
         "experimental.session.compacting" => Moment::BeforeCompaction,
         "event.session.compacted" => Moment::AfterCompaction,
         other if OTHER.contains(&other) => Moment::Other,

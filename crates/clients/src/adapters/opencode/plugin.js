@@ -11,7 +11,7 @@ const parents = new Map()
 let servers = []
 
 function judge(directory, event, input, output) {
-  const session = input?.sessionID
+  const session = input?.sessionID ?? input?.properties?.sessionID
   const payload = { event, directory, input, output: output ?? null, mcpServers: servers, parentSessionID: parents.get(session) }
   return new Promise((resolve, reject) => {
     const refuse = (why) => reject(new Error(`backstop could not judge this: ${why}`))
@@ -77,6 +77,9 @@ export const Backstop = async ({ directory }) => ({
       if (id && parentID) parents.set(id, parentID)
       if (id && parentID && parents.size > 4096) parents.delete(parents.keys().next().value)
     }
-    if (event.type === "session.created" || event.type === "session.compacted") await watch(directory, `event.${event.type}`, event)
+    const childIsDone = event.type === "session.idle" && parents.has(event.properties?.sessionID)
+    if (childIsDone || event.type === "session.created" || event.type === "session.compacted") {
+      await watch(directory, `event.${event.type}`, event)
+    }
   },
 })
