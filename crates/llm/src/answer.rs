@@ -2,9 +2,11 @@
 
 use std::collections::VecDeque;
 
+use serde_json::Value;
+
 use crate::error::{ModelError, WireError};
 use crate::model::ModelEvent;
-use crate::sse::{DEFAULT_MAX_EVENT_BYTES, SseDecoder, SseFrame};
+use crate::sse::{DEFAULT_MAX_EVENT_BYTES, SseDecoder, SseEvent, SseFrame};
 use crate::wire::{Api, StreamDecoder, parse_json};
 
 /// How the body of an answer is written.
@@ -71,7 +73,8 @@ impl AnswerReader {
         let rest = match &mut self.body {
             Body::Json(body) => {
                 let value = parse_json(body).map_err(|error| not_json(&error))?;
-                self.take(self.api.decode_response(&value)?.to_events(usize::MAX), queue);
+                let events = whole_answer(self.api, &value)?;
+                self.take(events, queue);
                 return Ok(());
             }
             Body::Events { frames, .. } => frames.finish(),
@@ -101,6 +104,20 @@ impl AnswerReader {
         self.finished |= matches!(events.last(), Some(ModelEvent::Finished { .. }));
         queue.extend(events);
     }
+}
+
+/// The events of an answer in one JSON text. Some servers of the Gemini wire send a stream as one array,
+/// whatever they were asked for.
+fn whole_answer(api: Api, value: &Value) -> Result<Vec<ModelEvent>, WireError> {
+    let (Api::Gemini, Value::Array(pieces)) = (api, value) else {
+        return Ok(api.decode_response(value)?.to_events(usize::MAX));
+    };
+    let (mut decoder, mut events) = (api.stream_decoder(), Vec::new());
+    for piece in pieces {
+        events.extend(decoder.push(&SseEvent::new(None, piece.to_string()))?);
+    }
+    events.extend(decoder.finish()?);
+    Ok(events)
 }
 
 fn not_json(error: &serde_json::Error) -> WireError {

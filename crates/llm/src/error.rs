@@ -176,7 +176,7 @@ pub enum WireError {
         limit: usize,
     },
     /// The answer holds several alternatives, of which only one could be judged.
-    #[error("the answer has more than one choice\nhint: ask for `n: 1`")]
+    #[error("the answer has more than one choice\nhint: ask for one (`n: 1`, `candidateCount: 1`)")]
     SeveralChoices,
     /// The provider reported an error inside the stream.
     #[error(transparent)]

@@ -222,7 +222,7 @@ async fn half_a_stream_is_an_error_and_not_asked_again() {
         let server = server(r#"{"repeat": true, "text": "a text of some length", "chunk": 4, "fault": {"half_stream_after": 6}}"#).await;
         let (text, error) = read(&client(api, &server)).await;
         let error = error.unwrap();
-        assert!("a text of some length".starts_with(&text) && !text.is_empty(), "{text}");
+        assert!("a text of some length".starts_with(&text) && !text.is_empty(), "{api} {text}");
         assert_eq!(error, ModelError::Wire(WireError::Truncated));
         assert_eq!(error.failure_kind(), Some(FailureKind::Terminated));
         let error = client(api, &server).complete(request()).await.unwrap_err();

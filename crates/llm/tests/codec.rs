@@ -18,6 +18,7 @@ fn folder(api: Api) -> PathBuf {
         Api::AnthropicMessages => "anthropic",
         Api::OpenAiChat => "openai_chat",
         Api::OpenAiResponses => "openai_responses",
+        Api::Gemini => "gemini",
     };
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)
 }
@@ -162,7 +163,8 @@ fn decoded_parts_are_what_the_fixture_says() {
 fn requests_come_back_whole() {
     for (api, name, text) in fixtures(".request.json") {
         let body: Value = serde_json::from_str(&text).unwrap();
-        let decoded = api.decode_request(&body).unwrap();
+        let target = api.request_target(&api.request_path("m", true)).unwrap();
+        let decoded = api.decode_request_at(&target, &body).unwrap();
         assert!(decoded.stream);
         assert_eq!(api.encode_request(&decoded.request, true), body, "{api} {name}");
     }
@@ -220,6 +222,11 @@ fn error_inside_a_stream_is_typed() {
     for (api, text, kind) in [
         (Api::AnthropicMessages, overloaded, ProviderErrorKind::Overloaded),
         (Api::OpenAiChat, failed, ProviderErrorKind::Server),
+        (
+            Api::Gemini,
+            "data: {\"error\":{\"code\":503,\"message\":\"x\",\"status\":\"UNAVAILABLE\"}}\n\n",
+            ProviderErrorKind::Overloaded,
+        ),
     ] {
         match read_stream(api, &[text.as_bytes()]) {
             Err(WireError::Provider(error)) => assert_eq!(error.kind, kind),

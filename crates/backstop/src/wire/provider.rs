@@ -130,6 +130,7 @@ fn settings(
     let maker = match api {
         Api::AnthropicMessages => "https://api.anthropic.com",
         Api::OpenAiChat | Api::OpenAiResponses => "https://api.openai.com/v1",
+        Api::Gemini => "https://generativelanguage.googleapis.com",
     };
     let base_url = provider.base_url.as_ref().map_or(maker, |url| url.value.expose());
     Ok(ProviderSettings {

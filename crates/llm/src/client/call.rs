@@ -9,7 +9,7 @@ use std::time::Duration;
 use backstop_hooks::Digest;
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode, header};
-use reqwest::Response;
+use reqwest::{Response, Url};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::failure::{explain, transport_error};
@@ -29,6 +29,7 @@ const REQUEST_ID_HEADERS: [&str; 3] = ["request-id", "x-request-id", "apim-reque
 pub(super) struct Call {
     client: Arc<Inner>,
     model: String,
+    endpoint: Url,
     body: Bytes,
     stats: StatsCell,
     begun: Option<Instant>,
@@ -45,9 +46,11 @@ impl Call {
     pub(super) fn new(client: Arc<Inner>, request: &ModelRequest, stream: bool, stats: StatsCell) -> Self {
         let body = Bytes::from(client.settings.api.encode_request(request, stream).to_string());
         stats.update(|stats| stats.request_bytes = body.len() as u64);
+        let endpoint = client.settings.endpoint(&client.base, &request.model, stream);
         Self {
             client,
             model: request.model.clone(),
+            endpoint,
             body,
             stats,
             begun: None,
@@ -87,7 +90,7 @@ impl Call {
         };
         let timeouts = &self.client.settings.timeouts;
         let chunk = self.within(TimeoutPhase::Idle, timeouts.idle, response.chunk()).await?;
-        match chunk.map_err(|error| transport_error(&error, &self.client.endpoint, timeouts.connect))? {
+        match chunk.map_err(|error| transport_error(&error, &self.endpoint, timeouts.connect))? {
             Some(bytes) => {
                 self.count(&bytes);
                 reader.push(&bytes, &mut self.queue).map_err(|error| self.explained(error))?;
@@ -109,14 +112,14 @@ impl Call {
         let request = self
             .client
             .http()?
-            .post(self.client.endpoint.clone())
+            .post(self.endpoint.clone())
             .headers(self.client.headers.clone())
             .body(self.body.clone())
             .send();
         let response = self
             .within(TimeoutPhase::FirstByte, settings.timeouts.first_byte, request)
             .await?
-            .map_err(|error| transport_error(&error, &self.client.endpoint, settings.timeouts.connect))?;
+            .map_err(|error| transport_error(&error, &self.endpoint, settings.timeouts.connect))?;
         let request_id = REQUEST_ID_HEADERS.iter().find_map(|name| response.headers().get(*name));
         let digest =
             request_id.and_then(|id| id.to_str().ok()).map(|id| Digest::of_text("upstream_request_id", id));

@@ -29,7 +29,7 @@ pub struct ProviderClient(Arc<Inner>);
 
 struct Inner {
     settings: ProviderSettings,
-    endpoint: Url,
+    base: Url,
     headers: HeaderMap,
     http: OnceLock<reqwest::Client>,
 }
@@ -40,9 +40,9 @@ impl ProviderClient {
     /// # Errors
     /// If the address or a header is malformed.
     pub fn new(settings: ProviderSettings) -> Result<Self, InvalidProvider> {
-        let endpoint = settings.endpoint()?;
+        let base = settings.base()?;
         let headers = settings.header_map()?;
-        Ok(Self(Arc::new(Inner { settings, endpoint, headers, http: OnceLock::new() })))
+        Ok(Self(Arc::new(Inner { settings, base, headers, http: OnceLock::new() })))
     }
 
     /// What the client was made from.
@@ -115,10 +115,10 @@ impl Inner {
             .redirect(reqwest::redirect::Policy::none())
             .connect_timeout(self.settings.timeouts.connect)
             .tcp_nodelay(true);
-        if is_loopback(&self.endpoint) {
+        if is_loopback(&self.base) {
             builder = builder.no_proxy();
         }
-        if self.endpoint.scheme() == "http" {
+        if self.base.scheme() == "http" {
             // Nothing here speaks TLS: the system's certificates need not be read.
             builder = builder.tls_certs_only(std::iter::empty());
         }

@@ -151,8 +151,8 @@ impl ProviderSettings {
         }
     }
 
-    /// Where requests go.
-    pub(super) fn endpoint(&self) -> Result<Url, InvalidProvider> {
+    /// The address up to what depends on the request.
+    pub(super) fn base(&self) -> Result<Url, InvalidProvider> {
         let invalid =
             || InvalidProvider::BaseUrl { name: self.name.clone(), base_url: self.base_url.clone() };
         let parsed = Url::parse(self.base_url.trim());
@@ -166,15 +166,29 @@ impl ProviderSettings {
             return Err(invalid());
         }
         let base = url.path().trim_end_matches('/').to_owned();
-        let last = base.rsplit('/').next().unwrap_or_default();
-        let is_version =
-            last.strip_prefix('v').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
-        // Addresses of these wires hold the version by custom; whoever wrote another path meant it.
-        let by_custom = matches!(self.api, Api::OpenAiChat | Api::OpenAiResponses);
-        let is_complete = is_version || (by_custom && !base.is_empty());
-        let path = if is_complete { self.api.path().trim_start_matches("/v1") } else { self.api.path() };
-        url.set_path(&format!("{base}{path}"));
+        let is_version = |segment: &str| {
+            segment.strip_prefix('v').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+        };
+        let is_complete = match self.api {
+            Api::AnthropicMessages => base.rsplit('/').next().is_some_and(is_version),
+            // Addresses of these wires hold the version by custom; whoever wrote another path meant it.
+            Api::OpenAiChat | Api::OpenAiResponses => !base.is_empty(),
+            // Project and location may follow the version.
+            Api::Gemini => base.split('/').any(is_version),
+        };
+        let version = if is_complete { "" } else { self.api.version_path() };
+        url.set_path(&format!("{base}{version}"));
         Ok(url)
+    }
+
+    /// Where a request for `model` goes, below an address that [`Self::base`] gave.
+    pub(super) fn endpoint(&self, base: &Url, model: &str, stream: bool) -> Url {
+        let mut url = base.clone();
+        let below = self.api.path_below_version(model, stream);
+        let (path, query) = below.split_once('?').map_or((below.as_str(), None), |(p, q)| (p, Some(q)));
+        url.set_path(&format!("{}{path}", base.path().trim_end_matches('/')));
+        url.set_query(query);
+        url
     }
 
     pub(super) fn header_map(&self) -> Result<HeaderMap, InvalidProvider> {
@@ -189,6 +203,7 @@ impl ProviderSettings {
                 Api::OpenAiChat | Api::OpenAiResponses => {
                     (header::AUTHORIZATION, format!("Bearer {}", key.value.expose()))
                 }
+                Api::Gemini => (HeaderName::from_static("x-goog-api-key"), key.value.expose().clone()),
             };
             let value = secret_value(&value).ok_or_else(|| InvalidProvider::Key {
                 name: self.name.clone(),
@@ -217,7 +232,8 @@ mod tests {
     use super::*;
 
     fn endpoint(api: Api, base_url: &str) -> Result<String, InvalidProvider> {
-        ProviderSettings::new("p", api, base_url).endpoint().map(String::from)
+        let settings = ProviderSettings::new("p", api, base_url);
+        settings.base().map(|base| settings.endpoint(&base, "m", true).into())
     }
 
     #[test]
@@ -235,6 +251,15 @@ mod tests {
         assert_eq!(
             openai("https://example.com/v1beta/openai/"),
             "https://example.com/v1beta/openai/chat/completions"
+        );
+        let gemini = |base| endpoint(Api::Gemini, base).unwrap();
+        let method = "models/m:streamGenerateContent?alt=sse";
+        assert_eq!(gemini("https://example.com"), format!("https://example.com/v1beta/{method}"));
+        assert_eq!(gemini("https://example.com/v1/"), format!("https://example.com/v1/{method}"));
+        assert_eq!(gemini("https://example.com/x"), format!("https://example.com/x/v1beta/{method}"));
+        assert_eq!(
+            gemini("https://example.com/v1/projects/p/locations/l/publishers/google"),
+            format!("https://example.com/v1/projects/p/locations/l/publishers/google/{method}")
         );
     }
 

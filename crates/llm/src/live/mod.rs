@@ -31,6 +31,7 @@
 
 mod anthropic;
 mod frame;
+mod gemini;
 mod ledger;
 mod openai_chat;
 mod openai_responses;
@@ -50,6 +51,7 @@ use crate::model::{ModelRequest, ModelResponse};
 use crate::wire::Api;
 
 use anthropic::{AnthropicStream, AnthropicWhole};
+use gemini::{GeminiStream, GeminiWhole};
 use openai_chat::{ChatStream, ChatWhole};
 use openai_responses::{ResponsesStream, ResponsesWhole};
 pub use request::LiveRequest;
@@ -62,6 +64,7 @@ pub fn stream_editor(api: Api, request: &ModelRequest) -> Box<dyn AnswerEditor> 
         Api::AnthropicMessages => Box::new(StreamEditor::new(AnthropicStream::new(&request.model))),
         Api::OpenAiChat => Box::new(StreamEditor::new(ChatStream::new(&request.model))),
         Api::OpenAiResponses => Box::new(StreamEditor::new(ResponsesStream::new(&request.model))),
+        Api::Gemini => Box::new(StreamEditor::new(GeminiStream::new(&request.model))),
     }
 }
 
@@ -71,6 +74,7 @@ pub fn whole_editor(api: Api, request: &ModelRequest) -> Box<dyn AnswerEditor> {
         Api::AnthropicMessages => Box::new(WholeEditor::new(AnthropicWhole::default(), &request.model)),
         Api::OpenAiChat => Box::new(WholeEditor::new(ChatWhole::default(), &request.model)),
         Api::OpenAiResponses => Box::new(WholeEditor::new(ResponsesWhole::default(), &request.model)),
+        Api::Gemini => Box::new(WholeEditor::new(GeminiWhole::default(), &request.model)),
     }
 }
 

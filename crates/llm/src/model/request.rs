@@ -76,13 +76,23 @@ pub enum ToolDefinition {
 }
 
 impl ToolDefinition {
-    /// The tool's name; empty if a provider's tool has none.
+    /// The tool's name; empty if a provider's tool has none. One that is written as an object with a single
+    /// object in it (`{"googleSearch": {}}`) is named by its key.
     pub fn name(&self) -> &str {
         match self {
             Self::Function { spec, .. } => &spec.name,
-            Self::Provider { raw } => raw.get("name").and_then(Value::as_str).unwrap_or_default(),
+            Self::Provider { raw } => match raw.get("name").and_then(Value::as_str) {
+                Some(name) => name,
+                None => single_key(raw).unwrap_or_default(),
+            },
         }
     }
+}
+
+fn single_key(raw: &Json) -> Option<&str> {
+    let mut fields = raw.as_object()?.iter();
+    let (key, value) = fields.next()?;
+    (value.is_object() && fields.next().is_none()).then_some(key)
 }
 
 impl From<ToolSpec> for ToolDefinition {

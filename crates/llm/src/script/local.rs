@@ -16,7 +16,7 @@ use super::report::{RecordedRequest, ScriptReport};
 use crate::answer::AnswerReader;
 use crate::error::ModelError;
 use crate::model::{Model, ModelEvent, ModelRequest, ModelStream, StatsCell};
-use crate::wire::{Api, DecodedRequest};
+use crate::wire::{Api, DecodedRequest, StreamFraming};
 
 /// The largest scripted answer in bytes.
 const MAX_ANSWER_BYTES: u64 = 64 * 1024 * 1024;
@@ -115,7 +115,7 @@ impl Asked {
             stats.request_bytes = bytes;
         });
         let asked = DecodedRequest { request: self.request, stream: true };
-        let mut playback = self.model.player.answer(api, &asked);
+        let mut playback = self.model.player.answer(api, &asked, StreamFraming::Events);
         let pieces = std::mem::take(&mut playback.pieces).into_iter();
         let reader = AnswerReader::new(api, playback.form, MAX_ANSWER_BYTES);
         Box::new(Playing {

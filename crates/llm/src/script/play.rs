@@ -12,10 +12,11 @@ use super::format::{Fault, HttpFault, Script, ScriptedToolCall, Turn};
 use super::report::{Mismatch, Recent, RecordedRequest, ScriptReport};
 use crate::answer::BodyForm;
 use crate::error::{ProviderError, ProviderErrorKind};
+use crate::json_array::ArrayEncoder;
 use crate::model::{ModelRequest, ModelResponse, StopReason, ToolCallBuilder};
 use crate::sse::{SseDecoder, SseEvent};
 use crate::tokens::{estimate_message_tokens, estimate_tokens};
-use crate::wire::{Api, DecodedRequest};
+use crate::wire::{Api, DecodedRequest, StreamFraming};
 
 const DEFAULT_CHUNK: usize = 16;
 
@@ -64,7 +65,7 @@ impl Player {
     }
 
     /// Chooses the turn for a request and renders it.
-    pub(super) fn answer(&self, api: Api, asked: &DecodedRequest) -> Playback {
+    pub(super) fn answer(&self, api: Api, asked: &DecodedRequest, framing: StreamFraming) -> Playback {
         let number = {
             let mut state = self.state();
             state.requests += 1;
@@ -73,7 +74,7 @@ impl Player {
             state.requests
         };
         match self.choose(number, &asked.request) {
-            Ok(turn) => render(turn, number, api, asked),
+            Ok(turn) => render(turn, number, api, asked, framing),
             Err(mismatch) => {
                 let text = mismatch.to_string();
                 self.state().mismatches.push(mismatch);
@@ -131,18 +132,24 @@ pub(super) fn error_playback(api: Api, error: &ProviderError) -> Playback {
     }
 }
 
-fn render(turn: &Turn, number: u64, api: Api, asked: &DecodedRequest) -> Playback {
+fn render(turn: &Turn, number: u64, api: Api, asked: &DecodedRequest, framing: StreamFraming) -> Playback {
     let mut playback = match &turn.fault {
         Some(Fault::HttpStatus(fault)) => http_fault(api, fault),
         Some(Fault::RawSse(raw)) => whole(BodyForm::Events, split_frames(raw)),
         fault => {
             let response = response(turn, number, &asked.request);
             let playback = if asked.stream {
-                whole(BodyForm::Events, stream_pieces(turn, api, &asked.request, &response))
+                let events = stream_events(turn, api, &asked.request, &response);
+                match framing {
+                    StreamFraming::Events => {
+                        whole(BodyForm::Events, events.iter().map(SseEvent::encode).collect())
+                    }
+                    StreamFraming::JsonArray => whole(BodyForm::Json, array_pieces(&events)),
+                }
             } else {
                 whole(BodyForm::Json, vec![Bytes::from(api.encode_response(&response).to_string())])
             };
-            cut(playback, fault.as_ref())
+            cut(playback, asked.stream, fault.as_ref())
         }
     };
     playback.delay = Duration::from_millis(turn.delay_ms);
@@ -177,21 +184,28 @@ fn http_fault(api: Api, fault: &HttpFault) -> Playback {
     Playback { retry_after: fault.retry_after, ..error_playback(api, &error) }
 }
 
-fn stream_pieces(turn: &Turn, api: Api, request: &ModelRequest, response: &ModelResponse) -> Vec<Bytes> {
+fn stream_events(turn: &Turn, api: Api, request: &ModelRequest, response: &ModelResponse) -> Vec<SseEvent> {
     let mut encoder = api.stream_encoder(request);
     let events = response.to_events(turn.chunk.unwrap_or(DEFAULT_CHUNK));
-    events.iter().flat_map(|event| encoder.push(event)).map(|event: SseEvent| event.encode()).collect()
+    events.iter().flat_map(|event| encoder.push(event)).collect()
 }
 
-fn cut(mut playback: Playback, fault: Option<&Fault>) -> Playback {
+fn array_pieces(events: &[SseEvent]) -> Vec<Bytes> {
+    let mut encoder = ArrayEncoder::default();
+    let mut pieces: Vec<Bytes> = events.iter().map(|event| encoder.push(event)).collect();
+    pieces.push(encoder.finish());
+    pieces
+}
+
+fn cut(mut playback: Playback, streamed: bool, fault: Option<&Fault>) -> Playback {
     let (keep, end) = match fault {
         Some(Fault::HalfStreamAfter(events)) => (*events, End::Closed),
         Some(Fault::ResetAfter(events)) => (*events, End::Reset),
         Some(Fault::CloseConnection) => (0, End::NoAnswer),
         _ => return playback,
     };
-    match (playback.form, playback.pieces.first_mut()) {
-        (BodyForm::Json, Some(body)) => body.truncate(body.len() / 2),
+    match playback.pieces.first_mut() {
+        Some(body) if !streamed => body.truncate(body.len() / 2),
         _ => playback.pieces.truncate(keep),
     }
     playback.end = end;

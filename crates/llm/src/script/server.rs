@@ -30,7 +30,7 @@ use super::report::{RecordedRequest, ScriptReport};
 use crate::answer::BodyForm;
 use crate::error::{ProviderError, ProviderErrorKind};
 use crate::tokens::estimate_tokens;
-use crate::wire::Api;
+use crate::wire::{Api, DecodedRequest, RequestTarget};
 
 const MAX_CONNECTIONS: usize = 256;
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
@@ -45,7 +45,8 @@ type Body = UnsyncBoxBody<Bytes, io::Error>;
 pub struct ServerOptions {
     /// The port on 127.0.0.1; 0 for any free one.
     pub port: u16,
-    /// The key that requests must bring, as `x-api-key` or bearer token. Any request is taken if it is missing.
+    /// The key that requests must bring, as `x-api-key`, `x-goog-api-key`, bearer token or `?key=`. Any
+    /// request is taken if it is missing.
     pub required_key: Option<Secret>,
     /// The largest request body in bytes.
     pub max_body_bytes: usize,
@@ -61,7 +62,9 @@ impl Default for ServerOptions {
 /// A running server. It listens on 127.0.0.1 only, and stops when it is dropped.
 ///
 /// It answers `POST /v1/messages`, `POST /v1/messages/count_tokens`, `POST /v1/chat/completions`,
-/// `POST /v1/responses`, `POST /v1/responses/input_tokens` and `GET /v1/models`.
+/// `POST /v1/responses`, `POST /v1/responses/input_tokens`, `GET /v1/models`, and on the Gemini wire `POST` to
+/// `generateContent`, `streamGenerateContent` (events or one array) and `countTokens` of any model, and
+/// `GET /v1beta/models`.
 pub struct ScriptedServer {
     address: SocketAddr,
     shared: Arc<Shared>,
@@ -168,26 +171,70 @@ async fn serve(socket: TcpStream, shared: Arc<Shared>, mut stopped: watch::Recei
     }
 }
 
-/// Answers one request. The error closes the connection without an answer.
-async fn handle(shared: Arc<Shared>, request: Request<Incoming>) -> io::Result<Response<Body>> {
-    let path = request.uri().path().to_owned();
-    let api = if path.starts_with("/v1/messages") || request.headers().contains_key("anthropic-version") {
+/// What a request asks of this server.
+struct Route {
+    api: Api,
+    asked: Asked,
+    target: RequestTarget,
+}
+
+enum Asked {
+    Answer,
+    TokenCount,
+    Models,
+    Nothing,
+}
+
+fn route(request: &Request<Incoming>) -> Route {
+    let path = request.uri().path();
+    let address = request.uri().path_and_query().map(ToString::to_string).unwrap_or_default();
+    // On the Gemini wire, counting is a method of a model like answering.
+    let (asked, address) = match path.ends_with(":countTokens") {
+        true => (Asked::TokenCount, address.replacen(":countTokens", ":generateContent", 1)),
+        false => (Asked::Answer, address),
+    };
+    let found = Api::ALL.into_iter().find_map(|api| Some((api, api.request_target(&address)?)));
+    let (api, asked, target) = match (request.method(), path, found) {
+        (&Method::POST, _, Some((api, target))) => (api, asked, target),
+        (&Method::POST, "/v1/messages/count_tokens", None) => {
+            (Api::AnthropicMessages, Asked::TokenCount, RequestTarget::default())
+        }
+        (&Method::POST, "/v1/responses/input_tokens", None) => {
+            (Api::OpenAiResponses, Asked::TokenCount, RequestTarget::default())
+        }
+        (&Method::GET, "/v1/models" | "/v1beta/models", _) => {
+            (likely_api(request), Asked::Models, RequestTarget::default())
+        }
+        _ => (likely_api(request), Asked::Nothing, RequestTarget::default()),
+    };
+    Route { api, asked, target }
+}
+
+/// The wire of the client, as far as an address without a meaning tells.
+fn likely_api(request: &Request<Incoming>) -> Api {
+    let (path, headers) = (request.uri().path(), request.headers());
+    if path.starts_with("/v1/messages") || headers.contains_key("anthropic-version") {
         Api::AnthropicMessages
     } else if path.starts_with("/v1/responses") {
         Api::OpenAiResponses
+    } else if path.starts_with("/v1beta") || headers.contains_key("x-goog-api-key") {
+        Api::Gemini
     } else {
         Api::OpenAiChat
-    };
-    let answered = match (request.method(), path.as_str()) {
-        _ if !shared.admits(request.headers()) => Err(refuse(ProviderErrorKind::Auth, "invalid key")),
-        (&Method::POST, "/v1/messages" | "/v1/chat/completions" | "/v1/responses") => {
-            shared.generate(api, request).await
+    }
+}
+
+/// Answers one request. The error closes the connection without an answer.
+async fn handle(shared: Arc<Shared>, request: Request<Incoming>) -> io::Result<Response<Body>> {
+    let Route { api, asked, target } = route(&request);
+    let answered = match asked {
+        _ if !shared.admits(request.headers(), target.key.as_ref()) => {
+            Err(refuse(ProviderErrorKind::Auth, "invalid key"))
         }
-        (&Method::POST, "/v1/messages/count_tokens" | "/v1/responses/input_tokens") => {
-            shared.count_tokens(api, request).await
-        }
-        (&Method::GET, "/v1/models") => Ok(json_playback(&models())),
-        _ => Err(refuse(ProviderErrorKind::NotFound, "no such address")),
+        Asked::Answer => shared.generate(api, &target, request).await,
+        Asked::TokenCount => shared.count_tokens(api, &target, request).await,
+        Asked::Models => Ok(json_playback(&models(api))),
+        Asked::Nothing => Err(refuse(ProviderErrorKind::NotFound, "no such address")),
     };
     let playback = answered.unwrap_or_else(|error| error_playback(api, &error));
     sleep(playback.delay).await;
@@ -199,30 +246,40 @@ fn refuse(kind: ProviderErrorKind, message: &str) -> ProviderError {
 }
 
 impl Shared {
-    fn admits(&self, headers: &HeaderMap) -> bool {
+    fn admits(&self, headers: &HeaderMap, in_address: Option<&Secret>) -> bool {
         let Some(key) = &self.options.required_key else { return true };
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
         let bearer = text("authorization").and_then(|value| value.strip_prefix("Bearer "));
-        [text("x-api-key"), bearer].into_iter().flatten().any(|given| given == key.expose())
+        let in_address = in_address.map(|key| key.expose().as_str());
+        let given = [text("x-api-key"), text("x-goog-api-key"), bearer, in_address];
+        given.into_iter().flatten().any(|given| given == key.expose())
     }
 
-    async fn generate(&self, api: Api, request: Request<Incoming>) -> Result<Playback, ProviderError> {
-        let body = self.read(request).await?;
-        let asked = api
-            .decode_request(&body)
-            .map_err(|error| refuse(ProviderErrorKind::InvalidRequest, &error.to_string()))?;
-        Ok(self.player.answer(api, &asked))
+    async fn generate(
+        &self,
+        api: Api,
+        target: &RequestTarget,
+        request: Request<Incoming>,
+    ) -> Result<Playback, ProviderError> {
+        let asked = decode(api, target, &self.read(request).await?)?;
+        Ok(self.player.answer(api, &asked, target.framing))
     }
 
-    async fn count_tokens(&self, api: Api, request: Request<Incoming>) -> Result<Playback, ProviderError> {
-        let body = self.read(request).await?;
-        let asked = api
-            .decode_request(&body)
-            .map_err(|error| refuse(ProviderErrorKind::InvalidRequest, &error.to_string()))?;
-        let tokens = estimate_tokens(&asked.request);
+    async fn count_tokens(
+        &self,
+        api: Api,
+        target: &RequestTarget,
+        request: Request<Incoming>,
+    ) -> Result<Playback, ProviderError> {
+        let mut body = self.read(request).await?;
+        if let Some(whole) = body.get_mut("generateContentRequest").filter(|_| api == Api::Gemini) {
+            body = whole.take();
+        }
+        let tokens = estimate_tokens(&decode(api, target, &body)?.request);
         Ok(json_playback(&match api {
+            Api::Gemini => json!({"totalTokens": tokens}),
             Api::OpenAiResponses => json!({"object": "response.input_tokens", "input_tokens": tokens}),
-            _ => json!({"input_tokens": tokens}),
+            Api::AnthropicMessages | Api::OpenAiChat => json!({"input_tokens": tokens}),
         }))
     }
 
@@ -245,6 +302,11 @@ impl Shared {
     }
 }
 
+fn decode(api: Api, target: &RequestTarget, body: &Value) -> Result<DecodedRequest, ProviderError> {
+    api.decode_request_at(target, body)
+        .map_err(|error| refuse(ProviderErrorKind::InvalidRequest, &error.to_string()))
+}
+
 fn json_playback(body: &Value) -> Playback {
     Playback {
         status: 200,
@@ -257,16 +319,22 @@ fn json_playback(body: &Value) -> Playback {
     }
 }
 
-/// A list that clients of both wires can read.
-fn models() -> Value {
-    json!({
-        "object": "list",
-        "data": [{
-            "id": MODEL_NAME, "type": "model", "object": "model", "display_name": "Scripted model",
-            "created": 0, "created_at": "1970-01-01T00:00:00Z", "owned_by": "backstop",
-        }],
-        "has_more": false, "first_id": MODEL_NAME, "last_id": MODEL_NAME,
-    })
+/// A list of one model. Clients of the other wires can all read the same one.
+fn models(api: Api) -> Value {
+    match api {
+        Api::AnthropicMessages | Api::OpenAiChat | Api::OpenAiResponses => json!({
+            "object": "list",
+            "data": [{
+                "id": MODEL_NAME, "type": "model", "object": "model", "display_name": "Scripted model",
+                "created": 0, "created_at": "1970-01-01T00:00:00Z", "owned_by": "backstop",
+            }],
+            "has_more": false, "first_id": MODEL_NAME, "last_id": MODEL_NAME,
+        }),
+        Api::Gemini => json!({"models": [{
+            "name": format!("models/{MODEL_NAME}"), "displayName": "Scripted model", "version": "1",
+            "supportedGenerationMethods": ["generateContent", "countTokens"],
+        }]}),
+    }
 }
 
 fn respond(playback: Playback) -> io::Result<Response<Body>> {

@@ -17,6 +17,7 @@
 //!   passes the original on.
 
 pub mod anthropic;
+pub mod gemini;
 mod json;
 mod meta;
 pub mod openai_chat;
@@ -27,6 +28,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use backstop_hooks::Secret;
 use http::HeaderMap;
 use serde_json::Value;
 use thiserror::Error;
@@ -48,6 +50,8 @@ pub enum Api {
     OpenAiChat,
     /// OpenAI Responses.
     OpenAiResponses,
+    /// Google Gemini, `generateContent`.
+    Gemini,
 }
 
 /// A request as a server reads it.
@@ -59,16 +63,42 @@ pub struct DecodedRequest {
     pub stream: bool,
 }
 
+/// What the address of a request says. On most wires that is nothing: the body says all.
+#[derive(Clone, Debug, Default)]
+pub struct RequestTarget {
+    /// The model, where the address names it.
+    pub model: Option<String>,
+    /// Whether the address asks for a stream.
+    pub stream: bool,
+    /// How that stream is to be framed.
+    pub framing: StreamFraming,
+    /// The key, where the address holds it (`?key=`). For its sake addresses are never logged.
+    pub key: Option<Secret>,
+}
+
+/// How the events of a stream stand one after the other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum StreamFraming {
+    /// As server-sent events.
+    #[default]
+    Events,
+    /// As the elements of one JSON array.
+    JsonArray,
+}
+
 /// The configuration names a wire that does not exist.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("unknown API `{name}`\nhint: known are `anthropic-messages`, `openai-chat` and `openai-responses`")]
+#[error(
+    "unknown API `{name}`\nhint: known are `anthropic-messages`, `openai-chat`, `openai-responses` and `gemini`"
+)]
 pub struct UnknownApi {
     name: String,
 }
 
 impl Api {
     /// All wires.
-    pub const ALL: [Self; 3] = [Self::AnthropicMessages, Self::OpenAiChat, Self::OpenAiResponses];
+    pub const ALL: [Self; 4] =
+        [Self::AnthropicMessages, Self::OpenAiChat, Self::OpenAiResponses, Self::Gemini];
 
     /// The name in configurations and in `meta`.
     pub fn as_str(self) -> &'static str {
@@ -76,36 +106,77 @@ impl Api {
             Self::AnthropicMessages => "anthropic-messages",
             Self::OpenAiChat => "openai-chat",
             Self::OpenAiResponses => "openai-responses",
+            Self::Gemini => "gemini",
         }
     }
 
-    /// The path of requests, as servers of this wire have it.
-    pub fn path(self) -> &'static str {
+    /// The path (and query) of requests for `model`, as servers of this wire have it.
+    pub fn request_path(self, model: &str, stream: bool) -> String {
+        format!("{}{}", self.version_path(), self.path_below_version(model, stream))
+    }
+
+    /// The version, as the first segment of the path.
+    pub(crate) fn version_path(self) -> &'static str {
         match self {
-            Self::AnthropicMessages => "/v1/messages",
-            Self::OpenAiChat => "/v1/chat/completions",
-            Self::OpenAiResponses => "/v1/responses",
+            Self::AnthropicMessages | Self::OpenAiChat | Self::OpenAiResponses => "/v1",
+            Self::Gemini => gemini::VERSION,
         }
     }
 
-    /// The request's body. With `stream`, the answer is asked for as a stream, token counts included.
+    pub(crate) fn path_below_version(self, model: &str, stream: bool) -> String {
+        match self {
+            Self::AnthropicMessages => "/messages".to_owned(),
+            Self::OpenAiChat => "/chat/completions".to_owned(),
+            Self::OpenAiResponses => "/responses".to_owned(),
+            Self::Gemini => gemini::request_path(model, stream),
+        }
+    }
+
+    /// What an address (path and query, as a server reads them) says, if it is one that requests of this wire
+    /// are sent to; `None` if it is not.
+    pub fn request_target(self, path_and_query: &str) -> Option<RequestTarget> {
+        match self {
+            Self::AnthropicMessages | Self::OpenAiChat | Self::OpenAiResponses => {
+                let path = path_and_query.split('?').next().unwrap_or_default();
+                (path == self.request_path("", false)).then(RequestTarget::default)
+            }
+            Self::Gemini => gemini::request_target(path_and_query),
+        }
+    }
+
+    /// The request's body. With `stream`, the answer is asked for as a stream, token counts included, as far
+    /// as the body says that; what the address says is in [`Self::request_path`].
     pub fn encode_request(self, request: &ModelRequest, stream: bool) -> Value {
         match self {
             Self::AnthropicMessages => anthropic::encode_request(request, stream),
             Self::OpenAiChat => openai_chat::encode_request(request, stream),
             Self::OpenAiResponses => openai_responses::encode_request(request, stream),
+            Self::Gemini => gemini::encode_request(request),
         }
     }
 
-    /// Reads a request's body.
+    /// Reads a request's body that says all by itself. [`Self::decode_request_at`] reads the others too.
     ///
     /// # Errors
-    /// If the body is not a request of this wire.
+    /// If the body is not a request of this wire, or leaves to the address what model is asked.
     pub fn decode_request(self, body: &Value) -> Result<DecodedRequest, WireError> {
+        self.decode_request_at(&RequestTarget::default(), body)
+    }
+
+    /// Reads a request's body that was sent to `target`.
+    ///
+    /// # Errors
+    /// If the body is not a request of this wire, or contradicts the address.
+    pub fn decode_request_at(
+        self,
+        target: &RequestTarget,
+        body: &Value,
+    ) -> Result<DecodedRequest, WireError> {
         match self {
             Self::AnthropicMessages => anthropic::decode_request(body),
             Self::OpenAiChat => openai_chat::decode_request(body),
             Self::OpenAiResponses => openai_responses::decode_request(body),
+            Self::Gemini => gemini::decode_request(target, body),
         }
     }
 
@@ -115,6 +186,7 @@ impl Api {
             Self::AnthropicMessages => anthropic::encode_response(response),
             Self::OpenAiChat => openai_chat::encode_response(response),
             Self::OpenAiResponses => openai_responses::encode_response(response),
+            Self::Gemini => gemini::encode_response(response),
         }
     }
 
@@ -127,6 +199,7 @@ impl Api {
             Self::AnthropicMessages => anthropic::decode_response(body),
             Self::OpenAiChat => openai_chat::decode_response(body),
             Self::OpenAiResponses => openai_responses::decode_response(body),
+            Self::Gemini => gemini::decode_response(body),
         }
     }
 
@@ -136,6 +209,7 @@ impl Api {
             Self::AnthropicMessages => anthropic::encode_error(error),
             Self::OpenAiChat => openai_chat::encode_error(error),
             Self::OpenAiResponses => openai_responses::encode_error(error),
+            Self::Gemini => gemini::encode_error(error),
         }
     }
 
@@ -147,8 +221,9 @@ impl Api {
             Self::AnthropicMessages => anthropic::decode_error(status, &body),
             Self::OpenAiChat => openai_chat::decode_error(status, &body),
             Self::OpenAiResponses => openai_responses::decode_error(status, &body),
+            Self::Gemini => gemini::decode_error(status, &body),
         };
-        error.retry_after = retry_after(headers);
+        error.retry_after = retry_after(headers).or(error.retry_after);
         error
     }
 
@@ -158,6 +233,7 @@ impl Api {
             Self::AnthropicMessages => Decoder::Anthropic(anthropic::StreamDecoder::default()),
             Self::OpenAiChat => Decoder::OpenAiChat(openai_chat::StreamDecoder::default()),
             Self::OpenAiResponses => Decoder::OpenAiResponses(openai_responses::StreamDecoder::default()),
+            Self::Gemini => Decoder::Gemini(Box::default()),
         })
     }
 
@@ -167,6 +243,7 @@ impl Api {
             Self::AnthropicMessages => Encoder::Anthropic(anthropic::StreamEncoder::default()),
             Self::OpenAiChat => Encoder::OpenAiChat(openai_chat::StreamEncoder::new(request)),
             Self::OpenAiResponses => Encoder::OpenAiResponses(openai_responses::StreamEncoder::default()),
+            Self::Gemini => Encoder::Gemini(gemini::StreamEncoder::default()),
         })
     }
 
@@ -176,8 +253,8 @@ impl Api {
             Self::AnthropicMessages => {
                 SseEvent::new(Some("error"), anthropic::encode_error(error).to_string())
             }
-            Self::OpenAiChat => SseEvent::new(None, openai_chat::encode_error(error).to_string()),
             Self::OpenAiResponses => openai_responses::encode_stream_error(error, 0),
+            Self::OpenAiChat | Self::Gemini => SseEvent::new(None, self.encode_error(error).to_string()),
         }
     }
 }
@@ -208,6 +285,7 @@ enum Decoder {
     Anthropic(anthropic::StreamDecoder),
     OpenAiChat(openai_chat::StreamDecoder),
     OpenAiResponses(openai_responses::StreamDecoder),
+    Gemini(Box<gemini::StreamDecoder>),
 }
 
 impl StreamDecoder {
@@ -221,6 +299,7 @@ impl StreamDecoder {
             Decoder::Anthropic(decoder) => decoder.push(event),
             Decoder::OpenAiChat(decoder) => decoder.push(event),
             Decoder::OpenAiResponses(decoder) => decoder.push(event),
+            Decoder::Gemini(decoder) => decoder.push(event),
         }
     }
 
@@ -233,6 +312,7 @@ impl StreamDecoder {
             Decoder::Anthropic(decoder) => decoder.finish(),
             Decoder::OpenAiChat(decoder) => decoder.finish(),
             Decoder::OpenAiResponses(decoder) => decoder.finish(),
+            Decoder::Gemini(decoder) => decoder.finish(),
         }
     }
 }
@@ -246,6 +326,7 @@ enum Encoder {
     Anthropic(anthropic::StreamEncoder),
     OpenAiChat(openai_chat::StreamEncoder),
     OpenAiResponses(openai_responses::StreamEncoder),
+    Gemini(gemini::StreamEncoder),
 }
 
 impl StreamEncoder {
@@ -255,6 +336,7 @@ impl StreamEncoder {
             Encoder::Anthropic(encoder) => encoder.push(event),
             Encoder::OpenAiChat(encoder) => encoder.push(event),
             Encoder::OpenAiResponses(encoder) => encoder.push(event),
+            Encoder::Gemini(encoder) => encoder.push(event),
         }
     }
 }

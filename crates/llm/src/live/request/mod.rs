@@ -16,6 +16,7 @@
 mod align;
 mod anthropic;
 mod content;
+mod gemini;
 mod openai_chat;
 mod openai_responses;
 mod tools;
@@ -26,7 +27,7 @@ use serde_json::{Map, Value};
 use super::span::{Node, Slot, Splices};
 use crate::error::WireError;
 use crate::model::ModelRequest;
-use crate::wire::{Api, DecodedRequest, not_json, parse_json};
+use crate::wire::{Api, DecodedRequest, RequestTarget, not_json, parse_json};
 
 /// A request on its way to the provider.
 #[derive(Debug)]
@@ -42,8 +43,16 @@ impl LiveRequest {
     /// # Errors
     /// If the body is not a request of the wire `api`, or has a key twice: readers differ in what that says.
     pub fn read(api: Api, body: Bytes) -> Result<Self, WireError> {
+        Self::read_at(api, &RequestTarget::default(), body)
+    }
+
+    /// Reads the body of a request that was sent to `target`, which on some wires says a part of it.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read), and if body and address contradict each other.
+    pub fn read_at(api: Api, target: &RequestTarget, body: Bytes) -> Result<Self, WireError> {
         let value = parse_json(&body).map_err(|error| not_json("the request", &error))?;
-        let decoded = api.decode_request(&value)?;
+        let decoded = api.decode_request_at(target, &value)?;
         Ok(Self { api, body, decoded })
     }
 
@@ -91,6 +100,10 @@ impl LiveRequest {
             }
             Api::OpenAiResponses => {
                 openai_responses::edit(&root, old, new, &mut edit);
+                (without_lists(old), without_lists(new))
+            }
+            Api::Gemini => {
+                gemini::edit(&root, old, new, &mut edit)?;
                 (without_lists(old), without_lists(new))
             }
         };

@@ -44,6 +44,10 @@ fn narrow(raw: &Json, gone: &[&str]) -> Option<ToolChoice> {
         fields.insert("type".to_owned(), "auto".into());
         return (fields.len() > 1).then(|| ToolChoice::Other(Json::new(choice)));
     }
+    if let Some(Value::Array(names)) = choice.get_mut("allowedFunctionNames") {
+        names.retain(|name| !name.as_str().is_some_and(|name| gone.contains(&name)));
+        return (!names.is_empty()).then(|| ToolChoice::Other(Json::new(choice)));
+    }
     let inside =
         if choice.get("tools").is_some() { Some(&mut choice) } else { choice.get_mut("allowed_tools") };
     if let Some(Value::Array(tools)) = inside.and_then(|holder| holder.get_mut("tools")) {

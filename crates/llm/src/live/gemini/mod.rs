@@ -1,0 +1,198 @@
+//! Gemini on its way.
+//!
+//! | part | treatment |
+//! | --- | --- |
+//! | text | leaves as it is settled; an edited piece has its one string spliced, and stays where it is even if it says nothing any more |
+//! | thought | thinking; unsigned, so it is edited like text |
+//! | signature (`thoughtSignature`) of a text or thought | dropped where that text was edited: nobody here can read what it holds |
+//! | `functionCall` | held until the calls are decided, whether it comes whole or argument by argument; an event with text and calls is held as a whole. A removed call goes, and leaves its signature to the next call that stays and has none: the provider wants it at the first one |
+//! | code, its results, server tools, media | pass in order: they have run already |
+//! | finish reason | `STOP` in any case |
+//! | log probabilities | dropped from the first edit on. Where they spell another text than their event, they wait until the answer is settled |
+//! | grounding | waits until the answer is settled; `groundingSupports`, which quote it, are dropped if it was edited |
+//! | finish message | dropped if anything was edited: it may quote what the model said |
+//! | prompt feedback, usage | as they came |
+//!
+//! Answers with several candidates are refused, as by the codec. A stream has no last event: it is whole when
+//! its bytes are over and a finish reason was given. A note about withheld calls, and text behind the end of
+//! another one, is a part of its own in the event that ends what it belongs to.
+
+mod stream;
+mod whole;
+
+pub(crate) use stream::GeminiStream;
+pub(crate) use whole::GeminiWhole;
+
+use serde_json::{Value, json};
+
+use crate::error::WireError;
+use crate::live::PartKey;
+use crate::live::ledger::TextId;
+use crate::live::span::{Node, Slot, Splices};
+use crate::live::stream::Edits;
+use crate::wire::Api;
+
+const API: Api = Api::Gemini;
+/// The only candidate.
+const CHOICE: u32 = 0;
+
+const SIGNATURE: [&str; 2] = ["thoughtSignature", "thought_signature"];
+const LOG_PROBABILITIES: [&str; 2] = ["logprobsResult", "logprobs_result"];
+const GROUNDING: [&str; 2] = ["groundingMetadata", "grounding_metadata"];
+const SUPPORTS: [&str; 2] = ["groundingSupports", "grounding_supports"];
+const FINISH_MESSAGE: [&str; 2] = ["finishMessage", "finish_message"];
+
+/// What a part in the wire's list of parts is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PartMark {
+    /// A piece of a text.
+    Text(TextId),
+    /// A call, or a piece of one.
+    Call(PartKey),
+    Other,
+}
+
+fn key(part: usize) -> PartKey {
+    PartKey { choice: CHOICE, part: u32::try_from(part).unwrap_or(u32::MAX) }
+}
+
+/// A note behind the text of an answer.
+fn spaced_note(note: &str, has_text: bool) -> String {
+    if has_text { format!("\n\n{note}") } else { note.to_owned() }
+}
+
+/// A field in either spelling.
+fn either<'a>(object: &Node<'a>, names: [&str; 2]) -> Option<Node<'a>> {
+    names.into_iter().find_map(|name| object.get_some(name))
+}
+
+/// The only candidate, and its parts.
+fn candidate<'a>(root: &Node<'a>) -> Option<Node<'a>> {
+    root.get_some("candidates")?.items().into_iter().next()
+}
+
+fn parts<'a>(candidate: &Node<'a>) -> Option<Node<'a>> {
+    candidate.get_some("content")?.get_some("parts")
+}
+
+/// Refuses single objects where lists are documented: what is spliced must be one form.
+fn check_form(root: &Node<'_>) -> Result<(), WireError> {
+    let is_list = |node: Option<Node<'_>>| node.is_none_or(|node| node.raw().starts_with('['));
+    if is_list(root.get_some("candidates")) && is_list(candidate(root).as_ref().and_then(parts)) {
+        return Ok(());
+    }
+    Err(WireError::Malformed { what: "answer", field: "candidates".to_owned(), problem: "is not an array" })
+}
+
+/// Text that is put in as parts of its own.
+#[derive(Debug, Default)]
+struct Added {
+    /// Each stands before the part of this place.
+    texts: Vec<(usize, Value)>,
+}
+
+impl Added {
+    fn text(&mut self, place: usize, text: &str) {
+        self.texts.push((place, json!({"text": text})));
+    }
+
+    fn thought(&mut self, place: usize, text: &str) {
+        self.texts.push((place, json!({"text": text, "thought": true})));
+    }
+}
+
+/// Edits a candidate; the texts themselves are in `splices` already. `orphan` is the signature of a removed
+/// call that no call has taken over yet, as it is written.
+fn edit_candidate(
+    node: &Node<'_>,
+    marks: &[PartMark],
+    added: Added,
+    edits: &Edits<'_>,
+    orphan: &mut Option<String>,
+    splices: &mut Splices,
+) {
+    let is_edited = edits.ledger.choice_is_edited(CHOICE);
+    let mut new_content = None;
+    match parts(node) {
+        Some(list) => edit_parts(&list, marks, &added, edits, orphan, splices),
+        None if added.texts.is_empty() => {}
+        None => {
+            let texts: Vec<&Value> = added.texts.iter().map(|(_, text)| text).collect();
+            let content = json!({"parts": texts, "role": "model"});
+            match node.get("content") {
+                Some(old) => splices.replace(old.span(), content.to_string()),
+                None => new_content = Some(format!("\"content\":{content}")),
+            }
+        }
+    }
+    if is_edited && let Some(grounding) = either(node, GROUNDING) {
+        splices.remove_members(&grounding, |key| SUPPORTS.contains(&key));
+    }
+    let is_gone = |key: &str| {
+        (is_edited && LOG_PROBABILITIES.contains(&key))
+            || ((is_edited || edits.calls.any_removed()) && FINISH_MESSAGE.contains(&key))
+    };
+    let members = node.members();
+    if new_content.is_none() && !members.iter().any(|member| is_gone(&member.key)) {
+        return;
+    }
+    let spans: Vec<_> = members.iter().map(|member| member.span.clone()).collect();
+    let kept = members.iter().enumerate().filter(|(_, member)| !is_gone(&member.key));
+    let mut slots: Vec<Slot> = kept.map(|(place, _)| Slot::Keep(place)).collect();
+    slots.extend(new_content.map(Slot::New));
+    splices.set_list(node, &spans, slots);
+}
+
+fn edit_parts(
+    list: &Node<'_>,
+    marks: &[PartMark],
+    added: &Added,
+    edits: &Edits<'_>,
+    orphan: &mut Option<String>,
+    splices: &mut Splices,
+) {
+    let items = list.items();
+    let mut slots = Vec::new();
+    let add = |slots: &mut Vec<Slot>, is_here: &dyn Fn(usize) -> bool| {
+        let here = added.texts.iter().filter(|(at, _)| is_here(*at));
+        slots.extend(here.map(|(_, text)| Slot::New(text.to_string())));
+    };
+    for (place, (item, mark)) in items.iter().zip(marks).enumerate() {
+        add(&mut slots, &|at| at == place);
+        match mark {
+            PartMark::Call(part) if edits.calls.is_removed(*part) => {
+                *orphan = orphan.take().or_else(|| Some(either(item, SIGNATURE)?.raw().to_owned()));
+                continue;
+            }
+            PartMark::Call(_) => adopt(item, orphan, splices),
+            PartMark::Text(id) if edits.ledger.has_edits(*id) => {
+                splices.remove_members(item, |key| SIGNATURE.contains(&key));
+            }
+            PartMark::Text(_) | PartMark::Other => {}
+        }
+        slots.push(Slot::Keep(place));
+    }
+    add(&mut slots, &|at| at >= items.len());
+    let is_same = slots.len() == items.len() && slots.iter().all(|slot| matches!(slot, Slot::Keep(_)));
+    if is_same {
+        return;
+    }
+    if slots.is_empty() {
+        // Clients take an answer for broken if a piece of it has no parts.
+        slots.push(Slot::New(json!({"text": ""}).to_string()));
+    }
+    let spans: Vec<_> = items.iter().map(Node::span).collect();
+    splices.set_list(list, &spans, slots);
+}
+
+/// Gives a call the signature of a removed one.
+fn adopt(call: &Node<'_>, orphan: &mut Option<String>, splices: &mut Splices) {
+    let Some(signature) = orphan.take() else { return };
+    if either(call, SIGNATURE).is_some() {
+        return;
+    }
+    let spans: Vec<_> = call.members().iter().map(|member| member.span.clone()).collect();
+    let mut slots: Vec<Slot> = (0..spans.len()).map(Slot::Keep).collect();
+    slots.push(Slot::New(format!("\"thoughtSignature\":{signature}")));
+    splices.set_list(call, &spans, slots);
+}

@@ -1,0 +1,260 @@
+//! Whole answers, and what streams share with them.
+
+use backstop_hooks::Json;
+use backstop_hooks::conversation::{Message, Part, Role, TokenUsage};
+use serde_json::{Map, Value, json};
+
+use super::content::{CallIds, Calls, Place, decode_parts, encode_parts};
+use super::error::decode_error;
+use super::names::{canonical, list};
+use crate::error::WireError;
+use crate::model::{ModelResponse, StopReason};
+use crate::wire::json::Object;
+
+pub(super) const BODY_KNOWN: &[&str] = &["candidates", "usageMetadata", "modelVersion", "responseId"];
+
+/// Fields of a candidate that are read, or that say the answer a second time.
+const CANDIDATE_KNOWN: &[&str] = &["content", "finishReason", "index", "logprobsResult"];
+
+pub(crate) fn decode_response(value: &Value) -> Result<ModelResponse, WireError> {
+    let body = canonical("answer", value)?;
+    let body = Object::of("answer", &body)?;
+    if body.get("error").is_some() {
+        return Err(decode_error(0, value).into());
+    }
+    let id = body.string("responseId")?.unwrap_or_default().to_owned();
+    let mut extra = body.rest(BODY_KNOWN);
+    let candidate = match only_candidate(body)? {
+        Some(candidate) => Some(canonical("candidate", candidate)?),
+        None if blocked(&extra) => None,
+        None => return Err(body.error("candidates", "is missing")),
+    };
+    let (mut content, mut reason) = (Vec::new(), None);
+    if let Some(candidate) = &candidate {
+        let candidate = Object::of("candidate", candidate)?;
+        content = match candidate.get("content") {
+            Some(content) => decode_content(content, &id)?,
+            None => Vec::new(),
+        };
+        reason = Some(candidate.required_string("finishReason")?);
+        candidate_extra(candidate, &mut extra);
+    }
+    let stop = stop(reason, &content, &mut extra);
+    let usage = usage(body, &mut extra)?.unwrap_or_default();
+    Ok(ModelResponse {
+        id,
+        model: body.string("modelVersion")?.unwrap_or_default().to_owned(),
+        message: Message::new(Role::Assistant, content),
+        stop,
+        usage,
+        extra: extra_json(extra),
+    })
+}
+
+fn decode_content(value: &Value, answer_id: &str) -> Result<Vec<Part>, WireError> {
+    let content = canonical("content", value)?;
+    let parts =
+        decode_parts(Object::of("content", &content)?, Place::Answer, &mut CallIds::of_answer(answer_id))?;
+    Ok(parts.into_iter().filter(|part| !says_nothing(part)).collect())
+}
+
+/// An empty text without a signature; streams end with one, so that their last piece has content.
+fn says_nothing(part: &Part) -> bool {
+    match part {
+        Part::Text { text, meta } => text.is_empty() && meta.is_none(),
+        _ => false,
+    }
+}
+
+/// The only candidate there is.
+pub(super) fn only_candidate(body: Object<'_>) -> Result<Option<&Value>, WireError> {
+    match list("answer", "candidates", body.get("candidates"))? {
+        [] => Ok(None),
+        [only] if Object::of("candidate", only)?.u64("index")?.unwrap_or(0) == 0 => Ok(Some(only)),
+        _ => Err(WireError::SeveralChoices),
+    }
+}
+
+/// Whether the provider refused the prompt, so that there is no candidate.
+pub(super) fn blocked(extra: &Map<String, Value>) -> bool {
+    extra
+        .get("promptFeedback")
+        .and_then(|feedback| feedback.get("blockReason"))
+        .is_some_and(|reason| !reason.is_null())
+}
+
+/// Keeps what else a candidate says, under the wire's own names.
+pub(super) fn candidate_extra(candidate: Object<'_>, extra: &mut Map<String, Value>) {
+    let mut fields = candidate.rest(CANDIDATE_KNOWN);
+    fields.retain(|_, value| !value.is_null());
+    if let Some(grounding) = fields.get_mut("groundingMetadata") {
+        let supports = grounding.get_mut("groundingSupports").and_then(Value::as_array_mut);
+        for support in supports.into_iter().flatten() {
+            if let Some(Value::Object(segment)) = support.get_mut("segment") {
+                segment.remove("text");
+            }
+        }
+    }
+    if !fields.is_empty() {
+        merge_candidate(fields, extra);
+    }
+}
+
+/// What a stream says later replaces what it said before, but for citations, which add up.
+fn merge_candidate(fields: Map<String, Value>, extra: &mut Map<String, Value>) {
+    let candidates = extra.entry("candidates").or_insert_with(|| json!([{}]));
+    let Some(Value::Object(known)) = candidates.get_mut(0) else { return };
+    for (key, value) in fields {
+        match (known.get_mut(&key), value) {
+            (Some(Value::Object(so_far)), Value::Object(more)) if key == "citationMetadata" => {
+                for (key, value) in more {
+                    match (so_far.get_mut(&key), value) {
+                        (Some(Value::Array(so_far)), Value::Array(more)) => so_far.extend(more),
+                        (_, value) => {
+                            so_far.insert(key, value);
+                        }
+                    }
+                }
+            }
+            (_, value) => {
+                known.insert(key, value);
+            }
+        }
+    }
+}
+
+/// Why the model stopped. The wire's own name is kept where the reason's name does not tell it.
+pub(super) fn stop(reason: Option<&str>, content: &[Part], extra: &mut Map<String, Value>) -> StopReason {
+    let Some(reason) = reason else { return StopReason::Refusal };
+    let calls = content.iter().any(|part| matches!(part, Part::ToolCall(_)));
+    let stop = decode_stop(reason, calls);
+    if encode_stop(&stop) != reason {
+        merge_candidate(Map::from_iter([("finishReason".to_owned(), reason.into())]), extra);
+    }
+    stop
+}
+
+fn decode_stop(reason: &str, calls: bool) -> StopReason {
+    match reason {
+        "STOP" if calls => StopReason::ToolUse,
+        "STOP" => StopReason::EndTurn,
+        "MAX_TOKENS" => StopReason::MaxTokens,
+        "SAFETY"
+        | "RECITATION"
+        | "BLOCKLIST"
+        | "PROHIBITED_CONTENT"
+        | "SPII"
+        | "MODEL_ARMOR"
+        | "IMAGE_SAFETY"
+        | "IMAGE_PROHIBITED_CONTENT"
+        | "IMAGE_RECITATION" => StopReason::Refusal,
+        other => StopReason::Other(other.to_owned()),
+    }
+}
+
+fn encode_stop(stop: &StopReason) -> &str {
+    match stop {
+        StopReason::EndTurn | StopReason::ToolUse | StopReason::StopSequence | StopReason::PauseTurn => {
+            "STOP"
+        }
+        StopReason::MaxTokens => "MAX_TOKENS",
+        StopReason::Refusal => "SAFETY",
+        StopReason::Other(reason) => reason,
+    }
+}
+
+/// Counts. The wire counts cached tokens into the prompt and reasoning apart from the answer; the model of a
+/// usage does it the other way round.
+pub(super) fn usage(
+    body: Object<'_>,
+    extra: &mut Map<String, Value>,
+) -> Result<Option<TokenUsage>, WireError> {
+    let Some(usage) = body.get("usageMetadata") else { return Ok(None) };
+    let usage = canonical("usage", usage)?;
+    let usage = Object::of("usage", &usage)?;
+    let count = |field: &str| Ok::<u64, WireError>(usage.u64(field)?.unwrap_or_default());
+    let cache_read = count("cachedContentTokenCount")?;
+    let counts = TokenUsage {
+        input: count("promptTokenCount")?
+            .saturating_sub(cache_read)
+            .saturating_add(count("toolUsePromptTokenCount")?),
+        output: count("candidatesTokenCount")?.saturating_add(count("thoughtsTokenCount")?),
+        cache_read,
+        cache_write: 0,
+    };
+    let known = ["promptTokenCount", "candidatesTokenCount", "cachedContentTokenCount", "totalTokenCount"];
+    let mut rest = usage.rest(&known);
+    rest.retain(|_, value| !value.is_null());
+    extra.remove("usageMetadata");
+    if !rest.is_empty() {
+        extra.insert("usageMetadata".to_owned(), rest.into());
+    }
+    Ok(Some(counts))
+}
+
+pub(super) fn encode_usage(usage: &TokenUsage, extra: &Json) -> Value {
+    let rest = extra.get("usageMetadata").and_then(Value::as_object).cloned().unwrap_or_default();
+    let count = |field: &str| rest.get(field).and_then(Value::as_u64).unwrap_or_default();
+    let input = usage.input.saturating_add(usage.cache_read).saturating_add(usage.cache_write);
+    let mut object = Map::from_iter([
+        ("promptTokenCount".to_owned(), Value::from(input.saturating_sub(count("toolUsePromptTokenCount")))),
+        (
+            "candidatesTokenCount".to_owned(),
+            Value::from(usage.output.saturating_sub(count("thoughtsTokenCount"))),
+        ),
+        ("totalTokenCount".to_owned(), Value::from(usage.total())),
+    ]);
+    if usage.cache_read > 0 {
+        object.insert("cachedContentTokenCount".to_owned(), usage.cache_read.into());
+    }
+    object.extend(rest);
+    object.into()
+}
+
+pub(super) fn extra_json(mut fields: Map<String, Value>) -> Json {
+    fields.retain(|_, value| !value.is_null());
+    if fields.is_empty() { Json::default() } else { Json::new(fields.into()) }
+}
+
+pub(crate) fn encode_response(response: &ModelResponse) -> Value {
+    let parts = encode_parts(&response.message.content, Place::Answer, &Calls::default());
+    last_piece(response, parts)
+}
+
+/// An answer's body with `parts`, its end and all that was said about it.
+pub(super) fn last_piece(response: &ModelResponse, parts: Vec<Value>) -> Value {
+    let mut extra = response.extra.as_object().cloned().unwrap_or_default();
+    let kept = match extra.remove("candidates") {
+        Some(Value::Array(kept)) => kept.into_iter().next(),
+        _ => None,
+    };
+    extra.remove("usageMetadata");
+    let mut body = Map::new();
+    // A prompt that was refused has no candidate.
+    let refused = response.stop == StopReason::Refusal && blocked(&extra);
+    if !(refused && response.message.content.is_empty()) {
+        let candidate = encode_candidate(response, parts, kept);
+        body.insert("candidates".to_owned(), json!([candidate]));
+    }
+    body.insert("usageMetadata".to_owned(), encode_usage(&response.usage, &response.extra));
+    body.insert("modelVersion".to_owned(), response.model.as_str().into());
+    body.insert("responseId".to_owned(), response.id.as_str().into());
+    body.extend(extra);
+    body.into()
+}
+
+fn encode_candidate(response: &ModelResponse, parts: Vec<Value>, kept: Option<Value>) -> Value {
+    let mut candidate = match kept {
+        Some(Value::Object(kept)) => kept,
+        _ => Map::new(),
+    };
+    let calls = response.message.tool_calls().next().is_some();
+    let own = candidate.get("finishReason").and_then(Value::as_str);
+    let is_own = own.is_some_and(|own| decode_stop(own, calls) == response.stop);
+    if !is_own {
+        candidate.insert("finishReason".to_owned(), encode_stop(&response.stop).into());
+    }
+    candidate.insert("content".to_owned(), json!({"parts": parts, "role": "model"}));
+    candidate.insert("index".to_owned(), 0.into());
+    candidate.into()
+}
