@@ -199,6 +199,21 @@ fn contradictions_are_refused() {
     out_of_order(read(&all[1..]));
     let spoken = json!({"type": "response.audio.transcript.delta", "delta": "Psst", "sequence_number": 1});
     out_of_order(read(&[created.clone(), spoken]));
+    let begun = |kind: &str| {
+        let item = json!({"type": kind, "id": "i", "name": "n", "call_id": "c"});
+        json!({"type": "response.output_item.added", "output_index": 0, "sequence_number": 1, "item": item})
+    };
+    for (item, event) in [
+        ("message_of_tomorrow", "output_text.delta"),
+        ("web_search_call", "reasoning_text.delta"),
+        ("message", "function_call_arguments.delta"),
+        ("mcp_call", "function_call_arguments.delta"),
+        ("function_call", "custom_tool_call_input.delta"),
+        ("reasoning", "refusal.delta"),
+    ] {
+        let more = json!({"type": format!("response.{event}"), "output_index": 0, "content_index": 0, "delta": "x", "sequence_number": 2});
+        out_of_order(read(&[created.clone(), begun(item), more]));
+    }
     let named = SseEvent::new(Some("response.in_progress"), created.to_string());
     assert!(API.stream_decoder().push(&named).is_err());
 }

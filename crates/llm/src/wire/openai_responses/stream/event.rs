@@ -16,8 +16,10 @@ pub(crate) enum Place {
     Summary(usize),
     /// Reasoning itself.
     Reasoning(usize),
-    /// Arguments of a call.
+    /// Arguments of a call that the client runs.
     Arguments,
+    /// Arguments of a call that the provider runs.
+    ServerArguments,
     /// Free text of a custom tool's call.
     Input,
     /// Code that the provider runs.
@@ -52,7 +54,7 @@ impl Place {
             Self::Content(index) | Self::Reasoning(index) => format!("/content/{index}/text"),
             Self::Refusal(index) => format!("/content/{index}/refusal"),
             Self::Summary(index) => format!("/summary/{index}/text"),
-            Self::Arguments => "/arguments".to_owned(),
+            Self::Arguments | Self::ServerArguments => "/arguments".to_owned(),
             Self::Input => "/input".to_owned(),
             Self::Code => "/code".to_owned(),
             Self::Command(index) => format!("/action/commands/{index}"),
@@ -99,7 +101,8 @@ impl<'a> Piece<'a> {
             "refusal" => (Place::Refusal(index("content_index")?), "refusal"),
             "reasoning_summary_text" => (Place::Summary(index("summary_index")?), "text"),
             "reasoning_text" => (Place::Reasoning(index("content_index")?), "text"),
-            "function_call_arguments" | "mcp_call_arguments" => (Place::Arguments, "arguments"),
+            "function_call_arguments" => (Place::Arguments, "arguments"),
+            "mcp_call_arguments" => (Place::ServerArguments, "arguments"),
             "custom_tool_call_input" => (Place::Input, "input"),
             "code_interpreter_call_code" => (Place::Code, "code"),
             "shell_call_command" => (Place::Command(index("command_index")?), "command"),

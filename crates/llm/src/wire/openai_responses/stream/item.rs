@@ -95,10 +95,18 @@ impl OpenItem {
             ("reasoning", Place::Summary(_) | Place::Reasoning(_)) => Ok(Channel::Thinking),
             ("function_call", Place::Arguments) => Ok(Channel::Arguments),
             ("custom_tool_call", Place::Input) => Ok(Channel::Input),
-            ("message" | "reasoning" | "function_call" | "custom_tool_call", _) => {
-                Err(out_of_order("an item grows by what it does not have"))
-            }
-            _ => Ok(Channel::Silent),
+            ("message" | "reasoning" | "function_call" | "custom_tool_call", _)
+            // Clients show texts and run calls by the names of their events, whatever the item.
+            | (
+                _,
+                Place::Content(_)
+                | Place::Refusal(_)
+                | Place::Summary(_)
+                | Place::Reasoning(_)
+                | Place::Arguments
+                | Place::Input,
+            ) => Err(out_of_order("an item grows by what it does not have")),
+            (_, Place::ServerArguments | Place::Code | Place::Command(_) | Place::Diff) => Ok(Channel::Silent),
         }
     }
 
