@@ -33,7 +33,7 @@ fn thinking(api: Api) -> impl Strategy<Value = Part> {
         Api::AnthropicMessages => Some(json!({"signature": "c2ln"})),
         // Its streams say which item it is before they can know.
         Api::OpenAiResponses => None,
-        Api::OpenAiChat => Some(json!({"field": "reasoning_content"})),
+        _ => Some(json!({"field": "reasoning_content"})),
     };
     word().prop_map(move |text| Part::Thinking {
         text: text.into(),
@@ -48,7 +48,7 @@ fn answer(api: Api) -> impl Strategy<Value = ModelResponse> {
         Api::AnthropicMessages | Api::OpenAiResponses => {
             prop::collection::vec(prop_oneof![text(), call()], 1..6).boxed()
         }
-        Api::OpenAiChat => (prop::option::of(text()), prop::collection::vec(call(), 0..4))
+        _ => (prop::option::of(text()), prop::collection::vec(call(), 0..4))
             .prop_filter("something is said", |(text, calls)| text.is_some() || !calls.is_empty())
             .prop_map(|(text, calls)| text.into_iter().chain(calls).collect())
             .boxed(),
