@@ -14,6 +14,7 @@
 mod effects;
 mod guard;
 pub mod hooks;
+pub mod limits;
 mod paths;
 mod place;
 mod rules;

@@ -1,0 +1,91 @@
+//! Limits on what agents use: which models, how much of them, and how often the same call.
+//!
+//! - `builtin:models` ([`ModelAccess`]) stands at `before_llm_call` and stops models that an agent may not ask.
+//! - `builtin:budget` ([`Budgets`]) stands there last of all and reserves what a call will cost, in requests,
+//!   tokens and money; when the call has ended it settles what it did cost.
+//! - `builtin:loop` ([`LoopGuard`]) stands at `before_tool_call`, and in a proxy at `after_llm_call`, and stops a
+//!   call that the conversation has made too often already.
+//!
+//! All counting is done in the store, so that processes that share one agree, and what was spent survives a
+//! crash. A store that can't be reached is a failed hook: nothing passes uncounted.
+
+mod budget;
+mod loops;
+mod models;
+mod pattern;
+mod price;
+mod window;
+
+use std::sync::Arc;
+
+use backstop_engine::{HookOptions, RegisterError, Snapshot};
+use backstop_hooks::OwnerId;
+use backstop_hooks::points::{AfterLlmCall, BeforeLlmCall, BeforeToolCall, LlmOutput, ModelCallEnded};
+
+pub use budget::{Budget, BudgetLimits, BudgetSettings, Budgets, Per};
+pub use loops::{LoopAction, LoopGuard};
+pub use models::{ModelAccess, ModelRule};
+pub use pattern::{InvalidPattern, Pattern};
+pub use price::{Micros, ModelPrice, Prices};
+pub use window::Window;
+
+/// The id of the guard over budgets.
+pub const BUDGET_ID: &str = "builtin:budget";
+/// The id of the guard over repeated calls.
+pub const LOOP_ID: &str = "builtin:loop";
+/// The id of the guard over models.
+pub const MODELS_ID: &str = "builtin:models";
+
+/// Where a guard over repeated calls stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoopPlace {
+    /// In front of the tools.
+    Tools,
+    /// Behind the model: for hosts that never see the tools.
+    Answers,
+}
+
+/// Puts the guard over models into a snapshot.
+///
+/// # Errors
+///
+/// [`RegisterError`] when it can't stand there.
+pub fn register_model_access(snapshot: &mut Snapshot, access: ModelAccess) -> Result<(), RegisterError> {
+    snapshot.on::<BeforeLlmCall>(Arc::new(access), options(MODELS_ID, "").priority(100))?;
+    Ok(())
+}
+
+/// Puts the guard over budgets into a snapshot. It reserves after all other hooks have let the call pass.
+///
+/// # Errors
+///
+/// [`RegisterError`] when it can't stand there.
+pub fn register_budgets(snapshot: &mut Snapshot, budgets: &Budgets) -> Result<(), RegisterError> {
+    snapshot.on::<BeforeLlmCall>(budgets.reserving(), options(BUDGET_ID, "").priority(i32::MIN))?;
+    snapshot.on::<ModelCallEnded>(budgets.releasing(), options(BUDGET_ID, ":ended"))?;
+    snapshot.on::<LlmOutput>(budgets.settling(), options(BUDGET_ID, ":output"))?;
+    Ok(())
+}
+
+/// Puts the guard over repeated calls into a snapshot.
+///
+/// # Errors
+///
+/// [`RegisterError`] when it can't stand there.
+pub fn register_loop_guard(
+    snapshot: &mut Snapshot,
+    guard: &LoopGuard,
+    place: LoopPlace,
+) -> Result<(), RegisterError> {
+    match place {
+        LoopPlace::Tools => snapshot.on::<BeforeToolCall>(guard.before_tools(), options(LOOP_ID, ""))?,
+        LoopPlace::Answers => {
+            snapshot.on::<AfterLlmCall>(guard.after_answers(), options(LOOP_ID, ":answer"))?
+        }
+    };
+    Ok(())
+}
+
+fn options(id: &str, half: &str) -> HookOptions {
+    HookOptions::new(OwnerId::new(id)).id(format!("{id}{half}"))
+}

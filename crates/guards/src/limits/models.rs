@@ -1,0 +1,78 @@
+//! Which models an agent may ask.
+
+use backstop_hooks::points::{BeforeLlmCall, BeforeLlmCallEvent, BeforeLlmCallOutcome};
+use backstop_hooks::{AgentId, Answer, Context, Hook};
+
+use super::pattern::Pattern;
+
+/// The models that some agents may ask, and no others.
+#[derive(Clone, Debug)]
+pub struct ModelRule {
+    /// The agents; all, if `None`, those without a name included.
+    pub agent: Option<Pattern>,
+    /// The models.
+    pub allow: Vec<Pattern>,
+}
+
+/// Which models agents may ask. An agent that several rules are about may ask what all of them allow; one that
+/// no rule is about may ask any.
+#[derive(Clone, Debug, Default)]
+pub struct ModelAccess(Vec<ModelRule>);
+
+impl ModelAccess {
+    /// The rules.
+    pub fn new(rules: Vec<ModelRule>) -> Self {
+        Self(rules)
+    }
+
+    fn allows(&self, agent: Option<&AgentId>, model: &str) -> bool {
+        let agent = agent.map(AgentId::as_str);
+        let about = |rule: &&ModelRule| rule.agent.as_ref().is_none_or(|pattern| pattern.matches_any(agent));
+        self.0.iter().filter(about).all(|rule| rule.allow.iter().any(|pattern| pattern.matches(model)))
+    }
+}
+
+impl Hook<BeforeLlmCall> for ModelAccess {
+    fn call<'a>(&'a self, event: &'a BeforeLlmCallEvent, cx: Context<'a>) -> Answer<'a, BeforeLlmCall> {
+        let agent = cx.call.agent_id.as_ref();
+        let stopped = !self.allows(agent, &event.model);
+        Answer::Now(Ok(stopped.then(|| BeforeLlmCallOutcome {
+            block: Some(true),
+            block_reason: Some(
+                format!(
+                    "agent `{}` may not ask the model `{}` [MODEL_NOT_ALLOWED]",
+                    agent.map_or("unknown", AgentId::as_str),
+                    event.model
+                )
+                .into(),
+            ),
+            ..BeforeLlmCallOutcome::default()
+        })))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_rule_about_the_agent_counts() {
+        let pattern = |text: &str| Pattern::new(text).unwrap();
+        let access = ModelAccess::new(vec![
+            ModelRule { agent: None, allow: vec![pattern("claude-*"), pattern("gpt-*")] },
+            ModelRule { agent: Some(pattern("ci-*")), allow: vec![pattern("*-haiku")] },
+            ModelRule { agent: Some(pattern("*")), allow: vec![pattern("*")] },
+        ]);
+        let allows =
+            |agent: Option<&str>, model: &str| access.allows(agent.map(AgentId::from).as_ref(), model);
+        assert!(allows(Some("main"), "claude-opus"));
+        assert!(!allows(Some("main"), "llama"));
+        assert!(allows(Some("ci-1"), "claude-haiku"));
+        assert!(!allows(Some("ci-1"), "claude-opus"));
+        assert!(!allows(Some("ci-1"), "x-haiku"));
+        assert!(
+            allows(None, "gpt-5") && !allows(None, "llama"),
+            "who has no name is bound by what binds all"
+        );
+    }
+}

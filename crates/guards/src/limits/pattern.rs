@@ -1,0 +1,38 @@
+//! Patterns of names.
+
+use globset::{Glob, GlobMatcher};
+
+/// A pattern of names: `*` stands for any characters, `?` for one, `{a,b}` for either.
+#[derive(Clone, Debug)]
+pub struct Pattern(GlobMatcher);
+
+/// A pattern that is none.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{pattern}` is no pattern: {why}")]
+pub struct InvalidPattern {
+    pattern: String,
+    why: String,
+}
+
+impl Pattern {
+    /// Compiles a pattern.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidPattern`].
+    pub fn new(pattern: &str) -> Result<Self, InvalidPattern> {
+        let glob = Glob::new(pattern)
+            .map_err(|error| InvalidPattern { pattern: pattern.to_owned(), why: error.kind().to_string() })?;
+        Ok(Self(glob.compile_matcher()))
+    }
+
+    /// Whether a name is meant.
+    pub fn matches(&self, name: &str) -> bool {
+        self.0.is_match(name)
+    }
+
+    /// Whether a name that may be missing is meant. What has no name is meant by `*` only.
+    pub fn matches_any(&self, name: Option<&str>) -> bool {
+        name.map_or_else(|| self.0.glob().glob() == "*", |name| self.matches(name))
+    }
+}
