@@ -458,6 +458,24 @@ fn edited_text_is_in_no_copy_and_loses_its_signature() {
 }
 
 #[test]
+fn copies_that_spell_another_text_wait_for_all_of_it() {
+    let piece = |text: &str, spelled: &str| {
+        let spelled = json!({"chosenCandidates": [{"token": spelled}]});
+        let content = json!({"parts": [{"text": text}], "role": "model"});
+        let body = json!({"candidates": [{"content": content, "index": 0, "logprobsResult": spelled}]});
+        format!("data: {body}\n\n")
+    };
+    let mut editor = live::stream_editor(API, &ModelRequest::new("m", Vec::new()));
+    for (text, spelled, leaves) in [("a", "a", true), ("b", "b", true), ("c", "b", false)] {
+        editor.push(piece(text, spelled).as_bytes()).unwrap();
+        for fresh in editor.fresh() {
+            editor.settle(fresh.part, 3, Vec::new());
+        }
+        assert_eq!(!editor.take().is_empty(), leaves, "{text} with a copy of {spelled}");
+    }
+}
+
+#[test]
 fn answers_that_are_ended_or_fail_are_answers_of_the_wire() {
     for (name, text) in fixtures(".stream.sse") {
         for at in 0..text.len() {

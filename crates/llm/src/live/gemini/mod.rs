@@ -13,7 +13,8 @@
 //! | finish message | dropped if anything was edited: it may quote what the model said |
 //! | prompt feedback, usage | as they came |
 //!
-//! Answers with several candidates are refused, as by the codec. A stream has no last event: it is whole when
+//! Answers with several candidates are refused, as by the codec, and so are streams that come as one JSON array:
+//! a host asks the provider for events instead (`alt=sse`). A stream has no last event: it is whole when
 //! its bytes are over and a finish reason was given. A note about withheld calls, and text behind the end of
 //! another one, is a part of its own in the event that ends what it belongs to.
 

@@ -169,7 +169,7 @@ impl StreamWire for GeminiStream {
         let is_more = matches!(mark.parts.as_slice(), [PartMark::Text(_)])
             && began == self.texts.len()
             && mark.ends.is_empty()
-            && !mark.finishes;
+            && candidate(&root).is_some_and(|candidate| says_nothing_else(&candidate));
         Ok(Reading {
             mark: Mark(Arc::new(mark)),
             texts,
@@ -248,6 +248,11 @@ impl StreamWire for GeminiStream {
         // Readers of this wire take comments for data; a blank line without data is skipped by all.
         Bytes::from_static(b"\n\n")
     }
+}
+
+/// Whether a candidate has its content only: a copy of the text would differ from event to event.
+fn says_nothing_else(candidate: &Node<'_>) -> bool {
+    candidate.members().iter().all(|member| matches!(&*member.key, "content" | "index"))
 }
 
 /// Whether an event may quote text that it does not carry.
