@@ -69,6 +69,11 @@ async fn judge(
     call: &CallContext,
     attendance: &Attendance,
 ) -> CallDecision {
+    // Where the client would ask, nobody else has to be found.
+    let attendance = match attendance {
+        Attendance::Nobody if frame.can_ask() => &Attendance::Host,
+        other => other,
+    };
     let mut parts = Vec::new();
     let mut question = None;
     for event in used.events(frame.run()) {

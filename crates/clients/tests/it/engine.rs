@@ -137,6 +137,9 @@ async fn a_question_is_asked_by_the_client_or_refused_with_a_code() {
     });
     let asked = told(&engine, &event(Client::Claude, shell("ls"), "PreToolUse")).await;
     assert_eq!(body(&asked)["hookSpecificOutput"]["permissionDecision"], "ask");
+    let question =
+        body(&asked)["hookSpecificOutput"]["permissionDecisionReason"].as_str().unwrap().to_owned();
+    assert!(question.contains("run it?") && question.contains("where nobody can be asked"), "{question}");
     let refused = told(&engine, &event(Client::Codex, shell("ls"), "PreToolUse")).await;
     assert!(refused.answer.stderr().contains("backstop allow-once"), "{}", refused.answer.stderr());
     let permission = event(Client::Claude, shell("ls"), "PermissionRequest");

@@ -31,6 +31,9 @@ pub enum Attendance {
     Queue,
     /// Nobody is here and the run does not wait: denied, with a code by which a human can allow it later.
     Nobody,
+    /// The host puts the question to its own user. The call is handed back as denied, with the question as its
+    /// reason, and the same code for where that user can't be reached.
+    Host,
 }
 
 impl fmt::Debug for Attendance {
@@ -39,6 +42,7 @@ impl fmt::Debug for Attendance {
             Self::Present(asker) => write!(f, "Present({})", asker.name()),
             Self::Queue => f.write_str("Queue"),
             Self::Nobody => f.write_str("Nobody"),
+            Self::Host => f.write_str("Host"),
         }
     }
 }

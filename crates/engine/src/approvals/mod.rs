@@ -110,10 +110,15 @@ impl Approvals {
         {
             return Ok(Answered::allowed(Resolution::AllowOnce, record));
         }
-        if let Attendance::Nobody = attendance {
+        let unattended = match attendance {
+            Attendance::Present(_) | Attendance::Queue => None,
+            Attendance::Nobody => Some("nobody is there to ask; "),
+            Attendance::Host => Some("where nobody can be asked, "),
+        };
+        if let Some(circumstances) = unattended {
             let record = self.store.create_unattended_approval(question).await?;
             let reason = format!(
-                "approval needed: {}. nobody is there to ask; a human can allow this exact call once with `backstop allow-once {}`, after which you may call it again",
+                "approval needed: {}. {circumstances}a human can allow this exact call once with `backstop allow-once {}`, after which you may call it again",
                 record.request.title, record.code
             );
             return Ok(Answered::denied(Resolution::Cancelled, Some(record), reason));
@@ -173,7 +178,7 @@ impl Approvals {
                     },
                 }
             }
-            Attendance::Queue | Attendance::Nobody => drop(elsewhere.await?),
+            Attendance::Queue | Attendance::Nobody | Attendance::Host => drop(elsewhere.await?),
         }
         self.store.expire_approvals(Timestamp::now()).await?;
         Ok(self.store.approval(&record.id).await?.unwrap_or(record))

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use backstop_engine::{Attendance, BlockCause, Verdict, tool_call_digest};
 use backstop_hooks::{Decision, Resolution, Severity, TimeoutBehavior};
-use backstop_store::{ApprovalStatus, GrantTarget, NewGrant, Store, Timestamp};
+use backstop_store::{ApprovalRecord, ApprovalStatus, GrantTarget, NewGrant, Store, Timestamp};
 
 use crate::support::*;
 
@@ -94,11 +94,18 @@ async fn silence_denies_or_allows_as_asked(store: Arc<dyn Store>) {
 async fn nobody_to_ask_is_a_denial_with_a_code(store: Arc<dyn Store>) {
     // Also where silence would allow: nobody was asked.
     let (engine, heard) = asking(Arc::clone(&store), waiting(20, TimeoutBehavior::Allow));
-    let verdict = permit(&engine, "ls", &Attendance::Nobody).await;
-    let row = rows(&store).await.remove(0);
-    assert!(reason(&verdict).contains(&format!("`backstop allow-once {}`", row.code)));
-    assert_eq!(told(&heard), [Resolution::Cancelled]);
-    assert_eq!(row.state.status(), ApprovalStatus::Unattended);
+    for (attendance, said) in
+        [(Attendance::Nobody, "nobody is there to ask"), (Attendance::Host, "where nobody can be asked")]
+    {
+        let verdict = permit(&engine, "ls", &attendance).await;
+        let denied = reason(&verdict);
+        let code = |row: &ApprovalRecord| denied.contains(&format!("`backstop allow-once {}`", row.code));
+        let row = rows(&store).await.into_iter().find(code).unwrap();
+        assert!(denied.contains(said), "{denied}");
+        assert_eq!(told(&heard), [Resolution::Cancelled]);
+        assert_eq!(row.state.status(), ApprovalStatus::Unattended);
+        heard.lock().unwrap().clear();
+    }
 }
 
 const TTL: Duration = Duration::from_secs(600);
