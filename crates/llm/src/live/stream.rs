@@ -414,6 +414,9 @@ impl<W: StreamWire> StreamEditor<W> {
                 self.waiting.push_front(frame);
                 return;
             }
+            if self.out.is_empty() {
+                self.out.reserve(self.waiting_bytes);
+            }
             self.waiting_bytes -= frame.raw.bytes.len();
             if let Some(mark) = &frame.mark {
                 if self.ledger.is_edited() || self.calls.any_removed() {
