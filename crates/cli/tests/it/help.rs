@@ -9,6 +9,8 @@ fn help_of_everything() {
     for command in [
         vec![],
         vec!["agent"],
+        vec!["serve"],
+        vec!["run"],
         vec!["check"],
         vec!["explain"],
         vec!["scan"],

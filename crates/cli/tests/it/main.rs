@@ -13,6 +13,7 @@ mod check;
 mod config;
 mod demo;
 mod explain;
+mod gateway;
 mod help;
 mod hooks;
 mod model;

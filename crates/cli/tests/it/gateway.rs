@@ -1,0 +1,191 @@
+//! `backstop serve` and `backstop run`, with a scripted model behind them.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::Child;
+
+use serde_json::Value;
+
+use super::support::{ModelServer, User, done, interrupt, until};
+
+const MESSAGE: &str =
+    r#"{"model": "scripted-model", "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]}"#;
+
+/// Posts to `url`, which has everything but the scheme, and gives the whole answer.
+fn post(url: &str, body: &str) -> String {
+    let (address, path) = url.strip_prefix("http://").unwrap().split_once('/').unwrap();
+    let mut stream = TcpStream::connect(address).unwrap();
+    let length = body.len();
+    write!(
+        stream,
+        "POST /{path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
+    )
+    .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+/// `backstop serve --json --port 0`, and the line it prints.
+fn serve(user: &User) -> (Child, Value) {
+    let mut child = user.command(&["serve", "--json", "--port", "0"]).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let line = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"));
+    (child, line)
+}
+
+fn text<'a>(line: &'a Value, key: &str) -> &'a str {
+    line[key].as_str().unwrap_or_else(|| panic!("`{key}` is missing in {line}"))
+}
+
+fn is_running(process: &str) -> bool {
+    let state = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    !state.is_empty() && !state.contains(") Z ")
+}
+
+#[test]
+fn serve_passes_requests_to_the_configured_provider() {
+    let user = User::new();
+    let model = ModelServer::start(&user, r#"{"text": "from the model"}"#);
+    user.configure(&model.config(""));
+    let (child, line) = serve(&user);
+    let url = text(&line, "url");
+    assert_eq!(text(&line["environment"], "ANTHROPIC_BASE_URL"), url);
+    assert_eq!(text(&line["environment"], "OPENAI_BASE_URL"), format!("{url}/v1"));
+    let answer = post(&format!("{url}/v1/messages"), MESSAGE);
+    assert!(answer.starts_with("HTTP/1.1 200 OK") && answer.contains("from the model"), "{answer}");
+    let refused = post(&format!("{}/v1/messages", text(&line, "address")), MESSAGE);
+    assert!(refused.starts_with("HTTP/1.1 401 "), "{refused}");
+    interrupt(&child);
+    let ended = done(child);
+    assert_eq!(ended.code, Some(0), "{}", ended.whole());
+    assert!(!ended.err.contains(text(&line, "token")), "JSON has it on stdout: {}", ended.err);
+}
+
+#[test]
+fn a_second_server_on_the_same_port_says_why_it_can_not() {
+    let user = User::new();
+    let (first, line) = serve(&user);
+    let port = text(&line, "address").rsplit(':').next().unwrap().to_owned();
+    let second = user.run(&["serve", "--port", &port]);
+    assert_eq!(second.code, Some(1), "{}", second.whole());
+    assert!(second.err.contains(&format!("127.0.0.1:{port} can't be listened on")), "{}", second.err);
+    assert!(second.err.contains("hint: another process"), "{}", second.err);
+    // Another port works beside it, with a token of its own.
+    let (other, other_line) = serve(&user);
+    assert_ne!(text(&line, "token"), text(&other_line, "token"));
+    for child in [first, other] {
+        interrupt(&child);
+        assert_eq!(done(child).code, Some(0));
+    }
+}
+
+#[test]
+fn a_token_of_the_operator_is_not_printed() {
+    let token = ["chosen-by-the", "-operator"].concat();
+    let user = User::with_config(&format!("gateway: {{token: {token}}}\n"));
+    let (child, line) = serve(&user);
+    assert!(line["token"].is_null() && !line.to_string().contains(&token), "{line}");
+    interrupt(&child);
+    let ended = done(child);
+    assert!(!ended.err.contains(&token), "{}", ended.err);
+}
+
+#[test]
+fn configurations_that_leave_the_way_open_are_refused() {
+    let two = "providers: {a: {api: anthropic}, b: {api: anthropic}}\n";
+    let ended = User::with_config(two).run(&["serve", "--port", "0"]);
+    assert_eq!(ended.code, Some(2), "{}", ended.whole());
+    assert!(ended.err.contains("`a`, `b` speak the anthropic API"), "{}", ended.err);
+    let wrong = "providers: {a: {api: openai-chat}}\ngateway: {providers: {gemini: [a]}}\n";
+    let ended = User::with_config(wrong).run(&["serve", "--port", "0"]);
+    assert_eq!(ended.code, Some(2), "{}", ended.whole());
+    assert!(ended.err.contains("does not speak the gemini API"), "{}", ended.err);
+}
+
+#[test]
+fn run_points_the_program_at_its_gateway_and_ends_as_it_does() {
+    let user = User::with_config("providers: {own: {api: anthropic, api_key_file: key}}\n");
+    let show = "echo $ANTHROPIC_BASE_URL $ANTHROPIC_API_KEY; echo $OPENAI_BASE_URL $OPENAI_API_BASE; \
+                echo $GOOGLE_GEMINI_BASE_URL; echo $NO_PROXY; exit 7";
+    let ended = user.run(&["run", "--agent", "me", "--", "sh", "-c", show]);
+    assert_eq!(ended.code, Some(7), "{}", ended.whole());
+    let lines: Vec<&str> = ended.out.lines().collect();
+    let (base, key) = lines[0].split_once(' ').unwrap();
+    assert!(base.starts_with("http://127.0.0.1:") && base.ends_with(&format!("/t/{key}/a/me")), "{base}");
+    assert_eq!(lines[1], format!("{base}/v1 {base}/v1"));
+    assert_eq!(lines[2], base);
+    assert_eq!(lines[3], "127.0.0.1,localhost");
+    let address = base.strip_prefix("http://").unwrap().split('/').next().unwrap();
+    assert!(TcpStream::connect(address).is_err(), "nothing is left running");
+}
+
+#[test]
+fn a_program_behind_run_reaches_the_model() {
+    let user = User::new();
+    let model = ModelServer::start(&user, r#"{"text": "from the model"}"#);
+    user.configure(&model.config(""));
+    // The program only says where its model is; the request is made here while it waits for its input to end.
+    let mut child = user
+        .command(&["run", "--", "sh", "-c", "echo $ANTHROPIC_BASE_URL; cat"])
+        .stdin(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut url = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut url).unwrap();
+    let answer = post(&format!("{}/v1/messages", url.trim()), MESSAGE);
+    assert!(answer.starts_with("HTTP/1.1 200 OK") && answer.contains("from the model"), "{answer}");
+    drop(child.stdin.take());
+    assert_eq!(done(child).code, Some(0));
+}
+
+#[test]
+fn programs_that_can_not_be_run_end_like_in_a_shell() {
+    let user = User::new();
+    let ended = user.run(&["run", "--", "no-such-program"]);
+    assert_eq!(ended.code, Some(127), "{}", ended.whole());
+    assert!(ended.err.contains("`no-such-program` can't be run"), "{}", ended.err);
+    let ended = user.run(&["run", "--", "/"]);
+    assert_eq!(ended.code, Some(126), "{}", ended.whole());
+    let ended = user.run(&["run", "--", "sh", "-c", "kill -TERM $$"]);
+    assert_eq!(ended.code, Some(143), "{}", ended.whole());
+}
+
+/// Starts a program that writes its process id and that of a child of its own, and waits.
+fn waiting(user: &User, script: &str) -> (Child, [String; 2]) {
+    let ids = user.work().join("ids");
+    let script = format!("sleep 60 & echo $$ $! > ids.new; mv ids.new ids; {script}");
+    let child = user.command(&["run", "--", "sh", "-c", &script]).spawn().unwrap();
+    let text = until("the program starts", || read(&ids));
+    let (own, below) = text.trim().split_once(' ').unwrap();
+    (child, [own.to_owned(), below.to_owned()])
+}
+
+fn read(path: &Path) -> Option<String> {
+    std::fs::read_to_string(path).ok()
+}
+
+#[test]
+fn signals_reach_the_program() {
+    let user = User::new();
+    let (child, ids) = waiting(&user, "trap 'exit 5' INT; while true; do sleep 0.05; done");
+    interrupt(&child);
+    let ended = done(child);
+    assert_eq!(ended.code, Some(5), "{}", ended.whole());
+    for id in ids {
+        until("its processes end", || (!is_running(&id)).then_some(()));
+    }
+}
+
+#[test]
+fn a_killed_backstop_takes_the_program_with_it() {
+    let user = User::new();
+    let (mut child, ids) = waiting(&user, "wait");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    for id in ids {
+        until("its processes end", || (!is_running(&id)).then_some(()));
+    }
+}
