@@ -1,10 +1,9 @@
 //! Failures in the shape that a client of the wire expects.
 
-use backstop_llm::sse::SseEvent;
-use backstop_llm::{Api, ProviderError, ProviderErrorKind};
+use backstop_llm::{Api, ProviderError};
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::endpoint::{Endpoint, Family, Operation};
 use crate::error::Failure;
@@ -24,42 +23,23 @@ pub(crate) fn response(family: Family, failure: &Failure) -> Response<Bytes> {
 
 /// The event that ends a stream because of a failure.
 pub(crate) fn stream_error(endpoint: Endpoint, failure: &Failure) -> Bytes {
-    let error = failure.to_provider_error();
-    match (endpoint.family, endpoint.operation) {
-        (Family::Anthropic, _) => Api::AnthropicMessages.encode_stream_error(&error).encode(),
-        (Family::OpenAi, Operation::Responses | Operation::StoredResponse) => {
-            Api::OpenAiResponses.encode_stream_error(&error).encode()
-        }
-        (Family::OpenAi, _) => Api::OpenAiChat.encode_stream_error(&error).encode(),
-        (Family::Gemini, _) => SseEvent::new(None, gemini(&error).to_string()).encode(),
-    }
+    let api = match endpoint.operation {
+        Operation::Responses | Operation::StoredResponse => Api::OpenAiResponses,
+        _ => api(endpoint.family),
+    };
+    api.encode_stream_error(&failure.to_provider_error()).encode()
 }
 
 /// The body of an error answer.
 pub(crate) fn body(family: Family, error: &ProviderError) -> Value {
-    match family {
-        Family::Anthropic => Api::AnthropicMessages.encode_error(error),
-        Family::OpenAi => Api::OpenAiChat.encode_error(error),
-        Family::Gemini => gemini(error),
-    }
+    api(family).encode_error(error)
 }
 
-fn gemini(error: &ProviderError) -> Value {
-    let status = match (error.kind, error.status) {
-        (ProviderErrorKind::Auth, 403) => "PERMISSION_DENIED",
-        (ProviderErrorKind::Auth, _) => "UNAUTHENTICATED",
-        (ProviderErrorKind::RateLimit | ProviderErrorKind::Quota, _) => "RESOURCE_EXHAUSTED",
-        (ProviderErrorKind::Overloaded, _) => "UNAVAILABLE",
-        (ProviderErrorKind::NotFound, _) => "NOT_FOUND",
-        (ProviderErrorKind::Server, 504) => "DEADLINE_EXCEEDED",
-        (ProviderErrorKind::Server | ProviderErrorKind::Unexpected, _) => "INTERNAL",
-        (
-            ProviderErrorKind::InvalidRequest
-            | ProviderErrorKind::ContextLength
-            | ProviderErrorKind::RequestTooLarge
-            | ProviderErrorKind::ContentFilter,
-            _,
-        ) => "INVALID_ARGUMENT",
-    };
-    json!({"error": {"code": error.status, "message": error.message, "status": status}})
+/// The wire whose errors all of the family have.
+const fn api(family: Family) -> Api {
+    match family {
+        Family::Anthropic => Api::AnthropicMessages,
+        Family::OpenAi => Api::OpenAiChat,
+        Family::Gemini => Api::Gemini,
+    }
 }
