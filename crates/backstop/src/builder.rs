@@ -10,7 +10,7 @@ use backstop_store::{MemoryStore, Store};
 use crate::audit::AuditSink;
 use crate::error::BuildError;
 use crate::hook_types::HookTypes;
-use crate::wire::{self, Lowered};
+use crate::wire::{self, HostFacts, Lowered};
 
 type Registration = Box<dyn FnOnce(&mut Snapshot) -> Result<(), RegisterError> + Send>;
 
@@ -23,6 +23,7 @@ pub struct Builder {
     hooks: Vec<Registration>,
     approvals: Option<ApprovalSettings>,
     shared_decisions: bool,
+    judges_answers: bool,
     audit: bool,
     home: Option<String>,
 }
@@ -81,6 +82,14 @@ impl Builder {
         self
     }
 
+    /// Whether the host sees the answers of models and not the tools, as a proxy does: guards that stand in
+    /// front of the tools then stand behind the models, too.
+    #[must_use]
+    pub fn judges_answers(mut self, judges: bool) -> Self {
+        self.judges_answers = judges;
+        self
+    }
+
     /// The home directory of the user whose calls are judged; `$HOME` of this process when not set.
     #[must_use]
     pub fn home(mut self, home: impl Into<String>) -> Self {
@@ -105,13 +114,14 @@ impl Builder {
             Some(config) => config,
             None => backstop_config::Loader::new(self.types.names(), &|_| None).load(&[])?,
         };
-        let Lowered { mut snapshot, verdicts } = wire::lower(&config, &self.types, self.home.as_deref())?;
+        let store = self.store.unwrap_or_else(|| Arc::new(MemoryStore::default()));
+        let host = HostFacts { home: self.home.as_deref(), store: &store, answers: self.judges_answers };
+        let Lowered { mut snapshot, verdicts } = wire::lower(&config, &self.types, host)?;
         for register in self.hooks {
             register(&mut snapshot)?;
         }
         wire::check_ids(&config, &snapshot)?;
         let verdicts = verdicts.start().await.map_err(ConfigError::from)?;
-        let store = self.store.unwrap_or_else(|| Arc::new(MemoryStore::default()));
         let audited = self.audit && config.config.audit.enabled.value;
         let audit = audited.then(|| AuditSink::start(Arc::clone(&store)));
         let mut engine = Engine::builder()
@@ -155,6 +165,7 @@ impl Backstop {
             hooks: Vec::new(),
             approvals: None,
             shared_decisions: false,
+            judges_answers: false,
             audit: true,
             home: std::env::var("HOME").ok().filter(|home| home.starts_with('/')),
         }

@@ -75,4 +75,5 @@ pub use locations::{from_operator, load, store_path};
 pub use providers::Providers;
 pub use wire::agent::agent_settings;
 pub use wire::gateway::{GatewayConfigError, gateway_settings, new_token};
+pub use wire::limits::gateway_hooks;
 pub use wire::provider::ProviderError;

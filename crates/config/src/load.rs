@@ -32,8 +32,8 @@ impl std::fmt::Debug for Loader<'_> {
 /// The effective configuration and how it came about.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Loaded {
-    /// The effective configuration.
-    pub config: Config,
+    /// The effective configuration. Boxed, since whoever holds it across a wait would carry all of it.
+    pub config: Box<Config>,
     /// The files that were read, in the order in which they were laid over each other.
     pub layers: Vec<(LayerKind, String)>,
     /// The folder of the operator's file. Relative paths in the configuration count from it: only the operator's file
@@ -59,12 +59,12 @@ impl<'a> Loader<'a> {
     pub fn load(&self, sources: &[Source]) -> Result<Loaded, ConfigError> {
         let mut problems = Vec::new();
         let mut dropped = Vec::new();
-        let mut config = Config::default();
+        let mut config = Box::<Config>::default();
         for kind in [LayerKind::Operator, LayerKind::Repository] {
             for source in sources.iter().filter(|source| source.kind == kind) {
                 let mut cx = Reader::new(kind, self.names, self.environment);
                 match (read(source, &mut cx), kind) {
-                    (Some(layer), LayerKind::Operator) => config = layer,
+                    (Some(layer), LayerKind::Operator) => *config = layer,
                     (Some(layer), LayerKind::Repository) => config.tighten(layer, &mut cx),
                     (None, _) => cx.ensure_problem(source),
                 }

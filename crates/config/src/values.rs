@@ -339,6 +339,128 @@ choice! {
     }
 }
 
+choice! {
+    /// After what time a budget begins anew. All of them are in UTC.
+    pub enum BudgetWindow {
+        /// At each full hour.
+        Hour = "hour",
+        /// At midnight.
+        Day = "day",
+        /// At the first of a month.
+        Month = "month",
+        /// Never.
+        Total = "total",
+    }
+}
+
+choice! {
+    /// What a budget is counted apart by.
+    pub enum BudgetPer {
+        /// Each agent has one of its own.
+        Agent = "agent",
+        /// Each model has.
+        Model = "model",
+        /// Each user has.
+        User = "user",
+    }
+}
+
+choice! {
+    /// What happens to a call that was repeated too often.
+    pub enum LoopAction {
+        /// A human is asked.
+        Ask = "ask",
+        /// It is blocked.
+        Block = "block",
+    }
+}
+
+choice! {
+    /// How text leaves that hooks at `before_response_emit` judge.
+    pub enum LiveText {
+        /// As it comes; hooks see it afterwards and can't change it.
+        Pass = "pass",
+        /// As soon as the redactors have settled it. Possible where only redactors stand.
+        Window = "window",
+        /// When the whole answer was judged.
+        Hold = "hold",
+    }
+}
+
+choice! {
+    /// What a client is told when something was stopped.
+    pub enum LiveBlock {
+        /// A valid answer of its wire that says so.
+        Answer = "answer",
+        /// HTTP 403, in the provider's error shape.
+        Error = "error",
+    }
+}
+
+choice! {
+    /// What is done about the tool calls of answers, besides `after_llm_call`.
+    pub enum LiveCalls {
+        /// Nothing: the program that runs the tools takes them through the gates itself.
+        Off = "off",
+        /// What the gates of tool calls stop is taken out; whoever runs the tool asks about what is to be asked.
+        JudgeBlocks = "judge-blocks",
+        /// What the gates of tool calls stop, or would ask a human about, is taken out.
+        Judge = "judge",
+    }
+}
+
+choice! {
+    /// What becomes of requests to models that cannot be judged while hooks stand that decide.
+    pub enum Unjudged {
+        /// They pass untouched.
+        Pass = "pass",
+        /// They are refused.
+        Refuse = "refuse",
+    }
+}
+
+/// An amount of money, in millionths of the operator's currency.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Money(u64);
+
+impl Money {
+    /// The most that can be written.
+    const MOST: f64 = 1_000_000_000.0;
+
+    /// Millionths of the currency.
+    #[must_use]
+    pub const fn micros(self) -> u64 {
+        self.0
+    }
+}
+
+impl Wire for Money {
+    fn read(node: &Node, cx: &mut Reader<'_>) -> Option<Self> {
+        let value = match &node.kind {
+            Kind::Integer(value) => value.to_string().parse().ok(),
+            Kind::Number(value) => Some(*value),
+            _ => None,
+        };
+        let value: Option<f64> = value.filter(|value| (0.0..=Self::MOST).contains(value));
+        // A number between the bounds, times a million, is a whole number that fits.
+        let micros = value.and_then(|value| format!("{:.0}", value * 1e6).parse().ok());
+        micros.map(Self).or_else(|| cx.expected(node, "an amount from 0 to 1000000000"))
+    }
+
+    fn schema() -> Value {
+        json!({ "type": "number", "minimum": 0, "maximum": 1_000_000_000 })
+    }
+
+    fn show(&self) -> Value {
+        let (whole, rest) = (self.0 / 1_000_000, self.0 % 1_000_000);
+        let text = format!("{whole}.{rest:06}");
+        text.trim_end_matches('0')
+            .trim_end_matches('.')
+            .parse()
+            .map_or(Value::Null, |number: serde_json::Number| number.into())
+    }
+}
+
 /// The day after whose end an exception no longer holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ExpiryDate(pub jiff::civil::Date);

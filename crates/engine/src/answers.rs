@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use backstop_hooks::conversation::ToolCall;
-use backstop_hooks::points::AfterLlmCallOutcome;
+use backstop_hooks::points::{AfterLlmCallOutcome, ToolCallIds, times_named};
 use backstop_hooks::{RunId, SessionId, ToolCallId};
 use backstop_store::ToolDecision;
 use tokio::sync::Notify;
@@ -156,15 +156,16 @@ pub(crate) fn rule(
     blocked: Option<&Blocked>,
 ) -> Vec<ToolDecision> {
     let blocked = blocked.map(Blocked::reason_or_default);
-    let times = |id: &ToolCallId| calls.iter().filter(|call| call.id == *id).count();
+    let times = times_named(calls);
+    let kept = outcome.tool_calls.as_ref().map(ToolCallIds::ids);
     calls
         .iter()
-        .map(|call| match (&blocked, &outcome.tool_calls) {
+        .map(|call| match (&blocked, &kept) {
             (Some(reason), _) => deny(reason),
             (None, Some(_)) if call.id.is_empty() => {
                 deny("the tool call has no id and can't be verified against the calls that were allowed")
             }
-            (None, Some(_)) if times(&call.id) > 1 => {
+            (None, Some(_)) if times.get(&call.id).is_some_and(|times| *times > 1) => {
                 deny("several tool calls have this id, so none can be verified")
             }
             (None, Some(kept)) if !kept.contains(&call.id) => {

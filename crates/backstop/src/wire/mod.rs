@@ -7,15 +7,18 @@
 pub(crate) mod agent;
 pub(crate) mod gateway;
 mod guards;
+pub(crate) mod limits;
 mod operator;
 pub(crate) mod provider;
 mod redaction;
 mod verdicts;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use backstop_config::{ConfigError, Loaded, Place, Problem, ProblemKind};
 use backstop_engine::{ApprovalSettings, Snapshot};
+use backstop_store::Store;
 
 use self::verdicts::Verdicts;
 use crate::hook_types::HookTypes;
@@ -27,12 +30,24 @@ pub(crate) struct Lowered {
     pub(crate) verdicts: Verdicts,
 }
 
-/// Lowers a configuration. `home` is the home directory of the user whose calls are judged.
-pub(crate) fn lower(loaded: &Loaded, types: &HookTypes, home: Option<&str>) -> Result<Lowered, ConfigError> {
+/// What of the host matters to its hooks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HostFacts<'a> {
+    /// The home directory of the user whose calls are judged.
+    pub(crate) home: Option<&'a str>,
+    /// Where guards count.
+    pub(crate) store: &'a Arc<dyn Store>,
+    /// The host sees the answers of models, and not the tools.
+    pub(crate) answers: bool,
+}
+
+/// Lowers a configuration.
+pub(crate) fn lower(loaded: &Loaded, types: &HookTypes, host: HostFacts<'_>) -> Result<Lowered, ConfigError> {
     let mut snapshot = Snapshot::empty(operator::settings(loaded));
     snapshot.add_tools(types.names().tools.iter().map(String::as_str));
     let mut problems = Vec::new();
-    problems.extend(guards::register(loaded, home, &mut snapshot));
+    problems.extend(guards::register(loaded, host.home, &mut snapshot));
+    problems.extend(limits::register(loaded, host.store, host.answers, &mut snapshot));
     let verdicts = verdicts::register(loaded, types.factories(), &mut snapshot, &mut problems);
     ConfigError::check(problems)?;
     Ok(Lowered { snapshot, verdicts })
@@ -47,10 +62,10 @@ pub(crate) fn approvals(loaded: &Loaded) -> ApprovalSettings {
 /// Refuses ids in the configuration that belong to no hook or plugin. Guards that are switched off exist all
 /// the same.
 pub(crate) fn check_ids(loaded: &Loaded, snapshot: &Snapshot) -> Result<(), ConfigError> {
-    let guards = guards::IDS.map(str::to_owned);
-    let hooks: BTreeSet<String> =
-        snapshot.iter().map(|meta| meta.id.to_string()).chain(guards.clone()).collect();
-    let owners: BTreeSet<String> = snapshot.iter().map(|meta| meta.owner.to_string()).chain(guards).collect();
+    let guards = || guards::IDS.iter().chain(&limits::IDS).map(|id| (*id).to_owned());
+    let hooks: BTreeSet<String> = snapshot.iter().map(|meta| meta.id.to_string()).chain(guards()).collect();
+    let owners: BTreeSet<String> =
+        snapshot.iter().map(|meta| meta.owner.to_string()).chain(guards()).collect();
     let hooks: Vec<&str> = hooks.iter().map(String::as_str).collect();
     let owners: Vec<&str> = owners.iter().map(String::as_str).collect();
     loaded.check_ids(&hooks, &owners)

@@ -13,7 +13,7 @@ use crate::values::{Millis, Name, Whole, plain_text};
 use crate::wire::{Entries, Wire, item, section};
 use crate::yaml::Node;
 
-use super::Provider;
+use super::{GatewayHooks, Provider};
 
 section! {
     /// The LLM proxy that `backstop serve` and `backstop run` start.
@@ -34,6 +34,8 @@ section! {
         passthrough ("passthrough"): Setting<bool> = true, OperatorOnly;
         /// How often a provider that cannot be reached or answers 429 or 5xx is asked again, before the next one is.
         max_retries ("max_retries"): Setting<Whole<0, 10>> = Whole::clamped(0), OperatorOnly;
+        /// How traffic is judged.
+        hooks ("hooks"): GatewayHooks, OperatorOnly;
         /// What is the most.
         limits ("limits"): GatewayLimits, OperatorOnly;
         /// What is the longest.

@@ -4,6 +4,7 @@ mod agent;
 mod gateway;
 mod guards;
 mod hooks;
+mod limits;
 mod plugins;
 mod providers;
 
@@ -15,6 +16,7 @@ pub use guards::{
     AllowCommand, AllowPath, CommandSafety, Guards, HiddenText, PersonalData, Secrets, SensitiveFiles,
 };
 pub use hooks::{Chain, ChainedHook, HookEntry, Hooks, LlmCallHooks, ToolCallHooks};
+pub use limits::{Budget, Budgets, GatewayHooks, Loops, ModelAccess, Price};
 pub use plugins::{PluginEntry, PluginHooks, Plugins};
 pub use providers::{Audit, Provider, Store};
 
@@ -40,6 +42,12 @@ section! {
         /// The LLM proxy that `backstop serve` and `backstop run` start. A repository that could set it could let
         /// others in.
         gateway ("gateway"): Gateway, OperatorOnly;
+        /// How much agents may use of models.
+        budgets ("budgets"): Budgets, OperatorOnly;
+        /// Calls that go round in circles.
+        loops ("loops"): Loops, OperatorOnly;
+        /// Which models agents may ask. An agent that no entry is about may ask any.
+        models ("models"): Vec<ModelAccess>, OperatorOnly;
         /// Where sessions, approvals and receipts are kept.
         store ("store"): Store, OperatorOnly;
         /// The audit trail.
@@ -52,6 +60,7 @@ impl Config {
     pub(crate) fn check_merged(&self, cx: &mut Reader<'_>) {
         self.hooks.check(cx);
         self.gateway.check(&self.providers, cx);
+        self.budgets.check(cx);
         let Some(provider) = &self.agent.provider else { return };
         if self.providers.get(provider.value.as_str()).is_none() {
             let known: Vec<&str> = self.providers.iter().map(|(name, _)| name.value.as_str()).collect();

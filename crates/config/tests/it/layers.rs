@@ -94,7 +94,7 @@ hooks:
         ),
     ])
     .unwrap();
-    let Config { guards, agent, hooks, .. } = &loaded.config;
+    let Config { guards, agent, hooks, .. } = &*loaded.config;
     assert!(guards.command_safety.enabled.value);
     assert_eq!(guards.command_safety.profile.value, Profile::Strict);
     assert_eq!(guards.command_safety.unknown.value, Unknown::Block);

@@ -21,7 +21,7 @@ use backstop_llm::{ModelResponse, WireError};
 use backstop_store::ToolDecision;
 use bytes::Bytes;
 
-use super::settings::TextMode;
+use super::settings::{TextMode, ToolCalls};
 use super::text::Lines;
 
 /// Longer names and reasons are cut where the client is told of a withheld call.
@@ -32,8 +32,10 @@ const MAX_NAMED_CALLS: usize = 8;
 /// What an answer is judged by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Gates {
-    /// Hooks stand at `after_llm_call`.
+    /// Hooks judge the tool calls.
     pub(super) calls: bool,
+    /// What is done about them besides `after_llm_call`.
+    pub(super) tool_calls: ToolCalls,
     /// Who stands at `before_response_emit`.
     pub(super) emit: ResponseGate,
     /// How text leaves, if the operator chose.
@@ -240,7 +242,10 @@ impl AnswerJudge {
                 latency_ms,
                 token_usage: Some(response.usage),
             };
-            let judged = self.engine.judge_answer(event, call).await;
+            let judged = match self.gates.tool_calls {
+                ToolCalls::Judge(unasked) => self.engine.judge_answer_and_calls(event, call, unasked).await,
+                ToolCalls::Leave => self.engine.judge_answer(event, call).await,
+            };
             if let Some(blocked) = judged.decided.blocked {
                 return Err(Trouble::Blocked(blocked));
             }

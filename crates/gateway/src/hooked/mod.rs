@@ -17,10 +17,13 @@
 
 mod bounded;
 mod gate;
+mod housekeeping;
 mod identity;
 mod judge;
 mod reply;
 mod settings;
+#[cfg(test)]
+mod tests;
 mod text;
 mod traffic;
 mod watch;
@@ -37,13 +40,14 @@ use backstop_llm::{Api, ProviderError, ProviderErrorKind};
 use http::Method;
 
 use self::gate::Remembered;
+use self::housekeeping::Housekeeping;
 use self::identity::Links;
 use self::judge::Gates;
 use self::traffic::{Refusal, Traffic};
 use crate::endpoint::{Endpoint, Operation};
 use crate::exchange::{Call, Interceptor, Plan};
 
-pub use self::settings::{BlockedForm, HookSettings, TextMode, Unjudged};
+pub use self::settings::{BlockedForm, HookSettings, TextMode, ToolCalls, Unasked, Unjudged};
 
 /// The points that the gateway fires for model traffic.
 pub const FIRED: [PointId; 8] = [
@@ -85,6 +89,7 @@ struct Shared {
     settings: HookSettings,
     links: Links,
     remembered: Remembered,
+    housekeeping: Housekeeping,
 }
 
 /// Who stands where, at the moment when an exchange begins.
@@ -92,7 +97,7 @@ struct Shared {
 struct Standing {
     /// `message.before` or `before_llm_call`.
     request: bool,
-    /// `after_llm_call`.
+    /// `after_llm_call`, or the gates of tool calls.
     calls: bool,
     /// `before_response_emit`.
     emit: ResponseGate,
@@ -109,7 +114,13 @@ impl Hooks {
         if settings.text == Some(TextMode::Window) && engine.response_gate() == ResponseGate::Whole {
             return Err(Unenforceable::Window);
         }
-        let shared = Shared { engine, settings, links: Links::default(), remembered: Remembered::default() };
+        let shared = Shared {
+            engine,
+            settings,
+            links: Links::default(),
+            remembered: Remembered::default(),
+            housekeeping: Housekeeping::default(),
+        };
         Ok(Self(Arc::new(shared)))
     }
 }
@@ -119,7 +130,8 @@ impl Shared {
         let engine = &self.engine;
         Standing {
             request: engine.has_hooks::<MessageBefore>() || engine.has_hooks::<BeforeLlmCall>(),
-            calls: engine.has_hooks::<AfterLlmCall>(),
+            calls: engine.has_hooks::<AfterLlmCall>()
+                || self.settings.tool_calls != ToolCalls::Leave && engine.has_tool_gates(),
             emit: engine.response_gate(),
             watch: engine.has_hooks::<LlmInput>()
                 || engine.has_hooks::<LlmOutput>()
@@ -147,6 +159,7 @@ impl Standing {
     fn gates(self, settings: &HookSettings) -> Option<Gates> {
         self.gates_answers().then_some(Gates {
             calls: self.calls,
+            tool_calls: settings.tool_calls,
             emit: self.emit,
             text: settings.text,
             call_bytes: settings.call_bytes,
@@ -181,6 +194,7 @@ impl Interceptor for Hooks {
 fn codec(endpoint: &Endpoint) -> Option<Api> {
     match endpoint.operation {
         Operation::CountTokens => Some(Api::AnthropicMessages),
+        Operation::GenerateContent | Operation::StreamGenerateContent => Some(Api::Gemini),
         _ => endpoint.api(),
     }
 }

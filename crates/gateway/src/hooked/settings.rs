@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+pub use backstop_engine::Unasked;
+
 /// How `before_response_emit` meets a streamed answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TextMode {
@@ -34,6 +36,22 @@ pub enum Unjudged {
     Pass,
 }
 
+/// What is done about the tool calls of answers, besides `after_llm_call`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ToolCalls {
+    /// They pass the gates of tool calls too, and what those stop is taken out of the answer.
+    Judge(Unasked),
+    /// Nothing: the program that runs the tools takes them through the gates itself.
+    Leave,
+}
+
+impl Default for ToolCalls {
+    /// What would have to be asked is taken out.
+    fn default() -> Self {
+        Self::Judge(Unasked::Deny)
+    }
+}
+
 /// How traffic is judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HookSettings {
@@ -44,6 +62,8 @@ pub struct HookSettings {
     pub blocked: BlockedForm,
     /// What becomes of requests that can't be judged.
     pub unjudged: Unjudged,
+    /// What is done about tool calls.
+    pub tool_calls: ToolCalls,
     /// After how much silence a client whose answer is held is told to be patient.
     pub keep_alive: Duration,
     /// The most bytes of the arguments of one tool call; a call that has more is removed.
@@ -62,6 +82,7 @@ impl Default for HookSettings {
             text: None,
             blocked: BlockedForm::default(),
             unjudged: Unjudged::default(),
+            tool_calls: ToolCalls::default(),
             keep_alive: Duration::from_secs(10),
             call_bytes: 1 << 20,
             answer_bytes: 16 << 20,

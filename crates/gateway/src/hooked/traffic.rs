@@ -12,6 +12,7 @@ use backstop_hooks::points::{
 };
 use backstop_hooks::{AgentId, CallContext, CallId, Digest, Requester, SessionKey, Text, Trace, Trigger};
 use backstop_llm::live::{self, AnswerEditor, LiveRequest};
+use backstop_llm::wire::RequestTarget;
 use backstop_llm::{
     Api, ErrorCategory, FailureKind, ModelError, ModelRequest, ModelResponse, ProviderError,
     ProviderErrorKind,
@@ -39,6 +40,8 @@ pub(super) struct Traffic {
     standing: Standing,
     endpoint: Endpoint,
     api: Api,
+    /// What the address says; nothing, on wires whose bodies say all.
+    target: RequestTarget,
     agent: Option<AgentId>,
     /// The few headers that say where the request belongs.
     headers: HeaderMap,
@@ -90,6 +93,7 @@ impl Traffic {
             standing,
             endpoint: *call.endpoint,
             api,
+            target: api.request_target(call.path).unwrap_or_default(),
             agent: call.agent.cloned(),
             headers: headers.collect(),
             asked: None,
@@ -272,7 +276,8 @@ impl Traffic {
 #[async_trait]
 impl Exchange for Traffic {
     async fn request(&mut self, body: &Body<'_>) -> Requested {
-        let live = match LiveRequest::read(self.api, body.bytes.clone()) {
+        self.shared.housekeeping.tidy(&self.shared.engine);
+        let live = match LiveRequest::read_at(self.api, &self.target, body.bytes.clone()) {
             Ok(live) => live,
             Err(error) => return self.unreadable(&error),
         };

@@ -10,7 +10,7 @@ mod watch;
 use std::sync::Arc;
 
 use backstop::Backstop;
-use backstop::gateway::hooked::{HookSettings, Hooks};
+use backstop::gateway::hooked::Hooks;
 use backstop::gateway::{Gateway, Settings};
 
 use self::watch::Decisions;
@@ -32,9 +32,15 @@ impl Running {
     ) -> Result<Self, Error> {
         let store = surroundings.store(&loaded)?;
         let decisions = Decisions::new(surroundings.output.talk_paint());
-        let backstop =
-            builder(loaded).store(store).shared_decisions(true).sink(Arc::new(decisions)).build().await?;
-        let hooks = Hooks::new(backstop.engine().clone(), HookSettings::default())?;
+        let how = backstop::gateway_hooks(&loaded);
+        let backstop = builder(loaded)
+            .store(store)
+            .shared_decisions(true)
+            .judges_answers(true)
+            .sink(Arc::new(decisions))
+            .build()
+            .await?;
+        let hooks = Hooks::new(backstop.engine().clone(), how)?;
         match Gateway::start(settings, Arc::new(hooks)).await {
             Ok(gateway) => Ok(Self { gateway, backstop }),
             Err(error) => {

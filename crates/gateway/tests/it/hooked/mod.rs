@@ -1,4 +1,9 @@
 //! Hooks on live traffic, end to end: raw clients, the gateway, a scripted model.
 
+#![expect(clippy::string_slice, reason = "helpers of tests may fail loudly")]
+
 mod answers;
+mod failures;
+mod limits;
+mod requests;
 mod support;

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use crate::support::{Answer, TOKEN, post, provider, secret, start, talk};
 
 /// The wires under test.
-pub(crate) const WIRES: [Api; 2] = [Api::AnthropicMessages, Api::OpenAiChat];
+pub(crate) const WIRES: [Api; 4] = Api::ALL;
 
 /// What stands for a secret in these tests.
 pub(crate) const SECRET: &str = "sw0rdfish-9151";
@@ -174,19 +174,32 @@ pub(crate) async fn model(turns: Value) -> ScriptedServer {
 
 /// A request of one message.
 pub(crate) fn ask(api: Api, stream: bool, text: &str) -> Value {
-    let mut body = json!({"model": "m", "stream": stream, "messages": [{"role": "user", "content": text}]});
+    let messages = json!([{"role": "user", "content": text}]);
     match api {
-        Api::AnthropicMessages => body["max_tokens"] = json!(100),
-        _ => body["stream_options"] = if stream { json!({"include_usage": true}) } else { Value::Null },
+        Api::AnthropicMessages => {
+            json!({"model": "m", "stream": stream, "max_tokens": 100, "messages": messages})
+        }
+        Api::OpenAiChat if stream => json!({
+            "model": "m", "stream": true, "stream_options": {"include_usage": true}, "messages": messages,
+        }),
+        Api::OpenAiChat => json!({"model": "m", "messages": messages}),
+        Api::OpenAiResponses => json!({"model": "m", "stream": stream, "input": text}),
+        Api::Gemini => json!({"contents": [{"role": "user", "parts": [{"text": text}]}]}),
     }
-    if !stream {
-        body.as_object_mut().unwrap().remove("stream_options");
-    }
-    body
+}
+
+/// Where requests of a wire are sent to.
+pub(crate) fn path(api: Api, stream: bool) -> String {
+    api.request_path("m", stream)
 }
 
 pub(crate) async fn send(gateway: &Gateway, api: Api, body: &Value) -> Answer {
-    talk(gateway, post(api.path(), &body.to_string())).await
+    send_to(gateway, api, body["stream"] == true, body).await
+}
+
+/// As [`send`], for wires whose address says whether a stream is wanted.
+pub(crate) async fn send_to(gateway: &Gateway, api: Api, stream: bool, body: &Value) -> Answer {
+    talk(gateway, post(&path(api, stream), &body.to_string())).await
 }
 
 /// What a strict reader of the wire makes of an answer.

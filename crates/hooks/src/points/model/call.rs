@@ -1,5 +1,7 @@
 //! One call of a model: what it reads, what it answers, and the telemetry without content around it.
 
+use std::collections::{HashMap, HashSet};
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -248,6 +250,11 @@ impl ToolCallIds {
         Self(ids.into_iter().map(|id| ToolCallRef { id: id.into(), name: None, arguments: None }).collect())
     }
 
+    /// The ids of the list, for looking many of them up. An empty id names nothing.
+    pub fn ids(&self) -> HashSet<&ToolCallId> {
+        self.0.iter().map(|call| &call.id).filter(|id| !id.is_empty()).collect()
+    }
+
     /// Whether the list has the call. An empty id names nothing.
     pub fn contains(&self, id: &ToolCallId) -> bool {
         !id.is_empty() && self.0.iter().any(|call| call.id == *id)
@@ -256,7 +263,8 @@ impl ToolCallIds {
 
 impl Intersect for ToolCallIds {
     fn intersect(&mut self, other: Self) {
-        self.0.retain(|call| other.contains(&call.id));
+        let others = other.ids();
+        self.0.retain(|call| others.contains(&call.id));
     }
 }
 
@@ -272,21 +280,32 @@ outcome! {
     }
 }
 
+/// How many calls have each id.
+pub fn times_named(calls: &[ToolCall]) -> HashMap<&ToolCallId, usize> {
+    let mut times = HashMap::new();
+    for call in calls {
+        *times.entry(&call.id).or_insert(0) += 1;
+    }
+    times
+}
+
 impl Event<AfterLlmCallOutcome> for AfterLlmCallEvent {
     const ABSORBS: bool = true;
 
     fn absorb(&mut self, merged: &AfterLlmCallOutcome) -> bool {
         let Some(kept) = &merged.tool_calls else { return false };
         let calls = std::mem::take(&mut self.tool_calls);
+        let (kept, times) = (kept.ids(), times_named(&calls));
         // INVARIANT (nameable calls): a list of ids can't vouch for a call without an id of its own.
-        let named_once = |id: &ToolCallId| calls.iter().filter(|call| call.id == *id).count() == 1;
+        let named_once = |id: &ToolCallId| times.get(id) == Some(&1);
         self.tool_calls =
             calls.iter().filter(|call| kept.contains(&call.id) && named_once(&call.id)).cloned().collect();
         self.tool_calls.len() != calls.len()
     }
 
     fn check(&self, answer: &AfterLlmCallOutcome) -> Result<(), Malformed> {
-        for kept in answer.tool_calls.iter().flat_map(|calls| &calls.0) {
+        let repeats = |kept: &&ToolCallRef| kept.name.is_some() || kept.arguments.is_some();
+        for kept in answer.tool_calls.iter().flat_map(|calls| &calls.0).filter(repeats) {
             let Some(call) = self.tool_calls.iter().find(|call| call.id == kept.id) else { continue };
             let renamed = kept.name.as_ref().is_some_and(|name| *name != call.name);
             let edited = kept.arguments.as_ref().is_some_and(|arguments| match &**arguments {

@@ -1,5 +1,6 @@
 //! Streamed answers.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -39,6 +40,8 @@ struct Choice {
     texts: BTreeMap<usize, TextId>,
     /// Calls: part and the wire's index, in the order in which they began.
     calls: Vec<(PartKey, usize)>,
+    /// The wire's indexes of the calls that were removed, in order; known once the calls are decided.
+    removed: OnceCell<Vec<usize>>,
     begun_at_client: bool,
     finished_at_client: bool,
 }
@@ -201,6 +204,13 @@ impl ChatStream {
         };
         let Some(choice) = self.choices.get(&mark.choice) else { return false };
         let items = calls.items();
+        // How many removed calls stand before one; looked up for each of a great many calls.
+        let gone = choice.removed.get_or_init(|| {
+            let removed = choice.calls.iter().filter(|(part, _)| edits.calls.is_removed(*part));
+            let mut indexes: Vec<usize> = removed.map(|(_, wire_index)| *wire_index).collect();
+            indexes.sort_unstable();
+            indexes
+        });
         let is_removed =
             |place: usize| mark.calls.get(place).is_some_and(|part| edits.calls.is_removed(*part));
         let kept: Vec<usize> = (0..items.len()).filter(|place| !is_removed(*place)).collect();
@@ -213,10 +223,7 @@ impl ChatStream {
             if let Some(index) = index
                 && let Ok(old) = index.raw().parse::<usize>()
             {
-                let gone = |(part, wire_index): &&(PartKey, usize)| {
-                    *wire_index < old && edits.calls.is_removed(*part)
-                };
-                let before = choice.calls.iter().filter(gone).count();
+                let before = gone.partition_point(|index| *index < old);
                 if before > 0 {
                     edit.splices.replace(index.span(), (old - before).to_string());
                 }

@@ -1,0 +1,155 @@
+//! `budgets`, `loops`, `models` and `gateway.hooks`: the guards over what agents use, and how live traffic is judged.
+
+use std::sync::Arc;
+
+use backstop_config::{
+    self as config, BudgetPer, BudgetWindow, LiveBlock, LiveCalls, LiveText, Loaded, Place, Problem, Spanned,
+};
+use backstop_engine::{RegisterError, Snapshot};
+use backstop_gateway::hooked::{BlockedForm, HookSettings, TextMode, ToolCalls, Unasked, Unjudged};
+use backstop_guards::limits::{
+    BUDGET_ID, Budget, BudgetLimits, BudgetSettings, Budgets, LOOP_ID, LoopAction, LoopGuard, LoopPlace,
+    MODELS_ID, Micros, ModelAccess, ModelPrice, ModelRule, Pattern, Per, Prices, Window, register_budgets,
+    register_loop_guard, register_model_access,
+};
+use backstop_hooks::OwnerId;
+use backstop_store::Store;
+
+use super::problem;
+
+/// The guards over use, which the configuration may name also where they have nothing to do.
+pub(super) const IDS: [&str; 3] = [BUDGET_ID, LOOP_ID, MODELS_ID];
+
+/// Registers the guards that have something to do. `answers`: the host sees the answers of models, and not the tools.
+pub(super) fn register(
+    loaded: &Loaded,
+    store: &Arc<dyn Store>,
+    answers: bool,
+    snapshot: &mut Snapshot,
+) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let config = &loaded.config;
+    if !config.models.is_empty() && is_on(snapshot, MODELS_ID) {
+        match config.models.iter().map(model_rule).collect::<Result<Vec<_>, _>>() {
+            Ok(rules) => note(&mut problems, register_model_access(snapshot, ModelAccess::new(rules))),
+            Err(problem) => problems.push(problem),
+        }
+    }
+    if !config.budgets.limits.is_empty() && is_on(snapshot, BUDGET_ID) {
+        match budget_settings(&config.budgets) {
+            Ok(settings) => {
+                let budgets = Budgets::new(settings, Arc::clone(store));
+                note(&mut problems, register_budgets(snapshot, &budgets));
+            }
+            Err(problem) => problems.push(problem),
+        }
+    }
+    if let Some(repeats) = &config.loops.repeats
+        && is_on(snapshot, LOOP_ID)
+    {
+        let action = match config.loops.action.value {
+            config::LoopAction::Ask => LoopAction::Ask,
+            config::LoopAction::Block => LoopAction::Block,
+        };
+        let guard = LoopGuard::new(Arc::clone(store), repeats.value.get(), action);
+        note(&mut problems, register_loop_guard(snapshot, &guard, LoopPlace::Tools));
+        if answers {
+            note(&mut problems, register_loop_guard(snapshot, &guard, LoopPlace::Answers));
+        }
+    }
+    problems
+}
+
+fn is_on(snapshot: &Snapshot, id: &str) -> bool {
+    snapshot.settings().owner(&OwnerId::new(id)).and_then(|settings| settings.enabled) != Some(false)
+}
+
+fn note(problems: &mut Vec<Problem>, registered: Result<(), RegisterError>) {
+    problems.extend(registered.err().map(|error| problem(&Place::file_only("built-in guards"), &error)));
+}
+
+fn pattern(text: &Spanned<config::Text>) -> Result<Pattern, Problem> {
+    Pattern::new(text.value.expose()).map_err(|error| problem(&text.at, &error))
+}
+
+fn optional(text: &Option<Spanned<config::Text>>) -> Result<Option<Pattern>, Problem> {
+    text.as_ref().map(pattern).transpose()
+}
+
+fn model_rule(rule: &config::ModelAccess) -> Result<ModelRule, Problem> {
+    let allow = rule.allow.iter().map(pattern).collect::<Result<_, _>>()?;
+    Ok(ModelRule { agent: optional(&rule.agent)?, allow })
+}
+
+fn budget_settings(section: &config::Budgets) -> Result<BudgetSettings, Problem> {
+    let prices = section.prices.iter().map(price).collect::<Result<_, _>>()?;
+    Ok(BudgetSettings {
+        budgets: section.limits.iter().map(budget).collect::<Result<_, _>>()?,
+        prices: Prices::new(prices),
+        answer_tokens: section.answer_tokens.value.get(),
+    })
+}
+
+fn price(price: &config::Price) -> Result<ModelPrice, Problem> {
+    let micros = |money: &Spanned<config::Money>| Micros(money.value.micros());
+    let cached = |money: &Option<Spanned<config::Money>>| micros(money.as_ref().unwrap_or(&price.input));
+    Ok(ModelPrice {
+        model: pattern(&price.model)?,
+        input: micros(&price.input),
+        output: micros(&price.output),
+        cache_read: cached(&price.cache_read),
+        cache_write: cached(&price.cache_write),
+    })
+}
+
+fn budget(budget: &config::Budget) -> Result<Budget, Problem> {
+    let per = |wanted| budget.per.iter().any(|per| per.value == wanted);
+    Ok(Budget {
+        name: budget.name.value.as_str().to_owned(),
+        agent: optional(&budget.agent)?,
+        model: optional(&budget.model)?,
+        user: optional(&budget.user)?,
+        per: Per { agent: per(BudgetPer::Agent), model: per(BudgetPer::Model), user: per(BudgetPer::User) },
+        window: match budget.window.value {
+            BudgetWindow::Hour => Window::Hour,
+            BudgetWindow::Day => Window::Day,
+            BudgetWindow::Month => Window::Month,
+            BudgetWindow::Total => Window::Total,
+        },
+        limits: BudgetLimits {
+            requests: budget.requests.as_ref().map(|limit| limit.value.get()),
+            tokens: budget.tokens.as_ref().map(|limit| limit.value.get()),
+            cost: budget.cost.as_ref().map(|limit| Micros(limit.value.micros())),
+        },
+    })
+}
+
+/// How a gateway judges its traffic.
+pub fn gateway_hooks(loaded: &Loaded) -> HookSettings {
+    let hooks = &loaded.config.gateway.hooks;
+    let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+    HookSettings {
+        text: hooks.text.as_ref().map(|text| match text.value {
+            LiveText::Pass => TextMode::Pass,
+            LiveText::Window => TextMode::Window,
+            LiveText::Hold => TextMode::Hold,
+        }),
+        blocked: match hooks.blocked.value {
+            LiveBlock::Answer => BlockedForm::Answer,
+            LiveBlock::Error => BlockedForm::Error,
+        },
+        tool_calls: match hooks.tool_calls.value {
+            LiveCalls::Off => ToolCalls::Leave,
+            LiveCalls::JudgeBlocks => ToolCalls::Judge(Unasked::Leave),
+            LiveCalls::Judge => ToolCalls::Judge(Unasked::Deny),
+        },
+        unjudged: match hooks.unjudged.value {
+            config::Unjudged::Pass => Unjudged::Pass,
+            config::Unjudged::Refuse => Unjudged::Refuse,
+        },
+        keep_alive: hooks.keep_alive.value.duration(),
+        call_bytes: bytes(hooks.call_bytes.value.get()),
+        answer_bytes: bytes(hooks.answer_bytes.value.get()),
+        trust_user: loaded.config.budgets.trust_user.value,
+    }
+}

@@ -1,0 +1,264 @@
+//! The law of live traffic, over every cut of every fixture.
+
+#![expect(clippy::string_slice, reason = "a test may fail loudly")]
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use backstop_engine::{Engine, HookOptions, RedactionStream, Settled, SpanEdit, SpanKind, SpanRedactor};
+use backstop_hooks::points::{AfterLlmCall, BeforeResponseEmit};
+use backstop_hooks::{CallContext, OwnerId, hook_fn};
+use backstop_llm::sse::SseDecoder;
+use backstop_llm::{Api, ModelEvent};
+use bytes::Bytes;
+use http::{HeaderMap, Method, Response};
+
+use super::{HookSettings, Hooks};
+use crate::endpoint::Endpoint;
+use crate::exchange::{
+    Answered, Body, Call, Exchange, Interceptor as _, Outgoing, Plan, Requested, Step, Watch,
+};
+
+const WIRES: [(Api, &str); 2] = [(Api::AnthropicMessages, "anthropic"), (Api::OpenAiChat, "openai_chat")];
+
+/// Masks every `e`, and is never sure of the last three bytes.
+#[derive(Debug)]
+struct Masks;
+
+#[derive(Debug, Default)]
+struct Masking {
+    text: String,
+    settled: usize,
+}
+
+impl SpanRedactor for Masks {
+    fn open(&self, _: &CallContext) -> Box<dyn RedactionStream> {
+        Box::new(Masking::default())
+    }
+}
+
+impl RedactionStream for Masking {
+    fn push(&mut self, text: &str) -> Settled {
+        self.text.push_str(text);
+        let sure = self.text.floor_char_boundary(self.text.len().saturating_sub(3));
+        self.settle(sure.max(self.settled))
+    }
+
+    fn finish(&mut self) -> Settled {
+        self.settle(self.text.len())
+    }
+}
+
+impl Masking {
+    fn settle(&mut self, up_to: usize) -> Settled {
+        let found = self.text[self.settled..up_to].match_indices('e').map(|(at, _)| SpanEdit {
+            start: self.settled + at,
+            end: self.settled + at + 1,
+            replacement: "*".into(),
+            kind: SpanKind { class: "test", kind: "letter" },
+        });
+        let edits = found.collect();
+        self.settled = up_to;
+        Settled { up_to, edits, ..Settled::default() }
+    }
+}
+
+/// An engine whose hooks say when they were asked.
+struct Judges {
+    hooks: Hooks,
+    calls_judged: Arc<AtomicBool>,
+    texts_judged: Arc<AtomicBool>,
+    asked: Arc<AtomicUsize>,
+    /// What was read already, by a client that reads strictly. Cuts that lie in one event have the same result.
+    read: Mutex<HashMap<(Api, Vec<u8>), Said>>,
+}
+
+impl Judges {
+    /// Redactors and a gate over calls; with `whole` also a judge of whole texts.
+    fn new(whole: bool) -> Self {
+        let engine = Engine::builder().build();
+        let registry = engine.registry();
+        registry.on_spans(Arc::new(Masks), HookOptions::new(OwnerId::operator()).id("masks")).unwrap();
+        let (calls_judged, texts_judged) =
+            (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let asked = Arc::new(AtomicUsize::new(0));
+        let (flag, count) = (Arc::clone(&calls_judged), Arc::clone(&asked));
+        let gate = hook_fn::<AfterLlmCall, _>(move |_, _| {
+            flag.store(true, Ordering::SeqCst);
+            count.fetch_add(1, Ordering::SeqCst);
+            Ok(None)
+        });
+        registry.on(gate, HookOptions::new(OwnerId::operator()).id("gate")).unwrap();
+        if whole {
+            let flag = Arc::clone(&texts_judged);
+            let judge = hook_fn::<BeforeResponseEmit, _>(move |_, _| {
+                flag.store(true, Ordering::SeqCst);
+                Ok(None)
+            });
+            registry.on(judge, HookOptions::new(OwnerId::operator()).id("judge")).unwrap();
+        }
+        let hooks = Hooks::new(engine, HookSettings::default()).unwrap();
+        Self { hooks, calls_judged, texts_judged, asked, read: Mutex::default() }
+    }
+
+    /// Lets an answer pass in these pieces; `look` sees all that has left after each.
+    async fn pass(
+        &self,
+        api: Api,
+        kind: &'static str,
+        pieces: &[&[u8]],
+        look: &mut dyn FnMut(&[u8]),
+    ) -> Vec<u8> {
+        self.calls_judged.store(false, Ordering::SeqCst);
+        self.texts_judged.store(false, Ordering::SeqCst);
+        let mut exchange = self.begin(api).await;
+        let mut head = Response::new(());
+        head.headers_mut().insert(http::header::CONTENT_TYPE, kind.parse().unwrap());
+        let (parts, ()) = head.into_parts();
+        let answered = Answered { provider: "p", status: parts.status, headers: &parts.headers };
+        assert!(matches!(exchange.response(&answered), Watch::Look { .. }));
+        let mut out = Outgoing::new(parts.clone());
+        let mut left = Vec::new();
+        for piece in pieces {
+            let step = exchange.chunk(Bytes::copy_from_slice(piece), &mut out);
+            self.follow(&mut *exchange, step, &mut out).await;
+            left.extend_from_slice(&out.take_data());
+            look(&left);
+        }
+        let step = exchange.finish(&mut out);
+        self.follow(&mut *exchange, step, &mut out).await;
+        left.extend_from_slice(&out.take_data());
+        look(&left);
+        left
+    }
+
+    async fn begin(&self, api: Api) -> Box<dyn Exchange> {
+        let (headers, method, path) = (HeaderMap::new(), Method::POST, api.request_path("m", true));
+        let endpoint = Endpoint::of(&path, &headers).unwrap();
+        let call = Call {
+            number: 1,
+            endpoint: &endpoint,
+            method: &method,
+            path: &path,
+            headers: &headers,
+            agent: None,
+        };
+        let Plan::Inspect(mut exchange) = self.hooks.begin(&call) else { panic!("nobody looks") };
+        let body =
+            r#"{"model":"m","stream":true,"max_tokens":9,"messages":[{"role":"user","content":"hi"}]}"#;
+        let bytes = Bytes::from_static(body.as_bytes());
+        let requested = exchange.request(&Body { bytes: &bytes, provider: "p" }).await;
+        assert!(matches!(requested, Requested::Unchanged));
+        exchange
+    }
+
+    async fn follow(&self, exchange: &mut dyn Exchange, step: Step, out: &mut Outgoing) {
+        match step {
+            Step::Continue => {}
+            Step::Decide => assert_eq!(exchange.decide(out).await, Step::Continue),
+            Step::End => panic!("the answer was ended: {out:?}"),
+        }
+    }
+
+    fn read(&self, api: Api, left: &[u8]) -> Said {
+        let mut known = self.read.lock().unwrap();
+        known.entry((api, left.to_vec())).or_insert_with(|| read(api, left)).clone()
+    }
+
+    /// The law, for what has left so far.
+    fn check(&self, api: Api, whole: bool, left: &[u8]) {
+        let said = self.read(api, left);
+        assert!(!said.text.contains('e'), "text left that no redactor had settled");
+        if whole && !self.texts_judged.load(Ordering::SeqCst) {
+            assert!(said.text.is_empty(), "text left before it was judged");
+        }
+        if !self.calls_judged.load(Ordering::SeqCst) {
+            assert_eq!(said.calls, 0, "a tool call left before it was judged");
+        }
+    }
+}
+
+/// What a client has read so far.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Said {
+    text: String,
+    calls: usize,
+}
+
+fn read(api: Api, left: &[u8]) -> Said {
+    let (mut frames, mut decoder, mut said) = (SseDecoder::default(), api.stream_decoder(), Said::default());
+    for frame in frames.push(left).unwrap() {
+        let Some(event) = frame.event else { continue };
+        for event in decoder.push(&event).unwrap() {
+            match event {
+                ModelEvent::TextDelta { text, .. } => said.text.push_str(&text),
+                ModelEvent::ToolCallStarted { .. } => said.calls += 1,
+                _ => {}
+            }
+        }
+    }
+    said
+}
+
+fn fixtures(ending: &str) -> Vec<(Api, String, Vec<u8>)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../llm/tests/fixtures");
+    let mut found = Vec::new();
+    for (api, folder) in WIRES {
+        for entry in fs::read_dir(root.join(folder)).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+            if name.ends_with(ending) {
+                found.push((api, name, fs::read(&path).unwrap()));
+            }
+        }
+    }
+    assert!(found.len() >= 4);
+    found
+}
+
+#[tokio::test]
+async fn text_already_streamed_was_already_judged() {
+    for whole in [false, true] {
+        let judges = Judges::new(whole);
+        for (api, name, bytes) in fixtures(".stream.sse") {
+            let mut look = |left: &[u8]| judges.check(api, whole, left);
+            let single: Vec<&[u8]> = bytes.chunks(1).collect();
+            let expected = judges.pass(api, "text/event-stream", &single, &mut look).await;
+            let expected = judges.read(api, &expected);
+            assert_eq!(expected.text, read(api, &bytes).text.replace('e', "*"), "{api} {name}");
+            // Whole texts wait for the end in any case, so that few cuts say as much as all.
+            for at in (0..=bytes.len()).step_by(if whole { 11 } else { 1 }) {
+                let (one, two) = bytes.split_at(at);
+                let left = judges.pass(api, "text/event-stream", &[one, two], &mut look).await;
+                assert_eq!(judges.read(api, &left), expected, "{api} {name} cut at {at}");
+            }
+        }
+        assert!(judges.asked.load(Ordering::SeqCst) > 1_000);
+    }
+}
+
+#[tokio::test]
+async fn an_answer_in_one_piece_leaves_when_it_was_judged() {
+    for whole in [false, true] {
+        let judges = Judges::new(whole);
+        for (api, name, bytes) in fixtures(".response.json") {
+            for at in (0..=bytes.len()).step_by(7) {
+                let (one, two) = bytes.split_at(at);
+                let mut look = |left: &[u8]| {
+                    assert!(
+                        left.is_empty() || judges.calls_judged.load(Ordering::SeqCst),
+                        "{api} {name} {at}"
+                    );
+                };
+                let left = judges.pass(api, "application/json", &[one, two], &mut look).await;
+                let read =
+                    |bytes: &[u8]| api.decode_response(&serde_json::from_slice(bytes).unwrap()).unwrap();
+                let text = read(&bytes).message.visible_text().replace('e', "*");
+                assert_eq!(read(&left).message.visible_text(), text, "{api} {name}");
+            }
+        }
+    }
+}

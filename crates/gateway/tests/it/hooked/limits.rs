@@ -1,0 +1,97 @@
+//! Budgets, repeated calls and model lists on live traffic.
+
+use std::sync::Arc;
+
+use backstop_gateway::hooked::HookSettings;
+use backstop_guards::limits::{
+    Budget, BudgetLimits, BudgetSettings, Budgets, LoopAction, LoopGuard, LoopPlace, ModelAccess, ModelRule,
+    Pattern, Per, Prices, Window, register_budgets, register_loop_guard, register_model_access,
+};
+use backstop_llm::Api;
+use serde_json::json;
+
+use super::support::*;
+use crate::support::eventually;
+
+fn with(house: &House, register: impl FnOnce(&mut backstop_engine::Snapshot)) {
+    let registered: Result<(), std::convert::Infallible> = house.engine.registry().update(|snapshot| {
+        register(snapshot);
+        Ok(())
+    });
+    registered.unwrap();
+}
+
+#[tokio::test]
+async fn a_budget_counts_what_the_provider_counted() {
+    let house = House::new();
+    let limits = BudgetLimits { requests: Some(2), tokens: Some(1_000_000), cost: None };
+    let budget = Budget {
+        name: "daily".to_owned(),
+        agent: None,
+        model: None,
+        user: None,
+        per: Per::default(),
+        window: Window::Day,
+        limits,
+    };
+    let settings = BudgetSettings { budgets: vec![budget], prices: Prices::default(), answer_tokens: 50_000 };
+    let budgets = Budgets::new(settings, Arc::clone(&house.store));
+    with(&house, |snapshot| register_budgets(snapshot, &budgets).unwrap());
+    let turn = json!([{"repeat": true, "text": "fine", "usage": {"input": 100, "output": 11}}]);
+    let model = model(turn).await;
+    let gateway = house.gateway(&model.base_url(), HookSettings::default()).await;
+    for (asked, api) in [(1, Api::OpenAiChat), (2, Api::AnthropicMessages)] {
+        assert_eq!(
+            read(api, &send_to(&gateway, api, true, &ask(api, true, "hi")).await).message.visible_text(),
+            "fine"
+        );
+        let settled = async || {
+            let uses = house.store.budgets(9).await.unwrap();
+            uses.iter().find(|used| used.counter.ends_with("/tokens")).map(|used| (used.spent, used.reserved))
+        };
+        for _ in 0..500 {
+            if settled().await == Some((asked * 111, 0)) {
+                break;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+        assert_eq!(settled().await, Some((asked * 111, 0)), "{api}");
+    }
+    let answer = send(&gateway, Api::OpenAiChat, &ask(Api::OpenAiChat, false, "hi")).await;
+    assert!(answer.text().contains("[BUDGET_EXCEEDED]; it begins anew at"), "{}", answer.text());
+    assert_eq!(model.requests().len(), 2);
+    eventually("the block left a receipt", || house.receipts.all().contains("builtin:budget")).await;
+}
+
+#[tokio::test]
+async fn a_call_that_goes_round_in_circles_is_taken_out() {
+    let house = House::new();
+    let guard = LoopGuard::new(Arc::clone(&house.store), 2, LoopAction::Block);
+    with(&house, |snapshot| register_loop_guard(snapshot, &guard, LoopPlace::Answers).unwrap());
+    let model =
+        model(json!([{"repeat": true, "tool_calls": [{"name": "read", "arguments": {"path": "a"}}]}])).await;
+    let gateway = house.gateway(&model.base_url(), HookSettings::default()).await;
+    for round in 0..3 {
+        let answer = send(&gateway, Api::OpenAiChat, &ask(Api::OpenAiChat, true, "hi")).await;
+        let calls = read(Api::OpenAiChat, &answer).message.tool_calls().count();
+        assert_eq!(calls, usize::from(round < 2), "{round}: {}", answer.text());
+    }
+    let elsewhere =
+        send(&gateway, Api::OpenAiChat, &ask(Api::OpenAiChat, true, "another conversation")).await;
+    assert_eq!(read(Api::OpenAiChat, &elsewhere).message.tool_calls().count(), 1);
+}
+
+#[tokio::test]
+async fn a_model_that_is_not_allowed_is_not_asked() {
+    let house = House::new();
+    let rule = ModelRule { agent: None, allow: vec![Pattern::new("small-*").unwrap()] };
+    with(&house, |snapshot| register_model_access(snapshot, ModelAccess::new(vec![rule])).unwrap());
+    let model = model(json!([{"repeat": true, "text": "fine"}])).await;
+    let gateway = house.gateway(&model.base_url(), HookSettings::default()).await;
+    let answer = send(&gateway, Api::OpenAiChat, &ask(Api::OpenAiChat, false, "hi")).await;
+    assert!(answer.text().contains("[MODEL_NOT_ALLOWED]"), "{}", answer.text());
+    assert!(model.requests().is_empty());
+    let mut body = ask(Api::OpenAiChat, false, "hi");
+    body["model"] = json!("small-1");
+    assert_eq!(send(&gateway, Api::OpenAiChat, &body).await.status(), 200);
+}

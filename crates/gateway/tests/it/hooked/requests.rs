@@ -1,0 +1,312 @@
+//! What models get of judged requests.
+
+use std::sync::{Arc, Mutex};
+
+use backstop_engine::Verdict;
+use backstop_gateway::hooked::{BlockedForm, FIRED, HookSettings, Unjudged};
+use backstop_hooks::points::{
+    AfterLlmCall, BeforeLlmCall, BeforeLlmCallOutcome, BeforeResponseEmit, LlmInput, LlmOutput,
+    MessageBefore, MessageBeforeOutcome, ModelCallEnded, ModelCallStarted, ToolNames,
+};
+use backstop_hooks::{Family, Point, PointId, hook_fn};
+use backstop_llm::{Api, ScriptedServer};
+use serde_json::{Value, json};
+
+use super::support::*;
+use crate::support::{Script, Upstream, eventually, post, talk};
+
+async fn polite() -> ScriptedServer {
+    model(json!([{"repeat": true, "text": "fine"}])).await
+}
+
+fn stop(house: &House) {
+    house.judge::<BeforeLlmCall>("no", |_| {
+        Some(BeforeLlmCallOutcome {
+            block: Some(true),
+            block_reason: Some("not today".into()),
+            ..BeforeLlmCallOutcome::default()
+        })
+    });
+}
+
+#[tokio::test]
+async fn a_blocked_request_reaches_no_model() {
+    for (api, stream) in forms() {
+        for form in [BlockedForm::Answer, BlockedForm::Error] {
+            let house = House::new();
+            stop(&house);
+            let model = polite().await;
+            let settings = HookSettings { blocked: form, ..HookSettings::default() };
+            let gateway = house.gateway(&model.base_url(), settings).await;
+            let answer = send_to(&gateway, api, stream, &ask(api, stream, SECRET)).await;
+            let context = format!("{api} {stream} {form:?}: {}", answer.text());
+            assert!(model.requests().is_empty(), "{context}");
+            assert!(!answer.text().contains(SECRET), "{context}");
+            match form {
+                BlockedForm::Answer => {
+                    assert_eq!(answer.status(), 200, "{context}");
+                    assert_eq!(answer.head().contains("text/event-stream"), stream, "{context}");
+                    assert_eq!(read(api, &answer).message.visible_text(), "[backstop] blocked: not today");
+                }
+                BlockedForm::Error => assert_eq!(answer.status(), 403, "{context}"),
+            }
+            assert_eq!(house.receipts.of(PointId::BeforeLlmCall), [Verdict::Block]);
+            assert!(!house.receipts.all().contains(SECRET));
+        }
+    }
+}
+
+#[tokio::test]
+async fn counting_tokens_passes_the_same_gates() {
+    let house = House::new();
+    stop(&house);
+    let model = polite().await;
+    let gateway = house.gateway(&model.base_url(), HookSettings::default()).await;
+    let mut body = ask(Api::AnthropicMessages, false, "hi");
+    body.as_object_mut().unwrap().remove("max_tokens");
+    body.as_object_mut().unwrap().remove("stream");
+    let answer = talk(&gateway, post("/v1/messages/count_tokens", &body.to_string())).await;
+    assert_eq!(answer.status(), 403, "{}", answer.text());
+    assert!(model.requests().is_empty());
+    house.engine.registry().remove(&"no".into());
+    house.judge::<BeforeLlmCall>("rewrites", |_| {
+        Some(BeforeLlmCallOutcome {
+            system_prompt: Some("be kind".into()),
+            ..BeforeLlmCallOutcome::default()
+        })
+    });
+    let answer = talk(&gateway, post("/v1/messages/count_tokens", &body.to_string())).await;
+    assert_eq!(answer.status(), 200, "{}", answer.text());
+    assert!(answer.json()["input_tokens"].is_number(), "{}", answer.text());
+}
+
+#[tokio::test]
+async fn a_rewrite_changes_what_it_changes_and_nothing_else() {
+    let house = House::new();
+    house.judge::<BeforeLlmCall>("rewrites", |event| {
+        assert_eq!((event.iteration, event.model.as_str()), (1, "m"));
+        assert!(event.token_estimate > 0);
+        let mut messages = event.messages.clone();
+        let text = messages[0].visible_text().replace(SECRET, "[gone]");
+        messages[0].set_visible_text(&text.into());
+        Some(BeforeLlmCallOutcome {
+            messages: Some(messages),
+            tools: Some(ToolNames::new(["read"])),
+            ..BeforeLlmCallOutcome::default()
+        })
+    });
+    let upstream = Upstream::start(|_| Script::json("200 OK", "{}")).await;
+    let gateway = house.gateway(&upstream.url(), HookSettings::default()).await;
+    let before = r#"{ "unknown": {"b":1, "a":[ ]},"model":"m","max_tokens":9,"messages":[
+        {"role":"user","content":[{"type":"text","text":"it is sw0rdfish-9151","cache_control":{"type":"ephemeral"}}]},
+        {"role":"assistant","content":[{"type":"thinking","thinking":"so","signature":"c2ln"},{"type":"text","text":"ok\u0021"}]},
+        {"role":"user","content":"go on"}],
+        "tools":[{"name":"read","input_schema":{"type":"object"}},{"name":"exec","input_schema":{"type":"object"}}],
+        "tool_choice":{"type":"tool","name":"exec"}}"#;
+    talk(&gateway, post("/v1/messages", before)).await;
+    let sent = upstream.request(0);
+    let body = sent.split_once("\r\n\r\n").unwrap().1;
+    assert!(!body.contains(SECRET), "{body}");
+    for kept in [
+        r#"{ "unknown": {"b":1, "a":[ ]},"model":"m""#,
+        r#""text":"it is [gone]","cache_control":{"type":"ephemeral"}"#,
+        r#"{"role":"assistant","content":[{"type":"thinking","thinking":"so","signature":"c2ln"},{"type":"text","text":"ok\u0021"}]}"#,
+        r#"{"role":"user","content":"go on"}"#,
+    ] {
+        assert!(body.contains(kept), "{kept} is not in {body}");
+    }
+    let body: Value = serde_json::from_str(body).unwrap();
+    assert_eq!(body["tools"].as_array().unwrap().len(), 1);
+    assert!(body.get("tool_choice").is_none(), "{body}");
+}
+
+#[tokio::test]
+async fn every_message_of_the_human_is_rewritten_in_every_later_request() {
+    let house = House::new();
+    let asked: Arc<Mutex<Vec<String>>> = Arc::default();
+    let heard = Arc::clone(&asked);
+    house.judge::<MessageBefore>("rewrites", move |event| {
+        heard.lock().unwrap().push(event.message.to_string());
+        event.message.contains(SECRET).then(|| MessageBeforeOutcome {
+            message: Some(event.message.replace(SECRET, "[gone]").into()),
+            ..MessageBeforeOutcome::default()
+        })
+    });
+    let upstream = Upstream::start(|_| Script::json("200 OK", "{}")).await;
+    let gateway = house.gateway(&upstream.url(), HookSettings::default()).await;
+    let mut messages = vec![json!({"role": "user", "content": format!("first {SECRET}")})];
+    let body = |messages: &[Value]| json!({"model": "m", "messages": messages});
+    send(&gateway, Api::OpenAiChat, &body(&messages)).await;
+    messages.push(json!({"role": "assistant", "content": "ok"}));
+    messages.push(json!({"role": "user", "content": format!("second {SECRET}")}));
+    send(&gateway, Api::OpenAiChat, &body(&messages)).await;
+    for request in 0..2 {
+        assert!(!upstream.request(request).contains(SECRET), "{}", upstream.request(request));
+    }
+    assert!(upstream.request(1).contains("first [gone]") && upstream.request(1).contains("second [gone]"));
+    let asked = asked.lock().unwrap().clone();
+    assert_eq!(asked, [format!("first {SECRET}"), format!("second {SECRET}")], "each is judged once");
+}
+
+#[tokio::test]
+async fn results_of_tools_are_judged_before_a_model_reads_them() {
+    let results = [
+        (Api::OpenAiChat, json!({"role": "tool", "tool_call_id": "c1", "content": SECRET})),
+        (
+            Api::AnthropicMessages,
+            json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c1", "content": SECRET}]}),
+        ),
+    ];
+    for (api, result) in results {
+        let house = House::new();
+        house.judge::<BeforeLlmCall>("looks", |event| {
+            let seen = event.messages.iter().flat_map(|message| message.tool_results());
+            let found = seen.into_iter().any(|result| result.visible_text().contains(SECRET));
+            Some(BeforeLlmCallOutcome { block: Some(found), ..BeforeLlmCallOutcome::default() })
+        });
+        let model = polite().await;
+        let gateway = house.gateway(&model.base_url(), HookSettings::default()).await;
+        let mut body = ask(api, false, "hi");
+        let call = match api {
+            Api::OpenAiChat => json!({"role": "assistant", "content": null, "tool_calls": [
+                {"id": "c1", "type": "function", "function": {"name": "read", "arguments": "{}"}}]}),
+            _ => {
+                json!({"role": "assistant", "content": [{"type": "tool_use", "id": "c1", "name": "read", "input": {}}]})
+            }
+        };
+        body["messages"].as_array_mut().unwrap().extend([call, result]);
+        let answer = send(&gateway, api, &body).await;
+        assert!(answer.text().contains("blocked"), "{api}: {}", answer.text());
+        assert!(model.requests().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn what_nobody_can_read_is_refused_while_something_may_be_stopped() {
+    let house = House::new();
+    house.judge::<BeforeLlmCall>("looks", |_| None);
+    let upstream = Upstream::start(|_| Script::json("200 OK", "{}")).await;
+    let gateway = house.gateway(&upstream.url(), HookSettings::default()).await;
+    let bad = [
+        ("/v1/messages", "{\"model\": \"m\""),
+        ("/v1/messages", "[]"),
+        ("/v1/messages", r#"{"model":"m","model":"n","max_tokens":1,"messages":[]}"#),
+        ("/v1/chat/completions", r#"{"model":"m"}"#),
+        ("/v1/completions", r#"{"model":"m","prompt":"hi"}"#),
+        ("/v1/messages/batches", r#"{"requests":[]}"#),
+        ("/v1/threads/t/runs", "{}"),
+    ];
+    for (path, body) in bad {
+        let answer = talk(&gateway, post(path, body)).await;
+        assert_eq!(answer.status(), 400, "{path}: {}", answer.text());
+        assert!(answer.json()["error"]["message"].as_str().unwrap().starts_with("backstop: "), "{path}");
+    }
+    assert_eq!(upstream.count(), 0);
+    for path in ["/v1/embeddings", "/v1/files"] {
+        assert_eq!(talk(&gateway, post(path, "{}")).await.status(), 200, "{path}");
+    }
+    let lenient = HookSettings { unjudged: Unjudged::Pass, ..HookSettings::default() };
+    let gateway = house.gateway(&upstream.url(), lenient).await;
+    assert_eq!(talk(&gateway, post("/v1/completions", "{}")).await.status(), 200);
+}
+
+#[tokio::test]
+async fn parallel_conversations_do_not_mix() {
+    let house = House::new();
+    house.judge::<BeforeResponseEmit>("marks", |event| {
+        Some(backstop_hooks::points::ResponseEmitOutcome {
+            content: Some(format!("{} for {}", event.content, event.run_id.as_ref().unwrap()).into()),
+            ..Default::default()
+        })
+    });
+    house.withhold("exec");
+    let turns: Vec<Value> = (0..16)
+        .map(|n| {
+            json!({"repeat": true, "when": {"user_contains": format!("question-{n:02}")}, "text": format!("answer-{n:02}"),
+                "chunk": 2, "chunk_delay_ms": 2, "tool_calls": [{"name": "exec", "arguments": {"n": n}}]})
+        })
+        .collect();
+    let model = model(json!(turns)).await;
+    let gateway = house.gateway(&model.base_url(), HookSettings::default()).await;
+    let asking = (0..16).map(|n| {
+        let gateway = &gateway;
+        async move {
+            let api = WIRES[n % 2];
+            let answer = send_to(gateway, api, true, &ask(api, true, &format!("question-{n:02}"))).await;
+            read(api, &answer).message.visible_text()
+        }
+    });
+    let answers = futures_util::future::join_all(asking).await;
+    let mut runs: Vec<String> = Vec::new();
+    for (n, answer) in answers.iter().enumerate() {
+        assert!(answer.starts_with(&format!("answer-{n:02} for run-")), "{answer}");
+        assert_eq!(answer.matches("answer-").count(), 1, "{answer}");
+        runs.push(answer.split("run-").nth(1).unwrap().chars().take(24).collect());
+    }
+    runs.sort();
+    runs.dedup();
+    assert_eq!(runs.len(), 16, "each conversation is a run of its own");
+}
+
+#[tokio::test]
+async fn decisions_reach_who_stands_in_front_of_the_tools() {
+    let house = House::new();
+    house.withhold("exec");
+    let model = model(json!([{"tool_calls": [
+        {"id": "call-exec-00001", "name": "exec", "arguments": {"command": "marker"}},
+        {"id": "call-read-00001", "name": "read", "arguments": {}},
+    ]}]))
+    .await;
+    let gateway = house.gateway(&model.base_url(), HookSettings::default()).await;
+    send(&gateway, Api::OpenAiChat, &ask(Api::OpenAiChat, true, "hi")).await;
+    // Another process on the same store, which knows the calls and nothing else.
+    let adapter =
+        backstop_engine::Engine::builder().store(Arc::clone(&house.store)).shared_decisions(true).build();
+    for (id, tool, allowed) in [("call-exec-00001", "exec", false), ("call-read-00001", "read", true)] {
+        let event = backstop_hooks::points::ToolCallEvent {
+            tool_name: backstop_hooks::ToolName::new(tool),
+            params: backstop_hooks::Params::default(),
+            tool_kind: None,
+            tool_input_kind: None,
+            derived_paths: None,
+            run_id: None,
+            tool_call_id: Some(id.into()),
+        };
+        let reviewed = adapter.review_tool_call(event, &Default::default(), false).await;
+        assert_eq!(reviewed.blocked.is_none(), allowed, "{id}");
+    }
+}
+
+/// The points of the contract's column for LLM proxies, one by one.
+#[tokio::test]
+async fn every_point_of_a_proxy_is_fired() {
+    let house = House::new();
+    let fired: Arc<Mutex<Vec<PointId>>> = Arc::default();
+    macro_rules! watch {
+        ($($point:ident)*) => {$({
+            let fired = Arc::clone(&fired);
+            house.on::<$point>(stringify!($point), hook_fn::<$point, _>(move |_, _| {
+                fired.lock().unwrap().push($point::INFO.id);
+                Ok(None)
+            }));
+        })*};
+    }
+    watch!(MessageBefore BeforeLlmCall LlmInput ModelCallStarted ModelCallEnded LlmOutput AfterLlmCall BeforeResponseEmit);
+    for (api, stream) in forms() {
+        fired.lock().unwrap().clear();
+        let model = polite().await;
+        let gateway = house.gateway(&model.base_url(), HookSettings::default()).await;
+        let answer = send_to(&gateway, api, stream, &ask(api, stream, "hi")).await;
+        assert_eq!(read(api, &answer).message.visible_text(), "fine");
+        eventually("all points were fired", || fired.lock().unwrap().len() == FIRED.len()).await;
+        let mut fired = fired.lock().unwrap().clone();
+        fired.sort();
+        let mut expected = FIRED.to_vec();
+        expected.sort();
+        assert_eq!(fired, expected, "{api} {stream}");
+    }
+    for point in PointId::ALL.iter().filter(|point| FIRED.contains(point)) {
+        assert_eq!(point.info().family, Family::Model);
+        assert!(!house.receipts.of(*point).is_empty(), "{point} left no receipt");
+    }
+}
