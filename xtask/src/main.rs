@@ -1,4 +1,5 @@
-//! What people repeat: `cargo xtask test`, `cargo xtask gen`, `cargo xtask eval`, `cargo xtask bench`.
+//! What people repeat: `cargo xtask test`, `cargo xtask gen`, `cargo xtask eval`, `cargo xtask bench`,
+//! `cargo xtask live-clients`.
 //!
 //! `test` is everything that must pass before a change is merged, in one command: it puts in place what the
 //! tests need, checks form, generated files, lints and documentation, and runs every test. There is no
@@ -7,9 +8,11 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "its output is for people at a terminal")]
 
 mod bench;
+mod clients;
 mod error;
 mod eval;
 mod generate;
+mod sdks;
 mod setup;
 mod step;
 mod test;
@@ -27,10 +30,15 @@ commands:
                 (`ci` is another name for it)
   gen           writes the generated reference documentation
   gen --check   says whether it is up to date, and changes nothing
+  sdks          installs the SDKs that the gateway is tried with, as `test` does
   eval [FILE]...
                 scores the guards on their cases, writes that into docs/guards.md, and
                 scores them on the labelled cases in these files too
   bench [NAME]  runs the benchmarks, or the one named so
+  live-clients [CLIENT]...
+                installs the real coding agents from npm and drives them, or those named
+  client-versions [--try] [CLIENT]...
+                says which of them are behind; with --try, what the newest ones do
 ";
 
 fn main() -> ExitCode {
@@ -53,9 +61,13 @@ fn run(args: &[&str]) -> Result<(), Error> {
         ["test" | "ci"] => test::run(),
         ["gen"] => generate::write(),
         ["gen", "--check"] => generate::check(),
+        ["sdks"] => sdks::prepare(),
         ["eval", files @ ..] => eval::run(files),
         ["bench"] => bench::run(None),
         ["bench", name] => bench::run(Some(name)),
+        ["live-clients", clients @ ..] => clients::live(clients),
+        ["client-versions", "--try", clients @ ..] => clients::versions(true, clients),
+        ["client-versions", clients @ ..] => clients::versions(false, clients),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             Ok(())

@@ -1,0 +1,259 @@
+//! The SDKs of the providers, against the gateway.
+//!
+//! Each script here drives one SDK through the same cases and tells what the SDK understood, in every way in which the
+//! SDK reads answers. Between it and a scripted model stands `backstop serve` with a policy that withholds a tool and
+//! the redactor of secrets. The expectation is one per case: all SDKs, wires and modes must read the same.
+//!
+//! `cargo xtask test` installs the SDKs, from locked lists.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests may fail loudly")]
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+const BACKSTOP: &str = env!("CARGO_BIN_EXE_backstop");
+
+/// What an SDK understood of one answer.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Told {
+    Error {
+        error: String,
+    },
+    Answer {
+        text: String,
+        calls: Vec<Value>,
+        /// Why the model stopped, in the SDK's words.
+        stop: Option<String>,
+    },
+}
+
+/// By case and mode.
+type Report = BTreeMap<String, BTreeMap<String, Told>>;
+
+/// A program that ends with the test.
+struct Server {
+    child: Child,
+    url: String,
+}
+
+impl Server {
+    fn start(home: &Path, args: &[&str]) -> Self {
+        let mut child = backstop(home).args(args).stdout(Stdio::piped()).spawn().unwrap();
+        let mut url = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut url).unwrap();
+        assert!(url.starts_with("http://"), "`backstop {}` did not start", args.join(" "));
+        Self { child, url: url.trim().to_owned() }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn backstop(home: &Path) -> Command {
+    let mut command = Command::new(BACKSTOP);
+    command
+        .current_dir(home)
+        .env_clear()
+        .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+        .env("HOME", home)
+        .env("XDG_CONFIG_HOME", home.join("config"))
+        .env("XDG_DATA_HOME", home.join("data"))
+        .stdin(Stdio::null());
+    command
+}
+
+/// Looks like a token of GitHub and is none; put together here so that no scanner of this repository trips.
+fn token() -> String {
+    ["ghp", "_", "aB3dE5fG7hJ9kL1m", "N2pQ4rS6tU8vW0xY2zA4"].concat()
+}
+
+fn script() -> String {
+    let read = json!({ "name": "read", "arguments": { "path": "notes.txt" } });
+    let exec = json!({ "name": "exec", "arguments": { "command": "true" } });
+    let turn = |when: &str, text: &str, calls: Value| json!({ "repeat": true, "when": { "user_contains": when }, "text": text, "tool_calls": calls, "chunk": 7 });
+    json!({ "turns": [
+        turn("read the notes and run", "I will do both.", json!([read, exec])),
+        turn("read the notes", "I will read them.", json!([read])),
+        turn("run the command", "I will run it.", json!([exec])),
+        turn("say hello", "Hello from the model: äöü 漢字 🙂.", json!([])),
+        turn("say the token", &format!("The token is {}, keep it.", token()), json!([])),
+        turn("answer as an object", "{\"city\": \"Ulm\", \"people\": 129942}", json!([])),
+    ]})
+    .to_string()
+}
+
+fn config(model: &str) -> String {
+    format!(
+        "providers:\n\
+         \x20 claude: {{ api: anthropic, base_url: '{model}' }}\n\
+         \x20 gpt: {{ api: openai-chat, base_url: '{model}' }}\n\
+         \x20 google: {{ api: gemini, base_url: '{model}' }}\n\
+         hooks:\n\
+         \x20 tool_call:\n\
+         \x20   pre_call:\n\
+         \x20     - {{ type: policy, config: {{ deny_tools: [exec] }} }}\n"
+    )
+}
+
+/// Runs a script against a gateway of its own.
+fn run(mut command: Command, name: &str) -> Report {
+    let folder: TempDir = tempfile::tempdir().unwrap();
+    let home = folder.path();
+    let script_file = home.join("script.json");
+    std::fs::write(&script_file, script()).unwrap();
+    let model = Server::start(home, &["model", "serve", "--script", script_file.to_str().unwrap()]);
+    std::fs::create_dir_all(home.join("config/backstop")).unwrap();
+    std::fs::write(home.join("config/backstop/backstop.yaml"), config(&model.url)).unwrap();
+    let gateway = Server::start(home, &["serve", "--port", "0"]);
+    let output = command
+        .env("BACKSTOP_TEST_URL", &gateway.url)
+        .env("BACKSTOP_TEST_KEY", "client-key")
+        .env("HOME", home)
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap_or_else(|error| panic!("{name}: {error}; `cargo xtask test` installs the SDKs"));
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{name} failed:\n{errors}");
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{name}: {error}\n{errors}"))
+}
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/sdk")
+}
+
+fn python(venv: &str, script: &str) -> Report {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut command = Command::new(root.join("target/sdk").join(venv).join("bin/python"));
+    command.arg(folder().join("python").join(script));
+    run(command, script)
+}
+
+fn node(script: &str) -> Report {
+    let mut command = Command::new("node");
+    command.arg(folder().join("node").join(script));
+    run(command, script)
+}
+
+/// What every SDK must have read, whatever its wire.
+#[track_caller]
+fn check(report: &Report) {
+    let read = json!({ "name": "read", "arguments": { "path": "notes.txt" } });
+    let object = "{\"city\": \"Ulm\", \"people\": 129942}";
+    let note = "[backstop] withheld `exec`: ";
+    type Expected<'a> = (&'a str, &'a [&'a str], Vec<Value>);
+    let expected: [Expected<'_>; 6] = [
+        ("text", &["Hello from the model: äöü 漢字 🙂."], vec![]),
+        ("secret", &["The token is [redacted:github_token], keep it."], vec![]),
+        ("call", &["I will read them."], vec![read.clone()]),
+        ("withheld", &["I will run it.", note], vec![]),
+        ("both", &["I will do both.", note], vec![read]),
+        ("structured", &[object], vec![]),
+    ];
+    assert_eq!(report.len(), expected.len(), "{:?}", report.keys());
+    for (case, texts, calls) in expected {
+        let answers = report.get(case).unwrap_or_else(|| panic!("case `{case}` is missing"));
+        assert!(!answers.is_empty(), "case `{case}` has no answers");
+        for (mode, told) in answers {
+            let at = format!("case `{case}`, mode `{mode}`");
+            let (text, found, stop) = match told {
+                Told::Error { error } => panic!("{at}: {error}"),
+                Told::Answer { text, calls, stop } => (text, calls, stop.as_deref()),
+            };
+            assert_eq!(*found, calls, "{at}");
+            same_text(text, texts, &at);
+            if let Some(stop) = stop {
+                assert!(stops(!calls.is_empty()).contains(&stop), "{at}: it stopped with `{stop}`");
+            }
+        }
+    }
+}
+
+/// The first text is how it begins, the second what follows somewhere; alone it is everything.
+#[track_caller]
+fn same_text(text: &str, expected: &[&str], at: &str) {
+    match expected {
+        [whole] if whole.starts_with('{') => {
+            let read = |text: &str| serde_json::from_str::<Value>(text).ok();
+            assert_eq!(read(text), read(whole), "{at}");
+        }
+        [whole] => assert_eq!(text, *whole, "{at}"),
+        [start, rest] => assert!(text.starts_with(start) && text.contains(rest), "{at}: {text}"),
+        _ => panic!("an expectation has one or two texts"),
+    }
+}
+
+/// The words of the wires for why a model stopped.
+fn stops(for_tools: bool) -> &'static [&'static str] {
+    if for_tools {
+        &["tool_calls", "tool_use", "tool-calls", "completed", "STOP"]
+    } else {
+        &["stop", "end_turn", "completed", "STOP"]
+    }
+}
+
+#[test]
+fn openai_chat_in_python() {
+    check(&python("sdks", "openai_chat.py"));
+}
+
+#[test]
+fn openai_responses_in_python() {
+    check(&python("sdks", "openai_responses.py"));
+}
+
+#[test]
+fn anthropic_in_python() {
+    check(&python("sdks", "anthropic_messages.py"));
+}
+
+#[test]
+fn gemini_in_python() {
+    check(&python("sdks", "google_genai.py"));
+}
+
+#[test]
+fn langchain_in_python() {
+    check(&python("sdks", "langchain_models.py"));
+}
+
+#[test]
+fn litellm_in_python() {
+    check(&python("litellm", "litellm_client.py"));
+}
+
+#[test]
+fn openai_chat_in_node() {
+    check(&node("openai_chat.mjs"));
+}
+
+#[test]
+fn openai_responses_in_node() {
+    check(&node("openai_responses.mjs"));
+}
+
+#[test]
+fn anthropic_in_node() {
+    check(&node("anthropic_messages.mjs"));
+}
+
+#[test]
+fn gemini_in_node() {
+    check(&node("google_genai.mjs"));
+}
+
+#[test]
+fn vercel_ai_sdk_in_node() {
+    check(&node("ai_sdk.mjs"));
+}

@@ -1,0 +1,64 @@
+//! The SDKs of model providers that the gateway is tried with, from the registries of Python and Node.
+//!
+//! They are locked, hashes included, and installed once: a stamp beside each installation holds the lock file
+//! that it was made from.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::error::Error;
+use crate::step::execute;
+use crate::workspace::{read, root};
+
+const FOLDER: &str = "crates/cli/tests/sdk";
+
+/// Installs whatever is missing or was made from another lock file.
+pub(crate) fn prepare() -> Result<(), Error> {
+    for name in ["sdks", "litellm"] {
+        let lock = format!("{FOLDER}/python/{name}.txt");
+        let venv = root().join("target/sdk").join(name);
+        install(&lock, &venv, |venv| python(venv, &lock))?;
+    }
+    let node = root().join(FOLDER).join("node");
+    install(&format!("{FOLDER}/node/package-lock.json"), &node.join("node_modules"), |_| npm(&node))
+}
+
+/// Runs `make` unless `made` was made from `lock` as it is now.
+fn install(lock: &str, made: &Path, make: impl FnOnce(&Path) -> Result<(), Error>) -> Result<(), Error> {
+    let wanted = read(lock)?;
+    let stamp = made.join(".made-from");
+    if std::fs::read_to_string(&stamp).is_ok_and(|made_from| made_from == wanted) {
+        println!("{lock}: there");
+        return Ok(());
+    }
+    println!("{lock}: missing, installing");
+    make(made)?;
+    std::fs::write(&stamp, wanted).map_err(|source| Error::File { path: stamp, source })
+}
+
+fn python(venv: &Path, lock: &str) -> Result<(), Error> {
+    let missing = |_| Error::Missing {
+        tool: "python3 with venv",
+        hint: "the SDKs need Python 3.11 or newer; on Debian install python3 and python3-venv",
+    };
+    let mut create = Command::new("python3");
+    create.args(["-m", "venv", "--clear"]).arg(venv);
+    execute(create).map_err(missing)?;
+    let mut install = Command::new(venv.join("bin/pip"));
+    install.args(["install", "--quiet", "--disable-pip-version-check", "--require-hashes", "--requirement"]);
+    install.arg(root().join(lock));
+    execute(install)
+}
+
+fn npm(folder: &PathBuf) -> Result<(), Error> {
+    let mut install = Command::new("npm");
+    install.args(["ci", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"]);
+    install.current_dir(folder);
+    execute(install).map_err(|error| match error {
+        Error::Start { .. } => Error::Missing {
+            tool: "npm",
+            hint: "the SDKs need Node 20 or newer; on Debian install nodejs and npm",
+        },
+        other => other,
+    })
+}
