@@ -47,7 +47,7 @@ store: {path: /tmp/elsewhere.db}
 audit: {enabled: false}
 "#;
     let loaded = load(&[repository(hostile)]).unwrap();
-    assert_eq!(loaded.config, Config::default());
+    assert_eq!(*loaded.config, Config::default());
     let dropped: Vec<&str> = loaded.dropped.iter().map(|dropped| dropped.key.as_str()).collect();
     assert_eq!(
         dropped,

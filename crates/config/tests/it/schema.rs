@@ -149,3 +149,26 @@ fn failures_follow_the_stricter_of_entry_and_list() {
         ]
     );
 }
+
+#[test]
+fn money_is_exact() {
+    let text = "budgets:\n  limits:\n    - {name: a, cost: 0.1}\n    - {name: b, cost: 12.345678}\n    - {name: c, cost: 7}\n";
+    let loaded = load(&[operator(text)]).unwrap();
+    let micros: Vec<u64> = loaded
+        .config
+        .budgets
+        .limits
+        .iter()
+        .map(|limit| limit.cost.as_ref().unwrap().value.micros())
+        .collect();
+    assert_eq!(micros, [100_000, 12_345_678, 7_000_000]);
+}
+
+#[test]
+fn a_budget_limits_something_and_has_a_name_of_its_own() {
+    let error = |text: &str| load(&[operator(text)]).unwrap_err().to_string();
+    let nothing = error("budgets:\n  limits:\n    - {name: a}\n");
+    assert!(nothing.contains("limits nothing"), "{nothing}");
+    let twice = error("budgets:\n  limits:\n    - {name: a, requests: 1}\n    - {name: a, tokens: 1}\n");
+    assert!(twice.contains("there are two budgets `a`"), "{twice}");
+}

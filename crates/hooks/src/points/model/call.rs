@@ -305,8 +305,14 @@ impl Event<AfterLlmCallOutcome> for AfterLlmCallEvent {
 
     fn check(&self, answer: &AfterLlmCallOutcome) -> Result<(), Malformed> {
         let repeats = |kept: &&ToolCallRef| kept.name.is_some() || kept.arguments.is_some();
-        for kept in answer.tool_calls.iter().flat_map(|calls| &calls.0).filter(repeats) {
-            let Some(call) = self.tool_calls.iter().find(|call| call.id == kept.id) else { continue };
+        let mut repeated = answer.tool_calls.iter().flat_map(|calls| &calls.0).filter(repeats).peekable();
+        if repeated.peek().is_none() {
+            return Ok(());
+        }
+        // Of calls with one id the first counts, as it comes last here.
+        let by_id: HashMap<_, _> = self.tool_calls.iter().rev().map(|call| (&call.id, call)).collect();
+        for kept in repeated {
+            let Some(call) = by_id.get(&kept.id) else { continue };
             let renamed = kept.name.as_ref().is_some_and(|name| *name != call.name);
             let edited = kept.arguments.as_ref().is_some_and(|arguments| match &**arguments {
                 Value::Object(object) => *object != *call.arguments,
