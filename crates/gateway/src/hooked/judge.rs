@@ -238,7 +238,8 @@ impl AnswerJudge {
                 response: response.message,
                 tool_calls: calls.clone(),
                 iteration: facts.iteration,
-                model: facts.model.clone(),
+                // Whoever fetches an answer does not say whose it is.
+                model: if facts.model.is_empty() { response.model } else { facts.model.clone() },
                 latency_ms,
                 token_usage: Some(response.usage),
             };

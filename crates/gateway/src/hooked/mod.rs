@@ -16,6 +16,7 @@
 //!   call, for whoever stands in front of the tools.
 
 mod bounded;
+mod form;
 mod gate;
 mod housekeeping;
 mod identity;
@@ -36,15 +37,16 @@ use backstop_hooks::points::{
     AfterLlmCall, BeforeLlmCall, LlmInput, LlmOutput, MessageBefore, ModelCallEnded, ModelCallStarted,
 };
 use backstop_hooks::{Point as _, PointId};
-use backstop_llm::{Api, ProviderError, ProviderErrorKind};
+use backstop_llm::{ProviderError, ProviderErrorKind};
 use http::Method;
 
+use self::form::Form;
 use self::gate::Remembered;
 use self::housekeeping::Housekeeping;
 use self::identity::Links;
 use self::judge::Gates;
 use self::traffic::{Refusal, Traffic};
-use crate::endpoint::{Endpoint, Operation};
+use crate::endpoint::Operation;
 use crate::exchange::{Call, Interceptor, Plan};
 
 pub use self::settings::{BlockedForm, HookSettings, TextMode, ToolCalls, Unasked, Unjudged};
@@ -174,8 +176,8 @@ impl Interceptor for Hooks {
         if standing.is_empty() {
             return Plan::Opaque;
         }
-        if let Some(api) = codec(call.endpoint) {
-            return Plan::Inspect(Box::new(Traffic::new(Arc::clone(&self.0), standing, api, call)));
+        if let Some(form) = Form::of(call) {
+            return Plan::Inspect(Box::new(Traffic::new(Arc::clone(&self.0), standing, form, call)));
         }
         if standing.decides() && self.0.settings.unjudged == Unjudged::Refuse && reaches_a_model(call) {
             let error = ProviderError::new(
@@ -187,15 +189,6 @@ impl Interceptor for Hooks {
             return Plan::Inspect(Box::new(Refusal(reply::error(call.endpoint.family, &error))));
         }
         Plan::Opaque
-    }
-}
-
-/// The codec of a request. What is counted is written like what is asked.
-fn codec(endpoint: &Endpoint) -> Option<Api> {
-    match endpoint.operation {
-        Operation::CountTokens => Some(Api::AnthropicMessages),
-        Operation::GenerateContent | Operation::StreamGenerateContent => Some(Api::Gemini),
-        _ => endpoint.api(),
     }
 }
 
@@ -226,7 +219,7 @@ fn reaches_a_model(call: &Call<'_>) -> bool {
         | Operation::Responses
         | Operation::GenerateContent
         | Operation::StreamGenerateContent => true,
-        Operation::StoredResponse => call.method == Method::GET,
+        Operation::StoredResponse => call.method != Method::DELETE,
         Operation::Embeddings | Operation::Models => false,
         Operation::Other => {
             let path = call.path.to_ascii_lowercase();

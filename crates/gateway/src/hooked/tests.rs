@@ -22,7 +22,12 @@ use crate::exchange::{
     Answered, Body, Call, Exchange, Interceptor as _, Outgoing, Plan, Requested, Step, Watch,
 };
 
-const WIRES: [(Api, &str); 2] = [(Api::AnthropicMessages, "anthropic"), (Api::OpenAiChat, "openai_chat")];
+const WIRES: [(Api, &str); 4] = [
+    (Api::AnthropicMessages, "anthropic"),
+    (Api::OpenAiChat, "openai_chat"),
+    (Api::OpenAiResponses, "openai_responses"),
+    (Api::Gemini, "gemini"),
+];
 
 /// Masks every `e`, and is never sure of the last three bytes.
 #[derive(Debug)]
@@ -136,19 +141,26 @@ impl Judges {
     }
 
     async fn begin(&self, api: Api) -> Box<dyn Exchange> {
-        let (headers, method, path) = (HeaderMap::new(), Method::POST, api.request_path("m", true));
-        let endpoint = Endpoint::of(&path, &headers).unwrap();
+        let (headers, method, target) = (HeaderMap::new(), Method::POST, api.request_path("m", true));
+        let (path, query) = target.split_once('?').map_or((&*target, None), |(path, query)| (path, Some(query)));
+        let endpoint = Endpoint::of(path, &headers).unwrap();
         let call = Call {
             number: 1,
             endpoint: &endpoint,
             method: &method,
-            path: &path,
+            path,
+            query,
             headers: &headers,
             agent: None,
         };
         let Plan::Inspect(mut exchange) = self.hooks.begin(&call) else { panic!("nobody looks") };
-        let body =
-            r#"{"model":"m","stream":true,"max_tokens":9,"messages":[{"role":"user","content":"hi"}]}"#;
+        let body = match api {
+            Api::AnthropicMessages | Api::OpenAiChat => {
+                r#"{"model":"m","stream":true,"max_tokens":9,"messages":[{"role":"user","content":"hi"}]}"#
+            }
+            Api::OpenAiResponses => r#"{"model":"m","stream":true,"input":"hi"}"#,
+            Api::Gemini => r#"{"contents":[{"role":"user","parts":[{"text":"hi"}]}]}"#,
+        };
         let bytes = Bytes::from_static(body.as_bytes());
         let requested = exchange.request(&Body { bytes: &bytes, provider: "p" }).await;
         assert!(matches!(requested, Requested::Unchanged));

@@ -12,7 +12,6 @@ use backstop_hooks::points::{
 };
 use backstop_hooks::{AgentId, CallContext, CallId, Digest, Requester, SessionKey, Text, Trace, Trigger};
 use backstop_llm::live::{self, AnswerEditor, LiveRequest};
-use backstop_llm::wire::RequestTarget;
 use backstop_llm::{
     Api, ErrorCategory, FailureKind, ModelError, ModelRequest, ModelResponse, ProviderError,
     ProviderErrorKind,
@@ -21,6 +20,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use uuid::Uuid;
 
+use super::form::{Form, Kind};
 use super::gate::{Asking, messages_of_turn};
 use super::identity::{Identity, SESSION_HEADERS, identify};
 use super::judge::{AnswerJudge, Facts, Progress, Trouble};
@@ -40,8 +40,7 @@ pub(super) struct Traffic {
     standing: Standing,
     endpoint: Endpoint,
     api: Api,
-    /// What the address says; nothing, on wires whose bodies say all.
-    target: RequestTarget,
+    kind: Kind,
     agent: Option<AgentId>,
     /// The few headers that say where the request belongs.
     headers: HeaderMap,
@@ -82,7 +81,7 @@ enum Answer {
 }
 
 impl Traffic {
-    pub(super) fn new(shared: Arc<Shared>, standing: Standing, api: Api, call: &Call<'_>) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, standing: Standing, form: Form, call: &Call<'_>) -> Self {
         let kept = SESSION_HEADERS.iter().copied().chain(["traceparent", USER_HEADER]);
         let headers = kept.filter_map(|name| {
             let value = call.headers.get(name)?;
@@ -92,8 +91,8 @@ impl Traffic {
             shared,
             standing,
             endpoint: *call.endpoint,
-            api,
-            target: api.request_target(call.path).unwrap_or_default(),
+            api: form.api,
+            kind: form.kind,
             agent: call.agent.cloned(),
             headers: headers.collect(),
             asked: None,
@@ -154,6 +153,45 @@ impl Traffic {
         })
     }
 
+    fn asked(
+        &self,
+        call: Arc<CallContext>,
+        identity: Identity,
+        request: ModelRequest,
+        provider: &str,
+    ) -> Asked {
+        let facts = Facts {
+            run: identity.run.clone(),
+            model: request.model.clone(),
+            iteration: identity.iteration,
+            messages: messages_of_turn(&request.messages).saturating_add(1),
+        };
+        Asked {
+            id: CallId::new(Uuid::now_v7().simple().to_string()),
+            watchers: Watchers::new(self.shared.engine.clone(), Arc::clone(&call)),
+            call,
+            identity,
+            facts,
+            provider: provider.to_owned(),
+            request,
+            stream: false,
+            started: Instant::now(),
+            request_bytes: 0,
+            response_bytes: 0,
+            first_byte_ms: None,
+            upstream_id: None,
+        }
+    }
+
+    /// An answer that was asked for earlier belongs to the conversation in which that was.
+    fn fetched(&self, response: &str, provider: &str) -> Asked {
+        let extra = serde_json::json!({ "previous_response_id": response });
+        let request = ModelRequest { extra: extra.into(), ..ModelRequest::default() };
+        let identity = identify(self.agent.as_ref(), &self.headers, &request, &self.shared.links);
+        let call = Arc::new(self.context(&identity, &request));
+        self.asked(call, identity, request, provider)
+    }
+
     fn started(&mut self, asked: Asked) {
         let asked = self.asked.insert(asked);
         let Asked { call: _, id, identity, provider, request, stream, watchers, .. } = asked;
@@ -206,7 +244,9 @@ impl Traffic {
             Answer::None | Answer::Watched(None) => &[],
         };
         for response in responses {
-            self.shared.links.remember(self.agent.as_ref(), &response.id, &asked.identity);
+            if matches!(self.kind, Kind::Ask(_)) {
+                self.shared.links.remember(self.agent.as_ref(), &response.id, &asked.identity);
+            }
             let identity = &asked.identity;
             let (provider, model) = (&asked.provider, &asked.request.model);
             asked.watchers.tell::<LlmOutput>(|| output(identity, provider, model, response));
@@ -277,7 +317,17 @@ impl Traffic {
 impl Exchange for Traffic {
     async fn request(&mut self, body: &Body<'_>) -> Requested {
         self.shared.housekeeping.tidy(&self.shared.engine);
-        let live = match LiveRequest::read_at(self.api, &self.target, body.bytes.clone()) {
+        let read = match &self.kind {
+            Kind::Ask(target) => LiveRequest::read_at(self.api, target, body.bytes.clone()),
+            Kind::Fetch { response } => {
+                self.asked = Some(self.fetched(response, body.provider));
+                // Its call was told of when it was asked for.
+                self.ended = true;
+                return Requested::Unchanged;
+            }
+            Kind::Unreadable(why) => return self.unreadable(why),
+        };
+        let live = match read {
             Ok(live) => live,
             Err(error) => return self.unreadable(&error),
         };
@@ -291,28 +341,9 @@ impl Exchange for Traffic {
             return self.blocked(&blocked, live.request(), stream);
         }
         let rewritten = (request != *live.request()).then(|| live.write(&request));
-        let facts = Facts {
-            run: identity.run.clone(),
-            model: request.model.clone(),
-            iteration: identity.iteration,
-            messages: messages_of_turn(&request.messages).saturating_add(1),
-        };
-        let asked = Asked {
-            id: CallId::new(Uuid::now_v7().simple().to_string()),
-            watchers: Watchers::new(self.shared.engine.clone(), Arc::clone(&call)),
-            call,
-            identity,
-            facts,
-            provider: body.provider.to_owned(),
-            request,
-            stream,
-            started: Instant::now(),
-            request_bytes: rewritten.as_ref().unwrap_or(body.bytes).len() as u64,
-            response_bytes: 0,
-            first_byte_ms: None,
-            upstream_id: None,
-        };
-        self.started(asked);
+        let request_bytes = rewritten.as_ref().unwrap_or(body.bytes).len() as u64;
+        let asked = self.asked(call, identity, request, body.provider);
+        self.started(Asked { stream, request_bytes, ..asked });
         rewritten.map_or(Requested::Unchanged, Requested::Replaced)
     }
 

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use backstop_engine::Verdict;
 use backstop_gateway::hooked::{BlockedForm, FIRED, HookSettings, Unjudged};
+use backstop_hooks::conversation::Message;
 use backstop_hooks::points::{
     AfterLlmCall, BeforeLlmCall, BeforeLlmCallOutcome, BeforeResponseEmit, LlmInput, LlmOutput,
     MessageBefore, MessageBeforeOutcome, ModelCallEnded, ModelCallStarted, ToolNames,
@@ -160,7 +161,7 @@ async fn results_of_tools_are_judged_before_a_model_reads_them() {
     for (api, result) in results {
         let house = House::new();
         house.judge::<BeforeLlmCall>("looks", |event| {
-            let seen = event.messages.iter().flat_map(|message| message.tool_results());
+            let seen = event.messages.iter().flat_map(Message::tool_results);
             let found = seen.into_iter().any(|result| result.visible_text().contains(SECRET));
             Some(BeforeLlmCallOutcome { block: Some(found), ..BeforeLlmCallOutcome::default() })
         });

@@ -1,0 +1,76 @@
+//! What a request is, as far as its address says: which codec reads it, and what does not stand in its body.
+
+use backstop_llm::{Api, RequestTarget, StreamFraming};
+use http::Method;
+
+use crate::endpoint::{Family, Operation};
+use crate::exchange::Call;
+
+/// How a request is to be read.
+#[derive(Debug)]
+pub(super) struct Form {
+    /// The codec of the request and its answer.
+    pub(super) api: Api,
+    /// What is asked.
+    pub(super) kind: Kind,
+}
+
+/// What a request asks.
+#[derive(Debug)]
+pub(super) enum Kind {
+    /// A model is asked, by the body. What is only counted is written in the same way.
+    Ask(RequestTarget),
+    /// The answer to an earlier request is fetched, or stopped and fetched. There is no body.
+    Fetch {
+        /// The answer's id.
+        response: String,
+    },
+    /// Something that can't be judged, and why.
+    Unreadable(&'static str),
+}
+
+impl Form {
+    /// How this request is to be read; `None` if no codec reads it.
+    pub(super) fn of(call: &Call<'_>) -> Option<Self> {
+        let api = match (call.endpoint.operation, call.endpoint.family) {
+            (Operation::StoredResponse, _) => {
+                let kind = Kind::Fetch { response: fetched(call)? };
+                return Some(Self { api: Api::OpenAiResponses, kind });
+            }
+            (Operation::CountTokens, Family::Anthropic) => Api::AnthropicMessages,
+            (Operation::CountTokens, Family::OpenAi) => Api::OpenAiResponses,
+            (Operation::CountTokens, Family::Gemini) => Api::Gemini,
+            _ => call.endpoint.api()?,
+        };
+        let kind = if api == Api::Gemini { gemini(call) } else { Kind::Ask(RequestTarget::default()) };
+        Some(Self { api, kind })
+    }
+}
+
+/// Model and framing stand in the address.
+fn gemini(call: &Call<'_>) -> Kind {
+    let address = match (call.endpoint.operation, call.path.rsplit_once(':'), call.query) {
+        (Operation::CountTokens, Some((model, _)), _) => format!("{model}:generateContent"),
+        (_, _, Some(query)) => format!("{}?{query}", call.path),
+        (_, _, None) => call.path.to_owned(),
+    };
+    match Api::Gemini.request_target(&address) {
+        Some(target) if target.stream && target.framing == StreamFraming::JsonArray => {
+            Kind::Unreadable("a stream that is one JSON array can't be judged on its way; ask for `alt=sse`")
+        }
+        Some(target) => Kind::Ask(target),
+        None => Kind::Unreadable("its address names no model"),
+    }
+}
+
+/// The id in `/responses/<id>` that is read, or in `/responses/<id>/cancel`, which answers the same.
+fn fetched(call: &Call<'_>) -> Option<String> {
+    let mut segments = call.path.trim_end_matches('/').rsplit('/');
+    let last = segments.next()?;
+    let id = match *call.method {
+        Method::GET => last,
+        Method::POST if last.eq_ignore_ascii_case("cancel") => segments.next()?,
+        _ => return None,
+    };
+    segments.next()?.eq_ignore_ascii_case("responses").then(|| id.to_owned())
+}
