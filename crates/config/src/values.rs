@@ -308,6 +308,8 @@ choice! {
         Anthropic = "anthropic",
         /// OpenAI Chat Completions and whatever is compatible with it.
         OpenaiChat = "openai-chat",
+        /// OpenAI Responses.
+        OpenaiResponses = "openai-responses",
         /// Google's Gemini API.
         Gemini = "gemini",
     }

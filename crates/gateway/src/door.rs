@@ -22,7 +22,7 @@ use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, header, request};
 use subtle::{Choice, ConstantTimeEq as _};
 
-use crate::endpoint::{Endpoint, Family};
+use crate::endpoint::{Endpoint, Family, unescaped};
 use crate::settings::Settings;
 
 /// The header for a token, for clients whose credential headers hold their provider's key.
@@ -101,7 +101,7 @@ impl Door {
         } else {
             rest.parse().map_err(|_| Refused::Path)?
         };
-        let target = match target.query().filter(|query| self.query_holds_token(query)) {
+        let target = match target.query().and_then(|query| self.holder_in(query)) {
             Some(_) => without_key(&target).ok_or(Refused::Path)?,
             None => target,
         };
@@ -142,9 +142,9 @@ impl Door {
             headers.get(header::AUTHORIZATION).and_then(bearer),
             headers.get(API_KEY).map(HeaderValue::as_bytes),
             headers.get(GOOGLE_KEY).map(HeaderValue::as_bytes),
-            request.uri.query().and_then(key_of).map(str::as_bytes),
         ];
-        given.into_iter().flatten().find_map(|token| self.open(token))
+        let in_headers = given.into_iter().flatten().find_map(|token| self.open(token));
+        in_headers.or_else(|| self.holder_in(request.uri.query()?))
     }
 
     fn agent(
@@ -188,8 +188,9 @@ impl Door {
         is_own || hosts.contains(&host)
     }
 
-    fn query_holds_token(&self, query: &str) -> bool {
-        key_of(query).is_some_and(|key| self.open(key.as_bytes()).is_some())
+    fn holder_in(&self, query: &str) -> Option<Holder<'_>> {
+        let keys = query.split('&').filter(|pair| is_key(pair)).filter_map(|pair| pair.split_once('='));
+        keys.filter_map(|(_, key)| unescaped(key).ok()).find_map(|key| self.open(key.as_bytes()))
     }
 }
 
@@ -229,13 +230,15 @@ fn bearer(value: &HeaderValue) -> Option<&[u8]> {
     scheme.eq_ignore_ascii_case(b"bearer ").then_some(token.trim_ascii_start())
 }
 
-fn key_of(query: &str) -> Option<&str> {
-    query.split('&').find_map(|pair| pair.strip_prefix("key="))
+/// Whether a pair of a query holds a key, however that is spelt.
+pub(crate) fn is_key(pair: &str) -> bool {
+    let name = pair.split('=').next().unwrap_or_default();
+    unescaped(name).is_ok_and(|name| name.trim_start_matches('$').eq_ignore_ascii_case("key"))
 }
 
 /// The target without `key=`.
 pub(crate) fn without_key(target: &PathAndQuery) -> Option<PathAndQuery> {
-    let kept: Vec<_> = target.query()?.split('&').filter(|pair| !pair.starts_with("key=")).collect();
+    let kept: Vec<_> = target.query()?.split('&').filter(|pair| !is_key(pair)).collect();
     let path = target.path();
     let text = if kept.is_empty() { path.to_owned() } else { format!("{path}?{}", kept.join("&")) };
     text.parse().ok()
@@ -304,6 +307,9 @@ mod tests {
         assert_eq!(enter("/t/open-sesame/v1/messages?beta=true", &[]), anonymous(path));
         assert_eq!(enter("/v1/x?key=open-sesame", &[]), anonymous("/v1/x"));
         assert_eq!(enter("/v1/x?a=b&key=open-sesame&alt=sse", &[]), anonymous("/v1/x?a=b&alt=sse"));
+        for query in ["key=sk&key=open-sesame", "k%65y=open-sesame", "$key=open%2Dsesame"] {
+            assert_eq!(enter(&format!("/v1/x?a=b&{query}"), &[]), anonymous("/v1/x?a=b"), "{query}");
+        }
         // A key of the provider in the query is the client's business.
         let target = "/t/open-sesame/v1/x?key=sk";
         assert_eq!(enter(target, &[]), anonymous("/v1/x?key=sk"));

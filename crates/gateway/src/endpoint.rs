@@ -30,13 +30,13 @@ pub enum Family {
 pub enum Operation {
     /// Anthropic Messages.
     Messages,
-    /// Anthropic's count of the tokens of a message.
+    /// A count of the tokens of a request to Anthropic Messages, OpenAI Responses or Gemini.
     CountTokens,
     /// OpenAI Chat Completions.
     ChatCompletions,
     /// OpenAI Responses: a new one.
     Responses,
-    /// OpenAI Responses: an existing one is read, cancelled or deleted, or its input listed.
+    /// OpenAI Responses: an existing one is read, cancelled, compacted or deleted, or its input listed.
     StoredResponse,
     /// OpenAI Embeddings.
     Embeddings,
@@ -109,6 +109,8 @@ impl Endpoint {
             endpoint(Family::Anthropic, Operation::CountTokens)
         } else if path.ends_with("/responses") {
             endpoint(Family::OpenAi, Operation::Responses)
+        } else if path.ends_with("/responses/input_tokens") {
+            endpoint(Family::OpenAi, Operation::CountTokens)
         } else if within("responses") {
             endpoint(Family::OpenAi, Operation::StoredResponse)
         } else if path.ends_with("/embeddings") {
@@ -122,18 +124,17 @@ impl Endpoint {
         })
     }
 
-    /// The codec of its requests and answers; `None` where there is nothing to judge, or none exists.
+    /// The codec of its requests and answers; `None` where it asks no model for an answer, or none exists.
     pub const fn api(self) -> Option<Api> {
         match self.operation {
             Operation::Messages => Some(Api::AnthropicMessages),
             Operation::ChatCompletions => Some(Api::OpenAiChat),
             Operation::Responses => Some(Api::OpenAiResponses),
+            Operation::GenerateContent | Operation::StreamGenerateContent => Some(Api::Gemini),
             Operation::CountTokens
             | Operation::StoredResponse
             | Operation::Embeddings
             | Operation::Models
-            | Operation::GenerateContent
-            | Operation::StreamGenerateContent
             | Operation::Other => None,
         }
     }
@@ -150,6 +151,9 @@ fn gemini(path: &str) -> Option<Operation> {
     }
     if path.ends_with(":streamgeneratecontent") {
         return Some(Operation::StreamGenerateContent);
+    }
+    if path.ends_with(":counttokens") {
+        return Some(Operation::CountTokens);
     }
     let rest = path.strip_prefix("/v1beta/").or_else(|| path.strip_prefix("/v1alpha/"))?;
     if rest.starts_with("openai/") {
@@ -172,7 +176,7 @@ fn normal(path: &str) -> Result<Cow<'_, str>, AmbiguousPath> {
     Ok(if lower { decoded } else { Cow::Owned(decoded.to_ascii_lowercase()) })
 }
 
-fn unescaped(path: &str) -> Result<String, AmbiguousPath> {
+pub(crate) fn unescaped(path: &str) -> Result<String, AmbiguousPath> {
     let mut parts = path.split('%');
     let mut text = parts.next().unwrap_or_default().as_bytes().to_vec();
     for part in parts {
@@ -210,6 +214,7 @@ mod tests {
             ("/v1/responses", OpenAi, Responses),
             ("/v1/responses/resp_1", OpenAi, StoredResponse),
             ("/v1/responses/resp_1/cancel", OpenAi, StoredResponse),
+            ("/v1/responses/input_tokens", OpenAi, CountTokens),
             ("/v1/embeddings", OpenAi, Embeddings),
             ("/v1/models", OpenAi, Models),
             ("/v1/models/gpt", OpenAi, Models),
@@ -220,7 +225,8 @@ mod tests {
             ("/v1beta/models/gemini-pro:generateContent", Gemini, GenerateContent),
             ("/v1/models/gemini-pro:generateContent", Gemini, GenerateContent),
             ("/v1beta/models/gemini-pro:streamGenerateContent", Gemini, StreamGenerateContent),
-            ("/v1beta/models/gemini-pro:countTokens", Gemini, Other),
+            ("/v1beta/models/gemini-pro:countTokens", Gemini, CountTokens),
+            ("/v1internal:generateContent", Gemini, GenerateContent),
             ("/v1beta/cachedContents", Gemini, Other),
         ] {
             assert_eq!(of(path), (family, operation), "{path}");

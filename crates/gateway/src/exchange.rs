@@ -65,7 +65,6 @@ impl Interceptor for Transparent {
 }
 
 /// A request as it is known before its body is read.
-#[derive(Debug)]
 pub struct Call<'a> {
     /// Number of the request in this process, from 1.
     pub number: u64,
@@ -75,10 +74,23 @@ pub struct Call<'a> {
     pub method: &'a Method,
     /// Its path, without the gateway's own prefixes and without the query.
     pub path: &'a str,
+    /// Its query, without a token of the gateway. The provider's key may be in it: never keep or show it.
+    pub query: Option<&'a str>,
     /// Its headers. Credentials are in them, marked as sensitive: never keep or show them.
     pub headers: &'a HeaderMap,
     /// Whose request it is, if the client said so; never guessed.
     pub agent: Option<&'a AgentId>,
+}
+
+impl fmt::Debug for Call<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Call")
+            .field("number", &self.number)
+            .field("endpoint", self.endpoint)
+            .field("method", self.method)
+            .field("agent", &self.agent)
+            .finish_non_exhaustive()
+    }
 }
 
 /// What is to be done with a request.

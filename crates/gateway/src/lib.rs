@@ -38,4 +38,4 @@ pub use endpoint::{AmbiguousPath, Endpoint, Family, Operation};
 pub use error::StartError;
 pub use exchange::{Exchange, Interceptor, Plan, Transparent};
 pub use server::Gateway;
-pub use settings::{Credential, Limits, ModelRoute, Provider, Proxies, Settings, Timeouts};
+pub use settings::{Credential, Limits, ModelRoute, Provider, Proxies, Settings, Timeouts, Trust};

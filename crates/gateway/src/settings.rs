@@ -63,6 +63,8 @@ pub struct Provider {
     pub base_url: String,
     /// How it knows who pays.
     pub credential: Credential,
+    /// By whose certificates it is known, where the address is encrypted.
+    pub trust: Trust,
     /// The models that may be asked for; any, if empty.
     pub models: Vec<String>,
     /// The longest time to a connection.
@@ -80,6 +82,21 @@ pub enum Credential {
     Key(Secret),
     /// There should be a key, and there is none: every request is refused for this reason.
     Missing(String),
+}
+
+/// Whose certificates make a provider trusted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Trust {
+    /// The authorities that the system trusts.
+    #[default]
+    System,
+    /// These authorities and no others.
+    Only {
+        /// Their certificates, as PEM. Anything else in it is skipped.
+        pem: Vec<u8>,
+        /// Where they are from, for people.
+        source: String,
+    },
 }
 
 /// Models that go to certain providers.
@@ -131,17 +148,20 @@ pub struct Timeouts {
     pub body: Duration,
     /// From the request to the head of the provider's answer.
     pub first_byte: Duration,
+    /// Until a client reads more of an answer that is ready for it.
+    pub write: Duration,
     /// How long running answers may go on once the gateway is to stop.
     pub drain: Duration,
 }
 
 impl Default for Timeouts {
-    /// 30 s, 30 s, 10 min, 10 s.
+    /// 30 s, 30 s, 10 min, 1 min, 10 s.
     fn default() -> Self {
         Self {
             head: Duration::from_secs(30),
             body: Duration::from_secs(30),
             first_byte: Duration::from_secs(600),
+            write: Duration::from_secs(60),
             drain: Duration::from_secs(10),
         }
     }

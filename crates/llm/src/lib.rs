@@ -24,7 +24,9 @@ pub mod sse;
 mod tokens;
 pub mod wire;
 
-pub use client::{ApiKey, InvalidProvider, ProviderClient, ProviderSettings, RetryPolicy, Timeouts};
+pub use client::{
+    ApiKey, Authorities, InvalidProvider, ProviderClient, ProviderSettings, RetryPolicy, Timeouts,
+};
 pub use error::{
     ErrorCategory, FailureKind, ModelError, ProviderError, ProviderErrorKind, TimeoutPhase, WireError,
 };

@@ -6,11 +6,13 @@ use std::time::Duration;
 use backstop_config::{
     Api as ConfigApi, GatewayProviders, Loaded, Name, Provider as ConfigProvider, Spanned,
 };
-use backstop_gateway::{Credential, Family, Limits, ModelRoute, Provider, Proxies, Settings, Timeouts};
+use backstop_gateway::{
+    Credential, Family, Limits, ModelRoute, Provider, Proxies, Settings, Timeouts, Trust,
+};
 use backstop_hooks::{AgentId, Secret};
 use uuid::Uuid;
 
-use super::provider::key;
+use super::provider::{ProviderError, authorities, key};
 
 /// Why a configuration can't be served.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -37,6 +39,9 @@ pub enum GatewayConfigError {
         /// The provider.
         provider: String,
     },
+    /// It can't be known whom to trust.
+    #[error(transparent)]
+    Authorities(ProviderError),
 }
 
 /// The settings of a gateway. Keys are read now; a provider whose key is missing refuses requests and says why,
@@ -44,7 +49,7 @@ pub enum GatewayConfigError {
 ///
 /// # Errors
 ///
-/// [`GatewayConfigError`] when it is not clear where requests go.
+/// [`GatewayConfigError`] when it is not clear where requests go, or by whose certificates a provider is known.
 pub fn gateway_settings(
     loaded: &Loaded,
     environment: &dyn Fn(&str) -> Option<String>,
@@ -59,7 +64,7 @@ pub fn gateway_settings(
         listen: config.listen.value.0,
         agents: agents.collect(),
         hosts: config.hosts.iter().map(|host| host.value.as_str().to_owned()).collect(),
-        providers: providers(loaded, environment),
+        providers: providers(loaded, environment)?,
         routes: routes(loaded),
         max_retries: u32::try_from(config.max_retries.value.get()).unwrap_or(u32::MAX),
         limits: limits(loaded),
@@ -91,7 +96,7 @@ pub fn new_token() -> Secret {
 const fn family(api: ConfigApi) -> Family {
     match api {
         ConfigApi::Anthropic => Family::Anthropic,
-        ConfigApi::OpenaiChat => Family::OpenAi,
+        ConfigApi::OpenaiChat | ConfigApi::OpenaiResponses => Family::OpenAi,
         ConfigApi::Gemini => Family::Gemini,
     }
 }
@@ -104,12 +109,15 @@ const fn maker(family: Family) -> &'static str {
     }
 }
 
-fn providers(loaded: &Loaded, environment: &dyn Fn(&str) -> Option<String>) -> BTreeMap<String, Provider> {
+fn providers(
+    loaded: &Loaded,
+    environment: &dyn Fn(&str) -> Option<String>,
+) -> Result<BTreeMap<String, Provider>, GatewayConfigError> {
     let providers = loaded.config.providers.iter();
     providers
         .map(|(name, provider)| {
             let name = name.value.as_str();
-            (name.to_owned(), lowered(loaded, name, provider, environment))
+            Ok((name.to_owned(), lowered(loaded, name, provider, environment)?))
         })
         .collect()
 }
@@ -119,21 +127,24 @@ fn lowered(
     name: &str,
     provider: &ConfigProvider,
     environment: &dyn Fn(&str) -> Option<String>,
-) -> Provider {
+) -> Result<Provider, GatewayConfigError> {
     let family = family(provider.api.value);
     let credential = match key(loaded, name, provider, environment) {
         Ok(Some(key)) => Credential::Key(key.value),
         Ok(None) => Credential::Client,
         Err(error) => Credential::Missing(error.to_string()),
     };
-    Provider {
+    let authorities = authorities(loaded, name, provider).map_err(GatewayConfigError::Authorities)?;
+    let trust = authorities.map_or(Trust::System, |file| Trust::Only { pem: file.pem, source: file.source });
+    Ok(Provider {
         family,
         base_url: provider.base_url.as_ref().map_or(maker(family), |url| url.value.expose()).to_owned(),
         credential,
+        trust,
         models: provider.models.iter().map(|model| model.value.expose().to_owned()).collect(),
         connect_timeout: provider.connect_timeout.value.duration(),
         idle_timeout: provider.idle_timeout.value.duration(),
-    }
+    })
 }
 
 fn names(names: &[Spanned<Name>]) -> Vec<String> {
@@ -188,6 +199,7 @@ fn add_maker(family: Family, providers: &mut BTreeMap<String, Provider>) -> Stri
         family,
         base_url: maker(family).to_owned(),
         credential: Credential::Client,
+        trust: Trust::System,
         models: Vec::new(),
         connect_timeout: Duration::from_secs(10),
         idle_timeout: Duration::from_secs(120),
@@ -215,6 +227,7 @@ fn timeouts(loaded: &Loaded) -> Timeouts {
         head: timeouts.head.value.duration(),
         body: timeouts.body.value.duration(),
         first_byte: timeouts.first_byte.value.duration(),
+        write: timeouts.write.value.duration(),
         drain: timeouts.drain.value.duration(),
     }
 }

@@ -5,12 +5,14 @@ use std::io::{self, Read as _};
 use std::path::Path;
 
 use backstop_config::{Api as ConfigApi, Loaded, Provider};
-use backstop_llm::{Api, ApiKey, InvalidProvider, ProviderSettings, RetryPolicy, Timeouts};
+use backstop_llm::{Api, ApiKey, Authorities, InvalidProvider, ProviderSettings, RetryPolicy, Timeouts};
 
 use crate::locations::from_operator;
 
 /// Keys are shorter than that; whatever is longer is another file.
 const LONGEST_KEY: u64 = 64 << 10;
+/// All authorities that a system trusts take a quarter of that.
+const LARGEST_CA_FILE: u64 = 1 << 20;
 
 /// Why a provider can't be called.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -50,13 +52,15 @@ pub enum ProviderError {
         /// Why not.
         reason: String,
     },
-    /// Agents can't be run with the provider's wire.
-    #[error(
-        "provider `{provider}` speaks `gemini`, which `backstop agent` does not\nhint: choose another with `agent.provider` or `--provider`; `backstop serve` passes it on"
-    )]
-    OnlyGateway {
+    /// The file with the authorities that vouch for the provider can't be read.
+    #[error("`providers.{provider}.ca_file`: `{file}` can't be read: {reason}")]
+    CaFile {
         /// The provider.
         provider: String,
+        /// The file.
+        file: String,
+        /// Why not.
+        reason: String,
     },
     /// No model is named.
     #[error("no model of provider `{provider}` is chosen\nhint: set `agent.model`, or give `--model`")]
@@ -125,7 +129,8 @@ fn settings(
     let api = match provider.api.value {
         ConfigApi::Anthropic => Api::AnthropicMessages,
         ConfigApi::OpenaiChat => Api::OpenAiChat,
-        ConfigApi::Gemini => return Err(ProviderError::OnlyGateway { provider: name.to_owned() }),
+        ConfigApi::OpenaiResponses => Api::OpenAiResponses,
+        ConfigApi::Gemini => Api::Gemini,
     };
     let maker = match api {
         Api::AnthropicMessages => "https://api.anthropic.com",
@@ -135,6 +140,7 @@ fn settings(
     let base_url = provider.base_url.as_ref().map_or(maker, |url| url.value.expose());
     Ok(ProviderSettings {
         api_key: key(loaded, name, provider, environment)?,
+        authorities: authorities(loaded, name, provider)?,
         timeouts: Timeouts {
             connect: provider.connect_timeout.value.duration(),
             idle: provider.idle_timeout.value.duration(),
@@ -177,6 +183,22 @@ pub(super) fn key(
         Some(key) => Ok(Some(ApiKey::new(key, variable))),
         None => Err(ProviderError::MissingKey { provider: name.to_owned(), variable: variable.to_owned() }),
     }
+}
+
+/// The authorities that vouch for the provider, read now; `None` where those of the system do.
+pub(super) fn authorities(
+    loaded: &Loaded,
+    name: &str,
+    provider: &Provider,
+) -> Result<Option<Authorities>, ProviderError> {
+    let Some(file) = &provider.ca_file else { return Ok(None) };
+    let path = from_operator(loaded, file.value.expose());
+    let source = path.display().to_string();
+    let mut pem = Vec::new();
+    File::open(&path).and_then(|file| file.take(LARGEST_CA_FILE).read_to_end(&mut pem)).map_err(|error| {
+        ProviderError::CaFile { provider: name.to_owned(), file: source.clone(), reason: error.to_string() }
+    })?;
+    Ok(Some(Authorities { pem, source }))
 }
 
 fn read_key(path: &Path) -> io::Result<String> {

@@ -56,7 +56,7 @@ section! {
     pub struct GatewayProviders {
         /// For requests of Anthropic's API. Without it, the configured provider that speaks it.
         anthropic ("anthropic"): Vec<Spanned<Name>>, OperatorOnly;
-        /// For requests of OpenAI's API. Without it, the configured provider that speaks it.
+        /// For requests of OpenAI's API. Without it, the configured provider that speaks one of its wire formats.
         openai ("openai"): Vec<Spanned<Name>>, OperatorOnly;
         /// For requests of the Gemini API. Without it, the configured provider that speaks it.
         gemini ("gemini"): Vec<Spanned<Name>>, OperatorOnly;
@@ -100,6 +100,8 @@ section! {
         body ("bodyMs"): Setting<Millis> = Millis::clamped(30_000), OperatorOnly;
         /// From a request to the beginning of the provider's answer. An answer in one piece begins when it is ready.
         first_byte ("firstByteMs"): Setting<Millis> = Millis::clamped(600_000), OperatorOnly;
+        /// Until a client reads more of an answer that is ready for it. Then its connection is closed.
+        write ("writeMs"): Setting<Millis> = Millis::clamped(60_000), OperatorOnly;
         /// How long running answers may go on when the gateway is to stop.
         drain ("drainMs"): Setting<Millis> = Millis::clamped(10_000), OperatorOnly;
     }

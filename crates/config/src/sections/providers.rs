@@ -24,6 +24,9 @@ item! {
         api_key_env ("api_key_env"): Option<Spanned<Name>>, OperatorOnly;
         /// The file that holds the key and nothing else; read when the provider is used.
         api_key_file ("api_key_file"): Option<Spanned<Text>>, OperatorOnly;
+        /// A PEM file with the certificates of the authorities that vouch for an encrypted `base_url`, in place of
+        /// those that the system trusts. For gateways of one's own.
+        ca_file ("ca_file"): Option<Spanned<Text>>, OperatorOnly;
         /// The models that may be used. Without it, any.
         models ("models"): Vec<Spanned<Text>>, OperatorOnly;
         /// The longest time to a connection, in milliseconds.

@@ -1,7 +1,8 @@
 //! The listener and its connections.
 //!
 //! HTTP/1.1 and HTTP/2 (with prior knowledge) on one port, told apart by the first bytes. A connection that does not
-//! say within [`Timeouts::head`](crate::Timeouts) what it wants is closed, and so is one that is idle as long.
+//! say within [`Timeouts::head`](crate::Timeouts) what it wants is closed, and so is one that is idle as long, or whose
+//! client reads nothing for [`Timeouts::write`](crate::Timeouts) of what is ready for it.
 //! More connections than allowed wait in the system's queue. To stop: no new connections, no new requests on
 //! old ones, running answers go on for [`Timeouts::drain`](crate::Timeouts), then everything is dropped, and
 //! the providers' connections with it.
@@ -10,6 +11,7 @@ mod answer;
 mod driver;
 mod handle;
 mod load;
+mod socket;
 mod visit;
 
 use std::convert::Infallible;
@@ -35,6 +37,7 @@ use crate::route::Routes;
 use crate::settings::{Limits, Settings, Timeouts};
 
 use load::Load;
+use socket::Socket;
 
 /// Streams at once on one HTTP/2 connection.
 const MOST_STREAMS: u32 = 256;
@@ -171,7 +174,7 @@ async fn serve(socket: TcpStream, shared: Arc<Shared>, mut stopped: watch::Recei
         _ = stopped.changed() => return,
     };
     let Ok(Some(protocol)) = protocol else { return };
-    let io = TokioIo::new(socket);
+    let io = TokioIo::new(Socket::new(socket, shared.timeouts.write));
     let service = {
         let shared = Arc::clone(&shared);
         service_fn(move |request| {

@@ -15,7 +15,7 @@ use super::Shared;
 use super::answer::AnswerBody;
 use super::driver::Driver;
 use crate::compression::Coding;
-use crate::door::{Entered, without_key};
+use crate::door::{Entered, is_key, without_key};
 use crate::endpoint::Endpoint;
 use crate::error::{Cause, Failure};
 use crate::exchange::{Answered, Body, Call, Exchange, Plan, Reply, Requested, Watch};
@@ -64,6 +64,7 @@ impl<'a> Visit<'a> {
             endpoint: &endpoint,
             method: &head.method,
             path: entered.target.path(),
+            query: entered.target.query(),
             headers: &head.headers,
             agent: entered.agent.as_ref(),
         });
@@ -272,7 +273,7 @@ impl<'a> Visit<'a> {
 
     fn target(&self, provider: &Provider, credentials: &Credentials) -> Option<PathAndQuery> {
         let target = provider.target(self.endpoint, &self.entered.target)?;
-        let has_key = target.query().is_some_and(|query| query.split('&').any(|p| p.starts_with("key=")));
+        let has_key = target.query().is_some_and(|query| query.split('&').any(is_key));
         match credentials {
             Credentials::Own(..) if has_key => without_key(&target),
             Credentials::Own(..) | Credentials::Client => Some(target),

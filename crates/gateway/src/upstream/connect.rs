@@ -9,7 +9,9 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::connect::proxy::Tunnel;
 use hyper_util::client::proxy::matcher::Matcher;
 use hyper_util::rt::TokioIo;
-use rustls::pki_types::ServerName;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{CertificateError, ClientConfig, RootCertStore};
 use rustls_platform_verifier::BuilderVerifierExt as _;
 use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -17,7 +19,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tower_service::Service as _;
 
-use crate::settings::Proxies;
+use crate::settings::{Proxies, Trust};
 
 /// Scheme, host and port of a provider.
 #[derive(Clone, Debug)]
@@ -68,6 +70,10 @@ pub(crate) enum ConnectError {
     Timeout(Duration),
     #[error("no connection: {0}")]
     Tcp(String),
+    #[error(
+        "no encrypted connection: its certificate is signed by nobody who is trusted here\nhint: if its authority is a private one, name that in `providers.<name>.ca_file`"
+    )]
+    UnknownAuthority,
     #[error("no encrypted connection: {0}")]
     Tls(io::Error),
 }
@@ -79,6 +85,10 @@ pub(super) enum Unconnectable {
     Tls(#[from] rustls::Error),
     #[error("its host name is malformed")]
     Name,
+    #[error(
+        "`{file}` holds no certificates: {problem}\nhint: it must be a PEM file with `BEGIN CERTIFICATE`"
+    )]
+    Authorities { file: String, problem: String },
     #[error("only `http://` proxies are supported, and the environment names another for it")]
     Proxy,
 }
@@ -98,12 +108,17 @@ struct Proxy {
 }
 
 impl Connector {
-    pub(super) fn new(origin: Origin, timeout: Duration, proxies: &Proxies) -> Result<Self, Unconnectable> {
+    pub(super) fn new(
+        origin: Origin,
+        timeout: Duration,
+        trust: &Trust,
+        proxies: &Proxies,
+    ) -> Result<Self, Unconnectable> {
         let mut tcp = HttpConnector::new();
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
         tcp.set_keepalive(Some(Duration::from_secs(60)));
-        let tls = origin.encrypted.then(|| tls(&origin)).transpose()?;
+        let tls = origin.encrypted.then(|| tls(&origin, trust)).transpose()?;
         let proxy = if origin.is_loopback() { None } else { proxy(&origin, proxies)? };
         Ok(Self { origin, timeout, tcp, tls, proxy })
     }
@@ -134,7 +149,7 @@ impl Connector {
         let Some((tls, name)) = &self.tls else {
             return Ok(Connected { stream: Box::new(tcp), http2: false });
         };
-        let stream = tls.connect(name.clone(), tcp).await.map_err(ConnectError::Tls)?;
+        let stream = tls.connect(name.clone(), tcp).await.map_err(unencrypted)?;
         let http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
         Ok(Connected { stream: Box::new(stream), http2 })
     }
@@ -166,15 +181,37 @@ fn root(error: &dyn std::error::Error) -> String {
     error.to_string()
 }
 
-fn tls(origin: &Origin) -> Result<(TlsConnector, ServerName<'static>), Unconnectable> {
+fn unencrypted(error: io::Error) -> ConnectError {
+    let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>());
+    match cause {
+        Some(rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
+            ConnectError::UnknownAuthority
+        }
+        _ => ConnectError::Tls(error),
+    }
+}
+
+fn tls(origin: &Origin, trust: &Trust) -> Result<(TlsConnector, ServerName<'static>), Unconnectable> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let mut config = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()?
-        .with_platform_verifier()?
-        .with_no_client_auth();
+    let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    let config = match trust {
+        Trust::System => config.with_platform_verifier()?,
+        Trust::Only { pem, source } => config.with_root_certificates(authorities(pem, source)?),
+    };
+    let mut config = config.with_no_client_auth();
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     let name = ServerName::try_from(origin.name().to_owned()).map_err(|_| Unconnectable::Name)?;
     Ok((TlsConnector::from(Arc::new(config)), name))
+}
+
+fn authorities(pem: &[u8], source: &str) -> Result<RootCertStore, Unconnectable> {
+    let unusable = |problem: String| Unconnectable::Authorities { file: source.to_owned(), problem };
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(pem) {
+        let certificate = certificate.map_err(|error| unusable(error.to_string()))?;
+        roots.add(certificate).map_err(|error| unusable(error.to_string()))?;
+    }
+    if roots.is_empty() { Err(unusable("there is none in it".to_owned())) } else { Ok(roots) }
 }
 
 fn proxy(origin: &Origin, proxies: &Proxies) -> Result<Option<Proxy>, Unconnectable> {

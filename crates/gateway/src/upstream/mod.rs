@@ -68,7 +68,7 @@ impl Provider {
             return Err(invalid("its address holds a query or credentials"));
         }
         let origin = Origin::of(&address).ok_or_else(|| invalid("its address is not http or https"))?;
-        let connector = Connector::new(origin.clone(), settings.connect_timeout, proxies)
+        let connector = Connector::new(origin.clone(), settings.connect_timeout, &settings.trust, proxies)
             .map_err(|problem| invalid(&problem.to_string()))?;
         let credentials = match &settings.credential {
             Credential::Client => Ok(Credentials::Client),
@@ -188,6 +188,7 @@ mod tests {
             family,
             base_url: base_url.to_owned(),
             credential: Credential::Client,
+            trust: settings::Trust::System,
             models: Vec::new(),
             connect_timeout: Duration::from_secs(1),
             idle_timeout: Duration::from_secs(1),

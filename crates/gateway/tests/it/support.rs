@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use backstop_gateway::{
-    Credential, Family, Gateway, Interceptor, Provider, Settings, StartError, Transparent,
+    Credential, Family, Gateway, Interceptor, Provider, Settings, StartError, Transparent, Trust,
 };
 use backstop_hooks::Secret;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -204,6 +204,7 @@ pub(crate) fn provider(family: Family, base_url: &str, credential: Credential) -
         family,
         base_url: base_url.to_owned(),
         credential,
+        trust: Trust::System,
         models: Vec::new(),
         connect_timeout: Duration::from_secs(5),
         idle_timeout: Duration::from_secs(30),

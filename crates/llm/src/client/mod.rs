@@ -15,13 +15,13 @@ use std::sync::{Arc, OnceLock};
 
 use futures_util::stream;
 use http::HeaderMap;
-use reqwest::Url;
+use reqwest::{Certificate, Url};
 
 use crate::error::ModelError;
 use crate::model::{Model, ModelRequest, ModelResponse, ModelStream, StatsCell};
 use crate::wire::Api;
 
-pub use settings::{ApiKey, InvalidProvider, ProviderSettings, RetryPolicy, Timeouts};
+pub use settings::{ApiKey, Authorities, InvalidProvider, ProviderSettings, RetryPolicy, Timeouts};
 
 /// A provider that can be asked. Cheap to clone; clones share their connections.
 #[derive(Clone)]
@@ -31,6 +31,7 @@ struct Inner {
     settings: ProviderSettings,
     base: Url,
     headers: HeaderMap,
+    certificates: Option<Vec<Certificate>>,
     http: OnceLock<reqwest::Client>,
 }
 
@@ -38,11 +39,12 @@ impl ProviderClient {
     /// A client for the provider. Does not connect.
     ///
     /// # Errors
-    /// If the address or a header is malformed.
+    /// If the address, a header or a certificate is malformed.
     pub fn new(settings: ProviderSettings) -> Result<Self, InvalidProvider> {
         let base = settings.base()?;
         let headers = settings.header_map()?;
-        Ok(Self(Arc::new(Inner { settings, base, headers, http: OnceLock::new() })))
+        let certificates = settings.certificates()?;
+        Ok(Self(Arc::new(Inner { settings, base, headers, certificates, http: OnceLock::new() })))
     }
 
     /// What the client was made from.
@@ -121,6 +123,8 @@ impl Inner {
         if self.base.scheme() == "http" {
             // Nothing here speaks TLS: the system's certificates need not be read.
             builder = builder.tls_certs_only(std::iter::empty());
+        } else if let Some(certificates) = &self.certificates {
+            builder = builder.tls_certs_only(certificates.iter().cloned());
         }
         builder.build()
     }

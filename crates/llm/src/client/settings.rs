@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use backstop_hooks::Secret;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
-use reqwest::Url;
+use reqwest::{Certificate, Url};
 use thiserror::Error;
 
 use crate::wire::Api;
@@ -21,6 +21,8 @@ pub struct ProviderSettings {
     pub base_url: String,
     /// The key, for providers that want one.
     pub api_key: Option<ApiKey>,
+    /// Whose certificates are trusted in place of the system's, for an encrypted address.
+    pub authorities: Option<Authorities>,
     /// Headers to send besides; they win over those that Backstop sets. The values may be secret.
     pub headers: Vec<(String, Secret)>,
     /// How long to wait for what.
@@ -37,6 +39,15 @@ pub struct ApiKey {
     /// The key.
     pub value: Secret,
     /// The environment variable (or other place) that held it.
+    pub source: String,
+}
+
+/// Authorities whose certificates make a provider trusted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Authorities {
+    /// Their certificates, as PEM.
+    pub pem: Vec<u8>,
+    /// The file that held them, so that an error can name it.
     pub source: String,
 }
 
@@ -127,6 +138,16 @@ pub enum InvalidProvider {
         /// Where the key is from.
         key_source: String,
     },
+    /// The file that should hold certificates does not.
+    #[error(
+        "provider `{name}`: `{file}` holds no certificates\nhint: it must be a PEM file with `BEGIN CERTIFICATE`"
+    )]
+    Authorities {
+        /// The provider.
+        name: String,
+        /// The file.
+        file: String,
+    },
 }
 
 impl ApiKey {
@@ -144,6 +165,7 @@ impl ProviderSettings {
             api,
             base_url: base_url.into(),
             api_key: None,
+            authorities: None,
             headers: Vec::new(),
             timeouts: Timeouts::default(),
             retry: RetryPolicy::default(),
@@ -189,6 +211,15 @@ impl ProviderSettings {
         url.set_path(&format!("{}{path}", base.path().trim_end_matches('/')));
         url.set_query(query);
         url
+    }
+
+    /// The certificates that are trusted in place of the system's.
+    pub(super) fn certificates(&self) -> Result<Option<Vec<Certificate>>, InvalidProvider> {
+        let Some(Authorities { pem, source }) = &self.authorities else { return Ok(None) };
+        let certificates = Certificate::from_pem_bundle(pem).ok().filter(|found| !found.is_empty());
+        certificates
+            .map(Some)
+            .ok_or_else(|| InvalidProvider::Authorities { name: self.name.clone(), file: source.clone() })
     }
 
     pub(super) fn header_map(&self) -> Result<HeaderMap, InvalidProvider> {
