@@ -35,6 +35,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
             "backstop-guards",
             "backstop-agent",
             "backstop-gateway",
+            "backstop-clients",
         ],
     ),
     ("backstop-cli", &["backstop"]),

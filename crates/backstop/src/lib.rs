@@ -58,6 +58,7 @@ mod providers;
 mod wire;
 
 pub use backstop_agent as agent;
+pub use backstop_clients as clients;
 pub use backstop_config as config;
 pub use backstop_engine as engine;
 pub use backstop_gateway as gateway;

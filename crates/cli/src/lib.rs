@@ -33,7 +33,9 @@ pub fn main() -> ExitCode {
     std::panic::set_hook(Box::new(report_panic));
     log::listen();
     // A bug must look like a denial, not like whatever code the runtime picks for panics.
-    std::panic::catch_unwind(run).unwrap_or(Exit::Refused).into()
+    std::panic::catch_unwind(run)
+        .unwrap_or_else(|_| failed(Exit::Refused, "there is a bug in backstop"))
+        .into()
 }
 
 /// Says that there is a bug and where. The panic's own message is left out: it may quote what was judged.
@@ -51,9 +53,9 @@ fn run() -> Exit {
         Ok(cli) => cli,
         Err(error) => {
             // Help and version are answers; everything else is a refusal. Whether anybody reads it is their affair.
-            let _ = error.print();
             let answered = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
-            return if answered { Exit::Success } else { Exit::Refused };
+            let _ = error.print();
+            return if answered { Exit::Success } else { failed(Exit::Refused, "its command line is wrong") };
         }
     };
     match perform(cli) {
@@ -62,9 +64,18 @@ fn run() -> Exit {
         Err(error) => {
             use std::io::Write as _;
             let _ = writeln!(std::io::stderr().lock(), "{}", error.report());
-            error.exit()
+            failed(error.exit(), "it can't start")
         }
     }
+}
+
+/// The end of a command that did not get to its work. Whoever started `backstop hook` waits for an answer all
+/// the same, and may take its absence for consent.
+fn failed(exit: Exit, why: &str) -> Exit {
+    if std::env::args_os().nth(1).is_some_and(|command| command == "hook") {
+        return commands::hook::refuse_blindly(why);
+    }
+    exit
 }
 
 fn perform(cli: Cli) -> Result<Exit, Error> {

@@ -26,7 +26,7 @@ pub(crate) struct Global {
 }
 
 /// A command's surroundings. Nothing is read or opened before a command asks for it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Surroundings {
     config: Option<PathBuf>,
     pub(crate) output: Output,
@@ -56,10 +56,14 @@ impl Surroundings {
 
     /// Reads the configuration.
     pub(crate) fn load_quietly(&self) -> Result<Loaded, Error> {
-        let working_directory = working_directory()?;
+        self.load_in(&working_directory()?)
+    }
+
+    /// Reads the configuration that holds in `folder`.
+    pub(crate) fn load_in(&self, folder: &Path) -> Result<Loaded, Error> {
         let locations = Locations {
             explicit: self.config.clone(),
-            working_directory: Some(working_directory),
+            working_directory: Some(folder.to_path_buf()),
             user_folder: Locations::user_folder(&environment),
         };
         Ok(load(&locations, &HookTypes::built_in(&[]), &environment)?)
@@ -99,7 +103,7 @@ pub(crate) fn workspace(loaded: &Loaded, chosen: Option<&Path>) -> Result<PathBu
     }
 }
 
-fn working_directory() -> Result<PathBuf, Error> {
+pub(crate) fn working_directory() -> Result<PathBuf, Error> {
     std::env::current_dir().map_err(|source| Error::File {
         path: PathBuf::from("."),
         what: "found as the working directory",

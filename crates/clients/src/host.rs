@@ -60,6 +60,27 @@ pub async fn respond(engine: &Engine, event: &ClientEvent, attendance: &Attendan
     }
 }
 
+/// What the client is told when an event could not be judged: the strictest that its moment allows. A tool
+/// does not run, a result and a message don't reach the model; a turn ends as the agent wants, and what is
+/// only watched goes on.
+pub fn refuse(event: &ClientEvent, reason: &Reason) -> Reply {
+    let (frame, reason) = (&event.frame, reason.clone());
+    match &event.moment {
+        Moment::ToolCall(used) => frame.answer_call(used, &CallDecision::Deny(reason)),
+        Moment::Permission(_) => frame.answer_permission(&CallDecision::Deny(reason)),
+        Moment::ToolResult(output) => frame.answer_result(output, &ResultDecision::Withhold(reason)),
+        Moment::Prompt(_) => frame.answer_prompt(&PromptDecision::Block(reason)),
+        Moment::Stop(_)
+        | Moment::SubAgentStop(_)
+        | Moment::SessionStart { .. }
+        | Moment::SessionEnd { .. }
+        | Moment::BeforeCompaction
+        | Moment::AfterCompaction
+        | Moment::SubAgentStart
+        | Moment::Other => frame.pass(),
+    }
+}
+
 /// Judges each call of a tool use. The first that is refused refuses all; the first question is the one that
 /// is asked.
 async fn judge(

@@ -17,7 +17,7 @@ pub use answer::{Answer, universal_deny};
 pub use client::{Client, Degradation, UnknownClient, Wish};
 pub use decision::{CallDecision, PromptDecision, Reply, ResultDecision, Shortfall, StopDecision};
 pub use event::{ClientEvent, Frame, Moment, Stop, SubAgent};
-pub use host::respond;
+pub use host::{refuse, respond};
 pub use payload::{MAX_PAYLOAD_BYTES, Payload, PayloadError};
 pub use reason::{MAX_REASON_BYTES, Reason};
 pub use tools::{CannotRestore, McpTool, ResultBody, ToolOutput, ToolUse};

@@ -3,6 +3,7 @@
 mod agent;
 mod approvals;
 mod check;
+mod clients;
 mod config;
 mod duration;
 mod gateway;
@@ -58,6 +59,8 @@ enum Command {
     Serve(gateway::ServeArgs),
     /// Run a program whose model calls pass the hooks
     Run(gateway::RunArgs),
+    /// Judge one event of a coding agent; what its hooks start
+    Hook(clients::HookArgs),
     /// Judge tool calls without running them
     Check(check::CheckArgs),
     /// Judge one tool call and show each hook's part in it
@@ -92,6 +95,7 @@ impl Cli {
             Command::Agent(args) => Action::Agent(args.lower()?),
             Command::Serve(args) => Action::Serve(args.lower()),
             Command::Run(args) => Action::Run(args.lower()),
+            Command::Hook(args) => Action::Hook(args.lower()),
             Command::Check(args) => Action::Check(args.lower()?),
             Command::Explain(args) => Action::Explain(args.lower()?),
             Command::Scan(args) => Action::Scan(args.lower()?),

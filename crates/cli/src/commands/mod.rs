@@ -9,6 +9,7 @@ pub(crate) mod demo;
 mod explain;
 pub(crate) mod gateway;
 pub(crate) mod grants;
+pub(crate) mod hook;
 pub(crate) mod hooks;
 mod lines;
 pub(crate) mod model;
@@ -28,6 +29,7 @@ pub(crate) enum Action {
     Agent(agent::Settings),
     Serve(gateway::serve::Settings),
     Run(gateway::run::Settings),
+    Hook(hook::Settings),
     Check(check::Settings),
     Explain(check::Call),
     Scan(scan::Settings),
@@ -53,6 +55,7 @@ impl Action {
             Self::Agent(settings) => Box::pin(agent::run(settings, surroundings)).await,
             Self::Serve(settings) => Box::pin(gateway::serve::run(settings, surroundings)).await,
             Self::Run(settings) => Box::pin(gateway::run::run(settings, surroundings)).await,
+            Self::Hook(settings) => Ok(Box::pin(hook::run(settings, surroundings)).await),
             Self::Check(settings) => Box::pin(check::run(settings, surroundings)).await,
             Self::Explain(call) => Box::pin(explain::run(call, surroundings)).await,
             Self::Scan(settings) => scan::run(&settings, surroundings),

@@ -14,7 +14,7 @@ pub(crate) use style::{Paint, Style};
 pub(crate) use text::{ago, elapsed, in_future, one_line, plain, table};
 
 /// Where a command writes, and in which form.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Output {
     json: bool,
     out: Paint,

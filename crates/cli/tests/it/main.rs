@@ -15,6 +15,7 @@ mod demo;
 mod explain;
 mod gateway;
 mod help;
+mod hook;
 mod hooks;
 mod model;
 mod records;

@@ -1,0 +1,168 @@
+//! `backstop hook`: the program that coding agents start at each of their hooks.
+//!
+//! One event on stdin, one answer on stdout, an exit code, the end. Nearly every client lets a tool run when
+//! its hook fails, comes late, or prints anything beside its answer. So
+//!
+//! - whatever can't be judged is refused, in the client's own words where the event is known, and in the
+//!   words that all clients obey where it is not: input that is no event, a configuration that does not
+//!   load, a database that can't be written, a bug, a signal;
+//! - the answer is put together in memory and written at once, and stdout gets nothing else;
+//! - judging happens on a thread of its own, and this one watches the clock: it refuses before the client
+//!   stops waiting;
+//! - a refusal that nobody can read on stdout is still said by the exit code and on stderr.
+//!
+//! What was decided is in the audit trail before the answer leaves. Where the trail can't be written, calls
+//! are refused: an agent that works unseen is what the trail is there to prevent, and whoever does not want
+//! one says so with `audit.enabled`.
+
+mod decide;
+mod speak;
+
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use backstop::clients::{
+    Client, ClientEvent, MAX_PAYLOAD_BYTES, Payload, Reason, Reply, refuse, universal_deny,
+};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+use crate::exit::Exit;
+use crate::session::Surroundings;
+
+pub(crate) use self::speak::refuse_blindly;
+use self::speak::{remark, speak};
+
+/// The longest that a client takes to write its event. All write it at once.
+const READ_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Who asks, about what.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    /// The client's name, as it was written: a name that is none is refused like any other bad input.
+    pub(crate) client: String,
+    /// The event's name, for clients whose payload does not say it.
+    pub(crate) event: Option<String>,
+}
+
+/// The event, as soon as it is read.
+type Known = OnceLock<ClientEvent>;
+
+pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Exit {
+    let client = match settings.client.parse::<Client>() {
+        Ok(client) => client,
+        Err(error) => return refuse_blindly(&error.to_string()),
+    };
+    let started = Instant::now();
+    let patience = client.facts().patience(settings.event.as_deref().unwrap_or_default());
+    let known = Arc::new(Known::new());
+    let (answer, answered) = oneshot::channel();
+    let worker = {
+        let (known, surroundings) = (Arc::clone(&known), surroundings.clone());
+        std::thread::Builder::new().name("backstop-hook".to_owned()).spawn(move || {
+            // Nobody listens when the answer comes too late.
+            drop(answer.send(judge(client, settings.event, &known, started, &surroundings)));
+        })
+    };
+    let ended = match worker {
+        Ok(_) => wait(answered, &known, patience).await,
+        Err(error) => Err(format!("backstop can't start a thread: {error}")),
+    };
+    match ended {
+        Ok(reply) => tell(client, &reply),
+        Err(why) => tell(client, &refused(known.get(), &why)),
+    }
+}
+
+/// Waits for the answer, but no longer than the client does.
+async fn wait(
+    mut answered: oneshot::Receiver<Result<Reply, String>>,
+    known: &Known,
+    patience: Duration,
+) -> Result<Reply, String> {
+    let terminated = async {
+        let signals = [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()].map(signal);
+        match signals {
+            [Ok(mut term), Ok(mut int), Ok(mut hup)] => tokio::select! {
+                _ = term.recv() => {}
+                _ = int.recv() => {}
+                _ = hup.recv() => {}
+            },
+            _ => std::future::pending().await,
+        }
+    };
+    let in_time = async {
+        let bug = |_| "there is a bug in backstop; please report it".to_owned();
+        let late = |_| format!("judging took longer than the {} that the client waits", shown(patience));
+        match timeout(READ_PATIENCE.min(patience), &mut answered).await {
+            Ok(answer) => answer.map_err(bug)?,
+            Err(_) if known.get().is_none() => {
+                Err(format!("the client's event did not come within {}", shown(READ_PATIENCE.min(patience))))
+            }
+            Err(_) => {
+                timeout(patience.saturating_sub(READ_PATIENCE), answered).await.map_err(late)?.map_err(bug)?
+            }
+        }
+    };
+    tokio::select! {
+        answer = in_time => answer,
+        () = terminated => Err("backstop was told to end before it had judged this".to_owned()),
+    }
+}
+
+fn shown(time: Duration) -> String {
+    format!("{} s", time.as_secs_f32())
+}
+
+/// Reads the event and decides about it.
+fn judge(
+    client: Client,
+    event: Option<String>,
+    known: &Known,
+    started: Instant,
+    surroundings: &Surroundings,
+) -> Result<Reply, String> {
+    let bytes = read().map_err(|error| format!("stdin can't be read: {error}"))?;
+    let payload = Payload::parse(&bytes).map_err(|error| error.to_string())?;
+    drop(bytes);
+    let event = client.read(&payload, event.as_deref()).map_err(|error| error.to_string())?;
+    drop(payload);
+    let event = known.get_or_init(|| event);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| format!("no runtime: {error}"))?;
+    runtime.block_on(decide::decide(event, started, surroundings)).map_err(|error| error.report())
+}
+
+/// At most one byte more than a payload may have, which is enough to refuse it.
+fn read() -> std::io::Result<Vec<u8>> {
+    use std::io::Read as _;
+    let most = u64::try_from(MAX_PAYLOAD_BYTES).unwrap_or(u64::MAX).saturating_add(1);
+    let mut bytes = Vec::new();
+    std::io::stdin().lock().take(most).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// The refusal of an event that could not be judged.
+fn refused(event: Option<&ClientEvent>, why: &str) -> Reply {
+    let reason = Reason::new(&format!("backstop could not judge this: {why}"));
+    match event {
+        Some(event) => {
+            let reply = refuse(event, &reason);
+            if reply.answer.exit_code() == 0 && reply.answer.stdout().is_empty() {
+                remark(reason.as_str());
+            }
+            reply
+        }
+        None => Reply { answer: universal_deny(&reason), shortfall: None },
+    }
+}
+
+fn tell(client: Client, reply: &Reply) -> Exit {
+    if let Some(shortfall) = reply.shortfall.filter(|shortfall| shortfall.lets_through()) {
+        remark(&format!("warning: {}: {shortfall}", client.title()));
+    }
+    speak(&reply.answer)
+}
