@@ -179,6 +179,53 @@ async fn a_client_that_goes_takes_the_providers_work_with_it() {
 }
 
 #[tokio::test]
+async fn a_client_that_does_not_read_loses_its_answer() {
+    let upstream = Upstream::start(|number| {
+        let events = [format!("data: {}\n\n", "x".repeat(64 << 10))];
+        let mut script = Script::events(&[events[0].as_str()]);
+        if number == 0 {
+            // More than all buffers on the way can hold.
+            script.pieces.splice(1..2, vec![chunk(events[0].as_bytes()); 1_000]);
+        }
+        script
+    })
+    .await;
+    let mut settings = settings(&upstream);
+    settings.timeouts.write = Duration::from_millis(300);
+    settings.limits.requests = 1;
+    let gateway = gateway(settings).await;
+    let mut idle = connect(&gateway).await;
+    idle.write_all(post("/v1/messages", "{}").as_bytes()).await.unwrap();
+    until(&mut idle, "data: ").await;
+    assert_eq!(talk(&gateway, post("/v1/messages", "{}")).await.status(), 503);
+    eventually("the provider was let go", || upstream.cut() == 1).await;
+    assert_eq!(talk(&gateway, post("/v1/messages", "{}")).await.status(), 200);
+}
+
+#[tokio::test]
+async fn a_client_that_reads_slowly_gets_everything() {
+    let event = format!("data: {}\n\n", "x".repeat(64 << 10));
+    let upstream = Upstream::start(move |_| Script::events(&vec![event.as_str(); 256])).await;
+    let mut settings = settings(&upstream);
+    settings.timeouts.write = Duration::from_millis(400);
+    let gateway = gateway(settings).await;
+    let mut slow = connect(&gateway).await;
+    slow.write_all(post("/v1/messages", "{}").as_bytes()).await.unwrap();
+    let (mut bytes, mut buffer) = (Vec::new(), vec![0; 1 << 20]);
+    let begun = Instant::now();
+    loop {
+        let count = slow.read(&mut buffer).await.unwrap();
+        if count == 0 {
+            break;
+        }
+        bytes.extend_from_slice(&buffer[..count]);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert!(begun.elapsed() > Duration::from_millis(400), "it was too fast to show anything");
+    assert!(bytes.len() > 256 * (64 << 10) && bytes.ends_with(b"0\r\n\r\n"), "{}", bytes.len());
+}
+
+#[tokio::test]
 async fn more_than_allowed_at_once_is_overload() {
     let upstream = Upstream::start(|_| Script { pieces: vec![], gap: Duration::ZERO, end: End::Hang }).await;
     let mut settings = settings(&upstream);

@@ -15,4 +15,5 @@ mod http2;
 mod proxies;
 mod routing;
 mod support;
+mod tls;
 mod transparency;

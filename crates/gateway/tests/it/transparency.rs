@@ -166,6 +166,7 @@ async fn the_key_of_a_provider_replaces_the_clients() {
         ("/v1/messages", "x-api-key: sk-ours"),
         ("/v1/chat/completions", "authorization: Bearer sk-ours"),
         ("/v1beta/models/g:generateContent?key=sk-client", "x-goog-api-key: sk-ours"),
+        ("/v1beta/models/g:generateContent?alt=sse&k%65y=sk-client", "x-goog-api-key: sk-ours"),
     ] {
         let request = post(path, CHAT).replace(
             "content-type",

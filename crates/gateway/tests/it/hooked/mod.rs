@@ -6,4 +6,5 @@ mod answers;
 mod failures;
 mod limits;
 mod requests;
+mod stored;
 mod support;

@@ -59,26 +59,33 @@ async fn a_blocked_request_reaches_no_model() {
 
 #[tokio::test]
 async fn counting_tokens_passes_the_same_gates() {
-    let house = House::new();
-    stop(&house);
-    let model = polite().await;
-    let gateway = house.gateway(&model.base_url(), HookSettings::default()).await;
-    let mut body = ask(Api::AnthropicMessages, false, "hi");
-    body.as_object_mut().unwrap().remove("max_tokens");
-    body.as_object_mut().unwrap().remove("stream");
-    let answer = talk(&gateway, post("/v1/messages/count_tokens", &body.to_string())).await;
-    assert_eq!(answer.status(), 403, "{}", answer.text());
-    assert!(model.requests().is_empty());
-    house.engine.registry().remove(&"no".into());
-    house.judge::<BeforeLlmCall>("rewrites", |_| {
-        Some(BeforeLlmCallOutcome {
-            system_prompt: Some("be kind".into()),
-            ..BeforeLlmCallOutcome::default()
-        })
-    });
-    let answer = talk(&gateway, post("/v1/messages/count_tokens", &body.to_string())).await;
-    assert_eq!(answer.status(), 200, "{}", answer.text());
-    assert!(answer.json()["input_tokens"].is_number(), "{}", answer.text());
+    for (api, path, count) in [
+        (Api::AnthropicMessages, "/v1/messages/count_tokens", "input_tokens"),
+        (Api::OpenAiResponses, "/v1/responses/input_tokens", "input_tokens"),
+        (Api::Gemini, "/v1beta/models/m:countTokens", "totalTokens"),
+    ] {
+        let house = House::new();
+        stop(&house);
+        let model = polite().await;
+        let gateway = house.gateway(&model.base_url(), HookSettings::default()).await;
+        let mut body = ask(api, false, "hi");
+        for field in ["max_tokens", "stream"] {
+            body.as_object_mut().unwrap().remove(field);
+        }
+        let answer = talk(&gateway, post(path, &body.to_string())).await;
+        assert_eq!(answer.status(), 403, "{path}: {}", answer.text());
+        assert!(model.requests().is_empty());
+        house.engine.registry().remove(&"no".into());
+        house.judge::<BeforeLlmCall>("rewrites", |_| {
+            Some(BeforeLlmCallOutcome {
+                system_prompt: Some("be kind".into()),
+                ..BeforeLlmCallOutcome::default()
+            })
+        });
+        let answer = talk(&gateway, post(path, &body.to_string())).await;
+        assert_eq!(answer.status(), 200, "{path}: {}", answer.text());
+        assert!(answer.json()[count].is_number(), "{}", answer.text());
+    }
 }
 
 #[tokio::test]
@@ -182,6 +189,8 @@ async fn results_of_tools_are_judged_before_a_model_reads_them() {
     }
 }
 
+const GEMINI: &str = r#"{"contents":[{"role":"user","parts":[{"text":"hi"}]}]}"#;
+
 #[tokio::test]
 async fn what_nobody_can_read_is_refused_while_something_may_be_stopped() {
     let house = House::new();
@@ -196,6 +205,14 @@ async fn what_nobody_can_read_is_refused_while_something_may_be_stopped() {
         ("/v1/completions", r#"{"model":"m","prompt":"hi"}"#),
         ("/v1/messages/batches", r#"{"requests":[]}"#),
         ("/v1/threads/t/runs", "{}"),
+        ("/v1/responses/input_tokens", "[]"),
+        ("/v1beta/models/m:countTokens", r#"{"generateContentRequest":{"contents":[]}}"#),
+        // Another wire: what is Gemini's stands one level deeper.
+        ("/v1internal:generateContent", GEMINI),
+        ("/v1internal:streamGenerateContent?alt=sse", r#"{"model":"m","request":{"contents":[]}}"#),
+        // A stream as one array.
+        ("/v1beta/models/m:streamGenerateContent", GEMINI),
+        ("/v1beta/models/m:streamGenerateContent?alt=json", GEMINI),
     ];
     for (path, body) in bad {
         let answer = talk(&gateway, post(path, body)).await;

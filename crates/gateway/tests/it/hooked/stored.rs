@@ -1,0 +1,117 @@
+//! Answers that are asked for in the background, or kept by the provider, and fetched later.
+
+use backstop_gateway::hooked::HookSettings;
+use backstop_hooks::PointId;
+use backstop_hooks::points::BeforeLlmCall;
+use backstop_llm::Api;
+use serde_json::{Value, json};
+
+use super::support::*;
+use crate::support::{Script, TOKEN, Upstream, post, talk};
+
+fn answer(status: &str, output: &Value) -> Value {
+    json!({"id": "resp_1", "object": "response", "created_at": 1, "status": status, "background": true,
+        "model": "m", "output": output, "usage": null})
+}
+
+fn finished() -> Value {
+    let said = json!({"type": "output_text", "text": format!("the word is {SECRET}"), "annotations": []});
+    answer(
+        "completed",
+        &json!([
+            {"type": "message", "id": "msg_1", "status": "completed", "role": "assistant", "content": [said]},
+            {"type": "function_call", "id": "fc_1", "call_id": "call_1", "status": "completed",
+                "name": "exec", "arguments": "{\"command\":\"marker\"}"},
+            {"type": "function_call", "id": "fc_2", "call_id": "call_2", "status": "completed",
+                "name": "read", "arguments": "{}"},
+        ]),
+    )
+}
+
+fn request(method: &str, path: &str) -> String {
+    format!(
+        "{method} /t/{TOKEN}{path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+    )
+}
+
+#[tokio::test]
+async fn a_background_answer_is_judged_when_it_is_fetched() {
+    let house = House::new();
+    house.withhold("exec");
+    house.redact();
+    let upstream = Upstream::start(|number| match number {
+        0 | 1 => Script::json("200 OK", &answer("queued", &json!([])).to_string()),
+        _ => Script::json("200 OK", &finished().to_string()),
+    })
+    .await;
+    let gateway = house.gateway(&upstream.url(), HookSettings::default()).await;
+    let asked = json!({"model": "m", "input": "hi", "background": true});
+    let queued = talk(&gateway, post("/v1/responses", &asked.to_string())).await;
+    assert_eq!((queued.status(), queued.json()["status"].as_str()), (200, Some("queued")));
+    let polled = talk(&gateway, request("GET", "/v1/responses/resp_1")).await;
+    assert_eq!(polled.json(), answer("queued", &json!([])), "what is not there yet passes as it is");
+    for (method, path) in [
+        ("GET", "/v1/responses/resp_1"),
+        ("GET", "/v1/responses/resp_1/?include[]=reasoning.encrypted_content"),
+        ("POST", "/v1/responses/resp_1/cancel"),
+    ] {
+        let fetched = talk(&gateway, request(method, path)).await;
+        let response = read(Api::OpenAiResponses, &fetched);
+        let calls: Vec<_> = response.message.tool_calls().map(|call| call.name.clone()).collect();
+        assert_eq!(calls, ["read"], "{path}: {}", fetched.text());
+        assert!(response.message.visible_text().starts_with("the word is [gone]"), "{}", fetched.text());
+        assert!(!fetched.text().contains(SECRET) && !fetched.text().contains("marker"), "{}", fetched.text());
+    }
+    assert_eq!(house.receipts.of(PointId::AfterLlmCall).len(), 5);
+}
+
+#[tokio::test]
+async fn a_fetched_answer_belongs_to_the_conversation_that_asked_for_it() {
+    let house = House::new();
+    house.withhold("exec");
+    let upstream = Upstream::start(|number| match number {
+        0 => Script::json("200 OK", &answer("queued", &json!([])).to_string()),
+        _ => Script::json("200 OK", &finished().to_string()),
+    })
+    .await;
+    let gateway = house.gateway(&upstream.url(), HookSettings::default()).await;
+    let asked = json!({"model": "m", "input": "hi", "background": true, "metadata": {"session_id": "s-1"}});
+    talk(&gateway, post("/v1/responses", &asked.to_string())).await;
+    talk(&gateway, request("GET", "/v1/responses/resp_1")).await;
+    let judged = house.receipts.all();
+    let judged: Vec<_> = judged.lines().filter(|line| line.contains("after_llm_call")).collect();
+    assert_eq!(judged.len(), 2);
+    assert!(judged.iter().all(|line| line.contains("s-1")), "{judged:?}");
+}
+
+#[tokio::test]
+async fn a_fetched_stream_is_judged_event_by_event() {
+    let house = House::new();
+    house.withhold("read");
+    let events = include_str!("../../../../llm/tests/fixtures/openai_responses/tools.stream.sse");
+    let upstream = Upstream::start(move |_| Script::events(&[events])).await;
+    let gateway = house.gateway(&upstream.url(), HookSettings::default()).await;
+    let fetched = talk(&gateway, request("GET", "/v1/responses/resp_1?stream=true")).await;
+    let response = read(Api::OpenAiResponses, &fetched);
+    assert!(response.message.tool_calls().all(|call| call.name != "read"), "{}", fetched.text());
+    assert!(response.message.tool_calls().any(|call| call.name == "now"), "{}", fetched.text());
+}
+
+#[tokio::test]
+async fn what_can_not_be_judged_of_stored_answers_is_refused() {
+    let house = House::new();
+    house.judge::<BeforeLlmCall>("looks", |_| None);
+    let upstream = Upstream::start(|_| Script::json("200 OK", "{}")).await;
+    let gateway = house.gateway(&upstream.url(), HookSettings::default()).await;
+    for (method, path) in [
+        ("GET", "/v1/responses/resp_1/input_items"),
+        ("POST", "/v1/responses/compact"),
+        ("GET", "/v1/%72esponses/resp_1"),
+        ("GET", "/v1/chat/completions/chatcmpl_1"),
+    ] {
+        let answer = talk(&gateway, request(method, path)).await;
+        assert_eq!(answer.status(), 400, "{path}: {}", answer.text());
+    }
+    assert_eq!(upstream.count(), 0);
+    assert_eq!(talk(&gateway, request("DELETE", "/v1/responses/resp_1")).await.status(), 200);
+}
