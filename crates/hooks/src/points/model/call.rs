@@ -105,7 +105,7 @@ record! {
         provider: String,
         /// The model.
         model: String,
-        /// The wire (`anthropic-messages`, `openai-chat`).
+        /// The wire (`anthropic-messages`, `openai-chat`, `openai-responses`, `gemini`).
         api?: String,
         /// How the answer comes (`sse`, `json`).
         transport?: String,
