@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use backstop::agent::AgentError;
+use backstop::clients::install::{ApplyError, PlanError};
 use backstop::config::ConfigError;
 use backstop::gateway::StartError;
 use backstop::gateway::hooked::Unenforceable;
@@ -72,6 +73,12 @@ pub(crate) enum Error {
     /// The agent can't go on.
     #[error(transparent)]
     Agent(#[from] AgentError),
+    /// A client's configuration can't be edited.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// A client's configuration can't be written.
+    #[error(transparent)]
+    Apply(#[from] ApplyError),
     /// A file or folder can't be used.
     #[error("`{}` can't be {what}: {source}", path.display())]
     File {
@@ -115,6 +122,8 @@ impl Error {
             | Self::Provider(_)
             | Self::Gateway(_)
             | Self::Agent(_)
+            | Self::Plan(_)
+            | Self::Apply(_)
             | Self::File { .. }
             | Self::Output(_)
             | Self::Failed(_) => Exit::Failed,

@@ -20,6 +20,7 @@ use clap::Parser as _;
 use clap::error::ErrorKind;
 
 pub use exit::Exit;
+pub use commands::clients::guide::page as clients_page;
 pub use reference::reference;
 
 use crate::args::Cli;

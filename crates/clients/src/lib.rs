@@ -10,6 +10,7 @@ mod host;
 pub mod install;
 mod payload;
 mod reason;
+mod sample;
 mod tools;
 
 pub use adapter::{Evidence, Facts, FailureFacts, OnFailure};
@@ -20,4 +21,5 @@ pub use event::{ClientEvent, Frame, Moment, Stop, SubAgent};
 pub use host::{refuse, respond};
 pub use payload::{MAX_PAYLOAD_BYTES, Payload, PayloadError};
 pub use reason::{MAX_REASON_BYTES, Reason};
+pub use sample::Sample;
 pub use tools::{CannotRestore, McpTool, ResultBody, ToolOutput, ToolUse};

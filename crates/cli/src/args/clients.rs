@@ -1,5 +1,9 @@
 //! `backstop hook`, `install`, `uninstall`, `status` and `doctor`.
 
+use backstop::clients::Client;
+use backstop::clients::install::Scope;
+
+use crate::commands::clients::{Chosen, doctor, install};
 use crate::commands::hook;
 
 /// Judges one event of a coding agent: what its hooks start.
@@ -14,8 +18,92 @@ pub(super) struct HookArgs {
     event: Option<String>,
 }
 
+#[derive(Debug, clap::Args)]
+#[group(required = true, multiple = false)]
+struct Clients {
+    /// The clients: claude, codex, gemini, qwen, copilot, cline, opencode, cursor, windsurf, kiro, goose
+    #[arg(value_name = "CLIENT")]
+    clients: Vec<Client>,
+    /// All clients that are found here
+    #[arg(long)]
+    all: bool,
+}
+
+/// Puts Backstop into the configuration of coding agents, so that it judges what they are about to do.
+///
+/// Shows what the client can honour and which files change, keeps what is there, comments included, and a copy of it.
+/// Installing twice is installing once.
+#[derive(Debug, clap::Args)]
+pub(super) struct InstallArgs {
+    #[command(flatten)]
+    clients: Clients,
+    #[command(flatten)]
+    place: Place,
+}
+
+/// Takes Backstop out of the configuration of coding agents, and leaves everything else as it is.
+#[derive(Debug, clap::Args)]
+pub(super) struct UninstallArgs {
+    #[command(flatten)]
+    clients: Clients,
+    #[command(flatten)]
+    place: Place,
+}
+
+#[derive(Debug, clap::Args)]
+struct Place {
+    /// In the user's configuration, for all folders; this is what happens without an option
+    #[arg(long, conflicts_with = "project")]
+    user: bool,
+    /// In the configuration of the repository around the working directory
+    #[arg(long)]
+    project: bool,
+    /// Show what would be written, and write nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// Tries the installation: entries, program, version, and whether the installed command answers an event.
+///
+/// Whether the client starts its hooks at all only the client can show; what keeps it from that is in the notes.
+#[derive(Debug, clap::Args)]
+pub(super) struct DoctorArgs {
+    /// The client, instead of all that are found here
+    client: Option<Client>,
+}
+
 impl HookArgs {
     pub(super) fn lower(self) -> hook::Settings {
         hook::Settings { client: self.client, event: self.event }
+    }
+}
+
+impl Clients {
+    fn lower(self) -> Chosen {
+        if self.all { Chosen::All } else { Chosen::Named(self.clients) }
+    }
+}
+
+fn settings(clients: Clients, place: &Place, remove: bool) -> install::Settings {
+    let scope = if place.project { Scope::Project } else { Scope::User };
+    install::Settings { chosen: clients.lower(), scope, dry_run: place.dry_run, remove }
+}
+
+impl InstallArgs {
+    pub(super) fn lower(self) -> install::Settings {
+        settings(self.clients, &self.place, false)
+    }
+}
+
+impl UninstallArgs {
+    pub(super) fn lower(self) -> install::Settings {
+        settings(self.clients, &self.place, true)
+    }
+}
+
+impl DoctorArgs {
+    pub(super) fn lower(self) -> doctor::Settings {
+        let chosen = self.client.map_or(Chosen::All, |client| Chosen::Named(vec![client]));
+        doctor::Settings { chosen }
     }
 }

@@ -59,6 +59,14 @@ enum Command {
     Serve(gateway::ServeArgs),
     /// Run a program whose model calls pass the hooks
     Run(gateway::RunArgs),
+    /// Put Backstop into the configuration of coding agents
+    Install(clients::InstallArgs),
+    /// Take it out again
+    Uninstall(clients::UninstallArgs),
+    /// Show in which coding agents Backstop is installed
+    Status,
+    /// Try an installation in coding agents
+    Doctor(clients::DoctorArgs),
     /// Judge one event of a coding agent; what its hooks start
     Hook(clients::HookArgs),
     /// Judge tool calls without running them
@@ -95,6 +103,10 @@ impl Cli {
             Command::Agent(args) => Action::Agent(args.lower()?),
             Command::Serve(args) => Action::Serve(args.lower()),
             Command::Run(args) => Action::Run(args.lower()),
+            Command::Install(args) => Action::Install(args.lower()),
+            Command::Uninstall(args) => Action::Install(args.lower()),
+            Command::Status => Action::Status,
+            Command::Doctor(args) => Action::Doctor(args.lower()),
             Command::Hook(args) => Action::Hook(args.lower()),
             Command::Check(args) => Action::Check(args.lower()?),
             Command::Explain(args) => Action::Explain(args.lower()?),

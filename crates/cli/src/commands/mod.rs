@@ -4,6 +4,7 @@ pub(crate) mod agent;
 pub(crate) mod approvals;
 pub(crate) mod audit;
 pub(crate) mod check;
+pub(crate) mod clients;
 pub(crate) mod config;
 pub(crate) mod demo;
 mod explain;
@@ -29,6 +30,9 @@ pub(crate) enum Action {
     Agent(agent::Settings),
     Serve(gateway::serve::Settings),
     Run(gateway::run::Settings),
+    Install(clients::install::Settings),
+    Status,
+    Doctor(clients::doctor::Settings),
     Hook(hook::Settings),
     Check(check::Settings),
     Explain(check::Call),
@@ -55,6 +59,9 @@ impl Action {
             Self::Agent(settings) => Box::pin(agent::run(settings, surroundings)).await,
             Self::Serve(settings) => Box::pin(gateway::serve::run(settings, surroundings)).await,
             Self::Run(settings) => Box::pin(gateway::run::run(settings, surroundings)).await,
+            Self::Install(settings) => clients::install::run(&settings, surroundings),
+            Self::Status => clients::status::run(surroundings),
+            Self::Doctor(settings) => Box::pin(clients::doctor::run(settings, surroundings)).await,
             Self::Hook(settings) => Ok(Box::pin(hook::run(settings, surroundings)).await),
             Self::Check(settings) => Box::pin(check::run(settings, surroundings)).await,
             Self::Explain(call) => Box::pin(explain::run(call, surroundings)).await,

@@ -17,6 +17,7 @@ mod gateway;
 mod help;
 mod hook;
 mod hooks;
+mod install;
 mod model;
 mod records;
 mod scan;

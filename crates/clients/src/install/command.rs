@@ -69,6 +69,11 @@ impl HookCommand {
         self.client
     }
 
+    /// The event, for clients whose payload does not say it.
+    pub(crate) fn event(&self) -> Option<&str> {
+        self.event.as_deref()
+    }
+
     fn arguments(&self) -> String {
         match &self.event {
             Some(event) => format!("hook {} {event}", self.client),
@@ -123,7 +128,7 @@ fn is_ours(program: &str) -> bool {
 }
 
 /// A word for a POSIX shell.
-fn quoted(word: &str) -> String {
+pub(super) fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '-' | '+' | ':' | '@');
     if !word.is_empty() && word.chars().all(plain) {
         return word.to_owned();

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::command::HookCommand;
 use super::edit::{self, ConfigError, Container, Entry, member};
-use super::{Merged, Status};
+use super::{Installed, Merged, Status};
 
 const HOOKS: &str = "hooks";
 /// More edits than any file needs; a bound on the loop.
@@ -257,6 +257,11 @@ pub(super) fn status(text: &str, layout: &Merged, command: &HookCommand) -> Resu
                                 status.programs.insert(found.program().to_owned());
                                 status.outdated |= Some(&value) != wanted.as_ref();
                                 present.insert(name.to_owned());
+                                let command = entry.get("command").and_then(Value::as_str);
+                                status.entries.extend(command.map(|command| Installed {
+                                    event: Some(name.to_owned()),
+                                    command: command.to_owned(),
+                                }));
                             }
                             None => status.foreign += 1,
                         }

@@ -143,11 +143,28 @@ pub struct Status {
     pub missing: Vec<String>,
     /// An entry of ours is not what this version would write.
     pub outdated: bool,
+    /// Our entries, as they stand there.
+    pub entries: Vec<Installed>,
     /// Hooks of others beside ours. Where several hooks change arguments, clients keep one change at most.
     pub foreign: usize,
 }
 
+/// An entry of ours in a client's configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Installed {
+    /// The event, where the place or the command says it.
+    pub event: Option<String>,
+    /// What the client gives to a shell.
+    pub command: String,
+}
+
 impl Status {
+    /// What the client starts at that event.
+    pub fn command_at(&self, event: &str) -> Option<&str> {
+        let at = |wanted: Option<&str>| self.entries.iter().find(|entry| entry.event.as_deref() == wanted);
+        at(Some(event)).or_else(|| at(None)).map(|entry| entry.command.as_str())
+    }
+
     /// Whether nothing of ours is there.
     pub fn is_absent(&self) -> bool {
         self.programs.is_empty()

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::command::{HookCommand, InvalidProgram};
+use super::command::{HookCommand, InvalidProgram, quoted};
 use super::edit::ConfigError;
-use super::{Folders, Form, Merged, OwnFile, Scope, Status, merge};
+use super::{Folders, Form, Installed, Merged, OwnFile, Scope, Status, merge};
 use crate::client::Client;
 
 /// Most bytes of a configuration file.
@@ -233,13 +233,19 @@ fn is_own(text: &str, command: &HookCommand) -> bool {
 }
 
 fn commands_in(text: &str) -> Vec<HookCommand> {
+    lines_in(text).into_iter().map(|(_, command)| command).collect()
+}
+
+/// The commands of ours in a file, as they are written there and as they are understood.
+fn lines_in(text: &str) -> Vec<(String, HookCommand)> {
+    let parsed = |line: &str| Some((line.to_owned(), HookCommand::parse(line)?));
     let mut found = Vec::new();
-    let lines = text.lines().map(|line| line.trim().trim_start_matches("// command:"));
-    found.extend(lines.filter_map(HookCommand::parse));
+    let lines = text.lines().map(|line| line.trim().trim_start_matches("// command:").trim());
+    found.extend(lines.filter_map(parsed));
     let mut pending: Vec<Value> = serde_json::from_str(text).into_iter().collect();
     while let Some(value) = pending.pop() {
         match value {
-            Value::String(text) => found.extend(HookCommand::parse(&text)),
+            Value::String(text) => found.extend(parsed(&text)),
             Value::Array(items) => pending.extend(items),
             Value::Object(fields) => pending.extend(fields.into_iter().map(|(_, field)| field)),
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
@@ -269,11 +275,17 @@ pub fn status(client: Client, scope: Scope, folders: &Folders, program: &Path) -
 fn own_status(folder: &Path, files: &[OwnFile], command: &HookCommand) -> Result<Status, PlanError> {
     let mut status = Status::default();
     for file in files {
-        match read(&folder.join(&file.name))? {
+        let path = folder.join(&file.name);
+        match read(&path)? {
             None => status.missing.push(file.name.clone()),
             Some(text) => {
-                let found = commands_in(&text).into_iter().filter(|found| found.client() == command.client());
-                let programs: Vec<_> = found.map(|found| found.program().to_owned()).collect();
+                let mut found = lines_in(&text);
+                found.retain(|(_, found)| found.client() == command.client());
+                let programs: Vec<_> = found.iter().map(|(_, found)| found.program().to_owned()).collect();
+                status.entries.extend(found.into_iter().map(|(line, found)| Installed {
+                    event: found.event().map(str::to_owned),
+                    command: if file.executable { quoted(&path.to_string_lossy()) } else { line },
+                }));
                 if programs.is_empty() && text != file.text {
                     status.foreign += 1;
                     status.missing.push(file.name.clone());

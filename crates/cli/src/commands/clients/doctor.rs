@@ -1,0 +1,239 @@
+//! `backstop doctor`: whether an installation does what it should.
+
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use backstop::clients::install::{Folders, Scope, Status, status};
+use backstop::clients::{Client, Evidence};
+use serde::Serialize;
+use tokio::process::Command;
+
+use super::fire::fire;
+use super::{Chosen, folders, in_path, is_executable, program_of, scope_name, this_program};
+use crate::error::Error;
+use crate::exit::Exit;
+use crate::output::{Output, Style, plain};
+use crate::session::Surroundings;
+
+/// The longest that a client may take to say its version.
+const VERSION_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Whom to look at.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub(crate) chosen: Chosen,
+}
+
+/// How a check ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Grade {
+    Good,
+    Warning,
+    Failed,
+    /// Nothing that can be looked at from here.
+    Note,
+}
+
+#[derive(Debug, Serialize)]
+struct Check {
+    grade: Grade,
+    text: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Diagnosis {
+    client: &'static str,
+    checks: Vec<Check>,
+}
+
+impl Diagnosis {
+    fn add(&mut self, grade: Grade, text: impl Into<String>, hint: Option<String>) {
+        self.checks.push(Check { grade, text: text.into(), hint });
+    }
+
+    fn has_failed(&self) -> bool {
+        self.checks.iter().any(|check| check.grade == Grade::Failed)
+    }
+}
+
+pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surroundings) -> Result<Exit, Error> {
+    let (folders, program) = (folders()?, this_program()?);
+    let output = &surroundings.output;
+    let clients = settings.chosen.clients(&folders);
+    if clients.is_empty() {
+        output.say("no client was found; name the one that is meant, as in `backstop doctor claude`");
+    }
+    let mut all = Vec::new();
+    for client in clients {
+        let diagnosis = examine(client, &folders, &program).await;
+        if !output.is_json() {
+            show(client, &diagnosis, output)?;
+        }
+        all.push(diagnosis);
+    }
+    if output.is_json() {
+        output.json(&all)?;
+    }
+    Ok(if all.iter().any(Diagnosis::has_failed) { Exit::Failed } else { Exit::Success })
+}
+
+fn show(client: Client, diagnosis: &Diagnosis, output: &Output) -> Result<(), Error> {
+    let paint = output.paint();
+    let mut text = format!("{}\n", paint.with(Style::Name, client.title()));
+    for check in &diagnosis.checks {
+        let word = match check.grade {
+            Grade::Good => paint.with(Style::Good, "good   "),
+            Grade::Warning => paint.with(Style::Notice, "warning"),
+            Grade::Failed => paint.with(Style::Bad, "failed "),
+            Grade::Note => paint.with(Style::Faint, "note   "),
+        };
+        text.push_str(&format!("  {word} {}\n", plain(&check.text)));
+        if let Some(hint) = &check.hint {
+            text.push_str(&format!("          hint: {}\n", plain(hint)));
+        }
+    }
+    Ok(output.text(&text)?)
+}
+
+async fn examine(client: Client, folders: &Folders, program: &Path) -> Diagnosis {
+    let mut diagnosis = Diagnosis { client: client.name(), checks: Vec::new() };
+    let mut installed = 0;
+    for scope in [Scope::User, Scope::Project] {
+        match status(client, scope, folders, program) {
+            Err(error) => {
+                let hint = "a client that can't read its file may run without any hook; mend it by hand";
+                diagnosis.add(Grade::Failed, error.to_string(), Some(hint.to_owned()));
+            }
+            Ok(status) if status.is_absent() => {}
+            Ok(status) => {
+                installed += status.programs.len();
+                entries(&mut diagnosis, client, scope, &status, program);
+                answers(&mut diagnosis, client, scope, &status, folders).await;
+            }
+        }
+    }
+    match installed {
+        0 => diagnosis.add(
+            Grade::Failed,
+            "nothing is installed",
+            Some(format!("backstop install {client}")),
+        ),
+        1 => {}
+        _ => diagnosis.add(
+            Grade::Warning,
+            "two Backstops are installed: each judges every call, and both must let it pass; of their changes the client keeps one",
+            Some(format!("backstop uninstall {client}, once per program or scope, and install one")),
+        ),
+    }
+    version(&mut diagnosis, client).await;
+    for gap in client.facts().gaps {
+        diagnosis.add(Grade::Note, *gap, None);
+    }
+    diagnosis
+}
+
+fn entries(diagnosis: &mut Diagnosis, client: Client, scope: Scope, status: &Status, program: &Path) {
+    let again = || Some(format!("backstop install {client} --{}", scope_name(scope)));
+    for found in &status.programs {
+        let path = Path::new(found);
+        if !path.exists() {
+            diagnosis.add(Grade::Failed, format!("`{found}` is not there"), again());
+        } else if !is_executable(path) {
+            diagnosis.add(Grade::Failed, format!("`{found}` is not executable"), again());
+        } else if others_may_write(path) {
+            let hint = Some(format!("chmod o-w {found}"));
+            diagnosis.add(Grade::Warning, format!("everybody can replace `{found}`"), hint);
+        } else if path != program {
+            diagnosis.add(
+                Grade::Warning,
+                format!("`{found}` is started, which is not this program"),
+                again(),
+            );
+        }
+    }
+    if status.is_current(program) {
+        diagnosis.add(Grade::Good, format!("the {}'s entries are whole", scope_name(scope)), None);
+    }
+    if !status.missing.is_empty() {
+        let text = format!("without an entry: {}", status.missing.join(", "));
+        diagnosis.add(Grade::Failed, text, again());
+    }
+    if status.outdated && status.missing.is_empty() {
+        diagnosis.add(Grade::Warning, "an entry is not what this version writes", again());
+    }
+    if status.foreign > 0 {
+        let text = format!(
+            "{} hooks of others are there; where several change arguments, the client keeps one change",
+            status.foreign
+        );
+        diagnosis.add(Grade::Note, text, None);
+    }
+}
+
+fn others_may_write(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::metadata(path).is_ok_and(|data| data.permissions().mode() & 0o002 != 0)
+}
+
+async fn answers(
+    diagnosis: &mut Diagnosis,
+    client: Client,
+    scope: Scope,
+    status: &Status,
+    folders: &Folders,
+) {
+    let event = client.sample().event;
+    let Some(command) = status.command_at(event) else { return };
+    match fire(client, command, &folders.project).await {
+        Ok(()) => {
+            let text = format!("fired: the {}'s entry at {event} answers", scope_name(scope));
+            diagnosis.add(Grade::Good, text, None);
+        }
+        Err(why) => {
+            let hint = Some(format!("run it by hand: {command}"));
+            diagnosis.add(Grade::Failed, format!("did not fire at {event}: {why}"), hint);
+        }
+    }
+}
+
+async fn version(diagnosis: &mut Diagnosis, client: Client) {
+    let facts = client.facts();
+    let Some(name) = program_of(client) else { return };
+    let Some(path) = in_path(name) else {
+        diagnosis.add(Grade::Note, format!("`{name}` is not in PATH, so its version is not known"), None);
+        return;
+    };
+    let asked = Command::new(&path).arg("--version").stdin(Stdio::null()).kill_on_drop(true).output();
+    let said = match tokio::time::timeout(VERSION_PATIENCE, asked).await {
+        Ok(Ok(ended)) => number_in(&String::from_utf8_lossy(&ended.stdout)),
+        Ok(Err(_)) | Err(_) => None,
+    };
+    match (said, facts.evidence) {
+        (None, _) => diagnosis.add(Grade::Note, format!("`{name} --version` does not say one"), None),
+        (Some(found), Evidence::Live) if found == facts.version => {
+            diagnosis.add(Grade::Good, format!("version {found}, with which Backstop was tried"), None);
+        }
+        (Some(found), Evidence::Live) => diagnosis.add(
+            Grade::Warning,
+            format!("version {found}; Backstop was tried with {}", facts.version),
+            Some("events it does not know are refused; see that a refusal stops a tool".to_owned()),
+        ),
+        (Some(found), Evidence::Documented) => diagnosis.add(
+            Grade::Warning,
+            format!("version {found}; Backstop was not tried with this client"),
+            None,
+        ),
+    }
+}
+
+/// The first word that looks like a version: digits with two dots at least.
+fn number_in(text: &str) -> Option<String> {
+    text.split_whitespace()
+        .map(|word| word.trim_matches(|c: char| !c.is_ascii_alphanumeric()).trim_start_matches('v'))
+        .find(|word| word.starts_with(|c: char| c.is_ascii_digit()) && word.matches('.').count() >= 2)
+        .map(str::to_owned)
+}

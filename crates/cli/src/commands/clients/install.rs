@@ -1,0 +1,110 @@
+//! `backstop install` and `backstop uninstall`.
+
+use backstop::clients::Client;
+use backstop::clients::install::{Change, Plan, Scope, plan_install, plan_uninstall};
+use serde_json::{Value, json};
+
+use super::{Chosen, folders, guide, scope_name, this_program};
+use crate::error::Error;
+use crate::exit::Exit;
+use crate::output::{Output, Style, plain};
+use crate::session::Surroundings;
+
+/// What is to be written.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub(crate) chosen: Chosen,
+    pub(crate) scope: Scope,
+    /// Show it, and write nothing.
+    pub(crate) dry_run: bool,
+    /// Take our entries out instead of putting them in.
+    pub(crate) remove: bool,
+}
+
+pub(in crate::commands) fn run(settings: &Settings, surroundings: &Surroundings) -> Result<Exit, Error> {
+    let folders = folders()?;
+    let program = this_program()?;
+    let output = &surroundings.output;
+    let clients = match (&settings.chosen, settings.remove) {
+        (Chosen::All, true) => Client::ALL.to_vec(),
+        (chosen, _) => chosen.clients(&folders),
+    };
+    if clients.is_empty() {
+        output.say("no client was found; name those that are meant, as in `backstop install claude`");
+    }
+    let mut exit = Exit::Success;
+    let mut told = Vec::new();
+    for client in clients {
+        let plan = if settings.remove { plan_uninstall } else { plan_install };
+        let planned = plan(client, settings.scope, &folders, &program).map_err(Error::from);
+        if let (Ok(plan), false) = (&planned, output.is_json()) {
+            show(plan, settings, output)?;
+        }
+        // One client's file that can't be edited is no reason to leave the others open.
+        let done = planned.and_then(|plan| {
+            if !settings.dry_run {
+                plan.apply()?;
+            }
+            Ok(plan)
+        });
+        match done {
+            Ok(plan) => told.push(report(&plan, settings)),
+            Err(error) => {
+                exit = Exit::Failed;
+                output.say(&error.report());
+                told.push(json!({ "client": client.name(), "error": error.to_string() }));
+            }
+        }
+    }
+    if output.is_json() {
+        output.json(&told)?;
+    } else if settings.dry_run {
+        output.say("nothing was written");
+    }
+    Ok(exit)
+}
+
+fn show(plan: &Plan, settings: &Settings, output: &Output) -> Result<(), Error> {
+    let mut text = String::new();
+    if settings.remove {
+        text.push_str(plan.client.title());
+        text.push('\n');
+    } else {
+        text.push_str(&guide::for_terminal(plan.client));
+    }
+    if plan.is_empty() {
+        let nothing = if settings.remove { "nothing of ours is there" } else { "is installed already" };
+        text.push_str(&format!("  {nothing}\n"));
+    }
+    for change in &plan.changes {
+        let path = plain(&change.path.display().to_string());
+        text.push_str(&format!("  {} {path}\n", output.paint().with(Style::Name, verb(change))));
+        if let Some(backup) = &change.backup {
+            text.push_str(&format!("    as it was: {}\n", plain(&backup.display().to_string())));
+        }
+    }
+    Ok(output.text(&text)?)
+}
+
+fn verb(change: &Change) -> &'static str {
+    match (&change.before, &change.after) {
+        (None, _) => "creates",
+        (Some(_), None) => "removes",
+        (Some(_), Some(_)) => "changes",
+    }
+}
+
+fn report(plan: &Plan, settings: &Settings) -> Value {
+    let change = |change: &Change| {
+        json!({
+            "path": change.path, "action": verb(change), "backup": change.backup,
+        })
+    };
+    json!({
+        "client": plan.client.name(),
+        "scope": scope_name(settings.scope),
+        "written": !settings.dry_run && !plan.is_empty(),
+        "changes": plan.changes.iter().map(change).collect::<Vec<_>>(),
+        "capabilities": guide::for_programs(plan.client),
+    })
+}

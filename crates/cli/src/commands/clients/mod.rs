@@ -1,0 +1,119 @@
+//! `backstop install`, `uninstall`, `status` and `doctor`: the hooks in the configurations of coding agents.
+//!
+//! What is written, and where, is the business of the adapters; here it is shown first, then done.
+
+pub(crate) mod doctor;
+mod fire;
+pub(crate) mod guide;
+pub(crate) mod install;
+pub(crate) mod status;
+
+use std::path::{Path, PathBuf};
+
+use backstop::clients::Client;
+use backstop::clients::install::{Folders, Scope, folder_variables};
+
+use crate::error::Error;
+use crate::session::working_directory;
+
+/// Which clients are meant.
+#[derive(Debug)]
+pub(crate) enum Chosen {
+    /// These.
+    Named(Vec<Client>),
+    /// All that are there.
+    All,
+}
+
+/// The name of a scope on the command line.
+fn scope_name(scope: Scope) -> &'static str {
+    match scope {
+        Scope::User => "user",
+        Scope::Project => "project",
+    }
+}
+
+/// Where the clients' configurations are: below the home directory, and in the repository around the working
+/// directory, or in that itself where there is none.
+fn folders() -> Result<Folders, Error> {
+    let home = absolute("HOME").ok_or_else(|| {
+        Error::Failed(
+            "the home directory is not known, so neither are the clients' folders\nhint: set HOME".to_owned(),
+        )
+    })?;
+    let here = working_directory()?;
+    let repository = here.ancestors().find(|folder| folder.join(".git").exists()).map(Path::to_path_buf);
+    let project = repository.filter(|found| *found != home).unwrap_or(here);
+    let variables = folder_variables().filter_map(|name| Some((name.to_owned(), absolute(name)?))).collect();
+    Ok(Folders { home, project, variables })
+}
+
+fn absolute(name: &str) -> Option<PathBuf> {
+    std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute())
+}
+
+/// This program, as clients are to start it.
+fn this_program() -> Result<PathBuf, Error> {
+    std::env::current_exe()
+        .map_err(|error| Error::Failed(format!("the path of this program can't be found: {error}")))
+}
+
+/// The program that a client is started by, where it has a command line.
+fn program_of(client: Client) -> Option<&'static str> {
+    match client {
+        Client::Claude => Some("claude"),
+        Client::Codex => Some("codex"),
+        Client::Gemini => Some("gemini"),
+        Client::Qwen => Some("qwen"),
+        Client::Copilot => Some("copilot"),
+        Client::Cline => Some("cline"),
+        Client::OpenCode => Some("opencode"),
+        Client::Cursor => Some("cursor-agent"),
+        Client::Windsurf => None,
+        Client::Kiro => Some("kiro-cli"),
+        Client::Goose => Some("goose"),
+    }
+}
+
+/// Where a program is found in `PATH`.
+fn in_path(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path)
+        .filter(|folder| folder.is_absolute())
+        .map(|folder| folder.join(program))
+        .find(|file| is_executable(file))
+}
+
+fn is_executable(file: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::metadata(file).is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
+}
+
+/// Whether the client seems to be used here: its program is in `PATH`, or its folder in the home directory.
+fn is_there(client: Client, folders: &Folders) -> bool {
+    let file = client.layout().path(Scope::User, folders);
+    let below_home = |path: &Path| {
+        path.strip_prefix(&folders.home)
+            .ok()
+            .and_then(|rest| rest.iter().next().map(Path::new).map(Path::to_path_buf))
+    };
+    let folder = match below_home(&file) {
+        // Folders that several programs share say nothing about this one.
+        Some(first) if [".config", ".agents"].iter().any(|shared| first == Path::new(shared)) => {
+            file.parent().and_then(Path::parent).map(Path::to_path_buf)
+        }
+        Some(first) => Some(folders.home.join(first)),
+        None => file.parent().map(Path::to_path_buf),
+    };
+    program_of(client).and_then(in_path).is_some() || folder.is_some_and(|folder| folder.is_dir())
+}
+
+impl Chosen {
+    /// The clients that are meant.
+    fn clients(&self, folders: &Folders) -> Vec<Client> {
+        match self {
+            Self::Named(clients) => clients.clone(),
+            Self::All => Client::ALL.into_iter().filter(|client| is_there(*client, folders)).collect(),
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! `backstop status`: in which clients' configurations our entries are.
+
+use backstop::clients::Client;
+use backstop::clients::install::{Folders, PlanError, Scope, Status, status};
+use serde::Serialize;
+
+use super::{folders, is_there, scope_name, this_program};
+use crate::error::Error;
+use crate::exit::Exit;
+use crate::output::{plain, table};
+use crate::session::Surroundings;
+
+/// What is said about one client's configuration.
+#[derive(Debug, Serialize)]
+struct Row {
+    client: &'static str,
+    scope: &'static str,
+    /// Whether the client seems to be used here.
+    found: bool,
+    state: State,
+    path: String,
+    programs: Vec<String>,
+    missing: Vec<String>,
+    /// Hooks of others beside ours.
+    foreign: usize,
+    error: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum State {
+    Absent,
+    Installed,
+    /// Some events are missing, or an entry is not what this version writes.
+    Incomplete,
+    /// The entries start another Backstop.
+    AnotherProgram,
+    /// They start several.
+    SeveralPrograms,
+    Unreadable,
+}
+
+impl State {
+    fn of(found: &Result<Status, PlanError>, program: &std::path::Path) -> Self {
+        match found {
+            Err(_) => Self::Unreadable,
+            Ok(status) if status.is_absent() => Self::Absent,
+            Ok(status) if status.programs.len() > 1 => Self::SeveralPrograms,
+            Ok(status) if status.is_current(program) => Self::Installed,
+            Ok(status) if status.programs.iter().all(|found| std::path::Path::new(found) == program) => {
+                Self::Incomplete
+            }
+            Ok(_) => Self::AnotherProgram,
+        }
+    }
+
+    fn shown(self) -> &'static str {
+        match self {
+            Self::Absent => "-",
+            Self::Installed => "installed",
+            Self::Incomplete => "incomplete",
+            Self::AnotherProgram => "another program",
+            Self::SeveralPrograms => "several programs",
+            Self::Unreadable => "unreadable",
+        }
+    }
+}
+
+pub(in crate::commands) fn run(surroundings: &Surroundings) -> Result<Exit, Error> {
+    let (folders, program) = (folders()?, this_program()?);
+    let rows: Vec<Row> = Client::ALL
+        .into_iter()
+        .flat_map(|client| [Scope::User, Scope::Project].map(|scope| (client, scope)))
+        .map(|(client, scope)| row(client, scope, &folders, &program))
+        .collect();
+    let output = &surroundings.output;
+    if output.is_json() {
+        output.json(&rows)?;
+        return Ok(Exit::Success);
+    }
+    let mut lines = vec![["client", "scope", "state", "file"].map(str::to_owned).to_vec()];
+    // A project's file says something only when ours is in it.
+    let telling = |row: &&Row| row.scope == "user" || row.state != State::Absent;
+    lines.extend(rows.iter().filter(telling).map(|row| {
+        let state = match (row.state, row.found) {
+            (State::Absent, false) => "client not found",
+            (state, _) => state.shown(),
+        };
+        vec![row.client.to_owned(), row.scope.to_owned(), state.to_owned(), plain(&row.path)]
+    }));
+    output.text(&table(&lines))?;
+    Ok(Exit::Success)
+}
+
+fn row(client: Client, scope: Scope, folders: &Folders, program: &std::path::Path) -> Row {
+    let found = status(client, scope, folders, program);
+    let state = State::of(&found, program);
+    let (status, error) = match found {
+        Ok(status) => (status, None),
+        Err(error) => (Status::default(), Some(error.to_string())),
+    };
+    Row {
+        client: client.name(),
+        scope: scope_name(scope),
+        found: is_there(client, folders),
+        state,
+        path: client.layout().path(scope, folders).display().to_string(),
+        programs: status.programs.into_iter().collect(),
+        missing: status.missing,
+        foreign: status.foreign,
+        error,
+    }
+}

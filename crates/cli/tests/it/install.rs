@@ -1,0 +1,178 @@
+//! `backstop install`, `uninstall`, `status` and `doctor` on the files of a user of their own.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+
+use backstop::clients::Client;
+use serde_json::Value;
+
+use super::support::{BACKSTOP, User, snapshot};
+
+const SETTINGS: &str = "{\n  // mine\n  \"model\": \"x\",\n  \"hooks\": {\n    \"PreToolUse\": [\n      { \"matcher\": \"Bash\", \"hooks\": [{ \"type\": \"command\", \"command\": \"other-guard\" }] }\n    ]\n  }\n}\n";
+
+fn names() -> Vec<&'static str> {
+    Client::ALL.map(Client::name).to_vec()
+}
+
+fn claude_settings(user: &User) -> PathBuf {
+    user.path().join(".claude/settings.json")
+}
+
+fn with_claude(text: &str) -> User {
+    let user = User::new();
+    std::fs::create_dir(user.path().join(".claude")).unwrap();
+    std::fs::write(claude_settings(&user), text).unwrap();
+    user
+}
+
+fn checks(user: &User, client: &str) -> (Option<i32>, Vec<(String, String)>) {
+    let done = user.run(&["doctor", client, "--json"]);
+    let told = done.json();
+    let checks = told[0]["checks"].as_array().unwrap();
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    (done.code, checks.iter().map(|check| (text(&check["grade"]), text(&check["text"]))).collect())
+}
+
+#[track_caller]
+fn finds(found: &[(String, String)], grade: &str, text: &str) {
+    assert!(found.iter().any(|(is, said)| is == grade && said.contains(text)), "{grade} {text}: {found:#?}");
+}
+
+#[test]
+fn what_a_client_can_honour_is_shown_before_anything_is_written() {
+    let user = with_claude(SETTINGS);
+    snapshot!(user.run(&["install", "claude", "--dry-run"]).succeeded().whole());
+    assert_eq!(std::fs::read_to_string(claude_settings(&user)).unwrap(), SETTINGS);
+    let told = user.run(&["install", "claude", "--dry-run", "--json"]).succeeded().json();
+    assert_eq!(told[0]["written"], false);
+    assert_eq!(told[0]["changes"][0]["action"], "changes");
+}
+
+#[test]
+fn installing_keeps_what_is_there_and_uninstalling_gives_it_back() {
+    let user = with_claude(SETTINGS);
+    user.run(&["install", "claude"]).succeeded();
+    let installed = std::fs::read_to_string(claude_settings(&user)).unwrap();
+    assert!(installed.contains("// mine") && installed.contains("other-guard"), "{installed}");
+    assert!(installed.contains(&format!("{BACKSTOP} hook claude")), "{installed}");
+    let again = user.run(&["install", "claude"]).succeeded();
+    assert!(again.out.contains("is installed already"), "{}", again.whole());
+    assert_eq!(std::fs::read_to_string(claude_settings(&user)).unwrap(), installed);
+    user.run(&["uninstall", "claude"]).succeeded();
+    assert_eq!(std::fs::read_to_string(claude_settings(&user)).unwrap(), SETTINGS);
+}
+
+#[test]
+fn every_client_is_installed_fired_and_taken_out_again() {
+    let user = User::new();
+    user.run(&[&["install"], names().as_slice()].concat()).succeeded();
+    let told = user.run(&["status", "--json"]).succeeded().json();
+    for row in told.as_array().unwrap().iter().filter(|row| row["scope"] == "user") {
+        assert_eq!(row["state"], "installed", "{row}");
+    }
+    for name in names() {
+        let (code, found) = checks(&user, name);
+        assert_eq!(code, Some(0), "{name}: {found:#?}");
+        finds(&found, "good", "fired");
+    }
+    user.run(&["uninstall", "--all"]).succeeded();
+    let told = user.run(&["status", "--json"]).succeeded().json();
+    assert!(told.as_array().unwrap().iter().all(|row| row["state"] == "absent"), "{told:#}");
+}
+
+#[test]
+fn a_project_has_entries_of_its_own() {
+    let user = User::new();
+    std::fs::create_dir_all(user.work().join(".git")).unwrap();
+    user.run(&["install", "codex", "gemini", "--project"]).succeeded();
+    assert!(user.work().join(".codex/hooks.json").exists());
+    assert!(user.work().join(".gemini/settings.json").exists());
+    assert!(!user.path().join(".codex").exists());
+    finds(&checks(&user, "codex").1, "good", "fired");
+    user.run(&["install", "codex"]).succeeded();
+    finds(&checks(&user, "codex").1, "warning", "two Backstops");
+}
+
+#[test]
+fn all_means_the_clients_that_are_there() {
+    let user = with_claude("{}");
+    let told = user.run(&["install", "--all", "--json"]).succeeded().json();
+    let clients: Vec<_> =
+        told.as_array().unwrap().iter().map(|one| one["client"].as_str().unwrap()).collect();
+    assert!(clients.contains(&"claude") && !clients.contains(&"windsurf"), "{clients:?}");
+}
+
+#[test]
+fn a_file_that_can_not_be_read_is_left_alone_and_the_others_are_written() {
+    let user = with_claude("{ \"hooks\": ");
+    let done = user.run(&["install", "claude", "kiro"]);
+    assert_eq!(done.code, Some(1), "{}", done.whole());
+    assert!(done.err.contains("settings.json` can't be edited"), "{}", done.whole());
+    assert_eq!(std::fs::read_to_string(claude_settings(&user)).unwrap(), "{ \"hooks\": ");
+    assert!(user.path().join(".kiro/hooks/backstop.json").exists());
+    let (code, found) = checks(&user, "claude");
+    assert_eq!(code, Some(1));
+    finds(&found, "failed", "can't be edited");
+}
+
+#[test]
+fn the_doctor_finds_what_is_broken() {
+    let user = User::new();
+    let (code, found) = checks(&user, "claude");
+    assert_eq!(code, Some(1));
+    finds(&found, "failed", "nothing is installed");
+
+    user.run(&["install", "claude"]).succeeded();
+    let installed = std::fs::read_to_string(claude_settings(&user)).unwrap();
+    let gone = user.path().join("gone/backstop");
+    std::fs::write(claude_settings(&user), installed.replace(BACKSTOP, gone.to_str().unwrap())).unwrap();
+    let (code, found) = checks(&user, "claude");
+    assert_eq!(code, Some(1));
+    finds(&found, "failed", "is not there");
+    finds(&found, "failed", "did not fire");
+
+    // One that says yes to everything is there, executable, and no Backstop.
+    std::fs::create_dir(gone.parent().unwrap()).unwrap();
+    std::fs::write(&gone, "#!/bin/sh\nexit 0\n").unwrap();
+    std::fs::set_permissions(&gone, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let (code, found) = checks(&user, "claude");
+    assert_eq!(code, Some(1));
+    finds(&found, "failed", "half an event was not refused");
+    finds(&found, "warning", "not this program");
+
+    let mut settings: Value = serde_json::from_str(&installed).unwrap();
+    settings["hooks"].as_object_mut().unwrap().remove("PreToolUse");
+    std::fs::write(claude_settings(&user), settings.to_string()).unwrap();
+    finds(&checks(&user, "claude").1, "failed", "without an entry: PreToolUse");
+}
+
+#[test]
+fn the_doctor_compares_versions() {
+    let user = User::new();
+    user.run(&["install", "claude"]).succeeded();
+    let programs = user.path().join("bin");
+    std::fs::create_dir(&programs).unwrap();
+    let client = programs.join("claude");
+    for (version, grade) in [("2.1.330 (Claude Code)", "good"), ("2.2.0 (Claude Code)", "warning")] {
+        std::fs::write(&client, format!("#!/bin/sh\necho '{version}'\n")).unwrap();
+        std::fs::set_permissions(&client, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let mut command = user.command(&["doctor", "claude", "--json"]);
+        command.env("PATH", format!("{}:/usr/bin:/bin", programs.display()));
+        let done = super::support::done(command.spawn().unwrap()).succeeded();
+        let told = done.json();
+        let found = told[0]["checks"].as_array().unwrap().iter().any(|check| {
+            check["grade"] == grade && check["text"].as_str().unwrap().starts_with("version 2.")
+        });
+        assert!(found, "{told:#}");
+    }
+}
+
+#[test]
+fn a_client_must_be_named() {
+    let user = User::new();
+    for args in [&["install"][..], &["install", "cloude"], &["install", "claude", "--all"], &["doctor", "x"]]
+    {
+        let done = user.run(args);
+        assert_eq!(done.code, Some(2), "{}", done.whole());
+    }
+}
