@@ -22,7 +22,7 @@ use crate::point::{
 };
 
 const NO_CHANNELS: &str = "channels are not built yet, so nothing fires it";
-const NO_LIFECYCLE: &str = "the lifecycle of sessions and sub-agents has no host yet, so nothing fires it";
+const NO_HOST: &str = "no host reports it yet, so nothing fires it";
 
 /// Calls a macro with the table of all points, one row each:
 /// `Type, "wire_name", mode, family, failure, budget_ms, conversation_access, prompt_injection, event, outcome;`
@@ -152,11 +152,26 @@ const fn deprecated(point: PointId) -> Option<&'static str> {
 }
 
 /// INVARIANT (shrinking list): rows leave this list when a host fires their point, and none comes in.
-const fn pending(family: Family) -> Option<&'static str> {
-    match family {
-        Family::Model | Family::Tools => None,
-        Family::Messages => Some(NO_CHANNELS),
-        Family::Lifecycle => Some(NO_LIFECYCLE),
+const fn pending(point: PointId) -> Option<&'static str> {
+    use PointId as P;
+    match point {
+        P::InboundClaim
+        | P::BeforeDispatch
+        | P::ReplyDispatch
+        | P::MessageSending
+        | P::ReplyPayloadSending
+        | P::MessageSent
+        | P::ChannelPairingRequested => Some(NO_CHANNELS),
+        P::BeforeReset
+        | P::SubagentProgress
+        | P::SubagentSpawning
+        | P::SubagentDeliveryTarget
+        | P::GatewayStart
+        | P::GatewayStop
+        | P::CronChanged
+        | P::CronReconciled
+        | P::BeforeInstall => Some(NO_HOST),
+        _ => None,
     }
 }
 
@@ -213,7 +228,7 @@ macro_rules! catalogue {
                     conversation_access: $access,
                     prompt_injection: $injection,
                     deprecated: deprecated(PointId::$point),
-                    pending: pending(Family::$family),
+                    pending: pending(PointId::$point),
                     fields: <$outcome as Outcome>::FIELDS,
                 };
                 type Event = $event;
