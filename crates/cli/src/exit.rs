@@ -13,7 +13,8 @@ pub enum Exit {
     Success,
     /// It failed: a file, the store, a provider.
     Failed,
-    /// It was not understood, the configuration is wrong, or there is a bug: nothing was judged or done.
+    /// It was not understood, the configuration is wrong, or there is a bug: nothing was judged or done. For
+    /// `hook`: the event is refused, for these reasons or by policy.
     Refused,
     /// `check --jsonl`, `scan --jsonl`: some lines could not be judged; the others were.
     Incomplete,
@@ -50,7 +51,7 @@ impl Exit {
             Self::Success => "the command did what it was asked to do",
             Self::Failed => "the command failed: a file, the database, a model provider",
             Self::Refused => {
-                "the command line or the configuration is wrong, or there is a bug: nothing was judged or done"
+                "the command line or the configuration is wrong, or there is a bug: nothing was judged or done; `hook`: the event is refused"
             }
             Self::Incomplete => {
                 "`check --jsonl`, `scan --jsonl`: some lines could not be judged, the others were"

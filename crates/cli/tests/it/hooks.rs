@@ -66,13 +66,13 @@ fn points_without_hooks_are_shown_on_request() {
     let all = user.run(&["hooks", "--all"]).succeeded().out;
     assert!(all.contains("before_llm_call"), "{all}");
     assert!(all.contains("not yet:"), "{all}");
-    snapshot!(user.run(&["hooks", "--point", "tool.after"]).succeeded().out, @r"
-    tool.after (decide, 15.0 s, blocks)
+    snapshot!(user.run(&["hooks", "--point", "resolve_exec_env"]).succeeded().out, @r"
+    resolve_exec_env (decide, 15.0 s, goes on)
       no hooks
     ");
     snapshot!(user.run(&["hooks", "--point", "gateway_start"]).succeeded().out, @r"
     gateway_start
-      not yet: the lifecycle of sessions and sub-agents has no host yet, so nothing fires it
+      not yet: no host reports it yet, so nothing fires it
     ");
     snapshot!(user.run(&["hooks", "--point", "tool.befor"]).whole(), @r"
     exit: 2
