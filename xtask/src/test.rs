@@ -7,7 +7,7 @@
 use crate::error::Error;
 use crate::step::{Step, run_all};
 use crate::workspace::cargo;
-use crate::{generate, sdks, setup};
+use crate::{clients, generate, sdks, setup};
 
 pub(crate) fn run() -> Result<(), Error> {
     let mut docs = cargo(["doc", "--workspace", "--no-deps", "--lib"]);
@@ -16,6 +16,7 @@ pub(crate) fn run() -> Result<(), Error> {
     run_all(vec![
         Step::new("what the tests need", setup::prepare),
         Step::new("the SDKs that the gateway is tried with", sdks::prepare),
+        Step::new("the coding agents that the hooks are tried with", clients::prepare),
         Step::command("form", cargo(["fmt", "--all", "--check"])),
         Step::new("generated files", generate::check),
         Step::command("lints", lints),

@@ -1,0 +1,25 @@
+//! The real coding agents, with our hooks installed by our own installer.
+//!
+//! Each test makes a home and a project folder, points a client there at a scripted model on this machine, runs
+//! `backstop install`, and lets the client run one prompt without a terminal. What counts is not what the client or the
+//! hook print, but what happened: whether the tool ran (it leaves a file behind) and what the model read afterwards (the
+//! scripted model keeps all requests). The calls are harmless; what stops them is a policy, never their danger.
+//!
+//! Here are the clients that every change is tried with; `more.rs` has the others. Both are installed by
+//! `cargo xtask live-clients`, and those of this file by `cargo xtask test` as well.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "helpers of tests may fail loudly"
+)]
+
+mod client;
+mod model;
+mod run;
+mod scenarios;
+mod webhook;
+
+scenarios::suite! { claude codex }

@@ -1,0 +1,17 @@
+//! The coding agents that `cargo xtask live-clients` drives, beside those of `main.rs`.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "helpers of tests may fail loudly"
+)]
+
+mod client;
+mod model;
+mod run;
+mod scenarios;
+mod webhook;
+
+scenarios::suite! { gemini qwen copilot cline opencode }
