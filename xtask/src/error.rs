@@ -23,6 +23,8 @@ pub(crate) enum Error {
     Marks { path: &'static str, begin: &'static str, end: &'static str },
     #[error("no benchmark is named `{name}`\nhint: there {}", known(.benches))]
     UnknownBench { name: String, benches: Vec<String> },
+    #[error("the soak failed: {0}")]
+    Soak(String),
     #[error("no such client\nhint: there are {}", .clients.join(", "))]
     UnknownClient { clients: &'static [&'static str] },
 }

@@ -14,6 +14,7 @@ mod eval;
 mod generate;
 mod sdks;
 mod setup;
+mod soak;
 mod step;
 mod test;
 mod workspace;
@@ -35,6 +36,9 @@ commands:
                 scores the guards on their cases, writes that into docs/guards.md, and
                 scores them on the labelled cases in these files too
   bench [NAME]  runs the benchmarks, or the one named so
+  soak [MINUTES [PROGRAM]]
+                mixed load on `backstop serve`, with clients that go away; fails if memory
+                grows. 30 minutes, on a release build, unless said otherwise
   live-clients [CLIENT]...
                 installs the real coding agents from npm and drives them, or those named
   client-versions [--try] [CLIENT]...
@@ -65,6 +69,9 @@ fn run(args: &[&str]) -> Result<(), Error> {
         ["eval", files @ ..] => eval::run(files),
         ["bench"] => bench::run(None),
         ["bench", name] => bench::run(Some(name)),
+        ["soak"] => soak::run("30", None),
+        ["soak", minutes] => soak::run(minutes, None),
+        ["soak", minutes, program] => soak::run(minutes, Some(program)),
         ["live-clients", clients @ ..] => clients::live(clients),
         ["client-versions", "--try", clients @ ..] => clients::versions(true, clients),
         ["client-versions", clients @ ..] => clients::versions(false, clients),
