@@ -19,8 +19,8 @@ use std::process::ExitCode;
 use clap::Parser as _;
 use clap::error::ErrorKind;
 
-pub use exit::Exit;
 pub use commands::clients::guide::page as clients_page;
+pub use exit::Exit;
 pub use reference::reference;
 
 use crate::args::Cli;

@@ -17,8 +17,8 @@ pub(super) struct ModelArgs {
 enum ModelCommand {
     /// Play a script as a model, on a port of this machine
     ///
-    /// Speaks Anthropic Messages and OpenAI Chat Completions, streaming included. Prints its address on stdout
-    /// and runs until Ctrl-C; then it says what was asked beyond the script.
+    /// Speaks Anthropic Messages, OpenAI Chat Completions, OpenAI Responses and Gemini, streaming included. Prints its
+    /// address on stdout and runs until Ctrl-C; then it says what was asked beyond the script.
     Serve {
         /// The script: turns as JSON, one document or one turn a line
         #[arg(long, value_name = "FILE")]

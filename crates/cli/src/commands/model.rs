@@ -37,7 +37,9 @@ pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Resu
     } else {
         output.text(&server.base_url())?;
     }
-    output.say("serving Anthropic Messages and OpenAI Chat Completions; Ctrl-C ends it");
+    output.say(
+        "serving Anthropic Messages, OpenAI Chat Completions, OpenAI Responses and Gemini; Ctrl-C ends it",
+    );
     end_asked().await;
     let report = server.shut_down().await;
     if output.is_json() {

@@ -32,6 +32,20 @@ fn the_answer_is_on_stdout_and_the_rest_on_stderr() {
 }
 
 #[test]
+fn every_wire_runs_an_agent() {
+    for api in ["anthropic", "openai-chat", "openai-responses", "gemini"] {
+        let (user, model) = scene(
+            r#"{"text": "I write it.", "tool_calls": [{"name": "write", "arguments": {"path": "a.txt", "content": "a"}}]}
+               {"text": "It is written."}"#,
+        );
+        user.configure(&model.config("").replace("api: anthropic", &format!("api: {api}")));
+        let done = user.run(&["agent", "-m", "write a.txt"]).succeeded();
+        assert_eq!(done.out.trim(), "It is written.", "{api}: {}", done.whole());
+        assert_eq!(std::fs::read_to_string(user.work().join("a.txt")).unwrap(), "a", "{api}");
+    }
+}
+
+#[test]
 fn json_says_how_the_turn_ended() {
     let (user, _model) = scene(r#"{"text": "hello"}"#);
     let told = user.run(&["--json", "agent", "-m", "hi"]).succeeded().json();

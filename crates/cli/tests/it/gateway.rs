@@ -106,6 +106,27 @@ fn configurations_that_leave_the_way_open_are_refused() {
 }
 
 #[test]
+fn authorities_that_can_not_be_read_are_named() {
+    let config = "providers: {a: {api: openai-responses, base_url: 'https://127.0.0.1:9', ca_file: ca.pem}}\nagent: {model: m}\n";
+    let user = User::with_config(config);
+    for command in [&["serve", "--port", "0"][..], &["agent", "-m", "hi"]] {
+        let ended = user.run(command);
+        assert_ne!(ended.code, Some(0), "{}", ended.whole());
+        assert!(
+            ended.err.contains("`providers.a.ca_file`") && ended.err.contains("ca.pem`"),
+            "{}",
+            ended.err
+        );
+    }
+    std::fs::write(user.path().join("config/backstop/ca.pem"), "not a certificate").unwrap();
+    for command in [&["serve", "--port", "0"][..], &["agent", "-m", "hi"]] {
+        let ended = user.run(command);
+        assert_ne!(ended.code, Some(0), "{}", ended.whole());
+        assert!(ended.err.contains("ca.pem` holds no certificates"), "{}", ended.err);
+    }
+}
+
+#[test]
 fn run_points_the_program_at_its_gateway_and_ends_as_it_does() {
     let user = User::with_config("providers: {own: {api: anthropic, api_key_file: key}}\n");
     let show = "echo $ANTHROPIC_BASE_URL $ANTHROPIC_API_KEY; echo $OPENAI_BASE_URL $OPENAI_API_BASE; \
