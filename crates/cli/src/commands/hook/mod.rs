@@ -166,3 +166,41 @@ fn tell(client: Client, reply: &Reply) -> Exit {
     }
     speak(&reply.answer)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn known() -> Known {
+        let sample = Client::Claude.sample();
+        let payload = Payload::parse(sample.payload.as_bytes()).unwrap();
+        Known::from(Client::Claude.read(&payload, None).unwrap())
+    }
+
+    #[tokio::test]
+    async fn a_judge_that_dies_is_a_bug_and_a_refusal() {
+        let (answer, answered) = oneshot::channel();
+        drop(std::thread::spawn(move || {
+            let _answer = answer;
+            std::panic::panic_any("the judge dies");
+        }));
+        let known = known();
+        let why = wait(answered, &known, Duration::from_secs(60)).await.unwrap_err();
+        assert!(why.contains("bug"), "{why}");
+        let reply = refused(known.get(), &why);
+        assert_eq!(reply.answer.exit_code(), 2);
+        assert!(!reply.answer.stdout().is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_judge_that_hangs_is_too_late_before_the_client_is() {
+        let patience = Duration::from_millis(200);
+        for (known, said) in
+            [(known(), "judging took longer than the 0.2 s"), (Known::new(), "did not come within 0.2 s")]
+        {
+            let (_answer, answered) = oneshot::channel();
+            let why = wait(answered, &known, patience).await.unwrap_err();
+            assert!(why.contains(said), "{why}");
+        }
+    }
+}
