@@ -289,8 +289,10 @@ impl Client {
                 for name in ["package.json", "package-lock.json"] {
                     std::fs::copy(place.package.join(name), folder.join(name)).unwrap();
                 }
-                std::os::unix::fs::symlink(place.package.join("node_modules"), folder.join("node_modules"))
-                    .unwrap();
+                let modules = folder.join("node_modules");
+                if !modules.exists() {
+                    std::os::unix::fs::symlink(place.package.join("node_modules"), modules).unwrap();
+                }
             }
         }
     }

@@ -8,13 +8,7 @@
 //! Here are the clients that every change is tried with; `more.rs` has the others. Both are installed by
 //! `cargo xtask live-clients`, and those of this file by `cargo xtask test` as well.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    clippy::print_stdout,
-    reason = "helpers of tests may fail loudly"
-)]
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests may fail loudly")]
 
 mod client;
 mod model;

@@ -1,5 +1,6 @@
 //! The scripted model: which tools it asks for, and what it was told.
 
+use backstop::hooks::conversation::ToolResult;
 use backstop::llm::{RecordedRequest, Script, ScriptedServer, ServerOptions};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
@@ -125,7 +126,7 @@ impl Heard {
     /// The text of every tool result, in every request.
     pub(crate) fn results(&self) -> Vec<String> {
         let messages = self.0.iter().flat_map(|asked| &asked.request.messages);
-        let results = messages.flat_map(|message| message.tool_results().map(|result| result.visible_text()));
+        let results = messages.flat_map(|message| message.tool_results().map(ToolResult::visible_text));
         let mut texts: Vec<_> = results.collect();
         texts.dedup();
         texts

@@ -1,12 +1,6 @@
 //! The coding agents that `cargo xtask live-clients` drives, beside those of `main.rs`.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    clippy::print_stdout,
-    reason = "helpers of tests may fail loudly"
-)]
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests may fail loudly")]
 
 mod client;
 mod model;

@@ -55,7 +55,7 @@ fn hooks(entry: &str) -> String {
 }
 
 impl Client {
-    /// Whether a refusal ends the run, so that the model does not read why.
+    /// Whether a refusal ends the run, so that neither the model nor its user reads why.
     fn ends_when_refused(self) -> bool {
         self == Self::Cline
     }
@@ -69,7 +69,7 @@ fn assert_refused(client: Client, world: &World, outcome: &Outcome, reason: &str
     let results = outcome.heard.results();
     if client.ends_when_refused() {
         assert!(results.is_empty(), "the run went on: {results:?}");
-        assert!(outcome.printed.contains(reason), "the reason is not there\n{}", outcome.printed);
+        assert!(outcome.printed.contains("run_aborted"), "the run did not end\n{}", outcome.printed);
     } else {
         assert!(results.iter().any(|text| text.contains(reason)), "it read {results:?}\n{}", outcome.printed);
     }
