@@ -18,8 +18,8 @@ use backstop_engine::{HookOptions, RegisterError, Snapshot};
 use backstop_hooks::{ApprovalRequest, CallContext, OwnerId, Severity};
 
 pub use command::{COMMAND_SAFETY_ID, CommandSafety};
-pub use redaction::{REDACTOR_ID, RedactionSettings, register_redaction};
 pub use files::{FilePatterns, InvalidFilePattern, SECURITY_AUDIT_ID, SecurityAudit};
+pub use redaction::{REDACTOR_ID, RedactionSettings, register_redaction};
 
 use crate::{Finding, Place, Verdict};
 
