@@ -60,10 +60,26 @@ fn shape(name: &str, bytes: usize) -> String {
 /// Bytes of the adversarial commands.
 const SIZES: &[usize] = &[1_000, 10_000, 60_000, 1_000_000];
 
-#[divan::bench(args = SHAPES.iter().flat_map(|name| SIZES.iter().map(move |size| (*name, *size))).map(|(n, s)| format!("{n} {s}")), sample_count = 5)]
-fn adversarial(bencher: Bencher<'_, '_>, which: &String) {
-    let (name, size) = which.split_once(' ').unwrap_or((which, "0"));
-    let command = shape(name, size.parse().unwrap_or_default());
+/// A shape at a size.
+#[derive(Clone, Copy)]
+struct Adversary {
+    name: &'static str,
+    bytes: usize,
+}
+
+impl std::fmt::Display for Adversary {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.name, self.bytes)
+    }
+}
+
+fn adversaries() -> impl Iterator<Item = Adversary> {
+    SHAPES.iter().flat_map(|name| SIZES.iter().map(|bytes| Adversary { name, bytes: *bytes }))
+}
+
+#[divan::bench(args = adversaries(), sample_count = 5)]
+fn adversarial(bencher: Bencher<'_, '_>, adversary: Adversary) {
+    let command = shape(adversary.name, adversary.bytes);
     let guard = CommandGuard::new(GuardSettings::default());
     let place = Place::new("/work/project");
     bencher.bench_local(|| guard.judge(divan::black_box(&command), ShellKind::Posix, &place, 0));

@@ -165,11 +165,20 @@ fn wait_for(port: u16, begin: Instant) -> Option<Duration> {
     None
 }
 
-const NO_HOOKS: &str =
-    "guards: { commands: { enabled: false }, files: { enabled: false }, secrets: { enabled: false } }\n";
+const NO_HOOKS: &str = "\
+guards:
+  command_safety: { enabled: false }
+  sensitive_files: { enabled: false }
+  secrets: { enabled: false }
+  personal_data: { enabled: false }
+  hidden_text: { enabled: false }
+audit: { enabled: false }
+gateway: { token: proxy-bench-token, providers: { openai: [burst] }, hooks: { tool_calls: off } }
+";
 
 /// A gate before the model, one behind it, secrets redacted as text streams, receipts kept.
 const HOOKS: &str = "\
+gateway: { token: proxy-bench-token, providers: { openai: [burst] } }
 hooks: { llm_call: { pre_call: [{ type: passthrough, config: {} }] }, tool_call: { pre_call: [{ type: passthrough, config: {} }] } }
 ";
 
@@ -179,8 +188,7 @@ fn gateway(name: &'static str, config: &str, burst: &Upstream, paced: &Upstream)
     let providers = format!(
         "providers:\n\
          \x20 burst: {{ api: openai-chat, base_url: 'http://127.0.0.1:{}' }}\n\
-         \x20 paced: {{ api: openai-chat, base_url: 'http://127.0.0.1:{}' }}\n\
-         gateway: {{ token: proxy-bench-token, providers: {{ openai: [burst] }} }}\n",
+         \x20 paced: {{ api: openai-chat, base_url: 'http://127.0.0.1:{}' }}\n",
         burst.port, paced.port
     );
     write_config(home, &(providers + config));
