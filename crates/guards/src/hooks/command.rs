@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use backstop_hooks::points::{
     BeforeToolCall, ToolBefore, ToolBeforeEvent, ToolBeforeOutcome, ToolCallEvent, ToolCallOutcome,
 };
-use backstop_hooks::{Answer, CallContext, Context, Hook, Params, ToolName};
+use backstop_hooks::{Answer, CallContext, Context, Hook, HookError, Params, ToolName};
 
 use super::extract::shell_inputs;
 use super::{place, question, reason};
@@ -51,16 +51,23 @@ impl CommandSafety {
         Arc::new(Asks(self.clone()))
     }
 
-    fn judge(&self, tool: &ToolName, params: &Params, call: &CallContext) -> Vec<Judgement> {
+    fn judge(
+        &self,
+        tool: &ToolName,
+        params: &Params,
+        call: &CallContext,
+    ) -> Result<Vec<Judgement>, HookError> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        shell_inputs(tool, params)
+        let judged = shell_inputs(tool, params)
+            .map_err(HookError::failed)?
             .iter()
             .map(|input| {
                 let place = place(call, self.home.as_deref(), input.workdir.as_deref());
                 let place = if self.reads_files { place.with_files(text_file) } else { place };
                 self.guard.judge(&input.text, input.shell, &place, now)
             })
-            .collect()
+            .collect();
+        Ok(judged)
     }
 }
 
@@ -82,7 +89,10 @@ struct Blocks(CommandSafety);
 
 impl Hook<ToolBefore> for Blocks {
     fn call<'a>(&'a self, event: &'a ToolBeforeEvent, cx: Context<'a>) -> Answer<'a, ToolBefore> {
-        let judgements = self.0.judge(&event.tool_name, &event.args, cx.call);
+        let judgements = match self.0.judge(&event.tool_name, &event.args, cx.call) {
+            Ok(judgements) => judgements,
+            Err(error) => return Answer::Now(Err(error)),
+        };
         let stopped = judgements.iter().find(|judgement| judgement.verdict == Verdict::Block);
         Answer::Now(Ok(stopped.map(|judgement| ToolBeforeOutcome {
             block: Some(true),
@@ -99,7 +109,10 @@ struct Asks(CommandSafety);
 
 impl Hook<BeforeToolCall> for Asks {
     fn call<'a>(&'a self, event: &'a ToolCallEvent, cx: Context<'a>) -> Answer<'a, BeforeToolCall> {
-        let judgements = self.0.judge(&event.tool_name, &event.params, cx.call);
+        let judgements = match self.0.judge(&event.tool_name, &event.params, cx.call) {
+            Ok(judgements) => judgements,
+            Err(error) => return Answer::Now(Err(error)),
+        };
         let asked: Vec<_> =
             judgements.into_iter().filter(|judgement| judgement.verdict == Verdict::Ask).collect();
         let unknown: Vec<_> = asked.iter().flat_map(unknown).collect();

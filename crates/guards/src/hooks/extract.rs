@@ -85,22 +85,29 @@ const PATH_KEYS: &[&str] = &[
 ];
 const PATCH_KEYS: &[&str] = &["patch", "input", "patchtext", "diff"];
 
-/// Arguments are looked into this deep, and this many of them.
-const MAX_DEPTH: usize = 8;
-const MAX_VALUES: usize = 4096;
+/// Arguments with more values than this are not judged, and so don't pass.
+const MAX_VALUES: usize = 65_536;
+
+/// A call with more arguments than can be judged.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("its arguments hold more than {MAX_VALUES} values, which is more than can be judged")]
+pub(super) struct TooManyValues;
 
 /// Tools whose arguments are data, not commands or paths.
 const NEITHER: &[&str] =
     &["web_search", "web_fetch", "memory_search", "memory_get", "message", "tts", "image"];
 
-pub(super) fn shell_inputs(tool: &ToolName, params: &Params) -> Vec<ShellInput> {
+/// # Errors
+///
+/// [`TooManyValues`], where some would be left unread.
+pub(super) fn shell_inputs(tool: &ToolName, params: &Params) -> Result<Vec<ShellInput>, TooManyValues> {
     let name = tool.as_str();
     if matches!(name, "read" | "write" | "edit" | "apply_patch") || NEITHER.contains(&name) {
-        return Vec::new();
+        return Ok(Vec::new());
     }
     let terminal = TERMINALS.iter().any(|word| name.contains(word));
     let mut inputs = Vec::new();
-    for fields in objects(params) {
+    for fields in objects(params)? {
         let field =
             |keys: &[&str]| fields.iter().find(|(key, _)| is_one_of(key, keys)).map(|(_, value)| *value);
         let language =
@@ -123,7 +130,7 @@ pub(super) fn shell_inputs(tool: &ToolName, params: &Params) -> Vec<ShellInput> 
         let shell = shell.unwrap_or_default();
         inputs.extend(texts.into_iter().map(|text| ShellInput { text, shell, workdir: workdir.clone() }));
     }
-    inputs
+    Ok(inputs)
 }
 
 /// Words in the names of tools that type into a terminal.
@@ -154,28 +161,28 @@ fn is_one_of(key: &str, names: &[&str]) -> bool {
 
 type Fields<'a> = Vec<(&'a str, &'a Value)>;
 
-/// The arguments themselves and every object in them: tools that run several calls at once carry the
-/// arguments of each.
-fn objects(params: &Params) -> Vec<Fields<'_>> {
+/// The arguments themselves and every object in them, however deep: tools that run several calls at once carry
+/// the arguments of each. Nothing is skipped, since what is skipped can be steered by whoever writes the rest.
+fn objects(params: &Params) -> Result<Vec<Fields<'_>>, TooManyValues> {
     let root: Fields<'_> = params.iter().map(|(key, value)| (key.as_str(), value)).collect();
-    let mut pending: Vec<(usize, &Value)> = root.iter().map(|(_, value)| (1, *value)).collect();
+    let mut pending: Vec<&Value> = root.iter().map(|(_, value)| *value).collect();
     let mut found = vec![root];
     let mut seen = 0;
-    while let Some((depth, value)) = pending.pop() {
+    while let Some(value) = pending.pop() {
         seen += 1;
-        if depth > MAX_DEPTH || seen > MAX_VALUES {
-            break;
+        if seen > MAX_VALUES {
+            return Err(TooManyValues);
         }
         match value {
-            Value::Array(items) => pending.extend(items.iter().map(|item| (depth + 1, item))),
+            Value::Array(items) => pending.extend(items),
             Value::Object(fields) => {
-                pending.extend(fields.values().map(|value| (depth + 1, value)));
+                pending.extend(fields.values());
                 found.push(fields.iter().map(|(key, value)| (key.as_str(), value)).collect());
             }
             _ => {}
         }
     }
-    found
+    Ok(found)
 }
 
 /// A string is a command line, a list of strings is one argument vector or several command lines; both
@@ -205,10 +212,13 @@ fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-pub(super) fn file_uses(tool: &ToolName, params: &Params) -> Vec<FileUse> {
+/// # Errors
+///
+/// [`TooManyValues`], where some would be left unread.
+pub(super) fn file_uses(tool: &ToolName, params: &Params) -> Result<Vec<FileUse>, TooManyValues> {
     let name = tool.as_str();
     if matches!(name, "exec" | "process") || NEITHER.contains(&name) {
-        return Vec::new();
+        return Ok(Vec::new());
     }
     let access = match name {
         "read" => Access::Read,
@@ -225,7 +235,7 @@ pub(super) fn file_uses(tool: &ToolName, params: &Params) -> Vec<FileUse> {
     };
     let mut uses = Vec::new();
     let patches = name.contains("patch");
-    for (key, value) in objects(params).into_iter().flatten() {
+    for (key, value) in objects(params)?.into_iter().flatten() {
         if is_one_of(key, PATH_KEYS) {
             uses.extend(strings(value).into_iter().map(|path| FileUse { path, access }));
         }
@@ -234,7 +244,7 @@ pub(super) fn file_uses(tool: &ToolName, params: &Params) -> Vec<FileUse> {
             uses.extend(patched(patch).map(|(_, path)| FileUse { path, access: Access::Write }));
         }
     }
-    uses
+    Ok(uses)
 }
 
 /// The paths in a value; an address of the file scheme is its path.
@@ -256,11 +266,15 @@ mod tests {
     }
 
     fn texts(tool: &str, value: Value) -> Vec<String> {
-        shell_inputs(&ToolName::new(tool), &params(value)).into_iter().map(|input| input.text).collect()
+        shell_inputs(&ToolName::new(tool), &params(value))
+            .unwrap()
+            .into_iter()
+            .map(|input| input.text)
+            .collect()
     }
 
     fn paths(tool: &str, value: Value) -> Vec<String> {
-        file_uses(&ToolName::new(tool), &params(value)).into_iter().map(|used| used.path).collect()
+        file_uses(&ToolName::new(tool), &params(value)).unwrap().into_iter().map(|used| used.path).collect()
     }
 
     #[test]
@@ -290,20 +304,40 @@ mod tests {
 
     #[test]
     fn a_shell_is_known_by_tool_or_language() {
-        let kind =
-            |tool, value| shell_inputs(&ToolName::new(tool), &params(value)).first().map(|input| input.shell);
+        let kind = |tool, value| {
+            shell_inputs(&ToolName::new(tool), &params(value)).unwrap().first().map(|input| input.shell)
+        };
         assert_eq!(kind("executePwsh", json!({"command": "ls"})), Some(ShellKind::PowerShell));
         assert_eq!(kind("run", json!({"shell": "powershell", "command": "ls"})), Some(ShellKind::PowerShell));
         assert_eq!(kind("run", json!({"command": "ls"})), Some(ShellKind::Posix));
     }
 
     #[test]
-    fn arguments_of_any_depth_and_number_are_bounded() {
+    fn nothing_beside_a_command_hides_it() {
+        let mut deep = json!(1);
+        for _ in 0..100 {
+            deep = json!([deep]);
+        }
+        let padding = vec![0; 5000];
+        for beside in [deep.clone(), json!(padding)] {
+            let batch = json!({"a": beside, "calls": [{"command": "ls"}], "z": beside});
+            assert_eq!(texts("x", batch), ["ls"]);
+            let edits = json!({"a": beside, "edits": [{"path": "f"}], "z": beside});
+            assert_eq!(paths("x", edits), ["f"]);
+        }
         let mut value = json!({"command": "ls"});
         for _ in 0..100 {
             value = json!({"a": value});
         }
-        assert_eq!(texts("x", value), Vec::<String>::new());
+        assert_eq!(texts("x", value), ["ls"]);
+    }
+
+    #[test]
+    fn more_arguments_than_are_read_are_an_error() {
+        let tool = ToolName::new("x");
+        let many = params(json!({"calls": vec![0; MAX_VALUES + 1]}));
+        assert_eq!(shell_inputs(&tool, &many), Err(TooManyValues));
+        assert_eq!(file_uses(&tool, &many), Err(TooManyValues));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use backstop_hooks::points::{
     BeforeToolCall, ToolBefore, ToolBeforeEvent, ToolBeforeOutcome, ToolCallEvent, ToolCallOutcome,
 };
-use backstop_hooks::{Answer, CallContext, Context, Hook, Params, ToolName};
+use backstop_hooks::{Answer, CallContext, Context, Hook, HookError, Params, ToolName};
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
 use super::extract::file_uses;
@@ -90,9 +90,15 @@ impl SecurityAudit {
         Arc::new(Asks(self.clone()))
     }
 
-    fn judge(&self, tool: &ToolName, params: &Params, call: &CallContext) -> Vec<Judgement> {
+    fn judge(
+        &self,
+        tool: &ToolName,
+        params: &Params,
+        call: &CallContext,
+    ) -> Result<Vec<Judgement>, HookError> {
         let place = place(call, self.home.as_deref(), None);
-        file_uses(tool, params)
+        let judged = file_uses(tool, params)
+            .map_err(HookError::failed)?
             .iter()
             .map(|used| {
                 let meanings = self.guard.meanings(&used.path, &place);
@@ -110,7 +116,8 @@ impl SecurityAudit {
                 }
                 self.guard.judge(&used.path, used.access, &place)
             })
-            .collect()
+            .collect();
+        Ok(judged)
     }
 }
 
@@ -133,7 +140,10 @@ struct Blocks(SecurityAudit);
 
 impl Hook<ToolBefore> for Blocks {
     fn call<'a>(&'a self, event: &'a ToolBeforeEvent, cx: Context<'a>) -> Answer<'a, ToolBefore> {
-        let judgements = self.0.judge(&event.tool_name, &event.args, cx.call);
+        let judgements = match self.0.judge(&event.tool_name, &event.args, cx.call) {
+            Ok(judgements) => judgements,
+            Err(error) => return Answer::Now(Err(error)),
+        };
         let finding =
             judgements.iter().filter(|judgement| judgement.verdict == Verdict::Block).find_map(|judgement| {
                 judgement.findings.iter().find(|finding| finding.verdict == Verdict::Block)
@@ -150,7 +160,10 @@ struct Asks(SecurityAudit);
 
 impl Hook<BeforeToolCall> for Asks {
     fn call<'a>(&'a self, event: &'a ToolCallEvent, cx: Context<'a>) -> Answer<'a, BeforeToolCall> {
-        let judgements = self.0.judge(&event.tool_name, &event.params, cx.call);
+        let judgements = match self.0.judge(&event.tool_name, &event.params, cx.call) {
+            Ok(judgements) => judgements,
+            Err(error) => return Answer::Now(Err(error)),
+        };
         let asked: Vec<_> =
             judgements.into_iter().filter(|judgement| judgement.verdict == Verdict::Ask).collect();
         let findings: Vec<_> = asked.iter().flat_map(|judgement| &judgement.findings).collect();

@@ -137,6 +137,15 @@ async fn sensitive_files_are_kept() {
 }
 
 #[tokio::test]
+async fn what_holds_more_than_is_read_does_not_pass() {
+    let engine = guarded();
+    let padding = vec![0; 100_000];
+    let args = json!({ "a": padding, "calls": [{ "command": "ls" }] });
+    let reviewed = review(&engine, "mcp__box__run", args).await;
+    assert!(reviewed.blocked.is_some());
+}
+
+#[tokio::test]
 async fn the_operator_can_add_files_and_make_exceptions() {
     let engine = guarded_with(&["fixtures/*.pem"], &["plans", "~/diary.txt"]);
     for path in ["plans/2027.md", "/work/project/plans", "/home/somebody/diary.txt"] {
