@@ -108,6 +108,23 @@ async fn every_text_of_a_result_is_cleaned_and_json_stays_json() {
 }
 
 #[tokio::test]
+async fn a_value_behind_a_key_that_is_said_twice_is_cleaned_too() {
+    let (engine, token) = (redacting(&settings(Action::Redact)), token());
+    for text in [
+        format!(r#"{{"a": "{token}", "a": "x"}}"#),
+        format!(r#"[{{"b": {{"a": "{token}"}}, "b": ":"}}]"#),
+        format!(r#"{{"a": "\\", "b:\"": "{token}", "a": ""}}"#),
+    ] {
+        let result = read(&engine, &text, &context()).await;
+        let left = result.content[0].as_text().unwrap();
+        assert!(!left.contains(token.as_str()) && left.contains("[redacted:github_token]"), "{left}");
+    }
+    let once = format!(r#"{{"a": ":\"", "b": "{token}"}}"#);
+    let result = read(&engine, &once, &context()).await;
+    assert_eq!(result.content[0].as_text().unwrap().as_str(), r#"{"a":":\"","b":"[redacted:github_token]"}"#);
+}
+
+#[tokio::test]
 async fn personal_data_is_left_and_a_clean_result_is_not_touched() {
     let engine = redacting(&settings(Action::Redact));
     let text = "{ \"to\":  \"ann@example.org\" }";

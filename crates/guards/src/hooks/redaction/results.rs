@@ -96,9 +96,40 @@ fn clean_text(redactor: &Redactor, text: &mut Text, findings: &mut Vec<Finding>)
 }
 
 /// A text that is one JSON object or array. Cut anywhere as plain text it might no longer be one.
+///
+/// One that says a key twice is plain text: of two values under one key a parser keeps one, and whoever reads the
+/// text sees both.
 fn as_json(text: &str) -> Option<Value> {
     let looks = text.trim_start().starts_with(['{', '[']) && text.trim_end().ends_with(['}', ']']);
-    looks.then(|| serde_json::from_str(text).ok()).flatten()
+    let value = looks.then(|| serde_json::from_str(text).ok()).flatten()?;
+    (members(&value) == members_written(text)).then_some(value)
+}
+
+/// How many keys a value has, in all its objects.
+fn members(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => items.iter().map(members).sum(),
+        Value::Object(fields) => fields.len() + fields.values().map(members).sum::<usize>(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
+    }
+}
+
+/// How many keys a JSON text has: its colons outside of strings.
+fn members_written(text: &str) -> usize {
+    let (mut members, mut inside) = (0, false);
+    let mut bytes = text.bytes();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'"' => inside = !inside,
+            // What is escaped ends no string.
+            b'\\' if inside => {
+                bytes.next();
+            }
+            b':' if !inside => members += 1,
+            _ => {}
+        }
+    }
+    members
 }
 
 fn clean_json(redactor: &Redactor, json: &mut Json, findings: &mut Vec<Finding>) {
