@@ -153,6 +153,9 @@ fn restore_value(values: &HashMap<String, String>, given: &mut HashSet<String>, 
     }
 }
 
+/// More bytes than a placeholder has. What is looked through for its end is no longer, however many begin.
+const LONGEST_PLACEHOLDER: usize = 128;
+
 /// One pass, so that a value which happens to hold a placeholder is not expanded again.
 fn restore_text(
     values: &HashMap<String, String>,
@@ -164,7 +167,8 @@ fn restore_text(
     let mut count = 0;
     while let Some((before, from)) = rest.find("{{").map(|at| rest.split_at(at)) {
         restored.push_str(before);
-        let whole = from.find("}}").map_or("", |end| from.get(..end + 2).unwrap_or_default());
+        let near = from.get(..from.floor_char_boundary(LONGEST_PLACEHOLDER)).unwrap_or_default();
+        let whole = near.find("}}").map_or("", |end| near.get(..end + 2).unwrap_or_default());
         if let Some(value) = values.get(whole) {
             restored.push_str(value);
             given.insert(value.clone());
@@ -200,6 +204,16 @@ mod tests {
         assert_eq!(arguments, json!({"env": ["P=hunter2", "{other"], "n": 1}));
         assert_eq!(vault.conceal("it is hunter2").as_deref(), Some("it is {{secret:password:1}}"));
         assert_eq!(vault.conceal("it is not"), None);
+    }
+
+    #[test]
+    fn beginnings_without_an_end_are_read_once() {
+        let vault = Vault::new(["deploy"]);
+        vault.keep(Class::Secret, "password", "hunter2").unwrap();
+        let braces = "{".repeat(1 << 16);
+        let mut arguments = json!([format!("{braces}secret:password:1}}}}"), format!("{braces}é")]);
+        assert_eq!(vault.restore("deploy", &mut arguments), 1);
+        assert_eq!(arguments[1].as_str().unwrap().len(), braces.len() + 2);
     }
 
     #[test]
