@@ -21,6 +21,8 @@ use tokio::sync::{mpsc, oneshot};
 
 /// The most receipts that wait to be written.
 const QUEUE: usize = 4096;
+/// The most receipts that are written at once.
+const BATCH: usize = 256;
 /// How long [`AuditSink::flush`] waits for the store.
 const FLUSH_BUDGET: Duration = Duration::from_secs(5);
 
@@ -91,19 +93,42 @@ fn entry(receipt: &Receipt) -> NewAuditEntry {
 }
 
 async fn write(store: Arc<dyn Store>, mut items: mpsc::Receiver<Item>, lost: Arc<AtomicU64>) {
-    while let Some(item) = items.recv().await {
+    let mut waiting = Vec::with_capacity(BATCH);
+    while items.recv_many(&mut waiting, BATCH).await > 0 {
         write_gap(store.as_ref(), &lost).await;
-        match item {
-            Item::Entry(entry) => {
-                if append(store.as_ref(), *entry).await.is_err() {
-                    lost.fetch_add(1, Ordering::AcqRel);
+        let mut entries = Vec::new();
+        for item in waiting.drain(..) {
+            match item {
+                Item::Entry(entry) => entries.push(*entry),
+                Item::Flush(done) => {
+                    append_all(store.as_ref(), std::mem::take(&mut entries), &lost).await;
+                    // Nobody waits any more: nothing is left to tell.
+                    let _ = done.send(());
                 }
             }
-            // Nobody waits any more: nothing is left to tell.
-            Item::Flush(done) => drop(done.send(())),
         }
+        append_all(store.as_ref(), entries, &lost).await;
     }
     write_gap(store.as_ref(), &lost).await;
+}
+
+/// Writes entries at once, or, where one of them is too large, one by one.
+async fn append_all(store: &dyn Store, entries: Vec<NewAuditEntry>, lost: &AtomicU64) {
+    if entries.is_empty() {
+        return;
+    }
+    let missing = match store.append_audit_all(entries.clone()).await {
+        Ok(_) => 0,
+        Err(AppendAuditError::Store(_)) => entries.len() as u64,
+        Err(AppendAuditError::TooLarge(_)) => {
+            let mut missing = 0;
+            for entry in entries {
+                missing += u64::from(append(store, entry).await.is_err());
+            }
+            missing
+        }
+    };
+    lost.fetch_add(missing, Ordering::AcqRel);
 }
 
 async fn write_gap(store: &dyn Store, lost: &AtomicU64) {
@@ -170,6 +195,24 @@ mod tests {
         assert!(sink.flush().await);
         assert_eq!(store.audit(&AuditFilter::default(), 0, 10).await.unwrap().len(), 3);
         assert_eq!(store.verify_audit().await.unwrap().seq, 3);
+    }
+
+    #[tokio::test]
+    async fn one_receipt_that_is_too_large_keeps_no_other_out() {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+        let lost = AtomicU64::new(0);
+        let huge = json!({ "steps": ["x".repeat(backstop_store::MAX_AUDIT_BYTES)], "verdict": "block" });
+        let of = |body: Value| NewAuditEntry {
+            at: Timestamp::now(),
+            kind: "receipt".to_owned(),
+            session: None,
+            run: None,
+            body: Json::new(body),
+        };
+        append_all(store.as_ref(), vec![of(json!({})), of(huge), of(json!({}))], &lost).await;
+        let entries = store.audit(&AuditFilter::default(), 0, 10).await.unwrap();
+        assert_eq!((entries.len(), lost.load(Ordering::Acquire)), (3, 0));
+        assert_eq!(entries[1].body.to_value(), json!({ "verdict": "block", "stepsOmitted": 1 }));
     }
 
     #[tokio::test]

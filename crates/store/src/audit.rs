@@ -129,6 +129,10 @@ pub trait AuditStore {
     /// Adds an entry at the end of the chain.
     async fn append_audit(&self, entry: NewAuditEntry) -> Result<AuditEntry, AppendAuditError>;
 
+    /// Adds entries at the end of the chain, in this order: all of them or none. What many small writes cost a disk,
+    /// these cost once. Returns the new head.
+    async fn append_audit_all(&self, entries: Vec<NewAuditEntry>) -> Result<AuditHead, AppendAuditError>;
+
     /// At most `limit` entries after number `after` that pass the filter, in order.
     async fn audit(
         &self,

@@ -17,6 +17,20 @@ impl AuditStore for MemoryStore {
         Ok(entry)
     }
 
+    async fn append_audit_all(&self, entries: Vec<NewAuditEntry>) -> Result<AuditHead, AppendAuditError> {
+        let mut state = self.state();
+        let mut head = state.audit_head;
+        let mut links = Vec::with_capacity(entries.len());
+        for entry in entries {
+            let (link, entry) = Link::next(head, entry)?;
+            head = AuditHead::from(&entry);
+            links.push(link);
+        }
+        state.audit.append(&mut links);
+        state.audit_head = head;
+        Ok(head)
+    }
+
     async fn audit(
         &self,
         filter: &AuditFilter,

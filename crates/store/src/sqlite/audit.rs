@@ -22,6 +22,20 @@ impl AuditStore for SqliteStore {
             .await
     }
 
+    async fn append_audit_all(&self, entries: Vec<NewAuditEntry>) -> Result<AuditHead, AppendAuditError> {
+        self.database
+            .write(move |db| {
+                let mut head = head(db)?;
+                for entry in &entries {
+                    let (link, entry) = Link::next(head, entry.clone()).map_err(Fault::Refused)?;
+                    insert(db, &link)?;
+                    head = AuditHead::from(&entry);
+                }
+                Ok(head)
+            })
+            .await
+    }
+
     async fn audit(
         &self,
         filter: &AuditFilter,

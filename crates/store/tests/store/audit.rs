@@ -12,7 +12,12 @@ use tempfile::TempDir;
 
 use crate::support::{at, block_on, over_all_forms};
 
-over_all_forms!(entries_form_a_chain, lists_are_filtered_and_paged, what_is_too_large_is_refused);
+over_all_forms!(
+    entries_form_a_chain,
+    many_at_once_are_all_or_none,
+    lists_are_filtered_and_paged,
+    what_is_too_large_is_refused
+);
 
 fn event(kind: &str, run: Option<&str>, n: i64) -> NewAuditEntry {
     NewAuditEntry {
@@ -54,6 +59,20 @@ async fn lists_are_filtered_and_paged(store: &dyn Store) {
     assert_eq!(list(even, 2, 9).await, [4, 6, 8]);
     assert_eq!(list(run, 2, 9).await, [4, 8]);
     assert!(list(nowhere, 0, 9).await.is_empty());
+}
+
+async fn many_at_once_are_all_or_none(store: &dyn Store) {
+    let first = store.append_audit(event("a", None, 1)).await.unwrap();
+    let head = store.append_audit_all((2..6).map(|n| event("b", Some("r1"), n)).collect()).await.unwrap();
+    assert_eq!((head.seq, store.audit_head().await.unwrap()), (5, head));
+    let huge = NewAuditEntry { body: json!("x".repeat(MAX_AUDIT_BYTES)).into(), ..event("a", None, 1) };
+    let refused = store.append_audit_all(vec![event("a", None, 7), huge, event("a", None, 8)]).await;
+    assert!(matches!(refused, Err(AppendAuditError::TooLarge(_))));
+    assert_eq!(store.append_audit_all(Vec::new()).await.unwrap(), head);
+    assert_eq!(store.verify_audit().await.unwrap(), head);
+    let entries = store.audit(&AuditFilter::default(), 0, 9).await.unwrap();
+    assert_eq!(entries.iter().map(|entry| entry.at).collect::<Vec<_>>(), (1..6).map(at).collect::<Vec<_>>());
+    assert_eq!(entries[1].prev, first.digest);
 }
 
 async fn what_is_too_large_is_refused(store: &dyn Store) {
