@@ -8,7 +8,7 @@ use std::str::FromStr;
 use crate::adapter::{Adapter, AskGate, Facts, Gates, ResultGate};
 use crate::adapters::{claude, cline, codex, copilot, cursor, gemini, goose, kiro, opencode, qwen, windsurf};
 use crate::decision::Shortfall;
-use crate::event::{ClientEvent, Frame};
+use crate::event::{ClientEvent, Frame, Moment};
 use crate::install::Layout;
 use crate::payload::{Payload, PayloadError};
 
@@ -99,7 +99,13 @@ impl Client {
     /// [`PayloadError`] for an event that is not known or lacks what it is about. Whoever gets it refuses
     /// with [`universal_deny`](crate::universal_deny).
     pub fn read(self, payload: &Payload, event: Option<&str>) -> Result<ClientEvent, PayloadError> {
-        (self.adapter().read)(payload, event)
+        let event = (self.adapter().read)(payload, event)?;
+        match event.moment {
+            Moment::ToolCall(_) | Moment::Permission(_) if payload.is_mended() => {
+                Err(PayloadError::HalfCharacter)
+            }
+            _ => Ok(event),
+        }
     }
 
     pub(crate) fn gates(self, frame: &Frame) -> &'static Gates {

@@ -226,7 +226,8 @@ impl Frame {
             ResultDecision::Keep => return self.pass(),
             ResultDecision::Replace(result) => {
                 let shaped = output.rewritten(result);
-                let text = shaped.as_ref().map_or_else(|| result.visible_text(), flat);
+                let parted = shaped.as_ref().filter(|_| !output.body.is_whole());
+                let text = parted.map_or_else(|| result.visible_text(), flat);
                 (shaped, text)
             }
             ResultDecision::Withhold(reason) => {

@@ -2,6 +2,10 @@
 //!
 //! A payload that is not understood is never guessed at: it ends as an error, and the error as a refusal.
 //! Errors name the field, never its value.
+//!
+//! One thing is mended: half a character, which a client leaves behind that cuts a text in the middle of one
+//! (`"\ud83d"`), and which is no text. It is read as the sign for what can't be read, so that a result with
+//! such a half is judged like any other. A tool call with one stays refused: what was judged is what runs.
 
 use serde_json::{Map, Value};
 
@@ -33,6 +37,9 @@ pub enum PayloadError {
     /// JSON, but not an object.
     #[error("the client's payload is not a JSON object")]
     NotAnObject,
+    /// A tool call whose payload has half a character somewhere.
+    #[error("the client's payload has half a character, so that what would run can't be read")]
+    HalfCharacter,
     /// A field is missing or has another type than it should.
     #[error("the client's payload has no usable `{field}` for the event `{event}`")]
     Field {
@@ -63,7 +70,11 @@ pub enum PayloadError {
 
 /// A payload: one JSON object.
 #[derive(Clone)]
-pub struct Payload(Map<String, Value>);
+pub struct Payload {
+    fields: Map<String, Value>,
+    /// Halves of characters were replaced.
+    mended: bool,
+}
 
 impl Payload {
     /// Reads what came on stdin. Nesting is bounded by the JSON reader (128 levels).
@@ -80,15 +91,24 @@ impl Payload {
         if text.trim().is_empty() {
             return Err(PayloadError::Empty);
         }
-        match serde_json::from_str(text) {
-            Ok(Value::Object(fields)) => Ok(Self(fields)),
+        let (read, mended) = match serde_json::from_str(text) {
+            Err(_) => (serde_json::from_str(&mended(text)), true),
+            read => (read, false),
+        };
+        match read {
+            Ok(Value::Object(fields)) => Ok(Self { fields, mended }),
             Ok(_) => Err(PayloadError::NotAnObject),
             Err(error) => Err(PayloadError::NotJson { line: error.line(), column: error.column() }),
         }
     }
 
+    /// Whether halves of characters were replaced, so that it is not quite what the client has.
+    pub(crate) fn is_mended(&self) -> bool {
+        self.mended
+    }
+
     pub(crate) fn get(&self, field: &str) -> Option<&Value> {
-        self.0.get(field)
+        self.fields.get(field)
     }
 
     pub(crate) fn text(&self, field: &str) -> Option<&str> {
@@ -105,7 +125,8 @@ impl Payload {
 
     /// The object under `field`, for payloads with parts.
     pub(crate) fn part(&self, field: &str) -> Option<Self> {
-        self.get(field).and_then(Value::as_object).cloned().map(Self)
+        let fields = self.get(field).and_then(Value::as_object).cloned()?;
+        Some(Self { fields, mended: self.mended })
     }
 
     /// The text under `field`, without which the event makes no sense.
@@ -129,6 +150,41 @@ impl Payload {
     }
 }
 
+/// The text with the sign for what can't be read in the place of each half of a character.
+fn mended(text: &str) -> String {
+    let mut mended = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, escape)) = rest.find('\\').map(|at| rest.split_at(at)) {
+        mended.push_str(before);
+        let after = escape.get(ESCAPE_BYTES..).unwrap_or_default();
+        let length = match (code_unit(escape), code_unit(after)) {
+            (Some(0xD800..=0xDBFF), Some(0xDC00..=0xDFFF)) => 2 * ESCAPE_BYTES,
+            (Some(0xD800..=0xDFFF), _) => {
+                mended.push_str("\\ufffd");
+                rest = after;
+                continue;
+            }
+            (Some(_), _) => ESCAPE_BYTES,
+            // The backslash and what it escapes.
+            (None, _) => escape.chars().take(2).map(char::len_utf8).sum(),
+        };
+        let (kept, after) = escape.split_at(length);
+        mended.push_str(kept);
+        rest = after;
+    }
+    mended.push_str(rest);
+    mended
+}
+
+/// How long `\u1234` is.
+const ESCAPE_BYTES: usize = 6;
+
+/// The code unit of an escape at the beginning of a text.
+fn code_unit(text: &str) -> Option<u16> {
+    let digits = text.strip_prefix("\\u")?.get(..4)?;
+    u16::from_str_radix(digits, 16).ok().filter(|_| !digits.starts_with('+'))
+}
+
 pub(crate) fn missing(field: &'static str, event: &str) -> PayloadError {
     PayloadError::Field { field, event: shown(event) }
 }
@@ -142,7 +198,7 @@ pub(crate) fn shown(name: &str) -> String {
 
 impl std::fmt::Debug for Payload {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Payload(<object of {} keys>)", self.0.len())
+        write!(f, "Payload(<object of {} keys>)", self.fields.len())
     }
 }
 
@@ -150,7 +206,7 @@ impl std::fmt::Debug for Payload {
 impl From<Value> for Payload {
     fn from(value: Value) -> Self {
         match value {
-            Value::Object(fields) => Self(fields),
+            Value::Object(fields) => Self { fields, mended: false },
             _ => panic!("a payload is an object"),
         }
     }
@@ -179,6 +235,24 @@ mod tests {
             assert!(error.contains(said) && !error.contains("hunter2"), "{error}");
         }
         assert!(Payload::parse("\u{feff} {} ".as_bytes()).is_ok());
+    }
+
+    #[test]
+    fn half_a_character_is_read_as_the_sign_for_it() {
+        let cases = [
+            (r#"{"a": "cut \ud83d"}"#, "cut \u{fffd}"),
+            (r#"{"a": "\ude00 \ud83d\ude00 \u00e9"}"#, "\u{fffd} \u{1f600} \u{e9}"),
+            (r#"{"a": "\ud83d\ud83d\ude00"}"#, "\u{fffd}\u{1f600}"),
+            (r#"{"a": "\\ud83d \ud83d\n"}"#, "\\ud83d \u{fffd}\n"),
+        ];
+        for (json, text) in cases {
+            let payload = Payload::parse(json.as_bytes()).unwrap();
+            assert_eq!((payload.text("a"), payload.is_mended()), (Some(text), true), "{json}");
+        }
+        assert!(!Payload::parse(br#"{"a": "\ud83d\ude00"}"#).unwrap().is_mended());
+        for json in [r#"{"a": "\ud83"#, r#"{"a": "\"#, r#"{"a": "\u+123"}"#, "\\\u{1f600}"] {
+            assert!(Payload::parse(json.as_bytes()).is_err(), "{json}");
+        }
     }
 
     #[test]

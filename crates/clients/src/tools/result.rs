@@ -52,6 +52,11 @@ impl ResultBody {
         &self.raw
     }
 
+    /// Whether the result counts as one text, its JSON.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.whole
+    }
+
     fn texts(&self) -> Vec<Text> {
         if self.whole {
             return vec![self.raw.to_string().into()];
@@ -59,42 +64,78 @@ impl ResultBody {
         self.places.iter().filter_map(|place| self.raw.pointer(place)?.as_str()).map(Text::from).collect()
     }
 
-    /// The body with other texts: each in its place when there are as many as before. `None` where the
-    /// shape would be lost, which a client that wants that shape takes for no answer at all.
+    /// The body with other texts: each in its place when there are as many as before, or else all of them in
+    /// one place and the others empty. `None` where there is no text, and so no place for another one.
     pub(crate) fn with_texts(&self, texts: &[&str]) -> Option<Value> {
-        if self.whole || self.places.is_empty() {
-            return self.raw.is_string().then(|| Value::String(texts.concat()));
+        if self.whole || texts.len() != self.places.len() {
+            return replaced(&self.raw, texts.concat());
         }
-        let one_by_one = texts.len() == self.places.len();
-        let target = self.target();
         let mut body = self.raw.clone();
-        for (index, place) in self.places.iter().enumerate() {
-            let tag = is_tag(place, self.raw.pointer(place));
-            let text = match texts.get(index) {
-                Some(text) if one_by_one => (*text).to_owned(),
-                _ if index == target => texts.concat(),
-                _ if tag => continue,
-                _ => String::new(),
-            };
-            *body.pointer_mut(place)? = Value::String(text);
+        for (place, text) in self.places.iter().zip(texts) {
+            *body.pointer_mut(place)? = Value::String((*text).to_owned());
         }
-        Some(body)
-    }
-
-    /// The text that takes what is new: what the model reads, or else the first that is no tag.
-    fn target(&self) -> usize {
-        let read = |place: &String| READ.iter().any(|field| place.rsplit('/').next() == Some(field));
-        let text = |place: &String| !is_tag(place, self.raw.pointer(place));
-        let first = |wanted: &dyn Fn(&String) -> bool| self.places.iter().position(wanted);
-        first(&read).or_else(|| first(&text)).unwrap_or_default()
+        (!texts.is_empty()).then_some(body)
     }
 }
 
-fn is_tag(place: &str, value: Option<&Value>) -> bool {
-    let field = place.rsplit('/').next().unwrap_or_default();
-    let word = value.and_then(Value::as_str).unwrap_or_default();
-    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '/' | '.' | '+');
-    TAGS.contains(&field) && word.len() <= MAX_TAG_BYTES && word.chars().all(plain)
+/// What a text of a result is to its reader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Weight {
+    /// A model reads it.
+    Read,
+    /// It may.
+    Text,
+    /// It says what another value is.
+    Tag,
+}
+
+impl Weight {
+    fn of(field: &str, word: &str) -> Self {
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '/' | '.' | '+');
+        if READ.contains(&field) {
+            Self::Read
+        } else if TAGS.contains(&field) && word.len() <= MAX_TAG_BYTES && word.chars().all(plain) {
+            Self::Tag
+        } else {
+            Self::Text
+        }
+    }
+
+    /// Of the weightiest text in a value.
+    fn most(value: &Value, field: &str) -> Option<Self> {
+        match value {
+            Value::String(word) => Some(Self::of(field, word)),
+            Value::Array(items) => items.iter().filter_map(|item| Self::most(item, "")).min(),
+            Value::Object(fields) => fields.iter().filter_map(|(key, item)| Self::most(item, key)).min(),
+            Value::Null | Value::Bool(_) | Value::Number(_) => None,
+        }
+    }
+}
+
+/// The value with `text` in the place of its weightiest text, and nothing of the others but tags.
+fn replaced(raw: &Value, text: String) -> Option<Value> {
+    let weight = Weight::most(raw, "")?;
+    let mut body = raw.clone();
+    replace(&mut body, "", weight, &mut Some(text));
+    Some(body)
+}
+
+fn replace(value: &mut Value, field: &str, weight: Weight, text: &mut Option<String>) {
+    match value {
+        Value::String(word) => {
+            let own = Weight::of(field, word);
+            match text.take_if(|_| own == weight) {
+                Some(text) => *word = text,
+                None if own == Weight::Tag => {}
+                None => word.clear(),
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| replace(item, "", weight, text)),
+        Value::Object(fields) => {
+            fields.iter_mut().for_each(|(key, item)| replace(item, key, weight, text));
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
 }
 
 /// Collects the places of texts, in order. `false` when there are too many or they are too deep.
@@ -203,10 +244,16 @@ mod tests {
         }
         let body = ResultBody::new(deep);
         assert_eq!(body.texts().len(), 1);
-        assert_eq!(body.with_texts(&["gone"]), None);
+        let gone = body.with_texts(&["gone"]).unwrap().to_string();
+        assert!(gone.contains("gone") && !gone.contains("key"), "{gone}");
         assert_eq!(ResultBody::new(json!({"n": 1})).with_texts(&["gone"]), None);
-        let many = ResultBody::new(json!(vec!["x"; 10_000]));
+        let many = ResultBody::new(json!({"type": "list", "names": vec!["key"; 10_000], "content": "key"}));
         assert_eq!(many.texts().len(), 1);
+        let gone = many.with_texts(&["gone"]).unwrap();
+        assert_eq!(gone, json!({"type": "list", "names": vec![""; 10_000], "content": "gone"}));
+        let tags =
+            ResultBody::new(json!(vec![json!({"type": "key"}); 10_000])).with_texts(&["gone"]).unwrap();
+        assert_eq!(tags[0], json!({"type": "gone"}));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::fixtures;
 use crate::client::Client;
+use crate::event::Moment;
 use crate::payload::{Payload, PayloadError};
 
 #[test]
@@ -19,6 +20,17 @@ fn a_payload_that_is_cut_short_is_an_error() {
             );
         }
     }
+}
+
+/// A result that the client cut in the middle of a character is judged; a call with such a half does not run.
+#[test]
+fn half_a_character_hides_no_result_and_lets_no_call_run() {
+    let read = |text: &str| Client::Claude.read(&Payload::parse(text.as_bytes()).unwrap(), None);
+    let result = r#"{"hook_event_name": "PostToolUse", "tool_name": "Bash", "tool_input": {}, "tool_response": {"stdout": "key \ud83d"}}"#;
+    assert!(matches!(read(result).unwrap().moment, Moment::ToolResult(_)));
+    let call =
+        r#"{"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {"command": "ls \ud83d"}}"#;
+    assert_eq!(read(call).unwrap_err(), PayloadError::HalfCharacter);
 }
 
 #[test]
