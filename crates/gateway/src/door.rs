@@ -10,6 +10,8 @@
 //!   process's token may say which other agent it is: `/a/<agent>/...` or the header `x-backstop-agent`. Nobody
 //!   can claim the name of an agent with a token without that token.
 //! - *Tokens stay here.* Wherever a token of Backstop stands in a request, it is not passed on.
+//! - *What echoes does not come in.* The answer to `TRACE` is the request as the provider saw it, with its key, and
+//!   `CONNECT` asks for a tunnel.
 //! - A gateway on a loopback address answers only to the names of this machine (and to those configured), so
 //!   that a page in a browser can't reach it under a name of its own.
 //!
@@ -19,7 +21,7 @@ use std::net::IpAddr;
 
 use backstop_hooks::{AgentId, Secret};
 use http::uri::PathAndQuery;
-use http::{HeaderMap, HeaderValue, header, request};
+use http::{HeaderMap, HeaderValue, Method, header, request};
 use subtle::{Choice, ConstantTimeEq as _};
 
 use crate::endpoint::{Endpoint, Family, unescaped};
@@ -65,6 +67,8 @@ pub(crate) enum Refused {
     Agent,
     #[error("the path is malformed")]
     Path,
+    #[error("this method is not passed on")]
+    Method,
 }
 
 enum Holder<'a> {
@@ -91,6 +95,9 @@ impl Door {
     pub(crate) fn enter(&self, request: &request::Parts) -> Result<Entered, Refused> {
         if !self.knows_host(request) {
             return Err(Refused::Host);
+        }
+        if [Method::TRACE, Method::CONNECT].contains(&request.method) {
+            return Err(Refused::Method);
         }
         let whole = request.uri.path_and_query().map_or("/", PathAndQuery::as_str);
         let (prefixes, rest) = Prefixes::split(whole)?;

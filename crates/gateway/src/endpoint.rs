@@ -5,14 +5,17 @@
 //!
 //! What a path means is decided generously, because a path that the provider understands and the gateway does
 //! not is a way around the hooks: letter case, a trailing slash and escaped letters make no difference, and
-//! known endings are known below any prefix (`/openai/deployments/x/chat/completions`). What servers might
-//! rewrite before they read it (`//`, `.` and `..` segments, escaped slashes, backslashes) is refused.
+//! known endings are known below any prefix (`/openai/deployments/x/chat/completions`) and any version, which
+//! may give way to the provider's own. What servers might rewrite before they read it (`//`, `.` and `..`
+//! segments, escaped slashes, backslashes, escaped `?` and `#`, parameters behind a `;`) is refused.
 
 use std::borrow::Cow;
 
 use backstop_llm::Api;
 use http::HeaderMap;
 use thiserror::Error;
+
+use crate::upstream::is_version;
 
 /// Providers that share paths, credentials and the shape of errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -75,7 +78,7 @@ impl Family {
 
 /// A path that two readers could understand in two ways.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("the path has empty, `.` or `..` segments, or escapes a slash")]
+#[error("the path has empty, `.` or `..` segments, a `;`, or escapes a slash, `?` or `#`")]
 pub struct AmbiguousPath;
 
 impl Endpoint {
@@ -97,14 +100,15 @@ impl Endpoint {
         let path = path.trim_end_matches('/');
         let is_anthropic = headers.contains_key("anthropic-version");
         let maker = if is_anthropic { Family::Anthropic } else { Family::OpenAi };
+        if is_messages(path) {
+            return Ok(endpoint(Family::Anthropic, Operation::Messages));
+        }
         if let Some(operation) = gemini(path) {
             return Ok(endpoint(Family::Gemini, operation));
         }
         let within = |list: &str| path.contains(&format!("/{list}/")) || path.ends_with(&format!("/{list}"));
         Ok(if path.ends_with("/chat/completions") {
             endpoint(Family::OpenAi, Operation::ChatCompletions)
-        } else if path.ends_with("/v1/messages") || path == "/messages" {
-            endpoint(Family::Anthropic, Operation::Messages)
         } else if path.ends_with("/messages/count_tokens") {
             endpoint(Family::Anthropic, Operation::CountTokens)
         } else if path.ends_with("/responses") {
@@ -145,6 +149,12 @@ impl Endpoint {
     }
 }
 
+/// `/messages`, or the same behind a version: others have messages, too (`/threads/<id>/messages`).
+fn is_messages(path: &str) -> bool {
+    let before = path.strip_suffix("/messages").and_then(|before| before.rsplit('/').next());
+    before.is_some_and(|last| last.is_empty() || is_version(last))
+}
+
 fn gemini(path: &str) -> Option<Operation> {
     if path.ends_with(":generatecontent") {
         return Some(Operation::GenerateContent);
@@ -165,11 +175,11 @@ fn gemini(path: &str) -> Option<Operation> {
 }
 
 /// The path in lower case, its escaped letters unescaped.
-fn normal(path: &str) -> Result<Cow<'_, str>, AmbiguousPath> {
+pub(crate) fn normal(path: &str) -> Result<Cow<'_, str>, AmbiguousPath> {
     let decoded = if path.contains('%') { Cow::Owned(unescaped(path)?) } else { Cow::Borrowed(path) };
     let trimmed = decoded.strip_suffix('/').unwrap_or(&decoded);
     let strange = |segment: &str| matches!(segment, "" | "." | "..");
-    if trimmed.split('/').skip(1).any(strange) || decoded.contains('\\') {
+    if trimmed.split('/').skip(1).any(strange) || decoded.contains(['\\', ';', '?', '#']) {
         return Err(AmbiguousPath);
     }
     let lower = !decoded.bytes().any(|byte| byte.is_ascii_uppercase());
@@ -206,6 +216,9 @@ mod tests {
         use Operation::*;
         for (path, family, operation) in [
             ("/v1/messages", Anthropic, Messages),
+            ("/v2/messages", Anthropic, Messages),
+            ("/v1beta/messages", Anthropic, Messages),
+            ("/messages", Anthropic, Messages),
             ("/v1/messages/count_tokens", Anthropic, CountTokens),
             ("/v1/messages/batches", Anthropic, Other),
             ("/v1/chat/completions", OpenAi, ChatCompletions),
@@ -255,6 +268,10 @@ mod tests {
             "/v1\\messages",
             "/v1/%zz",
             "/v1/%256dessages",
+            "/v1/messages;x=1",
+            "/v1/messages%3bx",
+            "/v1/messages%3Fx=1",
+            "/v1/messages%23x",
         ] {
             assert_eq!(Endpoint::of(path, &HeaderMap::new()), Err(AmbiguousPath), "{path}");
         }

@@ -140,6 +140,7 @@ impl Failure {
             Self::Refused(Refused::Token) => (Kind::Auth, 401),
             Self::Refused(Refused::Host | Refused::Agent) => (Kind::Auth, 403),
             Self::Refused(Refused::Path) | Self::Ambiguous(_) => (Kind::InvalidRequest, 400),
+            Self::Refused(Refused::Method) => (Kind::InvalidRequest, 405),
             Self::Undecodable(Undecodable::TooLarge) => (Kind::RequestTooLarge, 413),
             Self::NoModel | Self::Broken | Self::Undecodable(_) => (Kind::InvalidRequest, 400),
             Self::NoProvider(_) | Self::UnknownProvider(_) | Self::ModelNotOffered => (Kind::NotFound, 404),

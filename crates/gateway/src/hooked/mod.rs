@@ -46,7 +46,7 @@ use self::housekeeping::Housekeeping;
 use self::identity::Links;
 use self::judge::Gates;
 use self::traffic::{Refusal, Traffic};
-use crate::endpoint::Operation;
+use crate::endpoint::{Operation, normal};
 use crate::exchange::{Call, Interceptor, Plan};
 
 pub use self::settings::{BlockedForm, HookSettings, TextMode, ToolCalls, Unasked, Unjudged};
@@ -192,9 +192,10 @@ impl Interceptor for Hooks {
     }
 }
 
-/// Endings and segments of paths by which models are asked, or their answers fetched, in forms that have no
-/// codec here. What else there is (files, lists of models, embeddings) passes.
-const MODEL_PATHS: [&str; 14] = [
+/// Segments of paths by which models are asked, or their answers fetched, in forms that have no codec here: those
+/// of the makers, and those of the servers that speak their wires beside one of their own. What else there is
+/// (files, lists of models, embeddings) passes.
+const MODEL_PATHS: [&str; 37] = [
     "completions",
     "complete",
     "batches",
@@ -203,15 +204,40 @@ const MODEL_PATHS: [&str; 14] = [
     "runs",
     "realtime",
     "chat",
+    "chatkit",
     "edits",
     "conversations",
+    "messages",
+    "responses",
+    "images",
+    "audio",
+    "videos",
     "batchgeneratecontent",
     "bidigeneratecontent",
     "generatetext",
+    "generatemessage",
+    "generateanswer",
     "interactions",
+    "predict",
+    "predictlongrunning",
+    "rawpredict",
+    "streamrawpredict",
+    "serverstreamingpredict",
+    "invoke",
+    "invoke-with-response-stream",
+    "converse",
+    "converse-stream",
+    "invocations",
+    "generate",
+    "generate_stream",
+    "completion",
+    "infill",
+    "infer",
 ];
 
 fn reaches_a_model(call: &Call<'_>) -> bool {
+    // A path that can be read in two ways is refused before anybody asks.
+    let Ok(path) = normal(call.path) else { return true };
     match call.endpoint.operation {
         Operation::Messages
         | Operation::CountTokens
@@ -220,10 +246,14 @@ fn reaches_a_model(call: &Call<'_>) -> bool {
         | Operation::GenerateContent
         | Operation::StreamGenerateContent => true,
         Operation::StoredResponse => call.method != Method::DELETE,
-        Operation::Embeddings | Operation::Models => false,
-        Operation::Other => {
-            let path = call.path.to_ascii_lowercase();
-            path.split(['/', ':']).any(|segment| MODEL_PATHS.contains(&segment))
+        Operation::Embeddings => false,
+        // Some servers ask a model at its own address: `/models/<name>:<verb>`, `/models/<name>/<verb>`.
+        Operation::Models => {
+            let only_lists = [Method::GET, Method::HEAD, Method::OPTIONS, Method::DELETE];
+            !only_lists.contains(call.method)
+                && !path.ends_with("embedcontent")
+                && !path.ends_with("embedcontents")
         }
+        Operation::Other => path.split(['/', ':']).any(|segment| MODEL_PATHS.contains(&segment)),
     }
 }

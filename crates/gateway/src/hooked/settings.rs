@@ -68,7 +68,8 @@ pub struct HookSettings {
     pub keep_alive: Duration,
     /// The most bytes of the arguments of one tool call; a call that has more is removed.
     pub call_bytes: usize,
-    /// The most bytes of an answer that are held at once; an answer that needs more is ended as an error.
+    /// The most bytes of an answer that are held at once; an answer that needs more is ended as an error. So is one
+    /// that has 16 times as many bytes in all, since what it said is remembered.
     pub answer_bytes: usize,
     /// Whether clients may name the user on whose behalf they ask, so that budgets count by user. Only for
     /// clients that would not lie about it.

@@ -33,6 +33,10 @@ use crate::exchange::{Answered, Body, Call, Exchange, KeepAlive, Outgoing, Reply
 /// Headers in which the user is named where clients are trusted to.
 const USER_HEADER: &str = "x-backstop-user";
 
+/// An answer that is read may be so many times as large as what is held of it at once: what it said is remembered to
+/// its end, also where it has left.
+const TIMES_HELD: usize = 16;
+
 /// One exchange.
 #[derive(Debug)]
 pub(super) struct Traffic {
@@ -385,11 +389,15 @@ impl Exchange for Traffic {
     }
 
     fn chunk(&mut self, chunk: Bytes, out: &mut Outgoing) -> Step {
+        let most = self.shared.settings.answer_bytes.saturating_mul(TIMES_HELD);
+        let mut too_large = false;
         if let Some(asked) = &mut self.asked {
             asked.response_bytes = asked.response_bytes.saturating_add(chunk.len() as u64);
             asked.first_byte_ms.get_or_insert_with(|| millis(asked.started));
+            too_large = usize::try_from(asked.response_bytes).map_or(true, |bytes| bytes > most);
         }
         match &mut self.answer {
+            Answer::Judged(_) if too_large => self.fail(&Trouble::TooLarge { limit: most }, out),
             Answer::Judged(judge) => {
                 let progress = judge.push(&chunk);
                 self.advance(progress, out)
@@ -397,7 +405,9 @@ impl Exchange for Traffic {
             Answer::Watched(reader) => {
                 out.push(&chunk);
                 let limit = self.shared.settings.answer_bytes;
-                if reader.as_mut().is_some_and(|editor| !overhear(&mut **editor, &chunk, limit)) {
+                let fits =
+                    |editor: &mut Box<dyn AnswerEditor>| !too_large && overhear(&mut **editor, &chunk, limit);
+                if reader.as_mut().is_some_and(|editor| !fits(editor)) {
                     *reader = None;
                 }
                 Step::Continue

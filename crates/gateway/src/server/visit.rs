@@ -48,6 +48,16 @@ enum Sending {
     Stream(Box<ClientBody>),
 }
 
+impl Sending {
+    /// Whether these bytes are the body itself, and not a decoded copy of it.
+    fn is(&self, bytes: &Bytes) -> bool {
+        match self {
+            Self::Whole(body) | Self::Replaced(body) => body.as_ptr() == bytes.as_ptr(),
+            Self::Stream(_) => bytes.is_empty(),
+        }
+    }
+}
+
 /// An answer and who gave it.
 struct Given<'a> {
     provider: &'a Arc<Provider>,
@@ -98,7 +108,11 @@ impl<'a> Visit<'a> {
         };
         let mut providers = self.providers(&sending)?;
         if let Some(exchange) = &mut exchange {
-            match self.show(exchange.as_mut(), &sending, providers).await? {
+            let bytes = self.decoded(&sending)?;
+            if !sending.is(&bytes) {
+                buffered.grow(bytes.len())?;
+            }
+            match self.show(exchange.as_mut(), &bytes, providers).await {
                 Requested::Unchanged => {}
                 Requested::Replaced(bytes) => {
                     sending = Sending::Replaced(bytes);
@@ -185,12 +199,11 @@ impl<'a> Visit<'a> {
     async fn show(
         &self,
         exchange: &mut dyn Exchange,
-        sending: &Sending,
+        bytes: &Bytes,
         providers: &[Arc<Provider>],
-    ) -> Result<Requested, Failure> {
-        let bytes = self.decoded(sending)?;
+    ) -> Requested {
         let provider = providers.first().map_or("", |provider| &provider.name);
-        Ok(exchange.request(&Body { bytes: &bytes, provider }).await)
+        exchange.request(&Body { bytes, provider }).await
     }
 
     /// Asks the providers until one answers, or none is left.

@@ -161,7 +161,8 @@ pub(crate) fn globs(patterns: &[String]) -> Result<GlobSet, String> {
     set.build().map_err(|_| patterns.join("`, `"))
 }
 
-fn is_version(segment: &str) -> bool {
+/// Whether a segment of a path is a version, for which a provider's own may stand in.
+pub(crate) fn is_version(segment: &str) -> bool {
     segment.strip_prefix('v').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
 }
 

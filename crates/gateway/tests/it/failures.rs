@@ -268,6 +268,22 @@ async fn a_missing_key_refuses_and_never_falls_back_to_the_clients() {
 }
 
 #[tokio::test]
+async fn nobody_is_asked_to_echo_a_request_with_its_key() {
+    let upstream = Upstream::start(|_| Script::json("200 OK", "{}")).await;
+    let gateway = gateway(settings(&upstream)).await;
+    for method in ["TRACE", "CONNECT"] {
+        let request = post("/v1/messages", "").replacen("POST", method, 1);
+        let request = match method {
+            "CONNECT" => request.replacen(&format!("/t/{TOKEN}/v1/messages"), "localhost:80", 1),
+            _ => request,
+        };
+        let answer = talk(&gateway, request).await;
+        assert_eq!(answer.status(), 405, "{method}: {}", answer.text());
+    }
+    assert_eq!(upstream.count(), 0);
+}
+
+#[tokio::test]
 async fn to_stop_means_to_finish_what_runs() {
     let events = ["data: 1\n\n", "data: 2\n\n", "data: 3\n\n"];
     let upstream = Upstream::start(move |number| match number {

@@ -158,6 +158,17 @@ async fn an_answer_that_never_ends_is_ended() {
 }
 
 #[tokio::test]
+async fn an_answer_that_talks_without_end_is_ended() {
+    let long = "a".repeat(1_000);
+    let pieces: Vec<String> = (0..100).map(|_| text(&long)).collect();
+    let settings = HookSettings { answer_bytes: 3_000, ..HookSettings::default() };
+    let script = events(&pieces).paced(Duration::from_millis(1)).ending(End::Hang);
+    let (answer, _) = answered(Api::OpenAiChat, true, script, settings).await;
+    assert!(answer.text().contains(&long), "it leaves as it comes");
+    assert!(answer.text().contains("more than 48000 bytes"), "{}", answer.text());
+}
+
+#[tokio::test]
 async fn a_client_that_leaves_is_told_of() {
     let house = house();
     house.judge::<AfterLlmCall>("looks", |_| None);

@@ -205,6 +205,17 @@ async fn what_nobody_can_read_is_refused_while_something_may_be_stopped() {
         ("/v1/completions", r#"{"model":"m","prompt":"hi"}"#),
         ("/v1/messages/batches", r#"{"requests":[]}"#),
         ("/v1/threads/t/runs", "{}"),
+        ("/v1/%63ompletions", r#"{"model":"m","prompt":"hi"}"#),
+        // A version that the provider's own stands in for.
+        ("/v2/messages", r#"{"prompt":"hi"}"#),
+        ("/p/openai/v1beta/responses", r#"{"model":"m","input":"hi"}"#),
+        // A model at its own address, and servers with a form of their own.
+        ("/v1/models/m:batchGenerateContent", "{}"),
+        ("/v1/publishers/p/models/m:streamRawPredict", "{}"),
+        ("/models/maker/name", r#"{"inputs":"hi"}"#),
+        ("/v1beta/models/aqa:generateAnswer", "{}"),
+        ("/api/generate", r#"{"model":"m","prompt":"hi"}"#),
+        ("/v1/images/generations", r#"{"prompt":"hi"}"#),
         ("/v1/responses/input_tokens", "[]"),
         ("/v1beta/models/m:countTokens", r#"{"generateContentRequest":{"contents":[]}}"#),
         // Another wire: what is Gemini's stands one level deeper.
@@ -220,7 +231,9 @@ async fn what_nobody_can_read_is_refused_while_something_may_be_stopped() {
         assert!(answer.json()["error"]["message"].as_str().unwrap().starts_with("backstop: "), "{path}");
     }
     assert_eq!(upstream.count(), 0);
-    for path in ["/v1/embeddings", "/v1/files"] {
+    for path in
+        ["/v1/embeddings", "/v1/files", "/v1/models/m:embedContent", "/v1/models/m:batchEmbedContents"]
+    {
         assert_eq!(talk(&gateway, post(path, "{}")).await.status(), 200, "{path}");
     }
     let lenient = HookSettings { unjudged: Unjudged::Pass, ..HookSettings::default() };
