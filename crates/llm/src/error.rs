@@ -183,6 +183,11 @@ pub enum WireError {
     Provider(#[from] ProviderError),
 }
 
+/// What a provider says at the wrong place, or twice and differently.
+pub(crate) fn out_of_order(problem: impl Into<String>) -> WireError {
+    WireError::OutOfOrder { problem: problem.into() }
+}
+
 /// Which wait was too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TimeoutPhase {

@@ -9,7 +9,7 @@ use std::fmt;
 
 use bytes::{Bytes, BytesMut};
 
-use crate::error::WireError;
+use crate::error::{WireError, out_of_order};
 use crate::sse::SseEvent;
 
 /// Bytes up to the end of an element, and the element; or the bytes that end the array.
@@ -132,7 +132,7 @@ impl ArrayDecoder {
             (At::FirstElement | At::Element, b'{') => begin,
             (At::Between, b',') => At::Element,
             (At::FirstElement | At::Between, b']') => At::End,
-            _ => return Err(WireError::OutOfOrder { problem: "it is no array of objects".to_owned() }),
+            _ => return Err(out_of_order("it is no array of objects")),
         })
     }
 

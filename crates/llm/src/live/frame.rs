@@ -38,7 +38,7 @@ impl<'a> FrameLines<'a> {
                     lines.place = lines.data.is_none().then_some(at);
                     lines.data = Some(match lines.data.take() {
                         None => Cow::Borrowed(value),
-                        Some(so_far) => Cow::Owned(format!("{so_far}\n{value}")),
+                        Some(so_far) => Cow::Owned(so_far.into_owned() + "\n" + value),
                     });
                 }
                 "event" => lines.name = (!value.is_empty()).then_some(value),
@@ -109,7 +109,7 @@ mod tests {
     use crate::sse::FrameCutter;
 
     fn frame(text: &str) -> RawFrame {
-        let mut cutter = FrameCutter::new(1 << 20);
+        let mut cutter = FrameCutter::new(8 << 20);
         cutter.push(text.as_bytes());
         cutter.next_frame().unwrap().or_else(|| cutter.rest()).unwrap()
     }
@@ -130,5 +130,13 @@ mod tests {
         assert_eq!(FrameLines::read(&frame(": hi\n\n")).unwrap().data, None);
         let many = frame("data: {\ndata: }\n\n");
         assert_eq!(FrameLines::read(&many).unwrap().with_data("{\n1}"), "data: {\ndata: 1}\n\n");
+    }
+
+    #[test]
+    fn a_great_many_lines_are_read_once() {
+        let lines = 300_000;
+        let frame = frame(&("data: 1234567\n".repeat(lines) + "\n"));
+        let data = FrameLines::read(&frame).unwrap().data.unwrap();
+        assert_eq!(data.len(), lines * 8 - 1);
     }
 }

@@ -22,7 +22,7 @@ use super::frame::FrameLines;
 use super::ledger::{Ledger, TextId};
 use super::span::{Node, Splices, literal_end, quote};
 use super::{AlreadySent, AnswerEditor, FreshText, PartKey, TextEdit};
-use crate::error::{ProviderError, WireError};
+use crate::error::{ProviderError, WireError, out_of_order};
 use crate::model::ModelResponse;
 use crate::sse::{DEFAULT_MAX_EVENT_BYTES, FrameCutter, RawFrame};
 
@@ -459,9 +459,7 @@ impl<W: StreamWire> StreamEditor<W> {
         match self.phase {
             Phase::Running => None,
             Phase::Closed => Some(Ok(())),
-            Phase::Failed => {
-                Some(Err(WireError::OutOfOrder { problem: "the answer has failed before".to_owned() }))
-            }
+            Phase::Failed => Some(Err(out_of_order("the answer has failed before"))),
         }
     }
 }

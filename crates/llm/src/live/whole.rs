@@ -12,7 +12,7 @@ use super::ledger::Ledger;
 use super::span::{Node, Splices, quote};
 use super::stream::{Calls, Edits, TextPiece};
 use super::{AlreadySent, AnswerEditor, FreshText, PartKey, TextEdit};
-use crate::error::{ProviderError, WireError};
+use crate::error::{ProviderError, WireError, out_of_order};
 use crate::model::{ModelResponse, StopReason};
 use crate::wire::{Api, not_json, parse_json};
 use backstop_hooks::conversation::Part;
@@ -132,9 +132,7 @@ impl<W: WholeWire> AnswerEditor for WholeEditor<W> {
     fn push(&mut self, bytes: &[u8]) -> Result<(), WireError> {
         match self.phase {
             Phase::Arriving => self.body.extend_from_slice(bytes),
-            Phase::Failed => {
-                return Err(WireError::OutOfOrder { problem: "the answer has failed before".to_owned() });
-            }
+            Phase::Failed => return Err(out_of_order("the answer has failed before")),
             Phase::Whole | Phase::Closed | Phase::Sent => {}
         }
         Ok(())

@@ -6,7 +6,7 @@ use bytes::{Bytes, BytesMut};
 use serde_json::{Value, json};
 
 use super::{API, END_TURN, TOOL_USE};
-use crate::error::{ProviderError, WireError};
+use crate::error::{ProviderError, WireError, out_of_order};
 use crate::live::ledger::{Ledger, TextId};
 use crate::live::span::{Node, Splices, quote};
 use crate::live::stream::{Edits, Reading, StreamWire, TextPiece, Waiting};
@@ -266,7 +266,7 @@ impl StreamWire for AnthropicStream {
         let kind = value.get("type").and_then(Value::as_str).unwrap_or_default();
         // Some readers go by the name, some by the type.
         if name.is_some_and(|name| name != kind && name != "message") {
-            return Err(WireError::OutOfOrder { problem: "an event's name is not its type".to_owned() });
+            return Err(out_of_order("an event's name is not its type"));
         }
         for event in self.decoder.push_value(&value)? {
             match event {

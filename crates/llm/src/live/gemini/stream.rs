@@ -10,7 +10,7 @@ use super::{
     API, Added, CHOICE, GROUNDING, LOG_PROBABILITIES, PartMark, candidate, check_form, edit_candidate,
     either, key, parts, spaced_note,
 };
-use crate::error::{ProviderError, WireError};
+use crate::error::{ProviderError, WireError, out_of_order};
 use crate::live::ledger::{Ledger, TextId};
 use crate::live::span::Node;
 use crate::live::stream::{Edits, Reading, StreamWire, TextPiece, Waiting};
@@ -275,8 +275,4 @@ fn may_quote(candidate: &Node<'_>, mark: &EventMark) -> bool {
         .filter_map(|(item, _)| item.get_some("text")?.string().map(std::borrow::Cow::into_owned))
         .collect();
     spelled != said
-}
-
-fn out_of_order(problem: &str) -> WireError {
-    WireError::OutOfOrder { problem: problem.to_owned() }
 }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{API, Added, CHOICE, PartMark, candidate, check_form, edit_candidate, key, parts, spaced_note};
-use crate::error::WireError;
+use crate::error::{WireError, out_of_order};
 use crate::live::ledger::Ledger;
 use crate::live::span::{Node, Splices};
 use crate::live::stream::{Edits, TextPiece};
@@ -101,5 +101,5 @@ fn is_bare(part: &Node<'_>) -> bool {
 }
 
 fn mismatch() -> WireError {
-    WireError::OutOfOrder { problem: "the parts of an answer are not what they seem".to_owned() }
+    out_of_order("the parts of an answer are not what they seem")
 }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 use serde_json::{Map, Value, json};
 
-use super::{API, KNOWN, REASONING, STOP, TOOL_CALLS, VISIBLE, spaced_note};
-use crate::error::{ProviderError, WireError};
+use super::{API, KNOWN, MOST_CHOICES, REASONING, STOP, TOOL_CALLS, VISIBLE, spaced_note};
+use crate::error::{ProviderError, WireError, out_of_order};
 use crate::live::ledger::{Ledger, TextId};
 use crate::live::span::{Node, Slot, Splices, quote};
 use crate::live::stream::{Edits, Reading, StreamWire, TextPiece, Waiting};
@@ -337,10 +337,6 @@ fn spell_otherwise(choice: &Value) -> bool {
             .any(|field| spelled(field).unwrap_or_default() != said(field).unwrap_or_default().as_bytes())
 }
 
-fn out_of_order(problem: &str) -> WireError {
-    WireError::OutOfOrder { problem: problem.to_owned() }
-}
-
 impl StreamWire for ChatStream {
     type Mark = Mark;
 
@@ -375,7 +371,7 @@ impl StreamWire for ChatStream {
         let mut seen = BTreeSet::new();
         let values = value.get("choices").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         for (((index, object), node), choice_value) in choices.iter().zip(&nodes).zip(values) {
-            let index = u32::try_from(*index).ok().filter(|index| *index < MOST_CHOICES);
+            let index = u32::try_from(*index).ok().filter(|_| *index < MOST_CHOICES as u64);
             let index = index.ok_or_else(|| out_of_order("a choice has a number beyond all bounds"))?;
             if !seen.insert(index) {
                 return Err(out_of_order("a chunk has a choice twice"));
@@ -496,9 +492,6 @@ impl StreamWire for ChatStream {
         Bytes::from_static(b": keep-alive\n\n")
     }
 }
-
-/// More choices than any provider gives.
-const MOST_CHOICES: u32 = 1024;
 
 /// What a chunk is: one that only adds to one text, or any other.
 fn reading(

@@ -2,10 +2,10 @@
 
 use std::borrow::Cow;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use super::{API, KNOWN, REASONING, STOP, TOOL_CALLS, spaced_note};
-use crate::error::WireError;
+use super::{API, KNOWN, MOST_CHOICES, REASONING, STOP, TOOL_CALLS, spaced_note};
+use crate::error::{WireError, out_of_order};
 use crate::live::ledger::{Ledger, TextId};
 use crate::live::span::{Node, Slot, Splices, quote};
 use crate::live::stream::{Edits, TextPiece};
@@ -48,7 +48,7 @@ impl Reader<'_> {
     fn text(&mut self, kind: TextKind, literals: &[Node<'_>]) -> Result<Option<TextId>, WireError> {
         let Some(text) = literals.first().and_then(Node::string) else { return Ok(None) };
         if literals.iter().any(|copy| copy.string().as_deref() != Some(&*text)) {
-            return Err(WireError::OutOfOrder { problem: "the copies of a text disagree".to_owned() });
+            return Err(out_of_order("the copies of a text disagree"));
         }
         let part = self.next();
         let id = self.ledger.begin(part, kind, false);
@@ -99,19 +99,22 @@ impl Reader<'_> {
     }
 }
 
-/// The answer in each choice.
+/// The answer in each choice. Of several, each has what all of them share, and nothing else of the body: there
+/// may be a lot of it, and many choices.
 fn decode_choices(body: &Value) -> Result<Vec<ModelResponse>, WireError> {
-    match body.get("choices").and_then(Value::as_array).map(Vec::as_slice) {
-        Some(choices @ [_, _, ..]) => choices
-            .iter()
-            .map(|choice| {
-                let mut alone = body.as_object().cloned().unwrap_or_default();
-                alone.insert("choices".to_owned(), json!([choice]));
-                API.decode_response(&alone.into())
-            })
-            .collect(),
-        _ => Ok(vec![API.decode_response(body)?]),
+    let choices = body.get("choices").and_then(Value::as_array).map(Vec::as_slice);
+    let Some(choices @ [_, _, ..]) = choices else { return Ok(vec![API.decode_response(body)?]) };
+    if choices.len() > MOST_CHOICES {
+        return Err(WireError::OutOfOrder { problem: "there are choices beyond all bounds".to_owned() });
     }
+    let shared = ["id", "model", "usage"].into_iter().filter_map(|key| Some((key, body.get(key)?)));
+    let shared: Map<String, Value> = shared.map(|(key, value)| (key.to_owned(), value.clone())).collect();
+    let alone = |choice| {
+        let mut alone = shared.clone();
+        alone.insert("choices".to_owned(), json!([choice]));
+        API.decode_response(&alone.into())
+    };
+    choices.iter().map(alone).collect()
 }
 
 impl ChatWhole {
@@ -207,8 +210,7 @@ impl WholeWire for ChatWhole {
         for (place, choice) in (0..).zip(&choices) {
             let index = choice.get_some("index");
             if index.is_some_and(|index| index.raw() != place.to_string()) {
-                let problem = "the indexes of the choices are not in order".to_owned();
-                return Err(WireError::OutOfOrder { problem });
+                return Err(out_of_order("the indexes of the choices are not in order"));
             }
             let found = Choice::default();
             let mut reader = Reader { choice: place, next_part: 0, ledger, found, pieces: Vec::new() };

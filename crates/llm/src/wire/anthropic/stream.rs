@@ -10,7 +10,7 @@ use super::content::{Direction, encode_part, is_redacted};
 use super::error::decode_error;
 use super::response::{encode_usage, extra_json, update_usage};
 use super::{API, content};
-use crate::error::WireError;
+use crate::error::{WireError, out_of_order};
 use crate::model::{ModelEvent, ModelResponse, StopReason, ToolCallBuilder};
 use crate::sse::SseEvent;
 use crate::wire::json::{Object, parse};
@@ -100,7 +100,7 @@ impl StreamDecoder {
         self.model = message.string("model")?.unwrap_or_default().to_owned();
         self.extra = message.rest(&["id", "type", "role", "model", "content", "stop_reason", "usage"]);
         if message.array("content")?.is_some_and(|content| !content.is_empty()) {
-            return Err(out_of_order("the answer starts with content".to_owned()));
+            return Err(out_of_order("the answer starts with content"));
         }
         let mut events = vec![ModelEvent::Started { id: self.id.clone(), model: self.model.clone() }];
         if let Some(usage) = message.object("usage")? {
@@ -281,10 +281,6 @@ fn start_tool_use(index: usize, block: Object<'_>) -> Result<(OpenBlock, Vec<Mod
 
 fn required_index(event: Object<'_>) -> Result<usize, WireError> {
     event.index("index")?.ok_or_else(|| event.error("index", "is missing"))
-}
-
-fn out_of_order(problem: String) -> WireError {
-    WireError::OutOfOrder { problem }
 }
 
 /// Writes one streamed answer.

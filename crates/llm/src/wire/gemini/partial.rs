@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use super::names::canonical;
-use crate::error::WireError;
+use crate::error::{WireError, out_of_order};
 use crate::wire::json::Object;
 
 /// Deeper arguments are refused.
@@ -147,10 +147,6 @@ fn bracket(text: &str) -> Option<(Step, &str)> {
         }
     }
     None
-}
-
-fn out_of_order(problem: &str) -> WireError {
-    WireError::OutOfOrder { problem: problem.to_owned() }
 }
 
 #[cfg(test)]

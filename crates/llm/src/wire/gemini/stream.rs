@@ -15,7 +15,7 @@ use super::partial::PartialArgs;
 use super::response::{
     BODY_KNOWN, blocked, candidate_extra, extra_json, last_piece, only_candidate, stop, usage,
 };
-use crate::error::WireError;
+use crate::error::{WireError, out_of_order};
 use crate::model::{ModelEvent, ModelResponse, ToolCallBuilder};
 use crate::sse::SseEvent;
 use crate::wire::json::{Object, parse};
@@ -333,10 +333,6 @@ impl StreamDecoder {
         self.finished.push(part.clone());
         events.push(ModelEvent::PartFinished { index, part });
     }
-}
-
-fn out_of_order(problem: &str) -> WireError {
-    WireError::OutOfOrder { problem: problem.to_owned() }
 }
 
 /// Writes one streamed answer. Function calls are written whole.

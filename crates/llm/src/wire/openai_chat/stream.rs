@@ -9,7 +9,7 @@ use super::API;
 use super::content::{REASONING_FIELDS, is_refusal, reasoning, reasoning_field, refusal, refuse_old_call};
 use super::error::decode_error;
 use super::response::{BODY_KNOWN, decode_stop, decode_usage, encode_stop, encode_usage, extra_json};
-use crate::error::WireError;
+use crate::error::{WireError, out_of_order};
 use crate::model::{ModelEvent, ModelRequest, ModelResponse, StopReason, ToolCallBuilder};
 use crate::sse::SseEvent;
 use crate::wire::json::{Object, parse};
@@ -330,10 +330,6 @@ impl ChoiceDecoder {
         }
         self.calls.clear();
     }
-}
-
-fn out_of_order(problem: &str) -> WireError {
-    WireError::OutOfOrder { problem: problem.to_owned() }
 }
 
 /// Writes one streamed answer. Parts that the wire has no deltas for are left out.

@@ -6,8 +6,8 @@ use backstop_hooks::conversation::Part;
 use serde_json::Value;
 
 use super::event::Piece;
-use super::item::{OpenItem, out_of_order};
-use crate::error::WireError;
+use super::item::OpenItem;
+use crate::error::{WireError, out_of_order};
 use crate::model::ModelEvent;
 use crate::sse::SseEvent;
 use crate::wire::json::{Object, parse};

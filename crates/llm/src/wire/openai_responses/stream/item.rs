@@ -6,7 +6,7 @@ use backstop_hooks::conversation::Part;
 use serde_json::{Value, json};
 
 use super::event::{Change, Piece, Place, places};
-use crate::error::WireError;
+use crate::error::{WireError, out_of_order};
 use crate::model::ModelEvent;
 use crate::wire::json::Object;
 use crate::wire::openai_chat::arguments_text;
@@ -289,8 +289,4 @@ fn delta(channel: Channel, index: usize, more: &str, first: bool) -> Option<Mode
         }
         Channel::Silent => return None,
     })
-}
-
-pub(super) fn out_of_order(problem: &str) -> WireError {
-    WireError::OutOfOrder { problem: problem.to_owned() }
 }
