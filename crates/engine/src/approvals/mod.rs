@@ -123,8 +123,7 @@ impl Approvals {
             );
             return Ok(Answered::denied(Resolution::Cancelled, Some(record), reason));
         }
-        let record = self.store.create_approval(question).await?;
-        petition.opened(&self.store, &record.id);
+        let record = petition.open(&self.store, question).await?;
         let record = self.wait(record, attendance).await?;
         if record.state != ApprovalState::Pending {
             petition.closed();
@@ -262,6 +261,8 @@ impl Approvals {
 enum AskError {
     #[error(transparent)]
     Create(#[from] CreateApprovalError),
+    #[error("the store broke while it wrote the question down")]
+    Broken,
     #[error("the answer can't be used: {0}")]
     Resolve(ResolveError),
     #[error("the store that keeps approvals failed: {0}")]

@@ -1,26 +1,50 @@
 //! The hooks that asked, until they know how it ended.
 //!
 //! The law: *every request ends exactly once*. A petition that is dropped on its way, because the run
-//! was, ends as cancelled: its row is closed, and whoever asked is told. Once the telling has begun it
-//! goes on to its end by itself.
+//! was, ends as cancelled: its row is closed, and whoever asked is told. That holds from the moment the row is
+//! asked for: a store may have written it before the run that is dropped heard of it. Once the telling has
+//! begun it goes on to its end by itself.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use backstop_hooks::{ApprovalId, ApprovalRequest, HookId, OnResolution, OwnerId, Resolution};
-use backstop_store::{Store, Timestamp};
+use backstop_store::{ApprovalRecord, CreateApprovalError, NewApproval, Store, Timestamp};
 use futures_util::FutureExt;
 use futures_util::future::join_all;
 use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
+use super::AskError;
 use crate::receipt::{BlockCause, Blocked};
 
 pub(crate) struct Petition {
     listeners: Vec<Listener>,
     budget: Duration,
-    open: Option<(Arc<dyn Store>, ApprovalId)>,
+    open: Option<Row>,
+}
+
+/// A row that waits for an answer, or is about to.
+struct Row {
+    store: Arc<dyn Store>,
+    creating: JoinHandle<Result<ApprovalRecord, CreateApprovalError>>,
+    /// Known once it is created.
+    id: Option<ApprovalId>,
+}
+
+impl Row {
+    async fn cancel(self) {
+        let id = match self.id {
+            Some(id) => Some(id),
+            None => self.creating.await.ok().and_then(Result::ok).map(|record| record.id),
+        };
+        if let Some(id) = id {
+            // Where the store fails, the row's deadline ends the question.
+            let _ = self.store.cancel_approval(&id, Timestamp::now()).await;
+        }
+    }
 }
 
 struct Listener {
@@ -41,9 +65,25 @@ impl Petition {
         Self { listeners: listeners.collect(), budget, open: None }
     }
 
-    /// A row now waits for an answer; it must not be left waiting for nobody.
-    pub(super) fn opened(&mut self, store: &Arc<dyn Store>, id: &ApprovalId) {
-        self.open = Some((Arc::clone(store), id.clone()));
+    /// Opens the row of the question. From now on it is not left waiting for nobody, also when whoever waits
+    /// for this very step is dropped.
+    pub(super) async fn open(
+        &mut self,
+        store: &Arc<dyn Store>,
+        question: NewApproval,
+    ) -> Result<ApprovalRecord, AskError> {
+        let (writer, store) = (Arc::clone(store), Arc::clone(store));
+        let creating = tokio::spawn(async move { writer.create_approval(question).await });
+        let row = self.open.insert(Row { store, creating, id: None });
+        let created = match (&mut row.creating).await {
+            Ok(created) => created.map_err(AskError::from),
+            Err(_) => Err(AskError::Broken),
+        };
+        match &created {
+            Ok(record) => row.id = Some(record.id.clone()),
+            Err(_) => self.open = None,
+        }
+        created
     }
 
     /// The row has its answer.
@@ -71,9 +111,8 @@ impl Petition {
             return None;
         }
         Some(async move {
-            if let Some((store, id)) = open {
-                // Where the store fails, the row's deadline ends the question.
-                let _ = store.cancel_approval(&id, Timestamp::now()).await;
+            if let Some(row) = open {
+                row.cancel().await;
             }
             let told = listeners.iter().map(|listener| listener.tell(resolution, budget));
             join_all(told).await.into_iter().flatten().next()

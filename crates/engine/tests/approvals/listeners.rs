@@ -1,11 +1,13 @@
 //! `onResolution`: told once, in every case, and able to object.
 
+use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use backstop_engine::Attendance;
 use backstop_hooks::{ApprovalRequest, Decision, Resolution};
-use backstop_store::{ApprovalStatus, Store};
+use backstop_store::{ApprovalFilter, ApprovalStatus, Store};
 
 use crate::support::*;
 
@@ -14,6 +16,7 @@ over_both_stores! {
     a_listener_that_panics_or_hangs_blocks,
     listeners_of_a_denied_call_do_not_change_the_reason,
     a_dropped_call_cancels_its_question_and_tells,
+    a_call_dropped_at_any_step_leaves_no_question_open,
     a_call_dropped_while_it_tells_tells_all_the_same,
 }
 
@@ -67,6 +70,34 @@ async fn a_dropped_call_cancels_its_question_and_tells(store: Arc<dyn Store>) {
         call.abort();
         settles(&store, &heard, ApprovalStatus::Cancelled).await;
     }
+}
+
+/// Also in the step that writes the question down, of which the call has not heard yet.
+async fn a_call_dropped_at_any_step_leaves_no_question_open(store: Arc<dyn Store>) {
+    for steps in 1..12 {
+        let (engine, _) = asking(Arc::clone(&store), request());
+        let mut call = Box::pin(permit(&engine, "ls", &Attendance::Queue));
+        let mut taken = 0;
+        let steps_taken = poll_fn(|cx| {
+            taken += 1;
+            assert!(call.as_mut().poll(cx).is_pending(), "nobody answers");
+            if taken == steps { Poll::Ready(()) } else { Poll::Pending }
+        });
+        let _ = tokio::time::timeout(Duration::from_millis(20), steps_taken).await;
+        drop(call);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        none_stays_open(&store).await;
+    }
+}
+
+async fn none_stays_open(store: &Arc<dyn Store>) {
+    for _ in 0..500 {
+        if store.approvals(ApprovalFilter::Pending, 1).await.unwrap().is_empty() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("{:?}", rows(store).await);
 }
 
 async fn a_call_dropped_while_it_tells_tells_all_the_same(store: Arc<dyn Store>) {
