@@ -44,6 +44,10 @@ pub struct NewApproval {
     pub agent: AgentId,
     /// The conversation.
     pub session_key: SessionKey,
+    /// The folder that the agent works in, where an answer given later counts in each of its conversations
+    /// there. Without it the answer counts in this conversation only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspace: Option<String>,
     /// The session.
     pub session: SessionId,
     /// The run.
@@ -165,7 +169,7 @@ pub struct Allowance {
 pub enum Reach {
     /// The call that asked and waits.
     WaitingCall,
-    /// The next call of the same digest, tool, agent and conversation.
+    /// The next call of the same digest, tool and agent, made in the same place ([`AllowanceScope`]).
     LaterCall {
         /// The last moment at which it may begin.
         until: Timestamp,
@@ -226,12 +230,17 @@ pub enum ApprovalFilter {
 }
 
 /// Whose call wants to use an allowance that a human gave ahead.
+///
+/// The place of a call is the workspace where one is named, and else the conversation. A call from one kind of
+/// place never uses what was allowed in the other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AllowanceScope {
     /// The agent.
     pub agent: AgentId,
     /// The conversation.
     pub session_key: SessionKey,
+    /// The folder that the agent works in, where that counts ([`NewApproval::workspace`]).
+    pub workspace: Option<String>,
     /// The tool, by its normalised name.
     pub tool_name: String,
     /// The digest of the call.
@@ -389,7 +398,7 @@ pub trait ApprovalStore {
         now: Timestamp,
     ) -> Result<ApprovalRecord, ConsumeError>;
 
-    /// Allows one later call of the same digest, tool, agent and conversation, until `now + ttl`. For
+    /// Allows one later call of the same digest, tool and agent in the same place, until `now + ttl`. For
     /// questions that ended without an answer. One that is still pending is answered with allow-once.
     async fn allow_later(
         &self,

@@ -27,7 +27,7 @@ use futures_util::FutureExt;
 pub use self::asker::{AskFuture, Asker, Attendance};
 pub(crate) use self::petition::Petition;
 pub(crate) use self::question::session_of;
-use self::question::{all_offer, query_of, question, scope_of};
+use self::question::{all_offer, query_of, question, scope_of, told};
 use crate::receipt::{ApprovalNote, BlockCause, Blocked};
 use crate::tool_call::tool_call_digest;
 
@@ -117,10 +117,12 @@ impl Approvals {
         };
         if let Some(circumstances) = unattended {
             let record = self.store.create_unattended_approval(question).await?;
-            let reason = format!(
-                "approval needed: {}. {circumstances}a human can allow this exact call once with `backstop allow-once {}`, after which you may call it again",
-                record.request.title, record.code
-            );
+            let way = match all_offer(requests, Decision::AllowOnce) {
+                true => format!("{}, after which you may call it again", by_code(&record)),
+                false => "the call can't be allowed afterwards".to_owned(),
+            };
+            let reason =
+                format!("approval needed: {}{}\n{circumstances}{way}", record.request.title, told(requests));
             return Ok(Answered::denied(Resolution::Cancelled, Some(record), reason));
         }
         let record = petition.open(&self.store, question).await?;
@@ -208,10 +210,9 @@ impl Approvals {
         let refusal = match resolution {
             Resolution::AllowOnce | Resolution::AllowAlways => None,
             Resolution::Timeout if silence_allows => None,
-            Resolution::Timeout => Some(format!(
-                "approval timed out: {title}. a human can allow this exact call once with `backstop allow-once {}`",
-                record.code
-            )),
+            Resolution::Timeout => {
+                Some(format!("approval timed out: {title}{}\n{}", told(requests), by_code(&record)))
+            }
             Resolution::Deny => Some(format!("denied by a human: {title}. the tool call did not run")),
             Resolution::Cancelled => Some(format!("approval cancelled: {title}")),
         };
@@ -254,6 +255,11 @@ impl Approvals {
             .await
             .map(drop)
     }
+}
+
+/// How a human allows the call of this question after the fact.
+fn by_code(record: &ApprovalRecord) -> String {
+    format!("a human can allow this exact call once with `backstop allow-once {}`", record.code)
 }
 
 /// Why no answer could be got.

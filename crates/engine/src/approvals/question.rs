@@ -36,6 +36,7 @@ pub(super) fn question(
     NewApproval {
         agent: call.agent_id.clone().unwrap_or_else(|| "default".into()),
         session_key: call.session_key.clone().unwrap_or_else(|| session.as_str().into()),
+        workspace: workspace_of(call),
         session,
         run: event.run_id.clone().or_else(|| call.run_id.clone()),
         call: event.tool_call_id.clone().unwrap_or_else(|| "".into()),
@@ -53,6 +54,38 @@ pub(super) fn question(
     }
 }
 
+/// The folder in which an answer given later counts for every conversation of the agent.
+///
+/// A coding agent gets a new conversation with each start, and often for no more than the call that a human has
+/// just allowed; what makes a call the same there is the folder in which its relative paths are read. Somebody
+/// who speaks to an agent through a channel does not get what was allowed to somebody else: their conversation
+/// is the place, as it is where no folder is known.
+fn workspace_of(call: &CallContext) -> Option<String> {
+    let is_somebodys = call.requester.is_some() || call.channel_id.is_some();
+    call.workspace_dir.clone().filter(|folder| !is_somebodys && !folder.is_empty())
+}
+
+/// Most requests whose reasons are told; a human sees all with `backstop approvals show`.
+const MOST_TOLD: usize = 8;
+
+/// Who asks, and why: what the model and the human read below the question.
+pub(super) fn told(requests: &[ApprovalRequest]) -> String {
+    let reason = |request: &ApprovalRequest| {
+        let why = if request.description().is_empty() { request.title() } else { request.description() };
+        let why: Vec<&str> = why.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+        match request.hook() {
+            Some(hook) => format!("\n- {hook}: {}", why.join("; ")),
+            None => format!("\n- {}", why.join("; ")),
+        }
+    };
+    let mut text: String = requests.iter().take(MOST_TOLD).map(reason).collect();
+    match requests.len().saturating_sub(MOST_TOLD) {
+        0 => {}
+        more => text.push_str(&format!("\n- and {more} more")),
+    }
+    text
+}
+
 /// Whether a human may give this answer to every request.
 pub(super) fn all_offer(requests: &[ApprovalRequest], decision: Decision) -> bool {
     requests.iter().all(|request| request.allowed_decisions().contains(&decision))
@@ -63,6 +96,7 @@ pub(super) fn scope_of(question: &NewApproval) -> AllowanceScope {
     AllowanceScope {
         agent: question.agent.clone(),
         session_key: question.session_key.clone(),
+        workspace: question.workspace.clone(),
         tool_name: question.tool_name.clone(),
         digest: question.digest,
     }

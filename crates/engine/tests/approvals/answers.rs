@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backstop_engine::{Attendance, BlockCause, Verdict, tool_call_digest};
-use backstop_hooks::{Decision, Resolution, Severity, TimeoutBehavior};
+use backstop_hooks::{ApprovalRequest, CallContext, Decision, Resolution, Severity, TimeoutBehavior};
 use backstop_store::{ApprovalRecord, ApprovalStatus, GrantTarget, NewGrant, Store, Timestamp};
 
 use crate::support::*;
@@ -17,6 +17,9 @@ over_both_stores! {
     nobody_to_ask_is_a_denial_with_a_code,
     a_code_allows_the_same_call_once_and_only_once,
     a_code_does_not_reach_other_arguments_agents_or_conversations,
+    a_code_reaches_the_agents_other_conversations_in_the_same_folder,
+    a_code_of_somebodys_conversation_stays_in_it,
+    a_refusal_says_who_asks_and_why,
     allow_always_becomes_a_grant_for_the_very_call,
     a_grant_for_a_hook_covers_all_that_it_asks_about,
     revoked_and_ended_grants_do_not_count,
@@ -139,6 +142,58 @@ async fn a_code_does_not_reach_other_arguments_agents_or_conversations(store: Ar
     other_tool.tool_name = "process".into();
     engine.permit_tool_call(other_tool, &context(), &Attendance::Nobody).await.permit.unwrap_err();
     permit(&engine, "ls", &Attendance::Nobody).await.permit.unwrap();
+}
+
+async fn allowed(store: &Arc<dyn Store>) {
+    let row = rows(store).await.into_iter().find(|row| row.state.status() == ApprovalStatus::Unattended);
+    store.allow_later(&row.unwrap().id, "me", TTL, Timestamp::now()).await.unwrap();
+}
+
+async fn a_code_reaches_the_agents_other_conversations_in_the_same_folder(store: Arc<dyn Store>) {
+    let (engine, _) = asking(Arc::clone(&store), request());
+    let within = |folder: &str, session: &str| CallContext {
+        workspace_dir: Some(folder.to_owned()),
+        session_key: Some(session.into()),
+        session_id: Some(session.into()),
+        run_id: None,
+        ..context()
+    };
+    let first = within("/p", "one");
+    engine.permit_tool_call(exec("ls"), &first, &Attendance::Nobody).await.permit.unwrap_err();
+    allowed(&store).await;
+    for other in [within("/q", "one"), within("/q", "two"), context()] {
+        engine.permit_tool_call(exec("ls"), &other, &Attendance::Nobody).await.permit.unwrap_err();
+    }
+    let again = within("/p", "two");
+    engine.permit_tool_call(exec("ls"), &again, &Attendance::Nobody).await.permit.unwrap();
+    engine.permit_tool_call(exec("ls"), &again, &Attendance::Nobody).await.permit.unwrap_err();
+}
+
+async fn a_code_of_somebodys_conversation_stays_in_it(store: Arc<dyn Store>) {
+    let (engine, _) = asking(Arc::clone(&store), request());
+    let chat = |session: &str| CallContext {
+        workspace_dir: Some("/p".to_owned()),
+        channel_id: Some(format!("chat of {session}")),
+        session_key: Some(session.into()),
+        ..context()
+    };
+    engine.permit_tool_call(exec("ls"), &chat("ann"), &Attendance::Nobody).await.permit.unwrap_err();
+    allowed(&store).await;
+    let other = chat("bob");
+    engine.permit_tool_call(exec("ls"), &other, &Attendance::Nobody).await.permit.unwrap_err();
+    engine.permit_tool_call(exec("ls"), &chat("ann"), &Attendance::Nobody).await.permit.unwrap();
+}
+
+async fn a_refusal_says_who_asks_and_why(store: Arc<dyn Store>) {
+    let (engine, _) = asking(Arc::clone(&store), request());
+    ask_more(&engine, "grave", ApprovalRequest::cut("Really?", "first reason\n\nsecond reason"));
+    let denied = reason(&permit(&engine, "ls", &Attendance::Nobody).await);
+    for said in ["It could do harm.", "grave: first reason; second reason\n", "`backstop allow-once "] {
+        assert!(denied.contains(said), "{denied}");
+    }
+    let engine = asking(Arc::clone(&store), request().decisions([Decision::AllowAlways])).0;
+    let denied = reason(&permit(&engine, "ls", &Attendance::Nobody).await);
+    assert!(!denied.contains("allow-once"), "a code would not be taken: {denied}");
 }
 
 async fn allow_always_becomes_a_grant_for_the_very_call(store: Arc<dyn Store>) {

@@ -146,8 +146,12 @@ pub(crate) fn take(record: &ApprovalRecord, scope: &AllowanceScope, now: Timesta
 }
 
 fn in_scope(request: &NewApproval, scope: &AllowanceScope) -> bool {
-    request.agent == scope.agent
-        && request.session_key == scope.session_key
+    let same_place = match (&request.workspace, &scope.workspace) {
+        (None, None) => request.session_key == scope.session_key,
+        (asked, made) => asked == made,
+    };
+    same_place
+        && request.agent == scope.agent
         && request.tool_name == scope.tool_name
         && request.digest == scope.digest
 }

@@ -22,6 +22,7 @@ over_all_forms!(
     aborted_run_releases_its_approvals,
     a_code_allows_one_later_call,
     a_later_allowance_keeps_to_its_scope_and_time,
+    a_later_allowance_reaches_every_conversation_in_its_workspace,
     a_denial_by_a_human_is_final,
     waiting_ends_with_the_answer_or_the_deadline,
     an_erased_preview_leaves_the_digest,
@@ -42,6 +43,7 @@ fn scope(command: &str) -> AllowanceScope {
     AllowanceScope {
         agent: "main".into(),
         session_key: "chat".into(),
+        workspace: None,
         tool_name: "exec".to_owned(),
         digest: digest(command),
     }
@@ -179,6 +181,7 @@ async fn a_later_allowance_keeps_to_its_scope_and_time(store: &dyn Store) {
     let others = [
         AllowanceScope { agent: "other".into(), ..scope("ls") },
         AllowanceScope { session_key: "other".into(), ..scope("ls") },
+        AllowanceScope { workspace: Some("/p".to_owned()), ..scope("ls") },
         AllowanceScope { tool_name: "process".to_owned(), ..scope("ls") },
         scope("ls "),
     ];
@@ -188,6 +191,22 @@ async fn a_later_allowance_keeps_to_its_scope_and_time(store: &dyn Store) {
     assert_eq!(store.take_allowance(&scope("ls"), at(3_101)).await.unwrap(), None, "too late");
     store.allow_later(&asked.id, "ann", Duration::from_millis(100), at(4_000)).await.unwrap();
     assert!(store.take_allowance(&scope("ls"), at(4_100)).await.unwrap().is_some());
+}
+
+async fn a_later_allowance_reaches_every_conversation_in_its_workspace(store: &dyn Store) {
+    let asked = NewApproval { workspace: Some("/p".to_owned()), ..question("ls") };
+    let asked = store.create_unattended_approval(asked).await.unwrap();
+    store.allow_later(&asked.id, "ann", HOUR, at(1_200)).await.unwrap();
+    let elsewhere = |workspace: Option<&str>| AllowanceScope {
+        session_key: "another chat".into(),
+        workspace: workspace.map(str::to_owned),
+        ..scope("ls")
+    };
+    for other in [scope("ls"), elsewhere(None), elsewhere(Some("/p/q")), elsewhere(Some("/"))] {
+        assert_eq!(store.take_allowance(&other, at(1_300)).await.unwrap(), None, "{other:?}");
+    }
+    assert!(store.take_allowance(&elsewhere(Some("/p")), at(1_300)).await.unwrap().is_some());
+    assert_eq!(store.take_allowance(&elsewhere(Some("/p")), at(1_300)).await.unwrap(), None, "once");
 }
 
 async fn a_denial_by_a_human_is_final(store: &dyn Store) {

@@ -86,6 +86,7 @@ pub(crate) fn question(command: &str) -> NewApproval {
     NewApproval {
         agent: "main".into(),
         session_key: "chat".into(),
+        workspace: None,
         session: "s1".into(),
         run: Some("r1".into()),
         call: "c1".into(),
