@@ -10,7 +10,7 @@ use super::support::*;
 
 #[test]
 fn untouched_is_identical_for_every_split() {
-    for (api, name, text) in fixtures(".stream.sse") {
+    for (api, name, text) in streams() {
         let other_forms = [text.replace('\n', "\r\n"), format!("\u{feff}{text}"), text.trim_end().to_owned()];
         for (bytes, step) in [(text, 1)].into_iter().chain(other_forms.map(|text| (text, 41))) {
             let bytes = bytes.as_bytes();
@@ -47,7 +47,7 @@ fn said(api: Api, bytes: &[u8]) -> (String, usize) {
 
 #[test]
 fn text_already_streamed_was_already_judged() {
-    for (api, name, text) in fixtures(".stream.sse") {
+    for (api, name, text) in streams() {
         let bytes = text.as_bytes();
         let whole = read_stream(api, bytes).unwrap();
         let masked = whole.message.visible_text().replace('e', "[e]");
@@ -89,7 +89,7 @@ fn text_already_streamed_was_already_judged() {
 
 #[test]
 fn what_waits_is_counted() {
-    for (api, _, text) in fixtures(".stream.sse") {
+    for (api, _, text) in streams() {
         let mut editor = stream(api);
         let mut pushed = 0;
         for piece in text.as_bytes().chunks(13) {
@@ -125,7 +125,7 @@ fn settled_for_good_needs_no_more_settling() {
 #[test]
 fn half_a_stream_is_an_error_and_can_be_failed() {
     let error = ProviderError::new(ProviderErrorKind::Server, 500, None, "the answer broke off");
-    for (api, name, text) in fixtures(".stream.sse") {
+    for (api, name, text) in streams() {
         let mut failures = 0;
         for at in 0..text.len() {
             let (mut editor, mut host) = (stream(api), Host::default());

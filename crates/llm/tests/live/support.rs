@@ -11,11 +11,22 @@ use backstop_llm::{Accumulator, Api, ModelEvent, ModelRequest, ModelResponse, Wi
 pub(crate) const WIRES: [(Api, &str); 2] =
     [(Api::AnthropicMessages, "anthropic"), (Api::OpenAiChat, "openai_chat")];
 
-/// Texts of the fixtures of a wire whose names end with `ending`.
+/// Texts of the fixtures of both wires whose names end with `ending`.
 pub(crate) fn fixtures(ending: &str) -> Vec<(Api, String, String)> {
+    fixtures_of(&WIRES, ending)
+}
+
+/// The streams of both wires and of Gemini: what holds for every stream, wherever it is cut.
+pub(crate) fn streams() -> Vec<(Api, String, String)> {
+    let mut found = fixtures(".stream.sse");
+    found.extend(fixtures_of(&[(Api::Gemini, "gemini")], ".stream.sse"));
+    found
+}
+
+fn fixtures_of(wires: &[(Api, &str)], ending: &str) -> Vec<(Api, String, String)> {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
     let mut found = Vec::new();
-    for (api, folder) in WIRES {
+    for &(api, folder) in wires {
         for entry in fs::read_dir(root.join(folder)).unwrap() {
             let path = entry.unwrap().path();
             if let Some(name) = path.file_name().unwrap().to_str().unwrap().strip_suffix(ending) {
