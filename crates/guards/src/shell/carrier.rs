@@ -154,7 +154,9 @@ impl Shell<'_> {
         self.trace.facts.push(Fact::RunsCode { process: Some(process), from });
         let bare = argv.first().is_some_and(|word| word.chars().all(|c| c == HOLE));
         if bare {
-            self.trace.unknown(UnknownKind::Program, "which program runs is not known", false);
+            // A whole command that some program prints is code like any other.
+            let carrier = argv.len() == 1 && from.has(Taint::PROGRAM);
+            self.trace.unknown(UnknownKind::Program, "which program runs is not known", carrier);
         }
         let (word, args) = argv.split_first().map_or(("", &[][..]), |(word, args)| (word.as_str(), args));
         self.transfer("", args, stdin, process);
@@ -223,15 +225,16 @@ impl Shell<'_> {
             }
             None => {
                 self.trace.facts.push(Fact::RunsCode { process, from: data.taint });
-                let unexplained = data.taint == Taint::NONE;
-                self.trace.unknown(
-                    UnknownKind::Code,
-                    format!("`{name}` runs code that is not written in the command"),
-                    unexplained,
-                );
+                self.note_unknown_code(name, data.taint);
                 Data::unknown(data.taint | Taint::PROGRAM)
             }
         }
+    }
+
+    /// Code that is not known is run. A file of the workspace is no news; what a program prints could be anything.
+    pub(crate) fn note_unknown_code(&mut self, name: &str, from: Taint) {
+        let reason = format!("`{name}` runs code that is not written in the command");
+        self.trace.unknown(UnknownKind::Code, reason, !from.has(Taint::FILE));
     }
 
     /// `bash ...` and its family.
@@ -272,8 +275,14 @@ impl Shell<'_> {
         }
         match operands.split_first() {
             Some((script, rest)) if !call.from_stdin && !matches!(script.as_str(), "/dev/stdin" | "-") => {
-                let data =
-                    if has_hole(script) { Data::unknown(self.word_taint) } else { self.content_of(script) };
+                let data = match has_hole(script) {
+                    // Which script it is depends on a program; that it is a file does not.
+                    true if self.word_taint.has(Taint::PROGRAM) => {
+                        Data::unknown(self.word_taint | Taint::FILE)
+                    }
+                    true => Data::unknown(self.word_taint),
+                    false => self.content_of(script),
+                };
                 self.touch(crate::effects::Touch::new(crate::effects::Action::Run, script));
                 if data.taint == Taint::FILE
                     || data.marked().is_some_and(|text| text.contains(HOLE) && text.len() < 4)

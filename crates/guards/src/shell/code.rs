@@ -134,6 +134,9 @@ impl Shell<'_> {
                 self.code(text, process, 0);
             } else if self.open_ended || !data.taint.has(Taint::INPUT) {
                 self.trace.facts.push(Fact::RunsCode { process: Some(process), from: data.taint });
+                if !self.open_ended {
+                    self.note_unknown_code(program, data.taint);
+                }
             }
         }
     }
@@ -169,6 +172,9 @@ impl Shell<'_> {
         if let Some(text) = data.exact() {
             let text = text.to_owned();
             self.code(&text, process, 0);
+        } else if data.taint.has(Taint::PROGRAM) && !data.taint.has(Taint::FILE) {
+            self.trace.facts.push(Fact::RunsCode { process: Some(process), from: data.taint });
+            self.note_unknown_code("an interpreter", data.taint);
         }
     }
 

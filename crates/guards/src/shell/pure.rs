@@ -152,8 +152,14 @@ impl Shell<'_> {
         }
     }
 
-    /// True for tools, found on the search path, that print settings made to be evaluated by a shell.
+    /// True for tools, found on the search path or where package managers put them, that print settings made to
+    /// be evaluated by a shell.
     fn initialises(&self, program: &str, args: &[&str]) -> bool {
+        const FOLDERS: [&str; 5] =
+            ["/usr/bin", "/usr/local/bin", "/opt/homebrew/bin", "/home/linuxbrew/.linuxbrew/bin", "/bin"];
+        /// What programs of every kind call the command that prints their completions.
+        const COMPLETIONS: [&str; 5] =
+            ["completion", "completions", "--completion", "--completions", "shell-completion"];
         const INITIALISERS: &[(&str, &[&str])] = &[
             ("ssh-agent", &["-s", "-c", ""]),
             ("dircolors", &["-b", ""]),
@@ -170,20 +176,48 @@ impl Shell<'_> {
             ("fnm", &["env"]),
             ("mise", &["activate", "env"]),
             ("opam", &["env"]),
-            ("conda", &["shell.bash", "shell.zsh"]),
+            ("conda", &["shell.bash", "shell.zsh", "shell.posix"]),
+            ("mamba", &["shell"]),
+            ("micromamba", &["shell"]),
             ("fzf", &["--bash", "--zsh"]),
             ("atuin", &["init"]),
+            ("rtx", &["activate", "env"]),
+            ("asdf", &["exec-env"]),
+            ("volta", &["setup"]),
+            ("plenv", &["init"]),
+            ("phpenv", &["init"]),
+            ("thefuck", &["--alias", "-a"]),
+            ("resize", &[""]),
+            ("register-python-argcomplete", &[]),
+            ("npm", &["completion"]),
+            ("keychain", &["--eval"]),
+            ("gpg-agent", &["--daemon"]),
+            ("mcfly", &["init"]),
+            ("navi", &["widget"]),
+            ("oh-my-posh", &["init"]),
+            ("devbox", &["global", "shellenv"]),
+            ("luarocks", &["path"]),
+            ("perlbrew", &["env", "init"]),
+            ("getopt", &[]),
             ("minikube", &["docker-env"]),
             ("docker-machine", &["env"]),
         ];
-        let first = args.first().copied().unwrap_or_default();
-        let by_path = self
+        let known = |subs: &[&str]| match args {
+            [] => subs.is_empty() || subs.contains(&""),
+            _ => subs.is_empty() || args.iter().any(|arg| subs.contains(arg)),
+        };
+        let completes = args.first().is_some_and(|first| COMPLETIONS.contains(first));
+        let named = completes && !super::code::is_interpreter(program)
+            || INITIALISERS.iter().any(|(name, subs)| *name == program && known(subs));
+        let folder = self
             .trace
             .processes
             .last()
-            .and_then(|process| process.argv().first())
-            .is_some_and(|word| word.raw().contains('/'));
-        !by_path && INITIALISERS.iter().any(|(name, subs)| *name == program && subs.contains(&first))
+            .and_then(|process| process.argv().first()?.raw().rsplit_once('/'))
+            .map(|(folder, _)| folder);
+        named
+            && folder.is_none_or(|folder| FOLDERS.contains(&folder))
+            && !args.iter().any(|arg| has_hole(arg))
     }
 
     /// The data a filter works on: its operands when there are any, else its input.
