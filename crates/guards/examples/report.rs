@@ -10,13 +10,16 @@
 #![expect(clippy::print_stdout, reason = "a command-line tool")]
 
 mod disputed;
+#[path = "../tests/tokens/mod.rs"]
+mod tokens;
 
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use backstop_guards::scan::{Class, Policy, Scanner};
+use backstop_guards::scan::{Class, Policy, Redactor, Scanner};
 use backstop_guards::{
     Access, CommandGuard, GuardSettings, Judgement, PathGuard, Place, Profile, ShellKind, Verdict,
 };
@@ -34,6 +37,7 @@ fn main() -> Done {
         own_hidden(&mut report)?;
         own_paths(&mut report)?;
         own_texts(&mut report)?;
+        own_streams(&mut report)?;
     }
     for file in files {
         foreign(&file, &mut report)?;
@@ -295,6 +299,20 @@ fn foreign(file: &Path, report: &mut Report) -> Done {
             let name = format!("{}s: profile {name}, tier {}", row.kind, row.tier);
             let disputed = disputed::ROWS.iter().any(|(id, _)| *id == row.id);
             report.add_row(&name, wanted, is_stopped(&judgement), time, disputed);
+        }
+    }
+    Ok(())
+}
+
+/// Answers of a model as they stream through the redactor: a token is a hit if all of it leaves at once.
+fn own_streams(report: &mut Report) -> Done {
+    let redactor = Redactor::new(Arc::new(Scanner::new()), Policy::default());
+    for name in ["code", "markdown", "prose"] {
+        let text = std::fs::read_to_string(case_file(&format!("stream/{name}.txt")))?;
+        let mut stream = redactor.stream();
+        for token in tokens::tokens(&text) {
+            let (_, time) = timed(|| stream.push(&token));
+            report.add(&format!("streams: {name}"), true, (stream.held() == 0, time));
         }
     }
     Ok(())

@@ -1,6 +1,8 @@
 //! The laws of the scanner, on generated texts: streams give what whole texts give, spans are well formed,
 //! nothing panics, and JSON stays JSON.
 
+mod tokens;
+
 use std::sync::{Arc, LazyLock};
 
 use backstop_guards::scan::{Action, Policy, Redactor, Scanner, Stream, Vault};
@@ -81,6 +83,32 @@ fn pieces() -> Vec<String> {
         "-",
         "private key ",
         "xoxb-",
+        "see",
+        "sk",
+        "gh",
+        "np",
+        "m_",
+        "eyJ",
+        "ht",
+        "tps://",
+        "hooks.slack.com/",
+        "services/T0",
+        "acme.webhook.office.com/",
+        "webhookb2/",
+        "[redacted:",
+        "ip_address",
+        "]",
+        "token",
+        "(",
+        "if ",
+        "Q~",
+        ".atlasv1.",
+        "-us12",
+        "\\",
+        "-u ",
+        "@",
+        "#",
+        "don't ",
     ]
     .iter()
     .map(|piece| (*piece).to_owned())
@@ -163,6 +191,30 @@ proptest! {
     }
 
     #[test]
+    fn what_is_only_reported_is_found_in_a_stream_too(text in texts(24), seed in prop::collection::vec(0_usize..4096, 0..12)) {
+        let redactor = Redactor::new(Arc::clone(&SCANNER), Policy::default());
+        let mut cuts: Vec<usize> = seed.iter().map(|cut| text.floor_char_boundary(cut % (text.len() + 1))).collect();
+        cuts.sort_unstable();
+        let (mut stream, mut whole) = (redactor.stream(), redactor.stream());
+        let (mut clean, mut edits, mut done) = (String::new(), Vec::new(), 0);
+        for cut in cuts.into_iter().chain([text.len()]) {
+            let piece = text.get(std::mem::replace(&mut done, cut)..cut).unwrap_or_default();
+            clean.push_str(&whole.push(piece));
+            edits.extend(stream.push_edits(piece).edits);
+        }
+        clean.push_str(&whole.finish());
+        edits.extend(stream.finish_edits().edits);
+        let once = redactor.apply(&text);
+        prop_assert_eq!(clean, once.text);
+        let mut found: Vec<_> = edits.into_iter().map(|edit| edit.finding).collect();
+        found.sort_by_key(|finding| finding.span.start);
+        prop_assert_eq!(&found, &once.findings);
+        let mut told = whole.findings().to_vec();
+        told.sort_by_key(|finding| finding.span.start);
+        prop_assert_eq!(told, once.findings);
+    }
+
+    #[test]
     fn byte_by_byte_is_no_different(text in texts(10)) {
         let redactor = redactor();
         let short: String = text.chars().take(600).collect();
@@ -214,6 +266,32 @@ proptest! {
         vault.restore("tool", &mut value);
         prop_assert_eq!(value.as_str(), Some(text.as_str()));
     }
+}
+
+#[test]
+fn ordinary_tokens_leave_at_once() {
+    let redactor = Redactor::new(Arc::clone(&SCANNER), Policy::default());
+    let mut failed = Vec::new();
+    for (name, text, least) in [
+        ("prose", include_str!("cases/stream/prose.txt"), 92),
+        ("markdown", include_str!("cases/stream/markdown.txt"), 85),
+        ("code", include_str!("cases/stream/code.txt"), 85),
+    ] {
+        let mut stream = redactor.stream();
+        let tokens = tokens::tokens(text);
+        let held: Vec<&String> = tokens
+            .iter()
+            .filter(|token| {
+                stream.push(token);
+                stream.held() > 0
+            })
+            .collect();
+        let left = 100 - 100 * held.len() / tokens.len();
+        if left < least {
+            failed.push(format!("{name}: {left}% of {} left at once; held after {held:?}", tokens.len()));
+        }
+    }
+    assert!(failed.is_empty(), "{failed:#?}");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use super::text::{ALNUM, SPACE, at, before, cut};
 
 const CHUNK: usize = 32;
 /// The longest control sequence that is read as one, in bytes.
-pub(super) const LONGEST_SEQUENCE: usize = 256;
+const LONGEST_SEQUENCE: usize = 256;
 /// How far before a letter of a host the scheme of its link may stand.
 const LONGEST_HOST: usize = 128;
 
@@ -33,6 +33,19 @@ pub(super) fn find(text: &[u8], found: &mut Vec<Span>) {
             }
         }
     }
+}
+
+/// Where the host of a link begins that may turn out to mix alphabets. What else hides is found as soon as it is
+/// there.
+pub(super) fn open(text: &[u8]) -> usize {
+    let front = cut(text, text.len().saturating_sub(LONGEST_HOST + 1), text.len());
+    let host = front.iter().rev().position(|&b| ends_host(b)).unwrap_or(front.len());
+    let start = text.len() - host;
+    if host > 0 && cut(text, 0, start).ends_with(b"://") { start } else { text.len() }
+}
+
+fn ends_host(byte: u8) -> bool {
+    SPACE.has(byte) || matches!(byte, b'/' | b'"' | b'\'' | b'<' | b'>' | b'(' | b')' | b'?' | b'#')
 }
 
 fn push(found: &mut Vec<Span>, span: Span) {
@@ -127,13 +140,11 @@ fn escape(text: &[u8], start: usize) -> usize {
 
 /// The host of a link in which Greek or Cyrillic letters stand beside Latin ones.
 fn mixed_host(text: &[u8], letter: usize) -> Option<Span> {
-    let stops =
-        |b: u8| SPACE.has(b) || matches!(b, b'/' | b'"' | b'\'' | b'<' | b'>' | b'(' | b')' | b'?' | b'#');
     let front = cut(text, letter.saturating_sub(LONGEST_HOST), letter);
-    let start = letter - front.iter().rev().position(|&b| stops(b)).unwrap_or(front.len());
+    let start = letter - front.iter().rev().position(|&b| ends_host(b)).unwrap_or(front.len());
     cut(text, 0, start).ends_with(b"://").then_some(())?;
     let back = cut(text, letter, (letter + LONGEST_HOST).min(text.len()));
-    let mut end = letter + back.iter().position(|&b| stops(b) || b == b':').unwrap_or(back.len());
+    let mut end = letter + back.iter().position(|&b| ends_host(b) || b == b':').unwrap_or(back.len());
     while end > letter && matches!(at(text, end), 0x80..=0xBF) {
         end -= 1;
     }

@@ -6,8 +6,8 @@
 
 use serde_json::{Map, Value};
 
+use super::Span;
 use super::policy::{Finding, Redactor};
-use super::{Span, span};
 
 /// The longest value that is judged together with its key, in bytes.
 const LONGEST_WITH_KEY: usize = 512;
@@ -69,16 +69,17 @@ impl Redactor {
 
     /// What is found in the value itself and in `"key": "value"`.
     fn judge_field(&self, key: Option<&str>, value: &str) -> Vec<Span> {
-        let alone = self.scanner.detect(value);
+        let mut found = self.scanner.whole(value);
         let quotable = value.len() <= LONGEST_WITH_KEY && !value.contains(['"', '\n', '\\']);
-        let Some(key) = key.filter(|key| quotable && key.len() <= LONGEST_WITH_KEY) else { return alone };
+        let Some(key) = key.filter(|key| quotable && key.len() <= LONGEST_WITH_KEY) else { return found };
         let lead = format!("\"{key}\": \"");
-        let named = self.scanner.detect(&format!("{lead}{value}\""));
+        let named = self.scanner.whole(&format!("{lead}{value}\""));
         let shifted = named.into_iter().filter_map(|found| {
             let (start, end) = (found.start.checked_sub(lead.len())?, found.end.checked_sub(lead.len())?);
             (end <= value.len()).then_some(Span { start, end, ..found })
         });
-        span::resolve(alone.into_iter().chain(shifted).collect())
+        found.extend(shifted);
+        found
     }
 
     fn clean_keys(&self, fields: &mut Map<String, Value>, findings: &mut Vec<Finding>) {

@@ -92,12 +92,17 @@ impl Scanner {
     /// All findings in `text`, in the order of the text, without overlaps.
     #[must_use]
     pub fn detect(&self, text: &str) -> Vec<Span> {
-        let bytes = text.as_bytes();
-        let scope = Scope { alone: pii::is_alone(bytes), brief: bytes.len() <= pii::LONGEST_ALONE };
-        span::resolve(self.candidates(bytes, scope))
+        span::resolve(self.whole(text))
     }
 
-    /// All findings, also those that overlap.
+    /// All findings in `text`, also those that overlap.
+    fn whole(&self, text: &str) -> Vec<Span> {
+        let bytes = text.as_bytes();
+        let scope = Scope { alone: pii::is_alone(bytes), brief: bytes.len() <= pii::LONGEST_ALONE };
+        self.candidates(bytes, scope)
+    }
+
+    /// All findings in a text of which so much is known, also those that overlap.
     fn candidates(&self, text: &[u8], scope: Scope) -> Vec<Span> {
         let mut found = Vec::new();
         if self.hidden {
@@ -113,11 +118,6 @@ impl Scanner {
             pii::whole(text, &mut found);
         }
         found
-    }
-
-    /// Where in `text` the first keyword of an assignment begins.
-    fn first_name(&self, text: &[u8]) -> Option<usize> {
-        self.secrets.as_ref()?.first_name(text)
     }
 
     fn at_digits(&self, text: &[u8], scope: Scope, found: &mut Vec<Span>) {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
-use super::{Class, Scanner, Span, Stream, Vault};
+use super::{Class, Scanner, Span, Stream, Vault, span};
 
 /// What to do with a value that was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -35,6 +35,13 @@ pub enum Action {
     Placeholder,
     /// Redact it and say that the text must not pass.
     Block,
+}
+
+impl Action {
+    /// Whether the text is another one after it.
+    fn changes(self) -> bool {
+        !matches!(self, Self::Ignore | Self::Report)
+    }
 }
 
 /// A mapping from findings to actions.
@@ -126,6 +133,16 @@ impl Policy {
         Class::ALL.iter().copied().filter(wants).collect()
     }
 
+    /// The classes of which something is to be changed.
+    pub(super) fn changed(&self) -> Vec<Class> {
+        let changes = |class: &Class| {
+            let kinds = Scanner::kinds(*class);
+            self.classes.get(class).unwrap_or(&self.default).changes()
+                || self.kinds.iter().any(|(kind, action)| action.changes() && kinds.contains(&kind.as_str()))
+        };
+        Class::ALL.iter().copied().filter(changes).collect()
+    }
+
     /// What to do with `span`; nothing where it is below the confidence.
     #[must_use]
     pub fn action(&self, span: &Span) -> Option<Action> {
@@ -160,7 +177,7 @@ impl Finding {
     /// Whether the text is another one because of it.
     #[must_use]
     pub fn is_change(&self) -> bool {
-        !matches!(self.action, Action::Ignore | Action::Report)
+        self.action.changes()
     }
 }
 
@@ -202,6 +219,12 @@ pub(super) fn written(text: &str, offset: usize, edits: &[Edit]) -> String {
     }
     clean.push_str(text.get(done..).unwrap_or_default());
     clean
+}
+
+/// Findings, which may overlap, by what becomes of the text. What is only reported has no say in what is changed.
+pub(super) struct Chosen {
+    pub(super) changes: Vec<Span>,
+    pub(super) reports: Vec<Span>,
 }
 
 /// A cleaned text.
@@ -252,7 +275,7 @@ impl Redactor {
     /// `text` as the policy lets it go on.
     #[must_use]
     pub fn apply(&self, text: &str) -> Redacted {
-        self.rewrite(text, self.scanner.detect(text))
+        self.rewrite(text, self.scanner.whole(text))
     }
 
     /// A stream that cleans text which arrives in pieces; see [`Stream`].
@@ -261,11 +284,21 @@ impl Redactor {
         Stream::new(self.clone(), Stream::DEFAULT_HOLD_BACK)
     }
 
-    /// `text` with each of `spans`, which do not overlap, treated as the policy says.
-    pub(super) fn rewrite(&self, text: &str, spans: Vec<Span>) -> Redacted {
-        let edits = self.edits(text, spans);
+    /// `text` with each of `found` treated as the policy says.
+    pub(super) fn rewrite(&self, text: &str, found: Vec<Span>) -> Redacted {
+        let Chosen { changes, reports } = self.chosen(found);
+        let edits = self.edits(text, span::woven(span::resolve(changes), span::resolve(reports)));
         let text = written(text, 0, &edits);
         Redacted { text, findings: edits.into_iter().map(|edit| edit.finding).collect() }
+    }
+
+    /// What the policy acts upon, by whether the text changes.
+    pub(super) fn chosen(&self, found: Vec<Span>) -> Chosen {
+        let acted =
+            found.into_iter().filter_map(|span| self.policy.action(&span).map(|action| (span, action)));
+        let (changes, reports): (Vec<_>, Vec<_>) = acted.partition(|(_, action)| action.changes());
+        let spans = |chosen: Vec<(Span, Action)>| chosen.into_iter().map(|(span, _)| span).collect();
+        Chosen { changes: spans(changes), reports: spans(reports) }
     }
 
     /// What becomes of each of `spans`, which do not overlap.

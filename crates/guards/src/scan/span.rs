@@ -121,6 +121,22 @@ pub(super) fn resolve(mut found: Vec<Span>) -> Vec<Span> {
     kept
 }
 
+/// `reports` without those that overlap one of `changes`, and `changes`: each disjoint and in the order of the text,
+/// and so is the answer.
+pub(super) fn woven(changes: Vec<Span>, reports: Vec<Span>) -> Vec<Span> {
+    let mut woven = Vec::with_capacity(changes.len() + reports.len());
+    let mut reports = reports.into_iter().peekable();
+    for change in changes {
+        while let Some(report) = reports.next_if(|report| report.end <= change.start) {
+            woven.push(report);
+        }
+        while reports.next_if(|report| report.overlaps(&change)).is_some() {}
+        woven.push(change);
+    }
+    woven.extend(reports);
+    woven
+}
+
 fn merge(left: Span, right: Span) -> Span {
     let (start, end) = (left.start.min(right.start), left.end.max(right.end));
     let (winner, loser) = if left.outranks(&right).is_le() { (left, right) } else { (right, left) };

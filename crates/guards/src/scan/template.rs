@@ -5,7 +5,7 @@
 //! templates costs nothing until one of its prefixes is seen. A run takes as much as it may; where the text
 //! goes on with the alphabet of the last run, the token is longer than its format allows and is not one.
 
-use super::text::{ByteSet, at};
+use super::text::{ByteSet, at, starts_folded};
 
 /// One piece of a template.
 #[derive(Clone, Copy, Debug)]
@@ -57,6 +57,37 @@ pub(super) fn match_at(parts: &[Part], text: &[u8], from: usize) -> Option<usize
     }
 }
 
+/// Whether what stands from `from` to the end of `text` may be the beginning of a token of this shape, or one that
+/// goes on.
+pub(super) fn may_go_on(parts: &[Part], text: &[u8], from: usize) -> bool {
+    let mut pos = from;
+    for part in parts {
+        let rest = text.get(pos..).unwrap_or_default();
+        match *part {
+            Part::Lit(literal) | Part::Fold(literal) if rest.len() < literal.len() => {
+                let begun = literal.as_bytes().get(..rest.len()).unwrap_or_default();
+                let folds = matches!(part, Part::Fold(_));
+                return if folds { rest.eq_ignore_ascii_case(begun) } else { rest == begun };
+            }
+            Part::Lit(literal) if rest.starts_with(literal.as_bytes()) => pos += literal.len(),
+            Part::Fold(literal) if starts_folded(rest, literal.as_bytes()) => pos += literal.len(),
+            Part::Lit(_) | Part::Fold(_) => return false,
+            Part::Run(set, min, max) => {
+                let end = set.run(text, pos, max);
+                if end < text.len() && end - pos < min {
+                    return false;
+                }
+                pos = end;
+            }
+            Part::Maybe(set) => pos += usize::from(set.has(at(text, pos))),
+        }
+        if pos >= text.len() {
+            return true;
+        }
+    }
+    false
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::text::{DASH, DIGIT, LETTER};
@@ -70,5 +101,16 @@ mod tests {
         assert_eq!(match_at(&parts, b"k-12zz", 0), None, "longer than the format");
         assert_eq!(match_at(&parts, b"k-1-a", 0), None, "shorter than the format");
         assert_eq!(match_at(&parts, b"k-12", 0), None, "cut off");
+    }
+
+    #[test]
+    fn knows_what_may_go_on() {
+        let parts = [Part::Lit("k-"), Part::Run(DIGIT, 2, 3), Part::Maybe(DASH), Part::Run(LETTER, 1, 1)];
+        for open in [&b"k"[..], b"k-", b"k-1", b"k-12", b"k-123", b"k-123-", b"k-123-a"] {
+            assert!(may_go_on(&parts, open, 0), "{open:?}");
+        }
+        for closed in [&b"l"[..], b"kx", b"k-1 ", b"k-12--", b"k-1234", b"k-12a "] {
+            assert!(!may_go_on(&parts, closed, 0), "{closed:?}");
+        }
     }
 }

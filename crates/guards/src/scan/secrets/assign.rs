@@ -179,6 +179,28 @@ struct Joint {
 
 /// The secret that is assigned to the name which holds the keyword from `start` to `end`.
 pub(super) fn find(text: &[u8], name: Name, start: usize, end: usize) -> Option<Span> {
+    read(text, name, start, end, |joint, value| judge(text, name, value, joint))
+}
+
+/// Where a value begins that text which has not arrived may make the secret of the name which holds the keyword
+/// from `start` to `end`.
+pub(super) fn open(text: &[u8], name: Name, start: usize, end: usize) -> Option<usize> {
+    // A value that has ended is judged as it will be in the whole text: what is found ends the reading.
+    let known = |joint, value| match is_cut_off(text, value, joint) {
+        true => Some(Some(value)),
+        false => judge(text, name, value, joint).map(|_| None),
+    };
+    read(text, name, start, end, known).flatten()
+}
+
+/// Reads on from a keyword, and asks at each place where a value may begin, until there is an answer.
+fn read<T>(
+    text: &[u8],
+    name: Name,
+    start: usize,
+    end: usize,
+    mut ask: impl FnMut(Joint, usize) -> Option<T>,
+) -> Option<T> {
     let word = WORD.or(DASH).run_back(text, start, 40);
     let prefix = cut(text, word, start);
     if describes(name, prefix) {
@@ -217,8 +239,8 @@ pub(super) fn find(text: &[u8], name: Name, start: usize, end: usize) -> Option<
             }
             b'!' | b'?' | b'|' | b'[' | b']' | b')' if !joint.operator => {}
             _ if VALUE.has(byte) || joint.quote.is_some() => {
-                if let Some(span) = judge(text, name, pos, joint) {
-                    return Some(span);
+                if let Some(answer) = ask(joint, pos) {
+                    return Some(answer);
                 }
                 pos = skip_word(text, pos, &mut joint)?;
                 continue;
@@ -323,10 +345,22 @@ fn judge(text: &[u8], name: Name, start: usize, joint: Joint) -> Option<Span> {
     Some(Span { class: Class::Secret, kind, start, end, confidence, evidence: Evidence::Assignment })
 }
 
+/// Whether the value that begins at `start` reaches the end of the text.
+fn is_cut_off(text: &[u8], start: usize, joint: Joint) -> bool {
+    let rest = cut(text, start, start.saturating_add(LONGEST).min(text.len()));
+    match joint.quote {
+        Some(quote) if !joint.scheme => rest.len() < LONGEST && !rest.iter().any(|&b| closes(quote, b)),
+        _ => VALUE.run(text, start, LONGEST + 1) == text.len(),
+    }
+}
+
+fn closes(quote: u8, byte: u8) -> bool {
+    byte == quote || byte == b'\n' || byte == b'\\'
+}
+
 fn judge_quoted(text: &[u8], name: Name, start: usize, quote: u8, joint: Joint) -> Option<(usize, f32)> {
     let rest = cut(text, start, start.saturating_add(LONGEST).min(text.len()));
-    let closes = |&b: &u8| b == quote || b == b'\n' || b == b'\\';
-    let end = start + rest.iter().position(closes).unwrap_or(rest.len());
+    let end = start + rest.iter().position(|&b| closes(quote, b)).unwrap_or(rest.len());
     let value = cut(text, start, end);
     if at(text, end) == b'\n' || value.len() < 4 || is_placeholder(value) {
         return None;

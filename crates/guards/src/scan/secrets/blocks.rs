@@ -121,14 +121,38 @@ fn base64_value(byte: u8) -> Option<u32> {
     Some(u32::from(value))
 }
 
+/// The longest part of a URL that names its user and host.
+const LONGEST_AUTHORITY: usize = 256;
+/// The longest login behind an option.
+const LONGEST_LOGIN: usize = 160;
+
+fn ends_authority(byte: u8) -> bool {
+    matches!(byte, b'/' | b'"' | b'\'' | b'<' | b'>' | b'?' | b'`' | b' ' | b'\n' | b'\t' | b'\\')
+}
+
+/// Where a password begins that text which has not arrived may complete: in a URL with `://` at `colon`.
+pub(super) fn open_url_password(text: &[u8], colon: usize) -> Option<usize> {
+    open_password(text, colon + 3, LONGEST_AUTHORITY, ends_authority)
+}
+
+/// The same for a login behind an option that ends at `flag_end`.
+pub(super) fn open_login(text: &[u8], flag_end: usize) -> Option<usize> {
+    let start = flag_end + usize::from(matches!(at(text, flag_end), b'"' | b'\''));
+    open_password(text, start, LONGEST_LOGIN, |byte| SPACE.has(byte))
+}
+
+fn open_password(text: &[u8], start: usize, longest: usize, ends: impl Fn(u8) -> bool) -> Option<usize> {
+    let login = cut(text, start, text.len());
+    let goes_on = login.len() < longest && !login.iter().any(|&b| ends(b));
+    login.iter().position(|&b| b == b':').filter(|_| goes_on).map(|separator| start + separator + 1)
+}
+
 /// The password in `scheme://user:password@host`, given where `://` stands.
 pub(super) fn url_password(text: &[u8], colon: usize) -> Option<Span> {
     let scheme = LETTER.run_back(text, colon, 16);
     let user = colon + 3;
-    let authority = cut(text, user, (user + 256).min(text.len()));
-    let stop = authority.iter().position(|b| {
-        matches!(b, b'/' | b'"' | b'\'' | b'<' | b'>' | b'?' | b'`' | b' ' | b'\n' | b'\t' | b'\\')
-    });
+    let authority = cut(text, user, (user + LONGEST_AUTHORITY).min(text.len()));
+    let stop = authority.iter().position(|&b| ends_authority(b));
     let authority = cut(authority, 0, stop.unwrap_or(authority.len()));
     let split = authority.iter().rposition(|&b| b == b'@')?;
     let (login, host) = (cut(authority, 0, split), cut(authority, split + 1, authority.len()));
@@ -167,7 +191,7 @@ pub(super) fn curl_user(text: &[u8], flag_end: usize) -> Option<Span> {
     }
     let quoted = matches!(at(text, flag_end), b'"' | b'\'');
     let start = flag_end + usize::from(quoted);
-    let rest = cut(text, start, (start + 160).min(text.len()));
+    let rest = cut(text, start, (start + LONGEST_LOGIN).min(text.len()));
     let stop =
         rest.iter().position(|b| SPACE.has(*b) || matches!(b, b'\\') || quoted && *b == before(text, start));
     let login = cut(rest, 0, stop.unwrap_or(rest.len()));

@@ -13,14 +13,14 @@ mod assign;
 pub(super) mod blocks;
 mod format;
 mod formats;
+mod open;
 mod quality;
+mod webhook;
 
 use aho_corasick::{AhoCorasick, MatchKind};
 
 use super::span::{Class, Evidence, Span};
-use super::text::{
-    ALNUM, ByteSet, DASH, DOT, EQUALS, PLUS_SLASH, TOKEN_MARK, URL64, at, before, cut, inside_word,
-};
+use super::text::{ALNUM, ByteSet, DOT, EQUALS, PLUS_SLASH, TOKEN_MARK, URL64, at, before, cut, inside_word};
 use assign::Name;
 use format::Format;
 use formats::{AZURE_SECRET, FORMATS, INNER, Inner};
@@ -154,17 +154,10 @@ impl Secrets {
                 Anchor::CurlUser => blocks::curl_user(text, end),
                 Anchor::Inner(index) => INNER.get(index).and_then(|format| inner(format, text, start, end)),
                 Anchor::Prefix => self.prefixed(text, start),
-                Anchor::Webhook => webhook(text, start, end),
+                Anchor::Webhook => webhook::find(text, start, end),
             };
             found.extend(span);
         }
-    }
-
-    /// Where in `text` the first keyword of an assignment begins.
-    pub(super) fn first_name(&self, text: &[u8]) -> Option<usize> {
-        let mut hits = self.anchors.find_iter(text);
-        hits.find(|hit| matches!(self.meanings.get(hit.pattern().as_usize()), Some(Anchor::Name(_))))
-            .map(|hit| hit.start())
     }
 
     /// The prefixed tokens that begin in the word before a digit at `digit`, at or after `from`.
@@ -210,40 +203,16 @@ fn inner(format: &Inner, text: &[u8], start: usize, end: usize) -> Option<Span> 
     let head = format.set.run_back(text, start, format.before.1 + 1);
     let tail = format.set.run(text, end, format.after.1 + 1);
     let fits = |len: usize, (min, max): (usize, usize)| (min..=max).contains(&len);
-    let whole = fits(start - head, format.before) && fits(tail - end, format.after);
+    let closed = !inside_word(text, head) && !inside_word(text, tail);
+    let whole = closed && fits(start - head, format.before) && fits(tail - end, format.after);
+    // A token is said to begin at its first digit: letters in front of it may have been let go by a stream.
+    let head = head + cut(text, head, tail).iter().position(u8::is_ascii_digit)?;
     let value = cut(text, head, tail);
     let random = !quality::is_placeholder(value) && (format.mark.len() > 3 || quality::is_random(value));
-    let closed = !inside_word(text, head) && !inside_word(text, tail);
-    (whole && random && closed).then_some(Span {
+    (whole && random).then_some(Span {
         class: Class::Secret,
         kind: format.kind,
         start: head,
-        end: tail,
-        confidence: 0.9,
-        evidence: Evidence::Format,
-    })
-}
-
-/// The secret path of an incoming webhook, which whoever knows it may post to.
-fn webhook(text: &[u8], start: usize, end: usize) -> Option<Span> {
-    let begin = WORD_BYTES.run_back(text, start, LOOKBACK);
-    let known = [
-        &b"hooks.slack.com/"[..],
-        b"discord.com/api/",
-        b"discordapp.com/api/",
-        b"outlook.office.com/",
-        b"webhook.office.com/",
-    ];
-    let host = cut(text, begin, end);
-    known.iter().any(|known| super::text::contains_folded(host, known)).then_some(())?;
-    let tail = URL64.or(PLUS_SLASH).or(DOT).or(TOKEN_MARK).run(text, end, 300);
-    let path = cut(text, end, tail);
-    let random = path.split(|b| *b == b'/').any(|part| part.len() >= 16 && quality::is_random(part));
-    let usable = random && !quality::is_placeholder(path) && DASH.or(ALNUM).count(path) >= 24;
-    usable.then_some(Span {
-        class: Class::Secret,
-        kind: "webhook_url",
-        start: begin,
         end: tail,
         confidence: 0.9,
         evidence: Evidence::Format,

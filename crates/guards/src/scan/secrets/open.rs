@@ -1,0 +1,79 @@
+//! What of a text that has not ended may still become a secret.
+//!
+//! The counterpart of detection, kept next to it: wherever a detector looks beyond a place to decide about a value
+//! that begins there, this says so as long as the text beyond has not arrived. Both share the tables, so that a
+//! format added to them is held back without further ado.
+
+use super::super::template::may_go_on;
+use super::super::text::{ALNUM, SPACE, at, before, cut};
+use super::formats::FORMATS;
+use super::{Anchor, Secrets, WORD_BYTES, assign, blocks, bucket, webhook};
+
+/// How far before the end of a text a secret may begin that has not ended, and the name of one; blocks aside.
+const REACH: usize = 512;
+/// The longest token that is known by a mark inside of it.
+const LONGEST_INNER: usize = 300;
+/// What begins a secret that is longer than the reach, or is searched for as it stands.
+const BEGINNINGS: [&[u8]; 4] = [b"-----BEGIN", b"PuTTY-User-Key-File", b"eyJ", b"eyA"];
+
+impl Secrets {
+    /// The first place from which on text that has not arrived could make a secret, or make one longer. Blocks
+    /// and tokens longer than the reach are somebody else's.
+    pub(in crate::scan) fn open(&self, text: &[u8]) -> usize {
+        let found = [self.prefixed_open(text), marked(text), self.assigned(text), webhook::open(text)];
+        found.into_iter().flatten().chain(beginning(text)).min().unwrap_or(text.len())
+    }
+
+    /// A token that is known by its prefix.
+    fn prefixed_open(&self, text: &[u8]) -> Option<usize> {
+        let tail = cut(text, text.len().saturating_sub(REACH), text.len());
+        let run = tail.iter().rev().take_while(|&&b| b < 0x80 && !SPACE.has(b)).count();
+        let from = text.len() - run;
+        (from..text.len()).find(|&start| {
+            let boundary =
+                (ALNUM.has(at(text, start)) || at(text, start) == b'$') && !ALNUM.has(before(text, start));
+            boundary && self.may_begin(text, start)
+        })
+    }
+
+    fn may_begin(&self, text: &[u8], start: usize) -> bool {
+        let (first, second) = (at(text, start), at(text, start + 1));
+        if start + 1 == text.len() {
+            return FORMATS.iter().any(|format| format.prefix().as_bytes().first() == Some(&first));
+        }
+        let candidates = self.formats.get(bucket(first, second));
+        candidates.is_some_and(|formats| formats.iter().any(|format| may_go_on(format.parts, text, start)))
+    }
+
+    /// A value behind a name, and a password behind a user.
+    fn assigned(&self, text: &[u8]) -> Option<usize> {
+        let from = text.len().saturating_sub(REACH);
+        let open = |hit: aho_corasick::Match| {
+            let (start, end) = (from + hit.start(), from + hit.end());
+            match *self.meanings.get(hit.pattern().as_usize())? {
+                Anchor::Name(name) => assign::open(text, name, start, end),
+                Anchor::Url => blocks::open_url_password(text, start),
+                Anchor::CurlUser => blocks::open_login(text, end),
+                _ => None,
+            }
+        };
+        self.anchors.find_iter(cut(text, from, text.len())).filter_map(open).min()
+    }
+}
+
+/// A token that is known by a mark inside of it: all of them hold digits, and begin with the first.
+fn marked(text: &[u8]) -> Option<usize> {
+    let word = WORD_BYTES.run_back(text, text.len(), LONGEST_INNER);
+    cut(text, word, text.len()).iter().position(u8::is_ascii_digit).map(|digit| word + digit)
+}
+
+/// The beginning of a beginning.
+fn beginning(text: &[u8]) -> Option<usize> {
+    let begun = |literal: &&[u8]| {
+        let longest = (1..literal.len()).rev().find(|&len| text.ends_with(cut(literal, 0, len)))?;
+        let start = text.len() - longest;
+        let token = literal.first() == Some(&b'e');
+        (!token || !ALNUM.has(before(text, start))).then_some(start)
+    };
+    BEGINNINGS.iter().filter_map(begun).min()
+}

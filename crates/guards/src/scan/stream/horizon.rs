@@ -1,0 +1,162 @@
+//! From where on text that has not arrived could still make a difference.
+//!
+//! Most text is decided as soon as it is there. What waits is what a detector may yet begin with, or go on with:
+//! the beginning of a prefix (`gh`, `-----B`), a word with a digit in it, the value behind a name, the host of a
+//! link. Which detectors count depends on what the answer is for: only those that change the text decide how long
+//! it is held, and personal data is harder than the rest, because any word may turn out to be the beginning of a
+//! mail address.
+
+use super::super::pii;
+use super::super::policy::Chosen;
+use super::super::secrets::{self, blocks::LONGEST_BLOCK};
+use super::super::text::{DIGIT, LETTER, before, cut};
+use super::super::{Class, Scanner, hidden};
+
+/// How far behind a number the text may still tell what it is: the longest number, and its context.
+const NUMBER_REACH: usize = 96;
+/// The longest mark that stands in the place of something.
+const LONGEST_MARK: usize = 64;
+/// What begins a token that may be longer than the window.
+const LONG_TOKENS: [&[u8]; 4] = [b"eyJ", b"eyA", b"bedrock-api-key-", b"$krb5"];
+
+/// The first place, at or after `mark`, from which on text that has not arrived could change what is found of
+/// `classes`. No more than `hold_back` bytes are open, except for what must be seen whole.
+pub(super) fn horizon(
+    scanner: &Scanner,
+    classes: &[Class],
+    text: &[u8],
+    mark: usize,
+    hold_back: usize,
+) -> usize {
+    let near = classes.iter().map(|class| match class {
+        Class::Secret => scanner.secrets.as_ref().map_or(text.len(), |secrets| secrets.open(text)),
+        Class::Pii => last_word(text).min(number(text)),
+        Class::Hidden => hidden::open(text),
+    });
+    let near = near.min().unwrap_or(text.len()).max(text.len().saturating_sub(hold_back));
+    let whole = match classes.contains(&Class::Secret) {
+        true => block(text, mark).min(token(text)),
+        false => text.len(),
+    };
+    near.min(whole).max(mark)
+}
+
+/// Moves `end` to where it splits no candidate, and leaves none behind that may become another.
+pub(super) fn settle(mut end: usize, mark: usize, text: &[u8], chosen: &Chosen) -> usize {
+    let own = own_mark(text);
+    let found = || chosen.changes.iter().chain(&chosen.reports);
+    let open = |end: usize| {
+        let unsettled = found().filter(move |span| {
+            let split = span.start < end && end < span.end;
+            split || span.start < end && (span.end == text.len() || span.start >= own)
+        });
+        unsettled.map(|span| span.start).min()
+    };
+    while let Some(start) = open(end) {
+        end = start;
+    }
+    end.max(mark)
+}
+
+/// Whether a text that begins like this may turn out to be short and hold what is judged by its being short.
+pub(super) fn could_be_alone(text: &[u8]) -> bool {
+    let whole_words = text.iter().rposition(u8::is_ascii_whitespace).unwrap_or(0);
+    let link = contains(text, b"://") && !text.contains(&b' ');
+    pii::is_alone(cut(text, 0, whole_words)) || link
+}
+
+/// Where a mark begins that may stand in the place of something, and that has not ended: `[redacted:em`.
+fn own_mark(text: &[u8]) -> usize {
+    let tail = cut(text, text.len().saturating_sub(LONGEST_MARK), text.len());
+    let inside = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'_' | b':' | b'#');
+    let start = text.len() - tail.iter().rev().take_while(|b| inside(b)).count();
+    if before(text, start) == b'[' { start - 1 } else { text.len() }
+}
+
+fn word_start(text: &[u8], end: usize) -> usize {
+    cut(text, 0, end).iter().rposition(u8::is_ascii_whitespace).map_or(0, |space| space + 1)
+}
+
+/// The start of the last word, and of the few letters before it that a number may begin with: `AA 12 34 56 B`.
+fn last_word(text: &[u8]) -> usize {
+    let mut start = word_start(text, text.len());
+    for _ in 0..3 {
+        let end = start.saturating_sub(1);
+        if start == 0 || !ends_in_few_letters(text, end) {
+            break;
+        }
+        start = word_start(text, end);
+    }
+    start
+}
+
+/// Whether the letters before `end` are so few that they may be the first group of a number.
+fn ends_in_few_letters(text: &[u8], end: usize) -> bool {
+    (1..=4).contains(&(end - LETTER.run_back(text, end, 5)))
+}
+
+/// The start of the groups around the first number that is near enough to the end to be named by what follows.
+fn number(text: &[u8]) -> usize {
+    let from = text.len().saturating_sub(NUMBER_REACH);
+    let Some(digit) =
+        cut(text, from, text.len()).iter().position(u8::is_ascii_digit).map(|offset| from + offset)
+    else {
+        return text.len();
+    };
+    let mut start = word_start(text, digit);
+    for _ in 0..12 {
+        let end = start.saturating_sub(1);
+        let head = word_start(text, end);
+        let word = cut(text, head, end);
+        let group = word.iter().any(|&b| DIGIT.has(b)) || ends_in_few_letters(text, end);
+        if start == 0 || !group {
+            break;
+        }
+        start = head;
+    }
+    start
+}
+
+/// The first line of a key block that is not complete yet.
+fn block(text: &[u8], mark: usize) -> usize {
+    let from = mark.max(text.len().saturating_sub(LONGEST_BLOCK));
+    let mut starts =
+        memchr::memmem::find_iter(cut(text, from, text.len()), b"-----BEGIN").map(|offset| from + offset);
+    let armour = starts.find(|&start| is_open(text, start));
+    let putty =
+        memchr::memmem::find(cut(text, from, text.len()), b"PuTTY-User-Key-File").map(|offset| from + offset);
+    let putty = putty.filter(|&start| {
+        let body = cut(text, start, text.len());
+        memchr::memmem::find(body, b"Private-MAC:")
+            .is_none_or(|mac| !cut(body, mac, body.len()).contains(&b'\n'))
+    });
+    armour.into_iter().chain(putty).min().unwrap_or(text.len())
+}
+
+fn is_open(text: &[u8], start: usize) -> bool {
+    const LINE: usize = 96;
+    let body = cut(text, start, text.len());
+    let label = cut(body, 11, LINE.min(body.len()));
+    let cut_off = contains(cut(body, 11, body.len()), b"-----BEGIN");
+    let named = secrets::is_private_label(label) || body.len() < LINE;
+    let closed = memchr::memmem::find(body, b"-----END").is_some_and(|end| {
+        let line = cut(body, end + 8, body.len());
+        line.len() >= LINE || contains(line, b"-----")
+    });
+    named && !closed && !cut_off
+}
+
+/// The start of a long token that the text ends with.
+fn token(text: &[u8]) -> usize {
+    let from = text.len().saturating_sub(LONGEST_BLOCK);
+    let word = word_start(text, text.len()).max(from);
+    let run = cut(text, word, text.len());
+    let starts = LONG_TOKENS.iter().filter_map(|mark| {
+        memchr::memmem::find_iter(run, mark).find(|&offset| !before(run, offset).is_ascii_alphanumeric())
+    });
+    starts.min().map_or(text.len(), |offset| word + offset)
+}
+
+fn contains(text: &[u8], needle: &[u8]) -> bool {
+    memchr::memmem::find(text, needle).is_some()
+}

@@ -1,0 +1,252 @@
+//! Cleaning text that arrives in pieces.
+//!
+//! **Law.** However a text is cut into pieces, what comes out, put together, is what
+//! [`Redactor::apply`](super::Redactor::apply) makes of the whole.
+//!
+//! The law follows from locality: whether a span is found depends on a bounded neighbourhood of it. A stream
+//! keeps the text before the cut as context, judges what it holds, and lets go of everything before its
+//! *horizon*: the place from which on text that has not arrived yet could still make a difference to the text.
+//! An ordinary word is not held at all; behind `password = "` it is the value; where personal data is taken out,
+//! it is the last word, which may begin a mail address, and the few words that may still name a number. At most
+//! `hold_back` bytes are held, with two exceptions that would otherwise leak: a private key is held from its
+//! first line on until its last, and a web token until its end, both bounded by [`Stream::LONGEST_BLOCK`].
+//!
+//! What is only reported holds nothing back: it has a horizon of its own, and is told later than the text it is
+//! in where it needs more context.
+
+mod horizon;
+
+use std::ops::Range;
+
+use super::policy::{Action, Chosen, Edit, Finding, Redactor};
+use super::secrets::blocks::LONGEST_BLOCK;
+use super::{Class, Scope, pii, span};
+use horizon::{could_be_alone, horizon, settle};
+
+/// How much text before the cut is kept to judge what comes after it.
+const CONTEXT: usize = 1024;
+
+/// Cleans one text that arrives in pieces.
+#[derive(Debug)]
+pub struct Stream {
+    redactor: Redactor,
+    hold_back: usize,
+    /// The classes of which something is changed, and those that are looked for.
+    changed: Vec<Class>,
+    wanted: Vec<Class>,
+    window: Window,
+    /// The bytes of a character that has not arrived whole.
+    partial: Vec<u8>,
+    findings: Vec<Finding>,
+    blocked: bool,
+}
+
+/// What is certain of a text so far. Offsets are those of the whole text.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Certain {
+    /// Up to here nothing that comes later makes a difference.
+    pub up_to: usize,
+    /// What was found and not told before. What is changed lies between the answer before and this; what is
+    /// only reported may lie before.
+    pub edits: Vec<Edit>,
+}
+
+/// The text that is at hand.
+#[derive(Default)]
+struct Window {
+    text: String,
+    /// Up to here the text has been let go.
+    mark: usize,
+    /// Up to here what is only reported has been told; never behind the mark.
+    told: usize,
+    /// What was changed behind that place.
+    changed: Vec<Range<usize>>,
+    /// Where in the whole text this one begins.
+    offset: usize,
+}
+
+impl std::fmt::Debug for Window {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Window")
+            .field("len", &self.text.len())
+            .field("mark", &self.mark)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Stream {
+    /// The default of `hold_back`, in bytes.
+    pub const DEFAULT_HOLD_BACK: usize = 512;
+    /// The least `hold_back`: below, ordinary tokens would not fit.
+    pub const LEAST_HOLD_BACK: usize = 512;
+    /// The most that is ever held, in bytes: an open key block or web token.
+    pub const LONGEST_BLOCK: usize = LONGEST_BLOCK;
+
+    /// A stream that holds back at most `hold_back` bytes, but no fewer than [`Self::LEAST_HOLD_BACK`].
+    #[must_use]
+    pub fn new(redactor: Redactor, hold_back: usize) -> Self {
+        Self {
+            changed: redactor.policy.changed(),
+            wanted: redactor.policy.wanted(),
+            redactor,
+            hold_back: hold_back.max(Self::LEAST_HOLD_BACK),
+            window: Window::default(),
+            partial: Vec::new(),
+            findings: Vec::new(),
+            blocked: false,
+        }
+    }
+
+    /// Takes the next piece; answers the clean text that is certain by now. Bytes that are no UTF-8 become
+    /// replacement characters.
+    pub fn push(&mut self, piece: impl AsRef<[u8]>) -> String {
+        self.decode(piece.as_ref(), false);
+        self.advance(false)
+    }
+
+    /// Ends the text; answers the rest of it.
+    pub fn finish(&mut self) -> String {
+        self.decode(&[], true);
+        self.advance(true)
+    }
+
+    /// Takes the next piece; answers what is certain by now as spans, instead of as text. Of one stream, use
+    /// either this form or the other.
+    pub fn push_edits(&mut self, piece: &str) -> Certain {
+        self.decode(piece.as_bytes(), false);
+        self.advance_edits(false)
+    }
+
+    /// Ends the text; answers what was found in the rest of it.
+    pub fn finish_edits(&mut self) -> Certain {
+        self.decode(&[], true);
+        self.advance_edits(true)
+    }
+
+    /// What the text form found up to now, with offsets in the whole text.
+    #[must_use]
+    pub fn findings(&self) -> &[Finding] {
+        &self.findings
+    }
+
+    /// Whether something was found that must not pass. The text before it may have been let go already.
+    #[must_use]
+    pub fn is_blocked(&self) -> bool {
+        self.blocked
+    }
+
+    /// How many bytes are held at the moment.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        self.window.text.len() - self.window.mark + self.partial.len()
+    }
+
+    fn decode(&mut self, piece: &[u8], last: bool) {
+        self.partial.extend_from_slice(piece);
+        let bytes = std::mem::take(&mut self.partial);
+        let mut chunks = bytes.utf8_chunks().peekable();
+        while let Some(chunk) = chunks.next() {
+            self.window.text.push_str(chunk.valid());
+            let cut_off = chunks.peek().is_none() && !last && may_continue(chunk.invalid());
+            if cut_off {
+                self.partial = chunk.invalid().to_vec();
+            } else if !chunk.invalid().is_empty() {
+                self.window.text.push(char::REPLACEMENT_CHARACTER);
+            }
+        }
+    }
+
+    fn advance(&mut self, last: bool) -> String {
+        let (mark, offset) = (self.window.mark, self.window.offset);
+        let (step, edits) = self.judge(last);
+        let text = self.window.text.get(mark..step.mark).unwrap_or_default();
+        let clean = super::policy::written(text, mark, &edits);
+        self.blocked |= edits.iter().any(|edit| edit.finding.action == Action::Block);
+        self.findings.extend(edits.into_iter().map(|edit| edit.shifted(offset).finding));
+        self.window.go_on(step);
+        clean
+    }
+
+    fn advance_edits(&mut self, last: bool) -> Certain {
+        let offset = self.window.offset;
+        let (step, edits) = self.judge(last);
+        let edits: Vec<Edit> = edits.into_iter().map(|edit| edit.shifted(offset)).collect();
+        self.blocked |= edits.iter().any(|edit| edit.finding.action == Action::Block);
+        let up_to = offset + step.mark;
+        self.window.go_on(step);
+        Certain { up_to, edits }
+    }
+
+    /// Up to where the window is certain, and what becomes of what was found there.
+    fn judge(&self, last: bool) -> (Step, Vec<Edit>) {
+        let Window { text, mark, told, offset, changed } = &self.window;
+        let (mark, told, bytes) = (*mark, *told, text.as_bytes());
+        let brief = *offset == 0 && bytes.len() <= pii::LONGEST_ALONE;
+        if told == bytes.len() {
+            return (Step { mark, told, changed: changed.clone() }, Vec::new());
+        }
+        let scope = Scope { alone: brief && last && pii::is_alone(bytes), brief: brief && last };
+        let mut chosen = self.redactor.chosen(self.redactor.scanner.candidates(bytes, scope));
+        chosen.changes.retain(|span| span.start >= mark);
+        chosen.reports.retain(|span| span.start >= told);
+        let undecided = !last && brief && could_be_alone(bytes);
+        let certain = |classes: &[Class], from: usize, chosen: &Chosen| match last {
+            true => bytes.len(),
+            false if undecided && classes.contains(&Class::Pii) => from,
+            false => {
+                let end = horizon(&self.redactor.scanner, classes, bytes, from, self.hold_back);
+                floor_boundary(text, settle(end, from, bytes, chosen)).max(from)
+            }
+        };
+        let reports = std::mem::take(&mut chosen.reports);
+        let up_to = certain(&self.changed, mark, &chosen);
+        chosen.reports = reports;
+        let told_to = certain(&self.wanted, told, &chosen).min(up_to);
+        chosen.changes.retain(|span| span.end <= up_to);
+        let changes = span::resolve(chosen.changes);
+        chosen.reports.retain(|span| span.end <= told_to);
+        let mut reports = span::resolve(chosen.reports);
+        reports.retain(|span| !changed.iter().any(|gone| gone.start < span.end && span.start < gone.end));
+        let gone = changed.iter().cloned().chain(changes.iter().map(|span| span.start..span.end));
+        let gone = gone.filter(|gone| gone.end > told_to).collect();
+        let spans = span::woven(changes, reports);
+        (Step { mark: up_to, told: told_to, changed: gone }, self.redactor.edits(text, spans))
+    }
+}
+
+/// What a stream has become certain of. Offsets are those of the window.
+struct Step {
+    mark: usize,
+    told: usize,
+    changed: Vec<Range<usize>>,
+}
+
+impl Window {
+    fn go_on(&mut self, step: Step) {
+        let keep = floor_boundary(&self.text, step.told.saturating_sub(CONTEXT));
+        self.text.drain(..keep);
+        self.offset += keep;
+        self.mark = step.mark - keep;
+        self.told = step.told - keep;
+        self.changed =
+            step.changed.into_iter().map(|gone| gone.start.saturating_sub(keep)..gone.end - keep).collect();
+    }
+}
+
+/// Whether these bytes are the beginning of a character that goes on in the next piece.
+fn may_continue(bytes: &[u8]) -> bool {
+    let wanted = match bytes.first() {
+        Some(0xC2..=0xDF) => 2,
+        Some(0xE0..=0xEF) => 3,
+        Some(0xF0..=0xF4) => 4,
+        _ => return false,
+    };
+    bytes.len() < wanted
+}
+
+fn floor_boundary(text: &str, mut at: usize) -> usize {
+    while at > 0 && !text.is_char_boundary(at) {
+        at -= 1;
+    }
+    at.min(text.len())
+}
