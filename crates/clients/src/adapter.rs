@@ -159,9 +159,30 @@ pub struct Facts {
     pub context: &'static [&'static str],
     /// What the client does not show to any hook, and what a user must do for hooks to work at all.
     pub gaps: &'static [&'static str],
+    /// Events that the client has and an installation leaves out.
+    pub unused: &'static [Unused],
+    /// Whether the folder that a payload names is the one that the agent chose for the call, and not the session's;
+    /// hooks are started in that one.
+    pub names_the_calls_folder: bool,
+    /// What types into a running program of the agent's shell without any hook being told, if anything does.
+    pub unseen_input: Option<&'static str>,
+}
+
+/// Events of a client that nothing is judged at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unused {
+    /// The events, as the client spells them.
+    pub events: &'static [&'static str],
+    /// Why not.
+    pub why: &'static str,
 }
 
 impl Facts {
+    /// Whether this is an event of the client that an installation leaves out. It passes unjudged.
+    pub fn leaves_out(&self, event: &str) -> bool {
+        self.unused.iter().any(|unused| unused.events.contains(&event))
+    }
+
     /// How long a hook may take at this event. An answer that comes later is no answer.
     pub fn patience(&self, event: &str) -> Duration {
         let short = self.short.iter().find(|(name, _)| *name == event).map(|(_, time)| *time);

@@ -85,6 +85,32 @@ pub struct Stop {
     pub last_message: Option<Text>,
 }
 
+impl ClientEvent {
+    /// The event of a hook that was started in `folder`, an absolute path.
+    ///
+    /// For a client whose agent chooses the folder that a payload names ([`Facts::names_the_calls_folder`]): what
+    /// the hook was started in is the session's folder, and the other one belongs to the call. Otherwise an agent
+    /// would choose which repository's rules hold for its call, and which folder counts as its own.
+    ///
+    /// [`Facts::names_the_calls_folder`]: crate::Facts::names_the_calls_folder
+    #[must_use]
+    pub fn started_in(mut self, folder: &str) -> Self {
+        if !self.frame.client.facts().names_the_calls_folder {
+            return self;
+        }
+        let named = self.frame.folder.replace(folder.to_owned()).filter(|named| named != folder);
+        let call = match &mut self.moment {
+            Moment::ToolCall(call) | Moment::Permission(call) => Some(call),
+            Moment::ToolResult(output) => Some(&mut output.call),
+            _ => None,
+        };
+        if let (Some(call), Some(named)) = (call, named) {
+            call.run_in(&named);
+        }
+        self
+    }
+}
+
 impl Frame {
     pub(crate) fn new(client: Client, event: &str) -> Self {
         Self {

@@ -97,7 +97,8 @@ async fn judge(
     };
     let mut parts = Vec::new();
     let mut question = None;
-    for event in used.events(frame.run()) {
+    let unseen_input = frame.client().facts().unseen_input.is_some();
+    for event in used.events(frame.run(), unseen_input) {
         let verdict = engine.permit_tool_call(event, call, attendance).await;
         match verdict_of(verdict) {
             Judged::Runs(params) => parts.push(params),

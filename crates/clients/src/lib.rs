@@ -13,7 +13,7 @@ mod reason;
 mod sample;
 mod tools;
 
-pub use adapter::{Evidence, Facts, FailureFacts, OnFailure};
+pub use adapter::{Evidence, Facts, FailureFacts, OnFailure, Unused};
 pub use answer::{Answer, universal_deny};
 pub use client::{Client, Degradation, UnknownClient, Wish};
 pub use decision::{CallDecision, PromptDecision, Reply, ResultDecision, Shortfall, StopDecision};

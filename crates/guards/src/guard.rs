@@ -169,7 +169,7 @@ impl CommandGuard {
     /// entries that expire).
     pub fn judge(&self, command: &str, shell: ShellKind, place: &Place, now: u64) -> Judgement {
         let trace = self.trace(command, shell, place);
-        self.conclude(trace, command, now)
+        self.conclude(trace, command, place, now)
     }
 
     fn trace(&self, command: &str, shell: ShellKind, place: &Place) -> Trace {
@@ -191,7 +191,7 @@ impl CommandGuard {
         })
     }
 
-    fn conclude(&self, trace: Trace, command: &str, now: u64) -> Judgement {
+    fn conclude(&self, trace: Trace, command: &str, place: &Place, now: u64) -> Judgement {
         let rules = &self.settings.rules;
         if let Some(why) = rules.broken() {
             return without_rules(why);
@@ -208,6 +208,13 @@ impl CommandGuard {
             }
             let allowed = self.settings.allow.iter().find(|entry| entry.covers(&rule.id, command, now));
             findings.push(finding(rule, what, hit.process, allowed.map(|entry| entry.reason.clone())));
+        }
+        if place.input_is_unseen() {
+            findings.extend(trace.waiting.iter().map(|what| {
+                let allowed =
+                    self.settings.allow.iter().find(|entry| entry.covers(UNSEEN_INPUT, command, now));
+                waits_unseen(what, allowed.map(|entry| entry.reason.clone()))
+            }));
         }
         findings.sort_by_key(|finding| {
             (finding.allowed_by.is_some(), std::cmp::Reverse((finding.verdict, finding.severity)))
@@ -254,6 +261,26 @@ fn without_rules(why: &str) -> Judgement {
         allowed_by: None,
     };
     Judgement { verdict: Verdict::Block, findings: vec![finding], unknown: Vec::new(), processes: Vec::new() }
+}
+
+/// The rule that a program waits for commands which no guard will see. It counts in every profile, and only at a
+/// [`Place`] where that is so.
+pub const UNSEEN_INPUT: &str = "terminal.unseen-input";
+
+fn waits_unseen(what: &str, allowed_by: Option<String>) -> Finding {
+    Finding {
+        rule_id: UNSEEN_INPUT.to_owned(),
+        severity: Severity::Warning,
+        verdict: Verdict::Ask,
+        reason: "it takes its commands from what is typed into it later, which nothing judges".to_owned(),
+        code: "UNSEEN_INPUT".to_owned(),
+        alternative: Some(
+            "say what to run in the command itself: `-c`, `-e`, a file or a here-document".to_owned(),
+        ),
+        what: what.to_owned(),
+        process: None,
+        allowed_by,
+    }
 }
 
 fn finding(rule: &Rule, what: String, process: Option<usize>, allowed_by: Option<String>) -> Finding {

@@ -25,7 +25,8 @@ pub mod verdicts;
 
 pub use effects::Action;
 pub use guard::{
-    AllowEntry, CommandGuard, Finding, GuardSettings, Judgement, ShellKind, UnknownPolicy, Verdict,
+    AllowEntry, CommandGuard, Finding, GuardSettings, Judgement, ShellKind, UNSEEN_INPUT, UnknownPolicy,
+    Verdict,
 };
 pub use paths::{Access, Class, Level, PathGuard};
 pub use place::Place;

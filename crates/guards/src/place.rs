@@ -34,6 +34,7 @@ pub struct Place {
     home: Option<String>,
     workspace: Option<String>,
     files: Option<Reader>,
+    input_is_unseen: bool,
 }
 
 impl Place {
@@ -41,12 +42,19 @@ impl Place {
     /// workspace.
     pub fn new(cwd: impl AsRef<str>) -> Self {
         let cwd = normal::lexical(cwd.as_ref(), "/");
-        Self { cwd, cwd_given: true, home: None, workspace: None, files: None }
+        Self { cwd, cwd_given: true, home: None, workspace: None, files: None, input_is_unseen: false }
     }
 
     /// A place of which nothing is known but that it is some project directory.
     pub fn unknown() -> Self {
-        Self { cwd: "/workspace/project".into(), cwd_given: false, home: None, workspace: None, files: None }
+        Self {
+            cwd: "/workspace/project".into(),
+            cwd_given: false,
+            home: None,
+            workspace: None,
+            files: None,
+            input_is_unseen: false,
+        }
     }
 
     /// Sets the home directory of the user.
@@ -70,6 +78,19 @@ impl Place {
     pub fn with_files(mut self, read: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
         self.files = Some(Reader(Arc::new(read)));
         self
+    }
+
+    /// Says that what is typed into a running program is judged by nobody, so that a program which waits for
+    /// commands is an objection ([`UNSEEN_INPUT`](crate::UNSEEN_INPUT)).
+    #[must_use]
+    pub fn with_unseen_input(mut self) -> Self {
+        self.input_is_unseen = true;
+        self
+    }
+
+    /// True when nobody judges what is typed into a running program.
+    pub(crate) fn input_is_unseen(&self) -> bool {
+        self.input_is_unseen
     }
 
     /// True when files of the workspace may be looked into.

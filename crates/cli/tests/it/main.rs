@@ -12,6 +12,7 @@ mod approvals;
 mod check;
 mod config;
 mod demo;
+mod dialects;
 mod explain;
 mod gateway;
 mod help;

@@ -12,6 +12,7 @@
 
 mod client;
 mod model;
+mod own;
 mod run;
 mod scenarios;
 mod webhook;

@@ -97,6 +97,13 @@ impl World {
         self.run_watched(calls, meddle, |_| ())
     }
 
+    /// Allows what was asked about last, by its code, as a human would.
+    pub(crate) fn allow_last_question(&self) {
+        let list = self.backstop(&["approvals", "list", "--all", "--json"]);
+        let list: serde_json::Value = serde_json::from_str(&list).unwrap();
+        self.backstop(&["allow-once", list.pointer("/0/code").and_then(serde_json::Value::as_str).unwrap()]);
+    }
+
     /// As [`run`](Self::run), with a human who allows what the model is told the code of.
     ///
     /// # Errors

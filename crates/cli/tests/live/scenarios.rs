@@ -63,7 +63,7 @@ impl Client {
 
 /// The call did not run, and the model read this about it, if the client tells its model anything.
 #[track_caller]
-fn assert_refused(client: Client, world: &World, outcome: &Outcome, reason: &str) {
+pub(crate) fn assert_refused(client: Client, world: &World, outcome: &Outcome, reason: &str) {
     assert!(!world.ran(), "the tool ran\n{outcome:?}");
     assert!(outcome.heard.requests() > 0, "the model was never asked\n{}", outcome.printed);
     let results = outcome.heard.results();
@@ -121,14 +121,24 @@ pub(crate) fn redact(client: Client) -> Result<(), NoBuild> {
     Ok(())
 }
 
-/// Where nobody can be asked the call is refused with a code. When a human has allowed it by that code, the agent may make
-/// the same call again. Cline has ended its run by then.
+/// Where nobody can be asked the call is refused with the reason and a code. When a human has allowed it by that code, the
+/// agent may make the same call again, once, in this session or another. Cline has ended its run by then, so there it is
+/// another.
 pub(crate) fn ask(client: Client) -> Result<(), NoBuild> {
     let rule = "id: live.ask, severity: warning, verdict: ask, profile: core, reason: 'the plan wants a word', \
                 code: LIVE_ASK, when: [{ run: { program: [touch] } }]";
     let world = World::new(client, &format!("guards:\n  command_safety:\n    packs: [{{ {rule} }}]\n"));
     let call = client.exec(&format!("touch {MARK}"));
-    let outcome = world.run(std::slice::from_ref(&call), |_| ())?;
+    let once = std::slice::from_ref(&call);
+    let outcome = world.run(once, |_| ())?;
+    assert_refused(client, &world, &outcome, "backstop allow-once ");
+    assert_refused(client, &world, &outcome, "the plan wants a word [LIVE_ASK]");
+
+    world.allow_last_question();
+    let outcome = world.run(once, |_| ())?;
+    assert!(world.ran(), "another session did not run what was allowed\n{outcome:?}");
+    std::fs::remove_file(world.file(MARK)).unwrap();
+    let outcome = world.run(once, |_| ())?;
     assert_refused(client, &world, &outcome, "backstop allow-once ");
 
     if !client.ends_when_refused() {
@@ -191,7 +201,14 @@ pub(crate) fn sub_agent(client: Client) -> Result<(), NoBuild> {
 
     let world = World::new(client, &policy("deny_argument_patterns: { '*': ['echo done'] }"));
     let outcome = world.run(&calls, |_| ())?;
-    assert_refused(client, &world, &outcome, "matches the denied pattern");
+    if client.ends_when_refused() {
+        // The run that ends is the sub-agent's. Its parent reads that it was aborted, and nothing of why.
+        assert!(!world.ran(), "the tool ran\n{outcome:?}");
+        let results = outcome.heard.results();
+        assert!(results.iter().any(|text| text.contains("aborted")), "{results:?}\n{}", outcome.printed);
+    } else {
+        assert_refused(client, &world, &outcome, "matches the denied pattern");
+    }
     Ok(())
 }
 

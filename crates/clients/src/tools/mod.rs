@@ -11,7 +11,7 @@
 mod mcp;
 mod result;
 
-use backstop_hooks::points::ToolCallEvent;
+use backstop_hooks::points::{ToolCallEvent, UNSEEN_TERMINAL};
 use backstop_hooks::{Params, RunId, ToolCallId, ToolName};
 use serde_json::{Map, Value};
 
@@ -70,7 +70,12 @@ pub struct ToolUse {
     mcp: Option<McpTool>,
     shape: Shape,
     parts: Vec<Params>,
+    /// Where it runs, when the client says that beside the arguments. Judged as the argument `workdir`.
+    workdir: Option<String>,
 }
+
+/// The argument that says where a command runs.
+const WORKDIR: &str = "workdir";
 
 /// Changed arguments that have no form in the client's own shape.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -97,10 +102,21 @@ impl ToolUse {
             let mcp = mcp();
             let name = mcp.as_ref().map_or_else(|| ToolName::new(name), McpTool::tool_name);
             let parts = vec![arguments.into()];
-            return Self { their_name, id, name, mcp, shape: Shape::Same, parts };
+            return Self { their_name, id, name, mcp, shape: Shape::Same, parts, workdir: None };
         };
         let (shape, parts) = translate(row, arguments);
-        Self { their_name, id, name: ToolName::new(row.ours), mcp: None, shape, parts }
+        Self { their_name, id, name: ToolName::new(row.ours), mcp: None, shape, parts, workdir: None }
+    }
+
+    /// Says where a command runs, unless its arguments do.
+    pub(crate) fn run_in(&mut self, folder: &str) {
+        let is_command = self.name.as_str() == "exec" && self.workdir.is_none();
+        if is_command && self.parts.iter().all(|part| part.get(WORKDIR).is_none()) {
+            for part in &mut self.parts {
+                part.make_mut().insert(WORKDIR.to_owned(), folder.into());
+            }
+            self.workdir = Some(folder.to_owned());
+        }
     }
 
     /// The tool's name, as the client spells it.
@@ -129,12 +145,18 @@ impl ToolUse {
         &self.parts
     }
 
-    /// The calls as events, each to be judged on its own.
-    pub fn events(&self, run: Option<&RunId>) -> Vec<ToolCallEvent> {
+    /// The calls as events, each to be judged on its own. `unseen_input` says that the client's agent can type
+    /// into a shell without any hook being told.
+    pub fn events(&self, run: Option<&RunId>, unseen_input: bool) -> Vec<ToolCallEvent> {
+        let kind = match &self.mcp {
+            Some(_) => Some("mcp"),
+            None if unseen_input => Some(UNSEEN_TERMINAL),
+            None => None,
+        };
         let event = |params: &Params| ToolCallEvent {
             tool_name: self.name.clone(),
             params: params.clone(),
-            tool_kind: self.mcp.is_some().then(|| "mcp".to_owned()),
+            tool_kind: kind.map(str::to_owned),
             tool_input_kind: None,
             derived_paths: None,
             run_id: run.cloned(),
@@ -161,7 +183,16 @@ impl ToolUse {
     /// [`CannotRestore`] when the changed arguments have no place in that shape.
     pub fn restore(&self, parts: &[Params]) -> Result<Params, CannotRestore> {
         let cannot = |why| CannotRestore { tool: crate::payload::shown(&self.their_name), why };
-        match (&self.shape, parts) {
+        let mut parts = parts.to_vec();
+        if let Some(folder) = &self.workdir {
+            for part in &mut parts {
+                let said = part.make_mut().remove(WORKDIR);
+                if said.as_ref().and_then(Value::as_str) != Some(folder) {
+                    return Err(cannot("where it runs can't be changed"));
+                }
+            }
+        }
+        match (&self.shape, parts.as_slice()) {
             (Shape::Same, [one]) => Ok(one.clone()),
             (Shape::Renamed(keys), [one]) => {
                 restore_names(keys, one).ok_or_else(|| cannot("two arguments would have one name"))
@@ -288,6 +319,21 @@ mod tests {
             assert_eq!(used.parts(), [params(ours)]);
             assert_eq!(used.restore(used.parts()).unwrap(), params(arguments));
         }
+    }
+
+    #[test]
+    fn where_a_command_runs_is_judged_and_can_not_be_changed() {
+        let mut exec = used("Bash", json!({"command": "ls"}));
+        exec.run_in("/tmp");
+        assert_eq!(exec.parts(), [params(json!({"command": "ls", "workdir": "/tmp"}))]);
+        let changed = [params(json!({"command": "pwd", "workdir": "/tmp"}))];
+        assert_eq!(exec.restore(&changed).unwrap(), params(json!({"command": "pwd"})));
+        for other in [json!({"command": "ls"}), json!({"command": "ls", "workdir": "/"})] {
+            assert!(exec.restore(&[params(other)]).is_err());
+        }
+        let mut edit = used("Edit", json!({"file_path": "a"}));
+        edit.run_in("/tmp");
+        assert_eq!(edit.parts(), [params(json!({"path": "a"}))]);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use backstop_hooks::points::{
     BeforeToolCall, ToolBefore, ToolBeforeEvent, ToolBeforeOutcome, ToolCallEvent, ToolCallOutcome,
+    UNSEEN_TERMINAL,
 };
 use backstop_hooks::{Answer, CallContext, Context, Hook, HookError, Params, ToolName};
 
@@ -56,15 +57,17 @@ impl CommandSafety {
         tool: &ToolName,
         params: &Params,
         call: &CallContext,
+        input: Input,
     ) -> Result<Vec<Judgement>, HookError> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let judged = shell_inputs(tool, params)
             .map_err(HookError::failed)?
             .iter()
-            .map(|input| {
-                let place = place(call, self.home.as_deref(), input.workdir.as_deref());
+            .map(|shell| {
+                let place = place(call, self.home.as_deref(), shell.workdir.as_deref());
                 let place = if self.reads_files { place.with_files(text_file) } else { place };
-                self.guard.judge(&input.text, input.shell, &place, now)
+                let place = if input == Input::Unseen { place.with_unseen_input() } else { place };
+                self.guard.judge(&shell.text, shell.shell, &place, now)
             })
             .collect();
         Ok(judged)
@@ -85,11 +88,20 @@ fn text_file(path: &str) -> Option<String> {
     (is_plain && !text.is_empty() && text.len() as u64 <= MAX_FILE).then_some(text)
 }
 
+/// Who sees what is typed into a program that a call has started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Input {
+    /// A hook does, or nobody can type.
+    Seen,
+    /// No hook does.
+    Unseen,
+}
+
 struct Blocks(CommandSafety);
 
 impl Hook<ToolBefore> for Blocks {
     fn call<'a>(&'a self, event: &'a ToolBeforeEvent, cx: Context<'a>) -> Answer<'a, ToolBefore> {
-        let judgements = match self.0.judge(&event.tool_name, &event.args, cx.call) {
+        let judgements = match self.0.judge(&event.tool_name, &event.args, cx.call, Input::Seen) {
             Ok(judgements) => judgements,
             Err(error) => return Answer::Now(Err(error)),
         };
@@ -109,7 +121,11 @@ struct Asks(CommandSafety);
 
 impl Hook<BeforeToolCall> for Asks {
     fn call<'a>(&'a self, event: &'a ToolCallEvent, cx: Context<'a>) -> Answer<'a, BeforeToolCall> {
-        let judgements = match self.0.judge(&event.tool_name, &event.params, cx.call) {
+        let input = match event.tool_kind.as_deref() {
+            Some(UNSEEN_TERMINAL) => Input::Unseen,
+            _ => Input::Seen,
+        };
+        let judgements = match self.0.judge(&event.tool_name, &event.params, cx.call, input) {
             Ok(judgements) => judgements,
             Err(error) => return Answer::Now(Err(error)),
         };

@@ -6,7 +6,7 @@
 //! too much costs a needless judgement; reading too little is a hole.
 
 use backstop_hooks::{Params, ToolName};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::effects::patched;
 use crate::{Access, ShellKind};
@@ -93,7 +93,14 @@ const MAX_VALUES: usize = 65_536;
 #[error("its arguments hold more than {MAX_VALUES} values, which is more than can be judged")]
 pub(super) struct TooManyValues;
 
-/// Tools whose arguments are data, not commands or paths.
+/// Arguments that hold the arguments of another call, also as JSON in a text.
+const CALL_KEYS: &[&str] =
+    &["arguments", "args", "parameters", "params", "input", "toolinput", "toolargs", "commands"];
+/// Most texts with arguments in them, and how deep one may be in another.
+const MAX_TEXTS: usize = 64;
+
+/// Tools whose arguments are data and no paths. A command is read even there: a tool of somebody else's may have
+/// the name of one of these.
 const NEITHER: &[&str] =
     &["web_search", "web_fetch", "memory_search", "memory_get", "message", "tts", "image"];
 
@@ -102,12 +109,13 @@ const NEITHER: &[&str] =
 /// [`TooManyValues`], where some would be left unread.
 pub(super) fn shell_inputs(tool: &ToolName, params: &Params) -> Result<Vec<ShellInput>, TooManyValues> {
     let name = tool.as_str();
-    if matches!(name, "read" | "write" | "edit" | "apply_patch") || NEITHER.contains(&name) {
+    if matches!(name, "read" | "write" | "edit" | "apply_patch") {
         return Ok(Vec::new());
     }
     let terminal = TERMINALS.iter().any(|word| name.contains(word));
+    let inner = calls_in_texts(params)?;
     let mut inputs = Vec::new();
-    for fields in objects(params)? {
+    for fields in all_objects(params, &inner)? {
         let field =
             |keys: &[&str]| fields.iter().find(|(key, _)| is_one_of(key, keys)).map(|(_, value)| *value);
         let language =
@@ -185,6 +193,41 @@ fn objects(params: &Params) -> Result<Vec<Fields<'_>>, TooManyValues> {
     Ok(found)
 }
 
+/// What stands as JSON in a text where the arguments of a call belong: dispatchers hand them on like that.
+fn calls_in_texts(params: &Params) -> Result<Vec<Params>, TooManyValues> {
+    let mut found: Vec<Params> = Vec::new();
+    let mut next = Some(params.clone());
+    let mut read = 0;
+    while let Some(params) = next {
+        for (key, value) in objects(&params)?.into_iter().flatten() {
+            let text = value.as_str().map(str::trim_start).filter(|text| text.starts_with(['{', '[']));
+            let Some(text) = text.filter(|_| is_one_of(key, CALL_KEYS)) else { continue };
+            if found.len() >= MAX_TEXTS {
+                return Err(TooManyValues);
+            }
+            match serde_json::from_str(text) {
+                Ok(Value::Object(fields)) => found.push(Params::new(fields)),
+                Ok(list @ Value::Array(_)) => {
+                    found.push(Params::new(Map::from_iter([(key.to_owned(), list)])));
+                }
+                _ => {}
+            }
+        }
+        next = found.get(read).cloned();
+        read += 1;
+    }
+    Ok(found)
+}
+
+/// The objects of the arguments and of those that stand in them as texts.
+fn all_objects<'a>(params: &'a Params, inner: &'a [Params]) -> Result<Vec<Fields<'a>>, TooManyValues> {
+    let mut found = objects(params)?;
+    for params in inner {
+        found.extend(objects(params)?);
+    }
+    Ok(found)
+}
+
 /// A string is a command line, a list of strings is one argument vector or several command lines; both
 /// readings are judged. Objects are found on their own.
 fn commands_in(value: &Value) -> Vec<String> {
@@ -235,7 +278,8 @@ pub(super) fn file_uses(tool: &ToolName, params: &Params) -> Result<Vec<FileUse>
     };
     let mut uses = Vec::new();
     let patches = name.contains("patch");
-    for (key, value) in objects(params)?.into_iter().flatten() {
+    let inner = calls_in_texts(params)?;
+    for (key, value) in all_objects(params, &inner)?.into_iter().flatten() {
         if is_one_of(key, PATH_KEYS) {
             uses.extend(strings(value).into_iter().map(|path| FileUse { path, access }));
         }
@@ -300,6 +344,19 @@ mod tests {
             texts("local_shell", json!({"action": {"command": ["bash", "-lc", "ls -a"]}})),
             ["'bash' '-lc' 'ls -a'", "ls -a"]
         );
+    }
+
+    #[test]
+    fn arguments_in_a_text_are_read() {
+        let inside = json!({"command": "ls", "path": "f"}).to_string();
+        let twice = json!({"arguments": inside}).to_string();
+        for arguments in [json!(inside), json!(twice), json!([{"input": inside}])] {
+            let call = json!({"name": "x", "arguments": arguments});
+            assert_eq!(texts("tool_call", call.clone()), ["ls"], "{call}");
+            assert_eq!(paths("tool_call", call.clone()), ["f"], "{call}");
+        }
+        assert!(texts("x", json!({"commands": json!(["ls -a"]).to_string()})).contains(&"ls -a".to_owned()));
+        assert_eq!(texts("message", json!({"command": "ls", "text": "ls"})), ["ls"]);
     }
 
     #[test]

@@ -78,7 +78,8 @@ fn question(title: &str, findings: &[&Finding], unknown: &[String]) -> ApprovalR
         .iter()
         .copied()
         .filter(|finding| finding.allowed_by.is_none() && finding.verdict == Verdict::Ask);
-    let reasons: Vec<String> = standing.clone().map(reason).chain(unknown.iter().cloned()).collect();
+    let told = |finding: &Finding| format!("{} (rule {})", reason(finding), finding.rule_id);
+    let reasons: Vec<String> = standing.clone().map(told).chain(unknown.iter().cloned()).collect();
     let grave = standing.map(|finding| finding.severity).max();
     ApprovalRequest::cut(title, &reasons.join("\n")).severity(match grave {
         Some(crate::Severity::Critical) => Severity::Critical,

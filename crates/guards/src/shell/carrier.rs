@@ -91,6 +91,7 @@ impl Shell<'_> {
             let process = self.emit(argv);
             return self.in_subshell(|shell| shell.run_code(&script, args, Some(process), &program));
         }
+        self.note_waiting(argv, &program, stdin);
         if let Some(output) = self.builtin(&program, args, stdin) {
             return output;
         }
@@ -328,6 +329,14 @@ impl Shell<'_> {
             self.state.assign(&name, super::state::Value::Text(value));
         }
     }
+}
+
+/// Whether a shell that is started like that takes its commands from its standard input.
+pub(super) fn reads_commands(args: &[&str]) -> bool {
+    let call = ShellCall::parse(args);
+    let script = call.operands.first().copied();
+    let is_input = |path| matches!(path, "-" | "/dev/stdin" | "/dev/tty" | "/dev/fd/0" | "/proc/self/fd/0");
+    !call.command && !call.noexec && (call.from_stdin || script.is_none_or(is_input))
 }
 
 fn suspicious(taint: Taint) -> bool {

@@ -35,6 +35,7 @@ mod simple;
 mod state;
 mod trace;
 mod transfer;
+mod waits;
 mod walk;
 mod windows;
 mod word;

@@ -232,7 +232,7 @@ impl Shell<'_> {
             return Data::unknown(Taint::NET);
         }
         let resolved = self.resolve(path);
-        if matches!(resolved.as_str(), "/dev/stdin" | "/proc/self/fd/0" | "/dev/fd/0") {
+        if matches!(resolved.as_str(), "/dev/stdin" | "/dev/tty" | "/proc/self/fd/0" | "/dev/fd/0") {
             return Data::session_input();
         }
         if resolved == "/dev/null" {

@@ -104,6 +104,8 @@ pub(crate) struct Trace {
     pub(crate) processes: Vec<Process>,
     pub(crate) facts: Vec<Fact>,
     pub(crate) unknowns: Vec<Unknown>,
+    /// Commands that wait to be told what to do by the session's own input.
+    pub(crate) waiting: Vec<String>,
 }
 
 impl Trace {

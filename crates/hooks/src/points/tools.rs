@@ -16,6 +16,9 @@ use crate::point::Event;
 use crate::tool_name::ToolName;
 use crate::value::{Params, Text};
 
+/// The kind of a shell into whose running programs the agent can type without any hook being told.
+pub const UNSEEN_TERMINAL: &str = "unseen-terminal";
+
 record! {
     /// A tool call about to run. Hooks of the trusted policies and of `before_tool_call` see it.
     pub struct ToolCallEvent {

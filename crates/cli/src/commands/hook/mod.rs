@@ -128,6 +128,10 @@ fn judge(
     drop(bytes);
     let event = client.read(&payload, event.as_deref()).map_err(|error| error.to_string())?;
     drop(payload);
+    let event = match std::env::current_dir().ok().as_deref().and_then(std::path::Path::to_str) {
+        Some(folder) => event.started_in(folder),
+        None => event,
+    };
     let event = known.get_or_init(|| event);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

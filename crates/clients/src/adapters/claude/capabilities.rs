@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::adapter::{Evidence, Facts, FailureFacts, OnFailure};
+use crate::adapter::{Evidence, Facts, FailureFacts, OnFailure, Unused};
 
 pub(super) const FACTS: Facts = Facts {
     version: "2.1.330",
@@ -23,4 +23,41 @@ pub(super) const FACTS: Facts = Facts {
         "before version 2.1.295 a missing program or a crash lets the tool run",
         "`disableAllHooks`, or `allowManagedHooksOnly` in managed settings, switches these hooks off",
     ],
+    unused: &[
+        Unused {
+            events: &["PermissionRequest", "PermissionDenied"],
+            why: "`PreToolUse` has judged the call",
+        },
+        Unused { events: &["PostToolBatch"], why: "it reports again what `PostToolUse` reported" },
+        Unused {
+            events: &["UserPromptExpansion"],
+            why: "it names a slash command, not the text that it becomes",
+        },
+        Unused {
+            events: &["Elicitation", "ElicitationResult"],
+            why: "what an MCP server asks its user is between the two",
+        },
+        Unused { events: &["ConfigChange"], why: "the guards judge who writes the files of settings" },
+        Unused { events: &["PreModelSwitch", "PostModelSwitch"], why: "the gateway decides about models" },
+        Unused {
+            events: &[
+                "Notification",
+                "MessageDisplay",
+                "StopFailure",
+                "Setup",
+                "TeammateIdle",
+                "TaskCreated",
+                "TaskCompleted",
+                "WorktreeCreate",
+                "WorktreeRemove",
+                "InstructionsLoaded",
+                "CwdChanged",
+                "FileChanged",
+                "DirectoryAdded",
+            ],
+            why: "no hook point is about it",
+        },
+    ],
+    names_the_calls_folder: false,
+    unseen_input: None,
 };

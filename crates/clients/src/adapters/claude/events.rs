@@ -1,5 +1,6 @@
 //! What Claude Code reports. 33 events, 24 of them recorded; those that no hook point is about pass.
 
+use super::capabilities::FACTS;
 use crate::adapters::claude_like::{self, event_name, unknown_event};
 use crate::client::Client;
 use crate::event::{ClientEvent, Moment};
@@ -23,37 +24,12 @@ const TOOLS: &[ToolRow] = &[
     tool("SendMessage", "sessions_send"),
 ];
 
-/// Events that pass unjudged.
-const OTHER: &[&str] = &[
-    "PostToolBatch",
-    "Notification",
-    "UserPromptExpansion",
-    "StopFailure",
-    "PreModelSwitch",
-    "PostModelSwitch",
-    "PermissionDenied",
-    "Setup",
-    "TeammateIdle",
-    "TaskCreated",
-    "TaskCompleted",
-    "Elicitation",
-    "ElicitationResult",
-    "ConfigChange",
-    "WorktreeCreate",
-    "WorktreeRemove",
-    "InstructionsLoaded",
-    "CwdChanged",
-    "FileChanged",
-    "DirectoryAdded",
-    "MessageDisplay",
-];
-
 pub(super) fn read(payload: &Payload, given: Option<&str>) -> Result<ClientEvent, PayloadError> {
     let event = event_name(Client::Claude, payload, "hook_event_name", given)?;
     let frame = claude_like::frame(Client::Claude, payload, event, "prompt_id");
     let moment = match claude_like::moment(payload, event, TOOLS, McpSpelling::DoubleUnderscore)? {
         Some(moment) => moment,
-        None if OTHER.contains(&event) => Moment::Other,
+        None if FACTS.leaves_out(event) => Moment::Other,
         None => return Err(unknown_event(Client::Claude, event)),
     };
     Ok(ClientEvent { frame, moment })

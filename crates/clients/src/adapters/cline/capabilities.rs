@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::adapter::{Evidence, Facts, FailureFacts, OnFailure};
+use crate::adapter::{Evidence, Facts, FailureFacts, OnFailure, Unused};
 
 pub(super) const FACTS: Facts = Facts {
     version: "3.0.65",
@@ -22,4 +22,7 @@ pub(super) const FACTS: Facts = Facts {
         "the command line does not report messages and compactions",
         "hooks do not run on Windows",
     ],
+    unused: &[Unused { events: &["TaskCancel", "TaskError"], why: "no hook point is about it" }],
+    names_the_calls_folder: false,
+    unseen_input: None,
 };

@@ -9,6 +9,8 @@ use crate::event::{ClientEvent, Frame, Moment, Stop, SubAgent};
 use crate::payload::{Payload, PayloadError, missing};
 use crate::tools::{McpSpelling, ResultBody, ToolOutput, ToolRow, ToolUse, renamed, tool};
 
+use super::capabilities::FACTS;
+
 const TOOLS: &[ToolRow] = &[
     ToolRow { theirs: "run_commands", ours: "exec", keys: &[], batch: Some("commands") },
     tool("execute_command", "exec"),
@@ -44,7 +46,7 @@ pub(super) fn read(payload: &Payload, given: Option<&str>) -> Result<ClientEvent
         "TaskComplete" => Moment::Stop(stop(payload)),
         "SessionShutdown" => Moment::SessionEnd { reason: None },
         "PreCompact" => Moment::BeforeCompaction,
-        "TaskCancel" | "TaskError" => Moment::Other,
+        other if FACTS.leaves_out(other) => Moment::Other,
         other => return Err(unknown_event(Client::Cline, other)),
     };
     Ok(ClientEvent { frame, moment })
@@ -90,13 +92,24 @@ fn call(
     older: &'static str,
 ) -> Result<ToolUse, PayloadError> {
     let (part, name, arguments) = match (payload.part(field), payload.part(older)) {
-        (Some(part), _) => (part, "name", "input"),
-        (None, Some(part)) => (part, "toolName", "parameters"),
+        (Some(part), _) => {
+            let arguments = part.arguments("input", event)?;
+            (part, "name", arguments)
+        }
+        (None, Some(part)) => {
+            let arguments = part.arguments("parameters", event)?;
+            (part, "toolName", arguments.into_iter().map(|(key, value)| (key, unpacked(value))).collect())
+        }
         (None, None) => return Err(missing(field, event)),
     };
     let name = part.need(name, event)?;
-    let arguments = part.arguments(arguments, event)?;
     Ok(ToolUse::new(TOOLS, name, part.text("id"), arguments, || McpSpelling::ServerFirst.read(name, &[])))
+}
+
+/// A list or an object that is JSON in a text; anything else as it is.
+fn unpacked(value: Value) -> Value {
+    let packed = value.as_str().filter(|text| text.starts_with(['[', '{']));
+    packed.and_then(|text| serde_json::from_str(text).ok()).unwrap_or(value)
 }
 
 fn output(payload: &Payload, event: &str) -> Result<ToolOutput, PayloadError> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::adapter::{Evidence, Facts, FailureFacts, OnFailure};
+use crate::adapter::{Evidence, Facts, FailureFacts, OnFailure, Unused};
 
 pub(super) const FACTS: Facts = Facts {
     version: "0.169.0",
@@ -18,8 +18,15 @@ pub(super) const FACTS: Facts = Facts {
     context: &["SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse"],
     gaps: &[
         "a hook that its user has not trusted with `/hooks` is skipped without a word",
-        "`write_stdin` types into an open shell without any hook: policy should stop bare interpreters that wait for input",
+        "`write_stdin` types into an open shell without any hook: a command that opens one, or another program that waits to be told what to do, is asked about",
+        "a payload does not name the shell that `exec_command` was given",
         "a changed result reaches the model as plain text",
         "a result can only be kept from the model after the tool has run",
     ],
+    unused: &[
+        Unused { events: &["PermissionRequest"], why: "`PreToolUse` has judged the call" },
+        Unused { events: &["Interrupt", "StopFailure"], why: "no hook point is about it" },
+    ],
+    names_the_calls_folder: true,
+    unseen_input: Some("write_stdin"),
 };

@@ -2,6 +2,7 @@
 //! `apply_patch` with its text under `command`, or inside a shell command, which is for the command guard to
 //! see. Nested calls of the code mode come one by one.
 
+use super::capabilities::FACTS;
 use crate::adapters::claude_like::{self, event_name, unknown_event};
 use crate::client::Client;
 use crate::event::{ClientEvent, Moment};
@@ -19,15 +20,12 @@ const TOOLS: &[ToolRow] = &[
     tool("collaborationsend_message", "sessions_send"),
 ];
 
-/// Events that pass unjudged.
-const OTHER: &[&str] = &["Interrupt", "StopFailure"];
-
 pub(super) fn read(payload: &Payload, given: Option<&str>) -> Result<ClientEvent, PayloadError> {
     let event = event_name(Client::Codex, payload, "hook_event_name", given)?;
     let frame = claude_like::frame(Client::Codex, payload, event, "turn_id");
     let moment = match claude_like::moment(payload, event, TOOLS, McpSpelling::DoubleUnderscore)? {
         Some(moment) => moment,
-        None if OTHER.contains(&event) => Moment::Other,
+        None if FACTS.leaves_out(event) => Moment::Other,
         None => return Err(unknown_event(Client::Codex, event)),
     };
     Ok(ClientEvent { frame, moment })

@@ -3,6 +3,7 @@
 
 use serde_json::Value;
 
+use super::capabilities::FACTS;
 use crate::adapters::claude_like::{self, unknown_event};
 use crate::client::Client;
 use crate::event::{ClientEvent, Frame, Moment, Stop, SubAgent};
@@ -22,37 +23,28 @@ const TOOLS: &[ToolRow] = &[
     tool("write_agent", "sessions_send"),
 ];
 
-/// Events that pass unjudged. `preMcpToolCall` can't be refused, and `preToolUse` has seen the same call.
-const OTHER: &[&str] = &[
-    "userPromptTransformed",
-    "preMcpToolCall",
-    "errorOccurred",
-    "notification",
-    "Notification",
-    "ErrorOccurred",
-];
-
 pub(super) fn read(payload: &Payload, given: Option<&str>) -> Result<ClientEvent, PayloadError> {
     let event = payload
         .text("hook_event_name")
         .or(payload.text("hookName"))
         .or(given)
         .ok_or(PayloadError::NoEvent { client: Client::Copilot.name() })?;
-    if OTHER.contains(&event) {
-        return Ok(ClientEvent { frame: camel_frame(payload, event), moment: Moment::Other });
-    }
     if super::answer::is_pascal_name(event) { pascal(payload, event) } else { camel(payload, event) }
 }
 
 fn pascal(payload: &Payload, event: &str) -> Result<ClientEvent, PayloadError> {
-    let frame = claude_like::frame(Client::Copilot, payload, event, "turn_id");
+    let mut frame = claude_like::frame(Client::Copilot, payload, event, "turn_id");
+    // A notification has a name of this dialect and fields of the other.
+    frame.session = frame.session.or_else(|| payload.text("sessionId").map(Into::into));
     let moment = match event {
         "PostToolUse" => {
             let call = claude_like::tool_use(payload, event, TOOLS, McpSpelling::Dash)?;
             Moment::ToolResult(claude_like::tool_output(call, payload, "tool_result"))
         }
-        _ => claude_like::moment(payload, event, TOOLS, McpSpelling::Dash)?
-            .ok_or_else(|| unknown_event(Client::Copilot, event))?,
+        _ => match claude_like::moment(payload, event, TOOLS, McpSpelling::Dash)? {
+            Some(moment) => moment,
+            None => left_out(event)?,
+        },
     };
     Ok(ClientEvent { frame, moment })
 }
@@ -76,9 +68,14 @@ fn camel(payload: &Payload, event: &str) -> Result<ClientEvent, PayloadError> {
         "sessionStart" => Moment::SessionStart { resumed: payload.text("source") == Some("resume") },
         "sessionEnd" => Moment::SessionEnd { reason: payload.text("reason").map(str::to_owned) },
         "preCompact" => Moment::BeforeCompaction,
-        _ => return Err(unknown_event(Client::Copilot, event)),
+        _ => left_out(event)?,
     };
     Ok(ClientEvent { frame, moment })
+}
+
+fn left_out(event: &str) -> Result<Moment, PayloadError> {
+    let known = FACTS.leaves_out(event);
+    known.then_some(Moment::Other).ok_or_else(|| unknown_event(Client::Copilot, event))
 }
 
 fn camel_frame(payload: &Payload, event: &str) -> Frame {

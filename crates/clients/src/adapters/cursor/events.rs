@@ -3,6 +3,7 @@
 
 use serde_json::{Map, Value};
 
+use super::capabilities::FACTS;
 use crate::adapters::claude_like::{self, event_name, unknown_event};
 use crate::client::Client;
 use crate::event::{ClientEvent, Frame, Moment, Stop, SubAgent};
@@ -20,25 +21,13 @@ const TOOLS: &[ToolRow] = &[
     tool("Task", "sessions_spawn"),
 ];
 
-/// Events that pass unjudged: `postToolUse` reports what the specific ones do.
-const OTHER: &[&str] = &[
-    "afterShellExecution",
-    "afterMCPExecution",
-    "afterFileEdit",
-    "afterAgentResponse",
-    "afterAgentThought",
-    "beforeTabFileRead",
-    "afterTabFileEdit",
-    "workspaceOpen",
-];
-
 pub(super) fn read(payload: &Payload, given: Option<&str>) -> Result<ClientEvent, PayloadError> {
     let event = event_name(Client::Cursor, payload, "hook_event_name", given)?;
     let frame = frame(payload, event);
     let moment = match event {
         "preToolUse" => Moment::ToolCall(tool_use(payload, event)?),
         "beforeShellExecution" => Moment::ToolCall(fixed(payload, "Shell", &["command", "cwd"], event)?),
-        "beforeReadFile" => Moment::ToolCall(fixed(payload, "Read", &["file_path"], event)?),
+        "beforeReadFile" => Moment::ToolCall(fixed(payload, "Read", &["file_path", "attachments"], event)?),
         "beforeMCPExecution" => Moment::ToolCall(mcp_call(payload, event)?),
         "postToolUse" => Moment::ToolResult(output(tool_use(payload, event)?, payload)),
         "postToolUseFailure" => {
@@ -61,7 +50,7 @@ pub(super) fn read(payload: &Payload, given: Option<&str>) -> Result<ClientEvent
         "sessionStart" => Moment::SessionStart { resumed: false },
         "sessionEnd" => Moment::SessionEnd { reason: payload.text("reason").map(str::to_owned) },
         "preCompact" => Moment::BeforeCompaction,
-        other if OTHER.contains(&other) => Moment::Other,
+        other if FACTS.leaves_out(other) => Moment::Other,
         other => return Err(unknown_event(Client::Cursor, other)),
     };
     Ok(ClientEvent { frame, moment })
@@ -78,7 +67,8 @@ fn frame(payload: &Payload, event: &str) -> Frame {
     Frame {
         session: payload.text("conversation_id").or(payload.text("session_id")).map(Into::into),
         run: payload.text("generation_id").map(Into::into),
-        folder: payload.text("cwd").filter(|cwd| !cwd.is_empty()).or(root).map(str::to_owned),
+        // What a call names as its folder is the agent's choice; which repository's rules hold must not be.
+        folder: root.or(payload.text("cwd").filter(|cwd| !cwd.is_empty())).map(str::to_owned),
         sub_agent: of_child,
         ..Frame::new(Client::Cursor, event)
     }

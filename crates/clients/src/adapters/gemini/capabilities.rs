@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::adapter::{Evidence, Facts, FailureFacts, OnFailure};
+use crate::adapter::{Evidence, Facts, FailureFacts, OnFailure, Unused};
 
 pub(super) const FACTS: Facts = Facts {
     version: "0.61.0",
@@ -21,4 +21,14 @@ pub(super) const FACTS: Facts = Facts {
         "the mode is not in a payload, so questions are refusals with the way to approve",
         "a changed result reaches the model as plain text",
     ],
+    unused: &[
+        Unused {
+            events: &["BeforeModel", "AfterModel"],
+            why: "they show texts without system prompt, tools, tool calls and results, and the answer in pieces that are on the screen already: the gateway sees and stops all of it",
+        },
+        Unused { events: &["BeforeToolSelection"], why: "it shows no tools; `BeforeTool` judges each call" },
+        Unused { events: &["Notification"], why: "no hook point is about it" },
+    ],
+    names_the_calls_folder: false,
+    unseen_input: None,
 };

@@ -3,6 +3,7 @@
 
 use serde_json::Value;
 
+use super::capabilities::FACTS;
 use crate::adapters::claude_like::{self, event_name, unknown_event};
 use crate::client::Client;
 use crate::event::{ClientEvent, Moment, Stop};
@@ -24,9 +25,6 @@ const TOOLS: &[ToolRow] = &[
     tool("invoke_agent", "sessions_spawn"),
 ];
 
-/// Events that pass unjudged.
-const OTHER: &[&str] = &["BeforeModel", "AfterModel", "BeforeToolSelection", "Notification"];
-
 pub(super) fn read(payload: &Payload, given: Option<&str>) -> Result<ClientEvent, PayloadError> {
     let event = event_name(Client::Gemini, payload, "hook_event_name", given)?;
     let frame = claude_like::frame(Client::Gemini, payload, event, "prompt_id");
@@ -41,7 +39,7 @@ pub(super) fn read(payload: &Payload, given: Option<&str>) -> Result<ClientEvent
         "SessionStart" => Moment::SessionStart { resumed: payload.text("source") == Some("resume") },
         "SessionEnd" => Moment::SessionEnd { reason: payload.text("reason").map(str::to_owned) },
         "PreCompress" => Moment::BeforeCompaction,
-        other if OTHER.contains(&other) => Moment::Other,
+        other if FACTS.leaves_out(other) => Moment::Other,
         other => return Err(unknown_event(Client::Gemini, other)),
     };
     Ok(ClientEvent { frame, moment })

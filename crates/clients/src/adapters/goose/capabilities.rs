@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::adapter::{Evidence, Facts, FailureFacts, OnFailure};
+use crate::adapter::{Evidence, Facts, FailureFacts, OnFailure, Unused};
 
 pub(super) const FACTS: Facts = Facts {
     version: "1.48",
@@ -20,4 +20,13 @@ pub(super) const FACTS: Facts = Facts {
         "messages can't be stopped and results can't be changed",
         "an `on_failure` that the version does not know skips the whole file",
     ],
+    unused: &[
+        Unused { events: &["PreToolUseResult"], why: "it reports what hooks decided" },
+        Unused {
+            events: &["BeforeReadFile", "AfterFileEdit", "BeforeShellExecution", "AfterShellExecution"],
+            why: "`PreToolUse` has judged the call",
+        },
+    ],
+    names_the_calls_folder: false,
+    unseen_input: None,
 };

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::capabilities::FACTS;
 use crate::adapters::claude_like::{self, event_name, unknown_event};
 use crate::client::Client;
 use crate::event::{ClientEvent, Frame, Moment};
@@ -16,10 +17,6 @@ const TOOLS: &[ToolRow] = &[
     tool("developer__edit", "edit"),
     tool("developer__read", "read"),
 ];
-
-/// Events that pass unjudged: they report again what `PreToolUse` has reported.
-const OTHER: &[&str] =
-    &["PreToolUseResult", "BeforeReadFile", "AfterFileEdit", "BeforeShellExecution", "AfterShellExecution"];
 
 pub(super) fn read(payload: &Payload, given: Option<&str>) -> Result<ClientEvent, PayloadError> {
     let event = event_name(Client::Goose, payload, "event", given)?;
@@ -36,7 +33,7 @@ pub(super) fn read(payload: &Payload, given: Option<&str>) -> Result<ClientEvent
         "Stop" => Moment::Stop(claude_like::stop(payload)),
         "SessionStart" => Moment::SessionStart { resumed: false },
         "SessionEnd" => Moment::SessionEnd { reason: payload.text("reason").map(str::to_owned) },
-        other if OTHER.contains(&other) => Moment::Other,
+        other if FACTS.leaves_out(other) => Moment::Other,
         other => return Err(unknown_event(Client::Goose, other)),
     };
     Ok(ClientEvent { frame, moment })

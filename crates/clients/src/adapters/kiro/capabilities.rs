@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::adapter::{Evidence, Facts, FailureFacts, OnFailure};
+use crate::adapter::{Evidence, Facts, FailureFacts, OnFailure, Unused};
 
 pub(super) const FACTS: Facts = Facts {
     version: "hooks v1 (documents of November 2026)",
@@ -21,4 +21,17 @@ pub(super) const FACTS: Facts = Facts {
         "hook folders that are symbolic links are skipped",
         "`cache_ttl_seconds` of an agent's own hooks must stay 0: a remembered answer would be about another call",
     ],
+    unused: &[Unused {
+        events: &[
+            "PreTaskExec",
+            "PostTaskExec",
+            "PostFileCreate",
+            "PostFileSave",
+            "PostFileDelete",
+            "Manual",
+        ],
+        why: "they report what the tools of a task do, which `PreToolUse` judges, and what people do",
+    }],
+    names_the_calls_folder: false,
+    unseen_input: None,
 };

@@ -1,5 +1,6 @@
 //! What Kiro reports. Version 2 names events in camelCase, version 3 in PascalCase; both are read.
 
+use super::capabilities::FACTS;
 use crate::adapters::claude_like::{self, event_name, unknown_event};
 use crate::client::Client;
 use crate::event::{ClientEvent, Moment};
@@ -18,17 +19,13 @@ const TOOLS: &[ToolRow] = &[
     tool("use_subagent", "sessions_spawn"),
 ];
 
-/// Events that pass unjudged.
-const OTHER: &[&str] =
-    &["PreTaskExec", "PostTaskExec", "PostFileCreate", "PostFileSave", "PostFileDelete", "Manual"];
-
 pub(super) fn read(payload: &Payload, given: Option<&str>) -> Result<ClientEvent, PayloadError> {
     let said = event_name(Client::Kiro, payload, "hook_event_name", given)?;
     let event = pascal(said);
     let frame = claude_like::frame(Client::Kiro, payload, said, "prompt_id");
     let moment = match event.as_str() {
         "AgentSpawn" => Moment::SessionStart { resumed: false },
-        other if OTHER.contains(&other) => Moment::Other,
+        other if FACTS.leaves_out(other) => Moment::Other,
         "PreToolUse" | "PostToolUse" | "UserPromptSubmit" | "SessionStart" | "Stop" => {
             claude_like::moment(payload, &event, TOOLS, McpSpelling::At)?.unwrap_or(Moment::Other)
         }

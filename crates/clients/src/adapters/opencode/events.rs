@@ -4,6 +4,7 @@
 
 use serde_json::Value;
 
+use super::capabilities::FACTS;
 use crate::adapters::claude_like::unknown_event;
 use crate::client::Client;
 use crate::event::{ClientEvent, Frame, Moment, Stop, SubAgent};
@@ -26,10 +27,6 @@ const TOOLS: &[ToolRow] = &[
 /// Tools whose names look like those of a listed server, and are not.
 const OWN: &[&str] = &["glob", "grep", "list", "skill", "todowrite", "todoread", "question"];
 
-/// Events that pass unjudged. The plugin does not send them.
-const OTHER: &[&str] =
-    &["event.permission.asked", "event.permission.replied", "experimental.text.complete", "shell.env"];
-
 pub(super) fn read(payload: &Payload, given: Option<&str>) -> Result<ClientEvent, PayloadError> {
     let event =
         payload.text("event").or(given).ok_or(PayloadError::NoEvent { client: Client::OpenCode.name() })?;
@@ -47,7 +44,7 @@ pub(super) fn read(payload: &Payload, given: Option<&str>) -> Result<ClientEvent
         "event.session.idle" => Moment::Other,
         "experimental.session.compacting" => Moment::BeforeCompaction,
         "event.session.compacted" => Moment::AfterCompaction,
-        other if OTHER.contains(&other) => Moment::Other,
+        other if FACTS.leaves_out(other) => Moment::Other,
         other => return Err(unknown_event(Client::OpenCode, other)),
     };
     Ok(ClientEvent { frame, moment })

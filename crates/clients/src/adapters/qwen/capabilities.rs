@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::adapter::{Evidence, Facts, FailureFacts, OnFailure};
+use crate::adapter::{Evidence, Facts, FailureFacts, OnFailure, Unused};
 
 pub(super) const FACTS: Facts = Facts {
     version: "0.24.4",
@@ -21,4 +21,17 @@ pub(super) const FACTS: Facts = Facts {
         "the message of a tool that failed can't be changed",
         "a changed result reaches the model as plain text",
     ],
+    unused: &[
+        Unused {
+            events: &["PermissionRequest", "PermissionDenied"],
+            why: "`PreToolUse` has judged the call",
+        },
+        Unused { events: &["PostToolBatch"], why: "it reports again what `PostToolUse` reported" },
+        Unused {
+            events: &["Notification", "StopFailure", "TodoCreated", "TodoCompleted", "InstructionsLoaded"],
+            why: "no hook point is about it",
+        },
+    ],
+    names_the_calls_folder: false,
+    unseen_input: None,
 };

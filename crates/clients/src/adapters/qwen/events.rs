@@ -1,6 +1,7 @@
 //! What Qwen Code reports: Claude Code's events and fields with its own tool names. A second
 //! `UserPromptSubmit` without text follows each tool result, and is nobody's message.
 
+use super::capabilities::FACTS;
 use crate::adapters::claude_like::{self, event_name, unknown_event};
 use crate::client::Client;
 use crate::event::{ClientEvent, Moment};
@@ -21,24 +22,13 @@ const TOOLS: &[ToolRow] = &[
     tool("agent", "sessions_spawn"),
 ];
 
-/// Events that pass unjudged.
-const OTHER: &[&str] = &[
-    "PostToolBatch",
-    "Notification",
-    "PermissionDenied",
-    "StopFailure",
-    "TodoCreated",
-    "TodoCompleted",
-    "InstructionsLoaded",
-];
-
 pub(super) fn read(payload: &Payload, given: Option<&str>) -> Result<ClientEvent, PayloadError> {
     let event = event_name(Client::Qwen, payload, "hook_event_name", given)?;
     let frame = claude_like::frame(Client::Qwen, payload, event, "prompt_id");
     let moment = match claude_like::moment(payload, event, TOOLS, McpSpelling::DoubleUnderscore)? {
         Some(Moment::ToolResult(output)) if !output.is_error => Moment::ToolResult(as_read(output)),
         Some(moment) => moment,
-        None if OTHER.contains(&event) => Moment::Other,
+        None if FACTS.leaves_out(event) => Moment::Other,
         None => return Err(unknown_event(Client::Qwen, event)),
     };
     Ok(ClientEvent { frame, moment })

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 
+use super::capabilities::FACTS;
 use crate::adapters::claude_like::{event_name, unknown_event};
 use crate::client::Client;
 use crate::event::{ClientEvent, Frame, Moment};
@@ -14,14 +15,6 @@ const TOOLS: &[ToolRow] = &[
     renamed("write_code", "edit", &[("file_path", "path")]),
 ];
 
-/// Events that pass unjudged.
-const OTHER: &[&str] = &[
-    "post_cascade_response",
-    "post_cascade_response_with_transcript",
-    "post_setup_worktree",
-    "post_user_prompt",
-];
-
 pub(super) fn read(payload: &Payload, given: Option<&str>) -> Result<ClientEvent, PayloadError> {
     let event = event_name(Client::Windsurf, payload, "agent_action_name", given)?;
     let mut frame = Frame {
@@ -29,7 +22,7 @@ pub(super) fn read(payload: &Payload, given: Option<&str>) -> Result<ClientEvent
         run: payload.text("execution_id").map(Into::into),
         ..Frame::new(Client::Windsurf, event)
     };
-    if OTHER.contains(&event) {
+    if FACTS.leaves_out(event) {
         return Ok(ClientEvent { frame, moment: Moment::Other });
     }
     let info = payload.part("tool_info").ok_or_else(|| missing("tool_info", event))?;
