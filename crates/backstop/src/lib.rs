@@ -72,7 +72,7 @@ pub use backstop_engine::Engine;
 pub use builder::{Backstop, Builder};
 pub use error::{BuildError, NoDataFolder};
 pub use hook_types::HookTypes;
-pub use locations::{from_operator, load, store_path};
+pub use locations::{daemon_socket, from_operator, load, load_sources, policy_files, store_path};
 pub use providers::Providers;
 pub use wire::agent::agent_settings;
 pub use wire::gateway::{GatewayConfigError, gateway_settings, new_token};

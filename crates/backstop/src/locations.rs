@@ -1,8 +1,8 @@
-//! Where the configuration comes from and where the database lies.
+//! Where the configuration comes from, and where the database and the daemon's socket lie.
 
 use std::path::PathBuf;
 
-use backstop_config::{ConfigError, Loaded, Loader, Locations};
+use backstop_config::{ConfigError, Loaded, Loader, Locations, Pack, Source};
 
 use crate::error::NoDataFolder;
 use crate::hook_types::HookTypes;
@@ -18,7 +18,20 @@ pub fn load(
     types: &HookTypes,
     environment: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Loaded, ConfigError> {
-    Loader::new(types.names(), environment).load(&locations.read()?)
+    load_sources(&locations.read()?, types, environment)
+}
+
+/// As [`load`], with texts that were read already.
+///
+/// # Errors
+///
+/// [`ConfigError`] with every problem of every text.
+pub fn load_sources(
+    sources: &[Source],
+    types: &HookTypes,
+    environment: &dyn Fn(&str) -> Option<String>,
+) -> Result<Loaded, ConfigError> {
+    Loader::new(types.names(), environment).load(sources)
 }
 
 /// The path of the database: `store.path`, or `backstop/backstop.db` in the user's data folder
@@ -34,9 +47,41 @@ pub fn store_path(
     if let Some(path) = &loaded.config.store.path {
         return Ok(from_operator(loaded, path.value.expose()));
     }
+    Ok(data_folder(environment).ok_or(NoDataFolder)?.join("backstop.db"))
+}
+
+/// The socket on which the daemon answers hooks: `daemon.socket`, or `backstop/daemon/hooks.sock` in the user's data
+/// folder.
+///
+/// # Errors
+///
+/// [`NoDataFolder`] when the configuration names none and the user has none.
+pub fn daemon_socket(
+    loaded: &Loaded,
+    environment: &dyn Fn(&str) -> Option<String>,
+) -> Result<PathBuf, NoDataFolder> {
+    if let Some(path) = &loaded.config.daemon.socket {
+        return Ok(from_operator(loaded, path.value.expose()));
+    }
+    Ok(data_folder(environment).ok_or(NoDataFolder)?.join("daemon").join("hooks.sock"))
+}
+
+/// Our folder below `$XDG_DATA_HOME`, or below `~/.local/share`.
+fn data_folder(environment: &dyn Fn(&str) -> Option<String>) -> Option<PathBuf> {
     let absolute = |name: &str| environment(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let data = absolute("XDG_DATA_HOME").or_else(|| Some(absolute("HOME")?.join(".local/share")));
-    Ok(data.ok_or(NoDataFolder)?.join("backstop").join("backstop.db"))
+    let data = absolute("XDG_DATA_HOME").or_else(|| Some(absolute("HOME")?.join(".local/share")))?;
+    Some(data.join("backstop"))
+}
+
+/// The files beside the configuration's own from which hooks are made, so that whoever keeps hooks can tell when they
+/// are out of date: the rule packs.
+pub fn policy_files(loaded: &Loaded) -> Vec<PathBuf> {
+    let packs = loaded.config.guards.command_safety.packs.iter();
+    let files = packs.filter_map(|pack| match pack {
+        Pack::File(path) => Some(from_operator(loaded, path.value.expose())),
+        Pack::Inline(_) => None,
+    });
+    files.collect()
 }
 
 /// A path that the operator's file names: it counts from that file's folder.

@@ -13,6 +13,7 @@ use backstop::store::{
 };
 use backstop::{BuildError, GatewayConfigError, NoDataFolder, ProviderError};
 
+use crate::daemon::ListenError;
 use crate::exit::Exit;
 
 /// A command's failure, said so that its user can go on: lower case, the thing, the place, the next step.
@@ -60,6 +61,9 @@ pub(crate) enum Error {
     /// The gateway does not start.
     #[error(transparent)]
     Gateway(#[from] StartError),
+    /// The daemon does not start.
+    #[error(transparent)]
+    Daemon(#[from] ListenError),
     /// The program does not start.
     #[error("`{program}` can't be run: {source}")]
     Program {
@@ -121,6 +125,7 @@ impl Error {
             | Self::VerifyAudit(_)
             | Self::Provider(_)
             | Self::Gateway(_)
+            | Self::Daemon(_)
             | Self::Agent(_)
             | Self::Plan(_)
             | Self::Apply(_)

@@ -6,6 +6,7 @@
 
 mod args;
 mod commands;
+mod daemon;
 mod error;
 mod exit;
 mod log;
@@ -16,7 +17,6 @@ mod session;
 use std::panic::PanicHookInfo;
 use std::process::ExitCode;
 
-use clap::Parser as _;
 use clap::error::ErrorKind;
 
 pub use commands::clients::guide::page as clients_page;
@@ -26,7 +26,7 @@ pub use reference::reference;
 use crate::args::Cli;
 use crate::commands::Action;
 use crate::error::Error;
-use crate::session::Surroundings;
+use crate::session::{Global, Surroundings};
 
 /// Runs the command that the process was started with.
 #[must_use]
@@ -50,8 +50,8 @@ fn report_panic(info: &PanicHookInfo<'_>) {
 }
 
 fn run() -> Exit {
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
+    let read = match args::plain_hook().map_or_else(Cli::read, |hook| Ok(Ok(hook))) {
+        Ok(read) => read,
         Err(error) => {
             // Help and version are answers; everything else is a refusal. Whether anybody reads it is their affair.
             let answered = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
@@ -59,7 +59,7 @@ fn run() -> Exit {
             return if answered { Exit::Success } else { failed(Exit::Refused, "its command line is wrong") };
         }
     };
-    match perform(cli) {
+    match read.and_then(|(global, action)| perform(global, action)) {
         Ok(exit) => exit,
         Err(error) if error.is_broken_pipe() => Exit::Success,
         Err(error) => {
@@ -79,8 +79,7 @@ fn failed(exit: Exit, why: &str) -> Exit {
     exit
 }
 
-fn perform(cli: Cli) -> Result<Exit, Error> {
-    let (global, action) = cli.lower()?;
+fn perform(global: Global, action: Action) -> Result<Exit, Error> {
     let surroundings = Surroundings::new(global);
     let runtime = runtime(&action).map_err(|error| Error::Failed(format!("no runtime: {error}")))?;
     let done = runtime.block_on(action.perform(&surroundings));

@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use backstop::config::{Loaded, Locations};
+use backstop::config::{LayerKind, Loaded, Locations, Source};
 use backstop::hooks::{AgentId, CallContext};
 use backstop::store::{SqliteStore, Store};
-use backstop::{Backstop, Builder, HookTypes, load, store_path};
+use backstop::{Backstop, Builder, HookTypes, load_sources, store_path};
 
 use crate::error::Error;
 use crate::output::{Output, Style, plain};
@@ -61,12 +61,44 @@ impl Surroundings {
 
     /// Reads the configuration that holds in `folder`.
     pub(crate) fn load_in(&self, folder: &Path) -> Result<Loaded, Error> {
+        self.load_sources(&self.sources_in(folder)?)
+    }
+
+    /// Reads the operator's part of the configuration.
+    pub(crate) fn load_operators(&self) -> Result<Loaded, Error> {
+        self.load_sources(&self.sources(None)?)
+    }
+
+    /// Reads the configuration that holds in `folder`, where the operator's part was read already.
+    pub(crate) fn load_over(&self, operators: Loaded, folder: &Path) -> Result<Loaded, Error> {
+        let sources = self.sources_in(folder)?;
+        let adds = sources.iter().any(|source| source.kind == LayerKind::Repository);
+        if adds { self.load_sources(&sources) } else { Ok(operators) }
+    }
+
+    /// The texts of the configuration that holds in `folder`.
+    pub(crate) fn sources_in(&self, folder: &Path) -> Result<Vec<Source>, Error> {
+        self.sources(Some(folder))
+    }
+
+    /// The configuration that these texts are.
+    pub(crate) fn load_sources(&self, sources: &[Source]) -> Result<Loaded, Error> {
+        Ok(load_sources(sources, &HookTypes::built_in(&[]), &environment)?)
+    }
+
+    fn sources(&self, folder: Option<&Path>) -> Result<Vec<Source>, Error> {
         let locations = Locations {
             explicit: self.config.clone(),
-            working_directory: Some(folder.to_path_buf()),
+            working_directory: folder.map(Path::to_path_buf),
             user_folder: Locations::user_folder(&environment),
         };
-        Ok(load(&locations, &HookTypes::built_in(&[]), &environment)?)
+        Ok(locations.read()?)
+    }
+
+    /// The operator's file that was named on the command line, as a path that holds in every folder.
+    pub(crate) fn explicit_config(&self) -> Option<PathBuf> {
+        let path = self.config.as_ref()?;
+        Some(std::path::absolute(path).unwrap_or_else(|_| path.clone()))
     }
 
     /// The hooks in force over state in memory, for commands that judge without acting.

@@ -42,6 +42,24 @@ impl Answer {
         Self { stdout: String::new(), stderr: reason.as_str().to_owned(), exit_code: REFUSED }
     }
 
+    /// An answer that another process of ours has made, from its parts; `None` for what no adapter makes, which is
+    /// whatever a client might not understand: text that is no object, a refusal without a reason, another end.
+    ///
+    /// ```
+    /// use backstop_clients::Answer;
+    ///
+    /// assert!(Answer::from_parts(String::new(), "why".to_owned(), 2).is_some());
+    /// assert!(Answer::from_parts(String::new(), String::new(), 2).is_none());
+    /// assert!(Answer::from_parts("hello".to_owned(), String::new(), 0).is_none());
+    /// ```
+    pub fn from_parts(stdout: String, stderr: String, exit_code: u8) -> Option<Self> {
+        let is_object =
+            || serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(&stdout).is_ok();
+        let has_shape = stdout.is_empty() || is_object();
+        let has_end = exit_code == 0 || (exit_code == REFUSED && !stderr.trim().is_empty());
+        (has_shape && has_end).then_some(Self { stdout, stderr, exit_code })
+    }
+
     /// What goes to stdout, in one write and with nothing before or after it.
     pub fn stdout(&self) -> &[u8] {
         self.stdout.as_bytes()

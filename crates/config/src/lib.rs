@@ -64,15 +64,15 @@ pub use reader::{Dropped, LayerKind};
 pub use schema::{reference, schema};
 pub use sections::{
     Agent, AllowCommand, AllowPath, Approvals, Audit, Budget, Budgets, Chain, ChainedHook, CommandSafety,
-    Compaction, Config, Gateway, GatewayAgent, GatewayHooks, GatewayLimits, GatewayProviders, GatewayRoute,
-    GatewayTimeouts, Guards, HiddenText, HookEntry, Hooks, Listen, LlmCallHooks, Loops, ModelAccess,
-    PersonalData, PluginEntry, PluginHooks, Plugins, Price, Provider, Secrets, SensitiveFiles, Store,
-    ToolCallHooks,
+    Compaction, Config, Daemon, Gateway, GatewayAgent, GatewayHooks, GatewayLimits, GatewayProviders,
+    GatewayRoute, GatewayTimeouts, Guards, HiddenText, HookEntry, Hooks, Listen, LlmCallHooks, Loops,
+    ModelAccess, PersonalData, PluginEntry, PluginHooks, Plugins, Price, Provider, Secrets, SensitiveFiles,
+    Store, ToolCallHooks,
 };
 pub use text::{Environment, Secret, Text};
 pub use values::{
-    Api, BudgetPer, BudgetWindow, ExpiryDate, HiddenAction, LiveBlock, LiveCalls, LiveText, LoopAction,
-    Millis, Money, Name, OnFailure, Profile, SpanAction, Temperature, Thinking, ToolSet, Unjudged, Unknown,
-    Verbose, Whole,
+    Api, BudgetPer, BudgetWindow, DaemonFailure, ExpiryDate, HiddenAction, LiveBlock, LiveCalls, LiveText,
+    LoopAction, Millis, Money, Name, OnFailure, Profile, SpanAction, Temperature, Thinking, ToolSet,
+    Unjudged, Unknown, Verbose, Whole,
 };
 pub use wire::Entries;

@@ -412,6 +412,16 @@ choice! {
 }
 
 choice! {
+    /// What becomes of an event of a coding agent when the daemon is there and gives no answer.
+    pub enum DaemonFailure {
+        /// The hook judges it by itself.
+        Judge = "judge",
+        /// It is refused.
+        Block = "block",
+    }
+}
+
+choice! {
     /// What becomes of requests to models that cannot be judged while hooks stand that decide.
     pub enum Unjudged {
         /// They pass untouched.

@@ -3,7 +3,8 @@
 //! One thread owns the connection and works off a bounded queue; each operation is one transaction.
 //! The file is opened with the first operation, not before, and created if it is missing, readable by
 //! its owner only. Commits are synced to disk before they are reported, since an allowance that was used
-//! up must not come back after a power cut.
+//! up must not come back after a power cut. Entries of the audit trail are the exception: they are many, each decision
+//! waits for its own, and the last of them are all that a power cut can take.
 
 mod approvals;
 mod audit;

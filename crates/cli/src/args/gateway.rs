@@ -3,6 +3,8 @@
 use std::ffi::OsString;
 use std::net::SocketAddr;
 
+use backstop::clients::Client;
+
 use crate::commands::gateway::{run, serve};
 
 /// Serves an LLM proxy: programs that are pointed at it reach their models through the hooks.
@@ -20,16 +22,24 @@ pub(super) struct ServeArgs {
     port: Option<u16>,
 }
 
-/// Runs a program whose model calls pass the hooks.
+/// Runs a program whose model calls pass the hooks, and a coding agent with all it does.
 ///
 /// Starts an LLM proxy for this program alone and points it there with the variables that model clients read
-/// (`ANTHROPIC_BASE_URL`, `OPENAI_BASE_URL`, `OPENAI_API_BASE`, `GOOGLE_GEMINI_BASE_URL` and others). Tells of what it stops
-/// or changes on stderr, passes signals on, ends with the program's exit code and leaves nothing running.
+/// (`ANTHROPIC_BASE_URL`, `OPENAI_BASE_URL`, `OPENAI_API_BASE`, `GOOGLE_GEMINI_BASE_URL` and others). A program that is a coding agent
+/// (claude, codex, qwen, opencode) is also given Backstop's hooks, for this run and without a change to its
+/// files. Tells of what it stops or changes on stderr, passes signals on, ends with the program's exit code and leaves
+/// nothing running and no file behind.
 #[derive(Debug, clap::Args)]
 pub(super) struct RunArgs {
     /// Which agent the program is, for budgets and hooks
     #[arg(long, value_name = "NAME")]
     agent: Option<String>,
+    /// The coding agent that the program is, where its name does not say it
+    #[arg(long, value_name = "CLIENT", conflicts_with = "no_hooks")]
+    client: Option<Client>,
+    /// Give a coding agent no hooks; its model calls pass ours all the same
+    #[arg(long)]
+    no_hooks: bool,
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
     command: Vec<OsString>,
@@ -43,6 +53,6 @@ impl ServeArgs {
 
 impl RunArgs {
     pub(super) fn lower(self) -> run::Settings {
-        run::Settings { command: self.command, agent: self.agent }
+        run::Settings { command: self.command, agent: self.agent, client: self.client, hooks: !self.no_hooks }
     }
 }

@@ -16,7 +16,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::Action;
+use crate::commands::{Action, hook};
 use crate::error::Error;
 use crate::session::Global;
 
@@ -93,9 +93,31 @@ enum Command {
     Model(model::ModelArgs),
 }
 
+/// What hooks start, without the definitions of everything else, which take longer than judging. `None` for a command line
+/// that is not just `hook` with names.
+pub(crate) fn plain_hook() -> Option<(Global, Action)> {
+    let mut words = std::env::args_os().skip(1).map(|word| word.into_string().ok());
+    let mut name = || words.next().map(|word| word.filter(|word| !word.is_empty() && !word.starts_with('-')));
+    if name()?? != "hook" {
+        return None;
+    }
+    let (client, event, end) = (name()??, name(), name());
+    let event = match (event, end) {
+        (None, None) => None,
+        (Some(Some(event)), None) => Some(event),
+        _ => return None,
+    };
+    let global = Global { config: None, json: false, no_color: false };
+    Some((global, Action::Hook(hook::Settings { client, event })))
+}
+
 impl Cli {
-    /// What is to be done, and with which settings.
-    pub(crate) fn lower(self) -> Result<(Global, Action), Error> {
+    /// Reads the command line of this process: what is to be done, and with which settings.
+    pub(crate) fn read() -> Result<Result<(Global, Action), Error>, clap::Error> {
+        Self::try_parse().map(Self::lower)
+    }
+
+    fn lower(self) -> Result<(Global, Action), Error> {
         let GlobalArgs { config, json, no_color } = self.global;
         let global = Global { config, json, no_color };
         let action = match self.command {

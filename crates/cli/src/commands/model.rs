@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use backstop::hooks::Secret;
 use backstop::llm::{Script, ScriptReport, ScriptedServer, ServerOptions};
 use serde_json::json;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::error::Error;
 use crate::exit::Exit;
@@ -26,6 +27,7 @@ pub(crate) struct Settings {
 
 pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Result<Exit, Error> {
     let output = &surroundings.output;
+    let end = EndAsked::listen()?;
     let script = read(&settings.script)?;
     let required_key = settings.api_key_env.map(|variable| key(&variable)).transpose()?;
     let options = ServerOptions { port: settings.port, required_key, ..ServerOptions::default() };
@@ -40,7 +42,7 @@ pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Resu
     output.say(
         "serving Anthropic Messages, OpenAI Chat Completions, OpenAI Responses and Gemini; Ctrl-C ends it",
     );
-    end_asked().await;
+    end.wait().await;
     let report = server.shut_down().await;
     if output.is_json() {
         output.json_line(&told(&report))?;
@@ -79,17 +81,23 @@ fn told(report: &ScriptReport) -> serde_json::Value {
     })
 }
 
-/// Waits for Ctrl-C, or for the signal by which services are ended.
-pub(super) async fn end_asked() {
-    let interrupted = tokio::signal::ctrl_c();
-    match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
-        Ok(mut terminated) => {
-            tokio::select! {
-                _ = interrupted => {}
-                _ = terminated.recv() => {}
-            }
+/// Ctrl-C, or the signal by which services are ended. Listened for before anybody can know that there is something to
+/// end.
+#[derive(Debug)]
+pub(super) struct EndAsked {
+    signals: [Signal; 2],
+}
+
+impl EndAsked {
+    pub(super) fn listen() -> std::io::Result<Self> {
+        Ok(Self { signals: [signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?] })
+    }
+
+    pub(super) async fn wait(self) {
+        let [mut interrupted, mut terminated] = self.signals;
+        tokio::select! {
+            _ = interrupted.recv() => {}
+            _ = terminated.recv() => {}
         }
-        // Without the handler the signal ends the process anyway.
-        Err(_) => drop(interrupted.await),
     }
 }

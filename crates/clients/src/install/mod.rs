@@ -12,6 +12,7 @@
 mod command;
 mod edit;
 mod merge;
+mod once;
 mod plan;
 
 use std::collections::BTreeSet;
@@ -21,6 +22,8 @@ use serde_json::Value;
 
 pub use self::command::{HookCommand, InvalidProgram};
 pub use self::edit::ConfigError;
+pub(crate) use self::once::ForOneRun;
+pub use self::once::{Once, OnceError, plan_once};
 pub use self::plan::{ApplyError, Change, Plan, PlanError, plan_install, plan_uninstall, status};
 use crate::client::Client;
 
@@ -61,6 +64,7 @@ pub struct Layout {
     pub(crate) user: Place,
     pub(crate) project: Place,
     pub(crate) form: Form,
+    pub(crate) once: ForOneRun,
 }
 
 #[derive(Clone, Copy, Debug)]

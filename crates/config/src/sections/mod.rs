@@ -1,6 +1,7 @@
 //! The sections of `backstop.yaml`, one module each.
 
 mod agent;
+mod daemon;
 mod gateway;
 mod guards;
 mod hooks;
@@ -9,6 +10,7 @@ mod plugins;
 mod providers;
 
 pub use agent::{Agent, Approvals, Compaction};
+pub use daemon::Daemon;
 pub use gateway::{
     Gateway, GatewayAgent, GatewayLimits, GatewayProviders, GatewayRoute, GatewayTimeouts, Listen,
 };
@@ -42,6 +44,9 @@ section! {
         /// The LLM proxy that `backstop serve` and `backstop run` start. A repository that could set it could let
         /// others in.
         gateway ("gateway"): Gateway, OperatorOnly;
+        /// The daemon that answers the hooks of coding agents. A repository that could set it could have its own
+        /// program judge.
+        daemon ("daemon"): Daemon, OperatorOnly;
         /// How much agents may use of models.
         budgets ("budgets"): Budgets, OperatorOnly;
         /// Calls that go round in circles.

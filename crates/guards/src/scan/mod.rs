@@ -11,8 +11,8 @@
 //!
 //! **Cost.** One pass looks for a few dozen literals and one for digits; both use vector instructions and
 //! skip what can hold no candidate. Token formats are tables of prefixes, alphabets and lengths
-//! (see the private module `template`), so that nothing has to be compiled: a scanner is built in about a
-//! millisecond. It is meant to be shared: build one, keep it in an [`Arc`](std::sync::Arc).
+//! (see the private module `template`), so that nothing has to be compiled; what is built of them takes a
+//! millisecond, when the first text is scanned, and serves all scanners of the process.
 //!
 //! **Limits.** Only text is read: what is compressed, encrypted or spelled out in words passes. Base64 is
 //! not decoded, except for the structure of JSON web tokens. Names and postal addresses of persons are not
@@ -52,7 +52,7 @@ use text::DIGIT;
 /// ```
 #[derive(Debug)]
 pub struct Scanner {
-    secrets: Option<Secrets>,
+    secrets: bool,
     pii: bool,
     hidden: bool,
 }
@@ -76,14 +76,14 @@ impl Scanner {
     /// A scanner for all classes.
     #[must_use]
     pub fn new() -> Self {
-        Self { secrets: Secrets::new(), pii: true, hidden: true }
+        Self { secrets: true, pii: true, hidden: true }
     }
 
     /// A scanner for some classes only.
     #[must_use]
     pub fn for_classes(classes: &[Class]) -> Self {
         Self {
-            secrets: if classes.contains(&Class::Secret) { Secrets::new() } else { None },
+            secrets: classes.contains(&Class::Secret),
             pii: classes.contains(&Class::Pii),
             hidden: classes.contains(&Class::Hidden),
         }
@@ -102,16 +102,20 @@ impl Scanner {
         self.candidates(bytes, scope)
     }
 
+    fn secrets(&self) -> Option<&'static Secrets> {
+        self.secrets.then(Secrets::tables).flatten()
+    }
+
     /// All findings in a text of which so much is known, also those that overlap.
     fn candidates(&self, text: &[u8], scope: Scope) -> Vec<Span> {
         let mut found = Vec::new();
         if self.hidden {
             hidden::find(text, &mut found);
         }
-        if let Some(secrets) = &self.secrets {
+        if let Some(secrets) = self.secrets() {
             secrets.at_anchors(text, &mut found);
         }
-        if self.pii || self.secrets.is_some() {
+        if self.pii || self.secrets {
             self.at_digits(text, scope, &mut found);
         }
         if self.pii && scope.brief {
@@ -131,7 +135,7 @@ impl Scanner {
                 for (offset, &byte) in chunk.iter().enumerate() {
                     let at = index * CHUNK + offset;
                     if DIGIT.has(byte) && !DIGIT.has(last) {
-                        if let Some(secrets) = &self.secrets {
+                        if let Some(secrets) = self.secrets() {
                             secrets.around_digit(text, probed, at, found);
                             probed = at;
                         }

@@ -14,7 +14,7 @@ use crate::{
 impl AuditStore for SqliteStore {
     async fn append_audit(&self, entry: NewAuditEntry) -> Result<AuditEntry, AppendAuditError> {
         self.database
-            .write(move |db| {
+            .write_soon(move |db| {
                 let (link, entry) = Link::next(head(db)?, entry).map_err(Fault::Refused)?;
                 insert(db, &link)?;
                 Ok(entry)
@@ -24,7 +24,7 @@ impl AuditStore for SqliteStore {
 
     async fn append_audit_all(&self, entries: Vec<NewAuditEntry>) -> Result<AuditHead, AppendAuditError> {
         self.database
-            .write(move |db| {
+            .write_soon(move |db| {
                 let mut head = head(db)?;
                 for entry in &entries {
                     let (link, entry) = Link::next(head, entry.clone()).map_err(Fault::Refused)?;

@@ -70,6 +70,26 @@ impl Database {
         self.run(|worker| worker.transaction(TransactionBehavior::Immediate, work)).await
     }
 
+    /// As [`write`](Self::write), and reported before the disk has it: it outlives this process at once, and a power cut
+    /// from the next operation on that waits for the disk, or from when the log is moved into the database. What a
+    /// power cut takes is the end of what was written so, never a part out of its middle.
+    pub(super) async fn write_soon<T, E>(
+        &self,
+        work: impl FnOnce(&Transaction<'_>) -> Result<T, Fault<E>> + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        self.run(|worker| {
+            worker.wait_for_disk(false)?;
+            let written = worker.transaction(TransactionBehavior::Immediate, work);
+            worker.wait_for_disk(true)?;
+            written
+        })
+        .await
+    }
+
     /// An operation that takes text out, which is then wiped from the files.
     pub(super) async fn erase<T, E>(
         &self,
@@ -159,6 +179,16 @@ impl Worker {
         result.map_err(|fault| match fault {
             Fault::Refused(refused) => refused,
             Fault::Sql(error) => E::from(self.failed(&error)),
+        })
+    }
+
+    /// Whether commits wait for the disk.
+    fn wait_for_disk(&mut self, wait: bool) -> Result<(), StoreError> {
+        let mode = if wait { "FULL" } else { "NORMAL" };
+        let set = self.connection()?.pragma_update(None, "synchronous", mode);
+        set.map_err(|error| {
+            self.connection = None;
+            open::describe(&self.place, &error)
         })
     }
 

@@ -125,7 +125,7 @@ async fn examine(client: Client, folders: &Folders, program: &Path) -> Diagnosis
         1 => {}
         _ => diagnosis.add(
             Grade::Warning,
-            "two Backstops are installed: each judges every call, and both must let it pass; of their changes the client keeps one",
+            "two Backstops are installed: where a daemon answers them one decides, and the other says the same; alone, each judges every call and both must let it pass",
             Some(format!("backstop uninstall {client}, once per program or scope, and install one")),
         ),
     }

@@ -53,13 +53,13 @@ fn absolute(name: &str) -> Option<PathBuf> {
 }
 
 /// This program, as clients are to start it.
-fn this_program() -> Result<PathBuf, Error> {
+pub(super) fn this_program() -> Result<PathBuf, Error> {
     std::env::current_exe()
         .map_err(|error| Error::Failed(format!("the path of this program can't be found: {error}")))
 }
 
 /// The program that a client is started by, where it has a command line.
-fn program_of(client: Client) -> Option<&'static str> {
+pub(super) fn program_of(client: Client) -> Option<&'static str> {
     match client {
         Client::Claude => Some("claude"),
         Client::Codex => Some("codex"),

@@ -7,6 +7,7 @@
 use std::ffi::OsString;
 use std::io::{self, IsTerminal as _};
 use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
 use std::process::ExitStatus;
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
@@ -55,8 +56,12 @@ impl Received {
     }
 }
 
-/// Runs a program to its end, and says how it ended.
-pub(super) async fn run(command: &[OsString], variables: &[(&str, String)]) -> Result<Exit, Error> {
+/// Runs a program to its end, and says how it ended. `folder` is cleared when this process is killed and can't do it.
+pub(super) async fn run(
+    command: &[OsString],
+    variables: &[(&str, OsString)],
+    folder: &Path,
+) -> Result<Exit, Error> {
     let Some((program, arguments)) = command.split_first() else {
         return Err(Error::Usage("a program to run is missing".to_owned()));
     };
@@ -80,7 +85,7 @@ pub(super) async fn run(command: &[OsString], variables: &[(&str, String)]) -> R
         }
     };
     let process = pid(&child)?;
-    let lifeline = Lifeline::new(process, !on_terminal)?;
+    let lifeline = Lifeline::new(process, !on_terminal, folder)?;
     let ended = loop {
         tokio::select! {
             ended = child.wait() => break ended,

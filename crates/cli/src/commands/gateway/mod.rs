@@ -1,26 +1,40 @@
-//! `backstop serve` and `backstop run`: the LLM proxy.
+//! `backstop serve` and `backstop run`: the LLM proxy, and the daemon that answers hooks.
 
 mod child;
 mod environment;
 mod lifeline;
+mod once;
 pub(crate) mod run;
 pub(crate) mod serve;
 mod watch;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use backstop::Backstop;
+use backstop::engine::ReceiptSink;
 use backstop::gateway::hooked::Hooks;
 use backstop::gateway::{Gateway, Settings};
 
 use self::watch::Decisions;
+use crate::daemon::{Daemon, ListenError, Policies};
 use crate::error::Error;
 use crate::session::{Surroundings, builder};
 
-/// A gateway and the hooks behind it.
+/// A gateway and the hooks behind it, and a daemon for hooks of coding agents.
 struct Running {
     gateway: Gateway,
     backstop: Backstop,
+    daemon: Option<Daemon>,
+}
+
+/// Where the daemon listens.
+enum Listen {
+    Nowhere,
+    /// Unless another one does.
+    Unless(PathBuf),
+    /// For the program of `backstop run`.
+    ForRun(PathBuf),
 }
 
 impl Running {
@@ -28,23 +42,31 @@ impl Running {
     async fn start(
         settings: Settings,
         loaded: backstop::config::Loaded,
+        listen: Listen,
         surroundings: &Surroundings,
     ) -> Result<Self, Error> {
         let store = surroundings.store(&loaded)?;
-        let decisions = Decisions::new(surroundings.output.talk_paint());
+        let decisions: Arc<dyn ReceiptSink> = Arc::new(Decisions::new(surroundings.output.talk_paint()));
         let how = backstop::gateway_hooks(&loaded);
         let backstop = builder(loaded)
             .store(store)
             .shared_decisions(true)
             .judges_answers(true)
-            .sink(Arc::new(decisions))
+            .sink(Arc::clone(&decisions))
             .build()
             .await?;
         let hooks = Hooks::new(backstop.engine().clone(), how)?;
-        match Gateway::start(settings, Arc::new(hooks)).await {
-            Ok(gateway) => Ok(Self { gateway, backstop }),
+        let gateway = match Gateway::start(settings, Arc::new(hooks)).await {
+            Ok(gateway) => gateway,
             Err(error) => {
                 backstop.shut_down().await;
+                return Err(error.into());
+            }
+        };
+        match start_daemon(listen, decisions, surroundings) {
+            Ok(daemon) => Ok(Self { gateway, backstop, daemon }),
+            Err(error) => {
+                Self { gateway, backstop, daemon: None }.stop(surroundings).await;
                 Err(error.into())
             }
         }
@@ -52,9 +74,32 @@ impl Running {
 
     /// Lets running answers end, and writes what is left of the audit trail.
     async fn stop(self, surroundings: &Surroundings) {
+        let hooks_recorded = match self.daemon {
+            Some(daemon) => daemon.stop().await,
+            None => true,
+        };
         self.gateway.shut_down().await;
-        if !self.backstop.shut_down().await {
+        if !self.backstop.shut_down().await || !hooks_recorded {
             surroundings.output.say("warning: the audit trail could not be written to its end");
         }
+    }
+}
+
+fn start_daemon(
+    listen: Listen,
+    watch: Arc<dyn ReceiptSink>,
+    surroundings: &Surroundings,
+) -> Result<Option<Daemon>, ListenError> {
+    let (socket, is_run) = match listen {
+        Listen::Nowhere => return Ok(None),
+        Listen::Unless(socket) => (socket, false),
+        Listen::ForRun(socket) => (socket, true),
+    };
+    match Daemon::start(&socket, Policies::new(surroundings, watch, is_run)) {
+        Err(error @ ListenError::Taken(_)) if !is_run => {
+            surroundings.output.say(&format!("note: {error}, so this process leaves them to it"));
+            Ok(None)
+        }
+        started => started.map(Some),
     }
 }

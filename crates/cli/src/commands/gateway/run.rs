@@ -1,12 +1,14 @@
-//! `backstop run`: a program whose model calls pass the hooks.
+//! `backstop run`: a program whose model calls pass the hooks, and whose own hooks are ours if it is a coding agent.
 
 use std::ffi::OsString;
 use std::net::Ipv4Addr;
 
+use backstop::clients::Client;
 use backstop::gateway_settings;
 
 use super::environment::variables;
-use super::{Running, child};
+use super::once::{Launch, RunFolder};
+use super::{Listen, Running, child};
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::session::{Surroundings, environment};
@@ -18,6 +20,10 @@ pub(crate) struct Settings {
     pub(crate) command: Vec<OsString>,
     /// Which agent it is.
     pub(crate) agent: Option<String>,
+    /// The coding agent that the program is, if its name does not say it.
+    pub(crate) client: Option<Client>,
+    /// Whether a coding agent is given our hooks.
+    pub(crate) hooks: bool,
 }
 
 pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surroundings) -> Result<Exit, Error> {
@@ -26,11 +32,26 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
     // For this program alone: its own port and its own token.
     gateway.listen = (Ipv4Addr::LOCALHOST, 0).into();
     gateway.token = backstop::new_token();
-    let running = Running::start(gateway.clone(), loaded, surroundings).await?;
+    let folder = RunFolder::create()?;
+    let launch = match settings.hooks {
+        true => Launch::hooked(settings.command, settings.client, &folder, &surroundings.output)?,
+        false => Launch::plain(settings.command, &folder),
+    };
+    let listen = Listen::ForRun(folder.socket());
+    let running = Running::start(gateway.clone(), loaded, listen, surroundings).await?;
     let agent = settings.agent.map(|agent| format!("/a/{agent}")).unwrap_or_default();
     let url = format!("http://{}/t/{}{agent}", running.gateway.address(), gateway.token.expose());
-    let variables = variables(&url, &gateway, &environment);
-    let ended = child::run(&settings.command, &variables).await;
+    let pointing =
+        variables(&url, &gateway, &environment).into_iter().map(|(name, value)| (name, value.into()));
+    let variables: Vec<(&str, OsString)> = pointing.chain(launch.variables).collect();
+    let ended = child::run(&launch.command, &variables, folder.path()).await;
+    let heard = running.daemon.as_ref().is_some_and(crate::daemon::Daemon::was_asked);
     running.stop(surroundings).await;
+    if let (Some(client), false, Ok(_)) = (launch.client, heard, &ended) {
+        surroundings.output.say(&format!(
+            "note: no hook of {} was heard of in this run; `backstop doctor {client}` says what may keep it from starting them",
+            client.title()
+        ));
+    }
     ended
 }

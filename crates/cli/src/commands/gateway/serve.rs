@@ -2,12 +2,12 @@
 
 use std::net::SocketAddr;
 
-use backstop::gateway_settings;
+use backstop::{daemon_socket, gateway_settings};
 use serde_json::{Map, Value, json};
 
-use super::Running;
 use super::environment::variables;
-use crate::commands::model::end_asked;
+use super::{Listen, Running};
+use crate::commands::model::EndAsked;
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::session::{Surroundings, environment};
@@ -20,6 +20,7 @@ pub(crate) struct Settings {
 }
 
 pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surroundings) -> Result<Exit, Error> {
+    let end = EndAsked::listen()?;
     let loaded = surroundings.load()?;
     let mut gateway = gateway_settings(&loaded, &environment)?;
     if let Some(listen) = settings.listen {
@@ -30,7 +31,12 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
     }
     // A token that the operator chose is known to whoever needs it.
     let has_own_token = loaded.config.gateway.token.is_some();
-    let running = Running::start(gateway.clone(), loaded, surroundings).await?;
+    let listen = match loaded.config.daemon.enabled.value {
+        true => Listen::Unless(daemon_socket(&loaded, &environment)?),
+        false => Listen::Nowhere,
+    };
+    let running = Running::start(gateway.clone(), loaded, listen, surroundings).await?;
+    let socket = running.daemon.as_ref().map(|daemon| daemon.socket().display().to_string());
     let address = format!("http://{}", running.gateway.address());
     let token = if has_own_token { "<gateway.token>" } else { gateway.token.expose() };
     let url = format!("{address}/t/{token}");
@@ -41,7 +47,9 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
         let environment: Map<String, Value> =
             pointing.map(|(name, value)| ((*name).to_owned(), value.as_str().into())).collect();
         let token = (!has_own_token).then_some(token);
-        let line = json!({ "address": address, "url": url, "token": token, "environment": environment });
+        let line = json!({
+            "address": address, "url": url, "token": token, "environment": environment, "hooks": socket,
+        });
         output.json_line(&line)?;
     } else {
         output.text(&url)?;
@@ -49,9 +57,12 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
         for (name, value) in pointing {
             output.say(&format!("  export {name}={value}"));
         }
+        if let Some(socket) = socket {
+            output.say(&format!("hooks of coding agents are answered at {socket}"));
+        }
         output.say("Ctrl-C ends it");
     }
-    end_asked().await;
+    end.wait().await;
     running.stop(surroundings).await;
     Ok(Exit::Success)
 }

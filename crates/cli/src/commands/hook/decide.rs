@@ -1,53 +1,174 @@
-//! The decision: configuration, engine, answer, and the record of it.
+//! The decision: by a daemon where one listens, else here: configuration, engine, answer, and the record of it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use backstop::clients::{ClientEvent, Reason, Reply, refuse, respond};
-use backstop::config::Loaded;
+use backstop::Backstop;
+use backstop::clients::{Client, ClientEvent, Payload, Reason, Reply, refuse, respond};
+use backstop::config::{DaemonFailure, Loaded};
 use backstop::engine::Attendance;
 use backstop::store::{SqliteStore, Store};
-use backstop::store_path;
+use backstop::{daemon_socket, store_path};
 
+use super::speak::remark;
+use crate::daemon::{self, Asked, Question, Said, Viewpoint};
 use crate::error::Error;
-use crate::session::{Surroundings, builder, environment};
+use crate::session::{Surroundings, builder, environment, working_directory};
+
+/// What is kept back of the client's patience for saying that a daemon took too long.
+const MARGIN: Duration = Duration::from_millis(200);
+
+/// From this length on a hook moves the database's log, since each that opens the database alone reads all of it.
+const LONG_LOG_BYTES: u64 = 512 * 1024;
+
+/// Why an event could not be judged, as its client is told.
+#[derive(Clone, Debug)]
+pub(crate) struct Unjudged(pub(crate) String);
+
+impl From<Error> for Unjudged {
+    fn from(error: Error) -> Self {
+        Self(error.report())
+    }
+}
+
+impl From<backstop::NoDataFolder> for Unjudged {
+    fn from(error: backstop::NoDataFolder) -> Self {
+        Self(error.to_string())
+    }
+}
+
+/// An event as it came, and as it is understood.
+pub(super) struct Heard<'a> {
+    pub(super) client: Client,
+    /// The event's name from the command line.
+    pub(super) name: Option<&'a str>,
+    pub(super) bytes: &'a [u8],
+    pub(super) event: &'a ClientEvent,
+    /// When the hook was started.
+    pub(super) started: Instant,
+}
+
+/// Understands what a client wrote. `here` is the folder in which it started the hook.
+pub(crate) fn read_event(
+    client: Client,
+    bytes: &[u8],
+    name: Option<&str>,
+    here: Option<&Path>,
+) -> Result<ClientEvent, Unjudged> {
+    let payload = Payload::parse(bytes).map_err(|error| Unjudged(error.to_string()))?;
+    let event = client.read(&payload, name).map_err(|error| Unjudged(error.to_string()))?;
+    Ok(match here.and_then(Path::to_str) {
+        Some(folder) => event.started_in(folder),
+        None => event,
+    })
+}
+
+/// Has the event judged.
+pub(super) fn decide(heard: &Heard<'_>, surroundings: &Surroundings) -> Result<Said, Unjudged> {
+    let here = working_directory()?;
+    let operator = surroundings.load_operators()?;
+    if let Some(said) = ask_daemon(heard, &here, &operator, surroundings)? {
+        return Ok(said);
+    }
+    let loaded = surroundings.load_over(operator, &folder(heard.event, &here))?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Unjudged(format!("no runtime: {error}")))?;
+    runtime.block_on(decide_here(heard, loaded))
+}
+
+/// What a daemon says about it; `None` where none listens, or the one that does leaves it to us.
+fn ask_daemon(
+    heard: &Heard<'_>,
+    here: &Path,
+    operator: &Loaded,
+    surroundings: &Surroundings,
+) -> Result<Option<Said>, Unjudged> {
+    let settings = &operator.config.daemon;
+    let configured = settings.enabled.value.then(|| daemon_socket(operator, &environment)).transpose();
+    let sockets = daemon::socket_of_run().into_iter().chain(configured?);
+    let left = patience(heard.event).saturating_sub(heard.started.elapsed());
+    let question = Question {
+        viewpoint: Viewpoint::of(surroundings),
+        client: heard.client.name().to_owned(),
+        event: heard.name.map(str::to_owned),
+        folder: here.to_string_lossy().into_owned(),
+        patience_ms: u64::try_from(left.as_millis()).unwrap_or(u64::MAX),
+    };
+    for socket in sockets {
+        match daemon::ask(&socket, &question, heard.bytes, Instant::now() + left + MARGIN) {
+            Ok(Asked::Nobody | Asked::Declined) => {}
+            Ok(Asked::Answered(said)) => return Ok(Some(said)),
+            Ok(Asked::Failed(why)) => return Err(Unjudged(why)),
+            Err(error) => match settings.on_failure.value {
+                DaemonFailure::Block => return Err(Unjudged(error.to_string())),
+                DaemonFailure::Judge => remark(&format!("warning: {error}")),
+            },
+        }
+    }
+    Ok(None)
+}
 
 /// Takes the event through the hooks in force in the client's folder.
-pub(super) async fn decide(
-    event: &ClientEvent,
-    started: Instant,
-    surroundings: &Surroundings,
-) -> Result<Reply, Error> {
-    let loaded = surroundings.load_in(&folder(event)?)?;
-    let attendance = attendance(event, &loaded);
+async fn decide_here(heard: &Heard<'_>, loaded: Loaded) -> Result<Said, Unjudged> {
     let path = store_path(&loaded, &environment)?;
     // What is not there can't hold what a proxy decided about the call; what can't be looked at may.
     let shared = path.try_exists().unwrap_or(true);
+    let log = std::fs::metadata(log_of(&path)).map_or(0, |log| log.len());
     let store: Arc<dyn Store> = Arc::new(SqliteStore::new(path));
-    let backstop = builder(loaded).store(store).shared_decisions(shared).build().await?;
-    let left = patience(event).saturating_sub(started.elapsed());
-    let reply = match tokio::time::timeout(left, respond(backstop.engine(), event, &attendance)).await {
+    if log < LONG_LOG_BYTES {
+        // The last one to close the database moves its log, and its process can't end before the disk has
+        // that. One that ends without closing leaves the log to the next one; nothing in it is lost.
+        std::mem::forget(Arc::clone(&store));
+    }
+    let built = builder(loaded).store(store).shared_decisions(shared).build().await;
+    let backstop = built.map_err(Error::from)?;
+    let left = patience(heard.event).saturating_sub(heard.started.elapsed());
+    let reply = judged(&backstop, heard.event, left).await;
+    let complete = backstop.shut_down().await;
+    recorded(heard.client, reply, complete)
+}
+
+/// The log that SQLite keeps beside a database.
+fn log_of(database: &Path) -> PathBuf {
+    let mut name = database.as_os_str().to_owned();
+    name.push("-wal");
+    name.into()
+}
+
+/// What the client is told by these hooks, in the time that is left.
+pub(crate) async fn judged(backstop: &Backstop, event: &ClientEvent, left: Duration) -> Reply {
+    let attendance = attendance(event, backstop.config());
+    match tokio::time::timeout(left, respond(backstop.engine(), event, &attendance)).await {
         Ok(reply) => reply,
         Err(_) => refuse(event, &late(event)),
-    };
-    let recorded = backstop.shut_down().await;
-    if recorded || reply.answer.exit_code() != 0 {
-        return Ok(reply);
     }
-    Err(Error::Failed(
-        "the audit trail can't be written\nhint: `backstop audit verify` says why; `audit.enabled: false` does without one"
+}
+
+/// The reply, unless it would let something happen that is not in the audit trail.
+pub(crate) fn recorded(client: Client, reply: Reply, complete: bool) -> Result<Said, Unjudged> {
+    if complete || reply.answer.exit_code() != 0 {
+        return Ok(said(client, reply));
+    }
+    Err(Unjudged(
+        "error: the audit trail can't be written\nhint: `backstop audit verify` says why; `audit.enabled: false` does without one"
             .to_owned(),
     ))
 }
 
+/// The reply, and what its user should know about it.
+pub(super) fn said(client: Client, reply: Reply) -> Said {
+    let shortfall = reply.shortfall.filter(|shortfall| shortfall.lets_through());
+    let remark = shortfall.map(|shortfall| format!("warning: {}: {shortfall}", client.title()));
+    Said { answer: reply.answer, remark }
+}
+
 /// The folder in which the client works; repository files are looked for from there upward.
-fn folder(event: &ClientEvent) -> Result<PathBuf, Error> {
+pub(crate) fn folder(event: &ClientEvent, here: &Path) -> PathBuf {
     let said = event.frame.folder().map(Path::new);
-    match said.filter(|folder| folder.is_absolute() && folder.is_dir()) {
-        Some(folder) => Ok(folder.to_path_buf()),
-        None => crate::session::working_directory(),
-    }
+    said.filter(|folder| folder.is_absolute() && folder.is_dir()).unwrap_or(here).to_path_buf()
 }
 
 /// A client that asks its own user is let to. Elsewhere the operator says whether to wait for an answer from

@@ -11,6 +11,8 @@
 //!   stops waiting;
 //! - a refusal that nobody can read on stdout is still said by the exit code and on stderr.
 //!
+//! Where a [daemon](crate::daemon) listens, it judges, and nothing is read or built here but the event.
+//!
 //! What was decided is in the audit trail before the answer leaves. Where the trail can't be written, calls
 //! are refused: an agent that works unseen is what the trail is there to prevent, and whoever does not want
 //! one says so with `audit.enabled`.
@@ -21,16 +23,17 @@ mod speak;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use backstop::clients::{
-    Client, ClientEvent, MAX_PAYLOAD_BYTES, Payload, Reason, Reply, refuse, universal_deny,
-};
+use backstop::clients::{Client, ClientEvent, MAX_PAYLOAD_BYTES, Reason, Reply, refuse, universal_deny};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
+use crate::daemon::Said;
 use crate::exit::Exit;
 use crate::session::Surroundings;
 
+use self::decide::{Heard, decide, said};
+pub(crate) use self::decide::{Unjudged, folder, judged, read_event, recorded};
 pub(crate) use self::speak::refuse_blindly;
 use self::speak::{remark, speak};
 
@@ -70,17 +73,17 @@ pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Exit
         Err(error) => Err(format!("backstop can't start a thread: {error}")),
     };
     match ended {
-        Ok(reply) => tell(client, &reply),
-        Err(why) => tell(client, &refused(known.get(), &why)),
+        Ok(said) => tell(&said),
+        Err(why) => tell(&said(client, refused(known.get(), &why))),
     }
 }
 
 /// Waits for the answer, but no longer than the client does.
 async fn wait(
-    mut answered: oneshot::Receiver<Result<Reply, String>>,
+    mut answered: oneshot::Receiver<Result<Said, String>>,
     known: &Known,
     patience: Duration,
-) -> Result<Reply, String> {
+) -> Result<Said, String> {
     let terminated = async {
         let signals = [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()].map(signal);
         match signals {
@@ -122,22 +125,14 @@ fn judge(
     known: &Known,
     started: Instant,
     surroundings: &Surroundings,
-) -> Result<Reply, String> {
+) -> Result<Said, String> {
     let bytes = read().map_err(|error| format!("stdin can't be read: {error}"))?;
-    let payload = Payload::parse(&bytes).map_err(|error| error.to_string())?;
-    drop(bytes);
-    let event = client.read(&payload, event.as_deref()).map_err(|error| error.to_string())?;
-    drop(payload);
-    let event = match std::env::current_dir().ok().as_deref().and_then(std::path::Path::to_str) {
-        Some(folder) => event.started_in(folder),
-        None => event,
-    };
+    let name = event.as_deref();
+    let here = std::env::current_dir().ok();
+    let event = read_event(client, &bytes, name, here.as_deref()).map_err(|Unjudged(why)| why)?;
     let event = known.get_or_init(|| event);
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| format!("no runtime: {error}"))?;
-    runtime.block_on(decide::decide(event, started, surroundings)).map_err(|error| error.report())
+    let heard = Heard { client, name, bytes: &bytes, event, started };
+    decide(&heard, surroundings).map_err(|Unjudged(why)| why)
 }
 
 /// At most one byte more than a payload may have, which is enough to refuse it.
@@ -164,11 +159,11 @@ fn refused(event: Option<&ClientEvent>, why: &str) -> Reply {
     }
 }
 
-fn tell(client: Client, reply: &Reply) -> Exit {
-    if let Some(shortfall) = reply.shortfall.filter(|shortfall| shortfall.lets_through()) {
-        remark(&format!("warning: {}: {shortfall}", client.title()));
+fn tell(said: &Said) -> Exit {
+    if let Some(text) = &said.remark {
+        remark(text);
     }
-    speak(&reply.answer)
+    speak(&said.answer)
 }
 
 #[cfg(test)]
@@ -177,8 +172,7 @@ mod tests {
 
     fn known() -> Known {
         let sample = Client::Claude.sample();
-        let payload = Payload::parse(sample.payload.as_bytes()).unwrap();
-        Known::from(Client::Claude.read(&payload, None).unwrap())
+        Known::from(read_event(Client::Claude, sample.payload.as_bytes(), None, None).unwrap())
     }
 
     #[tokio::test]

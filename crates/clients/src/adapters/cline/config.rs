@@ -2,9 +2,11 @@
 //! the event. The script says the refusal itself when the program fails: a last line that begins with
 //! `HOOK_CONTROL` counts whatever stands before it.
 
-use crate::install::{Form, HookCommand, Layout, OwnFile, Place};
+use crate::install::{ForOneRun, Form, HookCommand, Layout, OwnFile, Place};
 
 pub(super) const LAYOUT: Layout = Layout {
+    // Its option `--hooks-dir` was seen to have no effect.
+    once: ForOneRun::Never,
     user: Place { variable: None, folder: ".cline/hooks", file: "PreToolUse" },
     project: Place { variable: None, folder: ".clinerules/hooks", file: "PreToolUse" },
     form: Form::Own(files),

@@ -2,11 +2,12 @@
 
 use serde_json::{Value, json};
 
-use crate::install::{Form, HookCommand, Layout, Merged, Place};
+use crate::install::{ForOneRun, Form, HookCommand, Layout, Merged, Place};
 
 pub(super) const TIMEOUT_SECONDS: u64 = 300;
 
 pub(super) const LAYOUT: Layout = Layout {
+    once: ForOneRun::Never,
     user: Place { variable: None, folder: ".cursor", file: "hooks.json" },
     project: Place { variable: None, folder: ".cursor", file: "hooks.json" },
     form: Form::Merged(Merged {

@@ -3,11 +3,12 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::install::{Form, HookCommand, Layout, OwnFile, Place};
+use crate::install::{ForOneRun, Form, HookCommand, Layout, OwnFile, Place};
 
 pub(super) const TIMEOUT_SECONDS: u64 = 300;
 
 pub(super) const LAYOUT: Layout = Layout {
+    once: ForOneRun::Never,
     user: Place { variable: None, folder: ".agents/plugins/backstop", file: "hooks/hooks.json" },
     project: Place { variable: None, folder: ".agents/plugins/backstop", file: "hooks/hooks.json" },
     form: Form::Own(files),

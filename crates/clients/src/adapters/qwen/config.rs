@@ -2,11 +2,19 @@
 
 use serde_json::{Value, json};
 
-use crate::install::{Form, HookCommand, Layout, Merged, Place};
+use crate::install::{ForOneRun, Form, HookCommand, Layout, Merged, Place};
 
 pub(super) const TIMEOUT_MILLISECONDS: u64 = 300_000;
 
 pub(super) const LAYOUT: Layout = Layout {
+    once: ForOneRun::SettingsVariable {
+        name: "QWEN_CODE_SYSTEM_SETTINGS_PATH",
+        otherwise: if cfg!(target_os = "macos") {
+            "/Library/Application Support/QwenCode/settings.json"
+        } else {
+            "/etc/qwen-code/settings.json"
+        },
+    },
     user: Place { variable: None, folder: ".qwen", file: "settings.json" },
     project: Place { variable: None, folder: ".qwen", file: "settings.json" },
     form: Form::Merged(Merged {

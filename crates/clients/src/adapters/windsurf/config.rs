@@ -2,9 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::install::{Form, HookCommand, Layout, Merged, Place};
+use crate::install::{ForOneRun, Form, HookCommand, Layout, Merged, Place};
 
 pub(super) const LAYOUT: Layout = Layout {
+    once: ForOneRun::Never,
     user: Place { variable: None, folder: ".codeium/windsurf", file: "hooks.json" },
     project: Place { variable: None, folder: ".windsurf", file: "hooks.json" },
     form: Form::Merged(Merged {

@@ -17,6 +17,8 @@ mod open;
 mod quality;
 mod webhook;
 
+use std::sync::LazyLock;
+
 use aho_corasick::{AhoCorasick, MatchKind};
 
 use super::span::{Class, Evidence, Span};
@@ -108,8 +110,15 @@ pub(super) fn kinds() -> impl Iterator<Item = &'static str> {
     tabled.chain(inner).chain(UNTABLED)
 }
 
+/// The tables of all scanners, made when the first of them reads a text.
+static TABLES: LazyLock<Option<Secrets>> = LazyLock::new(Secrets::new);
+
 impl Secrets {
-    pub(super) fn new() -> Option<Self> {
+    pub(super) fn tables() -> Option<&'static Self> {
+        TABLES.as_ref()
+    }
+
+    fn new() -> Option<Self> {
         let mut literals: Vec<String> = Vec::new();
         let mut meanings = Vec::new();
         for (name, word) in NAMES {

@@ -29,7 +29,7 @@ pub(super) fn horizon(
     hold_back: usize,
 ) -> usize {
     let near = classes.iter().map(|class| match class {
-        Class::Secret => scanner.secrets.as_ref().map_or(text.len(), |secrets| secrets.open(text)),
+        Class::Secret => scanner.secrets().map_or(text.len(), |secrets| secrets.open(text)),
         Class::Pii => last_word(text).min(number(text)),
         Class::Hidden => hidden::open(text),
     });

@@ -1,0 +1,117 @@
+//! Hooks for the run: the client that is run starts ours, and its files stay as they are.
+//!
+//! Whatever that takes is in one folder of the run: the socket on which the hooks are answered, and files that the
+//! client is pointed at. The folder goes with the run, also when Backstop is killed.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::Write as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use backstop::clients::Client;
+use backstop::clients::install::{Once, plan_once};
+
+use crate::commands::clients::{program_of, this_program};
+use crate::daemon::SOCKET_VARIABLE;
+use crate::error::Error;
+use crate::output::Output;
+
+/// A folder for one run, which is gone with it.
+#[derive(Debug)]
+pub(super) struct RunFolder(PathBuf);
+
+impl RunFolder {
+    pub(super) fn create() -> Result<Self, Error> {
+        let token = backstop::new_token();
+        let name: String = token.expose().chars().rev().take(16).collect();
+        let path = std::env::temp_dir().join(format!("backstop-{name}"));
+        let failed = |source| Error::File { path: path.clone(), what: "created", source };
+        DirBuilder::new().mode(0o700).create(&path).map_err(failed)?;
+        Ok(Self(path))
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    pub(super) fn socket(&self) -> PathBuf {
+        self.0.join("hooks.sock")
+    }
+
+    fn write(&self, once: &Once) -> Result<(), Error> {
+        for (path, text) in &once.files {
+            let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+            file.and_then(|mut file| file.write_all(text.as_bytes())).map_err(|source| Error::File {
+                path: path.clone(),
+                what: "written",
+                source,
+            })?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for RunFolder {
+    fn drop(&mut self) {
+        // It holds files only. One that can't be removed is of no use to anybody.
+        for entry in fs::read_dir(&self.0).into_iter().flatten().flatten() {
+            let _ = fs::remove_file(entry.path());
+        }
+        let _ = fs::remove_dir(&self.0);
+    }
+}
+
+/// How the program is started, so that it has our hooks.
+#[derive(Debug)]
+pub(super) struct Launch {
+    pub(super) command: Vec<OsString>,
+    pub(super) variables: Vec<(&'static str, OsString)>,
+    /// The client that has them.
+    pub(super) client: Option<Client>,
+}
+
+impl Launch {
+    /// The program as it is, in a run that it is told of.
+    pub(super) fn plain(command: Vec<OsString>, folder: &RunFolder) -> Self {
+        Self { command, variables: vec![(SOCKET_VARIABLE, folder.socket().into_os_string())], client: None }
+    }
+
+    /// The program with our hooks, if it is a client that can be given them.
+    pub(super) fn hooked(
+        command: Vec<OsString>,
+        client: Option<Client>,
+        folder: &RunFolder,
+        output: &Output,
+    ) -> Result<Self, Error> {
+        let launch = Self::plain(command, folder);
+        let Some((program, arguments)) = launch.command.split_first() else { return Ok(launch) };
+        let Some(client) = client.or_else(|| client_of(program)) else { return Ok(launch) };
+        let hooks = this_program()?;
+        let planned = plan_once(client, &hooks, folder.path(), arguments, &|name| std::env::var_os(name));
+        let planned = planned.map_err(|error| {
+            Error::Failed(format!(
+                "{} can't be given hooks for this run: {error}\nhint: `--no-hooks` runs it without",
+                client.title()
+            ))
+        })?;
+        let Some(mut once) = planned else {
+            output.say(&format!(
+                "note: {} can't be given hooks for one run; `backstop install {client}` puts them into its configuration",
+                client.title()
+            ));
+            return Ok(launch);
+        };
+        folder.write(&once)?;
+        let mut variables = launch.variables;
+        variables.append(&mut once.variables);
+        let command = std::iter::once(program.clone()).chain(once.arguments).collect();
+        Ok(Self { command, variables, client: Some(client) })
+    }
+}
+
+/// The client that a program is, by its name.
+fn client_of(program: &OsStr) -> Option<Client> {
+    let name = Path::new(program).file_name()?.to_str()?;
+    Client::ALL.into_iter().find(|client| program_of(*client) == Some(name))
+}

@@ -1,0 +1,188 @@
+//! The policies by which a daemon judges: for each set of configuration texts the hooks made of it.
+//!
+//! A policy is kept while everything it was made of is what it was: the texts of its files, the rule packs beside them,
+//! and the day, since exceptions expire at the end of one. The files are looked at for each event, so that a change
+//! holds from the next event on, as it does for a hook that judges alone.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime};
+
+use backstop::Backstop;
+use backstop::clients::ClientEvent;
+use backstop::config::Source;
+use backstop::engine::ReceiptSink;
+use backstop::store::{SqliteStore, Store};
+use tokio::sync::Mutex;
+
+use super::Said;
+use super::protocol::{Question, Viewpoint};
+use super::twins::Twins;
+use crate::commands::hook::{Unjudged, folder, judged, read_event, recorded};
+use crate::error::Error;
+use crate::session::{Surroundings, builder, environment};
+
+/// The most policies that are kept. More folders than that with files of their own seldom work at once.
+const MOST_KEPT: usize = 32;
+const DAY: Duration = Duration::from_hours(24);
+
+/// What a policy is made of.
+#[derive(Clone, Debug, PartialEq)]
+struct Ingredients {
+    sources: Vec<Source>,
+    packs: Vec<(PathBuf, Option<(u64, SystemTime)>)>,
+    day: u64,
+}
+
+impl Ingredients {
+    /// Whether these texts, on this day, with the packs as they are now, make the same policy.
+    fn still_hold(&self, sources: &[Source], day: u64) -> bool {
+        self.day == day
+            && self.sources == sources
+            && self.packs.iter().all(|(path, seen)| stamp(path) == *seen)
+    }
+}
+
+/// Size and time of a file, by which a change is noticed.
+fn stamp(path: &Path) -> Option<(u64, SystemTime)> {
+    let found = std::fs::metadata(path).ok()?;
+    Some((found.len(), found.modified().ok()?))
+}
+
+fn today() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs() / DAY.as_secs()
+}
+
+struct Policy {
+    ingredients: Ingredients,
+    backstop: Arc<Backstop>,
+}
+
+/// Everything by which a daemon judges.
+pub(crate) struct Policies {
+    surroundings: Surroundings,
+    viewpoint: Viewpoint,
+    is_run: bool,
+    watch: Arc<dyn ReceiptSink>,
+    /// The one used last stands last.
+    kept: Mutex<Vec<Policy>>,
+    store: Mutex<Option<(PathBuf, Arc<dyn Store>)>>,
+    twins: Twins,
+    asked: AtomicBool,
+}
+
+impl Policies {
+    /// None yet; `watch` is shown every receipt. `is_run`: hooks are sent here by `backstop run`.
+    pub(crate) fn new(surroundings: &Surroundings, watch: Arc<dyn ReceiptSink>, is_run: bool) -> Self {
+        Self {
+            surroundings: surroundings.clone(),
+            viewpoint: Viewpoint::of(surroundings),
+            is_run,
+            watch,
+            kept: Mutex::default(),
+            store: Mutex::default(),
+            twins: Twins::default(),
+            asked: AtomicBool::new(false),
+        }
+    }
+
+    /// Why a hook is to judge alone, if it is.
+    pub(super) fn declines(&self, question: &Question) -> Option<&'static str> {
+        self.viewpoint.difference(&question.viewpoint, self.is_run)
+    }
+
+    /// Judges an event as a hook of its own would, and has the record written before it answers.
+    pub(super) async fn judge(&self, question: &Question, payload: &[u8]) -> Result<Said, Unjudged> {
+        let client = question.client();
+        let client = client.ok_or_else(|| Unjudged(format!("no client is called `{}`", question.client)))?;
+        let here = Path::new(&question.folder);
+        let event = read_event(client, payload, question.event.as_deref(), Some(here))?;
+        self.asked.store(true, Ordering::Relaxed);
+        self.twins.once(&event, payload, self.judge_event(question, &event)).await
+    }
+
+    /// Whether any event was judged.
+    pub(super) fn were_asked(&self) -> bool {
+        self.asked.load(Ordering::Relaxed)
+    }
+
+    async fn judge_event(&self, question: &Question, event: &ClientEvent) -> Result<Said, Unjudged> {
+        let folder = folder(event, Path::new(&question.folder));
+        let policy = self.policy(&folder).await?;
+        let reply = judged(&policy, event, Duration::from_millis(question.patience_ms)).await;
+        let complete = match policy.audit() {
+            Some(audit) => audit.flush().await,
+            None => true,
+        };
+        release(policy).await;
+        recorded(event.frame.client(), reply, complete)
+    }
+
+    async fn policy(&self, folder: &Path) -> Result<Arc<Backstop>, Error> {
+        let sources = self.surroundings.sources_in(folder)?;
+        let day = today();
+        let mut kept = self.kept.lock().await;
+        if let Some(place) = kept.iter().position(|policy| policy.ingredients.still_hold(&sources, day)) {
+            let policy = kept.remove(place);
+            let backstop = Arc::clone(&policy.backstop);
+            kept.push(policy);
+            return Ok(backstop);
+        }
+        let loaded = self.surroundings.load_sources(&sources)?;
+        let packs = backstop::policy_files(&loaded).into_iter().map(|path| (stamp(&path), path));
+        let packs = packs.map(|(stamp, path)| (path, stamp)).collect();
+        let store = self.store(backstop::store_path(&loaded, &environment).map_err(Error::from)?).await;
+        let watch = Arc::clone(&self.watch);
+        let built = builder(loaded).store(store).shared_decisions(true).sink(watch).build().await?;
+        let backstop = Arc::new(built);
+        let ingredients = Ingredients { sources, packs, day };
+        let (current, outdated): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut *kept).into_iter().partition(|policy| policy.ingredients.day == day);
+        *kept = current;
+        let surplus = (kept.len() + 1).saturating_sub(MOST_KEPT);
+        let gone: Vec<_> = kept.drain(..surplus).chain(outdated).collect();
+        kept.push(Policy { ingredients, backstop: Arc::clone(&backstop) });
+        drop(kept);
+        for policy in gone {
+            release(policy.backstop).await;
+        }
+        Ok(backstop)
+    }
+
+    async fn store(&self, path: PathBuf) -> Arc<dyn Store> {
+        let mut kept = self.store.lock().await;
+        match &*kept {
+            Some((known, store)) if *known == path => Arc::clone(store),
+            _ => {
+                let store: Arc<dyn Store> = Arc::new(SqliteStore::new(path.clone()));
+                *kept = Some((path, Arc::clone(&store)));
+                store
+            }
+        }
+    }
+
+    /// Takes every policy down. Answers whether the audit trail is complete.
+    pub(super) async fn shut_down(&self) -> bool {
+        let mut complete = true;
+        for policy in std::mem::take(&mut *self.kept.lock().await) {
+            complete &= release(policy.backstop).await;
+        }
+        complete
+    }
+}
+
+/// Lets go of a policy; whoever is the last takes it down. Answers whether its record is complete, as far as is
+/// known here.
+async fn release(backstop: Arc<Backstop>) -> bool {
+    match Arc::into_inner(backstop) {
+        Some(last) => last.shut_down().await,
+        None => true,
+    }
+}
+
+impl std::fmt::Debug for Policies {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Policies").field("viewpoint", &self.viewpoint).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,347 @@
+//! What travels over the socket.
+//!
+//! A connection carries one question. Each message is a header (`BKST`, the version of this protocol as 16 bits, the
+//! length as 32 bits, both with the high byte first) and that many bytes. The hook sends two: a [`Question`] as JSON,
+//! and the client's payload as it came. The daemon answers with [`Word`]s as JSON: at once that it has the question,
+//! or that it declines it; then the answer.
+//!
+//! A header of another version is understood as such, and nothing behind it is read: the two are told apart from a
+//! program that speaks something else.
+
+use std::io::{self, Read, Write};
+
+use backstop::clients::{Answer, Client, MAX_PAYLOAD_BYTES};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+
+use super::Said;
+use crate::session::Surroundings;
+
+const MAGIC: [u8; 4] = *b"BKST";
+const VERSION: u16 = 1;
+const HEADER_BYTES: usize = 10;
+
+/// The longest question, the payload aside.
+const MAX_QUESTION_BYTES: usize = 64 * 1024;
+/// The longest answer: changed arguments or a changed result of the largest payload, with room for escapes.
+const MAX_WORD_BYTES: usize = 8 * MAX_PAYLOAD_BYTES;
+
+/// What a message can be.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Question,
+    Payload,
+    Word,
+}
+
+impl Kind {
+    const fn most(self) -> usize {
+        match self {
+            Self::Question => MAX_QUESTION_BYTES,
+            Self::Payload => MAX_PAYLOAD_BYTES,
+            Self::Word => MAX_WORD_BYTES,
+        }
+    }
+}
+
+/// Why a message can't be read.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unreadable {
+    #[error("it speaks version {0} of the protocol")]
+    OtherVersion(u16),
+    #[error("it does not speak the protocol")]
+    Nonsense,
+    #[error("its message is too long")]
+    TooLong,
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+/// What decides which configuration holds, besides the folder. Two processes with the same viewpoint load the same.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Viewpoint {
+    /// The program's version: another one may have other guards.
+    version: String,
+    /// The operator's file, where one is named on the command line.
+    config: Option<String>,
+    /// What the environment says about the user's folders.
+    home: Option<String>,
+    config_home: Option<String>,
+    data_home: Option<String>,
+}
+
+impl Viewpoint {
+    /// That of this process.
+    pub(crate) fn of(surroundings: &Surroundings) -> Self {
+        let variable = |name: &str| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
+        let config = surroundings.explicit_config().map(|path| path.to_string_lossy().into_owned());
+        Self {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            config,
+            home: variable("HOME"),
+            config_home: variable("XDG_CONFIG_HOME"),
+            data_home: variable("XDG_DATA_HOME"),
+        }
+    }
+
+    /// Why a hook with the other viewpoint is to judge alone, if it is. In a run, whose daemon hooks are sent to,
+    /// those that name no file of their own are judged by the run's.
+    pub(super) fn difference(&self, other: &Self, is_run: bool) -> Option<&'static str> {
+        let inherits = is_run && other.config.is_none();
+        if self.version != other.version {
+            Some("it is another version")
+        } else if !inherits && self.config != other.config {
+            Some("it has another operator's file")
+        } else if (&self.home, &self.config_home, &self.data_home)
+            != (&other.home, &other.config_home, &other.data_home)
+        {
+            Some("its user's folders are elsewhere")
+        } else {
+            None
+        }
+    }
+}
+
+/// What a hook asks, beside the payload.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Question {
+    pub(crate) viewpoint: Viewpoint,
+    /// The client's name.
+    pub(crate) client: String,
+    /// The event's name from the command line.
+    pub(crate) event: Option<String>,
+    /// The hook's working directory, for payloads that name no folder.
+    pub(crate) folder: String,
+    /// How long the hook will wait for the answer, in milliseconds.
+    pub(crate) patience_ms: u64,
+}
+
+impl Question {
+    pub(super) fn client(&self) -> Option<Client> {
+        self.client.parse().ok()
+    }
+}
+
+/// What the daemon says.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub(super) enum Word {
+    /// The question is there and being judged.
+    Accepted,
+    /// The hook is to judge alone.
+    Declined { why: String },
+    /// The answer.
+    Answered { stdout: String, stderr: String, exit_code: u8, remark: Option<String> },
+    /// It can't be judged, for this reason: the event is refused.
+    Failed { why: String },
+}
+
+impl Word {
+    pub(super) fn answered(said: &Said) -> Self {
+        let answer = &said.answer;
+        Self::Answered {
+            stdout: String::from_utf8_lossy(answer.stdout()).into_owned(),
+            stderr: answer.stderr().to_owned(),
+            exit_code: answer.exit_code(),
+            remark: said.remark.clone(),
+        }
+    }
+}
+
+/// What is said if these are the words of an answer that a client can be given.
+pub(super) fn said(
+    stdout: String,
+    stderr: String,
+    exit_code: u8,
+    remark: Option<String>,
+) -> Result<Said, Unreadable> {
+    let answer = Answer::from_parts(stdout, stderr, exit_code).ok_or(Unreadable::Nonsense)?;
+    Ok(Said { answer, remark })
+}
+
+fn header(length: usize, kind: Kind) -> Result<[u8; HEADER_BYTES], Unreadable> {
+    let short = u32::try_from(length).ok().filter(|_| length <= kind.most());
+    let mut header = [0; HEADER_BYTES];
+    let parts = MAGIC.into_iter().chain(VERSION.to_be_bytes());
+    let parts = parts.chain(short.ok_or(Unreadable::TooLong)?.to_be_bytes());
+    header.iter_mut().zip(parts).for_each(|(place, byte)| *place = byte);
+    Ok(header)
+}
+
+/// The length that a header announces.
+fn length(header: [u8; HEADER_BYTES], kind: Kind) -> Result<usize, Unreadable> {
+    let [m0, m1, m2, m3, v0, v1, l0, l1, l2, l3] = header;
+    if [m0, m1, m2, m3] != MAGIC {
+        return Err(Unreadable::Nonsense);
+    }
+    match u16::from_be_bytes([v0, v1]) {
+        VERSION => {}
+        other => return Err(Unreadable::OtherVersion(other)),
+    }
+    let length = usize::try_from(u32::from_be_bytes([l0, l1, l2, l3])).unwrap_or(usize::MAX);
+    if length > kind.most() { Err(Unreadable::TooLong) } else { Ok(length) }
+}
+
+fn parsed<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Unreadable> {
+    serde_json::from_slice(bytes).map_err(|_| Unreadable::Nonsense)
+}
+
+fn written(value: &impl Serialize, kind: Kind) -> Result<Vec<u8>, Unreadable> {
+    let body = serde_json::to_vec(value).map_err(|_| Unreadable::Nonsense)?;
+    Ok([header(body.len(), kind)?.as_slice(), &body].concat())
+}
+
+// ==== the hook's side, which waits ====
+
+/// Asks, in one write.
+pub(super) fn write_question(
+    out: &mut impl Write,
+    question: &Question,
+    payload: &[u8],
+) -> Result<(), Unreadable> {
+    let mut bytes = written(question, Kind::Question)?;
+    bytes.extend(header(payload.len(), Kind::Payload)?);
+    bytes.extend(payload);
+    Ok(out.write_all(&bytes)?)
+}
+
+/// The next word.
+pub(super) fn read_word(from: &mut impl Read) -> Result<Word, Unreadable> {
+    let mut header = [0; HEADER_BYTES];
+    from.read_exact(&mut header)?;
+    let length = length(header, Kind::Word)?;
+    let mut body = Vec::new();
+    from.take(length as u64).read_to_end(&mut body)?;
+    if body.len() < length {
+        return Err(Unreadable::Io(io::ErrorKind::UnexpectedEof.into()));
+    }
+    parsed(&body)
+}
+
+// ==== the daemon's side ====
+
+/// The next question.
+pub(super) async fn read_question(from: &mut (impl AsyncRead + Unpin)) -> Result<Question, Unreadable> {
+    let length = announced(from, Kind::Question).await?;
+    parsed(&read_body(from, length).await?)
+}
+
+/// How long the payload is that follows.
+pub(super) async fn payload_length(from: &mut (impl AsyncRead + Unpin)) -> Result<usize, Unreadable> {
+    announced(from, Kind::Payload).await
+}
+
+/// A message's bytes.
+pub(super) async fn read_body(
+    from: &mut (impl AsyncRead + Unpin),
+    length: usize,
+) -> Result<Vec<u8>, Unreadable> {
+    let mut body = vec![0; length];
+    from.read_exact(&mut body).await?;
+    Ok(body)
+}
+
+async fn announced(from: &mut (impl AsyncRead + Unpin), kind: Kind) -> Result<usize, Unreadable> {
+    let mut header = [0; HEADER_BYTES];
+    from.read_exact(&mut header).await?;
+    length(header, kind)
+}
+
+/// Says a word.
+pub(super) async fn write_word(out: &mut (impl AsyncWrite + Unpin), word: &Word) -> Result<(), Unreadable> {
+    let bytes = written(word, Kind::Word)?;
+    out.write_all(&bytes).await?;
+    Ok(out.flush().await?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn viewpoint() -> Viewpoint {
+        Viewpoint {
+            version: "1.2.3".to_owned(),
+            config: None,
+            home: Some("/home/me".to_owned()),
+            config_home: None,
+            data_home: None,
+        }
+    }
+
+    fn question() -> Question {
+        Question {
+            viewpoint: viewpoint(),
+            client: "claude".to_owned(),
+            event: None,
+            folder: "/work".to_owned(),
+            patience_ms: 1000,
+        }
+    }
+
+    #[tokio::test]
+    async fn a_question_arrives_as_it_was_asked() {
+        let mut bytes = Vec::new();
+        write_question(&mut bytes, &question(), b"{}\xff").unwrap();
+        let mut from = bytes.as_slice();
+        let read = read_question(&mut from).await.unwrap();
+        assert_eq!((&read.viewpoint, read.client()), (&viewpoint(), Some(Client::Claude)));
+        let length = payload_length(&mut from).await.unwrap();
+        assert_eq!(read_body(&mut from, length).await.unwrap(), b"{}\xff");
+        assert!(from.is_empty());
+    }
+
+    #[tokio::test]
+    async fn what_is_no_message_is_told_from_one_of_another_version() {
+        let mut word = Vec::new();
+        write_word(&mut word, &Word::Accepted).await.unwrap();
+        assert!(matches!(read_word(&mut word.as_slice()), Ok(Word::Accepted)));
+        for cut in 0..word.len() {
+            assert!(matches!(read_word(&mut &word[..cut]), Err(Unreadable::Io(_))), "{cut}");
+        }
+        let mut other = word.clone();
+        other[5] = 9;
+        assert!(matches!(read_word(&mut other.as_slice()), Err(Unreadable::OtherVersion(9))));
+        let mut long = word.clone();
+        long[6] = 0xff;
+        assert!(matches!(read_word(&mut long.as_slice()), Err(Unreadable::TooLong)));
+        for nonsense in [&b"HTTP/1.1 200 OK\r\n\r\n"[..], b"BKST\0\x01\0\0\0\x02{}"] {
+            assert!(matches!(read_word(&mut &nonsense[..]), Err(Unreadable::Nonsense)));
+        }
+    }
+
+    #[test]
+    fn only_what_a_client_can_be_told_is_an_answer() {
+        let text = str::to_owned;
+        assert!(said(String::new(), String::new(), 0, None).is_ok());
+        assert!(said(text("{\"a\": 1}"), text("why"), 2, None).is_ok());
+        for (stdout, stderr, exit_code) in
+            [("", "", 2), ("hello", "", 0), ("[]", "", 0), ("{", "", 0), ("{}{}", "", 0), ("", "", 1)]
+        {
+            assert!(said(text(stdout), text(stderr), exit_code, None).is_err(), "{stdout:?} {exit_code}");
+        }
+    }
+
+    #[test]
+    fn who_would_load_another_configuration_judges_alone() {
+        let ours = viewpoint();
+        assert_eq!(ours.difference(&viewpoint(), false), None);
+        let others = [
+            Viewpoint { version: "1.2.4".to_owned(), ..viewpoint() },
+            Viewpoint { home: None, ..viewpoint() },
+            Viewpoint { config_home: Some("/elsewhere".to_owned()), ..viewpoint() },
+            Viewpoint { data_home: Some("/elsewhere".to_owned()), ..viewpoint() },
+            Viewpoint { config: Some("/a.yaml".to_owned()), ..viewpoint() },
+        ];
+        for other in others {
+            for is_run in [false, true] {
+                assert!(ours.difference(&other, is_run).is_some(), "{other:?}");
+            }
+        }
+        let run = Viewpoint { config: Some("/a.yaml".to_owned()), ..viewpoint() };
+        assert!(run.difference(&viewpoint(), false).is_some());
+        assert_eq!(run.difference(&viewpoint(), true), None);
+    }
+}

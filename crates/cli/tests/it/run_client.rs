@@ -1,0 +1,169 @@
+//! `backstop run` with a program that is a coding agent: a stand-in that reads what it was given, and starts the hooks in
+//! it as the client would.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use super::support::{Done, User, done, until};
+
+const NO_SHELL: &str =
+    "hooks: {tool_call: {pre_call: [{type: policy, id: house-rules, config: {deny_tools: [exec]}}]}}\n";
+
+/// A program of that name in the user's folder.
+fn program(user: &User, name: &str, script: &str) -> PathBuf {
+    let path = user.path().join("bin").join(name);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    path
+}
+
+/// What is in the user's folder for temporary files.
+fn temporary(user: &User) -> Vec<PathBuf> {
+    std::fs::read_dir(user.path().join("tmp")).unwrap().map(|entry| entry.unwrap().path()).collect()
+}
+
+fn run(user: &User, more: &[&str], program: &Path, arguments: &[&str]) -> std::process::Child {
+    std::fs::create_dir_all(user.path().join("tmp")).unwrap();
+    let args = [&["run"], more, &["--", program.to_str().unwrap()], arguments].concat();
+    user.command(&args).env("TMPDIR", user.path().join("tmp")).spawn().unwrap()
+}
+
+fn event(user: &User) -> Value {
+    json!({
+        "hook_event_name": "PreToolUse", "session_id": "s-1", "cwd": user.work(), "tool_name": "Bash",
+        "tool_use_id": "toolu_0123456789abcdef", "tool_input": { "command": "ls" },
+    })
+}
+
+/// The command in the settings after `--settings`, given the event as the client would.
+const FIRE_SETTINGS: &str = r#"
+test "$1" = --settings || exit 90
+command=$(sed -n 's/^ *"command": "\(.*\)",$/\1/p' "$2" | head -n 1)
+test -n "$command" || exit 91
+sh -c "$command" < event.json
+code=$?
+shift 2
+echo "arguments: $*"
+exit $code"#;
+
+fn claude(user: &User) -> PathBuf {
+    std::fs::write(user.work().join("event.json"), event(user).to_string()).unwrap();
+    program(user, "claude", FIRE_SETTINGS)
+}
+
+#[track_caller]
+fn blocked(ended: &Done) {
+    assert_eq!(ended.code, Some(2), "{}", ended.whole());
+    assert!(ended.out.contains(r#""permissionDecision":"deny""#), "{}", ended.whole());
+    assert!(
+        ended.err.contains("backstop: before_tool_call") && ended.err.contains("house-rules"),
+        "{}",
+        ended.whole()
+    );
+}
+
+#[test]
+fn a_client_has_our_hooks_for_its_run_and_nothing_is_left() {
+    let user = User::with_config(NO_SHELL);
+    let ended = done(run(&user, &[], &claude(&user), &["-p", "a b"]));
+    blocked(&ended);
+    assert!(ended.out.contains("arguments: -p a b\n"), "{}", ended.whole());
+    assert!(!ended.err.contains("note:"), "{}", ended.whole());
+    assert!(temporary(&user).is_empty(), "{:?}", temporary(&user));
+    assert!(!user.path().join(".claude").exists());
+    assert!(!user.path().join("data/backstop/daemon").exists(), "the run has a socket of its own");
+    user.run(&["audit", "verify"]).succeeded();
+}
+
+#[test]
+fn the_configuration_of_the_run_holds_for_its_hooks() {
+    let user = User::new();
+    let own = user.path().join("own.yaml");
+    std::fs::write(&own, NO_SHELL).unwrap();
+    let config = ["--config", own.to_str().unwrap()];
+    blocked(&done(run(&user, &config, &claude(&user), &[])));
+    let without = done(run(&user, &[], &claude(&user), &[]));
+    assert_eq!(without.code, Some(0), "{}", without.whole());
+}
+
+#[test]
+fn settings_that_the_user_gives_are_kept() {
+    let user = User::with_config(NO_SHELL);
+    std::fs::write(user.work().join("event.json"), event(&user).to_string()).unwrap();
+    let script = format!("grep -o '\"model\": \"mine\"' \"$2\"\n{FIRE_SETTINGS}");
+    let claude = program(&user, "claude", &script);
+    let ended = done(run(&user, &[], &claude, &["-p", "--settings", r#"{"model": "mine"}"#]));
+    blocked(&ended);
+    assert!(ended.out.starts_with("\"model\": \"mine\"\n"), "{}", ended.whole());
+    assert!(ended.out.contains("arguments: -p\n"), "{}", ended.whole());
+    let ended = done(run(&user, &[], &claude, &["--settings", "{]"]));
+    assert_eq!(ended.code, Some(1), "{}", ended.whole());
+    assert!(
+        ended.err.contains("can't be given hooks") && ended.err.contains("--no-hooks"),
+        "{}",
+        ended.whole()
+    );
+    assert!(temporary(&user).is_empty());
+}
+
+#[test]
+fn a_client_can_be_run_without_hooks_and_under_another_name() {
+    let user = User::with_config(NO_SHELL);
+    let show = program(&user, "claude", "echo \"arguments: $*\"");
+    let ended = done(run(&user, &["--no-hooks"], &show, &["-p"]));
+    assert_eq!(ended.whole(), "exit: 0\n--- stdout\narguments: -p\n--- stderr\n");
+    let silent = done(run(&user, &[], &show, &["-p"]));
+    assert!(silent.out.contains("--settings"), "{}", silent.whole());
+    assert!(silent.err.contains("no hook of Claude Code was heard of"), "{}", silent.whole());
+    let other = program(&user, "agent", "echo \"arguments: $*\"");
+    let ended = done(run(&user, &["--client", "codex"], &other, &["exec"]));
+    assert!(ended.out.contains("arguments: -c hooks={\"PreToolUse\"="), "{}", ended.whole());
+    assert!(ended.out.ends_with("} exec\n"), "{}", ended.whole());
+    let ended = done(run(&user, &["--client", "cursor"], &other, &["exec"]));
+    assert!(ended.out.contains("arguments: exec\n"), "{}", ended.whole());
+    assert!(ended.err.contains("`backstop install cursor`"), "{}", ended.whole());
+}
+
+#[test]
+fn clients_that_read_a_variable_are_pointed_at_the_run() {
+    let user = User::with_config(NO_SHELL);
+    let show = "cat \"$QWEN_CODE_SYSTEM_SETTINGS_PATH\"; echo \"$OPENCODE_CONFIG_CONTENT\"";
+    let ended = done(run(&user, &[], &program(&user, "qwen", show), &[]));
+    assert!(ended.out.contains("hook qwen") && ended.out.contains("PreToolUse"), "{}", ended.whole());
+    let ended = done(run(&user, &[], &program(&user, "opencode", show), &[]));
+    assert!(
+        ended.out.contains("\"plugin\":[\"file://") && ended.out.contains("/backstop.js"),
+        "{}",
+        ended.whole()
+    );
+    assert!(temporary(&user).is_empty());
+}
+
+#[test]
+fn hooks_that_are_installed_are_answered_by_the_run_too() {
+    let user = User::with_config(NO_SHELL);
+    std::fs::write(user.work().join("event.json"), event(&user).to_string()).unwrap();
+    let hook = format!("{} hook claude < event.json", super::support::BACKSTOP);
+    let twice = format!("({hook}) & ({hook}); code=$?; wait; exit $code");
+    let ended = done(run(&user, &["--no-hooks"], &program(&user, "claude", &twice), &[]));
+    blocked(&ended);
+    assert_eq!(ended.out.matches("permissionDecision\":").count(), 2, "both say it: {}", ended.whole());
+    assert_eq!(ended.err.matches("backstop: before_tool_call").count(), 1, "one decides: {}", ended.whole());
+    let trail = user.run(&["audit", "list", "--json"]).succeeded().out;
+    assert_eq!(trail.matches("deny_tools").count(), 1, "{trail}");
+}
+
+#[test]
+fn a_killed_run_leaves_no_file() {
+    let user = User::new();
+    let waiting = program(&user, "claude", "echo $$ > pid.new; mv pid.new pid; exec sleep 60");
+    let mut child = run(&user, &[], &waiting, &[]);
+    until("the program starts", || user.work().join("pid").exists().then_some(()));
+    assert_eq!(temporary(&user).len(), 1);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    until("its folder is gone", || temporary(&user).is_empty().then_some(()));
+}
