@@ -31,26 +31,7 @@ struct Row {
     needs_fs: bool,
     /// The language of a command, where it isn't that of POSIX shells.
     #[serde(default)]
-    shell: Shell,
-}
-
-#[derive(Clone, Copy, Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Shell {
-    #[default]
-    Posix,
-    PowerShell,
-    Cmd,
-}
-
-impl From<Shell> for ShellKind {
-    fn from(shell: Shell) -> Self {
-        match shell {
-            Shell::Posix => Self::Posix,
-            Shell::PowerShell => Self::PowerShell,
-            Shell::Cmd => Self::Cmd,
-        }
-    }
+    shell: ShellKind,
 }
 
 impl Row {
@@ -150,7 +131,7 @@ fn judge(row: &Row, profile: Profile) -> (Verdict, String) {
         PathGuard::new(profile).judge(&row.input, Access::Read, &place)
     } else {
         let settings = GuardSettings { profile, budget: Duration::from_secs(5), ..GuardSettings::default() };
-        CommandGuard::new(settings).judge(&row.input, row.shell.into(), &place, 0)
+        CommandGuard::new(settings).judge(&row.input, row.shell, &place, 0)
     };
     let rules: Vec<&str> = judgement.findings.iter().map(|finding| finding.rule_id.as_str()).collect();
     let unknown: Vec<&str> = judgement.unknown.iter().map(|unknown| unknown.reason.as_str()).collect();

@@ -308,7 +308,7 @@ fn foreign(file: &Path, report: &mut Report) -> Done {
 fn own_streams(report: &mut Report) -> Done {
     let redactor = Redactor::new(Arc::new(Scanner::new()), Policy::default());
     for name in ["code", "markdown", "prose"] {
-        let text = std::fs::read_to_string(case_file(&format!("stream/{name}.txt")))?;
+        let text = std::fs::read_to_string(own("stream").join(format!("{name}.txt")))?;
         let mut stream = redactor.stream();
         for token in tokens::tokens(&text) {
             let (_, time) = timed(|| stream.push(&token));

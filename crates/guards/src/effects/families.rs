@@ -145,6 +145,9 @@ pub(crate) fn of_program(program: &str, args: &[&str]) -> Vec<Touch> {
         return deletions(program, &options, args);
     }
     match program {
+        "type" if options.operands.iter().any(|path| path.contains(['/', '.', '\\'])) => {
+            touches(Action::Read, &options.operands)
+        }
         "mv" | "gmv" | "rename-item" | "move-item" => moves(&options),
         "cp" | "gcp" | "install" | "ln" | "gln" | "copy-item" | "ditto" | "link" | "symlink" => {
             copies(program, &options)
@@ -270,10 +273,14 @@ fn readers(args: &[&str]) -> Vec<Touch> {
 }
 
 fn deletions(program: &str, options: &Options<'_>, args: &[&str]) -> Vec<Touch> {
-    let slashed = args.iter().any(|arg| matches!(*arg, "/s" | "/S" | "/q" | "/Q"));
+    let switch = |arg: &str| {
+        let letters = arg.strip_prefix('/').unwrap_or_default();
+        !letters.is_empty() && letters.split('/').all(|letter| letter.len() == 1)
+    };
+    let slashed = args.iter().any(|arg| switch(arg) && arg.to_ascii_lowercase().contains(['s', 'q']));
     let windows = matches!(program, "del" | "erase" | "rd") || program == "rmdir" && slashed;
     let cmdlet = matches!(program, "remove-item" | "ri");
-    let has = |name: &str| args.iter().any(|arg| arg.eq_ignore_ascii_case(name));
+    let has = |name: &str| args.iter().any(|arg| switch(arg) && arg.to_ascii_lowercase().contains(name));
     let prefixed =
         |name: &str| args.iter().any(|arg| arg.len() > 2 && name.starts_with(&arg.to_ascii_lowercase()));
     let tool = matches!(program, "rimraf" | "srm" | "wipe" | "trash" | "trash-put" | "rip");
@@ -288,7 +295,7 @@ fn deletions(program: &str, options: &Options<'_>, args: &[&str]) -> Vec<Touch> 
         || windows && (has("/q") || has("/f"))
         || cmdlet && prefixed("-force");
     let operands: Vec<&str> = if windows {
-        options.operands.iter().copied().filter(|arg| !(arg.starts_with('/') && arg.len() == 2)).collect()
+        options.operands.iter().copied().filter(|arg| !switch(arg)).collect()
     } else if cmdlet {
         args.iter().copied().filter(|arg| !arg.starts_with('-')).collect()
     } else {

@@ -88,7 +88,11 @@ impl<'a> Parsed<'a> {
     fn has_its_code(&self) -> bool {
         let program = self.process.program();
         if matches!(program.as_str(), "awk" | "gawk") {
-            return self.words.first().is_some_and(|code| !has_hole(code));
+            let named = self.options.value(Some('f'), "file");
+            return named.or(self.words.first().copied()).is_some_and(|code| !has_hole(code));
+        }
+        if program == "find" {
+            return self.searches_for_data();
         }
         self.args.windows(2).any(|pair| match pair {
             ["-c" | "-e", code] => {
@@ -96,6 +100,31 @@ impl<'a> Parsed<'a> {
             }
             _ => false,
         })
+    }
+
+    /// True for a search in which what is not known is only looked for or printed.
+    fn searches_for_data(&self) -> bool {
+        const VALUES: [&str; 9] =
+            ["-name", "-iname", "-path", "-ipath", "-newer", "-regex", "-printf", "-user", "-group"];
+        const PRINTERS: [&str; 6] = ["echo", "printf", "ls", "cat", "grep", "wc"];
+        let executes = self.args.iter().position(|arg| arg.starts_with("-exec") || arg.starts_with("-ok"));
+        let printed =
+            executes.and_then(|at| self.args.get(at + 1)).is_some_and(|name| PRINTERS.contains(name));
+        let deletes =
+            self.args.iter().any(|arg| *arg == "-delete" || arg.starts_with("-fp") && *arg != "-fprintf");
+        let bare = self.args.windows(2).enumerate().any(|(at, pair)| match pair {
+            [before, value] if has_hole(value) => {
+                let inside = executes.is_some_and(|executes| at + 1 > executes + 1) && printed;
+                let format = at > 0 && self.args.get(at - 1).is_some_and(|arg| *arg == "-fprintf");
+                !(VALUES.contains(before) || inside || format)
+            }
+            _ => false,
+        });
+        let ends = self.args.last().is_some_and(|last| has_hole(last));
+        let starts = self.args.first().is_some_and(|first| has_hole(first));
+        let value_last = self.args.iter().rev().nth(1).is_some_and(|arg| VALUES.contains(arg))
+            || self.args.iter().rev().nth(2).is_some_and(|arg| *arg == "-fprintf");
+        !deletes && !bare && !starts && (!ends || value_last) && (executes.is_none() || printed)
     }
 
     fn operands(&self) -> &[&'a str] {
@@ -155,7 +184,11 @@ impl<'a> Parsed<'a> {
                 let first = name.split(char::is_whitespace).next().unwrap_or_default();
                 self.process.via.is_empty() && first != name && HARMFUL.contains(&first)
             }
-            Test::ComputedProgram => self.process.argv.first().is_some_and(|arg| has_hole(arg.raw())),
+            Test::ComputedProgram => self
+                .process
+                .argv
+                .first()
+                .is_some_and(|arg| has_hole(arg.raw().rsplit('/').next().unwrap_or_default())),
         }
     }
 }
@@ -166,10 +199,7 @@ fn destructive_sql(text: &str) -> bool {
         let words: Vec<String> = statement.split_whitespace().map(str::to_ascii_lowercase).collect();
         let word = |at: usize| words.get(at).map(String::as_str).unwrap_or_default();
         match word(0) {
-            "drop" => matches!(
-                word(1),
-                "database" | "schema" | "table" | "view" | "role" | "user" | "index" | "tablespace" | "owned"
-            ),
+            "drop" => words.len() > 1,
             "truncate" => true,
             "delete" => word(1) == "from" && !words.iter().any(|w| w == "where"),
             "update" => words.iter().any(|w| w == "set") && !words.iter().any(|w| w == "where"),

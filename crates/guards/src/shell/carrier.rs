@@ -53,7 +53,14 @@ impl Shell<'_> {
             return Data::unknown(Taint::NONE);
         }
         self.depth += 1;
-        let output = self.dispatch_inner(argv, word, args, stdin);
+        // A bracket of its own is a command, not a pattern.
+        let output = match word.strip_prefix(SET) {
+            Some("") => {
+                let argv: Vec<String> = std::iter::once("[".to_owned()).chain(args.iter().cloned()).collect();
+                self.dispatch_inner(&argv, "[", args, stdin)
+            }
+            _ => self.dispatch_inner(argv, word, args, stdin),
+        };
         self.depth -= 1;
         output
     }
@@ -67,7 +74,7 @@ impl Shell<'_> {
             let words: Vec<String> = args.iter().map(|arg| quote(arg)).collect();
             return self.run_text(&format!("{text} {}", words.join(" ")), stdin);
         }
-        if has_hole(word) {
+        if has_hole(word) && !self.is_named(word) {
             return self.unknown_program(argv, stdin);
         }
         if word.contains([STAR, ANY]) || word.contains(SET) && word.contains(']') {
@@ -146,6 +153,13 @@ impl Shell<'_> {
             }
             self.emit(&argv);
         }
+    }
+
+    /// True for a program in a folder that is not known: what it is called says what it is, unless the folder is
+    /// somebody's answer.
+    fn is_named(&self, word: &str) -> bool {
+        let name = word.rsplit_once('/').map_or("", |(_, name)| name);
+        !name.is_empty() && !has_hole(name) && !suspicious(self.word_taint)
     }
 
     /// A command whose program is not known.
@@ -298,7 +312,8 @@ impl Shell<'_> {
             }
             _ => {
                 if stdin.taint.has(Taint::INPUT) && stdin.marked().is_none() && !suspicious(stdin.taint) {
-                    return Data::unknown(Taint::NONE);
+                    // What an interactive shell prints; see `Data::is_dialogue`.
+                    return Data::unknown(Taint::INPUT | Taint::PROGRAM);
                 }
                 self.in_subshell(|shell| shell.run_code(stdin, &operands, Some(process), program))
             }

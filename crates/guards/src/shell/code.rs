@@ -50,6 +50,9 @@ fn language(program: &str) -> Option<Language> {
         "osascript" => of(&["-e"], "l", true),
         "groovy" | "scala" | "elixir" | "erl" | "ghc" | "raku" | "crystal" | "racket" | "guile" | "swift"
         | "jshell" => of(&["-e", "-eval", "--eval", "--execute", "eval"], "", false),
+        "ghci" | "jrunscript" | "kotlin" | "clojure" | "clj" | "bb" | "janet" | "sbcl" => {
+            of(&["-e", "-script", "--eval"], "", false)
+        }
         "tclsh" | "expect" | "wish" => of(&[], "f", true),
         "emacs" => of(&["--eval", "-eval", "--execute"], "lfQ", false),
         _ => None,
@@ -59,6 +62,11 @@ fn language(program: &str) -> Option<Language> {
 /// True for programs that run code in a language other than the shell's.
 pub(super) fn is_interpreter(program: &str) -> bool {
     language(program).is_some()
+}
+
+/// True for programs that could do harm, shells, and whatever runs code.
+pub(super) fn is_command(program: &str) -> bool {
+    COMMANDS.contains(&program) || super::carrier::is_shell(program) || is_interpreter(program)
 }
 
 impl Shell<'_> {
@@ -81,7 +89,7 @@ impl Shell<'_> {
                 }
                 return;
             }
-            "cpan" | "irb" | "ghci" => {
+            "cpan" | "irb" | "ghci" if !refs.contains(&"-e") => {
                 if let Some(text) = stdin.exact() {
                     self.code(text, process, 0);
                 }
@@ -154,7 +162,8 @@ impl Shell<'_> {
                 );
                 return;
             }
-        } else if self.open_ended {
+        } else if self.open_ended && (uses_arguments(code) || !program.starts_with("py")) {
+            // Only Python takes no options of its own behind code.
             self.trace.facts.push(Fact::RunsCode { process: Some(process), from: Taint::PROGRAM });
         }
         self.code(code, process, 0);
@@ -455,9 +464,15 @@ fn clustered(arg: &str, language: &Language) -> bool {
         && head.chars().all(|c| c.is_ascii_alphanumeric() && !language.values.contains(c))
 }
 
+/// True for code that may run what it is given.
+fn uses_arguments(code: &str) -> bool {
+    const WORDS: [&str; 9] = ["argv", "ARGV", "eval", "exec", "system", "popen", "spawn", "$@", "args"];
+    WORDS.iter().any(|word| code.contains(word)) || code.contains("stdin") || code.contains("`")
+}
+
 /// True for the names of source files that a compiler runs at once.
 fn is_source(arg: &str) -> bool {
-    [".go", ".rs", ".java", ".cs", ".zig", ".fsx", ".csx"].iter().any(|ending| arg.ends_with(ending))
+    [".go", ".rs", ".java", ".jar", ".cs", ".zig", ".fsx", ".csx"].iter().any(|ending| arg.ends_with(ending))
 }
 
 fn starts_like_command(text: &str) -> bool {
@@ -472,9 +487,23 @@ fn substitution(command: &str) -> Option<(String, String)> {
     let rest = command.strip_prefix('s')?;
     let mut chars = rest.chars();
     let separator = chars.next().filter(|c| !c.is_alphanumeric() && !c.is_whitespace())?;
-    let parts: Vec<&str> = chars.as_str().split(separator).collect();
+    let mut parts = vec![String::new()];
+    let mut escaped = false;
+    for c in chars {
+        if c == separator && !escaped {
+            parts.push(String::new());
+        } else if let Some(part) = parts.last_mut() {
+            if escaped && c != separator {
+                part.push('\\');
+            }
+            if c != '\\' || escaped {
+                part.push(c);
+            }
+        }
+        escaped = c == '\\' && !escaped;
+    }
     match parts.as_slice() {
-        [_, replacement, flags, ..] => Some(((*replacement).to_owned(), (*flags).to_owned())),
+        [_, replacement, flags, ..] => Some((replacement.clone(), flags.clone())),
         _ => None,
     }
 }

@@ -112,6 +112,11 @@ impl Data {
         }
     }
 
+    /// True for what a shell prints that takes its commands from the session.
+    pub(crate) fn is_dialogue(&self) -> bool {
+        self.text.is_none() && self.taint.has(Taint::INPUT | Taint::PROGRAM)
+    }
+
     /// True when there is certainly nothing.
     pub(crate) fn is_empty(&self) -> bool {
         self.text.as_deref().is_some_and(str::is_empty)

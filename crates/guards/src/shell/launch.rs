@@ -1,8 +1,9 @@
 //! Options and settings with which programs that are no wrappers still run other programs: pagers, hooks,
 //! aliases, checkpoint actions, makefiles.
 
-use super::data::Data;
+use super::data::{Data, Taint};
 use super::project;
+use super::trace::Fact;
 use super::walk::Shell;
 use crate::effects::options::Options;
 use crate::effects::takes;
@@ -10,7 +11,12 @@ use crate::effects::takes;
 impl Shell<'_> {
     /// Options with which programs run other programs.
     pub(super) fn hooks(&mut self, program: &str, args: &[&str], stdin: &Data, process: usize) {
-        let mut texts: Vec<String> = Vec::new();
+        let mut texts: Vec<String> = self
+            .environment
+            .iter()
+            .filter(|(name, value)| PROGRAM_VARIABLES.contains(&name.as_str()) && value.contains([' ', ';']))
+            .map(|(_, value)| value.trim_start_matches('|').to_owned())
+            .collect();
         match program {
             "tar" | "gtar" | "bsdtar" => {
                 let options = Options::parse(args, takes::of("tar"));
@@ -56,6 +62,10 @@ impl Shell<'_> {
                     .chain(args.iter().filter_map(|arg| arg.strip_prefix('+')))
                 {
                     let text = text.trim_start_matches(':');
+                    let text = ["silent! ", "silent ", "sil! ", "sil "]
+                        .iter()
+                        .find_map(|quiet| text.strip_prefix(quiet))
+                        .unwrap_or(text);
                     if let Some(shell) = text.strip_prefix('!') {
                         texts.push(shell.to_owned());
                     } else if text.contains("system(") || EDITOR_LANGUAGES.iter().any(|l| text.starts_with(l))
@@ -74,6 +84,9 @@ impl Shell<'_> {
                         Some(self.content_of(&format!("{folder}/Makefile")))
                     }
                 };
+                if rules.as_ref().is_some_and(|rules| rules.taint.has(Taint::FETCHED)) {
+                    self.trace.facts.push(Fact::RunsCode { process: Some(process), from: Taint::FETCHED });
+                }
                 // A variable of the command line is a command in most makefiles.
                 texts.extend(
                     args.iter()
@@ -107,6 +120,12 @@ impl Shell<'_> {
             "man" => texts.extend(option_after(args, &["-P", "--pager", "-H"])),
             "rg" => texts.extend(option_after(args, &["--hostname-bin"])),
             "less" => texts.extend(args.iter().filter_map(|arg| arg.strip_prefix("+!")).map(str::to_owned)),
+            "mysql" | "mariadb" => {
+                texts.extend(option_after(args, &["-e", "--execute"]).iter().filter_map(|sql| {
+                    let sql = sql.trim();
+                    sql.strip_prefix("\\!").or_else(|| sql.strip_prefix("system ")).map(str::to_owned)
+                }))
+            }
             "psql" => texts.extend(option_after(args, &["-c", "--command"]).into_iter().filter_map(|sql| {
                 let sql = sql.trim();
                 let program = || {
@@ -299,6 +318,10 @@ impl Shell<'_> {
         }
     }
 }
+
+/// Variables that name a program which others start.
+const PROGRAM_VARIABLES: &[&str] =
+    &["PAGER", "MANPAGER", "SYSTEMD_PAGER", "EDITOR", "VISUAL", "SUDO_EDITOR", "BROWSER", "LESSOPEN"];
 
 /// Commands of editors behind which code of another language stands.
 const EDITOR_LANGUAGES: &[&str] =

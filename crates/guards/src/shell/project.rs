@@ -78,8 +78,11 @@ pub(super) fn recipes(makefile: &str, targets: &[&str]) -> Vec<String> {
             current = names.split_whitespace().collect();
             first = first.or(current.first().copied().filter(|name| !name.starts_with('.')));
             for name in &current {
-                let needs = needs.split_once(';').map_or(needs, |(needs, _)| needs);
-                rules.entry(name).or_default().0.extend(needs.trim_start_matches(':').split_whitespace());
+                let (needs, recipe) =
+                    needs.split_once(';').map_or((needs, None), |(needs, recipe)| (needs, Some(recipe)));
+                let rule = rules.entry(name).or_default();
+                rule.0.extend(needs.trim_start_matches(':').split_whitespace());
+                rule.1.extend(recipe.map(str::trim_start));
             }
         }
     }

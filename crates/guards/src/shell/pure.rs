@@ -124,12 +124,14 @@ impl Shell<'_> {
                 self.operand_data(&options.operands, stdin)
             }
             "history" => Data::unknown(Taint::SECRET),
-            _ if self.initialises(program, &refs) => Data::empty(),
             "aws" | "gsutil" | "gcloud" | "rclone" if refs.last() == Some(&"-") && refs.contains(&"cp") => {
                 Data::unknown(Taint::NET)
             }
             "get-childitem" | "gci" => {
                 let folder = refs.iter().find(|arg| !arg.starts_with('-')).copied().unwrap_or(".");
+                if folder.to_ascii_lowercase().starts_with("env:") {
+                    return Data::unknown(Taint::ENVIRONMENT);
+                }
                 Data::text(format!("{}/{STAR}\n", folder.trim_end_matches('/')))
             }
             _ if prints_secrets(program, &refs) => {
@@ -145,6 +147,9 @@ impl Shell<'_> {
                 Data::unknown(stdin.taint.without(Taint::INPUT) | self.word_taint | Taint::DECODED)
             }
             _ => {
+                if let Some(settings) = self.settings_of(program, &refs) {
+                    return settings;
+                }
                 // Whatever it does, it may pass on what it was given, by name or on its input.
                 let given = self.operand_data(&refs, stdin).taint | stdin.taint | self.word_taint;
                 Data::unknown(given.without(Taint::INPUT | Taint::FILE) | Taint::PROGRAM)
@@ -152,15 +157,10 @@ impl Shell<'_> {
         }
     }
 
-    /// True for tools, found on the search path or where package managers put them, that print settings made to
-    /// be evaluated by a shell.
-    fn initialises(&self, program: &str, args: &[&str]) -> bool {
-        const FOLDERS: [&str; 5] =
-            ["/usr/bin", "/usr/local/bin", "/opt/homebrew/bin", "/home/linuxbrew/.linuxbrew/bin", "/bin"];
-        /// What programs of every kind call the command that prints their completions.
-        const COMPLETIONS: [&str; 5] =
-            ["completion", "completions", "--completion", "--completions", "shell-completion"];
-        const INITIALISERS: &[(&str, &[&str])] = &[
+    /// What a tool prints to be evaluated by a shell: nothing to look at where it is one of the few that everybody
+    /// evaluates, and as good as a file where it is any other that is known for it. `None` for all other programs.
+    fn settings_of(&self, program: &str, args: &[&str]) -> Option<Data> {
+        const EVERYDAY: &[(&str, &[&str])] = &[
             ("ssh-agent", &["-s", "-c", ""]),
             ("dircolors", &["-b", ""]),
             ("lesspipe", &[""]),
@@ -176,48 +176,52 @@ impl Shell<'_> {
             ("fnm", &["env"]),
             ("mise", &["activate", "env"]),
             ("opam", &["env"]),
-            ("conda", &["shell.bash", "shell.zsh", "shell.posix"]),
-            ("mamba", &["shell"]),
-            ("micromamba", &["shell"]),
+            ("conda", &["shell.bash", "shell.zsh"]),
             ("fzf", &["--bash", "--zsh"]),
             ("atuin", &["init"]),
+            ("minikube", &["docker-env"]),
+            ("docker-machine", &["env"]),
+        ];
+        const KNOWN: &[(&str, &[&str])] = &[
+            ("mamba", &["shell"]),
+            ("micromamba", &["shell"]),
             ("rtx", &["activate", "env"]),
-            ("asdf", &["exec-env"]),
-            ("volta", &["setup"]),
             ("plenv", &["init"]),
             ("phpenv", &["init"]),
             ("thefuck", &["--alias", "-a"]),
             ("resize", &[""]),
             ("register-python-argcomplete", &[]),
-            ("npm", &["completion"]),
             ("keychain", &["--eval"]),
             ("gpg-agent", &["--daemon"]),
             ("mcfly", &["init"]),
             ("navi", &["widget"]),
             ("oh-my-posh", &["init"]),
-            ("devbox", &["global", "shellenv"]),
+            ("devbox", &["shellenv"]),
             ("luarocks", &["path"]),
             ("perlbrew", &["env", "init"]),
-            ("getopt", &[]),
-            ("minikube", &["docker-env"]),
-            ("docker-machine", &["env"]),
         ];
-        let known = |subs: &[&str]| match args {
-            [] => subs.is_empty() || subs.contains(&""),
-            _ => subs.is_empty() || args.iter().any(|arg| subs.contains(arg)),
+        /// What programs of every kind call the command that prints their completions.
+        const COMPLETIONS: [&str; 5] =
+            ["completion", "completions", "--completion", "--completions", "shell-completion"];
+        /// Where package managers put programs.
+        const FOLDERS: [&str; 5] =
+            ["/usr/bin", "/usr/local/bin", "/opt/homebrew/bin", "/home/linuxbrew/.linuxbrew/bin", "/bin"];
+        let first = args.first().copied().unwrap_or_default();
+        let process = self.trace.processes.last();
+        let folder = process.and_then(|process| Some(process.argv().first()?.raw().rsplit_once('/')?.0));
+        let exact = |(name, subs): &(&str, &[&str])| *name == program && subs.contains(&first);
+        if folder.is_none() && EVERYDAY.iter().any(exact) {
+            return Some(Data::empty());
+        }
+        let loose = |(name, subs): &(&str, &[&str])| {
+            let called = subs.is_empty() || args.iter().any(|arg| subs.contains(arg));
+            *name == program && (called || args.is_empty() && subs.contains(&""))
         };
-        let completes = args.first().is_some_and(|first| COMPLETIONS.contains(first));
-        let named = completes && !super::code::is_interpreter(program)
-            || INITIALISERS.iter().any(|(name, subs)| *name == program && known(subs));
-        let folder = self
-            .trace
-            .processes
-            .last()
-            .and_then(|process| process.argv().first()?.raw().rsplit_once('/'))
-            .map(|(folder, _)| folder);
-        named
-            && folder.is_none_or(|folder| FOLDERS.contains(&folder))
-            && !args.iter().any(|arg| has_hole(arg))
+        let completes = COMPLETIONS.contains(&first) && !super::code::is_interpreter(program);
+        let named = completes || EVERYDAY.iter().chain(KNOWN).any(loose);
+        let installed = folder.is_none_or(|folder| FOLDERS.contains(&folder));
+        let known = !args.iter().any(|arg| has_hole(arg));
+        (named && installed && known).then(|| Data::unknown(Taint::PROGRAM | Taint::FILE))
     }
 
     /// The data a filter works on: its operands when there are any, else its input.

@@ -111,6 +111,11 @@ impl Shell<'_> {
         self.install(program, &refs, process);
         self.send(program, &refs, stdin, read, process);
         self.listen(program, &refs, process);
+        let connects = matches!(program, "nc" | "ncat" | "netcat" | "socat" | "telnet")
+            || program == "openssl" && refs.first() == Some(&"s_client");
+        if connects && stdin.is_dialogue() {
+            self.trace.facts.push(Fact::NetworkShell { process });
+        }
         self.hooks(program, &refs, stdin, process);
     }
 

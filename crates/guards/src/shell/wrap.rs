@@ -106,6 +106,29 @@ const WRAPPERS: &[Wrapper] = &[
     wrapper(&["start"], "", &[], 0),
 ];
 
+/// Programs with many options of their own whose command begins at the first word that names one.
+const LOOSE: &[&str] = &[
+    "bwrap",
+    "proot",
+    "systemd-nspawn",
+    "screen",
+    "tmux",
+    "dtach",
+    "abduco",
+    "daemonize",
+    "start-stop-daemon",
+    "runcon",
+    "capsh",
+    "setpriv",
+    "cgexec",
+    "numactl",
+    "sandbox-exec",
+    "ld.so",
+    "arch",
+    "lxc",
+    "incus",
+];
+
 /// Programs of the form `tool run CMD...` whose command is what follows the subcommand.
 const RUNNERS: &[(&str, &[&str])] = &[
     ("uv", &["run"]),
@@ -127,8 +150,6 @@ const RUNNERS: &[(&str, &[&str])] = &[
     ("op", &["run"]),
     ("doppler", &["run"]),
     ("rtk", &["proxy"]),
-    ("lxc", &["exec"]),
-    ("vagrant", &["ssh"]),
 ];
 
 impl Shell<'_> {
@@ -148,6 +169,11 @@ impl Shell<'_> {
             }
             "ssh" | "mosh" | "autossh" | "slogin" | "rsh" => self.ssh(argv, args, program, stdin),
             "su" | "runuser" => self.su(argv, args, program, stdin),
+            "vagrant" => {
+                let text = Options::parse(&slices(args), Takes::values("c", &["command"]));
+                let text = text.value(Some('c'), "command")?.to_owned();
+                Some(self.text(argv, &text, program))
+            }
             "script" => {
                 let options = Options::parse(&slices(args), Takes::values("cIOBTtmEo", &["command"]));
                 let text = options.value(Some('c'), "command")?.to_owned();
@@ -180,7 +206,7 @@ impl Shell<'_> {
             "tmux" | "screen" => {
                 let text = args.iter().filter(|arg| arg.contains(' ')).cloned().collect::<Vec<_>>();
                 if text.is_empty() {
-                    return None;
+                    return self.loose(argv, args, program, stdin);
                 }
                 Some(self.text(argv, &text.join("\n"), program))
             }
@@ -219,6 +245,9 @@ impl Shell<'_> {
                 let rest: Vec<String> = args.iter().filter(|arg| !arg.starts_with('-')).cloned().collect();
                 (!rest.is_empty()).then(|| self.inner(argv, &rest, program, stdin))
             }
+            _ if LOOSE.contains(&program) || program.starts_with("ld-") && program.contains(".so") => {
+                self.loose(argv, args, program, stdin)
+            }
             _ => {
                 if let Some(output) = self.runner(argv, args, program, stdin) {
                     return Some(output);
@@ -237,6 +266,12 @@ impl Shell<'_> {
                 Some(self.inner(argv, &rest, program, stdin))
             }
         }
+    }
+
+    /// A command somewhere among the options of another; `None` when no word names one.
+    fn loose(&mut self, argv: &[String], args: &[String], program: &str, stdin: &Data) -> Option<Data> {
+        let at = args.iter().position(|arg| super::code::is_command(&super::trace::program_name(arg)))?;
+        Some(self.inner(argv, args.get(at..).unwrap_or_default(), program, stdin))
     }
 
     /// `tool run CMD...`; `None` when this is none.
@@ -452,7 +487,7 @@ impl Shell<'_> {
         let output = self.pushed(program, |shell| {
             shell.in_subshell(|shell| {
                 shell.state.cwd = None;
-                shell.run_text(&text, &Data::session_input())
+                shell.run_text(&text, stdin)
             })
         });
         Some(Data::unknown(output.taint | Taint::NET))

@@ -328,7 +328,8 @@ pub(super) fn evaluate(
     if matches!(
         last,
         "walk" | "walkdir" | "scandir" | "listdir" | "iterdir" | "rglob" | "readdirsync" | "find"
-    ) && let Some(folder) = first.or(receiver).filter(|value| value.text.starts_with(['/', '~', '.']))
+    ) && let Some(folder) =
+        first.into_iter().chain(receiver).find(|value| value.text.starts_with(['/', '~', '.']))
     {
         calls.push(Call::Lists(folder.text.clone()));
         return (
@@ -337,7 +338,8 @@ pub(super) fn evaluate(
         );
     }
     if matches!(last, "glob" | "iglob" | "children" | "each_child" | "entries")
-        && let Some(pattern) = first.filter(|value| value.text.starts_with(['/', '~']))
+        && let Some(pattern) =
+            first.into_iter().chain(receiver).find(|value| value.text.starts_with(['/', '~']))
     {
         let folder = pattern.text.split('*').next().unwrap_or_default().trim_end_matches('/').to_owned();
         let text = format!("{folder}/{STAR}");
@@ -392,6 +394,7 @@ pub(super) fn evaluate(
             | "str"
             | "string"
             | "join"
+            | "joinpath"
             | "strip"
             | "encode"
             | "expanduser"
@@ -428,6 +431,7 @@ pub(super) fn evaluate(
         if matches!(
             last,
             "join"
+                | "joinpath"
                 | "path"
                 | "expanduser"
                 | "abspath"
@@ -466,7 +470,8 @@ pub(super) fn evaluate(
                 }));
     if shellish && !is_math {
         start(args, taint, true, &mut calls);
-    } else if VECTORS.contains(&last) && !args.is_empty() && !is_math {
+    } else if (VECTORS.contains(&last) || last == "cmd" && owner == "system") && !args.is_empty() && !is_math
+    {
         start(args, taint, false, &mut calls);
     } else if EVALUATORS.contains(&last) && !is_math || last == "exec" {
         let known = first.filter(|value| !value.is_unknown()).map(|value| value.text.clone());
