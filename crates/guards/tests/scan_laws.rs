@@ -130,6 +130,14 @@ fn texts(most: usize) -> impl Strategy<Value = String> {
     prop::collection::vec(prop::sample::select(pieces()), 0..most).prop_map(|parts| parts.concat())
 }
 
+/// Key blocks and certificates, whole and cut off, with names in front of them.
+fn keys(most: usize) -> impl Strategy<Value = String> {
+    let named = ["token", "password: ", "private key\n", "\n", " ", "-----BEGIN ", "-----", "MIIEpAIBAAKC\n"];
+    let blocks = pieces().into_iter().filter(|piece| piece.contains("-----BEGIN "));
+    let all: Vec<String> = named.iter().map(|piece| (*piece).to_owned()).chain(blocks).collect();
+    prop::collection::vec(prop::sample::select(all), 0..most).prop_map(|parts| parts.concat())
+}
+
 static SCANNER: LazyLock<Arc<Scanner>> = LazyLock::new(|| Arc::new(Scanner::new()));
 
 fn redactor() -> Redactor {
@@ -255,6 +263,14 @@ proptest! {
         let mut renamed = before.clone();
         redactor().apply_json_and_keys(&mut renamed);
         prop_assert_eq!(renamed.as_object().map(serde_json::Map::len), before.as_object().map(serde_json::Map::len));
+    }
+
+    #[test]
+    fn keys_are_cleaned_once(text in keys(12), hash in any::<bool>()) {
+        let action = if hash { Action::Hash } else { Action::Redact };
+        let redactor = Redactor::new(Arc::clone(&SCANNER), Policy::new(action));
+        let once = redactor.apply(&text).text;
+        prop_assert_eq!(&redactor.apply(&once).text, &once, "of {}", text);
     }
 
     #[test]

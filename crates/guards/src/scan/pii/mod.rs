@@ -16,7 +16,7 @@ mod net;
 
 use super::Scope;
 use super::span::{Class, Evidence, Span};
-use super::text::{ALNUM, DIGIT, JOINER, LETTER, UPPER, at, before, compact, cut, inside_word};
+use super::text::{ALNUM, DIGIT, JOINER, LETTER, LOWER, UPPER, at, before, compact, cut, inside_word};
 use national::{BY_DIGIT, BY_LETTER, LONE_SHAPES, Number};
 
 /// The longest text that may be taken for a lone identifier, in bytes.
@@ -265,9 +265,13 @@ fn shaped(text: &[u8], start: usize) -> Option<Span> {
         let closed = !inside_word(text, end) && !matches!(at(text, end), b'-' | b'_' | b'.' | b'/' | b':');
         (closed && check(&compact(cut(text, start, end)))).then_some(end)
     })?;
+    let value = cut(text, start, end);
+    // Two small letters before many digits are a name and its number.
+    let named =
+        LOWER.count(value) == 2 && LOWER.has(at(text, start)) && DIGIT.count(value) + 2 == value.len();
     let open = inside_word(text, start) || in_series(text, start, end);
     let kind = "document_number";
-    (!open).then_some(Span {
+    (!open && !named).then_some(Span {
         class: Class::Pii,
         kind,
         start,

@@ -9,7 +9,7 @@
 use super::super::span::{Class, Evidence, Span};
 use super::super::text::{
     ALNUM, ANY_HEX, BASE64, ByteSet, DASH, DIGIT, DOT, EQUALS, LETTER, LOWER, PLUS_SLASH, SPACE, TOKEN_MARK,
-    UPPER, URL64, WORD, at, before, contains_folded, cut, starts_folded, trim_end,
+    UNDERSCORE, UPPER, URL64, WORD, at, before, contains_folded, cut, starts_folded, trim_end,
 };
 use super::quality::{is_placeholder, is_random, randomness, starts_as_reference};
 
@@ -203,7 +203,9 @@ fn read<T>(
 ) -> Option<T> {
     let word = WORD.or(DASH).run_back(text, start, 40);
     let prefix = cut(text, word, start);
-    if describes(name, prefix) {
+    let in_mark =
+        is_mark(text, word.saturating_sub(1)) || is_mark(text, word.saturating_sub("[redacted:".len()));
+    if in_mark || describes(name, prefix) {
         return None;
     }
     let mut joint =
@@ -213,6 +215,7 @@ fn read<T>(
     while pos < limit {
         let byte = at(text, pos);
         match byte {
+            b'[' if is_mark(text, pos) => return None,
             b'\n' => joint.newlines += 1,
             b' ' | b'\t' | b'\r' | b'\\' => {}
             b'=' | b':' | b'>' => {
@@ -253,6 +256,14 @@ fn read<T>(
         pos += 1;
     }
     None
+}
+
+/// Whether a mark begins at `start` that stands in the place of something, which was the value.
+fn is_mark(text: &[u8], start: usize) -> bool {
+    let end = LOWER.or(UNDERSCORE).run(text, start + 1, 40);
+    let kind = cut(text, start + 1, end);
+    at(text, start) == b'['
+        && (kind == b"redacted" && at(text, end) == b':' || !kind.is_empty() && at(text, end) == b'#')
 }
 
 fn describes(name: Name, prefix: &[u8]) -> bool {

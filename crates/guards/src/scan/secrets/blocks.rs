@@ -24,7 +24,8 @@ pub(super) fn private_key(text: &[u8], start: usize) -> Option<Span> {
     let label_end = window.iter().skip(11).take(60).position(|&b| b == b'-')? + 11;
     let window = cut(window, 0, find(window, b"-----BEGIN", label_end).unwrap_or(window.len()));
     let label = cut(window, 11, label_end);
-    if !super::is_private_label(label) {
+    let spelled = label.iter().all(|&b| ALNUM.has(b) || matches!(b, b' ' | b'_' | b'/'));
+    if !spelled || !super::is_private_label(label) {
         return None;
     }
     let close = b"-----END";
