@@ -4,6 +4,7 @@
 //! sensitive file they are given.
 
 mod families;
+mod names;
 pub(crate) mod options;
 mod patch;
 pub(crate) mod takes;

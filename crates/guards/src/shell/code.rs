@@ -5,6 +5,7 @@
 //! write files, decode text, evaluate code, or talk to the network.
 
 mod calls;
+mod names;
 mod scan;
 
 use super::data::{Data, Taint};

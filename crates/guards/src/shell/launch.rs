@@ -124,7 +124,7 @@ impl Shell<'_> {
                 texts.extend(option_after(args, &["-e", "--execute"]).iter().filter_map(|sql| {
                     let sql = sql.trim();
                     sql.strip_prefix("\\!").or_else(|| sql.strip_prefix("system ")).map(str::to_owned)
-                }))
+                }));
             }
             "psql" => texts.extend(option_after(args, &["-c", "--command"]).into_iter().filter_map(|sql| {
                 let sql = sql.trim();

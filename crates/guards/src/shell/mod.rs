@@ -41,6 +41,7 @@ mod windows;
 mod word;
 mod worker;
 mod wrap;
+mod wrappers;
 
 pub(crate) use data::Taint;
 pub(crate) use prescan::{Weight, weigh};
