@@ -8,6 +8,21 @@ use crate::event::{Frame, Moment, Stop, SubAgent};
 use crate::payload::{Payload, PayloadError, shown};
 use crate::tools::{McpSpelling, McpTool, ResultBody, ToolOutput, ToolRow, ToolUse};
 
+/// The events that an installation asks for, where a client has them all.
+pub(super) const EVENTS: &[&str] = &[
+    "PreToolUse",
+    "PostToolUse",
+    "PostToolUseFailure",
+    "UserPromptSubmit",
+    "Stop",
+    "SubagentStart",
+    "SubagentStop",
+    "PreCompact",
+    "PostCompact",
+    "SessionStart",
+    "SessionEnd",
+];
+
 /// The event's name: the payload's own, or the command line's.
 pub(super) fn event_name<'a>(
     client: Client,

@@ -8,6 +8,7 @@ pub(crate) mod cline;
 pub(crate) mod codex;
 pub(crate) mod copilot;
 pub(crate) mod cursor;
+mod exit_code;
 pub(crate) mod gemini;
 pub(crate) mod goose;
 pub(crate) mod kiro;

@@ -91,6 +91,21 @@ pub fn page() -> String {
         for gap in client.facts().gaps {
             let _ = writeln!(text, "- {}.", sentence(gap));
         }
+        text.push_str(&left_out(client));
+    }
+    text
+}
+
+/// The events that an installation does not use, and why.
+fn left_out(client: Client) -> String {
+    let unused = client.facts().unused;
+    if unused.is_empty() {
+        return String::new();
+    }
+    let mut text = "\n| events not used | why |\n| --- | --- |\n".to_owned();
+    for row in unused {
+        let events: Vec<_> = row.events.iter().map(|event| format!("`{event}`")).collect();
+        let _ = writeln!(text, "| {} | {} |", events.join(", "), row.why);
     }
     text
 }

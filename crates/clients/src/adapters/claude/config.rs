@@ -5,6 +5,7 @@
 
 use serde_json::{Value, json};
 
+use crate::adapters::claude_like;
 use crate::install::{ForOneRun, Form, HookCommand, Layout, Merged, Place};
 
 pub(super) const TIMEOUT_SECONDS: u64 = 300;
@@ -13,23 +14,7 @@ pub(super) const LAYOUT: Layout = Layout {
     once: ForOneRun::SettingsOption("--settings"),
     user: Place { variable: Some("CLAUDE_CONFIG_DIR"), folder: ".claude", file: "settings.json" },
     project: Place { variable: None, folder: ".claude", file: "settings.json" },
-    form: Form::Merged(Merged {
-        preamble: &[],
-        events: &[
-            "PreToolUse",
-            "PostToolUse",
-            "PostToolUseFailure",
-            "UserPromptSubmit",
-            "Stop",
-            "SubagentStart",
-            "SubagentStop",
-            "PreCompact",
-            "PostCompact",
-            "SessionStart",
-            "SessionEnd",
-        ],
-        group,
-    }),
+    form: Form::Merged(Merged { preamble: &[], events: claude_like::EVENTS, group }),
 };
 
 fn group(event: &'static str, command: &HookCommand) -> Value {

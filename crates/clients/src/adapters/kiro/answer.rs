@@ -1,24 +1,3 @@
-//! Our decisions in Kiro's words: an exit code. What stands on stdout becomes text for the model, so nothing
-//! does.
+//! Our decisions in Kiro's words: an exit code.
 
-use crate::adapter::{AskGate, Gates, ResultGate};
-use crate::answer::Answer;
-use crate::event::Frame;
-use crate::reason::Reason;
-
-pub(super) const GATES: Gates = Gates {
-    pass: |_| Answer::silence(),
-    deny,
-    ask: AskGate::Never,
-    rewrite: None,
-    deny_permission: None,
-    result: ResultGate::Unreachable,
-    mcp_result: ResultGate::Unreachable,
-    failure: ResultGate::Unreachable,
-    block_prompt: Some(deny),
-    revise: None,
-};
-
-fn deny(_: &Frame, reason: &Reason) -> Answer {
-    Answer::exit_refusal(reason)
-}
+pub(super) use crate::adapters::exit_code::GATES;

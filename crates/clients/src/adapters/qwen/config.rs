@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::adapters::claude_like;
 use crate::install::{ForOneRun, Form, HookCommand, Layout, Merged, Place};
 
 pub(super) const TIMEOUT_MILLISECONDS: u64 = 300_000;
@@ -17,23 +18,7 @@ pub(super) const LAYOUT: Layout = Layout {
     },
     user: Place { variable: None, folder: ".qwen", file: "settings.json" },
     project: Place { variable: None, folder: ".qwen", file: "settings.json" },
-    form: Form::Merged(Merged {
-        preamble: &[],
-        events: &[
-            "PreToolUse",
-            "PostToolUse",
-            "PostToolUseFailure",
-            "UserPromptSubmit",
-            "Stop",
-            "SubagentStart",
-            "SubagentStop",
-            "PreCompact",
-            "PostCompact",
-            "SessionStart",
-            "SessionEnd",
-        ],
-        group,
-    }),
+    form: Form::Merged(Merged { preamble: &[], events: claude_like::EVENTS, group }),
 };
 
 fn group(event: &'static str, command: &HookCommand) -> Value {

@@ -49,6 +49,25 @@ fn moment(moment: &Moment) -> String {
     }
 }
 
+/// Nothing that a client reports is overlooked: an installation asks for it, or the facts say why not.
+#[test]
+fn every_recorded_event_is_installed_or_left_out_for_a_reason() {
+    for fixture in fixtures() {
+        let event = fixture.read();
+        let facts = fixture.client.facts();
+        let passes = event.moment == Moment::Other;
+        let named = facts.leaves_out(event.frame.event());
+        // What only some payloads of an event are about is told by the payload.
+        let in_part = matches!(
+            (fixture.client, event.frame.event()),
+            (Client::Cline, "SessionShutdown")
+                | (Client::OpenCode, "event.session.idle")
+                | (_, "UserPromptSubmit")
+        );
+        assert!(!passes || named || in_part, "{} {}", fixture.client, fixture.name);
+    }
+}
+
 #[test]
 fn every_recorded_payload_is_understood() {
     let mut listing = String::new();
