@@ -147,6 +147,16 @@ fn the_doctor_finds_what_is_broken() {
 }
 
 #[test]
+fn the_doctor_says_what_no_hook_sees() {
+    let user = User::new();
+    for (client, said) in
+        [("codex", "`write_stdin` types into an open shell"), ("windsurf", "what is typed into")]
+    {
+        finds(&checks(&user, client).1, "note", said);
+    }
+}
+
+#[test]
 fn the_doctor_compares_versions() {
     let user = User::new();
     user.run(&["install", "claude"]).succeeded();
