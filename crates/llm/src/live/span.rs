@@ -60,23 +60,23 @@ impl<'a> Node<'a> {
 
     /// The entries of an object, in order; none of anything else.
     pub(crate) fn members(&self) -> Vec<Member<'a>> {
-        let mut found = Vec::new();
-        let bytes = self.text.as_bytes();
-        if bytes.get(self.span.start) != Some(&b'{') {
-            return found;
-        }
-        let mut at = skip_space(bytes, self.span.start + 1);
-        while bytes.get(at) == Some(&b'"') {
-            let Some(key_end) = skip_string(bytes, at) else { break };
+        self.entries().collect()
+    }
+
+    fn entries(&self) -> impl Iterator<Item = Member<'a>> + use<'a> {
+        let (text, bytes) = (self.text, self.text.as_bytes());
+        let is_object = bytes.get(self.span.start) == Some(&b'{');
+        let mut at = if is_object { skip_space(bytes, self.span.start + 1) } else { bytes.len() };
+        std::iter::from_fn(move || {
+            let begin = (bytes.get(at) == Some(&b'"')).then_some(at)?;
+            let key_end = skip_string(bytes, begin)?;
             let colon = skip_space(bytes, key_end);
             let start = skip_space(bytes, colon + 1);
-            let Some(end) = skip_value(bytes, start) else { break };
-            let key = Node { text: self.text, span: at..key_end }.string();
-            let value = Node { text: self.text, span: start..end };
-            found.push(Member { key: key.unwrap_or_default(), span: at..end, value });
+            let end = skip_value(bytes, start)?;
             at = skip_comma(bytes, end);
-        }
-        found
+            let key = Node { text, span: begin..key_end }.string().unwrap_or_default();
+            Some(Member { key, span: begin..end, value: Node { text, span: start..end } })
+        })
     }
 
     /// The items of an array, in order; none of anything else.
@@ -97,7 +97,7 @@ impl<'a> Node<'a> {
 
     /// The value of a key.
     pub(crate) fn get(&self, key: &str) -> Option<Self> {
-        self.members().into_iter().find(|member| member.key == key).map(|member| member.value)
+        self.entries().find(|member| member.key == key).map(|member| member.value)
     }
 
     /// The value of a key, unless it is null.

@@ -6,6 +6,7 @@
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::map::Entry;
 use serde_json::{Map, Number, Value};
 
 /// Parses JSON and refuses objects that have a key twice, at any depth.
@@ -76,10 +77,10 @@ impl<'de> Visitor<'de> for Strict {
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
         let mut object = Map::new();
         while let Some(key) = entries.next_key::<String>()? {
-            if object.contains_key(&key) {
-                return Err(A::Error::custom("a key stands twice"));
-            }
-            object.insert(key, entries.next_value_seed(self)?);
+            match object.entry(key) {
+                Entry::Vacant(place) => place.insert(entries.next_value_seed(self)?),
+                Entry::Occupied(_) => return Err(A::Error::custom("a key stands twice")),
+            };
         }
         Ok(object.into())
     }
