@@ -23,7 +23,9 @@ impl Digest {
         let mut hasher = Sha256::new();
         hasher.update(kind.as_bytes());
         hasher.update([0]);
-        write_canonical(value, &mut hasher);
+        let mut text = Vec::with_capacity(1024);
+        write_canonical(value, &mut text);
+        hasher.update(&text);
         Self(hasher.finalize().into())
     }
 
@@ -54,51 +56,54 @@ impl Digest {
 }
 
 fn hex<'a>(bytes: impl Iterator<Item = &'a u8>) -> String {
-    use fmt::Write as _;
-    bytes.fold(String::with_capacity(64), |mut out, byte| {
-        // Writing to a String can't fail.
-        let _ = write!(out, "{byte:02x}");
-        out
-    })
+    let digit = |half: u8| char::from_digit(u32::from(half), 16).unwrap_or_default();
+    let mut text = String::with_capacity(64);
+    for byte in bytes {
+        text.push(digit(byte >> 4));
+        text.push(digit(byte & 0xf));
+    }
+    text
 }
 
-fn write_canonical(value: &Value, out: &mut Sha256) {
+fn write_canonical(value: &Value, out: &mut Vec<u8>) {
     match value {
         Value::Array(items) => {
-            out.update(b"[");
+            out.push(b'[');
             for (i, item) in items.iter().enumerate() {
                 if i > 0 {
-                    out.update(b",");
+                    out.push(b',');
                 }
                 write_canonical(item, out);
             }
-            out.update(b"]");
+            out.push(b']');
         }
         Value::Object(map) => {
             let mut entries: Vec<_> = map.iter().collect();
             entries.sort_unstable_by_key(|(key, _)| *key);
-            out.update(b"{");
+            out.push(b'{');
             for (i, (key, item)) in entries.into_iter().enumerate() {
                 if i > 0 {
-                    out.update(b",");
+                    out.push(b',');
                 }
-                write_scalar(&Value::String(key.clone()), out);
-                out.update(b":");
+                write_scalar(key, out);
+                out.push(b':');
                 write_canonical(item, out);
             }
-            out.update(b"}");
+            out.push(b'}');
         }
         scalar => write_scalar(scalar, out),
     }
 }
 
-fn write_scalar(value: &Value, out: &mut Sha256) {
-    out.update(value.to_string().as_bytes());
+fn write_scalar<T: Serialize + ?Sized>(value: &T, out: &mut Vec<u8>) {
+    // Writing to memory can't fail, and scalars have a JSON form.
+    let _ = serde_json::to_writer(out, value);
 }
 
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "sha256:{}", hex(self.0.iter()))
+        f.write_str("sha256:")?;
+        f.write_str(&hex(self.0.iter()))
     }
 }
 
