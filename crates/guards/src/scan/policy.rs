@@ -136,9 +136,10 @@ impl Policy {
     /// The classes of which something is to be changed.
     pub(super) fn changed(&self) -> Vec<Class> {
         let changes = |class: &Class| {
-            let kinds = Scanner::kinds(*class);
+            // A stream asks when it begins, so the kinds are listed only where there are exceptions.
+            let is_of_class = |kind: &String| Scanner::kinds(*class).contains(kind.as_str());
             self.classes.get(class).unwrap_or(&self.default).changes()
-                || self.kinds.iter().any(|(kind, action)| action.changes() && kinds.contains(&kind.as_str()))
+                || self.kinds.iter().any(|(kind, action)| action.changes() && is_of_class(kind))
         };
         Class::ALL.iter().copied().filter(changes).collect()
     }
