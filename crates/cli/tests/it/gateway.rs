@@ -174,10 +174,10 @@ fn programs_that_can_not_be_run_end_like_in_a_shell() {
     assert_eq!(ended.code, Some(143), "{}", ended.whole());
 }
 
-/// Starts a program that writes its process id and that of a child of its own, and waits.
-fn waiting(user: &User, script: &str) -> (Child, [String; 2]) {
+/// Starts a program that does what comes before, writes its process id and that of a child of its own, and waits.
+fn waiting(user: &User, before: &str, script: &str) -> (Child, [String; 2]) {
     let ids = user.work().join("ids");
-    let script = format!("sleep 60 & echo $$ $! > ids.new; mv ids.new ids; {script}");
+    let script = format!("{before} sleep 60 & echo $$ $! > ids.new; mv ids.new ids; {script}");
     let child = user.command(&["run", "--", "sh", "-c", &script]).spawn().unwrap();
     let text = until("the program starts", || read(&ids));
     let (own, below) = text.trim().split_once(' ').unwrap();
@@ -191,7 +191,7 @@ fn read(path: &Path) -> Option<String> {
 #[test]
 fn signals_reach_the_program() {
     let user = User::new();
-    let (child, ids) = waiting(&user, "trap 'exit 5' INT; while true; do sleep 0.05; done");
+    let (child, ids) = waiting(&user, "trap 'exit 5' INT;", "while true; do sleep 0.05; done");
     interrupt(&child);
     let ended = done(child);
     assert_eq!(ended.code, Some(5), "{}", ended.whole());
@@ -203,7 +203,7 @@ fn signals_reach_the_program() {
 #[test]
 fn a_killed_backstop_takes_the_program_with_it() {
     let user = User::new();
-    let (mut child, ids) = waiting(&user, "wait");
+    let (mut child, ids) = waiting(&user, "", "wait");
     child.kill().unwrap();
     child.wait().unwrap();
     for id in ids {
