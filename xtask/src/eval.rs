@@ -2,7 +2,8 @@
 //!
 //! The guards' own cases are judged by the example `report` of their crate, optimised, because its times would
 //! mean little otherwise; its table goes into `docs/guards.md`, between two marks. Files given as arguments
-//! are judged after that and only printed: they are somebody else's cases, and not part of the project.
+//! are judged after that: they are somebody else's cases and not part of the project, but what they say about it
+//! has a place on the page too.
 
 use std::ffi::OsString;
 use std::process::Stdio;
@@ -13,18 +14,14 @@ use crate::workspace::{cargo, read, root};
 
 const PAGE: &str = "docs/guards.md";
 const BEGIN: &str = "<!-- measured: cargo xtask eval -->\n\n";
+const BEGIN_FILES: &str = "<!-- measured: cargo xtask eval FILE... -->\n\n";
 const END: &str = "\n<!-- end of measured -->";
 
 /// Judges the project's own cases, writes the page, and judges `files`.
 pub(crate) fn run(files: &[&str]) -> Result<(), Error> {
     let table = report(&[])?;
     println!("the project's own cases\n\n{table}");
-    let page = between(&read(PAGE)?, BEGIN, END, &table).ok_or(Error::Marks {
-        path: PAGE,
-        begin: BEGIN.trim(),
-        end: END.trim(),
-    })?;
-    std::fs::write(root().join(PAGE), page).map_err(|source| Error::File { path: PAGE.into(), source })?;
+    write(BEGIN, &table)?;
     if files.is_empty() {
         return Ok(());
     }
@@ -34,8 +31,19 @@ pub(crate) fn run(files: &[&str]) -> Result<(), Error> {
             .map(OsString::from)
             .map_err(|source| Error::File { path: file.into(), source })
     });
-    println!("{}\n\n{}", files.join(", "), report(&absolute.collect::<Result<Vec<_>, _>>()?)?);
-    Ok(())
+    let table = report(&absolute.collect::<Result<Vec<_>, _>>()?)?;
+    println!("{}\n\n{table}", files.join(", "));
+    write(BEGIN_FILES, &table)
+}
+
+/// Puts a table behind its mark.
+fn write(begin: &'static str, table: &str) -> Result<(), Error> {
+    let page = between(&read(PAGE)?, begin, END, table).ok_or(Error::Marks {
+        path: PAGE,
+        begin: begin.trim(),
+        end: END.trim(),
+    })?;
+    std::fs::write(root().join(PAGE), page).map_err(|source| Error::File { path: PAGE.into(), source })
 }
 
 /// The table for these files, or for the project's own cases.

@@ -26,6 +26,9 @@ use backstop_guards::{
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+/// How often everything is judged.
+const TIMES: usize = 5;
+
 type Done<T = ()> = Result<T, Box<dyn Error>>;
 
 fn main() -> Done {
@@ -120,10 +123,15 @@ fn micros(time: Duration) -> String {
     format!("{:.1} µs", time.as_secs_f64() * 1e6)
 }
 
-fn timed<T>(judge: impl FnOnce() -> T) -> (T, Duration) {
-    let start = Instant::now();
-    let answer = judge();
-    (answer, start.elapsed())
+/// What `judge` answers, and how long it takes at its fastest: whatever else the machine does is not its time.
+fn timed<T>(mut judge: impl FnMut() -> T) -> (T, Duration) {
+    let mut once = || {
+        let start = Instant::now();
+        let answer = judge();
+        (answer, start.elapsed())
+    };
+    let (answer, first) = once();
+    (answer, (1..TIMES).map(|_| once().1).fold(first, Duration::min))
 }
 
 fn rows<T: DeserializeOwned>(path: &Path) -> Done<Vec<T>> {
@@ -309,10 +317,15 @@ fn own_streams(report: &mut Report) -> Done {
     let redactor = Redactor::new(Arc::new(Scanner::new()), Policy::default());
     for name in ["code", "markdown", "prose"] {
         let text = std::fs::read_to_string(own("stream").join(format!("{name}.txt")))?;
-        let mut stream = redactor.stream();
+        let mut streams: Vec<_> = (0..TIMES).map(|_| redactor.stream()).collect();
         for token in tokens::tokens(&text) {
-            let (_, time) = timed(|| stream.push(&token));
-            report.add(&format!("streams: {name}"), true, (stream.held() == 0, time));
+            let pushed = streams.iter_mut().map(|stream| {
+                let start = Instant::now();
+                stream.push(&token);
+                (stream.held() == 0, start.elapsed())
+            });
+            let fastest = pushed.min_by_key(|(_, time)| *time).unwrap_or_default();
+            report.add(&format!("streams: {name}"), true, fastest);
         }
     }
     Ok(())
