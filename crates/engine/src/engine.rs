@@ -28,7 +28,7 @@ use crate::permit::Permitted;
 use crate::receipt::{BlockCause, Blocked, FailureKind, Receipt, ReceiptSink, Verdict};
 use crate::redaction::{Redaction, ResponseGate};
 use crate::registry::{Registry, Snapshot};
-use crate::runner::{Claimed, Decided, Dispatch, untouched};
+use crate::runner::{Claimed, Decided, Dispatch, reads_idle, untouched};
 use crate::seal;
 use crate::tool_call::{PATIENCE, Reviewed, ToolVerdict};
 
@@ -206,9 +206,9 @@ impl Engine {
         Redaction::new(self.clone(), call)
     }
 
-    /// Whether a dispatch at `P` meets no hook and leaves its receipt to nobody.
+    /// Whether a dispatch at `P` meets no hook, and nobody wants its receipt.
     fn unwatched<P: Point>(&self) -> bool {
-        self.0.sinks.is_empty() && !self.has_hooks::<P>()
+        !self.has_hooks::<P>() && !reads_idle(&self.0.sinks, P::INFO.id)
     }
 
     /// As [`Self::decide`], keeping what each hook saw and said in the receipt, for showing it to a human.
@@ -360,12 +360,13 @@ impl Engine {
                 // INVARIANT (fail closed): what is denied here must not run in another process.
                 tracing::error!(run = %run, %error, "decisions about tool calls could not be stored");
                 if decided.blocked.is_none() && rulings.iter().any(|ruling| *ruling != ToolDecision::Allow) {
-                    decided.stop(Blocked {
+                    let blocked = Blocked {
                         cause: BlockCause::Failure { kind: FailureKind::Unreachable },
                         reason: Some("decisions about its tool calls could not be stored".into()),
                         hook: None,
                         owner: None,
-                    });
+                    };
+                    decided.stop(blocked, call);
                     rulings = rule(&calls, &decided.outcome, decided.blocked.as_ref());
                 }
             }
@@ -497,8 +498,8 @@ impl Engine {
         }
     }
 
-    fn dispatch<'a>(&self, snapshot: &'a Snapshot, call: &'a CallContext) -> Dispatch<'a> {
-        Dispatch { snapshot, call, capture: false, digests: !self.0.sinks.is_empty() }
+    fn dispatch<'a>(&'a self, snapshot: &'a Snapshot, call: &'a CallContext) -> Dispatch<'a> {
+        Dispatch { snapshot, call, capture: false, digests: !self.0.sinks.is_empty(), sinks: &self.0.sinks }
     }
 
     pub(crate) fn record(&self, receipt: &Receipt) {

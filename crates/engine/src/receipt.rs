@@ -333,7 +333,8 @@ pub struct Receipt {
     /// What came out.
     pub verdict: Verdict,
     // Absent where no hook was met and nobody reads receipts: such a dispatch allocates nothing.
-    record: Option<Box<Record>>,
+    // Shared, so that who keeps receipts copies none.
+    record: Option<Arc<Record>>,
 }
 
 /// What a receipt says of the hooks that were asked.
@@ -450,11 +451,20 @@ impl Receipt {
         let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
         let at = u64::try_from(at).unwrap_or(u64::MAX);
         let record = Record { at, key, steps, elapsed, ..Record::default() };
-        Self { record: Some(Box::new(record)), ..Self::untouched(point, verdict) }
+        Self { record: Some(Arc::new(record)), ..Self::untouched(point, verdict) }
     }
 
     pub(crate) fn record_mut(&mut self) -> &mut Record {
-        self.record.get_or_insert_default()
+        Arc::make_mut(self.record.get_or_insert_default())
+    }
+
+    /// Says whose dispatch it was, where nothing is known of it yet.
+    pub(crate) fn belongs_to(&mut self, call: &CallContext) {
+        if self.record.is_none() {
+            let seq = self.seq;
+            *self = Self::of(self.point, self.verdict, CallKey::of(call), Vec::new(), Duration::ZERO);
+            self.seq = seq;
+        }
     }
 
     /// The receipt's id as text.
@@ -475,4 +485,11 @@ fn next_seq() -> u64 {
 pub trait ReceiptSink: Send + Sync + 'static {
     /// Takes note of a dispatch.
     fn record(&self, receipt: &Receipt);
+
+    /// Whether it wants to know of dispatches at `point` that met no hook. What nobody wants to know is not put
+    /// together: such a receipt says neither when nor whose, and has no digest, which is what it costs.
+    fn reads_idle(&self, point: PointId) -> bool {
+        let _ = point;
+        true
+    }
 }

@@ -45,7 +45,7 @@ pub(crate) async fn unseal(
     let unsealed = ToolCallEvent { params, derived_paths: None, ..event.clone() };
     let mut guards = snapshot.clone();
     guards.retain(|meta| meta.owner.is_builtin());
-    let dispatch = Dispatch { snapshot: &guards, call, capture: false, digests: false };
+    let dispatch = Dispatch { snapshot: &guards, call, capture: false, digests: false, sinks: &[] };
     let Reviewed { event: judged, changed, blocked: stopped, requests, .. } =
         dispatch.review(unsealed, None).await;
     if let Some(stopped) = stopped {

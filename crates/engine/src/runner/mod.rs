@@ -22,7 +22,7 @@ use tokio::time::Instant;
 use self::call::{Asked, ask};
 use self::chain::{Chain, Course, Round};
 use crate::permit::Permitted;
-use crate::receipt::{BlockCause, Blocked, CallKey, Receipt, Said, Step, Verdict};
+use crate::receipt::{BlockCause, Blocked, CallKey, Receipt, ReceiptSink, Said, Step, Verdict};
 use crate::redaction;
 use crate::registry::{Entry, Snapshot};
 
@@ -64,7 +64,8 @@ impl<P: Point> Decided<P> {
 
 impl<P: Point> Decided<P> {
     /// Stops the value after all, for a reason that lies outside of the hooks.
-    pub(crate) fn stop(&mut self, blocked: Blocked) {
+    pub(crate) fn stop(&mut self, blocked: Blocked, call: &CallContext) {
+        self.receipt.belongs_to(call);
         self.receipt.verdict = Verdict::Block;
         self.receipt.record_mut().blocked = Some(blocked.clone());
         self.blocked = Some(blocked);
@@ -83,7 +84,7 @@ pub struct Claimed<P: Point> {
 }
 
 /// What every dispatch needs.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(crate) struct Dispatch<'a> {
     pub(crate) snapshot: &'a Snapshot,
     pub(crate) call: &'a CallContext,
@@ -91,12 +92,14 @@ pub(crate) struct Dispatch<'a> {
     pub(crate) capture: bool,
     /// Compute digests: somebody reads the receipts.
     pub(crate) digests: bool,
+    /// Who reads the receipts.
+    pub(crate) sinks: &'a [Arc<dyn ReceiptSink>],
 }
 
 impl Dispatch<'_> {
     pub(crate) async fn decide<P: DecidePoint>(&self, mut event: P::Event) -> Decided<P> {
         let slot = self.snapshot.slot::<P>();
-        if slot.is_empty() && !self.snapshot.is_redacted(P::INFO.id) && !self.digests {
+        if slot.is_empty() && !self.snapshot.is_redacted(P::INFO.id) && self.is_unread::<P>() {
             return untouched(event);
         }
         let original = self.digest::<P>(&event);
@@ -123,7 +126,7 @@ impl Dispatch<'_> {
 
     pub(crate) fn write<P: SyncPoint>(&self, mut event: P::Event) -> Decided<P> {
         let slot = self.snapshot.slot::<P>();
-        if slot.is_empty() && !self.digests {
+        if slot.is_empty() && self.is_unread::<P>() {
             return untouched(event);
         }
         let original = self.digest::<P>(&event);
@@ -157,7 +160,7 @@ impl Dispatch<'_> {
     pub(crate) async fn observe<P: ObservePoint>(&self, event: &P::Event) -> Receipt {
         let (call, start) = (self.call, Instant::now());
         let mut asked = self.asked::<P>(event).peekable();
-        if asked.peek().is_none() && !self.digests {
+        if asked.peek().is_none() && self.is_unread::<P>() {
             return Receipt::untouched(P::INFO.id, Verdict::Observed);
         }
         let watching = asked.map(|entry| async move {
@@ -205,13 +208,19 @@ impl Dispatch<'_> {
             (Some(_), None) => Verdict::Handled,
             (None, None) => Verdict::Pass,
         };
-        if steps.is_empty() && !self.digests {
+        if steps.is_empty() && self.is_unread::<P>() {
             return Claimed { outcome, blocked, receipt: Receipt::untouched(P::INFO.id, verdict) };
         }
         let mut receipt = Receipt::of(P::INFO.id, verdict, self.key::<P>(event), steps, begin.elapsed());
         receipt.record_mut().judged = self.digest::<P>(event);
         receipt.record_mut().blocked.clone_from(&blocked);
         Claimed { outcome, blocked, receipt }
+    }
+
+    /// Whether nobody wants to know of a dispatch at `P` that meets no hook.
+    fn is_unread<P: Point>(&self) -> bool {
+        let of_sinks = !self.sinks.is_empty() && !reads_idle(self.sinks, P::INFO.id);
+        !self.capture && (!self.digests || of_sinks)
     }
 
     /// The hooks that are about this event.
@@ -242,6 +251,11 @@ impl Dispatch<'_> {
     fn key<P: Point>(&self, event: &P::Event) -> CallKey {
         CallKey { tool: event.tool_name().map(|tool| tool.as_str().to_owned()), ..CallKey::of(self.call) }
     }
+}
+
+/// Whether somebody wants to know of dispatches that meet no hook.
+pub(crate) fn reads_idle(sinks: &[Arc<dyn ReceiptSink>], point: PointId) -> bool {
+    sinks.iter().any(|sink| sink.reads_idle(point))
 }
 
 /// What comes out where no hook stands and nobody watches.

@@ -3,6 +3,7 @@
 use std::io::Write as _;
 
 use backstop::engine::{Receipt, ReceiptSink, Verdict};
+use backstop::hooks::PointId;
 
 use crate::commands::receipts;
 use crate::output::Paint;
@@ -19,6 +20,10 @@ impl Decisions {
 }
 
 impl ReceiptSink for Decisions {
+    fn reads_idle(&self, _: PointId) -> bool {
+        false
+    }
+
     fn record(&self, receipt: &Receipt) {
         if matches!(receipt.verdict, Verdict::Block | Verdict::Modify) {
             // That nobody listens is no error.
