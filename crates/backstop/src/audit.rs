@@ -5,6 +5,10 @@
 //! trail then holds a `gap` entry with the number of receipts that are missing at that place. A trail
 //! without gap entries is complete up to the last [`AuditSink::flush`].
 //!
+//! What a receipt costs a request is a place in the queue: it is put into words, hashed and written by the task, and
+//! what comes within [`LINGER`] of the first is written at once. A process that is killed, or a machine that
+//! loses its power, takes the receipts of that time along; what is in the store is on the disk.
+//!
 //! A dispatch that met no hook leaves nothing, except at `before_tool_call`: every tool call that was
 //! permitted is in the trail.
 
@@ -14,20 +18,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use backstop_engine::{Receipt, ReceiptSink};
-use backstop_hooks::{Json, PointId};
-use backstop_store::{AppendAuditError, NewAuditEntry, Store, Timestamp};
+use backstop_hooks::PointId;
+use backstop_store::{AuditBody, NewAuditEntry, Store, Timestamp};
 use serde_json::{Value, json};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 
 /// The most receipts that wait to be written.
-const QUEUE: usize = 4096;
+const QUEUE: usize = 8192;
 /// The most receipts that are written at once.
-const BATCH: usize = 256;
+const BATCH: usize = 512;
+/// How long the first receipt of a batch waits for others, while there is room for them.
+const LINGER: Duration = Duration::from_millis(50);
 /// How long [`AuditSink::flush`] waits for the store.
 const FLUSH_BUDGET: Duration = Duration::from_secs(5);
 
 enum Item {
-    Entry(Box<NewAuditEntry>),
+    Receipt(Receipt),
     Flush(oneshot::Sender<()>),
 }
 
@@ -35,6 +41,8 @@ enum Item {
 #[derive(Clone)]
 pub struct AuditSink {
     queue: mpsc::Sender<Item>,
+    /// Told when the task must not wait for more.
+    hurry: Arc<Notify>,
     lost: Arc<AtomicU64>,
 }
 
@@ -47,28 +55,42 @@ impl AuditSink {
 
     fn with_capacity(store: Arc<dyn Store>, capacity: usize) -> Self {
         let (queue, items) = mpsc::channel(capacity);
-        let lost = Arc::new(AtomicU64::new(0));
-        tokio::spawn(write(store, items, Arc::clone(&lost)));
-        Self { queue, lost }
+        let (hurry, lost) = (Arc::new(Notify::new()), Arc::new(AtomicU64::new(0)));
+        let writer = Writer { store, items, hurry: Arc::clone(&hurry), lost: Arc::clone(&lost) };
+        tokio::spawn(writer.run());
+        Self { queue, hurry, lost }
     }
 
     /// Waits, at most five seconds, until everything recorded so far is in the store. Answers whether it is.
     pub async fn flush(&self) -> bool {
         let (done, written) = oneshot::channel();
-        let flushed = async { self.queue.send(Item::Flush(done)).await.is_ok() && written.await.is_ok() };
+        let flushed = async {
+            self.hurry.notify_one();
+            let asked = self.queue.send(Item::Flush(done)).await.is_ok();
+            // The task may have begun to wait in between.
+            self.hurry.notify_one();
+            asked && written.await.is_ok()
+        };
         let in_time = tokio::time::timeout(FLUSH_BUDGET, flushed).await.unwrap_or(false);
         in_time && self.lost.load(Ordering::Acquire) == 0
     }
 }
 
 impl ReceiptSink for AuditSink {
+    fn reads_idle(&self, point: PointId) -> bool {
+        point == PointId::BeforeToolCall
+    }
+
     fn record(&self, receipt: &Receipt) {
         let idle = receipt.steps.is_empty() && receipt.blocked.is_none();
-        if idle && receipt.point != PointId::BeforeToolCall {
+        if idle && !self.reads_idle(receipt.point) {
             return;
         }
-        if self.queue.try_send(Item::Entry(Box::new(entry(receipt)))).is_err() {
+        if self.queue.try_send(Item::Receipt(receipt.clone())).is_err() {
             self.lost.fetch_add(1, Ordering::AcqRel);
+        }
+        if self.queue.capacity() < self.queue.max_capacity() / 2 {
+            self.hurry.notify_one();
         }
     }
 }
@@ -88,80 +110,103 @@ fn entry(receipt: &Receipt) -> NewAuditEntry {
         kind: "receipt".to_owned(),
         session: receipt.key.session_id.clone(),
         run: receipt.key.run_id.clone(),
-        body: Json::new(serde_json::to_value(receipt).unwrap_or_default()),
+        body: AuditBody::of(receipt),
     }
 }
 
-async fn write(store: Arc<dyn Store>, mut items: mpsc::Receiver<Item>, lost: Arc<AtomicU64>) {
-    let mut waiting = Vec::with_capacity(BATCH);
-    while items.recv_many(&mut waiting, BATCH).await > 0 {
-        write_gap(store.as_ref(), &lost).await;
-        let mut entries = Vec::new();
-        for item in waiting.drain(..) {
-            match item {
-                Item::Entry(entry) => entries.push(*entry),
-                Item::Flush(done) => {
-                    append_all(store.as_ref(), std::mem::take(&mut entries), &lost).await;
-                    // Nobody waits any more: nothing is left to tell.
-                    let _ = done.send(());
+/// The task that writes.
+struct Writer {
+    store: Arc<dyn Store>,
+    items: mpsc::Receiver<Item>,
+    hurry: Arc<Notify>,
+    lost: Arc<AtomicU64>,
+}
+
+impl Writer {
+    async fn run(mut self) {
+        let mut waiting = Vec::with_capacity(BATCH);
+        while self.items.recv_many(&mut waiting, BATCH).await > 0 {
+            self.linger(&mut waiting).await;
+            self.write_gap().await;
+            let mut entries = Vec::with_capacity(waiting.len());
+            for item in waiting.drain(..) {
+                match item {
+                    Item::Receipt(receipt) => entries.push(entry(&receipt)),
+                    Item::Flush(done) => {
+                        self.append_all(std::mem::take(&mut entries)).await;
+                        // Nobody waits any more: nothing is left to tell.
+                        let _ = done.send(());
+                    }
                 }
             }
+            self.append_all(entries).await;
         }
-        append_all(store.as_ref(), entries, &lost).await;
+        self.write_gap().await;
     }
-    write_gap(store.as_ref(), &lost).await;
-}
 
-/// Writes entries at once, or, where one of them is too large, one by one.
-async fn append_all(store: &dyn Store, entries: Vec<NewAuditEntry>, lost: &AtomicU64) {
-    if entries.is_empty() {
-        return;
+    /// Waits for more, unless somebody waits for what is there.
+    async fn linger(&mut self, waiting: &mut Vec<Item>) {
+        let is_asked = |items: &[Item]| items.iter().any(|item| matches!(item, Item::Flush(_)));
+        if waiting.len() >= BATCH || is_asked(waiting) || self.items.is_closed() {
+            return;
+        }
+        let _ = tokio::time::timeout(LINGER, self.hurry.notified()).await;
+        while waiting.len() < BATCH
+            && let Ok(item) = self.items.try_recv()
+        {
+            waiting.push(item);
+        }
     }
-    let missing = match store.append_audit_all(entries.clone()).await {
-        Ok(_) => 0,
-        Err(AppendAuditError::Store(_)) => entries.len() as u64,
-        Err(AppendAuditError::TooLarge(_)) => {
-            let mut missing = 0;
-            for entry in entries {
-                missing += u64::from(append(store, entry).await.is_err());
+
+    /// Writes entries at once, but those that are too large.
+    async fn append_all(&self, entries: Vec<NewAuditEntry>) {
+        let mut fitting = Vec::with_capacity(entries.len());
+        for entry in entries {
+            if entry.body.is_too_large() {
+                self.append_fitting(std::mem::take(&mut fitting)).await;
+                if self.store.append_audit(without_steps(entry)).await.is_err() {
+                    self.lost.fetch_add(1, Ordering::AcqRel);
+                }
+            } else {
+                fitting.push(entry);
             }
-            missing
         }
-    };
-    lost.fetch_add(missing, Ordering::AcqRel);
-}
-
-async fn write_gap(store: &dyn Store, lost: &AtomicU64) {
-    let missing = lost.swap(0, Ordering::AcqRel);
-    if missing == 0 {
-        return;
+        self.append_fitting(fitting).await;
     }
-    let gap = NewAuditEntry {
-        at: Timestamp::now(),
-        kind: "gap".to_owned(),
-        session: None,
-        run: None,
-        body: Json::new(json!({ "lost": missing })),
-    };
-    if store.append_audit(gap).await.is_err() {
-        lost.fetch_add(missing, Ordering::AcqRel);
+
+    async fn append_fitting(&self, entries: Vec<NewAuditEntry>) {
+        let count = entries.len() as u64;
+        if count > 0 && self.store.append_audit_all(entries).await.is_err() {
+            self.lost.fetch_add(count, Ordering::AcqRel);
+        }
+    }
+
+    async fn write_gap(&self) {
+        let missing = self.lost.swap(0, Ordering::AcqRel);
+        if missing == 0 {
+            return;
+        }
+        let gap = NewAuditEntry {
+            at: Timestamp::now(),
+            kind: "gap".to_owned(),
+            session: None,
+            run: None,
+            body: json!({ "lost": missing }).into(),
+        };
+        if self.store.append_audit(gap).await.is_err() {
+            self.lost.fetch_add(missing, Ordering::AcqRel);
+        }
     }
 }
 
 /// A receipt of very many hooks may be too large for the trail; then it is kept without its steps.
-async fn append(store: &dyn Store, mut entry: NewAuditEntry) -> Result<(), AppendAuditError> {
-    match store.append_audit(entry.clone()).await {
-        Err(AppendAuditError::TooLarge(_)) => {
-            let mut body = entry.body.to_value();
-            if let Value::Object(fields) = &mut body {
-                let steps = fields.remove("steps").and_then(|steps| steps.as_array().map(Vec::len));
-                fields.insert("stepsOmitted".to_owned(), json!(steps));
-            }
-            entry.body = Json::new(body);
-            store.append_audit(entry).await.map(drop)
-        }
-        written => written.map(drop),
+fn without_steps(mut entry: NewAuditEntry) -> NewAuditEntry {
+    if let Ok(Value::Object(mut fields)) = serde_json::from_str(entry.body.as_str()) {
+        let steps = fields.remove("steps").and_then(|steps| steps.as_array().map(Vec::len));
+        fields.insert("stepsOmitted".to_owned(), json!(steps));
+        entry.body = Value::Object(fields).into();
     }
+    entry
 }
 
 #[cfg(test)]
@@ -200,18 +245,19 @@ mod tests {
     #[tokio::test]
     async fn one_receipt_that_is_too_large_keeps_no_other_out() {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
-        let lost = AtomicU64::new(0);
+        let (_, items) = mpsc::channel(1);
+        let writer = Writer { store: Arc::clone(&store), items, hurry: Arc::default(), lost: Arc::default() };
         let huge = json!({ "steps": ["x".repeat(backstop_store::MAX_AUDIT_BYTES)], "verdict": "block" });
         let of = |body: Value| NewAuditEntry {
             at: Timestamp::now(),
             kind: "receipt".to_owned(),
             session: None,
             run: None,
-            body: Json::new(body),
+            body: body.into(),
         };
-        append_all(store.as_ref(), vec![of(json!({})), of(huge), of(json!({}))], &lost).await;
+        writer.append_all(vec![of(json!({})), of(huge), of(json!({}))]).await;
         let entries = store.audit(&AuditFilter::default(), 0, 10).await.unwrap();
-        assert_eq!((entries.len(), lost.load(Ordering::Acquire)), (3, 0));
+        assert_eq!((entries.len(), writer.lost.load(Ordering::Acquire)), (3, 0));
         assert_eq!(entries[1].body.to_value(), json!({ "verdict": "block", "stepsOmitted": 1 }));
     }
 

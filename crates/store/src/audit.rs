@@ -10,7 +10,7 @@
 use async_trait::async_trait;
 use backstop_hooks::{Digest, Json, RunId, SessionId};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::Value;
 
 use crate::{StoreError, Timestamp};
 
@@ -29,7 +29,34 @@ pub struct NewAuditEntry {
     /// In which run.
     pub run: Option<RunId>,
     /// The facts.
-    pub body: Json,
+    pub body: AuditBody,
+}
+
+/// The facts of an entry, as the JSON text that is kept: it is written once, and counts for the digest byte by byte.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuditBody(String);
+
+impl AuditBody {
+    /// The facts that `value` holds. A value that has no JSON form says `null`.
+    pub fn of<T: Serialize + ?Sized>(value: &T) -> Self {
+        Self(serde_json::to_string(value).unwrap_or_else(|_| "null".to_owned()))
+    }
+
+    /// The JSON text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether it is too large for the trail.
+    pub fn is_too_large(&self) -> bool {
+        self.0.len() > MAX_AUDIT_BYTES
+    }
+}
+
+impl From<Value> for AuditBody {
+    fn from(value: Value) -> Self {
+        Self(value.to_string())
+    }
 }
 
 /// An entry of the audit trail.
@@ -162,33 +189,32 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// The entry as the next link after `head`, in both its forms.
-    pub(crate) fn next(head: AuditHead, new: NewAuditEntry) -> Result<(Self, AuditEntry), AppendAuditError> {
-        let body = new.body.to_string();
-        if body.len() > MAX_AUDIT_BYTES {
-            return Err(AppendAuditError::TooLarge(body.len()));
+    /// The entry as the next link after `head`, and the head that it makes.
+    pub(crate) fn next(head: AuditHead, new: NewAuditEntry) -> Result<(Self, AuditHead), AppendAuditError> {
+        if new.body.is_too_large() {
+            return Err(AppendAuditError::TooLarge(new.body.0.len()));
         }
         let mut link = Self {
             seq: head.seq.saturating_add(1),
             at: new.at.as_millis(),
-            kind: new.kind.clone(),
+            kind: new.kind,
             session: new.session.as_ref().map(ToString::to_string),
             run: new.run.as_ref().map(ToString::to_string),
-            body,
+            body: new.body.0,
             prev: head.digest.to_string(),
             digest: String::new(),
         };
         let digest = link.computed();
         link.digest = digest.to_string();
-        let NewAuditEntry { at, kind, session, run, body } = new;
-        let entry = AuditEntry { seq: link.seq, at, kind, session, run, body, prev: head.digest, digest };
-        Ok((link, entry))
+        let head = AuditHead { seq: link.seq, digest };
+        Ok((link, head))
     }
 
     /// The digest that the entry should have.
     fn computed(&self) -> Digest {
-        let all = json!([self.seq, self.at, self.kind, self.session, self.run, self.body, self.prev]);
-        Digest::of_text("audit", &all.to_string())
+        let Self { seq, at, kind, session, run, body, prev, digest: _ } = self;
+        let all = AuditBody::of(&(seq, at, kind, session, run, body, prev));
+        Digest::of_text("audit", all.as_str())
     }
 
     /// The head after this link, if it is the one that follows `head`.

@@ -36,7 +36,7 @@ pub use approvals::{
     Reach, ResolveError, Resolved, preview,
 };
 pub use audit::{
-    AppendAuditError, AuditEntry, AuditFilter, AuditHead, AuditStore, MAX_AUDIT_BYTES, NewAuditEntry,
+    AppendAuditError, AuditBody, AuditEntry, AuditFilter, AuditHead, AuditStore, MAX_AUDIT_BYTES, NewAuditEntry,
     VerifyAuditError,
 };
 pub use budgets::{BudgetStore, BudgetUse, Charge, Exceeded, MAX_CHARGES, ReservationId, ReserveError};

@@ -4,15 +4,18 @@ use super::MemoryStore;
 use crate::audit::Link;
 use crate::{
     AppendAuditError, AuditEntry, AuditFilter, AuditHead, AuditStore, NewAuditEntry, StoreError,
-    VerifyAuditError,
+    StoreErrorKind, VerifyAuditError,
 };
 
 #[async_trait]
 impl AuditStore for MemoryStore {
     async fn append_audit(&self, entry: NewAuditEntry) -> Result<AuditEntry, AppendAuditError> {
         let mut state = self.state();
-        let (link, entry) = Link::next(state.audit_head, entry)?;
-        state.audit_head = AuditHead::from(&entry);
+        let (link, head) = Link::next(state.audit_head, entry)?;
+        let entry = link.clone().entry().ok_or_else(|| {
+            StoreError::because("memory", StoreErrorKind::Corrupt, "an audit entry can't be read")
+        })?;
+        state.audit_head = head;
         state.audit.push(link);
         Ok(entry)
     }
@@ -22,8 +25,8 @@ impl AuditStore for MemoryStore {
         let mut head = state.audit_head;
         let mut links = Vec::with_capacity(entries.len());
         for entry in entries {
-            let (link, entry) = Link::next(head, entry)?;
-            head = AuditHead::from(&entry);
+            let (link, next) = Link::next(head, entry)?;
+            head = next;
             links.push(link);
         }
         state.audit.append(&mut links);

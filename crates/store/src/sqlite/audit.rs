@@ -15,9 +15,9 @@ impl AuditStore for SqliteStore {
     async fn append_audit(&self, entry: NewAuditEntry) -> Result<AuditEntry, AppendAuditError> {
         self.database
             .write_soon(move |db| {
-                let (link, entry) = Link::next(head(db)?, entry).map_err(Fault::Refused)?;
+                let (link, _) = Link::next(head(db)?, entry).map_err(Fault::Refused)?;
                 insert(db, &link)?;
-                Ok(entry)
+                Ok(link.entry().ok_or_else(unreadable)?)
             })
             .await
     }
@@ -26,10 +26,10 @@ impl AuditStore for SqliteStore {
         self.database
             .write_soon(move |db| {
                 let mut head = head(db)?;
-                for entry in &entries {
-                    let (link, entry) = Link::next(head, entry.clone()).map_err(Fault::Refused)?;
+                for entry in entries {
+                    let (link, next) = Link::next(head, entry).map_err(Fault::Refused)?;
                     insert(db, &link)?;
-                    head = AuditHead::from(&entry);
+                    head = next;
                 }
                 Ok(head)
             })
