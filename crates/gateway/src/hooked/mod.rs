@@ -21,6 +21,7 @@ mod gate;
 mod housekeeping;
 mod identity;
 mod judge;
+mod number;
 mod reply;
 mod settings;
 #[cfg(test)]

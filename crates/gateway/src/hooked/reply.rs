@@ -5,8 +5,8 @@ use backstop_hooks::conversation::Part;
 use backstop_llm::{Api, ModelRequest, ModelResponse, ProviderError, ProviderErrorKind, StopReason};
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
-use uuid::Uuid;
 
+use super::number;
 use crate::endpoint::Family;
 use crate::exchange::Reply;
 use crate::shape;
@@ -33,7 +33,7 @@ pub(super) fn error(family: Family, error: &ProviderError) -> Reply {
 
 /// A valid answer to `request` that says `note` and nothing else.
 pub(super) fn answer(api: Api, request: &ModelRequest, stream: bool, note: &str) -> Reply {
-    let id = format!("backstop_{}", Uuid::now_v7().simple());
+    let id = format!("backstop_{}", number::timed().simple());
     let parts = vec![Part::text(note)];
     let response = ModelResponse::new(id, request.model.clone(), parts, StopReason::EndTurn);
     if !stream {

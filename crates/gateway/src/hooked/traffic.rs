@@ -18,7 +18,6 @@ use backstop_llm::{
 };
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
-use uuid::Uuid;
 
 use super::form::{Form, Kind};
 use super::gate::{Asking, messages_of_turn};
@@ -26,7 +25,7 @@ use super::identity::{Identity, SESSION_HEADERS, identify};
 use super::judge::{AnswerJudge, Facts, Progress, Trouble};
 use super::settings::BlockedForm;
 use super::watch::Watchers;
-use super::{Shared, Standing, reply};
+use super::{Shared, Standing, number, reply};
 use crate::endpoint::{Endpoint, Operation};
 use crate::exchange::{Answered, Body, Call, Exchange, KeepAlive, Outgoing, Reply, Requested, Step, Watch};
 
@@ -171,7 +170,7 @@ impl Traffic {
             messages: messages_of_turn(&request.messages).saturating_add(1),
         };
         Asked {
-            id: CallId::new(Uuid::now_v7().simple().to_string()),
+            id: CallId::new(number::timed().simple().to_string()),
             watchers: Watchers::new(self.shared.engine.clone(), Arc::clone(&call)),
             call,
             identity,
@@ -527,7 +526,7 @@ fn millis(since: Instant) -> u64 {
 
 /// The client's trace, with a span of our own; a new one if it has none.
 fn trace(parent: Option<&HeaderValue>) -> Trace {
-    let fresh = Uuid::new_v4().simple().to_string();
+    let fresh = format!("{:032x}", number::number());
     let span = fresh.get(..16).unwrap_or_default().to_owned();
     let parent = parent.and_then(|value| value.to_str().ok()).and_then(|value| {
         let mut fields = value.split('-').skip(1);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use thiserror::Error;
 use tokio::time::{Instant, Sleep};
@@ -154,31 +154,72 @@ impl Silence {
     }
 }
 
+/// What arrived together is passed on together, up to about this size.
+const MOST_TOGETHER: usize = 64 << 10;
+
 /// A provider's answer. It holds the connection that brings it, and gives it back when the answer is whole.
+///
+/// Where somebody looks, a frame is everything that has arrived, however the provider cut it into chunks: what arrives
+/// together is looked at once, and leaves together. Where nobody does, chunks keep their shape.
 #[derive(Debug)]
 pub(crate) struct UpstreamBody {
     incoming: Incoming,
     connection: Option<(Http1, Arc<Pool>)>,
+    /// What came behind the data of the last frame and is no data: trailers, a failure.
+    behind: Option<Result<Frame<Bytes>, hyper::Error>>,
+    is_over: bool,
+    is_joined: bool,
 }
 
 impl UpstreamBody {
-    pub(super) fn new(incoming: Incoming, connection: Option<(Http1, Arc<Pool>)>) -> Self {
-        let mut body = Self { incoming, connection };
-        if body.incoming.is_end_stream()
-            && let Some((connection, pool)) = body.connection.take()
-        {
-            pool.put(connection);
+    pub(super) fn new(incoming: Incoming, connection: Option<(Http1, Arc<Pool>)>, is_joined: bool) -> Self {
+        let mut body = Self { incoming, connection, behind: None, is_over: false, is_joined };
+        if body.incoming.is_end_stream() {
+            body.is_over = true;
+            if let Some((connection, pool)) = body.connection.take() {
+                pool.put(connection);
+            }
         }
         body
     }
 
     fn give_back(&mut self, cx: &mut Context<'_>) {
+        self.is_over = true;
         if let Some((mut connection, pool)) = self.connection.take()
             // It takes note that the answer was read to its end.
             && connection.poll_drive(cx).is_pending()
         {
             pool.put(connection);
         }
+    }
+
+    /// The next piece, as the provider cut it.
+    fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        if self.is_over {
+            return Poll::Ready(None);
+        }
+        let mut polled = Pin::new(&mut self.incoming).poll_frame(cx);
+        if polled.is_pending()
+            && let Some((connection, _)) = &mut self.connection
+        {
+            // The connection only moves when it is polled; then it may have brought something.
+            let ended = connection.poll_drive(cx).is_ready();
+            polled = Pin::new(&mut self.incoming).poll_frame(cx);
+            if ended {
+                self.connection = None;
+            }
+        }
+        match &polled {
+            Poll::Ready(Some(Err(_))) => {
+                self.connection = None;
+                self.is_over = true;
+            }
+            Poll::Ready(None) => self.give_back(cx),
+            // Whoever knows the length does not ask for more.
+            Poll::Ready(Some(Ok(_))) if self.incoming.is_end_stream() => self.give_back(cx),
+            Poll::Ready(Some(Ok(_))) | Poll::Pending => {}
+        }
+        polled
     }
 }
 
@@ -191,29 +232,46 @@ impl Body for UpstreamBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         let this = self.get_mut();
-        let mut polled = Pin::new(&mut this.incoming).poll_frame(cx);
-        if polled.is_pending()
-            && let Some((connection, _)) = &mut this.connection
-        {
-            // The connection only moves when it is polled; then it may have brought something.
-            let ended = connection.poll_drive(cx).is_ready();
-            polled = Pin::new(&mut this.incoming).poll_frame(cx);
-            if ended {
-                this.connection = None;
+        if !this.is_joined {
+            return this.poll_piece(cx);
+        }
+        if let Some(behind) = this.behind.take() {
+            return Poll::Ready(Some(behind));
+        }
+        let mut first = Bytes::new();
+        let mut together = BytesMut::new();
+        while first.len().max(together.len()) < MOST_TOGETHER {
+            let piece = match this.poll_piece(cx) {
+                Poll::Ready(Some(piece)) => piece.map(Frame::into_data),
+                Poll::Ready(None) if first.is_empty() => return Poll::Ready(None),
+                Poll::Pending if first.is_empty() => return Poll::Pending,
+                Poll::Ready(None) | Poll::Pending => break,
+            };
+            match piece {
+                Ok(Ok(data)) if first.is_empty() => first = data,
+                Ok(Ok(data)) => {
+                    if together.is_empty() {
+                        together.extend_from_slice(&first);
+                    }
+                    together.extend_from_slice(&data);
+                }
+                Ok(Err(other)) if first.is_empty() => return Poll::Ready(Some(Ok(other))),
+                Err(error) if first.is_empty() => return Poll::Ready(Some(Err(error))),
+                Ok(Err(other)) => {
+                    this.behind = Some(Ok(other));
+                    break;
+                }
+                Err(error) => {
+                    this.behind = Some(Err(error));
+                    break;
+                }
             }
         }
-        match &polled {
-            Poll::Ready(Some(Err(_))) => this.connection = None,
-            Poll::Ready(None) => this.give_back(cx),
-            // Whoever knows the length does not ask for more.
-            Poll::Ready(Some(Ok(_))) if this.incoming.is_end_stream() => this.give_back(cx),
-            Poll::Ready(Some(Ok(_))) | Poll::Pending => {}
-        }
-        polled
+        Poll::Ready(Some(Ok(Frame::data(if together.is_empty() { first } else { together.freeze() }))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.incoming.is_end_stream()
+        self.behind.is_none() && self.is_over
     }
 
     fn size_hint(&self) -> SizeHint {

@@ -12,6 +12,7 @@
 
 mod body;
 mod connect;
+mod joined;
 mod pool;
 
 use std::sync::Arc;
@@ -130,12 +131,13 @@ impl Provider {
     }
 
     /// Sends a request and waits for the head of its answer. `request` has a path as its address; the rest is put in
-    /// here.
+    /// here. With `joined`, what arrives together of the answer is read together.
     pub(crate) async fn send(
         &self,
         request: Request<RequestBody>,
+        joined: bool,
     ) -> Result<Response<UpstreamBody>, SendError> {
-        tokio::time::timeout(self.first_byte, Arc::clone(&self.pool).send(request))
+        tokio::time::timeout(self.first_byte, Arc::clone(&self.pool).send(request, joined))
             .await
             .unwrap_or(Err(SendError::Silent(self.first_byte)))
     }

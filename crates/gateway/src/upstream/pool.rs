@@ -1,11 +1,12 @@
 //! The connections to one provider.
 
 use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use http::{Request, Response, Uri, Version, header};
+use http::{Method, Request, Response, Uri, Version, header};
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use thiserror::Error;
@@ -13,6 +14,7 @@ use tokio::time::Instant;
 
 use super::body::{RequestBody, UpstreamBody};
 use super::connect::{ConnectError, Connector, Stream};
+use super::joined::Joined;
 
 /// Connections that wait for a request, at most.
 const MOST_IDLE: usize = 256;
@@ -21,6 +23,8 @@ const IDLE: Duration = Duration::from_secs(55);
 /// Bytes of an answer on the way, per HTTP/2 stream and connection.
 const WINDOW: u32 = 1 << 20;
 const MOST_HEADERS: usize = 256;
+/// Bytes that one read of an HTTP/1.1 connection brings at most, and the largest head of an answer.
+const READ: usize = 32 << 10;
 
 /// Why there is no answer.
 #[derive(Debug, Error)]
@@ -63,8 +67,10 @@ pub(super) struct Pool {
 /// An HTTP/1.1 connection, driven by whoever holds it.
 pub(super) struct Http1 {
     sender: http1::SendRequest<RequestBody>,
-    connection: http1::Connection<TokioIo<Box<dyn Stream>>, RequestBody>,
+    connection: http1::Connection<TokioIo<Joined<Box<dyn Stream>>>, RequestBody>,
     used: Instant,
+    /// Whether it joins the chunks of the answer that it brings.
+    joins: Arc<AtomicBool>,
 }
 
 impl Pool {
@@ -111,14 +117,15 @@ impl Pool {
     }
 
     /// Sends a request. A connection that turns out to be dead before it took anything of the request is
-    /// replaced.
+    /// replaced. With `joined`, what arrives together of the answer is read together.
     pub(super) async fn send(
         self: Arc<Self>,
         mut request: Request<RequestBody>,
+        joined: bool,
     ) -> Result<Response<UpstreamBody>, SendError> {
         if let Some(mut sender) = self.shared() {
             match sender.try_send_request(self.for_http2(request)).await {
-                Ok(response) => return Ok(response.map(|body| UpstreamBody::new(body, None))),
+                Ok(response) => return Ok(response.map(|body| UpstreamBody::new(body, None, joined))),
                 Err(mut error) => match error.take_message() {
                     Some(unsent) => request = unsent,
                     None => return Err(SendError::Broken(error.into_error())),
@@ -126,20 +133,24 @@ impl Pool {
             }
         }
         while let Some(connection) = self.take().await {
-            match self.send_on(connection, request).await? {
+            match self.send_on(connection, request, joined).await? {
                 Ok(response) => return Ok(response),
                 Err(unsent) => request = *unsent,
             }
         }
         let connected = self.connector.connect().await?;
-        let io = TokioIo::new(connected.stream);
         if connected.http2 {
-            return self.send_on_http2(io, request).await;
+            return self.send_on_http2(TokioIo::new(connected.stream), request, joined).await;
         }
-        let (sender, connection) =
-            http1::Builder::new().max_headers(MOST_HEADERS).handshake(io).await.map_err(SendError::Broken)?;
-        let connection = Http1 { sender, connection, used: Instant::now() };
-        match self.send_on(connection, request).await? {
+        let joins = Arc::new(AtomicBool::new(joined));
+        let (sender, connection) = http1::Builder::new()
+            .max_headers(MOST_HEADERS)
+            .read_buf_exact_size(Some(READ))
+            .handshake(TokioIo::new(Joined::new(connected.stream, Arc::clone(&joins))))
+            .await
+            .map_err(SendError::Broken)?;
+        let connection = Http1 { sender, connection, used: Instant::now(), joins };
+        match self.send_on(connection, request, joined).await? {
             Ok(response) => Ok(response),
             // A new connection that takes nothing was closed by the other side.
             Err(_) => Err(ConnectError::Tcp("closed by the provider".to_owned()).into()),
@@ -151,8 +162,12 @@ impl Pool {
         self: &Arc<Self>,
         mut connection: Http1,
         request: Request<RequestBody>,
+        joined: bool,
     ) -> Result<Result<Response<UpstreamBody>, Box<Request<RequestBody>>>, SendError> {
+        connection.joins.store(joined, Ordering::Relaxed);
         let request = self.for_http1(request);
+        // The length of an answer to `HEAD` is not that of a body, which only who asked knows.
+        let is_followed = request.method() != Method::HEAD;
         let mut ended = false;
         let sent = {
             let mut answer = pin!(connection.sender.try_send_request(request));
@@ -167,7 +182,8 @@ impl Pool {
         };
         match sent {
             Ok(response) => {
-                let held = |body| UpstreamBody::new(body, (!ended).then(|| (connection, Arc::clone(self))));
+                let kept = (is_followed && !ended).then(|| (connection, Arc::clone(self)));
+                let held = |body| UpstreamBody::new(body, kept, joined);
                 Ok(Ok(response.map(held)))
             }
             Err(mut error) => match error.take_message() {
@@ -181,6 +197,7 @@ impl Pool {
         &self,
         io: TokioIo<Box<dyn Stream>>,
         request: Request<RequestBody>,
+        joined: bool,
     ) -> Result<Response<UpstreamBody>, SendError> {
         let (mut sender, connection) = http2::Builder::new(TokioExecutor::new())
             .timer(TokioTimer::new())
@@ -194,7 +211,7 @@ impl Pool {
         tokio::spawn(async move { drop(connection.await) });
         *self.shared.lock().unwrap_or_else(PoisonError::into_inner) = Some(sender.clone());
         let response = sender.send_request(self.for_http2(request)).await.map_err(SendError::Broken)?;
-        Ok(response.map(|body| UpstreamBody::new(body, None)))
+        Ok(response.map(|body| UpstreamBody::new(body, None, joined)))
     }
 
     fn for_http1(&self, mut request: Request<RequestBody>) -> Request<RequestBody> {
