@@ -398,7 +398,7 @@ mod tests {
             let (body, after) = if text.contains("\r\ntransfer-encoding: chunked\r\n") {
                 contents(rest)
             } else if let Some((_, length)) = text.split_once("\r\ncontent-length: ") {
-                let length: usize = length[..length.find('\r').unwrap()].parse().unwrap();
+                let length: usize = length.split('\r').next().unwrap().parse().unwrap();
                 let (body, after) = rest.split_at(length.min(rest.len()));
                 (body.to_vec(), Some(after))
             } else {
