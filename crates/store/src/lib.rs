@@ -36,8 +36,8 @@ pub use approvals::{
     Reach, ResolveError, Resolved, preview,
 };
 pub use audit::{
-    AppendAuditError, AuditBody, AuditEntry, AuditFilter, AuditHead, AuditStore, MAX_AUDIT_BYTES, NewAuditEntry,
-    VerifyAuditError,
+    AppendAuditError, AuditBody, AuditEntry, AuditFilter, AuditHead, AuditStore, MAX_AUDIT_BYTES,
+    NewAuditEntry, VerifyAuditError,
 };
 pub use budgets::{BudgetStore, BudgetUse, Charge, Exceeded, MAX_CHARGES, ReservationId, ReserveError};
 pub use decisions::{DecisionStore, ToolDecision};
