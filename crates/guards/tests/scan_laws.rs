@@ -115,7 +115,9 @@ fn pieces() -> Vec<String> {
     .collect();
     pieces.extend([
         join(&["gh", "p_", random.get(..36).unwrap_or_default()]),
+        join(&["p_", random.get(..36).unwrap_or_default()]),
         join(&["AK", "IA", "QX7Z2LM9RT4VW8ZP"]),
+        join(&["AK\u{200b}", "IA", "QX7Z2\u{1b}[01;31mLM9RT\u{1b}[m4VW8ZP"]),
         random.to_owned(),
         token,
         block("RSA PRIVATE KEY"),
@@ -308,6 +310,25 @@ fn ordinary_tokens_leave_at_once() {
         }
     }
     assert!(failed.is_empty(), "{failed:#?}");
+}
+
+/// A secret with something invisible in it is one, and taking out what is invisible does not put it together.
+#[test]
+fn nothing_hides_a_secret() {
+    let token = ["gh", "p_", "x7Kq2Lm9Rt4Vw8Zp3Nc6Bd1Fg5Hj0Qs7Yt2W"].concat();
+    let redactor = Redactor::new(Arc::clone(&SCANNER), Policy::default());
+    for hidden in ["\u{200b}", "\u{ad}", "\u{e0041}", "\u{1b}[01;31m\u{1b}[K", "\u{200b}\u{202e}\u{8}"] {
+        for step in [1, 2, 5, 17, 39] {
+            let letters: Vec<String> = token.chars().map(String::from).collect();
+            let text = letters.chunks(step).map(<[String]>::concat).collect::<Vec<_>>().join(hidden);
+            let text = format!("the key: {text}, and more");
+            assert_eq!(redactor.apply(&text).text, "the key: [redacted:github_token], and more", "{text:?}");
+            for piece in [1, 3, 50] {
+                let cuts: Vec<usize> = (0..text.len()).step_by(piece).collect();
+                assert_eq!(streamed(&redactor, &text, &cuts).0, redactor.apply(&text).text, "{text:?}");
+            }
+        }
+    }
 }
 
 #[test]

@@ -25,6 +25,7 @@ mod pii;
 mod policy;
 mod secrets;
 mod span;
+mod squeezed;
 mod stream;
 mod template;
 mod text;
@@ -36,6 +37,7 @@ pub use stream::{Certain, Stream};
 pub use vault::Vault;
 
 use secrets::Secrets;
+use squeezed::Squeezed;
 use text::DIGIT;
 
 /// Finds secrets, personal data and hidden text.
@@ -112,16 +114,27 @@ impl Scanner {
         if self.hidden {
             hidden::find(text, &mut found);
         }
-        if let Some(secrets) = self.secrets() {
-            secrets.at_anchors(text, &mut found);
-        }
-        if self.pii || self.secrets {
-            self.at_digits(text, scope, &mut found);
-        }
-        if self.pii && scope.brief {
-            pii::whole(text, &mut found);
+        let squeezed = Squeezed::of(text, &found);
+        self.visible(text, scope, &mut found);
+        if let Some(squeezed) = squeezed {
+            let mut without = Vec::new();
+            self.visible(squeezed.text(), scope, &mut without);
+            found.extend(without.into_iter().map(|span| squeezed.in_whole(span)));
         }
         found
+    }
+
+    /// Findings besides hidden text.
+    fn visible(&self, text: &[u8], scope: Scope, found: &mut Vec<Span>) {
+        if let Some(secrets) = self.secrets() {
+            secrets.at_anchors(text, found);
+        }
+        if self.pii || self.secrets {
+            self.at_digits(text, scope, found);
+        }
+        if self.pii && scope.brief {
+            pii::whole(text, found);
+        }
     }
 
     fn at_digits(&self, text: &[u8], scope: Scope, found: &mut Vec<Span>) {

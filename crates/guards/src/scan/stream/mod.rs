@@ -9,7 +9,8 @@
 //! An ordinary word is not held at all; behind `password = "` it is the value; where personal data is taken out,
 //! it is the last word, which may begin a mail address, and the few words that may still name a number. At most
 //! `hold_back` bytes are held, with two exceptions that would otherwise leak: a private key is held from its
-//! first line on until its last, and a web token until its end, both bounded by [`Stream::LONGEST_BLOCK`].
+//! first line on until its last, and a web token until its end, both bounded by [`Stream::LONGEST_BLOCK`]. Hidden
+//! characters among what is held do not count, up to the same bound.
 //!
 //! What is only reported holds nothing back: it has a horizon of its own, and is told later than the text it is
 //! in where it needs more context.
@@ -20,6 +21,7 @@ use std::ops::Range;
 
 use super::policy::{Action, Chosen, Edit, Finding, Redactor};
 use super::secrets::blocks::LONGEST_BLOCK;
+use super::squeezed::Squeezed;
 use super::{Class, Scope, pii, span};
 use horizon::{could_be_alone, horizon, settle};
 
@@ -177,6 +179,16 @@ impl Stream {
         Certain { up_to, edits }
     }
 
+    /// From where on text that has not arrived could still make a difference, also to the text without what hides.
+    fn horizon(&self, classes: &[Class], text: &[u8], squeezed: Option<&Squeezed>, from: usize) -> usize {
+        let of = |text, from| horizon(&self.redactor.scanner, classes, text, from, self.hold_back);
+        let as_it_is = of(text, from);
+        let without = squeezed
+            .map(|squeezed| squeezed.end_in_whole(of(squeezed.text(), squeezed.place(from))))
+            .map(|end| end.max(text.len().saturating_sub(LONGEST_BLOCK)));
+        without.map_or(as_it_is, |without| without.min(as_it_is))
+    }
+
     /// Up to where the window is certain, and what becomes of what was found there.
     fn judge(&self, last: bool) -> (Step, Vec<Edit>) {
         let Window { text, mark, told, offset, changed } = &self.window;
@@ -186,7 +198,9 @@ impl Stream {
             return (Step { mark, told, changed: changed.clone() }, Vec::new());
         }
         let scope = Scope { alone: brief && last && pii::is_alone(bytes), brief: brief && last };
-        let mut chosen = self.redactor.chosen(self.redactor.scanner.candidates(bytes, scope));
+        let found = self.redactor.scanner.candidates(bytes, scope);
+        let squeezed = Squeezed::of(bytes, &found);
+        let mut chosen = self.redactor.chosen(found);
         chosen.changes.retain(|span| span.start >= mark);
         chosen.reports.retain(|span| span.start >= told);
         let undecided = !last && brief && could_be_alone(bytes);
@@ -194,7 +208,7 @@ impl Stream {
             true => bytes.len(),
             false if undecided && classes.contains(&Class::Pii) => from,
             false => {
-                let end = horizon(&self.redactor.scanner, classes, bytes, from, self.hold_back);
+                let end = self.horizon(classes, bytes, squeezed.as_ref(), from);
                 floor_boundary(text, settle(end, from, bytes, chosen)).max(from)
             }
         };
