@@ -178,6 +178,15 @@ fn the_doctor_compares_versions() {
 }
 
 #[test]
+fn a_file_that_hooks_would_not_read_is_refused() {
+    let user = with_claude("{}");
+    let done = user.run(&["--config", "/elsewhere/backstop.yaml", "install", "claude"]);
+    assert_eq!(done.code, Some(2), "{}", done.whole());
+    assert!(done.whole().contains("`--config` has no effect"), "{}", done.whole());
+    assert_eq!(std::fs::read_to_string(claude_settings(&user)).unwrap(), "{}");
+}
+
+#[test]
 fn a_client_must_be_named() {
     let user = User::new();
     for args in [&["install"][..], &["install", "cloude"], &["install", "claude", "--all"], &["doctor", "x"]]

@@ -22,6 +22,12 @@ pub(crate) struct Settings {
 }
 
 pub(in crate::commands) fn run(settings: &Settings, surroundings: &Surroundings) -> Result<Exit, Error> {
+    if !settings.remove && surroundings.explicit_config().is_some() {
+        // Taken for granted and left out, it would leave the hooks with another policy than the user believes.
+        return Err(Error::Usage(
+            "hooks read the operator's file in the user's configuration folder, so `--config` has no effect on them\nhint: `backstop config show` says which files are read; `backstop run --config` takes any file for one run".to_owned(),
+        ));
+    }
     let folders = folders()?;
     let program = this_program()?;
     let output = &surroundings.output;
