@@ -221,7 +221,7 @@ impl<'a> Visit<'a> {
                 let can_repeat = !matches!(sending, Sending::Stream(_));
                 let may_wait = retries < self.shared.max_retries;
                 let request = self.request(provider, &mut sending, inspected)?;
-                let wait = match provider.send(request, inspected).await {
+                let wait = match provider.send(request).await {
                     Ok(response) => {
                         let wait = may_wait.then(|| wait_asked(response.headers(), retries)).flatten();
                         let is_final = is_last && wait.is_none();

@@ -159,8 +159,8 @@ const MOST_TOGETHER: usize = 64 << 10;
 
 /// A provider's answer. It holds the connection that brings it, and gives it back when the answer is whole.
 ///
-/// Where somebody looks, a frame is everything that has arrived, however the provider cut it into chunks: what arrives
-/// together is looked at once, and leaves together. Where nobody does, chunks keep their shape.
+/// A frame is everything that has arrived, however the provider cut it into chunks: what arrives together is looked at
+/// once, and leaves together.
 #[derive(Debug)]
 pub(crate) struct UpstreamBody {
     incoming: Incoming,
@@ -168,12 +168,11 @@ pub(crate) struct UpstreamBody {
     /// What came behind the data of the last frame and is no data: trailers, a failure.
     behind: Option<Result<Frame<Bytes>, hyper::Error>>,
     is_over: bool,
-    is_joined: bool,
 }
 
 impl UpstreamBody {
-    pub(super) fn new(incoming: Incoming, connection: Option<(Http1, Arc<Pool>)>, is_joined: bool) -> Self {
-        let mut body = Self { incoming, connection, behind: None, is_over: false, is_joined };
+    pub(super) fn new(incoming: Incoming, connection: Option<(Http1, Arc<Pool>)>) -> Self {
+        let mut body = Self { incoming, connection, behind: None, is_over: false };
         if body.incoming.is_end_stream() {
             body.is_over = true;
             if let Some((connection, pool)) = body.connection.take() {
@@ -232,9 +231,6 @@ impl Body for UpstreamBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         let this = self.get_mut();
-        if !this.is_joined {
-            return this.poll_piece(cx);
-        }
         if let Some(behind) = this.behind.take() {
             return Poll::Ready(Some(behind));
         }

@@ -3,8 +3,7 @@
 //! Providers write each event of a stream as a chunk of its own, and hyper takes chunks one by one, each on a way
 //! through its connection that costs many times what reading the chunk does. So the bytes of an HTTP/1.1 connection
 //! pass here first: what one read of the network brought as many chunks goes on as one chunk with the same content.
-//!
-//! That is for answers that somebody looks at. One that nobody looks at keeps the shape of its chunks.
+//! Chunks that come one after the other stay what they are.
 //!
 //! The law: *whoever decodes what goes on reads what the provider wrote.* Framing is followed only where it is
 //! beyond doubt (one `transfer-encoding: chunked` or one `content-length`, sizes in plain hexadecimal digits, no
@@ -14,8 +13,6 @@
 use std::io;
 use std::ops::Range;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -33,8 +30,6 @@ const LINE_END: &[u8] = b"\r\n";
 #[derive(Debug)]
 pub(super) struct Joined<S> {
     stream: S,
-    /// Whether chunks are joined at the moment; if not, they are only followed.
-    joins: Arc<AtomicBool>,
     at: Place,
     /// The beginning of a line that has not arrived whole.
     held: Vec<u8>,
@@ -65,9 +60,8 @@ enum Size {
 }
 
 impl<S> Joined<S> {
-    /// `joins` may change from answer to answer.
-    pub(super) fn new(stream: S, joins: Arc<AtomicBool>) -> Self {
-        Self { stream, joins, at: Place::Head, held: Vec::new(), contents: Vec::new() }
+    pub(super) fn new(stream: S) -> Self {
+        Self { stream, at: Place::Head, held: Vec::new(), contents: Vec::new() }
     }
 
     /// Joins the chunks in what has arrived, in place. Answers how much of `bytes` goes on.
@@ -112,13 +106,12 @@ impl<S> Joined<S> {
     /// Joins the chunks that begin here. Answers what follows; `None` where more has to arrive to know.
     fn chunks(&mut self, pass: &mut Pass<'_>) -> Option<Place> {
         let (mut at, mut total) = (pass.read, 0);
-        let largest = if self.joins.load(Ordering::Relaxed) { LARGEST_JOINED } else { 0 };
         self.contents.clear();
         let next = loop {
             let rest = pass.bytes.get(at..).unwrap_or_default();
             let (size, line) = match size_of(rest) {
                 Size::Is { size: 0, line } => break last(rest, line),
-                Size::Is { size, .. } if size > largest && at > pass.read => break Some(Place::Size),
+                Size::Is { size, .. } if size > LARGEST_JOINED && at > pass.read => break Some(Place::Size),
                 Size::Is { size, line } => (size, line),
                 Size::Incomplete => break None,
                 Size::Odd => break Some(Place::Unknown),
@@ -376,7 +369,7 @@ mod tests {
         cuts.sort_unstable();
         cuts.dedup();
         let pieces = cuts.windows(2).map(|ends| bytes[ends[0]..ends[1]].to_vec()).collect();
-        let mut joined = Joined::new(Pieces(pieces), Arc::new(AtomicBool::new(true)));
+        let mut joined = Joined::new(Pieces(pieces));
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
             let (mut out, mut buffer) = (Vec::new(), vec![0; room]);

@@ -131,13 +131,12 @@ impl Provider {
     }
 
     /// Sends a request and waits for the head of its answer. `request` has a path as its address; the rest is put in
-    /// here. With `joined`, what arrives together of the answer is read together.
+    /// here.
     pub(crate) async fn send(
         &self,
         request: Request<RequestBody>,
-        joined: bool,
     ) -> Result<Response<UpstreamBody>, SendError> {
-        tokio::time::timeout(self.first_byte, Arc::clone(&self.pool).send(request, joined))
+        tokio::time::timeout(self.first_byte, Arc::clone(&self.pool).send(request))
             .await
             .unwrap_or(Err(SendError::Silent(self.first_byte)))
     }

@@ -1,7 +1,6 @@
 //! The connections to one provider.
 
 use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -69,8 +68,6 @@ pub(super) struct Http1 {
     sender: http1::SendRequest<RequestBody>,
     connection: http1::Connection<TokioIo<Joined<Box<dyn Stream>>>, RequestBody>,
     used: Instant,
-    /// Whether it joins the chunks of the answer that it brings.
-    joins: Arc<AtomicBool>,
 }
 
 impl Pool {
@@ -117,15 +114,14 @@ impl Pool {
     }
 
     /// Sends a request. A connection that turns out to be dead before it took anything of the request is
-    /// replaced. With `joined`, what arrives together of the answer is read together.
+    /// replaced.
     pub(super) async fn send(
         self: Arc<Self>,
         mut request: Request<RequestBody>,
-        joined: bool,
     ) -> Result<Response<UpstreamBody>, SendError> {
         if let Some(mut sender) = self.shared() {
             match sender.try_send_request(self.for_http2(request)).await {
-                Ok(response) => return Ok(response.map(|body| UpstreamBody::new(body, None, joined))),
+                Ok(response) => return Ok(response.map(|body| UpstreamBody::new(body, None))),
                 Err(mut error) => match error.take_message() {
                     Some(unsent) => request = unsent,
                     None => return Err(SendError::Broken(error.into_error())),
@@ -133,24 +129,23 @@ impl Pool {
             }
         }
         while let Some(connection) = self.take().await {
-            match self.send_on(connection, request, joined).await? {
+            match self.send_on(connection, request).await? {
                 Ok(response) => return Ok(response),
                 Err(unsent) => request = *unsent,
             }
         }
         let connected = self.connector.connect().await?;
         if connected.http2 {
-            return self.send_on_http2(TokioIo::new(connected.stream), request, joined).await;
+            return self.send_on_http2(TokioIo::new(connected.stream), request).await;
         }
-        let joins = Arc::new(AtomicBool::new(joined));
         let (sender, connection) = http1::Builder::new()
             .max_headers(MOST_HEADERS)
             .read_buf_exact_size(Some(READ))
-            .handshake(TokioIo::new(Joined::new(connected.stream, Arc::clone(&joins))))
+            .handshake(TokioIo::new(Joined::new(connected.stream)))
             .await
             .map_err(SendError::Broken)?;
-        let connection = Http1 { sender, connection, used: Instant::now(), joins };
-        match self.send_on(connection, request, joined).await? {
+        let connection = Http1 { sender, connection, used: Instant::now() };
+        match self.send_on(connection, request).await? {
             Ok(response) => Ok(response),
             // A new connection that takes nothing was closed by the other side.
             Err(_) => Err(ConnectError::Tcp("closed by the provider".to_owned()).into()),
@@ -162,9 +157,7 @@ impl Pool {
         self: &Arc<Self>,
         mut connection: Http1,
         request: Request<RequestBody>,
-        joined: bool,
     ) -> Result<Result<Response<UpstreamBody>, Box<Request<RequestBody>>>, SendError> {
-        connection.joins.store(joined, Ordering::Relaxed);
         let request = self.for_http1(request);
         // The length of an answer to `HEAD` is not that of a body, which only who asked knows.
         let is_followed = request.method() != Method::HEAD;
@@ -183,7 +176,7 @@ impl Pool {
         match sent {
             Ok(response) => {
                 let kept = (is_followed && !ended).then(|| (connection, Arc::clone(self)));
-                let held = |body| UpstreamBody::new(body, kept, joined);
+                let held = |body| UpstreamBody::new(body, kept);
                 Ok(Ok(response.map(held)))
             }
             Err(mut error) => match error.take_message() {
@@ -197,7 +190,6 @@ impl Pool {
         &self,
         io: TokioIo<Box<dyn Stream>>,
         request: Request<RequestBody>,
-        joined: bool,
     ) -> Result<Response<UpstreamBody>, SendError> {
         let (mut sender, connection) = http2::Builder::new(TokioExecutor::new())
             .timer(TokioTimer::new())
@@ -211,7 +203,7 @@ impl Pool {
         tokio::spawn(async move { drop(connection.await) });
         *self.shared.lock().unwrap_or_else(PoisonError::into_inner) = Some(sender.clone());
         let response = sender.send_request(self.for_http2(request)).await.map_err(SendError::Broken)?;
-        Ok(response.map(|body| UpstreamBody::new(body, None, joined)))
+        Ok(response.map(|body| UpstreamBody::new(body, None)))
     }
 
     fn for_http1(&self, mut request: Request<RequestBody>) -> Request<RequestBody> {

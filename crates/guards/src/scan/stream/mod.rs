@@ -26,7 +26,7 @@ use super::{Class, Scope, pii, span};
 use horizon::{could_be_alone, horizon, settle};
 
 /// How much text before the cut is kept to judge what comes after it.
-const CONTEXT: usize = 1024;
+const CONTEXT: usize = 320;
 
 /// Cleans one text that arrives in pieces.
 #[derive(Debug)]
