@@ -5,12 +5,14 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde_json::Value;
+
 use crate::adapter::{Adapter, AskGate, Facts, Gates, ResultGate};
 use crate::adapters::{claude, cline, codex, copilot, cursor, gemini, goose, kiro, opencode, qwen, windsurf};
 use crate::decision::Shortfall;
 use crate::event::{ClientEvent, Frame, Moment};
 use crate::install::Layout;
-use crate::payload::{Payload, PayloadError};
+use crate::payload::{Payload, PayloadError, shown};
 
 /// A coding agent with a hook protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -99,12 +101,31 @@ impl Client {
     /// [`PayloadError`] for an event that is not known or lacks what it is about. Whoever gets it refuses
     /// with [`universal_deny`](crate::universal_deny).
     pub fn read(self, payload: &Payload, event: Option<&str>) -> Result<ClientEvent, PayloadError> {
+        self.check_version(payload)?;
         let event = (self.adapter().read)(payload, event)?;
         match event.moment {
             Moment::ToolCall(_) | Moment::Permission(_) if payload.is_mended() => {
                 Err(PayloadError::HalfCharacter)
             }
             _ => Ok(event),
+        }
+    }
+
+    /// A client that says its version says one, or leaves it empty, as Cline's command line does. Which one it is
+    /// makes no difference: clients are updated faster than Backstop, and an event of another form is no event.
+    fn check_version(self, payload: &Payload) -> Result<(), PayloadError> {
+        let field = match self {
+            Self::Cursor => "cursor_version",
+            Self::Cline => "clineVersion",
+            _ => return Ok(()),
+        };
+        let unknown =
+            |version| PayloadError::UnknownVersion { client: self.title(), version: shown(version) };
+        match payload.get(field) {
+            None => Ok(()),
+            Some(Value::String(version)) if version.is_empty() || is_version(version) => Ok(()),
+            Some(Value::String(version)) => Err(unknown(version)),
+            Some(_) => Err(unknown("<not a text>")),
         }
     }
 
@@ -225,9 +246,17 @@ impl FromStr for Client {
                 Some((_, client)) => format!("did you mean `{client}`?"),
                 None => format!("use one of {}", Self::ALL.map(|client| format!("`{client}`")).join(", ")),
             };
-            UnknownClient { name: crate::payload::shown(name), hint }
+            UnknownClient { name: shown(name), hint }
         })
     }
+}
+
+/// Whether a text reads as a version: `1.7.2`, `v2.0.0-rc.1`.
+fn is_version(text: &str) -> bool {
+    const MOST: usize = 60;
+    let number = text.strip_prefix('v').unwrap_or(text);
+    let goes_on = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '+' | '_');
+    text.len() <= MOST && number.starts_with(|c: char| c.is_ascii_digit()) && number.chars().all(goes_on)
 }
 
 #[cfg(test)]

@@ -66,6 +66,16 @@ pub enum PayloadError {
         /// The event, cut to what a name may be long.
         event: String,
     },
+    /// The payload says which version of the client wrote it, in a way that is no version.
+    #[error(
+        "`{version}` is no version of {client}, so the form of its events is not known; hint: `backstop doctor` compares versions"
+    )]
+    UnknownVersion {
+        /// The client.
+        client: &'static str,
+        /// The version, cut to what a name may be long.
+        version: String,
+    },
 }
 
 /// A payload: one JSON object.

@@ -48,6 +48,27 @@ fn an_unknown_event_is_an_error_that_names_it() {
 }
 
 #[test]
+fn a_version_that_is_none_is_an_error_that_names_it() {
+    let cases = [(Client::Cursor, "cursor_version"), (Client::Cline, "clineVersion")];
+    for (client, field) in cases {
+        let read = |version: Value| {
+            let mut payload: Value = serde_json::from_str(client.sample().payload).unwrap();
+            payload[field] = version;
+            client.read(&payload.into(), Some(client.sample().event))
+        };
+        for known in ["", "1.7.2", "3.0.65", "v2.0.0-rc.1+abc", "12"] {
+            assert!(read(known.into()).is_ok(), "{client} {known}");
+        }
+        for unknown in [json!("latest"), json!(7), json!(null), json!("v"), json!("9".repeat(300))] {
+            let error = read(unknown.clone()).unwrap_err();
+            assert!(matches!(error, PayloadError::UnknownVersion { .. }), "{client} {unknown}: {error}");
+        }
+        let error = read("lat`est".into()).unwrap_err().to_string();
+        assert!(error.contains("`lat?est` is no version"), "{error}");
+    }
+}
+
+#[test]
 fn a_tool_call_without_its_tool_is_an_error() {
     for client in Client::ALL {
         let name = super::answers::tool_event(client);
