@@ -58,6 +58,12 @@ impl SqliteStore {
         self.database.reclaim().await
     }
 
+    /// Moves the log that SQLite keeps beside the file into it, and empties it, unless another process is at work
+    /// there. For processes that end without closing the database: whoever opens it next reads all of the log.
+    pub async fn shorten_log(&self) -> Result<(), StoreError> {
+        self.database.shorten_log().await
+    }
+
     /// The file.
     pub fn path(&self) -> &Path {
         self.database.path()

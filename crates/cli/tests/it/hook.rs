@@ -307,3 +307,19 @@ for (const [tool, args] of [["bash", { command: "ls" }], ["read", { filePath: "a
     assert!(done.out.contains("bash refused: ") && done.out.contains("deny_tools"), "{}", done.whole());
     assert!(done.out.contains("read runs"), "{}", done.whole());
 }
+
+/// Each hook opens the database alone and reads its log, and none waits for the disk to have moved it.
+#[test]
+fn the_log_of_the_database_stays_short() {
+    let user = User::new();
+    let log = user.path().join("data/backstop/backstop.db-wal");
+    let mut lengths = Vec::new();
+    for number in 0..60 {
+        passes(&hook(&user, "claude", &call(&user, &format!("echo {number}"))));
+        lengths.push(std::fs::metadata(&log).map_or(0, |log| log.len()));
+    }
+    assert!(lengths.iter().all(|length| *length < 256 * 1024), "{lengths:?}");
+    assert!(lengths.windows(2).any(|two| two[1] < two[0]), "it was never emptied: {lengths:?}");
+    let verified = user.run(&["audit", "verify"]);
+    assert_eq!(verified.code, Some(0), "{}", verified.whole());
+}

@@ -112,6 +112,17 @@ impl Database {
         .await
     }
 
+    /// Moves the log into the database and empties it, unless another process is at work there.
+    pub(super) async fn shorten_log(&self) -> Result<(), StoreError> {
+        self.run(|worker| {
+            let busy_timeout = worker.busy_timeout;
+            let connection = worker.connection()?;
+            let done = connection.busy_timeout(Duration::ZERO).and_then(|()| empty_log(connection));
+            done.and_then(|_| connection.busy_timeout(busy_timeout)).map_err(|error| worker.failed(&error))
+        })
+        .await
+    }
+
     async fn run<T, E>(&self, work: impl FnOnce(&mut Worker) -> Result<T, E> + Send + 'static) -> Result<T, E>
     where
         T: Send + 'static,

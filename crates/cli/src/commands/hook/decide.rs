@@ -20,7 +20,7 @@ use crate::session::{Surroundings, builder, environment, working_directory};
 const MARGIN: Duration = Duration::from_millis(200);
 
 /// From this length on a hook moves the database's log, since each that opens the database alone reads all of it.
-const LONG_LOG_BYTES: u64 = 512 * 1024;
+const LONG_LOG_BYTES: u64 = 128 * 1024;
 
 /// Why an event could not be judged, as its client is told.
 #[derive(Clone, Debug)]
@@ -117,17 +117,20 @@ async fn decide_here(heard: &Heard<'_>, loaded: Loaded) -> Result<Said, Unjudged
     // What is not there can't hold what a proxy decided about the call; what can't be looked at may.
     let shared = path.try_exists().unwrap_or(true);
     let log = std::fs::metadata(log_of(&path)).map_or(0, |log| log.len());
-    let store: Arc<dyn Store> = Arc::new(SqliteStore::new(path));
-    if log < LONG_LOG_BYTES {
-        // The last one to close the database moves its log, and its process can't end before the disk has
-        // that. One that ends without closing leaves the log to the next one; nothing in it is lost.
-        std::mem::forget(Arc::clone(&store));
-    }
-    let built = builder(loaded).store(store).shared_decisions(shared).build().await;
+    let store = Arc::new(SqliteStore::new(path));
+    // The last one to close the database moves its log, and its process can't end before the disk has that. One that
+    // ends without closing leaves the log to the next one; nothing in it is lost.
+    std::mem::forget(Arc::clone(&store));
+    let shared_store: Arc<dyn Store> = Arc::<SqliteStore>::clone(&store);
+    let built = builder(loaded).store(shared_store).shared_decisions(shared).build().await;
     let backstop = built.map_err(Error::from)?;
     let left = patience(heard.event).saturating_sub(heard.started.elapsed());
     let reply = judged(&backstop, heard.event, left).await;
     let complete = backstop.shut_down().await;
+    if log > LONG_LOG_BYTES {
+        // Where this fails, the next one tries; what is in the log counts wherever it is.
+        let _ = store.shorten_log().await;
+    }
     recorded(heard.client, reply, complete)
 }
 
