@@ -6,8 +6,8 @@
 //! without gap entries is complete up to the last [`AuditSink::flush`].
 //!
 //! What a receipt costs a request is a place in the queue: it is put into words, hashed and written by the task, and
-//! what comes within [`LINGER`] of the first is written at once. A process that is killed, or a machine that
-//! loses its power, takes the receipts of that time along; what is in the store is on the disk.
+//! what comes within [`LINGER`] of the first is written at once. A process that is killed takes the
+//! receipts of that time along; a machine that loses its power may take the last entries of the store, too.
 //!
 //! A dispatch that met no hook leaves nothing, except at `before_tool_call`: every tool call that was
 //! permitted is in the trail.
