@@ -25,7 +25,8 @@ impl RunFolder {
     pub(super) fn create() -> Result<Self, Error> {
         let token = backstop::new_token();
         let name: String = token.expose().chars().rev().take(16).collect();
-        let path = std::env::temp_dir().join(format!("backstop-{name}"));
+        // The guards know it by this name, and let no agent write there.
+        let path = std::env::temp_dir().join(format!("backstop-run-{name}"));
         let failed = |source| Error::File { path: path.clone(), what: "created", source };
         DirBuilder::new().mode(0o700).create(&path).map_err(failed)?;
         Ok(Self(path))
