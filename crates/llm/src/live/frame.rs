@@ -1,9 +1,14 @@
 //! Frames of an event stream as text: where their data stands, and the frame with other data.
+//!
+//! Lines that readers take differently are refused. A line that is none of the format's fields is skipped by most, but
+//! some look for `data:` behind white space, or take bare JSON. And some readers end lines where the format
+//! does not, at any character that Unicode counts as an end of line: for them, an event may begin in the middle of a
+//! comment or of a text.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
-use crate::error::WireError;
+use crate::error::{WireError, out_of_order};
 use crate::sse::RawFrame;
 
 /// A frame, read.
@@ -23,7 +28,8 @@ impl<'a> FrameLines<'a> {
     /// Reads a frame.
     ///
     /// # Errors
-    /// If it is not UTF-8: readers differ in what they make of that.
+    /// If it is not UTF-8, or has lines that are no fields or that may be several: readers differ in what they make
+    /// of that.
     pub(crate) fn read(frame: &'a RawFrame) -> Result<Self, WireError> {
         let text = std::str::from_utf8(&frame.bytes).map_err(|error| WireError::NotJson {
             what: "stream event",
@@ -34,6 +40,7 @@ impl<'a> FrameLines<'a> {
         for line in line_spans(text, start) {
             let Some((field, value, at)) = field(text, &line) else { continue };
             match field {
+                "data" if may_be_two_lines(value) => return Err(two_lines()),
                 "data" => {
                     lines.place = lines.data.is_none().then_some(at);
                     lines.data = Some(match lines.data.take() {
@@ -41,8 +48,10 @@ impl<'a> FrameLines<'a> {
                         Some(so_far) => Cow::Owned(so_far.into_owned() + "\n" + value),
                     });
                 }
+                _ if value.contains(is_line_end) => return Err(two_lines()),
                 "event" => lines.name = (!value.is_empty()).then_some(value),
-                _ => {}
+                "" | "id" | "retry" => {}
+                _ => return Err(out_of_order("a line of the stream is no field of an event")),
             }
         }
         Ok(lines)
@@ -71,6 +80,26 @@ impl<'a> FrameLines<'a> {
         }
         out
     }
+}
+
+fn two_lines() -> WireError {
+    out_of_order("a line of the stream may be read as two")
+}
+
+/// Whether a character ends a line for readers who go by Unicode.
+fn is_line_end(c: char) -> bool {
+    matches!(c, '\u{b}' | '\u{c}' | '\u{1c}'..='\u{1e}' | '\u{85}' | '\u{2028}' | '\u{2029}')
+}
+
+/// Whether readers who end lines where the format does not would find another field in a line of data.
+pub(super) fn may_be_two_lines(data: &str) -> bool {
+    !data.is_ascii()
+        && data.split(is_line_end).skip(1).any(|line| {
+            let line = line.trim_start_matches(|c: char| c.is_whitespace() || c == '\u{feff}');
+            ["data", "event", "id", "retry"]
+                .iter()
+                .any(|field| line.strip_prefix(field).is_some_and(|rest| rest.trim_start().starts_with(':')))
+        })
 }
 
 /// A line with its end.
@@ -130,6 +159,29 @@ mod tests {
         assert_eq!(FrameLines::read(&frame(": hi\n\n")).unwrap().data, None);
         let many = frame("data: {\ndata: }\n\n");
         assert_eq!(FrameLines::read(&many).unwrap().with_data("{\n1}"), "data: {\ndata: 1}\n\n");
+    }
+
+    #[test]
+    fn lines_that_readers_take_differently_are_refused() {
+        for text in [
+            "{\"a\":1}\n\n",
+            " data: {}\n\n",
+            "\u{feff}\u{feff}data: {}\n\n",
+            "DATA: {}\n\n",
+            "data : {}\n\n",
+            ": x\u{2028}data: {}\n\n",
+            "event: x\u{85}data: {}\n\n",
+            "id: x\u{b}y\n\n",
+            "data: {\"text\":\"x\u{2029} data: {}\"}\n\n",
+            "data: [DONE]\u{85}event:x\n\n",
+        ] {
+            assert!(FrameLines::read(&frame(text)).is_err(), "{text:?}");
+        }
+        for text in
+            [": hi\n\n", ":\n\n", "id\n\n", "retry: 3\ndata\n\n", "data: {\"t\":\"a\u{2028}data\"}\n\n"]
+        {
+            assert!(FrameLines::read(&frame(text)).is_ok(), "{text:?}");
+        }
     }
 
     #[test]

@@ -18,7 +18,7 @@ use std::ops::Range;
 
 use bytes::{Bytes, BytesMut};
 
-use super::frame::FrameLines;
+use super::frame::{FrameLines, may_be_two_lines};
 use super::ledger::{Ledger, TextId};
 use super::span::{Node, Splices, literal_end, quote};
 use super::{AlreadySent, AnswerEditor, FreshText, PartKey, TextEdit};
@@ -294,7 +294,11 @@ impl<M: Clone> Template<M> {
             let end = literal_end(frame, at)?;
             let inside = frame.get(at..end)?;
             if place == 0 {
-                text = Some((unescape(inside)?, inside.len() + 2));
+                let said = unescape(inside)?;
+                if may_be_two_lines(&said) {
+                    return None;
+                }
+                text = Some((said, inside.len() + 2));
             } else if !is_plain(inside) {
                 return None;
             }

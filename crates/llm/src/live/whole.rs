@@ -14,7 +14,7 @@ use super::stream::{Calls, Edits, TextPiece};
 use super::{AlreadySent, AnswerEditor, FreshText, PartKey, TextEdit};
 use crate::error::{ProviderError, WireError, out_of_order};
 use crate::model::{ModelResponse, StopReason};
-use crate::wire::{Api, not_json, parse_json};
+use crate::wire::{Api, not_json, parse_message};
 use backstop_hooks::conversation::Part;
 
 /// What one wire knows about its whole answers.
@@ -82,7 +82,7 @@ impl<W: WholeWire> WholeEditor<W> {
     }
 
     fn read(&mut self) -> Result<(), WireError> {
-        let value = parse_json(&self.body).map_err(|error| {
+        let value = parse_message(&self.body).map_err(|error| {
             if error.is_eof() { WireError::Truncated } else { not_json("the answer", &error) }
         })?;
         let text = str::from_utf8(&self.body).map_err(|_| WireError::Truncated)?;

@@ -116,7 +116,7 @@ pub(crate) fn not_json(what: &'static str, error: &serde_json::Error) -> WireErr
         serde_json::error::Category::Eof => "it ends too early",
         serde_json::error::Category::Io => "it cannot be read",
         serde_json::error::Category::Syntax => "syntax error",
-        serde_json::error::Category::Data => "a key stands twice",
+        serde_json::error::Category::Data => "a key stands twice, or with letters of the wrong case",
     };
     WireError::NotJson { what, reason: format!("{kind} at line {} column {}", error.line(), error.column()) }
 }

@@ -1,7 +1,9 @@
-//! JSON in which each key stands once.
+//! JSON that all readers read alike.
 //!
-//! Readers disagree about an object that has a key twice: most take the last value, some the first. What was
-//! judged would not be what runs, so such text is refused.
+//! Readers disagree about an object that has a key twice: most take the last value, some the first. And some
+//! readers (Go's, .NET's) take `Tool_Calls` for `tool_calls`, which for all others is a field that they do not
+//! know. What was judged would not be what runs, so such text is refused. Only what belongs to a wire has to keep
+//! its letters: keys of arguments, schemas and the like are whatever their authors want.
 
 use std::fmt;
 
@@ -14,14 +16,145 @@ use serde_json::{Map, Number, Value};
 /// # Errors
 /// If the bytes are not JSON, or a key stands twice.
 pub fn parse_json(bytes: &[u8]) -> Result<Value, serde_json::Error> {
+    parse(bytes, Strict::Own)
+}
+
+/// Parses a message of a wire: as [`parse_json`], and refuses keys that some readers take for one of the wire's
+/// although their letters differ.
+///
+/// # Errors
+/// If the bytes are not JSON, a key stands twice, or with letters of the wrong case.
+pub(crate) fn parse_message(bytes: &[u8]) -> Result<Value, serde_json::Error> {
+    parse(bytes, Strict::Wire)
+}
+
+fn parse(bytes: &[u8], strict: Strict) -> Result<Value, serde_json::Error> {
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
-    let value = Strict.deserialize(&mut deserializer)?;
+    let value = strict.deserialize(&mut deserializer)?;
     deserializer.end()?;
     Ok(value)
 }
 
-#[derive(Clone, Copy)]
-struct Strict;
+/// Whose keys a value has.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Strict {
+    /// The wire's.
+    Wire,
+    /// Its own if it is an object, and the wire's if it is a list.
+    OwnObject,
+    /// Its own.
+    Own,
+}
+
+impl Strict {
+    /// Whose keys the value of a key has.
+    fn of(self, key: &str) -> Self {
+        match (self, key) {
+            (Self::Own | Self::OwnObject, _) => Self::Own,
+            // Items of OpenAI's wire, and the arguments of Anthropic's.
+            (Self::Wire, "input" | "arguments") => Self::OwnObject,
+            (Self::Wire, key) if OWN.contains(&key) => Self::Own,
+            (Self::Wire, _) => Self::Wire,
+        }
+    }
+}
+
+/// Where keys are those of tools, schemas and users.
+const OWN: [&str; 24] = [
+    "args",
+    "attributes",
+    "env",
+    "examples",
+    "filters",
+    "functionResponse",
+    "function_response",
+    "headers",
+    "input_examples",
+    "input_schema",
+    "json_schema",
+    "labels",
+    "logit_bias",
+    "metadata",
+    "parameters",
+    "parametersJsonSchema",
+    "parameters_json_schema",
+    "properties",
+    "responseJsonSchema",
+    "responseSchema",
+    "response_json_schema",
+    "response_schema",
+    "schema",
+    "variables",
+];
+
+/// The keys of the wires that say something to a model, a person or a tool, in small letters.
+const SAYING: [&str; 48] = [
+    "action",
+    "arguments",
+    "candidates",
+    "choices",
+    "code",
+    "content",
+    "content_block",
+    "contents",
+    "conversation",
+    "delta",
+    "function",
+    "function_call",
+    "functioncall",
+    "input",
+    "instructions",
+    "item",
+    "message",
+    "messages",
+    "model",
+    "name",
+    "operation",
+    "output",
+    "output_text",
+    "part",
+    "partial_json",
+    "partialargs",
+    "partial_args",
+    "parts",
+    "previous_response_id",
+    "prompt",
+    "reasoning",
+    "reasoning_content",
+    "refusal",
+    "response",
+    "role",
+    "stream",
+    "summary",
+    "system",
+    "system_instruction",
+    "systeminstruction",
+    "text",
+    "thinking",
+    "thought",
+    "tool_calls",
+    "tool_choice",
+    "tools",
+    "transcript",
+    "type",
+];
+
+/// The keys of [`SAYING`] that a wire itself writes with capital letters.
+const CAMEL: [&str; 3] = ["functionCall", "partialArgs", "systemInstruction"];
+
+/// Whether a reader that does not mind letter case takes a key for one that says something.
+fn is_disguised(key: &str) -> bool {
+    if !key.bytes().any(|byte| byte.is_ascii_uppercase() || !byte.is_ascii()) || CAMEL.contains(&key) {
+        return false;
+    }
+    // Two letters beyond ASCII count as one in it.
+    let folded = key.chars().map(|c| match c {
+        '\u{212a}' => 'k',
+        '\u{17f}' => 's',
+        c => c.to_ascii_lowercase(),
+    });
+    SAYING.contains(&folded.collect::<String>().as_str())
+}
 
 impl<'de> DeserializeSeed<'de> for Strict {
     type Value = Value;
@@ -68,7 +201,9 @@ impl<'de> Visitor<'de> for Strict {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         let mut array = Vec::new();
-        while let Some(item) = items.next_element_seed(self)? {
+        // What lies in a list of own values is own, too.
+        let inside = if self == Self::OwnObject { Self::Wire } else { self };
+        while let Some(item) = items.next_element_seed(inside)? {
             array.push(item);
         }
         Ok(array.into())
@@ -77,8 +212,12 @@ impl<'de> Visitor<'de> for Strict {
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
         let mut object = Map::new();
         while let Some(key) = entries.next_key::<String>()? {
+            if self == Self::Wire && is_disguised(&key) {
+                return Err(A::Error::custom("a key has letters of the wrong case"));
+            }
+            let inside = self.of(&key);
             match object.entry(key) {
-                Entry::Vacant(place) => place.insert(entries.next_value_seed(self)?),
+                Entry::Vacant(place) => place.insert(entries.next_value_seed(inside)?),
                 Entry::Occupied(_) => return Err(A::Error::custom("a key stands twice")),
             };
         }
@@ -107,5 +246,39 @@ mod tests {
         for text in ["{\"a\":1,\"a\":1}", "[{\"x\":{\"a\":1,\"b\":2,\"a\":3}}]", "{\"a\":1,\"\\u0061\":2}"] {
             assert!(parse_json(text.as_bytes()).unwrap_err().to_string().starts_with("a key stands twice"));
         }
+    }
+
+    #[test]
+    fn keys_of_a_wire_keep_their_letters() {
+        for text in [
+            r#"{"choices":[{"message":{"content":"ok","Tool_Calls":[]}}]}"#,
+            r#"{"Choices":[]}"#,
+            r#"{"tool_call\u017f":[]}"#,
+            r#"{"input":[{"role":"user","Content":"x"}]}"#,
+            r#"{"candidates":[{"content":{"parts":[{"functioncall":{}},{"FunctionCall":{}}]}}]}"#,
+        ] {
+            let error = parse_message(text.as_bytes()).unwrap_err().to_string();
+            assert!(error.starts_with("a key has letters of the wrong case"), "{text}: {error}");
+            assert!(parse_json(text.as_bytes()).is_ok());
+        }
+    }
+
+    #[test]
+    fn other_keys_are_their_authors_own() {
+        for text in [
+            r#"{"content":[{"type":"tool_use","name":"edit","input":{"Content":{"Text":1},"content":2}}]}"#,
+            r#"{"tools":[{"name":"x","input_schema":{"properties":{"Name":{"Type":"string"}}}}]}"#,
+            r#"{"parts":[{"functionCall":{"args":{"Name":"x"}}},{"functionResponse":{"response":{"Text":1}}}]}"#,
+            r#"{"unKnown":1,"Ordner":{"Ä":[]},"metadata":{"Role":"x"},"response":{"parameters":{"Role":1}}}"#,
+        ] {
+            assert_eq!(parse_message(text.as_bytes()).unwrap(), parse_json(text.as_bytes()).unwrap());
+        }
+    }
+
+    #[test]
+    fn lists_of_keys_are_in_order() {
+        assert!(OWN.is_sorted());
+        assert!(SAYING.iter().all(|key| key.to_ascii_lowercase() == **key));
+        assert!(CAMEL.iter().all(|key| SAYING.contains(&key.to_ascii_lowercase().as_str())));
     }
 }

@@ -7,6 +7,7 @@
 )]
 
 mod answers;
+mod attacks;
 mod laws;
 mod requests;
 mod responses;

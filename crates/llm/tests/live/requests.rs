@@ -195,6 +195,8 @@ fn bodies_with_two_readings_are_refused() {
         for body in [
             r#"{"model":"m","messages":[],"messages":[{"role":"user","content":"x"}]}"#,
             r#"{"model":"m","messages":[{"role":"user","content":"x","content":"y"}]}"#,
+            r#"{"model":"m","messages":[],"Messages":[{"role":"user","content":"x"}]}"#,
+            r#"{"model":"m","messages":[{"role":"user","content":"x","CONTENT":"y"}]}"#,
             r#"{"model":"m","messages":[]"#,
             "<html>",
             "",

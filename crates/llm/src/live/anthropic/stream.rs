@@ -14,7 +14,7 @@ use crate::live::{PartKey, TextKind};
 use crate::model::{ModelEvent, ModelResponse};
 use crate::sse::SseEvent;
 use crate::wire::anthropic::StreamDecoder;
-use crate::wire::{not_json, parse_json};
+use crate::wire::{not_json, parse_message};
 
 /// The wire's knowledge about one streamed answer.
 #[derive(Debug)]
@@ -262,7 +262,7 @@ impl StreamWire for AnthropicStream {
         data: &str,
         ledger: &mut Ledger,
     ) -> Result<Reading<Mark>, WireError> {
-        let value = parse_json(data.as_bytes()).map_err(|error| not_json("stream event", &error))?;
+        let value = parse_message(data.as_bytes()).map_err(|error| not_json("stream event", &error))?;
         let kind = value.get("type").and_then(Value::as_str).unwrap_or_default();
         // Some readers go by the name, some by the type.
         if name.is_some_and(|name| name != kind && name != "message") {

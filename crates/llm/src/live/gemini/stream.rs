@@ -18,7 +18,7 @@ use crate::live::{PartKey, TextKind};
 use crate::model::{ModelEvent, ModelResponse};
 use crate::sse::SseEvent;
 use crate::wire::gemini::StreamDecoder;
-use crate::wire::{not_json, parse_json};
+use crate::wire::{not_json, parse_message};
 
 const WHAT: &str = "stream event";
 
@@ -156,7 +156,7 @@ impl StreamWire for GeminiStream {
         data: &str,
         ledger: &mut Ledger,
     ) -> Result<Reading<Mark>, WireError> {
-        let value = parse_json(data.as_bytes()).map_err(|error| not_json(WHAT, &error))?;
+        let value = parse_message(data.as_bytes()).map_err(|error| not_json(WHAT, &error))?;
         let events = self.decoder.push_value(name, &value)?;
         let root = Node::root(data).ok_or(WireError::Truncated)?;
         check_form(&root)?;

@@ -16,7 +16,7 @@ use crate::live::{PartKey, TextKind};
 use crate::model::{ModelEvent, ModelResponse};
 use crate::sse::SseEvent;
 use crate::wire::openai_chat::{ChoiceDecoder, Head, PADDING, Said, choices_of, is_done};
-use crate::wire::{not_json, parse_json};
+use crate::wire::{not_json, parse_message};
 
 const WHAT: &str = "stream chunk";
 const DONE: &[u8] = b"data: [DONE]\n\n";
@@ -353,7 +353,7 @@ impl StreamWire for ChatStream {
             self.end()?;
             return Ok(Reading::plain(Mark::Done));
         }
-        let value = parse_json(data.as_bytes()).map_err(|error| not_json(WHAT, &error))?;
+        let value = parse_message(data.as_bytes()).map_err(|error| not_json(WHAT, &error))?;
         let is_first = self.choices.is_empty();
         self.head.push(name, &value)?;
         let choices = choices_of(&value)?;

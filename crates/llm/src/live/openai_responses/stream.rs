@@ -16,7 +16,7 @@ use crate::model::{ModelEvent, ModelResponse};
 use crate::wire::openai_responses::{
     Change, Piece, Place, StreamDecoder, encode_frame, encode_stream_error, made_id,
 };
-use crate::wire::{not_json, parse_json};
+use crate::wire::{not_json, parse_message};
 
 const WHAT: &str = "stream event";
 
@@ -422,7 +422,7 @@ impl StreamWire for ResponsesStream {
             self.decoder.finish()?;
             return Ok(Reading::plain(Mark { what: What::Other, sequence: None }));
         }
-        let value = parse_json(data.as_bytes()).map_err(|error| not_json(WHAT, &error))?;
+        let value = parse_message(data.as_bytes()).map_err(|error| not_json(WHAT, &error))?;
         for event in self.decoder.push_value(name, &value)? {
             if let ModelEvent::Finished { response } = event {
                 self.response = Some(*response);

@@ -27,7 +27,7 @@ use serde_json::{Map, Value};
 use super::span::{Node, Slot, Splices};
 use crate::error::WireError;
 use crate::model::ModelRequest;
-use crate::wire::{Api, DecodedRequest, RequestTarget, not_json, parse_json};
+use crate::wire::{Api, DecodedRequest, RequestTarget, not_json, parse_message};
 
 /// A request on its way to the provider.
 #[derive(Debug)]
@@ -51,7 +51,7 @@ impl LiveRequest {
     /// # Errors
     /// As [`read`](Self::read), and if body and address contradict each other.
     pub fn read_at(api: Api, target: &RequestTarget, body: Bytes) -> Result<Self, WireError> {
-        let value = parse_json(&body).map_err(|error| not_json("the request", &error))?;
+        let value = parse_message(&body).map_err(|error| not_json("the request", &error))?;
         let decoded = api.decode_request_at(target, &value)?;
         Ok(Self { api, body, decoded })
     }
