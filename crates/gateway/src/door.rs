@@ -5,7 +5,7 @@
 //! - *Nobody comes in without a token*, from this machine or from elsewhere. The token is in the path
 //!   (`/t/<token>/...`, for clients whose credential headers hold their own provider key), in the header
 //!   `x-backstop-token`, or where clients put their key: `authorization: Bearer`, `x-api-key`,
-//!   `x-goog-api-key`, `?key=`. A token in the path or in its own header decides alone.
+//!   `x-goog-api-key`, `api-key`, `?key=`. A token in the path or in its own header decides alone.
 //! - *Identity is said, never guessed.* An agent with a token of its own is known by it. Whoever holds the
 //!   process's token may say which other agent it is: `/a/<agent>/...` or the header `x-backstop-agent`. Nobody
 //!   can claim the name of an agent with a token without that token.
@@ -34,6 +34,7 @@ pub(crate) const AGENT_HEADER: &str = "x-backstop-agent";
 
 const API_KEY: &str = "x-api-key";
 const GOOGLE_KEY: &str = "x-goog-api-key";
+const AZURE_KEY: &str = "api-key";
 const LONGEST_NAME: usize = 128;
 
 /// Who may come in.
@@ -120,7 +121,7 @@ impl Door {
         match name.as_str() {
             TOKEN_HEADER | AGENT_HEADER => true,
             "authorization" => bearer(value).is_some_and(|token| self.open(token).is_some()),
-            API_KEY | GOOGLE_KEY => self.open(value.as_bytes()).is_some(),
+            API_KEY | GOOGLE_KEY | AZURE_KEY => self.open(value.as_bytes()).is_some(),
             _ => false,
         }
     }
@@ -149,6 +150,7 @@ impl Door {
             headers.get(header::AUTHORIZATION).and_then(bearer),
             headers.get(API_KEY).map(HeaderValue::as_bytes),
             headers.get(GOOGLE_KEY).map(HeaderValue::as_bytes),
+            headers.get(AZURE_KEY).map(HeaderValue::as_bytes),
         ];
         let in_headers = given.into_iter().flatten().find_map(|token| self.open(token));
         in_headers.or_else(|| self.holder_in(request.uri.query()?))
@@ -307,6 +309,7 @@ mod tests {
             ("authorization", "bearer open-sesame"),
             ("x-api-key", "open-sesame"),
             ("x-goog-api-key", "open-sesame"),
+            ("api-key", "open-sesame"),
             ("x-backstop-token", "open-sesame"),
         ] {
             assert_eq!(enter(path, &[header]), anonymous(path), "{header:?}");

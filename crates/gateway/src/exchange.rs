@@ -12,6 +12,7 @@
 //!                        goes to the client is shown:
 //! response(answered)     once; its status and headers
 //!   ├ Watch::Opaque      streams untouched, nothing else is called
+//!   ├ Watch::Refuse      the provider is cut off, something else is answered, nothing else is called
 //!   └ Watch::Look
 //!       chunk(bytes)*    what one read of the network brought, decoded of its compression
 //!         └ Step::Decide ──► decide().await ──► its Step
@@ -179,10 +180,12 @@ pub struct Answered<'a> {
 }
 
 /// How an answer is treated.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum Watch {
     /// It streams untouched.
     Opaque,
+    /// Nothing of it leaves, not even its head; this does.
+    Refuse(Reply),
     /// Every byte of it passes the exchange.
     Look {
         /// What keeps the client patient while output is held back; `None` for answers that are not event

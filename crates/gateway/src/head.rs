@@ -12,6 +12,7 @@ use crate::door::Door;
 
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 const GOOGLE_KEY: HeaderName = HeaderName::from_static("x-goog-api-key");
+const AZURE_KEY: HeaderName = HeaderName::from_static("api-key");
 const KEEP_ALIVE: &str = "keep-alive";
 const PROXY_CONNECTION: &str = "proxy-connection";
 
@@ -111,7 +112,7 @@ impl Upward<'_> {
 }
 
 fn is_credential(name: &HeaderName) -> bool {
-    *name == header::AUTHORIZATION || *name == API_KEY || *name == GOOGLE_KEY
+    *name == header::AUTHORIZATION || *name == API_KEY || *name == GOOGLE_KEY || *name == AZURE_KEY
 }
 
 /// The headers of an answer on their way to the client. `decoded` says that the body leaves uncompressed and

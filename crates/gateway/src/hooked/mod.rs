@@ -16,12 +16,14 @@
 //!   call, for whoever stands in front of the tools.
 
 mod bounded;
+mod charset;
 mod form;
 mod gate;
 mod housekeeping;
 mod identity;
 mod judge;
 mod number;
+mod reach;
 mod reply;
 mod settings;
 #[cfg(test)]
@@ -39,15 +41,14 @@ use backstop_hooks::points::{
 };
 use backstop_hooks::{Point as _, PointId};
 use backstop_llm::{ProviderError, ProviderErrorKind};
-use http::Method;
 
 use self::form::Form;
 use self::gate::Remembered;
 use self::housekeeping::Housekeeping;
 use self::identity::Links;
 use self::judge::Gates;
+use self::reach::reaches_a_model;
 use self::traffic::{Refusal, Traffic};
-use crate::endpoint::{Operation, normal};
 use crate::exchange::{Call, Interceptor, Plan};
 
 pub use self::settings::{BlockedForm, HookSettings, TextMode, ToolCalls, Unasked, Unjudged};
@@ -190,71 +191,5 @@ impl Interceptor for Hooks {
             return Plan::Inspect(Box::new(Refusal(reply::error(call.endpoint.family, &error))));
         }
         Plan::Opaque
-    }
-}
-
-/// Segments of paths by which models are asked, or their answers fetched, in forms that have no codec here: those
-/// of the makers, and those of the servers that speak their wires beside one of their own. What else there is
-/// (files, lists of models, embeddings) passes.
-const MODEL_PATHS: [&str; 37] = [
-    "completions",
-    "complete",
-    "batches",
-    "threads",
-    "assistants",
-    "runs",
-    "realtime",
-    "chat",
-    "chatkit",
-    "edits",
-    "conversations",
-    "messages",
-    "responses",
-    "images",
-    "audio",
-    "videos",
-    "batchgeneratecontent",
-    "bidigeneratecontent",
-    "generatetext",
-    "generatemessage",
-    "generateanswer",
-    "interactions",
-    "predict",
-    "predictlongrunning",
-    "rawpredict",
-    "streamrawpredict",
-    "serverstreamingpredict",
-    "invoke",
-    "invoke-with-response-stream",
-    "converse",
-    "converse-stream",
-    "invocations",
-    "generate",
-    "generate_stream",
-    "completion",
-    "infill",
-    "infer",
-];
-
-fn reaches_a_model(call: &Call<'_>) -> bool {
-    // A path that can be read in two ways is refused before anybody asks.
-    let Ok(path) = normal(call.path) else { return true };
-    match call.endpoint.operation {
-        Operation::Messages
-        | Operation::CountTokens
-        | Operation::ChatCompletions
-        | Operation::Responses
-        | Operation::GenerateContent
-        | Operation::StreamGenerateContent => true,
-        Operation::StoredResponse => call.method != Method::DELETE,
-        Operation::Embeddings => false,
-        // Some servers ask a model at its own address: `/models/<name>:<verb>`, `/models/<name>/<verb>`.
-        Operation::Models => {
-            let only_lists = [Method::GET, Method::HEAD, Method::OPTIONS, Method::DELETE];
-            !only_lists.contains(call.method)
-                && !path.ends_with("embedcontent")
-                && !path.ends_with("embedcontents")
-        }
-        Operation::Other => path.split(['/', ':']).any(|segment| MODEL_PATHS.contains(&segment)),
     }
 }

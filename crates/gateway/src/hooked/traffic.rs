@@ -25,7 +25,7 @@ use super::identity::{Identity, SESSION_HEADERS, identify};
 use super::judge::{AnswerJudge, Facts, Progress, Trouble};
 use super::settings::BlockedForm;
 use super::watch::Watchers;
-use super::{Shared, Standing, number, reply};
+use super::{Shared, Standing, charset, number, reply};
 use crate::endpoint::{Endpoint, Operation};
 use crate::exchange::{Answered, Body, Call, Exchange, KeepAlive, Outgoing, Reply, Requested, Step, Watch};
 
@@ -47,6 +47,8 @@ pub(super) struct Traffic {
     agent: Option<AgentId>,
     /// The few headers that say where the request belongs.
     headers: HeaderMap,
+    /// Whether the provider reads the request in the charset in which it is judged.
+    is_utf8: bool,
     /// Known once the request was read.
     asked: Option<Asked>,
     answer: Answer,
@@ -98,6 +100,7 @@ impl Traffic {
             kind: form.kind,
             agent: call.agent.cloned(),
             headers: headers.collect(),
+            is_utf8: charset::is_utf8(call.headers),
             asked: None,
             answer: Answer::None,
             ended: false,
@@ -210,6 +213,15 @@ impl Traffic {
             transport: Some(transport(*stream).to_owned()),
             context_token_budget: None,
         });
+    }
+
+    /// An answer of which nothing may leave.
+    fn refuse(&mut self, why: &str) -> Watch {
+        self.end(Some((ErrorCategory::Protocol.as_str(), None)));
+        let message = format!("backstop: the provider's answer can't be used: {why}");
+        let status = StatusCode::BAD_GATEWAY.as_u16();
+        let error = ProviderError::new(ProviderErrorKind::Server, status, None, &message);
+        Watch::Refuse(reply::error(self.endpoint.family, &error))
     }
 
     /// Tells how the call ended, once.
@@ -330,6 +342,9 @@ impl Exchange for Traffic {
             }
             Kind::Unreadable(why) => return self.unreadable(why),
         };
+        if !self.is_utf8 {
+            return self.unreadable(&"its charset is not UTF-8");
+        }
         let live = match read {
             Ok(live) => live,
             Err(error) => return self.unreadable(&error),
@@ -354,6 +369,9 @@ impl Exchange for Traffic {
         let Some(asked) = &mut self.asked else { return Watch::Opaque };
         answered.provider.clone_into(&mut asked.provider);
         asked.upstream_id = upstream_id(answered.headers);
+        if let Some(why) = self.standing.decides().then(|| unjudgeable(answered)).flatten() {
+            return self.refuse(why);
+        }
         if !answered.status.is_success() {
             let error = self.api.decode_error(answered.status.as_u16(), answered.headers, &[]);
             let category = ModelError::Provider(error).category();
@@ -501,6 +519,23 @@ fn provider_error(trouble: &Trouble) -> ProviderError {
             None,
             &format!("backstop: the provider's answer can't be used: {trouble}"),
         ),
+    }
+}
+
+/// Why an answer leads past whoever judges it. Errors, and successes in UTF-8, do not.
+fn unjudgeable(answered: &Answered<'_>) -> Option<&'static str> {
+    let status = answered.status;
+    if status.is_redirection() && answered.headers.contains_key(header::LOCATION) {
+        return Some(
+            "it sends the client elsewhere, where no hook stands; if that is right, make it the `base_url` of the provider",
+        );
+    }
+    match status {
+        StatusCode::NOT_MODIFIED => None,
+        _ if status.is_client_error() || status.is_server_error() => None,
+        _ if !status.is_success() => Some("its status means neither success nor failure"),
+        _ if !charset::is_utf8(answered.headers) => Some("its charset is not UTF-8"),
+        _ => None,
     }
 }
 

@@ -303,13 +303,15 @@ impl<'a> Visit<'a> {
         let (mut head, body) = response.into_parts();
         head.extensions.clear();
         let is_empty = body.is_end_stream() || self.head.method == Method::HEAD;
-        let looking = exchange.and_then(|mut exchange| {
+        let mut looking = None;
+        if let Some(mut exchange) = exchange {
             let answered = Answered { provider: &provider.name, status: head.status, headers: &head.headers };
             match exchange.response(&answered) {
-                Watch::Look { keep_alive } if !is_empty => Some((exchange, keep_alive)),
-                Watch::Look { .. } | Watch::Opaque => None,
+                Watch::Look { keep_alive } if !is_empty => looking = Some((exchange, keep_alive)),
+                Watch::Look { .. } | Watch::Opaque => {}
+                Watch::Refuse(reply) => return Ok(replied(reply)),
             }
-        });
+        }
         let Some((exchange, keep_alive)) = looking else {
             let body = AnswerBody::passing(self.endpoint, &head.headers, body, provider);
             head.headers = downward(head.headers, false);
