@@ -135,7 +135,7 @@ fn run_points_the_program_at_its_gateway_and_ends_as_it_does() {
     assert_eq!(ended.code, Some(7), "{}", ended.whole());
     let lines: Vec<&str> = ended.out.lines().collect();
     let (base, key) = lines[0].split_once(' ').unwrap();
-    assert!(base.starts_with("http://127.0.0.1:") && base.ends_with(&format!("/t/{key}/a/me")), "{base}");
+    assert!(base.starts_with("http://127.0.0.1:") && base.ends_with(&format!("/t/{key}")), "{base}");
     assert_eq!(lines[1], format!("{base}/v1 {base}/v1"));
     assert_eq!(lines[2], base);
     assert_eq!(lines[3], "127.0.0.1,localhost");
@@ -158,6 +158,27 @@ fn a_program_behind_run_reaches_the_model() {
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut url).unwrap();
     let answer = post(&format!("{}/v1/messages", url.trim()), MESSAGE);
     assert!(answer.starts_with("HTTP/1.1 200 OK") && answer.contains("from the model"), "{answer}");
+    drop(child.stdin.take());
+    assert_eq!(done(child).code, Some(0));
+}
+
+#[test]
+fn a_program_that_is_an_agent_can_be_no_other() {
+    let user = User::new();
+    let model = ModelServer::start(&user, r#"{"repeat": true, "text": "from the model"}"#);
+    user.configure(&model.config("gateway: {agents: {me: {token: 0123456789abcdef}}}\n"));
+    let mut child = user
+        .command(&["run", "--agent", "me", "--", "sh", "-c", "echo $ANTHROPIC_BASE_URL; cat"])
+        .stdin(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut url = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut url).unwrap();
+    let url = url.trim();
+    for (prefix, status) in [("", "200"), ("/a/me", "200"), ("/a/other", "403")] {
+        let answer = post(&format!("{url}{prefix}/v1/messages"), MESSAGE);
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{prefix}: {answer}");
+    }
     drop(child.stdin.take());
     assert_eq!(done(child).code, Some(0));
 }

@@ -29,6 +29,9 @@ use super::{Shared, Standing, charset, number, reply};
 use crate::endpoint::{Endpoint, Operation};
 use crate::exchange::{Answered, Body, Call, Exchange, KeepAlive, Outgoing, Reply, Requested, Step, Watch};
 
+/// The longest name of a model: counters and receipts are named after it.
+const LONGEST_MODEL: usize = 256;
+
 /// Headers in which the user is named where clients are trusted to.
 const USER_HEADER: &str = "x-backstop-user";
 
@@ -349,6 +352,9 @@ impl Exchange for Traffic {
             Ok(live) => live,
             Err(error) => return self.unreadable(&error),
         };
+        if live.request().model.len() > LONGEST_MODEL {
+            return self.unreadable(&format!("the model's name has more than {LONGEST_MODEL} bytes"));
+        }
         let mut request = live.request().clone();
         let stream = live.is_stream();
         let identity = identify(self.agent.as_ref(), &self.headers, &request, &self.shared.links);

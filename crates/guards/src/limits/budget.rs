@@ -22,7 +22,8 @@ use super::pattern::Pattern;
 use super::price::{Micros, Prices};
 use super::window::Window;
 
-/// How many calls that have not ended are remembered. What is forgotten stays counted by its estimate.
+/// How many calls that have not ended are remembered; the oldest go first. What is forgotten stays counted by its
+/// estimate.
 const MAX_PENDING: usize = 65_536;
 /// About how many bytes of text a token has at least.
 const BYTES_PER_TOKEN: u64 = 3;
@@ -88,7 +89,49 @@ struct Shared {
     settings: BudgetSettings,
     store: Arc<dyn Store>,
     clock: fn() -> Timestamp,
-    pending: Mutex<HashMap<Key, VecDeque<Pending>>>,
+    pending: Mutex<Reserved>,
+}
+
+/// What is reserved for calls that have not ended.
+#[derive(Debug, Default)]
+struct Reserved {
+    by_key: HashMap<Key, VecDeque<Pending>>,
+    /// The keys in the order in which they came, and some that are gone.
+    order: VecDeque<Key>,
+}
+
+impl Reserved {
+    fn remember(&mut self, key: Key, pending: Pending, most: usize) {
+        if let Some(of_key) = self.by_key.get_mut(&key) {
+            of_key.retain(|known| known.id != pending.id);
+            of_key.push_back(pending);
+            return;
+        }
+        // Calls that are stopped by others after they were reserved for never end: they must not keep the place of
+        // those that do.
+        while self.by_key.len() >= most
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.by_key.remove(&oldest);
+        }
+        if self.order.len() >= most.saturating_mul(2) {
+            let Self { by_key, order } = self;
+            order.retain(|key| by_key.contains_key(key));
+        }
+        self.order.push_back(key.clone());
+        self.by_key.insert(key, VecDeque::from([pending]));
+    }
+
+    /// Takes the oldest reservation under a key that is meant.
+    fn take(&mut self, key: &Key, meant: impl Fn(&Pending) -> bool) -> Option<Pending> {
+        let of_key = self.by_key.get_mut(key)?;
+        let at = of_key.iter().position(meant)?;
+        let pending = of_key.remove(at);
+        if of_key.is_empty() {
+            self.by_key.remove(key);
+        }
+        pending
+    }
 }
 
 /// One model call: the span that the host gave it, or its run where it gave none.
@@ -259,23 +302,12 @@ impl Budgets {
 
     fn remember(&self, key: Key, pending: Pending) {
         let mut all = self.0.pending.lock().unwrap_or_else(PoisonError::into_inner);
-        if all.len() < MAX_PENDING {
-            let of_key = all.entry(key).or_default();
-            of_key.retain(|known| known.id != pending.id);
-            of_key.push_back(pending);
-        }
+        all.remember(key, pending, MAX_PENDING);
     }
 
     /// Takes the oldest reservation under a key that is meant.
     fn forget(&self, key: &Key, meant: impl Fn(&Pending) -> bool) -> Option<Pending> {
-        let mut all = self.0.pending.lock().unwrap_or_else(PoisonError::into_inner);
-        let of_key = all.get_mut(key)?;
-        let at = of_key.iter().position(meant)?;
-        let pending = of_key.remove(at);
-        if of_key.is_empty() {
-            all.remove(key);
-        }
-        pending
+        self.0.pending.lock().unwrap_or_else(PoisonError::into_inner).take(key, meant)
     }
 
     /// Replaces what is reserved for a call. What `cost` does not know stays.
@@ -389,5 +421,31 @@ impl Hook<LlmOutput> for Settling {
             }
             Ok(None)
         }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pending(name: &str) -> (Key, Pending) {
+        let id = ReservationId::new(name);
+        (Key(name.to_owned()), Pending { id, charged: Vec::new(), input: 0 })
+    }
+
+    #[test]
+    fn calls_that_never_end_do_not_keep_the_place_of_others() {
+        let mut reserved = Reserved::default();
+        for number in 0..100 {
+            let (key, call) = pending(&number.to_string());
+            reserved.remember(key.clone(), call.clone(), 4);
+            reserved.remember(key.clone(), call, 4);
+            assert!(reserved.by_key.len() <= 4 && reserved.order.len() <= 8);
+            if number % 3 == 0 {
+                assert!(reserved.take(&key, |_| true).is_some(), "the newest is known");
+                assert!(reserved.take(&key, |_| true).is_none(), "and stands once");
+            }
+        }
+        assert!(reserved.take(&pending("1").0, |_| true).is_none(), "the oldest is forgotten");
     }
 }

@@ -1,14 +1,16 @@
 //! What programs read to find their model.
 
 use backstop::gateway::{Credential, Family, Settings};
+use backstop::hooks::Secret;
 
 /// The variables by which a program is pointed at a gateway.
 ///
-/// `url` is the gateway's address with the token and whatever else stands in front of paths. A program needs a
-/// key even where the gateway has the real one; then it gets the token. `inherited` says what the program would have
+/// `url` is the gateway's address with the `token`. A program needs a key even where the gateway has the real one;
+/// then it gets the token. `inherited` says what the program would have
 /// otherwise.
 pub(super) fn variables(
     url: &str,
+    token: &Secret,
     settings: &Settings,
     inherited: &dyn Fn(&str) -> Option<String>,
 ) -> Vec<(&'static str, String)> {
@@ -24,9 +26,9 @@ pub(super) fn variables(
         if !has_key(settings, family) {
             continue;
         }
-        let (names, token): (&[&'static str], _) = (key_names(family), settings.token.expose());
+        let names: &[&'static str] = key_names(family);
         if names.iter().all(|name| inherited(name).is_none()) {
-            variables.extend(names.iter().map(|name| (*name, token.clone())));
+            variables.extend(names.iter().map(|name| (*name, token.expose().clone())));
         }
     }
     variables.extend(["NO_PROXY", "no_proxy"].map(|name| (name, with_loopback(inherited(name)))));

@@ -5,6 +5,7 @@ use std::net::Ipv4Addr;
 
 use backstop::clients::Client;
 use backstop::gateway_settings;
+use backstop::hooks::AgentId;
 
 use super::environment::variables;
 use super::once::{Launch, RunFolder};
@@ -32,6 +33,15 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
     // For this program alone: its own port and its own token.
     gateway.listen = (Ipv4Addr::LOCALHOST, 0).into();
     gateway.token = backstop::new_token();
+    let token = match &settings.agent {
+        // A token of the agent, not of the process: with that it could call itself anything.
+        Some(agent) => {
+            let token = backstop::new_token();
+            gateway.agents.insert(AgentId::new(agent.as_str()), token.clone());
+            token
+        }
+        None => gateway.token.clone(),
+    };
     let folder = RunFolder::create()?;
     let launch = match settings.hooks {
         true => Launch::hooked(settings.command, settings.client, &folder, &surroundings.output)?,
@@ -39,10 +49,9 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
     };
     let listen = Listen::ForRun(folder.socket());
     let running = Running::start(gateway.clone(), loaded, listen, surroundings).await?;
-    let agent = settings.agent.map(|agent| format!("/a/{agent}")).unwrap_or_default();
-    let url = format!("http://{}/t/{}{agent}", running.gateway.address(), gateway.token.expose());
+    let url = format!("http://{}/t/{}", running.gateway.address(), token.expose());
     let pointing =
-        variables(&url, &gateway, &environment).into_iter().map(|(name, value)| (name, value.into()));
+        variables(&url, &token, &gateway, &environment).into_iter().map(|(name, value)| (name, value.into()));
     let variables: Vec<(&str, OsString)> = pointing.chain(launch.variables).collect();
     let ended = child::run(&launch.command, &variables, folder.path()).await;
     let heard = running.daemon.as_ref().is_some_and(crate::daemon::Daemon::was_asked);

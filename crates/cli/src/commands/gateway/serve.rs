@@ -40,7 +40,7 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
     let address = format!("http://{}", running.gateway.address());
     let token = if has_own_token { "<gateway.token>" } else { gateway.token.expose() };
     let url = format!("{address}/t/{token}");
-    let variables = variables(&url, &gateway, &|_| None);
+    let variables = variables(&url, &gateway.token, &gateway, &|_| None);
     let pointing = variables.iter().filter(|(name, _)| name.ends_with("_BASE_URL"));
     let output = &surroundings.output;
     if output.is_json() {

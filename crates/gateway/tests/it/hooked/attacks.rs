@@ -105,6 +105,18 @@ async fn a_request_in_another_charset_is_not_passed_on() {
     assert_eq!((answer.status(), upstream.count()), (400, 0), "{}", answer.text());
 }
 
+#[tokio::test]
+async fn a_model_without_end_is_no_model() {
+    let house = House::new();
+    house.judge::<BeforeLlmCall>("looks", |_| None);
+    let upstream = Upstream::start(|_| Script::json("200 OK", "{}")).await;
+    let gateway = house.gateway(&upstream.url(), HookSettings::default()).await;
+    let mut request = ask(Api::OpenAiChat, false, "hi");
+    request["model"] = "m".repeat(257).into();
+    let answer = send(&gateway, Api::OpenAiChat, &request).await;
+    assert_eq!((answer.status(), upstream.count()), (400, 0), "{}", answer.text());
+}
+
 /// Who follows a redirect sends the request once more, as it was before the hooks, and gets an answer that
 /// nobody judges.
 #[tokio::test]
