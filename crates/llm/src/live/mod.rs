@@ -46,7 +46,7 @@ use std::ops::Range;
 use backstop_hooks::Text;
 use bytes::Bytes;
 
-use crate::error::{ProviderError, WireError};
+use crate::error::{ProviderError, WireError, out_of_order};
 use crate::model::{ModelRequest, ModelResponse};
 use crate::wire::Api;
 
@@ -76,6 +76,23 @@ pub fn whole_editor(api: Api, request: &ModelRequest) -> Box<dyn AnswerEditor> {
         Api::OpenAiResponses => Box::new(WholeEditor::new(ResponsesWhole::default(), &request.model)),
         Api::Gemini => Box::new(WholeEditor::new(GeminiWhole::default(), &request.model)),
     }
+}
+
+/// More choices than any provider gives.
+const MOST_CHOICES: usize = 1024;
+
+/// The number of a choice.
+///
+/// # Errors
+/// If it is beyond all bounds.
+fn choice_number(index: u64) -> Result<u32, WireError> {
+    let number = u32::try_from(index).ok().filter(|_| index < MOST_CHOICES as u64);
+    number.ok_or_else(|| out_of_order("a choice has a number beyond all bounds"))
+}
+
+/// A note behind the text of a choice.
+fn spaced_note(note: &str, has_text: bool) -> String {
+    if has_text { format!("\n\n{note}") } else { note.to_owned() }
 }
 
 /// A part of an answer: of which choice, and which of its parts, in the order in which parts began.

@@ -85,8 +85,8 @@ pub(crate) struct Reading<M> {
     pub(crate) texts: Vec<TextPiece>,
     /// Whether it belongs to a tool call.
     pub(crate) call: bool,
-    /// The frame repeats texts of this choice that may come later: it waits until they are settled.
-    pub(crate) repeats: Option<u32>,
+    /// The frame repeats texts of these choices that may come later: it waits until they are settled.
+    pub(crate) repeats: Vec<u32>,
     /// String literals of the data that say nothing and differ from frame to frame; `None` if a frame like
     /// this one must be read in full.
     pub(crate) padding: Option<Vec<Range<usize>>>,
@@ -95,7 +95,7 @@ pub(crate) struct Reading<M> {
 impl<M> Reading<M> {
     /// A frame without text that leaves when it is its turn.
     pub(crate) fn plain(mark: M) -> Self {
-        Self { mark, texts: Vec::new(), call: false, repeats: None, padding: None }
+        Self { mark, texts: Vec::new(), call: false, repeats: Vec::new(), padding: None }
     }
 }
 
@@ -159,7 +159,7 @@ pub(crate) struct Waiting<M> {
     mark: Option<M>,
     texts: Texts,
     call: bool,
-    repeats: Option<u32>,
+    repeats: Vec<u32>,
 }
 
 #[derive(Debug)]
@@ -244,7 +244,7 @@ impl<M> Waiting<M> {
     fn may_leave(&self, ledger: &Ledger, calls: &Calls) -> bool {
         (!self.call || calls.released)
             && self.texts.as_slice().iter().all(|text| ledger.may_leave(text.id, text.piece.end))
-            && self.repeats.is_none_or(|choice| ledger.choice_is_settled(choice))
+            && self.repeats.iter().all(|choice| ledger.choice_is_settled(*choice))
     }
 }
 
@@ -264,8 +264,8 @@ struct Template<M> {
 
 impl<M: Clone> Template<M> {
     fn of(frame: &RawFrame, place: Option<&Range<usize>>, reading: &Reading<M>) -> Option<Self> {
-        let ([text], Some(padding), Some(place), false, None) =
-            (reading.texts.as_slice(), &reading.padding, place, reading.call, reading.repeats)
+        let ([text], Some(padding), Some(place), false, true) =
+            (reading.texts.as_slice(), &reading.padding, place, reading.call, reading.repeats.is_empty())
         else {
             return None;
         };
@@ -383,12 +383,12 @@ impl<W: StreamWire> StreamEditor<W> {
             let literal = template.literal_start..template.literal_start + length;
             let texts = Texts::One(TextPiece { id: template.text, piece, literal });
             let mark = template.mark.clone();
-            self.wait(Waiting { raw, mark: Some(mark), texts, call: false, repeats: None });
+            self.wait(Waiting { raw, mark: Some(mark), texts, call: false, repeats: Vec::new() });
             return Ok(());
         }
         let lines = FrameLines::read(&raw)?;
         let Some(data) = &lines.data else {
-            self.wait(Waiting { raw, mark: None, texts: Texts::None, call: false, repeats: None });
+            self.wait(Waiting { raw, mark: None, texts: Texts::None, call: false, repeats: Vec::new() });
             return Ok(());
         };
         let reading = self.wire.read(lines.name, data, &mut self.ledger)?;

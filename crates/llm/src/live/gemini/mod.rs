@@ -13,10 +13,12 @@
 //! | finish message | dropped if anything was edited: it may quote what the model said |
 //! | prompt feedback, usage | as they came |
 //!
-//! Answers with several candidates are refused, as by the codec, and so are streams that come as one JSON array:
-//! a host asks the provider for events instead (`alt=sse`). A stream has no last event: it is whole when
-//! its bytes are over and a finish reason was given. A note about withheld calls, and text behind the end of
-//! another one, is a part of its own in the event that ends what it belongs to.
+//! Every candidate is edited on its own. One without an index is the first; one that comes twice in an event, or
+//! never begins so that the indexes have a gap, is an error. A stream has no last event: it is whole when its bytes
+//! are over and every candidate gave a finish reason. A note about withheld calls, and text behind the end of another
+//! one, is a part of its own in the event that ends what it belongs to.
+//!
+//! Streams that come as one JSON array are refused: a host asks the provider for events instead (`alt=sse`).
 
 mod stream;
 mod whole;
@@ -34,9 +36,6 @@ use crate::live::stream::Edits;
 use crate::wire::Api;
 
 const API: Api = Api::Gemini;
-/// The only candidate.
-const CHOICE: u32 = 0;
-
 const SIGNATURE: [&str; 2] = ["thoughtSignature", "thought_signature"];
 const LOG_PROBABILITIES: [&str; 2] = ["logprobsResult", "logprobs_result"];
 const GROUNDING: [&str; 2] = ["groundingMetadata", "grounding_metadata"];
@@ -53,13 +52,8 @@ enum PartMark {
     Other,
 }
 
-fn key(part: usize) -> PartKey {
-    PartKey { choice: CHOICE, part: u32::try_from(part).unwrap_or(u32::MAX) }
-}
-
-/// A note behind the text of an answer.
-fn spaced_note(note: &str, has_text: bool) -> String {
-    if has_text { format!("\n\n{note}") } else { note.to_owned() }
+fn key(choice: u32, part: usize) -> PartKey {
+    PartKey { choice, part: u32::try_from(part).unwrap_or(u32::MAX) }
 }
 
 /// A field in either spelling.
@@ -67,9 +61,8 @@ fn either<'a>(object: &Node<'a>, names: [&str; 2]) -> Option<Node<'a>> {
     names.into_iter().find_map(|name| object.get_some(name))
 }
 
-/// The only candidate, and its parts.
-fn candidate<'a>(root: &Node<'a>) -> Option<Node<'a>> {
-    root.get_some("candidates")?.items().into_iter().next()
+fn candidates<'a>(root: &Node<'a>) -> Vec<Node<'a>> {
+    root.get_some("candidates").map(|list| list.items()).unwrap_or_default()
 }
 
 fn parts<'a>(candidate: &Node<'a>) -> Option<Node<'a>> {
@@ -79,7 +72,8 @@ fn parts<'a>(candidate: &Node<'a>) -> Option<Node<'a>> {
 /// Refuses single objects where lists are documented: what is spliced must be one form.
 fn check_form(root: &Node<'_>) -> Result<(), WireError> {
     let is_list = |node: Option<Node<'_>>| node.is_none_or(|node| node.raw().starts_with('['));
-    if is_list(root.get_some("candidates")) && is_list(candidate(root).as_ref().and_then(parts)) {
+    let are_lists = candidates(root).iter().all(|candidate| is_list(parts(candidate)));
+    if is_list(root.get_some("candidates")) && are_lists {
         return Ok(());
     }
     Err(WireError::Malformed { what: "answer", field: "candidates".to_owned(), problem: "is not an array" })
@@ -102,17 +96,18 @@ impl Added {
     }
 }
 
-/// Edits a candidate; the texts themselves are in `splices` already. `orphan` is the signature of a removed
+/// Edits the candidate `choice`; the texts themselves are in `splices` already. `orphan` is the signature of a removed
 /// call that no call has taken over yet, as it is written.
 fn edit_candidate(
     node: &Node<'_>,
+    choice: u32,
     marks: &[PartMark],
     added: Added,
     edits: &Edits<'_>,
     orphan: &mut Option<String>,
     splices: &mut Splices,
 ) {
-    let is_edited = edits.ledger.choice_is_edited(CHOICE);
+    let is_edited = edits.ledger.choice_is_edited(choice);
     let mut new_content = None;
     match parts(node) {
         Some(list) => edit_parts(&list, marks, &added, edits, orphan, splices),
@@ -131,7 +126,7 @@ fn edit_candidate(
     }
     let is_gone = |key: &str| {
         (is_edited && LOG_PROBABILITIES.contains(&key))
-            || ((is_edited || edits.calls.any_removed()) && FINISH_MESSAGE.contains(&key))
+            || ((is_edited || edits.calls.lost_one(choice)) && FINISH_MESSAGE.contains(&key))
     };
     let members = node.members();
     if new_content.is_none() && !members.iter().any(|member| is_gone(&member.key)) {

@@ -30,10 +30,3 @@ const STOP: &str = "stop";
 const REASONING: [&str; 2] = ["reasoning_content", "reasoning"];
 const VISIBLE: [&str; 2] = ["content", "refusal"];
 const KNOWN: [&str; 6] = ["role", "content", "refusal", "tool_calls", "reasoning_content", "reasoning"];
-/// More choices than any provider gives.
-const MOST_CHOICES: usize = 1024;
-
-/// A note behind the text of a choice.
-fn spaced_note(note: &str, has_text: bool) -> String {
-    if has_text { format!("\n\n{note}") } else { note.to_owned() }
-}

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 use serde_json::{Map, Value, json};
 
-use super::{API, KNOWN, MOST_CHOICES, REASONING, STOP, TOOL_CALLS, VISIBLE, spaced_note};
+use super::{API, KNOWN, REASONING, STOP, TOOL_CALLS, VISIBLE};
 use crate::error::{ProviderError, WireError, out_of_order};
 use crate::live::ledger::{Ledger, TextId};
 use crate::live::span::{Node, Slot, Splices, quote};
 use crate::live::stream::{Edits, Reading, StreamWire, TextPiece, Waiting};
-use crate::live::{PartKey, TextKind};
+use crate::live::{PartKey, TextKind, choice_number, spaced_note};
 use crate::model::{ModelEvent, ModelResponse};
 use crate::sse::SseEvent;
 use crate::wire::openai_chat::{ChoiceDecoder, Head, PADDING, Said, choices_of, is_done};
@@ -367,12 +367,11 @@ impl StreamWire for ChatStream {
         }
         let root = Node::root(data).ok_or(WireError::Truncated)?;
         let nodes = root.get("choices").map(|choices| choices.items()).unwrap_or_default();
-        let (mut texts, mut marks, mut repeats) = (Vec::new(), Vec::new(), None);
+        let (mut texts, mut marks, mut repeats) = (Vec::new(), Vec::new(), Vec::new());
         let mut seen = BTreeSet::new();
         let values = value.get("choices").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         for (((index, object), node), choice_value) in choices.iter().zip(&nodes).zip(values) {
-            let index = u32::try_from(*index).ok().filter(|_| *index < MOST_CHOICES as u64);
-            let index = index.ok_or_else(|| out_of_order("a choice has a number beyond all bounds"))?;
+            let index = choice_number(*index)?;
             if !seen.insert(index) {
                 return Err(out_of_order("a chunk has a choice twice"));
             }
@@ -382,7 +381,7 @@ impl StreamWire for ChatStream {
             texts.extend(pieces);
             marks.push(mark);
             if spell_otherwise(choice_value) {
-                repeats = Some(index);
+                repeats.push(index);
             }
         }
         let padding = root.get_some(PADDING);
@@ -513,7 +512,7 @@ fn reading(
         let padding =
             Some(padding.filter(|padding| padding.raw().starts_with('"')).iter().map(Node::span).collect());
         let mark = Mark::Text { choice: mark.choice, part };
-        return Reading { mark, texts, call, repeats: None, padding };
+        return Reading { mark, texts, call, repeats: Vec::new(), padding };
     }
-    Reading { mark: Mark::Chunk(marks.into()), texts, call, repeats: None, padding: None }
+    Reading { mark: Mark::Chunk(marks.into()), texts, call, repeats: Vec::new(), padding: None }
 }

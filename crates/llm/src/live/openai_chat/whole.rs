@@ -4,13 +4,13 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value, json};
 
-use super::{API, KNOWN, MOST_CHOICES, REASONING, STOP, TOOL_CALLS, spaced_note};
+use super::{API, KNOWN, REASONING, STOP, TOOL_CALLS};
 use crate::error::{WireError, out_of_order};
 use crate::live::ledger::{Ledger, TextId};
 use crate::live::span::{Node, Slot, Splices, quote};
 use crate::live::stream::{Edits, TextPiece};
 use crate::live::whole::WholeWire;
-use crate::live::{PartKey, TextKind};
+use crate::live::{MOST_CHOICES, PartKey, TextKind, spaced_note};
 use crate::model::ModelResponse;
 use crate::wire::Api;
 

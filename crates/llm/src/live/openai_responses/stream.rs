@@ -183,7 +183,7 @@ impl ResponsesStream {
                 (what, piece)
             }
         };
-        let repeats = spells_another_text(root, piece.text).then_some(0);
+        let repeats = spells_another_text(root, piece.text).then_some(0).into_iter().collect();
         Some(Reading { texts: texts.into_iter().collect(), repeats, ..Reading::plain(what) })
     }
 
@@ -199,7 +199,7 @@ impl ResponsesStream {
         for (index, item) in self.items.indexes().into_iter().zip(&nodes) {
             texts.extend(self.items.copies(index, item, true, ledger));
         }
-        Reading { texts, call: self.items.has_calls(), repeats: Some(0), ..Reading::plain(What::End) }
+        Reading { texts, call: self.items.has_calls(), repeats: vec![0], ..Reading::plain(What::End) }
     }
 
     /// The number of the event that the client is sent next.

@@ -43,6 +43,8 @@ pub(super) enum Place {
 #[derive(Debug)]
 pub(super) struct CallIds {
     prefix: String,
+    /// What tells the ids of one candidate from those of the others.
+    candidate: String,
     made_up: usize,
     /// Calls without an id that have no result yet.
     unanswered: Vec<(String, ToolCallId)>,
@@ -50,26 +52,28 @@ pub(super) struct CallIds {
 
 impl CallIds {
     pub(super) fn of_request() -> Self {
-        Self::with_prefix("call")
+        Self::with_prefix("call", 0)
     }
 
-    /// Ids for the calls of the answer `id`, which differ from those of any other answer.
-    pub(super) fn of_answer(id: &str) -> Self {
-        Self::with_prefix(id)
+    /// Ids for the calls of a candidate of the answer `id`, which differ from those of any other.
+    pub(super) fn of_answer(id: &str, candidate: u64) -> Self {
+        Self::with_prefix(id, candidate)
     }
 
-    fn with_prefix(prefix: &str) -> Self {
-        Self { prefix: prefix.to_owned(), made_up: 0, unanswered: Vec::new() }
+    fn with_prefix(prefix: &str, candidate: u64) -> Self {
+        let candidate = if candidate == 0 { String::new() } else { format!("c{candidate}_") };
+        Self { prefix: prefix.to_owned(), candidate, made_up: 0, unanswered: Vec::new() }
     }
 
     pub(super) fn make_up(&mut self, name: &str, arguments: &Value) -> ToolCallId {
         self.made_up += 1;
+        let place = format!("{}{}", self.candidate, self.made_up);
         let id: ToolCallId = if self.prefix.is_empty() {
             // An answer without an id of its own is told apart by what it asks for.
             let digest = Digest::of_json("gemini_call", &json!([name, arguments]));
-            format!("call_{}_{}", digest.short(), self.made_up)
+            format!("call_{}_{place}", digest.short())
         } else {
-            format!("{}_{}", self.prefix, self.made_up)
+            format!("{}_{place}", self.prefix)
         }
         .into();
         self.unanswered.push((name.to_owned(), id.clone()));

@@ -23,7 +23,8 @@
 //! What quotes the answer a second time is left out: token probabilities, and the texts of grounding
 //! segments (their positions stay).
 //!
-//! Answers with several candidates are refused: only one could be judged.
+//! These codecs refuse answers with several candidates: an answer is one here.
+//! [Live traffic](crate::live) knows more of them.
 
 mod content;
 mod error;
@@ -36,8 +37,8 @@ mod target;
 
 pub(crate) use error::{decode_error, encode_error};
 pub(crate) use request::{decode_request, encode_request, encode_request_content, encode_request_part};
-pub(crate) use response::{decode_response, encode_response};
-pub(crate) use stream::{StreamDecoder, StreamEncoder};
+pub(crate) use response::{candidates_of, decode_candidates, decode_response, encode_response};
+pub(crate) use stream::{CandidateDecoder, Head, StreamDecoder, StreamEncoder};
 pub(crate) use target::{VERSION, request_path, request_target};
 
 use crate::wire::Api;

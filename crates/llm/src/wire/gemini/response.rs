@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::content::{CallIds, Calls, Place, decode_parts, encode_parts};
 use super::error::decode_error;
 use super::names::{canonical, list};
-use crate::error::WireError;
+use crate::error::{WireError, out_of_order};
 use crate::model::{ModelResponse, StopReason};
 use crate::wire::json::Object;
 
@@ -17,23 +17,60 @@ pub(super) const BODY_KNOWN: &[&str] = &["candidates", "usageMetadata", "modelVe
 const CANDIDATE_KNOWN: &[&str] = &["content", "finishReason", "index", "logprobsResult"];
 
 pub(crate) fn decode_response(value: &Value) -> Result<ModelResponse, WireError> {
+    let mut responses = decode_candidates(value)?;
+    match (responses.pop(), responses.is_empty()) {
+        (Some(only), true) => Ok(only),
+        _ => Err(WireError::SeveralChoices),
+    }
+}
+
+/// Reads an answer with any number of candidates: one answer for each. Of several, each has what all of them
+/// share (id, model, counts) and what it says itself, and nothing else of the body: there may be a lot of it.
+pub(crate) fn decode_candidates(value: &Value) -> Result<Vec<ModelResponse>, WireError> {
     let body = canonical("answer", value)?;
     let body = Object::of("answer", &body)?;
     if body.get("error").is_some() {
         return Err(decode_error(0, value).into());
     }
+    let extra = body.rest(BODY_KNOWN);
+    match in_order(body)? {
+        [] if blocked(&extra) => Ok(vec![decode_candidate(body, None, extra)?]),
+        [] => Err(body.error("candidates", "is missing")),
+        [only] => Ok(vec![decode_candidate(body, Some((0, only)), extra)?]),
+        several => {
+            let each = (0..).zip(several);
+            each.map(|(index, candidate)| decode_candidate(body, Some((index, candidate)), Map::new()))
+                .collect()
+        }
+    }
+}
+
+/// The candidates of a whole answer. Readers go by their place or by their index, so both must say the same; an
+/// index that is left out is 0, or the place where no candidate has one.
+fn in_order(body: Object<'_>) -> Result<&[Value], WireError> {
+    let candidates = list("answer", "candidates", body.get("candidates"))?;
+    let index = |candidate| Object::of("candidate", candidate)?.u64("index");
+    let indexes = candidates.iter().map(index).collect::<Result<Vec<_>, _>>()?;
+    let is_numbered = indexes.iter().any(Option::is_some);
+    let is_place = |(place, index): (u64, &Option<u64>)| index.unwrap_or(0) == place;
+    if is_numbered && !(0..).zip(&indexes).all(is_place) {
+        return Err(out_of_order("the indexes of the candidates are not in order"));
+    }
+    Ok(candidates)
+}
+
+fn decode_candidate(
+    body: Object<'_>,
+    candidate: Option<(u64, &Value)>,
+    mut extra: Map<String, Value>,
+) -> Result<ModelResponse, WireError> {
     let id = body.string("responseId")?.unwrap_or_default().to_owned();
-    let mut extra = body.rest(BODY_KNOWN);
-    let candidate = match only_candidate(body)? {
-        Some(candidate) => Some(canonical("candidate", candidate)?),
-        None if blocked(&extra) => None,
-        None => return Err(body.error("candidates", "is missing")),
-    };
     let (mut content, mut reason) = (Vec::new(), None);
-    if let Some(candidate) = &candidate {
+    let named = candidate.map(|(_, candidate)| canonical("candidate", candidate)).transpose()?;
+    if let (Some((index, _)), Some(candidate)) = (candidate, &named) {
         let candidate = Object::of("candidate", candidate)?;
         content = match candidate.get("content") {
-            Some(content) => decode_content(content, &id)?,
+            Some(content) => decode_content(content, CallIds::of_answer(&id, index))?,
             None => Vec::new(),
         };
         reason = Some(candidate.required_string("finishReason")?);
@@ -51,10 +88,9 @@ pub(crate) fn decode_response(value: &Value) -> Result<ModelResponse, WireError>
     })
 }
 
-fn decode_content(value: &Value, answer_id: &str) -> Result<Vec<Part>, WireError> {
+fn decode_content(value: &Value, mut ids: CallIds) -> Result<Vec<Part>, WireError> {
     let content = canonical("content", value)?;
-    let parts =
-        decode_parts(Object::of("content", &content)?, Place::Answer, &mut CallIds::of_answer(answer_id))?;
+    let parts = decode_parts(Object::of("content", &content)?, Place::Answer, &mut ids)?;
     Ok(parts.into_iter().filter(|part| !says_nothing(part)).collect())
 }
 
@@ -66,13 +102,12 @@ fn says_nothing(part: &Part) -> bool {
     }
 }
 
-/// The only candidate there is.
-pub(super) fn only_candidate(body: Object<'_>) -> Result<Option<&Value>, WireError> {
-    match list("answer", "candidates", body.get("candidates"))? {
-        [] => Ok(None),
-        [only] if Object::of("candidate", only)?.u64("index")?.unwrap_or(0) == 0 => Ok(Some(only)),
-        _ => Err(WireError::SeveralChoices),
-    }
+/// The candidates of an event with their indexes, of which one that is left out is 0.
+pub(crate) fn candidates_of(event: &Value) -> Result<Vec<(u64, &Value)>, WireError> {
+    let candidates = list("stream event", "candidates", event.get("candidates"))?.iter();
+    let indexed = candidates
+        .map(|candidate| Ok((Object::of("candidate", candidate)?.u64("index")?.unwrap_or(0), candidate)));
+    indexed.collect()
 }
 
 /// Whether the provider refused the prompt, so that there is no candidate.

@@ -13,7 +13,7 @@ use super::error::decode_error;
 use super::names::{canonical, list};
 use super::partial::PartialArgs;
 use super::response::{
-    BODY_KNOWN, blocked, candidate_extra, extra_json, last_piece, only_candidate, stop, usage,
+    BODY_KNOWN, blocked, candidate_extra, candidates_of, extra_json, last_piece, stop, usage,
 };
 use crate::error::{WireError, out_of_order};
 use crate::model::{ModelEvent, ModelResponse, ToolCallBuilder};
@@ -23,43 +23,40 @@ use crate::wire::meta::wrap;
 
 const WHAT: &str = "stream event";
 
-/// Reads one streamed answer.
+/// Reads one streamed answer of one candidate.
 ///
-/// Texts of one kind that follow each other are one part, up to a signature, which ends its part. A function
-/// call comes whole, or argument by argument; then nothing may come between its pieces. The end of the bytes
-/// is the end of the answer, if a reason to stop was given.
-#[derive(Debug)]
+/// The end of the bytes is the end of the answer, if a reason to stop was given.
+#[derive(Debug, Default)]
 pub(crate) struct StreamDecoder {
-    started: bool,
     done: bool,
+    head: Head,
+    /// `None` until it has begun.
+    candidate: Option<CandidateDecoder>,
+}
+
+/// What the events of an answer say about the answer as a whole.
+#[derive(Debug, Default)]
+pub(crate) struct Head {
+    started: bool,
     id: String,
     model: String,
     extra: Map<String, Value>,
     usage: TokenUsage,
+}
+
+/// Reads one candidate of a streamed answer.
+///
+/// Texts of one kind that follow each other are one part, up to a signature, which ends its part. A function
+/// call comes whole, or argument by argument; then nothing may come between its pieces.
+#[derive(Debug)]
+pub(crate) struct CandidateDecoder {
+    extra: Map<String, Value>,
     reason: Option<String>,
     ids: CallIds,
     open: Option<OpenPart>,
     finished: Vec<Part>,
-    /// For each part of the last event the part of the answer that it belongs to; `None` if it says nothing.
+    /// For each part in the last event the part of the answer that it belongs to; `None` if it says nothing.
     places: Vec<Option<usize>>,
-}
-
-impl Default for StreamDecoder {
-    fn default() -> Self {
-        Self {
-            started: false,
-            done: false,
-            id: String::new(),
-            model: String::new(),
-            extra: Map::new(),
-            usage: TokenUsage::default(),
-            reason: None,
-            ids: CallIds::of_answer(""),
-            open: None,
-            finished: Vec::new(),
-            places: Vec::new(),
-        }
-    }
 }
 
 #[derive(Debug)]
@@ -70,40 +67,118 @@ enum OpenPart {
 
 impl StreamDecoder {
     pub(crate) fn push(&mut self, event: &SseEvent) -> Result<Vec<ModelEvent>, WireError> {
-        self.push_value(event.event.as_deref(), &parse(WHAT, &event.data)?)
-    }
-
-    /// Reads one event whose data is `value`.
-    pub(crate) fn push_value(
-        &mut self,
-        name: Option<&str>,
-        value: &Value,
-    ) -> Result<Vec<ModelEvent>, WireError> {
         if self.done {
             return Err(out_of_order("something follows the end"));
         }
-        let body = canonical(WHAT, value)?;
+        let value = parse(WHAT, &event.data)?;
+        let mut events = self.head.push(event.event.as_deref(), &value)?;
+        match candidates_of(&value)?.as_slice() {
+            [] => {}
+            [(0, only)] => {
+                let new = || CandidateDecoder::new(0, &self.head);
+                events.extend(self.candidate.get_or_insert_with(new).push(only)?);
+            }
+            _ => return Err(WireError::SeveralChoices),
+        }
+        events.extend(self.head.usage(&value)?);
+        Ok(events)
+    }
+
+    pub(crate) fn finish(&mut self) -> Result<Vec<ModelEvent>, WireError> {
+        if self.done {
+            return Ok(Vec::new());
+        }
+        let mut events = Vec::new();
+        let new = || CandidateDecoder::new(0, &self.head);
+        let candidate = self.candidate.get_or_insert_with(new);
+        let response = candidate.finish(&self.head, &self.head.extra, &mut events)?;
+        self.done = true;
+        events.push(ModelEvent::Finished { response: Box::new(response) });
+        Ok(events)
+    }
+}
+
+impl Head {
+    /// Reads what an event says about the answer.
+    pub(crate) fn push(&mut self, name: Option<&str>, event: &Value) -> Result<Vec<ModelEvent>, WireError> {
+        let body = canonical(WHAT, event)?;
         let body = Object::of(WHAT, &body)?;
         if body.get("error").is_some() || name == Some("error") {
-            return Err(decode_error(0, value).into());
+            return Err(decode_error(0, event).into());
         }
-        self.places.clear();
+        for (key, value) in body.rest(BODY_KNOWN) {
+            if !value.is_null() {
+                self.extra.insert(key, value);
+            }
+        }
         let mut events = Vec::new();
-        self.take_head(body, &mut events)?;
-        if let Some(candidate) = only_candidate(body)? {
-            let candidate = canonical("candidate", candidate)?;
-            self.candidate(Object::of("candidate", &candidate)?, &mut events)?;
-        }
-        if let Some(usage) = usage(body, &mut self.extra)? {
-            self.usage = usage;
-            events.push(ModelEvent::Usage { usage });
+        if !std::mem::replace(&mut self.started, true) {
+            self.id = body.string("responseId")?.unwrap_or_default().to_owned();
+            self.model = body.string("modelVersion")?.unwrap_or_default().to_owned();
+            events.push(ModelEvent::Started { id: self.id.clone(), model: self.model.clone() });
         }
         Ok(events)
     }
 
-    /// For each part of the last event the part of the answer that it belongs to.
+    /// Reads the counts of an event.
+    pub(crate) fn usage(&mut self, event: &Value) -> Result<Option<ModelEvent>, WireError> {
+        let body = canonical(WHAT, event)?;
+        let Some(usage) = usage(Object::of(WHAT, &body)?, &mut self.extra)? else { return Ok(None) };
+        self.usage = usage;
+        Ok(Some(ModelEvent::Usage { usage }))
+    }
+
+    /// What was said besides the candidates.
+    pub(crate) fn extra(&self) -> &Map<String, Value> {
+        &self.extra
+    }
+}
+
+impl CandidateDecoder {
+    /// A decoder for the candidate of this index.
+    pub(crate) fn new(index: u64, head: &Head) -> Self {
+        Self {
+            extra: Map::new(),
+            reason: None,
+            ids: CallIds::of_answer(&head.id, index),
+            open: None,
+            finished: Vec::new(),
+            places: Vec::new(),
+        }
+    }
+
+    /// Reads what an event says in this candidate.
+    pub(crate) fn push(&mut self, candidate: &Value) -> Result<Vec<ModelEvent>, WireError> {
+        self.places.clear();
+        let mut events = Vec::new();
+        let candidate = canonical("candidate", candidate)?;
+        let candidate = Object::of("candidate", &candidate)?;
+        if let Some(content) = candidate.get("content") {
+            let content = canonical("content", content)?;
+            let content = Object::of("content", &content)?;
+            for part in list("content", "parts", content.get("parts"))? {
+                self.part(part, &mut events)?;
+            }
+        }
+        candidate_extra(candidate, &mut self.extra);
+        if let Some(reason) = candidate.string("finishReason")?.filter(|reason| !reason.is_empty()) {
+            if self.reason.as_deref().is_some_and(|known| known != reason) {
+                return Err(out_of_order("two finish reasons"));
+            }
+            self.reason = Some(reason.to_owned());
+            self.close(&mut events)?;
+        }
+        Ok(events)
+    }
+
+    /// For each part in the last event the part of the answer that it belongs to.
     pub(crate) fn places(&self) -> &[Option<usize>] {
         &self.places
+    }
+
+    /// Whether a reason to stop was given.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.reason.is_some()
     }
 
     /// More text for the part that is open, in an event like the last one.
@@ -113,62 +188,29 @@ impl StreamDecoder {
         }
     }
 
-    pub(crate) fn finish(&mut self) -> Result<Vec<ModelEvent>, WireError> {
-        if self.done {
-            return Ok(Vec::new());
-        }
-        if self.reason.is_none() && !blocked(&self.extra) {
+    /// The answer in this candidate, with `extra` said besides.
+    pub(crate) fn finish(
+        &mut self,
+        head: &Head,
+        extra: &Map<String, Value>,
+        events: &mut Vec<ModelEvent>,
+    ) -> Result<ModelResponse, WireError> {
+        if self.reason.is_none() && !blocked(&head.extra) {
             return Err(WireError::Truncated);
         }
-        let mut events = Vec::new();
-        self.close(&mut events)?;
-        self.done = true;
+        self.close(events)?;
+        let mut extra = extra.clone();
+        extra.append(&mut self.extra);
         let content = std::mem::take(&mut self.finished);
-        let stop = stop(self.reason.as_deref(), &content, &mut self.extra);
-        let response = ModelResponse {
-            id: std::mem::take(&mut self.id),
-            model: std::mem::take(&mut self.model),
+        let stop = stop(self.reason.as_deref(), &content, &mut extra);
+        Ok(ModelResponse {
+            id: head.id.clone(),
+            model: head.model.clone(),
             message: Message::new(Role::Assistant, content),
             stop,
-            usage: self.usage,
-            extra: extra_json(std::mem::take(&mut self.extra)),
-        };
-        events.push(ModelEvent::Finished { response: Box::new(response) });
-        Ok(events)
-    }
-
-    fn take_head(&mut self, body: Object<'_>, events: &mut Vec<ModelEvent>) -> Result<(), WireError> {
-        for (key, value) in body.rest(BODY_KNOWN) {
-            if !value.is_null() {
-                self.extra.insert(key, value);
-            }
-        }
-        if !std::mem::replace(&mut self.started, true) {
-            self.id = body.string("responseId")?.unwrap_or_default().to_owned();
-            self.model = body.string("modelVersion")?.unwrap_or_default().to_owned();
-            self.ids = CallIds::of_answer(&self.id);
-            events.push(ModelEvent::Started { id: self.id.clone(), model: self.model.clone() });
-        }
-        Ok(())
-    }
-
-    fn candidate(&mut self, candidate: Object<'_>, events: &mut Vec<ModelEvent>) -> Result<(), WireError> {
-        if let Some(content) = candidate.get("content") {
-            let content = canonical("content", content)?;
-            let content = Object::of("content", &content)?;
-            for part in list("content", "parts", content.get("parts"))? {
-                self.part(part, events)?;
-            }
-        }
-        candidate_extra(candidate, &mut self.extra);
-        if let Some(reason) = candidate.string("finishReason")?.filter(|reason| !reason.is_empty()) {
-            if self.reason.as_deref().is_some_and(|known| known != reason) {
-                return Err(out_of_order("two finish reasons"));
-            }
-            self.reason = Some(reason.to_owned());
-            self.close(events)?;
-        }
-        Ok(())
+            usage: head.usage,
+            extra: extra_json(extra),
+        })
     }
 
     fn part(&mut self, value: &Value, events: &mut Vec<ModelEvent>) -> Result<(), WireError> {
