@@ -1,6 +1,6 @@
 //! What the texts of an answer say, how far they are settled, and what stands there instead.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use backstop_hooks::Text;
@@ -18,6 +18,8 @@ pub(crate) struct Ledger {
     by_part: BTreeMap<PartKey, TextId>,
     /// Texts that have news for the judge.
     news: Vec<TextId>,
+    /// Choices in which no more text begins.
+    ended: BTreeSet<u32>,
     edited: bool,
 }
 
@@ -80,6 +82,11 @@ impl Ledger {
         if !std::mem::replace(&mut entry.whole, true) && !std::mem::replace(&mut entry.has_news, true) {
             self.news.push(id);
         }
+    }
+
+    /// No more text begins in a choice.
+    pub(crate) fn end_choice(&mut self, choice: u32) {
+        self.ended.insert(choice);
     }
 
     /// What the judge has not seen.
@@ -149,10 +156,11 @@ impl Ledger {
         }
     }
 
-    /// Whether all texts of a choice are whole and settled.
+    /// Whether all texts of a choice are there, whole and settled.
     pub(crate) fn choice_is_settled(&self, choice: u32) -> bool {
         let mut of_choice = self.texts.iter().filter(|entry| entry.part.choice == choice);
-        of_choice.all(|entry| entry.whole && entry.settled >= entry.text.len())
+        self.ended.contains(&choice)
+            && of_choice.all(|entry| entry.whole && entry.settled >= entry.text.len())
     }
 
     /// Whether a text of a choice is edited.

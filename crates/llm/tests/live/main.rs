@@ -8,6 +8,7 @@
 
 mod answers;
 mod attacks;
+mod candidates;
 mod laws;
 mod requests;
 mod responses;

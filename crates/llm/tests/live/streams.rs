@@ -1,8 +1,11 @@
 //! Streams of the fixtures, and of what fixtures do not have.
 
-use backstop_llm::live::{PartKey, TextEdit};
+use std::collections::{BTreeSet, HashMap};
+
+use backstop_hooks::conversation::{Part, TokenUsage};
+use backstop_llm::live::{PartKey, TextEdit, TextKind};
 use backstop_llm::sse::SseDecoder;
-use backstop_llm::{Api, ModelEvent, ProviderError, ProviderErrorKind, WireError};
+use backstop_llm::{Api, ModelResponse, ProviderError, ProviderErrorKind, StopReason, WireError};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -24,66 +27,98 @@ fn untouched_is_identical_for_every_split() {
             let (mut editor, mut host) = (stream(api), Host::default());
             pass(&mut *editor, &mut host, &single);
             assert_eq!(host.sent, bytes, "{api} {name} byte by byte");
-            assert_eq!(editor.responses(), [read_stream(api, bytes).unwrap()], "{api} {name}");
+            assert_eq!(heard(editor.responses()), heard(&read_choices(api, bytes).unwrap()), "{api} {name}");
         }
     }
 }
 
-/// The visible text and the calls in a beginning of a stream.
-fn said(api: Api, bytes: &[u8]) -> (String, usize) {
-    let (mut frames, mut decoder) = (SseDecoder::default(), api.stream_decoder());
-    let (mut text, mut calls) = (String::new(), 0);
-    for event in frames.push(bytes).unwrap().into_iter().filter_map(|frame| frame.event) {
-        for event in decoder.push(&event).unwrap() {
-            match event {
-                ModelEvent::TextDelta { text: more, .. } => text.push_str(&more),
-                ModelEvent::ToolCallStarted { .. } => calls += 1,
-                _ => {}
+/// What was said in each choice. What is said besides them is in the only one, and in none of several.
+fn heard(responses: &[ModelResponse]) -> Vec<(Vec<Part>, StopReason, TokenUsage)> {
+    let told = |response: &ModelResponse| {
+        let mut parts = response.message.content.clone();
+        // Each choice is read as if it were the first.
+        parts.iter_mut().filter(|_| responses.len() > 1).for_each(|part| {
+            if let Part::ToolCall(call) = part {
+                call.id = "any".into();
             }
-        }
-    }
-    (text, calls)
+        });
+        (parts, response.stop.clone(), response.usage)
+    };
+    responses.iter().map(told).collect()
+}
+
+/// What a host has settled of the visible text in a choice.
+fn settled(host: &Host, choice: u32) -> String {
+    let of_choice =
+        host.texts.iter().filter(|(part, kind, _)| *kind == TextKind::Visible && part.choice == choice);
+    let settled = of_choice.map(|(part, _, text)| {
+        let up_to = host.settled.iter().find(|(key, _)| key == part).unwrap().1;
+        text[..up_to].replace('e', "[e]")
+    });
+    settled.collect()
 }
 
 #[test]
 fn text_already_streamed_was_already_judged() {
     for (api, name, text) in streams() {
         let bytes = text.as_bytes();
-        let whole = read_stream(api, bytes).unwrap();
-        let masked = whole.message.visible_text().replace('e', "[e]");
+        let masked = |response: &ModelResponse| response.message.visible_text().replace('e', "[e]");
+        let texts: Vec<String> = read_choices(api, bytes).unwrap().iter().map(masked).collect();
+        // Cuts that lie in one event have the same result.
+        let mut known = HashMap::new();
         for at in 0..=bytes.len() {
             let (left, right) = bytes.split_at(at);
             let mut editor = stream(api);
             let mut host = Host { lag: at % 11, masked: Some(('e', "[e]")), ..Host::default() };
+            let mut check = |host: &Host| {
+                let told = known.entry(host.sent.clone()).or_insert_with(|| said_so_far(api, &host.sent));
+                for (choice, sent) in (0..).zip(&told.0) {
+                    assert!(settled(host, choice).starts_with(sent), "{api} {name} cut at {at}: {sent}");
+                }
+                assert_eq!(told.1, 0, "{api} {name} cut at {at}");
+                // Nor does a copy of it leave.
+                let sent = String::from_utf8_lossy(&host.sent);
+                assert!(!sent.contains("believe") && !sent.contains("the first"), "{api} {name} cut at {at}");
+            };
             for piece in [left, right] {
                 editor.push(piece).unwrap();
-                // Nothing new leaves before it is settled, whoever asks: what is ready without is not text.
-                let unasked = editor.take();
-                if !unasked.is_empty() {
-                    let before = said(api, &host.sent).0;
-                    host.sent.extend_from_slice(&unasked);
-                    assert_eq!(said(api, &host.sent).0, before);
-                }
+                // Nothing leaves before it is settled, whoever asks.
+                host.take(&mut *editor);
+                check(&host);
                 host.round(&mut *editor);
-                let settled: String = host
-                    .texts
-                    .iter()
-                    .filter(|(_, kind, _)| *kind == backstop_llm::live::TextKind::Visible)
-                    .map(|(part, _, text)| {
-                        let up_to = host.settled.iter().find(|(key, _)| key == part).unwrap().1;
-                        text[..up_to].replace('e', "[e]")
-                    })
-                    .collect();
-                let (sent, calls) = said(api, &host.sent);
-                assert!(settled.starts_with(&sent), "{api} {name} cut at {at}: {sent}");
-                assert_eq!(calls, 0, "{api} {name} cut at {at}");
+                check(&host);
             }
             editor.finish().unwrap();
             host.round(&mut *editor);
             editor.keep_calls(&[], None);
             host.take(&mut *editor);
-            assert_eq!(read_stream(api, &host.sent).unwrap().message.visible_text(), masked, "{api} {name}");
+            let left = read_choices(api, &host.sent).unwrap();
+            assert_eq!(
+                left.iter().map(|l| l.message.visible_text()).collect::<Vec<_>>(),
+                texts,
+                "{api} {name}"
+            );
         }
+    }
+}
+
+#[test]
+fn choices_say_the_same_streamed_and_whole() {
+    for ((api, name, streamed), (_, _, body)) in several(".choices.sse").iter().zip(several(".choices.json"))
+    {
+        let (mut editor, mut host) = (stream(*api), Host::default());
+        pass(&mut *editor, &mut host, &[streamed.as_bytes()]);
+        let mut other = whole(*api);
+        pass(&mut *other, &mut Host::default(), &[body.as_bytes()]);
+        assert_eq!(editor.responses(), other.responses(), "{api} {name}");
+        assert!(editor.responses().len() > 1);
+        let ids: BTreeSet<&str> = editor
+            .responses()
+            .iter()
+            .flat_map(|response| response.message.tool_calls())
+            .map(|call| call.id.as_str())
+            .collect();
+        assert_eq!(ids.len(), 3, "{api} {name}: {ids:?}");
     }
 }
 

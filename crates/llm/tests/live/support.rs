@@ -4,8 +4,9 @@ use std::fs;
 use std::path::PathBuf;
 
 use backstop_llm::live::{self, AnswerEditor, FreshText, PartKey, TextEdit, TextKind};
-use backstop_llm::sse::SseDecoder;
+use backstop_llm::sse::{SseDecoder, SseEvent};
 use backstop_llm::{Accumulator, Api, ModelEvent, ModelRequest, ModelResponse, WireError};
+use serde_json::Value;
 
 /// The wires under test, and the folders of their fixtures.
 pub(crate) const WIRES: [(Api, &str); 2] =
@@ -16,11 +17,18 @@ pub(crate) fn fixtures(ending: &str) -> Vec<(Api, String, String)> {
     fixtures_of(&WIRES, ending)
 }
 
-/// The streams of both wires and of Gemini: what holds for every stream, wherever it is cut.
+/// The streams of both wires and of Gemini, those of several choices too: what holds for every stream, wherever it
+/// is cut.
 pub(crate) fn streams() -> Vec<(Api, String, String)> {
     let mut found = fixtures(".stream.sse");
     found.extend(fixtures_of(&[(Api::Gemini, "gemini")], ".stream.sse"));
+    found.extend(several(".choices.sse"));
     found
+}
+
+/// Answers of several choices.
+pub(crate) fn several(ending: &str) -> Vec<(Api, String, String)> {
+    fixtures_of(&[(Api::OpenAiChat, "openai_chat"), (Api::Gemini, "gemini")], ending)
 }
 
 fn fixtures_of(wires: &[(Api, &str)], ending: &str) -> Vec<(Api, String, String)> {
@@ -50,21 +58,80 @@ pub(crate) fn whole(api: Api) -> Box<dyn AnswerEditor> {
     live::whole_editor(api, &request())
 }
 
-/// What the strict codec reads out of a stream.
+/// What the strict codec reads out of a stream of one choice.
 pub(crate) fn read_stream(api: Api, bytes: &[u8]) -> Result<ModelResponse, WireError> {
-    let (mut frames, mut decoder, mut answer) =
-        (SseDecoder::default(), api.stream_decoder(), Accumulator::new());
+    read_choices(api, bytes).map(|mut choices| choices.remove(0))
+}
+
+/// What the strict codec reads out of a stream, choice by choice.
+pub(crate) fn read_choices(api: Api, bytes: &[u8]) -> Result<Vec<ModelResponse>, WireError> {
+    by_choice(api, &events(bytes)?).iter().map(|events| read_events(api, events)).collect()
+}
+
+fn read_events(api: Api, events: &[SseEvent]) -> Result<ModelResponse, WireError> {
+    let (mut decoder, mut answer) = (api.stream_decoder(), Accumulator::new());
     let mut take = |events: Vec<ModelEvent>| events.iter().for_each(|event| answer.push(event));
-    for frame in frames.push(bytes)? {
-        if let Some(event) = frame.event {
-            take(decoder.push(&event)?);
-        }
-    }
-    if let Some(event) = frames.finish().and_then(|frame| frame.event) {
-        take(decoder.push(&event)?);
+    for event in events {
+        take(decoder.push(event)?);
     }
     take(decoder.finish()?);
     answer.finish().map_err(|_| WireError::Truncated)
+}
+
+/// The visible text of each choice, and the number of calls, in a beginning of a stream.
+pub(crate) fn said_so_far(api: Api, bytes: &[u8]) -> (Vec<String>, usize) {
+    let (mut texts, mut calls) = (Vec::new(), 0);
+    for events in by_choice(api, &events(bytes).unwrap()) {
+        let (mut decoder, mut text) = (api.stream_decoder(), String::new());
+        for event in events.iter().flat_map(|event| decoder.push(event).unwrap()) {
+            match event {
+                ModelEvent::TextDelta { text: more, .. } => text.push_str(&more),
+                ModelEvent::ToolCallStarted { .. } => calls += 1,
+                _ => {}
+            }
+        }
+        texts.push(text);
+    }
+    (texts, calls)
+}
+
+fn events(bytes: &[u8]) -> Result<Vec<SseEvent>, WireError> {
+    let mut frames = SseDecoder::default();
+    let mut found = frames.push(bytes)?;
+    found.extend(frames.finish());
+    Ok(found.into_iter().filter_map(|frame| frame.event).collect())
+}
+
+/// The events of each choice, as if it were the only one; those without a choice belong to all.
+fn by_choice(api: Api, events: &[SseEvent]) -> Vec<Vec<SseEvent>> {
+    let list = match api {
+        Api::OpenAiChat => "choices",
+        Api::Gemini => "candidates",
+        Api::AnthropicMessages | Api::OpenAiResponses => return vec![events.to_vec()],
+    };
+    let index = |choice: &Value| choice["index"].as_u64().unwrap_or(0);
+    let parsed: Vec<Option<Value>> =
+        events.iter().map(|event| serde_json::from_str(&event.data).ok()).collect();
+    let choices = |event: &Option<Value>| -> Vec<Value> {
+        let found = event.as_ref().and_then(|event| event[list].as_array().cloned());
+        found.unwrap_or_default()
+    };
+    let last = parsed.iter().flat_map(&choices).map(|choice| index(&choice)).max().unwrap_or(0);
+    let of_choice = |wanted: u64| {
+        let each = events.iter().zip(&parsed).filter_map(|(event, parsed)| {
+            let mut own = choices(parsed);
+            if own.is_empty() {
+                return Some(event.clone());
+            }
+            own.retain(|choice| index(choice) == wanted);
+            own.iter_mut().for_each(|choice| choice["index"] = 0.into());
+            let mut body = parsed.clone()?;
+            body[list] = own.into();
+            Some(SseEvent { data: body.to_string(), ..event.clone() })
+        });
+        each.collect()
+    };
+    (0..=last).map(of_choice).collect()
 }
 
 /// What the strict codec reads out of a body.

@@ -8,7 +8,7 @@ use backstop_gateway::hooked::{BlockedForm, HookSettings, TextMode};
 use backstop_hooks::PointId;
 use backstop_hooks::points::{AfterLlmCall, AfterLlmCallOutcome, BeforeResponseEmit, ResponseEmitOutcome};
 use backstop_llm::{Api, StopReason};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 
 use super::support::*;
@@ -332,4 +332,54 @@ async fn every_choice_is_judged() {
     assert!(!answer.text().contains(SECRET), "{}", answer.text());
     assert_eq!(answer.text().matches("withheld `exec`").count(), 2, "{}", answer.text());
     assert_eq!(house.receipts.of(PointId::AfterLlmCall).len(), 2);
+}
+
+/// Two candidates: each is judged, streamed and in one piece, and a block concerns both.
+#[tokio::test]
+async fn every_candidate_is_judged() {
+    use crate::support::{Script, Upstream};
+    let candidate = |index: usize, end: Value| {
+        let call = json!({"functionCall": {"name": "exec", "args": {"command": SECRET}}});
+        let parts = json!([{"text": format!("candidate {index} {SECRET}")}, call]);
+        json!({"content": {"parts": parts, "role": "model"}, "finishReason": end, "index": index})
+    };
+    let body = |candidates: Vec<Value>| json!({"candidates": candidates, "responseId": "r"});
+    let streamed = (0..2).map(|index| format!("data: {}\n\n", body(vec![candidate(index, "STOP".into())])));
+    let (streamed, whole) = (
+        streamed.collect::<Vec<_>>(),
+        body(vec![candidate(0, "STOP".into()), candidate(1, "STOP".into())]).to_string(),
+    );
+    for stream in [true, false] {
+        let (events, whole) = (streamed.clone(), whole.clone());
+        let upstream = Upstream::start(move |_| {
+            let events: Vec<&str> = events.iter().map(String::as_str).collect();
+            if stream { Script::events(&events) } else { Script::json("200 OK", &whole) }
+        })
+        .await;
+        let ask =
+            json!({"contents": [{"parts": [{"text": "hi"}]}], "generationConfig": {"candidateCount": 2}});
+        let house = House::new();
+        house.withhold("exec");
+        house.redact();
+        let gateway = house.gateway(&upstream.url(), HookSettings::default()).await;
+        let answer = send_to(&gateway, Api::Gemini, stream, &ask).await;
+        assert_eq!(answer.status(), 200, "{}", answer.text());
+        assert!(!answer.text().contains(SECRET), "{}", answer.text());
+        assert_eq!(answer.text().matches("[gone]").count(), 2, "{}", answer.text());
+        assert_eq!(answer.text().matches("withheld `exec`").count(), 2, "{}", answer.text());
+        assert_eq!(house.receipts.of(PointId::AfterLlmCall).len(), 2);
+
+        // What one candidate says stops all of them.
+        let house = House::new();
+        house.judge::<BeforeResponseEmit>("stop", |event| {
+            event
+                .content
+                .contains("candidate 1")
+                .then(|| ResponseEmitOutcome { block: Some(true), ..ResponseEmitOutcome::default() })
+        });
+        let gateway = house.gateway(&upstream.url(), HookSettings::default()).await;
+        let answer = send_to(&gateway, Api::Gemini, stream, &ask).await;
+        assert!(answer.text().contains("[backstop] blocked"), "{}", answer.text());
+        assert!(!answer.text().contains("candidate "), "{}", answer.text());
+    }
 }

@@ -129,6 +129,9 @@ impl Candidate {
             && ends.is_empty()
             && says_nothing_else(node);
         let finishes = self.decoder.has_ended() && !had_ended;
+        if finishes {
+            ledger.end_choice(choice);
+        }
         Ok((CandidateMark { choice, parts: marks, ends, finishes, is_more }, pieces))
     }
 }
@@ -241,8 +244,10 @@ impl StreamWire for GeminiStream {
         self.responses = each
             .map(|candidate| candidate.decoder.finish(head, extra, &mut Vec::new()))
             .collect::<Result<_, _>>()?;
-        let texts = self.candidates.values().flat_map(|candidate| candidate.texts.values());
-        texts.for_each(|id| ledger.close(*id));
+        for (choice, candidate) in &self.candidates {
+            candidate.texts.values().for_each(|id| ledger.close(*id));
+            ledger.end_choice(*choice);
+        }
         Ok(())
     }
 
@@ -280,9 +285,8 @@ impl StreamWire for GeminiStream {
     }
 
     fn end_with(&mut self, note: &str, _waiting: &[Waiting<Mark>], edits: &Edits<'_>) -> Vec<u8> {
-        let has_left = |id: &TextId| {
-            edits.ledger.kind(*id) == Some(TextKind::Visible) && edits.ledger.has_left(*id)
-        };
+        let has_left =
+            |id: &TextId| edits.ledger.kind(*id) == Some(TextKind::Visible) && edits.ledger.has_left(*id);
         let last = |choice: u32, has_text: bool| {
             let part = json!({"text": spaced_note(note, has_text)});
             let content = json!({"parts": [part], "role": "model"});

@@ -307,6 +307,7 @@ fn read_choice(
         || node.get_some("finish_reason").is_some_and(|reason| has_text(&reason));
     if finishes {
         choice.texts.values().for_each(|id| ledger.close(*id));
+        ledger.end_choice(index);
     }
     let calls = said.calls.iter().map(|(_, part)| key(*part)).collect();
     Ok((pieces, ChoiceMark { choice: index, calls, finishes }))

@@ -195,6 +195,7 @@ impl ResponsesStream {
         if self.items.is_empty() {
             nodes.iter().enumerate().for_each(|(index, item)| self.items.begin(index, item));
         }
+        ledger.end_choice(0);
         let mut texts = Vec::new();
         for (index, item) in self.items.indexes().into_iter().zip(&nodes) {
             texts.extend(self.items.copies(index, item, true, ledger));

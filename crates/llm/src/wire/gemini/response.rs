@@ -32,16 +32,14 @@ pub(crate) fn decode_candidates(value: &Value) -> Result<Vec<ModelResponse>, Wir
     if body.get("error").is_some() {
         return Err(decode_error(0, value).into());
     }
-    let extra = body.rest(BODY_KNOWN);
+    let mut extra = body.rest(BODY_KNOWN);
+    let usage = usage(body, &mut extra)?.unwrap_or_default();
+    let decode = |candidate, extra| decode_candidate(body, candidate, usage, extra);
     match in_order(body)? {
-        [] if blocked(&extra) => Ok(vec![decode_candidate(body, None, extra)?]),
+        [] if blocked(&extra) => Ok(vec![decode(None, extra)?]),
         [] => Err(body.error("candidates", "is missing")),
-        [only] => Ok(vec![decode_candidate(body, Some((0, only)), extra)?]),
-        several => {
-            let each = (0..).zip(several);
-            each.map(|(index, candidate)| decode_candidate(body, Some((index, candidate)), Map::new()))
-                .collect()
-        }
+        [only] => Ok(vec![decode(Some((0, only)), extra)?]),
+        several => (0..).zip(several).map(|candidate| decode(Some(candidate), Map::new())).collect(),
     }
 }
 
@@ -62,6 +60,7 @@ fn in_order(body: Object<'_>) -> Result<&[Value], WireError> {
 fn decode_candidate(
     body: Object<'_>,
     candidate: Option<(u64, &Value)>,
+    usage: TokenUsage,
     mut extra: Map<String, Value>,
 ) -> Result<ModelResponse, WireError> {
     let id = body.string("responseId")?.unwrap_or_default().to_owned();
@@ -77,7 +76,6 @@ fn decode_candidate(
         candidate_extra(candidate, &mut extra);
     }
     let stop = stop(reason, &content, &mut extra);
-    let usage = usage(body, &mut extra)?.unwrap_or_default();
     Ok(ModelResponse {
         id,
         model: body.string("modelVersion")?.unwrap_or_default().to_owned(),
