@@ -88,7 +88,7 @@ const OWN: [&str; 24] = [
 ];
 
 /// The keys of the wires that say something to a model, a person or a tool, in small letters.
-const SAYING: [&str; 48] = [
+const SAYING: [&str; 50] = [
     "action",
     "arguments",
     "candidates",
@@ -102,6 +102,8 @@ const SAYING: [&str; 48] = [
     "function",
     "function_call",
     "functioncall",
+    "functions",
+    "index",
     "input",
     "instructions",
     "item",
@@ -253,6 +255,7 @@ mod tests {
         for text in [
             r#"{"choices":[{"message":{"content":"ok","Tool_Calls":[]}}]}"#,
             r#"{"Choices":[]}"#,
+            r#"{"candidates":[{"index":1,"Index":0}]}"#,
             r#"{"tool_call\u017f":[]}"#,
             r#"{"input":[{"role":"user","Content":"x"}]}"#,
             r#"{"candidates":[{"content":{"parts":[{"functioncall":{}},{"FunctionCall":{}}]}}]}"#,
