@@ -8,6 +8,7 @@
 //!   results of tools, whatever role a wire gives them.
 //! - *A tool that was taken away is not asked for*: who writes the request takes it out of `tool_choice`, too.
 
+use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
 use backstop_engine::{Blocked, Engine};
@@ -144,7 +145,8 @@ impl Asking<'_> {
         if event.system_prompt != system {
             request.set_system_text((!event.system_prompt.is_empty()).then_some(event.system_prompt));
         }
-        request.tools.retain(|tool| event.tools.iter().any(|left| left.name == name_of(tool)));
+        let left: HashSet<&str> = event.tools.iter().map(|tool| tool.name.as_str()).collect();
+        request.tools.retain(|tool| left.contains(name_of(tool)));
         Ok(())
     }
 

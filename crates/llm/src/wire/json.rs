@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::strict::parse_json;
+use super::strict::{TOO_MANY_VALUES, parse_json};
 use crate::error::WireError;
 
 /// A JSON object, with the name of what it is.
@@ -116,6 +116,9 @@ pub(crate) fn not_json(what: &'static str, error: &serde_json::Error) -> WireErr
         serde_json::error::Category::Eof => "it ends too early",
         serde_json::error::Category::Io => "it cannot be read",
         serde_json::error::Category::Syntax => "syntax error",
+        serde_json::error::Category::Data if error.to_string().starts_with(TOO_MANY_VALUES) => {
+            TOO_MANY_VALUES
+        }
         serde_json::error::Category::Data => "a key stands twice, or with letters of the wrong case",
     };
     WireError::NotJson { what, reason: format!("{kind} at line {} column {}", error.line(), error.column()) }

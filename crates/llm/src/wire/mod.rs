@@ -40,7 +40,7 @@ use crate::sse::SseEvent;
 pub(crate) use json::not_json;
 pub use meta::own_meta;
 pub use strict::parse_json;
-pub(crate) use strict::parse_message;
+pub(crate) use strict::{parse_message, parse_request};
 
 /// A wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

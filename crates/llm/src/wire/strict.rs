@@ -5,6 +5,7 @@
 //! know. What was judged would not be what runs, so such text is refused. Only what belongs to a wire has to keep
 //! its letters: keys of arguments, schemas and the like are whatever their authors want.
 
+use std::cell::Cell;
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
@@ -16,7 +17,7 @@ use serde_json::{Map, Number, Value};
 /// # Errors
 /// If the bytes are not JSON, or a key stands twice.
 pub fn parse_json(bytes: &[u8]) -> Result<Value, serde_json::Error> {
-    parse(bytes, Strict::Own)
+    parse(bytes, Keys::Own, usize::MAX)
 }
 
 /// Parses a message of a wire: as [`parse_json`], and refuses keys that some readers take for one of the wire's
@@ -25,19 +26,40 @@ pub fn parse_json(bytes: &[u8]) -> Result<Value, serde_json::Error> {
 /// # Errors
 /// If the bytes are not JSON, a key stands twice, or with letters of the wrong case.
 pub(crate) fn parse_message(bytes: &[u8]) -> Result<Value, serde_json::Error> {
-    parse(bytes, Strict::Wire)
+    parse(bytes, Keys::Wire, usize::MAX)
 }
 
-fn parse(bytes: &[u8], strict: Strict) -> Result<Value, serde_json::Error> {
+/// Parses a request: as [`parse_message`], and refuses one of more than half a million values, with which few bytes
+/// would take a lot of memory and time.
+///
+/// # Errors
+/// As [`parse_message`], and for too many values.
+pub(crate) fn parse_request(bytes: &[u8]) -> Result<Value, serde_json::Error> {
+    parse(bytes, Keys::Wire, MOST_VALUES)
+}
+
+const MOST_VALUES: usize = 500_000;
+/// What is said of a text with more of them.
+pub(crate) const TOO_MANY_VALUES: &str = "there are too many values";
+
+fn parse(bytes: &[u8], keys: Keys, most: usize) -> Result<Value, serde_json::Error> {
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
-    let value = strict.deserialize(&mut deserializer)?;
+    let value = Strict { keys, left: &Cell::new(most) }.deserialize(&mut deserializer)?;
     deserializer.end()?;
     Ok(value)
 }
 
+/// Reads a value.
+#[derive(Clone, Copy)]
+struct Strict<'a> {
+    keys: Keys,
+    /// How many values may still come.
+    left: &'a Cell<usize>,
+}
+
 /// Whose keys a value has.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Strict {
+enum Keys {
     /// The wire's.
     Wire,
     /// Its own if it is an object, and the wire's if it is a list.
@@ -46,7 +68,7 @@ enum Strict {
     Own,
 }
 
-impl Strict {
+impl Keys {
     /// Whose keys the value of a key has.
     fn of(self, key: &str) -> Self {
         match (self, key) {
@@ -158,15 +180,17 @@ fn is_disguised(key: &str) -> bool {
     SAYING.contains(&folded.collect::<String>().as_str())
 }
 
-impl<'de> DeserializeSeed<'de> for Strict {
+impl<'de> DeserializeSeed<'de> for Strict<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        let left = self.left.get().checked_sub(1).ok_or_else(|| D::Error::custom(TOO_MANY_VALUES))?;
+        self.left.set(left);
         deserializer.deserialize_any(self)
     }
 }
 
-impl<'de> Visitor<'de> for Strict {
+impl<'de> Visitor<'de> for Strict<'_> {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -204,7 +228,8 @@ impl<'de> Visitor<'de> for Strict {
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         let mut array = Vec::new();
         // What lies in a list of own values is own, too.
-        let inside = if self == Self::OwnObject { Self::Wire } else { self };
+        let keys = if self.keys == Keys::OwnObject { Keys::Wire } else { self.keys };
+        let inside = Self { keys, ..self };
         while let Some(item) = items.next_element_seed(inside)? {
             array.push(item);
         }
@@ -214,10 +239,10 @@ impl<'de> Visitor<'de> for Strict {
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
         let mut object = Map::new();
         while let Some(key) = entries.next_key::<String>()? {
-            if self == Self::Wire && is_disguised(&key) {
+            if self.keys == Keys::Wire && is_disguised(&key) {
                 return Err(A::Error::custom("a key has letters of the wrong case"));
             }
-            let inside = self.of(&key);
+            let inside = Self { keys: self.keys.of(&key), ..self };
             match object.entry(key) {
                 Entry::Vacant(place) => place.insert(entries.next_value_seed(inside)?),
                 Entry::Occupied(_) => return Err(A::Error::custom("a key stands twice")),
@@ -264,6 +289,15 @@ mod tests {
             assert!(error.starts_with("a key has letters of the wrong case"), "{text}: {error}");
             assert!(parse_json(text.as_bytes()).is_ok());
         }
+    }
+
+    #[test]
+    fn a_request_has_only_so_many_values() {
+        let most = format!("[{}]", vec!["0"; MOST_VALUES - 1].join(","));
+        assert!(parse_request(most.as_bytes()).is_ok());
+        let more = most.replacen('0', "[0]", 1);
+        assert!(parse_request(more.as_bytes()).unwrap_err().to_string().starts_with(TOO_MANY_VALUES));
+        assert!(parse_message(more.as_bytes()).is_ok());
     }
 
     #[test]

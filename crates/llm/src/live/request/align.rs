@@ -1,5 +1,8 @@
 //! Which items of a list are which of its edited form.
 
+/// How many items that are gone in a row are looked behind. An item that stands farther away counts as a new one.
+const FARTHEST: usize = 1_024;
+
 /// What stands at one place of the new list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
@@ -23,9 +26,11 @@ pub(super) fn align<T: PartialEq>(old: &[T], new: &[T], similar: impl Fn(&T, &T)
     let same_count = old_end == new_end;
     for (at, item) in new.iter().enumerate().take(new_end).skip(front) {
         let candidates = || old.iter().enumerate().take(old_end).skip(next);
-        let equal = candidates().find(|(_, old)| *old == item).map(|(place, _)| place);
         // In lists of the same length items are more likely changed than moved.
-        let equal = equal.filter(|place| !same_count || *place == at);
+        let equal = match same_count {
+            true => old.get(at).filter(|old| at >= next && *old == item).map(|_| at),
+            false => candidates().take(FARTHEST).find(|(_, old)| *old == item).map(|(place, _)| place),
+        };
         let alike = candidates().next().filter(|(_, old)| similar(old, item)).map(|(place, _)| place);
         let step = match (equal, alike) {
             (Some(place), _) => Step::Keep(place),

@@ -27,7 +27,7 @@ use serde_json::{Map, Value};
 use super::span::{Node, Slot, Splices};
 use crate::error::WireError;
 use crate::model::ModelRequest;
-use crate::wire::{Api, DecodedRequest, RequestTarget, not_json, parse_message};
+use crate::wire::{Api, DecodedRequest, RequestTarget, not_json, parse_request};
 
 /// A request on its way to the provider.
 #[derive(Debug)]
@@ -41,7 +41,8 @@ impl LiveRequest {
     /// Reads a request's body.
     ///
     /// # Errors
-    /// If the body is not a request of the wire `api`, or has a key twice: readers differ in what that says.
+    /// If the body is not a request of the wire `api`, is too much to be read, or has a key twice: readers differ in
+    /// what that says.
     pub fn read(api: Api, body: Bytes) -> Result<Self, WireError> {
         Self::read_at(api, &RequestTarget::default(), body)
     }
@@ -51,7 +52,7 @@ impl LiveRequest {
     /// # Errors
     /// As [`read`](Self::read), and if body and address contradict each other.
     pub fn read_at(api: Api, target: &RequestTarget, body: Bytes) -> Result<Self, WireError> {
-        let value = parse_message(&body).map_err(|error| not_json("the request", &error))?;
+        let value = parse_request(&body).map_err(|error| not_json("the request", &error))?;
         let decoded = api.decode_request_at(target, &value)?;
         Ok(Self { api, body, decoded })
     }

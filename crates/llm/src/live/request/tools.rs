@@ -1,5 +1,7 @@
 //! Tools, and the choice among them.
 
+use std::collections::HashSet;
+
 use backstop_hooks::Json;
 use serde_json::Value;
 
@@ -10,8 +12,11 @@ use crate::model::{ModelRequest, ToolChoice, ToolDefinition};
 
 /// Takes tools that are gone out of the choice.
 pub(super) fn narrow_choice(old: &ModelRequest, new: &mut ModelRequest) {
-    let kept: Vec<&str> = new.tools.iter().map(choice_name).collect();
-    let gone: Vec<&str> =
+    if new.tools == old.tools {
+        return;
+    }
+    let kept: HashSet<&str> = new.tools.iter().map(choice_name).collect();
+    let gone: HashSet<&str> =
         old.tools.iter().map(choice_name).filter(|name| !name.is_empty() && !kept.contains(name)).collect();
     if gone.is_empty() {
         return;
@@ -28,14 +33,14 @@ pub(super) fn narrow_choice(old: &ModelRequest, new: &mut ModelRequest) {
         return;
     }
     new.tool_choice = match new.tool_choice.take() {
-        Some(ToolChoice::Tool(name)) if gone.contains(&name.as_str()) => None,
+        Some(ToolChoice::Tool(name)) if gone.contains(name.as_str()) => None,
         Some(ToolChoice::Other(raw)) => narrow(&raw, &gone),
         choice => choice,
     };
 }
 
 /// A choice in the provider's own form without the tools that are gone.
-fn narrow(raw: &Json, gone: &[&str]) -> Option<ToolChoice> {
+fn narrow(raw: &Json, gone: &HashSet<&str>) -> Option<ToolChoice> {
     let mut choice = raw.to_value();
     if is_gone(&choice, gone) {
         // What else the choice says is for any tool.
@@ -45,7 +50,7 @@ fn narrow(raw: &Json, gone: &[&str]) -> Option<ToolChoice> {
         return (fields.len() > 1).then(|| ToolChoice::Other(Json::new(choice)));
     }
     if let Some(Value::Array(names)) = choice.get_mut("allowedFunctionNames") {
-        names.retain(|name| !name.as_str().is_some_and(|name| gone.contains(&name)));
+        names.retain(|name| !name.as_str().is_some_and(|name| gone.contains(name)));
         return (!names.is_empty()).then(|| ToolChoice::Other(Json::new(choice)));
     }
     let inside =
@@ -59,8 +64,8 @@ fn narrow(raw: &Json, gone: &[&str]) -> Option<ToolChoice> {
     Some(ToolChoice::Other(Json::new(choice)))
 }
 
-fn is_gone(choice: &Value, gone: &[&str]) -> bool {
-    gone.contains(&raw_name(choice))
+fn is_gone(choice: &Value, gone: &HashSet<&str>) -> bool {
+    gone.contains(raw_name(choice))
 }
 
 /// The name by which a choice names a tool.
