@@ -7,7 +7,7 @@ use hyper::body::Incoming;
 
 use super::Shared;
 use super::answer::AnswerBody;
-use super::load::Running;
+use super::load::{Running, Visitor};
 use super::visit::Visit;
 use crate::door::family_of;
 use crate::endpoint::Family;
@@ -15,9 +15,13 @@ use crate::error::Failure;
 use crate::shape;
 
 /// Answers a request. Failures become answers in the shape of the client's wire.
-pub(super) async fn handle(shared: Arc<Shared>, request: Request<Incoming>) -> Response<AnswerBody> {
+pub(super) async fn handle(
+    shared: Arc<Shared>,
+    visitor: Visitor,
+    request: Request<Incoming>,
+) -> Response<AnswerBody> {
     let (head, body) = request.into_parts();
-    let running = match shared.load.begin() {
+    let running = match shared.load.begin(visitor) {
         Ok(running) => running,
         Err(failure) => return failed(family_of(&head), &failure, None),
     };

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use crate::error::Failure;
 use crate::settings::Limits;
@@ -21,7 +22,50 @@ struct Counter {
 
 /// A request that is being answered.
 #[derive(Debug)]
-pub(crate) struct Running(Arc<Load>);
+pub(crate) struct Running {
+    load: Arc<Load>,
+    /// It is under way on its connection, too.
+    _visitor: Visitor,
+}
+
+/// The requests of one connection.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Visitors(Arc<Visited>);
+
+#[derive(Debug, Default)]
+struct Visited {
+    now: AtomicUsize,
+    ever: AtomicUsize,
+}
+
+/// A request of a connection.
+#[derive(Debug)]
+pub(crate) struct Visitor(Arc<Visited>);
+
+impl Visitors {
+    pub(crate) fn enter(&self) -> Visitor {
+        self.0.now.fetch_add(1, Ordering::Relaxed);
+        self.0.ever.fetch_add(1, Ordering::Relaxed);
+        Visitor(Arc::clone(&self.0))
+    }
+
+    /// Ends when nobody has been there for as long, or at most twice as long.
+    pub(crate) async fn stay_away(&self, patience: Duration) {
+        loop {
+            let ever = self.0.ever.load(Ordering::Relaxed);
+            tokio::time::sleep(patience).await;
+            if self.0.now.load(Ordering::Relaxed) == 0 && self.0.ever.load(Ordering::Relaxed) == ever {
+                return;
+            }
+        }
+    }
+}
+
+impl Drop for Visitor {
+    fn drop(&mut self) {
+        self.0.now.fetch_sub(1, Ordering::Relaxed);
+    }
+}
 
 /// Bytes of a request that are in memory.
 #[derive(Debug)]
@@ -36,9 +80,9 @@ impl Load {
         Self { requests: counter(limits.requests), buffered: counter(limits.buffered_bytes) }
     }
 
-    pub(crate) fn begin(self: &Arc<Self>) -> Result<Running, Failure> {
+    pub(crate) fn begin(self: &Arc<Self>, visitor: Visitor) -> Result<Running, Failure> {
         self.requests.add(1)?;
-        Ok(Running(Arc::clone(self)))
+        Ok(Running { load: Arc::clone(self), _visitor: visitor })
     }
 
     pub(crate) fn buffer(self: &Arc<Self>) -> Buffered {
@@ -63,7 +107,7 @@ impl Counter {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.0.requests.subtract(1);
+        self.load.requests.subtract(1);
     }
 }
 

@@ -36,7 +36,7 @@ use crate::exchange::Interceptor;
 use crate::route::Routes;
 use crate::settings::{Limits, Settings, Timeouts};
 
-use load::Load;
+use load::{Load, Visitors};
 use socket::Socket;
 
 /// Streams at once on one HTTP/2 connection.
@@ -175,11 +175,12 @@ async fn serve(socket: TcpStream, shared: Arc<Shared>, mut stopped: watch::Recei
     };
     let Ok(Some(protocol)) = protocol else { return };
     let io = TokioIo::new(Socket::new(socket, shared.timeouts.write));
+    let visitors = Visitors::default();
     let service = {
-        let shared = Arc::clone(&shared);
+        let (shared, visitors) = (Arc::clone(&shared), visitors.clone());
         service_fn(move |request| {
-            let shared = Arc::clone(&shared);
-            async move { Ok::<_, Infallible>(handle::handle(shared, request).await) }
+            let (shared, visitor) = (Arc::clone(&shared), visitors.enter());
+            async move { Ok::<_, Infallible>(handle::handle(shared, visitor, request).await) }
         })
     };
     // A connection that breaks concerns nobody but its client, who knows.
@@ -214,9 +215,15 @@ async fn serve(socket: TcpStream, shared: Arc<Shared>, mut stopped: watch::Recei
             tokio::select! {
                 biased;
                 _ = connection.as_mut() => return,
-                _ = stopped.changed() => connection.as_mut().graceful_shutdown(),
+                _ = stopped.changed() => {
+                    connection.as_mut().graceful_shutdown();
+                    let _ = connection.await;
+                }
+                () = visitors.stay_away(shared.timeouts.head) => {
+                    connection.as_mut().graceful_shutdown();
+                    let _ = timeout(shared.timeouts.head, connection).await;
+                }
             }
-            let _ = connection.await;
         }
     }
 }
