@@ -214,7 +214,7 @@ async fn serve(socket: TcpStream, shared: Arc<Shared>, mut stopped: watch::Recei
             let mut connection = pin!(builder.serve_connection(io, service));
             tokio::select! {
                 biased;
-                _ = connection.as_mut() => return,
+                _ = connection.as_mut() => {}
                 _ = stopped.changed() => {
                     connection.as_mut().graceful_shutdown();
                     let _ = connection.await;
