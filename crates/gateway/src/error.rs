@@ -48,8 +48,15 @@ pub enum StartError {
         /// Where it stands.
         place: String,
     },
+    /// The token that opens the gateway can be guessed.
+    #[error(
+        "`gateway.token` is too short: it has fewer than 16 bytes\nhint: leave it out, and one is made at each start"
+    )]
+    ShortToken,
     /// Two agents can't be told apart, or one can be guessed.
-    #[error("the token of agent `{agent}` {problem}")]
+    #[error(
+        "the token of agent `{agent}` {problem}\nhint: give each of `gateway.agents` a long random one of its own, for example by `openssl rand -hex 32`"
+    )]
     Token {
         /// The agent.
         agent: String,

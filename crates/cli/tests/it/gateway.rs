@@ -94,6 +94,20 @@ fn a_token_of_the_operator_is_not_printed() {
 }
 
 #[test]
+fn a_store_that_can_not_be_used_is_named_at_the_start() {
+    let user = User::new();
+    let folder = user.path().join("data/backstop");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("backstop.db"), "no database at all".repeat(1_000)).unwrap();
+    for command in [&["serve", "--port", "0"][..], &["run", "--", "true"]] {
+        let ended = user.run(command);
+        assert_ne!(ended.code, Some(0), "{}", ended.whole());
+        assert!(ended.err.contains("backstop.db` is not a database"), "{}", ended.err);
+        assert!(ended.out.is_empty(), "{}", ended.out);
+    }
+}
+
+#[test]
 fn configurations_that_leave_the_way_open_are_refused() {
     let two = "providers: {a: {api: anthropic}, b: {api: anthropic}}\n";
     let ended = User::with_config(two).run(&["serve", "--port", "0"]);

@@ -118,6 +118,9 @@ impl fmt::Debug for Gateway {
 
 fn check_tokens(settings: &Settings) -> Result<(), StartError> {
     let mut seen = vec![settings.token.expose()];
+    if settings.token.expose().len() < SHORTEST_TOKEN {
+        return Err(StartError::ShortToken);
+    }
     for (agent, token) in &settings.agents {
         let problem = if token.expose().len() < SHORTEST_TOKEN {
             "is too short: it has fewer than 16 bytes"

@@ -329,6 +329,8 @@ async fn settings_that_make_no_sense_do_not_start() {
     })
     .await;
     assert!(short.contains("token of agent `a` is too short"), "{short}");
+    let own = failed(&|settings| settings.token = secret("short")).await;
+    assert!(own.contains("`gateway.token` is too short"), "{own}");
     let same = failed(&|settings| {
         settings.agents.insert("a".into(), secret(TOKEN));
     })

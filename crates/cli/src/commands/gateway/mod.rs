@@ -13,8 +13,10 @@ use std::sync::Arc;
 
 use backstop::Backstop;
 use backstop::engine::ReceiptSink;
-use backstop::gateway::hooked::Hooks;
+use backstop::gateway::hooked::{HookSettings, Hooks};
 use backstop::gateway::{Gateway, Settings};
+use backstop::hooks::ToolCallId;
+use backstop::store::Timestamp;
 
 use self::watch::Decisions;
 use crate::daemon::{Daemon, ListenError, Policies};
@@ -55,12 +57,11 @@ impl Running {
             .sink(Arc::clone(&decisions))
             .build()
             .await?;
-        let hooks = Hooks::new(backstop.engine().clone(), how)?;
-        let gateway = match Gateway::start(settings, Arc::new(hooks)).await {
+        let gateway = match Self::open(settings, &backstop, how).await {
             Ok(gateway) => gateway,
             Err(error) => {
                 backstop.shut_down().await;
-                return Err(error.into());
+                return Err(error);
             }
         };
         match start_daemon(listen, decisions, surroundings) {
@@ -70,6 +71,14 @@ impl Running {
                 Err(error.into())
             }
         }
+    }
+
+    /// Listens, once it is sure that decisions can be kept: nobody should find out by an answer that was blocked.
+    async fn open(settings: Settings, backstop: &Backstop, how: HookSettings) -> Result<Gateway, Error> {
+        let hooks = Hooks::new(backstop.engine().clone(), how)?;
+        let nothing = ToolCallId::new("-");
+        backstop.engine().store().decision_on_call(&nothing, Timestamp::now()).await?;
+        Ok(Gateway::start(settings, Arc::new(hooks)).await?)
     }
 
     /// Lets running answers end, and writes what is left of the audit trail.
