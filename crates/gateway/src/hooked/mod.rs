@@ -47,8 +47,8 @@ use self::gate::Remembered;
 use self::housekeeping::Housekeeping;
 use self::identity::Links;
 use self::judge::Gates;
-use self::reach::reaches_a_model;
-use self::traffic::{Refusal, Traffic};
+use self::reach::{Refusal, reaches_a_model};
+use self::traffic::Traffic;
 use crate::exchange::{Call, Interceptor, Plan};
 
 pub use self::settings::{BlockedForm, HookSettings, TextMode, ToolCalls, Unasked, Unjudged};

@@ -4,10 +4,12 @@
 //! have another beside it; they are told by the segments of their paths. What else there is (files, lists of models,
 //! embeddings) passes.
 
+use async_trait::async_trait;
+use bytes::Bytes;
 use http::{HeaderMap, Method, header};
 
 use crate::endpoint::{Operation, normal};
-use crate::exchange::Call;
+use crate::exchange::{Answered, Body, Call, Exchange, Outgoing, Reply, Requested, Step, Watch};
 
 /// Segments of paths by which models are asked, their answers fetched, or texts left for them to read.
 const MODEL_PATHS: [&str; 49] = [
@@ -98,6 +100,33 @@ fn is_grpc(headers: &HeaderMap) -> bool {
     let kind = headers.get(header::CONTENT_TYPE).map(|value| value.as_bytes().trim_ascii_start());
     let begins = |kind: &[u8]| kind.get(.."application/grpc".len()).map(<[u8]>::to_ascii_lowercase);
     kind.and_then(begins).as_deref() == Some(b"application/grpc")
+}
+
+/// A request that is refused whatever it says.
+#[derive(Debug)]
+pub(super) struct Refusal(pub(super) Reply);
+
+#[async_trait]
+impl Exchange for Refusal {
+    async fn request(&mut self, _: &Body<'_>) -> Requested {
+        Requested::Reply(self.0.clone())
+    }
+
+    fn response(&mut self, _: &Answered<'_>) -> Watch {
+        Watch::Opaque
+    }
+
+    fn chunk(&mut self, _: Bytes, _: &mut Outgoing) -> Step {
+        Step::End
+    }
+
+    fn finish(&mut self, _: &mut Outgoing) -> Step {
+        Step::End
+    }
+
+    async fn decide(&mut self, _: &mut Outgoing) -> Step {
+        Step::End
+    }
 }
 
 #[cfg(test)]

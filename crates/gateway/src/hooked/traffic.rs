@@ -14,7 +14,7 @@ use backstop_hooks::{AgentId, CallContext, CallId, Digest, Requester, SessionKey
 use backstop_llm::live::{self, AnswerEditor, LiveRequest};
 use backstop_llm::{
     Api, ErrorCategory, FailureKind, ModelError, ModelRequest, ModelResponse, ProviderError,
-    ProviderErrorKind,
+    ProviderErrorKind, WireError,
 };
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -27,7 +27,7 @@ use super::settings::BlockedForm;
 use super::watch::Watchers;
 use super::{Shared, Standing, charset, number, reply};
 use crate::endpoint::{Endpoint, Operation};
-use crate::exchange::{Answered, Body, Call, Exchange, KeepAlive, Outgoing, Reply, Requested, Step, Watch};
+use crate::exchange::{Answered, Body, Call, Exchange, KeepAlive, Outgoing, Requested, Step, Watch};
 
 /// The longest name of a model: counters and receipts are named after it.
 const LONGEST_MODEL: usize = 256;
@@ -281,7 +281,7 @@ impl Traffic {
             }
             Trouble::TooLarge { .. } => (provider_error(trouble), ErrorCategory::Protocol, None),
         };
-        tracing::warn!(agent = ?self.agent, %error, "an answer could not be judged and was ended");
+        tracing::warn!(agent = ?self.agent, error = logged(trouble), "an answer could not be judged and was ended");
         self.end(Some((category.as_str(), kind)));
         self.end_with_error(&error, out)
     }
@@ -516,9 +516,19 @@ fn output(identity: &Identity, provider: &str, model: &str, response: &ModelResp
     }
 }
 
+/// What a log says of it: nothing that the provider wrote, which may repeat what was held back.
+fn logged(trouble: &Trouble) -> String {
+    match trouble {
+        Trouble::Wire(WireError::Provider(error)) => {
+            format!("the provider reported an error of status {}", error.status)
+        }
+        _ => provider_error(trouble).message,
+    }
+}
+
 fn provider_error(trouble: &Trouble) -> ProviderError {
     match trouble {
-        Trouble::Wire(backstop_llm::WireError::Provider(error)) => error.clone(),
+        Trouble::Wire(WireError::Provider(error)) => error.clone(),
         _ => ProviderError::new(
             ProviderErrorKind::Server,
             StatusCode::BAD_GATEWAY.as_u16(),
@@ -581,29 +591,14 @@ fn trace(parent: Option<&HeaderValue>) -> Trace {
     }
 }
 
-/// A request that is refused whatever it says.
-#[derive(Debug)]
-pub(super) struct Refusal(pub(super) Reply);
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-#[async_trait]
-impl Exchange for Refusal {
-    async fn request(&mut self, _: &Body<'_>) -> Requested {
-        Requested::Reply(self.0.clone())
-    }
-
-    fn response(&mut self, _: &Answered<'_>) -> Watch {
-        Watch::Opaque
-    }
-
-    fn chunk(&mut self, _: Bytes, _: &mut Outgoing) -> Step {
-        Step::End
-    }
-
-    fn finish(&mut self, _: &mut Outgoing) -> Step {
-        Step::End
-    }
-
-    async fn decide(&mut self, _: &mut Outgoing) -> Step {
-        Step::End
+    #[test]
+    fn a_log_repeats_nothing_that_a_provider_wrote() {
+        let error = ProviderError::new(ProviderErrorKind::Server, 500, Some("said"), "said");
+        let logged = logged(&Trouble::Wire(WireError::Provider(error)));
+        assert!(logged.ends_with("status 500") && !logged.contains("said"), "{logged}");
     }
 }

@@ -12,6 +12,8 @@ mod exchange;
 mod failures;
 mod hooked;
 mod http2;
+#[cfg(target_os = "linux")]
+mod nodelay;
 mod proxies;
 mod routing;
 mod support;

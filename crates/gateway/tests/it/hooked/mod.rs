@@ -7,5 +7,6 @@ mod attacks;
 mod failures;
 mod limits;
 mod requests;
+mod rules;
 mod stored;
 mod support;
