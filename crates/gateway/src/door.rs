@@ -32,6 +32,8 @@ pub(crate) const TOKEN_HEADER: &str = "x-backstop-token";
 /// The header that says which agent it is.
 pub(crate) const AGENT_HEADER: &str = "x-backstop-agent";
 
+/// How the names of all headers begin that are only for us.
+const OWN_HEADERS: &str = "x-backstop-";
 const API_KEY: &str = "x-api-key";
 const GOOGLE_KEY: &str = "x-goog-api-key";
 const AZURE_KEY: &str = "api-key";
@@ -58,13 +60,17 @@ pub(crate) struct Entered {
 /// Why a request does not come in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refused {
-    #[error("this address is not served under that name")]
+    #[error(
+        "this address is not served under that name\nhint: `gateway.hosts` lists names besides those of this machine"
+    )]
     Host,
     #[error(
         "Backstop does not know this token: give it as the API key, or as `/t/<token>` in front of the path"
     )]
     Token,
-    #[error("this token may not speak for that agent")]
+    #[error(
+        "this token may not speak for that agent\nhint: an agent in `gateway.agents` is known by its own token alone"
+    )]
     Agent,
     #[error("the path is malformed")]
     Path,
@@ -119,7 +125,7 @@ impl Door {
     /// Whether a header holds a token of ours, or is only for us.
     pub(crate) fn keeps(&self, name: &header::HeaderName, value: &HeaderValue) -> bool {
         match name.as_str() {
-            TOKEN_HEADER | AGENT_HEADER => true,
+            name if name.starts_with(OWN_HEADERS) => true,
             "authorization" => bearer(value).is_some_and(|token| self.open(token).is_some()),
             API_KEY | GOOGLE_KEY | AZURE_KEY => self.open(value.as_bytes()).is_some(),
             _ => false,
@@ -385,6 +391,7 @@ mod tests {
             door.keeps(&http::HeaderName::from_static(name), &HeaderValue::from_static(value))
         };
         assert!(keeps("x-backstop-token", "x") && keeps("x-backstop-agent", "x"));
+        assert!(keeps("x-backstop-session", "x") && keeps("x-backstop-user", "x"));
         assert!(keeps("authorization", "Bearer coder-token") && keeps("x-api-key", "open-sesame"));
         assert!(!keeps("authorization", "Bearer sk-other") && !keeps("x-api-key", "sk-other"));
         assert!(!format!("{door:?}").contains("sesame"));

@@ -87,17 +87,28 @@ pub(crate) enum Failure {
     Refused(#[from] Refused),
     #[error(transparent)]
     Ambiguous(#[from] AmbiguousPath),
-    #[error("no provider is configured for requests of the {} API", .0.as_str())]
+    #[error(
+        "no provider is configured for requests of the {api} API\nhint: name one in `gateway.providers.{api}`",
+        api = .0.as_str()
+    )]
     NoProvider(Family),
-    #[error("no provider is called `{0}`")]
+    #[error(
+        "no provider is called `{0}`\nhint: `/p/<name>/` in front of a path takes the names of `providers`"
+    )]
     UnknownProvider(String),
-    #[error("no configured provider may be asked for this model")]
+    #[error(
+        "no configured provider may be asked for this model\nhint: `providers.<name>.models` lists those that may be"
+    )]
     ModelNotOffered,
-    #[error("the request names no model, and only certain models may be asked for")]
+    #[error(
+        "the request names no model, and only certain models may be asked for\nhint: `providers.<name>.models` lists them"
+    )]
     NoModel,
     #[error("the provider `{provider}` can't be asked: {reason}")]
     NoKey { provider: String, reason: String },
-    #[error("the request's body is too large; at most {0} bytes are allowed")]
+    #[error(
+        "the request's body is too large; at most {0} bytes are allowed\nhint: `gateway.limits.max_body_bytes` says how many"
+    )]
     TooLarge(usize),
     #[error("the request's body did not come within the time allowed")]
     Slow,

@@ -68,7 +68,7 @@ pub(super) struct Connected {
 pub(crate) enum ConnectError {
     #[error("no connection within {0:?}")]
     Timeout(Duration),
-    #[error("no connection: {0}")]
+    #[error("no connection: {0}\nhint: does it run, and is `providers.<name>.base_url` right?")]
     Tcp(String),
     #[error(
         "no encrypted connection: its certificate is signed by nobody who is trusted here\nhint: if its authority is a private one, name that in `providers.<name>.ca_file`"
