@@ -12,12 +12,13 @@ use bytes::{Bytes, BytesMut};
 use crate::error::{WireError, out_of_order};
 use crate::sse::SseEvent;
 
-/// Bytes up to the end of an element, and the element; or the bytes that end the array.
+/// Bytes up to the end of an element, and the element; or the bytes that open or end the array.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ArrayFrame {
     /// The bytes as they came: what stands between two elements belongs to the later one.
     pub raw: Bytes,
-    /// The element's JSON text; `None` for the end of the array and what follows it.
+    /// The element's JSON text, which is the end of `raw`; `None` for what opens or ends the array, and for white
+    /// space behind it.
     pub element: Option<Bytes>,
 }
 
@@ -39,6 +40,12 @@ impl ArrayFrame {
 /// Bytes in, frames out.
 #[derive(Debug)]
 pub struct ArrayDecoder {
+    cutter: ArrayCutter,
+}
+
+/// Cuts bytes into frames.
+#[derive(Debug)]
+pub(crate) struct ArrayCutter {
     buffer: BytesMut,
     /// Up to where the buffer was read.
     read: usize,
@@ -74,7 +81,7 @@ enum Text {
 impl ArrayDecoder {
     /// A decoder that refuses elements of more than `max_element_bytes`.
     pub fn new(max_element_bytes: usize) -> Self {
-        Self { buffer: BytesMut::new(), read: 0, begin: 0, at: At::Start, max_element_bytes }
+        Self { cutter: ArrayCutter::new(max_element_bytes) }
     }
 
     /// Takes bytes and gives the frames that became whole.
@@ -82,24 +89,10 @@ impl ArrayDecoder {
     /// # Errors
     /// If the bytes are no array of objects, or an element is too large. The decoder is of no use then.
     pub fn push(&mut self, bytes: &[u8]) -> Result<Vec<ArrayFrame>, WireError> {
-        self.buffer.extend_from_slice(bytes);
+        self.cutter.push(bytes);
         let mut frames = Vec::new();
-        while let Some(byte) = self.buffer.get(self.read).copied() {
-            self.read += 1;
-            let before = self.at;
-            self.at = self.next(byte)?;
-            match (before, self.at) {
-                (At::FirstElement | At::Element, At::Inside { .. }) => self.begin = self.read - 1,
-                (At::Inside { .. }, At::Between) => frames.push(self.take(true)),
-                (At::FirstElement | At::Between, At::End) => frames.push(self.take(false)),
-                _ => {}
-            }
-            if self.read > self.max_element_bytes {
-                return Err(WireError::EventTooLarge { limit: self.max_element_bytes });
-            }
-        }
-        if self.at == At::End && !self.buffer.is_empty() {
-            frames.push(self.take(false));
+        while let Some(frame) = self.cutter.next_frame()? {
+            frames.push(frame);
         }
         Ok(frames)
     }
@@ -109,6 +102,47 @@ impl ArrayDecoder {
     /// # Errors
     /// [`WireError::Truncated`] if the array has not ended.
     pub fn finish(&self) -> Result<(), WireError> {
+        self.cutter.finish()
+    }
+}
+
+impl ArrayCutter {
+    pub(crate) fn new(max_element_bytes: usize) -> Self {
+        Self { buffer: BytesMut::new(), read: 0, begin: 0, at: At::Start, max_element_bytes }
+    }
+
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// The bytes of a frame that is not whole.
+    pub(crate) fn pending(&self) -> usize {
+        self.buffer.len()
+    }
+
+    /// The next frame, if it is whole.
+    pub(crate) fn next_frame(&mut self) -> Result<Option<ArrayFrame>, WireError> {
+        while let Some(byte) = self.buffer.get(self.read).copied() {
+            if self.read == self.max_element_bytes {
+                return Err(WireError::EventTooLarge { limit: self.max_element_bytes });
+            }
+            self.read += 1;
+            let before = self.at;
+            self.at = self.next(byte)?;
+            match (before, self.at) {
+                (At::FirstElement | At::Element, At::Inside { .. }) => self.begin = self.read - 1,
+                (At::Inside { .. }, At::Between) => return Ok(Some(self.take(true))),
+                (At::Start, At::FirstElement) | (At::FirstElement | At::Between, At::End) => {
+                    return Ok(Some(self.take(false)));
+                }
+                _ => {}
+            }
+        }
+        let is_behind = self.at == At::End && !self.buffer.is_empty();
+        Ok(is_behind.then(|| self.take(false)))
+    }
+
+    pub(crate) fn finish(&self) -> Result<(), WireError> {
         if self.at == At::End { Ok(()) } else { Err(WireError::Truncated) }
     }
 
@@ -144,6 +178,11 @@ impl ArrayDecoder {
     }
 }
 
+/// What stands before the first element, between two, and behind the last one.
+pub(crate) const OPENED: &str = "[";
+pub(crate) const BETWEEN: &str = ",\r\n";
+pub(crate) const CLOSED: &str = "\r\n]";
+
 /// Writes an array, element by element.
 #[derive(Debug, Default)]
 pub struct ArrayEncoder {
@@ -153,13 +192,13 @@ pub struct ArrayEncoder {
 impl ArrayEncoder {
     /// The bytes of one more element, with what stands before it.
     pub fn push(&mut self, event: &SseEvent) -> Bytes {
-        let before = if std::mem::replace(&mut self.begun, true) { ",\r\n" } else { "[" };
+        let before = if std::mem::replace(&mut self.begun, true) { BETWEEN } else { OPENED };
         format!("{before}{}", event.data).into()
     }
 
     /// The bytes that end the array.
     pub fn finish(self) -> Bytes {
-        Bytes::from_static(if self.begun { b"\r\n]" } else { b"[]" })
+        Bytes::from_static(if self.begun { CLOSED.as_bytes() } else { b"[]" })
     }
 }
 

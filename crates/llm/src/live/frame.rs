@@ -1,4 +1,6 @@
-//! Frames of an event stream as text: where their data stands, and the frame with other data.
+//! Frames of a stream as text: where their data stands, and the frame with other data.
+//!
+//! A frame is an event of a stream of events, or an element of an array with what stands before it.
 //!
 //! Lines that readers take differently are refused. A line that is none of the format's fields is skipped by most, but
 //! some look for `data:` behind white space, or take bare JSON. And some readers end lines where the format
@@ -8,8 +10,51 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
+use bytes::Bytes;
+
 use crate::error::{WireError, out_of_order};
+use crate::json_array::ArrayFrame;
 use crate::sse::RawFrame;
+
+/// The bytes of one frame, not read yet.
+#[derive(Debug)]
+pub(crate) struct Frame {
+    /// The bytes as they came.
+    pub(crate) bytes: Bytes,
+    form: Form,
+}
+
+/// What a frame is, and where that begins in its bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Event(usize),
+    Element(usize),
+    /// A bracket of an array, or white space behind it.
+    Bracket,
+}
+
+impl From<RawFrame> for Frame {
+    fn from(frame: RawFrame) -> Self {
+        Self { form: Form::Event(frame.start()), bytes: frame.bytes }
+    }
+}
+
+impl From<ArrayFrame> for Frame {
+    fn from(frame: ArrayFrame) -> Self {
+        let form = match frame.element {
+            Some(element) => Form::Element(frame.raw.len().saturating_sub(element.len())),
+            None => Form::Bracket,
+        };
+        Self { form, bytes: frame.raw }
+    }
+}
+
+impl Frame {
+    /// Whether it is a bracket of an array, or white space behind it.
+    pub(crate) fn is_bracket(&self) -> bool {
+        self.form == Form::Bracket
+    }
+}
 
 /// A frame, read.
 pub(crate) struct FrameLines<'a> {
@@ -19,9 +64,9 @@ pub(crate) struct FrameLines<'a> {
     pub(crate) name: Option<&'a str>,
     /// The data lines, joined by line feeds; `None` if there are none (a comment).
     pub(crate) data: Option<Cow<'a, str>>,
-    /// Where the data stands in the frame, if it is one line.
+    /// Where the data stands in the frame, if it stands in one place.
     pub(crate) place: Option<Range<usize>>,
-    start: usize,
+    form: Form,
 }
 
 impl<'a> FrameLines<'a> {
@@ -30,13 +75,21 @@ impl<'a> FrameLines<'a> {
     /// # Errors
     /// If it is not UTF-8, or has lines that are no fields or that may be several: readers differ in what they make
     /// of that.
-    pub(crate) fn read(frame: &'a RawFrame) -> Result<Self, WireError> {
+    pub(crate) fn read(frame: &'a Frame) -> Result<Self, WireError> {
         let text = std::str::from_utf8(&frame.bytes).map_err(|error| WireError::NotJson {
             what: "stream event",
             reason: format!("byte {} is not UTF-8", error.valid_up_to()),
         })?;
-        let start = frame.start();
-        let mut lines = Self { text, name: None, data: None, place: None, start };
+        let mut lines = Self { text, name: None, data: None, place: None, form: frame.form };
+        let start = match frame.form {
+            Form::Event(start) => start,
+            Form::Element(start) => {
+                lines.data = text.get(start..).map(Cow::Borrowed);
+                lines.place = Some(start..text.len());
+                return Ok(lines);
+            }
+            Form::Bracket => return Ok(lines),
+        };
         for line in line_spans(text, start) {
             let Some((field, value, at)) = field(text, &line) else { continue };
             match field {
@@ -61,13 +114,14 @@ impl<'a> FrameLines<'a> {
     pub(crate) fn with_data(&self, data: &str) -> String {
         if let Some(place) = &self.place
             && let (Some(before), Some(after)) = (self.text.get(..place.start), self.text.get(place.end..))
-            && !data.contains('\n')
+            && (matches!(self.form, Form::Element(_)) || !data.contains('\n'))
         {
             return [before, data, after].concat();
         }
-        let mut out = self.text.get(..self.start).unwrap_or_default().to_owned();
+        let Form::Event(start) = self.form else { return self.text.to_owned() };
+        let mut out = self.text.get(..start).unwrap_or_default().to_owned();
         let mut written = false;
-        for line in line_spans(self.text, self.start) {
+        for line in line_spans(self.text, start) {
             if field(self.text, &line).is_none_or(|(field, ..)| field != "data") {
                 out.push_str(self.text.get(line.start..line.end).unwrap_or_default());
             } else if !std::mem::replace(&mut written, true) {
@@ -135,12 +189,29 @@ fn field<'a>(text: &'a str, line: &Line) -> Option<(&'a str, &'a str, Range<usiz
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::json_array::ArrayCutter;
     use crate::sse::FrameCutter;
 
-    fn frame(text: &str) -> RawFrame {
+    fn frame(text: &str) -> Frame {
         let mut cutter = FrameCutter::new(8 << 20);
         cutter.push(text.as_bytes());
-        cutter.next_frame().unwrap().or_else(|| cutter.rest()).unwrap()
+        cutter.next_frame().unwrap().or_else(|| cutter.rest()).unwrap().into()
+    }
+
+    #[test]
+    fn elements_are_replaced_with_what_stands_before_them() {
+        let mut cutter = ArrayCutter::new(1 << 10);
+        cutter.push("[\n{\n \"a\": 1\n}\n ,\r\n{}]\n".as_bytes());
+        let mut left = Vec::new();
+        while let Some(frame) = cutter.next_frame().unwrap().map(Frame::from) {
+            let lines = FrameLines::read(&frame).unwrap();
+            let edited = lines.data.is_some().then(|| lines.with_data("{\n1}"));
+            left.push((lines.data.map(Cow::into_owned), edited, frame.is_bracket()));
+        }
+        let element = |data: &str, edited: &str| (Some(data.to_owned()), Some(edited.to_owned()), false);
+        let bracket = || (None, None, true);
+        let first = element("{\n \"a\": 1\n}", "\n{\n1}");
+        assert_eq!(left, [bracket(), first, element("{}", "\n ,\r\n{\n1}"), bracket(), bracket()]);
     }
 
     #[test]

@@ -31,6 +31,7 @@
 
 mod anthropic;
 mod frame;
+mod framing;
 mod gemini;
 mod ledger;
 mod openai_chat;
@@ -51,21 +52,31 @@ use crate::model::{ModelRequest, ModelResponse};
 use crate::wire::Api;
 
 use anthropic::{AnthropicStream, AnthropicWhole};
+use framing::Framing;
 use gemini::{GeminiStream, GeminiWhole};
 use openai_chat::{ChatStream, ChatWhole};
 use openai_responses::{ResponsesStream, ResponsesWhole};
 pub use request::LiveRequest;
-use stream::StreamEditor;
+use stream::{StreamEditor, StreamWire};
 use whole::WholeEditor;
 
-/// An editor for the streamed answer to `request`.
+/// An editor for the answer to `request` that is streamed as events.
 pub fn stream_editor(api: Api, request: &ModelRequest) -> Box<dyn AnswerEditor> {
     match api {
-        Api::AnthropicMessages => Box::new(StreamEditor::new(AnthropicStream::new(&request.model))),
-        Api::OpenAiChat => Box::new(StreamEditor::new(ChatStream::new(&request.model))),
-        Api::OpenAiResponses => Box::new(StreamEditor::new(ResponsesStream::new(&request.model))),
-        Api::Gemini => Box::new(StreamEditor::new(GeminiStream::new(&request.model))),
+        Api::AnthropicMessages => Box::new(stream(AnthropicStream::new(&request.model))),
+        Api::OpenAiChat => Box::new(stream(ChatStream::new(&request.model))),
+        Api::OpenAiResponses => Box::new(stream(ResponsesStream::new(&request.model))),
+        Api::Gemini => Box::new(stream(GeminiStream::new(&request.model))),
     }
+}
+
+fn stream<W: StreamWire>(wire: W) -> StreamEditor<W> {
+    StreamEditor::new(wire, Framing::events())
+}
+
+/// An editor for the answer of Gemini to `request` that is streamed as one JSON array.
+pub fn array_editor(request: &ModelRequest) -> Box<dyn AnswerEditor> {
+    Box::new(StreamEditor::new(GeminiStream::new(&request.model), Framing::array()))
 }
 
 /// An editor for the answer in one piece to `request`.
@@ -215,7 +226,8 @@ pub trait AnswerEditor: fmt::Debug + Send {
     fn held_bytes(&self) -> usize;
 
     /// Bytes that keep a client waiting while something is held, in a form that every reader of the wire skips
-    /// (a comment, a `ping`); `None` for answers in one piece.
+    /// (a comment, a `ping`, white space); `None` for answers in one piece. In an array they have their place behind
+    /// the first byte that was taken.
     fn keep_alive(&self) -> Option<Bytes>;
 }
 

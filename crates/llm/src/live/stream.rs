@@ -18,13 +18,14 @@ use std::ops::Range;
 
 use bytes::{Bytes, BytesMut};
 
-use super::frame::{FrameLines, may_be_two_lines};
+use super::frame::{Frame, FrameLines, may_be_two_lines};
+use super::framing::Framing;
 use super::ledger::{Ledger, TextId};
 use super::span::{Node, Splices, literal_end, quote};
 use super::{AlreadySent, AnswerEditor, FreshText, PartKey, TextEdit};
 use crate::error::{ProviderError, WireError, out_of_order};
 use crate::model::ModelResponse;
-use crate::sse::{DEFAULT_MAX_EVENT_BYTES, FrameCutter, RawFrame};
+use crate::sse::SseEvent;
 
 /// What one wire knows about its streams.
 pub(crate) trait StreamWire: fmt::Debug + Send {
@@ -66,15 +67,25 @@ pub(crate) trait StreamWire: fmt::Debug + Send {
     /// A frame has left, as it came or as it was written.
     fn left(&mut self, mark: &Self::Mark, ledger: &mut Ledger);
 
-    /// The frames that end the answer now, with `note` as its last text. `waiting` are the frames that have not
-    /// left.
-    fn end_with(&mut self, note: &str, waiting: &[Waiting<Self::Mark>], edits: &Edits<'_>) -> Vec<u8>;
+    /// What ends the answer now, with `note` as its last text. `waiting` are the frames that have not left.
+    fn end_with(&mut self, note: &str, waiting: &[Waiting<Self::Mark>], edits: &Edits<'_>) -> Last;
 
-    /// The frame that ends the answer with an error.
-    fn error_frame(&self, error: &ProviderError) -> Bytes;
+    /// The event that ends the answer with an error.
+    fn error_event(&self, error: &ProviderError) -> SseEvent;
 
     /// A frame that every reader skips.
     fn keep_alive(&self) -> Bytes;
+}
+
+/// What a wire writes itself to end an answer.
+#[derive(Debug)]
+pub(crate) enum Last {
+    /// Nothing: the client has the end.
+    Nothing,
+    /// Frames of a stream of events.
+    Frames(Vec<u8>),
+    /// One event, however the stream is framed.
+    Event(SseEvent),
 }
 
 /// What a frame says.
@@ -154,7 +165,7 @@ impl Calls {
 /// A frame that waits.
 #[derive(Debug)]
 pub(crate) struct Waiting<M> {
-    raw: RawFrame,
+    raw: Frame,
     /// `None` for a frame without data.
     mark: Option<M>,
     texts: Texts,
@@ -263,7 +274,7 @@ struct Template<M> {
 }
 
 impl<M: Clone> Template<M> {
-    fn of(frame: &RawFrame, place: Option<&Range<usize>>, reading: &Reading<M>) -> Option<Self> {
+    fn of(frame: &Frame, place: Option<&Range<usize>>, reading: &Reading<M>) -> Option<Self> {
         let ([text], Some(padding), Some(place), false, true) =
             (reading.texts.as_slice(), &reading.padding, place, reading.call, reading.repeats.is_empty())
         else {
@@ -338,7 +349,7 @@ enum Phase {
 #[derive(Debug)]
 pub(crate) struct StreamEditor<W: StreamWire> {
     wire: W,
-    cutter: FrameCutter,
+    framing: Framing,
     waiting: VecDeque<Waiting<W::Mark>>,
     waiting_bytes: usize,
     ledger: Ledger,
@@ -351,10 +362,10 @@ pub(crate) struct StreamEditor<W: StreamWire> {
 }
 
 impl<W: StreamWire> StreamEditor<W> {
-    pub(crate) fn new(wire: W) -> Self {
+    pub(crate) fn new(wire: W, framing: Framing) -> Self {
         Self {
             wire,
-            cutter: FrameCutter::new(DEFAULT_MAX_EVENT_BYTES),
+            framing,
             waiting: VecDeque::new(),
             waiting_bytes: 0,
             ledger: Ledger::default(),
@@ -367,13 +378,13 @@ impl<W: StreamWire> StreamEditor<W> {
     }
 
     fn read_frames(&mut self) -> Result<(), WireError> {
-        while let Some(raw) = self.cutter.next_frame()? {
+        while let Some(raw) = self.framing.next_frame()? {
             self.read_frame(raw)?;
         }
         Ok(())
     }
 
-    fn read_frame(&mut self, raw: RawFrame) -> Result<(), WireError> {
+    fn read_frame(&mut self, raw: Frame) -> Result<(), WireError> {
         let templates = self.templates.iter();
         if let Some((template, (text, length))) =
             templates.filter_map(|template| Some((template, template.text_of(&raw.bytes)?))).next()
@@ -422,6 +433,7 @@ impl<W: StreamWire> StreamEditor<W> {
                 self.out.reserve(self.waiting_bytes);
             }
             self.waiting_bytes -= frame.raw.bytes.len();
+            self.framing.left(&frame.raw);
             if let Some(mark) = &frame.mark {
                 if self.ledger.is_edited() || self.calls.any_removed() {
                     let edits = Edits { ledger: &self.ledger, calls: &self.calls };
@@ -439,14 +451,18 @@ impl<W: StreamWire> StreamEditor<W> {
         }
     }
 
-    /// Drops what waits and ends with `bytes`.
-    fn close(&mut self, bytes: &[u8]) {
+    /// Drops what waits and ends with `last`.
+    fn close(&mut self, last: Last) {
         self.waiting.clear();
         self.waiting_bytes = 0;
-        self.cutter = FrameCutter::new(DEFAULT_MAX_EVENT_BYTES);
         self.templates.clear();
         self.phase = Phase::Closed;
-        self.out.extend_from_slice(bytes);
+        match last {
+            Last::Nothing => {}
+            Last::Frames(frames) => self.out.extend_from_slice(&frames),
+            Last::Event(event) => self.framing.write(&event, &mut self.out),
+        }
+        self.framing.close(&mut self.out);
     }
 
     fn guard(&mut self, result: Result<(), WireError>) -> Result<(), WireError> {
@@ -473,7 +489,7 @@ impl<W: StreamWire> AnswerEditor for StreamEditor<W> {
         if let Some(over) = self.is_over() {
             return over;
         }
-        self.cutter.push(bytes);
+        self.framing.push(bytes);
         let result = self.read_frames();
         self.guard(result)
     }
@@ -482,8 +498,9 @@ impl<W: StreamWire> AnswerEditor for StreamEditor<W> {
         if let Some(over) = self.is_over() {
             return over;
         }
-        let rest = self.cutter.rest().map_or(Ok(()), |raw| self.read_frame(raw));
+        let rest = self.framing.rest();
         let result = rest
+            .and_then(|rest| rest.map_or(Ok(()), |raw| self.read_frame(raw)))
             .and_then(|()| self.wire.finish(&mut self.ledger))
             .and_then(|()| if self.wire.is_whole() { Ok(()) } else { Err(WireError::Truncated) });
         self.guard(result)
@@ -527,16 +544,16 @@ impl<W: StreamWire> AnswerEditor for StreamEditor<W> {
         }
         let waiting = self.waiting.make_contiguous();
         let edits = Edits { ledger: &self.ledger, calls: &self.calls };
-        let bytes = self.wire.end_with(note, waiting, &edits);
-        self.close(&bytes);
+        let last = self.wire.end_with(note, waiting, &edits);
+        self.close(last);
     }
 
     fn fail(&mut self, error: &ProviderError) {
         if self.phase == Phase::Closed {
             return;
         }
-        let bytes = self.wire.error_frame(error);
-        self.close(&bytes);
+        let event = self.wire.error_event(error);
+        self.close(Last::Event(event));
     }
 
     fn take(&mut self) -> Bytes {
@@ -550,10 +567,10 @@ impl<W: StreamWire> AnswerEditor for StreamEditor<W> {
     }
 
     fn held_bytes(&self) -> usize {
-        self.waiting_bytes + self.cutter.pending() + self.out.len()
+        self.waiting_bytes + self.framing.pending() + self.out.len()
     }
 
     fn keep_alive(&self) -> Option<Bytes> {
-        Some(self.wire.keep_alive())
+        Some(self.framing.keep_alive().unwrap_or_else(|| self.wire.keep_alive()))
     }
 }

@@ -7,6 +7,7 @@
 )]
 
 mod answers;
+mod arrays;
 mod attacks;
 mod candidates;
 mod laws;

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
+use backstop_llm::json_array::{ArrayDecoder, ArrayFrame};
 use backstop_llm::live::{self, AnswerEditor, FreshText, PartKey, TextEdit, TextKind};
 use backstop_llm::sse::{SseDecoder, SseEvent};
 use backstop_llm::{Accumulator, Api, ModelEvent, ModelRequest, ModelResponse, WireError};
@@ -17,13 +18,49 @@ pub(crate) fn fixtures(ending: &str) -> Vec<(Api, String, String)> {
     fixtures_of(&WIRES, ending)
 }
 
-/// The streams of both wires and of Gemini, those of several choices too: what holds for every stream, wherever it
-/// is cut.
-pub(crate) fn streams() -> Vec<(Api, String, String)> {
+/// How a streamed answer is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    Events(Api),
+    /// Gemini's, as one JSON array.
+    Array,
+}
+
+impl From<Api> for Form {
+    fn from(api: Api) -> Self {
+        Self::Events(api)
+    }
+}
+
+impl Form {
+    fn api(self) -> Api {
+        match self {
+            Self::Events(api) => api,
+            Self::Array => Api::Gemini,
+        }
+    }
+
+    /// The events in a beginning of a stream.
+    fn events(self, bytes: &[u8]) -> Result<Vec<SseEvent>, WireError> {
+        if self == Self::Array {
+            let frames = ArrayDecoder::new(1 << 20).push(bytes)?;
+            return Ok(frames.iter().filter_map(ArrayFrame::event).collect());
+        }
+        let mut frames = SseDecoder::default();
+        let mut found = frames.push(bytes)?;
+        found.extend(frames.finish());
+        Ok(found.into_iter().filter_map(|frame| frame.event).collect())
+    }
+}
+
+/// The streams of both wires and of Gemini, in all their forms: what holds for every stream, wherever it is cut.
+pub(crate) fn streams() -> Vec<(Form, String, String)> {
     let mut found = fixtures(".stream.sse");
     found.extend(fixtures_of(&[(Api::Gemini, "gemini")], ".stream.sse"));
     found.extend(several(".choices.sse"));
-    found
+    let events = found.into_iter().map(|(api, name, text)| (Form::Events(api), name, text));
+    let arrays = fixtures_of(&[(Api::Gemini, "gemini")], ".array.json").into_iter();
+    events.chain(arrays.map(|(_, name, text)| (Form::Array, name, text))).collect()
 }
 
 /// Answers of several choices.
@@ -50,8 +87,11 @@ pub(crate) fn request() -> ModelRequest {
     ModelRequest::new("model-1", Vec::new())
 }
 
-pub(crate) fn stream(api: Api) -> Box<dyn AnswerEditor> {
-    live::stream_editor(api, &request())
+pub(crate) fn stream(form: impl Into<Form>) -> Box<dyn AnswerEditor> {
+    match form.into() {
+        Form::Events(api) => live::stream_editor(api, &request()),
+        Form::Array => live::array_editor(&request()),
+    }
 }
 
 pub(crate) fn whole(api: Api) -> Box<dyn AnswerEditor> {
@@ -59,13 +99,15 @@ pub(crate) fn whole(api: Api) -> Box<dyn AnswerEditor> {
 }
 
 /// What the strict codec reads out of a stream of one choice.
-pub(crate) fn read_stream(api: Api, bytes: &[u8]) -> Result<ModelResponse, WireError> {
-    read_choices(api, bytes).map(|mut choices| choices.remove(0))
+pub(crate) fn read_stream(form: impl Into<Form>, bytes: &[u8]) -> Result<ModelResponse, WireError> {
+    read_choices(form, bytes).map(|mut choices| choices.remove(0))
 }
 
 /// What the strict codec reads out of a stream, choice by choice.
-pub(crate) fn read_choices(api: Api, bytes: &[u8]) -> Result<Vec<ModelResponse>, WireError> {
-    by_choice(api, &events(bytes)?).iter().map(|events| read_events(api, events)).collect()
+pub(crate) fn read_choices(form: impl Into<Form>, bytes: &[u8]) -> Result<Vec<ModelResponse>, WireError> {
+    let form = form.into();
+    let api = form.api();
+    by_choice(api, &form.events(bytes)?).iter().map(|events| read_events(api, events)).collect()
 }
 
 fn read_events(api: Api, events: &[SseEvent]) -> Result<ModelResponse, WireError> {
@@ -79,9 +121,11 @@ fn read_events(api: Api, events: &[SseEvent]) -> Result<ModelResponse, WireError
 }
 
 /// The visible text of each choice, and the number of calls, in a beginning of a stream.
-pub(crate) fn said_so_far(api: Api, bytes: &[u8]) -> (Vec<String>, usize) {
+pub(crate) fn said_so_far(form: impl Into<Form>, bytes: &[u8]) -> (Vec<String>, usize) {
+    let form = form.into();
+    let api = form.api();
     let (mut texts, mut calls) = (Vec::new(), 0);
-    for events in by_choice(api, &events(bytes).unwrap()) {
+    for events in by_choice(api, &form.events(bytes).unwrap()) {
         let (mut decoder, mut text) = (api.stream_decoder(), String::new());
         for event in events.iter().flat_map(|event| decoder.push(event).unwrap()) {
             match event {
@@ -93,13 +137,6 @@ pub(crate) fn said_so_far(api: Api, bytes: &[u8]) -> (Vec<String>, usize) {
         texts.push(text);
     }
     (texts, calls)
-}
-
-fn events(bytes: &[u8]) -> Result<Vec<SseEvent>, WireError> {
-    let mut frames = SseDecoder::default();
-    let mut found = frames.push(bytes)?;
-    found.extend(frames.finish());
-    Ok(found.into_iter().filter_map(|frame| frame.event).collect())
 }
 
 /// The events of each choice, as if it were the only one; those without a choice belong to all.

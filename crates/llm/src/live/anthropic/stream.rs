@@ -9,7 +9,7 @@ use super::{API, END_TURN, TOOL_USE};
 use crate::error::{ProviderError, WireError, out_of_order};
 use crate::live::ledger::{Ledger, TextId};
 use crate::live::span::{Node, Splices, quote};
-use crate::live::stream::{Edits, Reading, StreamWire, TextPiece, Waiting};
+use crate::live::stream::{Edits, Last, Reading, StreamWire, TextPiece, Waiting};
 use crate::live::{PartKey, TextKind};
 use crate::model::{ModelEvent, ModelResponse};
 use crate::sse::SseEvent;
@@ -344,11 +344,11 @@ impl StreamWire for AnthropicStream {
         }
     }
 
-    fn end_with(&mut self, note: &str, waiting: &[Waiting<Mark>], edits: &Edits<'_>) -> Vec<u8> {
+    fn end_with(&mut self, note: &str, waiting: &[Waiting<Mark>], edits: &Edits<'_>) -> Last {
         let stop = event(&json!({"type": "message_stop"}));
         match (self.reason_at_client, self.stopped_at_client) {
-            (_, true) => return Vec::new(),
-            (true, false) => return stop.to_vec(),
+            (_, true) => return Last::Nothing,
+            (true, false) => return Last::Frames(stop.to_vec()),
             (false, false) => {}
         }
         let mut out = Vec::new();
@@ -381,11 +381,11 @@ impl StreamWire for AnthropicStream {
             "usage": {"output_tokens": self.output_tokens},
         })));
         out.extend_from_slice(&stop);
-        out
+        Last::Frames(out)
     }
 
-    fn error_frame(&self, error: &ProviderError) -> Bytes {
-        API.encode_stream_error(error).encode()
+    fn error_event(&self, error: &ProviderError) -> SseEvent {
+        API.encode_stream_error(error)
     }
 
     fn keep_alive(&self) -> Bytes {

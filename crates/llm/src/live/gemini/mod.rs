@@ -18,7 +18,8 @@
 //! are over and every candidate gave a finish reason. A note about withheld calls, and text behind the end of another
 //! one, is a part of its own in the event that ends what it belongs to.
 //!
-//! Streams that come as one JSON array are refused: a host asks the provider for events instead (`alt=sse`).
+//! A stream comes as events or as one JSON array, and leaves as it came: elements are never dropped, so that what
+//! stands between them stays. What ends it before its time is an element, behind which the array is closed.
 
 mod stream;
 mod whole;

@@ -13,7 +13,7 @@ use super::{
 use crate::error::{ProviderError, WireError, out_of_order};
 use crate::live::ledger::{Ledger, TextId};
 use crate::live::span::Node;
-use crate::live::stream::{Edits, Reading, StreamWire, TextPiece, Waiting};
+use crate::live::stream::{Edits, Last, Reading, StreamWire, TextPiece, Waiting};
 use crate::live::{PartKey, TextKind, choice_number, spaced_note};
 use crate::model::{ModelEvent, ModelResponse};
 use crate::sse::SseEvent;
@@ -284,7 +284,7 @@ impl StreamWire for GeminiStream {
         }
     }
 
-    fn end_with(&mut self, note: &str, _waiting: &[Waiting<Mark>], edits: &Edits<'_>) -> Vec<u8> {
+    fn end_with(&mut self, note: &str, _waiting: &[Waiting<Mark>], edits: &Edits<'_>) -> Last {
         let has_left =
             |id: &TextId| edits.ledger.kind(*id) == Some(TextKind::Visible) && edits.ledger.has_left(*id);
         let last = |choice: u32, has_text: bool| {
@@ -299,17 +299,17 @@ impl StreamWire for GeminiStream {
             ended.push(last(0, false));
         }
         if ended.is_empty() {
-            return Vec::new();
+            return Last::Nothing;
         }
         let mut body = Map::new();
         body.insert("candidates".to_owned(), ended.into());
         body.extend(self.usage.clone().map(|usage| ("usageMetadata".to_owned(), usage)));
         body.extend(self.envelope.clone());
-        SseEvent::new(None, Value::Object(body).to_string()).encode().to_vec()
+        Last::Event(SseEvent::new(None, Value::Object(body).to_string()))
     }
 
-    fn error_frame(&self, error: &ProviderError) -> Bytes {
-        API.encode_stream_error(error).encode()
+    fn error_event(&self, error: &ProviderError) -> SseEvent {
+        API.encode_stream_error(error)
     }
 
     fn keep_alive(&self) -> Bytes {

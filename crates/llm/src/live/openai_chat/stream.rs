@@ -11,7 +11,7 @@ use super::{API, KNOWN, REASONING, STOP, TOOL_CALLS, VISIBLE};
 use crate::error::{ProviderError, WireError, out_of_order};
 use crate::live::ledger::{Ledger, TextId};
 use crate::live::span::{Node, Slot, Splices, quote};
-use crate::live::stream::{Edits, Reading, StreamWire, TextPiece, Waiting};
+use crate::live::stream::{Edits, Last, Reading, StreamWire, TextPiece, Waiting};
 use crate::live::{PartKey, TextKind, choice_number, spaced_note};
 use crate::model::{ModelEvent, ModelResponse};
 use crate::sse::SseEvent;
@@ -450,10 +450,10 @@ impl StreamWire for ChatStream {
         }
     }
 
-    fn end_with(&mut self, note: &str, waiting: &[Waiting<Mark>], edits: &Edits<'_>) -> Vec<u8> {
+    fn end_with(&mut self, note: &str, waiting: &[Waiting<Mark>], edits: &Edits<'_>) -> Last {
         let mut out = Vec::new();
         if self.done_at_client {
-            return out;
+            return Last::Nothing;
         }
         let known: Vec<u32> =
             if self.choices.is_empty() { vec![0] } else { self.choices.keys().copied().collect() };
@@ -481,11 +481,11 @@ impl StreamWire for ChatStream {
             }
         }
         out.extend_from_slice(DONE);
-        out
+        Last::Frames(out)
     }
 
-    fn error_frame(&self, error: &ProviderError) -> Bytes {
-        API.encode_stream_error(error).encode()
+    fn error_event(&self, error: &ProviderError) -> SseEvent {
+        API.encode_stream_error(error)
     }
 
     fn keep_alive(&self) -> Bytes {

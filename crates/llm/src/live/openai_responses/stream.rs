@@ -11,8 +11,9 @@ use crate::error::{ProviderError, WireError};
 use crate::live::PartKey;
 use crate::live::ledger::Ledger;
 use crate::live::span::{Node, Splices};
-use crate::live::stream::{Edits, Reading, StreamWire, TextPiece, Waiting};
+use crate::live::stream::{Edits, Last, Reading, StreamWire, TextPiece, Waiting};
 use crate::model::{ModelEvent, ModelResponse};
+use crate::sse::SseEvent;
 use crate::wire::openai_responses::{
     Change, Piece, Place, StreamDecoder, encode_frame, encode_stream_error, made_id,
 };
@@ -500,9 +501,9 @@ impl StreamWire for ResponsesStream {
         }
     }
 
-    fn end_with(&mut self, note: &str, waiting: &[Waiting<Mark>], edits: &Edits<'_>) -> Vec<u8> {
+    fn end_with(&mut self, note: &str, waiting: &[Waiting<Mark>], edits: &Edits<'_>) -> Last {
         if self.client.ended {
-            return Vec::new();
+            return Last::Nothing;
         }
         let mut begun = Vec::new();
         if !self.client.started {
@@ -552,11 +553,11 @@ impl StreamWire for ResponsesStream {
         }
         let kind = if is_whole { "response.completed" } else { "response.incomplete" };
         frames.push(kind, json!({"response": self.last_frame(output, is_whole)}));
-        frames.bytes
+        Last::Frames(frames.bytes)
     }
 
-    fn error_frame(&self, error: &ProviderError) -> Bytes {
-        encode_stream_error(error, self.next_number()).encode()
+    fn error_event(&self, error: &ProviderError) -> SseEvent {
+        encode_stream_error(error, self.next_number())
     }
 
     fn keep_alive(&self) -> Bytes {
