@@ -131,9 +131,11 @@ pub trait Exchange: Send + 'static {
     async fn decide(&mut self, out: &mut Outgoing) -> Step;
 
     /// The answer will never be whole. What was judged already may still be put out; then the gateway ends
-    /// the stream with the wire's own error event, or, before the first byte, with an error answer.
-    fn failed(&mut self, out: &mut Outgoing) {
+    /// the stream with the wire's own error event, or, before the first byte, with an error answer. After
+    /// [`Step::End`] it adds nothing: the exchange has ended the answer itself.
+    fn failed(&mut self, out: &mut Outgoing) -> Step {
         let _ = out;
+        Step::Continue
     }
 }
 

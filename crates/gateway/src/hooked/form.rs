@@ -29,6 +29,41 @@ pub(super) enum Kind {
     Unreadable(&'static str),
 }
 
+/// How an answer is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AnswerForm {
+    /// In one piece.
+    Whole,
+    /// As server-sent events.
+    Events,
+    /// As one JSON array that streams.
+    Array,
+}
+
+impl AnswerForm {
+    /// The name of the transport, for those who watch.
+    pub(super) const fn transport(self) -> &'static str {
+        match self {
+            Self::Whole => "json",
+            Self::Events => "sse",
+            Self::Array => "json-array",
+        }
+    }
+}
+
+impl Kind {
+    /// The form of an answer that is to be streamed, or not.
+    pub(super) fn answer(&self, stream: bool) -> AnswerForm {
+        match self {
+            _ if !stream => AnswerForm::Whole,
+            Self::Ask(target) if target.stream && target.framing == StreamFraming::JsonArray => {
+                AnswerForm::Array
+            }
+            Self::Ask(_) | Self::Fetch { .. } | Self::Unreadable(_) => AnswerForm::Events,
+        }
+    }
+}
+
 impl Form {
     /// How this request is to be read; `None` if no codec reads it.
     pub(super) fn of(call: &Call<'_>) -> Option<Self> {
@@ -55,9 +90,6 @@ fn gemini(call: &Call<'_>) -> Kind {
         (_, _, None) => call.path.to_owned(),
     };
     match Api::Gemini.request_target(&address) {
-        Some(target) if target.stream && target.framing == StreamFraming::JsonArray => {
-            Kind::Unreadable("a stream that is one JSON array can't be judged on its way; ask for `alt=sse`")
-        }
         Some(target) => Kind::Ask(target),
         None => Kind::Unreadable("its address names no model"),
     }

@@ -2,10 +2,12 @@
 
 use backstop_engine::Blocked;
 use backstop_hooks::conversation::Part;
+use backstop_llm::json_array::ArrayEncoder;
 use backstop_llm::{Api, ModelRequest, ModelResponse, ProviderError, ProviderErrorKind, StopReason};
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 
+use super::form::AnswerForm;
 use super::number;
 use crate::endpoint::Family;
 use crate::exchange::Reply;
@@ -32,24 +34,30 @@ pub(super) fn error(family: Family, error: &ProviderError) -> Reply {
 }
 
 /// A valid answer to `request` that says `note` and nothing else.
-pub(super) fn answer(api: Api, request: &ModelRequest, stream: bool, note: &str) -> Reply {
+pub(super) fn answer(api: Api, request: &ModelRequest, form: AnswerForm, note: &str) -> Reply {
     let id = format!("backstop_{}", number::timed().simple());
     let parts = vec![Part::text(note)];
     let response = ModelResponse::new(id, request.model.clone(), parts, StopReason::EndTurn);
-    if !stream {
-        let body = Bytes::from(api.encode_response(&response).to_string());
-        return Reply { status: StatusCode::OK, headers: typed("application/json"), body };
-    }
     let mut encoder = api.stream_encoder(request);
-    let mut body = BytesMut::new();
-    for event in response.to_events(usize::MAX) {
-        for frame in encoder.push(&event) {
-            body.extend_from_slice(&frame.encode());
+    let events = response.to_events(usize::MAX).into_iter().flat_map(|event| encoder.push(&event));
+    let (headers, body) = match form {
+        AnswerForm::Whole => {
+            (typed("application/json"), Bytes::from(api.encode_response(&response).to_string()))
         }
-    }
-    let mut headers = typed("text/event-stream; charset=utf-8");
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    Reply { status: StatusCode::OK, headers, body: body.freeze() }
+        AnswerForm::Events => {
+            let mut headers = typed("text/event-stream; charset=utf-8");
+            headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+            let body: BytesMut = events.flat_map(|event| event.encode()).collect();
+            (headers, body.freeze())
+        }
+        AnswerForm::Array => {
+            let (mut array, mut body) = (ArrayEncoder::default(), BytesMut::new());
+            events.for_each(|event| body.extend_from_slice(&array.push(&event)));
+            body.extend_from_slice(&array.finish());
+            (typed("application/json; charset=UTF-8"), body.freeze())
+        }
+    };
+    Reply { status: StatusCode::OK, headers, body }
 }
 
 fn typed(content_type: &'static str) -> HeaderMap {

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex};
 use backstop_engine::{Engine, HookOptions, RedactionStream, Settled, SpanEdit, SpanKind, SpanRedactor};
 use backstop_hooks::points::{AfterLlmCall, BeforeResponseEmit};
 use backstop_hooks::{CallContext, OwnerId, hook_fn};
+use backstop_llm::json_array::{ArrayDecoder, ArrayFrame};
 use backstop_llm::sse::{SseDecoder, SseEvent};
 use backstop_llm::{Api, ModelEvent};
 use bytes::Bytes;
@@ -79,7 +80,7 @@ struct Judges {
     texts_judged: Arc<AtomicBool>,
     asked: Arc<AtomicUsize>,
     /// What was read already, by a client that reads strictly. Cuts that lie in one event have the same result.
-    read: Mutex<HashMap<(Api, Vec<u8>), Said>>,
+    read: Mutex<HashMap<(Form, Vec<u8>), Said>>,
 }
 
 impl Judges {
@@ -111,18 +112,12 @@ impl Judges {
     }
 
     /// Lets an answer pass in these pieces; `look` sees all that has left after each.
-    async fn pass(
-        &self,
-        api: Api,
-        kind: &'static str,
-        pieces: &[&[u8]],
-        look: &mut dyn FnMut(&[u8]),
-    ) -> Vec<u8> {
+    async fn pass(&self, form: Form, pieces: &[&[u8]], look: &mut dyn FnMut(&[u8])) -> Vec<u8> {
         self.calls_judged.store(false, Ordering::SeqCst);
         self.texts_judged.store(false, Ordering::SeqCst);
-        let mut exchange = self.begin(api).await;
+        let mut exchange = self.begin(form).await;
         let mut head = Response::new(());
-        head.headers_mut().insert(http::header::CONTENT_TYPE, kind.parse().unwrap());
+        head.headers_mut().insert(http::header::CONTENT_TYPE, form.content_type().parse().unwrap());
         let (parts, ()) = head.into_parts();
         let answered = Answered { provider: "p", status: parts.status, headers: &parts.headers };
         assert!(matches!(exchange.response(&answered), Watch::Look { .. }));
@@ -141,10 +136,12 @@ impl Judges {
         left
     }
 
-    async fn begin(&self, api: Api) -> Box<dyn Exchange> {
+    async fn begin(&self, form: Form) -> Box<dyn Exchange> {
+        let (api, streamed) = (form.api(), form != Form::Array);
         let (headers, method, target) = (HeaderMap::new(), Method::POST, api.request_path("m", true));
-        let (path, query) =
-            target.split_once('?').map_or((&*target, None), |(path, query)| (path, Some(query)));
+        let (path, query) = target
+            .split_once('?')
+            .map_or((&*target, None), |(path, query)| (path, streamed.then_some(query)));
         let endpoint = Endpoint::of(path, &headers).unwrap();
         let call = Call {
             number: 1,
@@ -177,14 +174,14 @@ impl Judges {
         }
     }
 
-    fn read(&self, api: Api, left: &[u8]) -> Said {
+    fn read(&self, form: Form, left: &[u8]) -> Said {
         let mut known = self.read.lock().unwrap();
-        known.entry((api, left.to_vec())).or_insert_with(|| read(api, left)).clone()
+        known.entry((form, left.to_vec())).or_insert_with(|| read(form, left)).clone()
     }
 
     /// The law, for what has left so far.
-    fn check(&self, api: Api, whole: bool, left: &[u8]) {
-        let said = self.read(api, left);
+    fn check(&self, form: Form, whole: bool, left: &[u8]) {
+        let said = self.read(form, left);
         assert!(!by_the_model(&said.text).contains('e'), "text left that no redactor had settled");
         if whole && !self.texts_judged.load(Ordering::SeqCst) {
             assert!(said.text.is_empty(), "text left before it was judged");
@@ -195,6 +192,41 @@ impl Judges {
     }
 }
 
+/// How an answer is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Form {
+    Whole(Api),
+    Events(Api),
+    /// Gemini's, as one JSON array.
+    Array,
+}
+
+impl Form {
+    fn api(self) -> Api {
+        match self {
+            Self::Whole(api) | Self::Events(api) => api,
+            Self::Array => Api::Gemini,
+        }
+    }
+
+    fn content_type(self) -> &'static str {
+        match self {
+            Self::Whole(_) | Self::Array => "application/json",
+            Self::Events(_) => "text/event-stream",
+        }
+    }
+
+    /// The events in a beginning of a stream.
+    fn events(self, bytes: &[u8]) -> Vec<SseEvent> {
+        if self == Self::Array {
+            let frames = ArrayDecoder::new(1 << 20).push(bytes).unwrap();
+            return frames.iter().filter_map(ArrayFrame::event).collect();
+        }
+        let frames = SseDecoder::default().push(bytes).unwrap();
+        frames.into_iter().filter_map(|frame| frame.event).collect()
+    }
+}
+
 /// What a client has read so far.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Said {
@@ -202,10 +234,9 @@ struct Said {
     calls: usize,
 }
 
-fn read(api: Api, left: &[u8]) -> Said {
-    let (mut decoders, mut said) = (BTreeMap::new(), Said::default());
-    let events = SseDecoder::default().push(left).unwrap().into_iter().filter_map(|frame| frame.event);
-    for (choice, event) in events.flat_map(|event| by_choice(api, event)) {
+fn read(form: Form, left: &[u8]) -> Said {
+    let (mut decoders, mut said, api) = (BTreeMap::new(), Said::default(), form.api());
+    for (choice, event) in form.events(left).into_iter().flat_map(|event| by_choice(api, event)) {
         let (decoder, text) = decoders.entry(choice).or_insert_with(|| (api.stream_decoder(), String::new()));
         for event in decoder.push(&event).unwrap() {
             match event {
@@ -251,7 +282,7 @@ fn fixtures(ending: &str) -> Vec<(Api, String, Vec<u8>)> {
             }
         }
     }
-    assert!(found.len() >= 2);
+    assert!(!found.is_empty());
     found
 }
 
@@ -259,23 +290,26 @@ fn fixtures(ending: &str) -> Vec<(Api, String, Vec<u8>)> {
 async fn text_already_streamed_was_already_judged() {
     for whole in [false, true] {
         let judges = Judges::new(whole);
-        for (api, name, bytes) in [fixtures(".stream.sse"), fixtures(".choices.sse")].concat() {
-            let mut look = |left: &[u8]| judges.check(api, whole, left);
+        let events = [fixtures(".stream.sse"), fixtures(".choices.sse")].concat();
+        let events = events.into_iter().map(|(api, name, bytes)| (Form::Events(api), name, bytes));
+        let arrays = fixtures(".array.json").into_iter().map(|(_, name, bytes)| (Form::Array, name, bytes));
+        for (form, name, bytes) in events.chain(arrays) {
+            let mut look = |left: &[u8]| judges.check(form, whole, left);
             let single: Vec<&[u8]> = bytes.chunks(1).collect();
-            let expected = judges.pass(api, "text/event-stream", &single, &mut look).await;
-            let expected = judges.read(api, &expected);
+            let expected = judges.pass(form, &single, &mut look).await;
+            let expected = judges.read(form, &expected);
             assert_eq!(
                 by_the_model(&expected.text),
-                read(api, &bytes).text.replace('e', "*"),
-                "{api} {name}"
+                read(form, &bytes).text.replace('e', "*"),
+                "{form:?} {name}"
             );
             // Whole texts wait for the end in any case, so that few cuts say as much as all. Long fixtures are cut less
             // often: the editors themselves are held to every cut where they live.
             let step = if whole { 1 + bytes.len() / 200 } else { 1 + bytes.len() / 1_500 };
             for at in (0..=bytes.len()).step_by(step) {
                 let (one, two) = bytes.split_at(at);
-                let left = judges.pass(api, "text/event-stream", &[one, two], &mut look).await;
-                assert_eq!(judges.read(api, &left), expected, "{api} {name} cut at {at}");
+                let left = judges.pass(form, &[one, two], &mut look).await;
+                assert_eq!(judges.read(form, &left), expected, "{form:?} {name} cut at {at}");
             }
         }
         assert!(judges.asked.load(Ordering::SeqCst) > 500);
@@ -295,7 +329,7 @@ async fn an_answer_in_one_piece_leaves_when_it_was_judged() {
                         "{api} {name} {at}"
                     );
                 };
-                let left = judges.pass(api, "application/json", &[one, two], &mut look).await;
+                let left = judges.pass(Form::Whole(api), &[one, two], &mut look).await;
                 let read =
                     |bytes: &[u8]| api.decode_response(&serde_json::from_slice(bytes).unwrap()).unwrap();
                 let text = read(&bytes).message.visible_text().replace('e', "*");

@@ -19,7 +19,7 @@ use backstop_llm::{
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 
-use super::form::{Form, Kind};
+use super::form::{AnswerForm, Form, Kind};
 use super::gate::{Asking, messages_of_turn};
 use super::identity::{Identity, SESSION_HEADERS, identify};
 use super::judge::{AnswerJudge, Facts, Progress, Trouble};
@@ -68,7 +68,8 @@ struct Asked {
     facts: Facts,
     provider: String,
     request: ModelRequest,
-    stream: bool,
+    /// How its answer is written: as it was asked for, and then as it came.
+    form: AnswerForm,
     watchers: Watchers,
     started: Instant,
     request_bytes: u64,
@@ -151,10 +152,10 @@ impl Traffic {
         Requested::Reply(reply::error(self.endpoint.family, &error))
     }
 
-    fn blocked(&self, blocked: &Blocked, request: &ModelRequest, stream: bool) -> Requested {
+    fn blocked(&self, blocked: &Blocked, request: &ModelRequest, form: AnswerForm) -> Requested {
         let counts = self.endpoint.operation == Operation::CountTokens;
         Requested::Reply(match self.shared.settings.blocked {
-            BlockedForm::Answer if !counts => reply::answer(self.api, request, stream, &reply::note(blocked)),
+            BlockedForm::Answer if !counts => reply::answer(self.api, request, form, &reply::note(blocked)),
             // A count has no text that could say so.
             BlockedForm::Answer | BlockedForm::Error => {
                 reply::error(self.endpoint.family, &reply::error_of(blocked))
@@ -183,7 +184,7 @@ impl Traffic {
             facts,
             provider: provider.to_owned(),
             request,
-            stream: false,
+            form: AnswerForm::Whole,
             started: Instant::now(),
             request_bytes: 0,
             response_bytes: 0,
@@ -203,7 +204,7 @@ impl Traffic {
 
     fn started(&mut self, asked: Asked) {
         let asked = self.asked.insert(asked);
-        let Asked { call: _, id, identity, provider, request, stream, watchers, .. } = asked;
+        let Asked { call: _, id, identity, provider, request, form, watchers, .. } = asked;
         let call = Arc::clone(&asked.call);
         let asking = Asking { engine: &self.shared.engine, call: &call, identity, provider };
         watchers.tell::<LlmInput>(|| asking.input(request));
@@ -213,7 +214,7 @@ impl Traffic {
             provider: provider.clone(),
             model: request.model.clone(),
             api: Some(self.api.as_str().to_owned()),
-            transport: Some(transport(*stream).to_owned()),
+            transport: Some(form.transport().to_owned()),
             context_token_budget: None,
         });
     }
@@ -238,7 +239,7 @@ impl Traffic {
             provider: asked.provider.clone(),
             model: asked.request.model.clone(),
             api: Some(api.as_str().to_owned()),
-            transport: Some(transport(asked.stream).to_owned()),
+            transport: Some(asked.form.transport().to_owned()),
             context_token_budget: None,
             duration_ms: millis(asked.started),
             outcome: if failure.is_some() { ModelCallResult::Error } else { ModelCallResult::Completed },
@@ -356,18 +357,18 @@ impl Exchange for Traffic {
             return self.unreadable(&format!("the model's name has more than {LONGEST_MODEL} bytes"));
         }
         let mut request = live.request().clone();
-        let stream = live.is_stream();
+        let form = self.kind.answer(live.is_stream());
         let identity = identify(self.agent.as_ref(), &self.headers, &request, &self.shared.links);
         let call = Arc::new(self.context(&identity, &request));
         let asking =
             Asking { engine: &self.shared.engine, call: &call, identity: &identity, provider: body.provider };
         if let Err(blocked) = asking.gate(&mut request, &self.shared.remembered).await {
-            return self.blocked(&blocked, live.request(), stream);
+            return self.blocked(&blocked, live.request(), form);
         }
         let rewritten = (request != *live.request()).then(|| live.write(&request));
         let request_bytes = rewritten.as_ref().unwrap_or(body.bytes).len() as u64;
         let asked = self.asked(call, identity, request, body.provider);
-        self.started(Asked { stream, request_bytes, ..asked });
+        self.started(Asked { form, request_bytes, ..asked });
         rewritten.map_or(Requested::Unchanged, Requested::Replaced)
     }
 
@@ -388,13 +389,17 @@ impl Exchange for Traffic {
             self.end(None);
             return Watch::Opaque;
         }
-        let streamed = is_event_stream(answered.headers);
-        let editor = if streamed {
-            live::stream_editor(self.api, &asked.request)
-        } else {
-            live::whole_editor(self.api, &asked.request)
+        asked.form = match asked.form {
+            _ if is_event_stream(answered.headers) => AnswerForm::Events,
+            AnswerForm::Array => AnswerForm::Array,
+            AnswerForm::Whole | AnswerForm::Events => AnswerForm::Whole,
         };
-        asked.stream = streamed;
+        let editor = match asked.form {
+            AnswerForm::Whole => live::whole_editor(self.api, &asked.request),
+            AnswerForm::Events => live::stream_editor(self.api, &asked.request),
+            AnswerForm::Array => live::array_editor(&asked.request),
+        };
+        let is_array = asked.form == AnswerForm::Array;
         let gates = self.standing.gates(&self.shared.settings);
         self.answer = match gates {
             Some(gates) => {
@@ -403,7 +408,10 @@ impl Exchange for Traffic {
             }
             None => Answer::Watched(Some(editor)),
         };
+        let may_fail = self.shared.settings.blocked == BlockedForm::Error;
         let keep_alive = match &mut self.answer {
+            // Nothing may stand in front of an array that may still become an error.
+            Answer::Judged(judge) if is_array && may_fail && judge.holds_everything() => None,
             Answer::Judged(judge) => judge.editor().keep_alive(),
             Answer::None | Answer::Watched(_) => None,
         };
@@ -473,11 +481,20 @@ impl Exchange for Traffic {
         Step::Continue
     }
 
-    fn failed(&mut self, out: &mut Outgoing) {
+    fn failed(&mut self, out: &mut Outgoing) -> Step {
+        let mut step = Step::Continue;
         if let Answer::Judged(judge) = &mut self.answer {
             out.push(&judge.take());
+            // The gateway knows how events go on, and not how an array does.
+            let is_array = self.asked.as_ref().is_some_and(|asked| asked.form == AnswerForm::Array);
+            if is_array && !(out.is_empty() && out.head_mut().is_some()) {
+                judge.editor().fail(&provider_error(&Trouble::Wire(WireError::Truncated)));
+                out.push(&judge.take());
+                step = Step::End;
+            }
         }
         self.end(Some((ErrorCategory::Network.as_str(), Some(FailureKind::ConnectionClosed))));
+        step
     }
 }
 
@@ -565,10 +582,6 @@ fn is_event_stream(headers: &HeaderMap) -> bool {
 fn upstream_id(headers: &HeaderMap) -> Option<Digest> {
     let id = headers.get("request-id").or_else(|| headers.get("x-request-id"))?;
     Some(Digest::of_text("upstream_request_id", id.to_str().ok()?))
-}
-
-fn transport(stream: bool) -> &'static str {
-    if stream { "sse" } else { "json" }
 }
 
 fn millis(since: Instant) -> u64 {

@@ -254,7 +254,9 @@ impl Driver {
     }
 
     fn fail(&mut self, mut exchange: Box<dyn Exchange>, mut out: Outgoing, cause: Cause) {
-        exchange.failed(&mut out);
+        if exchange.failed(&mut out) == Step::End {
+            return self.end(out);
+        }
         self.collect(&mut out);
         let failure = Failure::Upstream { provider: self.provider.name.as_ref().to_owned(), cause };
         if out.head_mut().is_some() {

@@ -99,11 +99,12 @@ impl Exchange for Looking {
         Step::Continue
     }
 
-    fn failed(&mut self, out: &mut Outgoing) {
+    fn failed(&mut self, out: &mut Outgoing) -> Step {
         self.note("failed".to_owned());
         if self.order.contains("last words") {
             out.push(b"data: last words\n\n");
         }
+        Step::Continue
     }
 }
 

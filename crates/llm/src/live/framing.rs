@@ -18,10 +18,7 @@ pub(crate) enum Framing {
     /// Server-sent events.
     Events(FrameCutter),
     /// The elements of one array.
-    Array {
-        cutter: ArrayCutter,
-        client: ArrayAtClient,
-    },
+    Array { cutter: ArrayCutter, client: ArrayAtClient },
 }
 
 /// How much of an array has left.

@@ -29,7 +29,9 @@ fn take_all(editor: &mut dyn AnswerEditor, host: &mut Host, bytes: &[u8]) {
 #[test]
 fn an_array_says_what_the_events_say() {
     for (name, text) in arrays() {
-        let events = streams().into_iter().find(|(form, found, _)| *form == Form::Events(Api::Gemini) && *found == name);
+        let events = streams()
+            .into_iter()
+            .find(|(form, found, _)| *form == Form::Events(Api::Gemini) && *found == name);
         let (mut one, mut other) = (stream(Form::Array), stream(Api::Gemini));
         pass(&mut *one, &mut Host::default(), &[text.as_bytes()]);
         pass(&mut *other, &mut Host::default(), &[events.unwrap().2.as_bytes()]);
@@ -55,7 +57,9 @@ fn elements_that_lost_their_calls_stay_elements() {
         take_all(&mut *editor, &mut host, text.as_bytes());
         editor.finish().unwrap();
         host.round(&mut *editor);
-        let removed: Vec<_> = (0..2).flat_map(|choice| (0..2).filter_map(|call| editor.call_part(choice, call)).collect::<Vec<_>>()).collect();
+        let removed: Vec<_> = (0..2)
+            .flat_map(|choice| (0..2).filter_map(|call| editor.call_part(choice, call)).collect::<Vec<_>>())
+            .collect();
         editor.keep_calls(&removed, Some("Withheld."));
         host.take(&mut *editor);
         let left = elements(&host.sent);

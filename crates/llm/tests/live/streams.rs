@@ -28,7 +28,11 @@ fn untouched_is_identical_for_every_split() {
             let (mut editor, mut host) = (stream(form), Host::default());
             pass(&mut *editor, &mut host, &single);
             assert_eq!(host.sent, bytes, "{form:?} {name} byte by byte");
-            assert_eq!(heard(editor.responses()), heard(&read_choices(form, bytes).unwrap()), "{form:?} {name}");
+            assert_eq!(
+                heard(editor.responses()),
+                heard(&read_choices(form, bytes).unwrap()),
+                "{form:?} {name}"
+            );
         }
     }
 }
@@ -79,7 +83,10 @@ fn text_already_streamed_was_already_judged() {
                 assert_eq!(told.1, 0, "{form:?} {name} cut at {at}");
                 // Nor does a copy of it leave.
                 let sent = String::from_utf8_lossy(&host.sent);
-                assert!(!sent.contains("believe") && !sent.contains("the first"), "{form:?} {name} cut at {at}");
+                assert!(
+                    !sent.contains("believe") && !sent.contains("the first"),
+                    "{form:?} {name} cut at {at}"
+                );
             };
             for piece in [left, right] {
                 editor.push(piece).unwrap();

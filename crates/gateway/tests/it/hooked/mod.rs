@@ -3,6 +3,7 @@
 #![expect(clippy::string_slice, reason = "helpers of tests may fail loudly")]
 
 mod answers;
+mod arrays;
 mod attacks;
 mod failures;
 mod limits;
