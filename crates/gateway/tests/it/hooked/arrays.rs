@@ -132,7 +132,7 @@ async fn a_blocked_array_ends_as_an_array() {
         assert!(!answer.text().contains(SECRET), "{}", answer.text());
         match blocked {
             BlockedForm::Answer => {
-                assert!(said(&answer).1.starts_with("[backstop] blocked"), "{}", answer.text())
+                assert!(said(&answer).1.starts_with("[backstop] blocked"), "{}", answer.text());
             }
             // Nothing was in the way of an error.
             BlockedForm::Error => assert_eq!(answer.status(), 403, "{}", answer.text()),
