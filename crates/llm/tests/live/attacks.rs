@@ -142,3 +142,40 @@ fn letter_case_hides_nothing() {
         check(api, false, &answer.to_string());
     }
 }
+
+#[test]
+fn what_is_said_beside_a_text_is_that_text_or_nothing() {
+    let audio = json!({"audio": {"id": "a", "transcript": HIDDEN, "data": "AAAA"}});
+    let details = |text: &str| json!({"reasoning_details": [{"type": "reasoning.text", "text": text}]});
+    let said = chunk(&json!({"role": "assistant", "content": "fine"}));
+    for delta in [&audio, &details(HIDDEN)] {
+        check(Api::OpenAiChat, true, &format!("{said}{}{END}{DONE}", chunk(delta)));
+        let mut message = delta.clone();
+        message["role"] = "assistant".into();
+        message["content"] = "fine".into();
+        let choice = json!({"index": 0, "message": message, "finish_reason": "stop"});
+        check(Api::OpenAiChat, false, &json!({"id": "c", "model": "m", "choices": [choice]}).to_string());
+    }
+    let mut honest = details("so");
+    honest["reasoning"] = "so it".into();
+    let answer = format!("{}{said}{}{END}{DONE}", chunk(&honest), chunk(&details("")));
+    assert_eq!(passed(Api::OpenAiChat, true, &answer).0, answer);
+
+    let part = json!({"type": "output_audio", "transcript": HIDDEN, "data": "AAAA"});
+    let item =
+        json!({"type": "message", "id": "i", "role": "assistant", "status": "completed", "content": [part]});
+    let response = |status: &str, output: Value| json!({"id": "r", "object": "response", "status": status, "model": "m", "output": output});
+    check(Api::OpenAiResponses, false, &response("completed", json!([item])).to_string());
+    let created = json!({"type": "response.created", "response": response("in_progress", json!([]))});
+    let added = json!({"type": "response.output_item.added", "output_index": 0, "item": {
+        "type": "message", "id": "i", "role": "assistant", "status": "in_progress", "content": []}});
+    let parts = json!({"type": "response.content_part.done", "output_index": 0, "content_index": 0,
+        "item_id": "i", "part": part});
+    let done = json!({"type": "response.output_item.done", "output_index": 0, "item": item});
+    let end = json!({"type": "response.completed", "response": response("completed", json!([item]))});
+    for events in [&[&created, &end][..], &[&created, &done, &end], &[&created, &added, &parts, &done, &end]]
+    {
+        let events: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
+        check(Api::OpenAiResponses, true, &events);
+    }
+}

@@ -9,7 +9,9 @@
 //! | finish reason | `tool_calls` becomes `stop` if no call of the choice is left |
 //! | log probabilities | null from the first edit of their choice on. Where they say another text than their chunk, they wait until the choice is settled |
 //! | usage | as billed |
-//! | other fields of a delta or message (audio, annotations) | pass, and are dropped where the text beside them is edited, which they may quote |
+//! | `audio` | refused: nobody here can judge what is said aloud |
+//! | `reasoning_details` | repeat the reasoning beside them; texts that do not stand in it are an error |
+//! | other fields of a delta or message (annotations) | pass, and are dropped where the text beside them is edited, which they may quote |
 //!
 //! Every choice is edited on its own. A note about withheld calls is added to the content, after a blank line
 //! if there is text. A choice that never begins, so that indexes have a gap, is an error.
@@ -20,6 +22,8 @@ mod whole;
 pub(crate) use stream::ChatStream;
 pub(crate) use whole::ChatWhole;
 
+use super::span::Node;
+use crate::error::{WireError, out_of_order};
 use crate::wire::Api;
 
 const API: Api = Api::OpenAiChat;
@@ -30,3 +34,20 @@ const STOP: &str = "stop";
 const REASONING: [&str; 2] = ["reasoning_content", "reasoning"];
 const VISIBLE: [&str; 2] = ["content", "refusal"];
 const KNOWN: [&str; 6] = ["role", "content", "refusal", "tool_calls", "reasoning_content", "reasoning"];
+
+/// Refuses what a message or delta says in fields that nobody judges.
+fn check_others(message: &Node<'_>) -> Result<(), WireError> {
+    if message.get_some("audio").is_some() {
+        return Err(out_of_order("the answer is spoken"));
+    }
+    let Some(details) = message.get_some("reasoning_details") else { return Ok(()) };
+    let reasoning = REASONING.into_iter().find_map(|field| message.get_some(field)?.string());
+    let reasoning = reasoning.unwrap_or_default();
+    let details = details.items();
+    let mut texts = details.iter().flat_map(|detail| ["text", "summary"].map(|field| detail.get_some(field)));
+    let is_copy = |text: Node<'_>| text.string().is_some_and(|text| reasoning.contains(&*text));
+    if texts.all(|text| text.is_none_or(is_copy)) {
+        return Ok(());
+    }
+    Err(out_of_order("the copies of a text disagree"))
+}

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 use serde_json::{Map, Value, json};
 
-use super::{API, KNOWN, REASONING, STOP, TOOL_CALLS, VISIBLE};
+use super::{API, KNOWN, REASONING, STOP, TOOL_CALLS, VISIBLE, check_others};
 use crate::error::{ProviderError, WireError, out_of_order};
 use crate::live::ledger::{Ledger, TextId};
 use crate::live::span::{Node, Slot, Splices, quote};
@@ -271,6 +271,7 @@ fn read_choice(
 ) -> Result<(Vec<TextPiece>, ChoiceMark), WireError> {
     let key = |part: usize| PartKey { choice: index, part: u32::try_from(part).unwrap_or(u32::MAX) };
     let delta = node.get_some("delta");
+    delta.as_ref().map_or(Ok(()), check_others)?;
     let field = |name: &str| delta.as_ref().and_then(|delta| delta.get_some(name));
     let has_text = |node: &Node<'_>| node.raw() != "\"\"";
     let mut pieces = Vec::new();

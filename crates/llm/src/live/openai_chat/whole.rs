@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value, json};
 
-use super::{API, KNOWN, REASONING, STOP, TOOL_CALLS};
+use super::{API, KNOWN, REASONING, STOP, TOOL_CALLS, check_others};
 use crate::error::{WireError, out_of_order};
 use crate::live::ledger::{Ledger, TextId};
 use crate::live::span::{Node, Slot, Splices, quote};
@@ -64,6 +64,7 @@ impl Reader<'_> {
     }
 
     fn message(&mut self, message: &Node<'_>) -> Result<(), WireError> {
+        check_others(message)?;
         let says = |node: &Node<'_>| node.raw() != "\"\"";
         let reasoning: Vec<Node<'_>> =
             REASONING.into_iter().filter_map(|field| message.get_some(field)).filter(says).collect();

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | text, refusal | visible text: leaves as it is settled; an edited delta has its one string spliced, one that says nothing any more is dropped. Its copies (`*.done`, the part, the item, the final answer, `output_text`) are edited with it |
 //! | reasoning summaries and texts | thinking, edited like text. Encrypted reasoning passes: nobody here, and no client, can read it |
+//! | spoken answers | refused: nobody here can judge what is said aloud |
 //! | annotations | leave with the text they belong to; from the first edit of that text on they are dropped, since they quote it |
 //! | log probabilities | none, from the first edit of their text on. Where they say another text than their event, they wait until everything that has begun is settled |
 //! | calls that the client runs (functions, custom tools, shells, patches, the computer) | held until the calls are decided; a removed one takes its item with it, and its result if the provider gave one; later items move up |
@@ -21,6 +22,21 @@ mod whole;
 pub(crate) use stream::ResponsesStream;
 pub(crate) use whole::ResponsesWhole;
 
+use super::span::Node;
+use crate::error::{WireError, out_of_order};
 use crate::wire::Api;
 
 const API: Api = Api::OpenAiResponses;
+
+/// Refuses a part of an item that is said aloud.
+fn refuse_spoken<'a>(parts: impl IntoIterator<Item = Node<'a>>) -> Result<(), WireError> {
+    let is_spoken = |part: Node<'a>| {
+        part.get_some("type").and_then(|kind| kind.string()).as_deref() == Some("output_audio")
+    };
+    if parts.into_iter().any(is_spoken) { Err(out_of_order("the answer is spoken")) } else { Ok(()) }
+}
+
+/// The parts in an item's content.
+fn content<'a>(item: &Node<'a>) -> Vec<Node<'a>> {
+    item.get_some("content").map(|content| content.items()).unwrap_or_default()
+}

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::frames::{Frames, message_item, part};
 use super::items::{Item, ItemKind, Items, copy, splice_copy, splice_logprobs};
+use super::{content, refuse_spoken};
 use crate::error::{ProviderError, WireError};
 use crate::live::PartKey;
 use crate::live::ledger::Ledger;
@@ -122,9 +123,15 @@ impl ResponsesStream {
                 self.frame = value.get("response").cloned().unwrap_or_default();
                 Reading::plain(What::Created)
             }
-            ("response.completed" | "response.incomplete", _) => self.end(value, root, ledger),
+            ("response.completed" | "response.incomplete", _) => {
+                let output = root.get_some("response").and_then(|answer| answer.get_some("output"));
+                let items = output.map(|output| output.items()).unwrap_or_default();
+                refuse_spoken(items.iter().flat_map(content))?;
+                self.end(value, root, ledger)
+            }
             ("response.output_item.added" | "response.output_item.done", Some(index)) => {
                 let Some(item) = root.get_some("item") else { return Ok(Reading::plain(What::Other)) };
+                refuse_spoken(content(&item))?;
                 let whole = kind == "response.output_item.done";
                 self.items.begin(index, &item);
                 let texts = self.items.copies(index, &item, whole, ledger);
@@ -136,6 +143,7 @@ impl ResponsesStream {
                 Reading::plain(What::Annotation(index, Place::Content(content)))
             }
             (_, Some(index)) => {
+                refuse_spoken(root.get_some("part"))?;
                 let text = match Piece::of_event(value)? {
                     Some(piece) => self.piece(index, &piece, root, ledger),
                     None => None,

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::API;
 use super::items::Items;
+use super::{API, content, refuse_spoken};
 use crate::error::WireError;
 use crate::live::PartKey;
 use crate::live::ledger::Ledger;
@@ -33,6 +33,7 @@ impl WholeWire for ResponsesWhole {
         self.response = Some(API.decode_response(body)?);
         let mut texts = Vec::new();
         for (index, item) in root.get("output").iter().flat_map(Node::items).enumerate() {
+            refuse_spoken(content(&item))?;
             self.items.begin(index, &item);
             texts.extend(self.items.copies(index, &item, true, ledger));
         }
