@@ -49,6 +49,7 @@ use self::identity::Links;
 use self::judge::Gates;
 use self::reach::{Refusal, reaches_a_model};
 use self::traffic::Traffic;
+use self::watch::Room;
 use crate::exchange::{Call, Interceptor, Plan};
 
 pub use self::settings::{BlockedForm, HookSettings, TextMode, ToolCalls, Unasked, Unjudged};
@@ -94,6 +95,7 @@ struct Shared {
     links: Links,
     remembered: Remembered,
     housekeeping: Housekeeping,
+    room: Room,
 }
 
 /// Who stands where, at the moment when an exchange begins.
@@ -124,6 +126,7 @@ impl Hooks {
             links: Links::default(),
             remembered: Remembered::default(),
             housekeeping: Housekeeping::default(),
+            room: Room::default(),
         };
         Ok(Self(Arc::new(shared)))
     }

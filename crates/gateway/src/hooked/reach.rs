@@ -10,9 +10,10 @@ use http::{HeaderMap, Method, header};
 
 use crate::endpoint::{Operation, normal};
 use crate::exchange::{Answered, Body, Call, Exchange, Outgoing, Reply, Requested, Step, Watch};
+use crate::upstream::is_version;
 
 /// Segments of paths by which models are asked, their answers fetched, or texts left for them to read.
-const MODEL_PATHS: [&str; 49] = [
+const MODEL_PATHS: [&str; 50] = [
     "agents",
     "assistants",
     "audio",
@@ -29,6 +30,7 @@ const MODEL_PATHS: [&str; 49] = [
     "conversations",
     "converse",
     "converse-stream",
+    "create",
     "edits",
     "evals",
     "generate",
@@ -85,14 +87,20 @@ pub(super) fn reaches_a_model(call: &Call<'_>) -> bool {
         Operation::Embeddings => false,
         // Some servers ask a model at its own address: `/models/<name>:<verb>`, `/models/<name>/<verb>`.
         Operation::Models => {
-            let only_lists = [Method::GET, Method::HEAD, Method::OPTIONS, Method::DELETE];
-            !only_lists.contains(call.method)
-                && !path.ends_with("embedcontent")
-                && !path.ends_with("embedcontents")
+            let only_lists = reads_only(call.method) || call.method == Method::DELETE;
+            !only_lists && !path.ends_with("embedcontent") && !path.ends_with("embedcontents")
+        }
+        // Some servers have one model, and ask it at their root.
+        Operation::Other if path.split('/').all(|segment| segment.is_empty() || is_version(segment)) => {
+            !reads_only(call.method)
         }
         // Dots stand between the names of a gRPC service, and before what some servers take for a format.
         Operation::Other => path.split(['/', ':', '.']).any(|segment| MODEL_PATHS.contains(&segment.trim())),
     }
+}
+
+fn reads_only(method: &Method) -> bool {
+    [Method::GET, Method::HEAD, Method::OPTIONS].contains(method)
 }
 
 /// Whether a request is a call of gRPC, whose paths are its maker's and whose body is no JSON.

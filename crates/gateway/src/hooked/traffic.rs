@@ -169,6 +169,7 @@ impl Traffic {
         identity: Identity,
         request: ModelRequest,
         provider: &str,
+        bytes: usize,
     ) -> Asked {
         let facts = Facts {
             run: identity.run.clone(),
@@ -178,7 +179,7 @@ impl Traffic {
         };
         Asked {
             id: CallId::new(number::timed().simple().to_string()),
-            watchers: Watchers::new(self.shared.engine.clone(), Arc::clone(&call)),
+            watchers: Watchers::new(self.shared.engine.clone(), Arc::clone(&call), &self.shared.room, bytes),
             call,
             identity,
             facts,
@@ -186,7 +187,7 @@ impl Traffic {
             request,
             form: AnswerForm::Whole,
             started: Instant::now(),
-            request_bytes: 0,
+            request_bytes: bytes as u64,
             response_bytes: 0,
             first_byte_ms: None,
             upstream_id: None,
@@ -199,7 +200,7 @@ impl Traffic {
         let request = ModelRequest { extra: extra.into(), ..ModelRequest::default() };
         let identity = identify(self.agent.as_ref(), &self.headers, &request, &self.shared.links);
         let call = Arc::new(self.context(&identity, &request));
-        self.asked(call, identity, request, provider)
+        self.asked(call, identity, request, provider, 0)
     }
 
     fn started(&mut self, asked: Asked) {
@@ -366,9 +367,9 @@ impl Exchange for Traffic {
             return self.blocked(&blocked, live.request(), form);
         }
         let rewritten = (request != *live.request()).then(|| live.write(&request));
-        let request_bytes = rewritten.as_ref().unwrap_or(body.bytes).len() as u64;
-        let asked = self.asked(call, identity, request, body.provider);
-        self.started(Asked { form, request_bytes, ..asked });
+        let bytes = rewritten.as_ref().unwrap_or(body.bytes).len();
+        let asked = self.asked(call, identity, request, body.provider, bytes);
+        self.started(Asked { form, ..asked });
         rewritten.map_or(Requested::Unchanged, Requested::Replaced)
     }
 

@@ -2,7 +2,8 @@
 //!
 //! Nobody waits for them: what they are shown goes into a queue of its own for each exchange, which a task
 //! works off in order, also after the exchange is over. An exchange tells at most a handful of things, and each
-//! has the time budget of its hooks, so the queue is bounded by that.
+//! has the time budget of its hooks, so the queue is bounded by that. What all exchanges together have in queues is
+//! bounded by [`Room`]: hooks that are too slow for the traffic miss some of it.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,20 +13,57 @@ use backstop_engine::Engine;
 use backstop_hooks::{CallContext, ObservePoint, Point};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 type Job = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Room for what is in queues, in KiB: 256 MiB.
+const MOST_ROOM: usize = 256 << 10;
+/// What an exchange takes of it besides twice its request: about as much as its answer.
+const ROOM_OF_ANSWER: usize = 64;
+
+/// How much all exchanges may have in their queues.
+#[derive(Clone, Debug)]
+pub(super) struct Room(Arc<Semaphore>);
+
+impl Default for Room {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(MOST_ROOM)))
+    }
+}
+
+impl Room {
+    /// Room for an exchange with a request of so many bytes, if there is any.
+    fn take(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
+        let wanted = (bytes / 512).saturating_add(ROOM_OF_ANSWER);
+        Arc::clone(&self.0).try_acquire_many_owned(u32::try_from(wanted).unwrap_or(u32::MAX)).ok()
+    }
+}
 
 /// The hooks that watch one exchange.
 #[derive(Debug)]
 pub(super) struct Watchers {
     engine: Engine,
     call: Arc<CallContext>,
-    queue: Option<UnboundedSender<Job>>,
+    queue: Queue,
+}
+
+#[derive(Debug)]
+enum Queue {
+    /// Nothing has been told.
+    Unused {
+        room: Room,
+        bytes: usize,
+    },
+    Open(UnboundedSender<Job>),
+    /// There was no room, or no runtime.
+    None,
 }
 
 impl Watchers {
-    pub(super) fn new(engine: Engine, call: Arc<CallContext>) -> Self {
-        Self { engine, call, queue: None }
+    /// Hooks that watch an exchange with a request of so many bytes.
+    pub(super) fn new(engine: Engine, call: Arc<CallContext>, room: &Room, bytes: usize) -> Self {
+        Self { engine, call, queue: Queue::Unused { room: room.clone(), bytes } }
     }
 
     /// Shows an event to the hooks that watch at `P`. It is made only if there are any.
@@ -43,19 +81,49 @@ impl Watchers {
     }
 
     fn queue(&mut self) -> Option<&UnboundedSender<Job>> {
-        if self.queue.is_none() {
+        if let Queue::Unused { room, bytes } = &self.queue {
+            let room = room.take(*bytes);
+            if room.is_none() {
+                tracing::warn!(
+                    "hooks that watch are too slow for the traffic: they are not told of a model call"
+                );
+            }
             // Without a runtime the process is going away.
-            let runtime = Handle::try_current().ok()?;
-            let (queue, jobs) = unbounded_channel();
-            runtime.spawn(work(jobs));
-            self.queue = Some(queue);
+            self.queue = match room.zip(Handle::try_current().ok()) {
+                Some((room, runtime)) => {
+                    let (queue, jobs) = unbounded_channel();
+                    runtime.spawn(work(jobs, room));
+                    Queue::Open(queue)
+                }
+                None => Queue::None,
+            };
         }
-        self.queue.as_ref()
+        match &self.queue {
+            Queue::Open(queue) => Some(queue),
+            Queue::Unused { .. } | Queue::None => None,
+        }
     }
 }
 
-async fn work(mut jobs: UnboundedReceiver<Job>) {
+async fn work(mut jobs: UnboundedReceiver<Job>, room: OwnedSemaphorePermit) {
     while let Some(job) = jobs.recv().await {
         job.await;
+    }
+    drop(room);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn room_is_bounded_and_comes_back() {
+        let room = Room::default();
+        let large = 32 << 20;
+        let taken: Vec<_> = std::iter::from_fn(|| room.take(large)).collect();
+        assert_eq!(taken.len(), 3);
+        assert!(room.take(1_000).is_some(), "a small one has room beside them");
+        drop(taken);
+        assert!(room.take(large).is_some());
     }
 }

@@ -161,6 +161,9 @@ async fn ways_to_a_model_that_nobody_reads_are_closed() {
         "/v1/evals",
         "/v1/completions.json",
         "/v1/completions%20",
+        "/api/create",
+        "/",
+        "/v1",
     ] {
         let answer = talk(&gateway, post(path, "{}")).await;
         assert_eq!(answer.status(), 400, "{path}: {}", answer.text());
