@@ -20,6 +20,12 @@ impl<K: Clone + Eq + Hash, V> Bounded<K, V> {
         self.entries.get(key)
     }
 
+    pub(super) fn forget(&mut self, key: &K) {
+        if self.entries.remove(key).is_some() {
+            self.order.retain(|known| known != key);
+        }
+    }
+
     pub(super) fn insert(&mut self, key: K, value: V) {
         if self.entries.insert(key.clone(), value).is_some() {
             return;
@@ -44,5 +50,10 @@ mod tests {
             map.insert(key, key * 10);
         }
         assert_eq!((map.get(&1), map.get(&2), map.get(&3)), (None, Some(&20), Some(&30)));
+        map.forget(&2);
+        for key in [4, 2] {
+            map.insert(key, key * 10);
+        }
+        assert_eq!((map.get(&3), map.get(&2), map.get(&4)), (None, Some(&20), Some(&40)));
     }
 }

@@ -23,8 +23,10 @@ use serde_json::Value;
 use super::bounded::Bounded;
 use super::identity::{Identity, is_turn};
 
-/// How many messages are remembered.
-const MAX_REMEMBERED: usize = 8_192;
+/// How many messages are remembered that stayed as they were.
+const MAX_UNCHANGED: usize = 8_192;
+/// How many are that became something else: with their texts, 32 MiB at most.
+const MAX_REWRITTEN: usize = 1_024;
 /// A longer text that a hook wrote is not remembered, but asked for again.
 const MAX_REMEMBERED_BYTES: usize = 32 * 1_024;
 /// The agent of requests that name none.
@@ -32,22 +34,48 @@ const NO_AGENT: &str = "unknown";
 
 /// What `message.before` made of messages, so that each is judged once. Texts that came are kept as digests.
 #[derive(Debug)]
-pub(super) struct Remembered(Mutex<Bounded<Digest, Option<Text>>>);
+pub(super) struct Remembered(Mutex<Made>);
+
+#[derive(Debug)]
+struct Made {
+    unchanged: Bounded<Digest, ()>,
+    rewritten: Bounded<Digest, Text>,
+}
 
 impl Default for Remembered {
     fn default() -> Self {
-        Self(Mutex::new(Bounded::new(MAX_REMEMBERED)))
+        let (unchanged, rewritten) = (Bounded::new(MAX_UNCHANGED), Bounded::new(MAX_REWRITTEN));
+        Self(Mutex::new(Made { unchanged, rewritten }))
+    }
+}
+
+impl Made {
+    fn find(&self, key: &Digest) -> Option<Option<Text>> {
+        match self.rewritten.get(key) {
+            Some(text) => Some(Some(text.clone())),
+            None => self.unchanged.get(key).map(|()| None),
+        }
     }
 }
 
 impl Remembered {
+    /// What became of a message, which may be nothing.
     fn find(&self, key: &Digest) -> Option<Option<Text>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).find(key)
     }
 
-    fn keep(&self, key: Digest, made: Option<Text>) {
-        if made.as_ref().is_none_or(|text| text.len() <= MAX_REMEMBERED_BYTES) {
-            self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key, made);
+    fn keep(&self, key: Digest, text: Option<Text>) {
+        let mut made = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if made.find(&key).is_some_and(|known| known == text) {
+            return;
+        }
+        // Hooks change: only their last word counts.
+        made.unchanged.forget(&key);
+        made.rewritten.forget(&key);
+        match text {
+            None => made.unchanged.insert(key, ()),
+            Some(text) if text.len() <= MAX_REMEMBERED_BYTES => made.rewritten.insert(key, text),
+            Some(_) => {}
         }
     }
 }
@@ -199,4 +227,25 @@ fn info(tool: &ToolDefinition) -> ToolInfo {
         ToolDefinition::Provider { .. } => None,
     };
     ToolInfo { name: name_of(tool).to_owned(), description }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_word_about_a_message_counts() {
+        let (remembered, key) = (Remembered::default(), Digest::of_text("message.before", "x"));
+        assert_eq!(remembered.find(&key), None);
+        let too_long = Text::from("y".repeat(MAX_REMEMBERED_BYTES + 1));
+        for (made, found) in [
+            (None, Some(None)),
+            (Some("z".into()), Some(Some("z".into()))),
+            (None, Some(None)),
+            (Some(too_long), None),
+        ] {
+            remembered.keep(key, made);
+            assert_eq!(remembered.find(&key), found);
+        }
+    }
 }
