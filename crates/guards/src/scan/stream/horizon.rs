@@ -6,6 +6,10 @@
 //! it is held, and personal data is harder than the rest, because any word may turn out to be the beginning of a
 //! mail address.
 
+use std::sync::LazyLock;
+
+use memchr::memmem::Finder;
+
 use super::super::pii;
 use super::super::policy::Chosen;
 use super::super::secrets::{self, blocks::LONGEST_BLOCK};
@@ -19,26 +23,55 @@ const LONGEST_MARK: usize = 64;
 /// What begins a token that may be longer than the window.
 const LONG_TOKENS: [&[u8]; 4] = [b"eyJ", b"eyA", b"bedrock-api-key-", b"$krb5"];
 
-/// The first place, at or after `mark`, from which on text that has not arrived could change what is found of
-/// `classes`. No more than `hold_back` bytes are open, except for what must be seen whole.
-pub(super) fn horizon(
-    scanner: &Scanner,
-    classes: &[Class],
-    text: &[u8],
-    mark: usize,
-    hold_back: usize,
-) -> usize {
-    let near = classes.iter().map(|class| match class {
-        Class::Secret => scanner.secrets().map_or(text.len(), |secrets| secrets.open(text)),
-        Class::Pii => last_word(text).min(number(text)),
-        Class::Hidden => hidden::open(text),
-    });
-    let near = near.min().unwrap_or(text.len()).max(text.len().saturating_sub(hold_back));
-    let whole = match classes.contains(&Class::Secret) {
-        true => block(text, mark).min(token(text)),
-        false => text.len(),
-    };
-    near.min(whole).max(mark)
+static KEY_BLOCK: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"-----BEGIN"));
+static PUTTY_KEY: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"PuTTY-User-Key-File"));
+
+/// What of a text is open, class by class: the first place from which on text that has not arrived could still
+/// change what is found.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Open<'a> {
+    text: &'a [u8],
+    secret: usize,
+    token: usize,
+    pii: usize,
+    hidden: usize,
+}
+
+impl<'a> Open<'a> {
+    /// What of `text` is open to findings of `classes`.
+    pub(super) fn of(scanner: &Scanner, classes: &[Class], text: &'a [u8]) -> Self {
+        let end = text.len();
+        let secrets = scanner.secrets().filter(|_| classes.contains(&Class::Secret));
+        Self {
+            text,
+            secret: secrets.map_or(end, |secrets| secrets.open(text)),
+            token: if classes.contains(&Class::Secret) { token(text) } else { end },
+            pii: if classes.contains(&Class::Pii) { last_word(text).min(number(text)) } else { end },
+            hidden: if classes.contains(&Class::Hidden) { hidden::open(text) } else { end },
+        }
+    }
+
+    /// Where the text ends.
+    pub(super) fn end(&self) -> usize {
+        self.text.len()
+    }
+
+    /// The first place, at or after `mark`, from which on text that has not arrived could change what is found of
+    /// `classes`. No more than `hold_back` bytes are open, except for what must be seen whole.
+    pub(super) fn horizon(&self, classes: &[Class], mark: usize, hold_back: usize) -> usize {
+        let end = self.text.len();
+        let near = classes.iter().map(|class| match class {
+            Class::Secret => self.secret,
+            Class::Pii => self.pii,
+            Class::Hidden => self.hidden,
+        });
+        let near = near.min().unwrap_or(end).max(end.saturating_sub(hold_back));
+        let whole = match classes.contains(&Class::Secret) {
+            true => block(self.text, mark).min(self.token),
+            false => end,
+        };
+        near.min(whole).max(mark)
+    }
 }
 
 /// Moves `end` to where it splits no candidate, and leaves none behind that may become another.
@@ -120,11 +153,10 @@ fn number(text: &[u8]) -> usize {
 /// The first line of a key block that is not complete yet.
 fn block(text: &[u8], mark: usize) -> usize {
     let from = mark.max(text.len().saturating_sub(LONGEST_BLOCK));
-    let mut starts =
-        memchr::memmem::find_iter(cut(text, from, text.len()), b"-----BEGIN").map(|offset| from + offset);
+    let rest = cut(text, from, text.len());
+    let mut starts = KEY_BLOCK.find_iter(rest).map(|offset| from + offset);
     let armour = starts.find(|&start| is_open(text, start));
-    let putty =
-        memchr::memmem::find(cut(text, from, text.len()), b"PuTTY-User-Key-File").map(|offset| from + offset);
+    let putty = PUTTY_KEY.find(rest).map(|offset| from + offset);
     let putty = putty.filter(|&start| {
         let body = cut(text, start, text.len());
         memchr::memmem::find(body, b"Private-MAC:")
@@ -150,11 +182,12 @@ fn is_open(text: &[u8], start: usize) -> bool {
 fn token(text: &[u8]) -> usize {
     let from = text.len().saturating_sub(LONGEST_BLOCK);
     let word = word_start(text, text.len()).max(from);
-    let run = cut(text, word, text.len());
-    let starts = LONG_TOKENS.iter().filter_map(|mark| {
-        memchr::memmem::find_iter(run, mark).find(|&offset| !before(run, offset).is_ascii_alphanumeric())
-    });
-    starts.min().map_or(text.len(), |offset| word + offset)
+    let begins = |start: usize| {
+        let rest = cut(text, start, text.len());
+        let boundary = start == word || !before(text, start).is_ascii_alphanumeric();
+        boundary && LONG_TOKENS.iter().any(|mark| rest.starts_with(mark))
+    };
+    (word..text.len()).find(|&start| begins(start)).unwrap_or(text.len())
 }
 
 fn contains(text: &[u8], needle: &[u8]) -> bool {

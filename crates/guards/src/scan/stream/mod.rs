@@ -23,7 +23,7 @@ use super::policy::{Action, Chosen, Edit, Finding, Redactor};
 use super::secrets::blocks::LONGEST_BLOCK;
 use super::squeezed::Squeezed;
 use super::{Class, Scope, pii, span};
-use horizon::{could_be_alone, horizon, settle};
+use horizon::{Open, could_be_alone, settle};
 
 /// How much text before the cut is kept to judge what comes after it.
 const CONTEXT: usize = 320;
@@ -179,16 +179,6 @@ impl Stream {
         Certain { up_to, edits }
     }
 
-    /// From where on text that has not arrived could still make a difference, also to the text without what hides.
-    fn horizon(&self, classes: &[Class], text: &[u8], squeezed: Option<&Squeezed>, from: usize) -> usize {
-        let of = |text, from| horizon(&self.redactor.scanner, classes, text, from, self.hold_back);
-        let as_it_is = of(text, from);
-        let without = squeezed
-            .map(|squeezed| squeezed.end_in_whole(of(squeezed.text(), squeezed.place(from))))
-            .map(|end| end.max(text.len().saturating_sub(LONGEST_BLOCK)));
-        without.map_or(as_it_is, |without| without.min(as_it_is))
-    }
-
     /// Up to where the window is certain, and what becomes of what was found there.
     fn judge(&self, last: bool) -> (Step, Vec<Edit>) {
         let Window { text, mark, told, offset, changed } = &self.window;
@@ -204,11 +194,12 @@ impl Stream {
         chosen.changes.retain(|span| span.start >= mark);
         chosen.reports.retain(|span| span.start >= told);
         let undecided = !last && brief && could_be_alone(bytes);
-        let certain = |classes: &[Class], from: usize, chosen: &Chosen| match last {
-            true => bytes.len(),
-            false if undecided && classes.contains(&Class::Pii) => from,
-            false => {
-                let end = self.horizon(classes, bytes, squeezed.as_ref(), from);
+        let horizons = (!last).then(|| Horizons::of(self, bytes, squeezed.as_ref()));
+        let certain = |classes: &[Class], from: usize, chosen: &Chosen| match &horizons {
+            None => bytes.len(),
+            Some(_) if undecided && classes.contains(&Class::Pii) => from,
+            Some(horizons) => {
+                let end = horizons.of_classes(classes, from);
                 floor_boundary(text, settle(end, from, bytes, chosen)).max(from)
             }
         };
@@ -225,6 +216,35 @@ impl Stream {
         let gone = gone.filter(|gone| gone.end > told_to).collect();
         let spans = span::woven(changes, reports);
         (Step { mark: up_to, told: told_to, changed: gone }, self.redactor.edits(text, spans))
+    }
+}
+
+/// From where on text that has not arrived could still make a difference, also to the text without what hides.
+struct Horizons<'a> {
+    hold_back: usize,
+    as_it_is: Open<'a>,
+    squeezed: Option<(&'a Squeezed, Open<'a>)>,
+}
+
+impl<'a> Horizons<'a> {
+    fn of(stream: &Stream, text: &'a [u8], squeezed: Option<&'a Squeezed>) -> Self {
+        let open = |text| Open::of(&stream.redactor.scanner, &stream.wanted, text);
+        Self {
+            hold_back: stream.hold_back,
+            as_it_is: open(text),
+            squeezed: squeezed.map(|squeezed| (squeezed, open(squeezed.text()))),
+        }
+    }
+
+    /// For findings of `classes`, behind `from`.
+    fn of_classes(&self, classes: &[Class], from: usize) -> usize {
+        let as_it_is = self.as_it_is.horizon(classes, from, self.hold_back);
+        let least = self.as_it_is.end().saturating_sub(LONGEST_BLOCK);
+        let without = self.squeezed.as_ref().map(|(squeezed, open)| {
+            let end = open.horizon(classes, squeezed.place(from), self.hold_back);
+            squeezed.end_in_whole(end).max(least)
+        });
+        without.map_or(as_it_is, |without| without.min(as_it_is))
     }
 }
 
