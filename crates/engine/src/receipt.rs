@@ -147,35 +147,65 @@ impl std::fmt::Debug for StepDetail {
 }
 
 /// One hook's part in a dispatch.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug)]
 pub struct Step {
     /// The hook.
-    #[serde(flatten, serialize_with = "hook_names")]
     pub hook: Arc<HookMeta>,
     /// What it said.
     pub said: Said,
     /// Whether this was the second round, in which gates judge the final value again.
-    #[serde(skip_serializing_if = "is_false")]
     pub again: bool,
     /// Fields of its answer that a latch refused.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<&'static str>,
     /// What it found, by kind and number.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub spans: Vec<SpanCount>,
     /// How it failed.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,
     /// It failed at a gate, and the operator's `on_failure: allow` let the value pass all the same.
-    #[serde(skip_serializing_if = "is_false")]
     pub passed_despite_failure: bool,
     /// How long it took.
-    #[serde(rename = "elapsedUs", serialize_with = "as_micros")]
     pub elapsed: Duration,
     /// What it saw and said, when the dispatch was to be explained.
-    #[serde(skip)]
     pub detail: Option<Box<StepDetail>>,
+}
+
+impl Serialize for Step {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Wire<'a> {
+            hook: &'a HookId,
+            owner: &'a OwnerId,
+            point: PointId,
+            said: Said,
+            #[serde(skip_serializing_if = "is_false")]
+            again: bool,
+            #[serde(skip_serializing_if = "<[_]>::is_empty")]
+            refused: &'a [&'static str],
+            #[serde(skip_serializing_if = "<[_]>::is_empty")]
+            spans: &'a [SpanCount],
+            #[serde(skip_serializing_if = "Option::is_none")]
+            failure: Option<&'a Failure>,
+            #[serde(skip_serializing_if = "is_false")]
+            passed_despite_failure: bool,
+            #[serde(rename = "elapsedUs", serialize_with = "as_micros")]
+            elapsed: Duration,
+        }
+        let HookMeta { id, owner, point, .. } = &*self.hook;
+        let wire = Wire {
+            hook: id,
+            owner,
+            point: *point,
+            said: self.said,
+            again: self.again,
+            refused: &self.refused,
+            spans: &self.spans,
+            failure: self.failure.as_ref(),
+            passed_despite_failure: self.passed_despite_failure,
+            elapsed: self.elapsed,
+        };
+        wire.serialize(serializer)
+    }
 }
 
 fn is_false(flag: &bool) -> bool {
@@ -184,16 +214,6 @@ fn is_false(flag: &bool) -> bool {
 
 fn as_micros<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_u64(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX))
-}
-
-fn hook_names<S: Serializer>(meta: &Arc<HookMeta>, serializer: S) -> Result<S::Ok, S::Error> {
-    #[derive(Serialize)]
-    struct Names<'a> {
-        hook: &'a HookId,
-        owner: &'a OwnerId,
-        point: PointId,
-    }
-    Names { hook: &meta.id, owner: &meta.owner, point: meta.point }.serialize(serializer)
 }
 
 /// Why a value was stopped.
@@ -286,26 +306,19 @@ pub struct ApprovalNote {
 }
 
 /// Whose dispatch it was.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CallKey {
     /// The agent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<AgentId>,
     /// The conversation.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub session_key: Option<SessionKey>,
     /// The session.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub session_id: Option<SessionId>,
     /// The turn.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub run_id: Option<RunId>,
     /// The tool call.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_call_id: Option<ToolCallId>,
     /// The tool.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
 }
 
@@ -393,8 +406,18 @@ impl Serialize for Receipt {
             seq: u64,
             point: PointId,
             at: u64,
-            #[serde(flatten)]
-            key: &'a CallKey,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            agent_id: &'a Option<AgentId>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            session_key: &'a Option<SessionKey>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            session_id: &'a Option<SessionId>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            run_id: &'a Option<RunId>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            tool_call_id: &'a Option<ToolCallId>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            tool: &'a Option<String>,
             verdict: Verdict,
             #[serde(skip_serializing_if = "Option::is_none")]
             blocked: &'a Option<Blocked>,
@@ -408,11 +431,17 @@ impl Serialize for Receipt {
             #[serde(rename = "elapsedUs", serialize_with = "as_micros")]
             elapsed: Duration,
         }
+        let CallKey { agent_id, session_key, session_id, run_id, tool_call_id, tool } = &self.key;
         let wire = Wire {
             seq: self.seq,
             point: self.point,
             at: self.at,
-            key: &self.key,
+            agent_id,
+            session_key,
+            session_id,
+            run_id,
+            tool_call_id,
+            tool,
             verdict: self.verdict,
             blocked: &self.blocked,
             original: self.original,

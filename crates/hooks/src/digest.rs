@@ -51,19 +51,31 @@ impl Digest {
 
     /// The first 12 hex digits, for people.
     pub fn short(&self) -> String {
-        hex(self.0.iter().take(6))
+        self.prefix(12)
+    }
+
+    /// The first `digits` of its 64 hex digits, for names that are made of digests.
+    pub fn prefix(&self, digits: usize) -> String {
+        let mut text = [0; TEXT_LEN];
+        let all = self.text(&mut text).strip_prefix(ALGORITHM).unwrap_or_default();
+        all.get(..digits).unwrap_or(all).to_owned()
+    }
+
+    /// Its text form, written to `text`.
+    fn text<'a>(&self, text: &'a mut [u8; TEXT_LEN]) -> &'a str {
+        let digit = |half: u8| if half < 10 { b'0' + half } else { b'a' + (half - 10) };
+        let (algorithm, digits) = text.split_at_mut(ALGORITHM.len());
+        algorithm.copy_from_slice(ALGORITHM.as_bytes());
+        for (pair, byte) in digits.as_chunks_mut().0.iter_mut().zip(&self.0) {
+            *pair = [digit(byte >> 4), digit(byte & 0xf)];
+        }
+        str::from_utf8(text).unwrap_or_default()
     }
 }
 
-fn hex<'a>(bytes: impl Iterator<Item = &'a u8>) -> String {
-    let digit = |half: u8| char::from_digit(u32::from(half), 16).unwrap_or_default();
-    let mut text = String::with_capacity(64);
-    for byte in bytes {
-        text.push(digit(byte >> 4));
-        text.push(digit(byte & 0xf));
-    }
-    text
-}
+const ALGORITHM: &str = "sha256:";
+/// The length of the text form.
+const TEXT_LEN: usize = ALGORITHM.len() + 64;
 
 fn write_canonical(value: &Value, out: &mut Vec<u8>) {
     match value {
@@ -102,8 +114,7 @@ fn write_scalar<T: Serialize + ?Sized>(value: &T, out: &mut Vec<u8>) {
 
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("sha256:")?;
-        f.write_str(&hex(self.0.iter()))
+        f.write_str(self.text(&mut [0; TEXT_LEN]))
     }
 }
 
@@ -122,7 +133,7 @@ impl FromStr for Digest {
     type Err = InvalidDigest;
 
     fn from_str(text: &str) -> Result<Self, InvalidDigest> {
-        let digits = text.strip_prefix("sha256:").ok_or(InvalidDigest(()))?;
+        let digits = text.strip_prefix(ALGORITHM).ok_or(InvalidDigest(()))?;
         if digits.len() != 64 || !digits.is_ascii() {
             return Err(InvalidDigest(()));
         }
@@ -137,7 +148,7 @@ impl FromStr for Digest {
 
 impl Serialize for Digest {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
+        serializer.serialize_str(self.text(&mut [0; TEXT_LEN]))
     }
 }
 
@@ -182,6 +193,9 @@ mod tests {
     fn text_form_round_trips_and_rejects_garbage() {
         let digest = Digest::of_json("t", &json!([]));
         assert_eq!(digest.to_string().parse::<Digest>().unwrap(), digest);
+        assert_eq!(serde_json::to_value(digest).unwrap(), json!(digest.to_string()));
+        assert_eq!(digest.to_string(), format!("sha256:{}", digest.prefix(64)));
+        assert!(digest.prefix(64).starts_with(&digest.short()) && digest.short().len() == 12);
         for bad in ["", "sha256:", "sha256:zz", &format!("sha256:{}", "é".repeat(32))] {
             assert!(bad.parse::<Digest>().is_err(), "{bad}");
         }

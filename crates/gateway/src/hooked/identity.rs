@@ -188,13 +188,7 @@ fn of_agent(agent: Option<&AgentId>, kind: &str, text: &str) -> Digest {
 
 /// A short name made of a digest: 96 bits of it are enough to tell things apart.
 fn named(prefix: &str, digest: &Digest) -> String {
-    use std::fmt::Write as _;
-    let mut name = format!("{prefix}-");
-    for byte in digest.as_bytes().iter().take(12) {
-        // Writing to a string can't fail.
-        let _ = write!(name, "{byte:02x}");
-    }
-    name
+    format!("{prefix}-{}", digest.prefix(24))
 }
 
 #[cfg(test)]
