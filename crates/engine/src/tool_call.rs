@@ -8,9 +8,9 @@
 use std::time::Duration;
 
 use backstop_hooks::points::{BeforeToolCall, ToolBefore, ToolBeforeEvent, ToolCallEvent, TrustedToolPolicy};
-use backstop_hooks::{ApprovalRequest, CallContext, Digest, Outcome, PointId};
+use backstop_hooks::{ApprovalRequest, CallContext, Digest, Outcome, Params, PointId, ToolName};
 use backstop_store::ToolDecision;
-use serde_json::json;
+use serde::Serialize;
 
 use crate::permit::Permitted;
 use crate::receipt::{BlockCause, Blocked, CallKey, Receipt, Step, Verdict};
@@ -51,7 +51,12 @@ pub struct ToolVerdict {
 
 /// The digest a tool call is judged, asked about and recorded under: tool and arguments, nothing else.
 pub fn tool_call_digest(event: &ToolCallEvent) -> Digest {
-    Digest::of_json("tool_call", &json!({ "tool": event.tool_name, "params": *event.params }))
+    #[derive(Serialize)]
+    struct Called<'a> {
+        tool: &'a ToolName,
+        params: &'a Params,
+    }
+    Digest::of("tool_call", &Called { tool: &event.tool_name, params: &event.params })
 }
 
 impl Dispatch<'_> {

@@ -5,12 +5,13 @@
 //! value's canonical JSON (object keys sorted, no white space), prefixed by the name of what the value
 //! is, so that equal JSON in two roles has two digests.
 
+mod canonical;
+
 use std::fmt;
 use std::str::FromStr;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 /// The SHA-256 of a value's canonical JSON. Written as `sha256:<64 hex digits>`.
@@ -18,29 +19,22 @@ use sha2::{Digest as _, Sha256};
 pub struct Digest([u8; 32]);
 
 impl Digest {
-    /// The digest of `value` in the role `kind` (`tool_call`, `message`, ...).
-    pub fn of_json(kind: &str, value: &Value) -> Self {
-        let mut hasher = Sha256::new();
-        hasher.update(kind.as_bytes());
-        hasher.update([0]);
-        let mut text = Vec::with_capacity(1024);
-        write_canonical(value, &mut text);
-        hasher.update(&text);
-        Self(hasher.finalize().into())
-    }
-
-    /// The digest of anything serializable. A value that has no JSON form (which none of Backstop's
-    /// events is) takes the digest of `null`.
+    /// The digest of `value` in the role `kind` (`tool_call`, `message`, ...). A value that has no JSON form (which
+    /// none of Backstop's events is) takes the digest of `null`.
     pub fn of<T: Serialize + ?Sized>(kind: &str, value: &T) -> Self {
-        Self::of_json(kind, &serde_json::to_value(value).unwrap_or(Value::Null))
+        Self::of_bytes(kind, &canonical::to_vec(value).unwrap_or_else(|_| b"null".to_vec()))
     }
 
     /// The digest of plain text in the role `kind`.
     pub fn of_text(kind: &str, text: &str) -> Self {
+        Self::of_bytes(kind, text.as_bytes())
+    }
+
+    fn of_bytes(kind: &str, bytes: &[u8]) -> Self {
         let mut hasher = Sha256::new();
         hasher.update(kind.as_bytes());
         hasher.update([0]);
-        hasher.update(text.as_bytes());
+        hasher.update(bytes);
         Self(hasher.finalize().into())
     }
 
@@ -76,41 +70,6 @@ impl Digest {
 const ALGORITHM: &str = "sha256:";
 /// The length of the text form.
 const TEXT_LEN: usize = ALGORITHM.len() + 64;
-
-fn write_canonical(value: &Value, out: &mut Vec<u8>) {
-    match value {
-        Value::Array(items) => {
-            out.push(b'[');
-            for (i, item) in items.iter().enumerate() {
-                if i > 0 {
-                    out.push(b',');
-                }
-                write_canonical(item, out);
-            }
-            out.push(b']');
-        }
-        Value::Object(map) => {
-            let mut entries: Vec<_> = map.iter().collect();
-            entries.sort_unstable_by_key(|(key, _)| *key);
-            out.push(b'{');
-            for (i, (key, item)) in entries.into_iter().enumerate() {
-                if i > 0 {
-                    out.push(b',');
-                }
-                write_scalar(key, out);
-                out.push(b':');
-                write_canonical(item, out);
-            }
-            out.push(b'}');
-        }
-        scalar => write_scalar(scalar, out),
-    }
-}
-
-fn write_scalar<T: Serialize + ?Sized>(value: &T, out: &mut Vec<u8>) {
-    // Writing to memory can't fail, and scalars have a JSON form.
-    let _ = serde_json::to_writer(out, value);
-}
 
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -172,26 +131,26 @@ impl JsonSchema for Digest {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     #[test]
     fn key_order_does_not_change_a_digest() {
         let a: Value = serde_json::from_str(r#"{"b":1,"a":[{"y":1,"x":2}]}"#).unwrap();
         let b: Value = serde_json::from_str(r#"{"a":[{"x":2,"y":1}],"b":1}"#).unwrap();
-        assert_eq!(Digest::of_json("t", &a), Digest::of_json("t", &b));
+        assert_eq!(Digest::of("t", &a), Digest::of("t", &b));
     }
 
     #[test]
     fn a_role_and_every_value_change_a_digest() {
-        let base = Digest::of_json("t", &json!({"a": "1"}));
-        assert_ne!(base, Digest::of_json("u", &json!({"a": "1"})));
-        assert_ne!(base, Digest::of_json("t", &json!({"a": 1})));
-        assert_ne!(base, Digest::of_json("t", &json!({"a": "1", "b": null})));
+        let base = Digest::of("t", &json!({"a": "1"}));
+        assert_ne!(base, Digest::of("u", &json!({"a": "1"})));
+        assert_ne!(base, Digest::of("t", &json!({"a": 1})));
+        assert_ne!(base, Digest::of("t", &json!({"a": "1", "b": null})));
     }
 
     #[test]
     fn text_form_round_trips_and_rejects_garbage() {
-        let digest = Digest::of_json("t", &json!([]));
+        let digest = Digest::of("t", &json!([]));
         assert_eq!(digest.to_string().parse::<Digest>().unwrap(), digest);
         assert_eq!(serde_json::to_value(digest).unwrap(), json!(digest.to_string()));
         assert_eq!(digest.to_string(), format!("sha256:{}", digest.prefix(64)));

@@ -101,7 +101,7 @@ impl Repeated<'_> {
         let agent = self.call.agent_id.as_ref().map(AgentId::as_str).unwrap_or_default();
         let conversation = Digest::of_text("conversation", &format!("{agent}\0{}", self.conversation()));
         let call = serde_json::json!({"tool": self.tool.as_str(), "arguments": &**self.params});
-        format!("loop/{}/{}", conversation.short(), Digest::of_json("repeated_call", &call))
+        format!("loop/{}/{}", conversation.short(), Digest::of("repeated_call", &call))
     }
 
     /// The same for all judgements of one call; a new one for a call that can't be told apart.

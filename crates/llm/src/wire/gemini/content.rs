@@ -70,7 +70,7 @@ impl CallIds {
         let place = format!("{}{}", self.candidate, self.made_up);
         let id: ToolCallId = if self.prefix.is_empty() {
             // An answer without an id of its own is told apart by what it asks for.
-            let digest = Digest::of_json("gemini_call", &json!([name, arguments]));
+            let digest = Digest::of("gemini_call", &json!([name, arguments]));
             format!("call_{}_{place}", digest.short())
         } else {
             format!("{}_{place}", self.prefix)
