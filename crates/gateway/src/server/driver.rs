@@ -14,7 +14,6 @@ use std::task::{Context, Poll};
 use bytes::{Bytes, BytesMut};
 use http::{Response, response};
 use hyper::body::{Body, SizeHint};
-use tokio::time::Sleep;
 
 use super::answer::{AnswerBody, BrokenOff, is_event_stream};
 use crate::compression::{Coding, Decoder, Undecodable};
@@ -50,8 +49,8 @@ pub(crate) struct Driver {
     state: State,
     silence: Silence,
     is_events: bool,
-    keep_alive: Option<KeepAlive>,
-    timer: Option<Pin<Box<Sleep>>>,
+    /// What is sent while nothing else is, and how long that is.
+    keep_alive: Option<(Bytes, Silence)>,
     /// A head to send with a keep-alive while a decision holds the other.
     spare: Option<(response::Parts, Arc<AtomicBool>)>,
     /// What leaves next.
@@ -81,8 +80,7 @@ impl Driver {
             decoder,
             is_events: is_event_stream(&head.headers),
             state: State::Reading(exchange, Outgoing::new(head)),
-            keep_alive,
-            timer: None,
+            keep_alive: keep_alive.map(|keep_alive| (keep_alive.bytes, Silence::new(keep_alive.every))),
             spare: None,
             head: None,
             ready: BytesMut::new(),
@@ -236,7 +234,9 @@ impl Driver {
         if !out.is_empty() {
             self.ready.unsplit(out.take_data());
             self.release(out);
-            self.timer = None;
+            if let Some((_, quiet)) = &mut self.keep_alive {
+                quiet.broken();
+            }
         }
     }
 
@@ -274,13 +274,12 @@ impl Driver {
     }
 
     fn poll_keep_alive(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let Some(keep_alive) = &self.keep_alive else { return Poll::Pending };
-        let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep(keep_alive.every)));
-        if timer.as_mut().poll(cx).is_pending() {
+        let Some((bytes, quiet)) = &mut self.keep_alive else { return Poll::Pending };
+        if !quiet.is_over(cx) {
             return Poll::Pending;
         }
-        self.timer = None;
-        self.ready.extend_from_slice(&keep_alive.bytes);
+        quiet.broken();
+        self.ready.extend_from_slice(bytes);
         match &mut self.state {
             State::Reading(_, out) => {
                 if let Some(head) = out.release_head() {
