@@ -34,6 +34,8 @@ pub(crate) struct Measured {
 pub(crate) struct Paced {
     pub(crate) median: Duration,
     pub(crate) p99: Duration,
+    /// That of the tokens in the middle half of each stream: while they are under way no stream begins or ends.
+    pub(crate) steady_p99: Duration,
 }
 
 impl Measured {
@@ -122,14 +124,21 @@ pub(crate) fn paced(address: Address, streams: usize, tokens: usize) -> Paced {
             tokio::time::sleep(Duration::from_micros(200)).await;
         }
         let mut delays = Vec::with_capacity(streams * tokens);
+        let mut steady = Vec::with_capacity(streams * tokens / 2);
         for reader in readers {
-            delays.extend(reader.await.unwrap());
+            let of_stream = reader.await.unwrap();
+            assert_eq!(of_stream.len(), tokens, "some tokens are missing");
+            steady.extend_from_slice(&of_stream[tokens / 4..tokens * 3 / 4]);
+            delays.extend(of_stream);
         }
-        assert_eq!(delays.len(), streams * tokens, "some tokens are missing");
-        delays.sort_unstable();
-        let at = |part: f64| Duration::from_micros(delays[(delays.len() as f64 * part) as usize]);
-        Paced { median: at(0.5), p99: at(0.99) }
+        Paced { median: at(&mut delays, 0.5), p99: at(&mut delays, 0.99), steady_p99: at(&mut steady, 0.99) }
     })
+}
+
+/// The delay that this part of all do not exceed.
+fn at(delays: &mut [u64], part: f64) -> Duration {
+    delays.sort_unstable();
+    Duration::from_micros(delays[(delays.len() as f64 * part) as usize])
 }
 
 async fn tokens_of(address: Address, request: Vec<u8>) -> Vec<u64> {

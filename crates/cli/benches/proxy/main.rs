@@ -68,9 +68,10 @@ fn run(target: &Target) -> report::Row {
         let measured = load.run(target.burst, load.answers);
         measured.with_cpu(target.cpu() - before)
     };
+    let start = target.memory();
     let whole = WHOLE.map(|(at_once, answers)| measure(&Load { streamed: false, at_once, answers }));
     let streamed = STREAMED.map(|(at_once, answers)| measure(&Load { streamed: true, at_once, answers }));
-    let idle = target.memory();
+    let after = target.memory();
     let many = Load { streamed: true, at_once: 64, answers: 640 };
     many.run(target.burst, many.answers);
     let busy = target.peak_memory();
@@ -80,7 +81,8 @@ fn run(target: &Target) -> report::Row {
         start: target.start,
         whole,
         streamed,
-        memory_idle: idle,
+        memory_start: start,
+        memory_after: after,
         memory_64: busy,
         paced,
         memory_1000: target.memory(),
