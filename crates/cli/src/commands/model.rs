@@ -27,7 +27,7 @@ pub(crate) struct Settings {
 
 pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Result<Exit, Error> {
     let output = &surroundings.output;
-    let end = EndAsked::listen()?;
+    let mut end = EndAsked::listen()?;
     let script = read(&settings.script)?;
     let required_key = settings.api_key_env.map(|variable| key(&variable)).transpose()?;
     let options = ServerOptions { port: settings.port, required_key, ..ServerOptions::default() };
@@ -93,8 +93,9 @@ impl EndAsked {
         Ok(Self { signals: [signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?] })
     }
 
-    pub(super) async fn wait(self) {
-        let [mut interrupted, mut terminated] = self.signals;
+    /// Until somebody asks, once more if somebody has.
+    pub(super) async fn wait(&mut self) {
+        let [interrupted, terminated] = &mut self.signals;
         tokio::select! {
             _ = interrupted.recv() => {}
             _ = terminated.recv() => {}

@@ -1,7 +1,7 @@
 //! `backstop serve` and `backstop run`, with a scripted model behind them.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Child;
 
@@ -62,6 +62,35 @@ fn serve_passes_requests_to_the_configured_provider() {
     let ended = done(child);
     assert_eq!(ended.code, Some(0), "{}", ended.whole());
     assert!(!ended.err.contains(text(&line, "token")), "JSON has it on stdout: {}", ended.err);
+}
+
+#[test]
+fn who_asks_twice_does_not_wait_for_answers() {
+    let user = User::new();
+    // A model that never answers.
+    let model = TcpListener::bind("127.0.0.1:0").unwrap();
+    let base_url = format!("http://{}", model.local_addr().unwrap());
+    user.configure(&format!(
+        "providers: {{ slow: {{ api: anthropic, base_url: '{base_url}' }} }}\ngateway: {{ timeouts: {{ drainMs: 600000 }} }}\n"
+    ));
+    let (mut child, line) = serve(&user);
+    let address = text(&line, "address").strip_prefix("http://").unwrap().to_owned();
+    let mut client = TcpStream::connect(&address).unwrap();
+    let length = MESSAGE.len();
+    write!(
+        client,
+        "POST /t/{}/v1/messages HTTP/1.1\r\nHost: {address}\r\nContent-Length: {length}\r\n\r\n{MESSAGE}",
+        text(&line, "token")
+    )
+    .unwrap();
+    let asked = model.accept().unwrap();
+    interrupt(&child);
+    until("it takes no more requests", || TcpStream::connect(&address).is_err().then_some(()));
+    assert!(child.try_wait().unwrap().is_none(), "it waits for the answer");
+    interrupt(&child);
+    let status = until("it ends", || child.try_wait().unwrap());
+    assert_eq!(status.code(), Some(0));
+    drop(asked);
 }
 
 #[test]

@@ -8,6 +8,7 @@ pub(crate) mod run;
 pub(crate) mod serve;
 mod watch;
 
+use std::future::pending;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -67,7 +68,7 @@ impl Running {
         match start_daemon(listen, decisions, surroundings) {
             Ok(daemon) => Ok(Self { gateway, backstop, daemon }),
             Err(error) => {
-                Self { gateway, backstop, daemon: None }.stop(surroundings).await;
+                Self { gateway, backstop, daemon: None }.stop(surroundings, pending()).await;
                 Err(error.into())
             }
         }
@@ -81,13 +82,16 @@ impl Running {
         Ok(Gateway::start(settings, Arc::new(hooks)).await?)
     }
 
-    /// Lets running answers end, and writes what is left of the audit trail.
-    async fn stop(self, surroundings: &Surroundings) {
+    /// Lets running answers end, or cuts them off in a hurry, and writes what is left of the audit trail.
+    async fn stop(self, surroundings: &Surroundings, hurry: impl Future<Output = ()>) {
         let hooks_recorded = match self.daemon {
             Some(daemon) => daemon.stop().await,
             None => true,
         };
-        self.gateway.shut_down().await;
+        tokio::select! {
+            () = self.gateway.shut_down() => {}
+            () = hurry => {}
+        }
         if !self.backstop.shut_down().await || !hooks_recorded {
             surroundings.output.say("warning: the audit trail could not be written to its end");
         }

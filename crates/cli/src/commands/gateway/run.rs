@@ -55,7 +55,7 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
     let variables: Vec<(&str, OsString)> = pointing.chain(launch.variables).collect();
     let ended = child::run(&launch.command, &variables, folder.path()).await;
     let heard = running.daemon.as_ref().is_some_and(crate::daemon::Daemon::was_asked);
-    running.stop(surroundings).await;
+    running.stop(surroundings, std::future::pending()).await;
     if let (Some(client), false, Ok(_)) = (launch.client, heard, &ended) {
         surroundings.output.say(&format!(
             "note: no hook of {} was heard of in this run; `backstop doctor {client}` says what may keep it from starting them",

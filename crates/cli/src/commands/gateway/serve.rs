@@ -20,7 +20,7 @@ pub(crate) struct Settings {
 }
 
 pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surroundings) -> Result<Exit, Error> {
-    let end = EndAsked::listen()?;
+    let mut end = EndAsked::listen()?;
     let loaded = surroundings.load()?;
     let mut gateway = gateway_settings(&loaded, &environment)?;
     if let Some(listen) = settings.listen {
@@ -60,9 +60,9 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
         if let Some(socket) = socket {
             output.say(&format!("hooks of coding agents are answered at {socket}"));
         }
-        output.say("Ctrl-C ends it");
+        output.say("Ctrl-C ends it, once answers under way have ended; a second one does not wait for them");
     }
     end.wait().await;
-    running.stop(surroundings).await;
+    running.stop(surroundings, end.wait()).await;
     Ok(Exit::Success)
 }
