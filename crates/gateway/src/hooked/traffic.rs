@@ -357,6 +357,9 @@ impl Exchange for Traffic {
         if live.request().model.len() > LONGEST_MODEL {
             return self.unreadable(&format!("the model's name has more than {LONGEST_MODEL} bytes"));
         }
+        if self.standing.request && has_variables(live.request()) {
+            return self.unreadable(&"the variables of a stored prompt are texts that no hook is shown");
+        }
         let mut request = live.request().clone();
         let form = self.kind.answer(live.is_stream());
         let identity = identify(self.agent.as_ref(), &self.headers, &request, &self.shared.links);
@@ -554,6 +557,12 @@ fn provider_error(trouble: &Trouble) -> ProviderError {
             &format!("backstop: the provider's answer can't be used: {trouble}"),
         ),
     }
+}
+
+/// Whether a request fills the variables of a prompt that the provider has.
+fn has_variables(request: &ModelRequest) -> bool {
+    let variables = request.extra.get("prompt").and_then(|prompt| prompt.get("variables"));
+    variables.is_some_and(|variables| !variables.is_null())
 }
 
 /// Why an answer leads past whoever judges it. Errors, and successes in UTF-8, do not.

@@ -105,6 +105,22 @@ async fn a_request_in_another_charset_is_not_passed_on() {
     assert_eq!((answer.status(), upstream.count()), (400, 0), "{}", answer.text());
 }
 
+/// What a stored prompt is filled with is read by the model, and stands in no message.
+#[tokio::test]
+async fn a_text_beside_the_messages_is_not_passed_on() {
+    let house = House::new();
+    house.judge::<BeforeLlmCall>("looks", |_| None);
+    let upstream = Upstream::start(|_| Script::json("200 OK", "{}")).await;
+    let gateway = house.gateway(&upstream.url(), HookSettings::default()).await;
+    let mut request = ask(Api::OpenAiResponses, false, "hi");
+    request["prompt"] = json!({"id": "pmpt_1", "variables": {"what": SECRET}});
+    let answer = send(&gateway, Api::OpenAiResponses, &request).await;
+    assert_eq!((answer.status(), upstream.count()), (400, 0), "{}", answer.text());
+    request["prompt"] = json!({"id": "pmpt_1", "variables": null});
+    send(&gateway, Api::OpenAiResponses, &request).await;
+    assert_eq!(upstream.count(), 1);
+}
+
 #[tokio::test]
 async fn a_model_without_end_is_no_model() {
     let house = House::new();
