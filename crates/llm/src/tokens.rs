@@ -31,28 +31,27 @@ pub fn estimate_message_tokens(message: &Message) -> u64 {
 
 /// Estimates the tokens of a text; 0 for an empty one.
 pub fn estimate_text_tokens(text: &str) -> u64 {
-    // In twelfths of a token, so that the classes below have whole costs.
-    const TOKEN: u64 = 12;
-    let mut cost = 0u64;
+    let mut cost = 0_u64;
     let mut previous = Class::Space;
-    for c in text.chars() {
-        let class = Class::of(c);
-        let starts = class != previous;
-        cost += match class {
-            // A word costs half a token and a sixth for each letter: four letters are about one token.
-            Class::Letter => 2 + if starts { 6 } else { 0 },
-            Class::Digit => TOKEN / 3 + if starts { 4 } else { 0 },
-            Class::Sign => 8,
-            // A space belongs to the word after it; only longer runs cost.
-            Class::Space if starts => 0,
-            Class::Space => 2,
-            Class::Accented => 6,
-            Class::Dense => TOKEN,
-            Class::Rare => 2 * TOKEN,
-        };
-        previous = class;
+    for byte in text.bytes() {
+        let Some(of_byte) = COSTS.get(usize::from(byte)) else { continue };
+        cost += u64::from(if of_byte.class == previous { of_byte.again } else { of_byte.first });
+        previous = of_byte.class;
     }
     cost.div_ceil(TOKEN).max(u64::from(!text.is_empty()))
+}
+
+/// Costs are counted in twelfths of a token, so that each class has a whole one.
+const TOKEN: u64 = 12;
+
+/// What a byte of UTF-8 costs. A character outside of ASCII is paid for with its first byte, which says how long it is.
+#[derive(Clone, Copy)]
+struct Cost {
+    class: Class,
+    /// Behind a byte of another class.
+    first: u8,
+    /// Behind one of its own class.
+    again: u8,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -61,26 +60,46 @@ enum Class {
     Digit,
     Sign,
     Space,
+    /// Accented letters, Greek, Cyrillic, Hebrew, Arabic.
     Accented,
+    /// Scripts in which a character is a word or a syllable.
     Dense,
+    /// Emoji, and characters that tokenizers know by their bytes only.
     Rare,
+    /// The other bytes of a character.
+    Rest,
 }
 
-impl Class {
-    fn of(c: char) -> Self {
-        match c {
-            'a'..='z' | 'A'..='Z' => Self::Letter,
-            '0'..='9' => Self::Digit,
-            ' ' | '\t' | '\n' | '\r' => Self::Space,
-            '\0'..='\x7f' => Self::Sign,
-            _ => match c.len_utf8() {
-                2 => Self::Accented,
-                3 => Self::Dense,
-                _ => Self::Rare,
-            },
-        }
+impl Cost {
+    const fn of(byte: u8) -> Self {
+        let (class, first, again) = match byte {
+            // A word costs half a token and a sixth for each letter: four letters are about one token.
+            b'a'..=b'z' | b'A'..=b'Z' => (Class::Letter, 8, 2),
+            b'0'..=b'9' => (Class::Digit, 8, 4),
+            // A space belongs to the word after it; only longer runs cost.
+            b' ' | b'\t' | b'\n' | b'\r' => (Class::Space, 0, 2),
+            0..=0x7f => (Class::Sign, 8, 8),
+            0x80..=0xbf => (Class::Rest, 0, 0),
+            0xc0..=0xdf => (Class::Accented, 6, 6),
+            0xe0..=0xef => (Class::Dense, 12, 12),
+            0xf0..=0xff => (Class::Rare, 24, 24),
+        };
+        Self { class, first, again }
     }
 }
+
+#[expect(clippy::indexing_slicing, reason = "evaluated at compile time over all 256 bytes")]
+const COSTS: [Cost; 256] = {
+    let mut table = [Cost::of(0); 256];
+    let mut byte = 0_u8;
+    loop {
+        table[byte as usize] = Cost::of(byte);
+        if byte == u8::MAX {
+            break table;
+        }
+        byte += 1;
+    }
+};
 
 fn part_tokens(part: &Part) -> u64 {
     PER_PART
@@ -154,6 +173,14 @@ mod tests {
         assert_eq!(estimate_tokens(&ModelRequest::default()), 1);
         assert_eq!(estimate_text_tokens(""), 0);
         assert_eq!(estimate_text_tokens(" "), 1);
+    }
+
+    #[test]
+    fn a_character_is_paid_for_once_however_many_bytes_it_has() {
+        for (character, tokens) in [("é", 6), ("ж", 6), ("你", 12), ("😀", 24)] {
+            assert_eq!(estimate_text_tokens(&character.repeat(12)), tokens, "{character}");
+        }
+        assert_eq!(estimate_text_tokens("aé a"), estimate_text_tokens("a你 a") - 1);
     }
 
     proptest! {

@@ -138,31 +138,39 @@ impl Scanner {
     }
 
     fn at_digits(&self, text: &[u8], scope: Scope, found: &mut Vec<Span>) {
-        const CHUNK: usize = 32;
-        let mut last = 0_u8;
         let mut probed = 0;
-        for (index, chunk) in text.chunks(CHUNK).enumerate() {
-            let marked =
-                chunk.iter().fold(false, |marked, &b| marked | (b.wrapping_sub(b'0') < 10) | (b == b'@'));
-            if marked {
-                for (offset, &byte) in chunk.iter().enumerate() {
-                    let at = index * CHUNK + offset;
-                    if DIGIT.has(byte) && !DIGIT.has(last) {
-                        if let Some(secrets) = self.secrets() {
-                            secrets.around_digit(text, probed, at, found);
-                            probed = at;
-                        }
-                        if self.pii {
-                            pii::at_digit(text, at, scope, found);
-                        }
-                    } else if byte == b'@' && self.pii {
-                        pii::at_sign(text, at, found);
-                    }
-                    last = byte;
+        for at in digits_and_signs(text) {
+            if text.get(at) == Some(&b'@') {
+                if self.pii {
+                    pii::at_sign(text, at, found);
                 }
-            } else {
-                last = chunk.last().copied().unwrap_or(0);
+            } else if !DIGIT.has(text::before(text, at)) {
+                if let Some(secrets) = self.secrets() {
+                    secrets.around_digit(text, probed, at, found);
+                    probed = at;
+                }
+                if self.pii {
+                    pii::at_digit(text, at, scope, found);
+                }
             }
         }
     }
+}
+
+/// The places of all digits and `@`, in order.
+fn digits_and_signs(text: &[u8]) -> impl Iterator<Item = usize> + '_ {
+    const CHUNK: usize = u32::BITS as usize;
+    let is_one = |byte: u8| (byte.wrapping_sub(b'0') < 10) | (byte == b'@');
+    text.chunks(CHUNK).enumerate().flat_map(move |(index, chunk)| {
+        // Most chunks have none, which vector instructions see at once; of the others one bit each tells.
+        let mut left = match chunk.iter().fold(false, |any, &byte| any | is_one(byte)) {
+            false => 0,
+            true => chunk.iter().rev().fold(0_u32, |bits, &byte| bits << 1 | u32::from(is_one(byte))),
+        };
+        std::iter::from_fn(move || {
+            let offset = (left != 0).then(|| left.trailing_zeros() as usize)?;
+            left &= left - 1;
+            Some(index * CHUNK + offset)
+        })
+    })
 }
