@@ -5,6 +5,9 @@
 //! database write one chain. What a chain alone can't show is that its end was cut off, or that it was
 //! wholly rewritten: note its [head](AuditStore::audit_head) elsewhere from time to time.
 //!
+//! An entry's digest is the SHA-256 of `audit`, a NUL, the JSON array of number, time, kind, session, run and the digest
+//! before it, a line feed, and the body as it is stored; whoever has a copy of the table can compute the chain.
+//!
 //! The trail holds digests and spans of what was judged, never the text.
 
 use async_trait::async_trait;
@@ -241,5 +244,29 @@ impl Link {
             prev: self.prev.parse().ok()?,
             digest: self.digest.parse().ok()?,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_chain_is_computed_as_it_is_documented() {
+        let new = NewAuditEntry {
+            at: Timestamp::from_millis(5),
+            kind: "receipt".to_owned(),
+            session: Some("s\n1".into()),
+            run: None,
+            body: json!({ "verdict": "pass" }).into(),
+        };
+        let before = AuditHead::default();
+        let (link, head) = Link::next(before, new).unwrap();
+        let text =
+            format!("[1,5,\"receipt\",\"s\\n1\",null,\"{}\"]\n{{\"verdict\":\"pass\"}}", before.digest);
+        assert_eq!(head, AuditHead { seq: 1, digest: Digest::of_text("audit", &text) });
+        assert_eq!(link.follows(before), Some(head));
     }
 }
