@@ -263,9 +263,6 @@ fn streams_that_can_be_read_in_two_ways_are_refused() {
         let error = read_stream(Api::OpenAiChat, &[text.as_bytes()]).unwrap_err();
         assert!(matches!(error, WireError::OutOfOrder { .. }), "{error}");
     }
-    let old = r#"{"choices":[{"delta":{"function_call":{"name":"exec","arguments":"{}"}}}]}"#;
-    let error = read_stream(Api::OpenAiChat, &[format!("data: {old}\n\n").as_bytes()]).unwrap_err();
-    assert!(error.to_string().contains("`function_call`"), "{error}");
     let two = "data: {\"choices\":[{\"index\":1,\"delta\":{\"content\":\"x\"}}]}\n\n";
     assert_eq!(read_stream(Api::OpenAiChat, &[two.as_bytes()]).unwrap_err(), WireError::SeveralChoices);
 

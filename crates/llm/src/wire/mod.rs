@@ -17,6 +17,7 @@
 //!   passes the original on.
 
 pub mod anthropic;
+mod call_ids;
 pub mod gemini;
 mod json;
 mod meta;

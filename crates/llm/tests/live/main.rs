@@ -10,6 +10,7 @@ mod answers;
 mod arrays;
 mod attacks;
 mod candidates;
+mod functions;
 mod laws;
 mod requests;
 mod responses;

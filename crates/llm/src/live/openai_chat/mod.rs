@@ -5,8 +5,9 @@
 //! | content, refusal | visible text: leaves as it is settled; an edited delta has its one string spliced, a chunk that says nothing any more is dropped |
 //! | reasoning (`reasoning_content`, `reasoning`) | thinking; unsigned, so it is edited like text. Both names in one chunk must say the same, and are edited alike |
 //! | `tool_calls` | held until the calls are decided; a chunk with text and calls is held as a whole. Removed calls go, later ones of the choice move up |
-//! | `function_call`, custom calls | refused: nobody who judges calls would see one in them |
-//! | finish reason | `tool_calls` becomes `stop` if no call of the choice is left |
+//! | `function_call` | a call like others, with an id that is made up; refused beside `tool_calls` |
+//! | custom calls | refused: nobody who judges calls would see one in them |
+//! | finish reason | `tool_calls` and `function_call` become `stop` if no call of the choice is left |
 //! | log probabilities | null from the first edit of their choice on. Where they say another text than their chunk, they wait until the choice is settled |
 //! | usage | as billed |
 //! | `audio` | refused: nobody here can judge what is said aloud |
@@ -25,15 +26,20 @@ pub(crate) use whole::ChatWhole;
 use super::span::Node;
 use crate::error::{WireError, out_of_order};
 use crate::wire::Api;
+use crate::wire::openai_chat::FUNCTION_CALL;
 
 const API: Api = Api::OpenAiChat;
-/// The finish reason of an answer that waits for tools, and of one that does not.
+/// The fields of calls, which are also the finish reasons of an answer that waits for them.
+const CALLS: [&str; 2] = [TOOL_CALLS, FUNCTION_CALL];
 const TOOL_CALLS: &str = "tool_calls";
+/// The finish reason of an answer that waits for nothing.
 const STOP: &str = "stop";
 /// The fields of a message that are read here; the first two are reasoning and say the same.
 const REASONING: [&str; 2] = ["reasoning_content", "reasoning"];
 const VISIBLE: [&str; 2] = ["content", "refusal"];
-const KNOWN: [&str; 6] = ["role", "content", "refusal", "tool_calls", "reasoning_content", "reasoning"];
+const KNOWN: [&str; 7] =
+    ["role", "content", "refusal", TOOL_CALLS, FUNCTION_CALL, "reasoning_content", "reasoning"];
+
 
 /// Refuses what a message or delta says in fields that nobody judges.
 fn check_others(message: &Node<'_>) -> Result<(), WireError> {
@@ -50,4 +56,9 @@ fn check_others(message: &Node<'_>) -> Result<(), WireError> {
         return Ok(());
     }
     Err(out_of_order("the copies of a text disagree"))
+}
+
+/// Whether a finish reason says that the answer waits for calls.
+fn waits_for_calls(reason: &Node<'_>) -> bool {
+    reason.string().is_some_and(|reason| CALLS.contains(&&*reason))
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 use serde_json::{Map, Value, json};
 
-use super::{API, KNOWN, REASONING, STOP, TOOL_CALLS, VISIBLE, check_others};
+use super::{API, KNOWN, REASONING, STOP, TOOL_CALLS, VISIBLE, check_others, waits_for_calls};
 use crate::error::{ProviderError, WireError, out_of_order};
 use crate::live::ledger::{Ledger, TextId};
 use crate::live::span::{Node, Slot, Splices, quote};
@@ -15,7 +15,7 @@ use crate::live::stream::{Edits, Last, Reading, StreamWire, TextPiece, Waiting};
 use crate::live::{PartKey, TextKind, choice_number, spaced_note};
 use crate::model::{ModelEvent, ModelResponse};
 use crate::sse::SseEvent;
-use crate::wire::openai_chat::{ChoiceDecoder, Head, PADDING, Said, choices_of, is_done};
+use crate::wire::openai_chat::{ChoiceDecoder, FUNCTION_CALL, Head, PADDING, Said, choices_of, is_done};
 use crate::wire::{not_json, parse_message};
 
 const WHAT: &str = "stream chunk";
@@ -69,6 +69,8 @@ pub(crate) struct ChoiceMark {
     choice: u32,
     /// For each entry of `tool_calls` its part.
     calls: Vec<PartKey>,
+    /// The part of `function_call`.
+    function_call: Option<PartKey>,
     finishes: bool,
 }
 
@@ -174,7 +176,7 @@ impl ChatStream {
         let reason = node.get_some("finish_reason");
         if let Some(reason) = &reason
             && edits.calls.lost_one(mark.choice)
-            && reason.string().as_deref() == Some(TOOL_CALLS)
+            && waits_for_calls(reason)
             && self
                 .choices
                 .get(&mark.choice)
@@ -184,9 +186,15 @@ impl ChatStream {
         }
         let Some(delta) = node.get_some("delta") else { return reason.is_none() };
         let no_call = self.edit_calls(&delta, mark, edit);
+        let lost_function = mark.function_call.is_some_and(|part| edits.calls.is_removed(part));
+        edit.took |= lost_function;
         let members = delta.members();
         let is_edited = members.iter().any(|member| edit.is_edited(&member.value.span()));
-        let is_gone = |key: &str| (no_call && key == TOOL_CALLS) || (is_edited && !KNOWN.contains(&key));
+        let is_gone = |key: &str| match key {
+            TOOL_CALLS => no_call,
+            FUNCTION_CALL => lost_function,
+            key => is_edited && !KNOWN.contains(&key),
+        };
         let says_nothing = members.iter().all(|member| {
             member.value.is_null() || is_gone(&member.key) || edit.is_emptied(&member.value.span())
         });
@@ -311,7 +319,8 @@ fn read_choice(
         ledger.end_choice(index);
     }
     let calls = said.calls.iter().map(|(_, part)| key(*part)).collect();
-    Ok((pieces, ChoiceMark { choice: index, calls, finishes }))
+    let function_call = said.function_call.map(key);
+    Ok((pieces, ChoiceMark { choice: index, calls, function_call, finishes }))
 }
 
 /// Whether log probabilities spell something else than the text beside them.
@@ -378,7 +387,7 @@ impl StreamWire for ChatStream {
                 return Err(out_of_order("a chunk has a choice twice"));
             }
             let choice = self.choices.entry(index).or_default();
-            let said = choice.decoder.push(*object)?;
+            let said = choice.decoder.push(*object, &self.head)?;
             let (pieces, mark) = read_choice(index, choice, &said, node, ledger)?;
             texts.extend(pieces);
             marks.push(mark);
@@ -421,7 +430,8 @@ impl StreamWire for ChatStream {
                 out.extend_from_slice(frame.bytes());
             }
             Mark::Text { choice, .. } => {
-                let mark = ChoiceMark { choice: *choice, calls: Vec::new(), finishes: false };
+                let mark =
+                    ChoiceMark { choice: *choice, calls: Vec::new(), function_call: None, finishes: false };
                 self.write_chunk(frame, &[mark], edits, out);
             }
             Mark::Chunk(marks) => self.write_chunk(frame, marks, edits, out),
@@ -502,7 +512,7 @@ fn reading(
     part: Option<usize>,
     padding: Option<Node<'_>>,
 ) -> Reading<Mark> {
-    let call = marks.iter().any(|mark| !mark.calls.is_empty());
+    let call = marks.iter().any(|mark| !mark.calls.is_empty() || mark.function_call.is_some());
     if let ([node], [mark], [_], Some(part), false) =
         (choices, marks.as_slice(), texts.as_slice(), part, call)
         && !mark.finishes

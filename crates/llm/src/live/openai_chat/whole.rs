@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value, json};
 
-use super::{API, KNOWN, REASONING, STOP, TOOL_CALLS, check_others};
+use super::{API, CALLS, KNOWN, REASONING, STOP, TOOL_CALLS, check_others, waits_for_calls};
 use crate::error::{WireError, out_of_order};
 use crate::live::ledger::{Ledger, TextId};
 use crate::live::span::{Node, Slot, Splices, quote};
@@ -13,6 +13,7 @@ use crate::live::whole::WholeWire;
 use crate::live::{MOST_CHOICES, PartKey, TextKind, spaced_note};
 use crate::model::ModelResponse;
 use crate::wire::Api;
+use crate::wire::openai_chat::FUNCTION_CALL;
 
 /// The wire's knowledge about one whole answer.
 #[derive(Debug, Default)]
@@ -96,6 +97,10 @@ impl Reader<'_> {
             let part = self.next();
             self.found.calls.push(part);
         }
+        if message.get_some(FUNCTION_CALL).is_some() {
+            let part = self.next();
+            self.found.calls.push(part);
+        }
         Ok(())
     }
 }
@@ -144,7 +149,7 @@ impl ChatWhole {
         }
         if let Some(reason) = node.get_some("finish_reason")
             && lost_all
-            && reason.string().as_deref() == Some(TOOL_CALLS)
+            && waits_for_calls(&reason)
         {
             splices.replace(reason.span(), quote(STOP));
         }
@@ -159,7 +164,7 @@ impl ChatWhole {
             ));
         }
         let members = message.members();
-        let is_gone = |key: &str| (lost_all && key == TOOL_CALLS) || (is_edited && !KNOWN.contains(&key));
+        let is_gone = |key: &str| (lost_all && CALLS.contains(&key)) || (is_edited && !KNOWN.contains(&key));
         if new.is_empty() && !members.iter().any(|member| is_gone(&member.key)) {
             return;
         }

@@ -68,7 +68,7 @@ pub(super) fn edit(root: &Node<'_>, old: &ModelRequest, new: &ModelRequest, edit
     let added: Vec<Part> = added.flat_map(|message| message.content.clone()).collect();
     edit_system(root, &old.system, &[new.system.as_slice(), &added].concat(), edit);
     edit_messages(root, old, new, steps, &mut edit.splices);
-    tools::edit(root, &old.tools, &new.tools, encode_tool, edit);
+    tools::edit(root, "tools", &old.tools, &new.tools, encode_tool, edit);
 }
 
 fn edit_system(root: &Node<'_>, old: &[Part], new: &[Part], edit: &mut BodyEdit) {

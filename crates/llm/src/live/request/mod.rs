@@ -78,6 +78,9 @@ impl LiveRequest {
         let old = &self.decoded.request;
         let mut new = edited.clone();
         tools::narrow_choice(old, &mut new);
+        if self.api == Api::OpenAiChat {
+            openai_chat::narrow_functions(old, &mut new);
+        }
         if new == *old {
             return self.body.clone();
         }

@@ -7,8 +7,11 @@ use super::align::{Step, align};
 use super::content::{Outcome, PartWire, are_alike, edit_content, set_text};
 use super::{BodyEdit, tools};
 use crate::live::span::{Node, Slot, Splices};
-use crate::model::ModelRequest;
-use crate::wire::openai_chat::{encode_content, encode_part, encode_request, encode_tool, without_role};
+use crate::model::{ModelRequest, ToolDefinition};
+use crate::wire::openai_chat::{
+    FUNCTION_CALL, FUNCTIONS, encode_content, encode_function, encode_part, encode_request, encode_tool,
+    is_function, without_role,
+};
 
 struct Parts;
 
@@ -29,7 +32,7 @@ impl PartWire for Parts {
 }
 
 pub(super) fn edit(root: &Node<'_>, old: &ModelRequest, new: &ModelRequest, edit: &mut BodyEdit) {
-    tools::edit(root, &old.tools, &new.tools, encode_tool, edit);
+    edit_tools(root, old, new, edit);
     let Some(list) = root.get("messages") else { return };
     let items = list.items();
     let spans: Vec<_> = items.iter().map(Node::span).collect();
@@ -55,6 +58,37 @@ pub(super) fn edit(root: &Node<'_>, old: &ModelRequest, new: &ModelRequest, edit
         }
     }
     edit.splices.set_list(&list, &spans, slots);
+}
+
+/// Tools, and functions, each in their own list.
+fn edit_tools(root: &Node<'_>, old: &ModelRequest, new: &ModelRequest, edit: &mut BodyEdit) {
+    if old.tools == new.tools {
+        return;
+    }
+    let parted =
+        |request: &ModelRequest| -> (Vec<_>, Vec<_>) { request.tools.iter().cloned().partition(is_function) };
+    let ((old_functions, old_tools), (new_functions, new_tools)) = (parted(old), parted(new));
+    tools::edit(root, "tools", &old_tools, &new_tools, encode_tool, edit);
+    tools::edit(root, FUNCTIONS, &old_functions, &new_functions, encode_function, edit);
+}
+
+/// Takes functions that are gone out of the choice among them, which is a field of its own.
+pub(super) fn narrow_functions(old: &ModelRequest, new: &mut ModelRequest) {
+    let left = |of_functions: bool| new.tools.iter().any(|tool| is_function(tool) == of_functions);
+    let had_functions = old.tools.iter().any(is_function);
+    let (no_tools, no_functions) = (!left(false), had_functions && !left(true));
+    let named = new.extra.get(FUNCTION_CALL).and_then(|choice| choice.get("name")).and_then(Value::as_str);
+    let is_gone = named.is_some_and(|name| {
+        let has =
+            |tools: &[ToolDefinition]| tools.iter().any(|tool| is_function(tool) && tool.name() == name);
+        has(&old.tools) && !has(&new.tools)
+    });
+    if no_functions || is_gone {
+        tools::drop_extra(new, FUNCTION_CALL);
+    }
+    if had_functions && no_tools && new.tools.len() < old.tools.len() {
+        tools::drop_choice(new);
+    }
 }
 
 /// The system prompt is the first message.
@@ -150,6 +184,7 @@ fn places(node: &Node<'_>) -> Vec<Place> {
     }
     let calls = node.get_some("tool_calls").map_or(0, |calls| calls.items().len());
     places.extend((0..calls).map(|item| Place::Item("tool_calls", item)));
+    places.extend(node.get_some(FUNCTION_CALL).map(|_| Place::Field(FUNCTION_CALL)));
     places
 }
 
@@ -219,6 +254,9 @@ fn edit_assistant_part(
         {
             set_text(node, field, text, splices)
         }
+        (Place::Field(FUNCTION_CALL), Part::ToolCall(old), Part::ToolCall(new)) => node
+            .get_some(FUNCTION_CALL)
+            .map_or(Outcome::Rewrite, |call| edit_function(&call, old, new, splices)),
         (Place::Item(list, item), old, new) => {
             let items = node.get(list).map(|list| list.items()).unwrap_or_default();
             match (items.get(item), old, new) {
@@ -232,10 +270,16 @@ fn edit_assistant_part(
 }
 
 fn edit_call(node: &Node<'_>, old: &ToolCall, new: &ToolCall, splices: &mut Splices) -> Outcome {
-    let Some(function) = node.get_some("function").filter(|_| old.meta == new.meta) else {
+    let function = node.get_some("function");
+    function.map_or(Outcome::Rewrite, |function| edit_function(&function, old, new, splices))
+}
+
+/// Edits the object with a call's name and arguments.
+fn edit_function(function: &Node<'_>, old: &ToolCall, new: &ToolCall, splices: &mut Splices) -> Outcome {
+    if old.meta != new.meta {
         return Outcome::Rewrite;
-    };
-    if old.name != new.name && set_text(&function, "name", &new.name, splices) != Outcome::Edited {
+    }
+    if old.name != new.name && set_text(function, "name", &new.name, splices) != Outcome::Edited {
         return Outcome::Rewrite;
     }
     if old.arguments == new.arguments && old.malformed == new.malformed {
@@ -245,5 +289,5 @@ fn edit_call(node: &Node<'_>, old: &ToolCall, new: &ToolCall, splices: &mut Spli
         Some(text) => text.to_string(),
         None => new.arguments.to_value().to_string(),
     };
-    set_text(&function, "arguments", &arguments, splices)
+    set_text(function, "arguments", &arguments, splices)
 }

@@ -37,7 +37,7 @@ impl PartWire for Parts {
 }
 
 pub(super) fn edit(root: &Node<'_>, old: &ModelRequest, new: &ModelRequest, edit: &mut BodyEdit) {
-    tools::edit(root, &old.tools, &new.tools, encode_tool, edit);
+    tools::edit(root, "tools", &old.tools, &new.tools, encode_tool, edit);
     if old.system != new.system {
         edit.set_field("instructions", new.system_text().map(|text| quote(&text)));
     }

@@ -22,14 +22,7 @@ pub(super) fn narrow_choice(old: &ModelRequest, new: &mut ModelRequest) {
         return;
     }
     if new.tools.is_empty() {
-        new.tool_choice = None;
-        if let Some(fields) = new.extra.as_object()
-            && fields.contains_key("parallel_tool_calls")
-        {
-            let mut fields = fields.clone();
-            fields.remove("parallel_tool_calls");
-            new.extra = if fields.is_empty() { Json::default() } else { Json::new(fields.into()) };
-        }
+        drop_choice(new);
         return;
     }
     new.tool_choice = match new.tool_choice.take() {
@@ -37,6 +30,21 @@ pub(super) fn narrow_choice(old: &ModelRequest, new: &mut ModelRequest) {
         Some(ToolChoice::Other(raw)) => narrow(&raw, &gone),
         choice => choice,
     };
+}
+
+/// Says nothing about the choice among tools.
+pub(super) fn drop_choice(request: &mut ModelRequest) {
+    request.tool_choice = None;
+    drop_extra(request, "parallel_tool_calls");
+}
+
+/// Takes a field out of the extra ones.
+pub(super) fn drop_extra(request: &mut ModelRequest, field: &str) {
+    if let Some(fields) = request.extra.as_object().filter(|fields| fields.contains_key(field)) {
+        let mut fields = fields.clone();
+        fields.remove(field);
+        request.extra = if fields.is_empty() { Json::default() } else { Json::new(fields.into()) };
+    }
 }
 
 /// A choice in the provider's own form without the tools that are gone.
@@ -86,9 +94,10 @@ fn raw_name(raw: &Value) -> &str {
     named.or_else(|| raw.get("type").and_then(Value::as_str)).unwrap_or_default()
 }
 
-/// Edits the field `tools`.
+/// Edits the list of tools in `field`.
 pub(super) fn edit(
     root: &Node<'_>,
+    field: &str,
     old: &[ToolDefinition],
     new: &[ToolDefinition],
     encode: impl Fn(&ToolDefinition) -> Value,
@@ -98,9 +107,9 @@ pub(super) fn edit(
         return;
     }
     let encoded = |at: usize| new.get(at).map(|tool| encode(tool).to_string()).unwrap_or_default();
-    match root.get_some("tools") {
-        _ if new.is_empty() => edit.set_field("tools", None),
-        None => edit.set_field("tools", Some(Value::from_iter(new.iter().map(encode)).to_string())),
+    match root.get_some(field) {
+        _ if new.is_empty() => edit.set_field(field, None),
+        None => edit.set_field(field, Some(Value::from_iter(new.iter().map(encode)).to_string())),
         Some(tools) => {
             let spans: Vec<_> = tools.items().iter().map(Node::span).collect();
             let steps = align(old, new, |old, new| choice_name(old) == choice_name(new));

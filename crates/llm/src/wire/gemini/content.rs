@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use backstop_hooks::conversation::{ImageSource, Message, Part, ToolCall, ToolResult};
-use backstop_hooks::{Digest, Json, Params, Text, ToolCallId};
+use backstop_hooks::{Json, Params, Text};
 use serde_json::{Map, Value, json};
 
 use super::API;
 use super::names::{canonical, list};
 use crate::error::WireError;
+use crate::wire::call_ids::CallIds;
 use crate::wire::json::Object;
 use crate::wire::meta::{own_field, wrap};
 
@@ -37,54 +38,6 @@ pub(super) enum Place {
     Request,
     /// In an answer.
     Answer,
-}
-
-/// Makes up the ids that the provider left out, the same ones for the same input.
-#[derive(Debug)]
-pub(super) struct CallIds {
-    prefix: String,
-    /// What tells the ids of one candidate from those of the others.
-    candidate: String,
-    made_up: usize,
-    /// Calls without an id that have no result yet.
-    unanswered: Vec<(String, ToolCallId)>,
-}
-
-impl CallIds {
-    pub(super) fn of_request() -> Self {
-        Self::with_prefix("call", 0)
-    }
-
-    /// Ids for the calls of a candidate of the answer `id`, which differ from those of any other.
-    pub(super) fn of_answer(id: &str, candidate: u64) -> Self {
-        Self::with_prefix(id, candidate)
-    }
-
-    fn with_prefix(prefix: &str, candidate: u64) -> Self {
-        let candidate = if candidate == 0 { String::new() } else { format!("c{candidate}_") };
-        Self { prefix: prefix.to_owned(), candidate, made_up: 0, unanswered: Vec::new() }
-    }
-
-    pub(super) fn make_up(&mut self, name: &str, arguments: &Value) -> ToolCallId {
-        self.made_up += 1;
-        let place = format!("{}{}", self.candidate, self.made_up);
-        let id: ToolCallId = if self.prefix.is_empty() {
-            // An answer without an id of its own is told apart by what it asks for.
-            let digest = Digest::of("gemini_call", &json!([name, arguments]));
-            format!("call_{}_{place}", digest.short())
-        } else {
-            format!("{}_{place}", self.prefix)
-        }
-        .into();
-        self.unanswered.push((name.to_owned(), id.clone()));
-        id
-    }
-
-    /// The id of the oldest call of this name that has no result yet.
-    fn answered(&mut self, name: &str) -> Option<ToolCallId> {
-        let at = self.unanswered.iter().position(|(call, _)| call == name)?;
-        Some(self.unanswered.remove(at).1)
-    }
 }
 
 /// The tool calls of a conversation, for the results that name them.

@@ -5,10 +5,11 @@ use backstop_hooks::{Json, Text};
 use serde_json::{Map, Value, json};
 
 use super::API;
-use super::content::{CallIds, Calls, Place, decode_parts, encode_part, encode_parts};
+use super::content::{Calls, Place, decode_parts, encode_part, encode_parts};
 use super::names::{canonical, list};
 use crate::error::WireError;
 use crate::model::{ModelRequest, ThinkLevel, ToolChoice, ToolDefinition};
+use crate::wire::call_ids::CallIds;
 use crate::wire::json::Object;
 use crate::wire::meta::{attach, own_field, wrap};
 use crate::wire::{DecodedRequest, RequestTarget};

@@ -4,11 +4,12 @@ use backstop_hooks::Json;
 use backstop_hooks::conversation::{Message, Part, Role, TokenUsage};
 use serde_json::{Map, Value, json};
 
-use super::content::{CallIds, Calls, Place, decode_parts, encode_parts};
+use super::content::{Calls, Place, decode_parts, encode_parts};
 use super::error::decode_error;
 use super::names::{canonical, list};
 use crate::error::{WireError, out_of_order};
 use crate::model::{ModelResponse, StopReason};
+use crate::wire::call_ids::CallIds;
 use crate::wire::json::Object;
 
 pub(super) const BODY_KNOWN: &[&str] = &["candidates", "usageMetadata", "modelVersion", "responseId"];

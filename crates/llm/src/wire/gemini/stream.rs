@@ -6,9 +6,7 @@ use backstop_hooks::conversation::{Message, Part, Role, TokenUsage};
 use serde_json::{Map, Value, json};
 
 use super::API;
-use super::content::{
-    CallIds, Calls, Place, call_meta, decode_part, encode_part, is_piece, kind, text_fields,
-};
+use super::content::{Calls, Place, call_meta, decode_part, encode_part, is_piece, kind, text_fields};
 use super::error::decode_error;
 use super::names::{canonical, list};
 use super::partial::PartialArgs;
@@ -18,6 +16,7 @@ use super::response::{
 use crate::error::{WireError, out_of_order};
 use crate::model::{ModelEvent, ModelResponse, ToolCallBuilder};
 use crate::sse::SseEvent;
+use crate::wire::call_ids::CallIds;
 use crate::wire::json::{Object, parse};
 use crate::wire::meta::wrap;
 

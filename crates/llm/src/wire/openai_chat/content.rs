@@ -5,8 +5,10 @@ use backstop_hooks::{Json, Params, Text};
 use serde_json::{Map, Value, json};
 
 use super::API;
+use super::functions::{self, FUNCTION_CALL};
 use crate::error::WireError;
 use crate::model::parse_arguments;
+use crate::wire::call_ids::CallIds;
 use crate::wire::json::{Object, malformed};
 use crate::wire::meta::{attach, own_field, wrap};
 
@@ -77,9 +79,8 @@ pub(super) fn reasoning(text: &str, field: &str) -> Part {
     }
 }
 
-/// Reads the parts of an assistant's message: reasoning, text, refusal, tool calls.
-pub(super) fn decode_assistant(message: Object<'_>) -> Result<Vec<Part>, WireError> {
-    refuse_old_call(message)?;
+/// Reads the parts of an assistant's message: reasoning, text, refusal, tool calls or a function call.
+pub(super) fn decode_assistant(message: Object<'_>, ids: &mut CallIds) -> Result<Vec<Part>, WireError> {
     let mut parts = Vec::new();
     for field in REASONING_FIELDS {
         if let Some(text) = message.string(field)?.filter(|text| !text.is_empty()) {
@@ -98,20 +99,13 @@ pub(super) fn decode_assistant(message: Object<'_>) -> Result<Vec<Part>, WireErr
     for call in message.array("tool_calls")?.unwrap_or_default() {
         parts.push(decode_tool_call(call)?);
     }
+    parts.extend(functions::decode_call(message, ids)?);
     Ok(parts)
-}
-
-/// The form that tool calls had before they had ids. Nobody who judges tool calls would see one in it.
-pub(super) fn refuse_old_call(message: Object<'_>) -> Result<(), WireError> {
-    match message.get("function_call") {
-        None => Ok(()),
-        Some(_) => Err(message.error("function_call", "is a withdrawn form of tool calls")),
-    }
 }
 
 /// Fields of an assistant's message that become parts.
 pub(super) const ASSISTANT_KNOWN: &[&str] =
-    &["role", "content", "refusal", "tool_calls", "reasoning_content", "reasoning"];
+    &["role", "content", "refusal", "tool_calls", FUNCTION_CALL, "reasoning_content", "reasoning"];
 
 fn decode_tool_call(value: &Value) -> Result<Part, WireError> {
     let call = Object::of("tool call", value)?;
@@ -119,23 +113,28 @@ fn decode_tool_call(value: &Value) -> Result<Part, WireError> {
         return Ok(Part::Unknown { raw: Json::new(value.clone()) });
     }
     let function = call.required_object("function")?;
-    let (arguments, malformed) = match function.get("arguments") {
-        None => (Params::default(), None),
-        Some(Value::String(text)) => parse_arguments(text),
-        Some(Value::Object(object)) => (Params::new(object.clone()), None),
-        Some(other) => (Params::default(), Some(Text::from(other.to_string()))),
-    };
+    let (arguments, malformed) = arguments_of(function);
     Ok(Part::ToolCall(ToolCall {
         id: call.string("id")?.unwrap_or_default().into(),
         name: function.required_string("name")?.to_owned(),
         arguments,
         malformed,
-        meta: wrap(API, call.rest(&["id", "type", "function", "index"])),
+        meta: wrap(API, call.rest(&["id", "type", "function", "index", FUNCTION_CALL])),
     }))
 }
 
+/// The arguments of a call, and their text if it is no object.
+pub(super) fn arguments_of(function: Object<'_>) -> (Params, Option<Text>) {
+    match function.get("arguments") {
+        None => (Params::default(), None),
+        Some(Value::String(text)) => parse_arguments(text),
+        Some(Value::Object(object)) => (Params::new(object.clone()), None),
+        Some(other) => (Params::default(), Some(Text::from(other.to_string()))),
+    }
+}
+
 /// A message as the wire's messages: a tool's results are one message each.
-pub(super) fn decode_message(value: &Value) -> Result<Message, WireError> {
+pub(super) fn decode_message(value: &Value, ids: &mut CallIds) -> Result<Message, WireError> {
     let message = Object::of("message", value)?;
     let role = message.required_string("role")?;
     let content = || message.get("content").map(decode_content).transpose().map(Option::unwrap_or_default);
@@ -153,7 +152,7 @@ pub(super) fn decode_message(value: &Value) -> Result<Message, WireError> {
         },
         "assistant" => Message {
             meta: wrap(API, message.rest(ASSISTANT_KNOWN)),
-            ..Message::new(Role::Assistant, decode_assistant(message)?)
+            ..Message::new(Role::Assistant, decode_assistant(message, ids)?)
         },
         "tool" => {
             let result = ToolResult {
@@ -164,6 +163,10 @@ pub(super) fn decode_message(value: &Value) -> Result<Message, WireError> {
                 details: None,
                 meta: wrap(API, message.rest(&["role", "content", "tool_call_id"])),
             };
+            Message::new(Role::Tool, vec![Part::ToolResult(result)])
+        }
+        functions::ROLE => {
+            let result = functions::decode_result(message, content()?, ids)?;
             Message::new(Role::Tool, vec![Part::ToolResult(result)])
         }
         _ => return Err(message.error("role", "is not known")),
@@ -240,7 +243,11 @@ pub(super) fn encode_assistant(message: &Message, joined: bool) -> Value {
             object.insert(field, text.as_str().into());
         }
     }
-    let calls: Vec<Value> = parts.iter().filter(is_call).map(encode_tool_call).collect();
+    if let Some(call) = parts.iter().find_map(functions::encode_call) {
+        object.insert(FUNCTION_CALL.to_owned(), call);
+    }
+    let is_tool_call = |part: &&Part| is_call(part) && !functions::is_function_call(part);
+    let calls: Vec<Value> = parts.iter().filter(is_tool_call).map(encode_tool_call).collect();
     if !calls.is_empty() {
         object.insert("tool_calls".to_owned(), calls.into());
     }

@@ -5,16 +5,22 @@
 //! thinking that came from another wire (left out). A refusal is a text part marked `refusal` in its `meta`,
 //! so that whoever judges text judges it too; a stream that is written says it as plain text.
 //!
-//! Answers with several choices are refused: only one could be judged.
+//! The older form of tools and their calls (`functions`, `function_call`) is read as tools, and goes back as it came; a
+//! stream that is written has the form of today.
+//!
+//! These codecs refuse answers with several choices: an answer is one here. [Live traffic](crate::live)
+//! knows more of them.
 
 mod content;
 mod error;
+mod functions;
 mod request;
 mod response;
 mod stream;
 
 pub(crate) use content::{arguments_text, decode_image_url, encode_content, encode_image_url, encode_part};
 pub(crate) use error::{decode_error, encode_error};
+pub(crate) use functions::{FUNCTION_CALL, FUNCTIONS, encode_function, is_function};
 pub(crate) use request::{decode_request, encode_request, encode_tool, without_role};
 pub(crate) use response::{decode_response, encode_response};
 pub(crate) use stream::{

@@ -1,14 +1,16 @@
 //! Requests.
 
-use backstop_hooks::conversation::{Message, Part, Role, ToolResult, ToolSpec};
-use backstop_hooks::{Json, Text};
+use backstop_hooks::Json;
+use backstop_hooks::conversation::{Message, Part, Role, ToolResult};
 use serde_json::{Map, Value, json};
 
 use super::API;
 use super::content::{decode_message, encode_assistant, encode_content};
+use super::functions::{FUNCTIONS, decode_function, decode_spec, encode_function, is_function, result_head};
 use crate::error::WireError;
 use crate::model::{ModelRequest, ThinkLevel, ToolChoice, ToolDefinition};
 use crate::wire::DecodedRequest;
+use crate::wire::call_ids::CallIds;
 use crate::wire::json::Object;
 use crate::wire::meta::{attach, own_field, wrap};
 
@@ -17,14 +19,19 @@ use crate::wire::meta::{attach, own_field, wrap};
 const OLD_LIMIT: &str = "max_tokens";
 const LIMIT: &str = "max_completion_tokens";
 
-const KNOWN: &[&str] = &["model", "messages", "tools", "tool_choice", LIMIT, "temperature", "stream"];
+const KNOWN: &[&str] =
+    &["model", "messages", "tools", FUNCTIONS, "tool_choice", LIMIT, "temperature", "stream"];
 
 pub(crate) fn encode_request(request: &ModelRequest, stream: bool) -> Value {
     let mut body = Map::new();
     body.insert("model".to_owned(), request.model.as_str().into());
     body.insert("messages".to_owned(), Value::Array(encode_messages(request)));
-    if !request.tools.is_empty() {
-        body.insert("tools".to_owned(), request.tools.iter().map(encode_tool).collect());
+    let (functions, tools): (Vec<_>, Vec<_>) = request.tools.iter().partition(|tool| is_function(tool));
+    if !tools.is_empty() {
+        body.insert("tools".to_owned(), tools.into_iter().map(encode_tool).collect());
+    }
+    if !functions.is_empty() {
+        body.insert(FUNCTIONS.to_owned(), functions.into_iter().map(encode_function).collect());
     }
     if let Some(choice) = &request.tool_choice {
         body.insert("tool_choice".to_owned(), encode_tool_choice(choice));
@@ -129,10 +136,12 @@ fn says_something(message: &Value) -> bool {
 
 fn encode_result(result: &ToolResult) -> Value {
     let texts = result.content.iter().filter(|part| !matches!(part, Part::Image { .. }));
-    let mut object = Map::from_iter([
-        ("role".to_owned(), Value::from("tool")),
-        ("tool_call_id".to_owned(), Value::from(result.tool_call_id.as_str())),
-    ]);
+    let mut object = result_head(result).unwrap_or_else(|| {
+        Map::from_iter([
+            ("role".to_owned(), Value::from("tool")),
+            ("tool_call_id".to_owned(), Value::from(result.tool_call_id.as_str())),
+        ])
+    });
     let content = match encode_content(texts) {
         Value::Array(parts) if parts.is_empty() => "".into(),
         content => content,
@@ -153,17 +162,7 @@ fn flush_images(images: &mut Vec<Part>, encoded: &mut Vec<Value>) {
 pub(crate) fn encode_tool(tool: &ToolDefinition) -> Value {
     match tool {
         ToolDefinition::Provider { raw } => raw.to_value(),
-        ToolDefinition::Function { spec, meta } => {
-            let mut function = Map::from_iter([("name".to_owned(), Value::from(spec.name.as_str()))]);
-            if let Some(description) = &spec.description {
-                function.insert("description".to_owned(), description.as_str().into());
-            }
-            if !spec.input_schema.is_null() {
-                function.insert("parameters".to_owned(), spec.input_schema.to_value());
-            }
-            attach(&mut function, meta.as_ref(), API);
-            json!({"type": "function", "function": function})
-        }
+        ToolDefinition::Function { .. } => json!({"type": "function", "function": encode_function(tool)}),
     }
 }
 
@@ -179,14 +178,18 @@ fn encode_tool_choice(choice: &ToolChoice) -> Value {
 
 pub(crate) fn decode_request(body: &Value) -> Result<DecodedRequest, WireError> {
     let body = Object::of("request", body)?;
+    let mut ids = CallIds::of_request();
+    let messages = body.required_array("messages")?.iter();
     let mut messages =
-        body.required_array("messages")?.iter().map(decode_message).collect::<Result<Vec<_>, _>>()?;
+        messages.map(|message| decode_message(message, &mut ids)).collect::<Result<Vec<_>, _>>()?;
     let system = take_system(&mut messages);
+    let tools = body.array("tools")?.unwrap_or_default().iter().map(decode_tool);
+    let functions = body.array(FUNCTIONS)?.unwrap_or_default().iter().map(decode_function);
     let request = ModelRequest {
         model: body.required_string("model")?.to_owned(),
         system,
         messages,
-        tools: body.array("tools")?.unwrap_or_default().iter().map(decode_tool).collect::<Result<_, _>>()?,
+        tools: tools.chain(functions).collect::<Result<_, _>>()?,
         tool_choice: body.get("tool_choice").map(decode_tool_choice),
         max_tokens: body.u64(LIMIT)?.map_or_else(|| body.u64(OLD_LIMIT), |limit| Ok(Some(limit)))?,
         temperature: body.f64("temperature")?,
@@ -224,15 +227,8 @@ fn decode_tool(value: &Value) -> Result<ToolDefinition, WireError> {
         return Ok(ToolDefinition::Provider { raw: Json::new(value.clone()) });
     };
     Ok(ToolDefinition::Function {
-        spec: ToolSpec {
-            name: function.required_string("name")?.to_owned(),
-            description: function.string("description")?.map(Text::from),
-            input_schema: function
-                .get("parameters")
-                .map(|schema| Json::new(schema.clone()))
-                .unwrap_or_default(),
-        },
-        meta: wrap(API, function.rest(&["name", "description", "parameters"])),
+        spec: decode_spec(function)?,
+        meta: wrap(API, function.rest(&["name", "description", "parameters", FUNCTIONS])),
     })
 }
 

@@ -6,8 +6,10 @@ use serde_json::{Map, Value, json};
 
 use super::API;
 use super::content::{ASSISTANT_KNOWN, decode_assistant, encode_assistant};
+use super::functions::{FUNCTION_CALL, is_function_call};
 use crate::error::WireError;
 use crate::model::{ModelResponse, StopReason};
+use crate::wire::call_ids::CallIds;
 use crate::wire::json::Object;
 use crate::wire::meta::wrap;
 
@@ -21,13 +23,15 @@ pub(crate) fn decode_response(body: &Value) -> Result<ModelResponse, WireError> 
         _ => return Err(WireError::SeveralChoices),
     };
     let message = choice.required_object("message")?;
-    let content = decode_assistant(message)?;
+    let id = body.string("id")?.unwrap_or_default();
+    let index = choice.u64("index")?.unwrap_or(0);
+    let content = decode_assistant(message, &mut CallIds::of_answer(id, index))?;
     // Annotations quote the text by position and are of no use in a later request.
     let meta = wrap(API, message.rest(&[ASSISTANT_KNOWN, &["annotations"]].concat()));
     let mut extra = body.rest(BODY_KNOWN);
     extra.retain(|_, value| !value.is_null());
     Ok(ModelResponse {
-        id: body.string("id")?.unwrap_or_default().to_owned(),
+        id: id.to_owned(),
         model: body.string("model")?.unwrap_or_default().to_owned(),
         message: Message { meta, ..Message::new(Role::Assistant, content) },
         stop: decode_stop(choice.required_string("finish_reason")?),
@@ -69,7 +73,7 @@ pub(super) fn encode_usage(usage: &TokenUsage) -> Value {
 pub(super) fn decode_stop(reason: &str) -> StopReason {
     match reason {
         "stop" => StopReason::EndTurn,
-        "tool_calls" => StopReason::ToolUse,
+        "tool_calls" | FUNCTION_CALL => StopReason::ToolUse,
         "length" => StopReason::MaxTokens,
         "content_filter" => StopReason::Refusal,
         other => StopReason::Other(other.to_owned()),
@@ -86,6 +90,13 @@ pub(super) fn encode_stop(stop: &StopReason) -> &str {
     }
 }
 
+/// Why an answer stopped; one that waits for a function says so in the words of its form.
+fn encode_finish(response: &ModelResponse) -> &str {
+    let waits = response.stop == StopReason::ToolUse;
+    let calls_function = response.message.content.iter().any(is_function_call);
+    if waits && calls_function { FUNCTION_CALL } else { encode_stop(&response.stop) }
+}
+
 pub(crate) fn encode_response(response: &ModelResponse) -> Value {
     let mut body = json!({
         "id": response.id,
@@ -96,7 +107,7 @@ pub(crate) fn encode_response(response: &ModelResponse) -> Value {
             "index": 0,
             "message": encode_assistant(&response.message, true),
             "logprobs": null,
-            "finish_reason": encode_stop(&response.stop),
+            "finish_reason": encode_finish(response),
         }],
         "usage": encode_usage(&response.usage),
     });

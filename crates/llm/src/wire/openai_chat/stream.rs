@@ -3,15 +3,18 @@
 use std::collections::BTreeMap;
 
 use backstop_hooks::conversation::{Message, Part, Role, TokenUsage};
+use backstop_hooks::{Json, ToolCallId};
 use serde_json::{Map, Value, json};
 
 use super::API;
-use super::content::{REASONING_FIELDS, is_refusal, reasoning, reasoning_field, refusal, refuse_old_call};
+use super::content::{ASSISTANT_KNOWN, REASONING_FIELDS, is_refusal, reasoning, reasoning_field, refusal};
 use super::error::decode_error;
+use super::functions::{FUNCTION_CALL, call_meta, two_forms};
 use super::response::{BODY_KNOWN, decode_stop, decode_usage, encode_stop, encode_usage, extra_json};
 use crate::error::{WireError, out_of_order};
 use crate::model::{ModelEvent, ModelRequest, ModelResponse, StopReason, ToolCallBuilder};
 use crate::sse::SseEvent;
+use crate::wire::call_ids::CallIds;
 use crate::wire::json::{Object, parse};
 use crate::wire::meta::wrap;
 
@@ -53,6 +56,8 @@ pub(crate) struct ChoiceDecoder {
     parts: Vec<OpenPart>,
     /// From the wire's index of a tool call to its place in `parts`.
     calls: BTreeMap<usize, usize>,
+    /// The place of the function call.
+    function_call: Option<usize>,
     finished: Vec<Part>,
 }
 
@@ -63,6 +68,8 @@ pub(crate) struct Said {
     pub(crate) events: Vec<ModelEvent>,
     /// For each entry of `tool_calls` the wire's index of the call and its part.
     pub(crate) calls: Vec<(usize, usize)>,
+    /// The part of its `function_call`.
+    pub(crate) function_call: Option<usize>,
 }
 
 #[derive(Debug)]
@@ -85,7 +92,7 @@ impl StreamDecoder {
         let mut events = self.head.push(event.event.as_deref(), &value)?;
         match choices_of(&value)?.as_slice() {
             [] => {}
-            [(0, only)] => events.extend(self.choice.push(*only)?.events),
+            [(0, only)] => events.extend(self.choice.push(*only, &self.head)?.events),
             _ => return Err(WireError::SeveralChoices),
         }
         events.extend(self.head.usage(&value)?);
@@ -149,10 +156,11 @@ pub(crate) fn choices_of(chunk: &Value) -> Result<Vec<(u64, Object<'_>)>, WireEr
 
 impl ChoiceDecoder {
     /// Reads one choice of a chunk.
-    pub(crate) fn push(&mut self, choice: Object<'_>) -> Result<Said, WireError> {
+    pub(crate) fn push(&mut self, choice: Object<'_>, head: &Head) -> Result<Said, WireError> {
         let mut said = Said::default();
         if let Some(delta) = choice.object("delta")? {
-            self.delta(delta, &mut said)?;
+            let index = choice.u64("index")?.unwrap_or(0);
+            self.delta(delta, || CallIds::of_answer(&head.id, index), &mut said)?;
         }
         if let Some(reason) = choice.string("finish_reason")?.filter(|reason| !reason.is_empty()) {
             if self.stop.is_some() {
@@ -188,8 +196,12 @@ impl ChoiceDecoder {
         })
     }
 
-    fn delta(&mut self, delta: Object<'_>, said: &mut Said) -> Result<(), WireError> {
-        refuse_old_call(delta)?;
+    fn delta(
+        &mut self,
+        delta: Object<'_>,
+        ids: impl FnOnce() -> CallIds,
+        said: &mut Said,
+    ) -> Result<(), WireError> {
         let events = &mut said.events;
         for field in REASONING_FIELDS {
             if let Some(text) = delta.string(field)?.filter(|text| !text.is_empty()) {
@@ -206,12 +218,16 @@ impl ChoiceDecoder {
         for call in delta.array("tool_calls")?.unwrap_or_default() {
             said.calls.push(self.tool_call(Object::of("tool call", call)?, events)?);
         }
+        if let Some(call) = delta.object(FUNCTION_CALL)? {
+            said.function_call = Some(self.function_call(call, ids, events)?);
+        }
+        if self.function_call.is_some() && !self.calls.is_empty() {
+            return Err(two_forms(delta));
+        }
         if self.stop.is_some() && !events.is_empty() {
             return Err(out_of_order("content after the finish reason"));
         }
-        let known =
-            ["role", "content", "refusal", "tool_calls", "reasoning_content", "reasoning", "annotations"];
-        for (key, value) in delta.rest(&known) {
+        for (key, value) in delta.rest(&[ASSISTANT_KNOWN, &["annotations"]].concat()) {
             match (self.message_meta.get_mut(&key), value) {
                 (Some(Value::Array(so_far)), Value::Array(more)) => so_far.extend(more),
                 (_, Value::Null) => {}
@@ -277,6 +293,40 @@ impl ChoiceDecoder {
             Some(place) => *place,
             None => self.start_call(index, id, name, call, events)?,
         };
+        self.grow_call(place, id, name, function, events)?;
+        Ok((index, place))
+    }
+
+    /// Reads a piece of the function call; gives its part.
+    fn function_call(
+        &mut self,
+        call: Object<'_>,
+        ids: impl FnOnce() -> CallIds,
+        events: &mut Vec<ModelEvent>,
+    ) -> Result<usize, WireError> {
+        let name = call.string("name")?.unwrap_or_default();
+        let place = match self.function_call {
+            Some(place) => place,
+            None if name.is_empty() => return Err(out_of_order("a function call begins without a name")),
+            None => {
+                let id = ids().make_up(name, &Value::Null);
+                let place = self.begin_call(id, name, call_meta(call), events);
+                *self.function_call.insert(place)
+            }
+        };
+        self.grow_call(place, "", name, Some(call), events)?;
+        Ok(place)
+    }
+
+    /// Adds to the arguments of a call.
+    fn grow_call(
+        &mut self,
+        place: usize,
+        id: &str,
+        name: &str,
+        function: Option<Object<'_>>,
+        events: &mut Vec<ModelEvent>,
+    ) -> Result<(), WireError> {
         let Some(OpenPart::ToolCall(builder)) = self.parts.get_mut(place) else {
             return Err(out_of_order("a tool call that never started"));
         };
@@ -285,7 +335,7 @@ impl ChoiceDecoder {
             return Err(out_of_order("a tool call changes its id or name"));
         }
         let more = match function.and_then(|function| function.get("arguments")) {
-            None => return Ok((index, place)),
+            None => return Ok(()),
             Some(Value::String(text)) => text.clone(),
             Some(other) => other.to_string(),
         };
@@ -293,7 +343,7 @@ impl ChoiceDecoder {
             builder.arguments.push_str(&more);
             events.push(ModelEvent::ToolCallArguments { index: place, delta: more.into() });
         }
-        Ok((index, place))
+        Ok(())
     }
 
     fn start_call(
@@ -307,14 +357,24 @@ impl ChoiceDecoder {
         if name.is_empty() {
             return Err(out_of_order("a tool call begins without a name"));
         }
-        let meta = wrap(API, call.rest(&["index", "id", "type", "function"]));
-        let builder =
-            ToolCallBuilder { id: id.into(), name: name.to_owned(), arguments: String::new(), meta };
-        let place = self.parts.len();
-        self.parts.push(OpenPart::ToolCall(builder));
+        let meta = wrap(API, call.rest(&["index", "id", "type", "function", FUNCTION_CALL]));
+        let place = self.begin_call(id.into(), name, meta, events);
         self.calls.insert(index, place);
-        events.push(ModelEvent::ToolCallStarted { index: place, id: id.into(), name: name.to_owned() });
         Ok(place)
+    }
+
+    fn begin_call(
+        &mut self,
+        id: ToolCallId,
+        name: &str,
+        meta: Option<Json>,
+        events: &mut Vec<ModelEvent>,
+    ) -> usize {
+        let index = self.parts.len();
+        events.push(ModelEvent::ToolCallStarted { index, id: id.clone(), name: name.to_owned() });
+        let builder = ToolCallBuilder { id, name: name.to_owned(), arguments: String::new(), meta };
+        self.parts.push(OpenPart::ToolCall(builder));
+        index
     }
 
     fn close_parts(&mut self, events: &mut Vec<ModelEvent>) {
@@ -329,6 +389,7 @@ impl ChoiceDecoder {
             events.push(ModelEvent::PartFinished { index, part });
         }
         self.calls.clear();
+        self.function_call = None;
     }
 }
 

@@ -1,0 +1,50 @@
+//! Ids for tool calls of wires on which calls have none, or may leave theirs out. Hooks need one.
+
+use backstop_hooks::{Digest, ToolCallId};
+use serde_json::{Value, json};
+
+/// Makes up the ids that the provider left out, the same ones for the same input.
+#[derive(Debug)]
+pub(crate) struct CallIds {
+    prefix: String,
+    /// What tells the ids of one choice from those of the others.
+    choice: String,
+    made_up: usize,
+    /// Calls without an id that have no result yet.
+    unanswered: Vec<(String, ToolCallId)>,
+}
+
+impl CallIds {
+    /// Ids for the calls of a conversation.
+    pub(crate) fn of_request() -> Self {
+        Self::of_answer("call", 0)
+    }
+
+    /// Ids for the calls of a choice of the answer `id`, which differ from those of any other.
+    pub(crate) fn of_answer(id: &str, choice: u64) -> Self {
+        let choice = if choice == 0 { String::new() } else { format!("c{choice}_") };
+        Self { prefix: id.to_owned(), choice, made_up: 0, unanswered: Vec::new() }
+    }
+
+    /// An id for a call of this name. `arguments` tell it from others where the answer has no id.
+    pub(crate) fn make_up(&mut self, name: &str, arguments: &Value) -> ToolCallId {
+        self.made_up += 1;
+        let place = format!("{}{}", self.choice, self.made_up);
+        let id: ToolCallId = if self.prefix.is_empty() {
+            // An answer without an id of its own is told apart by what it asks for.
+            let digest = Digest::of("made_up_call", &json!([name, arguments]));
+            format!("call_{}_{place}", digest.short())
+        } else {
+            format!("{}_{place}", self.prefix)
+        }
+        .into();
+        self.unanswered.push((name.to_owned(), id.clone()));
+        id
+    }
+
+    /// The id of the oldest call of this name that has no result yet.
+    pub(crate) fn answered(&mut self, name: &str) -> Option<ToolCallId> {
+        let at = self.unanswered.iter().position(|(call, _)| call == name)?;
+        Some(self.unanswered.remove(at).1)
+    }
+}
