@@ -217,6 +217,35 @@ fn reasons_to_stop_come_back() {
     }
 }
 
+/// Google's older clients ask for `enum-encoding=int`.
+#[test]
+fn enums_may_be_numbers() {
+    for (reason, stop) in [
+        (json!(1), StopReason::EndTurn),
+        (json!(2), StopReason::MaxTokens),
+        (json!(3), StopReason::Refusal),
+        (json!(10), StopReason::Other("10".to_owned())),
+    ] {
+        let body = json!({"candidates": [{"finishReason": reason}]});
+        assert_eq!(API.decode_response(&body).unwrap().stop, stop);
+        assert_eq!(stream(&[chunk(&json!([{"text": "x"}])), body]).unwrap().stop, stop);
+    }
+    // Zero says nothing.
+    let running =
+        |text: &str| json!({"candidates": [{"content": {"parts": [{"text": text}]}, "finishReason": 0}]});
+    assert_eq!(stream(&[running("a"), running("b")]).unwrap_err(), WireError::Truncated);
+    assert_eq!(stream(&[running("a"), running("b"), finish()]).unwrap().message.visible_text(), "ab");
+    for bad in [json!(-1), json!(1.5), json!(true), json!(["STOP"])] {
+        let body = json!({"candidates": [{"finishReason": bad}]});
+        assert!(API.decode_response(&body).is_err() && stream(&[body]).is_err());
+    }
+
+    let body = r#"{"contents":[{"parts":[{"text":"x"}]}],"tools":[{"functionDeclarations":[{"name":"a"},{"name":"b"}]}],"toolConfig":{"functionCallingConfig":{"mode":2,"allowedFunctionNames":["a","b"]}}}"#;
+    assert_eq!(edited(body, |_| {}), body);
+    let got = edited(body, |new| drop(new.tools.remove(0)));
+    assert_eq!(got, body.replace(r#"{"name":"a"},"#, "").replace(r#""a","b""#, r#""b""#));
+}
+
 #[test]
 fn nothing_quotes_the_answer_a_second_time() {
     let body = json!({"candidates": [{

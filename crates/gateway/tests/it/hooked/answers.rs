@@ -383,3 +383,52 @@ async fn every_candidate_is_judged() {
         assert!(!answer.text().contains("candidate "), "{}", answer.text());
     }
 }
+
+/// The form that tool calls had before they had ids: judged, streamed and in one piece, and named when it is gone.
+#[tokio::test]
+async fn function_calls_are_judged() {
+    use crate::support::{Script, Upstream};
+    let call = |name: &str| json!({"name": name, "arguments": format!("{{\"command\":\"{SECRET}\"}}")});
+    for name in ["exec", "read"] {
+        let chunk = |delta: Value, reason: Value| {
+            let choice = json!({"index": 0, "delta": delta, "logprobs": null, "finish_reason": reason});
+            let body =
+                json!({"id": "x", "object": "chat.completion.chunk", "model": "m", "choices": [choice]});
+            format!("data: {body}\n\n")
+        };
+        let events = [
+            chunk(json!({"role": "assistant", "content": null, "function_call": call(name)}), Value::Null),
+            chunk(json!({}), "function_call".into()),
+            "data: [DONE]\n\n".to_owned(),
+        ];
+        let message = json!({"role": "assistant", "content": null, "function_call": call(name)});
+        let choice = json!({"index": 0, "message": message, "finish_reason": "function_call"});
+        let whole = json!({"id": "x", "model": "m", "choices": [choice]}).to_string();
+        for stream in [true, false] {
+            let (events, whole) = (events.clone(), whole.clone());
+            let upstream = Upstream::start(move |_| {
+                let events: Vec<&str> = events.iter().map(String::as_str).collect();
+                if stream { Script::events(&events) } else { Script::json("200 OK", &whole) }
+            })
+            .await;
+            let house = House::new();
+            house.withhold("exec");
+            let gateway = house.gateway(&upstream.url(), HookSettings::default()).await;
+            let mut body = ask(Api::OpenAiChat, stream, "hi");
+            body["functions"] = json!([{"name": "exec"}, {"name": "read"}]);
+            let answer = send(&gateway, Api::OpenAiChat, &body).await;
+            let said = read(Api::OpenAiChat, &answer);
+            assert_eq!(house.receipts.of(PointId::AfterLlmCall).len(), 1);
+            if name == "exec" {
+                assert!(!answer.text().contains(SECRET), "{}", answer.text());
+                assert!(said.message.visible_text().starts_with("[backstop] withheld `exec`"));
+                assert_eq!((said.message.tool_calls().count(), said.stop), (0, StopReason::EndTurn));
+            } else {
+                let text = answer.text();
+                assert!(text.contains("\"function_call\":{") && text.contains(SECRET), "{text}");
+                assert!(text.contains("\"finish_reason\":\"function_call\""), "{text}");
+                assert!(!text.contains("x_1"), "an id that was made up stays here: {text}");
+            }
+        }
+    }
+}

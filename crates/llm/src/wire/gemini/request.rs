@@ -304,7 +304,12 @@ fn decode_tool_config(
     let calling = Object::of("tool config", &calling)?;
     let names = calling.array("allowedFunctionNames")?.unwrap_or_default();
     let is_plain = calling.rest(&["mode", "allowedFunctionNames"]).is_empty();
-    Ok(Some(match (calling.string("mode")?, names) {
+    let mode = match calling.get("mode") {
+        // Clients that write numbers in place of names.
+        Some(Value::Number(_)) => None,
+        _ => calling.string("mode")?,
+    };
+    Ok(Some(match (mode, names) {
         (Some("AUTO"), []) if is_plain => ToolChoice::Auto,
         (Some("NONE"), []) if is_plain => ToolChoice::None,
         (Some("ANY"), []) if is_plain => ToolChoice::Required,

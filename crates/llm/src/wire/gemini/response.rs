@@ -1,5 +1,7 @@
 //! Whole answers, and what streams share with them.
 
+use std::borrow::Cow;
+
 use backstop_hooks::Json;
 use backstop_hooks::conversation::{Message, Part, Role, TokenUsage};
 use serde_json::{Map, Value, json};
@@ -73,10 +75,13 @@ fn decode_candidate(
             Some(content) => decode_content(content, CallIds::of_answer(&id, index))?,
             None => Vec::new(),
         };
-        reason = Some(candidate.required_string("finishReason")?);
+        reason = finish_reason(candidate)?;
+        if reason.is_none() {
+            return Err(candidate.error("finishReason", "is missing"));
+        }
         candidate_extra(candidate, &mut extra);
     }
-    let stop = stop(reason, &content, &mut extra);
+    let stop = stop(reason.as_deref(), &content, &mut extra);
     Ok(ModelResponse {
         id,
         model: body.string("modelVersion")?.unwrap_or_default().to_owned(),
@@ -99,6 +104,20 @@ fn says_nothing(part: &Part) -> bool {
         Part::Text { text, meta } => text.is_empty() && meta.is_none(),
         _ => false,
     }
+}
+
+/// Why a candidate ended, if it did. Clients may ask for numbers in place of names (`enum-encoding=int`); those that
+/// the provider's products do not share have no name here.
+pub(super) fn finish_reason(candidate: Object<'_>) -> Result<Option<Cow<'_, str>>, WireError> {
+    const SHARED: [&str; 6] = ["", "STOP", "MAX_TOKENS", "SAFETY", "RECITATION", "OTHER"];
+    let reason = match candidate.get("finishReason").and_then(Value::as_u64) {
+        None => candidate.string("finishReason")?.map(Cow::Borrowed),
+        Some(number) => {
+            let name = usize::try_from(number).ok().and_then(|number| SHARED.get(number));
+            Some(name.map_or_else(|| Cow::Owned(number.to_string()), |name| Cow::Borrowed(*name)))
+        }
+    };
+    Ok(reason.filter(|reason| !reason.is_empty()))
 }
 
 /// The candidates of an event with their indexes, of which one that is left out is 0.

@@ -11,7 +11,7 @@ use super::error::decode_error;
 use super::names::{canonical, list};
 use super::partial::PartialArgs;
 use super::response::{
-    BODY_KNOWN, blocked, candidate_extra, candidates_of, extra_json, last_piece, stop, usage,
+    BODY_KNOWN, blocked, candidate_extra, candidates_of, extra_json, finish_reason, last_piece, stop, usage,
 };
 use crate::error::{WireError, out_of_order};
 use crate::model::{ModelEvent, ModelResponse, ToolCallBuilder};
@@ -160,11 +160,11 @@ impl CandidateDecoder {
             }
         }
         candidate_extra(candidate, &mut self.extra);
-        if let Some(reason) = candidate.string("finishReason")?.filter(|reason| !reason.is_empty()) {
+        if let Some(reason) = finish_reason(candidate)? {
             if self.reason.as_deref().is_some_and(|known| known != reason) {
                 return Err(out_of_order("two finish reasons"));
             }
-            self.reason = Some(reason.to_owned());
+            self.reason = Some(reason.into_owned());
             self.close(&mut events)?;
         }
         Ok(events)
