@@ -1,6 +1,6 @@
 //! OpenAI Chat's older form of tools: `functions` and `function_call`.
 
-use backstop_hooks::conversation::{Part, ToolCall};
+use backstop_hooks::conversation::{Message, Part, ToolCall};
 use backstop_llm::live::{AnswerEditor, LiveRequest};
 use backstop_llm::{Api, ModelRequest, WireError};
 use bytes::Bytes;
@@ -252,13 +252,9 @@ fn a_conversation_with_functions_is_edited_in_place() {
     let body = fixture("functions.request.json");
     let live = request(&body);
     let messages = &live.request().messages;
-    let ids: Vec<&str> =
-        messages.iter().flat_map(|message| message.tool_calls()).map(|call| call.id.as_str()).collect();
-    let answered: Vec<&str> = messages
-        .iter()
-        .flat_map(|message| message.tool_results())
-        .map(|result| result.tool_call_id.as_str())
-        .collect();
+    let ids: Vec<&str> = messages.iter().flat_map(Message::tool_calls).map(|call| call.id.as_str()).collect();
+    let answered: Vec<&str> =
+        messages.iter().flat_map(Message::tool_results).map(|result| result.tool_call_id.as_str()).collect();
     assert_eq!(
         (ids.as_slice(), answered.as_slice()),
         (["call_1", "call_2"].as_slice(), ["call_1", "call_2"].as_slice())

@@ -105,13 +105,17 @@ fn what_is_removed_goes_and_the_rest_stays() {
         }
         let without_tools = edited(api, &body, |new| new.tools.clear());
         let got: Value = serde_json::from_str(&without_tools).unwrap();
-        for field in ["tools", "tool_choice", "parallel_tool_calls"] {
+        for field in ["tools", "tool_choice", "parallel_tool_calls", "functions", "function_call"] {
             assert!(got.get(field).is_none(), "{field}");
         }
         let narrowed = edited(api, &body, |new| drop(new.tools.remove(0)));
         let got: Value = serde_json::from_str(&narrowed).unwrap();
-        assert_eq!(got["tools"].as_array().unwrap().len(), 1);
-        assert!(got.get("tool_choice").is_none(), "it named the tool that is gone");
+        let (tools, choice) = match list.get("functions") {
+            Some(_) => ("functions", "function_call"),
+            None => ("tools", "tool_choice"),
+        };
+        assert_eq!(got[tools].as_array().unwrap().len(), 1);
+        assert!(got.get(choice).is_none(), "it named the tool that is gone");
     }
 }
 

@@ -40,7 +40,6 @@ const VISIBLE: [&str; 2] = ["content", "refusal"];
 const KNOWN: [&str; 7] =
     ["role", "content", "refusal", TOOL_CALLS, FUNCTION_CALL, "reasoning_content", "reasoning"];
 
-
 /// Refuses what a message or delta says in fields that nobody judges.
 fn check_others(message: &Node<'_>) -> Result<(), WireError> {
     if message.get_some("audio").is_some() {
