@@ -9,7 +9,7 @@
 //! request(body)          once; the whole body, decoded of its compression, at most `max_body_bytes`
 //!   ├ Requested::Reply   answered here; no provider is asked, nothing else is called
 //!   └ forward            providers are asked, retried and failed over by the gateway; only the answer that
-//!                        goes to the client is shown:
+//!                        goes to the client is shown, and `unanswered()` is called if there is none:
 //! response(answered)     once; its status and headers
 //!   ├ Watch::Opaque      streams untouched, nothing else is called
 //!   ├ Watch::Refuse      the provider is cut off, something else is answered, nothing else is called
@@ -129,6 +129,9 @@ pub trait Exchange: Send + 'static {
 
     /// What could not be decided at once: asked for with [`Step::Decide`].
     async fn decide(&mut self, out: &mut Outgoing) -> Step;
+
+    /// No provider answered; nothing else is called.
+    fn unanswered(&mut self) {}
 
     /// The answer will never be whole. What was judged already may still be put out; then the gateway ends
     /// the stream with the wire's own error event, or, before the first byte, with an error answer. After

@@ -29,6 +29,9 @@ use super::{Shared, Standing, charset, number, reply};
 use crate::endpoint::{Endpoint, Operation};
 use crate::exchange::{Answered, Body, Call, Exchange, KeepAlive, Outgoing, Requested, Step, Watch};
 
+/// The transport of calls that only count tokens: no model answered.
+const ONLY_COUNTED: &str = "count";
+
 /// The longest name of a model: counters and receipts are named after it.
 const LONGEST_MODEL: usize = 256;
 
@@ -234,13 +237,15 @@ impl Traffic {
         let Some(asked) = self.asked.as_mut().filter(|_| !self.ended) else { return };
         self.ended = true;
         let (api, known) = (self.api, |bytes: u64| (bytes > 0).then_some(bytes));
+        let counts = self.endpoint.operation == Operation::CountTokens;
+        let transport = if counts { ONLY_COUNTED } else { asked.form.transport() };
         let event = ModelCallEndedEvent {
             run_id: asked.identity.run.clone(),
             call_id: asked.id.clone(),
             provider: asked.provider.clone(),
             model: asked.request.model.clone(),
             api: Some(api.as_str().to_owned()),
-            transport: Some(asked.form.transport().to_owned()),
+            transport: Some(transport.to_owned()),
             context_token_budget: None,
             duration_ms: millis(asked.started),
             outcome: if failure.is_some() { ModelCallResult::Error } else { ModelCallResult::Completed },
@@ -485,6 +490,10 @@ impl Exchange for Traffic {
         Step::Continue
     }
 
+    fn unanswered(&mut self) {
+        self.end(Some((ErrorCategory::Network.as_str(), None)));
+    }
+
     fn failed(&mut self, out: &mut Outgoing) -> Step {
         let mut step = Step::Continue;
         if let Answer::Judged(judge) = &mut self.answer {
@@ -502,7 +511,7 @@ impl Exchange for Traffic {
     }
 }
 
-/// The client went away, or no provider answered.
+/// The client went away.
 impl Drop for Traffic {
     fn drop(&mut self) {
         self.end(Some(("aborted", Some(FailureKind::Aborted))));

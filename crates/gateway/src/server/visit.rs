@@ -121,7 +121,15 @@ impl<'a> Visit<'a> {
                 Requested::Reply(reply) => return Ok(replied(reply)),
             }
         }
-        let given = self.ask(providers, sending, exchange.is_some()).await?;
+        let given = match self.ask(providers, sending, exchange.is_some()).await {
+            Ok(given) => given,
+            Err(failure) => {
+                if let Some(exchange) = &mut exchange {
+                    exchange.unanswered();
+                }
+                return Err(failure);
+            }
+        };
         drop(buffered);
         self.pass(given, exchange).await
     }

@@ -25,6 +25,9 @@ use super::window::Window;
 /// How many calls that have not ended are remembered; the oldest go first. What is forgotten stays counted by its
 /// estimate.
 const MAX_PENDING: usize = 65_536;
+/// The transport of calls that only count tokens, and the error of those whose client went away.
+const ONLY_COUNTED: &str = "count";
+const ABORTED: &str = "aborted";
 /// About how many bytes of text a token has at least.
 const BYTES_PER_TOKEN: u64 = 3;
 
@@ -397,12 +400,21 @@ struct Releasing(Budgets);
 impl Hook<ModelCallEnded> for Releasing {
     fn call<'a>(&'a self, event: &'a ModelCallEndedEvent, cx: Context<'a>) -> Answer<'a, ModelCallEnded> {
         Answer::Later(Box::pin(async move {
-            // An answer that began was paid for, however it ended.
-            if event.outcome == ModelCallResult::Error
-                && let Some(pending) = self.0.forget(&Key::of(cx.call, &event.run_id), |_| true)
-            {
-                let began = event.time_to_first_byte_ms.is_some();
-                self.0.settle(&pending, |unit| (unit != Unit::Requests && !began).then_some(0)).await?;
+            let is_over =
+                event.outcome == ModelCallResult::Error || event.transport.as_deref() == Some(ONLY_COUNTED);
+            if is_over && let Some(pending) = self.0.forget(&Key::of(cx.call, &event.run_id), |_| true) {
+                let read = TokenUsage { input: pending.input, ..TokenUsage::default() };
+                let used = |unit| match unit {
+                    Unit::Requests => None,
+                    // An answer that began was paid for, however it ended.
+                    _ if event.time_to_first_byte_ms.is_some() => None,
+                    // So is a request whose client did not wait for one.
+                    unit if event.error_category.as_deref() == Some(ABORTED) => {
+                        self.0.amount(unit, &event.model, read)
+                    }
+                    _ => Some(0),
+                };
+                self.0.settle(&pending, used).await?;
             }
             Ok(None)
         }))

@@ -9,9 +9,10 @@ use backstop_guards::limits::{
 };
 use backstop_llm::Api;
 use serde_json::json;
+use tokio::io::AsyncWriteExt as _;
 
 use super::support::*;
-use crate::support::eventually;
+use crate::support::{End, Script, Upstream, connect, eventually, post, talk};
 
 fn with(house: &House, register: impl FnOnce(&mut backstop_engine::Snapshot)) {
     let registered: Result<(), std::convert::Infallible> = house.engine.registry().update(|snapshot| {
@@ -61,6 +62,72 @@ async fn a_budget_counts_what_the_provider_counted() {
     assert!(answer.text().contains("[BUDGET_EXCEEDED]; it begins anew at"), "{}", answer.text());
     assert_eq!(model.requests().len(), 2);
     eventually("the block left a receipt", || house.receipts.all().contains("builtin:budget")).await;
+}
+
+/// What a house with a budget has counted, and what is reserved.
+async fn tokens(house: &House) -> (u64, u64) {
+    let uses = house.store.budgets(9).await.unwrap();
+    let tokens = uses.iter().find(|used| used.counter.ends_with("/tokens"));
+    tokens.map_or((0, 1), |used| (used.spent, used.reserved))
+}
+
+fn with_budget() -> House {
+    let house = House::new();
+    let budget = Budget {
+        name: "daily".to_owned(),
+        agent: None,
+        model: None,
+        user: None,
+        per: Per::default(),
+        window: Window::Day,
+        limits: BudgetLimits { tokens: Some(1_000_000), ..BudgetLimits::default() },
+    };
+    let settings = BudgetSettings { budgets: vec![budget], prices: Prices::default(), answer_tokens: 50_000 };
+    let budgets = Budgets::new(settings, Arc::clone(&house.store));
+    with(&house, |snapshot| register_budgets(snapshot, &budgets).unwrap());
+    house
+}
+
+async fn settled(house: &House) -> u64 {
+    for _ in 0..500 {
+        if let (spent, 0) = tokens(house).await {
+            return spent;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    panic!("nothing was settled: {:?}", tokens(house).await);
+}
+
+#[tokio::test]
+async fn to_count_tokens_uses_none() {
+    let house = with_budget();
+    let model = model(json!([{"repeat": true, "text": "fine"}])).await;
+    let gateway = house.gateway(&model.base_url(), HookSettings::default()).await;
+    let request = ask(Api::AnthropicMessages, false, "how long is this?");
+    let answer = talk(&gateway, post("/v1/messages/count_tokens", &request.to_string())).await;
+    assert_eq!(answer.status(), 200, "{}", answer.text());
+    assert_eq!(settled(&house).await, 0);
+}
+
+#[tokio::test]
+async fn who_does_not_wait_for_an_answer_pays_for_the_question() {
+    let house = with_budget();
+    let script = Script { pieces: Vec::new(), gap: std::time::Duration::ZERO, end: End::Hang };
+    let upstream = Upstream::start(move |_| script.clone()).await;
+    let gateway = house.gateway(&upstream.url(), HookSettings::default()).await;
+    let mut client = connect(&gateway).await;
+    let request = ask(Api::AnthropicMessages, true, &"word ".repeat(1_000)).to_string();
+    client.write_all(post("/v1/messages", &request).as_bytes()).await.unwrap();
+    eventually("the provider was asked", || upstream.count() == 1).await;
+    drop(client);
+    let spent = settled(&house).await;
+    assert!((500..50_000).contains(&spent), "{spent}");
+    // Where no provider was reached, nobody pays.
+    let house = with_budget();
+    let gateway = house.gateway("http://127.0.0.1:9", HookSettings::default()).await;
+    let answer = send(&gateway, Api::AnthropicMessages, &ask(Api::AnthropicMessages, false, "hi")).await;
+    assert_eq!(answer.status(), 502);
+    assert_eq!(settled(&house).await, 0);
 }
 
 #[tokio::test]
