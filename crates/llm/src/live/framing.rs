@@ -103,23 +103,17 @@ impl Framing {
 
     /// Ends the stream: what has come of it and has not left is forgotten.
     pub(crate) fn close(&mut self, out: &mut BytesMut) {
-        let before = std::mem::replace(
-            self,
-            match self {
-                Self::Events(_) => Self::events(),
-                Self::Array { .. } => Self::Array {
-                    cutter: ArrayCutter::new(DEFAULT_MAX_EVENT_BYTES),
-                    client: ArrayAtClient::Closed,
-                },
-            },
-        );
-        if let Self::Array { client, .. } = before {
-            out.extend_from_slice(match client {
-                ArrayAtClient::Nothing => b"[]",
-                ArrayAtClient::Opened => b"]",
-                ArrayAtClient::Elements => CLOSED.as_bytes(),
-                ArrayAtClient::Closed => b"",
-            });
+        match self {
+            Self::Events(cutter) => *cutter = FrameCutter::new(DEFAULT_MAX_EVENT_BYTES),
+            Self::Array { cutter, client } => {
+                *cutter = ArrayCutter::new(DEFAULT_MAX_EVENT_BYTES);
+                out.extend_from_slice(match std::mem::replace(client, ArrayAtClient::Closed) {
+                    ArrayAtClient::Nothing => b"[]",
+                    ArrayAtClient::Opened => b"]",
+                    ArrayAtClient::Elements => CLOSED.as_bytes(),
+                    ArrayAtClient::Closed => b"",
+                });
+            }
         }
     }
 

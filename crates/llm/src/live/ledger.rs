@@ -20,6 +20,8 @@ pub(crate) struct Ledger {
     news: Vec<TextId>,
     /// Choices in which no more text begins.
     ended: BTreeSet<u32>,
+    /// How many texts of a choice have edits.
+    edited_texts: BTreeMap<u32, usize>,
     edited: bool,
 }
 
@@ -106,10 +108,14 @@ impl Ledger {
         let Some(entry) = self.by_part.get(&part).and_then(|id| self.texts.get_mut(id.0)) else { return };
         entry.settled =
             entry.settled.max(if up_to == usize::MAX { up_to } else { up_to.min(entry.text.len()) });
-        for edit in edits {
-            self.edited = true;
-            entry.edit(edit);
+        if edits.is_empty() {
+            return;
         }
+        self.edited = true;
+        if entry.edits.is_empty() {
+            *self.edited_texts.entry(part.choice).or_default() += 1;
+        }
+        edits.into_iter().for_each(|edit| entry.edit(edit));
     }
 
     pub(crate) fn replace(&mut self, part: PartKey, new: &str) -> Result<(), AlreadySent> {
@@ -119,6 +125,7 @@ impl Ledger {
         }
         let left = entry.rendered(0..entry.left);
         let rest = new.strip_prefix(left.as_str()).ok_or(AlreadySent)?;
+        let had_edits = !entry.edits.is_empty();
         let before: Vec<TextEdit> = std::mem::take(&mut entry.edits)
             .into_iter()
             .filter(|edit| edit.span.start < entry.left)
@@ -129,6 +136,8 @@ impl Ledger {
             self.edited = true;
             entry.edits.push(TextEdit { span, replacement: Text::from(rest) });
         }
+        let count = self.edited_texts.entry(part.choice).or_default();
+        *count = (*count + usize::from(!entry.edits.is_empty())).saturating_sub(usize::from(had_edits));
         Ok(())
     }
 
@@ -165,7 +174,7 @@ impl Ledger {
 
     /// Whether a text of a choice is edited.
     pub(crate) fn choice_is_edited(&self, choice: u32) -> bool {
-        self.edited && self.texts.iter().any(|entry| entry.part.choice == choice && !entry.edits.is_empty())
+        self.edited_texts.get(&choice).is_some_and(|count| *count > 0)
     }
 
     /// What stands in place of a piece; `None` if it stays.
@@ -276,5 +285,33 @@ impl Entry {
         }
         out.push_str(self.text.get(at..end).unwrap_or_default());
         out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_choice_is_edited_as_long_as_a_text_of_it_reads_differently() {
+        let mut ledger = Ledger::default();
+        let part = |choice, part| PartKey { choice, part };
+        for part in [part(0, 0), part(0, 1), part(1, 0)] {
+            let id = ledger.begin(part, TextKind::Visible, false);
+            ledger.append(id, "text");
+        }
+        let masked = || vec![TextEdit { span: 0..1, replacement: "*".into() }];
+        let edited = |ledger: &Ledger| [0, 1].map(|choice| ledger.choice_is_edited(choice));
+        ledger.settle(part(0, 0), 4, Vec::new());
+        assert_eq!(edited(&ledger), [false, false]);
+        ledger.settle(part(0, 0), 4, masked());
+        ledger.settle(part(0, 0), 4, masked());
+        ledger.settle(part(0, 1), 4, masked());
+        assert_eq!(edited(&ledger), [true, false]);
+        ledger.replace(part(0, 0), "text").unwrap();
+        assert_eq!(edited(&ledger), [true, false]);
+        ledger.replace(part(0, 1), "text").unwrap();
+        ledger.replace(part(1, 0), "other").unwrap();
+        assert_eq!(edited(&ledger), [false, true]);
     }
 }

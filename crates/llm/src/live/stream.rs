@@ -153,7 +153,8 @@ impl Calls {
 
     /// Whether a choice lost a call.
     pub(crate) fn lost_one(&self, choice: u32) -> bool {
-        self.removed.iter().any(|part| part.choice == choice)
+        let (first, last) = (PartKey { choice, part: 0 }, PartKey { choice, part: u32::MAX });
+        self.removed.range(first..=last).next().is_some()
     }
 
     /// What is said in a choice that lost a call.

@@ -1,5 +1,7 @@
 //! Ids for tool calls of wires on which calls have none, or may leave theirs out. Hooks need one.
 
+use std::collections::{BTreeMap, VecDeque};
+
 use backstop_hooks::{Digest, ToolCallId};
 use serde_json::{Value, json};
 
@@ -10,8 +12,8 @@ pub(crate) struct CallIds {
     /// What tells the ids of one choice from those of the others.
     choice: String,
     made_up: usize,
-    /// Calls without an id that have no result yet.
-    unanswered: Vec<(String, ToolCallId)>,
+    /// Calls without an id that have no result yet, by name.
+    unanswered: BTreeMap<String, VecDeque<ToolCallId>>,
 }
 
 impl CallIds {
@@ -23,7 +25,7 @@ impl CallIds {
     /// Ids for the calls of a choice of the answer `id`, which differ from those of any other.
     pub(crate) fn of_answer(id: &str, choice: u64) -> Self {
         let choice = if choice == 0 { String::new() } else { format!("c{choice}_") };
-        Self { prefix: id.to_owned(), choice, made_up: 0, unanswered: Vec::new() }
+        Self { prefix: id.to_owned(), choice, made_up: 0, unanswered: BTreeMap::new() }
     }
 
     /// An id for a call of this name. `arguments` tell it from others where the answer has no id.
@@ -38,13 +40,12 @@ impl CallIds {
             format!("{}_{place}", self.prefix)
         }
         .into();
-        self.unanswered.push((name.to_owned(), id.clone()));
+        self.unanswered.entry(name.to_owned()).or_default().push_back(id.clone());
         id
     }
 
     /// The id of the oldest call of this name that has no result yet.
     pub(crate) fn answered(&mut self, name: &str) -> Option<ToolCallId> {
-        let at = self.unanswered.iter().position(|(call, _)| call == name)?;
-        Some(self.unanswered.remove(at).1)
+        self.unanswered.get_mut(name)?.pop_front()
     }
 }
