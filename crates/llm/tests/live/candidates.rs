@@ -1,6 +1,8 @@
 //! Gemini answers of several candidates.
 
+use backstop_hooks::conversation::Part;
 use backstop_llm::{Api, ProviderError, ProviderErrorKind, WireError};
+use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::support::*;
@@ -205,5 +207,48 @@ fn copies_in_several_choices_wait_for_each() {
             host.round(&mut *editor);
         }
         assert!(host.sent.is_empty(), "{api}: {}", String::from_utf8_lossy(&host.sent));
+    }
+}
+
+proptest! {
+    /// However the texts of the candidates interleave, and wherever the bytes are cut.
+    #[test]
+    fn texts_of_candidates_never_mix(
+        pieces in prop::collection::vec((0usize..6, any::<bool>(), "[a-c\"é]{1,3}"), 1..40),
+        masked in any::<bool>(), cut in 1usize..60, lag in 0usize..6, array in any::<bool>(),
+    ) {
+        let mut said = vec![(String::new(), String::new()); 6];
+        let mut events = Vec::new();
+        for (choice, is_thought, piece) in &pieces {
+            let (text, thought) = &mut said[*choice];
+            if *is_thought { thought.push_str(piece) } else { text.push_str(piece) }
+            let part = if *is_thought { json!({"text": piece, "thought": true}) } else { json!({"text": piece}) };
+            events.push(json!({"candidates": [says(u32::try_from(*choice).unwrap(), &json!([part]))]}).to_string());
+        }
+        events.push(json!({"candidates": (0..6).map(ends).collect::<Vec<_>>()}).to_string());
+        let (form, bytes) = if array {
+            (Form::Array, format!("[{}]", events.join(",\r\n")))
+        } else {
+            (Form::Events(API), events.iter().map(|event| format!("data: {event}\r\n\r\n")).collect())
+        };
+        let mut host = Host { lag, masked: masked.then_some(('b', "[é]")), ..Host::default() };
+        let pieces: Vec<&[u8]> = bytes.as_bytes().chunks(cut).collect();
+        let mut editor = stream(form);
+        pass(&mut *editor, &mut host, &pieces);
+        let left = read_choices(form, &host.sent).unwrap();
+        prop_assert_eq!(left.len(), 6);
+        for ((answer, came), (text, thought)) in left.iter().zip(editor.responses()).zip(said) {
+            prop_assert_eq!(came.message.visible_text(), text.clone());
+            let expected = if masked { text.replace('b', "[é]") } else { text };
+            prop_assert_eq!(answer.message.visible_text(), expected);
+            let thoughts: String = answer.message.content.iter().filter_map(|part| match part {
+                Part::Thinking { text, .. } => Some(text.as_str()),
+                _ => None,
+            }).collect();
+            prop_assert_eq!(thoughts, thought);
+        }
+        if !masked {
+            prop_assert_eq!(host.sent, bytes.into_bytes());
+        }
     }
 }

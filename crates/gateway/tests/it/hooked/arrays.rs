@@ -178,3 +178,41 @@ async fn an_array_that_goes_wrong_ends_with_an_error_and_is_closed() {
     assert_eq!(answer.status(), 502, "{}", answer.text());
     assert!(answer.json()["error"]["message"].is_string());
 }
+
+/// What comes decides, where it is not what was asked for: nothing passes unread.
+#[tokio::test]
+async fn another_framing_than_was_asked_for_is_no_way_around() {
+    let call = json!({"functionCall": {"name": "exec", "args": {"command": "marker"}}});
+    let content = json!({"parts": [{"text": SECRET}, call], "role": "model"});
+    let body = json!({"candidates": [{"content": content, "finishReason": "STOP"}]});
+    let typed = |kind: &str, body: String| {
+        Script::whole(format!(
+            "HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        ))
+    };
+    let cases = [
+        (PATH.to_owned(), typed("text/event-stream", format!("data: {body}\n\n")), 200),
+        (PATH.to_owned(), typed("text/event-stream", format!("[{body}]")), 502),
+        (PATH.to_owned(), typed("application/json", body.to_string()), 502),
+        (PATH.to_owned(), typed("application/json", format!("data: {body}\n\n")), 502),
+        (format!("{PATH}?alt=sse"), typed("application/json", format!("[{body}]")), 502),
+        (format!("{PATH}?alt=sse"), typed("text/plain", format!("data: {body}\n\n")), 502),
+        (format!("{PATH}?alt=json&alt=sse"), typed("application/json", format!("[{body}]")), 200),
+        (PATH.replace("streamG", "g"), typed("application/json", format!("[{body}]")), 502),
+    ];
+    for (path, script, status) in cases {
+        let upstream = Upstream::start(move |_| script.clone()).await;
+        let house = House::new();
+        house.redact();
+        house.withhold("exec");
+        let gateway = house.gateway(&upstream.url(), HookSettings::default()).await;
+        let answer = talk(&gateway, post(&path, &ask(Api::Gemini, true, "hi").to_string())).await;
+        assert_eq!(answer.status(), status, "{path}: {}", answer.text());
+        assert!(
+            !answer.text().contains(SECRET) && !answer.text().contains("marker"),
+            "{path}: {}",
+            answer.text()
+        );
+    }
+}
