@@ -14,6 +14,8 @@ use crate::upstream::now;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Load {
     pub(crate) streamed: bool,
+    /// How many turns of the conversation each request repeats.
+    pub(crate) turns: usize,
     pub(crate) at_once: usize,
     pub(crate) answers: usize,
 }
@@ -53,7 +55,7 @@ impl Load {
     pub(crate) fn run(&self, address: Address, answers: usize) -> Measured {
         runtime().block_on(async {
             let left = Arc::new(AtomicUsize::new(answers));
-            let request = address.request(self.streamed);
+            let request = address.request(self.streamed, self.turns);
             let begin = Instant::now();
             let clients: Vec<_> = (0..self.at_once)
                 .map(|_| tokio::spawn(client(address, request.clone(), Arc::clone(&left))))
@@ -116,7 +118,7 @@ fn is_whole(answer: &[u8]) -> bool {
 /// `streams` answers at once, at the pace of a model: how long each token was under way.
 pub(crate) fn paced(address: Address, streams: usize, tokens: usize) -> Paced {
     runtime().block_on(async {
-        let request = address.request(true);
+        let request = address.request(true, 0);
         let mut readers = Vec::with_capacity(streams);
         for _ in 0..streams {
             readers.push(tokio::spawn(tokens_of(address, request.clone())));

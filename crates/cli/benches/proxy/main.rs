@@ -2,8 +2,9 @@
 //!
 //! A scripted upstream and a load generator share one core, the proxy under test has the other. Each target (the
 //! upstream itself, nginx, the gateway without hooks, the gateway with hooks) is given the same load: whole
-//! answers and streamed answers of 200 deltas, one at a time and 16 at a time, then 1000 streams at the pace of a
-//! model. The cost of a proxy is the CPU time that its process used, divided by the answers.
+//! answers and streamed answers of 200 deltas, one at a time and 16 at a time, answers to requests that repeat
+//! 200 KB of conversation, as those of coding agents do, then 1000 streams at the pace of a model. The cost of a
+//! proxy is the CPU time that its process used, divided by the answers.
 //!
 //! Debian's `nginx` and `taskset` are used when they are there; without nginx there are no ratios. Everything is on
 //! loopback and ends with this process.
@@ -33,6 +34,8 @@ use targets::Target;
 /// Answers that are measured, by how many are asked for at a time.
 const WHOLE: [(usize, usize); 2] = [(1, 6_000), (16, 30_000)];
 const STREAMED: [(usize, usize); 2] = [(1, 600), (16, 2_400)];
+/// Whole answers to requests of a long conversation, 200 KB each.
+const LONG: (usize, usize) = (100, 500);
 const PACED_STREAMS: usize = 1_000;
 const PACED_TOKENS: usize = 200;
 /// 50 tokens a second.
@@ -69,10 +72,13 @@ fn run(target: &Target) -> report::Row {
         measured.with_cpu(target.cpu() - before)
     };
     let start = target.memory();
-    let whole = WHOLE.map(|(at_once, answers)| measure(&Load { streamed: false, at_once, answers }));
-    let streamed = STREAMED.map(|(at_once, answers)| measure(&Load { streamed: true, at_once, answers }));
+    let loads = |streamed: bool, loads: [(usize, usize); 2]| {
+        loads.map(|(at_once, answers)| measure(&Load { streamed, turns: 0, at_once, answers }))
+    };
+    let (whole, streamed) = (loads(false, WHOLE), loads(true, STREAMED));
+    let long = measure(&Load { streamed: false, turns: LONG.0, at_once: 1, answers: LONG.1 });
     let after = target.memory();
-    let many = Load { streamed: true, at_once: 64, answers: 640 };
+    let many = Load { streamed: true, turns: 0, at_once: 64, answers: 640 };
     many.run(target.burst, many.answers);
     let busy = target.peak_memory();
     let paced = load::paced(target.paced, PACED_STREAMS, PACED_TOKENS);
@@ -81,6 +87,7 @@ fn run(target: &Target) -> report::Row {
         start: target.start,
         whole,
         streamed,
+        long,
         memory_start: start,
         memory_after: after,
         memory_64: busy,

@@ -11,6 +11,8 @@ pub(crate) struct Row {
     pub(crate) start: Duration,
     pub(crate) whole: [Measured; 2],
     pub(crate) streamed: [Measured; 2],
+    /// Whole answers to requests with a long conversation.
+    pub(crate) long: Measured,
     pub(crate) memory_start: u64,
     pub(crate) memory_after: u64,
     pub(crate) memory_64: u64,
@@ -34,7 +36,8 @@ impl Table {
         let nginx = self.0.iter().find(|row| row.name == "nginx");
         println!("\nCPU of the proxy per answer, in µs (and beside nginx)\n");
         println!(
-            "| target | whole, 1 | whole, 16 | streamed, 1 | streamed, 16 |\n| --- | --- | --- | --- | --- |"
+            "| target | whole, 1 | whole, 16 | streamed, 1 | streamed, 16 | 200 KB asked, 1 |\n\
+             | --- | --- | --- | --- | --- | --- |"
         );
         for row in &self.0 {
             let cell = |measured: &Measured, other: Option<&Measured>| {
@@ -47,6 +50,7 @@ impl Table {
                 cell(&row.whole[1], nginx.map(|row| &row.whole[1])),
                 cell(&row.streamed[0], nginx.map(|row| &row.streamed[0])),
                 cell(&row.streamed[1], nginx.map(|row| &row.streamed[1])),
+                cell(&row.long, nginx.map(|row| &row.long)),
             ];
             println!("| {} | {} |", row.name, cells.join(" | "));
         }

@@ -23,11 +23,16 @@ pub(crate) struct Address {
 }
 
 impl Address {
-    pub(crate) fn request(self, streamed: bool) -> Vec<u8> {
-        let body = format!(
-            "{{\"model\":\"bench-model\",\"messages\":[{{\"role\":\"system\",\"content\":\"You are brief.\"}},\
-             {{\"role\":\"user\",\"content\":\"What does the fox do?\"}}],\"stream\":{streamed}}}"
-        );
+    /// A request for an answer; `turns` have gone before, of 2 KB each.
+    pub(crate) fn request(self, streamed: bool, turns: usize) -> Vec<u8> {
+        let said = "The quick brown fox (see src/fox.rs:42) jumps over \\\"the lazy dog\\\".\\n".repeat(30);
+        let mut messages = r#"{"role":"system","content":"You are brief."}"#.to_owned();
+        for turn in 0..turns {
+            let role = if turn % 2 == 0 { "user" } else { "assistant" };
+            messages += &format!(",{{\"role\":\"{role}\",\"content\":\"{turn}: {said}\"}}");
+        }
+        messages += r#",{"role":"user","content":"What does the fox do?"}"#;
+        let body = format!("{{\"model\":\"bench-model\",\"messages\":[{messages}],\"stream\":{streamed}}}");
         format!(
             "POST {}/v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1:{}\r\nauthorization: Bearer bench\r\n\
              content-type: application/json\r\naccept: */*\r\ncontent-length: {}\r\n\r\n{body}",
@@ -129,7 +134,7 @@ fn nginx(burst: &Upstream, paced: &Upstream) -> Option<Target> {
     let config = format!(
         "worker_processes 1; daemon off; pid {at}/pid; error_log {at}/error.log;\n\
          events {{ worker_connections 8192; }}\n\
-         http {{ access_log off; keepalive_requests 1000000; client_body_temp_path {at}; proxy_temp_path {at};\n\
+         http {{ access_log off; keepalive_requests 1000000; client_body_buffer_size 1m; client_body_temp_path {at}; proxy_temp_path {at};\n\
          fastcgi_temp_path {at}; uwsgi_temp_path {at}; scgi_temp_path {at};\n{}{} }}\n",
         server("burst", burst.port, port),
         server("paced", paced.port, second)
