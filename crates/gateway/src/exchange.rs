@@ -239,9 +239,17 @@ impl Outgoing {
         Self { head: Some(head), head_sent: Arc::default(), data: BytesMut::new() }
     }
 
-    /// Puts bytes out. Those put out before the exchange is asked for more leave together.
-    pub fn push(&mut self, bytes: &[u8]) {
-        self.data.extend_from_slice(bytes);
+    /// Puts bytes out. Those put out before the exchange is asked for more leave together. Bytes that nobody else
+    /// holds are not copied, if they are the first.
+    pub fn push(&mut self, bytes: Bytes) {
+        if !self.data.is_empty() {
+            self.data.extend_from_slice(&bytes);
+            return;
+        }
+        match bytes.try_into_mut() {
+            Ok(bytes) => self.data = bytes,
+            Err(shared) => self.data.extend_from_slice(&shared),
+        }
     }
 
     /// Whether nothing was put out since the last write.

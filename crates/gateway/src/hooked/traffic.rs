@@ -302,7 +302,7 @@ impl Traffic {
             }
         }
         judge.editor().fail(error);
-        out.push(&judge.take());
+        out.push(judge.take());
         Step::End
     }
 
@@ -315,7 +315,7 @@ impl Traffic {
         }
         if let Answer::Judged(judge) = &mut self.answer {
             judge.editor().end_with(&reply::note(blocked));
-            out.push(&judge.take());
+            out.push(judge.take());
         }
         Step::End
     }
@@ -330,7 +330,7 @@ impl Traffic {
                 if let Answer::Judged(judge) = &mut self.answer
                     && !(may_fail && judge.holds_everything())
                 {
-                    out.push(&judge.take());
+                    out.push(judge.take());
                 }
                 if progress == Progress::Decide { Step::Decide } else { Step::Continue }
             }
@@ -443,17 +443,17 @@ impl Exchange for Traffic {
                 self.advance(progress, out)
             }
             Answer::Watched(reader) => {
-                out.push(&chunk);
                 let limit = self.shared.settings.answer_bytes;
                 let fits =
                     |editor: &mut Box<dyn AnswerEditor>| !too_large && overhear(&mut **editor, &chunk, limit);
                 if reader.as_mut().is_some_and(|editor| !fits(editor)) {
                     *reader = None;
                 }
+                out.push(chunk);
                 Step::Continue
             }
             Answer::None => {
-                out.push(&chunk);
+                out.push(chunk);
                 Step::Continue
             }
         }
@@ -486,7 +486,7 @@ impl Exchange for Traffic {
         if let Err(trouble) = decided {
             return self.fail(&trouble, out);
         }
-        out.push(&judge.take());
+        out.push(judge.take());
         Step::Continue
     }
 
@@ -497,12 +497,12 @@ impl Exchange for Traffic {
     fn failed(&mut self, out: &mut Outgoing) -> Step {
         let mut step = Step::Continue;
         if let Answer::Judged(judge) = &mut self.answer {
-            out.push(&judge.take());
+            out.push(judge.take());
             // The gateway knows how events go on, and not how an array does.
             let is_array = self.asked.as_ref().is_some_and(|asked| asked.form == AnswerForm::Array);
             if is_array && !(out.is_empty() && out.head_mut().is_some()) {
                 judge.editor().fail(&provider_error(&Trouble::Wire(WireError::Truncated)));
-                out.push(&judge.take());
+                out.push(judge.take());
                 step = Step::End;
             }
         }

@@ -81,28 +81,28 @@ impl Exchange for Looking {
         if self.order.contains("hold") || self.order.contains("decide") {
             self.held.extend_from_slice(&chunk);
         } else {
-            out.push(&chunk.to_ascii_uppercase());
+            out.push(chunk.to_ascii_uppercase().into());
         }
         if self.order.contains("first only") { Step::End } else { Step::Continue }
     }
 
     fn finish(&mut self, out: &mut Outgoing) -> Step {
         self.note("finish".to_owned());
-        out.push(&std::mem::take(&mut self.held));
+        out.push(std::mem::take(&mut self.held).into());
         if self.order.contains("decide") { Step::Decide } else { Step::Continue }
     }
 
     async fn decide(&mut self, out: &mut Outgoing) -> Step {
         sleep(Duration::from_millis(200)).await;
         self.note(format!("decided, head open: {}", out.head_mut().is_some()));
-        out.push(b"data: decided\n\n");
+        out.push(Bytes::from_static(b"data: decided\n\n"));
         Step::Continue
     }
 
     fn failed(&mut self, out: &mut Outgoing) -> Step {
         self.note("failed".to_owned());
         if self.order.contains("last words") {
-            out.push(b"data: last words\n\n");
+            out.push(Bytes::from_static(b"data: last words\n\n"));
         }
         Step::Continue
     }

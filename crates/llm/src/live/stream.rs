@@ -14,6 +14,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
+use std::mem;
 use std::ops::Range;
 
 use bytes::{Bytes, BytesMut};
@@ -425,11 +426,8 @@ impl<W: StreamWire> StreamEditor<W> {
 
     /// Lets go what may leave.
     fn release(&mut self) {
-        while let Some(frame) = self.waiting.pop_front() {
-            if !frame.may_leave(&self.ledger, &self.calls) {
-                self.waiting.push_front(frame);
-                return;
-            }
+        while let Some(frame) = self.waiting.pop_front_if(|frame| frame.may_leave(&self.ledger, &self.calls))
+        {
             if self.out.is_empty() {
                 self.out.reserve(self.waiting_bytes);
             }
@@ -560,7 +558,7 @@ impl<W: StreamWire> AnswerEditor for StreamEditor<W> {
     fn take(&mut self) -> Bytes {
         self.release();
         self.sent |= !self.out.is_empty();
-        self.out.split().freeze()
+        mem::take(&mut self.out).freeze()
     }
 
     fn has_sent(&self) -> bool {
