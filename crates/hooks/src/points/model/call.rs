@@ -107,7 +107,7 @@ record! {
         model: String,
         /// The wire (`anthropic-messages`, `openai-chat`, `openai-responses`, `gemini`).
         api?: String,
-        /// How the answer comes (`sse`, `json`).
+        /// How the answer is to come: `sse`, `json`, `json-array` for a stream that is one array.
         transport?: String,
         /// How many tokens the context may have.
         context_token_budget?: u64,
@@ -137,7 +137,7 @@ record! {
         model: String,
         /// The wire.
         api?: String,
-        /// How the answer came.
+        /// How the answer came: as in `model_call_started`, or `count` where tokens were only counted.
         transport?: String,
         /// How many tokens the context may have.
         context_token_budget?: u64,
