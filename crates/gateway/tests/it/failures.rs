@@ -93,7 +93,7 @@ async fn providers_that_give_no_answer_are_reported() {
     .await;
     let mut settings = settings(&upstream);
     settings.timeouts.first_byte = SHORT;
-    let nowhere = provider(Family::OpenAi, "http://127.0.0.1:1", Credential::Key(secret("sk-ours")));
+    let nowhere = provider(Family::OpenAi, &nobody(), Credential::Key(secret("sk-ours")));
     settings.providers.insert("nowhere".to_owned(), nowhere);
     let gateway = gateway(settings).await;
     for (path, status) in

@@ -60,7 +60,7 @@ async fn the_next_provider_is_asked_when_one_fails() {
         let failing = Upstream::start(move |_| Script::json(status, r#"{"error":{}}"#)).await;
         let working = Upstream::start(|_| Script::json("200 OK", r#"{"from":"second"}"#)).await;
         let mut settings = named(settings(&failing), "second", &working);
-        let nowhere = provider(Family::OpenAi, "http://127.0.0.1:1", Credential::Client);
+        let nowhere = provider(Family::OpenAi, &nobody(), Credential::Client);
         settings.providers.insert("nowhere".to_owned(), nowhere);
         let order = ["nowhere", "openai", "second"].map(str::to_owned).to_vec();
         settings.defaults.insert(Family::OpenAi, order);

@@ -198,6 +198,12 @@ pub(crate) fn find(bytes: &[u8], part: &[u8]) -> Option<usize> {
     bytes.windows(part.len()).position(|window| window == part)
 }
 
+/// An address at which nobody listens.
+pub(crate) fn nobody() -> String {
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    format!("http://{}", listener.local_addr().unwrap())
+}
+
 /// A provider of that family at an address.
 pub(crate) fn provider(family: Family, base_url: &str, credential: Credential) -> Provider {
     Provider {
