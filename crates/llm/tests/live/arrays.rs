@@ -188,14 +188,7 @@ proptest! {
         let end = (at + gone).min(bytes.len());
         bytes.splice(at..end, with);
         let (mut editor, mut host) = (stream(Form::Array), Host { lag, ..Host::default() });
-        let mut result = Ok(());
-        for piece in bytes.chunks(97) {
-            result = result.and_then(|()| editor.push(piece));
-            host.round(&mut *editor);
-        }
-        result = result.and_then(|()| editor.finish());
-        host.round(&mut *editor);
-        if result.is_ok() {
+        if try_pass(&mut *editor, &mut host, &bytes).is_ok() {
             editor.keep_calls(&[], None);
             host.take(&mut *editor);
             prop_assert_eq!(host.sent, bytes);

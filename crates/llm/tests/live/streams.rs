@@ -436,14 +436,7 @@ proptest! {
         let again = bytes[at..end].to_vec();
         bytes.splice(at..end, if twice { [again.clone(), again].concat() } else { with });
         let (mut editor, mut host) = (stream(api), Host { lag, ..Host::default() });
-        let mut result = Ok(());
-        for piece in bytes.chunks(97) {
-            result = result.and_then(|()| editor.push(piece));
-            host.round(&mut *editor);
-        }
-        result = result.and_then(|()| editor.finish());
-        host.round(&mut *editor);
-        if result.is_ok() {
+        if try_pass(&mut *editor, &mut host, &bytes).is_ok() {
             editor.keep_calls(&[], None);
             host.take(&mut *editor);
             prop_assert_eq!(host.sent, bytes);

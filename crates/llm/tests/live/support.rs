@@ -231,6 +231,22 @@ impl Host {
     }
 }
 
+/// Passes bytes that may make no sense through an editor, up to their end or the first error.
+pub(crate) fn try_pass(
+    editor: &mut dyn AnswerEditor,
+    host: &mut Host,
+    bytes: &[u8],
+) -> Result<(), WireError> {
+    let mut result = Ok(());
+    for piece in bytes.chunks(97) {
+        result = result.and_then(|()| editor.push(piece));
+        host.round(editor);
+    }
+    result = result.and_then(|()| editor.finish());
+    host.round(editor);
+    result
+}
+
 /// Passes an answer through an editor: pieces in, what leaves out. Calls are released when it is whole.
 pub(crate) fn pass(editor: &mut dyn AnswerEditor, host: &mut Host, pieces: &[&[u8]]) {
     for piece in pieces {

@@ -26,18 +26,7 @@ fn with(house: &House, register: impl FnOnce(&mut backstop_engine::Snapshot)) {
 async fn a_budget_counts_what_the_provider_counted() {
     let house = House::new();
     let limits = BudgetLimits { requests: Some(2), tokens: Some(1_000_000), cost: None };
-    let budget = Budget {
-        name: "daily".to_owned(),
-        agent: None,
-        model: None,
-        user: None,
-        per: Per::default(),
-        window: Window::Day,
-        limits,
-    };
-    let settings = BudgetSettings { budgets: vec![budget], prices: Prices::default(), answer_tokens: 50_000 };
-    let budgets = Budgets::new(settings, Arc::clone(&house.store));
-    with(&house, |snapshot| register_budgets(snapshot, &budgets).unwrap());
+    register_daily(&house, limits);
     let turn = json!([{"repeat": true, "text": "fine", "usage": {"input": 100, "output": 11}}]);
     let model = model(turn).await;
     let gateway = house.gateway(&model.base_url(), HookSettings::default()).await;
@@ -73,6 +62,11 @@ async fn tokens(house: &House) -> (u64, u64) {
 
 fn with_budget() -> House {
     let house = House::new();
+    register_daily(&house, BudgetLimits { tokens: Some(1_000_000), ..BudgetLimits::default() });
+    house
+}
+
+fn register_daily(house: &House, limits: BudgetLimits) {
     let budget = Budget {
         name: "daily".to_owned(),
         agent: None,
@@ -80,12 +74,11 @@ fn with_budget() -> House {
         user: None,
         per: Per::default(),
         window: Window::Day,
-        limits: BudgetLimits { tokens: Some(1_000_000), ..BudgetLimits::default() },
+        limits,
     };
     let settings = BudgetSettings { budgets: vec![budget], prices: Prices::default(), answer_tokens: 50_000 };
     let budgets = Budgets::new(settings, Arc::clone(&house.store));
-    with(&house, |snapshot| register_budgets(snapshot, &budgets).unwrap());
-    house
+    with(house, |snapshot| register_budgets(snapshot, &budgets).unwrap());
 }
 
 async fn settled(house: &House) -> u64 {
