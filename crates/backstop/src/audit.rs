@@ -218,15 +218,7 @@ mod tests {
     use backstop_store::{AuditFilter, MemoryStore};
 
     async fn receipt() -> Receipt {
-        let event = ToolCallEvent {
-            tool_name: ToolName::new("exec"),
-            params: Params::default(),
-            tool_kind: None,
-            tool_input_kind: None,
-            derived_paths: None,
-            run_id: None,
-            tool_call_id: None,
-        };
+        let event = ToolCallEvent::new(ToolName::new("exec"), Params::default());
         Engine::builder().build().decide::<BeforeToolCall>(event, &CallContext::default()).await.receipt
     }
 

@@ -26,15 +26,7 @@
 //!     .await?;
 //!
 //! let params = Params::from_value(serde_json::json!({ "command": "deploy" })).unwrap_or_default();
-//! let event = ToolCallEvent {
-//!     tool_name: ToolName::new("exec"),
-//!     params,
-//!     tool_kind: None,
-//!     tool_input_kind: None,
-//!     derived_paths: None,
-//!     run_id: None,
-//!     tool_call_id: None,
-//! };
+//! let event = ToolCallEvent::new(ToolName::new("exec"), params);
 //! let reviewed = backstop.engine().review_tool_call(event, &CallContext::default(), false).await;
 //! assert!(reviewed.blocked.is_some());
 //! backstop.shut_down().await;

@@ -19,15 +19,7 @@ fn loaded(types: &HookTypes, text: &str) -> Loaded {
 }
 
 fn call(tool: &str) -> ToolCallEvent {
-    ToolCallEvent {
-        tool_name: ToolName::new(tool),
-        params: Params::default(),
-        tool_kind: None,
-        tool_input_kind: None,
-        derived_paths: None,
-        run_id: None,
-        tool_call_id: None,
-    }
+    ToolCallEvent::new(ToolName::new(tool), Params::default())
 }
 
 /// Counts its life, and fails to set up when told so.

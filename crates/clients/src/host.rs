@@ -144,12 +144,12 @@ fn is_unanswered(blocked: &Blocked) -> bool {
 
 async fn after(engine: &Engine, frame: &Frame, output: &ToolOutput, call: &CallContext) -> ResultDecision {
     let result = output.as_result();
-    let event = ToolAfterEvent {
-        tool_name: output.call.name().clone(),
-        tool_call_id: result.tool_call_id.clone(),
-        is_error: output.is_error,
-        result: result.clone(),
-    };
+    let event = ToolAfterEvent::new(
+        output.call.name().clone(),
+        result.tool_call_id.clone(),
+        output.is_error,
+        result.clone(),
+    );
     let decided = engine.decide::<ToolAfter>(event, call).await;
     let decision = match decided.blocked {
         Some(blocked) => ResultDecision::Withhold(Reason::from(&blocked.reason_or_default())),
@@ -172,15 +172,15 @@ fn tool_has_run(
         ResultDecision::Replace(changed) => Some(changed),
         ResultDecision::Withhold(_) => None,
     };
-    AfterToolCallEvent {
-        tool_name: output.call.name().clone(),
-        params: output.call.params(),
-        run_id: frame.run().cloned(),
-        tool_call_id: output.call.id().cloned(),
-        result: shown.cloned(),
-        error: shown.filter(|_| output.is_error).map(|result| result.visible_text().into()),
-        duration_ms: output.duration_ms.unwrap_or_default(),
-    }
+    AfterToolCallEvent::new(
+        output.call.name().clone(),
+        output.call.params(),
+        output.duration_ms.unwrap_or_default(),
+    )
+    .run_id(frame.run().cloned())
+    .tool_call_id(output.call.id().cloned())
+    .result(shown.cloned())
+    .error(shown.filter(|_| output.is_error).map(|result| result.visible_text().into()))
 }
 
 async fn prompt(engine: &Engine, frame: &Frame, text: &Text, call: &CallContext) -> PromptDecision {

@@ -38,15 +38,9 @@ fn arguments(bytes: usize) -> Params {
 }
 
 fn call(params: &Params) -> ToolCallEvent {
-    ToolCallEvent {
-        tool_name: "exec".into(),
-        params: params.clone(),
-        tool_kind: None,
-        tool_input_kind: None,
-        derived_paths: None,
-        run_id: Some("run".into()),
-        tool_call_id: Some("call".into()),
-    }
+    ToolCallEvent::new("exec", params.clone())
+        .run_id(backstop_hooks::RunId::from("run"))
+        .tool_call_id(backstop_hooks::ToolCallId::from("call"))
 }
 
 fn context() -> CallContext {
@@ -125,23 +119,14 @@ fn ten_hooks_the_last_rewrites(bencher: Bencher<'_, '_>, bytes: usize) {
 #[divan::bench(args = [0, 1, 10])]
 fn observers(bencher: Bencher<'_, '_>, hooks: usize) {
     let (engine, context) = (engine(hooks, nothing::<AfterToolCall>), context());
-    let event = AfterToolCallEvent {
-        tool_name: "exec".into(),
-        params: arguments(1024),
-        run_id: None,
-        tool_call_id: None,
-        result: None,
-        error: None,
-        duration_ms: 1,
-    };
+    let event = AfterToolCallEvent::new("exec", arguments(1024), 1);
     bencher.bench_local(|| now(engine.observe::<AfterToolCall>(&event, &context)));
 }
 
 #[divan::bench(args = [0, 1, 10])]
 fn writes(bencher: Bencher<'_, '_>, hooks: usize) {
     let (engine, context) = (engine(hooks, nothing::<BeforeMessageWrite>), context());
-    let event =
-        MessageWriteEvent { message: Message::user("x".repeat(1024)), session_key: None, agent_id: None };
+    let event = MessageWriteEvent::new(Message::user("x".repeat(1024)));
     bencher
         .with_inputs(|| event.clone())
         .bench_local_values(|event| engine.write::<BeforeMessageWrite>(event, &context));

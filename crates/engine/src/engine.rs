@@ -387,15 +387,9 @@ impl Engine {
         call: &CallContext,
         unasked: Unasked,
     ) -> Option<Text> {
-        let event = ToolCallEvent {
-            tool_name: ToolName::new(&tool.name),
-            params: tool.arguments.clone(),
-            tool_kind: None,
-            tool_input_kind: None,
-            derived_paths: None,
-            run_id: Some(run.clone()),
-            tool_call_id: Some(tool.id.clone()),
-        };
+        let event = ToolCallEvent::new(ToolName::new(&tool.name), tool.arguments.clone())
+            .run_id(run.clone())
+            .tool_call_id(tool.id.clone());
         let reviewed = self.dispatch(snapshot, call).review(event, None).await;
         let Reviewed { changed, blocked, requests, mut receipt, .. } = reviewed;
         let asked = requests.first().filter(|_| unasked == Unasked::Deny);

@@ -42,7 +42,9 @@ pub(crate) async fn unseal(
         Ok(None) => return Ok(event.clone()),
         Err(_) => return Err(blocked(BlockCause::Failure { kind: FailureKind::Panicked }, None)),
     };
-    let unsealed = ToolCallEvent { params, derived_paths: None, ..event.clone() };
+    let mut unsealed = event.clone();
+    unsealed.params = params;
+    unsealed.derived_paths = None;
     let mut guards = snapshot.clone();
     guards.retain(|meta| meta.owner.is_builtin());
     let dispatch = Dispatch { snapshot: &guards, call, capture: false, digests: false, sinks: &[] };

@@ -135,11 +135,11 @@ impl Dispatch<'_> {
 }
 
 fn as_interceptor_event(event: &ToolCallEvent) -> ToolBeforeEvent {
-    ToolBeforeEvent {
-        tool_name: event.tool_name.clone(),
-        tool_call_id: event.tool_call_id.clone().unwrap_or_else(|| "".into()),
-        args: event.params.clone(),
-    }
+    ToolBeforeEvent::new(
+        event.tool_name.clone(),
+        event.tool_call_id.clone().unwrap_or_else(|| "".into()),
+        event.params.clone(),
+    )
 }
 
 /// Takes over the arguments that interceptors left. What was derived from other arguments goes.

@@ -90,37 +90,14 @@ async fn ask(engine: &Engine, call: &CallContext, model: &str, tokens: u64) -> R
 }
 
 async fn answered(engine: &Engine, call: &CallContext, usage: TokenUsage) {
-    let event = LlmOutputEvent {
-        run_id: "r".into(),
-        session_id: "s".into(),
-        provider: "p".to_owned(),
-        model: "m".to_owned(),
-        assistant_texts: vec!["x".repeat(90).into()],
-        last_assistant: None,
-        usage: Some(usage),
-        context_token_budget: None,
-    };
+    let event = LlmOutputEvent::new("r", "s", "p".to_owned(), "m".to_owned(), vec!["x".repeat(90).into()])
+        .usage(usage);
     engine.observe::<LlmOutput>(&event, call).await;
 }
 
 async fn failed(engine: &Engine, call: &CallContext, first_byte: Option<u64>) {
-    let event = ModelCallEndedEvent {
-        run_id: "r".into(),
-        call_id: "c".into(),
-        provider: "p".to_owned(),
-        model: "m".to_owned(),
-        api: None,
-        transport: None,
-        context_token_budget: None,
-        duration_ms: 1,
-        outcome: ModelCallResult::Error,
-        error_category: None,
-        failure_kind: None,
-        request_bytes: None,
-        response_bytes: None,
-        time_to_first_byte_ms: first_byte,
-        upstream_request_id_hash: None,
-    };
+    let event = ModelCallEndedEvent::new("r", "c", "p".to_owned(), "m".to_owned(), 1, ModelCallResult::Error)
+        .time_to_first_byte_ms(first_byte);
     engine.observe::<ModelCallEnded>(&event, call).await;
 }
 
@@ -267,15 +244,8 @@ fn params(value: serde_json::Value) -> Params {
 }
 
 fn tool(id: &str, path: &str) -> ToolCallEvent {
-    ToolCallEvent {
-        tool_name: ToolName::new("read"),
-        params: params(json!({"path": path, "n": 1})),
-        tool_kind: None,
-        tool_input_kind: None,
-        derived_paths: None,
-        run_id: None,
-        tool_call_id: (!id.is_empty()).then(|| id.into()),
-    }
+    ToolCallEvent::new(ToolName::new("read"), params(json!({"path": path, "n": 1})))
+        .tool_call_id((!id.is_empty()).then(|| id.into()))
 }
 
 #[tokio::test]

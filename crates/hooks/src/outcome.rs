@@ -133,10 +133,10 @@ pub(crate) fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
 /// wire when it is `None`. Names are camelCase on the wire.
 macro_rules! record {
     ($(#[$meta:meta])* pub struct $name:ident { $($body:tt)* }) => {
-        record!(@fields [$(#[$meta])*] $name [] $($body)*);
+        crate::outcome::record!(@fields [$(#[$meta])*] $name [] $($body)*);
     };
     (@fields $meta:tt $name:ident [$($done:tt)*] $(#[$fm:meta])* $field:ident ? : $type:ty, $($rest:tt)*) => {
-        record!(@fields $meta $name [
+        crate::outcome::record!(@fields $meta $name [
             $($done)*
             $(#[$fm])*
             #[serde(
@@ -148,13 +148,56 @@ macro_rules! record {
         ] $($rest)*);
     };
     (@fields $meta:tt $name:ident [$($done:tt)*] $(#[$fm:meta])* $field:ident : $type:ty, $($rest:tt)*) => {
-        record!(@fields $meta $name [$($done)* $(#[$fm])* pub $field: $type,] $($rest)*);
+        crate::outcome::record!(@fields $meta $name [$($done)* $(#[$fm])* pub $field: $type,] $($rest)*);
     };
     (@fields [$($meta:tt)*] $name:ident [$($done:tt)*]) => {
         #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
         #[serde(rename_all = "camelCase")]
         $($meta)*
         pub struct $name { $($done)* }
+    };
+}
+
+/// Declares an event that hosts build with a constructor: a [`record`] that may get further fields. `new`
+/// takes what every such event carries, in the order of the declaration; the rest is set by methods named
+/// after the fields.
+macro_rules! event {
+    ($(#[$meta:meta])* pub struct $name:ident { $($body:tt)* }) => {
+        crate::outcome::record! { $(#[$meta])* #[non_exhaustive] pub struct $name { $($body)* } }
+        crate::outcome::event!(@split $name [] [] $($body)*);
+    };
+    (@split $name:ident $required:tt [$($optional:tt)*] $(#[$fm:meta])* $field:ident ? : $type:ty, $($rest:tt)*) => {
+        crate::outcome::event!(@split $name $required [$($optional)* $field: $type,] $($rest)*);
+    };
+    // Numbers and lists are taken as they are, so that a literal or `collect()` has the field's type.
+    (@split $name:ident [$($required:tt)*] $optional:tt $(#[$fm:meta])* $field:ident : u64, $($rest:tt)*) => {
+        crate::outcome::event!(@split $name [$($required)* $field: u64, u64, $field;] $optional $($rest)*);
+    };
+    (@split $name:ident [$($required:tt)*] $optional:tt $(#[$fm:meta])* $field:ident : Vec<$item:ty>, $($rest:tt)*) => {
+        crate::outcome::event!(@split $name [$($required)* $field: Vec<$item>, Vec<$item>, $field;] $optional $($rest)*);
+    };
+    (@split $name:ident [$($required:tt)*] $optional:tt $(#[$fm:meta])* $field:ident : $type:ty, $($rest:tt)*) => {
+        crate::outcome::event!(@split $name [$($required)* $field: $type, impl Into<$type>, $field.into();] $optional $($rest)*);
+    };
+    (@split $name:ident
+        [$($field:ident : $type:ty, $taken:ty, $value:expr;)*]
+        [$($optional:ident : $optional_type:ty,)*]
+    ) => {
+        impl $name {
+            /// The event with what it always carries; nothing else is known yet.
+            pub fn new($($field: $taken),*) -> Self {
+                Self { $($field: $value,)* $($optional: None,)* }
+            }
+
+            $(
+                #[doc = concat!("Sets `", stringify!($optional), "`.")]
+                #[must_use]
+                pub fn $optional(mut self, $optional: impl Into<Option<$optional_type>>) -> Self {
+                    self.$optional = $optional.into();
+                    self
+                }
+            )*
+        }
     };
 }
 
@@ -228,7 +271,7 @@ macro_rules! outcome {
     };
     (@ask_field $other:ident [$($rest:tt)*]) => { outcome!(@asks $($rest)*); };
 }
-pub(crate) use {outcome, record};
+pub(crate) use {event, outcome, record};
 
 #[cfg(test)]
 mod tests {

@@ -55,7 +55,7 @@ pub(crate) async fn reply_of_a_hook(
     prepared: &Prepared,
 ) -> Result<Option<Text>, Stop> {
     let body = prepared.message.visible_text();
-    let event = AgentReplyEvent { cleaned_body: body.into() };
+    let event = AgentReplyEvent::new(body);
     let claim = run.agent.engine.claim::<BeforeAgentReply>(&event, &run.call);
     let claimed = run.unless_stopped(claim).await?;
     run.note(&claimed.receipt);

@@ -80,14 +80,16 @@ pub(crate) async fn ask(
     let (request, offered) = gate(run, &question).await?;
     announce(run, prepared, &question.prompt, &request);
     let call = Call { id: CallId::new(uuid::Uuid::now_v7().simple().to_string()), started: Instant::now() };
-    run.tell::<ModelCallStarted>(|| ModelCallStartedEvent {
-        run_id: run.id.clone(),
-        call_id: call.id.clone(),
-        provider: prepared.provider.clone(),
-        model: prepared.model.clone(),
-        api: Some(prepared.client.api().as_str().to_owned()),
-        transport: Some("sse".to_owned()),
-        context_token_budget: budget(run),
+    run.tell::<ModelCallStarted>(|| {
+        ModelCallStartedEvent::new(
+            run.id.clone(),
+            call.id.clone(),
+            prepared.provider.clone(),
+            prepared.model.clone(),
+        )
+        .api(prepared.client.api().as_str().to_owned())
+        .transport("sse".to_owned())
+        .context_token_budget(budget(run))
     });
     let (streamed, stats) = stream(run, prepared, request, voice).await;
     let failure = match &streamed {
@@ -103,15 +105,17 @@ pub(crate) async fn ask(
             return Err(NoAnswer::Failed { error: TurnError::Model(error), shown: voice.has_spoken() });
         }
     };
-    run.tell::<LlmOutput>(|| LlmOutputEvent {
-        run_id: run.id.clone(),
-        session_id: run.session.id().clone(),
-        provider: prepared.provider.clone(),
-        model: prepared.model.clone(),
-        assistant_texts: texts.iter().cloned().chain(text_of(&response.message)).collect(),
-        last_assistant: Some(response.message.clone()),
-        usage: Some(response.usage),
-        context_token_budget: budget(run),
+    run.tell::<LlmOutput>(|| {
+        LlmOutputEvent::new(
+            run.id.clone(),
+            run.session.id().clone(),
+            prepared.provider.clone(),
+            prepared.model.clone(),
+            texts.iter().cloned().chain(text_of(&response.message)).collect(),
+        )
+        .last_assistant(response.message.clone())
+        .usage(response.usage)
+        .context_token_budget(budget(run))
     });
     judge(run, prepared, response, offered, *iteration, call.started).await
 }
@@ -277,25 +281,25 @@ impl Call {
         failure: Option<Failure>,
     ) -> ModelCallEndedEvent {
         let known = |bytes: u64| (bytes > 0).then_some(bytes);
-        ModelCallEndedEvent {
-            run_id: run.id.clone(),
-            call_id: self.id.clone(),
-            provider: prepared.provider.clone(),
-            model: prepared.model.clone(),
-            api: Some(prepared.client.api().as_str().to_owned()),
-            transport: Some("sse".to_owned()),
-            context_token_budget: budget(run),
-            duration_ms: millis_since(self.started),
-            outcome: if failure.is_some() { ModelCallResult::Error } else { ModelCallResult::Completed },
-            error_category: failure.map(|failure| failure.category.to_owned()),
-            failure_kind: failure.and_then(|failure| failure.kind).map(|kind| kind.as_str().to_owned()),
-            request_bytes: known(stats.request_bytes),
-            response_bytes: known(stats.response_bytes),
-            time_to_first_byte_ms: stats
-                .time_to_first_byte
-                .map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
-            upstream_request_id_hash: stats.upstream_request_id.map(|digest| digest.to_string()),
-        }
+        ModelCallEndedEvent::new(
+            run.id.clone(),
+            self.id.clone(),
+            prepared.provider.clone(),
+            prepared.model.clone(),
+            millis_since(self.started),
+            if failure.is_some() { ModelCallResult::Error } else { ModelCallResult::Completed },
+        )
+        .api(prepared.client.api().as_str().to_owned())
+        .transport("sse".to_owned())
+        .context_token_budget(budget(run))
+        .error_category(failure.map(|failure| failure.category.to_owned()))
+        .failure_kind(failure.and_then(|failure| failure.kind).map(|kind| kind.as_str().to_owned()))
+        .request_bytes(known(stats.request_bytes))
+        .response_bytes(known(stats.response_bytes))
+        .time_to_first_byte_ms(
+            stats.time_to_first_byte.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
+        )
+        .upstream_request_id_hash(stats.upstream_request_id.map(|digest| digest.to_string()))
     }
 }
 

@@ -146,15 +146,10 @@ fn event_of(call: &ToolCall, run: Option<&Run<'_>>) -> ToolCallEvent {
         ("apply_patch", Some(Value::String(patch))) => Some(affected_paths(patch)),
         _ => None,
     };
-    ToolCallEvent {
-        tool_name,
-        params: call.arguments.clone(),
-        tool_kind: None,
-        tool_input_kind: None,
-        derived_paths,
-        run_id: run.map(|run| run.id.clone()),
-        tool_call_id: Some(call.id.clone()),
-    }
+    ToolCallEvent::new(tool_name, call.arguments.clone())
+        .derived_paths(derived_paths)
+        .run_id(run.map(|run| run.id.clone()))
+        .tool_call_id(call.id.clone())
 }
 
 /// Takes each call to its result.
@@ -298,11 +293,8 @@ fn agent_context(run: &Run<'_>) -> ToolContext {
 async fn exec_env(
     run: &Run<'_>,
 ) -> Result<Result<std::collections::BTreeMap<String, String>, Blocked>, Stop> {
-    let event = ExecEnvEvent {
-        session_key: run.call.session_key.clone(),
-        tool_name: ToolName::new("exec"),
-        host: ExecHost::Gateway,
-    };
+    let event =
+        ExecEnvEvent::new(ToolName::new("exec"), ExecHost::Gateway).session_key(run.call.session_key.clone());
     let decided = run.decide::<ResolveExecEnv>(event).await?;
     if let Some(blocked) = decided.blocked {
         return Ok(Err(blocked));
@@ -331,12 +323,7 @@ async fn execute(
     run.outlet().say(Shown::ToolEnded { tool: &tool, failed: output.is_error });
     let duration_ms = millis_since(started);
     let result = as_result(call, id, output, duration_ms);
-    let event = ToolAfterEvent {
-        tool_name: tool.clone(),
-        tool_call_id: id.clone(),
-        is_error: result.is_error,
-        result,
-    };
+    let event = ToolAfterEvent::new(tool.clone(), id.clone(), result.is_error, result);
     // The tool has run: what it did is judged and kept also when the turn is being stopped.
     let decided = run.agent.engine.decide::<ToolAfter>(event, &run.call).await;
     run.note(&decided.receipt);
@@ -347,14 +334,12 @@ async fn execute(
             results::withheld(id, Some(&call.name))
         }
     };
-    run.tell::<AfterToolCall>(|| AfterToolCallEvent {
-        tool_name: tool,
-        params,
-        run_id: Some(run.id.clone()),
-        tool_call_id: Some(id.clone()),
-        error: result.is_error.then(|| result.visible_text().into()),
-        result: Some(result.clone()),
-        duration_ms,
+    run.tell::<AfterToolCall>(|| {
+        AfterToolCallEvent::new(tool, params, duration_ms)
+            .run_id(run.id.clone())
+            .tool_call_id(id.clone())
+            .result(result.clone())
+            .error(result.is_error.then(|| result.visible_text().into()))
     });
     Ok(result)
 }

@@ -196,11 +196,9 @@ pub(crate) fn new_message_id() -> MessageId {
 /// Takes a message through `before_message_write`.
 fn judge(run: &Run<'_>, message: Message) -> Result<Message, Blocked> {
     let frame = Frame::of(&message);
-    let event = MessageWriteEvent {
-        message,
-        session_key: run.call.session_key.clone(),
-        agent_id: run.call.agent_id.clone(),
-    };
+    let event = MessageWriteEvent::new(message)
+        .session_key(run.call.session_key.clone())
+        .agent_id(run.call.agent_id.clone());
     let decided = run.write::<BeforeMessageWrite>(event);
     match decided.blocked {
         Some(blocked) => Err(blocked),
@@ -212,13 +210,15 @@ fn judge(run: &Run<'_>, message: Message) -> Result<Message, Blocked> {
 /// Takes a message that carries a tool's result through `tool_result_persist`.
 fn persist(run: &Run<'_>, message: Message, synthetic: bool) -> Result<Message, Blocked> {
     let frame = Frame::of(&message);
-    let first = message.tool_results().next();
-    let event = ToolResultPersistEvent {
-        tool_name: first.and_then(|result| result.tool_name.as_deref()).map(ToolName::new),
-        tool_call_id: first.map(|result| result.tool_call_id.clone()),
-        message,
-        is_synthetic: synthetic.then_some(true),
-    };
+    let (tool_name, tool_call_id) = message
+        .tool_results()
+        .next()
+        .map(|result| (result.tool_name.as_deref().map(ToolName::new), result.tool_call_id.clone()))
+        .unzip();
+    let event = ToolResultPersistEvent::new(message)
+        .tool_name(tool_name.flatten())
+        .tool_call_id(tool_call_id)
+        .is_synthetic(synthetic.then_some(true));
     let decided = run.write::<ToolResultPersist>(event);
     match decided.blocked {
         Some(blocked) => Err(blocked),

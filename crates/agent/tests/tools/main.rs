@@ -37,15 +37,7 @@ impl Bench {
     }
 
     async fn run(&self, tool: &str, args: Value) -> ToolOutput {
-        let event = ToolCallEvent {
-            tool_name: tool.into(),
-            params: Params::from_value(args).unwrap(),
-            tool_kind: None,
-            tool_input_kind: None,
-            derived_paths: None,
-            run_id: None,
-            tool_call_id: None,
-        };
+        let event = ToolCallEvent::new(tool, Params::from_value(args).unwrap());
         let engine = Engine::builder().build();
         let verdict = engine.permit_tool_call(event, &CallContext::default(), &Attendance::Nobody).await;
         self.tools.run(verdict.permit.unwrap(), &self.cx).await

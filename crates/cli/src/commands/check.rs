@@ -35,15 +35,7 @@ pub(crate) struct Call {
 
 impl Call {
     pub(super) fn event(self) -> ToolCallEvent {
-        ToolCallEvent {
-            tool_name: self.tool,
-            params: self.args,
-            tool_kind: None,
-            tool_input_kind: None,
-            derived_paths: None,
-            run_id: None,
-            tool_call_id: None,
-        }
+        ToolCallEvent::new(self.tool, self.args)
     }
 }
 

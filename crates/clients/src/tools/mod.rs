@@ -153,14 +153,11 @@ impl ToolUse {
             None if unseen_input => Some(UNSEEN_TERMINAL),
             None => None,
         };
-        let event = |params: &Params| ToolCallEvent {
-            tool_name: self.name.clone(),
-            params: params.clone(),
-            tool_kind: kind.map(str::to_owned),
-            tool_input_kind: None,
-            derived_paths: None,
-            run_id: run.cloned(),
-            tool_call_id: self.id.clone(),
+        let event = |params: &Params| {
+            ToolCallEvent::new(self.name.clone(), params.clone())
+                .tool_kind(kind.map(str::to_owned))
+                .run_id(run.cloned())
+                .tool_call_id(self.id.clone())
         };
         self.parts.iter().map(event).collect()
     }

@@ -87,15 +87,9 @@ pub(crate) fn waiting(ms: u64, behavior: TimeoutBehavior) -> ApprovalRequest {
 }
 
 pub(crate) fn exec(command: &str) -> ToolCallEvent {
-    ToolCallEvent {
-        tool_name: "exec".into(),
-        params: serde_json::from_value(json!({ "command": command })).unwrap(),
-        tool_kind: None,
-        tool_input_kind: None,
-        derived_paths: None,
-        run_id: Some("run".into()),
-        tool_call_id: Some("call".into()),
-    }
+    ToolCallEvent::new("exec", backstop_hooks::Params::from_value(json!({ "command": command })).unwrap())
+        .run_id(backstop_hooks::RunId::from("run"))
+        .tool_call_id(backstop_hooks::ToolCallId::from("call"))
 }
 
 pub(crate) fn context() -> CallContext {

@@ -36,15 +36,7 @@ proptest! {
 }
 
 pub(crate) fn ran() -> AfterToolCallEvent {
-    AfterToolCallEvent {
-        tool_name: "exec".into(),
-        params: params(json!({"command": "ls"})),
-        run_id: None,
-        tool_call_id: None,
-        result: None,
-        error: None,
-        duration_ms: 1,
-    }
+    AfterToolCallEvent::new("exec", params(json!({"command": "ls"})), 1)
 }
 
 #[tokio::test(start_paused = true)]
@@ -80,7 +72,7 @@ async fn law_01_order_the_first_claim_takes_it() {
     on(&engine, "declines", 9, answer(false, "no"));
     on(&engine, "late", -1, answer(true, "late"));
     on(&engine, "takes", 1, answer(true, "mine"));
-    let event = AgentReplyEvent { cleaned_body: "hi".into() };
+    let event = AgentReplyEvent::new("hi");
     let claimed = engine.claim::<BeforeAgentReply>(&event, &context()).await;
     assert_eq!(claimed.outcome.unwrap().reply.unwrap(), "mine");
     assert_eq!(claimed.receipt.steps.len(), 2, "nobody is asked after it was taken");

@@ -110,7 +110,7 @@ async fn law_05_failing_claims_take_nothing_and_block_if_the_operator_says_so() 
                     Ok(Some(AgentReplyOutcome { handled: true, reply: None, reason: None }))
                 }),
             );
-            let event = AgentReplyEvent { cleaned_body: "hi".into() };
+            let event = AgentReplyEvent::new("hi");
             let claimed = engine.claim::<BeforeAgentReply>(&event, &context()).await;
             let closed = policy == FailurePolicy::Closed;
             assert_eq!(claimed.blocked.is_some(), closed, "{kind:?}");
@@ -125,7 +125,7 @@ async fn law_05_failing_on_the_write_path_withholds_the_entry() {
     for (kind, hook) in failing::<BeforeMessageWrite>() {
         let engine = engine();
         on(&engine, "gate", 0, hook);
-        let event = MessageWriteEvent { message: Message::user("hi"), session_key: None, agent_id: None };
+        let event = MessageWriteEvent::new(Message::user("hi"));
         let decided = engine.write::<BeforeMessageWrite>(event, &context());
         // Nothing may wait here, so a hook that does has failed by that alone.
         let waited = matches!(decided.receipt.steps[0].failure.as_ref().unwrap().kind, FailureKind::Failed);

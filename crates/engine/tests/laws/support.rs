@@ -63,15 +63,9 @@ pub(crate) fn exec(command: &str) -> ToolCallEvent {
 }
 
 pub(crate) fn tool_call(tool: &str, arguments: Value) -> ToolCallEvent {
-    ToolCallEvent {
-        tool_name: tool.into(),
-        params: params(arguments),
-        tool_kind: None,
-        tool_input_kind: None,
-        derived_paths: None,
-        run_id: Some("run-1".into()),
-        tool_call_id: Some("call-1".into()),
-    }
+    ToolCallEvent::new(tool, params(arguments))
+        .run_id(backstop_hooks::RunId::from("run-1"))
+        .tool_call_id(backstop_hooks::ToolCallId::from("call-1"))
 }
 
 pub(crate) fn command(event: &ToolCallEvent) -> String {

@@ -166,12 +166,7 @@ async fn results_are_rewritten_at_once_or_later() {
         details: None,
         meta: None,
     };
-    let event = |tool: &str| ToolAfterEvent {
-        tool_name: tool.into(),
-        tool_call_id: "call-1".into(),
-        is_error: true,
-        result: result.clone(),
-    };
+    let event = |tool: &str| ToolAfterEvent::new(tool, "call-1", true, result.clone());
     let searched = engine.decide::<ToolAfter>(event("web_search"), &context("main")).await.permit().unwrap();
     assert_eq!(searched.result.visible_text(), "red");
     assert_eq!(searched.result.details, Some(json!({ "failed": true }).into()));

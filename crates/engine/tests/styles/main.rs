@@ -29,15 +29,8 @@ fn params(value: Value) -> Params {
 }
 
 fn tool_call(tool: &str, command: &str) -> ToolCallEvent {
-    ToolCallEvent {
-        tool_name: tool.into(),
-        params: params(json!({ "command": command })),
-        tool_kind: None,
-        tool_input_kind: None,
-        derived_paths: None,
-        run_id: None,
-        tool_call_id: Some("call-1".into()),
-    }
+    ToolCallEvent::new(tool, params(json!({ "command": command })))
+        .tool_call_id(backstop_hooks::ToolCallId::from("call-1"))
 }
 
 fn context(agent: &str) -> CallContext {

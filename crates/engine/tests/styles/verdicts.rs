@@ -142,15 +142,8 @@ async fn a_hook_that_fails_denies() {
 
 #[tokio::test(start_paused = true)]
 async fn errors_after_the_call_never_propagate() {
-    let event = AfterToolCallEvent {
-        tool_name: "exec".into(),
-        params: params(json!({ "command": "ls" })),
-        run_id: None,
-        tool_call_id: None,
-        result: None,
-        error: Some("it failed".into()),
-        duration_ms: 1,
-    };
+    let event = AfterToolCallEvent::new("exec", params(json!({ "command": "ls" })), 1)
+        .error(backstop_hooks::Text::from("it failed"));
     for post in [Does::Fails, Does::Panics, Does::Hangs] {
         let notes = Notes::default();
         let broken = Scripted { post, ..scripted("broken", &notes, Does::Approves) };

@@ -212,14 +212,15 @@ impl Traffic {
         let call = Arc::clone(&asked.call);
         let asking = Asking { engine: &self.shared.engine, call: &call, identity, provider };
         watchers.tell::<LlmInput>(|| asking.input(request));
-        watchers.tell::<ModelCallStarted>(|| ModelCallStartedEvent {
-            run_id: identity.run.clone(),
-            call_id: id.clone(),
-            provider: provider.clone(),
-            model: request.model.clone(),
-            api: Some(self.api.as_str().to_owned()),
-            transport: Some(form.transport().to_owned()),
-            context_token_budget: None,
+        watchers.tell::<ModelCallStarted>(|| {
+            ModelCallStartedEvent::new(
+                identity.run.clone(),
+                id.clone(),
+                provider.clone(),
+                request.model.clone(),
+            )
+            .api(self.api.as_str().to_owned())
+            .transport(form.transport().to_owned())
         });
     }
 
@@ -239,23 +240,22 @@ impl Traffic {
         let (api, known) = (self.api, |bytes: u64| (bytes > 0).then_some(bytes));
         let counts = self.endpoint.operation == Operation::CountTokens;
         let transport = if counts { ONLY_COUNTED } else { asked.form.transport() };
-        let event = ModelCallEndedEvent {
-            run_id: asked.identity.run.clone(),
-            call_id: asked.id.clone(),
-            provider: asked.provider.clone(),
-            model: asked.request.model.clone(),
-            api: Some(api.as_str().to_owned()),
-            transport: Some(transport.to_owned()),
-            context_token_budget: None,
-            duration_ms: millis(asked.started),
-            outcome: if failure.is_some() { ModelCallResult::Error } else { ModelCallResult::Completed },
-            error_category: failure.map(|(category, _)| category.to_owned()),
-            failure_kind: failure.and_then(|(_, kind)| kind).map(|kind| kind.as_str().to_owned()),
-            request_bytes: known(asked.request_bytes),
-            response_bytes: known(asked.response_bytes),
-            time_to_first_byte_ms: asked.first_byte_ms,
-            upstream_request_id_hash: asked.upstream_id.map(|digest| digest.to_string()),
-        };
+        let event = ModelCallEndedEvent::new(
+            asked.identity.run.clone(),
+            asked.id.clone(),
+            asked.provider.clone(),
+            asked.request.model.clone(),
+            millis(asked.started),
+            if failure.is_some() { ModelCallResult::Error } else { ModelCallResult::Completed },
+        )
+        .api(api.as_str().to_owned())
+        .transport(transport.to_owned())
+        .error_category(failure.map(|(category, _)| category.to_owned()))
+        .failure_kind(failure.and_then(|(_, kind)| kind).map(|kind| kind.as_str().to_owned()))
+        .request_bytes(known(asked.request_bytes))
+        .response_bytes(known(asked.response_bytes))
+        .time_to_first_byte_ms(asked.first_byte_ms)
+        .upstream_request_id_hash(asked.upstream_id.map(|digest| digest.to_string()));
         asked.watchers.tell::<ModelCallEnded>(|| event);
     }
 
@@ -534,16 +534,15 @@ fn overhear(editor: &mut dyn AnswerEditor, chunk: &[u8], limit: usize) -> bool {
 fn output(identity: &Identity, provider: &str, model: &str, response: &ModelResponse) -> LlmOutputEvent {
     let message: &Message = &response.message;
     let text = message.has_text().then(|| Text::from(message.visible_text()));
-    LlmOutputEvent {
-        run_id: identity.run.clone(),
-        session_id: identity.session.clone(),
-        provider: provider.to_owned(),
-        model: model.to_owned(),
-        assistant_texts: text.into_iter().collect(),
-        last_assistant: Some(message.clone()),
-        usage: Some(response.usage),
-        context_token_budget: None,
-    }
+    LlmOutputEvent::new(
+        identity.run.clone(),
+        identity.session.clone(),
+        provider.to_owned(),
+        model.to_owned(),
+        text.into_iter().collect(),
+    )
+    .last_assistant(message.clone())
+    .usage(response.usage)
 }
 
 /// What a log says of it: nothing that the provider wrote, which may repeat what was held back.

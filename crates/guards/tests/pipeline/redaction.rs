@@ -41,11 +41,11 @@ fn redacting(settings: &RedactionSettings) -> Engine {
 }
 
 fn result(content: Vec<Part>, details: Option<Value>) -> ToolAfterEvent {
-    ToolAfterEvent {
-        tool_name: "read".into(),
-        tool_call_id: "call-1".into(),
-        is_error: false,
-        result: ToolResult {
+    ToolAfterEvent::new(
+        "read",
+        "call-1",
+        false,
+        ToolResult {
             tool_call_id: "call-1".into(),
             tool_name: Some("read".to_owned()),
             content,
@@ -53,7 +53,7 @@ fn result(content: Vec<Part>, details: Option<Value>) -> ToolAfterEvent {
             details: details.map(Into::into),
             meta: None,
         },
-    }
+    )
 }
 
 async fn read(engine: &Engine, text: &str, call: &CallContext) -> ToolResult {

@@ -19,15 +19,8 @@ pub(crate) fn engine(snapshot: Snapshot) -> Engine {
 }
 
 pub(crate) fn call(tool: &str, params: Value) -> ToolCallEvent {
-    ToolCallEvent {
-        tool_name: ToolName::new(tool),
-        params: Params::from_value(params).expect("an object"),
-        tool_kind: None,
-        tool_input_kind: None,
-        derived_paths: None,
-        run_id: None,
-        tool_call_id: Some("call-1".into()),
-    }
+    ToolCallEvent::new(ToolName::new(tool), Params::from_value(params).expect("an object"))
+        .tool_call_id(backstop_hooks::ToolCallId::from("call-1"))
 }
 
 pub(crate) fn context() -> CallContext {

@@ -117,15 +117,13 @@ async fn results_are_told_and_connections_are_kept() {
     for _ in 0..5 {
         review(&engine, "exec", json!({"command": "ls"})).await;
     }
-    let event = AfterToolCallEvent {
-        tool_name: ToolName::new("exec"),
-        params: Params::from_value(json!({"command": "ls"})).unwrap(),
-        run_id: None,
-        tool_call_id: Some("call-1".into()),
-        result: None,
-        error: Some("boom".into()),
-        duration_ms: 3,
-    };
+    let event = AfterToolCallEvent::new(
+        ToolName::new("exec"),
+        Params::from_value(json!({"command": "ls"})).unwrap(),
+        3,
+    )
+    .tool_call_id(backstop_hooks::ToolCallId::from("call-1"))
+    .error(backstop_hooks::Text::from("boom"));
     engine.observe::<AfterToolCall>(&event, &context()).await;
     let (_, body) = endpoint.requests().pop().unwrap();
     assert_eq!(body["event"], json!("post_call"));
@@ -136,15 +134,7 @@ async fn results_are_told_and_connections_are_kept() {
 #[tokio::test]
 async fn a_failing_notification_changes_nothing() {
     let engine = Arc::new(hooked("http://127.0.0.1:9/", json!({})));
-    let event = AfterToolCallEvent {
-        tool_name: ToolName::new("exec"),
-        params: Params::default(),
-        run_id: None,
-        tool_call_id: None,
-        result: None,
-        error: None,
-        duration_ms: 0,
-    };
+    let event = AfterToolCallEvent::new(ToolName::new("exec"), Params::default(), 0);
     let receipt = engine.observe::<AfterToolCall>(&event, &context()).await;
     assert_eq!(receipt.steps[0].said, Said::Failed);
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::conversation::Message;
 use crate::id::{AgentId, RunId, SessionId, SessionKey};
-use crate::outcome::{outcome, record};
+use crate::outcome::{event, outcome, record};
 use crate::point::Event;
 use crate::value::{Json, Params, Text};
 
@@ -260,7 +260,7 @@ pub enum InstallTarget {
     Plugin,
 }
 
-record! {
+event! {
     /// `before_install`: a skill or plugin is about to be installed.
     pub struct BeforeInstallEvent {
         /// What it is.

@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::{RunId, SessionKey};
 use crate::latch::{Field, Latch};
-use crate::outcome::{Outcome, outcome, record};
+use crate::outcome::{Outcome, event, outcome, record};
 use crate::point::{Claim, Event};
 use crate::value::{Json, Params, Text};
 
-record! {
+event! {
     /// `inbound_claim`: a message has come in and no agent is chosen yet.
     pub struct InboundClaimEvent {
         /// The text as it came.

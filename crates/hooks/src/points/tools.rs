@@ -11,7 +11,7 @@ use crate::approval::{ApprovalRequest, ApprovalRequests};
 use crate::conversation::{Message, ToolResult};
 use crate::id::{AgentId, HookId, OwnerId, RunId, SessionKey, ToolCallId};
 use crate::latch::{Field, Latch, Merge, Turn};
-use crate::outcome::{Malformed, Nothing, Outcome, outcome, record};
+use crate::outcome::{Malformed, Nothing, Outcome, event, outcome};
 use crate::point::Event;
 use crate::tool_name::ToolName;
 use crate::value::{Params, Text};
@@ -19,7 +19,7 @@ use crate::value::{Params, Text};
 /// The kind of a shell into whose running programs the agent can type without any hook being told.
 pub const UNSEEN_TERMINAL: &str = "unseen-terminal";
 
-record! {
+event! {
     /// A tool call about to run. Hooks of the trusted policies and of `before_tool_call` see it.
     pub struct ToolCallEvent {
         /// The tool, normalised.
@@ -239,7 +239,7 @@ impl Event<TrustedPolicyOutcome> for ToolCallEvent {
     }
 }
 
-record! {
+event! {
     /// `tool.before`: what an interceptor sees before a tool runs.
     pub struct ToolBeforeEvent {
         /// The tool, normalised.
@@ -275,7 +275,7 @@ impl Event<ToolBeforeOutcome> for ToolBeforeEvent {
     }
 }
 
-record! {
+event! {
     /// `tool.after`: a tool has answered or failed.
     pub struct ToolAfterEvent {
         /// The tool, normalised.
@@ -324,7 +324,7 @@ impl Event<ToolAfterOutcome> for ToolAfterEvent {
     }
 }
 
-record! {
+event! {
     /// `after_tool_call`: a tool has run.
     pub struct AfterToolCallEvent {
         /// The tool, normalised.
@@ -362,7 +362,7 @@ pub enum ExecHost {
     Node,
 }
 
-record! {
+event! {
     /// `resolve_exec_env`: the environment of a command is being put together.
     pub struct ExecEnvEvent {
         /// The conversation.
@@ -398,7 +398,7 @@ impl Outcome for ExecEnvOutcome {
 
 impl Event<ExecEnvOutcome> for ExecEnvEvent {}
 
-record! {
+event! {
     /// `tool_result_persist`: a tool's result is about to be stored.
     pub struct ToolResultPersistEvent {
         /// The tool, normalised.
@@ -428,7 +428,7 @@ impl Event<ToolResultPersistOutcome> for ToolResultPersistEvent {
     }
 }
 
-record! {
+event! {
     /// `before_message_write`: any message is about to be stored.
     pub struct MessageWriteEvent {
         /// The message.

@@ -292,15 +292,11 @@ async fn decisions_reach_who_stands_in_front_of_the_tools() {
     let adapter =
         backstop_engine::Engine::builder().store(Arc::clone(&house.store)).shared_decisions(true).build();
     for (id, tool, allowed) in [("call-exec-00001", "exec", false), ("call-read-00001", "read", true)] {
-        let event = backstop_hooks::points::ToolCallEvent {
-            tool_name: backstop_hooks::ToolName::new(tool),
-            params: backstop_hooks::Params::default(),
-            tool_kind: None,
-            tool_input_kind: None,
-            derived_paths: None,
-            run_id: None,
-            tool_call_id: Some(id.into()),
-        };
+        let event = backstop_hooks::points::ToolCallEvent::new(
+            backstop_hooks::ToolName::new(tool),
+            backstop_hooks::Params::default(),
+        )
+        .tool_call_id(backstop_hooks::ToolCallId::from(id));
         let reviewed = adapter.review_tool_call(event, &Default::default(), false).await;
         assert_eq!(reviewed.blocked.is_none(), allowed, "{id}");
     }

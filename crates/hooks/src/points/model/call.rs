@@ -10,7 +10,7 @@ use super::take;
 use crate::conversation::{Message, TokenUsage, ToolCall, ToolSpec};
 use crate::id::{CallId, RunId, SessionId, ToolCallId};
 use crate::latch::Intersect;
-use crate::outcome::{Malformed, outcome, record};
+use crate::outcome::{Malformed, event, outcome, record};
 use crate::point::Event;
 use crate::value::{Json, Text};
 
@@ -94,7 +94,7 @@ impl Event<BeforeLlmCallOutcome> for BeforeLlmCallEvent {
     }
 }
 
-record! {
+event! {
     /// `model_call_started`: telemetry without content.
     pub struct ModelCallStartedEvent {
         /// The turn.
@@ -124,7 +124,7 @@ pub enum ModelCallResult {
     Error,
 }
 
-record! {
+event! {
     /// `model_call_ended`: telemetry without content: never a prompt, a text, or a raw request id.
     pub struct ModelCallEndedEvent {
         /// The turn.
@@ -184,7 +184,7 @@ record! {
     }
 }
 
-record! {
+event! {
     /// `llm_output`: what a model answered, for observers.
     pub struct LlmOutputEvent {
         /// The turn.

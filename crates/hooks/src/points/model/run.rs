@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::conversation::Message;
 use crate::latch::{Field, Latch};
-use crate::outcome::{Malformed, Outcome, read_object, record};
+use crate::outcome::{Malformed, Outcome, event, read_object, record};
 use crate::point::{Claim, Event};
 use crate::value::{Params, Text};
 
@@ -107,7 +107,7 @@ impl Event<AgentRunOutcome> for AgentRunEvent {
     }
 }
 
-record! {
+event! {
     /// `before_agent_reply`: the turn could still be answered without a model.
     pub struct AgentReplyEvent {
         /// The prepared message.
