@@ -5,7 +5,6 @@
 
 use std::fmt;
 use std::future::Future;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +15,7 @@ use backstop_hooks::points::{
 };
 use backstop_hooks::{
     CallContext, Claim, ClaimPoint, DecidePoint, ObservePoint, Point, Resolution, RunId, SessionId,
-    SyncPoint, Text, ToolCallId, ToolName,
+    SyncPoint, Text, ToolCallId, ToolName, contained,
 };
 use backstop_store::{MemoryStore, Store, StoreError, Timestamp, ToolDecision};
 
@@ -276,7 +275,7 @@ impl Engine {
         let Reviewed { event, mut blocked, requests, moot, mut receipt, .. } = reviewed;
         let mut approval = None;
         if blocked.is_some() {
-            self.0.approvals.petition(&moot).end(Resolution::Cancelled).await;
+            self.0.approvals.petition(&moot, call).end(Resolution::Cancelled).await;
         } else if !requests.is_empty() {
             let settled = self.0.approvals.settle(&event, &requests, call, attendance).await;
             approval.clone_from(&settled.note.id);
@@ -499,7 +498,7 @@ impl Engine {
     pub(crate) fn record(&self, receipt: &Receipt) {
         for sink in &self.0.sinks {
             // The decision is made; a sink that panics must neither undo it nor hide it from the others.
-            if catch_unwind(AssertUnwindSafe(|| sink.record(receipt))).is_err() {
+            if contained(|| sink.record(receipt)).is_err() {
                 tracing::error!(receipt = receipt.id(), "a receipt sink panicked");
             }
         }

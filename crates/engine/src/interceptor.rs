@@ -21,7 +21,7 @@ use backstop_hooks::points::{
 };
 use backstop_hooks::{
     AgentId, Answer, Context, DecidePoint, Hook, HookError, HookId, OwnerId, Params, Point, PointId, Text,
-    ToolName,
+    ToolName, contained, drop_contained,
 };
 
 use crate::matcher::{AgentMatcher, ToolMatcher};
@@ -250,7 +250,8 @@ impl Listener {
         let told = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(told) = told {
             // A listener is a convenience; its panic must not become the interceptor's failure.
-            let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| told(event)));
+            let _ = contained(|| told(event));
+            drop_contained(told);
         }
     }
 }
@@ -378,7 +379,10 @@ impl Interceptors {
 
     /// Sets who is told what interceptors do; `None` for nobody.
     pub fn set_on_event(&self, told: Option<OnEvent>) {
-        *self.listener.0.lock().unwrap_or_else(PoisonError::into_inner) = told;
+        let mut listener = self.listener.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::replace(&mut *listener, told);
+        drop(listener);
+        drop_contained(before);
     }
 }
 

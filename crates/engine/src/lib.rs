@@ -4,6 +4,7 @@ mod answers;
 mod approvals;
 mod blocking;
 mod engine;
+mod foreign;
 mod interceptor;
 mod matcher;
 mod operator;
@@ -18,8 +19,9 @@ mod verdict;
 mod verdict_set;
 
 pub use approvals::{ApprovalSettings, AskFuture, Asker, Attendance};
-pub use blocking::blocking;
+pub use blocking::{MAX_RUNNING, MAX_THREADS, MAX_WAITING, blocking};
 pub use engine::{DECISIONS_LAST, Engine, EngineBuilder, JudgedAnswer, Unasked, ungated_rulings};
+pub use foreign::MAX_DEPTH;
 pub use interceptor::{
     Effect, InterceptPoint, InterceptorEvent, InterceptorOptions, Interceptors, MessageOutput, OnEvent,
     OutputFuture, ParamsOutput, ToolInput, ToolOutput, format_event,
@@ -35,7 +37,7 @@ pub use redaction::{
     Redaction, RedactionStream, Released, ResponseGate, Settled, SpanCount, SpanEdit, SpanKind, SpanRedactor,
 };
 pub use registry::{HookMeta, HookOptions, Origin, RegisterError, Registry, Snapshot, Style};
-pub use runner::{Claimed, Decided};
+pub use runner::{Claimed, Decided, MAX_UNDER_WAY};
 pub use seal::Unsealer;
 pub use tool_call::{Reviewed, ToolVerdict, tool_call_digest};
 pub use verdict::{

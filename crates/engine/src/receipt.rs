@@ -11,12 +11,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use backstop_hooks::{
-    AgentId, ApprovalId, CallContext, Digest, FailurePolicy, HookError, HookId, OwnerId, PointId, Resolution,
-    RunId, SessionId, SessionKey, Text, ToolCallId,
+    AgentId, ApprovalId, CallContext, Digest, FailurePolicy, HookError, HookId, HookLoad, OwnerId, PointId,
+    Resolution, RunId, SessionId, SessionKey, Text, ToolCallId,
 };
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
+#[cfg(doc)]
+use crate::MAX_DEPTH;
+use crate::foreign::TOO_DEEP;
 use crate::redaction::SpanCount;
 use crate::registry::HookMeta;
 
@@ -34,6 +37,10 @@ pub enum FailureKind {
     Panicked,
     /// Its budget was used up.
     TimedOut,
+    /// As many of its calls were under way as there may be.
+    Overloaded,
+    /// It was not asked: the call comes from too deep inside of hooks.
+    TooDeep,
 }
 
 /// A hook has no answer.
@@ -68,8 +75,18 @@ impl Failure {
         Self { kind: FailureKind::Malformed, message: message.to_owned() }
     }
 
-    pub(crate) fn timed_out(budget: Duration) -> Self {
-        Self { kind: FailureKind::TimedOut, message: format!("no answer within {} ms", budget.as_millis()) }
+    pub(crate) fn timed_out(budget: Duration, load: Option<HookLoad>) -> Self {
+        let load = load.map(|load| format!("; {load}")).unwrap_or_default();
+        let message = format!("no answer within {} ms{load}", budget.as_millis());
+        Self { kind: FailureKind::TimedOut, message }
+    }
+
+    pub(crate) fn overloaded(message: String) -> Self {
+        Self { kind: FailureKind::Overloaded, message }
+    }
+
+    pub(crate) fn too_deep() -> Self {
+        Self { kind: FailureKind::TooDeep, message: TOO_DEEP.to_owned() }
     }
 
     /// A failure in the hook's own words, unless they quote the event they are about.
@@ -77,6 +94,8 @@ impl Failure {
         let kind = match error {
             HookError::Unreachable(_) => FailureKind::Unreachable,
             HookError::Malformed(_) => FailureKind::Malformed,
+            HookError::Overloaded(_) => FailureKind::Overloaded,
+            HookError::Panicked => FailureKind::Panicked,
             _ => FailureKind::Failed,
         };
         let message: String = error.to_string().chars().take(MAX_MESSAGE_CHARS).collect();
@@ -231,6 +250,8 @@ pub enum BlockCause {
     UnstableRewrite,
     /// `after_llm_call` had removed the call from the answer.
     Withheld,
+    /// It comes from too deep inside of hooks, and no hook was asked; see [`MAX_DEPTH`].
+    TooDeep,
     /// A human was to be asked, and did not allow it.
     Approval {
         /// How the request ended.

@@ -9,15 +9,18 @@
 
 use std::any::Any;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use backstop_hooks::tool_name::known_tools;
-use backstop_hooks::{AgentId, FailurePolicy, Hook, HookId, Json, OwnerId, Point, PointId, ToolName};
+use backstop_hooks::{
+    AgentId, FailurePolicy, Hook, HookId, Json, OwnerId, Point, PointId, ToolName, drop_contained,
+};
 use serde::Serialize;
 
+use crate::foreign::Kept;
 use crate::matcher::{AgentMatcher, InvalidMatcher, ToolMatcher};
 use crate::operator::{Budget, BudgetSource, OperatorSettings};
 use crate::redaction::{Seat, SpanRedactor};
@@ -254,6 +257,8 @@ pub enum RegisterError {
 pub(crate) struct Entry<P: Point> {
     pub(crate) hook: Arc<dyn Hook<P>>,
     pub(crate) meta: Arc<HookMeta>,
+    /// How many of its calls wait for its answer.
+    pub(crate) under_way: Arc<AtomicUsize>,
     /// As it was registered, its id filled in: what other settings are applied to after a reload.
     options: Arc<HookOptions>,
 }
@@ -263,12 +268,23 @@ impl<P: Point> Clone for Entry<P> {
         Self {
             hook: Arc::clone(&self.hook),
             meta: Arc::clone(&self.meta),
+            under_way: Arc::clone(&self.under_way),
             options: Arc::clone(&self.options),
         }
     }
 }
 
 struct Slot<P: Point>(Vec<Entry<P>>);
+
+impl<P: Point> Drop for Slot<P> {
+    fn drop(&mut self) {
+        // One by one: two destructors that panic in a row would end the process. Whoever drops the last
+        // snapshot that has a hook may be in the middle of a dispatch or of a change of the registry.
+        for entry in std::mem::take(&mut self.0) {
+            drop_contained(entry);
+        }
+    }
+}
 
 trait AnySlot: Send + Sync {
     fn metas(&self) -> Vec<Arc<HookMeta>>;
@@ -314,7 +330,7 @@ fn carried(registered: Result<HookId, RegisterError>) -> Result<(), RegisterErro
 pub struct Snapshot {
     slots: Vec<Option<Arc<dyn AnySlot>>>,
     redactors: Arc<Vec<Seat>>,
-    unsealer: Option<Arc<dyn Unsealer>>,
+    unsealer: Option<Kept<dyn Unsealer>>,
     tools: Arc<Vec<ToolName>>,
     settings: Arc<OperatorSettings>,
 }
@@ -366,7 +382,7 @@ impl Snapshot {
         let id = meta.id.clone();
         let mut entries = self.slot::<P>().to_vec();
         let at = entries.partition_point(|entry| entry.meta.priority >= meta.priority);
-        entries.insert(at, Entry { hook, meta, options });
+        entries.insert(at, Entry { hook, meta, under_way: Arc::default(), options });
         if let Some(slot) = self.slots.get_mut(P::INFO.id as usize) {
             *slot = Some(Arc::new(Slot(entries)));
         }
@@ -388,18 +404,18 @@ impl Snapshot {
         let id = meta.id.clone();
         let seats = Arc::make_mut(&mut self.redactors);
         let at = seats.partition_point(|seat| seat.meta.priority >= meta.priority);
-        seats.insert(at, Seat { redactor, meta, options });
+        seats.insert(at, Seat { redactor: Kept::new(redactor), meta, options });
         Ok(id)
     }
 
     /// Who puts values in place of placeholders, in calls that passed every gate. There is one; it belongs to the
     /// configuration, and a reload brings the next one or none.
     pub fn set_unsealer(&mut self, unsealer: Arc<dyn Unsealer>) {
-        self.unsealer = Some(unsealer);
+        self.unsealer = Some(Kept::new(unsealer));
     }
 
     pub(crate) fn unsealer(&self) -> Option<&dyn Unsealer> {
-        self.unsealer.as_deref()
+        self.unsealer.as_ref().and_then(Kept::get)
     }
 
     /// The span redactors, in the order in which their replacements win.
@@ -644,7 +660,9 @@ impl Registry {
             slot.carry_over(&mut next)?;
         }
         for seat in current.redactors.iter().filter(|seat| next.takes_over(&seat.meta)).collect::<Vec<_>>() {
-            carried(next.on_spans(Arc::clone(&seat.redactor), HookOptions::clone(&seat.options)))?;
+            if let Some(redactor) = seat.redactor.share() {
+                carried(next.on_spans(redactor, HookOptions::clone(&seat.options)))?;
+            }
         }
         self.put(next);
         Ok(())

@@ -12,10 +12,9 @@
 //! The reason of that block names the hook and quotes nothing, and no receipt has the steps.
 
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use backstop_hooks::points::ToolCallEvent;
-use backstop_hooks::{ApprovalRequest, CallContext, HookId, Params};
+use backstop_hooks::{ApprovalRequest, CallContext, HookId, Params, contained};
 
 use crate::receipt::{BlockCause, Blocked, FailureKind};
 use crate::registry::Snapshot;
@@ -36,7 +35,7 @@ pub(crate) async fn unseal(
     asked: &[ApprovalRequest],
 ) -> Result<ToolCallEvent, Blocked> {
     let Some(unsealer) = snapshot.unsealer() else { return Ok(event.clone()) };
-    let values = catch_unwind(AssertUnwindSafe(|| unsealer.unseal(event, call)));
+    let values = contained(|| call.nesting.descend(|| unsealer.unseal(event, call)));
     let params = match values {
         Ok(Some(params)) => params,
         Ok(None) => return Ok(event.clone()),

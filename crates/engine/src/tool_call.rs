@@ -12,6 +12,7 @@ use backstop_hooks::{ApprovalRequest, CallContext, Digest, Outcome, Params, Poin
 use backstop_store::ToolDecision;
 use serde::Serialize;
 
+use crate::foreign::too_deep;
 use crate::permit::Permitted;
 use crate::receipt::{BlockCause, Blocked, CallKey, Receipt, Step, Verdict};
 use crate::runner::Dispatch;
@@ -77,6 +78,12 @@ impl Dispatch<'_> {
                 course.elapsed(),
             );
         }
+        if self.has_gates()
+            && let Some(blocked) = too_deep(self.call)
+        {
+            let (asked, steps, took) = (Vec::new(), Vec::new(), course.elapsed());
+            return self.reviewed(event, false, Some(blocked), asked, steps, original, took);
+        }
         let tool = event.tool_name.clone();
         let mut policies =
             Chain::<TrustedToolPolicy>::new(self.snapshot.slot(), Some(&tool), self.call, self.capture);
@@ -109,6 +116,12 @@ impl Dispatch<'_> {
         let steps = [policies.steps, interceptors.steps, hooks.steps].into_iter().flatten().collect();
         let changed = event.params != before;
         self.reviewed(event, changed, stopped, asked, steps, original, course.elapsed())
+    }
+
+    fn has_gates(&self) -> bool {
+        !self.snapshot.slot::<TrustedToolPolicy>().is_empty()
+            || !self.snapshot.slot::<ToolBefore>().is_empty()
+            || !self.snapshot.slot::<BeforeToolCall>().is_empty()
     }
 
     #[expect(clippy::too_many_arguments, reason = "one private seam for the two ends of a review")]

@@ -5,14 +5,13 @@
 //! hook that can't be set up keeps the configuration from loading: those set up before it are torn down
 //! again, and whatever ran so far goes on running. Every hook that was set up is torn down once.
 
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstop_hooks::{HookError, HookId};
-use futures_util::FutureExt;
+use backstop_hooks::{Contained, HookError, HookId};
 use tokio::time::timeout;
 
+use crate::foreign::Kept;
 use crate::registry::{HookOptions, RegisterError, Snapshot};
 use crate::verdict::{VerdictHook, register_verdict_hook};
 
@@ -40,7 +39,7 @@ pub struct VerdictSet(Vec<Member>);
 
 struct Member {
     id: HookId,
-    hook: Arc<dyn VerdictHook>,
+    hook: Kept<dyn VerdictHook>,
 }
 
 /// A verdict hook that could not be set up.
@@ -86,7 +85,7 @@ impl VerdictSet {
 
     /// Remembers a hook that was registered in some other way, for setting up and tearing down.
     pub fn adopt(&mut self, id: HookId, hook: Arc<dyn VerdictHook>) {
-        self.0.push(Member { id, hook });
+        self.0.push(Member { id, hook: Kept::new(hook) });
     }
 
     /// Sets the hooks up, in the order of their registration.
@@ -98,7 +97,8 @@ impl VerdictSet {
     pub async fn start(self) -> Result<RunningVerdicts, SetupError> {
         let mut running = RunningVerdicts(Vec::with_capacity(self.0.len()));
         for member in self.0 {
-            let setup = AssertUnwindSafe(async { member.hook.setup().await }).catch_unwind();
+            let Some(hook) = member.hook.get() else { continue };
+            let setup = Contained::new(Box::pin(async { hook.setup().await }));
             let error = match timeout(SETUP_BUDGET, setup).await {
                 Ok(Ok(Ok(()))) => {
                     running.0.push(member);
@@ -119,7 +119,8 @@ impl RunningVerdicts {
     /// Tears the hooks down, the last first. Each has 5 s; one that fails does not keep the others.
     pub async fn stop(self) {
         for Member { id, hook } in self.0.into_iter().rev() {
-            let teardown = AssertUnwindSafe(async { hook.teardown().await }).catch_unwind();
+            let Some(torn) = hook.get() else { continue };
+            let teardown = Contained::new(Box::pin(async { torn.teardown().await }));
             if !matches!(timeout(TEARDOWN_BUDGET, teardown).await, Ok(Ok(()))) {
                 tracing::warn!(hook = %id, "a hook could not be torn down");
             }

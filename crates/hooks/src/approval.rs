@@ -15,6 +15,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
+use crate::contained::drop_contained;
 use crate::id::{HookId, OwnerId};
 use crate::value::Text;
 
@@ -245,7 +246,11 @@ impl ApprovalRequest {
         F: Fn(Resolution) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Option<Text>> + Send + 'static,
     {
-        self.on_resolution = Some(Arc::new(move |resolution| Box::pin(told(resolution))));
+        let told = Listener(Some(told));
+        self.on_resolution = Some(Arc::new(move |resolution| match &told.0 {
+            Some(told) => Box::pin(told(resolution)),
+            None => Box::pin(std::future::ready(None)),
+        }));
         self
     }
 
@@ -297,6 +302,15 @@ impl ApprovalRequest {
     /// Who is to be told how it ended.
     pub fn resolution_listener(&self) -> Option<&OnResolution> {
         self.on_resolution.as_ref()
+    }
+}
+
+/// What a hook holds to be told with. Requests are kept and dropped by hosts, whom its destructor must not hurt.
+struct Listener<F>(Option<F>);
+
+impl<F> Drop for Listener<F> {
+    fn drop(&mut self) {
+        drop_contained(self.0.take());
     }
 }
 

@@ -30,6 +30,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::id::{AgentId, RunId, SessionId, SessionKey};
+use crate::nesting::Nesting;
 use crate::outcome::{Malformed, Outcome, record};
 use crate::point::{Point, PointId};
 use crate::value::Json;
@@ -61,6 +62,9 @@ record! {
         requester?: Requester,
         /// For correlating with traces.
         trace?: Trace,
+        /// How many hooks the call is inside of. It is set by making or copying the context, in no other way.
+        #[serde(skip)]
+        nesting: Nesting,
     }
 }
 
@@ -152,6 +156,33 @@ impl<P: Point> fmt::Debug for Answer<'_, P> {
 pub trait Hook<P: Point>: Send + Sync + 'static {
     /// Judges, rewrites or watches one event.
     fn call<'a>(&'a self, event: &'a P::Event, cx: Context<'a>) -> Answer<'a, P>;
+
+    /// How busy it is, for a hook that keeps threads or connections of its own and has a bound for them. It is
+    /// said where the hook did not answer in time.
+    fn load(&self) -> Option<HookLoad> {
+        None
+    }
+}
+
+/// How busy a hook is that has a bound of its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HookLoad {
+    /// How many of its calls are being worked on.
+    pub running: usize,
+    /// How many of these nobody waits for any more, because their budget is used up.
+    pub overdue: usize,
+    /// How many wait for their turn.
+    pub waiting: usize,
+}
+
+impl fmt::Display for HookLoad {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { running, overdue, waiting } = self;
+        write!(
+            f,
+            "{running} of its calls are running, {overdue} of them beyond their budget, and {waiting} wait"
+        )
+    }
 }
 
 /// Why a hook has no answer. At gates and mutators each of these blocks, unless the operator chose
@@ -168,6 +199,12 @@ pub enum HookError {
     /// The hook answered something that is not an outcome of its point.
     #[error(transparent)]
     Malformed(#[from] Malformed),
+    /// Too many of its calls are under way already; this one was not taken on.
+    #[error("overloaded: {0}")]
+    Overloaded(String),
+    /// Its code panicked, on a thread or in a process of its own.
+    #[error("the hook panicked")]
+    Panicked,
 }
 
 impl HookError {

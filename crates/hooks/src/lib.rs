@@ -23,11 +23,13 @@
 //! belong to the engine.
 
 mod approval;
+mod contained;
 pub mod conversation;
 mod digest;
 mod hook;
 mod id;
 mod latch;
+mod nesting;
 mod outcome;
 mod point;
 pub mod points;
@@ -39,9 +41,10 @@ pub use approval::{
     MAX_DESCRIPTION_CHARS, MAX_TIMEOUT, MAX_TITLE_CHARS, OnResolution, Resolution, ResolutionFuture,
     Severity, TimeoutBehavior,
 };
+pub use contained::{Contained, Panicked, contained, drop_contained};
 pub use digest::{Digest, InvalidDigest};
 pub use hook::{
-    Answer, CallContext, Context, Hook, HookError, HookFuture, HookResult, JsonFuture, JsonHook,
+    Answer, CallContext, Context, Hook, HookError, HookFuture, HookLoad, HookResult, JsonFuture, JsonHook,
     OwnedContext, Requester, Trace, Trigger, async_hook_fn, event_json, hook_fn, json_hook,
 };
 pub use id::{
@@ -49,6 +52,7 @@ pub use id::{
     ToolCallId,
 };
 pub use latch::{Field, Latch};
+pub use nesting::Nesting;
 pub use outcome::{Malformed, Nothing, Outcome};
 pub use point::{
     Claim, ClaimPoint, DecidePoint, Event, FailurePolicy, Family, Mode, ObservePoint, Point, PointId,

@@ -6,7 +6,6 @@
 //! an id of its own, given by Backstop where the model's is missing or taken.
 
 use std::collections::HashSet;
-use std::panic::AssertUnwindSafe;
 use std::time::{Duration, Instant};
 
 use backstop_engine::{BlockCause, Blocked, Permitted, ToolVerdict, tool_call_digest};
@@ -15,9 +14,8 @@ use backstop_hooks::points::{
     AfterToolCall, AfterToolCallEvent, ExecEnvEvent, ExecHost, ResolveExecEnv, ToolAfter, ToolAfterEvent,
     ToolCallEvent,
 };
-use backstop_hooks::{Digest, Params, PointId, Resolution, Text, ToolCallId, ToolName};
+use backstop_hooks::{Contained, Digest, Params, PointId, Resolution, Text, ToolCallId, ToolName};
 use backstop_store::{Timestamp, ToolDecision};
-use futures_util::FutureExt;
 use serde_json::Value;
 
 use super::model_call::{Answer, millis_since};
@@ -346,7 +344,7 @@ async fn execute(
 
 /// Runs the tool within a bound of time that holds for every tool, and survives its panic.
 async fn bounded(run: &Run<'_>, permit: Permitted<ToolCallEvent>, context: &ToolContext) -> ToolOutput {
-    let work = AssertUnwindSafe(run.agent.toolbox.run(permit, context)).catch_unwind();
+    let work = Contained::new(Box::pin(run.agent.toolbox.run(permit, context)));
     let limit = context.limits.time.saturating_add(GRACE);
     let overdue = async {
         tokio::select! {

@@ -12,17 +12,17 @@ mod asker;
 mod petition;
 mod question;
 
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use backstop_hooks::points::ToolCallEvent;
-use backstop_hooks::{ApprovalRequest, CallContext, DEFAULT_TIMEOUT, Decision, Resolution, TimeoutBehavior};
+use backstop_hooks::{
+    ApprovalRequest, CallContext, Contained, DEFAULT_TIMEOUT, Decision, Resolution, TimeoutBehavior,
+};
 use backstop_store::{
     AllowanceScope, ApprovalRecord, ApprovalState, CreateApprovalError, GrantTarget, NewApproval, NewGrant,
     ResolveError, Store, StoreError, Timestamp,
 };
-use futures_util::FutureExt;
 
 pub use self::asker::{AskFuture, Asker, Attendance};
 pub(crate) use self::petition::Petition;
@@ -68,8 +68,8 @@ pub(crate) struct Approvals {
 
 impl Approvals {
     /// Those who asked, to be told how it ended.
-    pub(crate) fn petition(&self, requests: &[ApprovalRequest]) -> Petition {
-        Petition::new(requests, self.settings.listener_budget)
+    pub(crate) fn petition(&self, requests: &[ApprovalRequest], call: &CallContext) -> Petition {
+        Petition::new(requests, call, self.settings.listener_budget)
     }
 
     /// Gets an answer for `event` from a grant, a code, or a human.
@@ -80,7 +80,7 @@ impl Approvals {
         call: &CallContext,
         attendance: &Attendance,
     ) -> Settled {
-        let mut petition = self.petition(requests);
+        let mut petition = self.petition(requests, call);
         let digest = tool_call_digest(event);
         let question = question(event, digest, requests, self.settings.timeout, call, Timestamp::now());
         let answered =
@@ -170,7 +170,7 @@ impl Approvals {
         match attendance {
             Attendance::Present(asker) => {
                 let mut elsewhere = elsewhere;
-                let here = AssertUnwindSafe(async { asker.ask(&record).await }).catch_unwind();
+                let here = Contained::new(Box::pin(async { asker.ask(&record).await }));
                 tokio::select! {
                     ended = &mut elsewhere => drop(ended?),
                     said = here => match said {

@@ -5,19 +5,20 @@
 //! asked for: a store may have written it before the run that is dropped heard of it. Once the telling has
 //! begun it goes on to its end by itself.
 
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstop_hooks::{ApprovalId, ApprovalRequest, HookId, OnResolution, OwnerId, Resolution};
+use backstop_hooks::{
+    ApprovalId, ApprovalRequest, CallContext, HookId, Nesting, OnResolution, OwnerId, Resolution,
+};
 use backstop_store::{ApprovalRecord, CreateApprovalError, NewApproval, Store, Timestamp};
-use futures_util::FutureExt;
 use futures_util::future::join_all;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::AskError;
+use crate::foreign::Foreign;
 use crate::receipt::{BlockCause, Blocked};
 
 pub(crate) struct Petition {
@@ -51,15 +52,18 @@ struct Listener {
     told: OnResolution,
     hook: Option<HookId>,
     owner: Option<OwnerId>,
+    /// Of the call that was asked about.
+    nesting: Nesting,
 }
 
 impl Petition {
-    pub(crate) fn new(requests: &[ApprovalRequest], budget: Duration) -> Self {
+    pub(crate) fn new(requests: &[ApprovalRequest], call: &CallContext, budget: Duration) -> Self {
         let listeners = requests.iter().filter_map(|request| {
             Some(Listener {
                 told: request.resolution_listener().cloned()?,
                 hook: request.hook().cloned(),
                 owner: request.owner().cloned(),
+                nesting: call.nesting.clone(),
             })
         });
         Self { listeners: listeners.collect(), budget, open: None }
@@ -131,7 +135,8 @@ impl Drop for Petition {
 
 impl Listener {
     async fn tell(&self, resolution: Resolution, budget: Duration) -> Option<Blocked> {
-        let listening = AssertUnwindSafe(async { (self.told)(resolution).await }).catch_unwind();
+        let listening = Box::pin(async { (self.told)(resolution).await });
+        let listening = Foreign::new(&self.nesting, listening);
         let objection = match timeout(budget, listening).await {
             Ok(Ok(None)) => return None,
             Ok(Ok(Some(reason))) => Blocked { reason: Some(reason), ..objection("") },

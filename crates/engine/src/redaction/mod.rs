@@ -36,6 +36,7 @@ use std::sync::Arc;
 use backstop_hooks::{CallContext, Text};
 use serde::{Serialize, Serializer};
 
+use crate::foreign::Kept;
 use crate::registry::{HookMeta, HookOptions};
 
 pub use reading::Released;
@@ -131,7 +132,7 @@ pub enum ResponseGate {
 /// A span redactor in the registry.
 #[derive(Clone, Debug)]
 pub(crate) struct Seat {
-    pub(crate) redactor: Arc<dyn SpanRedactor>,
+    pub(crate) redactor: Kept<dyn SpanRedactor>,
     pub(crate) meta: Arc<HookMeta>,
     /// As it was registered, its id filled in.
     pub(crate) options: Arc<HookOptions>,

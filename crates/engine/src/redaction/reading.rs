@@ -1,5 +1,7 @@
 //! One text: what is held of it, what each redactor said of it, and what may go.
 
+use backstop_hooks::drop_contained;
+
 use super::{RedactionStream, Settled, SpanEdit};
 
 /// What may go of a text after a step. Offsets are bytes of the text as the model wrote it.
@@ -43,9 +45,19 @@ pub(super) struct Reader {
 enum State {
     #[default]
     Unread,
-    Reading(Box<dyn RedactionStream>),
+    Reading(Stream),
     /// The redactor failed. Where that does not block, the text passes without it.
     GivenUp,
+}
+
+/// A redactor's own part of the reading.
+#[derive(Debug)]
+struct Stream(Option<Box<dyn RedactionStream>>);
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        drop_contained(self.0.take());
+    }
 }
 
 impl Reading {
@@ -127,15 +139,15 @@ impl Reader {
     /// What the redactor says to a step; nothing where it has been given up.
     pub(super) fn tell(
         &mut self,
-        open: impl FnOnce() -> Box<dyn RedactionStream>,
+        open: impl FnOnce() -> Option<Box<dyn RedactionStream>>,
         told: impl FnOnce(&mut dyn RedactionStream) -> Settled,
     ) -> Settled {
         if matches!(self.state, State::Unread) {
-            self.state = State::Reading(open());
+            self.state = State::Reading(Stream(open()));
         }
         match &mut self.state {
-            State::Reading(stream) => told(stream.as_mut()),
-            State::Unread | State::GivenUp => Settled::default(),
+            State::Reading(Stream(Some(stream))) => told(stream.as_mut()),
+            State::Reading(Stream(None)) | State::Unread | State::GivenUp => Settled::default(),
         }
     }
 

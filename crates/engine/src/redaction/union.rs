@@ -1,14 +1,14 @@
 //! All redactors over the texts of one answer.
 
 use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use backstop_hooks::{CallContext, FailurePolicy};
+use backstop_hooks::{CallContext, FailurePolicy, contained};
 use tokio::time::Instant;
 
 use super::reading::{Reader, Reading, Released};
 use super::{RedactionStream, Seat, Settled, Tally};
+use crate::foreign::too_deep;
 use crate::receipt::{BlockCause, Blocked, Failure, Said, Step};
 use crate::registry::Snapshot;
 use crate::runner::chain::{blocked, failed};
@@ -34,8 +34,9 @@ struct Working {
 impl Union {
     pub(super) fn new(snapshot: &Snapshot, call: &CallContext) -> Self {
         let about = |seat: &&Seat| seat.meta.applies_to(None, call.agent_id.as_ref());
-        let seats = snapshot.redactors().iter().filter(about).cloned().map(Working::new).collect();
-        Self { seats, texts: BTreeMap::new(), blocked: None }
+        let seats: Vec<_> = snapshot.redactors().iter().filter(about).cloned().map(Working::new).collect();
+        let blocked = if seats.is_empty() { None } else { too_deep(call) };
+        Self { seats, texts: BTreeMap::new(), blocked }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -115,12 +116,13 @@ impl Working {
     ) -> Result<Settled, Failure> {
         let start = Instant::now();
         let redactor = &self.seat.redactor;
-        let said = catch_unwind(AssertUnwindSafe(|| reader.tell(|| redactor.open(call), told)));
+        let open = || redactor.get().map(|redactor| redactor.open(call));
+        let said = contained(|| call.nesting.descend(|| reader.tell(open, told)));
         let took = start.elapsed();
         self.elapsed = self.elapsed.saturating_add(took);
         let budget = self.seat.meta.budget;
         match said {
-            Ok(_) if took > budget => Err(Failure::timed_out(budget)),
+            Ok(_) if took > budget => Err(Failure::timed_out(budget, None)),
             Ok(settled) => Ok(settled),
             Err(_) => Err(Failure::panicked()),
         }

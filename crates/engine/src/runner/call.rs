@@ -1,21 +1,31 @@
 //! One hook, one call: the budget, the panic, the answer's form.
 //!
 //! The law: *isolation*. A hook is given a shared reference it can't change; its budget drops it; a panic
-//! ends in a [`Failure`], not in the host; an answer that comes late is no answer, also when the hook
-//! came late because it blocked its thread.
+//! ends in a [`Failure`], not in the host, also where the hook, its future or its answer is only dropped; an
+//! answer that comes late is no answer, also when the hook came late because it blocked its thread.
+//!
+//! A hook that waits holds memory for each call that it is asked about. How many of its calls may wait at
+//! once is bounded ([`MAX_UNDER_WAY`]); one more is a failure.
 
 use std::future::poll_fn;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 
 use backstop_hooks::{
-    Answer, CallContext, Context, Event, HookError, HookFuture, HookResult, Outcome, Point,
+    Answer, CallContext, Context, Event, HookError, HookFuture, HookResult, Outcome, Point, contained,
+    drop_contained,
 };
 use futures_util::FutureExt;
 use tokio::time::{Instant, timeout_at};
 
+use crate::foreign::Foreign;
 use crate::receipt::Failure;
 use crate::registry::Entry;
+
+/// How many calls of one hook may wait for its answer at once.
+pub const MAX_UNDER_WAY: usize = 4_096;
 
 /// A hook's answer, or why it has none.
 pub(crate) type Asked<P> = Result<Option<<P as Point>::Outcome>, Failure>;
@@ -30,7 +40,7 @@ pub(crate) async fn ask<P: Point>(
     let deadline = start + entry.meta.budget;
     let said = match begin(entry, event, call, deadline) {
         Ok(Answer::Now(said)) => Ok(said),
-        Ok(Answer::Later(future)) => within(entry, future, deadline).await,
+        Ok(Answer::Later(future)) => within(entry, call, future, deadline).await,
         Err(failure) => Err(failure),
     };
     finish(entry, said, event, deadline)
@@ -46,16 +56,11 @@ pub(crate) fn ask_now<P: Point>(
     let deadline = start + entry.meta.budget;
     let said = match begin(entry, event, call, deadline) {
         Ok(Answer::Now(said)) => Ok(said),
-        Ok(Answer::Later(future)) => {
-            let mut running = AssertUnwindSafe(future).catch_unwind();
-            let said = (&mut running).now_or_never();
-            drop_quietly(running);
-            match said {
-                Some(Ok(said)) => Ok(said),
-                Some(Err(_)) => Err(Failure::panicked()),
-                None => Ok(Err(HookError::failed("waited, on a path where nothing may wait"))),
-            }
-        }
+        Ok(Answer::Later(future)) => match Foreign::new(&call.nesting, future).now_or_never() {
+            Some(Ok(said)) => Ok(said),
+            Some(Err(_)) => Err(Failure::panicked()),
+            None => Ok(Err(HookError::failed("waited, on a path where nothing may wait"))),
+        },
         Err(failure) => Err(failure),
     };
     finish(entry, said, event, deadline)
@@ -68,31 +73,58 @@ fn begin<'a, P: Point>(
     deadline: Instant,
 ) -> Result<Answer<'a, P>, Failure> {
     let cx = Context { call, plugin_config: &entry.meta.config, deadline: Some(deadline.into_std()) };
-    catch_unwind(AssertUnwindSafe(|| entry.hook.call(event, cx))).map_err(|_| Failure::panicked())
+    contained(|| call.nesting.descend(|| entry.hook.call(event, cx))).map_err(|_| Failure::panicked())
 }
 
 async fn within<P: Point>(
     entry: &Entry<P>,
+    call: &CallContext,
     future: HookFuture<'_, P>,
     deadline: Instant,
 ) -> Result<HookResult<P>, Failure> {
-    let mut running = AssertUnwindSafe(future).catch_unwind();
+    let mut running = Foreign::new(&call.nesting, future);
     // Many answers are there at the first look, and need no timer.
-    let said = match poll_fn(|cx| Poll::Ready(running.poll_unpin(cx))).await {
+    let said = match poll_fn(|cx| Poll::Ready(Pin::new(&mut running).poll(cx))).await {
         Poll::Ready(said) => Ok(said),
-        Poll::Pending => timeout_at(deadline, &mut running).await,
+        Poll::Pending => {
+            let _counted = UnderWay::begin(&entry.under_way)?;
+            timeout_at(deadline, &mut running).await
+        }
     };
-    drop_quietly(running);
+    drop(running);
     match said {
         Ok(Ok(said)) => Ok(said),
         Ok(Err(_)) => Err(Failure::panicked()),
-        Err(_) => Err(Failure::timed_out(entry.meta.budget)),
+        Err(_) => Err(late(entry)),
     }
 }
 
-/// A destructor that panics must not take the host with it.
-fn drop_quietly<T>(value: T) {
-    let _ = catch_unwind(AssertUnwindSafe(|| drop(value)));
+/// One of the calls of a hook that wait for its answer.
+struct UnderWay(Arc<AtomicUsize>);
+
+impl UnderWay {
+    fn begin(count: &Arc<AtomicUsize>) -> Result<Self, Failure> {
+        if count.fetch_add(1, Ordering::Relaxed) < MAX_UNDER_WAY {
+            return Ok(Self(Arc::clone(count)));
+        }
+        count.fetch_sub(1, Ordering::Relaxed);
+        Err(Failure::overloaded(format!("{MAX_UNDER_WAY} of its calls are under way")))
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A hook that did not answer in time; where it keeps a count of what it is at, that is said.
+fn late<P: Point>(entry: &Entry<P>) -> Failure {
+    let load = contained(|| entry.hook.load()).ok().flatten();
+    if let Some(load) = load {
+        tracing::warn!(hook = %entry.meta.id, %load, "a hook did not answer in time");
+    }
+    Failure::timed_out(entry.meta.budget, load)
 }
 
 fn finish<P: Point>(
@@ -103,9 +135,9 @@ fn finish<P: Point>(
 ) -> (Asked<P>, Instant) {
     let end = Instant::now();
     let asked = match said {
-        Ok(late) if end > deadline => {
-            drop_quietly(late);
-            Err(Failure::timed_out(entry.meta.budget))
+        Ok(said) if end > deadline => {
+            drop_contained(said);
+            Err(late(entry))
         }
         Ok(said) => validate(entry, said, event).map_err(|error| Failure::of(&error, event)),
         Err(failure) => Err(failure),

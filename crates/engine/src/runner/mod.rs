@@ -19,10 +19,12 @@ use backstop_hooks::{
 use futures_util::future::join_all;
 use tokio::time::Instant;
 
+pub use self::call::MAX_UNDER_WAY;
 use self::call::{Asked, ask};
 use self::chain::{Chain, Course, Round};
+use crate::foreign::too_deep;
 use crate::permit::Permitted;
-use crate::receipt::{BlockCause, Blocked, CallKey, Receipt, ReceiptSink, Said, Step, Verdict};
+use crate::receipt::{BlockCause, Blocked, CallKey, Failure, Receipt, ReceiptSink, Said, Step, Verdict};
 use crate::redaction;
 use crate::registry::{Entry, Snapshot};
 
@@ -103,6 +105,9 @@ impl Dispatch<'_> {
             return untouched(event);
         }
         let original = self.digest::<P>(&event);
+        if let Some(blocked) = too_deep(self.call) {
+            return self.refused(event, blocked, original);
+        }
         let mut chain = Chain::new(slot, event.tool_name(), self.call, self.capture);
         let mut course = Course::begin();
         let redacted = redaction::redact::<P>(&mut event, self.snapshot, self.call);
@@ -130,6 +135,9 @@ impl Dispatch<'_> {
             return untouched(event);
         }
         let original = self.digest::<P>(&event);
+        if let Some(blocked) = too_deep(self.call) {
+            return self.refused(event, blocked, original);
+        }
         let mut chain = Chain::new(slot, event.tool_name(), self.call, self.capture);
         let mut course = Course::begin();
         chain.ask_now(Round::First, &mut event, &mut course);
@@ -137,6 +145,15 @@ impl Dispatch<'_> {
             chain.ask_now(Round::Again, &mut event, &mut course);
         }
         self.decided(chain, event, course, original)
+    }
+
+    /// A value about which no hook is asked, because none may be.
+    fn refused<P: Point>(&self, event: P::Event, blocked: Blocked, original: Option<Digest>) -> Decided<P> {
+        let key = self.key::<P>(&event);
+        let mut receipt = Receipt::of(P::INFO.id, Verdict::Block, key, Vec::new(), Duration::ZERO);
+        receipt.record_mut().original = original;
+        receipt.record_mut().blocked = Some(blocked.clone());
+        Decided { event, outcome: P::Outcome::default(), blocked: Some(blocked), receipt }
     }
 
     fn decided<P: Point>(
@@ -163,9 +180,13 @@ impl Dispatch<'_> {
         if asked.peek().is_none() && self.is_unread::<P>() {
             return Receipt::untouched(P::INFO.id, Verdict::Observed);
         }
+        let deep = too_deep(call).is_some();
         let watching = asked.map(|entry| async move {
             let start = Instant::now();
-            let (said, end) = ask(entry, event, call, start).await;
+            let (said, end) = match deep {
+                true => (Err(Failure::too_deep()), start),
+                false => ask(entry, event, call, start).await,
+            };
             self.step(entry, event, &said, end - start)
         });
         let steps = join_all(watching).await;
@@ -183,6 +204,10 @@ impl Dispatch<'_> {
         let begin = Instant::now();
         let mut start = begin;
         for entry in self.asked::<P>(event) {
+            blocked = too_deep(self.call);
+            if blocked.is_some() {
+                break;
+            }
             let (said, end) = ask(entry, event, self.call, start).await;
             let mut step = self.step(entry, event, &said, end - start);
             match said {
@@ -208,7 +233,7 @@ impl Dispatch<'_> {
             (Some(_), None) => Verdict::Handled,
             (None, None) => Verdict::Pass,
         };
-        if steps.is_empty() && self.is_unread::<P>() {
+        if steps.is_empty() && blocked.is_none() && self.is_unread::<P>() {
             return Claimed { outcome, blocked, receipt: Receipt::untouched(P::INFO.id, verdict) };
         }
         let mut receipt = Receipt::of(P::INFO.id, verdict, self.key::<P>(event), steps, begin.elapsed());

@@ -19,7 +19,10 @@ mod law_06_ask_keeps;
 mod law_07_no_silent_gap;
 mod law_08_receipts;
 mod law_09_blocked_is_gone;
+mod law_10_depth;
+mod law_10_destructors;
 mod law_10_isolation;
+mod law_10_threads;
 mod law_11_runs_do_not_mix;
 mod law_12_absent_is_not_empty;
 
