@@ -184,6 +184,7 @@ impl Engine {
         Box::pin(async move {
             let snapshot = self.0.registry.snapshot();
             let decided = self.dispatch(&snapshot, call).decide(event).await;
+            self.interceptors().report_built_ins(&decided.receipt, decided.blocked.as_ref(), call);
             self.record(&decided.receipt);
             decided
         })
@@ -259,7 +260,10 @@ impl Engine {
     ) -> Reviewed {
         let snapshot = self.0.registry.snapshot();
         let ruling = self.ruling(&event, call).await;
-        Dispatch { capture, digests: true, ..self.dispatch(&snapshot, call) }.review(event, ruling).await
+        let dispatch = Dispatch { capture, digests: true, ..self.dispatch(&snapshot, call) };
+        let reviewed = dispatch.review(event, ruling).await;
+        self.interceptors().report_built_ins(&reviewed.receipt, reviewed.blocked.as_ref(), call);
+        reviewed
     }
 
     /// Takes a tool call through every gate, and to a human if one of them asks.
@@ -273,6 +277,7 @@ impl Engine {
         let ruling = self.ruling(&event, call).await;
         let reviewed = self.dispatch(&snapshot, call).review(event, ruling).await;
         let Reviewed { event, mut blocked, requests, moot, mut receipt, .. } = reviewed;
+        self.interceptors().report_built_ins(&receipt, blocked.as_ref(), call);
         let mut approval = None;
         if blocked.is_some() {
             self.0.approvals.petition(&moot, call).end(Resolution::Cancelled).await;
@@ -391,6 +396,7 @@ impl Engine {
             .tool_call_id(tool.id.clone());
         let reviewed = self.dispatch(snapshot, call).review(event, None).await;
         let Reviewed { changed, blocked, requests, mut receipt, .. } = reviewed;
+        self.interceptors().report_built_ins(&receipt, blocked.as_ref(), call);
         let asked = requests.first().filter(|_| unasked == Unasked::Deny);
         let reason: Option<Text> = match (&blocked, asked) {
             (Some(blocked), _) => Some(blocked.reason_or_default()),

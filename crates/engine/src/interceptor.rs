@@ -7,6 +7,10 @@
 //!
 //! What interceptors do can be shown to the user as it happens ([`Interceptors::set_on_event`],
 //! [`format_event`]).
+//!
+//! The hooks that ship with Backstop and stand at these points are seen among the interceptors, and what they
+//! stop is told, but they can only be read there: the configuration decides over them, and a program that
+//! cleans up after itself can't take the guards with it.
 
 use std::fmt;
 use std::future::Future;
@@ -20,11 +24,12 @@ use backstop_hooks::points::{
     ToolAfter, ToolAfterOutcome, ToolBefore, ToolBeforeOutcome,
 };
 use backstop_hooks::{
-    AgentId, Answer, Context, DecidePoint, Hook, HookError, HookId, OwnerId, Params, Point, PointId, Text,
-    ToolName, contained, drop_contained,
+    AgentId, Answer, CallContext, Context, DecidePoint, Hook, HookError, HookId, OwnerId, Params, Point,
+    PointId, Text, ToolName, contained, drop_contained,
 };
 
 use crate::matcher::{AgentMatcher, ToolMatcher};
+use crate::receipt::{Blocked, Receipt, Said};
 use crate::registry::{HookMeta, HookOptions, RegisterError, Registry, Style};
 
 /// A point where interceptors can stand.
@@ -99,7 +104,7 @@ impl InterceptPoint for MessageBefore {
     }
 
     fn effect(_: &Self::Event, outcome: &MessageBeforeOutcome) -> Option<Effect> {
-        let message = outcome.message.as_ref().map(|_| "message mutated".to_owned());
+        let message = outcome.message.as_ref().map(|_| MESSAGE_MUTATED.to_owned());
         let metadata = outcome.metadata.as_ref().filter(|tags| !tags.is_empty()).map(|tags| {
             format!("metadata: {}", tags.keys().map(String::as_str).collect::<Vec<_>>().join(", "))
         });
@@ -346,11 +351,19 @@ impl Interceptors {
     }
 
     /// Removes an interceptor. Answers whether it was there.
-    pub fn remove(&self, id: &HookId) -> bool {
-        self.change(|meta| meta.id != *id)
+    ///
+    /// # Errors
+    ///
+    /// [`BuiltInInterceptor`]: those that ship with Backstop can't be removed here.
+    pub fn remove(&self, id: &HookId) -> Result<bool, BuiltInInterceptor> {
+        match self.list().into_iter().find(|meta| meta.id == *id && is_built_in(meta)) {
+            Some(meta) => Err(BuiltInInterceptor { id: id.clone(), owner: meta.owner.clone() }),
+            None => Ok(self.change(|meta| meta.id != *id)),
+        }
     }
 
-    /// The interceptors at a point that are about this tool (at `tool.*`) or agent, in running order.
+    /// The interceptors at a point that are about this tool (at `tool.*`) or agent, in running order, the
+    /// built-ins among them.
     pub fn get(
         &self,
         point: PointId,
@@ -360,12 +373,14 @@ impl Interceptors {
         self.list().into_iter().filter(|meta| meta.point == point && meta.applies_to(tool, agent)).collect()
     }
 
-    /// All interceptors, point by point, in running order.
+    /// All interceptors, point by point, in running order, the built-ins among them: these are the ones whose
+    /// [style](HookMeta::style) is another.
     pub fn list(&self) -> Vec<Arc<HookMeta>> {
-        self.registry.list().into_iter().filter(|meta| meta.style == Style::Interceptor).collect()
+        let seen = |meta: &HookMeta| meta.style == Style::Interceptor || is_built_in(meta);
+        self.registry.list().into_iter().filter(|meta| seen(meta)).collect()
     }
 
-    /// Removes all interceptors; hooks of other styles stay.
+    /// Removes all interceptors; built-ins and hooks of other styles stay.
     pub fn clear(&self) {
         self.change(|_| false);
     }
@@ -377,6 +392,27 @@ impl Interceptors {
         changed.unwrap_or_default()
     }
 
+    /// Tells what built-ins did in a dispatch: what they stopped, and messages that they changed. Interceptors tell
+    /// it themselves.
+    pub(crate) fn report_built_ins(&self, receipt: &Receipt, blocked: Option<&Blocked>, call: &CallContext) {
+        for step in receipt.steps.iter().filter(|step| is_built_in(&step.hook)) {
+            let HookMeta { id, point, .. } = &*step.hook;
+            let stopped = blocked.filter(|blocked| blocked.hook.as_ref() == Some(id));
+            let effect = match stopped {
+                Some(blocked) => Effect::Blocked {
+                    what: receipt.key.tool.clone().unwrap_or_else(|| point.to_string()),
+                    reason: blocked.reason.clone(),
+                },
+                None if *point == PointId::MessageBefore && step.said == Said::Rewrote => {
+                    Effect::Mutated(vec![MESSAGE_MUTATED.to_owned()])
+                }
+                None => continue,
+            };
+            let event = InterceptorEvent { id: id.clone(), point: *point, effect };
+            call.nesting.descend(|| self.listener.tell(&event));
+        }
+    }
+
     /// Sets who is told what interceptors do; `None` for nobody.
     pub fn set_on_event(&self, told: Option<OnEvent>) {
         let mut listener = self.listener.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -385,6 +421,33 @@ impl Interceptors {
         drop_contained(before);
     }
 }
+
+/// An interceptor that ships with Backstop was to be removed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{id}` ships with Backstop and can't be removed as an interceptor\nhint: the configuration decides over it: `plugins.entries.{owner}.enabled`"
+)]
+pub struct BuiltInInterceptor {
+    id: HookId,
+    owner: OwnerId,
+}
+
+impl BuiltInInterceptor {
+    /// Which one.
+    pub fn id(&self) -> &HookId {
+        &self.id
+    }
+}
+
+/// Whether a hook stands where interceptors do, and ships with Backstop.
+fn is_built_in(meta: &HookMeta) -> bool {
+    const POINTS: [PointId; 4] =
+        [PointId::MessageBefore, PointId::ParamsBefore, PointId::ToolBefore, PointId::ToolAfter];
+    meta.style != Style::Interceptor && meta.owner.is_builtin() && POINTS.contains(&meta.point)
+}
+
+/// What is told of a message that is another one now.
+const MESSAGE_MUTATED: &str = "message mutated";
 
 impl fmt::Debug for Interceptors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

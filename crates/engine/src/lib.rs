@@ -23,8 +23,8 @@ pub use blocking::{MAX_RUNNING, MAX_THREADS, MAX_WAITING, blocking};
 pub use engine::{DECISIONS_LAST, Engine, EngineBuilder, JudgedAnswer, Unasked, ungated_rulings};
 pub use foreign::MAX_DEPTH;
 pub use interceptor::{
-    Effect, InterceptPoint, InterceptorEvent, InterceptorOptions, Interceptors, MessageOutput, OnEvent,
-    OutputFuture, ParamsOutput, ToolInput, ToolOutput, format_event,
+    BuiltInInterceptor, Effect, InterceptPoint, InterceptorEvent, InterceptorOptions, Interceptors,
+    MessageOutput, OnEvent, OutputFuture, ParamsOutput, ToolInput, ToolOutput, format_event,
 };
 pub use matcher::{AgentMatcher, InvalidMatcher, ToolMatcher};
 pub use operator::{Budget, BudgetSource, InvalidBudget, OperatorSettings, OwnerSettings};

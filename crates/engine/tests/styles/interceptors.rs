@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use backstop_engine::{
-    Engine, InterceptorOptions, InvalidMatcher, RegisterError, Style, Verdict, format_event,
+    Engine, HookOptions, InterceptorOptions, InvalidMatcher, RegisterError, Style, Verdict, format_event,
 };
 use backstop_hooks::conversation::{Part, ToolResult};
 use backstop_hooks::points::{
-    BeforeToolCall, MessageBefore, MessageBeforeEvent, ParamsBefore, ParamsBeforeEvent, ReasoningLevel,
-    ThinkLevel, ToolAfter, ToolAfterEvent, ToolBefore,
+    BeforeToolCall, MessageBefore, MessageBeforeEvent, MessageBeforeOutcome, ParamsBefore, ParamsBeforeEvent,
+    ReasoningLevel, ThinkLevel, ToolAfter, ToolAfterEvent, ToolBefore, ToolBeforeOutcome, ToolCallEvent,
 };
 use backstop_hooks::{HookError, OwnerId, Params, PointId, ToolName, hook_fn};
 use serde_json::{Value, json};
@@ -179,7 +179,7 @@ async fn an_interceptor_that_fails_blocks() {
     let engine = engine();
     engine.interceptors().add::<ToolBefore>("bad", options(0), |_, _| Err(HookError::failed("no"))).unwrap();
     assert!(permit(&engine, "exec", "ls").await.permit.is_err());
-    assert!(engine.interceptors().remove(&"bad".into()));
+    assert_eq!(engine.interceptors().remove(&"bad".into()), Ok(true));
     assert!(permit(&engine, "exec", "ls").await.permit.is_ok());
 }
 
@@ -227,7 +227,7 @@ fn the_registry_adds_removes_gets_lists_and_clears() {
     no_rm(&engine);
     interceptors.add::<ToolBefore>("any", options(5), |_, _| Ok(())).unwrap();
     interceptors.add::<ToolAfter>("after", options(0), |_, _| Ok(())).unwrap();
-    let typed = backstop_engine::HookOptions::new(OwnerId::operator()).id("typed");
+    let typed = HookOptions::new(OwnerId::operator()).id("typed");
     engine.registry().on(hook_fn::<BeforeToolCall, _>(|_, _| Ok(None)), typed).unwrap();
     let ids = |metas: Vec<Arc<backstop_engine::HookMeta>>| -> Vec<String> {
         metas.iter().map(|meta| meta.id.to_string()).collect()
@@ -239,9 +239,9 @@ fn the_registry_adds_removes_gets_lists_and_clears() {
     assert!(interceptors.list().iter().all(|meta| meta.style == Style::Interceptor));
     let twice = interceptors.add::<ToolAfter>("any", options(0), |_, _| Ok(()));
     assert_eq!(twice.unwrap_err(), RegisterError::Duplicate("any".into()));
-    assert!(interceptors.remove(&"any".into()));
-    assert!(!interceptors.remove(&"any".into()));
-    assert!(!interceptors.remove(&"typed".into()), "that is no interceptor");
+    assert_eq!(interceptors.remove(&"any".into()), Ok(true));
+    assert_eq!(interceptors.remove(&"any".into()), Ok(false));
+    assert_eq!(interceptors.remove(&"typed".into()), Ok(false), "that is no interceptor");
     interceptors.clear();
     assert!(interceptors.list().is_empty());
     assert_eq!(ids(engine.registry().list()), ["typed"]);
@@ -322,4 +322,82 @@ async fn a_listener_that_panics_does_not_stop_the_message() {
     let decided = engine.decide::<MessageBefore>(message("hi"), &context("main")).await;
     assert_eq!(decided.event.message, "other");
     assert_eq!(decided.receipt.verdict, Verdict::Modify);
+}
+
+/// A guard as Backstop brings it: a typed hook at an interceptor's point, of an owner that is built in.
+fn built_in(engine: &Engine, fails: bool) {
+    let options = HookOptions::new(OwnerId::new("builtin:guard")).id("builtin:guard").priority(100);
+    let guard = hook_fn::<ToolBefore, _>(move |event, _| match command(&event.args) {
+        "rm" if fails => Err(HookError::failed("broken")),
+        "rm" => Ok(Some(ToolBeforeOutcome {
+            block: Some(true),
+            block_reason: Some("not that".into()),
+            ..ToolBeforeOutcome::default()
+        })),
+        _ => Ok(None),
+    });
+    engine.registry().on(guard, options).unwrap();
+    let options = HookOptions::new(OwnerId::new("builtin:guard")).id("builtin:guard:ask");
+    engine.registry().on(hook_fn::<BeforeToolCall, _>(|_, _| Ok(None)), options).unwrap();
+}
+
+#[tokio::test]
+async fn built_ins_are_seen_in_list_and_get_and_cannot_be_removed() {
+    let engine = engine();
+    built_in(&engine, false);
+    let interceptors = engine.interceptors();
+    interceptors.add::<ToolBefore>("mine", options(0), |_, _| Ok(())).unwrap();
+    let ids = |metas: Vec<Arc<backstop_engine::HookMeta>>| -> Vec<String> {
+        metas.iter().map(|meta| meta.id.to_string()).collect()
+    };
+    let both = ["builtin:guard", "mine"];
+    assert_eq!(ids(interceptors.list()), both, "and not what stands at another point");
+    assert_eq!(ids(interceptors.get(PointId::ToolBefore, Some(&ToolName::new("exec")), None)), both);
+    assert!(interceptors.get(PointId::ToolAfter, None, None).is_empty());
+
+    let refused = interceptors.remove(&"builtin:guard".into()).unwrap_err();
+    assert!(refused.to_string().contains("plugins.entries.builtin:guard.enabled"), "{refused}");
+    assert_eq!(interceptors.remove(&"builtin:guard:ask".into()), Ok(false), "that is no interceptor");
+    interceptors.clear();
+    assert_eq!(ids(interceptors.list()), ["builtin:guard"]);
+    assert!(permit(&engine, "exec", "rm").await.permit.is_err(), "it still judges");
+    let again = interceptors.add::<ToolBefore>("builtin:guard", options(0), |_, _| Ok(()));
+    assert_eq!(again.unwrap_err(), RegisterError::Duplicate("builtin:guard".into()));
+}
+
+#[tokio::test]
+async fn on_event_is_told_when_built_ins_block() {
+    for (fails, reason) in [(false, "not that"), (true, "broken")] {
+        let engine = engine();
+        let lines = Notes::default();
+        let shown = Arc::clone(&lines);
+        engine.interceptors().set_on_event(Some(Arc::new(move |event| note(&shown, format_event(event)))));
+        built_in(&engine, fails);
+        permit(&engine, "exec", "ls").await.permit.unwrap();
+        assert!(taken(&lines).is_empty());
+        permit(&engine, "exec", "rm").await.permit.unwrap_err();
+        let [line] = taken(&lines).try_into().unwrap();
+        assert!(line.starts_with("🛡️ builtin:guard · blocked exec — ") && line.contains(reason), "{line}");
+        let event = ToolCallEvent::new("exec", params(json!({ "command": "rm" })));
+        engine.review_tool_call(event, &context("main"), false).await;
+        assert_eq!(taken(&lines).len(), 1, "also where a call is only looked at, as with interceptors");
+    }
+}
+
+#[tokio::test]
+async fn on_event_is_told_of_messages_that_built_ins_change() {
+    let engine = engine();
+    let lines = Notes::default();
+    let shown = Arc::clone(&lines);
+    engine.interceptors().set_on_event(Some(Arc::new(move |event| note(&shown, format_event(event)))));
+    let options = HookOptions::new(OwnerId::builtin()).id("builtin:cleaner");
+    let cleaner = hook_fn::<MessageBefore, _>(|event, _| {
+        let secret = event.message.contains("secret");
+        Ok(secret.then(|| MessageBeforeOutcome { message: Some("***".into()), metadata: None }))
+    });
+    engine.registry().on(cleaner, options).unwrap();
+    for text in ["hi", "a secret"] {
+        engine.decide::<MessageBefore>(message(text), &context("main")).await;
+    }
+    assert_eq!(taken(&lines), ["📨 message.before · message mutated"]);
 }
