@@ -1,5 +1,6 @@
 //! The command guard: a command and a place in, a judgement out.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -7,7 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::place::Place;
 use crate::rules::{Answer, Profile, Rule, RuleSet, Severity};
-use crate::shell::{Fact, Limits, Process, Trace, Unknown, UnknownKind, Weight, on_big_stack, trace, weigh};
+use crate::shell::{
+    Fact, Limits, Process, Trace, Unknown, UnknownKind, Weight, on_big_stack, trace, trace_fed, weigh,
+};
 
 /// Which language a command is written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
@@ -23,10 +26,11 @@ pub enum ShellKind {
 }
 
 /// What a guard says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// No objection.
+    #[default]
     Pass,
     /// A human decides.
     Ask,
@@ -61,7 +65,7 @@ pub struct Finding {
 }
 
 /// What a guard found.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Judgement {
     /// The strictest of what was found.
     pub verdict: Verdict,
@@ -71,6 +75,26 @@ pub struct Judgement {
     pub unknown: Vec<Unknown>,
     /// Every process that could start.
     pub processes: Vec<Process>,
+}
+
+impl Judgement {
+    /// Takes over what another judgement of the same call found.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.verdict = self.verdict.max(other.verdict);
+        let known = |finding: &Finding| (finding.rule_id.clone(), finding.what.clone());
+        let ours: Vec<_> = self.findings.iter().map(known).collect();
+        self.findings.extend(other.findings.into_iter().filter(|finding| !ours.contains(&known(finding))));
+        self.findings.sort_by_key(Finding::rank);
+        self.unknown.extend(other.unknown);
+        self.processes.extend(other.processes);
+    }
+}
+
+impl Finding {
+    /// The worst first, and what was lifted last.
+    fn rank(&self) -> (bool, std::cmp::Reverse<(Verdict, Severity)>) {
+        (self.allowed_by.is_some(), std::cmp::Reverse((self.verdict, self.severity)))
+    }
 }
 
 /// An exception that the operator made.
@@ -169,10 +193,20 @@ impl CommandGuard {
     /// entries that expire).
     pub fn judge(&self, command: &str, shell: ShellKind, place: &Place, now: u64) -> Judgement {
         let trace = self.trace(command, shell, place);
-        self.conclude(trace, command, place, now)
+        self.conclude(trace, None, command, place, now)
     }
 
-    fn trace(&self, command: &str, shell: ShellKind, place: &Place) -> Trace {
+    /// Analyses a command whose standard input is known.
+    pub(crate) fn trace_fed(&self, command: &str, input: &str, place: &Place) -> Trace {
+        let limits = Limits { deadline: Some(Instant::now() + self.settings.budget), ..LIMITS };
+        if [command, input].iter().all(|text| weigh(text) == Ok(Weight::Light)) {
+            return trace_fed(command, input, place, limits);
+        }
+        let (command, input, place) = (command.to_owned(), input.to_owned(), place.clone());
+        self.on_big_stack(move || trace_fed(&command, &input, &place, limits))
+    }
+
+    pub(crate) fn trace(&self, command: &str, shell: ShellKind, place: &Place) -> Trace {
         let command = match shell {
             ShellKind::Posix => command.to_owned(),
             ShellKind::PowerShell => format!("pwsh -Command {}", crate::shell::quoted(command)),
@@ -183,7 +217,10 @@ impl CommandGuard {
             return trace(&command, place, limits);
         }
         let place = place.clone();
-        let work = move || trace(&command, &place, limits);
+        self.on_big_stack(move || trace(&command, &place, limits))
+    }
+
+    fn on_big_stack(&self, work: impl FnOnce() -> Trace + Send + 'static) -> Trace {
         on_big_stack(self.settings.budget, work).unwrap_or_else(|_| {
             let mut trace = Trace::default();
             trace.unknown(UnknownKind::Limit, "the command could not be analysed in time", true);
@@ -191,41 +228,67 @@ impl CommandGuard {
         })
     }
 
-    fn conclude(&self, trace: Trace, command: &str, place: &Place, now: u64) -> Judgement {
+    /// What the rules say about a trace, except for what they said about `known`, the trace of its beginning.
+    pub(crate) fn conclude(
+        &self,
+        trace: Trace,
+        known: Option<&Trace>,
+        command: &str,
+        place: &Place,
+        now: u64,
+    ) -> Judgement {
         let rules = &self.settings.rules;
         if let Some(why) = rules.broken() {
             return without_rules(why);
         }
         let mut findings: Vec<Finding> = Vec::new();
+        let mut said = known.map(|known| self.said(known)).unwrap_or_default();
         for hit in rules.hits(&trace) {
             let Some(rule) = rules.rules().get(hit.rule) else { continue };
             if rule.profile > self.settings.profile {
                 continue;
             }
             let what = describe(&trace, hit.fact, hit.process);
+            if let Some(times @ 1..) = said.get_mut(&(hit.rule, what.clone())) {
+                *times -= 1;
+                continue;
+            }
             if findings.iter().any(|known| known.rule_id == rule.id && known.what == what) {
                 continue;
             }
-            let allowed = self.settings.allow.iter().find(|entry| entry.covers(&rule.id, command, now));
-            findings.push(finding(rule, what, hit.process, allowed.map(|entry| entry.reason.clone())));
+            let allowed_by = self.exception(&rule.id, command, now);
+            findings.push(finding(rule, what, hit.process, allowed_by));
         }
         if place.input_is_unseen() {
-            findings.extend(trace.waiting.iter().map(|what| {
-                let allowed =
-                    self.settings.allow.iter().find(|entry| entry.covers(UNSEEN_INPUT, command, now));
-                waits_unseen(what, allowed.map(|entry| entry.reason.clone()))
-            }));
+            let allowed_by = self.exception(UNSEEN_INPUT, command, now);
+            findings.extend(trace.waiting.iter().map(|what| waits_unseen(what, allowed_by.clone())));
         }
-        findings.sort_by_key(|finding| {
-            (finding.allowed_by.is_some(), std::cmp::Reverse((finding.verdict, finding.severity)))
-        });
+        findings.sort_by_key(Finding::rank);
         let standing = findings.iter().filter(|finding| finding.allowed_by.is_none());
         let worst = standing.map(|finding| finding.verdict).max().unwrap_or(Verdict::Pass);
-        let verdict = worst.max(self.about_unknown(&trace));
+        let verdict = worst.max(self.about_unknown(&trace.unknowns));
         Judgement { verdict, findings, unknown: trace.unknowns, processes: trace.processes }
     }
 
-    fn about_unknown(&self, trace: &Trace) -> Verdict {
+    /// How often each rule hits each thing. What is said of a text as a whole, and not of a part of it, is not in it.
+    fn said(&self, trace: &Trace) -> HashMap<(usize, String), usize> {
+        let mut said = HashMap::new();
+        for hit in self.settings.rules.hits(trace) {
+            let whole = matches!(trace.facts.get(hit.fact), Some(Fact::Obfuscated | Fact::ForkBomb));
+            if !whole {
+                *said.entry((hit.rule, describe(trace, hit.fact, hit.process))).or_default() += 1;
+            }
+        }
+        said
+    }
+
+    /// The operator's reason why the rule does not object to the command.
+    pub(crate) fn exception(&self, rule: &str, command: &str, now: u64) -> Option<String> {
+        let entry = self.settings.allow.iter().find(|entry| entry.covers(rule, command, now));
+        entry.map(|entry| entry.reason.clone())
+    }
+
+    pub(crate) fn about_unknown(&self, unknowns: &[Unknown]) -> Verdict {
         let policy = self.settings.unknown.unwrap_or(match self.settings.profile {
             Profile::Core => UnknownPolicy::PassAll,
             Profile::Standard => UnknownPolicy::AskCarriers,
@@ -239,7 +302,7 @@ impl CommandGuard {
             UnknownPolicy::BlockAll => true,
         };
         let blocks = matches!(policy, UnknownPolicy::BlockCarriers | UnknownPolicy::BlockAll);
-        match trace.unknowns.iter().any(counts) {
+        match unknowns.iter().any(counts) {
             false => Verdict::Pass,
             true if blocks => Verdict::Block,
             true => Verdict::Ask,
@@ -268,15 +331,32 @@ fn without_rules(why: &str) -> Judgement {
 pub const UNSEEN_INPUT: &str = "terminal.unseen-input";
 
 fn waits_unseen(what: &str, allowed_by: Option<String>) -> Finding {
+    typed_finding(
+        UNSEEN_INPUT,
+        "UNSEEN_INPUT",
+        "it takes its commands from what is typed into it later, which nothing judges",
+        "say what to run in the command itself: `-c`, `-e`, a file or a here-document",
+        what,
+        allowed_by,
+    )
+}
+
+/// A question about what is typed into a program.
+pub(crate) fn typed_finding(
+    rule: &str,
+    code: &str,
+    reason: &str,
+    alternative: &str,
+    what: &str,
+    allowed_by: Option<String>,
+) -> Finding {
     Finding {
-        rule_id: UNSEEN_INPUT.to_owned(),
+        rule_id: rule.to_owned(),
         severity: Severity::Warning,
         verdict: Verdict::Ask,
-        reason: "it takes its commands from what is typed into it later, which nothing judges".to_owned(),
-        code: "UNSEEN_INPUT".to_owned(),
-        alternative: Some(
-            "say what to run in the command itself: `-c`, `-e`, a file or a here-document".to_owned(),
-        ),
+        reason: reason.to_owned(),
+        code: code.to_owned(),
+        alternative: Some(alternative.to_owned()),
         what: what.to_owned(),
         process: None,
         allowed_by,

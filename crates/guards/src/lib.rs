@@ -21,6 +21,7 @@ mod rules;
 pub mod scan;
 mod shell;
 mod tls;
+mod typed;
 pub mod verdicts;
 
 pub use effects::Action;
@@ -34,3 +35,4 @@ pub use rules::{
     Answer, Origin, PackError, Profile, Rule, RuleSet, Run, Severity, Signal, Test, TouchCondition, When,
 };
 pub use shell::{Argument, Certainty, Process, Unknown, UnknownKind};
+pub use typed::{Typing, UNKNOWN_READER};

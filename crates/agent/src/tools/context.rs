@@ -5,6 +5,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use backstop_hooks::Params;
+
 use super::cancel::CancelToken;
 use super::process::table::ProcessTable;
 use super::web_fetch::client::WebClient;
@@ -46,6 +48,9 @@ pub struct ToolContext {
     /// Variables that `exec` sets on top of the inherited environment and of what the model asked for. They
     /// are set as they are: pass what hooks answered through [`filter_overrides`](super::filter_overrides).
     pub exec_env: BTreeMap<String, String>,
+    /// The arguments as they were judged, where placeholders stand for values that the tool itself is given.
+    /// Tools that keep arguments for others to read keep these.
+    pub shown: Option<Params>,
     /// The bounds of this call.
     pub limits: Limits,
     /// The background processes of the session.
@@ -62,6 +67,7 @@ impl ToolContext {
             workspace,
             cancel: CancelToken::new(),
             exec_env: BTreeMap::new(),
+            shown: None,
             limits,
             processes: Arc::new(ProcessTable::new()),
             http: Arc::new(WebClient::default()),
@@ -76,6 +82,7 @@ impl fmt::Debug for ToolContext {
             .field("workspace", &self.workspace)
             .field("cancel", &self.cancel)
             .field("exec_env", &self.exec_env.keys())
+            .field("shown", &self.shown)
             .field("limits", &self.limits)
             .field("processes", &self.processes)
             .finish_non_exhaustive()

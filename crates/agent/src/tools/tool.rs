@@ -79,6 +79,13 @@ pub trait Tool: Debug + Send + Sync {
     /// Name, description and argument schema. The same for the whole life of the tool.
     fn definition(&self) -> ToolSpec;
 
+    /// Adds to the arguments what the call depends on beside them, so that it is judged, approved and recorded with
+    /// it. Answers the kind of the call for hooks ([`ToolCallEvent::tool_kind`]), where it has one. Whatever is added
+    /// must be checked against the facts again when the call runs: others may have changed them meanwhile.
+    async fn complete(&self, _args: &mut Map<String, Value>, _cx: &ToolContext) -> Option<&'static str> {
+        None
+    }
+
     /// Does the work. Not to be called but through [`Toolbox::run`].
     async fn run(&self, args: &Map<String, Value>, cx: &ToolContext) -> ToolOutput;
 }
@@ -137,6 +144,24 @@ impl Toolbox {
         self.get(name).map(|tool| tool.definition())
     }
 
+    /// The call with what it depends on beside its arguments: to be asked for before it is judged.
+    #[must_use = "the completed call is the one to be judged"]
+    pub async fn complete(&self, mut call: ToolCallEvent, cx: &ToolContext) -> ToolCallEvent {
+        if let Some(tool) = self.named(&call.tool_name) {
+            let mut args = call.params.clone();
+            if let Some(kind) = tool.complete(args.make_mut(), cx).await {
+                call.tool_kind = Some(kind.to_owned());
+                call.params = args;
+            }
+        }
+        call
+    }
+
+    /// The tool that a permit of this name is for: permits carry normalised names.
+    fn named(&self, name: &ToolName) -> Option<&Arc<dyn Tool>> {
+        self.tools.iter().find(|(known, _)| ToolName::new(known) == *name).map(|(_, tool)| tool)
+    }
+
     fn get(&self, name: &str) -> Option<&Arc<dyn Tool>> {
         self.tools.iter().find(|(known, _)| known == name).map(|(_, tool)| tool)
     }
@@ -145,9 +170,7 @@ impl Toolbox {
     /// permit, and runs exactly the name and arguments that were judged.
     pub async fn run(&self, call: Permitted<ToolCallEvent>, cx: &ToolContext) -> ToolOutput {
         let ToolCallEvent { tool_name, params, .. } = call.redeem();
-        // Permits carry normalised names.
-        let known = self.tools.iter().find(|(name, _)| ToolName::new(name) == tool_name);
-        let Some((_, tool)) = known else {
+        let Some(tool) = self.named(&tool_name) else {
             let name = tool_name.as_str();
             let hint = text::did_you_mean(name, self.names());
             return ToolOutput::error(format!("there is no tool called `{}`{hint}", text::clip(name, 64)));

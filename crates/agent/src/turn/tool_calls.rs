@@ -173,23 +173,24 @@ async fn take(run: &Run<'_>, transcript: &mut Transcript, planned: Planned) -> R
     if let Some(refusal) = refusal {
         return Ok(decline(run, &call, &id, &refusal));
     }
-    let verdict = permit(run, event_of(&call, Some(run))).await?;
+    let event = run.agent.toolbox.complete(event_of(&call, Some(run)), run.session.tools()).await;
+    let verdict = permit(run, event.clone()).await?;
     run.note(&verdict.receipt);
     if let Some(note) = &verdict.receipt.approval {
         run.outlet().note(|| format!("🙋 {tool} · asked — {}", word(note.resolution)));
     }
-    if verdict.permit.is_ok() && verdict.event.params != call.arguments {
+    if verdict.permit.is_ok() && verdict.event.params != event.params {
         run.outlet().note(|| format!("✏️ {tool} · arguments rewritten"));
     }
     let permit = match verdict.permit {
         Ok(permit) => permit,
-        Err(blocked) => return refuse(run, transcript, &call, &id, blocked).await,
+        Err(blocked) => return refuse(run, transcript, &call, &event, &id, blocked).await,
     };
     let mut context = agent_context(run);
     if tool.as_str() == "exec" {
         match exec_env(run).await? {
             Ok(env) => context.exec_env = env,
-            Err(blocked) => return refuse(run, transcript, &call, &id, blocked).await,
+            Err(blocked) => return refuse(run, transcript, &call, &event, &id, blocked).await,
         }
     }
     execute(run, &call, &id, permit, verdict.event.params, context).await
@@ -249,16 +250,17 @@ async fn refuse(
     run: &Run<'_>,
     transcript: &mut Transcript,
     call: &ToolCall,
+    event: &ToolCallEvent,
     id: &ToolCallId,
     blocked: Blocked,
 ) -> Result<ToolResult, Stop> {
     let reason = blocked.reason_or_default();
-    let tool = ToolName::new(&call.name);
-    run.outlet().blocked(PointId::BeforeToolCall, blocked.hook.as_ref(), tool.as_str(), Some(&reason));
+    let tool = event.tool_name.as_str();
+    run.outlet().blocked(PointId::BeforeToolCall, blocked.hook.as_ref(), tool, Some(&reason));
     if !is_unanswered(&blocked) {
         redact_stored(run, transcript, id).await?;
     }
-    Ok(results::refused(id, &call.name, &reason, Some(redact(&mut call.clone()))))
+    Ok(results::refused(id, &call.name, &reason, Some(tool_call_digest(event))))
 }
 
 fn is_unanswered(blocked: &Blocked) -> bool {
@@ -311,8 +313,9 @@ async fn execute(
     id: &ToolCallId,
     permit: Permitted<ToolCallEvent>,
     params: Params,
-    context: ToolContext,
+    mut context: ToolContext,
 ) -> Result<ToolResult, Stop> {
+    context.shown = Some(params.clone());
     let tool = permit.tool_name.clone();
     let about = about(run, &params);
     run.outlet().say(Shown::ToolStarted { tool: &tool, about: about.as_deref() });

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use backstop_agent::tools::{Limits, ToolContext, ToolOutput, Toolbox, Workspace};
-use backstop_engine::{Attendance, Engine};
+use backstop_engine::{Attendance, Engine, Permitted};
 use backstop_hooks::points::ToolCallEvent;
 use backstop_hooks::{CallContext, Params};
 use serde_json::Value;
@@ -36,11 +36,21 @@ impl Bench {
         Self { cx: ToolContext::new(workspace, limits), tools: Toolbox::built_in(), folder }
     }
 
+    /// Judges a call, by no hook, and runs it.
     async fn run(&self, tool: &str, args: Value) -> ToolOutput {
+        let permit = self.permit(self.complete(tool, args).await).await;
+        self.tools.run(permit, &self.cx).await
+    }
+
+    /// A call as it is judged.
+    async fn complete(&self, tool: &str, args: Value) -> ToolCallEvent {
         let event = ToolCallEvent::new(tool, Params::from_value(args).unwrap());
+        self.tools.complete(event, &self.cx).await
+    }
+
+    async fn permit(&self, event: ToolCallEvent) -> Permitted<ToolCallEvent> {
         let engine = Engine::builder().build();
-        let verdict = engine.permit_tool_call(event, &CallContext::default(), &Attendance::Nobody).await;
-        self.tools.run(verdict.permit.unwrap(), &self.cx).await
+        engine.permit_tool_call(event, &CallContext::default(), &Attendance::Nobody).await.permit.unwrap()
     }
 
     /// Runs a call that is to succeed, and answers its text.

@@ -238,3 +238,33 @@ fn a_tool_gets_the_value_of_a_placeholder_and_nothing_else_does() {
     assert!(kept.contains("{{secret:github_token:1}}") && !kept.contains(&token()), "{kept}");
     assert!(!done.whole().contains(&token()), "{}", done.whole());
 }
+
+#[test]
+fn what_is_typed_in_pieces_is_asked_about_as_the_line_it_makes() {
+    let user = User::new();
+    let calls: Vec<_> = [
+        ("exec", serde_json::json!({"command": "bash --norc", "background": true})),
+        ("process", typed("echo fine > fine.txt\n")),
+        ("exec", serde_json::json!({"command": "while [ ! -e fine.txt ]; do sleep 0.05; done"})),
+        ("process", typed("ev")),
+        // Alone, this is harmless.
+        ("process", typed("al \"$PLAN\" || true; echo ran > ran.txt\n")),
+    ]
+    .into_iter()
+    .map(|(name, arguments)| serde_json::json!({"tool_calls": [{"name": name, "arguments": arguments}]}))
+    .collect();
+    let answer = serde_json::json!({"text": "done"});
+    let script = calls.iter().chain([&answer]).map(|turn| format!("{turn}\n")).collect::<String>();
+    let model = ModelServer::start(&user, &script);
+    user.configure(&model.config(""));
+    let told = user.run(&["agent", "-m", "go"]).succeeded();
+    let asked = user.run(&["approvals", "list", "--all", "--json"]).succeeded().json();
+    let asked = asked.as_array().unwrap();
+    assert_eq!(asked.len(), 1, "{}\n{asked:#?}", told.whole());
+    assert_eq!(asked[0]["toolName"], "process", "{asked:#?}");
+    assert!(user.work().join("fine.txt").exists() && !user.work().join("ran.txt").exists());
+}
+
+fn typed(data: &str) -> serde_json::Value {
+    serde_json::json!({"action": "write", "id": "p1", "data": data})
+}

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use backstop_hooks::points::{
-    BeforeToolCall, ToolBefore, ToolBeforeEvent, ToolBeforeOutcome, ToolCallEvent, ToolCallOutcome,
-    UNSEEN_TERMINAL,
+    BeforeToolCall, TYPED_TERMINAL, ToolBefore, ToolBeforeEvent, ToolBeforeOutcome, ToolCallEvent,
+    ToolCallOutcome, UNSEEN_TERMINAL,
 };
 use backstop_hooks::{Answer, CallContext, Context, Hook, HookError, Params, ToolName};
 
 use super::extract::shell_inputs;
 use super::{place, question, reason};
-use crate::{CommandGuard, Finding, Judgement, Verdict};
+use crate::{CommandGuard, Finding, Judgement, Typing, Verdict};
 
 /// The id of the command guard.
 pub const COMMAND_SAFETY_ID: &str = "builtin:command-safety-guard";
@@ -67,7 +67,16 @@ impl CommandSafety {
                 let place = place(call, self.home.as_deref(), shell.workdir.as_deref());
                 let place = if self.reads_files { place.with_files(text_file) } else { place };
                 let place = if input == Input::Unseen { place.with_unseen_input() } else { place };
-                self.guard.judge(&shell.text, shell.shell, &place, now)
+                let Some(typed) = &shell.typed else {
+                    return self.guard.judge(&shell.text, shell.shell, &place, now);
+                };
+                let typing = Typing {
+                    program: typed.program.as_deref(),
+                    before: typed.before.as_deref(),
+                    text: &shell.text,
+                    vouched: input == Input::Told,
+                };
+                self.guard.judge_typed(&typing, &place, now)
             })
             .collect();
         Ok(judged)
@@ -95,6 +104,8 @@ enum Input {
     Seen,
     /// No hook does.
     Unseen,
+    /// A hook does, and the host itself says what reads it.
+    Told,
 }
 
 struct Blocks(CommandSafety);
@@ -123,6 +134,7 @@ impl Hook<BeforeToolCall> for Asks {
     fn call<'a>(&'a self, event: &'a ToolCallEvent, cx: Context<'a>) -> Answer<'a, BeforeToolCall> {
         let input = match event.tool_kind.as_deref() {
             Some(UNSEEN_TERMINAL) => Input::Unseen,
+            Some(TYPED_TERMINAL) => Input::Told,
             _ => Input::Seen,
         };
         let judgements = match self.0.judge(&event.tool_name, &event.params, cx.call, input) {

@@ -18,6 +18,17 @@ pub(super) struct ShellInput {
     pub(super) shell: ShellKind,
     /// Where it would run, as written.
     pub(super) workdir: Option<String>,
+    /// What reads it, for text that is typed into a running program.
+    pub(super) typed: Option<Typed>,
+}
+
+/// What the arguments say about the program that is typed into.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Typed {
+    /// The command line that started it.
+    pub(super) program: Option<String>,
+    /// The whole lines it was given before.
+    pub(super) before: Option<String>,
 }
 
 /// A file that a tool call touches.
@@ -123,10 +134,13 @@ pub(super) fn shell_inputs(tool: &ToolName, params: &Params) -> Result<Vec<Shell
         let shell = shell_named(language.unwrap_or_default()).or_else(|| shell_named(name));
         let workdir = field(WORKDIR_KEYS).and_then(Value::as_str).map(str::to_owned);
         let mut texts = Vec::new();
+        let mut typed_texts = Vec::new();
         for (key, value) in &fields {
             let typed = terminal && is_one_of(key, TYPED_KEYS);
             let code = shell.is_some() && is_one_of(key, CODE_KEYS);
-            if typed || code || is_one_of(key, COMMAND_KEYS) {
+            if typed && types_into_programs(name) {
+                typed_texts.extend(strings_in(value));
+            } else if typed || code || is_one_of(key, COMMAND_KEYS) {
                 texts.extend(commands_in(value));
             }
         }
@@ -136,9 +150,28 @@ pub(super) fn shell_inputs(tool: &ToolName, params: &Params) -> Result<Vec<Shell
             texts.push(std::iter::once(program.to_owned()).chain(words).collect::<Vec<_>>().join(" "));
         }
         let shell = shell.unwrap_or_default();
-        inputs.extend(texts.into_iter().map(|text| ShellInput { text, shell, workdir: workdir.clone() }));
+        let input = |text, typed| ShellInput { text, shell, workdir: workdir.clone(), typed };
+        inputs.extend(texts.into_iter().map(|text| input(text, None)));
+        let said = |key: &str| field(&[key]).and_then(Value::as_str).map(str::to_owned);
+        let typed = || Typed { program: said("program"), before: said("typed") };
+        inputs.extend(typed_texts.into_iter().map(|text| input(text, Some(typed()))));
     }
     Ok(inputs)
+}
+
+/// True for a tool that types into running programs and does nothing else with texts.
+fn types_into_programs(name: &str) -> bool {
+    const WORDS: [&str; 7] = ["stdin", "terminal", "tmux", "pty", "keys", "keystrokes", "console"];
+    name == "process" || name.split(['_', '-', '.']).any(|word| WORDS.contains(&word))
+}
+
+/// A text, or the texts of a list one after the other: that is how they are typed.
+fn strings_in(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Array(items) => Some(items.iter().filter_map(Value::as_str).collect()),
+        _ => None,
+    }
 }
 
 /// Words in the names of tools that type into a terminal.

@@ -36,6 +36,9 @@ const CLIENTS: &[&str] = &[
     "isql",
 ];
 
+/// Most statements for a client of a database that are judged.
+const MAX_STATEMENTS: usize = 64;
+
 /// True when the program is a shell.
 pub(crate) fn is_shell(program: &str) -> bool {
     SHELLS.contains(&program)
@@ -99,15 +102,19 @@ impl Shell<'_> {
             return self.in_subshell(|shell| shell.run_code(&script, args, Some(process), &program));
         }
         self.note_waiting(argv, &program, stdin);
+        self.note_reading_builtin(argv, &program, stdin);
         if let Some(output) = self.builtin(&program, args, stdin) {
             return output;
         }
         if is_shell(&program) {
             return self.run_shell(argv, &program, stdin);
         }
+        let readers = self.trace.readers.len();
         if let Some(output) = self.wrapper(argv, &program, stdin) {
+            self.note_reading_wrapper(argv, &program, stdin, readers);
             return output;
         }
+        self.note_reader(argv, &program, stdin);
         if let Some(handler) = self.state.functions.get("command_not_found_handle").cloned()
             && !word.contains('/')
         {
@@ -140,7 +147,11 @@ impl Shell<'_> {
         if !CLIENTS.contains(&program) {
             return;
         }
-        for line in stdin.marked().into_iter().flat_map(|text| text.split([';', '\n'])).take(64) {
+        for (at, line) in stdin.marked().into_iter().flat_map(|text| text.split([';', '\n'])).enumerate() {
+            if at >= MAX_STATEMENTS {
+                self.note_limit();
+                break;
+            }
             let line = line.trim();
             if line.is_empty() {
                 continue;
@@ -165,6 +176,7 @@ impl Shell<'_> {
     /// A command whose program is not known.
     fn unknown_program(&mut self, argv: &[String], stdin: &Data) -> Data {
         let process = self.emit(argv);
+        self.note_reader(argv, "", stdin);
         let from = self.word_taint;
         self.trace.facts.push(Fact::RunsCode { process: Some(process), from });
         let bare = argv.first().is_some_and(|word| word.chars().all(|c| c == HOLE));
@@ -248,6 +260,7 @@ impl Shell<'_> {
 
     /// Code that is not known is run. A file of the workspace is no news; what a program prints could be anything.
     pub(crate) fn note_unknown_code(&mut self, name: &str, from: Taint) {
+        self.note_unread_reader(name);
         let reason = format!("`{name}` runs code that is not written in the command");
         self.trace.unknown(UnknownKind::Code, reason, !from.has(Taint::FILE));
     }
@@ -306,12 +319,14 @@ impl Shell<'_> {
                         let reason = "a script that can't be looked into is run";
                         self.trace.unknown(UnknownKind::Code, reason, false);
                     }
+                    self.note_reader(argv, program, stdin);
                     return Data::unknown(Taint::PROGRAM);
                 }
                 self.in_subshell(|shell| shell.run_code(&data, rest, Some(process), program))
             }
             _ => {
                 if stdin.taint.has(Taint::INPUT) && stdin.marked().is_none() && !suspicious(stdin.taint) {
+                    self.note_reader(argv, program, stdin);
                     // What an interactive shell prints; see `Data::is_dialogue`.
                     return Data::unknown(Taint::INPUT | Taint::PROGRAM);
                 }

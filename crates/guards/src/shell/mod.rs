@@ -30,6 +30,7 @@ mod pattern;
 mod prescan;
 mod project;
 mod pure;
+mod readers;
 mod redirect;
 mod simple;
 mod state;
@@ -44,10 +45,13 @@ mod wrap;
 mod wrappers;
 
 pub(crate) use data::Taint;
-pub(crate) use prescan::{Weight, weigh};
-pub(crate) use trace::{Fact, Trace};
+pub(crate) use parse::is_whole;
+pub(crate) use prescan::{MAX_BYTES, Weight, weigh};
+pub(crate) use readers::leaves_input_alone;
+pub(crate) use trace::{Fact, Reader, Trace};
 pub use trace::{Process, Unknown, UnknownKind};
-pub(crate) use walk::{Limits, trace};
+pub(crate) use waits::waits;
+pub(crate) use walk::{Limits, trace, trace_fed};
 pub use word::{Argument, Certainty};
 pub(crate) use worker::on_big_stack;
 

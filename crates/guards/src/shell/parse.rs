@@ -44,6 +44,12 @@ pub(crate) fn parse(text: &str) -> Result<Parsed, Refusal> {
     Ok(recover(text))
 }
 
+/// Whether `text` is shell code that a shell would have read to its end: no quote, no construct and no document is
+/// left open.
+pub(crate) fn is_whole(text: &str) -> bool {
+    parse(text).is_ok_and(|parsed| parsed.complete)
+}
+
 /// `( (x) )` as `( :; (x) )`: the parser takes two parentheses for arithmetic whatever is between them.
 fn nested_apart(text: &str) -> Cow<'_, str> {
     if !has_nested_parentheses(text) {

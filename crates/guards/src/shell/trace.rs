@@ -106,9 +106,29 @@ pub(crate) struct Trace {
     pub(crate) unknowns: Vec<Unknown>,
     /// Commands that wait to be told what to do by the session's own input.
     pub(crate) waiting: Vec<String>,
+    /// Programs that may read the session's own input.
+    pub(crate) readers: Vec<Reader>,
 }
 
+/// A program that may read what is typed.
+#[derive(Debug, Clone)]
+pub(crate) struct Reader {
+    /// Its name; that of what runs it for code that was not read.
+    pub(crate) program: String,
+    /// Its arguments, and the word it was started by.
+    pub(crate) argv: Vec<String>,
+}
+
+/// More readers than this are as good as this many: two are too many to know who reads.
+const MAX_READERS: usize = 64;
+
 impl Trace {
+    pub(super) fn reader(&mut self, reader: Reader) {
+        if self.readers.len() < MAX_READERS {
+            self.readers.push(reader);
+        }
+    }
+
     pub(crate) fn unknown(&mut self, kind: UnknownKind, reason: impl Into<String>, carrier: bool) {
         let unknown = Unknown { kind, reason: reason.into(), carrier };
         if self.unknowns.len() < 64 && !self.unknowns.contains(&unknown) {

@@ -194,7 +194,7 @@ impl Shell<'_> {
 }
 
 /// Whether the program, started like that, waits for commands on its standard input.
-fn waits(program: &str, args: &[&str]) -> bool {
+pub(crate) fn waits(program: &str, args: &[&str]) -> bool {
     let base = program.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
     // `sqlite3` ends in its number.
     let is = |name: &str| name == program || (!base.is_empty() && name == base);

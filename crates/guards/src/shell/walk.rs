@@ -59,6 +59,20 @@ const MAX_ROUNDS: usize = 16;
 
 /// Analyses a command as a shell at `place` would run it.
 pub(crate) fn trace(command: &str, place: &Place, limits: Limits) -> Trace {
+    trace_with(command, &Data::session_input(), place, limits)
+}
+
+/// Analyses a command as a shell at `place` would run it, with `input` as its standard input.
+pub(crate) fn trace_fed(command: &str, input: &str, place: &Place, limits: Limits) -> Trace {
+    let input = sanitise(input);
+    let mut trace = trace_with(command, &Data::text(&input), place, limits);
+    if super::obscure::is_obfuscated(&input) {
+        trace.facts.push(Fact::Obfuscated);
+    }
+    trace
+}
+
+fn trace_with(command: &str, input: &Data, place: &Place, limits: Limits) -> Trace {
     let command = sanitise(command);
     let mut files = std::collections::HashMap::new();
     let mut second = false;
@@ -68,7 +82,7 @@ pub(crate) fn trace(command: &str, place: &Place, limits: Limits) -> Trace {
         if super::obscure::is_obfuscated(&command) {
             shell.trace.facts.push(Fact::Obfuscated);
         }
-        shell.run_text(&command, &Data::session_input());
+        shell.run_text(&command, input);
         // What is written to a named pipe late is read from it early: once its content is known, the
         // command is walked again with it.
         let written: Vec<_> =

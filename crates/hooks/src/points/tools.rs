@@ -19,6 +19,10 @@ use crate::value::{Params, Text};
 /// The kind of a shell into whose running programs the agent can type without any hook being told.
 pub const UNSEEN_TERMINAL: &str = "unseen-terminal";
 
+/// The kind of a call that types into a program which the host itself has started: its arguments `program`, `typed` and
+/// `unfinished` are the host's own, and no model's.
+pub const TYPED_TERMINAL: &str = "typed-terminal";
+
 event! {
     /// A tool call about to run. Hooks of the trusted policies and of `before_tool_call` see it.
     pub struct ToolCallEvent {

@@ -118,7 +118,9 @@ async fn exec(args: &Map<String, Value>, cx: &ToolContext) -> Result<ToolOutput,
     let job = job(&args, cx, background)?;
     if background {
         let lifetime = asked.map(Duration::from_millis);
-        let id = cx.processes.adopt(job, lifetime)?;
+        let shown = cx.shown.as_ref().and_then(|args| args.get("command")?.as_str());
+        let shown = shown.unwrap_or(&job.command).to_owned();
+        let id = cx.processes.adopt(job, &shown, lifetime)?;
         let details = json!({"status": "running", "sessionId": id});
         let hint =
             format!("started in the background as `{id}`; use `process` with `poll` to see its output");

@@ -3,6 +3,7 @@
 //! Of the output of a background process only the last part is kept. `poll` shows what is new since the last poll,
 //! `log` what is kept. A process ends with its session at the latest.
 
+mod input;
 pub(super) mod table;
 
 use std::io;
@@ -10,8 +11,8 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use backstop_hooks::points::TYPED_TERMINAL;
 use serde_json::{Map, Value, json};
-use tokio::io::AsyncWriteExt as _;
 
 use self::table::{Background, ProcessTable};
 use super::context::ToolContext;
@@ -23,8 +24,6 @@ use super::text;
 use super::tool::{Tool, ToolOutput, ToolSpec};
 
 const MAX_WAIT_MS: u64 = 60_000;
-/// How long a process may take to accept input.
-const WRITE_PATIENCE: Duration = Duration::from_secs(5);
 const NOTE_BYTES: usize = 1024;
 
 const PARAMS: Params = Params {
@@ -80,6 +79,14 @@ pub enum ProcessError {
         /// The id.
         id: String,
     },
+    /// Something else was typed since the call was judged, or the beginning of its line was changed.
+    #[error(
+        "`{id}` has been given other input than this call was judged with, so nothing was sent; hint: send it again"
+    )]
+    NotAsJudged {
+        /// The id.
+        id: String,
+    },
     /// It did not take the input.
     #[error("`{id}` did not take all of the input: {source}")]
     Write {
@@ -104,13 +111,28 @@ impl Tool for ProcessTool {
         }
     }
 
+    async fn complete(&self, args: &mut Map<String, Value>, cx: &ToolContext) -> Option<&'static str> {
+        if !is_write(args) {
+            return None;
+        }
+        let process = cx.processes.get(args.get("id")?.as_str()?)?;
+        input::complete(args, &process).await;
+        Some(TYPED_TERMINAL)
+    }
+
     async fn run(&self, args: &Map<String, Value>, cx: &ToolContext) -> ToolOutput {
         process(args, cx).await.unwrap_or_else(ToolOutput::from)
     }
 }
 
+fn is_write(args: &Map<String, Value>) -> bool {
+    args.get("action").is_some_and(|action| action == "write")
+}
+
 async fn process(args: &Map<String, Value>, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
-    let args = PARAMS.check(args)?;
+    let completed = args;
+    let given = if is_write(args) { input::without_own(args) } else { args.clone() };
+    let args = PARAMS.check(&given)?;
     let action = args.need("action")?;
     if action == "list" {
         return Ok(list(&cx.processes));
@@ -119,7 +141,15 @@ async fn process(args: &Map<String, Value>, cx: &ToolContext) -> Result<ToolOutp
     let room = cx.limits.output_bytes.saturating_sub(NOTE_BYTES);
     match action {
         "poll" => poll(&process, &args, cx, room).await,
-        "write" => Ok(write(&process, args.need("data")?, args.flag("eof")).await?),
+        "write" => {
+            args.need("data")?;
+            let shown = cx.shown.as_deref().unwrap_or(completed);
+            let eof = args.flag("eof");
+            let sent = input::write(&process, completed, shown, eof).await?;
+            let closed = if eof { " and closed its input" } else { "" };
+            Ok(ToolOutput::text(format!("sent {sent} bytes to `{}`{closed}", process.id))
+                .with_details(details(&process)))
+        }
         "kill" => kill(&process, cx).await,
         _ => Ok(log(&process, room)),
     }
@@ -223,29 +253,6 @@ fn details(process: &Background) -> Value {
         details.insert("outputBytes".to_owned(), process.output.with(Capture::total).into());
     }
     details
-}
-
-async fn write(process: &Background, data: &str, eof: bool) -> Result<ToolOutput, ProcessError> {
-    let id = || process.id.clone();
-    if process.ending().is_some() {
-        return Err(ProcessError::Ended { id: id() });
-    }
-    let mut input = process.input.lock().await;
-    let pipe = input.as_mut().ok_or_else(|| ProcessError::InputClosed { id: id() })?;
-    let sent = async {
-        pipe.write_all(data.as_bytes()).await?;
-        pipe.flush().await
-    };
-    let sent = tokio::time::timeout(WRITE_PATIENCE, sent)
-        .await
-        .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
-    sent.map_err(|source| ProcessError::Write { id: id(), source })?;
-    if eof {
-        *input = None;
-    }
-    let closed = if eof { " and closed its input" } else { "" };
-    Ok(ToolOutput::text(format!("sent {} bytes to `{}`{closed}", data.len(), process.id))
-        .with_details(details(process)))
 }
 
 async fn kill(process: &Background, cx: &ToolContext) -> Result<ToolOutput, ToolError> {

@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokio::process::ChildStdin;
 use tokio::sync::watch;
 
 use super::ProcessError;
+use super::input::Input;
 use crate::tools::cancel::CancelToken;
 use crate::tools::exec::group::{Group, sweep};
 use crate::tools::exec::lifeline::Lifeline;
@@ -38,10 +39,13 @@ struct Entries {
 /// One background process, running or ended.
 pub(in crate::tools) struct Background {
     pub(super) id: String,
+    /// The command, as everybody but the process reads it.
     pub(super) command: String,
+    /// Where it was started.
+    pub(super) directory: PathBuf,
     pub(super) started: Instant,
     pub(super) output: Arc<Output>,
-    pub(super) input: tokio::sync::Mutex<Option<ChildStdin>>,
+    pub(super) input: tokio::sync::Mutex<Input>,
     /// How much of the output was shown by `poll` so far.
     pub(super) shown: Mutex<u64>,
     ending: watch::Receiver<Option<Ending>>,
@@ -98,15 +102,17 @@ impl ProcessTable {
         Arc::clone(&self.lifeline)
     }
 
-    /// Starts `job` and keeps it; it is ended after `lifetime`. Answers its id.
+    /// Starts `job` and keeps it; it is ended after `lifetime`. `shown` is its command as everybody but the process
+    /// reads it. Answers its id.
     pub(in crate::tools) fn adopt(
         &self,
         job: Job,
+        shown: &str,
         lifetime: Option<Duration>,
     ) -> Result<String, ProcessError> {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         entries.make_room()?;
-        let command = job.command.clone();
+        let directory = job.directory.clone();
         let mut running = start(job, self).map_err(ProcessError::Start)?;
         let (ended, ending) = watch::channel(None);
         let stop = CancelToken::new();
@@ -114,10 +120,11 @@ impl ProcessTable {
         let number = entries.last;
         let process = Background {
             id: format!("p{number}"),
-            command,
+            command: shown.to_owned(),
+            directory,
             started: Instant::now(),
             output: running.output(),
-            input: tokio::sync::Mutex::new(running.take_input()),
+            input: tokio::sync::Mutex::new(Input::new(running.take_input())),
             shown: Mutex::new(0),
             ending,
             stop: stop.clone(),
