@@ -2,7 +2,8 @@
 //!
 //! Quick steps come first, the tests last, so that what a person sees at the end is their summary. The
 //! workspace is built once, as a whole and with one set of features: clippy and rustdoc share the checked
-//! dependencies, doc tests and tests the compiled ones.
+//! dependencies, doc tests and tests the compiled ones. Only the facade is looked at without its features, too:
+//! that is four crates of ours and no other dependency anew.
 
 use crate::error::Error;
 use crate::step::{Step, run_all};
@@ -13,6 +14,8 @@ pub(crate) fn run() -> Result<(), Error> {
     let mut docs = cargo(["doc", "--workspace", "--no-deps", "--lib"]);
     docs.env("RUSTDOCFLAGS", "-D warnings");
     let lints = cargo(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]);
+    let mut engine = cargo(["clippy", "-p", "backstop", "--no-default-features", "--lib", "--examples"]);
+    engine.args(["--", "-D", "warnings"]);
     run_all(vec![
         Step::new("what the tests need", setup::prepare),
         Step::new("the SDKs that the gateway is tried with", sdks::prepare),
@@ -20,6 +23,7 @@ pub(crate) fn run() -> Result<(), Error> {
         Step::command("form", cargo(["fmt", "--all", "--check"])),
         Step::new("generated files", generate::check),
         Step::command("lints", lints),
+        Step::command("the facade without its features", engine),
         Step::command("documentation", docs),
         Step::command("doc tests", cargo(["test", "--workspace", "--doc", "--quiet"])),
         Step::command("tests", cargo(tests())),

@@ -123,6 +123,50 @@ fn crates_keep_out_what_is_not_their_business() {
     }
 }
 
+/// What a program compiles that embeds the facade with these features.
+fn embedded(features: &[&str]) -> BTreeSet<String> {
+    let output = Command::new(env!("CARGO"))
+        .args(["tree", "--offline", "-p", "backstop", "--no-default-features", "--features"])
+        .arg(features.join(","))
+        .args(["-e", "normal", "--prefix", "none", "--format", "{p}"])
+        .current_dir(root())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let lines = String::from_utf8(output.stdout).unwrap();
+    lines.lines().filter_map(|line| line.split(' ').next()).map(str::to_owned).collect()
+}
+
+#[test]
+fn a_program_that_embeds_the_engine_compiles_no_gateway_and_no_sqlite() {
+    let engine = embedded(&[]);
+    let ours: Vec<_> = engine.iter().filter(|name| name.starts_with("backstop")).collect();
+    assert_eq!(ours, ["backstop", "backstop-engine", "backstop-hooks", "backstop-store"]);
+    for package in ["rusqlite", "libsqlite3-sys", "hyper", "reqwest", "rustls", "ring", "http"] {
+        assert!(!engine.contains(package), "`{package}`");
+    }
+    assert!(embedded(&["sqlite"]).contains("rusqlite"));
+    let configured = embedded(&["config"]);
+    assert!(configured.contains("backstop-guards") && !configured.contains("backstop-gateway"));
+}
+
+#[test]
+fn the_facade_exports_items_and_no_crates() {
+    let folder = root().join("crates").join("backstop").join("src");
+    let contract = ["backstop_hooks::points::*", "backstop_hooks::conversation::*"];
+    let mut found = 0;
+    for path in files(&folder, "rs") {
+        let source = std::fs::read_to_string(&path).unwrap();
+        for exported in source.lines().filter_map(|line| line.trim().strip_prefix("pub use backstop_")) {
+            found += 1;
+            let exported = format!("backstop_{}", exported.trim_end_matches(';'));
+            let whole = !exported.contains("::") || exported.contains(" as ") || exported.ends_with('*');
+            assert!(!whole || contract.contains(&exported.as_str()), "{}: {exported}", path.display());
+        }
+    }
+    assert!(found > 20, "the exports were not found");
+}
+
 /// Every file of ours under `folder` with this extension.
 fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();

@@ -1,9 +1,9 @@
 //! Backstop: one pipeline of hooks around the whole life of an AI agent.
 //!
 //! Whatever an agent reads, asks a model, calls or says passes hooks, which may change it, stop it, ask a
-//! human, or only watch. This crate is the one that programs embed. It puts the parts together:
-//! configuration, hooks, store, audit trail, [`Engine`]; the parts themselves are re-exported as modules
-//! under their own names.
+//! human, or only watch. This crate is the one that programs embed, and the only one they need. Its modules
+//! name what of each part is theirs; with the feature `config` it puts the parts together: configuration,
+//! hooks, store, audit trail, [`Engine`].
 //!
 //! ```
 //! use backstop::engine::HookOptions;
@@ -34,6 +34,13 @@
 //! # }
 //! ```
 //!
+//! # Features
+//!
+//! Without features this is the contract ([`hooks`]), the [`engine`] and its state in memory ([`store`]); such
+//! a program compiles no HTTP, no TLS and no SQLite. `sqlite` keeps state in a file, `guards` are the built-in
+//! guards, `config` is `backstop.yaml` and [`Backstop::builder`], `llm` the wires of providers; `agent`,
+//! `gateway` and `clients` are the hosts. All are on by default.
+//!
 //! # What holds
 //!
 //! - A [`Backstop`] is built whole or not at all: an unknown hook type, a bad option, a matcher that matches
@@ -41,32 +48,53 @@
 //! - The configuration is lowered into engine settings once, in [`Builder::build`]; nothing reads it later.
 //! - The audit trail never makes a decision wait, and never loses an entry silently ([`AuditSink`]).
 
-mod audit;
-mod builder;
-mod error;
-mod hook_types;
-mod locations;
-mod providers;
-mod wire;
+#[cfg(feature = "agent")]
+pub mod agent;
+#[cfg(feature = "clients")]
+pub mod clients;
+#[cfg(feature = "config")]
+pub mod config;
+pub mod engine;
+#[cfg(feature = "gateway")]
+pub mod gateway;
+#[cfg(feature = "guards")]
+pub mod guards;
+pub mod hooks;
+#[cfg(feature = "llm")]
+pub mod llm;
+pub mod store;
 
-pub use backstop_agent as agent;
-pub use backstop_clients as clients;
-pub use backstop_config as config;
-pub use backstop_engine as engine;
-pub use backstop_gateway as gateway;
-pub use backstop_guards as guards;
-pub use backstop_hooks as hooks;
-pub use backstop_llm as llm;
-pub use backstop_store as store;
+mod audit;
+#[cfg(feature = "config")]
+mod builder;
+#[cfg(feature = "config")]
+mod error;
+#[cfg(feature = "config")]
+mod hook_types;
+#[cfg(feature = "config")]
+mod locations;
+#[cfg(feature = "agent")]
+mod providers;
+#[cfg(feature = "config")]
+mod wire;
 
 pub use audit::AuditSink;
 pub use backstop_engine::Engine;
+
+// From a configuration to what runs.
+#[cfg(feature = "config")]
 pub use builder::{Backstop, Builder};
+#[cfg(feature = "config")]
 pub use error::{BuildError, NoDataFolder};
+#[cfg(feature = "config")]
 pub use hook_types::HookTypes;
+#[cfg(feature = "config")]
 pub use locations::{daemon_socket, from_operator, load, load_sources, policy_files, store_path};
+#[cfg(feature = "agent")]
 pub use providers::Providers;
+#[cfg(feature = "agent")]
 pub use wire::agent::agent_settings;
-pub use wire::gateway::{GatewayConfigError, gateway_settings, new_token};
-pub use wire::limits::gateway_hooks;
+#[cfg(feature = "gateway")]
+pub use wire::gateway::{GatewayConfigError, gateway_hooks, gateway_settings, new_token};
+#[cfg(any(feature = "agent", feature = "gateway"))]
 pub use wire::provider::ProviderError;

@@ -45,6 +45,7 @@ pub enum StoreErrorKind {
 }
 
 impl StoreError {
+    #[cfg(feature = "sqlite")]
     pub(crate) fn new(place: &str, kind: StoreErrorKind) -> Self {
         Self { place: place.into(), kind, cause: None }
     }

@@ -2,7 +2,7 @@
 //! agree about.
 //!
 //! [`Store`] is one interface with several forms behind it: [`MemoryStore`] for tests and for programs
-//! that want nothing on disk, [`SqliteStore`] for one machine. Each area of state is a trait of its own,
+//! that want nothing on disk, `SqliteStore` for one machine (feature `sqlite`, on by default). Each area of state is a trait of its own,
 //! with its laws in its module. Three laws hold everywhere:
 //!
 //! - *Whole or absent.* An operation that fails, or whose process is killed, has changed nothing. An
@@ -26,6 +26,7 @@ mod memory;
 mod names;
 mod runs;
 mod sessions;
+#[cfg(feature = "sqlite")]
 mod sqlite;
 mod time;
 mod transcript;
@@ -50,6 +51,7 @@ pub use injections::{
 pub use memory::MemoryStore;
 pub use runs::{Run, RunEnd, RunError, RunOutcome, RunStore};
 pub use sessions::{Lease, LeaseError, LeaseHolder, Session, SessionEnd, SessionError, SessionStore};
+#[cfg(feature = "sqlite")]
 pub use sqlite::{DEFAULT_BUSY_TIMEOUT, SqliteStore};
 pub use time::Timestamp;
 pub use transcript::{

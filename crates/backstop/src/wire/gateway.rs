@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use backstop_config::{
-    Api as ConfigApi, GatewayProviders, Loaded, Name, Provider as ConfigProvider, Spanned,
+    Api as ConfigApi, GatewayProviders, LiveBlock, LiveCalls, LiveText, Loaded, Name,
+    Provider as ConfigProvider, Spanned, Unjudged as ConfigUnjudged,
 };
+use backstop_gateway::hooked::{BlockedForm, HookSettings, TextMode, ToolCalls, Unasked, Unjudged};
 use backstop_gateway::{
     Credential, Family, Limits, ModelRoute, Provider, Proxies, Settings, Timeouts, Trust,
 };
@@ -229,5 +231,35 @@ fn timeouts(loaded: &Loaded) -> Timeouts {
         first_byte: timeouts.first_byte.value.duration(),
         write: timeouts.write.value.duration(),
         drain: timeouts.drain.value.duration(),
+    }
+}
+
+/// How a gateway judges its traffic.
+pub fn gateway_hooks(loaded: &Loaded) -> HookSettings {
+    let hooks = &loaded.config.gateway.hooks;
+    let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+    HookSettings {
+        text: hooks.text.as_ref().map(|text| match text.value {
+            LiveText::Pass => TextMode::Pass,
+            LiveText::Window => TextMode::Window,
+            LiveText::Hold => TextMode::Hold,
+        }),
+        blocked: match hooks.blocked.value {
+            LiveBlock::Answer => BlockedForm::Answer,
+            LiveBlock::Error => BlockedForm::Error,
+        },
+        tool_calls: match hooks.tool_calls.value {
+            LiveCalls::Off => ToolCalls::Leave,
+            LiveCalls::JudgeBlocks => ToolCalls::Judge(Unasked::Leave),
+            LiveCalls::Judge => ToolCalls::Judge(Unasked::Deny),
+        },
+        unjudged: match hooks.unjudged.value {
+            ConfigUnjudged::Pass => Unjudged::Pass,
+            ConfigUnjudged::Refuse => Unjudged::Refuse,
+        },
+        keep_alive: hooks.keep_alive.value.duration(),
+        call_bytes: bytes(hooks.call_bytes.value.get()),
+        answer_bytes: bytes(hooks.answer_bytes.value.get()),
+        trust_user: loaded.config.budgets.trust_user.value,
     }
 }

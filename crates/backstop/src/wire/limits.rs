@@ -1,12 +1,9 @@
-//! `budgets`, `loops`, `models` and `gateway.hooks`: the guards over what agents use, and how live traffic is judged.
+//! `budgets`, `loops` and `models`: the guards over what agents use.
 
 use std::sync::Arc;
 
-use backstop_config::{
-    self as config, BudgetPer, BudgetWindow, LiveBlock, LiveCalls, LiveText, Loaded, Place, Problem, Spanned,
-};
+use backstop_config::{self as config, BudgetPer, BudgetWindow, Loaded, Place, Problem, Spanned};
 use backstop_engine::{RegisterError, Snapshot};
-use backstop_gateway::hooked::{BlockedForm, HookSettings, TextMode, ToolCalls, Unasked, Unjudged};
 use backstop_guards::limits::{
     BUDGET_ID, Budget, BudgetLimits, BudgetSettings, Budgets, LOOP_ID, LoopAction, LoopGuard, LoopPlace,
     MODELS_ID, Micros, ModelAccess, ModelPrice, ModelRule, Pattern, Per, Prices, Window, register_budgets,
@@ -122,34 +119,4 @@ fn budget(budget: &config::Budget) -> Result<Budget, Problem> {
             cost: budget.cost.as_ref().map(|limit| Micros(limit.value.micros())),
         },
     })
-}
-
-/// How a gateway judges its traffic.
-pub fn gateway_hooks(loaded: &Loaded) -> HookSettings {
-    let hooks = &loaded.config.gateway.hooks;
-    let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
-    HookSettings {
-        text: hooks.text.as_ref().map(|text| match text.value {
-            LiveText::Pass => TextMode::Pass,
-            LiveText::Window => TextMode::Window,
-            LiveText::Hold => TextMode::Hold,
-        }),
-        blocked: match hooks.blocked.value {
-            LiveBlock::Answer => BlockedForm::Answer,
-            LiveBlock::Error => BlockedForm::Error,
-        },
-        tool_calls: match hooks.tool_calls.value {
-            LiveCalls::Off => ToolCalls::Leave,
-            LiveCalls::JudgeBlocks => ToolCalls::Judge(Unasked::Leave),
-            LiveCalls::Judge => ToolCalls::Judge(Unasked::Deny),
-        },
-        unjudged: match hooks.unjudged.value {
-            config::Unjudged::Pass => Unjudged::Pass,
-            config::Unjudged::Refuse => Unjudged::Refuse,
-        },
-        keep_alive: hooks.keep_alive.value.duration(),
-        call_bytes: bytes(hooks.call_bytes.value.get()),
-        answer_bytes: bytes(hooks.answer_bytes.value.get()),
-        trust_user: loaded.config.budgets.trust_user.value,
-    }
 }

@@ -4,11 +4,14 @@
 //! step can find out (a hook type refuses its options, a rule matches nothing, an id belongs to nobody) is
 //! reported like the configuration's own problems, with file, line and column, and all of it at once.
 
+#[cfg(feature = "agent")]
 pub(crate) mod agent;
+#[cfg(feature = "gateway")]
 pub(crate) mod gateway;
 mod guards;
-pub(crate) mod limits;
+mod limits;
 mod operator;
+#[cfg(any(feature = "agent", feature = "gateway"))]
 pub(crate) mod provider;
 mod redaction;
 mod verdicts;

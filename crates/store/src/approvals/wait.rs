@@ -10,6 +10,7 @@ use super::{ApprovalRecord, ApprovalState, ApprovalStore};
 use crate::{StoreError, Timestamp};
 
 /// How often a database is asked for answers that another process may have written.
+#[cfg(feature = "sqlite")]
 pub(crate) const POLL: Duration = Duration::from_millis(150);
 
 /// Reads the approval whenever `changed` says that some approval changed in this process, and every

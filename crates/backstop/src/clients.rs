@@ -1,0 +1,15 @@
+//! Coding agents: their hook protocols, and our entries in their settings.
+
+pub use backstop_clients::{
+    Answer, CallDecision, Client, ClientEvent, Degradation, Evidence, MAX_PAYLOAD_BYTES, MAX_REASON_BYTES,
+    Moment, OnFailure, Payload, PayloadError, PromptDecision, Reason, Reply, ResultDecision, Sample,
+    StopDecision, UnknownClient, Wish, refuse, respond, universal_deny,
+};
+
+/// Putting the entries into the settings, and taking them out.
+pub mod install {
+    pub use backstop_clients::install::{
+        ApplyError, Change, ConfigError, Folders, HookCommand, InvalidProgram, Once, OnceError, Plan,
+        PlanError, Scope, Status, folder_variables, plan_install, plan_once, plan_uninstall, status,
+    };
+}

@@ -1,0 +1,43 @@
+//! What runs hooks: the engine, the registry of hooks, and what comes out of a dispatch.
+
+// What a host calls, and what it obeys.
+pub use backstop_engine::{
+    Claimed, Decided, Engine, EngineBuilder, JudgedAnswer, Permitted, Reviewed, ToolVerdict, Unasked,
+    tool_call_digest, ungated_rulings,
+};
+
+// Which hooks stand where.
+pub use backstop_engine::{
+    AgentMatcher, Budget, BudgetSource, HookMeta, HookOptions, InvalidBudget, InvalidMatcher,
+    OperatorSettings, Origin, OwnerSettings, RegisterError, Registry, Snapshot, Style, ToolMatcher, blocking,
+};
+
+// Interceptors: hooks that edit in place.
+pub use backstop_engine::{
+    BuiltInInterceptor, Effect, InterceptPoint, InterceptorEvent, InterceptorOptions, Interceptors,
+    MessageOutput, OnEvent, OutputFuture, ParamsOutput, ToolInput, ToolOutput, format_event,
+};
+
+// Verdict hooks: approve, deny or modify, chosen by `type:`.
+pub use backstop_engine::{
+    HookVerdict, RunningVerdicts, SetupError, VerdictCall, VerdictFactory, VerdictHook, VerdictSet,
+    VerdictTypeError, VerdictTypes, register_verdict_hook, watch,
+};
+
+// Text that leaves while it is made.
+pub use backstop_engine::{
+    Redaction, RedactionStream, Released, ResponseGate, Settled, SpanCount, SpanEdit, SpanKind, SpanRedactor,
+    Unsealer,
+};
+
+// How humans are asked.
+pub use backstop_engine::{ApprovalNote, ApprovalSettings, AskFuture, Asker, Attendance};
+
+// Receipts.
+pub use backstop_engine::{
+    BlockCause, Blocked, CallKey, Failure, FailureKind, Receipt, ReceiptSink, Record, Said, Step, StepDetail,
+    Verdict,
+};
+
+// Bounds.
+pub use backstop_engine::{DECISIONS_LAST, MAX_DEPTH, MAX_RUNNING, MAX_THREADS, MAX_UNDER_WAY, MAX_WAITING};

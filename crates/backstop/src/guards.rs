@@ -1,0 +1,20 @@
+//! The built-in guards: on their own, and as hooks for an engine without a configuration.
+
+// Commands and files.
+pub use backstop_guards::{
+    Access, AllowEntry, CommandGuard, Finding, GuardSettings, Judgement, PathGuard, Place, Profile, Rule,
+    RuleSet, Severity, ShellKind, UnknownPolicy, Verdict,
+};
+
+// As hooks.
+pub use backstop_guards::hooks::{
+    COMMAND_SAFETY_ID, CommandSafety, FilePatterns, InvalidFilePattern, REDACTOR_ID, RedactionSettings,
+    SECURITY_AUDIT_ID, SecurityAudit, register_command_safety, register_redaction, register_security_audit,
+};
+
+/// Secrets, personal data and hidden text in texts.
+pub mod scan {
+    pub use backstop_guards::scan::{
+        Action, Class, Edit, Evidence, Finding, Policy, Redacted, Redactor, Scanner, Span,
+    };
+}

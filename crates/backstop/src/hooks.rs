@@ -1,0 +1,41 @@
+//! What a hook is, what it is given and what it may answer.
+//!
+//! A hook is a closure ([`hook_fn`], [`async_hook_fn`], [`blocking`](crate::engine::blocking)), something that
+//! speaks JSON ([`json_hook`]), or a type that implements [`Hook`]. The [points](self::points) say what each is given.
+
+pub use backstop_hooks::{
+    Answer, CallContext, Context, Hook, HookError, HookFuture, HookLoad, HookResult, JsonFuture, JsonHook,
+    Nesting, OwnedContext, Requester, Trace, Trigger, async_hook_fn, event_json, hook_fn, json_hook,
+};
+
+// What a hook answers.
+pub use backstop_hooks::{
+    ApprovalRequest, ApprovalRequests, Decision, InvalidApprovalRequest, Malformed, Nothing, OnResolution,
+    Outcome, Resolution, ResolutionFuture, Severity, TimeoutBehavior,
+};
+
+// Where hooks stand.
+pub use backstop_hooks::{
+    Claim, ClaimPoint, DecidePoint, Event, FailurePolicy, Family, Field, Latch, Mode, ObservePoint, Point,
+    PointId, PointInfo, SyncPoint, UnknownPoint,
+};
+
+// Names and values. The `Debug` of what people and models wrote never prints it.
+pub use backstop_hooks::{
+    AgentId, ApprovalId, CallId, Digest, HookId, InvalidDigest, Json, MessageId, OwnerId, Params, ReceiptId,
+    RunId, Secret, SessionId, SessionKey, Text, ToolCallId, ToolName,
+};
+
+// For programs that run other people's code.
+pub use backstop_hooks::{Contained, Panicked, contained, drop_contained};
+
+/// Every hook point, its event and its outcome.
+pub mod points {
+    // All of it is the contract; a list would only be this list once more.
+    pub use backstop_hooks::points::*;
+}
+
+/// Messages, their parts, tool calls and results, neutral of providers.
+pub mod conversation {
+    pub use backstop_hooks::conversation::*;
+}

@@ -1,0 +1,34 @@
+//! Where state is kept: in memory ([`MemoryStore`]), in a file (`SqliteStore`, with the feature `sqlite`), or
+//! wherever a type keeps it that implements the traits of [`Store`].
+
+#[cfg(feature = "sqlite")]
+pub use backstop_store::{DEFAULT_BUSY_TIMEOUT, SqliteStore};
+pub use backstop_store::{MemoryStore, Store, StoreError, StoreErrorKind, Timestamp};
+
+// Approvals and grants.
+pub use backstop_store::{
+    Allowance, AllowanceScope, ApprovalFilter, ApprovalReason, ApprovalRecord, ApprovalState, ApprovalStatus,
+    ApprovalStore, ConsumeError, CreateApprovalError, FindApprovalError, Grant, GrantId, GrantQuery,
+    GrantStore, GrantTarget, MAX_APPROVAL_BYTES, NewApproval, NewGrant, Reach, ResolveError, Resolved,
+    preview,
+};
+
+// The audit trail.
+pub use backstop_store::{
+    AppendAuditError, AuditBody, AuditEntry, AuditFilter, AuditHead, AuditStore, MAX_AUDIT_BYTES,
+    NewAuditEntry, VerifyAuditError,
+};
+
+// Sessions, runs and transcripts.
+pub use backstop_store::{
+    Change, EnqueueError, Enqueued, Entry, Erasure, Injection, InjectionStore, Lease, LeaseError,
+    LeaseHolder, MAX_IDEMPOTENCY_KEY_CHARS, MAX_INJECTION_CHARS, MAX_MESSAGE_BYTES, MAX_QUEUED_INJECTIONS,
+    NewEntry, NewInjection, Run, RunEnd, RunError, RunOutcome, RunStore, Session, SessionEnd, SessionError,
+    SessionStore, TranscriptError, TranscriptStore, UnansweredCall, unanswered_calls,
+};
+
+// What was decided about tool calls, and what was spent.
+pub use backstop_store::{
+    BudgetStore, BudgetUse, Charge, DecisionStore, Exceeded, MAX_CHARGES, ReservationId, ReserveError,
+    ToolDecision,
+};
