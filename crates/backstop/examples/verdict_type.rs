@@ -2,11 +2,9 @@
 
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
-use std::sync::Arc;
-
 use async_trait::async_trait;
-use backstop::config::{HookSlot, HookType, LayerKind, Source};
-use backstop::engine::{Attendance, HookVerdict, VerdictCall, VerdictHook};
+use backstop::config::{InRepository, LayerKind, Source};
+use backstop::engine::{Attendance, HookVerdict, ToolCallHook, VerdictCall, VerdictHook, VerdictType};
 use backstop::hooks::points::ToolCallEvent;
 use backstop::hooks::{CallContext, HookError, Malformed, Params};
 use backstop::{Backstop, HookTypes, load_sources};
@@ -18,17 +16,20 @@ struct Longest {
 }
 
 impl Longest {
-    fn from_config(config: &Value) -> Result<Arc<dyn VerdictHook>, Malformed> {
+    fn from_config(config: &Value) -> Result<Self, Malformed> {
         let bytes = config.get("bytes").and_then(Value::as_u64).and_then(|bytes| usize::try_from(bytes).ok());
         match bytes {
-            Some(bytes) => Ok(Arc::new(Self { bytes })),
+            Some(bytes) => Ok(Self { bytes }),
             None => Err(Malformed::new("`bytes` is to be a whole number")),
         }
     }
 }
 
+impl VerdictHook for Longest {}
+
+// It judges tool calls, so the lists under `hooks.tool_call` are where it can stand.
 #[async_trait]
-impl VerdictHook for Longest {
+impl ToolCallHook for Longest {
     async fn pre_call(&self, call: VerdictCall<'_>) -> Result<HookVerdict, HookError> {
         let length = serde_json::to_string(call.arguments).map_err(HookError::failed)?.len();
         Ok(match length > self.bytes {
@@ -49,13 +50,8 @@ hooks:
 #[tokio::main(flavor = "current_thread")]
 pub(crate) async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut types = HookTypes::built_in(&[]);
-    let description = HookType {
-        name: "longest".to_owned(),
-        slots: vec![HookSlot::ToolPreCall],
-        // It can do nothing but deny, so a repository's file may ask for it.
-        allowed_in_repository: true,
-    };
-    types.register(description, Longest::from_config);
+    // It can do nothing but deny, so a repository's file may ask for it.
+    types.register("longest", InRepository::Allowed, VerdictType::for_tool_calls(Longest::from_config));
 
     // A program reads the files of `Locations`; what it is told about a mistake has file, line and column.
     let source = |text: &str| [Source::new(LayerKind::Operator, "backstop.yaml", text)];

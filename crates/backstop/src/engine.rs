@@ -8,7 +8,7 @@ pub use backstop_engine::{
 
 // Which hooks stand where.
 pub use backstop_engine::{
-    AgentMatcher, Budget, BudgetSource, HookMeta, HookOptions, InvalidBudget, InvalidMatcher,
+    AgentMatcher, Budget, BudgetSource, FailureSource, HookMeta, HookOptions, InvalidBudget, InvalidMatcher,
     OperatorSettings, Origin, OwnerSettings, RegisterError, Registry, Snapshot, Style, ToolMatcher, blocking,
 };
 
@@ -18,10 +18,11 @@ pub use backstop_engine::{
     MessageOutput, OnEvent, OutputFuture, ParamsOutput, ToolInput, ToolOutput, format_event,
 };
 
-// Verdict hooks: approve, deny or modify, chosen by `type:`.
+// Verdict hooks: approve, deny, modify or ask, chosen by `type:`.
 pub use backstop_engine::{
-    HookVerdict, RunningVerdicts, SetupError, VerdictCall, VerdictFactory, VerdictHook, VerdictSet,
-    VerdictTypeError, VerdictTypes, register_verdict_hook, watch,
+    AnyVerdictHook, HookVerdict, LlmAnswer, LlmCall, LlmCallHook, LlmChanges, RunningVerdicts, SetupError,
+    ToolCallHook, VerdictCall, VerdictHook, VerdictSet, VerdictSlot, VerdictType, VerdictTypeError,
+    VerdictTypes,
 };
 
 // Text that leaves while it is made.

@@ -6,10 +6,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use backstop::config::{HookSlot, HookType, LayerKind, Loaded, Loader, Source};
-use backstop::engine::{HookVerdict, Receipt, ReceiptSink, VerdictCall, VerdictHook};
-use backstop::hooks::points::ToolCallEvent;
-use backstop::hooks::{CallContext, HookError, Params, PointId, ToolName};
+use backstop::config::{ConfigError, InRepository, LayerKind, Loaded, Loader, Source};
+use backstop::engine::{
+    FailureSource, HookVerdict, LlmCall, LlmCallHook, LlmChanges, Receipt, ReceiptSink, ToolCallHook,
+    VerdictCall, VerdictHook, VerdictType,
+};
+use backstop::hooks::points::{BeforeLlmCall, BeforeLlmCallEvent, ToolCallEvent};
+use backstop::hooks::{CallContext, FailurePolicy, HookError, Params, PointId, ToolName};
 use backstop::store::AuditFilter;
 use backstop::{Backstop, BuildError, HookTypes, Providers};
 
@@ -43,28 +46,27 @@ impl VerdictHook for Counting {
         if self.broken { Err(HookError::failed("no connection")) } else { Ok(()) }
     }
 
+    async fn teardown(&self) {
+        self.life.down.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+#[async_trait]
+impl ToolCallHook for Counting {
     async fn pre_call(&self, _: VerdictCall<'_>) -> Result<HookVerdict, HookError> {
         self.life.calls.fetch_add(1, Ordering::SeqCst);
         Ok(HookVerdict::Approve)
-    }
-
-    async fn teardown(&self) {
-        self.life.down.fetch_add(1, Ordering::SeqCst);
     }
 }
 
 fn types_with_counting(life: &Arc<Life>) -> HookTypes {
     let mut types = HookTypes::built_in(&[]);
     let life = Arc::clone(life);
-    let description = HookType {
-        name: "counting".to_owned(),
-        slots: vec![HookSlot::ToolPreCall],
-        allowed_in_repository: false,
-    };
-    types.register(description, move |config| {
+    let counting = VerdictType::for_tool_calls(move |config| {
         let broken = config.get("broken").is_some_and(|broken| broken == true);
-        Ok(Arc::new(Counting { broken, life: Arc::clone(&life) }))
+        Ok(Counting { broken, life: Arc::clone(&life) })
     });
+    types.register("counting", InRepository::Refused, counting);
     types
 }
 
@@ -174,5 +176,135 @@ async fn the_configurations_that_people_copy_can_be_built() {
         let sources = [Source::new(LayerKind::Operator, "backstop.yaml", text)];
         let loaded = Loader::new(types.names(), &|_| Some("x".to_owned())).load(&sources).unwrap();
         Backstop::builder().config(loaded).hook_types(types).build().await.unwrap().shut_down().await;
+    }
+}
+
+/// Counts the model calls that it is asked about.
+struct CountingModels(Arc<Life>);
+
+impl VerdictHook for CountingModels {}
+
+#[async_trait]
+impl LlmCallHook for CountingModels {
+    async fn pre_call(&self, _: LlmCall<'_>) -> Result<HookVerdict<LlmChanges>, HookError> {
+        self.0.calls.fetch_add(1, Ordering::SeqCst);
+        Ok(HookVerdict::Approve)
+    }
+}
+
+#[tokio::test]
+async fn a_custom_type_in_llm_call_is_asked() {
+    let (mut types, life) = (HookTypes::built_in(&[]), Arc::new(Life::default()));
+    let counted = Arc::clone(&life);
+    let counting = VerdictType::for_llm_calls(move |_| Ok(CountingModels(Arc::clone(&counted))));
+    types.register("models", InRepository::Refused, counting);
+    let config = loaded(&types, "hooks: {llm_call: {pre_call: [{type: models}]}}");
+    let backstop = Backstop::builder().config(config).hook_types(types).build().await.unwrap();
+    let event = BeforeLlmCallEvent {
+        run_id: "run-1".into(),
+        messages: Vec::new(),
+        system_prompt: "".into(),
+        model: "model".to_owned(),
+        provider: "provider".to_owned(),
+        iteration: 0,
+        tools: Vec::new(),
+        token_estimate: 1,
+    };
+    let decided = backstop.engine().decide::<BeforeLlmCall>(event, &CallContext::default()).await;
+    assert!(decided.blocked.is_none());
+    assert_eq!(life.calls.load(Ordering::SeqCst), 1);
+}
+
+fn refused(types: &HookTypes, text: &str) -> ConfigError {
+    let sources = [Source::new(LayerKind::Operator, "backstop.yaml", text)];
+    Loader::new(types.names(), &|_| None).load(&sources).unwrap_err()
+}
+
+#[test]
+fn a_type_that_cannot_judge_model_calls_is_an_error() {
+    let types = types_with_counting(&Arc::default());
+    for (text, hint) in [
+        (
+            "hooks: {llm_call: {pre_call: [{type: counting}]}}",
+            "`counting` can stand in `hooks.tool_call.pre_call`",
+        ),
+        (
+            "hooks: {llm_call: {pre_call: [{type: policy}]}}",
+            "`policy` can stand in `hooks.tool_call.pre_call`",
+        ),
+        (
+            "hooks: {llm_call: {post_call: [{type: human_approval}]}}",
+            "`human_approval` can stand in `hooks.tool_call.pre_call`",
+        ),
+        (
+            "hooks: {tool_call: {post_call: [{type: counting}]}}",
+            "`counting` can stand in `hooks.tool_call.pre_call`",
+        ),
+    ] {
+        let error = refused(&types, text);
+        assert_eq!(error.problems()[0].hint(), Some(hint), "{error}");
+    }
+    for slot in
+        ["tool_call: {pre_call", "tool_call: {post_call", "llm_call: {pre_call", "llm_call: {post_call"]
+    {
+        let webhook = "[{type: webhook, config: {url: 'http://127.0.0.1:9/'}}]";
+        loaded(&types, &format!("hooks: {{{slot}: {webhook}}}}}"));
+        loaded(&types, &format!("hooks: {{{slot}: [{{type: passthrough}}]}}}}"));
+    }
+}
+
+#[tokio::test]
+async fn failures_follow_the_stricter_of_entry_and_list() {
+    let types = HookTypes::built_in(&[]);
+    let text = "
+hooks:
+  tool_call:
+    pre_call:
+      - {type: webhook, id: silent, config: {url: 'http://127.0.0.1:9/'}}
+      - {type: webhook, id: open, config: {url: 'http://127.0.0.1:9/', fail_open: true}}
+      - {type: webhook, id: closed, on_failure: allow, config: {url: 'http://127.0.0.1:9/', fail_open: false}}
+      - {type: webhook, id: overruled, config: {url: 'http://127.0.0.1:9/', fail_open: true}}
+      - {type: policy, id: allowed, config: {deny_tools: [exec]}}
+  on_failure: {overruled: block, allowed: allow}
+";
+    let backstop = Backstop::builder().config(loaded(&types, text)).build().await.unwrap();
+    let found: Vec<_> = backstop
+        .engine()
+        .registry()
+        .list()
+        .iter()
+        .filter(|meta| meta.point == PointId::BeforeToolCall && !meta.id.as_str().contains(':'))
+        .map(|meta| (meta.id.to_string(), meta.on_failure, meta.failure_source))
+        .collect();
+    let expect = |id: &str, policy, source| (id.to_owned(), policy, source);
+    assert_eq!(
+        found,
+        [
+            expect("silent", FailurePolicy::Closed, FailureSource::Default),
+            expect("open", FailurePolicy::OpenIfUnreachable, FailureSource::Entry),
+            expect("closed", FailurePolicy::Closed, FailureSource::Entry),
+            expect("overruled", FailurePolicy::Closed, FailureSource::Operator),
+            expect("allowed", FailurePolicy::Open, FailureSource::Operator),
+        ]
+    );
+}
+
+#[test]
+fn the_arguments_of_the_own_tools_are_known_to_policies() {
+    let types = HookTypes::built_in(&[]);
+    let build = |tool: &str, argument: &str| {
+        let config =
+            serde_json::json!({ "allow_tools": [tool], "deny_argument_patterns": { argument: ["x"] } });
+        types.factories().build("policy", &config)
+    };
+    let tools = backstop::agent::tools::Toolbox::built_in().definitions();
+    assert!(!tools.is_empty());
+    for tool in tools {
+        let arguments = tool.input_schema["properties"].as_object().unwrap();
+        for argument in arguments.keys() {
+            assert!(build(&tool.name, argument).is_ok(), "{}: {argument}", tool.name);
+        }
+        let error = build(&tool.name, "no-such-argument").unwrap_err().to_string();
+        assert!(error.contains("can't have an argument"), "{error}");
     }
 }

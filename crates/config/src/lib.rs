@@ -56,7 +56,7 @@ mod yaml;
 
 pub use discover::{FILE_NAMES, Locations, Source};
 pub use load::{Loaded, Loader};
-pub use names::{HookSlot, HookType, KnownNames};
+pub use names::{HookSlot, HookType, InRepository, KnownNames};
 pub use options::{Options, Pack};
 pub use place::{Place, Setting, Spanned};
 pub use problem::{ConfigError, Problem, ProblemKind};

@@ -47,11 +47,22 @@ pub struct HookType {
     pub name: String,
     /// Where it may stand.
     pub slots: Vec<HookSlot>,
-    /// Whether a repository file may add one.
-    ///
-    /// `true` only for types that can do nothing but stop a call. A type that sends what it sees somewhere (a
-    /// webhook) or rewrites it would hand the operator's data and tools to the repository's author.
-    pub allowed_in_repository: bool,
+    /// What a repository file may do with it.
+    pub repository: InRepository,
+}
+
+/// What a repository file may do with a hook type.
+///
+/// Only types that can do nothing but stop a call may stand there. A type that sends what it sees somewhere (a webhook)
+/// or rewrites it would hand the operator's data and tools to the repository's author.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum InRepository {
+    /// It may not add one.
+    Refused,
+    /// It may add one, with all its options.
+    Allowed,
+    /// It may add one, and these of its options are dropped: texts that a human would take for the operator's.
+    Without(&'static [&'static str]),
 }
 
 /// The names beyond the contract that a configuration may refer to.
@@ -64,8 +75,8 @@ pub struct KnownNames {
 }
 
 impl KnownNames {
-    pub(crate) fn hook_type(&self, name: &str, slot: HookSlot) -> Option<&HookType> {
-        self.hook_types.iter().find(|known| known.name == name && known.slots.contains(&slot))
+    pub(crate) fn hook_type(&self, name: &str) -> Option<&HookType> {
+        self.hook_types.iter().find(|known| known.name == name)
     }
 
     pub(crate) fn types_for(&self, slot: HookSlot) -> Vec<&str> {

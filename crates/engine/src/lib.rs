@@ -17,6 +17,7 @@ mod seal;
 mod tool_call;
 mod verdict;
 mod verdict_set;
+mod verdict_types;
 
 pub use approvals::{ApprovalSettings, AskFuture, Asker, Attendance};
 pub use blocking::{MAX_RUNNING, MAX_THREADS, MAX_WAITING, blocking};
@@ -27,7 +28,7 @@ pub use interceptor::{
     MessageOutput, OnEvent, OutputFuture, ParamsOutput, ToolInput, ToolOutput, format_event,
 };
 pub use matcher::{AgentMatcher, InvalidMatcher, ToolMatcher};
-pub use operator::{Budget, BudgetSource, InvalidBudget, OperatorSettings, OwnerSettings};
+pub use operator::{Budget, BudgetSource, FailureSource, InvalidBudget, OperatorSettings, OwnerSettings};
 pub use permit::Permitted;
 pub use receipt::{
     ApprovalNote, BlockCause, Blocked, CallKey, Failure, FailureKind, Receipt, ReceiptSink, Record, Said,
@@ -41,7 +42,8 @@ pub use runner::{Claimed, Decided, MAX_UNDER_WAY};
 pub use seal::Unsealer;
 pub use tool_call::{Reviewed, ToolVerdict, tool_call_digest};
 pub use verdict::{
-    HookVerdict, VerdictCall, VerdictFactory, VerdictHook, VerdictTypeError, VerdictTypes,
-    register_verdict_hook, watch,
+    AnyVerdictHook, HookVerdict, LlmAnswer, LlmCall, LlmCallHook, LlmChanges, ToolCallHook, VerdictCall,
+    VerdictHook, VerdictSlot,
 };
 pub use verdict_set::{RunningVerdicts, SetupError, VerdictSet};
+pub use verdict_types::{VerdictType, VerdictTypeError, VerdictTypes};

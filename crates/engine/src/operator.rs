@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use backstop_hooks::{FailurePolicy, HookId, Json, OwnerId, PointId, PointInfo};
 
+use crate::registry::Origin;
+
 /// A time budget the operator or an author may set: 1 to 600000 ms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Budget(Duration);
@@ -75,6 +77,35 @@ pub enum BudgetSource {
     Default,
 }
 
+/// Where the meaning of a hook's failure came from, for listings and receipts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FailureSource {
+    /// `hooks.on_failure.<id>`.
+    Operator,
+    /// The hook's own entry in the configuration: its `on_failure`, or an option of its type, such as the
+    /// `fail_open` of a webhook.
+    Entry,
+    /// The program that registered the hook.
+    Author,
+    /// The point's default.
+    Default,
+}
+
+/// How much of what fails a policy stops.
+fn strictness(policy: FailurePolicy) -> u8 {
+    match policy {
+        FailurePolicy::Open => 0,
+        FailurePolicy::OpenIfUnreachable => 1,
+        FailurePolicy::Closed => 2,
+    }
+}
+
+/// The stricter of two policies, the first if they are equally strict.
+pub(crate) fn stricter(one: FailurePolicy, other: FailurePolicy) -> FailurePolicy {
+    if strictness(other) > strictness(one) { other } else { one }
+}
+
 impl OperatorSettings {
     /// What was decided about an owner.
     pub fn owner(&self, owner: &OwnerId) -> Option<&OwnerSettings> {
@@ -95,6 +126,29 @@ impl OperatorSettings {
             (None, Some(budget), _) => (budget.get(), BudgetSource::OperatorOwner),
             (None, None, Some(budget)) => (budget.get(), BudgetSource::Author),
             (None, None, None) => (point.budget(), BudgetSource::Default),
+        }
+    }
+
+    /// What a hook's failure means. The operator's word by id goes before an author's. It and the word of the
+    /// hook's entry stand in the same configuration: of these the stricter counts.
+    pub(crate) fn failure(
+        &self,
+        hook: &HookId,
+        point: &PointInfo,
+        own: Option<FailurePolicy>,
+        origin: Origin,
+    ) -> (FailurePolicy, FailureSource) {
+        let own_source = match origin {
+            Origin::Configuration => FailureSource::Entry,
+            Origin::Program => FailureSource::Author,
+        };
+        match (self.on_failure.get(hook).copied(), own) {
+            (Some(by_id), Some(own)) if origin == Origin::Configuration && stricter(by_id, own) != by_id => {
+                (own, own_source)
+            }
+            (Some(by_id), _) => (by_id, FailureSource::Operator),
+            (None, Some(own)) => (own, own_source),
+            (None, None) => (point.failure, FailureSource::Default),
         }
     }
 }

@@ -20,6 +20,7 @@ use serde_json::Value;
 #[cfg(doc)]
 use crate::MAX_DEPTH;
 use crate::foreign::TOO_DEEP;
+use crate::operator::FailureSource;
 use crate::redaction::SpanCount;
 use crate::registry::HookMeta;
 
@@ -180,7 +181,8 @@ pub struct Step {
     pub spans: Vec<SpanCount>,
     /// How it failed.
     pub failure: Option<Failure>,
-    /// It failed at a gate, and the operator's `on_failure: allow` let the value pass all the same.
+    /// It failed at a gate, and what its failure means let the value pass all the same; whose word that was is in
+    /// [`HookMeta::failure_source`].
     pub passed_despite_failure: bool,
     /// How long it took.
     pub elapsed: Duration,
@@ -205,12 +207,17 @@ impl Serialize for Step {
             spans: &'a [SpanCount],
             #[serde(skip_serializing_if = "Option::is_none")]
             failure: Option<&'a Failure>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            on_failure: Option<FailurePolicy>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            failure_source: Option<FailureSource>,
             #[serde(skip_serializing_if = "is_false")]
             passed_despite_failure: bool,
             #[serde(rename = "elapsedUs", serialize_with = "as_micros")]
             elapsed: Duration,
         }
-        let HookMeta { id, owner, point, .. } = &*self.hook;
+        let HookMeta { id, owner, point, on_failure, failure_source, .. } = &*self.hook;
+        let failed = self.failure.is_some();
         let wire = Wire {
             hook: id,
             owner,
@@ -220,6 +227,8 @@ impl Serialize for Step {
             refused: &self.refused,
             spans: &self.spans,
             failure: self.failure.as_ref(),
+            on_failure: failed.then_some(*on_failure),
+            failure_source: failed.then_some(*failure_source),
             passed_despite_failure: self.passed_despite_failure,
             elapsed: self.elapsed,
         };

@@ -22,9 +22,10 @@ use serde::Serialize;
 
 use crate::foreign::Kept;
 use crate::matcher::{AgentMatcher, InvalidMatcher, ToolMatcher};
-use crate::operator::{Budget, BudgetSource, OperatorSettings};
+use crate::operator::{Budget, BudgetSource, FailureSource, OperatorSettings};
 use crate::redaction::{Seat, SpanRedactor};
 use crate::seal::Unsealer;
+use crate::verdict::VerdictSlot;
 
 /// How a hook was written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -65,7 +66,8 @@ pub struct HookOptions {
     pub priority: i32,
     /// The author's time budget.
     pub timeout: Option<Budget>,
-    /// The author's failure policy, where it differs from the point's. The operator's wins.
+    /// The author's failure policy, where it differs from the point's. The operator's wins; beside that of an
+    /// entry of the configuration, the stricter one does.
     pub on_failure: Option<FailurePolicy>,
     /// Only these tools.
     pub tools: Option<ToolMatcher>,
@@ -158,8 +160,8 @@ pub struct HookMeta {
     pub budget_source: BudgetSource,
     /// What its failure means.
     pub on_failure: FailurePolicy,
-    /// Whether that differs from the point's own policy.
-    pub failure_overridden: bool,
+    /// Who said so.
+    pub failure_source: FailureSource,
     /// How it was written.
     pub style: Style,
     /// What its place in the registry rests on.
@@ -249,9 +251,21 @@ pub enum RegisterError {
     /// Only the operator and Backstop itself have trusted policies.
     #[error("`{0}` may not register a trusted tool policy; ordinary plugins use `before_tool_call`")]
     Untrusted(OwnerId),
+    /// A verdict hook that could do nothing there.
+    #[error("the hook has nothing to say at `{slot}`\nhint: it can stand at {}", listed(.possible))]
+    Slot {
+        /// Where it was to stand.
+        slot: VerdictSlot,
+        /// Where it can stand.
+        possible: Vec<VerdictSlot>,
+    },
     /// The operator has switched the owner off.
     #[error("`{0}` is disabled by the operator")]
     Disabled(OwnerId),
+}
+
+fn listed(slots: &[VerdictSlot]) -> String {
+    slots.iter().map(|slot| format!("`{slot}`")).collect::<Vec<_>>().join(", ")
 }
 
 pub(crate) struct Entry<P: Point> {
@@ -455,8 +469,8 @@ impl Snapshot {
         }
         let settings = self.settings.owner(&options.owner);
         let (budget, budget_source) = self.settings.budget(&options.owner, info, options.timeout);
-        let chosen = self.settings.on_failure.get(&id).copied();
-        let on_failure = chosen.or(options.on_failure).unwrap_or(info.failure);
+        let (on_failure, failure_source) =
+            self.settings.failure(&id, info, options.on_failure, options.origin);
         let config =
             options.config.or_else(|| settings.map(|settings| settings.config.clone())).unwrap_or_default();
         let meta = HookMeta {
@@ -467,7 +481,7 @@ impl Snapshot {
             budget,
             budget_source,
             on_failure,
-            failure_overridden: on_failure != info.failure,
+            failure_source,
             style: options.style,
             origin: options.origin,
             tools: options.tools,

@@ -1,27 +1,35 @@
-//! Verdict hooks: `pre_call` approves, denies or modifies a tool call; `post_call` is told the result.
+//! Verdict hooks: `pre_call` approves, denies, modifies or asks; `post_call` is told what came of it.
 //!
-//! They are chosen by `type:` in the configuration file, in the order in which they stand there. A type
-//! is a factory in [`VerdictTypes`]; programs add their own. In the registry a verdict hook stands at
-//! `before_tool_call` and `after_tool_call`, so every law that holds there holds for it.
+//! There are two families, and a hook belongs to those whose trait it implements: [`ToolCallHook`] stands in
+//! front of tool calls (`before_tool_call`) and is told their results (`after_tool_call`); [`LlmCallHook`]
+//! stands in front of model calls (`before_llm_call`) and is told the answers (`llm_output`). Both have one
+//! life, [`VerdictHook`]. They are chosen by `type:` in the configuration file, in the order in which they
+//! stand there ([`VerdictTypes`](crate::VerdictTypes)); programs add their own types. Every law that holds at
+//! those points holds for verdict hooks.
+//!
+//! Limits: a model call is nothing that a human can be asked about, so *ask* denies it and says why. Tools can
+//! be taken off offer, not added. What a watcher answers or how it fails changes nothing.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use backstop_hooks::conversation::ToolResult;
-use backstop_hooks::points::{AfterToolCall, BeforeToolCall, ToolCallOutcome};
-use backstop_hooks::{
-    Answer, Context, FailurePolicy, Hook, HookError, HookId, Malformed, Params, SessionId, Text, ToolName,
+use backstop_hooks::conversation::{Message, ToolResult};
+use backstop_hooks::points::{
+    AfterToolCall, AfterToolCallEvent, BeforeLlmCall, BeforeLlmCallEvent, BeforeLlmCallOutcome,
+    BeforeToolCall, LlmOutput, LlmOutputEvent, ToolCallEvent, ToolCallOutcome, ToolNames,
 };
-use serde_json::Value;
+use backstop_hooks::{
+    Answer, ApprovalRequest, Context, FailurePolicy, Hook, HookError, HookId, Params, Point, SessionId, Text,
+    ToolName,
+};
 
-use crate::operator::Budget;
+use crate::operator::{Budget, stricter};
 use crate::registry::{HookOptions, RegisterError, Snapshot, Style};
 
-/// What a verdict hook says about a call.
+/// What a verdict hook says about a call. `M` is what it can change about it.
 #[derive(Clone, Debug, PartialEq)]
-pub enum HookVerdict {
+pub enum HookVerdict<M = Params> {
     /// Go on with the next hook.
     Approve,
     /// Stop the call.
@@ -29,11 +37,21 @@ pub enum HookVerdict {
         /// Why; shown to the model.
         reasoning: Option<Text>,
     },
-    /// Go on with other arguments.
-    Modify {
-        /// The arguments: the whole object.
-        modified_arguments: Params,
-    },
+    /// Go on with other arguments (the whole object), or with other input for the model.
+    Modify(M),
+    /// Let a human decide. Nobody can be asked about a model call: there it is denied.
+    Ask(Box<ApprovalRequest>),
+}
+
+/// What a verdict hook changes about a model call; what is `None` stays as it is.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LlmChanges {
+    /// Other messages: the whole list.
+    pub messages: Option<Vec<Message>>,
+    /// Another system prompt; `""` clears it.
+    pub system_prompt: Option<Text>,
+    /// The names of the tools to leave on offer. A name that is not on offer adds nothing.
+    pub tools: Option<Vec<String>>,
 }
 
 /// A tool call, as verdict hooks see it.
@@ -47,7 +65,23 @@ pub struct VerdictCall<'a> {
     pub session_id: Option<&'a SessionId>,
 }
 
-/// A hook with an opinion before a tool runs and an eye on it afterwards.
+/// A model call, as verdict hooks see it.
+#[derive(Clone, Copy, Debug)]
+pub struct LlmCall<'a> {
+    /// What the model is to be asked.
+    pub request: &'a BeforeLlmCallEvent,
+    /// The session.
+    pub session_id: Option<&'a SessionId>,
+}
+
+/// A model's answer, as verdict hooks are told it: before `after_llm_call` and redactors judge it.
+#[derive(Clone, Copy, Debug)]
+pub struct LlmAnswer<'a> {
+    /// What the model answered.
+    pub output: &'a LlmOutputEvent,
+}
+
+/// What every verdict hook has, whatever it judges: a beginning, an end, a budget, and what its failure means.
 #[async_trait]
 pub trait VerdictHook: Send + Sync + 'static {
     /// Called once, before the first call, by [`VerdictSet::start`](crate::VerdictSet::start).
@@ -57,27 +91,6 @@ pub trait VerdictHook: Send + Sync + 'static {
     /// A failure keeps the configuration from loading.
     async fn setup(&self) -> Result<(), HookError> {
         Ok(())
-    }
-
-    /// Judges a call.
-    ///
-    /// # Errors
-    ///
-    /// A failure denies the call.
-    async fn pre_call(&self, call: VerdictCall<'_>) -> Result<HookVerdict, HookError>;
-
-    /// Is told how the call went.
-    ///
-    /// # Errors
-    ///
-    /// A failure is recorded and changes nothing.
-    async fn post_call(&self, _call: VerdictCall<'_>, _result: Option<&ToolResult>) -> Result<(), HookError> {
-        Ok(())
-    }
-
-    /// Whether [`Self::post_call`] does anything; hooks that don't watch need not be called.
-    fn watches(&self) -> bool {
-        false
     }
 
     /// What a failure of this hook means, where it is not that the call is denied.
@@ -95,14 +108,253 @@ pub trait VerdictHook: Send + Sync + 'static {
     async fn teardown(&self) {}
 }
 
-struct Pre(Arc<dyn VerdictHook>);
+/// A verdict hook with an opinion before a tool runs and an eye on it afterwards.
+#[async_trait]
+pub trait ToolCallHook: VerdictHook {
+    /// Judges a call.
+    ///
+    /// # Errors
+    ///
+    /// A failure denies the call.
+    async fn pre_call(&self, call: VerdictCall<'_>) -> Result<HookVerdict, HookError>;
 
-impl Hook<BeforeToolCall> for Pre {
-    fn call<'a>(
-        &'a self,
-        event: &'a backstop_hooks::points::ToolCallEvent,
-        cx: Context<'a>,
-    ) -> Answer<'a, BeforeToolCall> {
+    /// Is told how the call went.
+    ///
+    /// # Errors
+    ///
+    /// A failure is recorded and changes nothing.
+    async fn post_call(&self, _call: VerdictCall<'_>, _result: Option<&ToolResult>) -> Result<(), HookError> {
+        Ok(())
+    }
+
+    /// Whether [`Self::post_call`] does anything; hooks that don't watch need not be called.
+    fn watches() -> bool
+    where
+        Self: Sized,
+    {
+        false
+    }
+}
+
+/// A verdict hook with an opinion before a model is called and an eye on the answer.
+#[async_trait]
+pub trait LlmCallHook: VerdictHook {
+    /// Judges a call.
+    ///
+    /// # Errors
+    ///
+    /// A failure denies the call.
+    async fn pre_call(&self, call: LlmCall<'_>) -> Result<HookVerdict<LlmChanges>, HookError>;
+
+    /// Is told the answer.
+    ///
+    /// # Errors
+    ///
+    /// A failure is recorded and changes nothing.
+    async fn post_call(&self, _answer: LlmAnswer<'_>) -> Result<(), HookError> {
+        Ok(())
+    }
+
+    /// Whether [`Self::post_call`] does anything; hooks that don't watch need not be called.
+    fn watches() -> bool
+    where
+        Self: Sized,
+    {
+        false
+    }
+}
+
+/// A place that a verdict hook can have: one half of one family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum VerdictSlot {
+    /// Judges tool calls; if it watches, it is told their results as well.
+    ToolPreCall,
+    /// Is told the results of tool calls, and no more.
+    ToolPostCall,
+    /// Judges model calls; if it watches, it is told the answers as well.
+    LlmPreCall,
+    /// Is told the answers of models, and no more.
+    LlmPostCall,
+}
+
+impl fmt::Display for VerdictSlot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::ToolPreCall => "tool_call.pre_call",
+            Self::ToolPostCall => "tool_call.post_call",
+            Self::LlmPreCall => "llm_call.pre_call",
+            Self::LlmPostCall => "llm_call.post_call",
+        })
+    }
+}
+
+/// A verdict hook whose type is forgotten, and what of it can stand where.
+///
+/// INVARIANT (nobody stands where it can't judge): the families are those whose trait the type has, so that a
+/// hook in a slot is one that is asked there.
+#[derive(Clone)]
+pub struct AnyVerdictHook {
+    life: Arc<dyn VerdictHook>,
+    tool_calls: Option<Arc<dyn ToolCallHook>>,
+    llm_calls: Option<Arc<dyn LlmCallHook>>,
+    watches: Watches,
+    placeholder: bool,
+}
+
+/// Which calls a hook wants to be told about.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Watches {
+    pub(crate) tool_calls: bool,
+    pub(crate) llm_calls: bool,
+}
+
+impl AnyVerdictHook {
+    /// A hook that judges tool calls.
+    pub fn for_tool_calls<H: ToolCallHook>(hook: Arc<H>) -> Self {
+        Self {
+            life: Arc::clone(&hook) as Arc<dyn VerdictHook>,
+            tool_calls: Some(hook),
+            llm_calls: None,
+            watches: Watches { tool_calls: H::watches(), llm_calls: false },
+            placeholder: false,
+        }
+    }
+
+    /// A hook that judges model calls.
+    pub fn for_llm_calls<H: LlmCallHook>(hook: Arc<H>) -> Self {
+        Self {
+            life: Arc::clone(&hook) as Arc<dyn VerdictHook>,
+            tool_calls: None,
+            llm_calls: Some(hook),
+            watches: Watches { tool_calls: false, llm_calls: H::watches() },
+            placeholder: false,
+        }
+    }
+
+    /// A hook that judges both.
+    pub fn for_all_calls<H: ToolCallHook + LlmCallHook>(hook: Arc<H>) -> Self {
+        Self {
+            life: Arc::clone(&hook) as Arc<dyn VerdictHook>,
+            tool_calls: Some(Arc::clone(&hook) as Arc<dyn ToolCallHook>),
+            llm_calls: Some(hook),
+            watches: Watches {
+                tool_calls: <H as ToolCallHook>::watches(),
+                llm_calls: <H as LlmCallHook>::watches(),
+            },
+            placeholder: false,
+        }
+    }
+
+    /// Lets the hook stand in a list of watchers too, though it watches nothing: as the mark that nothing was
+    /// forgotten there.
+    #[must_use]
+    pub fn placeholder(mut self) -> Self {
+        self.placeholder = true;
+        self
+    }
+
+    /// Where the hook can stand.
+    pub fn slots(&self) -> impl Iterator<Item = VerdictSlot> + use<> {
+        slots(self.tool_calls.is_some(), self.llm_calls.is_some(), self.watches, self.placeholder)
+    }
+
+    /// Its beginning, end, budget and what its failure means.
+    pub fn life(&self) -> &Arc<dyn VerdictHook> {
+        &self.life
+    }
+
+    /// Puts the hook into a snapshot. In a slot of `pre_call` one that watches is told what came of the calls,
+    /// too, under its id with `:post` behind it. Where both the options and the hook say what its failure means,
+    /// the stricter counts.
+    ///
+    /// # Errors
+    ///
+    /// [`RegisterError`] when it can't stand there, [`RegisterError::Slot`] when it could do nothing there.
+    pub fn register(
+        &self,
+        slot: VerdictSlot,
+        snapshot: &mut Snapshot,
+        options: HookOptions,
+    ) -> Result<HookId, RegisterError> {
+        let options = HookOptions { style: Style::Verdict, ..options };
+        let judging = |options: HookOptions| HookOptions {
+            on_failure: match (options.on_failure, self.life.on_failure()) {
+                (Some(chosen), Some(own)) => Some(stricter(chosen, own)),
+                (chosen, own) => chosen.or(own),
+            },
+            timeout: options.timeout.or_else(|| self.life.budget()),
+            ..options
+        };
+        let Watches { tool_calls, llm_calls } = self.watches;
+        match (slot, &self.tool_calls, &self.llm_calls) {
+            (VerdictSlot::ToolPreCall, Some(hook), _) => {
+                let pre = Arc::new(ToolPre(Arc::clone(hook)));
+                let id = snapshot.on::<BeforeToolCall>(pre, judging(options.clone()))?;
+                if tool_calls {
+                    watch::<AfterToolCall>(snapshot, ToolPost(Arc::clone(hook)), behind(&id, options))?;
+                }
+                Ok(id)
+            }
+            (VerdictSlot::ToolPostCall, Some(hook), _) if tool_calls || self.placeholder => {
+                watch::<AfterToolCall>(snapshot, ToolPost(Arc::clone(hook)), options)
+            }
+            (VerdictSlot::LlmPreCall, _, Some(hook)) => {
+                let pre = Arc::new(LlmPre(Arc::clone(hook)));
+                let id = snapshot.on::<BeforeLlmCall>(pre, judging(options.clone()))?;
+                if llm_calls {
+                    watch::<LlmOutput>(snapshot, LlmPost(Arc::clone(hook)), behind(&id, options))?;
+                }
+                Ok(id)
+            }
+            (VerdictSlot::LlmPostCall, _, Some(hook)) if llm_calls || self.placeholder => {
+                watch::<LlmOutput>(snapshot, LlmPost(Arc::clone(hook)), options)
+            }
+            _ => Err(RegisterError::Slot { slot, possible: self.slots().collect() }),
+        }
+    }
+}
+
+impl fmt::Debug for AnyVerdictHook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.slots()).finish()
+    }
+}
+
+pub(crate) fn slots(
+    tool_calls: bool,
+    llm_calls: bool,
+    watches: Watches,
+    placeholder: bool,
+) -> impl Iterator<Item = VerdictSlot> + use<> {
+    [
+        (VerdictSlot::ToolPreCall, tool_calls),
+        (VerdictSlot::ToolPostCall, tool_calls && (watches.tool_calls || placeholder)),
+        (VerdictSlot::LlmPreCall, llm_calls),
+        (VerdictSlot::LlmPostCall, llm_calls && (watches.llm_calls || placeholder)),
+    ]
+    .into_iter()
+    .filter_map(|(slot, can)| can.then_some(slot))
+}
+
+/// The options of the watching half of a hook that also judges.
+fn behind(id: &HookId, options: HookOptions) -> HookOptions {
+    HookOptions { on_failure: None, timeout: None, ..options }.id(format!("{id}:post"))
+}
+
+fn watch<P: Point>(
+    snapshot: &mut Snapshot,
+    hook: impl Hook<P>,
+    options: HookOptions,
+) -> Result<HookId, RegisterError> {
+    // The budget of a notification is its own: 5 s, whatever observers have.
+    let budget = Budget::from_millis(5_000).ok();
+    snapshot.on::<P>(Arc::new(hook), HookOptions { timeout: options.timeout.or(budget), ..options })
+}
+
+struct ToolPre(Arc<dyn ToolCallHook>);
+
+impl Hook<BeforeToolCall> for ToolPre {
+    fn call<'a>(&'a self, event: &'a ToolCallEvent, cx: Context<'a>) -> Answer<'a, BeforeToolCall> {
         Answer::Later(Box::pin(async move {
             let call = VerdictCall {
                 tool_name: &event.tool_name,
@@ -116,22 +368,17 @@ impl Hook<BeforeToolCall> for Pre {
                     block_reason: reasoning,
                     ..ToolCallOutcome::default()
                 }),
-                HookVerdict::Modify { modified_arguments } => {
-                    Some(ToolCallOutcome::rewrite(modified_arguments))
-                }
+                HookVerdict::Modify(arguments) => Some(ToolCallOutcome::rewrite(arguments)),
+                HookVerdict::Ask(request) => Some(ToolCallOutcome::ask(*request)),
             })
         }))
     }
 }
 
-struct Post(Arc<dyn VerdictHook>);
+struct ToolPost(Arc<dyn ToolCallHook>);
 
-impl Hook<AfterToolCall> for Post {
-    fn call<'a>(
-        &'a self,
-        event: &'a backstop_hooks::points::AfterToolCallEvent,
-        cx: Context<'a>,
-    ) -> Answer<'a, AfterToolCall> {
+impl Hook<AfterToolCall> for ToolPost {
+    fn call<'a>(&'a self, event: &'a AfterToolCallEvent, cx: Context<'a>) -> Answer<'a, AfterToolCall> {
         Answer::Later(Box::pin(async move {
             let call = VerdictCall {
                 tool_name: &event.tool_name,
@@ -144,109 +391,48 @@ impl Hook<AfterToolCall> for Post {
     }
 }
 
-/// Puts a verdict hook into a snapshot: in front of tool calls and, if it watches, behind them.
-///
-/// # Errors
-///
-/// [`RegisterError`] when it can't stand there.
-pub fn register_verdict_hook(
-    snapshot: &mut Snapshot,
-    hook: &Arc<dyn VerdictHook>,
-    options: HookOptions,
-) -> Result<HookId, RegisterError> {
-    let options = HookOptions {
-        style: Style::Verdict,
-        on_failure: options.on_failure.or_else(|| hook.on_failure()),
-        timeout: options.timeout.or_else(|| hook.budget()),
-        ..options
-    };
-    let id = snapshot.on::<BeforeToolCall>(Arc::new(Pre(Arc::clone(hook))), options.clone())?;
-    if hook.watches() {
-        watch(
-            snapshot,
-            hook,
-            HookOptions { on_failure: None, timeout: None, ..options }.id(format!("{id}:post")),
-        )?;
-    }
-    Ok(id)
-}
+struct LlmPre(Arc<dyn LlmCallHook>);
 
-/// Puts only the watching half of a verdict hook into a snapshot.
-///
-/// # Errors
-///
-/// [`RegisterError`] when it can't stand there.
-pub fn watch(
-    snapshot: &mut Snapshot,
-    hook: &Arc<dyn VerdictHook>,
-    options: HookOptions,
-) -> Result<HookId, RegisterError> {
-    // The budget of a notification is its own: 5 s, whatever observers have.
-    let budget = Budget::from_millis(5_000).ok();
-    let options = HookOptions { style: Style::Verdict, timeout: options.timeout.or(budget), ..options };
-    snapshot.on::<AfterToolCall>(Arc::new(Post(Arc::clone(hook))), options)
-}
-
-/// Builds a verdict hook from its `config:`.
-pub type VerdictFactory = Arc<dyn Fn(&Value) -> Result<Arc<dyn VerdictHook>, Malformed> + Send + Sync>;
-
-/// The verdict hook types that the configuration can name.
-#[derive(Clone, Default)]
-pub struct VerdictTypes(BTreeMap<String, VerdictFactory>);
-
-/// A `type:` that leads to no hook.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum VerdictTypeError {
-    /// No such type.
-    #[error("unknown hook type `{name}`\nhint: known types: {known}")]
-    Unknown {
-        /// What was given.
-        name: String,
-        /// The types that exist.
-        known: String,
-    },
-    /// The type refuses its configuration.
-    #[error("hook type `{name}`: {}", .error.message())]
-    Config {
-        /// The type.
-        name: String,
-        /// What is wrong.
-        error: Malformed,
-    },
-}
-
-impl VerdictTypes {
-    /// Adds a type, or replaces it.
-    pub fn register(
-        &mut self,
-        name: impl Into<String>,
-        factory: impl Fn(&Value) -> Result<Arc<dyn VerdictHook>, Malformed> + Send + Sync + 'static,
-    ) {
-        self.0.insert(name.into(), Arc::new(factory));
-    }
-
-    /// The names of all types.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.0.keys().map(String::as_str)
-    }
-
-    /// Builds a hook.
-    ///
-    /// # Errors
-    ///
-    /// [`VerdictTypeError`].
-    pub fn build(&self, name: &str, config: &Value) -> Result<Arc<dyn VerdictHook>, VerdictTypeError> {
-        let factory = self.0.get(name).ok_or_else(|| VerdictTypeError::Unknown {
-            name: name.to_owned(),
-            known: self.names().collect::<Vec<_>>().join(", "),
-        })?;
-        factory(config).map_err(|error| VerdictTypeError::Config { name: name.to_owned(), error })
+impl Hook<BeforeLlmCall> for LlmPre {
+    fn call<'a>(&'a self, event: &'a BeforeLlmCallEvent, cx: Context<'a>) -> Answer<'a, BeforeLlmCall> {
+        Answer::Later(Box::pin(async move {
+            let call = LlmCall { request: event, session_id: cx.call.session_id.as_ref() };
+            Ok(match self.0.pre_call(call).await? {
+                HookVerdict::Approve => None,
+                HookVerdict::Deny { reasoning } => Some(denied(reasoning)),
+                HookVerdict::Modify(LlmChanges { messages, system_prompt, tools }) => {
+                    Some(BeforeLlmCallOutcome {
+                        messages,
+                        system_prompt,
+                        tools: tools.map(ToolNames::new),
+                        ..BeforeLlmCallOutcome::default()
+                    })
+                }
+                // A model call has no place where a human could be asked: what would wait for a yes is a no.
+                HookVerdict::Ask(request) => Some(denied(Some(unasked(&request)))),
+            })
+        }))
     }
 }
 
-impl fmt::Debug for VerdictTypes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.0.keys()).finish()
+/// Why a model call is denied that somebody should have been asked about.
+fn unasked(request: &ApprovalRequest) -> Text {
+    let (title, description) = (request.title(), request.description());
+    let colon = if description.is_empty() { "" } else { ": " };
+    format!("{title}{colon}{description} (nobody can be asked about a model call, so it is denied)").into()
+}
+
+fn denied(reasoning: Option<Text>) -> BeforeLlmCallOutcome {
+    BeforeLlmCallOutcome { block: Some(true), block_reason: reasoning, ..BeforeLlmCallOutcome::default() }
+}
+
+struct LlmPost(Arc<dyn LlmCallHook>);
+
+impl Hook<LlmOutput> for LlmPost {
+    fn call<'a>(&'a self, event: &'a LlmOutputEvent, _: Context<'a>) -> Answer<'a, LlmOutput> {
+        Answer::Later(Box::pin(async move {
+            self.0.post_call(LlmAnswer { output: event }).await?;
+            Ok(None)
+        }))
     }
 }

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 
 use crate::foreign::Kept;
 use crate::registry::{HookOptions, RegisterError, Snapshot};
-use crate::verdict::{VerdictHook, register_verdict_hook};
+use crate::verdict::{AnyVerdictHook, VerdictHook, VerdictSlot};
 
 /// How long one hook may take to set itself up.
 const SETUP_BUDGET: Duration = Duration::from_secs(30);
@@ -24,10 +24,11 @@ const TEARDOWN_BUDGET: Duration = Duration::from_secs(5);
 ///
 /// ```
 /// # use backstop_engine::*;
-/// # async fn load(registry: &Registry, mut next: Snapshot, hook: std::sync::Arc<dyn VerdictHook>)
+/// # async fn load(registry: &Registry, mut next: Snapshot, hook: AnyVerdictHook)
 /// # -> Result<(), Box<dyn std::error::Error>> {
 /// let mut verdicts = VerdictSet::default();
-/// verdicts.register(&mut next, &hook, HookOptions::new("operator".into()).configured())?;
+/// let options = HookOptions::new("operator".into()).configured();
+/// verdicts.register(&mut next, &hook, VerdictSlot::ToolPreCall, options)?;
 /// let running = verdicts.start().await?;
 /// registry.reload(next)?;
 /// // ... until the next configuration is live, or the process ends:
@@ -67,7 +68,7 @@ impl SetupError {
 pub struct RunningVerdicts(Vec<Member>);
 
 impl VerdictSet {
-    /// Puts a verdict hook into a snapshot (see [`register_verdict_hook`]) and remembers it.
+    /// Puts a verdict hook into a snapshot (see [`AnyVerdictHook::register`]) and remembers it.
     ///
     /// # Errors
     ///
@@ -75,11 +76,12 @@ impl VerdictSet {
     pub fn register(
         &mut self,
         snapshot: &mut Snapshot,
-        hook: &Arc<dyn VerdictHook>,
+        hook: &AnyVerdictHook,
+        slot: VerdictSlot,
         options: HookOptions,
     ) -> Result<HookId, RegisterError> {
-        let id = register_verdict_hook(snapshot, hook, options)?;
-        self.adopt(id.clone(), Arc::clone(hook));
+        let id = hook.register(slot, snapshot, options)?;
+        self.adopt(id.clone(), Arc::clone(hook.life()));
         Ok(id)
     }
 

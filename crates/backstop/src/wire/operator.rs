@@ -12,18 +12,12 @@ pub(super) fn settings(loaded: &Loaded) -> OperatorSettings {
         let owner = OwnerId::new(id.value.as_str());
         (owner, owner_settings(entry))
     });
-    let mut on_failure: BTreeMap<HookId, FailurePolicy> = config
+    let on_failure: BTreeMap<HookId, FailurePolicy> = config
         .hooks
         .on_failure
         .iter()
         .map(|(id, policy)| (HookId::new(id.value.as_str()), policy.value.into()))
         .collect();
-    // An entry's own word and the one by id are already merged here; the stricter won.
-    for hook in config.hooks.chained() {
-        if let Some(policy) = hook.on_failure {
-            on_failure.insert(hook.id.into(), policy.into());
-        }
-    }
     OperatorSettings { owners: owners.collect(), on_failure }
 }
 

@@ -1,14 +1,10 @@
 //! `hooks.*.*[]` as hooks, in the order of the file.
 
-use std::sync::Arc;
-
 use backstop_config::{ChainedHook, HookSlot, Loaded, Place, Problem, ProblemKind};
 use backstop_engine::{
-    HookOptions, RegisterError, RunningVerdicts, Snapshot, Style, VerdictHook, VerdictSet, VerdictTypeError,
-    VerdictTypes,
+    HookOptions, RunningVerdicts, Snapshot, VerdictSet, VerdictSlot, VerdictTypeError, VerdictTypes,
 };
-use backstop_hooks::points::{AfterLlmCall, BeforeLlmCall};
-use backstop_hooks::{HookId, OwnerId, hook_fn};
+use backstop_hooks::{HookId, OwnerId};
 use serde_json::Value;
 
 use super::operator::budget;
@@ -37,9 +33,41 @@ impl Verdicts {
         })
     }
 
-    fn add(&mut self, id: HookId, hook: Arc<dyn VerdictHook>, place: Place) {
-        self.places.push((id.clone(), place));
-        self.hooks.adopt(id, hook);
+    fn add(
+        &mut self,
+        chained: &ChainedHook<'_>,
+        types: &VerdictTypes,
+        snapshot: &mut Snapshot,
+    ) -> Result<(), Problem> {
+        let entry = chained.entry;
+        let config = entry.config.as_ref().map(|config| config.value.expose()).unwrap_or(Value::Null);
+        let at = entry.config.as_ref().map_or(&entry.hook_type.at, |config| &config.at);
+        let hook = types.build(entry.hook_type.value.as_str(), &config).map_err(|error| match error {
+            VerdictTypeError::Config { name, error } => {
+                problem(at, &format!("the `config` of hook type `{name}` is wrong: {}", error.message()))
+            }
+            other => problem(&entry.hook_type.at, &other),
+        })?;
+        let options = HookOptions {
+            timeout: entry.timeout.as_ref().and_then(|timeout| budget(timeout.value)),
+            on_failure: entry.on_failure.as_ref().map(|on_failure| on_failure.value.into()),
+            ..HookOptions::new(OwnerId::operator()).id(chained.id.clone()).configured()
+        };
+        let id = self
+            .hooks
+            .register(snapshot, &hook, slot(chained.slot), options)
+            .map_err(|error| problem(chained.at, &error))?;
+        self.places.push((id, chained.at.clone()));
+        Ok(())
+    }
+}
+
+fn slot(slot: HookSlot) -> VerdictSlot {
+    match slot {
+        HookSlot::ToolPreCall => VerdictSlot::ToolPreCall,
+        HookSlot::ToolPostCall => VerdictSlot::ToolPostCall,
+        HookSlot::LlmPreCall => VerdictSlot::LlmPreCall,
+        HookSlot::LlmPostCall => VerdictSlot::LlmPostCall,
     }
 }
 
@@ -53,63 +81,20 @@ pub(super) fn register(
 ) -> Verdicts {
     let mut verdicts = Verdicts::default();
     for chained in loaded.config.hooks.chained() {
-        match one(&chained, types, snapshot) {
-            Ok((id, hook)) => verdicts.add(id, hook, chained.at.clone()),
-            Err(problem) => problems.push(problem),
-        }
+        problems.extend(verdicts.add(&chained, types, snapshot).err());
     }
-    if loaded.config.hooks.chained().next().is_none()
-        && let Some((id, hook)) = default_passthrough(types, snapshot)
-    {
-        verdicts.add(id, hook, Place::file_only("built-in defaults"));
+    if loaded.config.hooks.chained().next().is_none() {
+        verdicts.add_default(types, snapshot);
     }
     verdicts
 }
 
-fn one(
-    chained: &ChainedHook<'_>,
-    types: &VerdictTypes,
-    snapshot: &mut Snapshot,
-) -> Result<(HookId, Arc<dyn VerdictHook>), Problem> {
-    let entry = chained.entry;
-    let config = entry.config.as_ref().map(|config| config.value.expose()).unwrap_or(Value::Null);
-    let at = entry.config.as_ref().map_or(&entry.hook_type.at, |config| &config.at);
-    let hook = types.build(entry.hook_type.value.as_str(), &config).map_err(|error| match error {
-        VerdictTypeError::Config { name, error } => {
-            problem(at, &format!("the `config` of hook type `{name}` is wrong: {}", error.message()))
+impl Verdicts {
+    fn add_default(&mut self, types: &VerdictTypes, snapshot: &mut Snapshot) {
+        let Ok(hook) = types.build("passthrough", &Value::Null) else { return };
+        let options = HookOptions::new(OwnerId::builtin()).id("builtin:passthrough").configured();
+        if let Ok(id) = self.hooks.register(snapshot, &hook, VerdictSlot::ToolPreCall, options) {
+            self.places.push((id, Place::file_only("built-in defaults")));
         }
-        other => problem(&entry.hook_type.at, &other),
-    })?;
-    let options = HookOptions {
-        timeout: entry.timeout.as_ref().and_then(|timeout| budget(timeout.value)),
-        style: Style::Verdict,
-        ..HookOptions::new(OwnerId::operator()).id(chained.id.clone())
-    };
-    let id = place(chained.slot, snapshot, &hook, options).map_err(|error| problem(chained.at, &error))?;
-    Ok((id, hook))
-}
-
-fn place(
-    slot: HookSlot,
-    snapshot: &mut Snapshot,
-    hook: &Arc<dyn VerdictHook>,
-    options: HookOptions,
-) -> Result<HookId, RegisterError> {
-    match slot {
-        HookSlot::ToolPreCall => backstop_engine::register_verdict_hook(snapshot, hook, options),
-        HookSlot::ToolPostCall => backstop_engine::watch(snapshot, hook, options),
-        // Only `passthrough` can stand around model calls: the configuration admits no other type there.
-        HookSlot::LlmPreCall => snapshot.on::<BeforeLlmCall>(hook_fn(|_, _| Ok(None)), options),
-        HookSlot::LlmPostCall => snapshot.on::<AfterLlmCall>(hook_fn(|_, _| Ok(None)), options),
     }
-}
-
-fn default_passthrough(
-    types: &VerdictTypes,
-    snapshot: &mut Snapshot,
-) -> Option<(HookId, Arc<dyn VerdictHook>)> {
-    let hook = types.build("passthrough", &Value::Null).ok()?;
-    let options = HookOptions::new(OwnerId::builtin()).id("builtin:passthrough");
-    let id = backstop_engine::register_verdict_hook(snapshot, &hook, options).ok()?;
-    Some((id, hook))
 }

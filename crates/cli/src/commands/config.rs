@@ -3,6 +3,7 @@
 use backstop::config::{ConfigError, LayerKind, Loaded, Problem, schema};
 use serde_json::{Value, json};
 
+use super::outages::outages;
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::output::{Output, Style, one_line, plain};
@@ -35,16 +36,20 @@ async fn check(surroundings: &Surroundings) -> Result<Exit, Error> {
     let built = async {
         let loaded = if output.is_json() { surroundings.load_quietly()? } else { surroundings.load()? };
         let backstop = builder(loaded.clone()).without_audit().build().await?;
+        let outages = outages(&backstop);
         backstop.shut_down().await;
-        Ok(loaded)
+        Ok((loaded, outages))
     };
     match (built.await, output.is_json()) {
-        (Ok(loaded), true) => output.json(&json!({ "ok": true, "files": files(&loaded), "problems": [] }))?,
-        (Ok(loaded), false) => {
+        (Ok((loaded, webhooks)), true) => output
+            .json(&json!({ "ok": true, "files": files(&loaded), "problems": [], "webhooks": webhooks }))?,
+        (Ok((loaded, webhooks)), false) => {
             let files: Vec<String> =
                 loaded.layers.iter().map(|(_, file)| format!("`{}`", plain(file))).collect();
             let what = if files.is_empty() { "the built-in defaults".to_owned() } else { files.join(", ") };
-            output.text(&format!("{}: {what}", output.paint().with(Style::Good, "no problems")))?;
+            let webhooks: String =
+                webhooks.iter().map(|outage| format!("\n{}", outage.line().trim_end())).collect();
+            output.text(&format!("{}: {what}{webhooks}", output.paint().with(Style::Good, "no problems")))?;
         }
         (Err(Error::Config(error)), true) => {
             output.json(&json!({ "ok": false, "files": [], "problems": problems(&error) }))?;

@@ -1,6 +1,6 @@
 //! `backstop explain`: the walk of one call through the hooks.
 
-use backstop::engine::{Reviewed, Said, Step};
+use backstop::engine::{FailureSource, Reviewed, Said, Step};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -97,7 +97,13 @@ impl<'a> Stop<'a> {
             remarks.push(plain(&failure.to_string()));
         }
         if self.step.passed_despite_failure {
-            remarks.push("went on because `on_failure: allow` is set for this hook".to_owned());
+            let whose = match self.step.hook.failure_source {
+                FailureSource::Operator => "`hooks.on_failure` says so",
+                FailureSource::Entry => "its entry in the configuration says so",
+                FailureSource::Author => "the program that registered it says so",
+                FailureSource::Default => "that is the default there",
+            };
+            remarks.push(format!("went on despite the failure: {whose}"));
         }
         if let Some(reason) = self.answer.get("blockReason").and_then(Value::as_str) {
             remarks.push(plain(reason));

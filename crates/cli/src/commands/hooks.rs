@@ -6,6 +6,7 @@ use backstop::engine::{BudgetSource, HookMeta, Style as Written};
 use backstop::hooks::{FailurePolicy, PointId, PointInfo};
 use serde::Serialize;
 
+use super::outages::{Outage, outages, source_word};
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::output::{Paint, Style, elapsed, plain, table};
@@ -45,7 +46,11 @@ pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Resu
     if output.is_json() {
         output.json(&points)?;
     } else {
-        let texts: Vec<String> = points.iter().map(|at| at.text(output.paint())).collect();
+        let mut texts: Vec<String> = points.iter().map(|at| at.text(output.paint())).collect();
+        let outages: String = outages(&backstop).iter().map(Outage::line).collect();
+        if settings.point.is_none() && !outages.is_empty() {
+            texts.push(outages);
+        }
         output.text(&texts.join("\n"))?;
     }
     backstop.shut_down().await;
@@ -88,7 +93,6 @@ fn row(meta: &HookMeta) -> Vec<String> {
         BudgetSource::Author => "author",
         BudgetSource::Default => "default",
     };
-    let changed = if meta.failure_overridden { " (changed)" } else { "" };
     let style = match meta.style {
         Written::Typed => "typed",
         Written::Interceptor => "interceptor",
@@ -100,7 +104,7 @@ fn row(meta: &HookMeta) -> Vec<String> {
         meta.priority.to_string(),
         plain(meta.id.as_str()),
         format!("{} ({source})", elapsed(meta.budget)),
-        format!("{}{changed}", failure(meta.on_failure)),
+        format!("{} ({})", failure(meta.on_failure), source_word(meta.failure_source)),
         plain(&limits),
         plain(meta.owner.as_str()),
         style.to_owned(),

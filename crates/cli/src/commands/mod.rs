@@ -14,6 +14,7 @@ pub(crate) mod hook;
 pub(crate) mod hooks;
 mod lines;
 pub(crate) mod model;
+mod outages;
 mod receipts;
 pub(crate) mod scan;
 pub(crate) mod sessions;

@@ -134,3 +134,46 @@ fn an_explicit_file_that_is_missing_is_refused() {
       --> no.yaml
     ");
 }
+
+#[test]
+fn it_is_said_what_an_outage_of_each_webhook_means() {
+    let user = User::with_config(
+        "\
+hooks:
+  tool_call:
+    pre_call:
+      - {type: webhook, config: {url: 'http://127.0.0.1:9/'}}
+      - {type: webhook, id: lenient, config: {url: 'http://127.0.0.1:9/', fail_open: true}}
+      - {type: webhook, id: overruled, config: {url: 'http://127.0.0.1:9/', fail_open: true}}
+    post_call:
+      - {type: webhook, id: watcher, config: {url: 'http://127.0.0.1:9/'}}
+  llm_call:
+    pre_call:
+      - {type: webhook, id: models, on_failure: allow, config: {url: 'http://127.0.0.1:9/'}}
+  on_failure: {overruled: block}
+",
+    );
+    let lines = [
+        "webhook hooks.tool_call.pre_call[0]: an outage blocks the call (default)",
+        "webhook lenient: an outage lets the call through, marked in its receipt (entry)",
+        "webhook overruled: an outage blocks the call (hooks.on_failure)",
+        "webhook watcher: an outage changes nothing",
+        "webhook models: an outage lets the call through, marked in its receipt (entry)",
+    ];
+    for command in [&["config", "check"], &["hooks"][..]] {
+        let out = user.run(command).succeeded().out;
+        let said: Vec<&str> = out.lines().filter(|line| line.starts_with("webhook ")).collect();
+        assert_eq!(said, lines, "{command:?}");
+    }
+    let json: serde_json::Value =
+        serde_json::from_str(&user.run(&["config", "check", "--json"]).succeeded().out).unwrap();
+    let said: Vec<_> = json["webhooks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|webhook| (&webhook["outage"], &webhook["source"]))
+        .collect();
+    assert_eq!(said[0], (&"blocks".into(), &"default".into()));
+    assert_eq!(said[1], (&"lets-through".into(), &"entry".into()));
+    assert_eq!(said[3].0, "nothing");
+}

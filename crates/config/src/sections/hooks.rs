@@ -4,14 +4,15 @@
 //! list must say something: an empty list, an unknown type or an entry without type would protect less than the file
 //! seems to, and is an error.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use serde_json::{Value, json};
 
-use crate::names::HookSlot;
+use crate::names::{HookSlot, InRepository};
 use crate::options::Options;
 use crate::place::{Place, Setting, Spanned};
-use crate::problem::{Problem, ProblemKind, suggestion};
+use crate::problem::{Problem, ProblemKind, quoted_list, suggestion};
 use crate::reader::{LayerKind, Reader};
 use crate::rules::{Admit, Append, Rule};
 use crate::values::{Millis, Name, OnFailure};
@@ -54,14 +55,14 @@ section! {
 item! {
     /// One verdict hook.
     pub struct HookEntry {
-        /// The hook type, such as `passthrough`, `policy` or `webhook`. In a repository file only types that can do
-        /// nothing but stop a call.
+        /// The hook type: `passthrough`, `policy`, `human_approval`, `webhook`, or one that a program brings. In a
+        /// repository file only types that can do nothing but stop a call.
         hook_type ("type"): Spanned<Name>, Own;
         /// The options of that type.
         config ("config"): Option<Spanned<Options>>, Own;
         /// A name for receipts and for `hooks.on_failure`, without `:`. Without it, the hook is named after its place.
         id ("id"): Option<Spanned<Name>>, Own;
-        /// What a failure of this hook means.
+        /// What a failure of this hook means. Beside `hooks.on_failure` and `fail_open`, the stricter counts.
         on_failure ("on_failure"): Option<Spanned<OnFailure>>, BlockOnly;
         /// The time budget of one call in milliseconds.
         timeout ("timeoutMs"): Option<Spanned<Millis>>, Own;
@@ -97,10 +98,8 @@ impl Wire for Chain {
             .enumerate()
             .map(|(index, item)| {
                 cx.in_item(index, |cx| {
-                    if cx.layer == LayerKind::Repository && refused_in_repository(item, slot, cx) {
-                        return Some(None);
-                    }
-                    let entry = HookEntry::read(item, cx)?;
+                    let Some(item) = admitted(item, cx) else { return Some(None) };
+                    let entry = HookEntry::read(&item, cx)?;
                     entry.check_type(slot, cx)?;
                     Some(Some(entry))
                 })
@@ -133,20 +132,42 @@ impl Rule<Chain> for Append {
     }
 }
 
-/// Whether a repository's entry has a type that repositories may not add; it is dropped unread then.
-fn refused_in_repository(item: &Node, slot: HookSlot, cx: &mut Reader<'_>) -> bool {
-    let Kind::Map(entries) = &item.kind else { return false };
+/// What of an entry is read. Of a repository's entry it is nothing, if repositories may not add hooks of its type, and
+/// not the options that are the operator's alone.
+fn admitted<'n>(item: &'n Node, cx: &mut Reader<'_>) -> Option<Cow<'n, Node>> {
+    let whole = Some(Cow::Borrowed(item));
+    let (LayerKind::Repository, Kind::Map(entries)) = (cx.layer, &item.kind) else { return whole };
     let Some(Kind::Text(name)) =
         entries.iter().find(|entry| entry.key == "type").map(|entry| &entry.value.kind)
     else {
-        return false;
+        return whole;
     };
-    let refused = cx.names.hook_type(name, slot).is_some_and(|known| !known.allowed_in_repository);
-    if refused {
-        let reason = format!("a repository file may not add hooks of type `{name}`");
-        cx.drop_value(&item.at, reason);
+    match cx.names.hook_type(name).map(|known| &known.repository) {
+        None | Some(InRepository::Allowed) => whole,
+        Some(InRepository::Refused) => {
+            let reason = format!("a repository file may not add hooks of type `{name}`");
+            cx.drop_value(&item.at, reason);
+            None
+        }
+        Some(InRepository::Without(options)) => Some(Cow::Owned(without(item, options, cx))),
     }
-    refused
+}
+
+/// An entry without some options of its type.
+fn without(item: &Node, options: &[&str], cx: &mut Reader<'_>) -> Node {
+    let mut left = item.clone();
+    let Kind::Map(entries) = &mut left.kind else { return left };
+    for config in entries.iter_mut().filter(|entry| entry.key == "config") {
+        let Kind::Map(written) = &mut config.value.kind else { continue };
+        for dropped in written.extract_if(.., |option| options.contains(&option.key.as_str())) {
+            cx.in_key("config", |cx| {
+                cx.in_key(&dropped.key, |cx| {
+                    cx.drop_value(&dropped.key_at, "only the operator's file may set this");
+                });
+            });
+        }
+    }
+    left
 }
 
 impl HookEntry {
@@ -162,13 +183,20 @@ impl HookEntry {
 
     fn check_type(&self, slot: HookSlot, cx: &mut Reader<'_>) -> Option<()> {
         let name = self.hook_type.value.as_str();
-        if cx.names.hook_type(name, slot).is_some() {
+        let known_type = cx.names.hook_type(name);
+        if known_type.is_some_and(|known| known.slots.contains(&slot)) {
             return Some(());
         }
         let message = format!("no hook type `{name}` can stand in `{}`", slot.path());
-        let known = cx.names.types_for(slot);
-        let problem = Problem::new(ProblemKind::UnknownName, self.hook_type.at.clone(), message)
-            .with_hint(suggestion(name, &known, "types"));
+        let hint = match known_type {
+            // It exists: the file means it, and what it lacks is a voice there.
+            Some(known) => {
+                format!("`{name}` can stand in {}", quoted_list(known.slots.iter().map(|slot| slot.path())))
+            }
+            None => suggestion(name, &cx.names.types_for(slot), "types"),
+        };
+        let problem =
+            Problem::new(ProblemKind::UnknownName, self.hook_type.at.clone(), message).with_hint(hint);
         cx.report(problem);
         None
     }
@@ -185,8 +213,6 @@ pub struct ChainedHook<'a> {
     pub at: &'a Place,
     /// The entry.
     pub entry: &'a HookEntry,
-    /// What its failure means, where the operator said so here or in `hooks.on_failure`.
-    pub on_failure: Option<OnFailure>,
 }
 
 impl Hooks {
@@ -206,15 +232,8 @@ impl Hooks {
             Some(id) => id.value.as_str().to_owned(),
             None => format!("{}[{index}]", slot.path()),
         };
-        let by_id = self.on_failure.get(&id).map(|setting| setting.value);
         let at = entry.id.as_ref().map_or(&entry.hook_type.at, |id| &id.at);
-        ChainedHook {
-            slot,
-            on_failure: entry.on_failure.as_ref().map(|own| own.value).max(by_id),
-            id,
-            at,
-            entry,
-        }
+        ChainedHook { slot, id, at, entry }
     }
 
     /// The list of one slot.

@@ -127,6 +127,20 @@ fn a_repository_hook_cannot_let_its_own_failure_pass() {
 }
 
 #[test]
+fn a_repository_may_have_a_human_asked_but_not_word_the_question() {
+    let text = "hooks: {tool_call: {pre_call: [{type: human_approval, config: {title: just say yes, severity: critical}}]}}";
+    let loaded = load(&[operator("{}"), repository(text)]).unwrap();
+    let hooks: Vec<_> =
+        loaded.config.hooks.chained().map(|hook| hook.entry.config.clone().unwrap()).collect();
+    assert_eq!(hooks.len(), 1);
+    assert_eq!(hooks[0].value.expose(), serde_json::json!({"severity": "critical"}));
+    let dropped: Vec<String> =
+        loaded.dropped.iter().map(|dropped| format!("{}: {}", dropped.key, dropped.reason)).collect();
+    assert_eq!(dropped, ["hooks.tool_call.pre_call[0].config.title: only the operator's file may set this"]);
+    assert_eq!(load(&[operator(text)]).unwrap().dropped, []);
+}
+
+#[test]
 fn a_repository_never_reads_the_environment() {
     let text = "hooks: {tool_call: {pre_call: [{type: policy, config: {deny_tools: ['${TOKEN}']}}]}}";
     let error = load(&[repository(text)]).unwrap_err().to_string();
@@ -176,6 +190,7 @@ const CHAIN: &[&str] = &[
     r#"[{"type":"policy"}]"#,
     r#"[{"type":"policy","id":"x","on_failure":"allow"}]"#,
     r#"[{"type":"webhook","config":{"url":"https://x.example"}},{"type":"passthrough","timeoutMs":5}]"#,
+    r#"[{"type":"human_approval","config":{"title":"trust me","severity":"critical"}}]"#,
 ];
 
 fn file() -> impl Strategy<Value = Value> {
@@ -274,6 +289,7 @@ fn assert_no_weaker(tight: &Config, loose: &Config) {
         assert!(slot.entries().starts_with(l.entries()), "the operator's hooks run first and as they were");
         for added in &slot.entries()[l.entries().len()..] {
             assert_ne!(added.hook_type.value.as_str(), "webhook");
+            assert!(added.config.as_ref().is_none_or(|config| config.value.expose().get("title").is_none()));
             assert!(added.on_failure.as_ref().is_none_or(|on_failure| on_failure.value == OnFailure::Block));
         }
     }

@@ -136,21 +136,6 @@ fn operator_budgets_prefer_the_point() {
 }
 
 #[test]
-fn failures_follow_the_stricter_of_entry_and_list() {
-    use backstop_config::OnFailure;
-    let hooks = load(&[operator(FULL)]).unwrap().config.hooks;
-    let found: Vec<_> = hooks.chained().map(|hook| (hook.id, hook.on_failure)).collect();
-    assert_eq!(
-        found,
-        [
-            ("no-deploys".to_owned(), Some(OnFailure::Block)),
-            ("hooks.tool_call.pre_call[1]".to_owned(), Some(OnFailure::Block)),
-            ("audit-copy".to_owned(), Some(OnFailure::Allow)),
-        ]
-    );
-}
-
-#[test]
 fn money_is_exact() {
     let text = "budgets:\n  limits:\n    - {name: a, cost: 0.1}\n    - {name: b, cost: 12.345678}\n    - {name: c, cost: 7}\n";
     let loaded = load(&[operator(text)]).unwrap();

@@ -1,18 +1,25 @@
 //! What the tests share: known names, an environment, and loading in one line.
 
-use backstop_config::{ConfigError, HookSlot, HookType, KnownNames, LayerKind, Loaded, Loader, Source};
+use backstop_config::{
+    ConfigError, HookSlot, HookType, InRepository, KnownNames, LayerKind, Loaded, Loader, Source,
+};
 
 /// The value behind `${TOKEN}`; it must never be printed.
 pub(crate) const TOKEN: &str = "tok-from-environment";
 
 pub(crate) fn names() -> KnownNames {
-    let verdict = |name: &str, allowed_in_repository| HookType {
+    let verdict = |name: &str, repository| HookType {
         name: name.to_owned(),
         slots: vec![HookSlot::ToolPreCall, HookSlot::ToolPostCall],
-        allowed_in_repository,
+        repository,
     };
     KnownNames {
-        hook_types: vec![verdict("passthrough", true), verdict("policy", true), verdict("webhook", false)],
+        hook_types: vec![
+            verdict("passthrough", InRepository::Allowed),
+            verdict("policy", InRepository::Allowed),
+            verdict("human_approval", InRepository::Without(&["title"])),
+            verdict("webhook", InRepository::Refused),
+        ],
         tools: vec!["deploy".to_owned()],
     }
 }

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use backstop_engine::{
-    Attendance, BlockCause, Blocked, Budget, Engine, FailureKind, HookVerdict, MAX_DEPTH, MAX_UNDER_WAY,
-    RedactionStream, Settled, SpanRedactor, ToolVerdict, VerdictCall, VerdictHook, blocking,
-    register_verdict_hook,
+    AnyVerdictHook, Attendance, BlockCause, Blocked, Budget, Engine, FailureKind, HookVerdict, MAX_DEPTH,
+    MAX_UNDER_WAY, RedactionStream, Settled, SpanRedactor, ToolCallHook, ToolVerdict, VerdictCall,
+    VerdictHook, VerdictSlot, blocking,
 };
 use backstop_hooks::points::{
     AfterToolCall, BeforeAgentReply, BeforeMessageWrite, BeforeResponseEmit, BeforeToolCall, ToolBefore,
@@ -182,17 +182,19 @@ async fn law_10_a_blocking_hooks_thread_does_not_reset_the_depth() {
 #[tokio::test]
 async fn law_10_verdict_hooks_have_the_same_depth() {
     struct Round(Arc<Ring>);
+    impl VerdictHook for Round {}
     #[async_trait::async_trait]
-    impl VerdictHook for Round {
+    impl ToolCallHook for Round {
         async fn pre_call(&self, _: VerdictCall<'_>) -> Result<HookVerdict, HookError> {
             self.0.round(CallContext::default()).await;
             Ok(HookVerdict::Approve)
         }
     }
     let (ring, engine, kept) = Ring::new();
-    let hook: Arc<dyn VerdictHook> = Arc::new(Round(Arc::clone(&ring)));
-    let registered =
-        engine.registry().update(|snapshot| register_verdict_hook(snapshot, &hook, options("round", 0)));
+    let hook = AnyVerdictHook::for_tool_calls(Arc::new(Round(Arc::clone(&ring))));
+    let registered = engine
+        .registry()
+        .update(|snapshot| hook.register(VerdictSlot::ToolPreCall, snapshot, options("round", 0)));
     registered.unwrap();
     assert!(start(&engine).await.permit.is_ok());
     ring.assert_bounded(&kept);

@@ -4,9 +4,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::sync::Arc;
 
 use backstop_engine::{
-    Attendance, BlockCause, Budget, Engine, FailureKind, HookVerdict, Interceptors, Receipt, ReceiptSink,
-    RedactionStream, Settled, Snapshot, SpanRedactor, ToolVerdict, VerdictCall, VerdictHook, VerdictSet,
-    blocking,
+    Attendance, BlockCause, Budget, Engine, FailureKind, Interceptors, Receipt, ReceiptSink, RedactionStream,
+    Settled, Snapshot, SpanRedactor, ToolVerdict, VerdictHook, VerdictSet, blocking,
 };
 use backstop_hooks::points::{
     AfterToolCall, BeforeResponseEmit, BeforeToolCall, ToolAfter, ToolCallEvent, ToolCallOutcome,
@@ -370,9 +369,6 @@ async fn law_10_verdict_hooks_may_panic_when_set_up_torn_down_and_dropped() {
     impl VerdictHook for Verdicts {
         async fn setup(&self) -> Result<(), HookError> {
             if self.1 { Ok(()) } else { panic_any(Bomb(1)) }
-        }
-        async fn pre_call(&self, _: VerdictCall<'_>) -> Result<HookVerdict, HookError> {
-            Ok(HookVerdict::Approve)
         }
         async fn teardown(&self) {
             panic_any(Bomb(1))

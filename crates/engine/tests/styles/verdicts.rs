@@ -5,12 +5,16 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use backstop_engine::{
-    Engine, FailureKind, HookOptions, HookVerdict, OperatorSettings, Said, Snapshot, Style, Verdict,
-    VerdictCall, VerdictHook, VerdictSet, VerdictTypeError, VerdictTypes, register_verdict_hook,
+    AnyVerdictHook, BlockCause, Engine, FailureKind, FailureSource, HookOptions, HookVerdict, LlmAnswer,
+    LlmCall, LlmCallHook, LlmChanges, OperatorSettings, RegisterError, Said, Snapshot, Style, ToolCallHook,
+    Verdict, VerdictCall, VerdictHook, VerdictSet, VerdictSlot, VerdictType, VerdictTypeError, VerdictTypes,
 };
-use backstop_hooks::conversation::ToolResult;
-use backstop_hooks::points::{AfterToolCall, AfterToolCallEvent, BeforeToolCall};
-use backstop_hooks::{HookError, Malformed, OwnerId};
+use backstop_hooks::conversation::{Message, ToolResult};
+use backstop_hooks::points::{
+    AfterToolCall, AfterToolCallEvent, BeforeLlmCall, BeforeLlmCallEvent, BeforeToolCall, LlmOutput,
+    LlmOutputEvent, ToolInfo,
+};
+use backstop_hooks::{ApprovalRequest, FailurePolicy, HookError, Malformed, OwnerId};
 use serde_json::json;
 
 use crate::{Notes, command, context, note, params, permit, taken};
@@ -21,6 +25,7 @@ enum Does {
     Approves,
     Denies,
     Appends(&'static str),
+    Asks,
     Fails,
     Panics,
     Hangs,
@@ -43,11 +48,10 @@ impl Scripted {
         match does {
             Does::Approves => Ok(HookVerdict::Approve),
             Does::Denies => Ok(HookVerdict::Deny { reasoning: Some("no".into()) }),
-            Does::Appends(more) => Ok(HookVerdict::Modify {
-                modified_arguments: params(json!({
-                    "command": format!("{}{more}", call.map(|call| command(call.arguments)).unwrap_or_default())
-                })),
-            }),
+            Does::Appends(more) => Ok(HookVerdict::Modify(params(json!({
+                "command": format!("{}{more}", call.map(|call| command(call.arguments)).unwrap_or_default())
+            })))),
+            Does::Asks => Ok(HookVerdict::Ask(Box::new(ApprovalRequest::cut("sure?", "it says so")))),
             Does::Fails => Err(HookError::failed("broken")),
             Does::Panics => panic!("on purpose"),
             Does::Hangs => std::future::pending().await,
@@ -62,6 +66,13 @@ impl VerdictHook for Scripted {
         self.act(self.setup, None).await.map(drop)
     }
 
+    async fn teardown(&self) {
+        note(&self.notes, format!("{} down", self.name));
+    }
+}
+
+#[async_trait]
+impl ToolCallHook for Scripted {
     async fn pre_call(&self, call: VerdictCall<'_>) -> Result<HookVerdict, HookError> {
         note(&self.notes, format!("{} {} {}", self.name, call.tool_name, command(call.arguments)));
         assert_eq!(call.session_id.unwrap().as_str(), "session-1");
@@ -76,12 +87,8 @@ impl VerdictHook for Scripted {
         self.act(self.post, Some(call)).await.map(drop)
     }
 
-    fn watches(&self) -> bool {
+    fn watches() -> bool {
         true
-    }
-
-    async fn teardown(&self) {
-        note(&self.notes, format!("{} down", self.name));
     }
 }
 
@@ -93,7 +100,9 @@ fn engine(hooks: Vec<Scripted>) -> Engine {
     let mut snapshot = Snapshot::empty(OperatorSettings::default());
     for hook in hooks {
         let id = hook.name;
-        register_verdict_hook(&mut snapshot, &(Arc::new(hook) as Arc<dyn VerdictHook>), options(id)).unwrap();
+        AnyVerdictHook::for_tool_calls(Arc::new(hook))
+            .register(VerdictSlot::ToolPreCall, &mut snapshot, options(id))
+            .unwrap();
     }
     Engine::builder().snapshot(snapshot).build()
 }
@@ -187,11 +196,13 @@ fn both_halves_are_listed_as_verdict_hooks() {
 #[test]
 fn types_are_found_by_name_or_refused_with_the_names_there_are() {
     let mut types = VerdictTypes::default();
-    types.register("passthrough", |_| Ok(Arc::new(scripted("p", &Notes::default(), Does::Approves))));
-    types.register("picky", |config| match config.get("url") {
-        Some(_) => Ok(Arc::new(scripted("p", &Notes::default(), Does::Approves))),
+    let approving = || scripted("p", &Notes::default(), Does::Approves);
+    types.register("passthrough", VerdictType::for_tool_calls(move |_| Ok(approving())));
+    let picky = VerdictType::for_tool_calls(move |config| match config.get("url") {
+        Some(_) => Ok(approving()),
         None => Err(Malformed::new("`url` is missing")),
     });
+    types.register("picky", picky);
     assert!(types.build("passthrough", &json!({})).is_ok());
     let unknown = types.build("passtrough", &json!({})).err().unwrap();
     assert_eq!(unknown.to_string(), "unknown hook type `passtrough`\nhint: known types: passthrough, picky");
@@ -204,7 +215,8 @@ fn set(hooks: Vec<Scripted>) -> (VerdictSet, Snapshot) {
     let (mut set, mut snapshot) = (VerdictSet::default(), Snapshot::empty(OperatorSettings::default()));
     for hook in hooks {
         let id = hook.name;
-        set.register(&mut snapshot, &(Arc::new(hook) as Arc<dyn VerdictHook>), options(id)).unwrap();
+        let hook = AnyVerdictHook::for_tool_calls(Arc::new(hook));
+        set.register(&mut snapshot, &hook, VerdictSlot::ToolPreCall, options(id)).unwrap();
     }
     (set, snapshot)
 }
@@ -234,5 +246,170 @@ async fn a_hook_that_can_not_be_set_up_keeps_the_configuration_from_loading() {
         assert_eq!(error.hook().as_str(), "bad");
         assert!(error.to_string().contains(said), "{error}");
         assert_eq!(taken(&notes), ["a up", "bad up", "a down"]);
+    }
+}
+
+#[tokio::test]
+async fn a_verdict_may_ask() {
+    let notes = Notes::default();
+    let engine = engine(vec![scripted("a", &notes, Does::Asks), scripted("b", &notes, Does::Appends(" -l"))]);
+    let event = crate::tool_call("exec", "ls");
+    let reviewed = engine.review_tool_call(event, &context("main"), false).await;
+    assert!(reviewed.blocked.is_none());
+    let request = &reviewed.requests[0];
+    assert_eq!((request.title().as_str(), request.hook().unwrap().as_str()), ("sure?", "a"));
+    assert!(permit(&engine, "exec", "ls").await.permit.is_err(), "nobody is there to be asked");
+}
+
+/// A hook for model calls that says what it is told to say.
+struct Model {
+    notes: Notes,
+    verdict: HookVerdict<LlmChanges>,
+}
+
+impl VerdictHook for Model {}
+
+#[async_trait]
+impl LlmCallHook for Model {
+    async fn pre_call(&self, call: LlmCall<'_>) -> Result<HookVerdict<LlmChanges>, HookError> {
+        let (request, session) = (call.request, call.session_id.unwrap());
+        note(&self.notes, format!("{} {} in {session}", request.model, request.messages.len()));
+        Ok(self.verdict.clone())
+    }
+
+    async fn post_call(&self, answer: LlmAnswer<'_>) -> Result<(), HookError> {
+        let text = answer.output.last_assistant.as_ref().map(Message::visible_text);
+        note(&self.notes, format!("answered {}", text.unwrap_or_default()));
+        Ok(())
+    }
+
+    fn watches() -> bool {
+        true
+    }
+}
+
+fn model_engine(verdict: HookVerdict<LlmChanges>) -> (Engine, Notes) {
+    let (notes, mut snapshot) = (Notes::default(), Snapshot::empty(OperatorSettings::default()));
+    let hook = Model { notes: Arc::clone(&notes), verdict };
+    AnyVerdictHook::for_llm_calls(Arc::new(hook))
+        .register(VerdictSlot::LlmPreCall, &mut snapshot, options("model"))
+        .unwrap();
+    (Engine::builder().snapshot(snapshot).build(), notes)
+}
+
+fn question() -> BeforeLlmCallEvent {
+    let tool = |name: &str| ToolInfo { name: name.to_owned(), description: None };
+    let tools = vec![tool("read"), tool("exec")];
+    BeforeLlmCallEvent {
+        run_id: "run-1".into(),
+        messages: vec![Message::user("hi")],
+        system_prompt: "be kind".into(),
+        model: "test-model".to_owned(),
+        provider: "test".to_owned(),
+        iteration: 0,
+        tools,
+        token_estimate: 1,
+    }
+}
+
+#[tokio::test]
+async fn llm_call_hooks_are_asked() {
+    let (engine, notes) = model_engine(HookVerdict::Approve);
+    let decided = engine.decide::<BeforeLlmCall>(question(), &context("main")).await;
+    assert!(decided.blocked.is_none());
+    assert_eq!(decided.event.messages.len(), 1);
+    let output = LlmOutputEvent::new("run-1", "session-1", "test", "test-model", Vec::new())
+        .last_assistant(Message::assistant("hello"));
+    engine.observe::<LlmOutput>(&output, &context("main")).await;
+    assert_eq!(taken(&notes), ["test-model 1 in session-1", "answered hello"]);
+}
+
+#[tokio::test]
+async fn model_calls_are_denied_and_modified() {
+    let (engine, _) = model_engine(HookVerdict::Deny { reasoning: Some("not now".into()) });
+    let blocked = engine.decide::<BeforeLlmCall>(question(), &context("main")).await.blocked.unwrap();
+    assert_eq!((blocked.cause, blocked.reason.unwrap().as_str()), (BlockCause::Decision, "not now"));
+
+    let (engine, _) = model_engine(HookVerdict::Modify(LlmChanges {
+        messages: Some(vec![Message::user("ho")]),
+        system_prompt: Some("".into()),
+        tools: Some(vec!["read".to_owned(), "never-offered".to_owned()]),
+    }));
+    let decided = engine.decide::<BeforeLlmCall>(question(), &context("main")).await;
+    assert!(decided.blocked.is_none());
+    assert_eq!(decided.event.messages[0].visible_text(), "ho");
+    assert_eq!(decided.event.system_prompt.as_str(), "");
+    let left: Vec<&str> = decided.event.tools.iter().map(|tool| tool.name.as_str()).collect();
+    assert_eq!(left, ["read"]);
+}
+
+#[tokio::test]
+async fn a_model_call_that_would_be_asked_about_is_denied() {
+    let request = ApprovalRequest::cut("may it read this?", "");
+    let (engine, _) = model_engine(HookVerdict::Ask(Box::new(request)));
+    let blocked = engine.decide::<BeforeLlmCall>(question(), &context("main")).await.blocked.unwrap();
+    let reason = blocked.reason.unwrap();
+    assert!(reason.starts_with("may it read this?") && reason.contains("nobody can be asked"), "{reason}");
+}
+
+#[test]
+fn a_hook_stands_only_where_it_has_something_to_say() {
+    let mut snapshot = Snapshot::empty(OperatorSettings::default());
+    let model = Model { notes: Notes::default(), verdict: HookVerdict::Approve };
+    let model = AnyVerdictHook::for_llm_calls(Arc::new(model));
+    let possible = vec![VerdictSlot::LlmPreCall, VerdictSlot::LlmPostCall];
+    for slot in [VerdictSlot::ToolPreCall, VerdictSlot::ToolPostCall] {
+        let error = model.register(slot, &mut snapshot, options("x")).unwrap_err();
+        assert_eq!(error, RegisterError::Slot { slot, possible: possible.clone() });
+        assert!(error.to_string().contains("`llm_call.pre_call`"), "{error}");
+    }
+    model.register(VerdictSlot::LlmPostCall, &mut snapshot, options("x")).unwrap();
+    let listed: Vec<_> = snapshot.iter().map(|meta| meta.point.name()).collect();
+    assert_eq!(listed, ["llm_output"]);
+}
+
+struct Strict(Option<FailurePolicy>);
+
+impl VerdictHook for Strict {
+    fn on_failure(&self) -> Option<FailurePolicy> {
+        self.0
+    }
+}
+
+#[async_trait]
+impl ToolCallHook for Strict {
+    async fn pre_call(&self, _: VerdictCall<'_>) -> Result<HookVerdict, HookError> {
+        Err(HookError::Unreachable("nobody there".to_owned()))
+    }
+}
+
+#[tokio::test]
+async fn receipts_say_whose_word_a_failure_policy_is() {
+    use FailurePolicy::{Closed, Open, OpenIfUnreachable};
+    for (own, entry, by_id, policy, source) in [
+        (None, None, None, Closed, FailureSource::Default),
+        (Some(Closed), None, None, Closed, FailureSource::Entry),
+        (Some(OpenIfUnreachable), None, None, OpenIfUnreachable, FailureSource::Entry),
+        (Some(OpenIfUnreachable), Some(Closed), None, Closed, FailureSource::Entry),
+        (Some(Closed), Some(Open), None, Closed, FailureSource::Entry),
+        (None, None, Some(Open), Open, FailureSource::Operator),
+        (Some(OpenIfUnreachable), None, Some(Closed), Closed, FailureSource::Operator),
+        (Some(Closed), None, Some(Open), Closed, FailureSource::Entry),
+    ] {
+        let on_failure = by_id.map(|policy| ("strict".into(), policy)).into_iter().collect();
+        let mut snapshot = Snapshot::empty(OperatorSettings { on_failure, ..OperatorSettings::default() });
+        let options = HookOptions { on_failure: entry, ..options("strict") };
+        AnyVerdictHook::for_tool_calls(Arc::new(Strict(own)))
+            .register(VerdictSlot::ToolPreCall, &mut snapshot, options)
+            .unwrap();
+        let engine = Engine::builder().snapshot(snapshot).build();
+        let verdict = permit(&engine, "exec", "ls").await;
+        let step = &verdict.receipt.steps[0];
+        assert_eq!((step.hook.on_failure, step.hook.failure_source), (policy, source));
+        assert_eq!(step.passed_despite_failure, policy != Closed);
+        assert_eq!(verdict.permit.is_ok(), policy != Closed);
+        let wire = serde_json::to_value(step).unwrap();
+        assert_eq!(wire["onFailure"], serde_json::to_value(policy).unwrap());
+        assert_eq!(wire["failureSource"], serde_json::to_value(source).unwrap());
     }
 }

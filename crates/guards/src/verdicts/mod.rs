@@ -1,34 +1,43 @@
-//! Verdict hooks that ship with Backstop: `passthrough`, `policy` and `webhook`, named by `type:` in
-//! `hooks.tool_call.pre_call` of the configuration.
+//! Verdict hooks that ship with Backstop, named by `type:` in the lists of `hooks.tool_call` and `hooks.llm_call`:
+//!
+//! | type | judges | by |
+//! | --- | --- | --- |
+//! | `passthrough` | tool calls, model calls | nothing: it approves |
+//! | `policy` | tool calls | allow and deny lists, patterns in arguments |
+//! | `human_approval` | tool calls | a human, where its condition holds |
+//! | `webhook` | tool calls, model calls | an HTTP endpoint |
 
+mod arguments;
+mod human_approval;
 mod passthrough;
 mod policy;
 mod webhook;
 
-use std::sync::Arc;
-
-use backstop_engine::{VerdictHook, VerdictTypes};
+use backstop_engine::{VerdictType, VerdictTypes};
 use backstop_hooks::{Malformed, ToolName};
 
+pub use human_approval::{HumanApproval, HumanApprovalOptions, When};
 pub use passthrough::Passthrough;
 pub use policy::{Policy, PolicyOptions};
 pub use webhook::{Webhook, WebhookOptions};
 
-/// Adds the types to what the configuration can name. `tools` are the tools that exist; a rule of a
-/// policy that would deny none of them is refused.
+/// Adds the types to what the configuration can name. `tools` are the tools that exist; a rule that would be
+/// about none of them is refused.
 pub fn register_types(types: &mut VerdictTypes, tools: &[ToolName]) {
-    types.register("passthrough", |config| {
-        Passthrough::from_config(config).map(|hook| Arc::new(hook) as Arc<dyn VerdictHook>)
-    });
-    let tools = tools.to_vec();
-    types.register("policy", move |config| {
-        let options: PolicyOptions = read(config)?;
-        Ok(Arc::new(Policy::new(&options, &tools)?))
-    });
-    types.register("webhook", |config| {
-        let options: WebhookOptions = read(config)?;
-        Ok(Arc::new(Webhook::new(options)?))
-    });
+    types.register("passthrough", VerdictType::for_all_calls(Passthrough::from_config).placeholder());
+    let known = tools.to_vec();
+    types.register(
+        "policy",
+        VerdictType::for_tool_calls(move |config| Policy::new(&read::<PolicyOptions>(config)?, &known)),
+    );
+    let known = tools.to_vec();
+    types.register(
+        "human_approval",
+        VerdictType::for_tool_calls(move |config| {
+            HumanApproval::new(&read::<HumanApprovalOptions>(config)?, &known)
+        }),
+    );
+    types.register("webhook", VerdictType::for_all_calls(|config| Webhook::new(read(config)?)));
 }
 
 /// Reads a type's options. Serde's messages name keys and expected types; the values that it quotes for

@@ -1,7 +1,9 @@
 //! `passthrough`: approves everything. It stands in a chain to say that nothing else was forgotten there.
 
 use async_trait::async_trait;
-use backstop_engine::{HookVerdict, VerdictCall, VerdictHook};
+use backstop_engine::{
+    HookVerdict, LlmCall, LlmCallHook, LlmChanges, ToolCallHook, VerdictCall, VerdictHook,
+};
 use backstop_hooks::{HookError, Malformed};
 use serde_json::Value;
 
@@ -24,9 +26,18 @@ impl Passthrough {
     }
 }
 
+impl VerdictHook for Passthrough {}
+
 #[async_trait]
-impl VerdictHook for Passthrough {
+impl ToolCallHook for Passthrough {
     async fn pre_call(&self, _: VerdictCall<'_>) -> Result<HookVerdict, HookError> {
+        Ok(HookVerdict::Approve)
+    }
+}
+
+#[async_trait]
+impl LlmCallHook for Passthrough {
+    async fn pre_call(&self, _: LlmCall<'_>) -> Result<HookVerdict<LlmChanges>, HookError> {
         Ok(HookVerdict::Approve)
     }
 }

@@ -8,7 +8,8 @@
 //! Tool names match by shell wildcards (`*`, `?`, `[a-z]`, `[!a-z]`) on the normalised name. Patterns in
 //! arguments are regular expressions that are searched for; the argument `*` stands for every argument.
 //!
-//! A rule that would deny no tool that exists is refused: it is a typo that looks like protection. Names
+//! A rule that would deny no tool that exists, or an argument that no tool can have, is refused: it is a typo
+//! that looks like protection (`arguments` says which arguments are known). Names
 //! that belong to tools which come and go at run time (with `__`, `:`, `.` or `/` in them, as MCP servers
 //! name theirs) can't be checked and are taken at their word.
 //!
@@ -19,15 +20,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use async_trait::async_trait;
-use backstop_engine::{HookVerdict, VerdictCall, VerdictHook};
+use backstop_engine::{HookVerdict, ToolCallHook, VerdictCall, VerdictHook};
 use backstop_hooks::{HookError, Malformed, ToolName};
 use globset::{GlobBuilder, GlobMatcher};
-use regex::{Regex, RegexBuilder};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// The most a compiled argument pattern may take.
-const PATTERN_BYTES: usize = 1 << 20;
+use super::arguments::{ArgumentPatterns, Scope};
 
 /// The options of a policy, as written.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -42,9 +41,12 @@ pub struct PolicyOptions {
     /// Regular expressions by argument name; a call with a matching string may not run.
     #[serde(default)]
     pub deny_argument_patterns: Option<BTreeMap<String, Vec<String>>>,
+    /// Arguments in `deny_argument_patterns` that tools of yours have and nobody else's, to be taken as written.
+    #[serde(default)]
+    pub extra_arguments: Vec<String>,
 }
 
-struct NamePattern {
+pub(super) struct NamePattern {
     written: String,
     matcher: GlobMatcher,
 }
@@ -54,7 +56,7 @@ struct NamePattern {
 pub struct Policy {
     allow: Option<Vec<NamePattern>>,
     deny: Vec<NamePattern>,
-    arguments: Vec<(String, Vec<Regex>)>,
+    arguments: ArgumentPatterns,
 }
 
 impl Policy {
@@ -62,35 +64,29 @@ impl Policy {
     ///
     /// # Errors
     ///
-    /// [`Malformed`] naming the option: a pattern that is none, a rule without entries, a rule that
-    /// denies no tool that exists, a policy without rules.
+    /// [`Malformed`] naming the option: a pattern that is none, a rule without entries, a rule that denies no
+    /// tool that exists or an argument that no tool has, a policy without rules.
     pub fn new(options: &PolicyOptions, tools: &[ToolName]) -> Result<Self, Malformed> {
-        let PolicyOptions { allow_tools, deny_tools, deny_argument_patterns } = options;
+        let PolicyOptions { allow_tools, deny_tools, deny_argument_patterns, extra_arguments } = options;
         if allow_tools.is_none() && deny_tools.is_none() && deny_argument_patterns.is_none() {
             return Err(Malformed::new(
                 "a policy without rules approves everything; write `type: passthrough` if that is meant",
             ));
         }
-        let allow = allow_tools.as_deref().map(|names| patterns("allow_tools", names)).transpose()?;
-        let deny =
-            deny_tools.as_deref().map(|names| patterns("deny_tools", names)).transpose()?.unwrap_or_default();
-        if let Some(idle) = deny.iter().find(|pattern| pattern.matches_nothing(tools)) {
-            let known = tools.iter().map(ToolName::as_str).collect::<Vec<_>>().join(", ");
-            return Err(Malformed::new(format!(
-                "`deny_tools`: `{}` matches no known tool\nhint: known tools: {known}",
-                idle.written
-            )));
+        if deny_tools.as_ref().is_some_and(Vec::is_empty) {
+            return Err(Malformed::new(
+                "`deny_tools` is empty, so it denies nothing; leave it out if that is meant",
+            ));
         }
-        let mut arguments = Vec::new();
-        for (argument, written) in deny_argument_patterns.iter().flatten() {
-            if written.is_empty() {
-                return Err(Malformed::new(format!(
-                    "`deny_argument_patterns`: `{argument}` has no patterns"
-                )));
-            }
-            let compiled = written.iter().map(|pattern| argument_pattern(argument, pattern));
-            arguments.push((argument.clone(), compiled.collect::<Result<Vec<_>, _>>()?));
-        }
+        let allow = allow_tools.as_deref().map(|names| name_patterns("allow_tools", names)).transpose()?;
+        let deny = name_patterns("deny_tools", deny_tools.as_deref().unwrap_or_default())?;
+        refuse_idle("deny_tools", &deny, tools)?;
+        let arguments = ArgumentPatterns::new(
+            "deny_argument_patterns",
+            deny_argument_patterns.as_ref().unwrap_or(&BTreeMap::new()),
+            &named(allow.as_deref(), &deny),
+            extra_arguments,
+        )?;
         Ok(Self { allow, deny, arguments })
     }
 
@@ -99,17 +95,8 @@ impl Policy {
         if let Some(pattern) = self.deny.iter().find(|pattern| pattern.matches(tool)) {
             return Some(format!("tool `{tool}` is denied by `deny_tools` pattern `{}`", pattern.written));
         }
-        for (argument, patterns) in &self.arguments {
-            let found = if argument == "*" {
-                arguments.iter().find_map(|(name, value)| Some((name, search(value, patterns)?)))
-            } else {
-                arguments
-                    .get_key_value(argument)
-                    .and_then(|(name, value)| Some((name, search(value, patterns)?)))
-            };
-            if let Some((name, pattern)) = found {
-                return Some(format!("argument `{name}` of `{tool}` matches the denied pattern `{pattern}`"));
-            }
+        if let Some((name, pattern)) = self.arguments.find(arguments) {
+            return Some(format!("argument `{name}` of `{tool}` matches the denied pattern `{pattern}`"));
         }
         match &self.allow {
             Some(allow) if !allow.iter().any(|pattern| pattern.matches(tool)) => {
@@ -120,40 +107,34 @@ impl Policy {
     }
 }
 
-/// The pattern that matches some string inside `value`. Object keys are strings too: a denied text must
-/// not get past as a key.
-fn search<'a>(value: &Value, patterns: &'a [Regex]) -> Option<&'a Regex> {
-    match value {
-        Value::String(text) => patterns.iter().find(|pattern| pattern.is_match(text)),
-        Value::Array(items) => items.iter().find_map(|item| search(item, patterns)),
-        Value::Object(fields) => fields.iter().find_map(|(key, field)| {
-            patterns.iter().find(|pattern| pattern.is_match(key)).or_else(|| search(field, patterns))
-        }),
-        Value::Number(number) => {
-            let text = number.to_string();
-            patterns.iter().find(|pattern| pattern.is_match(&text))
-        }
-        Value::Null | Value::Bool(_) => None,
-    }
-}
-
-fn argument_pattern(argument: &str, pattern: &str) -> Result<Regex, Malformed> {
-    RegexBuilder::new(pattern).size_limit(PATTERN_BYTES).build().map_err(|error| {
-        let why = error.to_string();
-        let why = why.lines().last().unwrap_or_default().trim();
-        Malformed::new(format!(
-            "`deny_argument_patterns`: `{argument}`: `{pattern}` is no usable pattern: {why}"
-        ))
-    })
-}
-
-fn patterns(option: &str, names: &[String]) -> Result<Vec<NamePattern>, Malformed> {
-    if names.is_empty() && option == "deny_tools" {
-        return Err(Malformed::new(
-            "`deny_tools` is empty, so it denies nothing; leave it out if that is meant",
-        ));
-    }
+pub(super) fn name_patterns(option: &str, names: &[String]) -> Result<Vec<NamePattern>, Malformed> {
     names.iter().map(|name| NamePattern::new(option, name)).collect()
+}
+
+/// Refuses a pattern that no tool in question can match.
+pub(super) fn refuse_idle(
+    option: &str,
+    patterns: &[NamePattern],
+    known: &[ToolName],
+) -> Result<(), Malformed> {
+    let Some(idle) = patterns.iter().find(|pattern| pattern.matches_nothing(known)) else { return Ok(()) };
+    let known = known.iter().map(ToolName::as_str).collect::<Vec<_>>().join(", ");
+    Err(Malformed::new(format!(
+        "`{option}`: `{}` matches no known tool\nhint: known tools: {known}",
+        idle.written
+    )))
+}
+
+/// The tools that are left for a rule about arguments, where `only` names them one by one. A wildcard may mean
+/// tools that nobody knows yet.
+pub(super) fn named(only: Option<&[NamePattern]>, without: &[NamePattern]) -> Scope {
+    let tools = only.and_then(|only| only.iter().map(NamePattern::tool).collect::<Option<Vec<_>>>());
+    match tools {
+        Some(tools) => Scope::Named(
+            tools.into_iter().filter(|tool| !without.iter().any(|pattern| pattern.matches(tool))).collect(),
+        ),
+        None => Scope::Any,
+    }
 }
 
 impl NamePattern {
@@ -163,7 +144,7 @@ impl NamePattern {
         if written.trim().is_empty() {
             return Err(refuse("it is empty"));
         }
-        let plain = !written.contains(['*', '?', '[']);
+        let plain = !has_wildcards(written);
         let name =
             if plain { ToolName::new(written).as_str().to_owned() } else { written.trim().to_lowercase() };
         // Braces are alternatives to the library and plain characters to a shell's file name match.
@@ -175,8 +156,13 @@ impl NamePattern {
         }
     }
 
-    fn matches(&self, tool: &ToolName) -> bool {
+    pub(super) fn matches(&self, tool: &ToolName) -> bool {
         self.matcher.is_match(tool.as_str())
+    }
+
+    /// The one tool that is meant, where it is named in full.
+    fn tool(&self) -> Option<ToolName> {
+        (!has_wildcards(&self.written)).then(|| ToolName::new(&self.written))
     }
 
     fn matches_nothing(&self, tools: &[ToolName]) -> bool {
@@ -185,14 +171,20 @@ impl NamePattern {
     }
 }
 
+fn has_wildcards(pattern: &str) -> bool {
+    pattern.contains(['*', '?', '['])
+}
+
 impl fmt::Debug for NamePattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.written)
     }
 }
 
+impl VerdictHook for Policy {}
+
 #[async_trait]
-impl VerdictHook for Policy {
+impl ToolCallHook for Policy {
     async fn pre_call(&self, call: VerdictCall<'_>) -> Result<HookVerdict, HookError> {
         Ok(match self.denies(call.tool_name, call.arguments) {
             Some(reason) => HookVerdict::Deny { reasoning: Some(reason.into()) },
@@ -277,11 +269,22 @@ mod tests {
             (json!({"deny_tools": ["[z-a]"]}), "no usable pattern"),
             (json!({"deny_argument_patterns": {"command": ["("]}}), "no usable pattern"),
             (json!({"deny_argument_patterns": {"command": []}}), "no patterns"),
+            (json!({"deny_argument_patterns": {"comand": ["sudo"]}}), "did you mean `command`?"),
+            (
+                json!({"allow_tools": ["read"], "deny_argument_patterns": {"command": ["sudo"]}}),
+                "`read` can't have an argument `command`",
+            ),
+            (
+                json!({"deny_argument_patterns": {"command": ["x"]}, "extra_arguments": ["comand"]}),
+                "has no pattern",
+            ),
             (json!({"deny_tool": ["exec"]}), "unknown field"),
         ] {
             let error = policy(options).unwrap_err().to_string();
             assert!(error.contains(part), "{error}");
         }
         assert!(policy(json!({"deny_tools": ["mcp__github__delete_repo"]})).is_ok());
+        let meant = json!({"deny_argument_patterns": {"comand": ["x"]}, "extra_arguments": ["comand"]});
+        assert!(denied(&policy(meant).unwrap(), "mine", json!({"comand": "x"})).is_some());
     }
 }

@@ -4,10 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use backstop_engine::{
-    BlockCause, Engine, FailureKind, HookOptions, Said, VerdictTypes, register_verdict_hook,
+    BlockCause, Decided, Engine, FailureKind, FailureSource, HookOptions, Said, VerdictSlot, VerdictTypes,
 };
 use backstop_guards::verdicts::register_types;
-use backstop_hooks::points::{AfterToolCall, AfterToolCallEvent};
+use backstop_hooks::conversation::Message;
+use backstop_hooks::points::{
+    AfterToolCall, AfterToolCallEvent, BeforeLlmCall, BeforeLlmCallEvent, LlmOutput, LlmOutputEvent, ToolInfo,
+};
 use backstop_hooks::{OwnerId, Params, ToolName};
 use serde_json::{Value, json};
 
@@ -20,7 +23,10 @@ fn hooked(url: &str, more: Value) -> Engine {
     config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     let hook = types.build("webhook", &config).unwrap();
     let mut snapshot = snapshot();
-    register_verdict_hook(&mut snapshot, &hook, HookOptions::new(OwnerId::operator()).id("webhook")).unwrap();
+    for (slot, id) in [(VerdictSlot::ToolPreCall, "webhook"), (VerdictSlot::LlmPreCall, "model-webhook")] {
+        let options = HookOptions::new(OwnerId::operator()).id(id).configured();
+        hook.register(slot, &mut snapshot, options).unwrap();
+    }
     engine(snapshot)
 }
 
@@ -58,7 +64,7 @@ async fn the_request_says_what_is_asked() {
 }
 
 #[tokio::test]
-async fn an_outage_is_what_fail_open_says_and_the_receipt_tells() {
+async fn a_webhook_without_fail_open_fails_closed_and_the_receipt_tells_whose_word_it_was() {
     let closed_port = {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         format!("http://{}/", listener.local_addr().unwrap())
@@ -70,16 +76,24 @@ async fn an_outage_is_what_fail_open_says_and_the_receipt_tells() {
         (&silent.url, FailureKind::Unreachable),
         (&failing.url, FailureKind::Unreachable),
     ] {
-        let open = review(&hooked(url, json!({"timeout": 0.3})), "exec", json!({"command": "ls"})).await;
+        let more = json!({"timeout": 0.3, "fail_open": true});
+        let open = review(&hooked(url, more), "exec", json!({"command": "ls"})).await;
         assert!(open.blocked.is_none(), "{url}");
         let step = &open.receipt.steps[0];
         assert_eq!(step.said, Said::Failed);
         assert!(step.passed_despite_failure);
         assert_eq!(step.failure.as_ref().unwrap().kind, kind);
+        assert_eq!(step.hook.failure_source, FailureSource::Entry);
 
-        let more = json!({"timeout": 0.3, "fail_open": false});
-        let closed = review(&hooked(url, more), "exec", json!({"command": "ls"})).await;
-        assert_eq!(closed.blocked.unwrap().cause, BlockCause::Failure { kind });
+        // Law 5: what is not said is closed.
+        for (more, source) in [
+            (json!({"timeout": 0.3, "fail_open": false}), FailureSource::Entry),
+            (json!({"timeout": 0.3}), FailureSource::Default),
+        ] {
+            let closed = review(&hooked(url, more), "exec", json!({"command": "ls"})).await;
+            assert_eq!(closed.blocked.unwrap().cause, BlockCause::Failure { kind });
+            assert_eq!(closed.receipt.steps[0].hook.failure_source, source);
+        }
     }
 }
 
@@ -99,6 +113,96 @@ async fn nonsense_is_a_failure_even_with_fail_open() {
         let shown: String = String::from_utf8_lossy(&answer).chars().take(60).collect();
         assert!(reviewed.blocked.is_some(), "{shown}");
     }
+}
+
+#[tokio::test]
+async fn redirects_never_carry_the_header_on() {
+    let elsewhere = Endpoint::answering(http("200 OK", r#"{"verdict": "approve"}"#)).await;
+    for status in ["301 Moved Permanently", "302 Found", "307 Temporary Redirect", "308 Permanent Redirect"] {
+        let answer = format!("HTTP/1.1 {status}\r\nlocation: {}\r\ncontent-length: 0\r\n\r\n", elsewhere.url);
+        let reviewed =
+            against(answer.into_bytes(), json!({"auth_header": "Bearer abc", "fail_open": true})).await;
+        assert!(reviewed.blocked.is_some(), "{status}");
+    }
+    assert!(elsewhere.requests().is_empty());
+}
+
+async fn model_call(engine: &Engine) -> Decided<BeforeLlmCall> {
+    let tools = vec![ToolInfo { name: "read".to_owned(), description: None }];
+    let event = BeforeLlmCallEvent {
+        run_id: "run-1".into(),
+        messages: vec![Message::user("hi")],
+        system_prompt: "be kind".into(),
+        model: "some-model".to_owned(),
+        provider: "main".to_owned(),
+        iteration: 2,
+        tools,
+        token_estimate: 1,
+    };
+    engine.decide::<BeforeLlmCall>(event, &context()).await
+}
+
+#[tokio::test]
+async fn model_calls_are_judged_on_a_wire_of_their_own() {
+    let endpoint = Endpoint::answering(http("200 OK", r#"{"verdict": "deny", "reasoning": "quota"}"#)).await;
+    let engine = hooked(&endpoint.url, json!({}));
+    assert_eq!(model_call(&engine).await.blocked.unwrap().reason.unwrap().as_str(), "quota");
+    let asked = json!({
+        "event": "llm_pre_call",
+        "provider": "main",
+        "model": "some-model",
+        "iteration": 2,
+        "system_prompt": "be kind",
+        "messages": [{"role": "user", "content": [{"type": "text", "text": "hi"}]}],
+        "tools": [{"name": "read"}],
+        "session_id": "session-1",
+    });
+    assert_eq!(endpoint.requests().remove(0).1, asked);
+
+    let output = LlmOutputEvent::new("run-1", "session-1", "main", "some-model", Vec::new())
+        .last_assistant(Message::assistant("hello"));
+    engine.observe::<LlmOutput>(&output, &context()).await;
+    let told = json!({
+        "event": "llm_post_call",
+        "provider": "main",
+        "model": "some-model",
+        "result": {
+            "output": "hello",
+            "message": {"role": "assistant", "content": [{"type": "text", "text": "hello"}]},
+            "usage": null,
+        },
+        "session_id": "session-1",
+    });
+    assert_eq!(endpoint.requests().remove(1).1, told);
+}
+
+#[tokio::test]
+async fn model_calls_are_modified_and_fail_as_tool_calls_do() {
+    let answer = r#"{"verdict": "modify", "modified_system_prompt": "be brief", "modified_tools": [],
+        "modified_messages": [{"role": "user", "content": [{"type": "text", "text": "ho"}]}]}"#;
+    let endpoint = Endpoint::answering(http("200 OK", answer)).await;
+    let decided = model_call(&hooked(&endpoint.url, json!({}))).await;
+    assert!(decided.blocked.is_none());
+    assert_eq!(decided.event.system_prompt.as_str(), "be brief");
+    assert_eq!(decided.event.messages[0].visible_text(), "ho");
+    assert!(decided.event.tools.is_empty());
+
+    let down = Endpoint::answering(http("503 Service Unavailable", "")).await;
+    assert!(model_call(&hooked(&down.url, json!({}))).await.blocked.is_some());
+    assert!(model_call(&hooked(&down.url, json!({"fail_open": true}))).await.blocked.is_none());
+    let nonsense = Endpoint::answering(http("200 OK", r#"{"verdict": "fine"}"#)).await;
+    assert!(model_call(&hooked(&nonsense.url, json!({"fail_open": true}))).await.blocked.is_some());
+}
+
+#[tokio::test]
+async fn a_webhook_may_ask() {
+    let answer = r#"{"verdict": "ask", "reasoning": "it lists files", "severity": "info"}"#;
+    let asked = against(http("200 OK", answer), json!({})).await;
+    assert!(asked.blocked.is_none());
+    assert_eq!(asked.requests[0].description().as_str(), "it lists files");
+    let endpoint = Endpoint::answering(http("200 OK", answer)).await;
+    let denied = model_call(&hooked(&endpoint.url, json!({}))).await.blocked.unwrap();
+    assert!(denied.reason.unwrap().as_str().contains("nobody can be asked"));
 }
 
 #[tokio::test]
