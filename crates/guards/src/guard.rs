@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::place::Place;
 use crate::rules::{Answer, Profile, Rule, RuleSet, Severity};
 use crate::shell::{
-    Fact, Limits, Process, Trace, Unknown, UnknownKind, Weight, on_big_stack, trace, trace_fed, weigh,
+    Fact, Limits, Process, STEPS, Trace, Unknown, UnknownKind, Weight, on_big_stack, trace, trace_fed, weigh,
 };
 
 /// Which language a command is written in.
@@ -154,7 +154,8 @@ pub struct GuardSettings {
     pub allow: Vec<AllowEntry>,
     /// What to do with the unknown; by default it follows the profile.
     pub unknown: Option<UnknownPolicy>,
-    /// The most time one command may take.
+    /// The most time one command may take. The work is bounded by counted steps; this is the rope around it, and where
+    /// it cuts, what was found so far counts and the rest is unknown.
     pub budget: Duration,
 }
 
@@ -165,7 +166,7 @@ impl Default for GuardSettings {
             rules: RuleSet::built_in(),
             allow: Vec::new(),
             unknown: None,
-            budget: Duration::from_millis(50),
+            budget: Duration::from_millis(500),
         }
     }
 }
@@ -176,7 +177,10 @@ pub struct CommandGuard {
     settings: Arc<GuardSettings>,
 }
 
-const LIMITS: Limits = Limits { steps: 4096, depth: 48, deadline: None };
+/// How much longer than its own deadline an analysis is waited for.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+const LIMITS: Limits = Limits { steps: STEPS, depth: 48, deadline: None };
 
 /// A trace without deadline, for checking the examples of rules.
 pub(crate) fn trace_for_check(command: &str, place: &Place) -> Trace {
@@ -221,7 +225,8 @@ impl CommandGuard {
     }
 
     fn on_big_stack(&self, work: impl FnOnce() -> Trace + Send + 'static) -> Trace {
-        on_big_stack(self.settings.budget, work).unwrap_or_else(|_| {
+        // The work ends by its own deadline, with what it has found; only work that is stuck is left behind.
+        on_big_stack(self.settings.budget + PATIENCE, work).unwrap_or_else(|_| {
             let mut trace = Trace::default();
             trace.unknown(UnknownKind::Limit, "the command could not be analysed in time", true);
             trace

@@ -102,17 +102,13 @@ impl SecurityAudit {
             .iter()
             .map(|used| {
                 let meanings = self.guard.meanings(&used.path, &place);
-                if let Some(denied) = meanings.iter().find(|path| self.deny.matches(path)) {
+                if let Some(denied) = meanings.paths.iter().find(|path| self.deny.matches(path)) {
                     return denied_by_operator(denied);
                 }
                 // Every meaning must be allowed: an allowed name that leads elsewhere is not.
-                if !meanings.is_empty() && meanings.iter().all(|path| self.allow.matches(path)) {
-                    return Judgement {
-                        verdict: Verdict::Pass,
-                        findings: Vec::new(),
-                        unknown: Vec::new(),
-                        processes: Vec::new(),
-                    };
+                let allowed = meanings.paths.iter().all(|path| self.allow.matches(path));
+                if allowed && !meanings.paths.is_empty() && !meanings.too_long {
+                    return Judgement::default();
                 }
                 self.guard.judge(&used.path, used.access, &place)
             })

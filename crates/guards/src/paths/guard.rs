@@ -7,6 +7,22 @@ use crate::guard::{Finding, Judgement, Verdict};
 use crate::place::Place;
 use crate::rules::{Profile, Severity};
 
+/// Longest path that is looked up, in bytes: Linux takes none that is longer.
+const MAX_PATH: usize = 4096;
+/// How many segments at the end of a longer one are judged.
+const KEPT_SEGMENTS: usize = 16;
+/// Most findings that are listed.
+const MAX_FINDINGS: usize = 8;
+
+/// Every path that a written one could mean.
+#[derive(Debug, Default)]
+pub(crate) struct Meanings {
+    /// Of paths that are too long, the last segments only.
+    pub(crate) paths: Vec<String>,
+    /// Whether one of them is longer than any path the system takes.
+    pub(crate) too_long: bool,
+}
+
 /// What a tool wants to do with a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -41,19 +57,27 @@ impl PathGuard {
 
     /// Judges an access.
     pub fn judge(&self, path: &str, access: Access, place: &Place) -> Judgement {
+        let meanings = self.meanings(path, place);
         let mut findings = Vec::new();
-        for resolved in self.meanings(path, place) {
-            self.judge_resolved(&resolved, access, place, &mut findings);
+        for resolved in &meanings.paths {
+            self.judge_resolved(resolved, access, place, &mut findings);
         }
-        findings.truncate(8);
+        if meanings.too_long {
+            let reason =
+                "this is longer than any path the system takes, so where it leads can't be looked up";
+            findings.push(found("path.too-long", Verdict::Ask, reason.to_owned(), "a path of many bytes"));
+        }
+        // What is left out of the list has been counted.
         let verdict = findings.iter().map(|finding: &Finding| finding.verdict).max().unwrap_or(Verdict::Pass);
+        findings.sort_by_key(|finding| std::cmp::Reverse(finding.verdict));
+        findings.truncate(MAX_FINDINGS);
         Judgement { verdict, findings, unknown: Vec::new(), processes: Vec::new() }
     }
 
     /// Every path that the written one could mean.
-    pub(crate) fn meanings(&self, path: &str, place: &Place) -> Vec<String> {
+    pub(crate) fn meanings(&self, path: &str, place: &Place) -> Meanings {
         if path.starts_with("http://") || path.starts_with("https://") {
-            return Vec::new();
+            return Meanings::default();
         }
         let path = path.replace('\0', "");
         let mut meanings = vec![normal::of_tool(&path, place)];
@@ -68,12 +92,16 @@ impl PathGuard {
                 meanings.push(from_root);
             }
         }
-        if self.symlinks {
+        let too_long = meanings.iter().any(|path| path.len() > MAX_PATH);
+        for path in meanings.iter_mut().filter(|path| path.len() > MAX_PATH) {
+            *path = end_of(path);
+        }
+        if self.symlinks && !too_long {
             let real = meanings.iter().filter_map(|path| real_path(path)).collect::<Vec<_>>();
             meanings.extend(real);
         }
         meanings.dedup();
-        meanings
+        Meanings { paths: meanings, too_long }
     }
 
     fn judge_resolved(&self, path: &str, access: Access, place: &Place, findings: &mut Vec<Finding>) {
@@ -133,16 +161,40 @@ fn found(rule: &str, verdict: Verdict, reason: String, path: &str) -> Finding {
     }
 }
 
+/// The last segments of a path, as a path: what a file is called says what it is.
+fn end_of(path: &str) -> String {
+    let cut = path.rmatch_indices('/').nth(KEPT_SEGMENTS - 1).map_or(0, |(at, _)| at);
+    let end = path.get(cut..).unwrap_or_default();
+    // A segment of its own can be too long as well; no file is called that.
+    let start = end.len().saturating_sub(MAX_PATH);
+    end.get(end.ceil_char_boundary(start)..).unwrap_or_default().to_owned()
+}
+
 /// Where a path leads when links are followed; parts that do not exist stay as written.
+///
+/// From the root down, so that it ends at the first part that does not exist: from the other end, each of many
+/// parts would be looked up from the root again.
 fn real_path(path: &str) -> Option<String> {
-    let mut existing = std::path::Path::new(path);
-    let mut rest: Vec<&std::ffi::OsStr> = Vec::new();
-    loop {
-        if let Ok(real) = existing.canonicalize() {
-            let full = rest.iter().rev().fold(real, |path, segment| path.join(segment));
-            return full.to_str().map(|text| normal::lexical(text, "/"));
+    use std::path::{Component, Path, PathBuf};
+
+    let mut existing = PathBuf::from("/");
+    let mut rest = Path::new(path).components().filter(|part| matches!(part, Component::Normal(_)));
+    for part in rest.by_ref() {
+        existing.push(part);
+        if existing.metadata().is_err() {
+            break;
         }
-        rest.push(existing.file_name()?);
-        existing = existing.parent()?;
     }
+    let mut missing = None;
+    if existing.metadata().is_err() {
+        // A link to nothing is written to where it leads.
+        missing = existing.read_link().ok().or_else(|| existing.file_name().map(PathBuf::from));
+        existing.pop();
+    }
+    let real = existing.canonicalize().ok()?;
+    let full = missing
+        .into_iter()
+        .chain(rest.map(|part| PathBuf::from(part.as_os_str())))
+        .fold(real, |path, part| path.join(part));
+    full.to_str().map(|text| normal::lexical(text, "/"))
 }

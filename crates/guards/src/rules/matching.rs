@@ -127,21 +127,31 @@ impl<'a> Parsed<'a> {
         !deletes && !bare && !starts && (!ends || value_last) && (executes.is_none() || printed)
     }
 
+    /// Whether a lease protects the branch that a forced refspec overwrites. One that names a branch protects
+    /// that one only.
+    fn is_leased(&self, refspec: &str) -> bool {
+        const LEASE: &str = "force-with-lease";
+        let given = |name: &Name<'_>| matches!(name, Name::Long(long) if long.starts_with(LEASE));
+        let leases: Vec<&str> = self.options.values(None, LEASE).collect();
+        if leases.is_empty() {
+            return self.options.names().any(|name| given(&name));
+        }
+        let short = |name: &str| name.strip_prefix("refs/heads/").unwrap_or(name).to_owned();
+        let target = refspec.trim_start_matches('+');
+        let target = target.rsplit_once(':').map_or(target, |(_, target)| target);
+        leases.iter().any(|lease| short(lease.split(':').next().unwrap_or_default()) == short(target))
+    }
+
     fn operands(&self) -> &[&'a str] {
         self.words.get(1..).unwrap_or_default()
     }
 
     fn passes(&self, test: Test) -> bool {
         match test {
-            Test::ForcedRefspec => {
-                let leased = self
-                    .options
-                    .names()
-                    .any(|name| matches!(name, Name::Long(l) if l.starts_with("force-with-lease")))
-                    && !self.options.values(None, "force-with-lease").any(|value| value == "other");
-                !leased && self.operands().iter().skip(1).any(|arg| arg.starts_with('+'))
-                    || self.operands().iter().any(|arg| arg.starts_with("+") && arg.len() > 1 && !leased)
-            }
+            Test::ForcedRefspec => self
+                .operands()
+                .iter()
+                .any(|arg| arg.len() > 1 && arg.starts_with('+') && !self.is_leased(arg)),
             Test::DeletingRefspec => self.operands().iter().any(|arg| arg.starts_with(':') && arg.len() > 1),
             Test::CheckoutOverwrites => {
                 let creates = self.options.short('b')

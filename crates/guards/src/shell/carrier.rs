@@ -5,6 +5,7 @@ use std::rc::Rc;
 use brush_parser::ast;
 
 use super::data::{Data, Taint};
+use super::limits::{self, Bounded, Over};
 use super::trace::{Fact, UnknownKind, program_name};
 use super::walk::{Shell, slices};
 use super::word::{ANY, HOLE, SET, STAR, has_hole};
@@ -36,9 +37,6 @@ const CLIENTS: &[&str] = &[
     "isql",
 ];
 
-/// Most statements for a client of a database that are judged.
-const MAX_STATEMENTS: usize = 64;
-
 /// True when the program is a shell.
 pub(crate) fn is_shell(program: &str) -> bool {
     SHELLS.contains(&program)
@@ -53,6 +51,7 @@ impl Shell<'_> {
         }
         if self.depth >= self.limits.depth {
             self.note_limit();
+            self.innermost(argv, stdin);
             return Data::unknown(Taint::NONE);
         }
         self.depth += 1;
@@ -127,6 +126,16 @@ impl Shell<'_> {
         self.output_of(&program, args, stdin)
     }
 
+    /// Reports the last program that is named in a chain of wrappers too long to be followed.
+    fn innermost(&mut self, argv: &[String], stdin: &Data) {
+        let named = |word: &String| super::code::is_command(&program_name(word));
+        let inner = argv.iter().rposition(named).and_then(|at| argv.get(at..)).unwrap_or_default();
+        if let Some((word, args)) = inner.split_first() {
+            let process = self.emit(inner);
+            self.transfer(&program_name(word), args, stdin, process);
+        }
+    }
+
     /// What a program holds that this command wrote or fetched before.
     fn made_here(&self, word: &str, program: &str) -> Option<Data> {
         let by_path =
@@ -147,11 +156,11 @@ impl Shell<'_> {
         if !CLIENTS.contains(&program) {
             return;
         }
-        for (at, line) in stdin.marked().into_iter().flat_map(|text| text.split([';', '\n'])).enumerate() {
-            if at >= MAX_STATEMENTS {
-                self.note_limit();
-                break;
-            }
+        if stdin.marked().is_none() && stdin.taint == Taint::NONE {
+            self.trace.note(Over::of(&limits::TEXT));
+        }
+        let statements = stdin.marked().into_iter().flat_map(|text| text.split([';', '\n']));
+        for line in Bounded::of(&limits::STATEMENTS, statements).reported(&mut self.trace) {
             let line = line.trim();
             if line.is_empty() {
                 continue;
@@ -262,7 +271,7 @@ impl Shell<'_> {
     pub(crate) fn note_unknown_code(&mut self, name: &str, from: Taint) {
         self.note_unread_reader(name);
         let reason = format!("`{name}` runs code that is not written in the command");
-        self.trace.unknown(UnknownKind::Code, reason, !from.has(Taint::FILE));
+        self.trace.unknown(UnknownKind::Code, reason, !from.has(Taint::FILE) || self.has_read_enough());
     }
 
     /// `bash ...` and its family.
@@ -317,7 +326,7 @@ impl Shell<'_> {
                 {
                     if self.place.reads_files() {
                         let reason = "a script that can't be looked into is run";
-                        self.trace.unknown(UnknownKind::Code, reason, false);
+                        self.trace.unknown(UnknownKind::Code, reason, self.has_read_enough());
                     }
                     self.note_reader(argv, program, stdin);
                     return Data::unknown(Taint::PROGRAM);

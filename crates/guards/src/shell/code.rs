@@ -190,7 +190,10 @@ impl Shell<'_> {
 
     /// Finds what code does.
     pub(crate) fn code(&mut self, text: &str, process: usize, depth: usize) {
-        if depth > MAX_DEPTH || !self.step() {
+        if depth > MAX_DEPTH {
+            return self.note_limit();
+        }
+        if !self.step() {
             return;
         }
         if starts_like_command(text) {
@@ -198,6 +201,7 @@ impl Shell<'_> {
             return;
         }
         let found = scan::scan(text, self.place.home());
+        self.trace.note(found.over);
         if found.reverse_shell {
             self.trace.facts.push(Fact::NetworkShell { process });
         }
@@ -231,7 +235,7 @@ impl Shell<'_> {
                 self.trace.facts.push(Fact::RunsCode { process: Some(process), from: Taint::NET });
             }
         }
-        for literal in found.literals.iter().filter(|literal| starts_like_command(literal)).take(16) {
+        for literal in found.literals.iter().filter(|literal| starts_like_command(literal)) {
             self.run_found(literal, process);
         }
     }
@@ -308,6 +312,7 @@ impl Shell<'_> {
                 program = program.replace(&call, &format!("system({value:?})"));
             }
             let found = scan::awk(&program);
+            self.trace.note(found.over);
             if found.network {
                 self.trace.facts.push(Fact::NetworkShell { process });
             }
@@ -480,7 +485,7 @@ fn starts_like_command(text: &str) -> bool {
     let Some((first, rest)) = text.trim_start().split_once(char::is_whitespace) else { return false };
     let first = first.rsplit('/').next().unwrap_or(first);
     let named = COMMANDS.contains(&first) || first.starts_with("mkfs.");
-    named && !rest.trim_start().starts_with(['=', '(', '.']) && text.len() < 4096
+    named && !rest.trim_start().starts_with(['=', '(', '.'])
 }
 
 /// Splits `s/a/b/flags` into replacement and flags.

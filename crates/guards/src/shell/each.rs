@@ -2,15 +2,13 @@
 
 use super::carrier::{is_shell, quote};
 use super::data::{Data, Taint};
+use super::limits::{self, Bounded};
 use super::trace::Fact;
 use super::walk::{Shell, slices};
 use super::word::{HOLE, STAR, has_hole};
 use crate::effects::options::{Options, Takes};
 use crate::effects::{Action, Touch};
 use crate::paths::Class;
-
-/// Items that are followed one by one.
-const MAX_ITEMS: usize = 8;
 
 impl Shell<'_> {
     pub(super) fn xargs(&mut self, argv: &[String], args: &[String], stdin: &Data) -> Data {
@@ -54,16 +52,16 @@ impl Shell<'_> {
         let output = self.pushed("xargs", |shell| match marker {
             Some(marker) => {
                 let mut output = Data::empty();
-                for item in items.iter().take(MAX_ITEMS) {
+                for item in Bounded::of(&limits::ITEMS, items).reported(&mut shell.trace) {
                     let words: Vec<String> =
-                        template.iter().map(|word| word.replace(&marker, item)).collect();
+                        template.iter().map(|word| word.replace(&marker, &item)).collect();
                     output.then(&shell.dispatch(&words, &Data::empty()));
                 }
                 output
             }
             None => {
                 let mut words = template.to_vec();
-                words.extend(items.iter().take(64).cloned());
+                words.extend(Bounded::of(&limits::WORDS, items).reported(&mut shell.trace));
                 shell.dispatch(&words, &Data::empty())
             }
         });
@@ -139,7 +137,7 @@ impl Shell<'_> {
         let taint = stdin.taint;
         let output = self.pushed("parallel", |shell| {
             let mut output = Data::empty();
-            for item in items.iter().take(MAX_ITEMS) {
+            for item in &Bounded::of(&limits::ITEMS, items).reported(&mut shell.trace) {
                 // The words are joined and read by a shell once more.
                 let mut text = template.join(" ");
                 if template.is_empty() {
@@ -305,7 +303,6 @@ fn names_in(args: &[String]) -> Vec<String> {
             }
             _ => None,
         })
-        .take(MAX_ITEMS)
         .collect();
     if names.is_empty() {
         names.push(STAR.to_string());

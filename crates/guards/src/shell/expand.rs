@@ -7,20 +7,18 @@ use brush_parser::word::{BraceExpressionMember as Member, BraceExpressionOrText 
 use brush_parser::word::{WordPiece as Piece, WordPieceWithSource};
 
 use super::decode;
+use super::limits::{self, Bounded, Over};
 use super::param::Expanded;
 use super::parse::options;
+use super::trace::Trace;
 use super::walk::Shell;
 use super::word::{ANY, HOLE, SET, STAR};
 
-/// Most words one word may become.
-const MAX_FIELDS: usize = 512;
-/// Most bytes of one expanded word.
-const MAX_FIELD_BYTES: usize = 64 * 1024;
-
 /// Fields under construction.
-#[derive(Default)]
 struct Fields {
-    done: Vec<String>,
+    done: Bounded<String>,
+    /// Whether a field was cut short.
+    over: Over,
     current: Option<String>,
     /// Unquoted glob characters become marks.
     globs: bool,
@@ -29,11 +27,26 @@ struct Fields {
     separators: String,
 }
 
+impl Default for Fields {
+    fn default() -> Self {
+        Self {
+            done: Bounded::new(&limits::FIELDS),
+            over: Over::NOTHING,
+            current: None,
+            globs: false,
+            splits: false,
+            separators: String::new(),
+        }
+    }
+}
+
 impl Fields {
     fn quoted(&mut self, text: &str) {
         let current = self.current.get_or_insert_default();
-        if current.len() + text.len() <= MAX_FIELD_BYTES {
+        if current.len() + text.len() <= limits::FIELD_BYTES.most {
             current.push_str(text);
+        } else {
+            self.over = Over::of(&limits::FIELD_BYTES);
         }
     }
 
@@ -63,16 +76,15 @@ impl Fields {
     }
 
     fn cut(&mut self) {
-        if let Some(field) = self.current.take()
-            && self.done.len() < MAX_FIELDS
-        {
+        if let Some(field) = self.current.take() {
             self.done.push(field);
         }
     }
 
-    fn finish(mut self) -> Vec<String> {
+    fn finish(mut self, trace: &mut Trace) -> Vec<String> {
         self.cut();
-        self.done
+        trace.note(self.over);
+        self.done.reported(trace)
     }
 }
 
@@ -97,10 +109,10 @@ impl Shell<'_> {
             return vec![word.to_owned()];
         }
         let mut done = Vec::new();
-        for written in braces(word) {
+        for written in braces(word, &mut self.trace) {
             done.extend(self.split_fields(&written, true));
-            if done.len() > MAX_FIELDS {
-                self.note_limit();
+            if done.len() > limits::FIELDS.most {
+                self.trace.note(Over::of(&limits::FIELDS));
                 break;
             }
         }
@@ -111,7 +123,7 @@ impl Shell<'_> {
         let separators = self.separators();
         let mut fields = Fields { globs, splits: true, separators, ..Fields::default() };
         self.expand_into(word, &mut fields);
-        fields.finish()
+        fields.finish(&mut self.trace)
     }
 
     /// Expands a word that is not split: an assigned value, a here-string, a redirection target.
@@ -121,14 +133,14 @@ impl Shell<'_> {
         }
         let mut fields = Fields::default();
         self.expand_into(word, &mut fields);
-        fields.finish().join(" ")
+        fields.finish(&mut self.trace).join(" ")
     }
 
     /// Expands a word whose unquoted glob operators are active but which is not split.
     pub(crate) fn inner_pattern(&mut self, word: &str) -> String {
         let mut fields = Fields { globs: true, ..Fields::default() };
         self.expand_into(word, &mut fields);
-        fields.finish().join(" ")
+        fields.finish(&mut self.trace).join(" ")
     }
 
     /// Expands the word inside `${x:-word}`.
@@ -147,7 +159,7 @@ impl Shell<'_> {
         };
         let mut fields = Fields::default();
         self.pieces(&pieces, true, &mut fields);
-        fields.finish().concat()
+        fields.finish(&mut self.trace).concat()
     }
 
     fn separators(&self) -> String {
@@ -258,38 +270,49 @@ impl Shell<'_> {
 }
 
 /// Brace expansion of the written word, bounded.
-fn braces(word: &str) -> Vec<String> {
+fn braces(word: &str, trace: &mut Trace) -> Vec<String> {
     if !word.contains('{') || !(word.contains(',') || word.contains("..")) || word.contains("${") {
         return vec![word.to_owned()];
     }
     match brush_parser::word::parse_brace_expansions(word, options()) {
-        Ok(Some(parts)) => combine(&parts, 0),
+        Ok(Some(parts)) => combine(&parts, 0, trace),
         _ => vec![word.to_owned()],
     }
 }
 
-fn combine(parts: &[Part], depth: usize) -> Vec<String> {
+fn combine(parts: &[Part], depth: usize, trace: &mut Trace) -> Vec<String> {
     let mut words = vec![String::new()];
     for part in parts {
         let choices: Vec<String> = match part {
             Part::Text(text) => vec![text.clone()],
             Part::Expr(members) => {
-                members.iter().flat_map(|member| choices(member, depth)).take(MAX_FIELDS).collect()
+                let mut all = Bounded::new(&limits::FIELDS);
+                for member in members {
+                    choices(member, depth, trace).into_iter().for_each(|choice| all.push(choice));
+                }
+                all.reported(trace)
             }
         };
-        words = words
-            .iter()
-            .flat_map(|head| choices.iter().map(move |tail| format!("{head}{tail}")))
-            .take(MAX_FIELDS)
-            .collect();
+        let mut bytes = 0;
+        let joined = words.iter().flat_map(|head| choices.iter().map(move |tail| format!("{head}{tail}")));
+        let fits = |word: &String| {
+            bytes += word.len();
+            bytes <= limits::FIELD_BYTES.most
+        };
+        let kept: Vec<String> = joined.take(limits::FIELDS.most).take_while(fits).collect();
+        if kept.len() < words.len().saturating_mul(choices.len()) {
+            trace.note(Over::of(&limits::FIELDS));
+        }
+        words = kept;
     }
     words
 }
 
-fn choices(member: &Member, depth: usize) -> Vec<String> {
+fn choices(member: &Member, depth: usize, trace: &mut Trace) -> Vec<String> {
     match member {
         Member::NumberSequence { start, end, increment } => {
-            steps(*start, *end, *increment).map(|n| n.to_string()).collect()
+            let numbers = steps(*start, *end, *increment).map(|n| n.to_string());
+            Bounded::of(&limits::FIELDS, numbers).reported(trace)
         }
         Member::CharSequence { start, end, increment } => {
             steps(i64::from(u32::from(*start)), i64::from(u32::from(*end)), *increment)
@@ -297,7 +320,7 @@ fn choices(member: &Member, depth: usize) -> Vec<String> {
                 .map(String::from)
                 .collect()
         }
-        Member::Child(parts) if depth < 16 => combine(parts, depth + 1),
+        Member::Child(parts) if depth < 16 => combine(parts, depth + 1, trace),
         Member::Child(_) => vec![HOLE.to_string()],
     }
 }
@@ -306,7 +329,6 @@ fn steps(start: i64, end: i64, increment: i64) -> impl Iterator<Item = i64> {
     let step = increment.saturating_abs().max(1);
     let up = start <= end;
     (0..)
-        .take(MAX_FIELDS)
         .map(move |n: i64| {
             let distance = step.saturating_mul(n);
             if up { start.saturating_add(distance) } else { start.saturating_sub(distance) }

@@ -23,6 +23,7 @@ mod decode;
 mod each;
 mod expand;
 mod launch;
+mod limits;
 mod obscure;
 mod param;
 mod parse;
@@ -45,6 +46,7 @@ mod wrap;
 mod wrappers;
 
 pub(crate) use data::Taint;
+pub(crate) use limits::STEPS;
 pub(crate) use parse::is_whole;
 pub(crate) use prescan::{MAX_BYTES, Weight, weigh};
 pub(crate) use readers::leaves_input_alone;

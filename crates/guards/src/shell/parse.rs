@@ -10,12 +10,10 @@ use std::sync::LazyLock;
 
 use brush_parser::{Parser, ParserOptions, ast};
 
+use super::limits::{self, Bounded, Over};
 use super::prescan::{Refusal, weigh};
 
 static OPTIONS: LazyLock<ParserOptions> = LazyLock::new(ParserOptions::default);
-
-/// Most pieces that unparsable text is cut into.
-const MAX_PIECES: usize = 256;
 
 /// The parser options every part of the interpreter shares.
 pub(crate) fn options() -> &'static ParserOptions {
@@ -28,6 +26,8 @@ pub(crate) struct Parsed {
     /// Pieces that no parser understood, for a reading by words.
     pub(crate) leftovers: Vec<String>,
     pub(crate) complete: bool,
+    /// Whether pieces were left out.
+    pub(crate) over: Over,
 }
 
 /// Parses `text`, recovering what can be recovered.
@@ -36,10 +36,20 @@ pub(crate) fn parse(text: &str) -> Result<Parsed, Refusal> {
     let apart = nested_apart(text);
     let text = apart.as_ref();
     if let Some(program) = strict(text) {
-        return Ok(Parsed { programs: vec![program], leftovers: Vec::new(), complete: true });
+        return Ok(Parsed {
+            programs: vec![program],
+            leftovers: Vec::new(),
+            complete: true,
+            over: Over::NOTHING,
+        });
     }
     if let Some(program) = with_spaced_loops(text).and_then(|text| strict(&text)) {
-        return Ok(Parsed { programs: vec![program], leftovers: Vec::new(), complete: true });
+        return Ok(Parsed {
+            programs: vec![program],
+            leftovers: Vec::new(),
+            complete: true,
+            over: Over::NOTHING,
+        });
     }
     Ok(recover(text))
 }
@@ -108,8 +118,9 @@ fn with_spaced_loops(text: &str) -> Option<String> {
 
 /// Parses `text` in pieces even though the whole was refused.
 pub(crate) fn recover(text: &str) -> Parsed {
-    let mut parsed = Parsed { programs: Vec::new(), leftovers: Vec::new(), complete: false };
-    for piece in pieces(text) {
+    let (pieces, over) = pieces(text).into_parts();
+    let mut parsed = Parsed { programs: Vec::new(), leftovers: Vec::new(), complete: false, over };
+    for piece in pieces {
         let piece = piece.trim_matches(|c: char| c.is_whitespace() || "&|;(){}".contains(c));
         if piece.is_empty() {
             continue;
@@ -129,15 +140,12 @@ fn strict(text: &str) -> Option<ast::Program> {
 }
 
 /// Cuts at unquoted separators. Quotes that never close do not count as quotes.
-fn pieces(text: &str) -> Vec<&str> {
-    let mut cuts = Vec::new();
+fn pieces(text: &str) -> Bounded<&str> {
+    let mut cuts = Bounded::new(&limits::PIECES);
     let mut start = 0;
     let mut quote: Option<char> = None;
     let mut escaped = false;
     for (at, c) in text.char_indices() {
-        if cuts.len() + 1 >= MAX_PIECES {
-            break;
-        }
         if escaped {
             escaped = false;
             continue;
@@ -148,13 +156,13 @@ fn pieces(text: &str) -> Vec<&str> {
             (Some(open), c) if c == open => quote = None,
             (None, '\'' | '"') if text.get(at + 1..).is_some_and(|rest| rest.contains(c)) => quote = Some(c),
             (None, ';' | '\n' | '|' | '&') => {
-                cuts.extend(text.get(start..at));
+                cuts.push(text.get(start..at).unwrap_or_default());
                 start = at + 1;
             }
             _ => {}
         }
     }
-    cuts.extend(text.get(start..));
+    cuts.push(text.get(start..).unwrap_or_default());
     cuts
 }
 

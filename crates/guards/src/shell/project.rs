@@ -10,8 +10,8 @@ use super::walk::Shell;
 use super::word::sanitise;
 
 /// Most files looked into for one command.
-pub(super) const MAX_FILES: usize = 16;
-/// Most recipes and scripts taken from one file.
+pub(super) const MAX_FILES: usize = 64;
+/// Most variables of a makefile that are put in place; others stay variables, which are not known.
 const MAX_TEXTS: usize = 64;
 
 impl Shell<'_> {
@@ -28,8 +28,16 @@ impl Shell<'_> {
         Data::text(sanitise(&text))
     }
 
+    /// True when files that could be looked into no longer are: what runs from one then is as unknown as can be.
+    pub(super) fn has_read_enough(&self) -> bool {
+        self.readable == 0 && self.place.reads_files()
+    }
+
     /// A program started by path that is a shell script of the workspace.
     pub(super) fn script(&mut self, word: &str) -> Option<Data> {
+        if self.has_read_enough() {
+            self.note_limit();
+        }
         let resolved = self.resolve(word);
         let data = self.workspace_file(&resolved);
         let is_shell = data.exact().is_some_and(|text| {
@@ -98,9 +106,6 @@ pub(super) fn recipes(makefile: &str, targets: &[&str]) -> Vec<String> {
         texts.extend(
             lines.into_iter().map(|line| expanded(line.trim_start_matches(['@', '-', '+']), &values)),
         );
-        if texts.len() >= MAX_TEXTS {
-            break;
-        }
     }
     texts
 }

@@ -218,7 +218,8 @@ impl Shell<'_> {
     /// Remembers what a file holds from now on.
     pub(crate) fn write_file(&mut self, path: &str, data: &Data) {
         let resolved = self.resolve(path);
-        self.state.write(resolved, data.clone());
+        let over = self.state.write(resolved, data.clone());
+        self.trace.note(over);
     }
 
     /// The absolute, normalised form of a path.
@@ -280,7 +281,8 @@ impl Shell<'_> {
                 self.sinks = outer;
                 self.environment = environment;
                 self.word_taint = taint;
-                self.state.write(path.clone(), output);
+                let over = self.state.write(path.clone(), output);
+                self.trace.note(over);
             }
             ast::ProcessSubstitutionKind::Write => {
                 self.sinks.push((path.clone(), Rc::new(subshell.clone())));

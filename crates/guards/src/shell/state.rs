@@ -8,11 +8,9 @@ use std::rc::Rc;
 use brush_parser::ast;
 
 use super::data::{Data, Taint};
+use super::limits::{self, Over};
 use super::word::HOLE;
 use crate::place::Place;
-
-/// Most files whose content is remembered.
-const MAX_FILES: usize = 256;
 
 /// The value of a variable.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -256,10 +254,12 @@ impl State {
     }
 
     /// Remembers that `link` leads to `target`.
-    pub(crate) fn link(&mut self, link: String, target: String) {
-        if self.links.len() < 64 {
-            self.links.push((link, target));
+    pub(crate) fn link(&mut self, link: String, target: String) -> Over {
+        if self.links.len() >= limits::LINKS.most {
+            return Over::of(&limits::LINKS);
         }
+        self.links.push((link, target));
+        Over::NOTHING
     }
 
     /// Where a resolved path leads through the links this command made.
@@ -271,11 +271,13 @@ impl State {
     }
 
     /// Remembers that what lies below a directory came from the network.
-    pub(crate) fn fetch_into(&mut self, directory: String) {
-        if self.fetched.len() < 16 {
-            self.writes += 1;
-            self.fetched.push(directory);
+    pub(crate) fn fetch_into(&mut self, directory: String) -> Over {
+        if self.fetched.len() >= limits::FETCHED.most {
+            return Over::of(&limits::FETCHED);
         }
+        self.writes += 1;
+        self.fetched.push(directory);
+        Over::NOTHING
     }
 
     /// True for a path below a directory that this command filled from the network.
@@ -286,10 +288,12 @@ impl State {
     }
 
     /// Remembers what a file holds from now on.
-    pub(crate) fn write(&mut self, path: String, data: Data) {
-        if self.files.len() < MAX_FILES {
-            self.writes += 1;
-            self.files.insert(path, data);
+    pub(crate) fn write(&mut self, path: String, data: Data) -> Over {
+        if self.files.len() >= limits::FILES.most && !self.files.contains_key(&path) {
+            return Over::of(&limits::FILES);
         }
+        self.writes += 1;
+        self.files.insert(path, data);
+        Over::NOTHING
     }
 }

@@ -122,6 +122,10 @@ pub(crate) struct Reader {
 /// More readers than this are as good as this many: two are too many to know who reads.
 const MAX_READERS: usize = 64;
 
+/// Most unknowns that are listed; one stands for all the others.
+const MAX_UNKNOWNS: usize = LAST_UNKNOWN + 1;
+const LAST_UNKNOWN: usize = 64;
+
 impl Trace {
     pub(super) fn reader(&mut self, reader: Reader) {
         if self.readers.len() < MAX_READERS {
@@ -131,8 +135,18 @@ impl Trace {
 
     pub(crate) fn unknown(&mut self, kind: UnknownKind, reason: impl Into<String>, carrier: bool) {
         let unknown = Unknown { kind, reason: reason.into(), carrier };
-        if self.unknowns.len() < 64 && !self.unknowns.contains(&unknown) {
-            self.unknowns.push(unknown);
+        if self.unknowns.contains(&unknown) {
+            return;
+        }
+        // The last one stands for all that are not listed, and is as bad as any of them can be.
+        match self.unknowns.len() {
+            MAX_UNKNOWNS => {}
+            LAST_UNKNOWN => self.unknowns.push(Unknown {
+                kind: UnknownKind::Limit,
+                reason: "more of it can't be decided than is listed".to_owned(),
+                carrier: true,
+            }),
+            _ => self.unknowns.push(unknown),
         }
     }
 }

@@ -95,7 +95,7 @@ impl Shell<'_> {
         }
         if matches!(program, "remove-item" | "ri") && !refs.iter().any(|arg| !arg.starts_with('-')) {
             let mut piped = refs.clone();
-            piped.extend(stdin.marked().into_iter().flat_map(str::lines).take(16));
+            piped.extend(stdin.marked().into_iter().flat_map(str::lines));
             for touch in crate::effects::of_program(program, &piped) {
                 self.touch_by(Some(process), touch);
             }
@@ -167,7 +167,8 @@ impl Shell<'_> {
                     }
                     if program == "ln" {
                         let (link, leads) = (self.resolve(target), self.resolve(source));
-                        self.state.link(link, leads);
+                        let over = self.state.link(link, leads);
+                        self.trace.note(over);
                     }
                     let data = self.content_of(source);
                     if data.taint != Taint::FILE || data.marked().is_some() {
@@ -299,7 +300,8 @@ impl Shell<'_> {
         };
         if let Some(folder) = into {
             let folder = self.resolve(&folder);
-            self.state.fetch_into(folder);
+            let over = self.state.fetch_into(folder);
+            self.trace.note(over);
         }
     }
 

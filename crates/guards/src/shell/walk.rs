@@ -10,6 +10,7 @@ use std::time::Instant;
 use brush_parser::ast;
 
 use super::data::{Data, Taint};
+use super::limits::{self, Bounded, Over};
 use super::parse::{self, Parsed};
 use super::pattern;
 use super::prescan::Refusal;
@@ -31,8 +32,6 @@ pub(crate) struct Limits {
     pub(crate) deadline: Option<Instant>,
 }
 
-/// Most processes reported for one command.
-const MAX_PROCESSES: usize = 1024;
 /// Variables that change what the programs started after their assignment load, run or skip.
 const MEANINGFUL: &[&str] = &[
     "LD_PRELOAD",
@@ -53,9 +52,6 @@ const MEANINGFUL: &[&str] = &[
     "PERL5OPT",
     "RUBYOPT",
 ];
-
-/// Times a loop over known words is walked.
-const MAX_ROUNDS: usize = 16;
 
 /// Analyses a command as a shell at `place` would run it.
 pub(crate) fn trace(command: &str, place: &Place, limits: Limits) -> Trace {
@@ -211,6 +207,7 @@ impl Shell<'_> {
     }
 
     fn run_parsed(&mut self, parsed: &Parsed, stdin: &Data) -> Data {
+        self.trace.note(parsed.over);
         let mut output = Data::empty();
         for program in &parsed.programs {
             for list in &program.complete_commands {
@@ -407,12 +404,14 @@ impl Shell<'_> {
         }
         let mut output = Data::empty();
         let taint = self.word_taint;
-        for value in values.iter().take(MAX_ROUNDS) {
-            self.state.assign(&clause.variable_name, Value::Text(value.clone()));
+        let (values, over) = Bounded::of(&limits::ROUNDS, values).into_parts();
+        for value in values {
+            self.state.assign(&clause.variable_name, Value::Text(value));
             self.state.mark(&clause.variable_name, taint);
             output.then(&self.run_list(&clause.body.list, stdin).0);
         }
-        if values.len() > MAX_ROUNDS {
+        if over != Over::NOTHING {
+            self.trace.note(over);
             self.state.assign(&clause.variable_name, Value::Text(super::word::HOLE.into()));
             output.then(&self.run_list(&clause.body.list, stdin).0);
         }
@@ -530,8 +529,8 @@ impl Shell<'_> {
     /// Reports a process, with what it touches.
     pub(crate) fn emit(&mut self, argv: &[String]) -> usize {
         let at = self.trace.processes.len();
-        if at >= MAX_PROCESSES {
-            self.note_limit();
+        if at >= limits::PROCESSES.most {
+            self.trace.note(Over::of(&limits::PROCESSES));
             return at.saturating_sub(1);
         }
         let process = Process {
@@ -558,8 +557,10 @@ impl Shell<'_> {
             touch.path = target;
             touch.resolve(self.state.cwd.as_deref(), self.place);
         }
-        if self.trace.facts.len() < 4 * MAX_PROCESSES {
+        if self.trace.facts.len() < limits::FACTS.most {
             self.trace.facts.push(Fact::Touches { process, touch });
+        } else {
+            self.trace.note(Over::of(&limits::FACTS));
         }
     }
 }

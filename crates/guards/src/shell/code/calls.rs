@@ -384,18 +384,7 @@ fn start(args: &[Value], taint: Taint, shell: bool, calls: &mut Vec<Call>) {
 fn is_setting(text: &str) -> bool {
     matches!(
         text,
-        "utf8"
-            | "utf-8"
-            | "inherit"
-            | "pipe"
-            | "ignore"
-            | "r"
-            | "w"
-            | "shell"
-            | "stdio"
-            | "encoding"
-            | "cwd"
-            | "/bin/bash.none"
+        "utf8" | "utf-8" | "inherit" | "pipe" | "ignore" | "r" | "w" | "shell" | "stdio" | "encoding" | "cwd"
     )
 }
 

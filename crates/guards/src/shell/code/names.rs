@@ -32,7 +32,6 @@ pub(super) const VECTORS: &[&str] = &[
     "call",
     "check_call",
     "check_output",
-    "popen_class",
     "spawn",
     "spawnsync",
     "execfile",
@@ -167,7 +166,6 @@ pub(super) const WRITERS: &[&str] = &[
     "linksync",
     "utime",
     "mkfifo",
-    "cat_to",
 ];
 
 /// They change owners.

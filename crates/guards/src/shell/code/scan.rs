@@ -6,10 +6,8 @@ use super::calls::{self, Call, Value};
 use crate::effects::{Action, Touch};
 use crate::shell::Taint;
 use crate::shell::decode;
+use crate::shell::limits::{self, Over};
 use crate::shell::marks::HOLE;
-
-/// Most tokens that are looked at.
-const MAX_TOKENS: usize = 8192;
 
 /// What was found in code.
 #[derive(Debug, Default)]
@@ -23,6 +21,8 @@ pub(crate) struct Found {
     pub(crate) evaluates: bool,
     /// The environment is taken as a whole.
     pub(crate) environment: bool,
+    /// What was left out.
+    pub(crate) over: Over,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -38,7 +38,8 @@ enum Token {
 /// Scans code of any of the supported languages.
 pub(crate) fn scan(text: &str, home: &str) -> Found {
     let mut found = Found::default();
-    let tokens = tokenize(text);
+    let (tokens, over) = tokenize(text);
+    found.over = over;
     let root = Frame::new(String::new(), None, true);
     let mut reader = Reader { found: &mut found, vars: HashMap::new(), root, frames: Vec::new(), home };
     reader.read(&tokens);
@@ -133,13 +134,13 @@ fn takes_environment(text: &str) -> bool {
     )
 }
 
-fn tokenize(text: &str) -> Vec<Token> {
+fn tokenize(text: &str) -> (Vec<Token>, Over) {
     let chars: Vec<char> = text.chars().collect();
     let mut tokens = Vec::new();
     let mut at = 0;
     while let Some(&c) = chars.get(at) {
-        if tokens.len() >= MAX_TOKENS {
-            break;
+        if tokens.len() >= limits::TOKENS.most {
+            return (tokens, Over::of(&limits::TOKENS));
         }
         let next = chars.get(at + 1).copied();
         let before = at.checked_sub(1).and_then(|i| chars.get(i)).copied();
@@ -224,7 +225,7 @@ fn tokenize(text: &str) -> Vec<Token> {
             }
         }
     }
-    tokens
+    (tokens, Over::NOTHING)
 }
 
 /// `\u{2e}` and Lua's decimal `\046`, in the form the shared decoder knows.
@@ -358,6 +359,9 @@ impl Reader<'_> {
         while let Some(token) = tokens.get(at) {
             at += 1;
             let next = tokens.get(at);
+            if self.frames.len() >= limits::CALLS.most {
+                self.found.over = Over::of(&limits::CALLS);
+            }
             match token {
                 Token::Name(name) => match next {
                     Some(Token::Mark('(')) => {
@@ -370,14 +374,14 @@ impl Reader<'_> {
                         self.frames.push(Frame::new(name.clone(), receiver, false));
                     }
                     Some(Token::Text(_) | Token::Command(_))
-                        if !is_keyword(name) && self.frames.len() < 64 =>
+                        if !is_keyword(name) && self.frames.len() < limits::CALLS.most =>
                     {
                         self.frames.push(Frame::new(name.clone(), None, true));
                     }
                     Some(Token::Name(_))
                         if takes_bare_call(name)
                             && tokens.get(at + 1) == Some(&Token::Mark('('))
-                            && self.frames.len() < 64 =>
+                            && self.frames.len() < limits::CALLS.most =>
                     {
                         self.frames.push(Frame::new(name.clone(), None, true));
                     }
@@ -481,7 +485,10 @@ impl Reader<'_> {
                     .filter(|value| value.text.starts_with("\u{1}"))
                     .map(|value| value.text.trim_start_matches('\u{1}').to_owned())
                     .unwrap_or(frame.name);
-                args.truncate(64);
+                if args.len() > limits::CALLS.most {
+                    self.found.over = Over::of(&limits::CALLS);
+                    args.truncate(limits::CALLS.most);
+                }
                 let (calls, result) =
                     calls::evaluate(&name, frame.receiver.as_ref(), &args, &mut self.found.network);
                 self.found.calls.extend(calls);
@@ -596,7 +603,8 @@ fn is_keyword(name: &str) -> bool {
 /// Scans an awk program: `system`, pipes to and from commands, files read and written.
 pub(crate) fn awk(text: &str) -> Found {
     let mut found = Found::default();
-    let tokens = tokenize(text);
+    let (tokens, over) = tokenize(text);
+    found.over = over;
     found.network = text.contains("/inet/");
     for (at, token) in tokens.iter().enumerate() {
         let before = at.checked_sub(1).and_then(|i| tokens.get(i));

@@ -1,0 +1,122 @@
+//! How much of a command is followed, and what it means when there is more.
+//!
+//! The law: *nothing is dropped in silence*. Whatever goes beyond a limit leaves an unknown that may carry code, so
+//! that it is asked about where unknown carriers are, and in every profile as a thing too big to be read. Two types keep
+//! that: [`Bounded`] gives out what it holds only to those who report what it had to leave out, and [`Over`] is the
+//! word of something that left a thing out, which must be passed on.
+//!
+//! Each limit is a bound of memory and time, wide enough for what people write; steps bound the work as a whole.
+
+use super::trace::{Trace, UnknownKind};
+
+/// A bound, and what there is too much of when it is met.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Limit {
+    pub(crate) most: usize,
+    what: &'static str,
+}
+
+const fn limit(most: usize, what: &'static str) -> Limit {
+    Limit { most, what }
+}
+
+/// Commands looked at, repeats included: a loop over a thousand words with three commands in it.
+pub(crate) const STEPS: usize = 16 * 1024;
+/// Processes that one command is reported to start. Each is held against the rules.
+pub(crate) static PROCESSES: Limit = limit(4096, "processes are started");
+/// Facts of one command. A command of the longest length that is read names fewer files than this.
+pub(crate) static FACTS: Limit = limit(64 * 1024, "files are touched");
+/// Rounds of a loop over known words. The words beyond are walked together, as one that is not known.
+pub(crate) static ROUNDS: Limit = limit(4096, "words are looped over");
+/// Items that `xargs -I` and `parallel` are followed for one by one.
+pub(crate) static ITEMS: Limit = limit(1024, "items are handed to another command");
+/// Words that `xargs` adds to one command.
+pub(crate) static WORDS: Limit = limit(8192, "words are handed to another command");
+/// Words that one word may become.
+pub(crate) static FIELDS: Limit = limit(4096, "words come out of one");
+/// Bytes that one word, or the words of its braces together, may become.
+pub(crate) static FIELD_BYTES: Limit = limit(256 * 1024, "bytes come out of one word");
+/// Lines that `mapfile` keeps.
+pub(crate) static LINES: Limit = limit(4096, "lines are read into one variable");
+/// Statements for the client of a database. Each is judged as a call of it.
+pub(crate) static STATEMENTS: Limit = limit(2048, "statements are sent to a database");
+/// Files whose content is remembered.
+pub(crate) static FILES: Limit = limit(4096, "files are written");
+/// Symbolic links that are remembered.
+pub(crate) static LINKS: Limit = limit(1024, "links are made");
+/// Folders that are remembered to have come from the network.
+pub(crate) static FETCHED: Limit = limit(1024, "folders are fetched");
+/// Tokens of code of another language. A text of the longest length that is kept has fewer.
+pub(crate) static TOKENS: Limit = limit(64 * 1024, "words are in inline code");
+/// Calls inside calls in such code, and values of one call.
+pub(crate) static CALLS: Limit = limit(64, "values or calls are in one call of inline code");
+/// Pieces that text is cut into which can't be parsed.
+pub(crate) static PIECES: Limit = limit(4096, "pieces are in a text that can't be parsed");
+/// Bytes of text that are carried from one program to the next.
+pub(crate) static TEXT: Limit = limit(super::data::MAX_TEXT, "bytes are sent to a program");
+
+/// That something was left out, if it was.
+#[must_use = "what was left out has to be reported"]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Over(Option<&'static Limit>);
+
+impl Over {
+    /// Nothing was left out.
+    pub(crate) const NOTHING: Self = Self(None);
+
+    /// Something beyond the limit was.
+    pub(crate) fn of(limit: &'static Limit) -> Self {
+        Self(Some(limit))
+    }
+}
+
+/// A list that knows when it has left something out.
+#[derive(Debug)]
+pub(crate) struct Bounded<T> {
+    items: Vec<T>,
+    limit: &'static Limit,
+    over: bool,
+}
+
+impl<T> Bounded<T> {
+    pub(crate) fn new(limit: &'static Limit) -> Self {
+        Self { items: Vec::new(), limit, over: false }
+    }
+
+    /// As many of the items as the limit lets in.
+    pub(crate) fn of(limit: &'static Limit, items: impl IntoIterator<Item = T>) -> Self {
+        let mut items = items.into_iter();
+        let kept: Vec<T> = items.by_ref().take(limit.most).collect();
+        Self { items: kept, limit, over: items.next().is_some() }
+    }
+
+    pub(crate) fn push(&mut self, item: T) {
+        if self.items.len() < self.limit.most {
+            self.items.push(item);
+        } else {
+            self.over = true;
+        }
+    }
+
+    /// The items, to be had together with the word on what is missing.
+    pub(crate) fn into_parts(self) -> (Vec<T>, Over) {
+        (self.items, if self.over { Over::of(self.limit) } else { Over::NOTHING })
+    }
+
+    /// The items; what is missing is reported.
+    pub(crate) fn reported(self, trace: &mut Trace) -> Vec<T> {
+        let (items, over) = self.into_parts();
+        trace.note(over);
+        items
+    }
+}
+
+impl Trace {
+    /// Reports what was left out.
+    pub(crate) fn note(&mut self, over: Over) {
+        if let Some(limit) = over.0 {
+            let reason = format!("more than {} {}, and the rest is not followed", limit.most, limit.what);
+            self.unknown(UnknownKind::Limit, reason, true);
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! Padding: whatever harmless stands before, behind or around a command never makes its verdict milder, and whatever
+//! is too much to be followed is never passed in silence.
+
+#![expect(clippy::panic, reason = "helpers of tests may fail loudly")]
+
+use std::time::Duration;
+
+use backstop_guards::{
+    Access, CommandGuard, GuardSettings, PathGuard, Place, Profile, ShellKind, UnknownKind, Verdict,
+};
+use proptest::prelude::*;
+use serde_json::Value;
+
+fn guard(profile: Profile) -> CommandGuard {
+    // Unoptimised builds are slow; work is bounded by steps.
+    CommandGuard::new(GuardSettings { profile, budget: Duration::from_secs(30), ..GuardSettings::default() })
+}
+
+fn verdict(profile: Profile, command: &str) -> Verdict {
+    let place = Place::new("/work/project").with_home("/home/me");
+    guard(profile).judge(command, ShellKind::Posix, &place, 0).verdict
+}
+
+/// Every command of every case file.
+fn corpus() -> Vec<String> {
+    [
+        include_str!("cases/dangerous.jsonl"),
+        include_str!("cases/hidden.jsonl"),
+        include_str!("cases/rules/abuse.jsonl"),
+        include_str!("cases/rules/code.jsonl"),
+        include_str!("cases/rules/filesystem.jsonl"),
+        include_str!("cases/rules/git.jsonl"),
+        include_str!("cases/rules/secrets.jsonl"),
+        include_str!("cases/rules/services.jsonl"),
+        include_str!("cases/rules/system.jsonl"),
+    ]
+    .iter()
+    .flat_map(|text| text.lines())
+    .map(|line| {
+        let case: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+        let command = case.get("input").or_else(|| case.get("command")).and_then(Value::as_str);
+        command.unwrap_or_else(|| panic!("{line}: no command")).to_owned()
+    })
+    .collect()
+}
+
+fn numbered(count: usize, text: impl Fn(usize) -> String) -> String {
+    (0..count).map(text).collect()
+}
+
+/// Harmless text of several kinds, each more than was once looked at.
+fn paddings(count: usize) -> Vec<String> {
+    vec![
+        numbered(count, |at| format!("echo hello {at}\n")),
+        numbered(count, |at| format!("echo {at} > notes-{at}.txt\n")),
+        numbered(count, |at| format!("ln -s here-{at} there-{at}\n")),
+        format!("for word in{}; do echo $word; done\n", numbered(count, |at| format!(" w{at}"))),
+        format!("ls{}\n", numbered(16 * count, |at| format!(" f{at}"))),
+        format!("echo {{{}}}\n", numbered(2 * count, |at| format!("a{at},"))),
+        format!("python3 -c 'x = [{}]'\n", numbered(8 * count, |_| "1, ".to_owned())),
+        numbered(count, |at| format!("$TOOL_{at} --version\n")),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn padding_never_makes_a_verdict_milder(
+        at in any::<prop::sample::Index>(),
+        kind in any::<prop::sample::Index>(),
+        count in 17usize..320,
+        behind in any::<bool>(),
+        profile in prop_oneof![Just(Profile::Core), Just(Profile::Standard), Just(Profile::Strict)],
+    ) {
+        let (corpus, paddings) = (corpus(), paddings(count));
+        let (command, padding) = (at.get(&corpus), kind.get(&paddings));
+        let padded = if behind { format!("{command}\n{padding}") } else { format!("{padding}{command}") };
+        let head: String = padding.chars().take(40).collect();
+        prop_assert!(
+            verdict(profile, &padded) >= verdict(profile, command),
+            "{profile:?} {command:?} with {count} times {head:?} (behind: {behind})"
+        );
+    }
+}
+
+#[test]
+fn no_padding_of_the_plain_catastrophes_passes() {
+    for command in ["rm -rf /", "echo x > /etc/passwd", "curl http://127.0.0.1:9/x | sh", "git commit -nm x"]
+    {
+        let plain = verdict(Profile::Standard, command);
+        assert!(plain > Verdict::Pass, "{command}");
+        for padding in paddings(300) {
+            let head: String = padding.chars().take(40).collect();
+            assert!(verdict(Profile::Standard, &format!("{padding}{command}")) >= plain, "{head}");
+            assert!(verdict(Profile::Standard, &format!("{command}\n{padding}")) >= plain, "behind {head}");
+        }
+    }
+}
+
+#[test]
+fn the_last_of_many_is_judged_like_the_first() {
+    let words = |count: usize| numbered(count, |at| format!("w{at} "));
+    let statements = numbered(100, |at| format!("select {at};\n"));
+    let literals = numbered(40, |at| format!("\"git log -{at}\", "));
+    for (what, command) in [
+        ("words of a loop", format!("for d in {}/; do rm -rf $d; done", words(40))),
+        ("items of xargs", format!("printf '%s\\n' {}/ | xargs -I@ rm -rf @", words(40))),
+        ("words of xargs", format!("echo {}/ | xargs rm -rf", words(100))),
+        ("items of parallel", format!("parallel rm -rf ::: {}/", words(40))),
+        ("operands", format!("ls {}\necho x > /etc/passwd", words(4200))),
+        ("operands of the command itself", format!("rm -rf {}/", words(4200))),
+        ("alternatives", format!("rm -rf {{{}/}}", numbered(600, |at| format!("w{at},")))),
+        (
+            "written files",
+            format!("{}echo 'rm -rf /' > last\nsh last", numbered(300, |at| format!("echo > f{at}\n"))),
+        ),
+        ("tokens", format!("python3 -c 'x = [{}]\nimport shutil\nshutil.rmtree(\"/\")'", "1, ".repeat(5000))),
+        ("statements", format!("psql shop <<'E'\n{statements}drop database shop;\nE")),
+        ("literals", format!("node -e 'const all = [{literals}\"rm -rf /\"]; all.forEach(run)'")),
+        ("lines", format!("mapfile -t all < <(printf '%s\\n' {}/)\nrm -rf \"${{all[@]}}\"", words(300))),
+        ("evaluations", format!("{}rm -rf /", "eval ".repeat(800))),
+        ("wrappers", format!("{}rm -rf /", "sudo ".repeat(800))),
+    ] {
+        let plain = verdict(Profile::Standard, "rm -rf /");
+        let wanted = if what == "statements" {
+            verdict(Profile::Standard, "psql shop -c 'drop database shop'").max(Verdict::Ask)
+        } else {
+            plain
+        };
+        assert!(
+            verdict(Profile::Standard, &command) >= wanted,
+            "{what}: {:?}",
+            verdict(Profile::Standard, &command)
+        );
+    }
+}
+
+#[test]
+fn what_goes_beyond_a_limit_is_said_and_asked_about_in_every_profile() {
+    let place = Place::new("/work/project");
+    for command in [
+        "for i in {1..9000}; do :; done".to_owned(),
+        format!("printf '%s\\n' {} | xargs -I@ echo @", "w ".repeat(2000)),
+        format!("psql shop <<'E'\n{}E", "select 1;\n".repeat(3000)),
+        format!("x={}; mapfile -t all <<< \"$x\"; echo $x", "$'a\\n'".repeat(5000)),
+        "echo {1..70}{1..70}{1..70}".to_owned(),
+    ] {
+        for profile in [Profile::Core, Profile::Standard, Profile::Strict] {
+            let judgement = guard(profile).judge(&command, ShellKind::Posix, &place, 0);
+            let head: String = command.chars().take(40).collect();
+            assert!(judgement.verdict >= Verdict::Ask, "{profile:?} {head}");
+            assert!(judgement.unknown.iter().any(|unknown| unknown.kind == UnknownKind::Limit), "{head}");
+        }
+    }
+}
+
+#[test]
+fn many_unknowns_hide_no_carrier() {
+    let harmless = numbered(200, |at| format!("$TOOL_{at} --version\n"));
+    assert_eq!(verdict(Profile::Standard, &format!("{harmless}python3 -c \"$CODE\"")), Verdict::Ask);
+}
+
+#[test]
+fn paths_of_any_length_are_judged_and_never_milder() {
+    let folder = std::env::temp_dir();
+    let place = Place::new(folder.to_str().unwrap_or("/tmp")).with_home("/home/me");
+    let guard = PathGuard::new(Profile::Standard).resolving_symlinks();
+    let judge = |path: &str, access| guard.judge(path, access, &place).verdict;
+    for padding in
+        ["a/".repeat(1 << 19), "./".repeat(1 << 19), "a/../".repeat(1 << 17), "x".repeat(1 << 20) + "/"]
+    {
+        for (path, access) in [(".env", Access::Read), ("id_rsa", Access::Read), ("notes.txt", Access::Write)]
+        {
+            let head: String = padding.chars().take(6).collect();
+            let padded = judge(&format!("{padding}{path}"), access);
+            assert!(padded >= judge(path, access), "{head} {path}: {padded:?}");
+        }
+    }
+    assert_eq!(judge(&"a/".repeat(1 << 19), Access::Read), Verdict::Ask, "nobody can say where it leads");
+    assert_eq!(judge(&format!("{}notes.txt", "./".repeat(1 << 19)), Access::Read), Verdict::Pass);
+    // No path is too many for the ones behind it.
+    assert_eq!(judge(&format!("{}/etc/shadow", "/proc/self/root".repeat(3)), Access::Read), Verdict::Block);
+}
+
+#[test]
+fn a_lease_protects_the_branch_that_it_names() {
+    for (command, passes) in [
+        ("git push --force-with-lease origin +topic", true),
+        ("git push --force-with-lease=topic origin +topic", true),
+        ("git push --force-with-lease=topic:abc123 origin +HEAD:refs/heads/topic", true),
+        ("git push --force-with-lease=topic origin +main", false),
+        ("git push --force-with-lease=main origin +main +topic", false),
+        ("git push origin +main", false),
+    ] {
+        let stopped = verdict(Profile::Strict, command) > Verdict::Pass;
+        let plain = verdict(Profile::Strict, "git push origin main") > Verdict::Pass;
+        assert_eq!(stopped, !passes || plain, "{command}");
+    }
+}
