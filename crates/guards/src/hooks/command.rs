@@ -11,6 +11,7 @@ use backstop_hooks::points::{
 use backstop_hooks::{Answer, CallContext, Context, Hook, HookError, Params, ToolName};
 
 use super::extract::shell_inputs;
+use super::once::Looks;
 use super::{place, question, reason};
 use crate::{CommandGuard, Finding, Judgement, Typing, Verdict};
 
@@ -23,12 +24,13 @@ pub struct CommandSafety {
     guard: CommandGuard,
     home: Option<Arc<str>>,
     reads_files: bool,
+    looks: Looks,
 }
 
 impl CommandSafety {
     /// The guard; `home` is the home directory of the user whose commands are judged.
     pub fn new(guard: CommandGuard, home: Option<&str>) -> Self {
-        Self { guard, home: home.map(Arc::from), reads_files: false }
+        Self { guard, home: home.map(Arc::from), reads_files: false, looks: Looks::default() }
     }
 
     /// Looks into the scripts, makefiles and package scripts of the workspace that a command would run.
@@ -116,13 +118,13 @@ impl Hook<ToolBefore> for Blocks {
             Ok(judgements) => judgements,
             Err(error) => return Answer::Now(Err(error)),
         };
-        let stopped = judgements.iter().find(|judgement| judgement.verdict == Verdict::Block);
-        Answer::Now(Ok(stopped.map(|judgement| ToolBeforeOutcome {
+        let stopped = stopping(&judgements);
+        if stopped.is_none() {
+            self.0.looks.put(&event.tool_name, &event.args, cx.call, judgements);
+        }
+        Answer::Now(Ok(stopped.map(|reason| ToolBeforeOutcome {
             block: Some(true),
-            block_reason: Some(match blocking(judgement) {
-                Some(finding) => reason(finding).into(),
-                None => unknown(judgement).join("; ").into(),
-            }),
+            block_reason: Some(reason.into()),
             args: None,
         })))
     }
@@ -130,17 +132,37 @@ impl Hook<ToolBefore> for Blocks {
 
 struct Asks(CommandSafety);
 
-impl Hook<BeforeToolCall> for Asks {
-    fn call<'a>(&'a self, event: &'a ToolCallEvent, cx: Context<'a>) -> Answer<'a, BeforeToolCall> {
+impl Asks {
+    /// What was found about the call. What only this point is told about who types is looked at here, and counts
+    /// together with the first look; where the host says itself what reads, that look knew too little.
+    fn judged(&self, event: &ToolCallEvent, call: &CallContext) -> Result<Vec<Judgement>, HookError> {
         let input = match event.tool_kind.as_deref() {
             Some(UNSEEN_TERMINAL) => Input::Unseen,
             Some(TYPED_TERMINAL) => Input::Told,
             _ => Input::Seen,
         };
-        let judgements = match self.0.judge(&event.tool_name, &event.params, cx.call, input) {
+        let looked = self.0.looks.take(&event.tool_name, &event.params, call);
+        match (looked, input) {
+            (Some(judgements), Input::Seen) => Ok(judgements),
+            (Some(judgements), Input::Unseen) => {
+                let mut judged = self.0.judge(&event.tool_name, &event.params, call, input)?;
+                judged.extend(judgements);
+                Ok(judged)
+            }
+            (_, input) => self.0.judge(&event.tool_name, &event.params, call, input),
+        }
+    }
+}
+
+impl Hook<BeforeToolCall> for Asks {
+    fn call<'a>(&'a self, event: &'a ToolCallEvent, cx: Context<'a>) -> Answer<'a, BeforeToolCall> {
+        let judgements = match self.judged(event, cx.call) {
             Ok(judgements) => judgements,
             Err(error) => return Answer::Now(Err(error)),
         };
+        if let Some(reason) = stopping(&judgements) {
+            return Answer::Now(Ok(Some(ToolCallOutcome::block(reason))));
+        }
         let asked: Vec<_> =
             judgements.into_iter().filter(|judgement| judgement.verdict == Verdict::Ask).collect();
         let unknown: Vec<_> = asked.iter().flat_map(unknown).collect();
@@ -148,6 +170,15 @@ impl Hook<BeforeToolCall> for Asks {
         Answer::Now(Ok((!asked.is_empty())
             .then(|| ToolCallOutcome::ask(question("run a command that needs a look", &findings, &unknown)))))
     }
+}
+
+/// Why the call is stopped, if it is.
+fn stopping(judgements: &[Judgement]) -> Option<String> {
+    let stopped = judgements.iter().find(|judgement| judgement.verdict == Verdict::Block)?;
+    Some(match blocking(stopped) {
+        Some(finding) => reason(finding),
+        None => unknown(stopped).join("; "),
+    })
 }
 
 /// The finding that stops the command; without one, what could not be decided stops it.

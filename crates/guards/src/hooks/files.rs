@@ -10,6 +10,7 @@ use backstop_hooks::{Answer, CallContext, Context, Hook, HookError, Params, Tool
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
 use super::extract::file_uses;
+use super::once::Looks;
 use super::{place, question, reason};
 use crate::{Finding, Judgement, PathGuard, Severity, Verdict};
 
@@ -74,12 +75,13 @@ pub struct SecurityAudit {
     allow: FilePatterns,
     deny: FilePatterns,
     home: Option<Arc<str>>,
+    looks: Looks,
 }
 
 impl SecurityAudit {
     /// The guard, with the operator's exceptions and additions.
     pub fn new(guard: PathGuard, allow: FilePatterns, deny: FilePatterns, home: Option<&str>) -> Self {
-        Self { guard, allow, deny, home: home.map(Arc::from) }
+        Self { guard, allow, deny, home: home.map(Arc::from), looks: Looks::default() }
     }
 
     pub(super) fn blocking_half(&self) -> Arc<dyn Hook<ToolBefore>> {
@@ -132,6 +134,14 @@ fn denied_by_operator(path: &str) -> Judgement {
     Judgement { verdict: Verdict::Block, findings: vec![finding], unknown: Vec::new(), processes: Vec::new() }
 }
 
+/// The reason of the finding that stops the call.
+fn blocking(judgements: &[Judgement]) -> Option<String> {
+    let stopped = judgements.iter().filter(|judgement| judgement.verdict == Verdict::Block);
+    let mut findings = stopped.flat_map(|judgement| &judgement.findings);
+    let finding = findings.find(|finding| finding.verdict == Verdict::Block)?;
+    Some(format!("access denied: {}", reason(finding)))
+}
+
 struct Blocks(SecurityAudit);
 
 impl Hook<ToolBefore> for Blocks {
@@ -140,13 +150,13 @@ impl Hook<ToolBefore> for Blocks {
             Ok(judgements) => judgements,
             Err(error) => return Answer::Now(Err(error)),
         };
-        let finding =
-            judgements.iter().filter(|judgement| judgement.verdict == Verdict::Block).find_map(|judgement| {
-                judgement.findings.iter().find(|finding| finding.verdict == Verdict::Block)
-            });
-        Answer::Now(Ok(finding.map(|finding| ToolBeforeOutcome {
+        let stopped = blocking(&judgements);
+        if stopped.is_none() {
+            self.0.looks.put(&event.tool_name, &event.args, cx.call, judgements);
+        }
+        Answer::Now(Ok(stopped.map(|reason| ToolBeforeOutcome {
             block: Some(true),
-            block_reason: Some(format!("access denied: {}", reason(finding)).into()),
+            block_reason: Some(reason.into()),
             args: None,
         })))
     }
@@ -156,10 +166,15 @@ struct Asks(SecurityAudit);
 
 impl Hook<BeforeToolCall> for Asks {
     fn call<'a>(&'a self, event: &'a ToolCallEvent, cx: Context<'a>) -> Answer<'a, BeforeToolCall> {
-        let judgements = match self.0.judge(&event.tool_name, &event.params, cx.call) {
+        let looked = self.0.looks.take(&event.tool_name, &event.params, cx.call).map(Ok);
+        let judged = looked.unwrap_or_else(|| self.0.judge(&event.tool_name, &event.params, cx.call));
+        let judgements = match judged {
             Ok(judgements) => judgements,
             Err(error) => return Answer::Now(Err(error)),
         };
+        if let Some(reason) = blocking(&judgements) {
+            return Answer::Now(Ok(Some(ToolCallOutcome::block(reason))));
+        }
         let asked: Vec<_> =
             judgements.into_iter().filter(|judgement| judgement.verdict == Verdict::Ask).collect();
         let findings: Vec<_> = asked.iter().flat_map(|judgement| &judgement.findings).collect();

@@ -3,7 +3,8 @@
 //! `builtin:command-safety-guard` stands at `tool.before` with priority 100 and stops commands;
 //! `builtin:security-audit` stands there with priority 99 and stops access to sensitive files. What they
 //! would rather have a human look at they say at `before_tool_call`, since an interceptor can't ask;
-//! these halves have the same ids with `:ask`. A half that is asked again because a later hook rewrote
+//! these halves have the same ids with `:ask`. Both halves go by one look at the call (`once`), and the
+//! second stops what the first did not come to. A half that is asked again because a later hook rewrote
 //! the call judges the rewritten call.
 //!
 //! `builtin:redactor` takes secrets, personal data and hidden text out of what changes hands; its places
@@ -12,6 +13,7 @@
 mod command;
 mod extract;
 mod files;
+mod once;
 mod redaction;
 
 use backstop_engine::{HookOptions, RegisterError, Snapshot};

@@ -5,7 +5,7 @@ use backstop_guards::hooks::{
     CommandSafety, FilePatterns, SecurityAudit, register_command_safety, register_security_audit,
 };
 use backstop_guards::{CommandGuard, GuardSettings, PathGuard, Profile};
-use backstop_hooks::points::{BeforeToolCall, ToolCallOutcome};
+use backstop_hooks::points::{BeforeToolCall, ToolBefore, ToolBeforeEvent, ToolCallOutcome};
 use backstop_hooks::{OwnerId, Params, hook_fn};
 use serde_json::{Value, json};
 
@@ -172,4 +172,78 @@ async fn a_later_rewrite_is_judged_by_the_guards_again() {
         .unwrap();
     let reviewed = review(&engine, "exec", json!({"command": "ls"})).await;
     assert_eq!(reviewed.blocked.unwrap().hook.unwrap().as_str(), "builtin:command-safety-guard");
+}
+
+#[tokio::test]
+async fn the_first_look_at_a_call_counts_at_both_points() {
+    let folder = std::env::temp_dir().join(format!("backstop-looks-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let script = folder.join("run.sh");
+    std::fs::write(&script, "python3 -c \"$CODE\"\n").unwrap();
+    let mut snapshot = snapshot();
+    let guard = CommandSafety::new(CommandGuard::new(GuardSettings::default()), Some(HOME)).reading_files();
+    register_command_safety(&mut snapshot, &guard).unwrap();
+    let path = script.clone();
+    // Between the two points the script becomes harmless.
+    let changes = hook_fn(move |_: &ToolBeforeEvent, _| {
+        std::fs::write(&path, "ls\n").unwrap();
+        Ok(None)
+    });
+    snapshot.on::<ToolBefore>(changes, HookOptions::new(OwnerId::operator())).unwrap();
+    let call = super::support::call("exec", json!({"command": "sh run.sh"}));
+    let mut context = super::support::context();
+    context.workspace_dir = folder.to_str().map(str::to_owned);
+    let reviewed = engine(snapshot).review_tool_call(call, &context, false).await;
+    let left = std::fs::read_to_string(&script).unwrap();
+    std::fs::remove_dir_all(&folder).unwrap();
+    assert_eq!((left.as_str(), reviewed.requests.len()), ("ls\n", 1), "{}", why(&reviewed));
+}
+
+#[tokio::test]
+async fn each_of_the_two_points_stops_on_its_own() {
+    for (tool, params, id) in [
+        ("exec", json!({"command": "rm -rf /"}), "builtin:command-safety-guard"),
+        ("read", json!({"path": "~/.ssh/id_rsa"}), "builtin:security-audit"),
+    ] {
+        let engine = guarded();
+        engine.registry().remove(&id.into());
+        let reviewed = review(&engine, tool, params).await;
+        assert_eq!(reviewed.blocked.unwrap().hook.unwrap().as_str(), format!("{id}:ask"));
+    }
+}
+
+#[tokio::test]
+async fn a_look_that_is_cut_off_by_the_clock_never_lets_a_call_pass() {
+    let mut snapshot = snapshot();
+    let settings = GuardSettings { budget: std::time::Duration::ZERO, ..GuardSettings::default() };
+    register_command_safety(&mut snapshot, &CommandSafety::new(CommandGuard::new(settings), Some(HOME)))
+        .unwrap();
+    let engine = engine(snapshot);
+    let padded = format!("{}rm -rf /", "ls; ".repeat(200));
+    for command in ["rm -rf /", padded.as_str(), "ls"] {
+        let reviewed = review(&engine, "exec", json!({ "command": command })).await;
+        assert!(reviewed.blocked.is_some() || reviewed.requests.len() == 1, "{command}");
+    }
+}
+
+#[tokio::test]
+async fn what_the_host_says_is_typed_is_judged_as_the_line_it_makes() {
+    let engine = guarded();
+    let typed = |kind: Option<&str>, data: &str, before: &str| {
+        let params = json!({
+            "action": "write", "id": "p1", "data": data, "program": "bash", "typed": before, "unfinished": "",
+        });
+        let mut call = super::support::call("process", params);
+        call.tool_kind = kind.map(str::to_owned);
+        let engine = engine.clone();
+        async move { engine.review_tool_call(call, &super::support::context(), false).await }
+    };
+    let told = Some("typed-terminal");
+    assert!(typed(told, "ls\n", "").await.requests.is_empty());
+    assert!(typed(told, "ls\n", "").await.blocked.is_none());
+    assert_eq!(typed(told, "ls\n", "cat\n").await.requests.len(), 1);
+    assert!(typed(told, "rm -rf $D\n", "D=/\n").await.blocked.is_some());
+    // A model that says what reads it is no host.
+    assert_eq!(typed(None, "ls\n", "").await.requests.len(), 1);
+    assert_eq!(typed(Some("mcp"), "ls\n", "").await.requests.len(), 1);
 }
