@@ -1,7 +1,7 @@
 //! What a hook is, what it is given and what it may answer.
 //!
 //! A hook is a closure ([`hook_fn`], [`async_hook_fn`], [`blocking`](crate::engine::blocking)), something that
-//! speaks JSON ([`json_hook`]), or a type that implements [`Hook`]. The [points](self::points) say what each is given.
+//! speaks JSON ([`json_hook`]), or a type that implements [`Hook`]. The [`points`] say what each is given.
 
 pub use backstop_hooks::{
     Answer, CallContext, Context, Hook, HookError, HookFuture, HookLoad, HookResult, JsonFuture, JsonHook,
@@ -10,8 +10,9 @@ pub use backstop_hooks::{
 
 // What a hook answers.
 pub use backstop_hooks::{
-    ApprovalRequest, ApprovalRequests, Decision, InvalidApprovalRequest, Malformed, Nothing, OnResolution,
-    Outcome, Resolution, ResolutionFuture, Severity, TimeoutBehavior,
+    ApprovalRequest, ApprovalRequests, DEFAULT_TIMEOUT, Decision, InvalidApprovalRequest,
+    MAX_DESCRIPTION_CHARS, MAX_TIMEOUT, MAX_TITLE_CHARS, Malformed, Nothing, OnResolution, Outcome,
+    Resolution, ResolutionFuture, Severity, TimeoutBehavior,
 };
 
 // Where hooks stand.
