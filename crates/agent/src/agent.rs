@@ -4,13 +4,15 @@ use std::fmt;
 use std::sync::Arc;
 
 use backstop_engine::{Attendance, Engine};
-use backstop_store::Store;
+use backstop_hooks::points::SessionEndReason;
+use backstop_store::{Store, Timestamp};
 
 use crate::error::AgentError;
+use crate::lifecycle::Lifecycle;
 use crate::models::Models;
 use crate::output::{Outlet, Output};
 use crate::report::{TurnInput, TurnReport};
-use crate::session::{self, AgentSession, SessionChoice};
+use crate::session::{self, AgentSession, Claim, Fresh, Opened, SessionChoice};
 use crate::settings::AgentSettings;
 use crate::tools::{CancelToken, Limits, ToolContext, Toolbox, Workspace};
 use crate::turn;
@@ -50,6 +52,15 @@ impl fmt::Debug for AgentParts {
     }
 }
 
+/// Why a process leaves its sessions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leaving {
+    /// It stops.
+    Shutdown,
+    /// It stops, and another begins in its place.
+    Restart,
+}
+
 /// An agent. One agent can run turns of several sessions at once.
 #[derive(Debug)]
 pub struct Agent {
@@ -60,6 +71,7 @@ pub struct Agent {
     pub(crate) settings: AgentSettings,
     pub(crate) attendance: Attendance,
     pub(crate) outlet: Outlet,
+    lifecycle: Lifecycle,
     workspace: Workspace,
     limits: Limits,
 }
@@ -70,7 +82,8 @@ impl Agent {
         let AgentParts { engine, store, models, toolbox, workspace, limits, settings, attendance, output } =
             parts;
         let outlet = Outlet::new(output, settings.verbosity);
-        Self { engine, store, models, toolbox, settings, attendance, outlet, workspace, limits }
+        let lifecycle = Lifecycle::new(engine.clone(), Arc::clone(&store));
+        Self { engine, store, models, toolbox, settings, attendance, outlet, lifecycle, workspace, limits }
     }
 
     /// How the agent works.
@@ -79,16 +92,96 @@ impl Agent {
     }
 
     /// Finds or begins a session. A turn of it that another process left behind, because it was killed, is
-    /// closed: its open tool calls get results that say so, and what it had taken is given back.
+    /// closed: its open tool calls get results that say so, and what it had taken is given back. The latest session of a
+    /// conversation that has grown old by [`AgentSettings::expiry`] ends, and another begins.
     ///
     /// # Errors
     ///
     /// [`AgentError`]: no such session, it has ended, another process works in it, the storage failed.
     pub async fn open_session(&self, choice: SessionChoice) -> Result<AgentSession, AgentError> {
-        let tools = ToolContext::new(self.workspace.clone(), self.limits.clone());
-        let session = session::open(&self.store, &self.settings, tools, choice).await?;
-        turn::recover_session(self, &session).await?;
+        let by_conversation = matches!(choice, SessionChoice::LatestOf(_));
+        let Opened { session, found } =
+            session::open(&self.store, &self.settings, self.tools(), choice).await?;
+        let was_killed = turn::recover_session(self, &session).await?;
+        let record = session.record();
+        if !found {
+            self.lifecycle.begin(record, None).await?;
+        } else if !self.lifecycle.has_begun(&record.id) {
+            if was_killed {
+                self.lifecycle.end(record, SessionEndReason::Unknown, None).await?;
+            }
+            self.lifecycle.begin(record, Some(record.id.clone())).await?;
+        }
+        if by_conversation && let Some(next) = self.renew_session(&session).await? {
+            return Ok(next);
+        }
         Ok(session)
+    }
+
+    /// Ends a session that has grown old by [`AgentSettings::expiry`], and begins the one that follows it; `None` if it
+    /// has not.
+    ///
+    /// # Errors
+    ///
+    /// [`AgentError`]: another process works in the session, the storage failed.
+    pub async fn renew_session(&self, session: &AgentSession) -> Result<Option<AgentSession>, AgentError> {
+        let stored = self.store.session(session.id()).await?;
+        let reason =
+            stored.and_then(|stored| self.settings.expiry.reason(stored.updated_at, Timestamp::now()));
+        match reason {
+            Some(reason) => Ok(Some(self.succeed(session, reason).await?)),
+            None => Ok(None),
+        }
+    }
+
+    /// Ends a session and begins its conversation afresh. Waits for the turn that is going on.
+    ///
+    /// # Errors
+    ///
+    /// [`AgentError`]: another process works in the session, it has ended, the storage failed.
+    pub async fn reset_session(
+        &self,
+        session: &AgentSession,
+        fresh: Fresh,
+    ) -> Result<AgentSession, AgentError> {
+        self.lifecycle.reset(session.record(), fresh.name()).await?;
+        self.succeed(session, fresh.reason()).await
+    }
+
+    /// Ends the sessions of this process, as far as hooks are told of it, and waits for these hooks: 2 s for all of them
+    /// together. A session that is left like this can be gone on with.
+    pub async fn shut_down(&self, reason: Leaving) {
+        let reason = match reason {
+            Leaving::Shutdown => SessionEndReason::Shutdown,
+            Leaving::Restart => SessionEndReason::Restart,
+        };
+        self.lifecycle.shut_down(reason).await;
+    }
+
+    /// Ends a session, whose place another takes.
+    async fn succeed(
+        &self,
+        session: &AgentSession,
+        reason: SessionEndReason,
+    ) -> Result<AgentSession, AgentError> {
+        let _no_turn = session.turns.lock().await;
+        let claim = Claim::take(&self.store, session, self.settings.lease, &CancelToken::new()).await?;
+        let ended = self.store.end_session(session.id(), reason, Timestamp::now()).await;
+        claim.release().await?;
+        if !ended? {
+            let (id, key) = (session.id().clone(), session.key().clone());
+            let stored = self.store.session(&id).await?.and_then(|stored| stored.ended);
+            return Err(AgentError::Ended { id, key, reason: stored.map_or(reason, |end| end.reason) });
+        }
+        let (key, from) = (session.key().clone(), Some(session.id().clone()));
+        let next = session::begin(&self.store, &self.settings, self.tools(), key, from.clone()).await?;
+        self.lifecycle.end(session.record(), reason, Some(next.id().clone())).await?;
+        self.lifecycle.begin(next.record(), from).await?;
+        Ok(next)
+    }
+
+    fn tools(&self) -> ToolContext {
+        ToolContext::new(self.workspace.clone(), self.limits.clone())
     }
 
     /// Takes one message through a turn. Turns of one session wait for each other. When `cancel` fires, running

@@ -11,6 +11,7 @@
 //!   stored is not sent to a model either.
 //! - **The transcript stays whole.** Each tool call of a stored answer has exactly one result, whatever
 //!   happens: a block, a failure, a cancellation, a killed process.
+//! - **A session's life is told.** It begins, is compacted, reset, grows old and ends, each with its reason.
 //! - **A turn touches its own run only.** Blocks and rewrites reach exactly the messages that carry the
 //!   run's id, never others by counting.
 //!
@@ -18,19 +19,22 @@
 
 mod agent;
 mod error;
+mod lifecycle;
 mod models;
 mod output;
+mod profile;
 mod report;
 mod session;
 mod settings;
 pub mod tools;
 mod turn;
 
-pub use agent::{Agent, AgentParts};
+pub use agent::{Agent, AgentParts, Leaving};
 pub use error::AgentError;
 pub use models::{Models, OneModel, UnknownModel};
 pub use output::{Output, Shown};
+pub use profile::host_profile;
 pub use report::{ImageAttachment, TurnError, TurnInput, TurnOutcome, TurnReport, TurnTrigger};
-pub use session::{AgentSession, SessionChoice};
-pub use settings::{AgentSettings, Compaction, Verbosity};
+pub use session::{AgentSession, Fresh, SessionChoice};
+pub use settings::{AgentSettings, Compaction, SessionExpiry, Verbosity};
 pub use turn::hold_back::HoldBack;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use backstop_hooks::points::SessionEndReason;
 use backstop_hooks::{Json, SessionId, SessionKey};
 use backstop_store::{LeaseError, LeaseHolder, Session, Store, Timestamp};
 use tokio::task::JoinHandle;
@@ -31,6 +32,31 @@ pub enum SessionChoice {
     LatestOf(SessionKey),
 }
 
+/// Why a conversation is begun afresh.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fresh {
+    /// Somebody wants to talk about something else.
+    New,
+    /// Somebody wants what was said forgotten.
+    Reset,
+}
+
+impl Fresh {
+    pub(crate) fn reason(self) -> SessionEndReason {
+        match self {
+            Self::New => SessionEndReason::New,
+            Self::Reset => SessionEndReason::Reset,
+        }
+    }
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::New => "new",
+            Self::Reset => "reset",
+        }
+    }
+}
+
 /// A session in which turns can be run. Its background processes end when it is dropped.
 pub struct AgentSession {
     record: Session,
@@ -50,6 +76,10 @@ impl fmt::Debug for AgentSession {
 }
 
 impl AgentSession {
+    fn of(record: Session, tools: ToolContext) -> Self {
+        Self { record, holder: LeaseHolder::unique(), tools, turns: tokio::sync::Mutex::new(()) }
+    }
+
     /// The session's id.
     pub fn id(&self) -> &SessionId {
         &self.record.id
@@ -70,14 +100,21 @@ impl AgentSession {
     }
 }
 
+/// A session as it was found or begun.
+pub(crate) struct Opened {
+    pub(crate) session: AgentSession,
+    /// It was there before.
+    pub(crate) found: bool,
+}
+
 /// Finds or begins a session.
 pub(crate) async fn open(
     store: &Arc<dyn Store>,
     settings: &AgentSettings,
     tools: ToolContext,
     choice: SessionChoice,
-) -> Result<AgentSession, AgentError> {
-    let found = match &choice {
+) -> Result<Opened, AgentError> {
+    let existing = match &choice {
         SessionChoice::New { .. } => None,
         SessionChoice::Resume(id) => {
             let session = store.session(id).await?.ok_or_else(|| AgentError::NoSession(id.clone()))?;
@@ -90,22 +127,25 @@ pub(crate) async fn open(
             store.latest_session(key).await?.filter(|session| session.ended.is_none())
         }
     };
-    let record = match (found, choice) {
-        (Some(session), _) => session,
+    let found = existing.is_some();
+    let session = match (existing, choice) {
+        (Some(record), _) => AgentSession::of(record, tools),
         (None, SessionChoice::New { key } | SessionChoice::LatestOf(key)) => {
-            begin(store, settings, &tools, key).await?
+            begin(store, settings, tools, key, None).await?
         }
         (None, SessionChoice::Resume(id)) => return Err(AgentError::NoSession(id)),
     };
-    Ok(AgentSession { record, holder: LeaseHolder::unique(), tools, turns: tokio::sync::Mutex::new(()) })
+    Ok(Opened { session, found })
 }
 
-async fn begin(
+/// Begins a session.
+pub(crate) async fn begin(
     store: &Arc<dyn Store>,
     settings: &AgentSettings,
-    tools: &ToolContext,
+    tools: ToolContext,
     key: SessionKey,
-) -> Result<Session, AgentError> {
+    resumed_from: Option<SessionId>,
+) -> Result<AgentSession, AgentError> {
     let now = Timestamp::now();
     let session = Session {
         id: format!("s-{}", uuid::Uuid::now_v7().simple()).into(),
@@ -115,11 +155,11 @@ async fn begin(
         created_at: now,
         updated_at: now,
         ended: None,
-        resumed_from: None,
+        resumed_from,
         meta: Json::default(),
     };
     store.create_session(session.clone()).await?;
-    Ok(session)
+    Ok(AgentSession::of(session, tools))
 }
 
 /// A claimed session. Dropping it gives the claim back.

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use backstop_hooks::points::{ReasoningLevel, ThinkLevel, ToolsAllow};
+use backstop_hooks::points::{ReasoningLevel, SessionEndReason, ThinkLevel, ToolsAllow};
 use backstop_hooks::{AgentId, Text};
+use backstop_store::Timestamp;
 
 /// How much of the hooks' work is shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,6 +30,29 @@ pub struct Compaction {
 impl Default for Compaction {
     fn default() -> Self {
         Self { trigger_tokens: 120_000, keep_turns: 4 }
+    }
+}
+
+/// When a conversation is begun anew instead of gone on with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SessionExpiry {
+    /// After so much silence; never if `None`.
+    pub idle: Option<Duration>,
+    /// At this hour of each day, in UTC (0 to 23; a larger one counts as 23); never if `None`.
+    pub daily_at: Option<u8>,
+}
+
+impl SessionExpiry {
+    /// Why a session in which something last happened at `active` is over at `now`, if it is.
+    pub(crate) fn reason(self, active: Timestamp, now: Timestamp) -> Option<SessionEndReason> {
+        const HOUR: i64 = 3_600_000;
+        if self.idle.is_some_and(|idle| active.after(idle) <= now) {
+            return Some(SessionEndReason::Idle);
+        }
+        let hour = i64::from(self.daily_at?.min(23)) * HOUR;
+        // The days that have begun at this hour, counted from the beginning of time.
+        let day = |at: Timestamp| at.as_millis().saturating_sub(hour).div_euclid(24 * HOUR);
+        (day(active) < day(now)).then_some(SessionEndReason::Daily)
     }
 }
 
@@ -61,6 +85,8 @@ pub struct AgentSettings {
     pub verbosity: Verbosity,
     /// When the conversation is shortened; never if `None`.
     pub compaction: Option<Compaction>,
+    /// When a conversation is begun anew instead of gone on with.
+    pub expiry: SessionExpiry,
     /// How often a model call that broke off before anything was shown is made again, on top of what the
     /// client of the provider does.
     pub model_retries: u32,
@@ -90,6 +116,7 @@ impl AgentSettings {
             hold_back_bytes: 512,
             verbosity: Verbosity::Off,
             compaction: Some(Compaction::default()),
+            expiry: SessionExpiry::default(),
             model_retries: 1,
             lease: Duration::from_secs(30),
             observer_drain: Duration::from_secs(60),
@@ -101,3 +128,28 @@ impl AgentSettings {
 const DEFAULT_SYSTEM_PROMPT: &str = "You are a careful assistant that works in the user's workspace with the tools you are \
 given. Read before you change, check what you changed, and say plainly what you did and what you could not do. A tool \
 call can be blocked: then read the reason, and do not try to get around it.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: i64 = 3_600_000;
+
+    fn at(hours: i64) -> Timestamp {
+        Timestamp::from_millis(hours * HOUR)
+    }
+
+    #[test]
+    fn a_session_grows_old_by_silence_and_by_the_hour_of_the_day() {
+        let never = SessionExpiry::default();
+        assert_eq!(never.reason(at(0), at(10_000)), None);
+        let idle = SessionExpiry { idle: Some(Duration::from_hours(2)), daily_at: None };
+        assert_eq!(idle.reason(at(5), at(6)), None);
+        assert_eq!(idle.reason(at(5), at(7)), Some(SessionEndReason::Idle));
+        let daily = SessionExpiry { idle: None, daily_at: Some(4) };
+        assert_eq!(daily.reason(at(5), at(27)), None);
+        assert_eq!(daily.reason(at(5), at(28)), Some(SessionEndReason::Daily));
+        assert_eq!(daily.reason(at(3), at(4)), Some(SessionEndReason::Daily));
+        assert_eq!(daily.reason(at(28), at(28)), None);
+    }
+}

@@ -1,9 +1,9 @@
 //! The agent that Backstop runs itself.
 
 pub use backstop_agent::{
-    Agent, AgentError, AgentParts, AgentSession, AgentSettings, Compaction, HoldBack, ImageAttachment,
-    Models, OneModel, Output, SessionChoice, Shown, TurnError, TurnInput, TurnOutcome, TurnReport,
-    TurnTrigger, UnknownModel, Verbosity,
+    Agent, AgentError, AgentParts, AgentSession, AgentSettings, Compaction, Fresh, HoldBack, ImageAttachment,
+    Leaving, Models, OneModel, Output, SessionChoice, SessionExpiry, Shown, TurnError, TurnInput,
+    TurnOutcome, TurnReport, TurnTrigger, UnknownModel, Verbosity, host_profile,
 };
 
 /// The tools of the agent, and how a program adds its own.

@@ -4,7 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use backstop_config::{ConfigError, Loaded};
-use backstop_engine::{ApprovalSettings, Engine, ReceiptSink, RegisterError, RunningVerdicts, Snapshot};
+use backstop_engine::{
+    ApprovalSettings, Engine, Hosts, ReceiptSink, RegisterError, RunningVerdicts, Snapshot,
+};
+use backstop_hooks::HostProfile;
 use backstop_store::{MemoryStore, Store};
 
 use crate::audit::AuditSink;
@@ -18,6 +21,7 @@ type Registration = Box<dyn FnOnce(&mut Snapshot) -> Result<(), RegisterError> +
 pub struct Builder {
     config: Option<Loaded>,
     types: HookTypes,
+    hosts: Hosts,
     store: Option<Arc<dyn Store>>,
     sinks: Vec<Arc<dyn ReceiptSink>>,
     hooks: Vec<Registration>,
@@ -40,6 +44,14 @@ impl Builder {
     #[must_use]
     pub fn hook_types(mut self, types: HookTypes) -> Self {
         self.types = types;
+        self
+    }
+
+    /// The hosts of this process. A hook at a point that none of them fires is an error. When not set, the process is
+    /// a program that fires whatever it calls.
+    #[must_use]
+    pub fn hosts(mut self, hosts: impl IntoIterator<Item = HostProfile>) -> Self {
+        self.hosts = Hosts::new(hosts).elsewhere(crate::hosts::all_hosts());
         self
     }
 
@@ -116,7 +128,7 @@ impl Builder {
         };
         let store = self.store.unwrap_or_else(|| Arc::new(MemoryStore::default()));
         let host = HostFacts { home: self.home.as_deref(), store: &store, answers: self.judges_answers };
-        let Lowered { mut snapshot, verdicts } = wire::lower(&config, &self.types, host)?;
+        let Lowered { mut snapshot, verdicts } = wire::lower(&config, &self.types, self.hosts, host)?;
         for register in self.hooks {
             register(&mut snapshot)?;
         }
@@ -160,6 +172,7 @@ impl Backstop {
         Builder {
             config: None,
             types: HookTypes::built_in(&[]),
+            hosts: Hosts::default(),
             store: None,
             sinks: Vec::new(),
             hooks: Vec::new(),

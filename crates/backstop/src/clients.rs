@@ -2,8 +2,8 @@
 
 pub use backstop_clients::{
     Answer, CallDecision, Client, ClientEvent, Degradation, Evidence, MAX_PAYLOAD_BYTES, MAX_REASON_BYTES,
-    Moment, OnFailure, Payload, PayloadError, PromptDecision, Reason, Reply, ResultDecision, Sample,
-    StopDecision, UnknownClient, Wish, refuse, respond, universal_deny,
+    Moment, MomentKind, OnFailure, Payload, PayloadError, PromptDecision, Reason, Reply, ResultDecision,
+    Sample, StopDecision, UnknownClient, Wish, refuse, respond, universal_deny,
 };
 
 /// Putting the entries into the settings, and taking them out.

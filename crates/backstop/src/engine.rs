@@ -8,8 +8,9 @@ pub use backstop_engine::{
 
 // Which hooks stand where.
 pub use backstop_engine::{
-    AgentMatcher, Budget, BudgetSource, FailureSource, HookMeta, HookOptions, InvalidBudget, InvalidMatcher,
-    OperatorSettings, Origin, OwnerSettings, RegisterError, Registry, Snapshot, Style, ToolMatcher, blocking,
+    AgentMatcher, Budget, BudgetSource, FailureSource, HookMeta, HookOptions, Hosts, InvalidBudget,
+    InvalidMatcher, OperatorSettings, Origin, OwnerSettings, RegisterError, Registry, Snapshot, Style,
+    ToolMatcher, blocking,
 };
 
 // Interceptors: hooks that edit in place.

@@ -8,6 +8,6 @@ pub use backstop_gateway::{
 /// Hooks on live traffic.
 pub mod hooked {
     pub use backstop_gateway::hooked::{
-        BlockedForm, HookSettings, Hooks, TextMode, ToolCalls, Unasked, Unenforceable, Unjudged,
+        BlockedForm, HookSettings, Hooks, TextMode, ToolCalls, Unasked, Unenforceable, Unjudged, host_profile,
     };
 }

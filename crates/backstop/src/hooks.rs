@@ -21,6 +21,9 @@ pub use backstop_hooks::{
     PointId, PointInfo, SyncPoint, UnknownPoint,
 };
 
+// What hosts declare.
+pub use backstop_hooks::{Honour, HostProfile};
+
 // Names and values. The `Debug` of what people and models wrote never prints it.
 pub use backstop_hooks::{
     AgentId, ApprovalId, CallId, Digest, HookId, InvalidDigest, Json, MessageId, OwnerId, Params, ReceiptId,

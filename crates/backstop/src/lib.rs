@@ -72,9 +72,13 @@ mod error;
 #[cfg(feature = "config")]
 mod hook_types;
 #[cfg(feature = "config")]
+mod hosts;
+#[cfg(feature = "config")]
 mod locations;
 #[cfg(feature = "agent")]
 mod providers;
+#[cfg(feature = "config")]
+mod retention;
 #[cfg(feature = "config")]
 mod wire;
 
@@ -89,9 +93,15 @@ pub use error::{BuildError, NoDataFolder};
 #[cfg(feature = "config")]
 pub use hook_types::HookTypes;
 #[cfg(feature = "config")]
+pub use hosts::all_hosts;
+#[cfg(feature = "gateway")]
+pub use hosts::server_hosts;
+#[cfg(feature = "config")]
 pub use locations::{daemon_socket, from_operator, load, load_sources, policy_files, store_path};
 #[cfg(feature = "agent")]
 pub use providers::Providers;
+#[cfg(feature = "config")]
+pub use retention::{Bounds, Retention, RetentionError, Swept, delete_session, retention};
 #[cfg(feature = "agent")]
 pub use wire::agent::agent_settings;
 #[cfg(feature = "gateway")]

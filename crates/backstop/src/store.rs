@@ -27,6 +27,12 @@ pub use backstop_store::{
     SessionStore, TranscriptError, TranscriptStore, UnansweredCall, unanswered_calls,
 };
 
+// What is deleted, and how that is said.
+pub use backstop_store::{
+    APPROVALS_DELETED, DeleteError, DeletedSession, Deletion, DeletionCause, RetentionStore, SESSION_DELETED,
+    StoredSession, StoredSize, TRANSCRIPT_DELETED,
+};
+
 // What was decided about tool calls, and what was spent.
 pub use backstop_store::{
     BudgetStore, BudgetUse, Charge, DecisionStore, Exceeded, MAX_CHARGES, ReservationId, ReserveError,

@@ -9,7 +9,8 @@ use backstop::config::ConfigError;
 use backstop::gateway::StartError;
 use backstop::gateway::hooked::Unenforceable;
 use backstop::store::{
-    AppendAuditError, FindApprovalError, ResolveError, SessionError, StoreError, VerifyAuditError,
+    AppendAuditError, DeleteError, FindApprovalError, ResolveError, SessionError, StoreError,
+    VerifyAuditError,
 };
 use backstop::{BuildError, GatewayConfigError, NoDataFolder, ProviderError};
 
@@ -43,6 +44,9 @@ pub(crate) enum Error {
     /// The session can't be changed.
     #[error(transparent)]
     Session(#[from] SessionError),
+    /// Something can't be deleted.
+    #[error(transparent)]
+    Delete(#[from] DeleteError),
     /// The audit trail can't be written.
     #[error(transparent)]
     Audit(#[from] AppendAuditError),
@@ -121,6 +125,7 @@ impl Error {
             | Self::FindApproval(_)
             | Self::Resolve(_)
             | Self::Session(_)
+            | Self::Delete(_)
             | Self::Audit(_)
             | Self::VerifyAudit(_)
             | Self::Provider(_)

@@ -19,6 +19,7 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 
+pub use backstop::all_hosts;
 pub use commands::clients::guide::page as clients_page;
 pub use exit::Exit;
 pub use reference::reference;

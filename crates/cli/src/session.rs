@@ -103,7 +103,7 @@ impl Surroundings {
 
     /// The hooks in force over state in memory, for commands that judge without acting.
     pub(crate) async fn judge(&self) -> Result<Backstop, Error> {
-        Ok(builder(self.load()?).without_audit().build().await?)
+        Ok(builder(self.load()?).hosts(backstop::all_hosts()).without_audit().build().await?)
     }
 
     /// Whose call a judged call would be: the agent's, in its workspace.

@@ -11,7 +11,7 @@ use backstop_hooks::Params;
 use serde_json::Value;
 
 use crate::answer::Answer;
-use crate::event::{ClientEvent, Frame};
+use crate::event::{ClientEvent, Frame, MomentKind};
 use crate::install::Layout;
 use crate::payload::{Payload, PayloadError};
 use crate::reason::Reason;
@@ -34,6 +34,8 @@ pub(crate) struct Adapter {
     pub(crate) aliases: &'static [&'static str],
     /// How it is read.
     pub(crate) read: Read,
+    /// What the events that an installation listens to report.
+    pub(crate) reports: &'static [MomentKind],
     /// How answers are said, in the dialect that an installation uses.
     pub(crate) gates: Gates,
     /// Another dialect that the client speaks as well.

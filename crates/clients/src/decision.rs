@@ -102,9 +102,10 @@ impl Shortfall {
     }
 }
 
-impl fmt::Display for Shortfall {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl Shortfall {
+    /// What happens, in words.
+    pub const fn as_str(self) -> &'static str {
+        match self {
             Self::AskDenied => "it can't ask a human here: the call is denied, with the way to approve it",
             Self::RewriteDenied => "it can't take changed arguments: the call is denied",
             Self::RewriteHasNoForm => "the changed arguments have no form of its own: the call is denied",
@@ -113,7 +114,13 @@ impl fmt::Display for Shortfall {
             Self::ResultWasRead => "it can't change a result: the model reads it unchanged",
             Self::PromptWasRead => "it can't stop a message: the model reads it",
             Self::TurnEnded => "it can't be sent on: the turn ends",
-        })
+        }
+    }
+}
+
+impl fmt::Display for Shortfall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
     }
 }
 

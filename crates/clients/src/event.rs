@@ -76,6 +76,31 @@ pub enum Moment {
     Other,
 }
 
+/// A moment without its facts: what a client may report at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum MomentKind {
+    /// A tool is about to run, or its permission is about to be asked for.
+    ToolCall,
+    /// A tool has run or failed.
+    ToolResult,
+    /// A user's message is about to go to the model.
+    Prompt,
+    /// The agent wants to end its turn.
+    Stop,
+    /// A session begins.
+    SessionStart,
+    /// A session is over.
+    SessionEnd,
+    /// The conversation is about to be summed up.
+    BeforeCompaction,
+    /// The conversation was summed up.
+    AfterCompaction,
+    /// A sub-agent begins.
+    SubAgentStart,
+    /// A sub-agent is done.
+    SubAgentStop,
+}
+
 /// The end of a turn, as an agent proposes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stop {

@@ -64,10 +64,10 @@ pub use reader::{Dropped, LayerKind};
 pub use schema::{reference, schema};
 pub use sections::{
     Agent, AllowCommand, AllowPath, Approvals, Audit, Budget, Budgets, Chain, ChainedHook, CommandSafety,
-    Compaction, Config, Daemon, Gateway, GatewayAgent, GatewayHooks, GatewayLimits, GatewayProviders,
-    GatewayRoute, GatewayTimeouts, Guards, HiddenText, HookEntry, Hooks, Listen, LlmCallHooks, Loops,
-    ModelAccess, PersonalData, PluginEntry, PluginHooks, Plugins, Price, Provider, Secrets, SensitiveFiles,
-    Store, ToolCallHooks,
+    Compaction, Config, Daemon, Days, Expiry, Gateway, GatewayAgent, GatewayHooks, GatewayLimits,
+    GatewayProviders, GatewayRoute, GatewayTimeouts, Guards, HiddenText, HookEntry, Hooks, KeptApprovals,
+    KeptSessions, KeptTranscripts, Listen, LlmCallHooks, Loops, ModelAccess, Most, PersonalData, PluginEntry,
+    PluginHooks, Plugins, Price, Provider, Retention, Secrets, SensitiveFiles, Store, ToolCallHooks,
 };
 pub use text::{Environment, Secret, Text};
 pub use values::{

@@ -30,7 +30,8 @@ use backstop_hooks::{
 
 use crate::matcher::{AgentMatcher, ToolMatcher};
 use crate::receipt::{Blocked, Receipt, Said};
-use crate::registry::{HookMeta, HookOptions, RegisterError, Registry, Style};
+use crate::refusal::RegisterError;
+use crate::registry::{HookMeta, HookOptions, Registry, Style};
 
 /// A point where interceptors can stand.
 pub trait InterceptPoint: DecidePoint {

@@ -5,12 +5,14 @@ mod approvals;
 mod blocking;
 mod engine;
 mod foreign;
+mod hosts;
 mod interceptor;
 mod matcher;
 mod operator;
 mod permit;
 mod receipt;
 mod redaction;
+mod refusal;
 mod registry;
 mod runner;
 mod seal;
@@ -23,6 +25,7 @@ pub use approvals::{ApprovalSettings, AskFuture, Asker, Attendance};
 pub use blocking::{MAX_RUNNING, MAX_THREADS, MAX_WAITING, blocking};
 pub use engine::{DECISIONS_LAST, Engine, EngineBuilder, JudgedAnswer, Unasked, ungated_rulings};
 pub use foreign::MAX_DEPTH;
+pub use hosts::Hosts;
 pub use interceptor::{
     BuiltInInterceptor, Effect, InterceptPoint, InterceptorEvent, InterceptorOptions, Interceptors,
     MessageOutput, OnEvent, OutputFuture, ParamsOutput, ToolInput, ToolOutput, format_event,
@@ -37,7 +40,8 @@ pub use receipt::{
 pub use redaction::{
     Redaction, RedactionStream, Released, ResponseGate, Settled, SpanCount, SpanEdit, SpanKind, SpanRedactor,
 };
-pub use registry::{HookMeta, HookOptions, Origin, RegisterError, Registry, Snapshot, Style};
+pub use refusal::RegisterError;
+pub use registry::{HookMeta, HookOptions, Origin, Registry, Snapshot, Style};
 pub use runner::{Claimed, Decided, MAX_UNDER_WAY};
 pub use seal::Unsealer;
 pub use tool_call::{Reviewed, ToolVerdict, tool_call_digest};

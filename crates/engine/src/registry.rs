@@ -21,11 +21,12 @@ use backstop_hooks::{
 use serde::Serialize;
 
 use crate::foreign::Kept;
-use crate::matcher::{AgentMatcher, InvalidMatcher, ToolMatcher};
+use crate::hosts::Hosts;
+use crate::matcher::{AgentMatcher, ToolMatcher};
 use crate::operator::{Budget, BudgetSource, FailureSource, OperatorSettings};
 use crate::redaction::{Seat, SpanRedactor};
+use crate::refusal::RegisterError;
 use crate::seal::Unsealer;
-use crate::verdict::VerdictSlot;
 
 /// How a hook was written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -73,6 +74,8 @@ pub struct HookOptions {
     pub tools: Option<ToolMatcher>,
     /// Only these agents.
     pub agents: Option<AgentMatcher>,
+    /// The only fields that it can answer, where that is known: then it is an error if nothing can come of any.
+    pub answers: Option<&'static [&'static str]>,
     /// Its own configuration, where it has one apart from its owner's.
     pub config: Option<Json>,
     /// How it was written.
@@ -92,6 +95,7 @@ impl HookOptions {
             on_failure: None,
             tools: None,
             agents: None,
+            answers: None,
             config: None,
             style: Style::Typed,
             origin: Origin::Program,
@@ -130,6 +134,13 @@ impl HookOptions {
     #[must_use]
     pub fn tools(mut self, tools: ToolMatcher) -> Self {
         self.tools = Some(tools);
+        self
+    }
+
+    /// Says that the hook answers these fields of the outcome and no others.
+    #[must_use]
+    pub fn answers(mut self, fields: &'static [&'static str]) -> Self {
+        self.answers = Some(fields);
         self
     }
 
@@ -193,79 +204,6 @@ impl HookMeta {
         self.tools.as_ref().is_none_or(|tools| tool.is_some_and(|tool| tools.matches(tool)))
             && self.agents.as_ref().is_none_or(|agents| agents.matches(agent))
     }
-}
-
-/// Why a hook can't stand where it was to stand.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum RegisterError {
-    /// No host fires the point yet.
-    #[error("no hook can stand at `{point}` yet: {reason}")]
-    Pending {
-        /// The point.
-        point: PointId,
-        /// Why.
-        reason: &'static str,
-    },
-    /// The id is taken.
-    #[error(
-        "there is already a hook `{0}`\nhint: ids are unique; remove the other one first or choose another id"
-    )]
-    Duplicate(HookId),
-    /// The matcher can't be used.
-    #[error("hook `{hook}`: {error}")]
-    Matcher {
-        /// The hook.
-        hook: HookId,
-        /// What is wrong.
-        error: InvalidMatcher,
-    },
-    /// A tool matcher at a point that is not about tools.
-    #[error("hook `{hook}`: `{point}` is not about tools, so a tool matcher there would match nothing")]
-    NoTools {
-        /// The hook.
-        hook: HookId,
-        /// The point.
-        point: PointId,
-    },
-    /// The point reads the conversation, and the operator has not allowed the owner to.
-    #[error(
-        "`{owner}` may not have hooks at `{point}`: it reads the conversation\nhint: set `plugins.entries.{owner}.hooks.allowConversationAccess: true`"
-    )]
-    ConversationAccess {
-        /// Who wanted to.
-        owner: OwnerId,
-        /// Where.
-        point: PointId,
-    },
-    /// The point changes what the model reads, and the operator has forbidden that to the owner.
-    #[error(
-        "`{owner}` may not have hooks at `{point}`: it changes what the model reads, and `plugins.entries.{owner}.hooks.allowPromptInjection` is false"
-    )]
-    PromptInjection {
-        /// Who wanted to.
-        owner: OwnerId,
-        /// Where.
-        point: PointId,
-    },
-    /// Only the operator and Backstop itself have trusted policies.
-    #[error("`{0}` may not register a trusted tool policy; ordinary plugins use `before_tool_call`")]
-    Untrusted(OwnerId),
-    /// A verdict hook that could do nothing there.
-    #[error("the hook has nothing to say at `{slot}`\nhint: it can stand at {}", listed(.possible))]
-    Slot {
-        /// Where it was to stand.
-        slot: VerdictSlot,
-        /// Where it can stand.
-        possible: Vec<VerdictSlot>,
-    },
-    /// The operator has switched the owner off.
-    #[error("`{0}` is disabled by the operator")]
-    Disabled(OwnerId),
-}
-
-fn listed(slots: &[VerdictSlot]) -> String {
-    slots.iter().map(|slot| format!("`{slot}`")).collect::<Vec<_>>().join(", ")
 }
 
 pub(crate) struct Entry<P: Point> {
@@ -347,10 +285,12 @@ pub struct Snapshot {
     unsealer: Option<Kept<dyn Unsealer>>,
     tools: Arc<Vec<ToolName>>,
     settings: Arc<OperatorSettings>,
+    hosts: Arc<Hosts>,
 }
 
 impl Snapshot {
-    /// No hooks, the tools known at start, and the operator's settings.
+    /// No hooks, the tools known at start, and the operator's settings. The host is a program that embeds the
+    /// engine and may fire every point, until [`hosted_by`](Self::hosted_by) says otherwise.
     pub fn empty(settings: OperatorSettings) -> Self {
         Self {
             slots: vec![None; PointId::ALL.len()],
@@ -358,7 +298,20 @@ impl Snapshot {
             unsealer: None,
             tools: Arc::new(known_tools().map(ToolName::new).collect()),
             settings: Arc::new(settings),
+            hosts: Arc::default(),
         }
+    }
+
+    /// Says which hosts are in this process. Hooks are admitted by it from then on.
+    #[must_use]
+    pub fn hosted_by(mut self, hosts: Hosts) -> Self {
+        self.hosts = Arc::new(hosts);
+        self
+    }
+
+    /// The hosts of this process.
+    pub fn hosts(&self) -> &Hosts {
+        &self.hosts
     }
 
     /// Makes tools known, so that matchers can be about them.
@@ -401,6 +354,20 @@ impl Snapshot {
             *slot = Some(Arc::new(Slot(entries)));
         }
         Ok(id)
+    }
+
+    /// As [`on`](Self::on) where a host of this process fires `P`, and nothing otherwise: for the parts of a guard
+    /// that stands wherever its host lets it, and guards what passes there.
+    ///
+    /// # Errors
+    ///
+    /// [`RegisterError`] when it can't stand there for another reason.
+    pub fn on_if_fired<P: Point>(
+        &mut self,
+        hook: Arc<dyn Hook<P>>,
+        options: HookOptions,
+    ) -> Result<Option<HookId>, RegisterError> {
+        if self.hosts.does_fire(P::INFO.id) { self.on(hook, options).map(Some) } else { Ok(None) }
     }
 
     /// Registers a span redactor. It stands at `before_response_emit`, before the other hooks there.
@@ -451,9 +418,6 @@ impl Snapshot {
         static SEQ: AtomicU64 = AtomicU64::new(0);
         let seq = SEQ.fetch_add(1, Ordering::Relaxed);
         let info = point.info();
-        if let Some(reason) = info.pending {
-            return Err(RegisterError::Pending { point, reason });
-        }
         let id = options.id.clone();
         let id = id.unwrap_or_else(|| format!("{}:{}:{seq}", options.owner, info.name).into());
         let kept = Arc::new(HookOptions { id: Some(id.clone()), ..options.clone() });
@@ -461,6 +425,7 @@ impl Snapshot {
             return Err(RegisterError::Duplicate(id));
         }
         self.check_owner(point, &options.owner)?;
+        self.check_hosts(point, &id, options.answers)?;
         if let Some(tools) = &options.tools {
             if !about_tools(point) {
                 return Err(RegisterError::NoTools { hook: id, point });
@@ -489,6 +454,30 @@ impl Snapshot {
             config,
         };
         Ok((Arc::new(meta), kept))
+    }
+
+    /// Refuses a hook that would never be called, or whose answers could come to nothing.
+    fn check_hosts(
+        &self,
+        point: PointId,
+        hook: &HookId,
+        answers: Option<&'static [&'static str]>,
+    ) -> Result<(), RegisterError> {
+        let hosts = &self.hosts;
+        if !hosts.does_fire(point) {
+            let (here, elsewhere) = (hosts.names(), hosts.fired_elsewhere(point));
+            return Err(RegisterError::NotFired { point, here, elsewhere });
+        }
+        let Some(answers) = answers else { return Ok(()) };
+        let fields = point.info().fields;
+        if let Some(field) = answers.iter().find(|name| fields.iter().all(|field| field.name != **name)) {
+            return Err(RegisterError::NoField { hook: hook.clone(), point, field });
+        }
+        if answers.iter().any(|field| hosts.has_effect(point, field)) {
+            return Ok(());
+        }
+        let (fields, here) = (answers.join("`, `"), hosts.names());
+        Err(RegisterError::NotHonoured { hook: hook.clone(), point, fields, here })
     }
 
     fn check_owner(&self, point: PointId, owner: &OwnerId) -> Result<(), RegisterError> {

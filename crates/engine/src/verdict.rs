@@ -20,12 +20,13 @@ use backstop_hooks::points::{
     BeforeToolCall, LlmOutput, LlmOutputEvent, ToolCallEvent, ToolCallOutcome, ToolNames,
 };
 use backstop_hooks::{
-    Answer, ApprovalRequest, Context, FailurePolicy, Hook, HookError, HookId, Params, Point, SessionId, Text,
-    ToolName,
+    Answer, ApprovalRequest, Context, FailurePolicy, Hook, HookError, HookId, Params, Point, PointId,
+    SessionId, Text, ToolName,
 };
 
 use crate::operator::{Budget, stricter};
-use crate::registry::{HookOptions, RegisterError, Snapshot, Style};
+use crate::refusal::RegisterError;
+use crate::registry::{HookOptions, Snapshot, Style};
 
 /// What a verdict hook says about a call. `M` is what it can change about it.
 #[derive(Clone, Debug, PartialEq)]
@@ -264,7 +265,7 @@ impl AnyVerdictHook {
     }
 
     /// Puts the hook into a snapshot. In a slot of `pre_call` one that watches is told what came of the calls,
-    /// too, under its id with `:post` behind it. Where both the options and the hook say what its failure means,
+    /// too, under its id with `:post` behind it, where a host of this process shows that. Where both the options and the hook say what its failure means,
     /// the stricter counts.
     ///
     /// # Errors
@@ -290,7 +291,7 @@ impl AnyVerdictHook {
             (VerdictSlot::ToolPreCall, Some(hook), _) => {
                 let pre = Arc::new(ToolPre(Arc::clone(hook)));
                 let id = snapshot.on::<BeforeToolCall>(pre, judging(options.clone()))?;
-                if tool_calls {
+                if tool_calls && snapshot.hosts().does_fire(PointId::AfterToolCall) {
                     watch::<AfterToolCall>(snapshot, ToolPost(Arc::clone(hook)), behind(&id, options))?;
                 }
                 Ok(id)
@@ -301,7 +302,7 @@ impl AnyVerdictHook {
             (VerdictSlot::LlmPreCall, _, Some(hook)) => {
                 let pre = Arc::new(LlmPre(Arc::clone(hook)));
                 let id = snapshot.on::<BeforeLlmCall>(pre, judging(options.clone()))?;
-                if llm_calls {
+                if llm_calls && snapshot.hosts().does_fire(PointId::LlmOutput) {
                     watch::<LlmOutput>(snapshot, LlmPost(Arc::clone(hook)), behind(&id, options))?;
                 }
                 Ok(id)

@@ -12,7 +12,8 @@ use backstop_hooks::{Contained, HookError, HookId};
 use tokio::time::timeout;
 
 use crate::foreign::Kept;
-use crate::registry::{HookOptions, RegisterError, Snapshot};
+use crate::refusal::RegisterError;
+use crate::registry::{HookOptions, Snapshot};
 use crate::verdict::{AnyVerdictHook, VerdictHook, VerdictSlot};
 
 /// How long one hook may take to set itself up.

@@ -13,6 +13,7 @@
 //! - [`Hook`]: one handler. [`hook_fn`] and [`async_hook_fn`] make one from a closure, [`json_hook`] from
 //!   anything that speaks JSON.
 //! - [`Outcome`]: an answer, and how answers merge.
+//! - [`HostProfile`]: which points a front end fires, and what it makes of the answers there.
 //! - [`conversation`]: messages, parts, tool calls and results, neutral of providers.
 //! - [`Digest`]: names exactly what was judged. [`Text`], [`Params`], [`Json`]: values whose `Debug` never
 //!   prints them. [`Secret`]: values that must not be shown at all.
@@ -27,6 +28,7 @@ mod contained;
 pub mod conversation;
 mod digest;
 mod hook;
+mod host;
 mod id;
 mod latch;
 mod nesting;
@@ -47,6 +49,7 @@ pub use hook::{
     Answer, CallContext, Context, Hook, HookError, HookFuture, HookLoad, HookResult, JsonFuture, JsonHook,
     OwnedContext, Requester, Trace, Trigger, async_hook_fn, event_json, hook_fn, json_hook,
 };
+pub use host::{Honour, HostProfile};
 pub use id::{
     AgentId, ApprovalId, CallId, HookId, MessageId, OwnerId, ReceiptId, RunId, SessionId, SessionKey,
     ToolCallId,

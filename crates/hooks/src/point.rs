@@ -141,8 +141,6 @@ pub struct PointInfo {
     pub prompt_injection: bool,
     /// What to use instead, for a point that is kept for old plugins.
     pub deprecated: Option<&'static str>,
-    /// Why no host fires it yet. Registering a hook here is an error that says so.
-    pub pending: Option<&'static str>,
     /// The outcome's fields and how they merge.
     pub fields: &'static [Field],
 }

@@ -24,6 +24,7 @@ mod grants;
 mod injections;
 mod memory;
 mod names;
+mod retention;
 mod runs;
 mod sessions;
 #[cfg(feature = "sqlite")]
@@ -49,6 +50,10 @@ pub use injections::{
     MAX_QUEUED_INJECTIONS, NewInjection,
 };
 pub use memory::MemoryStore;
+pub use retention::{
+    APPROVALS_DELETED, DeleteError, DeletedSession, Deletion, DeletionCause, RetentionStore, SESSION_DELETED,
+    StoredSession, StoredSize, TRANSCRIPT_DELETED,
+};
 pub use runs::{Run, RunEnd, RunError, RunOutcome, RunStore};
 pub use sessions::{Lease, LeaseError, LeaseHolder, Session, SessionEnd, SessionError, SessionStore};
 #[cfg(feature = "sqlite")]
@@ -70,6 +75,7 @@ pub trait Store:
     + BudgetStore
     + InjectionStore
     + AuditStore
+    + RetentionStore
     + std::fmt::Debug
     + Send
     + Sync
@@ -86,6 +92,7 @@ impl<T> Store for T where
         + BudgetStore
         + InjectionStore
         + AuditStore
+        + RetentionStore
         + std::fmt::Debug
         + Send
         + Sync

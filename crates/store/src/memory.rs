@@ -8,6 +8,7 @@ mod budgets;
 mod decisions;
 mod grants;
 mod injections;
+mod retention;
 mod runs;
 mod sessions;
 mod transcript;

@@ -15,6 +15,7 @@ mod grants;
 mod injections;
 mod migrations;
 mod open;
+mod retention;
 mod row;
 mod runs;
 mod sessions;

@@ -1,10 +1,11 @@
 //! The reference of the hook points: an index, and for each point a page and the schemas of its event and
 //! its outcome. The examples are the samples that the tests of the contract hold to be exact.
 
+mod hosts;
 mod page;
 mod table;
 
-use backstop_hooks::{FailurePolicy, Family, Mode, PointId, PointInfo};
+use backstop_hooks::{FailurePolicy, Family, HostProfile, Mode, PointId, PointInfo};
 use serde_json::{Value, json};
 
 use crate::error::Error;
@@ -35,12 +36,16 @@ fields make the answer malformed, which is a failure of the hook.
   the final value; the answer is empty.
 - **Failure.** *closed*: a hook that fails blocks. *open*: it is recorded and skipped. The operator can set `on_failure`
   for one hook.
+- **Fired by.** A *host* turns the outside world into events: the agent, the LLM proxy, the adapter of a coding agent, a
+  program that embeds the engine and fires whatever it calls. A hook at a point that no host of its process fires is an
+  error, and so is one that can only say what none of them honours.
 - **Needs.** *conversation access*: plugins that are not built in need `allowConversationAccess: true`. *prompt
   injection*: switched off by `allowPromptInjection: false`.
 
 ";
 
 fn index() -> String {
+    let hosts = backstop_cli::all_hosts();
     let mut text = format!("{MARK}{INTRODUCTION}");
     for (family, title) in [
         (Family::Model, "Around model calls"),
@@ -48,20 +53,19 @@ fn index() -> String {
         (Family::Messages, "Messages and delivery"),
         (Family::Lifecycle, "Sessions, sub-agents, lifecycle"),
     ] {
-        text.push_str(&format!("## {title}\n\n| point | for | mode | failure | budget | needs |\n| --- | --- | --- | --- | --- | --- |\n"));
+        text.push_str(&format!("## {title}\n\n| point | for | mode | failure | budget | needs | fired by |\n| --- | --- | --- | --- | --- | --- | --- |\n"));
         for point in PointId::ALL.iter().map(|point| point.info()).filter(|point| point.family == family) {
-            text.push_str(&row(point));
+            text.push_str(&row(point, &hosts));
         }
         text.push('\n');
     }
+    text.push_str(&hosts::section(&hosts));
     text.push_str(CONTEXT);
     text.push_str(&table::fields(backstop_hooks::points::context_schema().as_value(), |_| None));
     text
 }
 
 const CONTEXT: &str = "\
-Points in *italics* are declared and not fired yet: registering a hook there is an error that says so.
-
 ## Context
 
 In its JSON form every event has `context`: what is the same for all hooks of a call, as far as the host knows it, and
@@ -69,14 +73,14 @@ under `pluginConfig` the configuration of the hook's owner.
 
 ";
 
-fn row(point: &PointInfo) -> String {
+fn row(point: &PointInfo, hosts: &[HostProfile]) -> String {
     let name = point.name;
     let link = format!("[`{name}`]({name}.md)");
-    let link = if point.pending.is_some() { format!("*{link}*") } else { link };
     let summary = point.summary;
     let old = if point.deprecated.is_some() { " (deprecated)" } else { "" };
     let (mode, failure, budget) = (mode(point), failure(point), budget(point));
-    format!("| {link} | {summary}{old} | {mode} | {failure} | {budget} | {} |\n", needs(point))
+    let fired = hosts::fired_by(point.id, hosts);
+    format!("| {link} | {summary}{old} | {mode} | {failure} | {budget} | {} | {fired} |\n", needs(point))
 }
 
 fn mode(point: &PointInfo) -> &'static str {

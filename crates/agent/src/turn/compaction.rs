@@ -3,7 +3,8 @@
 //! The turns before the latest few are put into one summary, which the same model writes. The summary is a
 //! model call like any other: `before_llm_call` sees it and can block it, `after_llm_call` judges it, and
 //! `before_message_write` judges what is stored; when one of them objects, or the model fails, the
-//! conversation stays as it is.
+//! conversation stays as it is. `before_compaction` is told before the model is asked, `after_compaction` once the
+//! summary has taken the place of what it sums up.
 //!
 //! INVARIANT (own run): messages of the run that is going on are never compacted, so that a block or a rewrite
 //! at its end still finds each of them. When such a run alone grows too long, its older tool results are
@@ -12,6 +13,9 @@
 use std::fmt::Write as _;
 
 use backstop_hooks::conversation::{Message, Part, Role};
+use backstop_hooks::points::{
+    AfterCompaction, AfterCompactionEvent, BeforeCompaction, BeforeCompactionEvent,
+};
 use backstop_hooks::{RunId, Text};
 use backstop_llm::estimate_message_tokens;
 use backstop_store::Entry;
@@ -61,6 +65,12 @@ impl Compactor {
         let Some(through) = boundary(transcript.entries(), &run.id, settings) else { return Ok(()) };
         let material: Vec<&Entry> =
             transcript.entries().iter().filter(|entry| entry.seq <= through).collect();
+        let compacted_count = count(material.len());
+        let entries = transcript.entries().len();
+        run.tell::<BeforeCompaction>(|| BeforeCompactionEvent {
+            message_count: count(entries),
+            token_count: Some(size(&transcript.messages())),
+        });
         let summary = summarise(run, prepared, &material, iteration).await?;
         let stored = match summary {
             Some(summary) => transcript.compact(run, through, summary).await?,
@@ -68,9 +78,19 @@ impl Compactor {
         };
         if !stored {
             self.settings = None;
+            return Ok(());
         }
+        run.tell::<AfterCompaction>(|| AfterCompactionEvent {
+            message_count: count(transcript.entries().len()),
+            token_count: Some(size(&transcript.messages())),
+            compacted_count,
+        });
         Ok(())
     }
+}
+
+fn count(messages: usize) -> u32 {
+    u32::try_from(messages).unwrap_or(u32::MAX)
 }
 
 fn size(messages: &[Message]) -> u64 {

@@ -23,9 +23,9 @@ mod voice;
 
 use std::time::{Duration, Instant};
 
-use backstop_hooks::points::{AgentEnd, AgentEndEvent};
+use backstop_hooks::points::{AgentEnd, AgentEndEvent, MessageReceived, MessageReceivedEvent};
 use backstop_hooks::{CallContext, PointId, RunId, Text};
-use backstop_store::{Allowance, ApprovalFilter, ApprovalState, Reach, RunOutcome, Timestamp};
+use backstop_store::{Allowance, ApprovalFilter, ApprovalState, Reach, RunOutcome, Session, Timestamp};
 use tokio::task::JoinHandle;
 
 use self::answering::Tally;
@@ -55,6 +55,11 @@ pub(crate) async fn run(
     let stop = CancelToken::new();
     let _forward = Forward::start(cancel, &stop);
     let claim = Claim::take(&agent.store, session, agent.settings.lease, &stop).await?;
+    // It may have been reset or have grown old since it was opened, also by another process.
+    if let Some(Session { id, key, ended: Some(end), .. }) = agent.store.session(session.id()).await? {
+        claim.release().await?;
+        return Err(AgentError::Ended { id, key, reason: end.reason });
+    }
     recover(agent, session, &stop, &claim).await?;
     let id = new_run_id();
     let call = context(agent, session, &id, &input);
@@ -80,12 +85,35 @@ async fn steps(
     input: &TurnInput,
     tally: &mut Tally,
 ) -> Result<Option<Text>, Stop> {
+    received(run, input);
     let prepared: Prepared = prepare::prepare(run, transcript, input).await?;
     let prompt = answering::store_message(run, transcript, &prepared).await?;
     if let Some(reply) = answering::reply_of_a_hook(run, transcript, &prepared).await? {
         return Ok(Some(reply));
     }
     answering::answer(run, transcript, &prepared, &prompt, tally).await
+}
+
+/// Tells that a message came in, before anybody judges it. A heartbeat or a schedule sends none.
+fn received(run: &Run<'_>, input: &TurnInput) {
+    if input.trigger != TurnTrigger::User {
+        return;
+    }
+    let sender = input.sender.as_ref().and_then(|sender| sender.sender_id.clone());
+    run.tell::<MessageReceived>(|| MessageReceivedEvent {
+        from: sender.clone().unwrap_or_else(|| "user".to_owned()),
+        content: input.prompt.clone(),
+        timestamp: Some(Timestamp::now().as_millis()),
+        thread_id: None,
+        message_id: None,
+        sender_id: sender,
+        reply_to_id: None,
+        reply_to_body: None,
+        reply_to_sender: None,
+        session_key: run.call.session_key.clone(),
+        run_id: Some(run.id.clone()),
+        metadata: None,
+    });
 }
 
 fn context(agent: &Agent, session: &AgentSession, run: &RunId, input: &TurnInput) -> CallContext {
@@ -224,15 +252,15 @@ fn keep_first(broken: &mut Option<AgentError>, step: Result<(), AgentError>) {
     }
 }
 
-/// Closes what a killed process left behind in the session.
-pub(crate) async fn recover_session(agent: &Agent, session: &AgentSession) -> Result<(), AgentError> {
+/// Closes what a killed process left behind in the session. Returns whether there was anything.
+pub(crate) async fn recover_session(agent: &Agent, session: &AgentSession) -> Result<bool, AgentError> {
     if agent.store.open_runs(session.id()).await?.is_empty() {
-        return Ok(());
+        return Ok(false);
     }
     let stop = CancelToken::new();
     let claim = Claim::take(&agent.store, session, agent.settings.lease, &stop).await?;
     let recovered = recover(agent, session, &stop, &claim).await;
-    claim.release().await.and(recovered)
+    claim.release().await.and(recovered).map(|()| true)
 }
 
 /// As [`recover_session`], for whoever holds the claim. Questions that nobody answered are closed, since the

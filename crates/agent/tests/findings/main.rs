@@ -7,6 +7,7 @@ mod context;
 mod egress;
 mod emit;
 mod http;
+mod lifecycle;
 mod order;
 mod processes;
 mod runs;

@@ -1,7 +1,9 @@
 //! `agent.*` as the settings of the agent.
 
-use backstop_agent::{AgentSettings, Compaction, Verbosity};
-use backstop_config::{Loaded, Thinking, Verbose};
+use std::time::Duration;
+
+use backstop_agent::{AgentSettings, Compaction, SessionExpiry, Verbosity};
+use backstop_config::{Expiry, Loaded, Thinking, Verbose};
 use backstop_hooks::points::{ThinkLevel, ToolsAllow};
 use backstop_hooks::{AgentId, Text, ToolName};
 
@@ -38,7 +40,15 @@ pub fn agent_settings(
             trigger_tokens: compaction.trigger_tokens.value.get(),
             keep_turns: usize::try_from(compaction.keep_turns.value.get()).unwrap_or(usize::MAX),
         }),
+        expiry: expiry(&section.sessions),
         ..defaults
+    }
+}
+
+fn expiry(section: &Expiry) -> SessionExpiry {
+    SessionExpiry {
+        idle: section.idle_minutes.as_ref().map(|minutes| Duration::from_mins(minutes.value.get())),
+        daily_at: section.daily_hour.as_ref().and_then(|hour| u8::try_from(hour.value.get()).ok()),
     }
 }
 

@@ -20,7 +20,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use backstop_config::{ConfigError, Loaded, Place, Problem, ProblemKind};
-use backstop_engine::{ApprovalSettings, Snapshot};
+use backstop_engine::{ApprovalSettings, Hosts, Snapshot};
 use backstop_store::Store;
 
 use self::verdicts::Verdicts;
@@ -45,8 +45,13 @@ pub(crate) struct HostFacts<'a> {
 }
 
 /// Lowers a configuration.
-pub(crate) fn lower(loaded: &Loaded, types: &HookTypes, host: HostFacts<'_>) -> Result<Lowered, ConfigError> {
-    let mut snapshot = Snapshot::empty(operator::settings(loaded));
+pub(crate) fn lower(
+    loaded: &Loaded,
+    types: &HookTypes,
+    hosts: Hosts,
+    host: HostFacts<'_>,
+) -> Result<Lowered, ConfigError> {
+    let mut snapshot = Snapshot::empty(operator::settings(loaded)).hosted_by(hosts);
     snapshot.add_tools(types.names().tools.iter().map(String::as_str));
     let mut problems = Vec::new();
     problems.extend(guards::register(loaded, host.home, &mut snapshot));

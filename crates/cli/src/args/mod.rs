@@ -85,8 +85,10 @@ enum Command {
     AllowOnce(approvals::AllowOnceArgs),
     /// List and revoke what was allowed for good
     Grants(approvals::GrantsArgs),
-    /// List and show the sessions of the agent
+    /// List, show and delete the sessions of the agent
     Sessions(records::SessionsArgs),
+    /// Delete what is kept no longer
+    Prune(records::PruneArgs),
     /// List and verify the audit trail
     Audit(records::AuditArgs),
     /// Serve a scripted model, for tests of anything that calls one
@@ -139,6 +141,7 @@ impl Cli {
             Command::AllowOnce(args) => Action::Approvals(args.lower()),
             Command::Grants(args) => Action::Grants(args.lower()),
             Command::Sessions(args) => Action::Sessions(args.lower()),
+            Command::Prune(args) => Action::Sessions(args.lower()),
             Command::Audit(args) => Action::Audit(args.lower()),
             Command::Model(args) => Action::Model(args.lower()),
         };

@@ -1,10 +1,13 @@
-//! `backstop sessions` and `backstop audit`.
+//! `backstop sessions`, `backstop prune` and `backstop audit`.
+
+use std::time::Duration;
 
 use clap::Subcommand;
 
+use crate::commands::sessions::Which;
 use crate::commands::{audit, sessions};
 
-/// Lists and shows the sessions of the agent.
+/// Lists, shows and deletes the sessions of the agent.
 #[derive(Debug, clap::Args)]
 pub(super) struct SessionsArgs {
     #[command(subcommand)]
@@ -18,19 +21,58 @@ enum SessionsCommand {
         /// At most so many
         #[arg(long, value_name = "N", default_value_t = 50)]
         limit: usize,
+        /// Only those of this agent
+        #[arg(long, value_name = "NAME")]
+        agent: Option<String>,
     },
     /// Print a session's transcript
     Show {
         /// Its id, or the beginning of it
         id: String,
     },
+    /// Delete sessions for good, with their transcripts and approvals; the audit trail says so
+    #[command(group = clap::ArgGroup::new("which").required(true).multiple(true))]
+    Delete {
+        /// Their ids, or the beginnings of them
+        #[arg(group = "which", conflicts_with_all = ["older_than", "agent"])]
+        ids: Vec<String>,
+        /// Those in which nothing has happened for so long (`30d`, `12h`)
+        #[arg(long, value_name = "TIME", value_parser = super::duration::parse, group = "which")]
+        older_than: Option<Duration>,
+        /// Those of this agent
+        #[arg(long, value_name = "NAME", group = "which")]
+        agent: Option<String>,
+        /// Only their transcripts; the sessions stay, and can be gone on with from nothing
+        #[arg(long)]
+        transcripts: bool,
+        /// Only say what would be deleted
+        #[arg(long)]
+        dry_run: bool,
+    },
+}
+
+/// Deletes what `retention:` in the configuration keeps no longer: sessions, transcripts, approvals.
+///
+/// A server does so when it starts and every hour, the agent when it starts; this does it now, and to the end.
+#[derive(Debug, clap::Args)]
+pub(super) struct PruneArgs {}
+
+impl PruneArgs {
+    pub(super) fn lower(self) -> sessions::Settings {
+        let Self {} = self;
+        sessions::Settings::Prune
+    }
 }
 
 impl SessionsArgs {
     pub(super) fn lower(self) -> sessions::Settings {
         match self.command {
-            SessionsCommand::List { limit } => sessions::Settings::List { limit },
+            SessionsCommand::List { limit, agent } => sessions::Settings::List { limit, agent },
             SessionsCommand::Show { id } => sessions::Settings::Show { id },
+            SessionsCommand::Delete { ids, older_than, agent, transcripts, dry_run } => {
+                let which = if ids.is_empty() { Which::All { older_than, agent } } else { Which::Named(ids) };
+                sessions::Settings::Delete { which, transcripts, dry_run }
+            }
         }
     }
 }

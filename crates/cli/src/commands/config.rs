@@ -35,7 +35,7 @@ async fn check(surroundings: &Surroundings) -> Result<Exit, Error> {
     let output = &surroundings.output;
     let built = async {
         let loaded = if output.is_json() { surroundings.load_quietly()? } else { surroundings.load()? };
-        let backstop = builder(loaded.clone()).without_audit().build().await?;
+        let backstop = builder(loaded.clone()).hosts(backstop::all_hosts()).without_audit().build().await?;
         let outages = outages(&backstop);
         backstop.shut_down().await;
         Ok((loaded, outages))

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use backstop::engine::{BudgetSource, HookMeta, Style as Written};
-use backstop::hooks::{FailurePolicy, PointId, PointInfo};
+use backstop::hooks::{FailurePolicy, HostProfile, PointId, PointInfo};
 use serde::Serialize;
 
 use super::outages::{Outage, outages, source_word};
@@ -26,18 +26,22 @@ pub(crate) struct Settings {
 struct At {
     #[serde(flatten)]
     point: &'static PointInfo,
+    /// The hosts that fire the point, by name.
+    hosts: Vec<&'static str>,
     hooks: Vec<Arc<HookMeta>>,
 }
 
 pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Result<Exit, Error> {
     let backstop = surroundings.judge().await?;
     let hooks = backstop.engine().registry().list();
+    let hosts = backstop::all_hosts();
     let chosen = |point: &&PointId| settings.point.is_none_or(|only| only == **point);
     let points: Vec<At> = PointId::ALL
         .iter()
         .filter(chosen)
         .map(|point| At {
             point: point.info(),
+            hosts: hosts.iter().filter(|host| host.does_fire(*point)).map(HostProfile::name).collect(),
             hooks: hooks.iter().filter(|meta| meta.point == *point).cloned().collect(),
         })
         .filter(|at| settings.all || settings.point.is_some() || !at.hooks.is_empty())
@@ -61,8 +65,8 @@ impl At {
     fn text(&self, paint: Paint) -> String {
         let info = self.point;
         let heading = paint.with(Style::Name, info.name);
-        if let Some(reason) = info.pending {
-            return format!("{heading}\n  {}\n", paint.with(Style::Faint, format!("not yet: {reason}")));
+        if self.hosts.is_empty() {
+            return format!("{heading}\n  {}\n", paint.with(Style::Faint, "fired by no host yet"));
         }
         let mode = serde_json::to_value(info.mode).unwrap_or_default();
         let about = format!(
@@ -71,14 +75,19 @@ impl At {
             elapsed(info.budget()),
             failure(info.failure)
         );
+        let fired =
+            format!("  {}\n", paint.with(Style::Faint, format!("fired by {}", self.hosts.join(", "))));
         if self.hooks.is_empty() {
-            return format!("{heading} {}\n  no hooks\n", paint.with(Style::Faint, format!("({about})")));
+            return format!(
+                "{heading} {}\n{fired}  no hooks\n",
+                paint.with(Style::Faint, format!("({about})"))
+            );
         }
         let heads = ["priority", "hook", "budget", "failure", "only for", "owner", "style"];
         let mut rows = vec![heads.map(str::to_owned).to_vec()];
         rows.extend(self.hooks.iter().map(|meta| row(meta)));
         let rows: String = table(&rows).lines().map(|line| format!("  {line}\n")).collect();
-        format!("{heading} {}\n{rows}", paint.with(Style::Faint, format!("({about})")))
+        format!("{heading} {}\n{fired}{rows}", paint.with(Style::Faint, format!("({about})")))
     }
 }
 

@@ -1,14 +1,20 @@
-//! `backstop sessions`.
+//! `backstop sessions` and `backstop prune`.
 
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use backstop::Backstop;
 use backstop::hooks::SessionId;
 use backstop::hooks::conversation::{Message, Part, Role};
-use backstop::store::{Entry, Session, Store, Timestamp};
+use backstop::hooks::points::SessionEndReason;
+use backstop::store::{DeleteError, Deletion, DeletionCause, Entry, Session, Store, Timestamp};
 use serde_json::json;
 
+use crate::commands::approvals::who;
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::output::{Output, Paint, Style, ago, one_line, plain, table};
-use crate::session::Surroundings;
+use crate::session::{Surroundings, builder};
 
 /// How many sessions are looked through for the beginning of an id.
 const SEARCHED: usize = 10_000;
@@ -16,23 +22,146 @@ const SEARCHED: usize = 10_000;
 /// What is asked.
 #[derive(Debug)]
 pub(crate) enum Settings {
-    /// The newest so many.
-    List { limit: usize },
+    /// The newest so many, of an agent or of all.
+    List { limit: usize, agent: Option<String> },
     /// One transcript.
     Show { id: String },
+    /// Deletes some.
+    Delete { which: Which, transcripts: bool, dry_run: bool },
+    /// Deletes what is kept no longer.
+    Prune,
+}
+
+/// Which sessions.
+#[derive(Debug)]
+pub(crate) enum Which {
+    /// Those with these ids, or beginnings of ids.
+    Named(Vec<String>),
+    /// Those that fit both, where both are given.
+    All { older_than: Option<Duration>, agent: Option<String> },
 }
 
 pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Result<Exit, Error> {
-    let store = surroundings.only_store()?;
+    let output = &surroundings.output;
     match settings {
-        Settings::List { limit } => list(store.as_ref(), limit, &surroundings.output).await?,
-        Settings::Show { id } => show(store.as_ref(), &id, &surroundings.output).await?,
+        Settings::List { limit, agent } => {
+            list(surroundings.only_store()?.as_ref(), limit, agent.as_deref(), output).await?;
+        }
+        Settings::Show { id } => show(surroundings.only_store()?.as_ref(), &id, output).await?,
+        Settings::Delete { which, transcripts, dry_run } => {
+            return delete(which, transcripts, dry_run, surroundings).await;
+        }
+        Settings::Prune => return prune(surroundings).await,
     }
     Ok(Exit::Success)
 }
 
-async fn list(store: &dyn Store, limit: usize, output: &Output) -> Result<(), Error> {
-    let sessions = store.sessions(limit).await?;
+/// The hooks that are told of ends, over the store in which things are deleted.
+async fn open(surroundings: &Surroundings) -> Result<Backstop, Error> {
+    let loaded = surroundings.load()?;
+    let store = surroundings.store(&loaded)?;
+    // What is deleted is said by the store itself; no dispatch of this process needs a record.
+    Ok(builder(loaded).hosts([backstop::agent::host_profile()]).store(store).without_audit().build().await?)
+}
+
+async fn delete(
+    which: Which,
+    transcripts: bool,
+    dry_run: bool,
+    surroundings: &Surroundings,
+) -> Result<Exit, Error> {
+    let backstop = open(surroundings).await?;
+    let done = delete_in(&backstop, which, transcripts, dry_run, &surroundings.output).await;
+    backstop.shut_down().await;
+    done
+}
+
+async fn delete_in(
+    backstop: &Backstop,
+    which: Which,
+    transcripts: bool,
+    dry_run: bool,
+    output: &Output,
+) -> Result<Exit, Error> {
+    let (store, now) = (backstop.store(), Timestamp::now());
+    let mut chosen = Vec::new();
+    match which {
+        Which::Named(names) => {
+            for name in names {
+                chosen.push(find(store.as_ref(), &name).await?.id);
+            }
+        }
+        Which::All { older_than, agent } => {
+            let before = older_than.map_or(now, |age| now.before(age));
+            let stored = store.stored_sessions(before, true, SEARCHED).await?;
+            let of_agent = |id: &str| agent.as_deref().is_none_or(|agent| agent == id);
+            chosen.extend(
+                stored.into_iter().filter(|stored| of_agent(stored.agent.as_str())).map(|stored| stored.id),
+            );
+        }
+    }
+    let mut seen = BTreeSet::new();
+    chosen.retain(|id| seen.insert(id.clone()));
+    let (mut deleted, mut refused) = (Vec::new(), Vec::new());
+    for id in chosen {
+        let why = Deletion { cause: DeletionCause::Asked, by: who(), at: now };
+        let done = match (dry_run, transcripts) {
+            (true, _) => Ok(()),
+            (false, true) => store.delete_transcript(&id, why).await.map(drop),
+            (false, false) => backstop::delete_session(backstop.engine(), &id, why).await.map(drop),
+        };
+        match done {
+            Ok(()) => deleted.push(id),
+            Err(error @ DeleteError::InUse { .. }) => {
+                output.say(&format!("kept: {}", plain(&error.to_string())));
+                refused.push(id);
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    if output.is_json() {
+        output.json(&json!({ "deleted": deleted, "kept": refused, "dryRun": dry_run }))?;
+    } else {
+        let text: String = deleted.iter().map(|id| format!("{id}\n")).collect();
+        output.text(&text)?;
+        let what = if transcripts { "transcripts" } else { "sessions" };
+        let verb = if dry_run { "would be deleted" } else { "deleted" };
+        output.say(&format!("{} {what} {verb}", deleted.len()));
+    }
+    Ok(if refused.is_empty() { Exit::Success } else { Exit::Failed })
+}
+
+async fn prune(surroundings: &Surroundings) -> Result<Exit, Error> {
+    let output = &surroundings.output;
+    let backstop = open(surroundings).await?;
+    let keep = backstop::retention(backstop.config());
+    if keep.is_empty() {
+        output.say(
+            "everything is kept for ever\nhint: bounds are set in `retention:`, see docs/configuration.md",
+        );
+    }
+    let swept = keep.apply_all(backstop.engine(), &who(), Timestamp::now()).await;
+    backstop.shut_down().await;
+    let swept = swept.map_err(|error| Error::Failed(error.to_string()))?;
+    if output.is_json() {
+        output.json(&json!({
+            "sessions": swept.sessions, "transcripts": swept.transcripts, "approvals": swept.approvals,
+            "inUse": swept.in_use,
+        }))?;
+    } else {
+        output.text(&format!(
+            "deleted: {} sessions, {} transcripts, {} approvals\n",
+            swept.sessions, swept.transcripts, swept.approvals
+        ))?;
+    }
+    Ok(Exit::Success)
+}
+
+async fn list(store: &dyn Store, limit: usize, agent: Option<&str>, output: &Output) -> Result<(), Error> {
+    let searched = if agent.is_some() { SEARCHED.max(limit) } else { limit };
+    let mut sessions = store.sessions(searched).await?;
+    sessions.retain(|session| agent.is_none_or(|agent| session.agent.as_str() == agent));
+    sessions.truncate(limit);
     if output.is_json() {
         return Ok(output.json(&sessions)?);
     }
@@ -41,17 +170,23 @@ async fn list(store: &dyn Store, limit: usize, output: &Output) -> Result<(), Er
         return Ok(());
     }
     let now = Timestamp::now();
-    let mut rows = vec![["id", "begun", "last used", "state", "workspace"].map(str::to_owned).to_vec()];
+    let mut rows =
+        vec![["id", "agent", "begun", "last used", "state", "workspace"].map(str::to_owned).to_vec()];
     rows.extend(sessions.iter().map(|session| {
         vec![
             session.id.to_string(),
+            one_line(session.agent.as_str(), 30),
             ago(session.created_at, now),
             ago(session.updated_at, now),
-            if session.ended.is_some() { "ended" } else { "open" }.to_owned(),
+            session.ended.map_or_else(|| "open".to_owned(), |end| format!("ended ({})", word(end.reason))),
             one_line(&session.workspace, 80),
         ]
     }));
     Ok(output.text(&table(&rows))?)
+}
+
+fn word(reason: SessionEndReason) -> String {
+    json!(reason).as_str().unwrap_or_default().to_owned()
 }
 
 async fn show(store: &dyn Store, name: &str, output: &Output) -> Result<(), Error> {

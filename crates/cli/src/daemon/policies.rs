@@ -134,7 +134,9 @@ impl Policies {
         let packs = packs.map(|(stamp, path)| (path, stamp)).collect();
         let store = self.store(backstop::store_path(&loaded, &environment).map_err(Error::from)?).await;
         let watch = Arc::clone(&self.watch);
-        let built = builder(loaded).store(store).shared_decisions(true).sink(watch).build().await?;
+        let hosts = backstop::server_hosts(&backstop::gateway_hooks(&loaded), true);
+        let policy = builder(loaded).hosts(hosts).store(store).shared_decisions(true);
+        let built = policy.sink(watch).build().await?;
         let backstop = Arc::new(built);
         let ingredients = Ingredients { sources, packs, day };
         let (current, outdated): (Vec<_>, Vec<_>) =

@@ -274,3 +274,28 @@ fn a_killed_backstop_takes_the_program_with_it() {
         until("its processes end", || (!is_running(&id)).then_some(()));
     }
 }
+
+#[test]
+fn a_server_refuses_hooks_that_no_host_of_it_will_ever_call() {
+    let post =
+        "hooks: {tool_call: {post_call: [{type: webhook, config: {url: 'http://127.0.0.1:9/hook'}}]}}\n";
+    let alone = format!("{post}daemon: {{enabled: false}}\n");
+    let ended = User::with_config(&alone).run(&["serve", "--port", "0"]);
+    assert_eq!(ended.code, Some(2), "{}", ended.whole());
+    for said in [
+        "no hook can stand at `after_tool_call` here",
+        "the LLM proxy never fires it",
+        "the agent, Claude Code",
+    ] {
+        assert!(ended.err.contains(said), "{}", ended.whole());
+    }
+    // With the daemon, the hooks of coding agents are answered in the same process.
+    let user = User::with_config(post);
+    let mut child = user.command(&["serve", "--json", "--port", "0"]).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.contains("\"address\""), "{line}");
+    interrupt(&child);
+    done(child);
+    User::with_config(&alone).run(&["config", "check"]).succeeded();
+}

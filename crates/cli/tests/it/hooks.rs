@@ -65,14 +65,15 @@ fn points_without_hooks_are_shown_on_request() {
     let user = User::new();
     let all = user.run(&["hooks", "--all"]).succeeded().out;
     assert!(all.contains("before_llm_call"), "{all}");
-    assert!(all.contains("not yet:"), "{all}");
+    assert!(all.contains("fired by no host yet"), "{all}");
     snapshot!(user.run(&["hooks", "--point", "resolve_exec_env"]).succeeded().out, @r"
     resolve_exec_env (decide, 15.0 s, goes on)
+      fired by agent
       no hooks
     ");
-    snapshot!(user.run(&["hooks", "--point", "gateway_start"]).succeeded().out, @r"
-    gateway_start
-      not yet: no host reports it yet, so nothing fires it
+    snapshot!(user.run(&["hooks", "--point", "cron_changed"]).succeeded().out, @r"
+    cron_changed
+      fired by no host yet
     ");
     snapshot!(user.run(&["hooks", "--point", "tool.befor"]).whole(), @r"
     exit: 2
@@ -90,4 +91,25 @@ fn json_lists_points_with_their_hooks_in_running_order() {
     let ids: Vec<_> =
         before["hooks"].as_array().unwrap().iter().map(|hook| hook["id"].as_str().unwrap()).collect();
     assert_eq!(ids, ["builtin:command-safety-guard", "builtin:security-audit"]);
+}
+
+#[test]
+fn every_point_says_which_hosts_fire_it() {
+    let points = User::new().run(&["hooks", "--all", "--json"]).succeeded().json();
+    let hosts = |point: &str| {
+        let at = points.as_array().unwrap().iter().find(|at| at["name"] == point).unwrap();
+        at["hosts"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|host| host.as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(hosts("gateway_start"), ["gateway"]);
+    assert_eq!(hosts("resolve_exec_env"), ["agent"]);
+    assert_eq!(hosts("message_sending"), Vec::<String>::new());
+    assert!(hosts("after_tool_call").contains(&"claude".to_owned()));
+    assert!(!hosts("after_tool_call").contains(&"gateway".to_owned()));
+    let text = User::new().run(&["hooks", "--point", "message_sending"]).succeeded().out;
+    assert!(text.contains("fired by no host yet"), "{text}");
 }

@@ -22,6 +22,7 @@ mod hooks;
 mod install;
 mod model;
 mod records;
+mod retention;
 mod run_client;
 mod scan;
 mod support;

@@ -34,6 +34,8 @@ section! {
         hold_back_bytes ("hold_back_bytes"): Setting<Whole<0, 1_048_576>> = Whole::clamped(512), Raise;
         /// When the conversation is shortened.
         compaction ("compaction"): Compaction, OperatorOnly;
+        /// When a conversation is begun anew instead of gone on with.
+        sessions ("sessions"): Expiry, OperatorOnly;
     }
 }
 
@@ -45,6 +47,17 @@ section! {
         timeout ("timeoutMs"): Setting<Millis> = Millis::clamped(120_000), OperatorOnly;
         /// Whether a run without a terminal waits for an answer from elsewhere. Otherwise the call is denied at once.
         wait ("wait"): Setting<bool> = false, OperatorOnly;
+    }
+}
+
+section! {
+    /// When a conversation is begun anew instead of gone on with. A repository cannot set these: what was said would be
+    /// forgotten, and what counts by session would be counted from nothing.
+    pub struct Expiry {
+        /// After so many minutes in which nothing happened. Without it, never.
+        idle_minutes ("idle_minutes"): Option<Spanned<Whole<1, 525_600>>>, OperatorOnly;
+        /// At this hour of each day, in UTC. Without it, never.
+        daily_hour ("daily_hour"): Option<Spanned<Whole<0, 23>>>, OperatorOnly;
     }
 }
 

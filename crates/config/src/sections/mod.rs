@@ -8,8 +8,9 @@ mod hooks;
 mod limits;
 mod plugins;
 mod providers;
+mod retention;
 
-pub use agent::{Agent, Approvals, Compaction};
+pub use agent::{Agent, Approvals, Compaction, Expiry};
 pub use daemon::Daemon;
 pub use gateway::{
     Gateway, GatewayAgent, GatewayLimits, GatewayProviders, GatewayRoute, GatewayTimeouts, Listen,
@@ -21,6 +22,7 @@ pub use hooks::{Chain, ChainedHook, HookEntry, Hooks, LlmCallHooks, ToolCallHook
 pub use limits::{Budget, Budgets, GatewayHooks, Loops, ModelAccess, Price};
 pub use plugins::{PluginEntry, PluginHooks, Plugins};
 pub use providers::{Audit, Provider, Store};
+pub use retention::{Days, KeptApprovals, KeptSessions, KeptTranscripts, Most, Retention};
 
 use crate::problem::{Problem, ProblemKind};
 use crate::reader::Reader;
@@ -57,6 +59,8 @@ section! {
         store ("store"): Store, OperatorOnly;
         /// The audit trail.
         audit ("audit"): Audit, OperatorOnly;
+        /// How long what is stored is kept. A repository that could set it could have traces deleted.
+        retention ("retention"): Retention, OperatorOnly;
     }
 }
 

@@ -8,6 +8,9 @@
 //! answer    model_call_ended, llm_output ► after_llm_call ► before_response_emit ► client
 //! ```
 //!
+//! Beside them it tells the life of the server and of the conversations that pass it: `gateway_start`, `gateway_stop`,
+//! `session_start`, `session_end`.
+//!
 //! - *No hook, no look.* While no hook stands at any of these points, requests and answers pass undecoded.
 //! - *Nothing unjudged.* While hooks stand that may stop or rewrite something, what can't be read is refused:
 //!   a request that is no request of its wire, a wire that has no codec here, an answer that makes no sense.
@@ -22,7 +25,9 @@ mod gate;
 mod housekeeping;
 mod identity;
 mod judge;
+mod life;
 mod number;
+mod profile;
 mod reach;
 mod reply;
 mod settings;
@@ -38,8 +43,8 @@ use std::sync::Arc;
 use backstop_engine::{Engine, ResponseGate};
 use backstop_hooks::points::{
     AfterLlmCall, BeforeLlmCall, LlmInput, LlmOutput, MessageBefore, ModelCallEnded, ModelCallStarted,
+    SessionEnd, SessionStart,
 };
-use backstop_hooks::{Point as _, PointId};
 use backstop_llm::{ProviderError, ProviderErrorKind};
 
 use self::form::Form;
@@ -47,24 +52,14 @@ use self::gate::Remembered;
 use self::housekeeping::Housekeeping;
 use self::identity::Links;
 use self::judge::Gates;
+use self::life::Conversations;
 use self::reach::{Refusal, reaches_a_model};
 use self::traffic::Traffic;
 use self::watch::Room;
 use crate::exchange::{Call, Interceptor, Plan};
 
+pub use self::profile::host_profile;
 pub use self::settings::{BlockedForm, HookSettings, TextMode, ToolCalls, Unasked, Unjudged};
-
-/// The points that the gateway fires for model traffic.
-pub const FIRED: [PointId; 8] = [
-    MessageBefore::INFO.id,
-    BeforeLlmCall::INFO.id,
-    LlmInput::INFO.id,
-    ModelCallStarted::INFO.id,
-    ModelCallEnded::INFO.id,
-    LlmOutput::INFO.id,
-    AfterLlmCall::INFO.id,
-    PointId::BeforeResponseEmit,
-];
 
 /// The operator asked for something that the hooks that stand make impossible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -95,6 +90,7 @@ struct Shared {
     links: Links,
     remembered: Remembered,
     housekeeping: Housekeeping,
+    conversations: Conversations,
     room: Room,
 }
 
@@ -126,6 +122,7 @@ impl Hooks {
             links: Links::default(),
             remembered: Remembered::default(),
             housekeeping: Housekeeping::default(),
+            conversations: Conversations::default(),
             room: Room::default(),
         };
         Ok(Self(Arc::new(shared)))
@@ -143,7 +140,9 @@ impl Shared {
             watch: engine.has_hooks::<LlmInput>()
                 || engine.has_hooks::<LlmOutput>()
                 || engine.has_hooks::<ModelCallStarted>()
-                || engine.has_hooks::<ModelCallEnded>(),
+                || engine.has_hooks::<ModelCallEnded>()
+                || engine.has_hooks::<SessionStart>()
+                || engine.has_hooks::<SessionEnd>(),
         }
     }
 }

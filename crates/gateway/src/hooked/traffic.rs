@@ -25,7 +25,7 @@ use super::identity::{Identity, SESSION_HEADERS, identify};
 use super::judge::{AnswerJudge, Facts, Progress, Trouble};
 use super::settings::BlockedForm;
 use super::watch::Watchers;
-use super::{Shared, Standing, charset, number, reply};
+use super::{Shared, Standing, charset, life, number, reply};
 use crate::endpoint::{Endpoint, Operation};
 use crate::exchange::{Answered, Body, Call, Exchange, KeepAlive, Outgoing, Requested, Step, Watch};
 
@@ -369,6 +369,7 @@ impl Exchange for Traffic {
         let form = self.kind.answer(live.is_stream());
         let identity = identify(self.agent.as_ref(), &self.headers, &request, &self.shared.links);
         let call = Arc::new(self.context(&identity, &request));
+        life::heard(&self.shared, &call, request.messages.len());
         let asking =
             Asking { engine: &self.shared.engine, call: &call, identity: &identity, provider: body.provider };
         if let Err(blocked) = asking.gate(&mut request, &self.shared.remembered).await {

@@ -25,27 +25,27 @@ pub use redaction::{REDACTOR_ID, RedactionSettings, register_redaction};
 
 use crate::{Finding, Place, Verdict};
 
-/// Puts the command guard into a snapshot.
+/// Puts the command guard into a snapshot, where a host of this process shows tool calls.
 ///
 /// # Errors
 ///
 /// [`RegisterError`] when it can't stand there.
 pub fn register_command_safety(snapshot: &mut Snapshot, guard: &CommandSafety) -> Result<(), RegisterError> {
     let options = |id: String| HookOptions::new(OwnerId::new(COMMAND_SAFETY_ID)).id(id).priority(100);
-    snapshot.on(guard.blocking_half(), options(COMMAND_SAFETY_ID.to_owned()))?;
-    snapshot.on(guard.asking_half(), options(format!("{COMMAND_SAFETY_ID}:ask")))?;
+    snapshot.on_if_fired(guard.blocking_half(), options(COMMAND_SAFETY_ID.to_owned()))?;
+    snapshot.on_if_fired(guard.asking_half(), options(format!("{COMMAND_SAFETY_ID}:ask")))?;
     Ok(())
 }
 
-/// Puts the file guard into a snapshot.
+/// Puts the file guard into a snapshot, where a host of this process shows tool calls.
 ///
 /// # Errors
 ///
 /// [`RegisterError`] when it can't stand there.
 pub fn register_security_audit(snapshot: &mut Snapshot, guard: &SecurityAudit) -> Result<(), RegisterError> {
     let options = |id: String| HookOptions::new(OwnerId::new(SECURITY_AUDIT_ID)).id(id).priority(99);
-    snapshot.on(guard.blocking_half(), options(SECURITY_AUDIT_ID.to_owned()))?;
-    snapshot.on(guard.asking_half(), options(format!("{SECURITY_AUDIT_ID}:ask")))?;
+    snapshot.on_if_fired(guard.blocking_half(), options(SECURITY_AUDIT_ID.to_owned()))?;
+    snapshot.on_if_fired(guard.asking_half(), options(format!("{SECURITY_AUDIT_ID}:ask")))?;
     Ok(())
 }
 

@@ -45,29 +45,29 @@ pub enum LoopPlace {
     Answers,
 }
 
-/// Puts the guard over models into a snapshot.
+/// Puts the guard over models into a snapshot, where a host of this process shows model calls.
 ///
 /// # Errors
 ///
 /// [`RegisterError`] when it can't stand there.
 pub fn register_model_access(snapshot: &mut Snapshot, access: ModelAccess) -> Result<(), RegisterError> {
-    snapshot.on::<BeforeLlmCall>(Arc::new(access), options(MODELS_ID, "").priority(100))?;
+    snapshot.on_if_fired::<BeforeLlmCall>(Arc::new(access), options(MODELS_ID, "").priority(100))?;
     Ok(())
 }
 
-/// Puts the guard over budgets into a snapshot. It reserves after all other hooks have let the call pass.
+/// Puts the guard over budgets into a snapshot, where a host of this process shows model calls. It reserves after all other hooks have let the call pass.
 ///
 /// # Errors
 ///
 /// [`RegisterError`] when it can't stand there.
 pub fn register_budgets(snapshot: &mut Snapshot, budgets: &Budgets) -> Result<(), RegisterError> {
-    snapshot.on::<BeforeLlmCall>(budgets.reserving(), options(BUDGET_ID, "").priority(i32::MIN))?;
-    snapshot.on::<ModelCallEnded>(budgets.releasing(), options(BUDGET_ID, ":ended"))?;
-    snapshot.on::<LlmOutput>(budgets.settling(), options(BUDGET_ID, ":output"))?;
+    snapshot.on_if_fired::<BeforeLlmCall>(budgets.reserving(), options(BUDGET_ID, "").priority(i32::MIN))?;
+    snapshot.on_if_fired::<ModelCallEnded>(budgets.releasing(), options(BUDGET_ID, ":ended"))?;
+    snapshot.on_if_fired::<LlmOutput>(budgets.settling(), options(BUDGET_ID, ":output"))?;
     Ok(())
 }
 
-/// Puts the guard over repeated calls into a snapshot.
+/// Puts the guard over repeated calls into a snapshot, where a host of this process fires its place.
 ///
 /// # Errors
 ///
@@ -78,9 +78,11 @@ pub fn register_loop_guard(
     place: LoopPlace,
 ) -> Result<(), RegisterError> {
     match place {
-        LoopPlace::Tools => snapshot.on::<BeforeToolCall>(guard.before_tools(), options(LOOP_ID, ""))?,
+        LoopPlace::Tools => {
+            snapshot.on_if_fired::<BeforeToolCall>(guard.before_tools(), options(LOOP_ID, ""))?
+        }
         LoopPlace::Answers => {
-            snapshot.on::<AfterLlmCall>(guard.after_answers(), options(LOOP_ID, ":answer"))?
+            snapshot.on_if_fired::<AfterLlmCall>(guard.after_answers(), options(LOOP_ID, ":answer"))?
         }
     };
     Ok(())

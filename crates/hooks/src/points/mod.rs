@@ -1,8 +1,8 @@
 //! The catalogue: every hook point, in one table.
 //!
 //! The table below is the single definition from which the point types, [`PointId`], the listings, the
-//! JSON Schemas and the engine's registry are made. A point that no host fires yet says so in the table;
-//! registering a hook there is an error with that reason, and a test keeps the list from growing.
+//! JSON Schemas and the engine's registry are made. Which host fires which point is not said here but by the
+//! hosts, each in its [`HostProfile`](crate::HostProfile).
 
 mod lifecycle;
 mod messages;
@@ -20,9 +20,6 @@ use crate::outcome::{Nothing, Outcome};
 use crate::point::{
     ClaimPoint, DecidePoint, Event, FailurePolicy, Family, Mode, ObservePoint, Point, PointInfo, SyncPoint,
 };
-
-const NO_CHANNELS: &str = "channels are not built yet, so nothing fires it";
-const NO_HOST: &str = "no host reports it yet, so nothing fires it";
 
 /// Calls a macro with the table of all points, one row each:
 /// `Type, "wire_name", mode, family, failure, budget_ms, conversation_access, prompt_injection, event, outcome;`
@@ -151,30 +148,6 @@ const fn deprecated(point: PointId) -> Option<&'static str> {
     }
 }
 
-/// INVARIANT (shrinking list): rows leave this list when a host fires their point, and none comes in.
-const fn pending(point: PointId) -> Option<&'static str> {
-    use PointId as P;
-    match point {
-        P::InboundClaim
-        | P::BeforeDispatch
-        | P::ReplyDispatch
-        | P::MessageSending
-        | P::ReplyPayloadSending
-        | P::MessageSent
-        | P::ChannelPairingRequested => Some(NO_CHANNELS),
-        P::BeforeReset
-        | P::SubagentProgress
-        | P::SubagentSpawning
-        | P::SubagentDeliveryTarget
-        | P::GatewayStart
-        | P::GatewayStop
-        | P::CronChanged
-        | P::CronReconciled
-        | P::BeforeInstall => Some(NO_HOST),
-        _ => None,
-    }
-}
-
 macro_rules! catalogue {
     ($($point:ident, $name:literal, $mode:ident, $family:ident, $failure:ident, $budget:literal, $access:literal, $injection:literal,
        $event:ident, $outcome:ident, $summary:literal;)*) => {
@@ -228,7 +201,6 @@ macro_rules! catalogue {
                     conversation_access: $access,
                     prompt_injection: $injection,
                     deprecated: deprecated(PointId::$point),
-                    pending: pending(PointId::$point),
                     fields: <$outcome as Outcome>::FIELDS,
                 };
                 type Event = $event;

@@ -90,12 +90,3 @@ fn hooks_that_see_the_conversation_need_access() {
         .collect();
     assert_eq!(free, ["model_call_started", "model_call_ended", "heartbeat_prompt_contribution"]);
 }
-
-#[test]
-fn around_models_and_tools_nothing_is_pending() {
-    for point in PointId::ALL.iter().map(|point| point.info()) {
-        if matches!(point.family, Family::Model | Family::Tools) {
-            assert_eq!(point.pending, None, "{}", point.name);
-        }
-    }
-}

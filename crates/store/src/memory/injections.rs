@@ -10,7 +10,7 @@ use crate::{
 
 /// An injection and the run that has taken it.
 pub(super) struct Queued {
-    injection: Injection,
+    pub(super) injection: Injection,
     taken_by: Option<RunId>,
 }
 

@@ -83,7 +83,7 @@ impl AuditStore for SqliteStore {
     }
 }
 
-fn head(db: &Connection) -> rusqlite::Result<AuditHead> {
+pub(super) fn head(db: &Connection) -> rusqlite::Result<AuditHead> {
     let sql = "SELECT seq, digest FROM audit ORDER BY seq DESC LIMIT 1";
     let last = db.prepare_cached(sql)?.query_row([], |row| {
         let digest: String = row.get("digest")?;
@@ -95,7 +95,7 @@ fn head(db: &Connection) -> rusqlite::Result<AuditHead> {
     Ok(last.optional()?.unwrap_or_default())
 }
 
-fn insert(db: &Connection, link: &Link) -> rusqlite::Result<()> {
+pub(super) fn insert(db: &Connection, link: &Link) -> rusqlite::Result<()> {
     let sql = "INSERT INTO audit (seq, at, kind, session, run, body, prev, digest) \
                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
     db.prepare_cached(sql)?.execute(params![

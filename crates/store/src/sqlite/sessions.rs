@@ -27,12 +27,7 @@ impl SessionStore for SqliteStore {
 
     async fn session(&self, id: &SessionId) -> Result<Option<Session>, StoreError> {
         let id = id.clone();
-        self.database
-            .read(move |db| {
-                let sql = "SELECT * FROM sessions WHERE id = ?1";
-                Ok(db.prepare_cached(sql)?.query_row([id.as_str()], session).optional()?)
-            })
-            .await
+        self.database.read(move |db| Ok(find(db, &id)?)).await
     }
 
     async fn latest_session(&self, key: &SessionKey) -> Result<Option<Session>, StoreError> {
@@ -142,6 +137,11 @@ impl SessionStore for SqliteStore {
     }
 }
 
+pub(super) fn find(db: &Connection, id: &SessionId) -> rusqlite::Result<Option<Session>> {
+    let sql = "SELECT * FROM sessions WHERE id = ?1";
+    db.prepare_cached(sql)?.query_row([id.as_str()], session).optional()
+}
+
 pub(super) fn has_session(db: &Connection, id: &SessionId) -> rusqlite::Result<bool> {
     db.prepare_cached("SELECT 1 FROM sessions WHERE id = ?1")?.exists([id.as_str()])
 }
@@ -180,7 +180,7 @@ fn session(row: &Row<'_>) -> rusqlite::Result<Session> {
     })
 }
 
-fn current_lease(db: &Connection, session: &SessionId) -> rusqlite::Result<Option<Lease>> {
+pub(super) fn current_lease(db: &Connection, session: &SessionId) -> rusqlite::Result<Option<Lease>> {
     let sql = "SELECT holder, until FROM leases WHERE session = ?1";
     let lease = |row: &Row<'_>| {
         let holder = LeaseHolder::new(row.get::<_, String>("holder")?);

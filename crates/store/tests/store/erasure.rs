@@ -20,7 +20,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect()
 }
 
-fn found_in_files(folder: &Path, needle: &str) -> bool {
+pub(crate) fn found_in_files(folder: &Path, needle: &str) -> bool {
     files(folder).iter().any(|file| {
         let bytes = fs::read(file).unwrap();
         bytes.windows(needle.len()).any(|window| window == needle.as_bytes())

@@ -14,6 +14,7 @@ mod faults;
 mod grants;
 mod injections;
 mod processes;
+mod retention;
 mod sessions;
 mod support;
 mod transcript;

@@ -50,9 +50,7 @@ fn facts(info: &PointInfo) -> String {
     if let Some(instead) = info.deprecated {
         text.push_str(&format!("\n> Deprecated: {instead}.\n"));
     }
-    if let Some(reason) = info.pending {
-        text.push_str(&format!("\n> Not fired yet: {reason}. Registering a hook here is an error.\n"));
-    }
+    text.push_str(&super::hosts::of_point(info.id, &backstop_cli::all_hosts()));
     text
 }
 

@@ -11,14 +11,14 @@ use std::time::Duration;
 
 use backstop::agent::tools::{CancelToken, Limits, Toolbox, Workspace};
 use backstop::agent::{
-    Agent, AgentError, AgentParts, AgentSession, AgentSettings, SessionChoice, TurnInput, TurnOutcome,
-    TurnReport, TurnTrigger, Verbosity as Level,
+    Agent, AgentError, AgentParts, AgentSession, AgentSettings, Fresh, Leaving, SessionChoice, TurnInput,
+    TurnOutcome, TurnReport, TurnTrigger, Verbosity as Level,
 };
 use backstop::config::Loaded;
 use backstop::engine::Attendance;
-use backstop::hooks::{AgentId, Requester, SessionKey};
+use backstop::hooks::{AgentId, Requester, SessionId, SessionKey};
 use backstop::store::{LeaseError, Timestamp};
-use backstop::{Backstop, Providers, agent_settings};
+use backstop::{Backstop, Bounds, Providers, agent_settings};
 use serde_json::{Value, json};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -85,7 +85,8 @@ pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Resu
     let agent_settings = lower(&settings, &loaded, provider, model);
     let keyboard = Keyboard::default();
     let attendance = attendance(&settings, &loaded, terminal.then(|| keyboard.clone()), output);
-    let backstop = builder(loaded).store(Arc::clone(&store)).build().await?;
+    let hosts = [backstop::agent::host_profile()];
+    let backstop = builder(loaded).hosts(hosts).store(Arc::clone(&store)).build().await?;
     let screen = Arc::new(Screen::new(output));
     let agent = Agent::new(AgentParts {
         engine: backstop.engine().clone(),
@@ -104,7 +105,8 @@ pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Resu
         Resume::Session(name) => SessionChoice::Resume(sessions::find(store.as_ref(), name).await?.id),
     };
     let session = open_session(&agent, &choice, output).await?;
-    let host = Host { agent, session, screen, output };
+    sweep(&backstop, session.id()).await;
+    let mut host = Host { agent, session, screen, output };
     let done = match settings.message {
         Some(message) => host.one_turn(&message, settings.heartbeat).await,
         None => host.conversation(&keyboard).await,
@@ -123,6 +125,21 @@ async fn open_session(agent: &Agent, choice: &SessionChoice, output: &Output) ->
             Ok(agent.open_session(choice.clone()).await?)
         }
         opened => Ok(opened?),
+    }
+}
+
+/// The most sessions that a start of the agent deletes: it is not to be noticed.
+const SWEPT_AT_START: usize = 20;
+
+/// Deletes some of what `retention:` keeps no longer, and not the session that is about to be worked in.
+async fn sweep(backstop: &Backstop, session: &SessionId) {
+    let keep = backstop::retention(backstop.config());
+    let bounds = Bounds { most: SWEPT_AT_START, spare: Some(session.clone()) };
+    let now = Timestamp::now();
+    if !keep.is_empty()
+        && let Err(error) = keep.apply(backstop.engine(), "retention (agent)", now, &bounds).await
+    {
+        tracing::warn!(%error, "what is kept no longer could not be deleted");
     }
 }
 
@@ -198,16 +215,33 @@ impl Host<'_> {
         Ok(exit)
     }
 
-    async fn conversation(&self, keyboard: &Keyboard) -> Result<Exit, Error> {
+    async fn conversation(&mut self, keyboard: &Keyboard) -> Result<Exit, Error> {
         let paint = self.output.talk_paint();
         self.output.say(&paint.with(
             Style::Faint,
-            format!("session {}; Ctrl-C stops a turn, Ctrl-D ends the conversation", self.session.id()),
+            format!(
+                "session {}; Ctrl-C stops a turn, Ctrl-D ends the conversation, /new begins another",
+                self.session.id()
+            ),
         ));
         loop {
             screen::prompt(paint);
             let Some(line) = self.line(keyboard).await else { return Ok(Exit::Success) };
-            if line.trim().is_empty() {
+            let fresh = match line.trim() {
+                "" => continue,
+                "/new" => Some(Fresh::New),
+                "/reset" => Some(Fresh::Reset),
+                _ => None,
+            };
+            let next = match fresh {
+                Some(fresh) => Some(self.agent.reset_session(&self.session, fresh).await?),
+                None => self.agent.renew_session(&self.session).await?,
+            };
+            if let Some(next) = next {
+                self.session = next;
+                self.output.say(&paint.with(Style::Faint, format!("session {}", self.session.id())));
+            }
+            if fresh.is_some() {
                 continue;
             }
             match self.turn(input(line.trim())).await? {
@@ -295,6 +329,7 @@ impl Host<'_> {
     async fn end(self, backstop: Backstop) {
         let Self { agent, session, output, .. } = self;
         drop(session);
+        agent.shut_down(Leaving::Shutdown).await;
         drop(agent);
         if !backstop.shut_down().await {
             output.say("warning: the audit trail is not complete; the database could not keep up or failed");

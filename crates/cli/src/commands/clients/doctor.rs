@@ -2,10 +2,13 @@
 
 use std::path::Path;
 use std::process::Stdio;
+use std::sync::Arc;
 use std::time::Duration;
 
 use backstop::clients::install::{Folders, Scope, Status, status};
 use backstop::clients::{Client, Evidence};
+use backstop::engine::HookMeta;
+use backstop::hooks::{Family, Honour, PointId};
 use serde::Serialize;
 use tokio::process::Command;
 
@@ -67,9 +70,11 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
     if clients.is_empty() {
         output.say("no client was found; name the one that is meant, as in `backstop doctor claude`");
     }
+    let standing = standing(surroundings).await;
     let mut all = Vec::new();
     for client in clients {
-        let diagnosis = examine(client, &folders, &program).await;
+        let mut diagnosis = examine(client, &folders, &program).await;
+        points(&mut diagnosis, client, &standing);
         if !output.is_json() {
             show(client, &diagnosis, output)?;
         }
@@ -79,6 +84,34 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
         output.json(&all)?;
     }
     Ok(if all.iter().any(Diagnosis::has_failed) { Exit::Failed } else { Exit::Success })
+}
+
+/// The hooks of the configuration in force; none where it can't be read, which `config check` and the entries that are
+/// fired say.
+async fn standing(surroundings: &Surroundings) -> Vec<Arc<HookMeta>> {
+    let Ok(backstop) = surroundings.judge().await else { return Vec::new() };
+    let standing = backstop.engine().registry().list();
+    backstop.shut_down().await;
+    standing
+}
+
+/// What the client fires, what it makes of answers that it can't honour, and which hooks it will never call.
+fn points(diagnosis: &mut Diagnosis, client: Client, standing: &[Arc<HookMeta>]) {
+    let host = client.host_profile();
+    let fired: Vec<&str> = host.points().map(PointId::name).collect();
+    diagnosis.add(Grade::Note, format!("it fires {}", fired.join(", ")), None);
+    for (point, field, honour) in host.exceptions() {
+        let (Honour::Stricter(why) | Honour::Ignored(why)) = honour else { continue };
+        diagnosis.add(Grade::Note, format!("`{field}` at {point}: {why}"), None);
+    }
+    for meta in standing.iter().filter(|meta| !host.does_fire(meta.point)) {
+        let hint = match meta.point.info().family {
+            Family::Model => Some(format!("`backstop run {client}` takes its model calls through the proxy")),
+            _ => None,
+        };
+        let text = format!("`{}` stands at {}, which {} never fires", meta.id, meta.point, host.title());
+        diagnosis.add(Grade::Note, text, hint);
+    }
 }
 
 fn show(client: Client, diagnosis: &Diagnosis, output: &Output) -> Result<(), Error> {

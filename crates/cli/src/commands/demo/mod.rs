@@ -137,6 +137,7 @@ impl Stage {
         let loaded = load(&backstop::config::Locations::default(), &HookTypes::built_in(&[]), &|_| None)?;
         let backstop = Backstop::builder()
             .config(loaded)
+            .hosts([backstop::agent::host_profile()])
             .store(Arc::clone(&store))
             .sink(Arc::clone(&receipts) as Arc<dyn ReceiptSink>)
             .hooks(hooks::register)

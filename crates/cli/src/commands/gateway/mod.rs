@@ -11,6 +11,7 @@ mod watch;
 use std::future::pending;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use backstop::Backstop;
 use backstop::engine::ReceiptSink;
@@ -18,6 +19,7 @@ use backstop::gateway::hooked::{HookSettings, Hooks};
 use backstop::gateway::{Gateway, Settings};
 use backstop::hooks::ToolCallId;
 use backstop::store::Timestamp;
+use tokio::task::JoinHandle;
 
 use self::watch::Decisions;
 use crate::daemon::{Daemon, ListenError, Policies};
@@ -27,8 +29,11 @@ use crate::session::{Surroundings, builder};
 /// A gateway and the hooks behind it, and a daemon for hooks of coding agents.
 struct Running {
     gateway: Gateway,
+    hooks: Hooks,
     backstop: Backstop,
     daemon: Option<Daemon>,
+    /// Deletes what is kept no longer.
+    sweeping: Option<JoinHandle<()>>,
 }
 
 /// Where the daemon listens.
@@ -51,39 +56,56 @@ impl Running {
         let store = surroundings.store(&loaded)?;
         let decisions: Arc<dyn ReceiptSink> = Arc::new(Decisions::new(surroundings.output.talk_paint()));
         let how = backstop::gateway_hooks(&loaded);
+        let answers_clients = !matches!(listen, Listen::Nowhere);
         let backstop = builder(loaded)
+            .hosts(backstop::server_hosts(&how, answers_clients))
             .store(store)
             .shared_decisions(true)
             .judges_answers(true)
             .sink(Arc::clone(&decisions))
             .build()
             .await?;
-        let gateway = match Self::open(settings, &backstop, how).await {
-            Ok(gateway) => gateway,
+        let (gateway, hooks) = match Self::open(settings, &backstop, how).await {
+            Ok(started) => started,
             Err(error) => {
                 backstop.shut_down().await;
                 return Err(error);
             }
         };
         match start_daemon(listen, decisions, surroundings) {
-            Ok(daemon) => Ok(Self { gateway, backstop, daemon }),
+            Ok(daemon) => {
+                let sweeping = sweep(&backstop);
+                Ok(Self { gateway, hooks, backstop, daemon, sweeping })
+            }
             Err(error) => {
-                Self { gateway, backstop, daemon: None }.stop(surroundings, pending()).await;
+                Self { gateway, hooks, backstop, daemon: None, sweeping: None }
+                    .stop(surroundings, pending())
+                    .await;
                 Err(error.into())
             }
         }
     }
 
     /// Listens, once it is sure that decisions can be kept: nobody should find out by an answer that was blocked.
-    async fn open(settings: Settings, backstop: &Backstop, how: HookSettings) -> Result<Gateway, Error> {
+    async fn open(
+        settings: Settings,
+        backstop: &Backstop,
+        how: HookSettings,
+    ) -> Result<(Gateway, Hooks), Error> {
         let hooks = Hooks::new(backstop.engine().clone(), how)?;
         let nothing = ToolCallId::new("-");
         backstop.engine().store().decision_on_call(&nothing, Timestamp::now()).await?;
-        Ok(Gateway::start(settings, Arc::new(hooks)).await?)
+        let gateway = Gateway::start(settings, Arc::new(hooks.clone())).await?;
+        hooks.started(gateway.address().port());
+        Ok((gateway, hooks))
     }
 
     /// Lets running answers end, or cuts them off in a hurry, and writes what is left of the audit trail.
     async fn stop(self, surroundings: &Surroundings, hurry: impl Future<Output = ()>) {
+        // Each deletion is whole or absent.
+        if let Some(sweeping) = self.sweeping {
+            sweeping.abort();
+        }
         let hooks_recorded = match self.daemon {
             Some(daemon) => daemon.stop().await,
             None => true,
@@ -92,10 +114,30 @@ impl Running {
             () = self.gateway.shut_down() => {}
             () = hurry => {}
         }
+        self.hooks.stopped("shutdown").await;
         if !self.backstop.shut_down().await || !hooks_recorded {
             surroundings.output.say("warning: the audit trail could not be written to its end");
         }
     }
+}
+
+/// How often a server deletes what is kept no longer.
+const SWEEP: Duration = Duration::from_hours(1);
+
+/// Deletes what `retention:` keeps no longer, now and every hour.
+fn sweep(backstop: &Backstop) -> Option<JoinHandle<()>> {
+    let keep = backstop::retention(backstop.config());
+    let engine = backstop.engine().clone();
+    (!keep.is_empty()).then(|| {
+        tokio::spawn(async move {
+            loop {
+                if let Err(error) = keep.apply_all(&engine, "retention (server)", Timestamp::now()).await {
+                    tracing::warn!(%error, "what is kept no longer could not be deleted");
+                }
+                tokio::time::sleep(SWEEP).await;
+            }
+        })
+    })
 }
 
 fn start_daemon(

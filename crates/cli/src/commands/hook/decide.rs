@@ -122,7 +122,9 @@ async fn decide_here(heard: &Heard<'_>, loaded: Loaded) -> Result<Said, Unjudged
     // ends without closing leaves the log to the next one; nothing in it is lost.
     std::mem::forget(Arc::clone(&store));
     let shared_store: Arc<dyn Store> = Arc::<SqliteStore>::clone(&store);
-    let built = builder(loaded).store(shared_store).shared_decisions(shared).build().await;
+    // The policy is the one by which a server would judge, so that it makes no difference which of them does.
+    let hosts = backstop::server_hosts(&backstop::gateway_hooks(&loaded), true);
+    let built = builder(loaded).hosts(hosts).store(shared_store).shared_decisions(shared).build().await;
     let backstop = built.map_err(Error::from)?;
     let left = patience(heard.event).saturating_sub(heard.started.elapsed());
     let reply = judged(&backstop, heard.event, left).await;

@@ -6,12 +6,25 @@ mod config;
 mod events;
 
 use crate::adapter::Adapter;
+use crate::event::MomentKind as Kind;
 
 pub(crate) static ADAPTER: Adapter = Adapter {
     name: "claude",
     title: "Claude Code",
     aliases: &["claude-code"],
     read: events::read,
+    reports: &[
+        Kind::ToolCall,
+        Kind::ToolResult,
+        Kind::Prompt,
+        Kind::Stop,
+        Kind::SessionStart,
+        Kind::SessionEnd,
+        Kind::BeforeCompaction,
+        Kind::AfterCompaction,
+        Kind::SubAgentStart,
+        Kind::SubAgentStop,
+    ],
     gates: answer::GATES,
     other_dialect: None,
     facts: capabilities::FACTS,

@@ -8,12 +8,24 @@ mod config;
 mod events;
 
 use crate::adapter::{Adapter, Dialect};
+use crate::event::MomentKind as Kind;
 
 pub(crate) static ADAPTER: Adapter = Adapter {
     name: "copilot",
     title: "Copilot CLI",
     aliases: &["copilot-cli", "github-copilot"],
     read: events::read,
+    reports: &[
+        Kind::ToolCall,
+        Kind::ToolResult,
+        Kind::Prompt,
+        Kind::Stop,
+        Kind::SessionStart,
+        Kind::SessionEnd,
+        Kind::BeforeCompaction,
+        Kind::SubAgentStart,
+        Kind::SubAgentStop,
+    ],
     gates: answer::GATES,
     other_dialect: Some(Dialect { speaks: answer::is_pascal, gates: answer::PASCAL_GATES }),
     facts: capabilities::FACTS,

@@ -6,12 +6,22 @@ mod config;
 mod events;
 
 use crate::adapter::Adapter;
+use crate::event::MomentKind as Kind;
 
 pub(crate) static ADAPTER: Adapter = Adapter {
     name: "gemini",
     title: "Gemini CLI",
     aliases: &["gemini-cli"],
     read: events::read,
+    reports: &[
+        Kind::ToolCall,
+        Kind::ToolResult,
+        Kind::Prompt,
+        Kind::Stop,
+        Kind::SessionStart,
+        Kind::SessionEnd,
+        Kind::BeforeCompaction,
+    ],
     gates: answer::GATES,
     other_dialect: None,
     facts: capabilities::FACTS,

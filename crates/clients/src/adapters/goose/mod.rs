@@ -6,12 +6,21 @@ mod config;
 mod events;
 
 use crate::adapter::Adapter;
+use crate::event::MomentKind as Kind;
 
 pub(crate) static ADAPTER: Adapter = Adapter {
     name: "goose",
     title: "goose",
     aliases: &["block-goose"],
     read: events::read,
+    reports: &[
+        Kind::ToolCall,
+        Kind::ToolResult,
+        Kind::Prompt,
+        Kind::Stop,
+        Kind::SessionStart,
+        Kind::SessionEnd,
+    ],
     gates: answer::GATES,
     other_dialect: None,
     facts: capabilities::FACTS,

@@ -7,12 +7,23 @@ mod config;
 mod events;
 
 use crate::adapter::Adapter;
+use crate::event::MomentKind as Kind;
 
 pub(crate) static ADAPTER: Adapter = Adapter {
     name: "opencode",
     title: "OpenCode",
     aliases: &["open-code"],
     read: events::read,
+    reports: &[
+        Kind::ToolCall,
+        Kind::ToolResult,
+        Kind::Prompt,
+        Kind::SessionStart,
+        Kind::BeforeCompaction,
+        Kind::AfterCompaction,
+        Kind::SubAgentStart,
+        Kind::SubAgentStop,
+    ],
     gates: answer::GATES,
     other_dialect: None,
     facts: capabilities::FACTS,

@@ -3,6 +3,7 @@
 mod answers;
 mod fixtures;
 mod model;
+mod profile;
 mod robustness;
 
 use std::fs;

@@ -6,12 +6,14 @@ mod config;
 mod events;
 
 use crate::adapter::Adapter;
+use crate::event::MomentKind as Kind;
 
 pub(crate) static ADAPTER: Adapter = Adapter {
     name: "windsurf",
     title: "Windsurf",
     aliases: &["cascade", "devin-desktop"],
     read: events::read,
+    reports: &[Kind::ToolCall, Kind::ToolResult, Kind::Prompt],
     gates: answer::GATES,
     other_dialect: None,
     facts: capabilities::FACTS,

@@ -6,6 +6,7 @@ mod answers;
 mod arrays;
 mod attacks;
 mod failures;
+mod life;
 mod limits;
 mod requests;
 mod rules;

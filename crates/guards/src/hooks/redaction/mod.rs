@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 use backstop_engine::{HookOptions, RegisterError, Snapshot, SpanKind};
 use backstop_hooks::points::{BeforeAgentRun, BeforeLlmCall, MessageBefore, ToolAfter};
-use backstop_hooks::{CallContext, OwnerId};
+use backstop_hooks::{CallContext, OwnerId, PointId};
 
 use crate::scan::{Action, Class, Finding, Policy, Redactor, Scanner};
 use arguments::Vaults;
@@ -74,7 +74,7 @@ impl Place {
     }
 }
 
-/// Puts the redactor into a snapshot.
+/// Puts the redactor into a snapshot, at those of its places that a host of this process fires.
 ///
 /// # Errors
 ///
@@ -90,21 +90,27 @@ pub fn register_redaction(
         HookOptions::new(OwnerId::new(REDACTOR_ID)).id(format!("{REDACTOR_ID}{half}")).priority(priority)
     };
     if let Some(place) = Place::new(&settings.results, &vaults) {
-        snapshot.on::<ToolAfter>(Arc::new(results::Results(place)), options("", 90))?;
+        snapshot.on_if_fired::<ToolAfter>(Arc::new(results::Results(place)), options("", 90))?;
     }
-    if let Some(place) = Place::new(&settings.answers, &vaults) {
+    if let Some(place) = Place::new(&settings.answers, &vaults)
+        && snapshot.hosts().does_fire(PointId::BeforeResponseEmit)
+    {
         snapshot.on_spans(Arc::new(answers::Answers(place)), options(":answers", 90))?;
     }
     let prompts = Place::new(&settings.prompts, &vaults);
     if let Some(place) = &prompts {
-        snapshot.on::<MessageBefore>(Arc::new(prompts::Messages(place.clone())), options(":messages", 90))?;
-        snapshot.on::<BeforeAgentRun>(Arc::new(prompts::Gate(place.clone())), options(":run", 90))?;
+        snapshot.on_if_fired::<MessageBefore>(
+            Arc::new(prompts::Messages(place.clone())),
+            options(":messages", 90),
+        )?;
+        snapshot
+            .on_if_fired::<BeforeAgentRun>(Arc::new(prompts::Gate(place.clone())), options(":run", 90))?;
     }
     let judges_tools = settings.withdraws_tools || settings.reports_tools;
     if prompts.is_some() || judges_tools {
         let calls = prompts::Calls::new(prompts, judges_tools, settings.withdraws_tools);
         // The first who rewrites the messages locks them: nobody's rewrite may keep a secret in.
-        snapshot.on::<BeforeLlmCall>(Arc::new(calls), options(":prompts", i32::MAX))?;
+        snapshot.on_if_fired::<BeforeLlmCall>(Arc::new(calls), options(":prompts", i32::MAX))?;
     }
     if keeps && !settings.restored_in.is_empty() {
         snapshot.set_unsealer(vaults);

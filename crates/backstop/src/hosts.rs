@@ -1,0 +1,46 @@
+//! The hosts that exist, and those of the processes that `backstop` starts.
+//!
+//! Hooks are admitted by the hosts of their process: one at a point that none of them fires is an error, since it
+//! would never be called. Three kinds of processes are more than one host:
+//!
+//! - A server is the LLM proxy, and with its daemon all coding agents.
+//! - A hook that a coding agent starts judges by the policy of that server, or it would judge otherwise than the
+//!   daemon does; so a hook around model calls is no error there, although the client shows none. `backstop doctor`
+//!   names what the client never fires.
+//! - A command that only shows or tries hooks (`hooks`, `check`, `explain`) stands for all of them.
+
+use backstop_hooks::HostProfile;
+
+/// Every host that this build has: the agent, the LLM proxy as it is by default, and each coding agent.
+pub fn all_hosts() -> Vec<HostProfile> {
+    let hosts: &[fn() -> Vec<HostProfile>] = &[
+        #[cfg(feature = "agent")]
+        || vec![backstop_agent::host_profile()],
+        #[cfg(feature = "gateway")]
+        || vec![backstop_gateway::hooked::host_profile(&backstop_gateway::hooked::HookSettings::default())],
+        #[cfg(feature = "clients")]
+        clients,
+    ];
+    hosts.iter().flat_map(|hosts| hosts()).collect()
+}
+
+#[cfg(feature = "clients")]
+fn clients() -> Vec<HostProfile> {
+    backstop_clients::Client::ALL.into_iter().map(backstop_clients::Client::host_profile).collect()
+}
+
+/// The hosts of a server: the LLM proxy with these settings and, where it answers the hooks of coding agents, each
+/// of them that this build has.
+#[cfg(feature = "gateway")]
+pub fn server_hosts(
+    settings: &backstop_gateway::hooked::HookSettings,
+    answers_clients: bool,
+) -> Vec<HostProfile> {
+    let proxy = backstop_gateway::hooked::host_profile(settings);
+    let others: &[fn() -> Vec<HostProfile>] = &[
+        #[cfg(feature = "clients")]
+        clients,
+    ];
+    let others = others.iter().filter(|_| answers_clients).flat_map(|hosts| hosts());
+    std::iter::once(proxy).chain(others).collect()
+}

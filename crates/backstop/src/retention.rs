@@ -1,0 +1,298 @@
+//! Deleting what is kept no longer.
+//!
+//! What the operator's `retention:` says is applied by whoever has time for it: a server when it starts and every hour,
+//! the agent when it starts, `backstop prune` when somebody asks. Each pass is bounded ([`Bounds`]), so that a store that has
+//! grown for years does not hold anybody up; the next pass goes on. The store says every deletion in the audit
+//! trail. Where hooks watch sessions, the end of a session that had not ended is told as `deleted`.
+
+use std::time::Duration;
+
+use backstop_config::Loaded;
+use backstop_engine::Engine;
+use backstop_hooks::points::{SessionEnd, SessionEndEvent, SessionEndReason};
+use backstop_hooks::{CallContext, SessionId};
+use backstop_store::{DeleteError, DeletedSession, Deletion, DeletionCause, StoreError, Timestamp};
+
+/// How many approvals count as much as a session.
+const SMALL: usize = 20;
+/// The most sessions of a pass that is one of many.
+const MANY: usize = 500;
+const DAY: Duration = Duration::from_hours(24);
+
+/// How long what is stored is kept. What is `None` is kept for ever.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Retention {
+    /// Sessions, after something last happened in one.
+    pub session_age: Option<Duration>,
+    /// The newest so many sessions.
+    pub most_sessions: Option<u64>,
+    /// Transcripts, after something last happened in the session.
+    pub transcript_age: Option<Duration>,
+    /// So many bytes of transcripts.
+    pub transcript_bytes: Option<u64>,
+    /// Settled approvals, after their deadline.
+    pub approval_age: Option<Duration>,
+    /// The newest so many approvals.
+    pub most_approvals: Option<u64>,
+}
+
+/// What a pass deleted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Swept {
+    /// Sessions, with everything that was kept of them.
+    pub sessions: u64,
+    /// Transcripts of sessions that stay.
+    pub transcripts: u64,
+    /// Approvals, besides those of sessions that went.
+    pub approvals: u64,
+    /// Sessions that were due and that a process works in.
+    pub in_use: u64,
+}
+
+impl Swept {
+    /// Whether anything was deleted.
+    pub fn is_empty(self) -> bool {
+        self.sessions == 0 && self.transcripts == 0 && self.approvals == 0
+    }
+
+    /// What this pass and another deleted together.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            sessions: self.sessions.saturating_add(other.sessions),
+            transcripts: self.transcripts.saturating_add(other.transcripts),
+            approvals: self.approvals.saturating_add(other.approvals),
+            in_use: other.in_use,
+        }
+    }
+}
+
+/// Why a pass broke off. What it had deleted by then is deleted, and said.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RetentionError {
+    /// Something could not be deleted.
+    #[error(transparent)]
+    Delete(#[from] DeleteError),
+    /// The storage failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// How far one pass goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// The most sessions, and the most transcripts, that it deletes; 20 times as many approvals.
+    pub most: usize,
+    /// A session that is left alone: somebody is about to work in it.
+    pub spare: Option<SessionId>,
+}
+
+/// How long what is stored is kept, as the configuration has it.
+pub fn retention(loaded: &Loaded) -> Retention {
+    let section = &loaded.config.retention;
+    let age = |days: &Option<backstop_config::Spanned<backstop_config::Days>>| {
+        days.as_ref().map(|days| DAY.saturating_mul(u32::try_from(days.value.get()).unwrap_or(u32::MAX)))
+    };
+    let most = |most: &Option<backstop_config::Spanned<backstop_config::Most>>| {
+        most.as_ref().map(|most| most.value.get())
+    };
+    Retention {
+        session_age: age(&section.sessions.days),
+        most_sessions: most(&section.sessions.most),
+        transcript_age: age(&section.transcripts.days),
+        transcript_bytes: most(&section.transcripts.bytes),
+        approval_age: age(&section.approvals.days),
+        most_approvals: most(&section.approvals.most),
+    }
+}
+
+impl Retention {
+    /// Whether everything is kept for ever.
+    pub fn is_empty(self) -> bool {
+        self == Self::default()
+    }
+
+    /// Makes one pass over the engine's store, in the name of `by`.
+    ///
+    /// # Errors
+    ///
+    /// [`RetentionError`] for the first deletion that fails.
+    pub async fn apply(
+        self,
+        engine: &Engine,
+        by: &str,
+        now: Timestamp,
+        bounds: &Bounds,
+    ) -> Result<Swept, RetentionError> {
+        let mut pass = Pass { engine, by, now, bounds, swept: Swept::default() };
+        pass.sessions(self).await?;
+        pass.transcripts(self).await?;
+        pass.approvals(self).await?;
+        Ok(pass.swept)
+    }
+
+    /// Makes passes until nothing is due any more.
+    ///
+    /// # Errors
+    ///
+    /// As [`apply`](Self::apply).
+    pub async fn apply_all(self, engine: &Engine, by: &str, now: Timestamp) -> Result<Swept, RetentionError> {
+        let mut all = Swept::default();
+        loop {
+            let swept = self.apply(engine, by, now, &Bounds { most: MANY, spare: None }).await?;
+            all = all.and(swept);
+            if swept.is_empty() {
+                return Ok(all);
+            }
+        }
+    }
+}
+
+/// Deletes a session with everything that is kept of it, and tells its end where it had not ended.
+///
+/// # Errors
+///
+/// [`DeleteError`]: there is none, a process works in it, the storage failed.
+pub async fn delete_session(
+    engine: &Engine,
+    id: &SessionId,
+    why: Deletion,
+) -> Result<DeletedSession, DeleteError> {
+    let at = why.at;
+    let deleted = engine.store().delete_session(id, why).await?;
+    let session = &deleted.session;
+    if session.ended.is_none() && engine.has_hooks::<SessionEnd>() {
+        let event = SessionEndEvent {
+            session_id: session.id.clone(),
+            session_key: Some(session.key.clone()),
+            message_count: u32::try_from(deleted.messages).unwrap_or(u32::MAX),
+            duration_ms: Some(u64::try_from(session.created_at.until(at).as_millis()).unwrap_or(u64::MAX)),
+            reason: SessionEndReason::Deleted,
+            next_session_id: None,
+        };
+        let call = CallContext {
+            agent_id: Some(session.agent.clone()),
+            session_key: Some(session.key.clone()),
+            session_id: Some(session.id.clone()),
+            ..CallContext::default()
+        };
+        engine.observe::<SessionEnd>(&event, &call).await;
+    }
+    Ok(deleted)
+}
+
+struct Pass<'a> {
+    engine: &'a Engine,
+    by: &'a str,
+    now: Timestamp,
+    bounds: &'a Bounds,
+    swept: Swept,
+}
+
+impl Pass<'_> {
+    fn why(&self, cause: DeletionCause) -> Deletion {
+        Deletion { cause, by: self.by.to_owned(), at: self.now }
+    }
+
+    async fn sessions(&mut self, keep: Retention) -> Result<(), RetentionError> {
+        if let Some(age) = keep.session_age {
+            let due =
+                self.engine.store().stored_sessions(self.now.before(age), true, self.bounds.most).await?;
+            for due in due {
+                self.session(&due.id, DeletionCause::Age).await?;
+            }
+        }
+        let Some(most) = keep.most_sessions else { return Ok(()) };
+        let size = self.engine.store().stored_size().await?;
+        let surplus = usize::try_from(size.sessions.saturating_sub(most)).unwrap_or(usize::MAX);
+        let surplus = surplus.min(self.bounds.most);
+        if surplus > 0 {
+            // One more, in case that one of them is spared.
+            let due = self.engine.store().stored_sessions(self.now, true, surplus.saturating_add(1)).await?;
+            let due: Vec<_> = due.into_iter().filter(|due| !self.spares(&due.id)).take(surplus).collect();
+            for due in due {
+                self.session(&due.id, DeletionCause::Size).await?;
+            }
+        }
+        Ok(())
+    }
+
+    fn spares(&self, id: &SessionId) -> bool {
+        self.bounds.spare.as_ref() == Some(id)
+    }
+
+    async fn session(&mut self, id: &SessionId, cause: DeletionCause) -> Result<(), RetentionError> {
+        if self.spares(id) {
+            return Ok(());
+        }
+        match delete_session(self.engine, id, self.why(cause)).await {
+            Ok(_) => self.swept.sessions += 1,
+            Err(error) => self.passed_over(error)?,
+        }
+        Ok(())
+    }
+
+    /// Somebody works there, or another pass was faster.
+    fn passed_over(&mut self, error: DeleteError) -> Result<(), DeleteError> {
+        match error {
+            DeleteError::InUse { .. } => self.swept.in_use += 1,
+            DeleteError::Unknown(_) => {}
+            error => return Err(error),
+        }
+        Ok(())
+    }
+
+    async fn transcripts(&mut self, keep: Retention) -> Result<(), RetentionError> {
+        if let Some(age) = keep.transcript_age {
+            let due =
+                self.engine.store().stored_sessions(self.now.before(age), false, self.bounds.most).await?;
+            for due in due {
+                self.transcript(&due.id, DeletionCause::Age).await?;
+            }
+        }
+        let Some(most) = keep.transcript_bytes else { return Ok(()) };
+        let mut surplus = self.engine.store().stored_size().await?.transcript_bytes.saturating_sub(most);
+        if surplus == 0 {
+            return Ok(());
+        }
+        for due in self.engine.store().stored_sessions(self.now, false, self.bounds.most).await? {
+            if surplus == 0 {
+                break;
+            }
+            if self.transcript(&due.id, DeletionCause::Size).await? {
+                surplus = surplus.saturating_sub(due.bytes);
+            }
+        }
+        Ok(())
+    }
+
+    async fn transcript(&mut self, id: &SessionId, cause: DeletionCause) -> Result<bool, RetentionError> {
+        if self.spares(id) {
+            return Ok(false);
+        }
+        match self.engine.store().delete_transcript(id, self.why(cause)).await {
+            Ok(_) => self.swept.transcripts += 1,
+            Err(error) => {
+                self.passed_over(error)?;
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    async fn approvals(&mut self, keep: Retention) -> Result<(), RetentionError> {
+        let limit = self.bounds.most.saturating_mul(SMALL);
+        for (before, most, cause) in [
+            (keep.approval_age.map(|age| self.now.before(age)), None, DeletionCause::Age),
+            (None, keep.most_approvals, DeletionCause::Size),
+        ] {
+            if before.is_some() || most.is_some() {
+                let why = self.why(cause);
+                self.swept.approvals +=
+                    self.engine.store().delete_approvals(before, most, limit, why).await?;
+            }
+        }
+        Ok(())
+    }
+}

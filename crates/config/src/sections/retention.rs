@@ -1,0 +1,55 @@
+//! `retention`: how long what is stored is kept. It is the operator's alone: the store holds the sessions, approvals
+//! of all folders, and neither a longer nor a shorter time is plainly the stricter one. A repository that
+//! could shorten it could have the traces of its agent deleted; one that could lengthen it could have secrets of others kept.
+
+use crate::place::Spanned;
+use crate::values::Whole;
+use crate::wire::section;
+
+/// A number of days, up to a hundred years.
+pub type Days = Whole<1, 36_500>;
+/// A number of things.
+pub type Most = Whole<1, 1_000_000_000_000>;
+
+section! {
+    /// How long what is stored is kept; without a bound, for ever. What is deleted is wiped from the files, and each
+    /// deletion is said in the audit trail. A session that a process works in is left alone.
+    pub struct Retention {
+        /// Sessions, with everything that is kept of them.
+        sessions ("sessions"): KeptSessions, OperatorOnly;
+        /// Transcripts of sessions that stay.
+        transcripts ("transcripts"): KeptTranscripts, OperatorOnly;
+        /// Approvals that are settled.
+        approvals ("approvals"): KeptApprovals, OperatorOnly;
+    }
+}
+
+section! {
+    /// How long sessions are kept.
+    pub struct KeptSessions {
+        /// For so many days after something last happened in one.
+        days ("days"): Option<Spanned<Days>>, OperatorOnly;
+        /// The newest so many.
+        most ("most"): Option<Spanned<Most>>, OperatorOnly;
+    }
+}
+
+section! {
+    /// How long transcripts are kept.
+    pub struct KeptTranscripts {
+        /// For so many days after something last happened in the session.
+        days ("days"): Option<Spanned<Days>>, OperatorOnly;
+        /// So many bytes of all transcripts together; those of the sessions with the oldest activity go first.
+        bytes ("max_bytes"): Option<Spanned<Most>>, OperatorOnly;
+    }
+}
+
+section! {
+    /// How long settled approvals are kept.
+    pub struct KeptApprovals {
+        /// For so many days after their deadline.
+        days ("days"): Option<Spanned<Days>>, OperatorOnly;
+        /// The newest so many.
+        most ("most"): Option<Spanned<Most>>, OperatorOnly;
+    }
+}

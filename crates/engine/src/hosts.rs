@@ -1,0 +1,66 @@
+//! The hosts of a process: what can be fired here at all.
+//!
+//! A process has one host (the agent) or several (a server that is a proxy and answers the hooks of coding
+//! agents); what any of them fires is fired here. The set decides, while hooks are registered, which of them
+//! would never be called, and which could only say what nobody obeys. The hosts of other processes are known
+//! for one purpose: so that an error can name who does fire the point.
+
+use backstop_hooks::{Honour, HostProfile, PointId};
+
+/// The hosts of this process.
+#[derive(Clone, Debug)]
+pub struct Hosts {
+    here: Vec<HostProfile>,
+    elsewhere: Vec<HostProfile>,
+}
+
+impl Default for Hosts {
+    /// A program that embeds the engine and fires whatever it calls.
+    fn default() -> Self {
+        Self::new([HostProfile::program()])
+    }
+}
+
+impl Hosts {
+    /// These hosts are in this process.
+    pub fn new(here: impl IntoIterator<Item = HostProfile>) -> Self {
+        Self { here: here.into_iter().collect(), elsewhere: Vec::new() }
+    }
+
+    /// Hosts that exist and are in other processes, for saying who fires a point that nobody fires here.
+    #[must_use]
+    pub fn elsewhere(mut self, known: impl IntoIterator<Item = HostProfile>) -> Self {
+        let is_here = |host: &HostProfile| self.here.iter().any(|here| here.name() == host.name());
+        self.elsewhere = known.into_iter().filter(|host| !is_here(host)).collect();
+        self
+    }
+
+    /// The hosts of this process.
+    pub fn here(&self) -> &[HostProfile] {
+        &self.here
+    }
+
+    /// Whether any host of this process fires the point.
+    pub fn does_fire(&self, point: PointId) -> bool {
+        self.here.iter().any(|host| host.does_fire(point))
+    }
+
+    /// Whether the field of an answer at the point has any effect in a host of this process.
+    pub fn has_effect(&self, point: PointId, field: &str) -> bool {
+        self.here.iter().filter_map(|host| host.honour(point, field)).any(Honour::has_effect)
+    }
+
+    /// The names of this process's hosts, for people.
+    pub(crate) fn names(&self) -> String {
+        titles(&self.here)
+    }
+
+    /// Who, in other processes, fires the point, for people.
+    pub(crate) fn fired_elsewhere(&self, point: PointId) -> String {
+        titles(self.elsewhere.iter().filter(|host| host.does_fire(point)))
+    }
+}
+
+fn titles<'a>(hosts: impl IntoIterator<Item = &'a HostProfile>) -> String {
+    hosts.into_iter().map(HostProfile::title).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,51 @@
+//! What the proxy fires, by its settings, and what it makes of the answers.
+
+use backstop_hooks::{Honour, HostProfile, PointId};
+
+use super::settings::{HookSettings, TextMode, ToolCalls, Unasked};
+
+const TRAFFIC: [PointId; 8] = [
+    PointId::MessageBefore,
+    PointId::BeforeLlmCall,
+    PointId::LlmInput,
+    PointId::ModelCallStarted,
+    PointId::ModelCallEnded,
+    PointId::LlmOutput,
+    PointId::AfterLlmCall,
+    PointId::BeforeResponseEmit,
+];
+const TOOL_GATES: [PointId; 3] = [PointId::TrustedToolPolicy, PointId::ToolBefore, PointId::BeforeToolCall];
+const LIFE: [PointId; 4] =
+    [PointId::SessionStart, PointId::SessionEnd, PointId::GatewayStart, PointId::GatewayStop];
+
+const REMOVED: Honour = Honour::Stricter("the tool call is taken out of the answer");
+const LEFT_TO_OTHERS: Honour =
+    Honour::Ignored("it is left to who runs the tool (`tool_calls: judge-blocks`)");
+const TEXT_HAS_LEFT: Honour = Honour::Ignored("the text has left by then (`text: pass`)");
+
+/// The proxy as a host, with these settings. It sees models and never the tools: tool calls are judged in the answers
+/// that hold them, where they can be taken out and not be rewritten.
+pub fn host_profile(settings: &HookSettings) -> HostProfile {
+    let mut host = HostProfile::new("gateway", "the LLM proxy").fires(TRAFFIC).fires(LIFE).except(
+        PointId::MessageBefore,
+        "metadata",
+        Honour::Ignored("a proxy has no `params.before` that would read it"),
+    );
+    if settings.text == Some(TextMode::Pass) {
+        for field in PointId::BeforeResponseEmit.info().fields {
+            host = host.except(PointId::BeforeResponseEmit, field.name, TEXT_HAS_LEFT);
+        }
+    }
+    let ask = match settings.tool_calls {
+        ToolCalls::Leave => return host,
+        ToolCalls::Judge(Unasked::Deny) => REMOVED,
+        ToolCalls::Judge(Unasked::Leave) => LEFT_TO_OTHERS,
+    };
+    for (point, rewrite) in TOOL_GATES.into_iter().zip(["params", "args", "params"]) {
+        host = host.fires([point]).except(point, rewrite, REMOVED);
+    }
+    for point in [PointId::TrustedToolPolicy, PointId::BeforeToolCall] {
+        host = host.except(point, "requireApproval", ask);
+    }
+    host
+}

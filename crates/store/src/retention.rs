@@ -1,0 +1,166 @@
+//! Retention: what is deleted, and how it stays visible that it was.
+//!
+//! Three laws:
+//!
+//! - *Said.* Each deletion writes an entry into the audit trail, in the same transaction: what, how much, why, by whom.
+//!   It names ids and counts, never what was deleted.
+//! - *Wiped.* Text that is deleted is gone from the files, not only from the tables.
+//! - *Nothing under somebody's hands.* A session that a living process works in is not deleted.
+
+use async_trait::async_trait;
+use backstop_hooks::{AgentId, SessionId};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::{
+    AppendAuditError, AuditBody, Erasure, LeaseHolder, NewAuditEntry, Session, StoreError, Timestamp,
+};
+
+/// The kind of the entry that says that a session was deleted with all that was kept of it.
+pub const SESSION_DELETED: &str = "session.deleted";
+/// The kind of the entry that says that a transcript was deleted; its session stays.
+pub const TRANSCRIPT_DELETED: &str = "transcript.deleted";
+/// The kind of the entry that says that approvals were deleted.
+pub const APPROVALS_DELETED: &str = "approvals.deleted";
+
+/// Why something is deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DeletionCause {
+    /// Somebody asked for it.
+    Asked,
+    /// It is older than it may be.
+    Age,
+    /// There is more than there may be.
+    Size,
+}
+
+/// Who deletes, why, and when.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Deletion {
+    /// Why.
+    pub cause: DeletionCause,
+    /// Who.
+    pub by: String,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// A session, and how much is kept of it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StoredSession {
+    /// The session.
+    pub id: SessionId,
+    /// The agent that worked in it.
+    pub agent: AgentId,
+    /// When something last happened in it.
+    pub updated_at: Timestamp,
+    /// How many messages its transcript has.
+    pub messages: u64,
+    /// How many bytes they have, as JSON.
+    pub bytes: u64,
+}
+
+/// What was deleted of a session.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DeletedSession {
+    /// The session as it was.
+    pub session: Session,
+    /// How many messages went.
+    pub messages: u64,
+    /// How many approvals went.
+    pub approvals: u64,
+    /// Whether their text is wiped already.
+    pub erasure: Erasure,
+}
+
+/// Why something was not deleted.
+#[derive(Debug, thiserror::Error)]
+pub enum DeleteError {
+    /// No session of that id exists.
+    #[error("there is no session `{0}`")]
+    Unknown(SessionId),
+    /// A living process works in it.
+    #[error("session `{session}` is in use by {holder}\nhint: end that process first")]
+    InUse {
+        /// The session.
+        session: SessionId,
+        /// Who has it.
+        holder: LeaseHolder,
+    },
+    /// The deletion could not be said in the audit trail, so nothing was deleted.
+    #[error(transparent)]
+    Unsaid(#[from] AppendAuditError),
+    /// The storage failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Deleting, and saying so.
+#[async_trait]
+pub trait RetentionStore {
+    /// At most `limit` sessions in which nothing happened since `before`, the one with the oldest activity first; those
+    /// that have no message only if `empty`.
+    async fn stored_sessions(
+        &self,
+        before: Timestamp,
+        empty: bool,
+        limit: usize,
+    ) -> Result<Vec<StoredSession>, StoreError>;
+
+    /// How many sessions there are, and how many bytes all transcripts have together.
+    async fn stored_size(&self) -> Result<StoredSize, StoreError>;
+
+    /// Deletes a session with its transcript, runs, decisions and approvals, and what was queued for its conversation
+    /// if that has no other session.
+    async fn delete_session(&self, id: &SessionId, why: Deletion) -> Result<DeletedSession, DeleteError>;
+
+    /// Deletes a session's transcript and what its approvals show. The session can be gone on with, from nothing.
+    async fn delete_transcript(&self, id: &SessionId, why: Deletion) -> Result<DeletedSession, DeleteError>;
+
+    /// Deletes at most `limit` approvals that are settled and whose deadline was before `before`, or, beyond the newest
+    /// `most`, that are settled. Returns how many.
+    async fn delete_approvals(
+        &self,
+        before: Option<Timestamp>,
+        most: Option<u64>,
+        limit: usize,
+        why: Deletion,
+    ) -> Result<u64, DeleteError>;
+}
+
+/// How much is kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StoredSize {
+    /// How many sessions.
+    pub sessions: u64,
+    /// How many bytes of transcripts.
+    pub transcript_bytes: u64,
+}
+
+impl Deletion {
+    /// The entry that says that something of a session was deleted.
+    pub(crate) fn of_session(&self, kind: &str, deleted: &DeletedSession) -> NewAuditEntry {
+        let Session { id, key, agent, .. } = &deleted.session;
+        self.entry(
+            kind,
+            Some(id.clone()),
+            &json!({
+                "cause": self.cause, "by": self.by, "sessionKey": key, "agent": agent,
+                "messages": deleted.messages, "approvals": deleted.approvals,
+            }),
+        )
+    }
+
+    pub(crate) fn of_approvals(&self, approvals: u64) -> NewAuditEntry {
+        let facts = json!({ "cause": self.cause, "by": self.by, "approvals": approvals });
+        self.entry(APPROVALS_DELETED, None, &facts)
+    }
+
+    fn entry(&self, kind: &str, session: Option<SessionId>, facts: &serde_json::Value) -> NewAuditEntry {
+        let body = AuditBody::of(facts);
+        NewAuditEntry { at: self.at, kind: kind.to_owned(), session, run: None, body }
+    }
+}

@@ -1,0 +1,174 @@
+//! What is deleted is gone, is said, and is nobody's who still works with it.
+
+use std::time::Duration;
+
+use backstop_hooks::Decision;
+use backstop_store::{
+    ApprovalFilter, AuditFilter, DeleteError, Deletion, DeletionCause, Erasure, LeaseHolder, NewInjection,
+    SESSION_DELETED, SqliteStore, Store, TRANSCRIPT_DELETED,
+};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::erasure::found_in_files;
+use crate::support::{at, entry, over_all_forms, question, session};
+
+over_all_forms!(
+    a_deleted_session_leaves_nothing_but_the_entry_that_says_so,
+    a_session_that_a_process_works_in_is_not_deleted,
+    a_deleted_transcript_leaves_its_session,
+    sessions_are_listed_by_age_with_their_size,
+    settled_approvals_go_by_age_and_by_number_and_open_ones_stay,
+);
+
+fn why(cause: DeletionCause) -> Deletion {
+    Deletion { cause, by: "tester".to_owned(), at: at(9_000) }
+}
+
+async fn fill(store: &dyn Store) {
+    for (id, key, created) in [("s1", "chat", 1), ("s2", "chat", 2), ("s3", "other", 3)] {
+        store.create_session(session(id, key, created)).await.unwrap();
+        let texts = [entry("m1", &format!("first of {id}")), entry("m2", "second")];
+        let holder = LeaseHolder::new("p");
+        store.lease_session(&id.into(), &holder, Duration::from_millis(10), at(5)).await.unwrap();
+        append(store, id, texts.to_vec(), &holder).await;
+        store.release_lease(&id.into(), &holder).await.unwrap();
+        store.start_run(&id.into(), &"r1".into(), at(5)).await.unwrap();
+    }
+    let asked = store.create_approval(question("make")).await.unwrap();
+    store.resolve_approval(&asked.id, Decision::Deny, "me", at(1_500)).await.unwrap();
+}
+
+async fn append(store: &dyn Store, id: &str, texts: Vec<backstop_store::NewEntry>, _: &LeaseHolder) {
+    store.append(&id.into(), texts).await.unwrap();
+}
+
+async fn said(store: &dyn Store, kind: &str) -> Vec<Value> {
+    let filter = AuditFilter { kind: Some(kind.to_owned()), ..AuditFilter::default() };
+    store.audit(&filter, 0, 100).await.unwrap().into_iter().map(|entry| entry.body.to_value()).collect()
+}
+
+async fn a_deleted_session_leaves_nothing_but_the_entry_that_says_so(store: &dyn Store) {
+    fill(store).await;
+    let queued = NewInjection {
+        session_key: "other".into(),
+        owner: "me".into(),
+        text: "later".into(),
+        placement: backstop_hooks::points::Placement::PrependContext,
+        idempotency_key: None,
+        ttl: None,
+    };
+    store.enqueue_injection(queued, at(1)).await.unwrap();
+    let deleted = store.delete_session(&"s1".into(), why(DeletionCause::Asked)).await.unwrap();
+    assert_eq!((deleted.messages, deleted.approvals, deleted.erasure), (2, 1, Erasure::Complete));
+    assert_eq!(deleted.session.id.as_str(), "s1");
+    assert!(store.session(&"s1".into()).await.unwrap().is_none());
+    assert!(store.transcript(&"s1".into()).await.unwrap().is_empty());
+    assert!(store.open_runs(&"s1".into()).await.unwrap().is_empty());
+    assert!(store.approvals(ApprovalFilter::All, 9).await.unwrap().is_empty());
+    assert_eq!(store.transcript(&"s2".into()).await.unwrap().len(), 2, "others stay");
+    let entries = said(store, SESSION_DELETED).await;
+    assert_eq!(
+        entries,
+        [json!({
+            "cause": "asked", "by": "tester", "sessionKey": "chat", "agent": "main", "messages": 2, "approvals": 1,
+        })]
+    );
+    store.delete_session(&"s3".into(), why(DeletionCause::Age)).await.unwrap();
+    let waiting = store.take_injections(&"other".into(), &"r".into(), at(2)).await.unwrap();
+    assert!(waiting.is_empty(), "what was queued for a conversation goes with its last session");
+    let again = store.delete_session(&"s1".into(), why(DeletionCause::Asked)).await;
+    assert!(matches!(again, Err(DeleteError::Unknown(_))));
+    assert_eq!(said(store, SESSION_DELETED).await.len(), 2, "nothing is said that was not done");
+    assert!(verified(store).await);
+}
+
+async fn verified(store: &dyn Store) -> bool {
+    store.verify_audit().await.is_ok()
+}
+
+async fn a_session_that_a_process_works_in_is_not_deleted(store: &dyn Store) {
+    fill(store).await;
+    let holder = LeaseHolder::unique();
+    store.lease_session(&"s1".into(), &holder, Duration::from_secs(10), at(8_000)).await.unwrap();
+    for refused in [
+        store.delete_session(&"s1".into(), why(DeletionCause::Age)).await,
+        store.delete_transcript(&"s1".into(), why(DeletionCause::Age)).await,
+    ] {
+        assert!(matches!(refused, Err(DeleteError::InUse { .. })), "{refused:?}");
+    }
+    assert_eq!(store.transcript(&"s1".into()).await.unwrap().len(), 2);
+    assert!(said(store, SESSION_DELETED).await.is_empty());
+    let later = Deletion { at: at(19_000), ..why(DeletionCause::Age) };
+    assert!(store.delete_session(&"s1".into(), later).await.is_ok(), "the claim has run out");
+}
+
+async fn a_deleted_transcript_leaves_its_session(store: &dyn Store) {
+    fill(store).await;
+    let deleted = store.delete_transcript(&"s1".into(), why(DeletionCause::Size)).await.unwrap();
+    assert_eq!((deleted.messages, deleted.approvals), (2, 1));
+    assert!(store.transcript(&"s1".into()).await.unwrap().is_empty());
+    assert!(store.session(&"s1".into()).await.unwrap().is_some());
+    assert_eq!(said(store, TRANSCRIPT_DELETED).await[0]["cause"], "size");
+    assert_eq!(store.stored_size().await.unwrap().sessions, 3);
+}
+
+async fn sessions_are_listed_by_age_with_their_size(store: &dyn Store) {
+    fill(store).await;
+    store.touch_session(&"s1".into(), at(50)).await.unwrap();
+    store.create_session(session("empty", "chat", 4)).await.unwrap();
+    let ids = |stored: Vec<backstop_store::StoredSession>| {
+        stored.into_iter().map(|stored| stored.id.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(ids(store.stored_sessions(at(100), true, 9).await.unwrap()), ["s2", "s3", "empty", "s1"]);
+    assert_eq!(ids(store.stored_sessions(at(100), false, 9).await.unwrap()), ["s2", "s3", "s1"]);
+    assert_eq!(ids(store.stored_sessions(at(3), true, 9).await.unwrap()), ["s2"]);
+    assert_eq!(ids(store.stored_sessions(at(100), true, 2).await.unwrap()), ["s2", "s3"]);
+    let stored = store.stored_sessions(at(100), false, 9).await.unwrap();
+    let size = store.stored_size().await.unwrap();
+    assert!(stored[0].bytes > 20 && stored[0].messages == 2, "{stored:?}");
+    assert_eq!(size.transcript_bytes, stored.iter().map(|stored| stored.bytes).sum::<u64>());
+    assert_eq!(size.sessions, 4);
+}
+
+async fn settled_approvals_go_by_age_and_by_number_and_open_ones_stay(store: &dyn Store) {
+    let mut ids = Vec::new();
+    for n in 0..6 {
+        let asked = store.create_approval(question(&format!("make {n}"))).await.unwrap();
+        if n != 1 {
+            store.resolve_approval(&asked.id, Decision::Deny, "me", at(1_500)).await.unwrap();
+        }
+        ids.push(asked.id);
+    }
+    let left = async || store.approvals(ApprovalFilter::All, 9).await.unwrap().len();
+    let none = store.delete_approvals(Some(at(2_000)), None, 9, why(DeletionCause::Age)).await.unwrap();
+    assert_eq!((none, left().await), (0, 6), "their deadline was not before");
+    let surplus = store.delete_approvals(None, Some(4), 9, why(DeletionCause::Size)).await.unwrap();
+    assert_eq!((surplus, left().await), (1, 5), "of the two oldest, one is open");
+    assert!(store.approval(&ids[1]).await.unwrap().is_some());
+    let few = store.delete_approvals(Some(at(2_001)), None, 2, why(DeletionCause::Age)).await.unwrap();
+    assert_eq!((few, left().await), (2, 3));
+    let rest = store.delete_approvals(Some(at(2_001)), None, 9, why(DeletionCause::Age)).await.unwrap();
+    assert_eq!((rest, left().await), (2, 1));
+    let entries = said(store, backstop_store::APPROVALS_DELETED).await;
+    let counts: Vec<&Value> = entries.iter().map(|entry| &entry["approvals"]).collect();
+    assert_eq!(counts, [1, 2, 2]);
+}
+
+#[tokio::test]
+async fn what_was_deleted_is_wiped_from_the_files() {
+    const MARK: &str = "unforgettable-7731";
+    let folder = TempDir::new().unwrap();
+    let store = SqliteStore::new(folder.path().join("state.db"));
+    let store: &dyn Store = &store;
+    for id in ["s1", "s2"] {
+        store.create_session(session(id, "chat", 1)).await.unwrap();
+        append(store, id, vec![entry("m1", MARK)], &LeaseHolder::new("p")).await;
+    }
+    store.create_approval(question(MARK)).await.unwrap();
+    assert!(found_in_files(folder.path(), MARK));
+    store.delete_session(&"s1".into(), why(DeletionCause::Asked)).await.unwrap();
+    assert!(found_in_files(folder.path(), MARK));
+    store.delete_transcript(&"s2".into(), why(DeletionCause::Asked)).await.unwrap();
+    assert!(!found_in_files(folder.path(), MARK));
+}
