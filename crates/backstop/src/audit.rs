@@ -219,7 +219,12 @@ mod tests {
 
     async fn receipt() -> Receipt {
         let event = ToolCallEvent::new(ToolName::new("exec"), Params::default());
-        Engine::builder().build().decide::<BeforeToolCall>(event, &CallContext::default()).await.receipt
+        Engine::builder()
+            .build()
+            .decide::<BeforeToolCall>(event, &CallContext::default())
+            .await
+            .into_parts()
+            .receipt
     }
 
     #[tokio::test]

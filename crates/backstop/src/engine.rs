@@ -2,15 +2,15 @@
 
 // What a host calls, and what it obeys.
 pub use backstop_engine::{
-    Claimed, Decided, Engine, EngineBuilder, JudgedAnswer, Permitted, Reviewed, ToolVerdict, Unasked,
-    tool_call_digest, ungated_rulings,
+    Claimed, Decided, DecidedParts, Engine, EngineBuilder, JudgedAnswer, NotWhatWasJudged, Permitted,
+    Reviewed, ToolVerdict, Unasked, tool_call_digest, ungated_rulings,
 };
 
 // Which hooks stand where.
 pub use backstop_engine::{
     AgentMatcher, Budget, BudgetSource, FailureSource, HookMeta, HookOptions, Hosts, InvalidBudget,
-    InvalidMatcher, OperatorSettings, Origin, OwnerSettings, RegisterError, Registry, Snapshot, Style,
-    ToolMatcher, blocking,
+    InvalidMatcher, OperatorSettings, Origin, OwnerSettings, RegisterError, Registry, Rewrite, Snapshot,
+    Style, ToolMatcher, blocking,
 };
 
 // Interceptors: hooks that edit in place.

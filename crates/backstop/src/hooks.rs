@@ -18,7 +18,7 @@ pub use backstop_hooks::{
 // Where hooks stand.
 pub use backstop_hooks::{
     Claim, ClaimPoint, DecidePoint, Event, FailurePolicy, Family, Field, Latch, Mode, ObservePoint, Point,
-    PointId, PointInfo, SyncPoint, UnknownPoint,
+    PointId, PointInfo, UnknownPoint,
 };
 
 // What hosts declare.

@@ -211,7 +211,7 @@ async fn a_custom_type_in_llm_call_is_asked() {
         token_estimate: 1,
     };
     let decided = backstop.engine().decide::<BeforeLlmCall>(event, &CallContext::default()).await;
-    assert!(decided.blocked.is_none());
+    assert!(decided.blocked().is_none());
     assert_eq!(life.calls.load(Ordering::SeqCst), 1);
 }
 

@@ -125,7 +125,10 @@ enum Judged {
 
 fn verdict_of(verdict: ToolVerdict) -> Judged {
     match verdict.permit {
-        Ok(permit) => Judged::Runs(permit.redeem().params),
+        Ok(permit) => match permit.redeem() {
+            Ok(judged) => Judged::Runs(judged.params),
+            Err(error) => Judged::Denied(Reason::new(&error.to_string())),
+        },
         Err(blocked) => {
             let reason = Reason::from(&blocked.reason_or_default());
             if is_unanswered(&blocked) {
@@ -150,7 +153,7 @@ async fn after(engine: &Engine, frame: &Frame, output: &ToolOutput, call: &CallC
         output.is_error,
         result.clone(),
     );
-    let decided = engine.decide::<ToolAfter>(event, call).await;
+    let decided = engine.decide::<ToolAfter>(event, call).await.into_parts();
     let decision = match decided.blocked {
         Some(blocked) => ResultDecision::Withhold(Reason::from(&blocked.reason_or_default())),
         None if decided.event.result == result => ResultDecision::Keep,
@@ -207,7 +210,7 @@ async fn prompt(engine: &Engine, frame: &Frame, text: &Text, call: &CallContext)
         sender_id: None,
         sender_is_owner: None,
     };
-    let decided = engine.decide::<BeforeAgentRun>(event, call).await;
+    let decided = engine.decide::<BeforeAgentRun>(event, call).await.into_parts();
     let Some(blocked) = decided.blocked else { return PromptDecision::Pass };
     // INVARIANT (internal reason): what a hook says for the record may quote the message; only what it says
     // for the user goes out.
@@ -235,7 +238,7 @@ async fn finalize(engine: &Engine, stop: &Stop, call: &CallContext) -> StopDecis
         last_assistant_message: stop.last_message.clone(),
         messages: None,
     };
-    let decided = engine.decide::<BeforeAgentFinalize>(event, call).await;
+    let decided = engine.decide::<BeforeAgentFinalize>(event, call).await.into_parts();
     match decided.outcome.action {
         Some(FinalizeAction::Revise) if !stop.again && decided.blocked.is_none() => {
             let instruction = decided.outcome.retry.as_ref().map(|retry| &retry.instruction);

@@ -129,7 +129,7 @@ fn writes(bencher: Bencher<'_, '_>, hooks: usize) {
     let event = MessageWriteEvent::new(Message::user("x".repeat(1024)));
     bencher
         .with_inputs(|| event.clone())
-        .bench_local_values(|event| engine.write::<BeforeMessageWrite>(event, &context));
+        .bench_local_values(|event| now(engine.decide::<BeforeMessageWrite>(event, &context)));
 }
 
 /// The whole way of a tool call: three points, the permit.

@@ -14,8 +14,8 @@ use backstop_hooks::points::{
     ToolCallEvent, TrustedToolPolicy,
 };
 use backstop_hooks::{
-    CallContext, Claim, ClaimPoint, DecidePoint, ObservePoint, Point, Resolution, RunId, SessionId,
-    SyncPoint, Text, ToolCallId, ToolName, contained,
+    CallContext, Claim, ClaimPoint, DecidePoint, ObservePoint, Point, Resolution, RunId, SessionId, Text,
+    ToolCallId, ToolName, contained,
 };
 use backstop_store::{MemoryStore, Store, StoreError, Timestamp, ToolDecision};
 
@@ -29,7 +29,7 @@ use crate::redaction::{Redaction, ResponseGate};
 use crate::registry::{Registry, Snapshot};
 use crate::runner::{Claimed, Decided, Dispatch, reads_idle, untouched};
 use crate::seal;
-use crate::tool_call::{PATIENCE, Reviewed, ToolVerdict};
+use crate::tool_call::{PATIENCE, Reviewed, ToolVerdict, tool_call_digest};
 
 /// How long a decision about a tool call counts for those who know nothing but the call's id. Decisions older
 /// than that can be pruned.
@@ -184,8 +184,8 @@ impl Engine {
         Box::pin(async move {
             let snapshot = self.0.registry.snapshot();
             let decided = self.dispatch(&snapshot, call).decide(event).await;
-            self.interceptors().report_built_ins(&decided.receipt, decided.blocked.as_ref(), call);
-            self.record(&decided.receipt);
+            self.interceptors().report_built_ins(decided.receipt(), decided.blocked(), call);
+            self.record(decided.receipt());
             decided
         })
         .await
@@ -239,17 +239,6 @@ impl Engine {
         claimed
     }
 
-    /// Lets the hooks at `P` decide about an event on a path where nothing may wait.
-    pub fn write<P: SyncPoint>(&self, event: P::Event, call: &CallContext) -> Decided<P> {
-        if self.unwatched::<P>() {
-            return untouched(event);
-        }
-        let snapshot = self.0.registry.snapshot();
-        let decided = self.dispatch(&snapshot, call).write(event);
-        self.record(&decided.receipt);
-        decided
-    }
-
     /// Lets every hook judge a tool call, without asking a human and without a record: for `check` and
     /// `explain`. With `capture` the receipt keeps what each hook saw and said.
     pub async fn review_tool_call(
@@ -278,14 +267,17 @@ impl Engine {
         let reviewed = self.dispatch(&snapshot, call).review(event, ruling).await;
         let Reviewed { event, mut blocked, requests, moot, mut receipt, .. } = reviewed;
         self.interceptors().report_built_ins(&receipt, blocked.as_ref(), call);
+        let judged = receipt.judged.unwrap_or_else(|| tool_call_digest(&event));
         let mut approval = None;
         if blocked.is_some() {
             self.0.approvals.petition(&moot, call).end(Resolution::Cancelled).await;
         } else if !requests.is_empty() {
             let settled = self.0.approvals.settle(&event, &requests, call, attendance).await;
             approval.clone_from(&settled.note.id);
+            let saw = settled.note.digest;
             receipt.record_mut().approval = Some(settled.note);
-            blocked = settled.blocked;
+            // INVARIANT (what was judged is what runs): an answer counts for what the human saw, and for nothing else.
+            blocked = settled.blocked.or_else(|| (saw != judged).then(not_what_was_asked_about));
             if blocked.is_some() {
                 receipt.verdict = Verdict::Block;
                 receipt.record_mut().blocked.clone_from(&blocked);
@@ -300,7 +292,10 @@ impl Engine {
             receipt.record_mut().blocked = Some(blocked.clone());
         }
         self.record(&receipt);
-        let permit = permit.map(|event| Permitted::approved(event, approval));
+        let permit = permit.map(|unsealed| {
+            let (value, judged) = unsealed.unwrap_or_else(|| (event.clone(), judged));
+            Permitted::judged(value, judged, tool_call_digest, approval)
+        });
         ToolVerdict { permit, event, receipt }
     }
 
@@ -346,7 +341,7 @@ impl Engine {
             let (calls, run) = (event.tool_calls.clone(), event.run_id.clone());
             let snapshot = self.0.registry.snapshot();
             let mut decided = self.dispatch(&snapshot, call).decide::<AfterLlmCall>(event).await;
-            let mut rulings = rule(&calls, &decided.outcome, decided.blocked.as_ref());
+            let mut rulings = rule(&calls, decided.outcome(), decided.blocked());
             let mut previewed = false;
             if let Some(unasked) = unasked {
                 for (tool, ruling) in calls.iter().zip(&mut rulings) {
@@ -363,7 +358,8 @@ impl Engine {
             {
                 // INVARIANT (fail closed): what is denied here must not run in another process.
                 tracing::error!(run = %run, %error, "decisions about tool calls could not be stored");
-                if decided.blocked.is_none() && rulings.iter().any(|ruling| *ruling != ToolDecision::Allow) {
+                if decided.blocked().is_none() && rulings.iter().any(|ruling| *ruling != ToolDecision::Allow)
+                {
                     let blocked = Blocked {
                         cause: BlockCause::Failure { kind: FailureKind::Unreachable },
                         reason: Some("decisions about its tool calls could not be stored".into()),
@@ -371,11 +367,11 @@ impl Engine {
                         owner: None,
                     };
                     decided.stop(blocked, call);
-                    rulings = rule(&calls, &decided.outcome, decided.blocked.as_ref());
+                    rulings = rule(&calls, decided.outcome(), decided.blocked());
                 }
             }
-            self.record(&decided.receipt);
-            let named_only = decided.blocked.is_some() || decided.outcome.tool_calls.is_some();
+            self.record(decided.receipt());
+            let named_only = decided.blocked().is_some() || decided.outcome().tool_calls.is_some();
             let keyed = calls.iter().map(|call| &call.id).zip(&rulings);
             judging.settle(keyed, named_only);
             JudgedAnswer { decided, rulings }
@@ -508,6 +504,15 @@ impl Engine {
                 tracing::error!(receipt = receipt.id(), "a receipt sink panicked");
             }
         }
+    }
+}
+
+fn not_what_was_asked_about() -> Blocked {
+    Blocked {
+        cause: BlockCause::Withheld,
+        reason: Some("the call is not the one that a human was asked about".into()),
+        hook: None,
+        owner: None,
     }
 }
 

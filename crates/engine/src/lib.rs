@@ -32,7 +32,7 @@ pub use interceptor::{
 };
 pub use matcher::{AgentMatcher, InvalidMatcher, ToolMatcher};
 pub use operator::{Budget, BudgetSource, FailureSource, InvalidBudget, OperatorSettings, OwnerSettings};
-pub use permit::Permitted;
+pub use permit::{NotWhatWasJudged, Permitted};
 pub use receipt::{
     ApprovalNote, BlockCause, Blocked, CallKey, Failure, FailureKind, Receipt, ReceiptSink, Record, Said,
     Step, StepDetail, Verdict,
@@ -41,8 +41,8 @@ pub use redaction::{
     Redaction, RedactionStream, Released, ResponseGate, Settled, SpanCount, SpanEdit, SpanKind, SpanRedactor,
 };
 pub use refusal::RegisterError;
-pub use registry::{HookMeta, HookOptions, Origin, Registry, Snapshot, Style};
-pub use runner::{Claimed, Decided, MAX_UNDER_WAY};
+pub use registry::{HookMeta, HookOptions, Origin, Registry, Rewrite, Snapshot, Style};
+pub use runner::{Claimed, Decided, DecidedParts, MAX_UNDER_WAY};
 pub use seal::Unsealer;
 pub use tool_call::{Reviewed, ToolVerdict, tool_call_digest};
 pub use verdict::{

@@ -1,28 +1,45 @@
 //! Permits: the proof that a value passed.
 //!
 //! The code that acts takes a [`Permitted<T>`] and nothing else, and only the engine makes one. The value
-//! inside can be read but not changed, so that what runs is what was judged; whoever acts on its own
-//! terms takes it out by [`Permitted::redeem`], which uses the permit up.
+//! inside can be read but not changed, and the permit knows the digest of what was judged; whoever acts on
+//! its own terms takes the value out by [`Permitted::redeem`], which uses the permit up and gives the value
+//! only if it still is what was judged.
 
 use std::fmt;
 use std::ops::Deref;
 
 use backstop_hooks::{ApprovalId, Digest};
-use serde::Serialize;
 
 /// A value that every hook let pass.
 pub struct Permitted<T> {
     value: T,
     approval: Option<ApprovalId>,
+    judged: Digest,
+    digest_of: fn(&T) -> Digest,
+}
+
+/// A permit whose value is not the one that was judged. Nothing may be done with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the value of a permit is not what was judged: {found} instead of {judged}")]
+pub struct NotWhatWasJudged {
+    judged: Digest,
+    found: Digest,
 }
 
 impl<T> Permitted<T> {
-    pub(crate) fn new(value: T) -> Self {
-        Self { value, approval: None }
+    /// A permit for a value that was judged as it is. `digest_of` says what counts of it.
+    pub(crate) fn new(value: T, digest_of: fn(&T) -> Digest) -> Self {
+        Self { judged: digest_of(&value), value, approval: None, digest_of }
     }
 
-    pub(crate) fn approved(value: T, approval: Option<ApprovalId>) -> Self {
-        Self { value, approval }
+    /// A permit for a value of which this digest was judged, by a human too if one was asked.
+    pub(crate) fn judged(
+        value: T,
+        judged: Digest,
+        digest_of: fn(&T) -> Digest,
+        approval: Option<ApprovalId>,
+    ) -> Self {
+        Self { value, approval, judged, digest_of }
     }
 
     /// The request by which a human allowed it, if one was asked.
@@ -30,16 +47,22 @@ impl<T> Permitted<T> {
         self.approval.as_ref()
     }
 
-    /// Uses the permit up.
-    pub fn redeem(self) -> T {
-        self.value
+    /// The digest of what was judged.
+    pub fn digest(&self) -> Digest {
+        self.judged
     }
-}
 
-impl<T: Serialize> Permitted<T> {
-    /// The digest of the value in the role `kind`.
-    pub fn digest(&self, kind: &str) -> Digest {
-        Digest::of(kind, &self.value)
+    /// Uses the permit up.
+    ///
+    /// # Errors
+    ///
+    /// [`NotWhatWasJudged`] if the value has another digest than the one that was judged.
+    pub fn redeem(self) -> Result<T, NotWhatWasJudged> {
+        let found = (self.digest_of)(&self.value);
+        if found != self.judged {
+            return Err(NotWhatWasJudged { judged: self.judged, found });
+        }
+        Ok(self.value)
     }
 }
 
@@ -54,5 +77,32 @@ impl<T> Deref for Permitted<T> {
 impl<T: fmt::Debug> fmt::Debug for Permitted<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Permitted").field(&self.value).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    fn digest_of(value: &Cell<u32>) -> Digest {
+        Digest::of("number", &value.get())
+    }
+
+    #[test]
+    fn redeeming_compares_the_digest() {
+        let permit = Permitted::new(Cell::new(1), digest_of);
+        assert_eq!(permit.redeem().unwrap().get(), 1);
+        // A value that can change behind a shared reference: no event can, and no permit relies on it.
+        let permit = Permitted::new(Cell::new(1), digest_of);
+        permit.set(2);
+        assert!(permit.redeem().is_err());
+    }
+
+    #[test]
+    fn a_permit_for_what_was_not_judged_gives_nothing() {
+        let other = digest_of(&Cell::new(2));
+        assert!(Permitted::judged(Cell::new(1), other, digest_of, None).redeem().is_err());
     }
 }

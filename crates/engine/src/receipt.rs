@@ -175,8 +175,12 @@ pub struct Step {
     pub said: Said,
     /// Whether this was the second round, in which gates judge the final value again.
     pub again: bool,
-    /// Fields of its answer that a latch refused.
+    /// Fields of its answer that were not taken: a latch refused them, or its rewrite gave way.
     pub refused: Vec<&'static str>,
+    /// The hook to which its optional rewrite gave way.
+    pub yielded_to: Option<HookId>,
+    /// The hook whose optional rewrite was shown to it here; the value itself stood meanwhile.
+    pub proposal_of: Option<HookId>,
     /// What it found, by kind and number.
     pub spans: Vec<SpanCount>,
     /// How it failed.
@@ -188,6 +192,25 @@ pub struct Step {
     pub elapsed: Duration,
     /// What it saw and said, when the dispatch was to be explained.
     pub detail: Option<Box<StepDetail>>,
+}
+
+impl Step {
+    /// The step of a hook that has said nothing yet.
+    pub(crate) fn of(hook: Arc<HookMeta>) -> Self {
+        Self {
+            hook,
+            said: Said::Nothing,
+            again: false,
+            refused: Vec::new(),
+            yielded_to: None,
+            proposal_of: None,
+            spans: Vec::new(),
+            failure: None,
+            passed_despite_failure: false,
+            elapsed: Duration::ZERO,
+            detail: None,
+        }
+    }
 }
 
 impl Serialize for Step {
@@ -203,6 +226,10 @@ impl Serialize for Step {
             again: bool,
             #[serde(skip_serializing_if = "<[_]>::is_empty")]
             refused: &'a [&'static str],
+            #[serde(skip_serializing_if = "Option::is_none")]
+            yielded_to: Option<&'a HookId>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            proposal_of: Option<&'a HookId>,
             #[serde(skip_serializing_if = "<[_]>::is_empty")]
             spans: &'a [SpanCount],
             #[serde(skip_serializing_if = "Option::is_none")]
@@ -225,6 +252,8 @@ impl Serialize for Step {
             said: self.said,
             again: self.again,
             refused: &self.refused,
+            yielded_to: self.yielded_to.as_ref(),
+            proposal_of: self.proposal_of.as_ref(),
             spans: &self.spans,
             failure: self.failure.as_ref(),
             on_failure: failed.then_some(*on_failure),
@@ -255,8 +284,12 @@ pub enum BlockCause {
         /// How.
         kind: FailureKind,
     },
-    /// A hook still rewrote the final value.
-    UnstableRewrite,
+    /// A hook would change again a value that had been judged already.
+    UnstableRewrite {
+        /// The hook that wrote the value.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        writer: Option<HookId>,
+    },
     /// `after_llm_call` had removed the call from the answer.
     Withheld,
     /// It comes from too deep inside of hooks, and no hook was asked; see [`MAX_DEPTH`].

@@ -7,7 +7,7 @@
 //! The law: *no silent gap*. A hook at a point that nothing fires, a matcher that matches nothing, two
 //! hooks with one id, a hook that the operator's settings forbid: each is a [`RegisterError`].
 
-use std::any::Any;
+use std::any::{Any, TypeId};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,7 +18,7 @@ use backstop_hooks::tool_name::known_tools;
 use backstop_hooks::{
     AgentId, FailurePolicy, Hook, HookId, Json, OwnerId, Point, PointId, ToolName, drop_contained,
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::foreign::Kept;
 use crate::hosts::Hosts;
@@ -56,6 +56,28 @@ pub enum Origin {
     Configuration,
 }
 
+/// What becomes of a hook's rewrite to which a hook that stands before it objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Rewrite {
+    /// It is what makes the value acceptable to this hook: the value is blocked as `unstable_rewrite`.
+    Required,
+    /// It is a convenience: it gives way, and the receipt says so. What the hook blocks or asks for is never
+    /// optional.
+    Optional,
+}
+
+impl Rewrite {
+    /// What holds at a point for a hook that does not say: where a failed hook is skipped, what it would have
+    /// written can be done without; where it blocks, it can't.
+    pub fn at(point: PointId) -> Self {
+        match point.info().failure {
+            FailurePolicy::Open => Self::Optional,
+            FailurePolicy::Closed | FailurePolicy::OpenIfUnreachable => Self::Required,
+        }
+    }
+}
+
 /// How a hook is to be registered.
 #[derive(Clone, Debug)]
 pub struct HookOptions {
@@ -70,6 +92,8 @@ pub struct HookOptions {
     /// The author's failure policy, where it differs from the point's. The operator's wins; beside that of an
     /// entry of the configuration, the stricter one does.
     pub on_failure: Option<FailurePolicy>,
+    /// Whether its rewrites give way to hooks that stand before it; [`Rewrite::at`] its point when absent.
+    pub rewrite: Option<Rewrite>,
     /// Only these tools.
     pub tools: Option<ToolMatcher>,
     /// Only these agents.
@@ -93,6 +117,7 @@ impl HookOptions {
             priority: 0,
             timeout: None,
             on_failure: None,
+            rewrite: None,
             tools: None,
             agents: None,
             answers: None,
@@ -127,6 +152,13 @@ impl HookOptions {
     #[must_use]
     pub fn timeout(mut self, budget: Budget) -> Self {
         self.timeout = Some(budget);
+        self
+    }
+
+    /// Says whether the hook's rewrites give way to hooks that stand before it.
+    #[must_use]
+    pub fn rewrite(mut self, rewrite: Rewrite) -> Self {
+        self.rewrite = Some(rewrite);
         self
     }
 
@@ -173,6 +205,8 @@ pub struct HookMeta {
     pub on_failure: FailurePolicy,
     /// Who said so.
     pub failure_source: FailureSource,
+    /// Whether its rewrites give way to hooks that stand before it.
+    pub rewrite: Rewrite,
     /// How it was written.
     pub style: Style,
     /// What its place in the registry rests on.
@@ -226,6 +260,7 @@ impl<P: Point> Clone for Entry<P> {
     }
 }
 
+/// The hooks at one point, which is known by its type: no other point's hooks can be taken for them.
 struct Slot<P: Point>(Vec<Entry<P>>);
 
 impl<P: Point> Drop for Slot<P> {
@@ -239,6 +274,7 @@ impl<P: Point> Drop for Slot<P> {
 }
 
 trait AnySlot: Send + Sync {
+    fn point(&self) -> PointId;
     fn metas(&self) -> Vec<Arc<HookMeta>>;
     fn retain(&self, keep: &dyn Fn(&HookMeta) -> bool) -> Arc<dyn AnySlot>;
     fn carry_over(&self, next: &mut Snapshot) -> Result<(), RegisterError>;
@@ -246,6 +282,10 @@ trait AnySlot: Send + Sync {
 }
 
 impl<P: Point> AnySlot for Slot<P> {
+    fn point(&self) -> PointId {
+        P::INFO.id
+    }
+
     fn metas(&self) -> Vec<Arc<HookMeta>> {
         self.0.iter().map(|entry| Arc::clone(&entry.meta)).collect()
     }
@@ -280,7 +320,8 @@ fn carried(registered: Result<HookId, RegisterError>) -> Result<(), RegisterErro
 /// All hooks at one moment.
 #[derive(Clone)]
 pub struct Snapshot {
-    slots: Vec<Option<Arc<dyn AnySlot>>>,
+    /// In the order of the catalogue; a point without hooks has none.
+    slots: Vec<(TypeId, Arc<dyn AnySlot>)>,
     redactors: Arc<Vec<Seat>>,
     unsealer: Option<Kept<dyn Unsealer>>,
     tools: Arc<Vec<ToolName>>,
@@ -293,7 +334,7 @@ impl Snapshot {
     /// engine and may fire every point, until [`hosted_by`](Self::hosted_by) says otherwise.
     pub fn empty(settings: OperatorSettings) -> Self {
         Self {
-            slots: vec![None; PointId::ALL.len()],
+            slots: Vec::new(),
             redactors: Arc::default(),
             unsealer: None,
             tools: Arc::new(known_tools().map(ToolName::new).collect()),
@@ -350,8 +391,13 @@ impl Snapshot {
         let mut entries = self.slot::<P>().to_vec();
         let at = entries.partition_point(|entry| entry.meta.priority >= meta.priority);
         entries.insert(at, Entry { hook, meta, under_way: Arc::default(), options });
-        if let Some(slot) = self.slots.get_mut(P::INFO.id as usize) {
-            *slot = Some(Arc::new(Slot(entries)));
+        let slot: Arc<dyn AnySlot> = Arc::new(Slot(entries));
+        match self.slots.iter_mut().find(|(point, _)| *point == TypeId::of::<P>()) {
+            Some((_, hooks)) => *hooks = slot,
+            None => {
+                let at = self.slots.partition_point(|(_, slot)| slot.point() < P::INFO.id);
+                self.slots.insert(at, (TypeId::of::<P>(), slot));
+            }
         }
         Ok(id)
     }
@@ -447,6 +493,7 @@ impl Snapshot {
             budget_source,
             on_failure,
             failure_source,
+            rewrite: options.rewrite.unwrap_or_else(|| Rewrite::at(point)),
             style: options.style,
             origin: options.origin,
             tools: options.tools,
@@ -530,11 +577,9 @@ impl Snapshot {
     /// Keeps the hooks that `keep` names. Answers whether any went.
     pub fn retain(&mut self, keep: impl Fn(&HookMeta) -> bool) -> bool {
         let mut removed = false;
-        for slot in &mut self.slots {
-            if let Some(hooks) = slot
-                && hooks.metas().iter().any(|meta| !keep(meta))
-            {
-                *slot = Some(hooks.retain(&keep));
+        for (_, hooks) in &mut self.slots {
+            if hooks.metas().iter().any(|meta| !keep(meta)) {
+                *hooks = hooks.retain(&keep);
                 removed = true;
             }
         }
@@ -547,12 +592,16 @@ impl Snapshot {
 
     /// All hooks, point by point, in running order.
     pub fn iter(&self) -> impl Iterator<Item = Arc<HookMeta>> + '_ {
-        let emit = PointId::BeforeResponseEmit as usize;
-        self.slots.iter().enumerate().flat_map(move |(point, slot)| {
-            let redactors = if point == emit { self.redactors.as_slice() } else { &[] };
-            let redactors = redactors.iter().map(|seat| Arc::clone(&seat.meta));
-            redactors.chain(slot.iter().flat_map(|slot| slot.metas()))
-        })
+        // The redactors stand before the other hooks at their point.
+        let before = self.slots.partition_point(|(_, slot)| slot.point() < PointId::BeforeResponseEmit);
+        let hooks = |(_, slot): &(TypeId, Arc<dyn AnySlot>)| slot.metas();
+        let redactors = self.redactors.iter().map(|seat| Arc::clone(&seat.meta));
+        self.slots
+            .iter()
+            .take(before)
+            .flat_map(hooks)
+            .chain(redactors)
+            .chain(self.slots.iter().skip(before).flat_map(hooks))
     }
 
     fn occupied(&self) -> u64 {
@@ -561,9 +610,9 @@ impl Snapshot {
 
     pub(crate) fn slot<P: Point>(&self) -> &[Entry<P>] {
         self.slots
-            .get(P::INFO.id as usize)
-            .and_then(Option::as_ref)
-            .and_then(|slot| slot.as_any().downcast_ref::<Slot<P>>())
+            .iter()
+            .find(|(point, _)| *point == TypeId::of::<P>())
+            .and_then(|(_, slot)| slot.as_any().downcast_ref::<Slot<P>>())
             .map_or(&[], |slot| &slot.0)
     }
 }
@@ -659,7 +708,7 @@ impl Registry {
         let _one_at_a_time = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let current = self.current.load();
         next.add_tools(current.tools.iter().map(ToolName::as_str));
-        for slot in current.slots.iter().flatten() {
+        for (_, slot) in &current.slots {
             slot.carry_over(&mut next)?;
         }
         for seat in current.redactors.iter().filter(|seat| next.takes_over(&seat.meta)).collect::<Vec<_>>() {

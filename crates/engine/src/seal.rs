@@ -14,12 +14,12 @@
 use std::fmt;
 
 use backstop_hooks::points::ToolCallEvent;
-use backstop_hooks::{ApprovalRequest, CallContext, HookId, Params, contained};
+use backstop_hooks::{ApprovalRequest, CallContext, Digest, HookId, Params, contained};
 
 use crate::receipt::{BlockCause, Blocked, FailureKind};
 use crate::registry::Snapshot;
 use crate::runner::Dispatch;
-use crate::tool_call::Reviewed;
+use crate::tool_call::{Reviewed, tool_call_digest};
 
 /// Knows what placeholders stand for.
 pub trait Unsealer: Send + Sync + fmt::Debug + 'static {
@@ -27,18 +27,19 @@ pub trait Unsealer: Send + Sync + fmt::Debug + 'static {
     fn unseal(&self, event: &ToolCallEvent, call: &CallContext) -> Option<Params>;
 }
 
-/// The call as the tool gets it. `asked` are the questions about it that humans answered.
+/// The call with its values and the digest of what was judged of it; `None` for a call that has no placeholders.
+/// `asked` are the questions about it that humans answered.
 pub(crate) async fn unseal(
     snapshot: &Snapshot,
     event: &ToolCallEvent,
     call: &CallContext,
     asked: &[ApprovalRequest],
-) -> Result<ToolCallEvent, Blocked> {
-    let Some(unsealer) = snapshot.unsealer() else { return Ok(event.clone()) };
+) -> Result<Option<(ToolCallEvent, Digest)>, Blocked> {
+    let Some(unsealer) = snapshot.unsealer() else { return Ok(None) };
     let values = contained(|| call.nesting.descend(|| unsealer.unseal(event, call)));
     let params = match values {
         Ok(Some(params)) => params,
-        Ok(None) => return Ok(event.clone()),
+        Ok(None) => return Ok(None),
         Err(_) => return Err(blocked(BlockCause::Failure { kind: FailureKind::Panicked }, None)),
     };
     let mut unsealed = event.clone();
@@ -47,18 +48,19 @@ pub(crate) async fn unseal(
     let mut guards = snapshot.clone();
     guards.retain(|meta| meta.owner.is_builtin());
     let dispatch = Dispatch { snapshot: &guards, call, capture: false, digests: false, sinks: &[] };
+    let digest = tool_call_digest(&unsealed);
     let Reviewed { event: judged, changed, blocked: stopped, requests, .. } =
         dispatch.review(unsealed, None).await;
     if let Some(stopped) = stopped {
         return Err(blocked(stopped.cause, stopped.hook));
     }
     if changed {
-        return Err(blocked(BlockCause::UnstableRewrite, None));
+        return Err(blocked(BlockCause::UnstableRewrite { writer: None }, None));
     }
     let new = requests.iter().find(|request| !asked.iter().any(|known| known.hook() == request.hook()));
     match new {
         Some(request) => Err(blocked(BlockCause::Decision, request.hook().cloned())),
-        None => Ok(judged),
+        None => Ok(Some((judged, digest))),
     }
 }
 

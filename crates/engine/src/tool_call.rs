@@ -7,16 +7,17 @@
 
 use std::time::Duration;
 
-use backstop_hooks::points::{BeforeToolCall, ToolBefore, ToolBeforeEvent, ToolCallEvent, TrustedToolPolicy};
-use backstop_hooks::{ApprovalRequest, CallContext, Digest, Outcome, Params, PointId, ToolName};
+use backstop_hooks::points::{BeforeToolCall, ToolBefore, ToolCallEvent, TrustedToolPolicy};
+use backstop_hooks::{ApprovalRequest, ApprovalRequests, CallContext, Digest, Params, PointId, ToolName};
 use backstop_store::ToolDecision;
 use serde::Serialize;
 
 use crate::foreign::too_deep;
 use crate::permit::Permitted;
-use crate::receipt::{BlockCause, Blocked, CallKey, Receipt, Step, Verdict};
+use crate::receipt::{BlockCause, Blocked, CallKey, Receipt, Verdict};
 use crate::runner::Dispatch;
-use crate::runner::chain::{Chain, Course, Round};
+use crate::runner::chain::Chain;
+use crate::runner::seat::{Seat, ToolSeat};
 
 /// How long a tool call waits for the answer that asks for it to be judged.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
@@ -62,60 +63,21 @@ pub fn tool_call_digest(event: &ToolCallEvent) -> Digest {
 
 impl Dispatch<'_> {
     pub(crate) async fn review(&self, mut event: ToolCallEvent, ruling: Option<ToolDecision>) -> Reviewed {
-        let mut course = Course::begin();
         let original = self.digests.then(|| tool_call_digest(&event));
-        let before = event.params.clone();
         if let Some(ToolDecision::Deny { reason }) = ruling {
             let blocked =
                 Blocked { cause: BlockCause::Withheld, reason: Some(reason), hook: None, owner: None };
-            return self.reviewed(
-                event,
-                false,
-                Some(blocked),
-                Vec::new(),
-                Vec::new(),
-                original,
-                course.elapsed(),
-            );
+            return self.reviewed(event, None, Some(blocked), original);
         }
         if self.has_gates()
             && let Some(blocked) = too_deep(self.call)
         {
-            let (asked, steps, took) = (Vec::new(), Vec::new(), course.elapsed());
-            return self.reviewed(event, false, Some(blocked), asked, steps, original, took);
+            return self.reviewed(event, None, Some(blocked), original);
         }
-        let tool = event.tool_name.clone();
-        let mut policies =
-            Chain::<TrustedToolPolicy>::new(self.snapshot.slot(), Some(&tool), self.call, self.capture);
-        let mut interceptors =
-            Chain::<ToolBefore>::new(self.snapshot.slot(), Some(&tool), self.call, self.capture);
-        let mut hooks =
-            Chain::<BeforeToolCall>::new(self.snapshot.slot(), Some(&tool), self.call, self.capture);
-
-        for round in [Round::First, Round::Again] {
-            if round == Round::Again && !course.changed() {
-                break;
-            }
-            policies.ask(round, &mut event, &mut course).await;
-            if policies.blocked.is_some() {
-                break;
-            }
-            let mut edited = as_interceptor_event(&event);
-            interceptors.ask(round, &mut edited, &mut course).await;
-            take_back(&mut event, edited);
-            if interceptors.blocked.is_some() {
-                break;
-            }
-            hooks.ask(round, &mut event, &mut course).await;
-            if hooks.blocked.is_some() {
-                break;
-            }
-        }
-        let stopped = policies.blocked.or(interceptors.blocked).or(hooks.blocked);
-        let asked = [policies.merged.approvals(), hooks.merged.approvals()].concat();
-        let steps = [policies.steps, interceptors.steps, hooks.steps].into_iter().flatten().collect();
-        let changed = event.params != before;
-        self.reviewed(event, changed, stopped, asked, steps, original, course.elapsed())
+        let mut chain = Chain::new(self.seats(&event.tool_name), self.setting());
+        chain.run(&mut event).await;
+        let stopped = chain.blocked.take();
+        self.reviewed(event, Some(chain), stopped, original)
     }
 
     fn has_gates(&self) -> bool {
@@ -124,17 +86,30 @@ impl Dispatch<'_> {
             || !self.snapshot.slot::<BeforeToolCall>().is_empty()
     }
 
-    #[expect(clippy::too_many_arguments, reason = "one private seam for the two ends of a review")]
+    /// The hooks in front of a tool call: the trusted policies, the interceptors, then the others.
+    fn seats<'s>(&'s self, tool: &ToolName) -> impl Iterator<Item = ToolSeat<'s>> {
+        let agent = self.call.agent_id.as_ref();
+        let policies = self.snapshot.slot::<TrustedToolPolicy>().iter().map(ToolSeat::Policy);
+        let interceptors = self.snapshot.slot::<ToolBefore>().iter().map(ToolSeat::Interceptor);
+        let hooks = self.snapshot.slot::<BeforeToolCall>().iter().map(ToolSeat::Hook);
+        policies
+            .chain(interceptors)
+            .chain(hooks)
+            .filter(move |seat| seat.meta().applies_to(Some(tool), agent))
+    }
+
     fn reviewed(
         &self,
         event: ToolCallEvent,
-        changed: bool,
+        chain: Option<Chain<'_, ToolSeat<'_>>>,
         blocked: Option<Blocked>,
-        asked: Vec<ApprovalRequest>,
-        steps: Vec<Step>,
         original: Option<Digest>,
-        elapsed: Duration,
     ) -> Reviewed {
+        let (changed, elapsed, steps, asked) = match chain {
+            Some(chain) => (chain.changed(), chain.elapsed(), chain.steps, chain.merged.require_approval),
+            None => (false, Duration::ZERO, Vec::new(), None),
+        };
+        let asked = asked.map(ApprovalRequests::into_vec).unwrap_or_default();
         let verdict = Verdict::of(blocked.is_some(), changed);
         let key = tool_key(&event, self.call);
         let mut receipt = Receipt::of(PointId::BeforeToolCall, verdict, key, steps, elapsed);
@@ -144,22 +119,6 @@ impl Dispatch<'_> {
         receipt.record_mut().blocked.clone_from(&blocked);
         let (requests, moot) = if blocked.is_some() { (Vec::new(), asked) } else { (asked, Vec::new()) };
         Reviewed { event, changed, blocked, requests, moot, receipt }
-    }
-}
-
-fn as_interceptor_event(event: &ToolCallEvent) -> ToolBeforeEvent {
-    ToolBeforeEvent::new(
-        event.tool_name.clone(),
-        event.tool_call_id.clone().unwrap_or_else(|| "".into()),
-        event.params.clone(),
-    )
-}
-
-/// Takes over the arguments that interceptors left. What was derived from other arguments goes.
-fn take_back(event: &mut ToolCallEvent, edited: ToolBeforeEvent) {
-    if !edited.args.same(&event.params) {
-        event.params = edited.args;
-        event.derived_paths = None;
     }
 }
 

@@ -85,7 +85,7 @@ async fn ask(engine: &Engine, call: &CallContext, model: &str, tokens: u64) -> R
         tools: Vec::new(),
         token_estimate: tokens,
     };
-    let decided = engine.decide::<BeforeLlmCall>(event, call).await;
+    let decided = engine.decide::<BeforeLlmCall>(event, call).await.into_parts();
     decided.blocked.map_or(Ok(()), |blocked| Err(blocked.reason_or_default().to_string()))
 }
 
@@ -298,7 +298,7 @@ async fn behind_a_model_it_is_taken_out_of_the_answer() {
             latency_ms: 1,
             token_usage: None,
         };
-        let decided = engine.decide::<AfterLlmCall>(event, &call("a", None, 1)).await;
+        let decided = engine.decide::<AfterLlmCall>(event, &call("a", None, 1)).await.into_parts();
         (decided.blocked.is_some(), decided.event.tool_calls.len())
     };
     assert_eq!(judge(&["c1"]).await, (false, 1));

@@ -418,6 +418,11 @@ impl ApprovalRequests {
         &self.0
     }
 
+    /// The requests, taken out.
+    pub fn into_vec(self) -> Vec<ApprovalRequest> {
+        self.0
+    }
+
     /// Whether nothing is asked.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

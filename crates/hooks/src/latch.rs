@@ -2,9 +2,13 @@
 //!
 //! Hooks answer one after another, and each field of an outcome has one declared way in which a later
 //! answer meets the earlier ones. The law: *merging only tightens*. Adding a hook to a point never makes
-//! the merged outcome more permissive. That is why there is no "last answer wins" here except
-//! [`Chain`], where the next hook has seen what the one before left and may block it, and why a chain
-//! closes once a human is to be asked about the value ([`ChainUntilAsked`]).
+//! the merged outcome more permissive, and no wish of a hook is dropped in silence: a rewrite that is not
+//! taken would be consent to the value as it stands.
+//!
+//! Values that somebody reads or runs are therefore *proposed* ([`Latch::Propose`]): each hook sees the
+//! value as it stands and may replace it; the engine then has every hook that judged an older value judge
+//! the new one, and a hook that would change it back ends the call. [`Latch::First`] is for preferences
+//! (which model), where the losing wish harms nobody.
 //!
 //! A latch is a type without values; the outcome macros call it for its field. What a latch refused is
 //! reported by [`Outcome::merge`](crate::Outcome::merge), so that a receipt can show it.
@@ -23,12 +27,11 @@ pub enum Latch {
     Block,
     /// Belongs to the block: the reason of the hook that blocked first.
     BlockReason,
-    /// The first answer wins.
+    /// The first answer wins: for preferences, never for what somebody reads or runs.
     First,
-    /// Each answer replaces the one before; the next hook sees it.
-    Chain,
-    /// As `Chain`, until a hook asks for approval; then it is frozen.
-    ChainUntilAsked,
+    /// Each hook sees the value as it stands and may replace it. Every hook that judged an older value judges the
+    /// new one; one that would change it again ends the call as `unstable_rewrite`.
+    Propose,
     /// Intersection: can only shrink.
     Narrow,
     /// Joined by a blank line, in running order.
@@ -39,8 +42,6 @@ pub enum Latch {
     Collect,
     /// Merged key by key; a later hook wins a key.
     PerKey,
-    /// One of several fields: the first hook that sets one closes all of them.
-    Lock,
     /// The strongest of a declared order of answers wins.
     Strongest,
 }
@@ -59,14 +60,13 @@ pub struct Field {
 pub(crate) struct Turn {
     /// This answer is the first that blocks.
     pub(crate) newly_blocked: bool,
-    /// An earlier answer set one of the locked fields.
-    pub(crate) locked: bool,
-    /// An earlier answer asked for approval.
-    pub(crate) asked: bool,
 }
 
 /// Merging of a field of type `T` under a latch. `next` is never `None`.
 pub(crate) trait Merge<T> {
+    /// Whether the field stops, narrows or asks.
+    const GATE: bool = false;
+
     /// Merges `next` into `current`. Answers whether it was taken.
     fn merge(current: &mut Option<T>, next: T, turn: Turn) -> bool;
 
@@ -78,11 +78,8 @@ pub(crate) trait Merge<T> {
         None
     }
 
-    fn asks(_: &Option<T>) -> bool {
-        false
-    }
-
-    fn locks(_: &Option<T>) -> bool {
+    /// Takes a proposed value back. Returns whether there was one.
+    fn withdraw(_: &mut Option<T>) -> bool {
         false
     }
 }
@@ -95,15 +92,15 @@ pub(crate) trait Intersect {
 pub(crate) enum Block {}
 pub(crate) enum BlockReason {}
 pub(crate) enum First {}
-pub(crate) enum Chain {}
-pub(crate) enum ChainUntilAsked {}
+pub(crate) enum Propose {}
 pub(crate) enum Narrow {}
 pub(crate) enum Append {}
 pub(crate) enum AnyOf {}
 pub(crate) enum Collect {}
-pub(crate) enum Lock {}
 
 impl Merge<bool> for Block {
+    const GATE: bool = true;
+
     fn merge(current: &mut Option<bool>, next: bool, _: Turn) -> bool {
         // `false` is no opinion: it can't lift a block, and it is not worth a note in the receipt.
         if next {
@@ -118,6 +115,8 @@ impl Merge<bool> for Block {
 }
 
 impl Merge<Text> for BlockReason {
+    const GATE: bool = true;
+
     fn merge(current: &mut Option<Text>, next: Text, turn: Turn) -> bool {
         if turn.newly_blocked {
             *current = Some(next);
@@ -146,23 +145,20 @@ impl<T> Merge<T> for AnyOf {
     }
 }
 
-impl<T> Merge<T> for Chain {
+impl<T> Merge<T> for Propose {
     fn merge(current: &mut Option<T>, next: T, _: Turn) -> bool {
         *current = Some(next);
         true
     }
-}
 
-impl<T> Merge<T> for ChainUntilAsked {
-    fn merge(current: &mut Option<T>, next: T, turn: Turn) -> bool {
-        if !turn.asked {
-            *current = Some(next);
-        }
-        !turn.asked
+    fn withdraw(current: &mut Option<T>) -> bool {
+        current.take().is_some()
     }
 }
 
 impl<T: Intersect> Merge<T> for Narrow {
+    const GATE: bool = true;
+
     fn merge(current: &mut Option<T>, next: T, _: Turn) -> bool {
         match current {
             Some(set) => set.intersect(next),
@@ -191,25 +187,10 @@ impl<T> Merge<Vec<T>> for Collect {
 }
 
 impl Merge<ApprovalRequests> for Collect {
+    const GATE: bool = true;
+
     fn merge(current: &mut Option<ApprovalRequests>, next: ApprovalRequests, _: Turn) -> bool {
         current.get_or_insert_default().extend(next);
         true
-    }
-
-    fn asks(current: &Option<ApprovalRequests>) -> bool {
-        current.as_ref().is_some_and(|requests| !requests.is_empty())
-    }
-}
-
-impl<T> Merge<T> for Lock {
-    fn merge(current: &mut Option<T>, next: T, turn: Turn) -> bool {
-        if !turn.locked {
-            *current = Some(next);
-        }
-        !turn.locked
-    }
-
-    fn locks(current: &Option<T>) -> bool {
-        current.is_some()
     }
 }

@@ -59,7 +59,7 @@ pub use nesting::Nesting;
 pub use outcome::{Malformed, Nothing, Outcome};
 pub use point::{
     Claim, ClaimPoint, DecidePoint, Event, FailurePolicy, Family, Mode, ObservePoint, Point, PointId,
-    PointInfo, SyncPoint, UnknownPoint,
+    PointInfo, UnknownPoint,
 };
 pub use tool_name::ToolName;
 pub use value::{Json, Params, Secret, Text};

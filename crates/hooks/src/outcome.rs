@@ -26,6 +26,17 @@ pub trait Outcome:
     /// Merges the answer of the next hook into this one. Returns the fields that a latch refused.
     fn merge(&mut self, next: Self) -> Vec<&'static str>;
 
+    /// Takes back the values that this answer proposes, and leaves the rest of it. Returns the fields.
+    fn withdraw(&mut self) -> Vec<&'static str> {
+        Vec::new()
+    }
+
+    /// The part of this answer that still counts when the hook is asked once more, about the final value: what
+    /// stops, narrows or asks. The rest was said the first time.
+    fn gates_only(self) -> Self {
+        self
+    }
+
     /// Whether this answer stops what is judged.
     fn blocks(&self) -> bool {
         false
@@ -230,8 +241,6 @@ macro_rules! outcome {
             fn merge(&mut self, next: Self) -> Vec<&'static str> {
                 let turn = crate::latch::Turn {
                     newly_blocked: !self.blocks() && next.blocks(),
-                    locked: false $(|| <crate::latch::$latch as crate::latch::Merge<$type>>::locks(&self.$field))*,
-                    asked: false $(|| <crate::latch::$latch as crate::latch::Merge<$type>>::asks(&self.$field))*,
                 };
                 let mut refused = Vec::new();
                 $(
@@ -242,6 +251,25 @@ macro_rules! outcome {
                     }
                 )*
                 refused
+            }
+
+            fn withdraw(&mut self) -> Vec<&'static str> {
+                let mut withdrawn = Vec::new();
+                $(
+                    if <crate::latch::$latch as crate::latch::Merge<$type>>::withdraw(&mut self.$field) {
+                        withdrawn.push($wire);
+                    }
+                )*
+                withdrawn
+            }
+
+            fn gates_only(mut self) -> Self {
+                $(
+                    if !<crate::latch::$latch as crate::latch::Merge<$type>>::GATE {
+                        self.$field = None;
+                    }
+                )*
+                self
             }
 
             fn blocks(&self) -> bool {

@@ -16,8 +16,25 @@ use crate::outcome::{Malformed, Outcome};
 pub use crate::points::PointId;
 use crate::tool_name::ToolName;
 
-/// One hook point.
-pub trait Point: Sized + Send + Sync + 'static {
+/// Keeps the points those of the catalogue.
+pub(crate) mod sealed {
+    /// INVARIANT (one type for one point): whoever could write a point of their own could give it the id of
+    /// another, and put their hooks, or none, where that one's stand.
+    pub trait Sealed {}
+}
+
+/// One hook point. The points are those of the catalogue; nobody else can write one.
+///
+/// ```compile_fail
+/// use backstop_hooks::{Nothing, Point, PointInfo, points};
+/// enum Mine {}
+/// impl Point for Mine {
+///     const INFO: &'static PointInfo = points::BeforeToolCall::INFO;
+///     type Event = points::AgentEndEvent;
+///     type Outcome = Nothing;
+/// }
+/// ```
+pub trait Point: sealed::Sealed + Sized + Send + Sync + 'static {
     /// What is known about the point.
     const INFO: &'static PointInfo;
     /// What hooks are given.
@@ -34,11 +51,14 @@ pub trait Event<O>:
     /// the outcome, and an outcome that says anything is a change.
     const ABSORBS: bool = false;
 
-    /// Takes over what the merged answers changed, so that the next hook sees it. Returns whether the
-    /// value that is judged is now another one.
-    fn absorb(&mut self, _merged: &O) -> bool {
+    /// Takes over what one hook's answer changes, so that the next hook sees it. Returns whether the value that is
+    /// judged is now another one.
+    fn absorb(&mut self, _answer: &O) -> bool {
         false
     }
+
+    /// Writes the value as it stands into the merged outcome, where several fields of that are views of one value.
+    fn conclude(&self, _merged: &mut O) {}
 
     /// The tool that the event is about, at points where hooks can be limited to tools.
     fn tool_name(&self) -> Option<&ToolName> {
@@ -65,8 +85,6 @@ where
     Self::Outcome: Claim,
 {
 }
-/// Points on the write path of the transcript: as decide points, but a hook can't wait for anything.
-pub trait SyncPoint: Point {}
 
 /// An outcome that can take an event.
 pub trait Claim {
@@ -84,8 +102,6 @@ pub enum Mode {
     Observe,
     /// One after another; the first that says `handled` takes it.
     Claim,
-    /// As decide, on the write path: no waiting.
-    Sync,
 }
 
 /// What a failed hook means.

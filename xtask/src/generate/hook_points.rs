@@ -88,7 +88,6 @@ fn mode(point: &PointInfo) -> &'static str {
         Mode::Decide => "decide",
         Mode::Observe => "observe",
         Mode::Claim => "claim",
-        Mode::Sync => "sync",
     }
 }
 

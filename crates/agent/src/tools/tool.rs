@@ -169,7 +169,10 @@ impl Toolbox {
     /// Runs one call and bounds its output. The only door through which tools are run: it takes the engine's
     /// permit, and runs exactly the name and arguments that were judged.
     pub async fn run(&self, call: Permitted<ToolCallEvent>, cx: &ToolContext) -> ToolOutput {
-        let ToolCallEvent { tool_name, params, .. } = call.redeem();
+        let ToolCallEvent { tool_name, params, .. } = match call.redeem() {
+            Ok(judged) => judged,
+            Err(error) => return ToolOutput::error(error.to_string()),
+        };
         let Some(tool) = self.named(&tool_name) else {
             let name = tool_name.as_str();
             let hint = text::did_you_mean(name, self.names());

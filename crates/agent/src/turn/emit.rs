@@ -62,7 +62,7 @@ async fn judge(run: &Run<'_>, transcript: &mut Transcript) -> Result<Option<Bloc
         channel: run.agent.settings.channel.clone(),
         message_count: u32::try_from(messages.len()).unwrap_or(u32::MAX),
     };
-    let decided = run.agent.engine.decide::<BeforeResponseEmit>(event, &run.call).await;
+    let decided = run.agent.engine.decide::<BeforeResponseEmit>(event, &run.call).await.into_parts();
     run.note(&decided.receipt);
     if let Some(blocked) = decided.blocked {
         transcript.edit(run, redaction::block(&messages)).await?;

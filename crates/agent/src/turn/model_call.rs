@@ -156,7 +156,7 @@ async fn gate(run: &Run<'_>, question: &Question<'_>) -> Result<(ModelRequest, V
             })
             .collect(),
     };
-    let decided = run.decide::<BeforeLlmCall>(event).await?;
+    let decided = run.decide::<BeforeLlmCall>(event).await?.into_parts();
     if let Some(blocked) = decided.blocked {
         return Err(NoAnswer::Blocked(PointId::BeforeLlmCall, blocked));
     }
@@ -328,7 +328,8 @@ async fn judge(
     };
     let judged = run.unless_stopped(run.agent.engine.judge_answer(event, &run.call)).await?;
     let JudgedAnswer { decided, rulings } = judged;
-    run.note(&decided.receipt);
+    run.note(decided.receipt());
+    let decided = decided.into_parts();
     if let Some(blocked) = decided.blocked {
         return Err(NoAnswer::Blocked(AfterLlmCall::INFO.id, blocked));
     }

@@ -228,8 +228,10 @@ async fn prompt_build(
         prompt: text.clone(),
         messages: transcript.messages(),
         current_user_message: Some(message.clone()),
+        system_prompt: Some(run.agent.settings.system_prompt.clone()),
     };
-    around.build = run.pass::<BeforePromptBuild>(event.clone()).await?.outcome;
+    let built = run.pass::<BeforePromptBuild>(event).await?;
+    around.build = built.outcome;
     warn_of_old_point(run);
     let AgentStartOutcome {
         provider_override,
@@ -240,10 +242,20 @@ async fn prompt_build(
         prepend_system_context,
         append_system_context,
         tools_allow,
-    } = run.pass::<BeforeAgentStart>(event).await?.outcome;
+    } = run.pass::<BeforeAgentStart>(built.event).await?.outcome;
     around.provider = around.provider.take().or(provider_override);
     around.model = around.model.take().or(model_override);
     // What the older point says counts as said after the newer one: it can narrow and append, not override.
+    let overrides = around.build.system_prompt.is_some() && system_prompt != around.build.system_prompt;
+    let system_prompt = match system_prompt {
+        Some(_) if overrides => {
+            tracing::warn!(
+                "a system prompt of `before_agent_start` is not used: a hook at `before_prompt_build` wrote another"
+            );
+            None
+        }
+        system_prompt => system_prompt,
+    };
     around.build.merge(PromptBuildOutcome {
         system_prompt,
         prepend_context,
@@ -316,7 +328,7 @@ async fn agent_run(
         sender_id: sender.and_then(|sender| sender.sender_id.clone()),
         sender_is_owner: sender.and_then(|sender| sender.sender_is_owner),
     };
-    let decided = run.decide::<BeforeAgentRun>(event).await?;
+    let decided = run.decide::<BeforeAgentRun>(event).await?.into_parts();
     let Some(blocked) = decided.blocked else { return Ok(()) };
     let (message, category) = match decided.outcome {
         AgentRunOutcome::Block { message, category, .. } if blocked.cause == BlockCause::Decision => {

@@ -4,10 +4,8 @@ use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use backstop_engine::{Blocked, Decided, Engine, Receipt};
-use backstop_hooks::{
-    CallContext, DecidePoint, ObservePoint, Point, PointId, RunId, SessionId, SyncPoint, Text,
-};
+use backstop_engine::{Blocked, Decided, DecidedParts, Engine, Receipt};
+use backstop_hooks::{CallContext, DecidePoint, ObservePoint, Point, PointId, RunId, SessionId, Text};
 
 use super::observers::Observers;
 use crate::agent::Agent;
@@ -128,24 +126,25 @@ impl<'a> Run<'a> {
     /// Lets the hooks at `P` decide.
     pub(crate) async fn decide<P: DecidePoint>(&self, event: P::Event) -> Result<Decided<P>, Stop> {
         let decided = self.unless_stopped(self.agent.engine.decide::<P>(event, &self.call)).await?;
-        self.note(&decided.receipt);
+        self.note(decided.receipt());
         Ok(decided)
     }
 
     /// Lets the hooks at `P` decide; a block ends the turn.
-    pub(crate) async fn pass<P: DecidePoint>(&self, event: P::Event) -> Result<Decided<P>, Stop> {
-        let mut decided = self.decide::<P>(event).await?;
+    pub(crate) async fn pass<P: DecidePoint>(&self, event: P::Event) -> Result<DecidedParts<P>, Stop> {
+        let mut decided = self.decide::<P>(event).await?.into_parts();
         match decided.blocked.take() {
             None => Ok(decided),
             Some(blocked) => Err(Stop::Blocked { point: P::INFO.id, blocked, message: None }),
         }
     }
 
-    /// Lets the hooks at `P`, on the way into the transcript, decide.
-    pub(crate) fn write<P: SyncPoint>(&self, event: P::Event) -> Decided<P> {
-        let decided = self.agent.engine.write::<P>(event, &self.call);
-        self.note(&decided.receipt);
-        decided
+    /// Lets the hooks at `P`, on the way into the transcript, decide. A turn that is stopped still writes down how
+    /// far it came.
+    pub(crate) async fn write<P: DecidePoint>(&self, event: P::Event) -> DecidedParts<P> {
+        let decided = self.agent.engine.decide::<P>(event, &self.call).await;
+        self.note(decided.receipt());
+        decided.into_parts()
     }
 
     /// Shows an event to the hooks that watch at `P`, in the order of these calls and without waiting. The

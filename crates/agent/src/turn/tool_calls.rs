@@ -295,7 +295,7 @@ async fn exec_env(
 ) -> Result<Result<std::collections::BTreeMap<String, String>, Blocked>, Stop> {
     let event =
         ExecEnvEvent::new(ToolName::new("exec"), ExecHost::Gateway).session_key(run.call.session_key.clone());
-    let decided = run.decide::<ResolveExecEnv>(event).await?;
+    let decided = run.decide::<ResolveExecEnv>(event).await?.into_parts();
     if let Some(blocked) = decided.blocked {
         return Ok(Err(blocked));
     }
@@ -326,7 +326,7 @@ async fn execute(
     let result = as_result(call, id, output, duration_ms);
     let event = ToolAfterEvent::new(tool.clone(), id.clone(), result.is_error, result);
     // The tool has run: what it did is judged and kept also when the turn is being stopped.
-    let decided = run.agent.engine.decide::<ToolAfter>(event, &run.call).await;
+    let decided = run.agent.engine.decide::<ToolAfter>(event, &run.call).await.into_parts();
     run.note(&decided.receipt);
     let result = match decided.blocked {
         None => decided.event.result,

@@ -69,7 +69,7 @@ impl Transcript {
 
     /// Adds a message of this run.
     pub(crate) async fn append(&mut self, run: &Run<'_>, message: Message) -> Result<Written, AgentError> {
-        match judge(run, message) {
+        match judge(run, message).await {
             Ok(message) => Ok(Written::Stored(self.store(run, run.id.clone(), message).await?)),
             Err(blocked) => Ok(Written::Withheld(blocked)),
         }
@@ -89,17 +89,19 @@ impl Transcript {
             Role::Tool,
             vec![Part::ToolResult(results::bounded(result, run.session.tools().limits.output_bytes))],
         );
-        let message = persist(run, message, synthetic)
-            .and_then(|message| {
-                judge(run, results::bound_message(message, run.session.tools().limits.output_bytes))
-            })
-            .unwrap_or_else(|blocked| {
-                tracing::info!(
-                    hook = blocked.hook.as_ref().map(tracing::field::display),
-                    "a tool result was withheld"
-                );
-                Message::new(Role::Tool, vec![Part::ToolResult(stub)])
-            });
+        let judged = match persist(run, message, synthetic).await {
+            Ok(message) => {
+                judge(run, results::bound_message(message, run.session.tools().limits.output_bytes)).await
+            }
+            Err(blocked) => Err(blocked),
+        };
+        let message = judged.unwrap_or_else(|blocked| {
+            tracing::info!(
+                hook = blocked.hook.as_ref().map(tracing::field::display),
+                "a tool result was withheld"
+            );
+            Message::new(Role::Tool, vec![Part::ToolResult(stub)])
+        });
         let of = of.unwrap_or(&run.id).clone();
         self.store(run, of, message).await.map(drop)
     }
@@ -129,7 +131,7 @@ impl Transcript {
         if edits.is_empty() {
             return Ok(());
         }
-        let edits: Vec<Edit> = edits.into_iter().map(|edit| judge_edit(run, edit)).collect();
+        let edits = judge_edits(run, edits).await;
         let changes = edits.iter().map(|edit| match edit {
             Edit::Replace(id, message) => Change::Replace { id: id.clone(), message: message.clone() },
             Edit::Remove(id) => Change::Remove { id: id.clone() },
@@ -159,7 +161,7 @@ impl Transcript {
         through: u64,
         summary: Message,
     ) -> Result<bool, AgentError> {
-        let Ok(mut message) = judge(run, summary) else { return Ok(false) };
+        let Ok(mut message) = judge(run, summary).await else { return Ok(false) };
         let id = new_message_id();
         message.id = Some(id.clone());
         message.run_id = None;
@@ -194,12 +196,12 @@ pub(crate) fn new_message_id() -> MessageId {
 }
 
 /// Takes a message through `before_message_write`.
-fn judge(run: &Run<'_>, message: Message) -> Result<Message, Blocked> {
+async fn judge(run: &Run<'_>, message: Message) -> Result<Message, Blocked> {
     let frame = Frame::of(&message);
     let event = MessageWriteEvent::new(message)
         .session_key(run.call.session_key.clone())
         .agent_id(run.call.agent_id.clone());
-    let decided = run.write::<BeforeMessageWrite>(event);
+    let decided = run.write::<BeforeMessageWrite>(event).await;
     match decided.blocked {
         Some(blocked) => Err(blocked),
         None if frame.still_holds(&decided.event.message) => Ok(decided.event.message),
@@ -208,7 +210,7 @@ fn judge(run: &Run<'_>, message: Message) -> Result<Message, Blocked> {
 }
 
 /// Takes a message that carries a tool's result through `tool_result_persist`.
-fn persist(run: &Run<'_>, message: Message, synthetic: bool) -> Result<Message, Blocked> {
+async fn persist(run: &Run<'_>, message: Message, synthetic: bool) -> Result<Message, Blocked> {
     let frame = Frame::of(&message);
     let (tool_name, tool_call_id) = message
         .tool_results()
@@ -219,7 +221,7 @@ fn persist(run: &Run<'_>, message: Message, synthetic: bool) -> Result<Message, 
         .tool_name(tool_name.flatten())
         .tool_call_id(tool_call_id)
         .is_synthetic(synthetic.then_some(true));
-    let decided = run.write::<ToolResultPersist>(event);
+    let decided = run.write::<ToolResultPersist>(event).await;
     match decided.blocked {
         Some(blocked) => Err(blocked),
         None if frame.still_holds(&decided.event.message) => Ok(decided.event.message),
@@ -227,23 +229,27 @@ fn persist(run: &Run<'_>, message: Message, synthetic: bool) -> Result<Message, 
     }
 }
 
-fn judge_edit(run: &Run<'_>, edit: Edit) -> Edit {
-    match edit {
-        Edit::Remove(id) => Edit::Remove(id),
-        Edit::Replace(id, message) => {
-            let bare = results::bare(&message);
-            match (judge(run, message), bare) {
-                (Ok(message), _) => Edit::Replace(id, message),
-                (Err(_), Some(bare)) => Edit::Replace(id, bare),
-                (Err(_), None) => Edit::Remove(id),
+async fn judge_edits(run: &Run<'_>, edits: Vec<Edit>) -> Vec<Edit> {
+    let mut judged = Vec::with_capacity(edits.len());
+    for edit in edits {
+        judged.push(match edit {
+            Edit::Remove(id) => Edit::Remove(id),
+            Edit::Replace(id, message) => {
+                let bare = results::bare(&message);
+                match (judge(run, message).await, bare) {
+                    (Ok(message), _) => Edit::Replace(id, message),
+                    (Err(_), Some(bare)) => Edit::Replace(id, bare),
+                    (Err(_), None) => Edit::Remove(id),
+                }
             }
-        }
+        });
     }
+    judged
 }
 
 fn out_of_place(point: &str) -> Blocked {
     Blocked {
-        cause: BlockCause::UnstableRewrite,
+        cause: BlockCause::UnstableRewrite { writer: None },
         reason: Some(
             format!("a hook at `{point}` gave the message another place in the conversation").into(),
         ),

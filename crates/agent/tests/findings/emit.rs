@@ -112,7 +112,7 @@ async fn late_hooks_cannot_undo_redaction_through_the_other_field() {
     rewrite(&bench, |_| content("***"));
     rewrite(&bench, |_| all(&["first", SECRET]));
     let session = bench.session().await;
-    assert_eq!(bench.say(&session, "go").await.outcome, answered("***"));
+    assert!(matches!(bench.say(&session, "go").await.outcome, TurnOutcome::Blocked { .. }));
     assert!(!bench.stored(&session).await.contains(SECRET));
     assert!(!bench.screen.shows(SECRET));
 }
@@ -122,9 +122,8 @@ async fn all_content_cannot_grow_the_answer() {
     let bench = Bench::new([says("one text")]);
     rewrite(&bench, |_| all(&["changed", "and more", "and more"]));
     let session = bench.session().await;
-    assert_eq!(bench.say(&session, "go").await.outcome, answered("changed"));
-    assert_eq!(roles(&bench.transcript(&session).await), "ua");
-    assert_eq!(bench.screen.texts(), ["changed"]);
+    assert!(matches!(bench.say(&session, "go").await.outcome, TurnOutcome::Blocked { .. }));
+    assert!(!bench.screen.shows("more"));
 }
 
 #[tokio::test]

@@ -41,7 +41,7 @@ use crate::registry::{HookMeta, HookOptions};
 
 pub use reading::Released;
 pub use stream::Redaction;
-pub(crate) use whole::{Whole, conclude, redact, redact_again};
+pub(crate) use whole::{Whole, redact, redact_again};
 
 /// A hook that takes spans out of texts. It is shared by all texts of all sessions.
 pub trait SpanRedactor: Send + Sync + fmt::Debug + 'static {

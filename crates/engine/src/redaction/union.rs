@@ -159,13 +159,11 @@ impl Working {
         Step {
             said,
             again,
-            refused: Vec::new(),
             spans: self.tally.into_counts(),
             passed_despite_failure: self.failure.as_ref().is_some_and(passed),
             failure: self.failure,
             elapsed: self.elapsed,
-            detail: None,
-            hook: self.seat.meta,
+            ..Step::of(self.seat.meta)
         }
     }
 }

@@ -1,13 +1,15 @@
 //! The redactors in a dispatch over whole texts.
 
 use std::any::Any;
+use std::sync::Arc;
 
-use backstop_hooks::points::{ResponseEmitEvent, ResponseEmitOutcome};
-use backstop_hooks::{CallContext, Point, Text};
+use backstop_hooks::points::ResponseEmitEvent;
+use backstop_hooks::{CallContext, Text};
 
 use super::union::Union;
-use crate::receipt::{BlockCause, Blocked, Said, Step};
-use crate::registry::Snapshot;
+use crate::receipt::{Blocked, Said, Step};
+use crate::registry::{HookMeta, Snapshot};
+use crate::runner::chain::unstable_rewrite;
 
 /// What the redactors made of an event.
 #[derive(Debug, Default)]
@@ -17,9 +19,16 @@ pub(crate) struct Whole {
     pub(crate) steps: Vec<Step>,
 }
 
+impl Whole {
+    /// The redactor that changed the event; of several, the first.
+    pub(crate) fn writer(&self) -> Option<Arc<HookMeta>> {
+        self.steps.iter().find(|step| step.said == Said::Rewrote).map(|step| Arc::clone(&step.hook))
+    }
+}
+
 /// Lets the redactors take out of an event what they want out. Only `before_response_emit` has any.
-pub(crate) fn redact<P: Point>(event: &mut P::Event, snapshot: &Snapshot, call: &CallContext) -> Whole {
-    match texts::<P>(event, snapshot) {
+pub(crate) fn redact<E: Any>(event: &mut E, snapshot: &Snapshot, call: &CallContext) -> Whole {
+    match texts(event, snapshot) {
         Some(event) => pass(event, snapshot, call, false),
         None => Whole::default(),
     }
@@ -27,34 +36,25 @@ pub(crate) fn redact<P: Point>(event: &mut P::Event, snapshot: &Snapshot, call: 
 
 /// Lets the redactors judge what other hooks made of an event. INVARIANT (what was judged is what runs):
 /// the value stands; if they would still change it, it is blocked.
-pub(crate) fn redact_again<P: Point>(event: &P::Event, snapshot: &Snapshot, call: &CallContext) -> Whole {
+pub(crate) fn redact_again<E: Any + Clone>(
+    event: &E,
+    snapshot: &Snapshot,
+    call: &CallContext,
+    writer: Option<&HookMeta>,
+) -> Whole {
+    if snapshot.redactors().is_empty() {
+        return Whole::default();
+    }
     let mut copy = event.clone();
-    let Some(copy) = texts::<P>(&mut copy, snapshot) else { return Whole::default() };
+    let Some(copy) = texts(&mut copy, snapshot) else { return Whole::default() };
     let mut whole = pass(copy, snapshot, call, true);
     if whole.changed && whole.blocked.is_none() {
-        let hook = whole.steps.iter().find(|step| step.said == Said::Rewrote);
-        whole.blocked = Some(Blocked {
-            cause: BlockCause::UnstableRewrite,
-            reason: Some("unstable_rewrite: a hook wrote what a redactor takes out".into()),
-            hook: hook.map(|step| step.hook.id.clone()),
-            owner: hook.map(|step| step.hook.owner.clone()),
-        });
+        whole.blocked = whole.writer().map(|redactor| unstable_rewrite(&redactor, writer));
     }
     whole
 }
 
-/// Puts what the redactors left into the outcome, which other hooks did not set to it.
-pub(crate) fn conclude<P: Point>(event: &P::Event, outcome: &mut P::Outcome) {
-    let event: &dyn Any = event;
-    let outcome: &mut dyn Any = outcome;
-    if let (Some(event), Some(outcome)) =
-        (event.downcast_ref::<ResponseEmitEvent>(), outcome.downcast_mut::<ResponseEmitOutcome>())
-    {
-        (outcome.content, outcome.all_content) = (None, Some(event.all_content.clone()));
-    }
-}
-
-fn texts<'e, P: Point>(event: &'e mut P::Event, snapshot: &Snapshot) -> Option<&'e mut ResponseEmitEvent> {
+fn texts<'e, E: Any>(event: &'e mut E, snapshot: &Snapshot) -> Option<&'e mut ResponseEmitEvent> {
     if snapshot.redactors().is_empty() {
         return None;
     }

@@ -17,7 +17,6 @@ use backstop_hooks::{
     Answer, CallContext, Context, Event, HookError, HookFuture, HookResult, Outcome, Point, contained,
     drop_contained,
 };
-use futures_util::FutureExt;
 use tokio::time::{Instant, timeout_at};
 
 use crate::foreign::Foreign;
@@ -41,26 +40,6 @@ pub(crate) async fn ask<P: Point>(
     let said = match begin(entry, event, call, deadline) {
         Ok(Answer::Now(said)) => Ok(said),
         Ok(Answer::Later(future)) => within(entry, call, future, deadline).await,
-        Err(failure) => Err(failure),
-    };
-    finish(entry, said, event, deadline)
-}
-
-/// Asks one hook on a path where nothing may wait: an answer that is not there at once has failed.
-pub(crate) fn ask_now<P: Point>(
-    entry: &Entry<P>,
-    event: &P::Event,
-    call: &CallContext,
-    start: Instant,
-) -> (Asked<P>, Instant) {
-    let deadline = start + entry.meta.budget;
-    let said = match begin(entry, event, call, deadline) {
-        Ok(Answer::Now(said)) => Ok(said),
-        Ok(Answer::Later(future)) => match Foreign::new(&call.nesting, future).now_or_never() {
-            Some(Ok(said)) => Ok(said),
-            Some(Err(_)) => Err(Failure::panicked()),
-            None => Ok(Err(HookError::failed("waited, on a path where nothing may wait"))),
-        },
         Err(failure) => Err(failure),
     };
     finish(entry, said, event, deadline)

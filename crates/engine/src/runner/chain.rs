@@ -1,254 +1,355 @@
-//! The chain: hooks of one decide point over one value, in order, and once more over the final value.
+//! The chain: the hooks in front of one value, in order, and once more over the final value.
 //!
 //! Laws that live here:
 //!
-//! - *Chain.* Each hook sees the value as the one before left it.
+//! - *Chain.* Each hook sees the value as it stands, and may propose another.
 //! - *What was judged is what runs.* The value has a version that grows with each real change. Every hook
 //!   remembers the version it judged; those that judged an older one than the final judge again. In that
 //!   round the value stands: a hook that would still change it makes the call block as
-//!   `unstable_rewrite`, also where a latch would have refused the change.
+//!   `unstable_rewrite`, and the block names that hook and the one whose value it does not accept.
+//! - *No wish is dropped in silence.* A rewrite that is not taken would be consent. Only hooks registered with
+//!   an optional rewrite ([`Rewrite::Optional`]) give way: what such a hook proposes is shown to all that stand
+//!   before it first, and if one of them objects, the value stays as it was and the step says whom it gave way
+//!   to. What such a hook blocks or asks for counts all the same.
 //! - *Failing is not passing.* A failed hook stops the value, unless its failure policy is open; then the
 //!   step says so.
 //!
 //! A block ends a round: hooks behind it are not asked.
+//!
+//! Limits: a value is judged at most three times by a hook whose neighbours' rewrites are optional, and twice by any
+//! other; rewrites that would need more rounds to settle are `unstable_rewrite`.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstop_hooks::{CallContext, Context, Event, Outcome, Point, Text, ToolName, event_json};
+use backstop_hooks::{CallContext, HookId, Outcome, Text};
 use tokio::time::Instant;
 
-use super::call::{Asked, ask, ask_now};
-use crate::receipt::{BlockCause, Blocked, Failure, Said, Step, StepDetail};
-use crate::redaction::Whole;
-use crate::registry::{Entry, HookMeta};
+use super::seat::{Said as Told, Seat};
+use crate::receipt::{BlockCause, Blocked, Failure, Said, Step};
+use crate::redaction::{self, Whole};
+use crate::registry::{HookMeta, Rewrite, Snapshot};
 
 /// Counts the real changes of a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Version(u32);
 
-/// One value on its way past hooks: how often it changed, since when it is under way, and the moment
-/// the last hook was done, which is when the next one begins.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Course {
-    version: Version,
-    begin: Instant,
-    now: Instant,
-}
-
-impl Course {
-    pub(crate) fn begin() -> Self {
-        let begin = Instant::now();
-        Self { version: Version::default(), begin, now: begin }
-    }
-
-    pub(crate) fn changed(&self) -> bool {
-        self.version != Version::default()
-    }
-
-    /// The value has passed something that is no hook of a chain.
-    pub(crate) fn pass(&mut self, changed: bool) {
-        self.version = Version(self.version.0.saturating_add(u32::from(changed)));
-        self.now = Instant::now();
-    }
-
-    /// How often the value really changed.
-    pub(crate) fn changes(&self) -> u32 {
-        self.version.0
-    }
-
-    pub(crate) fn elapsed(&self) -> Duration {
-        self.now - self.begin
+impl Version {
+    fn next(self) -> Self {
+        Self(self.0.saturating_add(1))
     }
 }
 
 /// Which time the hooks are asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Round {
+enum Round {
     /// Every hook, each seeing what the one before left.
     First,
     /// The hooks that judged an older value than the final one.
     Again,
 }
 
-pub(crate) struct Chain<'a, P: Point> {
-    seats: Vec<Seat<'a, P>>,
-    call: &'a CallContext,
-    capture: bool,
-    pub(crate) merged: P::Outcome,
+/// Whose snapshot and whose call it is, and what is kept of it.
+#[derive(Clone, Copy)]
+pub(crate) struct Setting<'a> {
+    pub(crate) snapshot: &'a Snapshot,
+    pub(crate) call: &'a CallContext,
+    /// Keep what each hook saw and said.
+    pub(crate) capture: bool,
+}
+
+pub(crate) struct Chain<'a, S: Seat> {
+    seats: Vec<Placed<S>>,
+    setting: Setting<'a>,
+    version: Version,
+    /// The version that the span redactors judged.
+    redacted: Version,
+    /// Who wrote the value as it stands; nobody while it is the one that came.
+    writer: Option<Arc<HookMeta>>,
+    begin: Instant,
+    /// When the last hook was done, which is when the next one begins.
+    now: Instant,
+    pub(crate) merged: S::Outcome,
     pub(crate) steps: Vec<Step>,
     pub(crate) blocked: Option<Blocked>,
 }
 
-struct Seat<'a, P: Point> {
-    entry: &'a Entry<P>,
+struct Placed<S> {
+    seat: S,
     judged: Version,
-    /// Fields of its first answer that a latch refused.
-    refused: Vec<&'static str>,
+    /// It wants a human to be asked.
+    asks: bool,
 }
 
-impl<'a, P: Point> Chain<'a, P> {
-    pub(crate) fn new(
-        slot: &'a [Entry<P>],
-        tool: Option<&ToolName>,
-        call: &'a CallContext,
-        capture: bool,
-    ) -> Self {
-        let mut seats = Vec::with_capacity(slot.len());
-        seats.extend(
-            slot.iter()
-                .filter(|entry| entry.meta.applies_to(tool, call.agent_id.as_ref()))
-                .map(|entry| Seat { entry, judged: Version::default(), refused: Vec::new() }),
-        );
-        let steps = Vec::with_capacity(seats.len());
-        Self { seats, call, capture, merged: P::Outcome::default(), steps, blocked: None }
+impl<'a, S: Seat> Chain<'a, S> {
+    pub(crate) fn new(seats: impl Iterator<Item = S>, setting: Setting<'a>) -> Self {
+        let begin = Instant::now();
+        let seats: Vec<_> =
+            seats.map(|seat| Placed { seat, judged: Version::default(), asks: false }).collect();
+        Self {
+            steps: Vec::with_capacity(seats.len()),
+            seats,
+            setting,
+            version: Version::default(),
+            redacted: Version::default(),
+            writer: None,
+            begin,
+            now: begin,
+            merged: S::Outcome::default(),
+            blocked: None,
+        }
     }
 
-    /// Takes over what the span redactors did with the value.
-    pub(crate) fn join(&mut self, redacted: Whole) {
+    /// Takes the value past the span redactors and every hook.
+    pub(crate) async fn run(&mut self, value: &mut S::Value) {
+        self.redact(value);
+        self.ask(Round::First, value).await;
+        if self.changed() {
+            self.ask(Round::Again, value).await;
+        }
+        self.redact_again(value);
+    }
+
+    /// Whether the value is another one than the one that came.
+    pub(crate) fn changed(&self) -> bool {
+        self.version != Version::default()
+    }
+
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.now - self.begin
+    }
+
+    /// Lets the span redactors take out of the value what they want out.
+    fn redact(&mut self, value: &mut S::Value) {
+        let redacted = redaction::redact(value, self.setting.snapshot, self.setting.call);
+        if redacted.changed {
+            self.version = self.version.next();
+            self.writer = redacted.writer();
+        }
+        self.redacted = self.version;
+        self.join(redacted);
+    }
+
+    /// Lets them judge what the hooks made of it.
+    fn redact_again(&mut self, value: &S::Value) {
+        if self.blocked.is_none() && self.redacted != self.version {
+            let Setting { snapshot, call, .. } = self.setting;
+            self.join(redaction::redact_again(value, snapshot, call, self.writer.as_deref()));
+        }
+    }
+
+    fn join(&mut self, redacted: Whole) {
+        if !redacted.steps.is_empty() {
+            self.now = Instant::now();
+        }
         self.steps.extend(redacted.steps);
         if self.blocked.is_none() {
             self.blocked = redacted.blocked;
         }
     }
 
-    /// Asks the hooks of a round. The course is the value's, shared with the chains of other points over
-    /// the same value.
-    pub(crate) async fn ask(&mut self, round: Round, event: &mut P::Event, course: &mut Course) {
-        let last = course.version;
+    async fn ask(&mut self, round: Round, value: &mut S::Value) {
+        let last = self.version;
         for index in 0..self.seats.len() {
-            let Some(entry) = self.due(index, round, last) else { continue };
-            let (said, end) = ask(entry, event, self.call, course.now).await;
-            let elapsed = end - std::mem::replace(&mut course.now, end);
-            self.settle(index, round, said, elapsed, event, &mut course.version);
             if self.blocked.is_some() {
                 return;
             }
-        }
-    }
-
-    /// As [`Self::ask`], on a path where nothing may wait.
-    pub(crate) fn ask_now(&mut self, round: Round, event: &mut P::Event, course: &mut Course) {
-        let last = course.version;
-        for index in 0..self.seats.len() {
-            let Some(entry) = self.due(index, round, last) else { continue };
-            let (said, end) = ask_now(entry, event, self.call, course.now);
-            let elapsed = end - std::mem::replace(&mut course.now, end);
-            self.settle(index, round, said, elapsed, event, &mut course.version);
-            if self.blocked.is_some() {
-                return;
+            let Some(placed) = self.seats.get(index) else { return };
+            if round == Round::Again && placed.judged == last {
+                continue;
             }
+            let seat = placed.seat;
+            let (mut step, answer) = self.consult(seat, value, round == Round::Again).await;
+            match answer {
+                Ok(None) => {}
+                Ok(Some(answer)) => match round {
+                    Round::First => self.take(index, answer, &mut step, value).await,
+                    Round::Again => self.compare(index, answer, &mut step, value),
+                },
+                Err(failure) => self.fail(seat.meta(), failure, &mut step),
+            }
+            if let Some(placed) = self.seats.get_mut(index) {
+                placed.judged = self.version;
+            }
+            self.steps.push(step);
         }
     }
 
-    fn due(&self, index: usize, round: Round, last: Version) -> Option<&'a Entry<P>> {
-        self.seats
-            .get(index)
-            .filter(|seat| round == Round::First || seat.judged != last)
-            .map(|seat| seat.entry)
-    }
-
-    fn settle(
+    /// Asks one hook about a value. Returns its step, which says nothing yet, and its answer.
+    async fn consult(
         &mut self,
-        index: usize,
-        round: Round,
-        asked: Asked<P>,
-        elapsed: Duration,
-        event: &mut P::Event,
-        version: &mut Version,
-    ) {
-        let Some(seat) = self.seats.get(index) else { return };
-        let entry = seat.entry;
-        let detail = self.capture.then(|| detail(entry, event, self.call, &asked));
-        let mut step = Step {
-            hook: Arc::clone(&entry.meta),
-            said: Said::Nothing,
-            again: round == Round::Again,
-            refused: Vec::new(),
-            spans: Vec::new(),
-            failure: None,
-            passed_despite_failure: false,
-            elapsed,
-            detail,
-        };
-        match asked {
-            Ok(None) => {}
-            Ok(Some(outcome)) => match round {
-                Round::First => self.take(index, outcome, &mut step, event, version),
-                Round::Again => self.compare(index, outcome, &mut step, event),
-            },
-            Err(failure) => {
-                step.said = Said::Failed;
-                if failure.blocks(entry.meta.on_failure) {
-                    self.blocked = Some(failed(&entry.meta, &failure));
-                } else {
-                    step.passed_despite_failure = failure.blocks(P::INFO.failure);
-                }
-                step.failure = Some(failure);
-            }
+        seat: S,
+        value: &S::Value,
+        again: bool,
+    ) -> (Step, Result<Option<S::Outcome>, Failure>) {
+        let Setting { call, capture, .. } = self.setting;
+        let Told { answer, end, detail } = seat.ask(value, call, self.now, capture).await;
+        let elapsed = end - std::mem::replace(&mut self.now, end);
+        let step = Step { again, elapsed, detail, ..Step::of(Arc::clone(seat.meta())) };
+        (step, answer)
+    }
+
+    fn fail(&mut self, hook: &HookMeta, failure: Failure, step: &mut Step) {
+        step.said = Said::Failed;
+        if failure.blocks(hook.on_failure) {
+            self.blocked = Some(failed(hook, &failure));
+        } else {
+            step.passed_despite_failure = failure.blocks(hook.point.info().failure);
         }
-        if let Some(seat) = self.seats.get_mut(index) {
-            seat.judged = *version;
-        }
-        self.steps.push(step);
+        step.failure = Some(failure);
     }
 
     /// First round: the answer is merged, and the next hook sees what it changed.
-    fn take(
-        &mut self,
-        index: usize,
-        outcome: P::Outcome,
-        step: &mut Step,
-        event: &mut P::Event,
-        version: &mut Version,
-    ) {
-        let (blocks, asks) = (outcome.blocks(), !outcome.approvals().is_empty());
-        step.refused = self.merged.merge(outcome);
-        let changed = event.absorb(&self.merged);
+    async fn take(&mut self, index: usize, answer: S::Outcome, step: &mut Step, value: &mut S::Value) {
+        let (answer, was_heard) = match Proposal::<S>::optional(&step.hook, &answer, value) {
+            Some(proposal) if !answer.blocks() => {
+                // Boxed: few hooks have optional rewrites, and the others need not carry the room.
+                match Box::pin(self.hear(index, &step.hook, &proposal.value)).await {
+                    None => (answer, true),
+                    Some(objector) => (proposal.give_way(step, Some(objector)), false),
+                }
+            }
+            _ => (answer, false),
+        };
+        let (blocks, asks) = (answer.blocks(), !answer.approvals().is_empty());
+        let changed = S::absorb(value, &answer);
         if changed {
-            *version = Version(version.0.saturating_add(1));
+            self.version = self.version.next();
+            self.writer = Some(Arc::clone(&step.hook));
         }
+        if was_heard {
+            // Those before it have judged this very value.
+            self.redacted = self.version;
+            for placed in self.seats.iter_mut().take(index) {
+                placed.judged = self.version;
+            }
+        }
+        step.refused.extend(self.merged.merge(answer));
         step.said = match (blocks, asks, changed) {
             (true, ..) => Said::Blocked,
             (_, true, _) => Said::Asked,
             (_, _, true) => Said::Rewrote,
             _ => Said::Pass,
         };
-        let Some(seat) = self.seats.get_mut(index) else { return };
-        seat.refused.clone_from(&step.refused);
-        if blocks {
-            self.blocked = Some(decided(seat.entry, &self.merged));
+        self.note(index, &step.hook, blocks, asks);
+    }
+
+    /// Second round: the value stands. INVARIANT (what was judged is what runs): whoever wants another value
+    /// blocks, unless its rewrites are optional.
+    fn compare(&mut self, index: usize, answer: S::Outcome, step: &mut Step, value: &S::Value) {
+        let answer = match Proposal::<S>::optional(&step.hook, &answer, value) {
+            Some(proposal) => {
+                let writer = self.writer.as_ref().map(|writer| writer.id.clone());
+                proposal.give_way(step, writer)
+            }
+            None => answer,
+        };
+        let (blocks, asks) = (answer.blocks(), !answer.approvals().is_empty());
+        let unstable = S::absorb(&mut value.clone(), &answer);
+        step.said = match (blocks, unstable, asks) {
+            (true, ..) => Said::Blocked,
+            (_, true, _) => Said::Rewrote,
+            (_, _, true) => Said::Asked,
+            _ => Said::Pass,
+        };
+        step.refused.extend(self.merged.merge(answer.gates_only()));
+        self.note(index, &step.hook, blocks, asks);
+        if unstable && self.blocked.is_none() {
+            self.blocked = Some(unstable_rewrite(&step.hook, self.writer.as_deref()));
         }
     }
 
-    /// Second round: the answer is merged but the value stands. INVARIANT (what was judged is what runs):
-    /// whoever wants another value blocks, unless all that is wanted was refused before.
-    fn compare(&mut self, index: usize, outcome: P::Outcome, step: &mut Step, event: &P::Event) {
-        let (blocks, asks) = (outcome.blocks(), !outcome.approvals().is_empty());
-        let wants = event.clone().absorb(&outcome);
-        step.refused = self.merged.merge(outcome);
-        let Some(seat) = self.seats.get(index) else { return };
-        let refused_before = !step.refused.is_empty() && step.refused == seat.refused;
-        if !wants {
-            // A latch refuses to be told twice what it already holds; that is no news.
-            step.refused.clear();
+    /// Shows an optional rewrite to everybody who stands before its author. Returns who objects: whoever would
+    /// block the value, change it, ask a human who was not to be asked before, or has no answer.
+    async fn hear(&mut self, index: usize, author: &HookMeta, value: &S::Value) -> Option<HookId> {
+        let Setting { snapshot, call, .. } = self.setting;
+        let mut redacted = redaction::redact_again(value, snapshot, call, Some(author));
+        for step in &mut redacted.steps {
+            step.proposal_of = Some(author.id.clone());
         }
-        let unstable = wants && (!refused_before || event.clone().absorb(&self.merged));
-        step.said = match (blocks, asks, unstable) {
-            (true, ..) => Said::Blocked,
-            (_, _, true) => Said::Rewrote,
-            (_, true, _) => Said::Asked,
-            _ => Said::Pass,
-        };
+        self.steps.append(&mut redacted.steps);
+        if let Some(blocked) = redacted.blocked {
+            return Some(blocked.hook.unwrap_or_else(|| author.id.clone()));
+        }
+        let mut accepted = Vec::new();
+        for before in 0..index {
+            let Some(&Placed { seat, asks: asked, .. }) = self.seats.get(before) else { break };
+            let (mut step, answer) = self.consult(seat, value, true).await;
+            step.proposal_of = Some(author.id.clone());
+            let objects = match answer {
+                Ok(None) => false,
+                Ok(Some(answer)) => {
+                    let (blocks, asks) = (answer.blocks(), !answer.approvals().is_empty());
+                    let changes = S::absorb(&mut value.clone(), &answer);
+                    step.said = match (blocks, changes, asks) {
+                        (true, ..) => Said::Blocked,
+                        (_, true, _) => Said::Rewrote,
+                        (_, _, true) => Said::Asked,
+                        _ => Said::Pass,
+                    };
+                    accepted.push(answer);
+                    blocks || changes || (asks && !asked)
+                }
+                Err(failure) => {
+                    step.said = Said::Failed;
+                    step.failure = Some(failure);
+                    true
+                }
+            };
+            let objector = objects.then(|| step.hook.id.clone());
+            self.steps.push(step);
+            if objector.is_some() {
+                return objector;
+            }
+        }
+        for answer in accepted {
+            self.merged.merge(answer.gates_only());
+        }
+        None
+    }
+
+    fn note(&mut self, index: usize, hook: &HookMeta, blocks: bool, asks: bool) {
+        if let Some(placed) = self.seats.get_mut(index) {
+            placed.asks |= asks;
+        }
         if blocks {
-            self.blocked = Some(decided(seat.entry, &self.merged));
-        } else if unstable {
-            self.blocked = Some(blocked(
-                &seat.entry.meta,
-                BlockCause::UnstableRewrite,
-                Some("unstable_rewrite: a hook changed a value that was already judged".into()),
-            ));
+            self.blocked = Some(blocked(hook, BlockCause::Decision, self.merged.block_reason().cloned()));
         }
+    }
+}
+
+/// What a hook would make of a value.
+struct Proposal<S: Seat> {
+    /// The value as proposed.
+    value: S::Value,
+    /// The hook's answer without the rewrite.
+    rest: S::Outcome,
+    /// The fields by which it rewrites.
+    fields: Vec<&'static str>,
+}
+
+impl<S: Seat> Proposal<S> {
+    /// What a hook whose rewrites are optional would make of the value, if that is another one.
+    fn optional(hook: &HookMeta, answer: &S::Outcome, value: &S::Value) -> Option<Self> {
+        if hook.rewrite == Rewrite::Required {
+            return None;
+        }
+        let mut rest = answer.clone();
+        let fields = rest.withdraw();
+        if fields.is_empty() {
+            return None;
+        }
+        let (mut with, mut without) = (value.clone(), value.clone());
+        S::absorb(&mut with, answer);
+        S::absorb(&mut without, &rest);
+        (with != without).then_some(Self { value: with, rest, fields })
+    }
+
+    /// The answer without the rewrite; the step says so.
+    fn give_way(self, step: &mut Step, to: Option<HookId>) -> S::Outcome {
+        step.refused = self.fields;
+        step.yielded_to = to;
+        self.rest
     }
 }
 
@@ -256,29 +357,20 @@ pub(crate) fn blocked(hook: &HookMeta, cause: BlockCause, reason: Option<Text>) 
     Blocked { cause, reason, hook: Some(hook.id.clone()), owner: Some(hook.owner.clone()) }
 }
 
-fn decided<P: Point>(entry: &Entry<P>, merged: &P::Outcome) -> Blocked {
-    blocked(&entry.meta, BlockCause::Decision, merged.block_reason().cloned())
+/// `objector` does not accept the value as it stands, which `writer` wrote.
+pub(crate) fn unstable_rewrite(objector: &HookMeta, writer: Option<&HookMeta>) -> Blocked {
+    let reason = match writer {
+        Some(writer) if writer.id != objector.id => format!(
+            "unstable_rewrite: hook `{}` would change again what hook `{}` wrote",
+            objector.id, writer.id
+        ),
+        _ => format!("unstable_rewrite: hook `{}` would change again what it wrote", objector.id),
+    };
+    let writer = writer.map(|writer| writer.id.clone());
+    blocked(objector, BlockCause::UnstableRewrite { writer }, Some(reason.into()))
 }
 
 pub(crate) fn failed(hook: &HookMeta, failure: &Failure) -> Blocked {
     let reason = format!("hook `{}` failed: {failure}", hook.id);
     blocked(hook, BlockCause::Failure { kind: failure.kind }, Some(reason.into()))
-}
-
-pub(super) fn detail<P: Point>(
-    entry: &Entry<P>,
-    event: &P::Event,
-    call: &CallContext,
-    asked: &Asked<P>,
-) -> Box<StepDetail> {
-    let cx = Context { call, plugin_config: &entry.meta.config, deadline: None };
-    let said = match asked {
-        Ok(outcome) => serde_json::to_value(outcome).unwrap_or_default(),
-        Err(failure) => serde_json::json!({ "failed": failure.to_string() }),
-    };
-    let mut saw = event_json::<P>(event, cx);
-    if let serde_json::Value::Object(fields) = &mut saw {
-        fields.remove("context");
-    }
-    Box::new(StepDetail { saw, said })
 }

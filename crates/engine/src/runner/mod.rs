@@ -4,16 +4,16 @@
 //! - *observe*: concurrently, on the final value; what they say changes nothing, and a slow one holds
 //!   nobody longer than its own budget.
 //! - *claim*: one after another until one says `handled`. A claim can't be taken back by a later hook.
-//! - *sync*: a decide chain in which nothing may wait.
 
 pub(crate) mod call;
 pub(crate) mod chain;
+pub(crate) mod seat;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use backstop_hooks::{
-    CallContext, Claim, ClaimPoint, DecidePoint, Digest, Event, ObservePoint, Point, PointId, SyncPoint,
+    CallContext, Claim, ClaimPoint, DecidePoint, Digest, Event, ObservePoint, Point, PointId,
 };
 
 use futures_util::future::join_all;
@@ -21,16 +21,19 @@ use tokio::time::Instant;
 
 pub use self::call::MAX_UNDER_WAY;
 use self::call::{Asked, ask};
-use self::chain::{Chain, Course, Round};
+use self::chain::{Chain, Setting};
 use crate::foreign::too_deep;
 use crate::permit::Permitted;
 use crate::receipt::{BlockCause, Blocked, CallKey, Failure, Receipt, ReceiptSink, Said, Step, Verdict};
-use crate::redaction;
 use crate::registry::{Entry, Snapshot};
 
-/// What came out of a decide or sync point.
+/// What came out of a decide point. Nobody can change it, so that what is permitted is what was judged.
 #[derive(Debug)]
-pub struct Decided<P: Point> {
+pub struct Decided<P: Point>(DecidedParts<P>);
+
+/// What [`Decided`] is made of, for hosts that take it apart. No permit can be made of the parts.
+#[derive(Debug)]
+pub struct DecidedParts<P: Point> {
     /// The value as the hooks left it.
     pub event: P::Event,
     /// All answers in one.
@@ -42,6 +45,31 @@ pub struct Decided<P: Point> {
 }
 
 impl<P: Point> Decided<P> {
+    /// The value as the hooks left it.
+    pub fn event(&self) -> &P::Event {
+        &self.0.event
+    }
+
+    /// All answers in one.
+    pub fn outcome(&self) -> &P::Outcome {
+        &self.0.outcome
+    }
+
+    /// Why it was stopped, if it was.
+    pub fn blocked(&self) -> Option<&Blocked> {
+        self.0.blocked.as_ref()
+    }
+
+    /// The record.
+    pub fn receipt(&self) -> &Receipt {
+        &self.0.receipt
+    }
+
+    /// Takes it apart.
+    pub fn into_parts(self) -> DecidedParts<P> {
+        self.0
+    }
+
     /// The value as permitted, or why it is not.
     ///
     /// # Errors
@@ -49,29 +77,34 @@ impl<P: Point> Decided<P> {
     /// The block. A tool call is never permitted by one of its gates, whose request for approval nobody
     /// has answered yet, but by all of them: [`Engine::permit_tool_call`](crate::Engine::permit_tool_call).
     pub fn permit(self) -> Result<Permitted<P::Event>, Blocked> {
-        match self.blocked {
+        match self.0.blocked {
             Some(blocked) => Err(blocked),
-            None if matches!(P::INFO.id, PointId::BeforeToolCall | PointId::TrustedToolPolicy) => {
-                Err(Blocked {
-                    cause: BlockCause::Withheld,
-                    reason: Some("a tool call is permitted by all of its gates, not by one of them".into()),
-                    hook: None,
-                    owner: None,
-                })
-            }
-            None => Ok(Permitted::new(self.event)),
+            None if is_gate_of_tool_calls(P::INFO.id) => Err(Blocked {
+                cause: BlockCause::Withheld,
+                reason: Some("a tool call is permitted by all of its gates, not by one of them".into()),
+                hook: None,
+                owner: None,
+            }),
+            None => Ok(Permitted::new(self.0.event, digest_of::<P>)),
         }
+    }
+
+    /// Stops the value after all, for a reason that lies outside of the hooks.
+    pub(crate) fn stop(&mut self, blocked: Blocked, call: &CallContext) {
+        self.0.receipt.belongs_to(call);
+        self.0.receipt.verdict = Verdict::Block;
+        self.0.receipt.record_mut().blocked = Some(blocked.clone());
+        self.0.blocked = Some(blocked);
     }
 }
 
-impl<P: Point> Decided<P> {
-    /// Stops the value after all, for a reason that lies outside of the hooks.
-    pub(crate) fn stop(&mut self, blocked: Blocked, call: &CallContext) {
-        self.receipt.belongs_to(call);
-        self.receipt.verdict = Verdict::Block;
-        self.receipt.record_mut().blocked = Some(blocked.clone());
-        self.blocked = Some(blocked);
-    }
+/// Points that judge a tool call together; each sees the whole call, and none can permit it.
+fn is_gate_of_tool_calls(point: PointId) -> bool {
+    matches!(point, PointId::BeforeToolCall | PointId::TrustedToolPolicy | PointId::ToolBefore)
+}
+
+fn digest_of<P: Point>(event: &P::Event) -> Digest {
+    Digest::of(P::INFO.name, event)
 }
 
 /// What came out of a claim point.
@@ -108,43 +141,19 @@ impl Dispatch<'_> {
         if let Some(blocked) = too_deep(self.call) {
             return self.refused(event, blocked, original);
         }
-        let mut chain = Chain::new(slot, event.tool_name(), self.call, self.capture);
-        let mut course = Course::begin();
-        let redacted = redaction::redact::<P>(&mut event, self.snapshot, self.call);
-        course.pass(redacted.changed);
-        let (changed, before) = (redacted.changed, course.changes());
-        chain.join(redacted);
-        if chain.blocked.is_none() {
-            chain.ask(Round::First, &mut event, &mut course).await;
+        let agent = self.call.agent_id.as_ref();
+        let seats = slot.iter().filter(|entry| entry.meta.applies_to(event.tool_name(), agent));
+        let mut chain = Chain::new(seats, self.setting());
+        chain.run(&mut event).await;
+        if chain.changed() {
+            event.conclude(&mut chain.merged);
         }
-        if chain.blocked.is_none() && course.changed() {
-            chain.ask(Round::Again, &mut event, &mut course).await;
-        }
-        if chain.blocked.is_none() && course.changes() > before {
-            chain.join(redaction::redact_again::<P>(&event, self.snapshot, self.call));
-        }
-        if changed {
-            redaction::conclude::<P>(&event, &mut chain.merged);
-        }
-        self.decided(chain, event, course, original)
+        self.decided(chain, event, original)
     }
 
-    pub(crate) fn write<P: SyncPoint>(&self, mut event: P::Event) -> Decided<P> {
-        let slot = self.snapshot.slot::<P>();
-        if slot.is_empty() && self.is_unread::<P>() {
-            return untouched(event);
-        }
-        let original = self.digest::<P>(&event);
-        if let Some(blocked) = too_deep(self.call) {
-            return self.refused(event, blocked, original);
-        }
-        let mut chain = Chain::new(slot, event.tool_name(), self.call, self.capture);
-        let mut course = Course::begin();
-        chain.ask_now(Round::First, &mut event, &mut course);
-        if chain.blocked.is_none() && course.changed() {
-            chain.ask_now(Round::Again, &mut event, &mut course);
-        }
-        self.decided(chain, event, course, original)
+    /// What a chain has to know of this dispatch.
+    pub(crate) fn setting(&self) -> Setting<'_> {
+        Setting { snapshot: self.snapshot, call: self.call, capture: self.capture }
     }
 
     /// A value about which no hook is asked, because none may be.
@@ -153,25 +162,24 @@ impl Dispatch<'_> {
         let mut receipt = Receipt::of(P::INFO.id, Verdict::Block, key, Vec::new(), Duration::ZERO);
         receipt.record_mut().original = original;
         receipt.record_mut().blocked = Some(blocked.clone());
-        Decided { event, outcome: P::Outcome::default(), blocked: Some(blocked), receipt }
+        Decided(DecidedParts { event, outcome: P::Outcome::default(), blocked: Some(blocked), receipt })
     }
 
     fn decided<P: Point>(
         &self,
-        chain: Chain<'_, P>,
+        chain: Chain<'_, &Entry<P>>,
         event: P::Event,
-        course: Course,
         original: Option<Digest>,
     ) -> Decided<P> {
+        let (changed, elapsed) = (chain.changed(), chain.elapsed());
         let Chain { merged, steps, blocked, .. } = chain;
-        let changed = course.changed();
         let modified = if P::Event::ABSORBS { changed } else { merged != P::Outcome::default() };
         let verdict = Verdict::of(blocked.is_some(), modified);
-        let mut receipt = Receipt::of(P::INFO.id, verdict, self.key::<P>(&event), steps, course.elapsed());
+        let mut receipt = Receipt::of(P::INFO.id, verdict, self.key::<P>(&event), steps, elapsed);
         receipt.record_mut().judged = if changed { self.digest::<P>(&event) } else { original };
         receipt.record_mut().original = original;
         receipt.record_mut().blocked = blocked.clone().map(|blocked| for_receipt(P::INFO.id, blocked));
-        Decided { event, outcome: merged, blocked, receipt }
+        Decided(DecidedParts { event, outcome: merged, blocked, receipt })
     }
 
     pub(crate) async fn observe<P: ObservePoint>(&self, event: &P::Event) -> Receipt {
@@ -257,20 +265,16 @@ impl Dispatch<'_> {
     /// The step of a hook that can't change the value.
     fn step<P: Point>(&self, entry: &Entry<P>, event: &P::Event, said: &Asked<P>, elapsed: Duration) -> Step {
         Step {
-            hook: Arc::clone(&entry.meta),
             said: if said.is_err() { Said::Failed } else { Said::Nothing },
-            again: false,
-            refused: Vec::new(),
-            spans: Vec::new(),
             failure: said.as_ref().err().cloned(),
-            passed_despite_failure: false,
             elapsed,
-            detail: self.capture.then(|| chain::detail(entry, event, self.call, said)),
+            detail: self.capture.then(|| seat::detail(entry, event, self.call, said)),
+            ..Step::of(Arc::clone(&entry.meta))
         }
     }
 
     pub(crate) fn digest<P: Point>(&self, event: &P::Event) -> Option<Digest> {
-        self.digests.then(|| Digest::of(P::INFO.name, event))
+        self.digests.then(|| digest_of::<P>(event))
     }
 
     fn key<P: Point>(&self, event: &P::Event) -> CallKey {
@@ -285,12 +289,12 @@ pub(crate) fn reads_idle(sinks: &[Arc<dyn ReceiptSink>], point: PointId) -> bool
 
 /// What comes out where no hook stands and nobody watches.
 pub(crate) fn untouched<P: Point>(event: P::Event) -> Decided<P> {
-    Decided {
+    Decided(DecidedParts {
         event,
         outcome: P::Outcome::default(),
         blocked: None,
         receipt: Receipt::untouched(P::INFO.id, Verdict::Pass),
-    }
+    })
 }
 
 /// The reason given at `before_agent_run` quotes what must not be kept, so no receipt has it.

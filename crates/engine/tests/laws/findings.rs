@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use backstop_engine::{
-    Attendance, Engine, HookOptions, OperatorSettings, OwnerSettings, RegisterError, Snapshot, Unasked,
-    Verdict, ungated_rulings,
+    Attendance, BlockCause, Engine, FailureKind, HookOptions, OperatorSettings, OwnerSettings, RegisterError,
+    Snapshot, Unasked, Verdict, ungated_rulings,
 };
 use backstop_hooks::points::*;
 use backstop_hooks::{ApprovalRequest, HookError, OwnerId, Resolution, ToolCallId, async_hook_fn, hook_fn};
@@ -131,7 +131,7 @@ async fn a_gate_that_throws_blocks() {
     on(&engine, "emit", 0, hook_fn::<BeforeResponseEmit, _>(|_, _| panic!("on purpose")));
     assert!(engine.decide::<BeforeLlmCall>(llm_call("x"), &context()).await.permit().is_err());
     let judged = engine.judge_answer(answer("r", &["a"]), &in_run("s", "r")).await;
-    assert!(judged.decided.blocked.is_some());
+    assert!(judged.decided.blocked().is_some());
     assert!(matches!(judged.rulings[..], [ToolDecision::Deny { .. }]));
     assert!(!may_run(&engine, "s", "r", Some("a")).await);
     assert!(engine.decide::<BeforeResponseEmit>(emit(&["x"]), &context()).await.permit().is_err());
@@ -176,7 +176,7 @@ async fn calls_without_or_with_double_ids_are_denied_under_an_allow_list() {
     let judged = engine.judge_answer(answer("r", &["ok-1", "", "ok-2", "ok-2"]), &context).await;
     let allowed: Vec<_> = judged.rulings.iter().map(|ruling| *ruling == ToolDecision::Allow).collect();
     assert_eq!(allowed, [true, false, false, false]);
-    assert_eq!(judged.decided.event.tool_calls.len(), 1);
+    assert_eq!(judged.decided.event().tool_calls.len(), 1);
     assert!(may_run(&engine, "s", "r", Some("ok-1")).await);
     for call in [None, Some(""), Some("ok-2"), Some("never-asked-for")] {
         assert!(!may_run(&engine, "s", "r", call).await, "{call:?}");
@@ -423,7 +423,7 @@ async fn rewrite_to_same_text_is_no_change() {
     let verdict = permit(&engine, exec("ls")).await;
     assert_eq!(verdict.receipt.verdict, Verdict::Pass);
     assert_eq!(asked.load(Ordering::Relaxed), 1, "nothing to judge again");
-    let decided = engine.decide::<BeforeResponseEmit>(emit(&["a"]), &context()).await;
+    let decided = engine.decide::<BeforeResponseEmit>(emit(&["a"]), &context()).await.into_parts();
     assert_eq!(decided.receipt.verdict, Verdict::Pass);
     for receipt in kept.take() {
         assert_eq!(receipt.original, receipt.judged);
@@ -442,9 +442,6 @@ fn emit(texts: &[&str]) -> ResponseEmitEvent {
 
 #[tokio::test]
 async fn late_hooks_cannot_undo_redaction_through_the_other_field() {
-    let texts = |event: &ResponseEmitEvent| -> Vec<String> {
-        event.all_content.iter().map(ToString::to_string).collect()
-    };
     for redactor_uses_all in [true, false] {
         let engine = engine();
         on(
@@ -473,11 +470,11 @@ async fn late_hooks_cannot_undo_redaction_through_the_other_field() {
                 }))
             }),
         );
-        let decided = engine.decide::<BeforeResponseEmit>(emit(&["my secret"]), &context()).await;
-        assert!(decided.blocked.is_none());
-        assert_eq!(decided.event.content, "my ***");
-        assert_eq!(texts(&decided.event), ["my ***"]);
-        assert_eq!(decided.receipt.steps[1].refused.len(), 1);
+        let decided =
+            engine.decide::<BeforeResponseEmit>(emit(&["my secret"]), &context()).await.into_parts();
+        let blocked = decided.blocked.unwrap();
+        assert_eq!(blocked.cause, BlockCause::UnstableRewrite { writer: Some("utility".into()) });
+        assert_eq!(blocked.hook, Some("redactor".into()));
     }
 }
 
@@ -493,9 +490,9 @@ async fn all_content_cannot_grow_the_answer() {
             Ok(Some(ResponseEmitOutcome { all_content, ..Default::default() }))
         }),
     );
-    let decided = engine.decide::<BeforeResponseEmit>(emit(&["1", "2"]), &context()).await;
-    assert_eq!(decided.event.all_content.len(), 2);
-    assert_eq!(decided.event.content, "b");
+    let decided = engine.decide::<BeforeResponseEmit>(emit(&["1", "2"]), &context()).await.into_parts();
+    assert_eq!(decided.blocked.unwrap().cause, BlockCause::Failure { kind: FailureKind::Malformed });
+    assert_eq!(decided.event.all_content, ["1", "2"]);
 }
 
 #[test]
@@ -556,12 +553,12 @@ async fn empty_string_and_empty_list_are_answers() {
     let mut event = llm_call("x");
     event.system_prompt = "be good".into();
     event.tools = vec![ToolInfo { name: "exec".to_owned(), description: None }];
-    let decided = engine.decide::<BeforeLlmCall>(event, &context()).await;
+    let decided = engine.decide::<BeforeLlmCall>(event, &context()).await.into_parts();
     assert!(decided.event.messages.is_empty() && decided.event.system_prompt.is_empty());
     assert!(decided.event.tools.is_empty());
     assert_eq!(decided.receipt.verdict, Verdict::Modify);
     let judged = engine.judge_answer(answer("r", &["a"]), &in_run("s", "r")).await;
     assert!(matches!(judged.rulings[..], [ToolDecision::Deny { .. }]));
-    let emitted = engine.decide::<BeforeResponseEmit>(emit(&["x"]), &context()).await;
+    let emitted = engine.decide::<BeforeResponseEmit>(emit(&["x"]), &context()).await.into_parts();
     assert_eq!(emitted.event.content, "");
 }

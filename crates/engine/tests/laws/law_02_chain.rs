@@ -39,7 +39,7 @@ proptest! {
                 }))
             }));
         }
-        let decided = block_on(engine.decide::<MessageBefore>(message(""), &context()));
+        let decided = block_on(engine.decide::<MessageBefore>(message(""), &context())).into_parts();
         prop_assert!(decided.blocked.is_none());
         prop_assert_eq!(decided.event.message.as_str(), letters);
     }
@@ -67,7 +67,7 @@ async fn law_02_chain_a_gate_judges_what_would_run_and_not_what_came_in() {
             Ok(command(event).contains("rm").then(|| ToolCallOutcome::block("no")))
         }),
     );
-    let decided = engine.decide::<BeforeToolCall>(exec("ls"), &context()).await;
+    let decided = engine.decide::<BeforeToolCall>(exec("ls"), &context()).await.into_parts();
     assert!(decided.blocked.is_some());
     assert_eq!(*saw.lock().unwrap(), ["rm -rf /"]);
 }

@@ -80,7 +80,7 @@ async fn law_04_two_hooks_that_never_agree_block_as_unstable_rewrite() {
     on(&engine, "b", 0, hook_fn::<BeforeToolCall, _>(|_, _| Ok(Some(rewrite_to("b")))));
     let verdict = permit(&engine, exec("x")).await;
     let blocked = verdict.permit.unwrap_err();
-    assert_eq!(blocked.cause, BlockCause::UnstableRewrite);
+    assert_eq!(blocked.cause, BlockCause::UnstableRewrite { writer: Some("b".into()) });
     assert!(blocked.reason.unwrap().starts_with("unstable_rewrite"));
 }
 
@@ -138,38 +138,10 @@ async fn law_04_a_rewrite_that_a_latch_refuses_in_the_second_round_still_blocks(
             Ok(Some(BeforeLlmCallOutcome { messages, ..BeforeLlmCallOutcome::default() }))
         }),
     );
-    let decided = engine.decide::<BeforeLlmCall>(llm_call("hi"), &context()).await;
-    assert_eq!(decided.blocked.unwrap().cause, BlockCause::UnstableRewrite);
-}
-
-#[tokio::test]
-async fn law_04_what_the_first_round_refused_is_refused_again_without_a_block() {
-    let engine = engine();
-    let set = |text: &'static str| {
-        hook_fn::<BeforeLlmCall, _>(move |_, _| {
-            let messages = Some(vec![Message::user(text)]);
-            Ok(Some(BeforeLlmCallOutcome { messages, ..BeforeLlmCallOutcome::default() }))
-        })
-    };
-    on(&engine, "first", 9, set("first"));
-    on(&engine, "second", 5, set("second"));
-    on(
-        &engine,
-        "system",
-        0,
-        hook_fn::<BeforeLlmCall, _>(|_, _| {
-            Ok(Some(BeforeLlmCallOutcome {
-                system_prompt: Some("s".into()),
-                ..BeforeLlmCallOutcome::default()
-            }))
-        }),
-    );
-    let decided = engine.decide::<BeforeLlmCall>(llm_call("hi"), &context()).await;
-    assert_eq!(decided.blocked, None);
-    assert_eq!(decided.event.messages, [Message::user("first")]);
-    assert_eq!(decided.event.system_prompt, "s");
-    let refused: Vec<_> = decided.receipt.steps.iter().filter(|step| step.refused == ["messages"]).collect();
-    assert_eq!(refused.len(), 2, "once in each round");
+    let decided = engine.decide::<BeforeLlmCall>(llm_call("hi"), &context()).await.into_parts();
+    let blocked = decided.blocked.unwrap();
+    assert_eq!(blocked.cause, BlockCause::UnstableRewrite { writer: Some("leaks".into()) });
+    assert_eq!(blocked.hook, Some("redactor".into()));
 }
 
 pub(crate) fn llm_call(text: &str) -> BeforeLlmCallEvent {
@@ -199,7 +171,7 @@ async fn law_04_the_permit_holds_exactly_what_was_judged() {
     let receipt = kept.take().pop().unwrap();
     assert_eq!(receipt.original, Some(tool_call_digest(&exec("ls"))));
     assert_eq!(receipt.judged, Some(tool_call_digest(&permit)));
-    assert_eq!(command(&permit.redeem()), "ls -l");
+    assert_eq!(command(&permit.redeem().unwrap()), "ls -l");
 }
 
 #[tokio::test]
@@ -214,7 +186,7 @@ async fn law_04_one_gate_alone_permits_no_tool_call() {
         }),
     );
     let decided = engine.decide::<BeforeToolCall>(exec("ls"), &context()).await;
-    assert_eq!(decided.blocked, None);
+    assert_eq!(decided.blocked(), None);
     assert_eq!(decided.permit().unwrap_err().cause, BlockCause::Withheld);
     let decided = engine.decide::<TrustedToolPolicy>(exec("ls"), &context()).await;
     assert!(decided.permit().is_err());

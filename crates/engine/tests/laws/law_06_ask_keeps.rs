@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use backstop_engine::Attendance;
+use backstop_engine::{Attendance, Said};
 use backstop_hooks::points::{BeforeToolCall, ToolCallOutcome, TrustedPolicyOutcome, TrustedToolPolicy};
 use backstop_hooks::{ApprovalRequest, Resolution, hook_fn};
 use backstop_store::ApprovalFilter;
@@ -24,15 +24,16 @@ fn asking(title: &'static str, told: &Told) -> impl Fn() -> ApprovalRequest + Se
 }
 
 #[tokio::test]
-async fn law_06_ask_keeps_the_rewrites_made_so_far_and_freezes_them() {
+async fn law_06_ask_keeps_the_rewrites_made_so_far_and_those_made_after_it() {
     let engine = engine();
     let told = Told::default();
     on(
         &engine,
         "rewrites",
         9,
-        hook_fn::<BeforeToolCall, _>(|_, _| {
-            Ok(Some(ToolCallOutcome::rewrite(params(json!({ "command": "ls -l" })))))
+        hook_fn::<BeforeToolCall, _>(|event, _| {
+            let rewrite = || ToolCallOutcome::rewrite(params(json!({ "command": "ls -l" })));
+            Ok((command(event) == "ls").then(rewrite))
         }),
     );
     let request = asking("sure?", &told);
@@ -44,16 +45,19 @@ async fn law_06_ask_keeps_the_rewrites_made_so_far_and_freezes_them() {
     );
     on(
         &engine,
-        "late",
+        "sanitises",
         0,
-        hook_fn::<BeforeToolCall, _>(|_, _| {
-            Ok(Some(ToolCallOutcome::rewrite(params(json!({ "command": "rm" })))))
+        hook_fn::<BeforeToolCall, _>(|event, _| {
+            let sanitised = || json!({ "command": format!("{} --", command(event)) });
+            Ok((!command(event).ends_with("--")).then(|| ToolCallOutcome::rewrite(params(sanitised()))))
         }),
     );
     let reviewed = engine.review_tool_call(exec("ls"), &context(), false).await;
-    assert_eq!(command(&reviewed.event), "ls -l");
-    assert_eq!(reviewed.requests.len(), 1);
-    assert_eq!(reviewed.receipt.steps.last().unwrap().refused, ["params"]);
+    assert_eq!(command(&reviewed.event), "ls -l --");
+    assert_eq!(reviewed.requests.len(), 1, "asked once, about the final value");
+    let again: Vec<_> =
+        reviewed.receipt.steps.iter().filter(|step| step.again).map(|step| step.said).collect();
+    assert_eq!(again, [Said::Nothing, Said::Asked], "who judged an older value judges the final one");
     assert!(told.lock().unwrap().is_empty(), "a review asks nobody and tells nobody");
 }
 

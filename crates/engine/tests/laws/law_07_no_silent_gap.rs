@@ -9,7 +9,7 @@ use backstop_engine::{
 };
 use backstop_hooks::points::*;
 use backstop_hooks::{
-    ClaimPoint, DecidePoint, Honour, Hook, HostProfile, ObservePoint, OwnerId, Point, PointId, SyncPoint,
+    ClaimPoint, DecidePoint, Honour, Hook, HostProfile, ObservePoint, OwnerId, Point, PointId,
     for_each_point, hook_fn,
 };
 
@@ -29,7 +29,6 @@ pub(crate) trait ByMode {
     fn claim<P: ClaimPoint>(&mut self)
     where
         P::Outcome: backstop_hooks::Claim;
-    fn write<P: SyncPoint>(&mut self);
 }
 
 macro_rules! visit {
@@ -43,7 +42,6 @@ macro_rules! visit {
     (@ Decide $point:ident $visitor:ident) => { $visitor.decide::<$point>(); };
     (@ Observe $point:ident $visitor:ident) => { $visitor.observe::<$point>(); };
     (@ Claim $point:ident $visitor:ident) => { $visitor.claim::<$point>(); };
-    (@ Sync $point:ident $visitor:ident) => { $visitor.write::<$point>(); };
 }
 for_each_point!(visit);
 
@@ -72,7 +70,7 @@ impl Fires {
 impl ByMode for Fires {
     fn decide<P: DecidePoint>(&mut self) {
         self.fire::<P>(|engine, event| {
-            assert!(block_on(engine.decide::<P>(event, &context())).blocked.is_none());
+            assert!(block_on(engine.decide::<P>(event, &context())).blocked().is_none());
         });
     }
 
@@ -87,10 +85,6 @@ impl ByMode for Fires {
         self.fire::<P>(|engine, event| {
             assert!(block_on(engine.claim::<P>(&event, &context())).outcome.is_none());
         });
-    }
-
-    fn write<P: SyncPoint>(&mut self) {
-        self.fire::<P>(|engine, event| assert!(engine.write::<P>(event, &context()).blocked.is_none()));
     }
 }
 

@@ -8,7 +8,7 @@ use backstop_hooks::points::{
 };
 use backstop_hooks::{
     Claim, ClaimPoint, DecidePoint, HookError, HookResult, JsonFuture, JsonHook, ObservePoint, Point,
-    PointId, SyncPoint, hook_fn, json_hook,
+    PointId, hook_fn, json_hook,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -70,7 +70,7 @@ impl Leaks {
 
 impl ByMode for Leaks {
     fn decide<P: DecidePoint>(&mut self) {
-        Self::each::<P>(|engine, event| block_on(engine.decide::<P>(event, &context())).receipt);
+        Self::each::<P>(|engine, event| block_on(engine.decide::<P>(event, &context())).into_parts().receipt);
     }
 
     fn observe<P: ObservePoint>(&mut self) {
@@ -82,10 +82,6 @@ impl ByMode for Leaks {
         P::Outcome: Claim,
     {
         Self::each::<P>(|engine, event| block_on(engine.claim::<P>(&event, &context())).receipt);
-    }
-
-    fn write<P: SyncPoint>(&mut self) {
-        Self::each::<P>(|engine, event| engine.write::<P>(event, &context()).receipt);
     }
 }
 
@@ -131,7 +127,7 @@ async fn law_09_the_reason_of_before_agent_run_stays_inside() {
         sender_id: None,
         sender_is_owner: None,
     };
-    let decided = engine.decide::<BeforeAgentRun>(event, &context()).await;
+    let decided = engine.decide::<BeforeAgentRun>(event, &context()).await.into_parts();
     assert_clean(&decided.receipt);
     kept.take().iter().for_each(assert_clean);
     assert!(!format!("{decided:?}").contains(MARK));
@@ -153,8 +149,8 @@ async fn law_09_explanations_are_not_part_of_a_receipts_views() {
     let (engine, _) = watched();
     on(&engine, "echo", 0, json_hook::<BeforeToolCall>(Arc::new(Echo)));
     let decided = engine.explain::<BeforeToolCall>(exec(MARK), &context()).await;
-    assert!(decided.receipt.steps[0].detail.is_some());
-    assert_clean(&decided.receipt);
+    assert!(decided.receipt().steps[0].detail.is_some());
+    assert_clean(decided.receipt());
 }
 
 proptest! {

@@ -353,7 +353,7 @@ async fn law_10_observers_claims_writes_and_redactors_are_bounded_too() {
     assert_eq!(claimed.receipt.blocked.as_ref().unwrap().cause, BlockCause::TooDeep);
     let emitted = json!({ "content": "hi", "allContent": ["hi"], "messageCount": 1 });
     let emitted = engine.decide::<BeforeResponseEmit>(serde_json::from_value(emitted).unwrap(), &deep).await;
-    assert_eq!(emitted.blocked.unwrap().cause, BlockCause::TooDeep);
+    assert_eq!(emitted.blocked().unwrap().cause, BlockCause::TooDeep);
     let mut stream = engine.redaction(&deep);
     assert_eq!(stream.push(0, "hi").text, "");
     assert_eq!(stream.blocked().unwrap().cause, BlockCause::TooDeep);

@@ -268,7 +268,7 @@ async fn law_10_hooks_that_panic_when_dropped_leave_the_registry_as_it_should_be
     let event = json!({ "toolName": "exec", "toolCallId": "1", "isError": false,
         "result": { "toolCallId": "1", "content": [], "isError": false } });
     let decided = engine.decide::<ToolAfter>(serde_json::from_value(event).unwrap(), &context()).await;
-    assert_eq!(decided.blocked.unwrap().cause, PANICKED, "no silent gap: the new hook is asked");
+    assert_eq!(decided.blocked().unwrap().cause, PANICKED, "no silent gap: the new hook is asked");
 }
 
 #[tokio::test]
@@ -354,7 +354,7 @@ async fn law_10_redactors_may_panic_when_dropped() {
         let event = json!({ "content": text, "allContent": [text], "messageCount": 1 });
         let event = serde_json::from_value(event).unwrap();
         let decided = engine.decide::<BeforeResponseEmit>(event, &context()).await;
-        assert_eq!(decided.blocked.map(|blocked| blocked.cause), blocked);
+        assert_eq!(decided.blocked().map(|blocked| blocked.cause.clone()), blocked);
         let mut stream = engine.redaction(&context());
         stream.push(0, text);
         assert!(catch_unwind(AssertUnwindSafe(|| drop(stream))).is_ok());

@@ -21,10 +21,10 @@ impl JsonHook for Says {
     }
 }
 
-fn decide<P: DecidePoint>(said: Value, event: P::Event) -> backstop_engine::Decided<P> {
+fn decide<P: DecidePoint>(said: Value, event: P::Event) -> backstop_engine::DecidedParts<P> {
     let engine = engine();
     on(&engine, "h", 0, json_hook::<P>(Arc::new(Says(said))));
-    block_on(engine.decide::<P>(event, &context()))
+    block_on(engine.decide::<P>(event, &context())).into_parts()
 }
 
 #[test]

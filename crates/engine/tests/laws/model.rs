@@ -157,7 +157,6 @@ pub(crate) fn expected(specs: &[Spec]) -> CameOut {
         (None, true) => Verdict::Modify,
         (None, false) => Verdict::Pass,
     };
-    model.asked.sort_by_key(|(stage, _)| *stage);
     let asked =
         if model.blocked_by.is_some() { vec![] } else { model.asked.into_iter().map(|(_, id)| id).collect() };
     CameOut { verdict, value: model.value, asked, blocked_by: model.blocked_by, steps: model.steps }
@@ -168,9 +167,9 @@ impl Model {
         let said = match spec.behaviour {
             Behaviour::Nothing => Said::Nothing,
             Behaviour::Pass => Said::Pass,
-            Behaviour::Append(letter) => self.rewrite(id, spec, letter, again),
+            Behaviour::Append(letter) => self.rewrite(id, letter, again),
             Behaviour::AddOnce(letter) if self.value.contains(letter) => Said::Nothing,
-            Behaviour::AddOnce(letter) => self.rewrite(id, spec, letter, again),
+            Behaviour::AddOnce(letter) => self.rewrite(id, letter, again),
             Behaviour::Block => self.block(id),
             Behaviour::BlockIf(letter) if self.value.contains(letter) => self.block(id),
             Behaviour::BlockIf(_) => Said::Nothing,
@@ -194,13 +193,10 @@ impl Model {
         Said::Blocked
     }
 
-    fn rewrite(&mut self, id: &str, spec: Spec, letter: char, again: bool) -> Said {
+    fn rewrite(&mut self, id: &str, letter: char, again: bool) -> Said {
         if again {
             self.blocked_by = Some(id.to_owned());
             return Said::Rewrote;
-        }
-        if spec.stage == Stage::Typed && self.asked.iter().any(|(stage, _)| *stage == Stage::Typed) {
-            return Said::Pass;
         }
         self.value.push(letter);
         self.version += 1;
@@ -208,13 +204,8 @@ impl Model {
     }
 
     fn request(&mut self, id: &str, stage: Stage) -> Said {
-        match stage {
-            Stage::Trusted if self.asked.iter().any(|(stage, _)| *stage == Stage::Trusted) => {}
-            _ => {
-                self.asked.retain(|(_, asked)| asked != id);
-                self.asked.push((stage, id.to_owned()));
-            }
-        }
+        self.asked.retain(|(_, asked)| asked != id);
+        self.asked.push((stage, id.to_owned()));
         Said::Asked
     }
 }
@@ -323,13 +314,7 @@ pub(crate) fn actual(specs: &[Spec]) -> CameOut {
         value: command(&reviewed.event),
         asked: reviewed.requests.iter().map(|request| request.hook().unwrap().to_string()).collect(),
         blocked_by: reviewed.blocked.and_then(|blocked| blocked.hook).map(|hook| hook.to_string()),
-        steps: {
-            // Receipts list the points one after another; the model lists the rounds.
-            let mut steps: Vec<_> =
-                steps.map(|step| (step.hook.id.to_string(), step.again, step.said)).collect();
-            steps.sort_by_key(|(_, again, _)| *again);
-            steps
-        },
+        steps: steps.map(|step| (step.hook.id.to_string(), step.again, step.said)).collect(),
     }
 }
 

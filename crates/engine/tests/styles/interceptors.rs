@@ -125,8 +125,9 @@ async fn tags_flow_from_messages_to_parameters() {
         })
         .unwrap();
     for (text, level) in [("debug this", Some(ThinkLevel::High)), ("hi", None)] {
-        let judged = engine.decide::<MessageBefore>(message(text), &context("main")).await.event;
-        let turn = engine.decide::<ParamsBefore>(turn(judged.metadata), &context("main")).await.event;
+        let judged = engine.decide::<MessageBefore>(message(text), &context("main")).await.into_parts().event;
+        let turn =
+            engine.decide::<ParamsBefore>(turn(judged.metadata), &context("main")).await.into_parts().event;
         assert_eq!(turn.think_level, level);
     }
 }
@@ -170,7 +171,7 @@ async fn results_are_rewritten_at_once_or_later() {
     let searched = engine.decide::<ToolAfter>(event("web_search"), &context("main")).await.permit().unwrap();
     assert_eq!(searched.result.visible_text(), "red");
     assert_eq!(searched.result.details, Some(json!({ "failed": true }).into()));
-    let read = engine.decide::<ToolAfter>(event("read"), &context("main")).await.event;
+    let read = engine.decide::<ToolAfter>(event("read"), &context("main")).await.into_parts().event;
     assert_eq!(read.result.details, None);
 }
 
@@ -215,7 +216,7 @@ async fn agent_matchers_choose_the_agent() {
         })
         .unwrap();
     for (agent, text) in [("coder", "HI"), ("writer", "hi")] {
-        let decided = engine.decide::<MessageBefore>(message("hi"), &context(agent)).await;
+        let decided = engine.decide::<MessageBefore>(message("hi"), &context(agent)).await.into_parts();
         assert_eq!(decided.event.message, text);
     }
 }
@@ -292,8 +293,8 @@ async fn what_interceptors_do_is_shown_line_by_line() {
     permit(&engine, "exec", "rm -rf x").await.permit.unwrap_err();
     permit(&engine, "exec", "ls").await.permit.unwrap();
     permit(&engine, "tts", "ls!").await.permit.unwrap_err();
-    engine.decide::<MessageBefore>(message("hi"), &context("main")).await;
-    engine.decide::<ParamsBefore>(turn(Params::default()), &context("main")).await;
+    engine.decide::<MessageBefore>(message("hi"), &context("main")).await.into_parts();
+    engine.decide::<ParamsBefore>(turn(Params::default()), &context("main")).await.into_parts();
     assert_eq!(
         taken(&lines),
         [
@@ -319,7 +320,7 @@ async fn a_listener_that_panics_does_not_stop_the_message() {
             Ok(())
         })
         .unwrap();
-    let decided = engine.decide::<MessageBefore>(message("hi"), &context("main")).await;
+    let decided = engine.decide::<MessageBefore>(message("hi"), &context("main")).await.into_parts();
     assert_eq!(decided.event.message, "other");
     assert_eq!(decided.receipt.verdict, Verdict::Modify);
 }

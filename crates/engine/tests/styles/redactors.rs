@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use backstop_engine::{
-    BlockCause, Decided, Engine, FailureKind, HookOptions, Receipt, ReceiptSink, Redaction, RedactionStream,
-    ResponseGate, Said, Settled, SpanEdit, SpanKind, SpanRedactor, Style, Verdict,
+    BlockCause, DecidedParts, Engine, FailureKind, HookOptions, Receipt, ReceiptSink, Redaction,
+    RedactionStream, ResponseGate, Said, Settled, SpanEdit, SpanKind, SpanRedactor, Style, Verdict,
 };
 use backstop_hooks::points::{BeforeResponseEmit, ResponseEmitEvent, ResponseEmitOutcome};
 use backstop_hooks::{CallContext, FailurePolicy, OwnerId, PointId, Text, hook_fn};
@@ -124,12 +124,12 @@ fn event(texts: &[&str]) -> ResponseEmitEvent {
     }
 }
 
-fn dispatch(engine: &Engine, texts: &[&str]) -> Decided<BeforeResponseEmit> {
+fn dispatch(engine: &Engine, texts: &[&str]) -> DecidedParts<BeforeResponseEmit> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(engine.decide::<BeforeResponseEmit>(event(texts), &context("main")))
+    runtime.block_on(engine.decide::<BeforeResponseEmit>(event(texts), &context("main"))).into_parts()
 }
 
-fn left(decided: &Decided<BeforeResponseEmit>) -> Vec<&str> {
+fn left(decided: &DecidedParts<BeforeResponseEmit>) -> Vec<&str> {
     decided.event.all_content.iter().map(Text::as_str).collect()
 }
 
@@ -273,7 +273,7 @@ fn a_hook_that_writes_what_a_redactor_takes_out_is_unstable() {
     });
     engine.registry().on(leak, options("leak")).unwrap();
     let blocked = dispatch(&engine, &["call nobody"]).blocked.unwrap();
-    assert_eq!(blocked.cause, BlockCause::UnstableRewrite);
+    assert_eq!(blocked.cause, BlockCause::UnstableRewrite { writer: Some("leak".into()) });
     assert_eq!(blocked.hook, Some("digits".into()));
 }
 

@@ -315,7 +315,7 @@ fn question() -> BeforeLlmCallEvent {
 #[tokio::test]
 async fn llm_call_hooks_are_asked() {
     let (engine, notes) = model_engine(HookVerdict::Approve);
-    let decided = engine.decide::<BeforeLlmCall>(question(), &context("main")).await;
+    let decided = engine.decide::<BeforeLlmCall>(question(), &context("main")).await.into_parts();
     assert!(decided.blocked.is_none());
     assert_eq!(decided.event.messages.len(), 1);
     let output = LlmOutputEvent::new("run-1", "session-1", "test", "test-model", Vec::new())
@@ -327,7 +327,8 @@ async fn llm_call_hooks_are_asked() {
 #[tokio::test]
 async fn model_calls_are_denied_and_modified() {
     let (engine, _) = model_engine(HookVerdict::Deny { reasoning: Some("not now".into()) });
-    let blocked = engine.decide::<BeforeLlmCall>(question(), &context("main")).await.blocked.unwrap();
+    let blocked =
+        engine.decide::<BeforeLlmCall>(question(), &context("main")).await.into_parts().blocked.unwrap();
     assert_eq!((blocked.cause, blocked.reason.unwrap().as_str()), (BlockCause::Decision, "not now"));
 
     let (engine, _) = model_engine(HookVerdict::Modify(LlmChanges {
@@ -335,7 +336,7 @@ async fn model_calls_are_denied_and_modified() {
         system_prompt: Some("".into()),
         tools: Some(vec!["read".to_owned(), "never-offered".to_owned()]),
     }));
-    let decided = engine.decide::<BeforeLlmCall>(question(), &context("main")).await;
+    let decided = engine.decide::<BeforeLlmCall>(question(), &context("main")).await.into_parts();
     assert!(decided.blocked.is_none());
     assert_eq!(decided.event.messages[0].visible_text(), "ho");
     assert_eq!(decided.event.system_prompt.as_str(), "");
@@ -347,7 +348,8 @@ async fn model_calls_are_denied_and_modified() {
 async fn a_model_call_that_would_be_asked_about_is_denied() {
     let request = ApprovalRequest::cut("may it read this?", "");
     let (engine, _) = model_engine(HookVerdict::Ask(Box::new(request)));
-    let blocked = engine.decide::<BeforeLlmCall>(question(), &context("main")).await.blocked.unwrap();
+    let blocked =
+        engine.decide::<BeforeLlmCall>(question(), &context("main")).await.into_parts().blocked.unwrap();
     let reason = blocked.reason.unwrap();
     assert!(reason.starts_with("may it read this?") && reason.contains("nobody can be asked"), "{reason}");
 }

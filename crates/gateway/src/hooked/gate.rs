@@ -140,7 +140,7 @@ impl Asking<'_> {
             message: text.clone(),
             metadata: Params::default(),
         };
-        let decided = self.engine.decide::<MessageBefore>(event, self.call).await;
+        let decided = self.engine.decide::<MessageBefore>(event, self.call).await.into_parts();
         match decided.blocked {
             Some(blocked) => Err(blocked),
             None => Ok((decided.event.message != text).then_some(decided.event.message)),
@@ -164,7 +164,7 @@ impl Asking<'_> {
             iteration: self.identity.iteration,
             tools: request.tools.iter().map(info).collect(),
         };
-        let decided = self.engine.decide::<BeforeLlmCall>(event, self.call).await;
+        let decided = self.engine.decide::<BeforeLlmCall>(event, self.call).await.into_parts();
         if let Some(blocked) = decided.blocked {
             return Err(blocked);
         }

@@ -247,7 +247,7 @@ impl AnswerJudge {
                 ToolCalls::Judge(unasked) => self.engine.judge_answer_and_calls(event, call, unasked).await,
                 ToolCalls::Leave => self.engine.judge_answer(event, call).await,
             };
-            if let Some(blocked) = judged.decided.blocked {
+            if let Some(blocked) = judged.decided.into_parts().blocked {
                 return Err(Trouble::Blocked(blocked));
             }
             for (index, (tool, ruling)) in calls.iter().zip(judged.rulings).enumerate() {
@@ -297,7 +297,7 @@ impl AnswerJudge {
             let said: String =
                 parts.iter().filter_map(|part| self.texts.get(part)).map(|t| &*t.kept).collect();
             let event = emission(facts, said.as_str().into());
-            let decided = self.engine.decide::<BeforeResponseEmit>(event, call).await;
+            let decided = self.engine.decide::<BeforeResponseEmit>(event, call).await.into_parts();
             if let Some(blocked) = decided.blocked {
                 return Err(Trouble::Blocked(blocked));
             }
@@ -344,10 +344,10 @@ impl AnswerJudge {
         let texts: Vec<Text> = self.responses().iter().map(|r| r.message.visible_text().into()).collect();
         for text in texts {
             let decided = self.engine.decide::<BeforeResponseEmit>(emission(facts, text), call).await;
-            if decided.blocked.is_some() {
+            if decided.blocked().is_some() {
                 tracing::warn!(
                     run = %facts.run,
-                    receipt = decided.receipt.id(),
+                    receipt = decided.receipt().id(),
                     "a block was not enforced: `gateway.hooks.text` is `pass`"
                 );
             }
@@ -381,7 +381,7 @@ fn emission(facts: &Facts, said: Text) -> ResponseEmitEvent {
 
 fn unable_to_rewrite(what: &str) -> Blocked {
     Blocked {
-        cause: backstop_engine::BlockCause::UnstableRewrite,
+        cause: backstop_engine::BlockCause::UnstableRewrite { writer: None },
         reason: Some(format!("a hook rewrote the answer, and {what}").into()),
         hook: None,
         owner: None,

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use backstop_engine::{
-    BlockCause, Decided, Engine, FailureKind, FailureSource, HookOptions, Said, VerdictSlot, VerdictTypes,
+    BlockCause, DecidedParts, Engine, FailureKind, FailureSource, HookOptions, Said, VerdictSlot,
+    VerdictTypes,
 };
 use backstop_guards::verdicts::register_types;
 use backstop_hooks::conversation::Message;
@@ -127,7 +128,7 @@ async fn redirects_never_carry_the_header_on() {
     assert!(elsewhere.requests().is_empty());
 }
 
-async fn model_call(engine: &Engine) -> Decided<BeforeLlmCall> {
+async fn model_call(engine: &Engine) -> DecidedParts<BeforeLlmCall> {
     let tools = vec![ToolInfo { name: "read".to_owned(), description: None }];
     let event = BeforeLlmCallEvent {
         run_id: "run-1".into(),
@@ -139,7 +140,7 @@ async fn model_call(engine: &Engine) -> Decided<BeforeLlmCall> {
         tools,
         token_estimate: 1,
     };
-    engine.decide::<BeforeLlmCall>(event, &context()).await
+    engine.decide::<BeforeLlmCall>(event, &context()).await.into_parts()
 }
 
 #[tokio::test]

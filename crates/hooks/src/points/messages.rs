@@ -9,6 +9,7 @@ use crate::id::{RunId, SessionKey};
 use crate::latch::{Field, Latch};
 use crate::outcome::{Outcome, event, outcome, record};
 use crate::point::{Claim, Event};
+use crate::points::{take, take_some};
 use crate::value::{Json, Params, Text};
 
 event! {
@@ -34,7 +35,7 @@ event! {
         was_mentioned?: bool,
         /// The message this one answers.
         reply_to_id?: String,
-        /// Facts of the channel.
+        /// Facts of the channel and, once a hook has said some, about the decision.
         metadata?: Params,
     }
 }
@@ -75,7 +76,7 @@ record! {
         session_key?: SessionKey,
         /// The turn.
         run_id?: RunId,
-        /// Facts of the channel.
+        /// Facts of the channel and, once a hook has said some, about the decision.
         metadata?: Params,
     }
 }
@@ -191,7 +192,7 @@ record! {
         reply_to_id?: String,
         /// The thread.
         thread_id?: String,
-        /// Facts of the channel.
+        /// Facts of the channel and, once a hook has said some, about the decision.
         metadata?: Params,
     }
 }
@@ -200,27 +201,22 @@ outcome! {
     /// `message_sending`: another text, or none.
     pub struct MessageSendingOutcome {
         /// Another text.
-        content / "content": Text => Chain,
+        content / "content": Text => Propose,
         /// Send nothing.
         cancel / "cancel": bool => Block,
         /// Why.
         cancel_reason / "cancelReason": Text => BlockReason,
-        /// Facts about the decision.
-        metadata / "metadata": Params => Chain,
+        /// Other facts: the whole object.
+        metadata / "metadata": Params => Propose,
     }
 }
 
 impl Event<MessageSendingOutcome> for MessageSendingEvent {
     const ABSORBS: bool = true;
 
-    fn absorb(&mut self, merged: &MessageSendingOutcome) -> bool {
-        match &merged.content {
-            Some(content) if *content != self.content => {
-                self.content = content.clone();
-                true
-            }
-            _ => false,
-        }
+    fn absorb(&mut self, answer: &MessageSendingOutcome) -> bool {
+        let content = take(&mut self.content, &answer.content);
+        take_some(&mut self.metadata, &answer.metadata) || content
     }
 }
 
@@ -257,7 +253,7 @@ outcome! {
     /// `reply_payload_sending`: another payload, or none.
     pub struct ReplyPayloadOutcome {
         /// Another payload: the whole.
-        payload / "payload": Params => Chain,
+        payload / "payload": Params => Propose,
         /// Send nothing.
         cancel / "cancel": bool => Block,
         /// Why.
@@ -268,14 +264,8 @@ outcome! {
 impl Event<ReplyPayloadOutcome> for ReplyPayloadEvent {
     const ABSORBS: bool = true;
 
-    fn absorb(&mut self, merged: &ReplyPayloadOutcome) -> bool {
-        match &merged.payload {
-            Some(payload) if *payload != self.payload => {
-                self.payload = payload.clone();
-                true
-            }
-            _ => false,
-        }
+    fn absorb(&mut self, answer: &ReplyPayloadOutcome) -> bool {
+        take(&mut self.payload, &answer.payload)
     }
 }
 

@@ -18,7 +18,7 @@ use schemars::JsonSchema;
 
 use crate::outcome::{Nothing, Outcome};
 use crate::point::{
-    ClaimPoint, DecidePoint, Event, FailurePolicy, Family, Mode, ObservePoint, Point, PointInfo, SyncPoint,
+    ClaimPoint, DecidePoint, Event, FailurePolicy, Family, Mode, ObservePoint, Point, PointInfo,
 };
 
 /// Calls a macro with the table of all points, one row each:
@@ -76,9 +76,9 @@ macro_rules! for_each_point {
                 "sees that a tool has run, with its result";
             ResolveExecEnv, "resolve_exec_env", Decide, Tools, Open, 15_000, false, false, ExecEnvEvent, ExecEnvOutcome,
                 "adds environment variables to a command";
-            ToolResultPersist, "tool_result_persist", Sync, Tools, Closed, 1_000, false, false, ToolResultPersistEvent, ToolResultPersistOutcome,
+            ToolResultPersist, "tool_result_persist", Decide, Tools, Closed, 1_000, false, false, ToolResultPersistEvent, ToolResultPersistOutcome,
                 "rewrites a tool's result before it is stored";
-            BeforeMessageWrite, "before_message_write", Sync, Tools, Closed, 1_000, false, false, MessageWriteEvent, MessageWriteOutcome,
+            BeforeMessageWrite, "before_message_write", Decide, Tools, Closed, 1_000, false, false, MessageWriteEvent, MessageWriteOutcome,
                 "rewrites or stops a message before it is stored";
 
             InboundClaim, "inbound_claim", Claim, Messages, Open, 15_000, false, false, InboundClaimEvent, InboundClaimOutcome,
@@ -188,6 +188,8 @@ macro_rules! catalogue {
             #[derive(Clone, Copy, Debug)]
             pub enum $point {}
 
+            impl crate::point::sealed::Sealed for $point {}
+
             impl Point for $point {
                 const INFO: &'static PointInfo = &PointInfo {
                     id: PointId::$point,
@@ -213,7 +215,6 @@ macro_rules! catalogue {
     (@mode Decide $point:ident) => { impl DecidePoint for $point {} };
     (@mode Observe $point:ident) => { impl ObservePoint for $point {} };
     (@mode Claim $point:ident) => { impl ClaimPoint for $point {} };
-    (@mode Sync $point:ident) => { impl SyncPoint for $point {} };
 }
 
 for_each_point!(catalogue);
@@ -270,4 +271,26 @@ observed! {
     MessageReceivedEvent MessageSentEvent PairingRequestedEvent
     SessionStartEvent SessionEndEvent BeforeCompactionEvent AfterCompactionEvent BeforeResetEvent SubagentEvent
     GatewayStartEvent GatewayStopEvent CronChangedEvent CronReconciledEvent
+}
+
+/// Takes over a proposed value. Returns whether it is another one.
+fn take<T: Clone + PartialEq>(current: &mut T, next: &Option<T>) -> bool {
+    match next {
+        Some(next) if next != current => {
+            *current = next.clone();
+            true
+        }
+        _ => false,
+    }
+}
+
+/// As [`take`], for a value that may be absent.
+fn take_some<T: Clone + PartialEq>(current: &mut Option<T>, next: &Option<T>) -> bool {
+    match next {
+        Some(_) if next != current => {
+            current.clone_from(next);
+            true
+        }
+        _ => false,
+    }
 }

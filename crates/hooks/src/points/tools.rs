@@ -48,7 +48,7 @@ outcome! {
     /// What may be said before a tool runs.
     pub struct ToolCallOutcome {
         /// Other arguments for the tool: the whole object, not a patch.
-        params / "params": Params => ChainUntilAsked,
+        params / "params": Params => Propose,
         /// Stop the call. `false` is no opinion.
         block / "block": bool => Block,
         /// Why; shown to the model.
@@ -78,8 +78,8 @@ impl ToolCallOutcome {
 impl Event<ToolCallOutcome> for ToolCallEvent {
     const ABSORBS: bool = true;
 
-    fn absorb(&mut self, merged: &ToolCallOutcome) -> bool {
-        take_call_params(self, merged.params.as_ref())
+    fn absorb(&mut self, answer: &ToolCallOutcome) -> bool {
+        take_call_params(self, answer.params.as_ref())
     }
 
     fn tool_name(&self) -> Option<&ToolName> {
@@ -184,14 +184,14 @@ impl From<PolicyWire> for TrustedPolicyOutcome {
 
 impl Outcome for TrustedPolicyOutcome {
     const FIELDS: &'static [Field] = &[
-        Field { name: "params", latch: Latch::Chain },
+        Field { name: "params", latch: Latch::Propose },
         Field { name: "block", latch: Latch::Block },
         Field { name: "blockReason", latch: Latch::BlockReason },
-        Field { name: "requireApproval", latch: Latch::First },
+        Field { name: "requireApproval", latch: Latch::Collect },
     ];
 
     fn merge(&mut self, next: Self) -> Vec<&'static str> {
-        let turn = Turn { newly_blocked: !self.blocks() && next.blocks(), ..Turn::default() };
+        let turn = Turn { newly_blocked: !self.blocks() && next.blocks() };
         let mut refused = Vec::new();
         if next.params.is_some() {
             self.params = next.params;
@@ -204,12 +204,18 @@ impl Outcome for TrustedPolicyOutcome {
         {
             refused.push("blockReason");
         }
-        if let Some(requests) = next.require_approval
-            && !crate::latch::First::merge(&mut self.require_approval, requests, turn)
-        {
-            refused.push("requireApproval");
+        if let Some(requests) = next.require_approval {
+            crate::latch::Collect::merge(&mut self.require_approval, requests, turn);
         }
         refused
+    }
+
+    fn withdraw(&mut self) -> Vec<&'static str> {
+        self.params.take().map(|_| "params").into_iter().collect()
+    }
+
+    fn gates_only(self) -> Self {
+        Self { params: None, ..self }
     }
 
     fn blocks(&self) -> bool {
@@ -234,8 +240,8 @@ impl Outcome for TrustedPolicyOutcome {
 impl Event<TrustedPolicyOutcome> for ToolCallEvent {
     const ABSORBS: bool = true;
 
-    fn absorb(&mut self, merged: &TrustedPolicyOutcome) -> bool {
-        take_call_params(self, merged.params.as_ref())
+    fn absorb(&mut self, answer: &TrustedPolicyOutcome) -> bool {
+        take_call_params(self, answer.params.as_ref())
     }
 
     fn tool_name(&self) -> Option<&ToolName> {
@@ -259,7 +265,7 @@ outcome! {
     /// `tool.before`: what an interceptor may change.
     pub struct ToolBeforeOutcome {
         /// Other arguments for the tool: the whole object.
-        args / "args": Params => Chain,
+        args / "args": Params => Propose,
         /// Stop the call.
         block / "block": bool => Block,
         /// Why; shown to the model.
@@ -270,8 +276,8 @@ outcome! {
 impl Event<ToolBeforeOutcome> for ToolBeforeEvent {
     const ABSORBS: bool = true;
 
-    fn absorb(&mut self, merged: &ToolBeforeOutcome) -> bool {
-        take_params(&mut self.args, merged.args.as_ref())
+    fn absorb(&mut self, answer: &ToolBeforeOutcome) -> bool {
+        take_params(&mut self.args, answer.args.as_ref())
     }
 
     fn tool_name(&self) -> Option<&ToolName> {
@@ -297,15 +303,15 @@ outcome! {
     /// `tool.after`: what an interceptor may change.
     pub struct ToolAfterOutcome {
         /// Another result for the model.
-        result / "result": ToolResult => Chain,
+        result / "result": ToolResult => Propose,
     }
 }
 
 impl Event<ToolAfterOutcome> for ToolAfterEvent {
     const ABSORBS: bool = true;
 
-    fn absorb(&mut self, merged: &ToolAfterOutcome) -> bool {
-        match &merged.result {
+    fn absorb(&mut self, answer: &ToolAfterOutcome) -> bool {
+        match &answer.result {
             Some(result) if *result != self.result => {
                 self.result = result.clone();
                 true
@@ -420,15 +426,15 @@ outcome! {
     /// `tool_result_persist`: what is stored instead.
     pub struct ToolResultPersistOutcome {
         /// The message to store.
-        message / "message": Message => Chain,
+        message / "message": Message => Propose,
     }
 }
 
 impl Event<ToolResultPersistOutcome> for ToolResultPersistEvent {
     const ABSORBS: bool = true;
 
-    fn absorb(&mut self, merged: &ToolResultPersistOutcome) -> bool {
-        take_message(&mut self.message, merged.message.as_ref())
+    fn absorb(&mut self, answer: &ToolResultPersistOutcome) -> bool {
+        take_message(&mut self.message, answer.message.as_ref())
     }
 }
 
@@ -448,7 +454,7 @@ outcome! {
     /// `before_message_write`: what is stored instead, or nothing.
     pub struct MessageWriteOutcome {
         /// The message to store.
-        message / "message": Message => Chain,
+        message / "message": Message => Propose,
         /// Store nothing.
         block / "block": bool => Block,
     }
@@ -457,8 +463,8 @@ outcome! {
 impl Event<MessageWriteOutcome> for MessageWriteEvent {
     const ABSORBS: bool = true;
 
-    fn absorb(&mut self, merged: &MessageWriteOutcome) -> bool {
-        take_message(&mut self.message, merged.message.as_ref())
+    fn absorb(&mut self, answer: &MessageWriteOutcome) -> bool {
+        take_message(&mut self.message, answer.message.as_ref())
     }
 }
 

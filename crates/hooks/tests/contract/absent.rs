@@ -155,9 +155,9 @@ fn law_12_absent_is_not_empty_inside_values_too() {
 
 #[test]
 fn empty_string_and_empty_list_are_answers() {
+    let earlier = answer::<BeforeLlmCall>(json!({"systemPrompt": "x", "tools": [{"name": "exec"}]}));
     let cleared = answer::<BeforeLlmCall>(json!({"systemPrompt": "", "messages": [], "tools": []}));
-    let later = answer::<BeforeLlmCall>(json!({"systemPrompt": "x", "tools": [{"name": "exec"}]}));
-    let all = merged(&[cleared, later]);
+    let all = merged(&[earlier, cleared]);
     assert_eq!(all.system_prompt.as_deref(), Some(""));
     assert_eq!(all.messages.as_deref(), Some(&[][..]));
     assert_eq!(all.tools.unwrap().0, []);
@@ -167,7 +167,7 @@ fn empty_string_and_empty_list_are_answers() {
 
     let silent = answer::<BeforeResponseEmit>(json!({"content": ""}));
     let loud = answer::<BeforeResponseEmit>(json!({"content": "x"}));
-    assert_eq!(merged(&[silent, loud]).content.as_deref(), Some(""));
+    assert_eq!(merged(&[loud, silent]).content.as_deref(), Some(""));
 
     let bare = answer::<BeforeToolCall>(json!({"params": {}}));
     assert!(bare.params.unwrap().is_empty());
@@ -176,7 +176,7 @@ fn empty_string_and_empty_list_are_answers() {
 
     let first = answer::<BeforePromptBuild>(json!({"systemPrompt": ""}));
     let second = answer::<BeforePromptBuild>(json!({"systemPrompt": "x"}));
-    assert_eq!(merged(&[first, second]).system_prompt.as_deref(), Some(""));
+    assert_eq!(merged(&[second, first]).system_prompt.as_deref(), Some(""));
 
     // `false` is an answer that blocks nothing, and can't lift a block.
     let open = answer::<BeforeToolCall>(json!({"block": false}));

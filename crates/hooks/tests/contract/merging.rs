@@ -41,26 +41,27 @@ fn a_block_without_a_reason_does_not_borrow_one() {
 }
 
 #[test]
-fn params_chain_until_a_human_is_asked() {
+fn params_are_proposed_also_after_a_human_is_to_be_asked() {
     let outcome = all::<BeforeToolCall>(&[
         json!({"params": {"n": 1}}),
         json!({"params": {"n": 2}, "requireApproval": ask("one")}),
         json!({"params": {"n": 3}, "requireApproval": ask("two")}),
     ]);
-    assert_eq!(outcome.params.as_ref().unwrap().to_value(), json!({"n": 2}));
+    assert_eq!(outcome.params.as_ref().unwrap().to_value(), json!({"n": 3}));
     let titles: Vec<_> = outcome.approvals().iter().map(|request| request.title().as_str()).collect();
     assert_eq!(titles, ["one", "two"], "one question, every reason");
 }
 
 #[test]
-fn trusted_policies_chain_params_and_ask_once() {
+fn trusted_policies_propose_params_and_every_request_is_kept() {
     let outcome = all::<TrustedToolPolicy>(&[
         json!({"params": {"n": 1}, "requireApproval": ask("one")}),
         json!({"params": {"n": 2}, "requireApproval": ask("two")}),
         json!({"allow": false, "reason": "operator"}),
     ]);
     assert_eq!(outcome.params.as_ref().unwrap().to_value(), json!({"n": 2}));
-    assert_eq!(outcome.approvals().len(), 1);
+    let titles: Vec<_> = outcome.approvals().iter().map(|request| request.title().as_str()).collect();
+    assert_eq!(titles, ["one", "two"]);
     assert_eq!(outcome.block_reason().unwrap(), "operator");
 }
 
@@ -73,14 +74,14 @@ fn a_trusted_policy_can_refuse_but_not_allow() {
 }
 
 #[test]
-fn first_answer_wins_and_empty_text_is_one() {
+fn the_last_proposal_stands_and_empty_text_is_one() {
     let outcome = all::<BeforeLlmCall>(&[
-        json!({"messages": []}),
         json!({"messages": [{"role": "user", "content": []}], "systemPrompt": "a"}),
-        json!({"systemPrompt": "b"}),
+        json!({"messages": []}),
+        json!({"systemPrompt": ""}),
     ]);
     assert_eq!(outcome.messages.unwrap().len(), 0);
-    assert_eq!(outcome.system_prompt.unwrap(), "a");
+    assert_eq!(outcome.system_prompt.unwrap(), "");
 }
 
 #[test]
@@ -153,19 +154,27 @@ fn finalize_beats_revise_and_revisions_are_joined() {
 }
 
 #[test]
-fn late_hooks_cannot_undo_redaction_through_the_other_field() {
-    for (first, second) in [
-        (json!({"content": "[redacted]"}), json!({"allContent": ["the key", "the key"]})),
-        (json!({"allContent": ["[redacted]"]}), json!({"content": "the key"})),
-    ] {
-        let mut outcome = answer::<BeforeResponseEmit>(first.clone());
-        let refused = outcome.merge(answer::<BeforeResponseEmit>(second));
-        assert_eq!(refused.len(), 1, "and the receipt can show it");
-        let mut event = Sample::of("before_response_emit").event::<BeforeResponseEmit>();
-        event.absorb(&outcome);
-        assert_eq!(event.content, "[redacted]");
-        assert!(event.all_content.iter().all(|text| !text.contains("the key")));
-    }
+fn the_two_contents_are_views_of_one_value() {
+    let mut event = Sample::of("before_response_emit").event::<BeforeResponseEmit>();
+    event.all_content = vec!["a".into(), "b".into()];
+    event.content = "b".into();
+    assert!(event.absorb(&answer::<BeforeResponseEmit>(json!({"content": "c"}))));
+    assert_eq!(event.all_content, ["a", "c"]);
+    assert!(event.absorb(&answer::<BeforeResponseEmit>(json!({"allContent": ["d"]}))));
+    assert_eq!(event.content, "d");
+    let mut merged = all::<BeforeResponseEmit>(&[json!({"content": "c"}), json!({"allContent": ["d"]})]);
+    event.conclude(&mut merged);
+    assert_eq!((merged.content, merged.all_content), (None, Some(vec!["d".into()])));
+}
+
+#[test]
+fn contents_that_contradict_each_other_are_malformed() {
+    let mut event = Sample::of("before_response_emit").event::<BeforeResponseEmit>();
+    event.all_content = vec!["a".into(), "b".into()];
+    let check = |said: Value| event.check(&answer::<BeforeResponseEmit>(said)).is_ok();
+    assert!(check(json!({"content": "x", "allContent": ["a", "x"]})));
+    assert!(check(json!({"content": "", "allContent": []})));
+    assert!(!check(json!({"content": "x", "allContent": ["a", "b"]})));
 }
 
 proptest! {
@@ -176,12 +185,8 @@ proptest! {
     ) {
         let mut event = Sample::of("before_response_emit").event::<BeforeResponseEmit>();
         event.all_content = answer.iter().map(|text| text.as_str().into()).collect();
-        let merged = self::answer::<BeforeResponseEmit>(json!({"allContent": rewrite}));
-        event.absorb(&merged);
-        prop_assert!(event.all_content.len() <= answer.len());
-        prop_assert_eq!(event.all_content.last().cloned().unwrap_or_default(), event.content.clone());
-        let kept = rewrite.len().min(answer.len());
-        prop_assert!(event.all_content.iter().zip(&rewrite).take(kept).all(|(a, b)| a.as_str() == b));
+        let said = self::answer::<BeforeResponseEmit>(json!({"allContent": rewrite}));
+        prop_assert_eq!(event.check(&said).is_ok(), rewrite.len() <= answer.len());
     }
 
     #[test]

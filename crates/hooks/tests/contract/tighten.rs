@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::sample::{Sample, Visit, each_point, field, merged};
 
 fn decides<P: Point>() -> bool {
-    matches!(P::INFO.mode, Mode::Decide | Mode::Sync)
+    P::INFO.mode == Mode::Decide
 }
 
 /// What names an element of a list that can only shrink.
@@ -38,15 +38,11 @@ fn assert_tighter<O: Outcome>(before: &O, after: &O) {
         assert_eq!(before.block_reason(), after.block_reason(), "the first reason stays");
     }
     assert!(after.approvals().starts_with(before.approvals()), "an approval was taken back");
-    let locked = O::FIELDS.iter().any(|of| of.latch == Latch::Lock && field(before, of.name).is_some());
     let stronger = O::FIELDS
         .iter()
         .any(|of| of.latch == Latch::Strongest && field(before, of.name) != field(after, of.name));
     for of in O::FIELDS {
         let (old, new) = (field(before, of.name), field(after, of.name));
-        if of.latch == Latch::Lock && locked {
-            assert_eq!(old, new, "`{}` is locked", of.name);
-        }
         let Some(old) = old else { continue };
         if stronger && of.latch != Latch::Strongest {
             // What belonged to the weaker action goes with it.
@@ -66,9 +62,6 @@ fn assert_tighter<O: Outcome>(before: &O, after: &O) {
                     "`{}` lost some",
                     of.name
                 );
-            }
-            Latch::ChainUntilAsked if !before.approvals().is_empty() => {
-                assert_eq!(old, new, "`{}` is frozen once a human is asked", of.name);
             }
             _ => {}
         }
@@ -163,6 +156,59 @@ impl Visit for Reported {
 #[test]
 fn law_3_what_a_latch_refused_is_reported_and_has_no_effect() {
     each_point(&mut Reported);
+}
+
+struct Preferences;
+
+impl Visit for Preferences {
+    fn visit<P: Point>(&mut self, _: &Sample) {
+        /// What somebody prefers, and nobody reads or runs: which model answers, where a child's answer goes.
+        const PREFERENCES: &[&str] = &["providerOverride", "modelOverride", "threadId", "origin"];
+        if !decides::<P>() {
+            return;
+        }
+        for of in P::Outcome::FIELDS {
+            if matches!(of.latch, Latch::First | Latch::AnyOf) {
+                assert!(PREFERENCES.contains(&of.name), "`{}` at {} drops wishes", of.name, P::INFO.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn law_03_only_preferences_go_to_the_first_answer() {
+    each_point(&mut Preferences);
+}
+
+struct Withdraws;
+
+impl Visit for Withdraws {
+    fn visit<P: Point>(&mut self, sample: &Sample) {
+        if !decides::<P>() {
+            return;
+        }
+        sample.for_all_answers::<P>(|answers| {
+            let all = merged(&answers);
+            let mut rest = all.clone();
+            let withdrawn = rest.withdraw();
+            let gates = all.clone().gates_only();
+            for of in P::Outcome::FIELDS {
+                let proposed = of.latch == Latch::Propose && field(&all, of.name).is_some();
+                assert_eq!(withdrawn.contains(&of.name), proposed, "`{}`", of.name);
+                let stays = field(&rest, of.name) == field(&all, of.name);
+                assert_eq!(stays, !proposed, "`{}`: only proposals are taken back", of.name);
+                assert!(!proposed || field(&gates, of.name).is_none(), "`{}` is no gate", of.name);
+            }
+            assert_eq!((rest.blocks(), gates.blocks()), (all.blocks(), all.blocks()));
+            assert_eq!(rest.approvals(), all.approvals());
+            assert_eq!(gates.approvals(), all.approvals(), "what is asked for is never optional");
+        });
+    }
+}
+
+#[test]
+fn law_03_taking_a_rewrite_back_leaves_every_gate() {
+    each_point(&mut Withdraws);
 }
 
 struct Settles;

@@ -1,6 +1,6 @@
 //! The page of one hook point.
 
-use backstop_hooks::{Latch, PointId, PointInfo};
+use backstop_hooks::{FailurePolicy, Latch, PointId, PointInfo};
 use serde_json::Value;
 
 use super::table::fields;
@@ -40,6 +40,13 @@ fn facts(info: &PointInfo) -> String {
         format!("a hook that fails: {}", failure(info)),
         format!("default budget: {}", budget(info)),
     ];
+    if info.fields.iter().any(|field| field.latch == Latch::Propose) {
+        let default = match info.failure {
+            FailurePolicy::Open => "optional",
+            FailurePolicy::Closed | FailurePolicy::OpenIfUnreachable => "required",
+        };
+        facts.push(format!("rewrites: {default}, unless the hook says otherwise"));
+    }
     if !needs(info).is_empty() {
         facts.push(format!("needs: {}", needs(info)));
     }
@@ -60,14 +67,14 @@ fn merging(latch: Latch) -> &'static str {
         Latch::Block => "once true it stays",
         Latch::BlockReason => "of the hook that blocked first",
         Latch::First => "the first answer wins",
-        Latch::Chain => "each replaces the one before",
-        Latch::ChainUntilAsked => "each replaces the one before, until a human is asked",
+        Latch::Propose => {
+            "each hook sees it as it stands and may replace it; those that judged an older one judge the new one"
+        }
         Latch::Narrow => "intersection",
         Latch::Append => "joined by a blank line",
         Latch::AnyOf => "the first that is there",
         Latch::Collect => "all are kept",
         Latch::PerKey => "key by key, a later hook wins",
-        Latch::Lock => "the first hook that sets one of the locked fields closes all of them",
         Latch::Strongest => "the strongest wins",
     }
 }

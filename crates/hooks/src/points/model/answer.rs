@@ -3,12 +3,12 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::take;
 use crate::conversation::Message;
 use crate::id::{RunId, SessionId};
 use crate::latch::{Field, Latch};
-use crate::outcome::{Outcome, outcome, record};
+use crate::outcome::{Malformed, Outcome, outcome, record};
 use crate::point::Event;
+use crate::points::take;
 use crate::value::Text;
 
 record! {
@@ -124,13 +124,13 @@ record! {
 }
 
 outcome! {
-    /// `before_response_emit`: another answer, or none. The first hook that sets one of the two contents
-    /// closes both, so that a redaction of one can't be undone through the other.
+    /// `before_response_emit`: another answer, or none. The two contents are views of one value: a hook that
+    /// writes one changes the other with it, so that a redaction of one can't be undone through the other.
     pub struct ResponseEmitOutcome {
         /// Another last text.
-        content / "content": Text => Lock,
-        /// Other texts for all turns; may be fewer, never more.
-        all_content / "allContent": Vec<Text> => Lock,
+        content / "content": Text => Propose,
+        /// Other texts for all turns; may be fewer, never more. With `content` beside it, its last is that.
+        all_content / "allContent": Vec<Text> => Propose,
         /// Let nothing out.
         block / "block": bool => Block,
         /// Why.
@@ -141,16 +141,14 @@ outcome! {
 impl Event<ResponseEmitOutcome> for ResponseEmitEvent {
     const ABSORBS: bool = true;
 
-    fn absorb(&mut self, merged: &ResponseEmitOutcome) -> bool {
-        if let Some(all) = &merged.all_content {
-            // INVARIANT (bounded answer): a rewrite can't grow the answer by further turns.
-            let all: Vec<_> = all.iter().take(self.all_content.len()).cloned().collect();
+    fn absorb(&mut self, answer: &ResponseEmitOutcome) -> bool {
+        if let Some(all) = &answer.all_content {
             self.content = all.last().cloned().unwrap_or_default();
-            let changed = all != self.all_content;
-            self.all_content = all;
+            let changed = *all != self.all_content;
+            self.all_content.clone_from(all);
             return changed;
         }
-        let changed = take(&mut self.content, &merged.content);
+        let changed = take(&mut self.content, &answer.content);
         if changed {
             match self.all_content.last_mut() {
                 Some(last) => *last = self.content.clone(),
@@ -158,6 +156,23 @@ impl Event<ResponseEmitOutcome> for ResponseEmitEvent {
             }
         }
         changed
+    }
+
+    fn conclude(&self, merged: &mut ResponseEmitOutcome) {
+        (merged.content, merged.all_content) = (None, Some(self.all_content.clone()));
+    }
+
+    fn check(&self, answer: &ResponseEmitOutcome) -> Result<(), Malformed> {
+        let Some(all) = &answer.all_content else { return Ok(()) };
+        // INVARIANT (bounded answer): a rewrite can't grow the answer by further turns.
+        if all.len() > self.all_content.len() {
+            return Err(Malformed::new("`allContent` has more texts than the answer"));
+        }
+        if answer.content.as_ref().is_some_and(|content| *content != all.last().cloned().unwrap_or_default())
+        {
+            return Err(Malformed::new("`content` is not the last of `allContent`"));
+        }
+        Ok(())
     }
 }
 

@@ -6,12 +6,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::take;
 use crate::conversation::{Message, TokenUsage, ToolCall, ToolSpec};
 use crate::id::{CallId, RunId, SessionId, ToolCallId};
 use crate::latch::Intersect;
 use crate::outcome::{Malformed, event, outcome, record};
 use crate::point::Event;
+use crate::points::take;
 use crate::value::{Json, Text};
 
 record! {
@@ -68,9 +68,9 @@ outcome! {
     /// `before_llm_call`: other input, fewer tools, or no call.
     pub struct BeforeLlmCallOutcome {
         /// Other messages: the whole list.
-        messages / "messages": Vec<Message> => First,
+        messages / "messages": Vec<Message> => Propose,
         /// Another system prompt; `""` clears it.
-        system_prompt / "systemPrompt": Text => First,
+        system_prompt / "systemPrompt": Text => Propose,
         /// The tools to leave on offer; `[]` offers none.
         tools / "tools": ToolNames => Narrow,
         /// Don't call the model.
@@ -83,11 +83,11 @@ outcome! {
 impl Event<BeforeLlmCallOutcome> for BeforeLlmCallEvent {
     const ABSORBS: bool = true;
 
-    fn absorb(&mut self, merged: &BeforeLlmCallOutcome) -> bool {
-        let messages = take(&mut self.messages, &merged.messages);
-        let system = take(&mut self.system_prompt, &merged.system_prompt);
+    fn absorb(&mut self, answer: &BeforeLlmCallOutcome) -> bool {
+        let messages = take(&mut self.messages, &answer.messages);
+        let system = take(&mut self.system_prompt, &answer.system_prompt);
         let before = self.tools.len();
-        if let Some(allowed) = &merged.tools {
+        if let Some(allowed) = &answer.tools {
             self.tools.retain(|tool| allowed.0.iter().any(|a| a.name == tool.name));
         }
         messages || system || self.tools.len() != before
@@ -292,8 +292,8 @@ pub fn times_named(calls: &[ToolCall]) -> HashMap<&ToolCallId, usize> {
 impl Event<AfterLlmCallOutcome> for AfterLlmCallEvent {
     const ABSORBS: bool = true;
 
-    fn absorb(&mut self, merged: &AfterLlmCallOutcome) -> bool {
-        let Some(kept) = &merged.tool_calls else { return false };
+    fn absorb(&mut self, answer: &AfterLlmCallOutcome) -> bool {
+        let Some(kept) = &answer.tool_calls else { return false };
         let calls = std::mem::take(&mut self.tool_calls);
         let (kept, times) = (kept.ids(), times_named(&calls));
         // INVARIANT (nameable calls): a list of ids can't vouch for a call without an id of its own.

@@ -9,6 +9,7 @@ use crate::id::{AgentId, SessionKey};
 use crate::latch::Intersect;
 use crate::outcome::{outcome, record};
 use crate::point::Event;
+use crate::points::take_some;
 use crate::tool_name::{ToolName, group};
 use crate::value::Text;
 
@@ -85,6 +86,8 @@ record! {
         messages: Vec<Message>,
         /// The message that started the turn, as stored.
         current_user_message?: Message,
+        /// The system prompt, as the hook before left it.
+        system_prompt?: Text,
     }
 }
 
@@ -150,7 +153,7 @@ outcome! {
     /// What may be said while the prompt is built.
     pub struct PromptBuildOutcome {
         /// Another system prompt.
-        system_prompt / "systemPrompt": Text => First,
+        system_prompt / "systemPrompt": Text => Propose,
         /// Text before the prompt.
         prepend_context / "prependContext": Text => Append,
         /// Text after the prompt.
@@ -164,7 +167,11 @@ outcome! {
     }
 }
 
-impl Event<PromptBuildOutcome> for PromptBuildEvent {}
+impl Event<PromptBuildOutcome> for PromptBuildEvent {
+    fn absorb(&mut self, answer: &PromptBuildOutcome) -> bool {
+        take_some(&mut self.system_prompt, &answer.system_prompt)
+    }
+}
 
 outcome! {
     /// `before_agent_start`: `before_model_resolve` and `before_prompt_build` in one, for old plugins.
@@ -174,7 +181,7 @@ outcome! {
         /// The model to use.
         model_override / "modelOverride": String => First,
         /// Another system prompt.
-        system_prompt / "systemPrompt": Text => First,
+        system_prompt / "systemPrompt": Text => Propose,
         /// Text before the prompt.
         prepend_context / "prependContext": Text => Append,
         /// Text after the prompt.
@@ -188,4 +195,8 @@ outcome! {
     }
 }
 
-impl Event<AgentStartOutcome> for PromptBuildEvent {}
+impl Event<AgentStartOutcome> for PromptBuildEvent {
+    fn absorb(&mut self, answer: &AgentStartOutcome) -> bool {
+        take_some(&mut self.system_prompt, &answer.system_prompt)
+    }
+}

@@ -3,10 +3,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{take, take_some};
 use crate::id::{AgentId, SessionKey};
 use crate::outcome::{Malformed, outcome, record};
 use crate::point::Event;
+use crate::points::{take, take_some};
 use crate::value::{Params, Text};
 
 record! {
@@ -31,18 +31,18 @@ outcome! {
     /// `message.before`: what an interceptor may change.
     pub struct MessageBeforeOutcome {
         /// Another text for the agent.
-        message / "message": Text => Chain,
+        message / "message": Text => Propose,
         /// Other tags: the whole bag.
-        metadata / "metadata": Params => Chain,
+        metadata / "metadata": Params => Propose,
     }
 }
 
 impl Event<MessageBeforeOutcome> for MessageBeforeEvent {
     const ABSORBS: bool = true;
 
-    fn absorb(&mut self, merged: &MessageBeforeOutcome) -> bool {
-        let text = take(&mut self.message, &merged.message);
-        let tags = take(&mut self.metadata, &merged.metadata);
+    fn absorb(&mut self, answer: &MessageBeforeOutcome) -> bool {
+        let text = take(&mut self.message, &answer.message);
+        let tags = take(&mut self.metadata, &answer.metadata);
         text || tags
     }
 }
@@ -99,21 +99,21 @@ outcome! {
     /// `params.before`: what an interceptor may change.
     pub struct ParamsBeforeOutcome {
         /// How much the model thinks.
-        think_level / "thinkLevel": ThinkLevel => Chain,
+        think_level / "thinkLevel": ThinkLevel => Propose,
         /// Whether reasoning is shown.
-        reasoning_level / "reasoningLevel": ReasoningLevel => Chain,
+        reasoning_level / "reasoningLevel": ReasoningLevel => Propose,
         /// The sampling temperature.
-        temperature / "temperature": f64 => Chain,
+        temperature / "temperature": f64 => Propose,
     }
 }
 
 impl Event<ParamsBeforeOutcome> for ParamsBeforeEvent {
     const ABSORBS: bool = true;
 
-    fn absorb(&mut self, merged: &ParamsBeforeOutcome) -> bool {
-        let think = take_some(&mut self.think_level, &merged.think_level);
-        let reasoning = take_some(&mut self.reasoning_level, &merged.reasoning_level);
-        let temperature = take_some(&mut self.temperature, &merged.temperature);
+    fn absorb(&mut self, answer: &ParamsBeforeOutcome) -> bool {
+        let think = take_some(&mut self.think_level, &answer.think_level);
+        let reasoning = take_some(&mut self.reasoning_level, &answer.reasoning_level);
+        let temperature = take_some(&mut self.temperature, &answer.temperature);
         think || reasoning || temperature
     }
 

@@ -1,0 +1,169 @@
+//! Seats: hooks in the order in which a chain asks them.
+//!
+//! The hooks of most points sit in a chain of their own. Those of the three points in front of a tool call share
+//! one, since they share one value: what one of them rewrites, the others judge again, wherever they were
+//! registered. A [`ToolSeat`] therefore speaks for its hook in the words of `before_tool_call`.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use backstop_hooks::points::{
+    BeforeToolCall, ToolBefore, ToolBeforeEvent, ToolBeforeOutcome, ToolCallEvent, ToolCallOutcome,
+    TrustedPolicyOutcome, TrustedToolPolicy,
+};
+use backstop_hooks::{CallContext, Context, Event, Outcome, Point, event_json};
+use serde::Serialize;
+use tokio::time::Instant;
+
+use super::call::ask;
+use crate::receipt::{Failure, StepDetail};
+use crate::registry::{Entry, HookMeta};
+
+/// What one hook said.
+pub(crate) struct Said<O> {
+    /// Its answer, or why it has none.
+    pub(crate) answer: Result<Option<O>, Failure>,
+    /// When the answer was there.
+    pub(crate) end: Instant,
+    /// What it saw and said, for `explain`.
+    pub(crate) detail: Option<Box<StepDetail>>,
+}
+
+/// One hook's place in a chain over values of one type.
+pub(crate) trait Seat: Copy + Send + Sync {
+    /// The value.
+    type Value: Clone + PartialEq + Send + Sync + 'static;
+    /// What is said about it.
+    type Outcome: Outcome;
+
+    fn meta(&self) -> &Arc<HookMeta>;
+
+    /// Asks the hook about a value. With `capture` it is kept what the hook saw and said.
+    fn ask(
+        &self,
+        value: &Self::Value,
+        call: &CallContext,
+        start: Instant,
+        capture: bool,
+    ) -> impl Future<Output = Said<Self::Outcome>> + Send;
+
+    /// Takes over what an answer changes in the value. Returns whether it is now another one.
+    fn absorb(value: &mut Self::Value, answer: &Self::Outcome) -> bool;
+}
+
+impl<P: Point> Seat for &Entry<P> {
+    type Value = P::Event;
+    type Outcome = P::Outcome;
+
+    fn meta(&self) -> &Arc<HookMeta> {
+        &self.meta
+    }
+
+    async fn ask(
+        &self,
+        value: &P::Event,
+        call: &CallContext,
+        start: Instant,
+        capture: bool,
+    ) -> Said<P::Outcome> {
+        let (answer, end) = ask(self, value, call, start).await;
+        let detail = capture.then(|| detail(self, value, call, &answer));
+        Said { answer, end, detail }
+    }
+
+    fn absorb(value: &mut P::Event, answer: &P::Outcome) -> bool {
+        value.absorb(answer)
+    }
+}
+
+/// A hook at one of the points in front of a tool call.
+pub(crate) enum ToolSeat<'a> {
+    Policy(&'a Entry<TrustedToolPolicy>),
+    Interceptor(&'a Entry<ToolBefore>),
+    Hook(&'a Entry<BeforeToolCall>),
+}
+
+impl Clone for ToolSeat<'_> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl Copy for ToolSeat<'_> {}
+
+impl Seat for ToolSeat<'_> {
+    type Value = ToolCallEvent;
+    type Outcome = ToolCallOutcome;
+
+    fn meta(&self) -> &Arc<HookMeta> {
+        match self {
+            Self::Policy(entry) => &entry.meta,
+            Self::Interceptor(entry) => &entry.meta,
+            Self::Hook(entry) => &entry.meta,
+        }
+    }
+
+    async fn ask(
+        &self,
+        value: &ToolCallEvent,
+        call: &CallContext,
+        start: Instant,
+        capture: bool,
+    ) -> Said<ToolCallOutcome> {
+        match self {
+            Self::Policy(entry) => Seat::ask(entry, value, call, start, capture).await.map(of_policy),
+            Self::Interceptor(entry) => {
+                let value = as_interceptor_event(value);
+                Seat::ask(entry, &value, call, start, capture).await.map(of_interceptor)
+            }
+            Self::Hook(entry) => Seat::ask(entry, value, call, start, capture).await,
+        }
+    }
+
+    fn absorb(value: &mut ToolCallEvent, answer: &ToolCallOutcome) -> bool {
+        value.absorb(answer)
+    }
+}
+
+impl<O> Said<O> {
+    fn map<U>(self, other: impl FnOnce(O) -> U) -> Said<U> {
+        Said { answer: self.answer.map(|said| said.map(other)), end: self.end, detail: self.detail }
+    }
+}
+
+fn as_interceptor_event(event: &ToolCallEvent) -> ToolBeforeEvent {
+    ToolBeforeEvent::new(
+        event.tool_name.clone(),
+        event.tool_call_id.clone().unwrap_or_else(|| "".into()),
+        event.params.clone(),
+    )
+}
+
+fn of_policy(said: TrustedPolicyOutcome) -> ToolCallOutcome {
+    let TrustedPolicyOutcome { params, block, block_reason, require_approval } = said;
+    ToolCallOutcome { params, block, block_reason, require_approval }
+}
+
+fn of_interceptor(said: ToolBeforeOutcome) -> ToolCallOutcome {
+    let ToolBeforeOutcome { args, block, block_reason } = said;
+    ToolCallOutcome { params: args, block, block_reason, require_approval: None }
+}
+
+/// What a hook saw and said.
+pub(super) fn detail<P: Point>(
+    entry: &Entry<P>,
+    event: &P::Event,
+    call: &CallContext,
+    answer: &Result<Option<impl Serialize>, Failure>,
+) -> Box<StepDetail> {
+    let cx = Context { call, plugin_config: &entry.meta.config, deadline: None };
+    let said = match answer {
+        Ok(outcome) => serde_json::to_value(outcome).unwrap_or_default(),
+        Err(failure) => serde_json::json!({ "failed": failure.to_string() }),
+    };
+    let mut saw = event_json::<P>(event, cx);
+    if let serde_json::Value::Object(fields) = &mut saw {
+        fields.remove("context");
+    }
+    Box::new(StepDetail { saw, said })
+}
