@@ -213,6 +213,38 @@ fn nothing_is_switched_off() {
     }
 }
 
+/// Where the guards take a part of something and drop nothing that matters by it.
+const PARTS: &[(&str, &str)] = &[
+    ("shell/limits.rs", "the one place that may leave out, since it says so"),
+    ("shell/waits.rs", "the beginning of a command that is shown"),
+    ("paths/guard.rs", "a list of findings whose verdict has been taken"),
+    ("shell/expand.rs", "one separator; and alternatives that are counted"),
+    ("shell/code/calls.rs", "arguments by their place in a call"),
+    ("shell/code/scan.rs", "values that are counted"),
+];
+
+#[test]
+fn guards_leave_nothing_out_in_silence() {
+    let guards = root().join("crates/guards/src");
+    let folders = ["shell", "effects", "paths"].map(|folder| guards.join(folder));
+    for path in folders.iter().flat_map(|folder| files(folder, "rs")) {
+        let source = std::fs::read_to_string(&path).unwrap();
+        for (number, line) in source.lines().enumerate() {
+            let takes = line.split(".take(").skip(1).any(|rest| {
+                rest.starts_with(|c: char| c.is_ascii_digit() || c.is_ascii_uppercase())
+                    || rest.starts_with("limits")
+            });
+            let known = PARTS.iter().any(|(file, _)| path.ends_with(file));
+            assert!(
+                known || !(takes || line.contains(".truncate(")),
+                "{}:{}: use `Bounded` of `shell/limits.rs`, which says what it leaves out",
+                path.display(),
+                number + 1
+            );
+        }
+    }
+}
+
 #[test]
 fn every_crate_says_what_it_is() {
     for (path, source) in sources() {

@@ -296,7 +296,10 @@ fn files_of_the_workspace_are_looked_into_when_there_is_a_reader() {
                 format!(r#"{{"scripts": {{"build": "tsc", "pretest": "{wipe}", "test": "jest"}}}}"#)
             }
             "Makefile" => {
-                format!("D = ~\nall: lib\n\techo ok\nlib:\n\t@rm -rf $(D)\nfmt:\n\tcargo fmt\nx: ; {wipe}\n")
+                let many: String = (0..100).map(|at| format!("V{at} = v\n")).collect();
+                format!(
+                    "C = $(D)\nD = ~\n{many}all: lib\n\techo ok\nlib:\n\t@rm -rf $(D)\nfmt:\n\tcargo fmt\nx: ; {wipe}\ndeep:\n\trm -rf $(C)\n"
+                )
             }
             "run.sh" => format!("#!/bin/sh\n{wipe}\n"),
             "fine.sh" => "cargo test\n".to_owned(),
@@ -309,9 +312,16 @@ fn files_of_the_workspace_are_looked_into_when_there_is_a_reader() {
     let verdict = |command: &str, place: &Place| {
         guard(Profile::Standard).judge(command, ShellKind::Posix, place, 0).verdict
     };
-    for command in
-        ["npm test", "make", "make lib", "sh run.sh", "./run.sh", "python3 run.py", "sudo make all"]
-    {
+    for command in [
+        "npm test",
+        "make",
+        "make lib",
+        "make deep",
+        "sh run.sh",
+        "./run.sh",
+        "python3 run.py",
+        "sudo make all",
+    ] {
         assert_eq!(verdict(command, &seen), Verdict::Block, "{command}");
         assert_eq!(verdict(command, &place()), Verdict::Pass, "{command} without a reader");
     }

@@ -3,7 +3,7 @@
 //! They are looked into only when the place offers a reader, a few for each command, and none beyond the
 //! size of any other data. What can't be read stays what it is without a reader: not seen through.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::data::{Data, MAX_TEXT, Taint};
 use super::walk::Shell;
@@ -11,8 +11,8 @@ use super::word::sanitise;
 
 /// Most files looked into for one command.
 pub(super) const MAX_FILES: usize = 64;
-/// Most variables of a makefile that are put in place; others stay variables, which are not known.
-const MAX_TEXTS: usize = 64;
+/// How deep the variables of a makefile may stand in one another; deeper ones stay variables, which are not known.
+const MAX_PASSES: usize = 16;
 
 impl Shell<'_> {
     /// What a file holds that this command did not write.
@@ -72,7 +72,7 @@ pub(super) fn scripts(package: &str, program: &str, args: &[&str]) -> Vec<String
 /// they depend on, as shell text.
 pub(super) fn recipes(makefile: &str, targets: &[&str]) -> Vec<String> {
     let mut rules: BTreeMap<&str, (Vec<&str>, Vec<&str>)> = BTreeMap::new();
-    let mut values: Vec<(&str, &str)> = Vec::new();
+    let mut values: HashMap<&str, &str> = HashMap::new();
     let mut first = None;
     let mut current: Vec<&str> = Vec::new();
     for line in makefile.lines() {
@@ -81,7 +81,7 @@ pub(super) fn recipes(makefile: &str, targets: &[&str]) -> Vec<String> {
                 rules.entry(name).or_default().1.push(recipe);
             }
         } else if let Some((name, value)) = assignment(line) {
-            values.push((name, value));
+            values.insert(name, value);
         } else if let Some((names, needs)) = line.split_once(':').filter(|_| !line.starts_with(['#', ' '])) {
             current = names.split_whitespace().collect();
             first = first.or(current.first().copied().filter(|name| !name.starts_with('.')));
@@ -110,6 +110,35 @@ pub(super) fn recipes(makefile: &str, targets: &[&str]) -> Vec<String> {
     texts
 }
 
+/// The text with the values of variables in place; `None` when it names none that has one.
+fn filled(text: &str, values: &HashMap<&str, &str>) -> Option<String> {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    let mut found = false;
+    while let Some((head, tail)) = rest.split_once('$') {
+        out.push_str(head);
+        let close = match tail.chars().next() {
+            Some('(') => Some(')'),
+            Some('{') => Some('}'),
+            _ => None,
+        };
+        let named = close.and_then(|close| tail.get(1..)?.split_once(close));
+        match named.and_then(|(name, after)| Some((values.get(name)?, after))) {
+            Some((value, after)) => {
+                found = true;
+                out.push_str(value);
+                rest = after;
+            }
+            None => {
+                out.push('$');
+                rest = tail;
+            }
+        }
+    }
+    out.push_str(rest);
+    found.then_some(out)
+}
+
 /// `NAME = value` and its kin.
 fn assignment(line: &str) -> Option<(&str, &str)> {
     let (name, value) = line.split_once('=')?;
@@ -119,13 +148,14 @@ fn assignment(line: &str) -> Option<(&str, &str)> {
 }
 
 /// A recipe as shell text: variables of the makefile by their values, others as variables of the shell.
-fn expanded(line: &str, values: &[(&str, &str)]) -> String {
+fn expanded(line: &str, values: &HashMap<&str, &str>) -> String {
     let mut text = line.to_owned();
-    for (name, value) in values.iter().rev().take(MAX_TEXTS) {
-        text = text.replace(&format!("$({name})"), value).replace(&format!("${{{name}}}"), value);
-        if text.len() > MAX_TEXT {
+    for _ in 0..MAX_PASSES {
+        let Some(filled) = filled(&text, values) else { break };
+        if filled.len() > MAX_TEXT {
             return line.to_owned();
         }
+        text = filled;
     }
     let mut out = String::with_capacity(text.len());
     let mut rest = text.as_str();
