@@ -72,8 +72,9 @@ impl Place {
     }
 
     /// Lets the judge look into files of the workspace that a command would run: scripts, makefiles, the
-    /// scripts of a `package.json`. `read` gets an absolute path and must bound what it reads; the judge
-    /// asks for a few files at most, and never for one outside the workspace.
+    /// scripts of a `package.json`. `read` gets an absolute path and must bound what it reads, to something over
+    /// 64 KiB: a longer text is not looked into, and what runs it is asked about. The judge asks for a few files
+    /// at most, and never for one outside the workspace.
     #[must_use]
     pub fn with_files(mut self, read: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
         self.files = Some(Reader(Arc::new(read)));

@@ -331,6 +331,31 @@ fn files_of_the_workspace_are_looked_into_when_there_is_a_reader() {
 }
 
 #[test]
+fn a_script_that_is_too_big_to_be_looked_into_is_asked_about_when_it_runs() {
+    let seen = place().with_files(|path: &str| {
+        let padding = "# padding\n".repeat(8_000);
+        path.strip_prefix("/work/project/").map(|name| match name.contains("big") {
+            true => format!("#!/bin/sh\n{padding}rm -rf ~\n"),
+            false => "ls\n".to_owned(),
+        })
+    });
+    let verdict = |command: &str| guard(Profile::Standard).judge(command, ShellKind::Posix, &seen, 0).verdict;
+    for command in
+        ["sh big.sh", "./big.sh", "./big", ". ./big.sh", "python3 big.py", "cat big.sh | sh", "bash < big.sh"]
+    {
+        assert!(verdict(command) >= Verdict::Ask, "{command}");
+    }
+    for command in
+        ["cat big.sh", "grep -c x big.sh | head", "cat big.txt | xargs ls", "cp big.sh other", "sh fine.sh"]
+    {
+        assert_eq!(verdict(command), Verdict::Pass, "{command}");
+    }
+    // A file behind more others than are looked into is one of these as well.
+    let many: String = (0..80).map(|at| format!("sh fine-{at}.sh; ")).collect();
+    assert!(verdict(&format!("{many}sh last.sh")) >= Verdict::Ask);
+}
+
+#[test]
 fn a_pack_that_contradicts_its_examples_is_refused() {
     let rule = r#"[{"id": "own.x", "severity": "info", "verdict": "ask", "profile": "standard", "reason": "r", "code": "C",
         "when": [{"run": {"program": ["deploy"]}}], "match": ["ls"]}]"#;

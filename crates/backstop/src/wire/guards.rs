@@ -16,8 +16,8 @@ use backstop_guards::hooks::{
     SecurityAudit, register_command_safety, register_security_audit,
 };
 use backstop_guards::{
-    AllowEntry, CommandGuard, GuardSettings, PathGuard, Profile as GuardProfile, Rule, RuleSet, UNSEEN_INPUT,
-    UnknownPolicy,
+    AllowEntry, CommandGuard, GuardSettings, PathGuard, Profile as GuardProfile, Rule, RuleSet,
+    UNKNOWN_READER, UNSEEN_INPUT, UnknownPolicy,
 };
 use backstop_hooks::OwnerId;
 
@@ -116,7 +116,8 @@ fn allow_entry(entry: &AllowCommand, rules: &RuleSet) -> Result<AllowEntry, Prob
 /// An exception for a rule that does not exist would be an exception for nothing.
 fn known_rule(rule: &Spanned<backstop_config::Name>, rules: &RuleSet) -> Result<(), Problem> {
     let name = rule.value.as_str();
-    if name == "*" || name == UNSEEN_INPUT || rules.rules().iter().any(|known| known.id == name) {
+    let named = ["*", UNSEEN_INPUT, UNKNOWN_READER].contains(&name);
+    if named || rules.rules().iter().any(|known| known.id == name) {
         return Ok(());
     }
     let message = format!("no rule of the command guard is called `{name}`");

@@ -265,6 +265,22 @@ fn what_is_typed_in_pieces_is_asked_about_as_the_line_it_makes() {
     assert!(user.work().join("fine.txt").exists() && !user.work().join("ran.txt").exists());
 }
 
+#[test]
+fn the_operator_can_let_the_agent_type_into_any_program() {
+    let user = User::new();
+    let turns = [
+        serde_json::json!({"name": "exec", "arguments": {"command": "cat > got.txt", "background": true}}),
+        serde_json::json!({"name": "process", "arguments": typed("yes\n")}),
+        serde_json::json!({"name": "exec", "arguments": {"command": "while [ ! -s got.txt ]; do sleep 0.05; done"}}),
+    ];
+    let script = turns.map(|call| serde_json::json!({"tool_calls": [call]}).to_string()).join("\n");
+    let model = ModelServer::start(&user, &format!("{script}\n{{\"text\": \"done\"}}\n"));
+    let allow = "guards: {command_safety: {allow: [{rule: terminal.unknown-reader, reason: it answers}]}}\n";
+    user.configure(&model.config(allow));
+    user.run(&["agent", "-m", "go"]).succeeded();
+    assert_eq!(std::fs::read_to_string(user.work().join("got.txt")).unwrap(), "yes\n");
+}
+
 fn typed(data: &str) -> serde_json::Value {
     serde_json::json!({"action": "write", "id": "p1", "data": data})
 }

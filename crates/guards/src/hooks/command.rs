@@ -88,15 +88,22 @@ impl CommandSafety {
 /// Longest file that is looked into, in bytes.
 const MAX_FILE: u64 = 64 * 1024;
 
-/// The text of a plain file of bounded size. Nothing else is opened: reading a pipe or a device could wait
+/// The text of a plain file, or a bit more of it than is looked into. Nothing else is opened: reading a pipe or a device could wait
 /// for ever.
 fn text_file(path: &str) -> Option<String> {
-    let is_plain = std::fs::symlink_metadata(path).ok()?.is_file();
-    let mut text = String::new();
-    if is_plain {
-        std::fs::File::open(path).ok()?.take(MAX_FILE + 1).read_to_string(&mut text).ok()?;
+    if !std::fs::symlink_metadata(path).ok()?.is_file() {
+        return None;
     }
-    (is_plain && !text.is_empty() && text.len() as u64 <= MAX_FILE).then_some(text)
+    let mut bytes = Vec::new();
+    std::fs::File::open(path).ok()?.take(MAX_FILE + 1).read_to_end(&mut bytes).ok()?;
+    if bytes.is_empty() || bytes.contains(&0) {
+        return None;
+    }
+    // The end of what is cut off may be half a character.
+    match bytes.len() as u64 > MAX_FILE {
+        true => Some(String::from_utf8_lossy(&bytes).into_owned()),
+        false => String::from_utf8(bytes).ok(),
+    }
 }
 
 /// Who sees what is typed into a program that a call has started.

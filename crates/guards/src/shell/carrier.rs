@@ -271,7 +271,8 @@ impl Shell<'_> {
     pub(crate) fn note_unknown_code(&mut self, name: &str, from: Taint) {
         self.note_unread_reader(name);
         let reason = format!("`{name}` runs code that is not written in the command");
-        self.trace.unknown(UnknownKind::Code, reason, !from.has(Taint::FILE) || self.has_read_enough());
+        let carrier = !from.has(Taint::FILE) || from.has(Taint::UNREAD) || self.has_read_enough();
+        self.trace.unknown(UnknownKind::Code, reason, carrier);
     }
 
     /// `bash ...` and its family.

@@ -182,7 +182,10 @@ impl Shell<'_> {
         if let Some(text) = data.exact() {
             let text = text.to_owned();
             self.code(&text, process, 0);
-        } else if data.taint.has(Taint::PROGRAM) && !data.taint.has(Taint::FILE) {
+        } else if data.taint.has(Taint::UNREAD)
+            || data.taint == Taint::FILE && self.has_read_enough()
+            || data.taint.has(Taint::PROGRAM) && !data.taint.has(Taint::FILE)
+        {
             self.trace.facts.push(Fact::RunsCode { process: Some(process), from: data.taint });
             self.note_unknown_code("an interpreter", data.taint);
         }

@@ -10,7 +10,7 @@ pub(crate) const MAX_TEXT: usize = 64 * 1024;
 
 /// Where data comes from, as far as that matters to a judge. A set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
-pub(crate) struct Taint(u8);
+pub(crate) struct Taint(u16);
 
 impl Taint {
     /// Nothing of note.
@@ -29,6 +29,8 @@ impl Taint {
     pub(crate) const FILE: Self = Self(32);
     /// Unpacked or cloned from the network by this very command.
     pub(crate) const FETCHED: Self = Self(128);
+    /// The content of a file of the workspace that is too big to be looked into.
+    pub(crate) const UNREAD: Self = Self(256);
     /// Printed by a local program that is not modelled.
     pub(crate) const PROGRAM: Self = Self(64);
 

@@ -46,7 +46,7 @@ impl Shell<'_> {
         let known = items.as_ref().is_some_and(|items| !items.iter().any(|item| has_hole(item)));
         let items = items.unwrap_or_else(|| vec![HOLE.to_string()]);
         let outer_taint = self.word_taint;
-        self.word_taint |= source.taint.without(Taint::INPUT | Taint::FILE);
+        self.word_taint |= source.taint.without(Taint::INPUT | Taint::FILE | Taint::UNREAD);
         let outer_open = self.open_ended;
         self.open_ended |= !known;
         let output = self.pushed("xargs", |shell| match marker {

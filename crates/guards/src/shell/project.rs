@@ -21,9 +21,10 @@ impl Shell<'_> {
         if self.readable == 0 {
             return unknown;
         }
-        let Some(text) = self.place.text_of(resolved).filter(|text| text.len() <= MAX_TEXT) else {
-            return unknown;
-        };
+        let Some(text) = self.place.text_of(resolved) else { return unknown };
+        if text.len() > MAX_TEXT {
+            return unknown.tainted(Taint::UNREAD);
+        }
         self.readable -= 1;
         Data::text(sanitise(&text))
     }
@@ -40,6 +41,10 @@ impl Shell<'_> {
         }
         let resolved = self.resolve(word);
         let data = self.workspace_file(&resolved);
+        if data.taint.has(Taint::UNREAD) {
+            let is_script = self.place.text_of(&resolved).is_some_and(|text| text.starts_with("#!"));
+            return (is_script || word.ends_with(".sh")).then_some(data);
+        }
         let is_shell = data.exact().is_some_and(|text| {
             let first = text.lines().next().unwrap_or_default();
             first.starts_with("#!") && first.ends_with("sh")

@@ -152,7 +152,7 @@ impl Shell<'_> {
                 }
                 // Whatever it does, it may pass on what it was given, by name or on its input.
                 let given = self.operand_data(&refs, stdin).taint | stdin.taint | self.word_taint;
-                Data::unknown(given.without(Taint::INPUT | Taint::FILE) | Taint::PROGRAM)
+                Data::unknown(given.without(Taint::INPUT | Taint::FILE | Taint::UNREAD) | Taint::PROGRAM)
             }
         }
     }

@@ -89,7 +89,7 @@ impl Shell<'_> {
                 });
             if touch.action == Action::Read {
                 let data = self.content_of(&touch.path);
-                read |= data.taint.without(Taint::FILE | Taint::INPUT);
+                read |= data.taint.without(Taint::FILE | Taint::UNREAD | Taint::INPUT);
             }
             self.touch_by(Some(process), touch);
         }
