@@ -107,6 +107,7 @@ fn receipt_line(receipt: &Receipt) -> String {
         Verdict::Block => "block",
         Verdict::Handled => "handled",
         Verdict::Observed => "observed",
+        Verdict::Dropped => "dropped",
     };
     let tool = receipt.key.tool.as_deref().map(|tool| format!(" {tool}")).unwrap_or_default();
     let judged = receipt.judged.map(|digest| format!(" · {}", digest.short())).unwrap_or_default();

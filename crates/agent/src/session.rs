@@ -1,17 +1,18 @@
 //! Sessions as an agent holds them: found or begun, claimed while a turn runs.
 //!
 //! The claim is a lease in the store. While a turn runs it is renewed in the background; if it is lost, the
-//! turn stops at once and writes nothing more, since another process may already go on. Without a turn the
-//! session is free.
+//! turn stops at once and writes nothing more, since another process may already go on. A turn that has not
+//! noticed yet, because it was stopped or the machine slept, is refused by the store, which looks at the lease
+//! with each write. Without a turn the session is free.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use backstop_hooks::points::SessionEndReason;
 use backstop_hooks::{Json, SessionId, SessionKey};
-use backstop_store::{LeaseError, LeaseHolder, Session, Store, Timestamp};
+use backstop_store::{LeaseError, LeaseHolder, Session, Store, Timestamp, TranscriptError};
 use tokio::task::JoinHandle;
 
 use crate::error::AgentError;
@@ -57,10 +58,17 @@ impl Fresh {
     }
 }
 
+type Dropped = Arc<Mutex<Option<LeaseHolder>>>;
+
+fn take(dropped: &Dropped) -> Option<LeaseHolder> {
+    dropped.lock().unwrap_or_else(PoisonError::into_inner).take()
+}
+
 /// A session in which turns can be run. Its background processes end when it is dropped.
 pub struct AgentSession {
     record: Session,
-    holder: LeaseHolder,
+    /// Who held the last claim, if that was dropped, and is perhaps not given back yet.
+    dropped: Dropped,
     tools: ToolContext,
     /// Turns of one session run one after the other.
     pub(crate) turns: tokio::sync::Mutex<()>,
@@ -77,7 +85,7 @@ impl fmt::Debug for AgentSession {
 
 impl AgentSession {
     fn of(record: Session, tools: ToolContext) -> Self {
-        Self { record, holder: LeaseHolder::unique(), tools, turns: tokio::sync::Mutex::new(()) }
+        Self { record, dropped: Dropped::default(), tools, turns: tokio::sync::Mutex::new(()) }
     }
 
     /// The session's id.
@@ -169,7 +177,9 @@ pub(crate) struct Claim {
     session: SessionId,
     holder: LeaseHolder,
     lost: Arc<AtomicBool>,
+    stop: CancelToken,
     keeper: JoinHandle<()>,
+    dropped: Dropped,
     released: bool,
 }
 
@@ -181,12 +191,19 @@ impl Claim {
         ttl: Duration,
         stop: &CancelToken,
     ) -> Result<Self, LeaseError> {
-        store.lease_session(session.id(), &session.holder, ttl, Timestamp::now()).await?;
+        let holder = LeaseHolder::unique();
+        // INVARIANT (fencing): each claim has a holder of its own, so that a turn which was dropped can neither write
+        // under the claim of the next one nor give it back.
+        let dropped = take(&session.dropped);
+        if let Some(dropped) = dropped {
+            store.release_lease(session.id(), &dropped).await?;
+        }
+        store.lease_session(session.id(), &holder, ttl, Timestamp::now()).await?;
         let lost = Arc::new(AtomicBool::new(false));
         let keeper = tokio::spawn(keep(
             Arc::clone(store),
             session.id().clone(),
-            session.holder.clone(),
+            holder.clone(),
             ttl,
             Arc::clone(&lost),
             stop.clone(),
@@ -194,16 +211,23 @@ impl Claim {
         Ok(Self {
             store: Arc::clone(store),
             session: session.id().clone(),
-            holder: session.holder.clone(),
+            holder,
             lost,
+            stop: stop.clone(),
             keeper,
+            dropped: Arc::clone(&session.dropped),
             released: false,
         })
     }
 
     /// Tells, now and later, whether the claim is lost.
     pub(crate) fn watch(&self) -> ClaimWatch {
-        ClaimWatch { session: self.session.clone(), lost: Arc::clone(&self.lost) }
+        ClaimWatch {
+            session: self.session.clone(),
+            holder: self.holder.clone(),
+            lost: Arc::clone(&self.lost),
+            stop: self.stop.clone(),
+        }
     }
 
     /// Gives the claim back and waits until that is done.
@@ -218,13 +242,31 @@ impl Claim {
 #[derive(Clone, Debug)]
 pub(crate) struct ClaimWatch {
     session: SessionId,
+    holder: LeaseHolder,
     lost: Arc<AtomicBool>,
+    stop: CancelToken,
 }
 
 impl ClaimWatch {
     /// Whether another process may work in the session now.
     pub(crate) fn is_lost(&self) -> bool {
         self.lost.load(Ordering::Acquire)
+    }
+
+    /// Who writes under this claim.
+    pub(crate) fn holder(&self) -> &LeaseHolder {
+        &self.holder
+    }
+
+    /// What came of a write. One that was refused because the claim is gone ends the turn, as the loss itself would
+    /// have.
+    pub(crate) fn fenced<T>(&self, written: Result<T, TranscriptError>) -> Result<T, AgentError> {
+        if let Err(TranscriptError::LeaseLost(session)) = written {
+            self.lost.store(true, Ordering::Release);
+            self.stop.cancel();
+            return Err(LeaseError::Lost(session).into());
+        }
+        Ok(written?)
     }
 
     /// Goes on only with the claim.
@@ -239,6 +281,7 @@ impl Drop for Claim {
         if self.released {
             return;
         }
+        *self.dropped.lock().unwrap_or_else(PoisonError::into_inner) = Some(self.holder.clone());
         let (store, session, holder) = (Arc::clone(&self.store), self.session.clone(), self.holder.clone());
         // Without a runtime the process is going away, and the claim runs out by itself.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {

@@ -37,8 +37,8 @@ pub use backstop_engine::{ApprovalNote, ApprovalSettings, AskFuture, Asker, Atte
 
 // Receipts.
 pub use backstop_engine::{
-    BlockCause, Blocked, CallKey, Failure, FailureKind, Receipt, ReceiptSink, Record, Said, Step, StepDetail,
-    Verdict,
+    BlockCause, Blocked, CallKey, Failure, FailureKind, FailureMessage, Keeping, Receipt, ReceiptSink,
+    Record, RecordedBlock, Said, Step, StepDetail, Verdict,
 };
 
 // Bounds.

@@ -10,9 +10,9 @@ pub use backstop_hooks::{
 
 // What a hook answers.
 pub use backstop_hooks::{
-    ApprovalRequest, ApprovalRequests, DEFAULT_TIMEOUT, Decision, InvalidApprovalRequest,
-    MAX_DESCRIPTION_CHARS, MAX_TIMEOUT, MAX_TITLE_CHARS, Malformed, Nothing, OnResolution, Outcome,
-    Resolution, ResolutionFuture, Severity, TimeoutBehavior,
+    ApprovalRequest, ApprovalRequests, DEFAULT_TIMEOUT, Decision, Ground, InvalidApprovalRequest,
+    MAX_DESCRIPTION_CHARS, MAX_TIMEOUT, MAX_TITLE_CHARS, Malformed, Nothing, OnResolution, Outcome, Reason,
+    RecordedReason, Resolution, ResolutionFuture, Severity, TimeoutBehavior,
 };
 
 // Where hooks stand.
@@ -27,7 +27,7 @@ pub use backstop_hooks::{Honour, HostProfile};
 // Names and values. The `Debug` of what people and models wrote never prints it.
 pub use backstop_hooks::{
     AgentId, ApprovalId, CallId, Digest, HookId, InvalidDigest, Json, MessageId, OwnerId, Params, ReceiptId,
-    RunId, Secret, SessionId, SessionKey, Text, ToolCallId, ToolName,
+    RuleId, RunId, Secret, SessionId, SessionKey, Text, ToolCallId, ToolName,
 };
 
 // For programs that run other people's code.

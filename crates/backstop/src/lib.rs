@@ -46,7 +46,8 @@
 //! - A [`Backstop`] is built whole or not at all: an unknown hook type, a bad option, a matcher that matches
 //!   nothing, an id that nothing answers to is a [`BuildError`] that names file, line and column.
 //! - The configuration is lowered into engine settings once, in [`Builder::build`]; nothing reads it later.
-//! - The audit trail never makes a decision wait, and never loses an entry silently ([`AuditSink`]).
+//! - What was stopped or asked is in the audit trail before its answer leaves; no other decision waits for it, and it
+//!   never loses an entry silently ([`AuditSink`]).
 
 #[cfg(feature = "agent")]
 pub mod agent;
@@ -83,6 +84,8 @@ mod retention;
 mod wire;
 
 pub use audit::AuditSink;
+#[cfg(feature = "signed-heads")]
+pub use audit::head::{HeadError, HeadKey, SignedHead};
 pub use backstop_engine::Engine;
 
 // From a configuration to what runs.
@@ -97,7 +100,7 @@ pub use hosts::all_hosts;
 #[cfg(feature = "gateway")]
 pub use hosts::server_hosts;
 #[cfg(feature = "config")]
-pub use locations::{daemon_socket, from_operator, load, load_sources, policy_files, store_path};
+pub use locations::{audit_key, daemon_socket, from_operator, load, load_sources, policy_files, store_path};
 #[cfg(feature = "agent")]
 pub use providers::Providers;
 #[cfg(feature = "config")]

@@ -66,6 +66,16 @@ pub fn daemon_socket(
     Ok(data_folder(environment).ok_or(NoDataFolder)?.join("daemon").join("hooks.sock"))
 }
 
+/// Where the key lies that signs heads of the audit trail, unless the caller says otherwise: `backstop/audit.key` in the
+/// user's data folder.
+///
+/// # Errors
+///
+/// [`NoDataFolder`] when the user has none.
+pub fn audit_key(environment: &dyn Fn(&str) -> Option<String>) -> Result<PathBuf, NoDataFolder> {
+    Ok(data_folder(environment).ok_or(NoDataFolder)?.join("audit.key"))
+}
+
 /// Our folder below `$XDG_DATA_HOME`, or below `~/.local/share`.
 fn data_folder(environment: &dyn Fn(&str) -> Option<String>) -> Option<PathBuf> {
     let absolute = |name: &str| environment(name).map(PathBuf::from).filter(|path| path.is_absolute());

@@ -15,8 +15,9 @@ pub use backstop_store::{
 
 // The audit trail.
 pub use backstop_store::{
-    AppendAuditError, AuditBody, AuditEntry, AuditFilter, AuditHead, AuditStore, MAX_AUDIT_BYTES,
-    NewAuditEntry, VerifyAuditError,
+    AUDIT_GAP, AUDIT_PRUNED, AppendAuditError, AuditBody, AuditEntry, AuditFilter, AuditGap, AuditHead,
+    AuditReport, AuditStep, AuditStore, CLOCK_TOLERANCE, Durability, MAX_AUDIT_BYTES, NewAuditEntry,
+    PruneAuditError, VerifyAuditError,
 };
 
 // Sessions, runs and transcripts.

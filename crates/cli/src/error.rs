@@ -12,7 +12,7 @@ use backstop::store::{
     AppendAuditError, DeleteError, FindApprovalError, ResolveError, SessionError, StoreError,
     VerifyAuditError,
 };
-use backstop::{BuildError, GatewayConfigError, NoDataFolder, ProviderError};
+use backstop::{BuildError, GatewayConfigError, HeadError, NoDataFolder, ProviderError};
 
 use crate::daemon::ListenError;
 use crate::exit::Exit;
@@ -53,6 +53,9 @@ pub(crate) enum Error {
     /// The audit trail is not whole.
     #[error(transparent)]
     VerifyAudit(#[from] VerifyAuditError),
+    /// The head of the audit trail can't be signed, or is not trusted.
+    #[error(transparent)]
+    Head(#[from] HeadError),
     /// The model can't be called.
     #[error(transparent)]
     Provider(#[from] ProviderError),
@@ -128,6 +131,7 @@ impl Error {
             | Self::Delete(_)
             | Self::Audit(_)
             | Self::VerifyAudit(_)
+            | Self::Head(_)
             | Self::Provider(_)
             | Self::Gateway(_)
             | Self::Daemon(_)

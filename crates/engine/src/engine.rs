@@ -14,22 +14,24 @@ use backstop_hooks::points::{
     ToolCallEvent, TrustedToolPolicy,
 };
 use backstop_hooks::{
-    CallContext, Claim, ClaimPoint, DecidePoint, ObservePoint, Point, Resolution, RunId, SessionId, Text,
-    ToolCallId, ToolName, contained,
+    CallContext, Claim, ClaimPoint, Contained, DecidePoint, Event as _, ObservePoint, Point, PointId, Reason,
+    Resolution, RunId, SessionId, Text, ToolCallId, ToolName, contained,
 };
 use backstop_store::{MemoryStore, Store, StoreError, Timestamp, ToolDecision};
+use futures_util::future::join_all;
 
 use crate::answers::{Answers, rule};
 use crate::approvals::{ApprovalSettings, Approvals, Attendance, session_of};
 use crate::interceptor::Interceptors;
 use crate::operator::OperatorSettings;
 use crate::permit::Permitted;
-use crate::receipt::{BlockCause, Blocked, FailureKind, Receipt, ReceiptSink, Verdict};
+use crate::receipt::{BlockCause, Blocked, CallKey, FailureKind, Receipt, ReceiptSink, Verdict};
 use crate::redaction::{Redaction, ResponseGate};
 use crate::registry::{Registry, Snapshot};
 use crate::runner::{Claimed, Decided, Dispatch, reads_idle, untouched};
 use crate::seal;
-use crate::tool_call::{PATIENCE, Reviewed, ToolVerdict, tool_call_digest};
+use crate::tool_call::{PATIENCE, Reviewed, ToolVerdict, tool_call_digest, tool_key};
+use crate::underway::Underway;
 
 /// How long a decision about a tool call counts for those who know nothing but the call's id. Decisions older
 /// than that can be pruned.
@@ -183,9 +185,11 @@ impl Engine {
         // Boxed, so that a dispatch without hooks does not carry the room that one with hooks needs.
         Box::pin(async move {
             let snapshot = self.0.registry.snapshot();
-            let decided = self.dispatch(&snapshot, call).decide(event).await;
+            let underway = self.underway::<P>(&event, call);
+            let decided = self.dispatch_in(&snapshot, call, &underway).decide(event).await;
+            underway.end();
             self.interceptors().report_built_ins(decided.receipt(), decided.blocked(), call);
-            self.record(decided.receipt());
+            self.keep(decided.receipt()).await;
             decided
         })
         .await
@@ -223,7 +227,9 @@ impl Engine {
             return Receipt::untouched(P::INFO.id, Verdict::Observed);
         }
         let snapshot = self.0.registry.snapshot();
-        let receipt = self.dispatch(&snapshot, call).observe::<P>(event).await;
+        let underway = self.underway::<P>(event, call);
+        let receipt = self.dispatch_in(&snapshot, call, &underway).observe::<P>(event).await;
+        underway.end();
         self.record(&receipt);
         receipt
     }
@@ -234,8 +240,10 @@ impl Engine {
         P::Outcome: Claim,
     {
         let snapshot = self.0.registry.snapshot();
-        let claimed = self.dispatch(&snapshot, call).claim::<P>(event).await;
-        self.record(&claimed.receipt);
+        let underway = self.underway::<P>(event, call);
+        let claimed = self.dispatch_in(&snapshot, call, &underway).claim::<P>(event).await;
+        underway.end();
+        self.keep(&claimed.receipt).await;
         claimed
     }
 
@@ -263,11 +271,13 @@ impl Engine {
         attendance: &Attendance,
     ) -> ToolVerdict {
         let snapshot = self.0.registry.snapshot();
+        let mut underway = Underway::begin(self, PointId::BeforeToolCall, || tool_key(&event, call));
         let ruling = self.ruling(&event, call).await;
-        let reviewed = self.dispatch(&snapshot, call).review(event, ruling).await;
-        let Reviewed { event, mut blocked, requests, moot, mut receipt, .. } = reviewed;
+        let reviewed = self.dispatch_in(&snapshot, call, &underway).review(event, ruling).await;
+        let Reviewed { event, mut blocked, requests, moot, receipt, .. } = reviewed;
         self.interceptors().report_built_ins(&receipt, blocked.as_ref(), call);
         let judged = receipt.judged.unwrap_or_else(|| tool_call_digest(&event));
+        underway.hold(receipt);
         let mut approval = None;
         if blocked.is_some() {
             self.0.approvals.petition(&moot, call).end(Resolution::Cancelled).await;
@@ -275,28 +285,45 @@ impl Engine {
             let settled = self.0.approvals.settle(&event, &requests, call, attendance).await;
             approval.clone_from(&settled.note.id);
             let saw = settled.note.digest;
-            receipt.record_mut().approval = Some(settled.note);
+            underway.note(|receipt| receipt.record_mut().approval = Some(settled.note));
             // INVARIANT (what was judged is what runs): an answer counts for what the human saw, and for nothing else.
             blocked = settled.blocked.or_else(|| (saw != judged).then(not_what_was_asked_about));
-            if blocked.is_some() {
-                receipt.verdict = Verdict::Block;
-                receipt.record_mut().blocked.clone_from(&blocked);
-            }
         }
         let permit = match blocked {
             Some(blocked) => Err(blocked),
             None => seal::unseal(&snapshot, &event, call, &requests).await,
         };
+        let mut receipt = underway.into_receipt();
         if let Err(blocked) = &permit {
-            receipt.verdict = Verdict::Block;
-            receipt.record_mut().blocked = Some(blocked.clone());
+            receipt.stop(blocked);
         }
-        self.record(&receipt);
+        let kept = self.keep(&receipt).await;
+        // INVARIANT (fail closed): that a human allowed this must be on record before anything comes of it.
+        let permit = permit.and_then(|unsealed| match kept || receipt.approval.is_none() {
+            true => Ok(unsealed),
+            false => Err(self.unkept(&mut receipt)),
+        });
         let permit = permit.map(|unsealed| {
             let (value, judged) = unsealed.unwrap_or_else(|| (event.clone(), judged));
             Permitted::judged(value, judged, tool_call_digest, approval)
         });
         ToolVerdict { permit, event, receipt }
+    }
+
+    /// Stops a call whose approval could not be kept, and shows that to those who can be told.
+    fn unkept(&self, receipt: &mut Receipt) -> Blocked {
+        let blocked = Blocked {
+            cause: BlockCause::Failure { kind: FailureKind::Unreachable },
+            reason: Some(Reason::fixed(
+                "audit.not-kept",
+                "a human allowed this, and the audit trail can't be written, so it does not run",
+            )),
+            hook: None,
+            owner: None,
+        };
+        receipt.stop(&blocked);
+        self.record(receipt);
+        blocked
     }
 
     /// Lets the hooks judge a model's answer. From the moment of this call, and before its future is
@@ -340,7 +367,10 @@ impl Engine {
         async move {
             let (calls, run) = (event.tool_calls.clone(), event.run_id.clone());
             let snapshot = self.0.registry.snapshot();
-            let mut decided = self.dispatch(&snapshot, call).decide::<AfterLlmCall>(event).await;
+            let mut underway = self.underway::<AfterLlmCall>(&event, call);
+            let dispatch = self.dispatch_in(&snapshot, call, &underway);
+            let mut decided = dispatch.decide::<AfterLlmCall>(event).await;
+            underway.hold(decided.receipt().clone());
             let mut rulings = rule(&calls, decided.outcome(), decided.blocked());
             let mut previewed = false;
             if let Some(unasked) = unasked {
@@ -362,7 +392,10 @@ impl Engine {
                 {
                     let blocked = Blocked {
                         cause: BlockCause::Failure { kind: FailureKind::Unreachable },
-                        reason: Some("decisions about its tool calls could not be stored".into()),
+                        reason: Some(Reason::fixed(
+                            "decision.not-stored",
+                            "decisions about its tool calls could not be stored",
+                        )),
                         hook: None,
                         owner: None,
                     };
@@ -370,7 +403,8 @@ impl Engine {
                     rulings = rule(&calls, decided.outcome(), decided.blocked());
                 }
             }
-            self.record(decided.receipt());
+            underway.end();
+            self.keep(decided.receipt()).await;
             let named_only = decided.blocked().is_some() || decided.outcome().tool_calls.is_some();
             let keyed = calls.iter().map(|call| &call.id).zip(&rulings);
             judging.settle(keyed, named_only);
@@ -390,31 +424,33 @@ impl Engine {
         let event = ToolCallEvent::new(ToolName::new(&tool.name), tool.arguments.clone())
             .run_id(run.clone())
             .tool_call_id(tool.id.clone());
-        let reviewed = self.dispatch(snapshot, call).review(event, None).await;
+        let underway = Underway::begin(self, PointId::BeforeToolCall, || tool_key(&event, call));
+        let reviewed = self.dispatch_in(snapshot, call, &underway).review(event, None).await;
+        underway.end();
         let Reviewed { changed, blocked, requests, mut receipt, .. } = reviewed;
         self.interceptors().report_built_ins(&receipt, blocked.as_ref(), call);
         let asked = requests.first().filter(|_| unasked == Unasked::Deny);
-        let reason: Option<Text> = match (&blocked, asked) {
-            (Some(blocked), _) => Some(blocked.reason_or_default()),
+        let reason = match (&blocked, asked) {
+            (Some(_), _) => None,
             (None, Some(request)) => {
-                Some(format!("a human would have to allow it: {}", request.title()).into())
+                let told = format!("a human would have to allow it: {}", request.title());
+                Some(Reason::fixed("approval.needed", told))
             }
-            (None, None) if changed => {
-                Some("a hook would rewrite its arguments, which is not possible in an answer".into())
-            }
+            (None, None) if changed => Some(Reason::fixed(
+                "rewrite.impossible",
+                "a hook would rewrite its arguments, which is not possible in an answer",
+            )),
             (None, None) => None,
         };
-        if let (None, Some(reason)) = (blocked, &reason) {
-            receipt.verdict = Verdict::Block;
-            receipt.record_mut().blocked = Some(Blocked {
-                cause: BlockCause::Withheld,
-                reason: Some(reason.clone()),
-                hook: None,
-                owner: None,
-            });
+        let stopped = blocked.or_else(|| {
+            let reason = Some(reason?);
+            Some(Blocked { cause: BlockCause::Withheld, reason, hook: None, owner: None })
+        });
+        if let Some(stopped) = &stopped {
+            receipt.stop(stopped);
         }
-        self.record(&receipt);
-        reason
+        self.keep(&receipt).await;
+        stopped.map(|stopped| stopped.reason_or_default())
     }
 
     async fn share(
@@ -494,7 +530,57 @@ impl Engine {
     }
 
     fn dispatch<'a>(&'a self, snapshot: &'a Snapshot, call: &'a CallContext) -> Dispatch<'a> {
-        Dispatch { snapshot, call, capture: false, digests: !self.0.sinks.is_empty(), sinks: &self.0.sinks }
+        Dispatch {
+            snapshot,
+            call,
+            capture: false,
+            digests: self.is_recorded(),
+            sinks: &self.0.sinks,
+            progress: None,
+        }
+    }
+
+    /// A dispatch whose steps are not lost when it is dropped.
+    fn dispatch_in<'a>(
+        &'a self,
+        snapshot: &'a Snapshot,
+        call: &'a CallContext,
+        underway: &'a Underway<'_>,
+    ) -> Dispatch<'a> {
+        Dispatch { progress: Some(underway.progress()), ..self.dispatch(snapshot, call) }
+    }
+
+    fn underway<P: Point>(&self, event: &P::Event, call: &CallContext) -> Underway<'_> {
+        Underway::begin(self, P::INFO.id, || CallKey {
+            tool: event.tool_name().map(|tool| tool.as_str().to_owned()),
+            ..CallKey::of(call)
+        })
+    }
+
+    /// Whether anybody reads receipts.
+    pub(crate) fn is_recorded(&self) -> bool {
+        !self.0.sinks.is_empty()
+    }
+
+    /// Shows a receipt to all sinks. One that stopped or asked is waited for; answers whether all have kept it.
+    async fn keep(&self, receipt: &Receipt) -> bool {
+        if !receipt.is_decisive() {
+            self.record(receipt);
+            return true;
+        }
+        Box::pin(async move {
+            let mut keeping = Vec::new();
+            // All are told before any is waited for: who drops this has told everybody.
+            for sink in &self.0.sinks {
+                match contained(|| sink.keep(receipt)) {
+                    Ok(told) => keeping.extend(told),
+                    Err(_) => tracing::error!(receipt = receipt.id(), "a receipt sink panicked"),
+                }
+            }
+            let kept = keeping.into_iter().map(Contained::new);
+            join_all(kept).await.into_iter().all(|kept| kept.unwrap_or(false))
+        })
+        .await
     }
 
     pub(crate) fn record(&self, receipt: &Receipt) {

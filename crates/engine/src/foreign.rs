@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use backstop_hooks::{CallContext, Contained, Nesting, Panicked, drop_contained};
+use backstop_hooks::{CallContext, Contained, Nesting, Panicked, Reason, drop_contained};
 
 use crate::receipt::{BlockCause, Blocked};
 
@@ -22,7 +22,7 @@ pub const MAX_DEPTH: u8 = 4;
 pub(crate) fn too_deep(call: &CallContext) -> Option<Blocked> {
     (call.nesting.depth() > MAX_DEPTH).then(|| Blocked {
         cause: BlockCause::TooDeep,
-        reason: Some(TOO_DEEP.into()),
+        reason: Some(Reason::fixed("hook.too-deep", TOO_DEEP)),
         hook: None,
         owner: None,
     })

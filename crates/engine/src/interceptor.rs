@@ -25,7 +25,7 @@ use backstop_hooks::points::{
 };
 use backstop_hooks::{
     AgentId, Answer, CallContext, Context, DecidePoint, Hook, HookError, HookId, OwnerId, Params, Point,
-    PointId, Text, ToolName, contained, drop_contained,
+    PointId, Reason, Text, ToolName, contained, drop_contained,
 };
 
 use crate::matcher::{AgentMatcher, ToolMatcher};
@@ -80,7 +80,7 @@ pub struct ToolInput {
     /// Set to stop the call.
     pub block: Option<bool>,
     /// Why.
-    pub block_reason: Option<Text>,
+    pub block_reason: Option<Reason>,
 }
 
 /// `tool.after`: what can be changed.
@@ -167,7 +167,7 @@ impl InterceptPoint for ToolBefore {
     fn effect(event: &Self::Event, outcome: &ToolBeforeOutcome) -> Option<Effect> {
         (outcome.block == Some(true)).then(|| Effect::Blocked {
             what: event.tool_name.to_string(),
-            reason: outcome.block_reason.clone(),
+            reason: outcome.block_reason.clone().map(Text::from),
         })
     }
 }
@@ -402,7 +402,7 @@ impl Interceptors {
             let effect = match stopped {
                 Some(blocked) => Effect::Blocked {
                     what: receipt.key.tool.clone().unwrap_or_else(|| point.to_string()),
-                    reason: blocked.reason.clone(),
+                    reason: blocked.reason.clone().map(Text::from),
                 },
                 None if *point == PointId::MessageBefore && step.said == Said::Rewrote => {
                     Effect::Mutated(vec![MESSAGE_MUTATED.to_owned()])

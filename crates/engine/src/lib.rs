@@ -17,6 +17,7 @@ mod registry;
 mod runner;
 mod seal;
 mod tool_call;
+mod underway;
 mod verdict;
 mod verdict_set;
 mod verdict_types;
@@ -34,8 +35,8 @@ pub use matcher::{AgentMatcher, InvalidMatcher, ToolMatcher};
 pub use operator::{Budget, BudgetSource, FailureSource, InvalidBudget, OperatorSettings, OwnerSettings};
 pub use permit::{NotWhatWasJudged, Permitted};
 pub use receipt::{
-    ApprovalNote, BlockCause, Blocked, CallKey, Failure, FailureKind, Receipt, ReceiptSink, Record, Said,
-    Step, StepDetail, Verdict,
+    ApprovalNote, BlockCause, Blocked, CallKey, Failure, FailureKind, FailureMessage, Keeping, Receipt,
+    ReceiptSink, Record, RecordedBlock, Said, Step, StepDetail, Verdict,
 };
 pub use redaction::{
     Redaction, RedactionStream, Released, ResponseGate, Settled, SpanCount, SpanEdit, SpanKind, SpanRedactor,

@@ -5,14 +5,17 @@
 //! the trail of its own removal. What `explain` shows beyond that is captured apart, on request, and
 //! stays in memory ([`StepDetail`]).
 
+use std::borrow::Cow;
+use std::fmt;
 use std::ops::Deref;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use backstop_hooks::{
     AgentId, ApprovalId, CallContext, Digest, FailurePolicy, HookError, HookId, HookLoad, OwnerId, PointId,
-    Resolution, RunId, SessionId, SessionKey, Text, ToolCallId,
+    Reason, RecordedReason, Resolution, RuleId, RunId, SessionId, SessionKey, Text, ToolCallId,
 };
 use serde::{Serialize, Serializer};
 use serde_json::Value;
@@ -45,13 +48,75 @@ pub enum FailureKind {
 }
 
 /// A hook has no answer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
+///
+/// A record has the message where it is Backstop's own, and the digest of it where it is the hook's.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Failure {
     /// How.
     pub kind: FailureKind,
     /// In words, without values of the event.
-    pub message: String,
+    pub message: FailureMessage,
+}
+
+/// What is said of a failure.
+#[derive(Clone, PartialEq, Eq)]
+pub enum FailureMessage {
+    /// Backstop says it, in words that are the same for every event.
+    Own(Cow<'static, str>),
+    /// The hook says it, in words that may name anything.
+    OfHook(Text),
+}
+
+impl FailureMessage {
+    /// The words.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Own(message) => message,
+            Self::OfHook(message) => message,
+        }
+    }
+}
+
+impl Deref for FailureMessage {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        self.as_str()
+    }
+}
+
+impl fmt::Display for FailureMessage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl fmt::Debug for FailureMessage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Own(message) => fmt::Debug::fmt(message, f),
+            Self::OfHook(message) => fmt::Debug::fmt(message, f),
+        }
+    }
+}
+
+impl Serialize for Failure {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Wire<'a> {
+            kind: FailureKind,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            message: Option<&'a str>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            digest: Option<Digest>,
+        }
+        let (message, digest) = match &self.message {
+            FailureMessage::Own(message) => (Some(&**message), None),
+            FailureMessage::OfHook(message) => (None, Some(Digest::of_text("failure", message))),
+        };
+        Wire { kind: self.kind, message, digest }.serialize(serializer)
+    }
 }
 
 impl Failure {
@@ -68,26 +133,26 @@ impl Failure {
 
     pub(crate) fn panicked() -> Self {
         // The panic's own message may quote the event, so it is not taken over.
-        Self { kind: FailureKind::Panicked, message: "the hook panicked".to_owned() }
+        Self { kind: FailureKind::Panicked, message: FailureMessage::Own("the hook panicked".into()) }
     }
 
     /// An answer that makes no sense, in words that quote nothing.
     pub(crate) fn malformed(message: &'static str) -> Self {
-        Self { kind: FailureKind::Malformed, message: message.to_owned() }
+        Self { kind: FailureKind::Malformed, message: FailureMessage::Own(message.into()) }
     }
 
     pub(crate) fn timed_out(budget: Duration, load: Option<HookLoad>) -> Self {
         let load = load.map(|load| format!("; {load}")).unwrap_or_default();
         let message = format!("no answer within {} ms{load}", budget.as_millis());
-        Self { kind: FailureKind::TimedOut, message }
+        Self { kind: FailureKind::TimedOut, message: FailureMessage::Own(message.into()) }
     }
 
     pub(crate) fn overloaded(message: String) -> Self {
-        Self { kind: FailureKind::Overloaded, message }
+        Self { kind: FailureKind::Overloaded, message: FailureMessage::Own(message.into()) }
     }
 
     pub(crate) fn too_deep() -> Self {
-        Self { kind: FailureKind::TooDeep, message: TOO_DEEP.to_owned() }
+        Self { kind: FailureKind::TooDeep, message: FailureMessage::Own(TOO_DEEP.into()) }
     }
 
     /// A failure in the hook's own words, unless they quote the event they are about.
@@ -101,8 +166,10 @@ impl Failure {
         };
         let message: String = error.to_string().chars().take(MAX_MESSAGE_CHARS).collect();
         let quotes = serde_json::to_value(event).is_ok_and(|event| quotes(&message, &event));
-        let message =
-            if quotes { "its message quotes what it judged, and is not kept".to_owned() } else { message };
+        let message = match quotes {
+            true => FailureMessage::Own("its message quotes what it judged, and is not kept".into()),
+            false => FailureMessage::OfHook(message.into()),
+        };
         Self { kind, message }
     }
 }
@@ -160,8 +227,8 @@ pub struct StepDetail {
     pub said: Value,
 }
 
-impl std::fmt::Debug for StepDetail {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for StepDetail {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("StepDetail(..)")
     }
 }
@@ -302,15 +369,28 @@ pub enum BlockCause {
 }
 
 /// A value was stopped.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Blocked {
+    /// Why, in a program's terms.
+    pub cause: BlockCause,
+    /// Why, in words, for whoever is told. At `before_agent_run` it is internal.
+    pub reason: Option<Reason>,
+    /// By which hook.
+    pub hook: Option<HookId>,
+    /// Whose hook.
+    pub owner: Option<OwnerId>,
+}
+
+/// A block as a receipt has it: without the words of its reason, which quote what was judged.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Blocked {
+pub struct RecordedBlock {
     /// Why, in a program's terms.
     #[serde(flatten)]
     pub cause: BlockCause,
-    /// Why, in words. At `before_agent_run` it is internal.
+    /// By which rules, and the digest of the words.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub reason: Option<Text>,
+    pub reason: Option<RecordedReason>,
     /// By which hook.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hook: Option<HookId>,
@@ -319,10 +399,21 @@ pub struct Blocked {
     pub owner: Option<OwnerId>,
 }
 
+impl From<&Blocked> for RecordedBlock {
+    fn from(blocked: &Blocked) -> Self {
+        Self {
+            cause: blocked.cause.clone(),
+            reason: blocked.reason.as_ref().map(Reason::recorded),
+            hook: blocked.hook.clone(),
+            owner: blocked.owner.clone(),
+        }
+    }
+}
+
 impl Blocked {
     /// The reason, or a plain sentence where none was given.
     pub fn reason_or_default(&self) -> Text {
-        self.reason.clone().unwrap_or_else(|| match &self.hook {
+        self.reason.clone().map(Text::from).unwrap_or_else(|| match &self.hook {
             Some(hook) => format!("blocked by {hook}").into(),
             None => "blocked".into(),
         })
@@ -343,6 +434,8 @@ pub enum Verdict {
     Handled,
     /// Watched.
     Observed,
+    /// Given up before it was decided, by whoever waited for it: nothing came of it.
+    Dropped,
 }
 
 impl Verdict {
@@ -366,6 +459,9 @@ pub struct ApprovalNote {
     pub resolution: Resolution,
     /// The digest the human saw.
     pub digest: Digest,
+    /// The rules that wanted a human, where the hooks that asked name them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<RuleId>,
 }
 
 /// Whose dispatch it was.
@@ -421,7 +517,7 @@ pub struct Record {
     /// Whose.
     pub key: CallKey,
     /// Why it was stopped.
-    pub blocked: Option<Blocked>,
+    pub blocked: Option<RecordedBlock>,
     /// The digest of the value as it came.
     pub original: Option<Digest>,
     /// The digest of the value as it was judged last.
@@ -483,7 +579,7 @@ impl Serialize for Receipt {
             tool: &'a Option<String>,
             verdict: Verdict,
             #[serde(skip_serializing_if = "Option::is_none")]
-            blocked: &'a Option<Blocked>,
+            blocked: &'a Option<RecordedBlock>,
             #[serde(skip_serializing_if = "Option::is_none")]
             original: Option<Digest>,
             #[serde(skip_serializing_if = "Option::is_none")]
@@ -559,6 +655,17 @@ impl Receipt {
         }
     }
 
+    /// Notes that it was stopped.
+    pub(crate) fn stop(&mut self, blocked: &Blocked) {
+        self.verdict = Verdict::Block;
+        self.record_mut().blocked = Some(blocked.into());
+    }
+
+    /// Whether something was stopped or asked: it is kept before its answer leaves.
+    pub fn is_decisive(&self) -> bool {
+        self.blocked.is_some() || self.approval.is_some()
+    }
+
     /// The receipt's id as text.
     pub fn id(&self) -> String {
         format!("{}-{}", process_tag(), self.seq)
@@ -570,13 +677,24 @@ fn next_seq() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
+/// The wait until a sink has kept a receipt. Resolves to whether it has.
+pub type Keeping = Pin<Box<dyn Future<Output = bool> + Send>>;
+
 /// Somebody who is shown every receipt: the log, the audit trail, a terminal.
 ///
 /// A sink is called after the decision, on the caller's task; it must not wait. A sink that needs to
-/// wait puts the receipt into a bounded queue of its own.
+/// wait puts the receipt into a bounded queue of its own. What stopped or asked may be waited for: [`Self::keep`].
 pub trait ReceiptSink: Send + Sync + 'static {
     /// Takes note of a dispatch.
     fn record(&self, receipt: &Receipt);
+
+    /// Takes note of a dispatch that [stopped or asked](Receipt::is_decisive), before its answer leaves. A sink that
+    /// keeps receipts for good answers with the wait for it, and the answer leaves after that. A block that can't be
+    /// kept stays a block; a call that a human allowed does not run where that can't be kept.
+    fn keep(&self, receipt: &Receipt) -> Option<Keeping> {
+        self.record(receipt);
+        None
+    }
 
     /// Whether it wants to know of dispatches at `point` that met no hook. What nobody wants to know is not put
     /// together: such a receipt says neither when nor whose, and has no digest, which is what it costs.

@@ -7,14 +7,20 @@
 //!
 //! The law: *what was judged is what runs*. A value that somebody planted may mean something else than the
 //! placeholder that was judged (`; reboot`). The call with its values is therefore judged once more, by the
-//! guards that ship with Backstop: they run in this process and keep nothing of what they read. If one of
-//! them now stops the call, rewrites it, or asks a human about it who was not asked before, it is blocked.
-//! The reason of that block names the hook and quotes nothing, and no receipt has the steps.
+//! guards that ship with Backstop: they run in this process and keep nothing of what they read. They may stop
+//! nothing, rewrite nothing, and ask nothing but what humans answered: each question must be one of the
+//! approved ones with the values in its place, by the same hook, for the same rules, about the same words. A
+//! value that becomes two words, a second process or another path makes another question, and the call is
+//! blocked. The reason of that block names the hook and quotes nothing, and no receipt has the steps.
 
 use std::fmt;
 
 use backstop_hooks::points::ToolCallEvent;
-use backstop_hooks::{ApprovalRequest, CallContext, Digest, HookId, Params, contained};
+use backstop_hooks::{
+    ApprovalRequest, CallContext, Digest, Ground, HookId, OwnerId, Params, Reason, RuleId, Severity, Text,
+    contained,
+};
+use serde_json::{Map, Value};
 
 use crate::receipt::{BlockCause, Blocked, FailureKind};
 use crate::registry::Snapshot;
@@ -23,7 +29,8 @@ use crate::tool_call::{Reviewed, tool_call_digest};
 
 /// Knows what placeholders stand for.
 pub trait Unsealer: Send + Sync + fmt::Debug + 'static {
-    /// The arguments of a permitted call with the values in place; `None` if there is nothing to put in.
+    /// The arguments of a permitted call with the values in place; `None` if there is nothing to put in. Which
+    /// argument a placeholder stands in makes no difference: what was asked about the call is filled by the same way.
     fn unseal(&self, event: &ToolCallEvent, call: &CallContext) -> Option<Params>;
 }
 
@@ -36,35 +43,102 @@ pub(crate) async fn unseal(
     asked: &[ApprovalRequest],
 ) -> Result<Option<(ToolCallEvent, Digest)>, Blocked> {
     let Some(unsealer) = snapshot.unsealer() else { return Ok(None) };
-    let values = contained(|| call.nesting.descend(|| unsealer.unseal(event, call)));
-    let params = match values {
-        Ok(Some(params)) => params,
-        Ok(None) => return Ok(None),
-        Err(_) => return Err(blocked(BlockCause::Failure { kind: FailureKind::Panicked }, None)),
-    };
-    let mut unsealed = event.clone();
-    unsealed.params = params;
-    unsealed.derived_paths = None;
+    let filled = |event: &ToolCallEvent| contained(|| call.nesting.descend(|| unsealer.unseal(event, call)));
+    let panicked = |_| blocked(BlockCause::Failure { kind: FailureKind::Panicked }, None);
+    let Some(params) = filled(event).map_err(panicked)? else { return Ok(None) };
+    let unsealed = with_params(event, params);
     let mut guards = snapshot.clone();
     guards.retain(|meta| meta.owner.is_builtin());
-    let dispatch = Dispatch { snapshot: &guards, call, capture: false, digests: false, sinks: &[] };
+    let dispatch =
+        Dispatch { snapshot: &guards, call, capture: false, digests: false, sinks: &[], progress: None };
     let digest = tool_call_digest(&unsealed);
     let Reviewed { event: judged, changed, blocked: stopped, requests, .. } =
-        dispatch.review(unsealed, None).await;
+        // Boxed: few calls have placeholders, and the others need not carry the room for this.
+        Box::pin(dispatch.review(unsealed, None)).await;
     if let Some(stopped) = stopped {
         return Err(blocked(stopped.cause, stopped.hook));
     }
     if changed {
         return Err(blocked(BlockCause::UnstableRewrite { writer: None }, None));
     }
-    let new = requests.iter().find(|request| !asked.iter().any(|known| known.hook() == request.hook()));
+    if requests.is_empty() {
+        return Ok(Some((judged, digest)));
+    }
+    let mut approved = Vec::with_capacity(asked.len());
+    for request in asked {
+        let question = Question::of(request);
+        let words = filled(&with_params(event, question.words())).map_err(panicked)?;
+        approved.push(match words {
+            Some(words) => question.with_words(&words),
+            None => question,
+        });
+    }
+    let new = requests.iter().find(|request| {
+        let question = Question::of(request);
+        !approved.iter().any(|approved| question.is_part_of(approved))
+    });
     match new {
         Some(request) => Err(blocked(BlockCause::Decision, request.hook().cloned())),
         None => Ok(Some((judged, digest))),
     }
 }
 
+fn with_params(event: &ToolCallEvent, params: Params) -> ToolCallEvent {
+    let mut event = event.clone();
+    event.params = params;
+    event.derived_paths = None;
+    event
+}
+
+/// A question in substance: who asks, how gravely, by which rules, about what.
+#[derive(Clone, Debug, PartialEq)]
+struct Question<'a> {
+    owner: Option<&'a OwnerId>,
+    hook: Option<&'a HookId>,
+    severity: Severity,
+    /// A request that says what it rests on asks about that; what its texts show of it may be cut. Of any other its
+    /// texts are all there is to compare.
+    about: Vec<(Option<&'a RuleId>, Vec<Text>)>,
+}
+
+impl<'a> Question<'a> {
+    fn of(request: &'a ApprovalRequest) -> Self {
+        let ground = |ground: &'a Ground| (Some(&ground.rule), ground.about.clone());
+        let mut about = vec![(None, vec![request.title().clone()])];
+        match request.rests_on() {
+            [] => about.push((None, vec![request.description().clone()])),
+            grounds => about.extend(grounds.iter().map(ground)),
+        }
+        Self { owner: request.owner(), hook: request.hook(), severity: request.severity_level(), about }
+    }
+
+    /// Its words as arguments, for putting values in.
+    fn words(&self) -> Params {
+        let list = |words: &[Text]| words.iter().map(|word| Value::from(word.as_str())).collect();
+        let all: Vec<Value> = self.about.iter().map(|(_, words)| list(words)).collect();
+        Params::new(Map::from_iter([("about".to_owned(), Value::Array(all))]))
+    }
+
+    fn with_words(self, words: &Params) -> Self {
+        let lists = words.get("about").and_then(Value::as_array).into_iter().flatten();
+        let words = lists.map(|list| {
+            let words = list.as_array().into_iter().flatten();
+            words.map(|word| Text::from(word.as_str().unwrap_or_default())).collect()
+        });
+        let about = self.about.iter().map(|(rule, _)| *rule).zip(words).collect();
+        Self { about, ..self }
+    }
+
+    /// Whether whoever allowed `approved` has allowed this.
+    fn is_part_of(&self, approved: &Self) -> bool {
+        let allows = |ground| approved.about.contains(ground);
+        (self.owner, self.hook) == (approved.owner, approved.hook)
+            && self.severity <= approved.severity
+            && self.about.iter().all(allows)
+    }
+}
+
 fn blocked(cause: BlockCause, hook: Option<HookId>) -> Blocked {
     let reason = "with the values of its placeholders in place this call is not what was judged";
-    Blocked { cause, reason: Some(reason.into()), hook, owner: None }
+    Blocked { cause, reason: Some(Reason::fixed("placeholder.changes-call", reason)), hook, owner: None }
 }

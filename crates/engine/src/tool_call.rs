@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use crate::foreign::too_deep;
 use crate::permit::Permitted;
-use crate::receipt::{BlockCause, Blocked, CallKey, Receipt, Verdict};
+use crate::receipt::{BlockCause, Blocked, CallKey, Receipt, RecordedBlock, Verdict};
 use crate::runner::Dispatch;
 use crate::runner::chain::Chain;
 use crate::runner::seat::{Seat, ToolSeat};
@@ -66,7 +66,7 @@ impl Dispatch<'_> {
         let original = self.digests.then(|| tool_call_digest(&event));
         if let Some(ToolDecision::Deny { reason }) = ruling {
             let blocked =
-                Blocked { cause: BlockCause::Withheld, reason: Some(reason), hook: None, owner: None };
+                Blocked { cause: BlockCause::Withheld, reason: Some(reason.into()), hook: None, owner: None };
             return self.reviewed(event, None, Some(blocked), original);
         }
         if self.has_gates()
@@ -106,7 +106,9 @@ impl Dispatch<'_> {
         original: Option<Digest>,
     ) -> Reviewed {
         let (changed, elapsed, steps, asked) = match chain {
-            Some(chain) => (chain.changed(), chain.elapsed(), chain.steps, chain.merged.require_approval),
+            Some(chain) => {
+                (chain.changed(), chain.elapsed(), chain.steps.into_vec(), chain.merged.require_approval)
+            }
             None => (false, Duration::ZERO, Vec::new(), None),
         };
         let asked = asked.map(ApprovalRequests::into_vec).unwrap_or_default();
@@ -116,13 +118,13 @@ impl Dispatch<'_> {
         receipt.record_mut().judged =
             if changed { self.digests.then(|| tool_call_digest(&event)) } else { original };
         receipt.record_mut().original = original;
-        receipt.record_mut().blocked.clone_from(&blocked);
+        receipt.record_mut().blocked = blocked.as_ref().map(RecordedBlock::from);
         let (requests, moot) = if blocked.is_some() { (Vec::new(), asked) } else { (asked, Vec::new()) };
         Reviewed { event, changed, blocked, requests, moot, receipt }
     }
 }
 
-fn tool_key(event: &ToolCallEvent, call: &CallContext) -> CallKey {
+pub(crate) fn tool_key(event: &ToolCallEvent, call: &CallContext) -> CallKey {
     CallKey {
         agent_id: call.agent_id.clone(),
         session_key: call.session_key.clone(),

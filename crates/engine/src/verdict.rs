@@ -366,7 +366,7 @@ impl Hook<BeforeToolCall> for ToolPre {
                 HookVerdict::Approve => None,
                 HookVerdict::Deny { reasoning } => Some(ToolCallOutcome {
                     block: Some(true),
-                    block_reason: reasoning,
+                    block_reason: reasoning.map(Into::into),
                     ..ToolCallOutcome::default()
                 }),
                 HookVerdict::Modify(arguments) => Some(ToolCallOutcome::rewrite(arguments)),
@@ -424,7 +424,11 @@ fn unasked(request: &ApprovalRequest) -> Text {
 }
 
 fn denied(reasoning: Option<Text>) -> BeforeLlmCallOutcome {
-    BeforeLlmCallOutcome { block: Some(true), block_reason: reasoning, ..BeforeLlmCallOutcome::default() }
+    BeforeLlmCallOutcome {
+        block: Some(true),
+        block_reason: reasoning.map(Into::into),
+        ..BeforeLlmCallOutcome::default()
+    }
 }
 
 struct LlmPost(Arc<dyn LlmCallHook>);

@@ -54,8 +54,11 @@ pub struct Finding {
     /// A safer way, where there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alternative: Option<String>,
-    /// What it is about: the process, or the path.
+    /// What it is about, in a few words: the process, or the path.
     pub what: String,
+    /// The same word by word, and whole.
+    #[serde(skip)]
+    pub about: Vec<String>,
     /// The index of the process in [`Judgement::processes`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub process: Option<usize>,
@@ -258,11 +261,14 @@ impl CommandGuard {
                 *times -= 1;
                 continue;
             }
-            if findings.iter().any(|known| known.rule_id == rule.id && known.what == what) {
+            let about = subject(&trace, hit.fact, hit.process);
+            if findings.iter().any(|known| known.rule_id == rule.id && known.about == about) {
                 continue;
             }
             let allowed_by = self.exception(&rule.id, command, now);
-            findings.push(finding(rule, what, hit.process, allowed_by));
+            let mut found = finding(rule, what, hit.process, allowed_by);
+            found.about = about;
+            findings.push(found);
         }
         if place.input_is_unseen() {
             let allowed_by = self.exception(UNSEEN_INPUT, command, now);
@@ -325,6 +331,7 @@ fn without_rules(why: &str) -> Judgement {
         code: "GUARD_BROKEN".to_owned(),
         alternative: None,
         what: why.to_owned(),
+        about: Vec::new(),
         process: None,
         allowed_by: None,
     };
@@ -363,6 +370,7 @@ pub(crate) fn typed_finding(
         code: code.to_owned(),
         alternative: Some(alternative.to_owned()),
         what: what.to_owned(),
+        about: vec![what.to_owned()],
         process: None,
         allowed_by,
     }
@@ -380,9 +388,29 @@ fn finding(rule: &Rule, what: String, process: Option<usize>, allowed_by: Option
         code: rule.code.clone(),
         alternative: rule.alternative.clone(),
         what,
+        about: Vec::new(),
         process,
         allowed_by,
     }
+}
+
+/// What a finding is about, word by word. What is about no process of its own is about all of them.
+fn subject(trace: &Trace, fact: usize, process: Option<usize>) -> Vec<String> {
+    let touched = match trace.facts.get(fact) {
+        Some(Fact::Touches { touch, .. }) => {
+            Some(crate::Argument::marked(touch.path.clone()).display().into_owned())
+        }
+        _ => None,
+    };
+    let about = match process.and_then(|at| trace.processes.get(at)) {
+        Some(process) => std::slice::from_ref(process),
+        None => trace.processes.as_slice(),
+    };
+    // A word of its own at each end, so that two processes are not taken for one.
+    let words = about.iter().flat_map(|process| {
+        process.argv().iter().map(|word| word.display().into_owned()).chain([String::from("\n")])
+    });
+    touched.into_iter().chain(words).collect()
 }
 
 /// What a finding is about, in a few words.

@@ -16,7 +16,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::contained::drop_contained;
-use crate::id::{HookId, OwnerId};
+use crate::id::{HookId, OwnerId, RuleId};
 use crate::value::Text;
 
 /// Most characters of a title.
@@ -96,6 +96,16 @@ pub type ResolutionFuture = Pin<Box<dyn Future<Output = Option<Text>> + Send>>;
 /// Told how a request ended. Every request ends exactly once, in one of the [`Resolution`]s.
 pub type OnResolution = Arc<dyn Fn(Resolution) -> ResolutionFuture + Send + Sync>;
 
+/// One ground of a request, in a program's terms: the rule that wants a human, and what it is about. The texts of
+/// a request are made from its grounds and may be cut; these are whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ground {
+    /// The rule.
+    pub rule: RuleId,
+    /// What it is about, word by word: a program and its arguments, a path.
+    pub about: Vec<Text>,
+}
+
 /// A hook's request to ask a human before the call may run.
 #[derive(Clone, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -131,6 +141,10 @@ pub struct ApprovalRequest {
     #[serde(rename = "hookId", default, skip_serializing_if = "Option::is_none")]
     #[schemars(skip)]
     hook: Option<HookId>,
+    /// What it rests on, where a hook of this process says so.
+    #[serde(skip)]
+    #[schemars(skip)]
+    grounds: Vec<Ground>,
     #[serde(skip)]
     #[schemars(skip)]
     on_resolution: Option<OnResolution>,
@@ -186,6 +200,7 @@ impl ApprovalRequest {
                 allowed_decisions: all_decisions(),
                 owner: None,
                 hook: None,
+                grounds: Vec::new(),
                 on_resolution: None,
             }),
         }
@@ -205,6 +220,7 @@ impl ApprovalRequest {
             allowed_decisions: all_decisions(),
             owner: None,
             hook: None,
+            grounds: Vec::new(),
             on_resolution: None,
         }
     }
@@ -236,6 +252,14 @@ impl ApprovalRequest {
     #[must_use]
     pub fn decisions(mut self, decisions: impl IntoIterator<Item = Decision>) -> Self {
         self.allowed_decisions = with_deny(decisions);
+        self
+    }
+
+    /// Says what the request rests on. Two requests of a hook that have grounds ask about the same thing if these
+    /// are the same, whatever their texts show of it.
+    #[must_use]
+    pub fn grounds(mut self, grounds: impl IntoIterator<Item = Ground>) -> Self {
+        self.grounds = grounds.into_iter().collect();
         self
     }
 
@@ -297,6 +321,11 @@ impl ApprovalRequest {
     /// The hook that asks, once the host has stamped it.
     pub fn hook(&self) -> Option<&HookId> {
         self.hook.as_ref()
+    }
+
+    /// What it rests on; empty where the hook does not say.
+    pub fn rests_on(&self) -> &[Ground] {
+        &self.grounds
     }
 
     /// Who is to be told how it ended.
@@ -361,6 +390,7 @@ impl PartialEq for ApprovalRequest {
             && self.allowed_decisions == other.allowed_decisions
             && self.owner == other.owner
             && self.hook == other.hook
+            && self.grounds == other.grounds
     }
 }
 

@@ -94,6 +94,8 @@ ids! {
     ApprovalId;
     /// One dispatch, and so one receipt.
     ReceiptId;
+    /// One rule of a guard (`filesystem.delete-root`), or of Backstop itself (`approval.denied`).
+    RuleId;
 }
 
 impl OwnerId {

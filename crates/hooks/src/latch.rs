@@ -17,6 +17,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::approval::ApprovalRequests;
+use crate::reason::Reason;
 use crate::value::Text;
 
 /// The name of a latch, for listings and generated references.
@@ -74,7 +75,7 @@ pub(crate) trait Merge<T> {
         false
     }
 
-    fn reason(_: &Option<T>) -> Option<&Text> {
+    fn reason(_: &Option<T>) -> Option<&Reason> {
         None
     }
 
@@ -114,17 +115,17 @@ impl Merge<bool> for Block {
     }
 }
 
-impl Merge<Text> for BlockReason {
+impl Merge<Reason> for BlockReason {
     const GATE: bool = true;
 
-    fn merge(current: &mut Option<Text>, next: Text, turn: Turn) -> bool {
+    fn merge(current: &mut Option<Reason>, next: Reason, turn: Turn) -> bool {
         if turn.newly_blocked {
             *current = Some(next);
         }
         turn.newly_blocked
     }
 
-    fn reason(current: &Option<Text>) -> Option<&Text> {
+    fn reason(current: &Option<Reason>) -> Option<&Reason> {
         current.as_ref()
     }
 }

@@ -35,11 +35,12 @@ mod nesting;
 mod outcome;
 mod point;
 pub mod points;
+mod reason;
 pub mod tool_name;
 mod value;
 
 pub use approval::{
-    ApprovalRequest, ApprovalRequests, DEFAULT_TIMEOUT, Decision, InvalidApprovalRequest,
+    ApprovalRequest, ApprovalRequests, DEFAULT_TIMEOUT, Decision, Ground, InvalidApprovalRequest,
     MAX_DESCRIPTION_CHARS, MAX_TIMEOUT, MAX_TITLE_CHARS, OnResolution, Resolution, ResolutionFuture,
     Severity, TimeoutBehavior,
 };
@@ -51,7 +52,7 @@ pub use hook::{
 };
 pub use host::{Honour, HostProfile};
 pub use id::{
-    AgentId, ApprovalId, CallId, HookId, MessageId, OwnerId, ReceiptId, RunId, SessionId, SessionKey,
+    AgentId, ApprovalId, CallId, HookId, MessageId, OwnerId, ReceiptId, RuleId, RunId, SessionId, SessionKey,
     ToolCallId,
 };
 pub use latch::{Field, Latch};
@@ -61,5 +62,6 @@ pub use point::{
     Claim, ClaimPoint, DecidePoint, Event, FailurePolicy, Family, Mode, ObservePoint, Point, PointId,
     PointInfo, UnknownPoint,
 };
+pub use reason::{Reason, RecordedReason};
 pub use tool_name::ToolName;
 pub use value::{Json, Params, Secret, Text};

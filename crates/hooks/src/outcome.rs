@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::approval::ApprovalRequest;
 use crate::id::{HookId, OwnerId};
 use crate::latch::Field;
-use crate::value::Text;
+use crate::reason::Reason;
 
 /// What hooks at one point may answer.
 pub trait Outcome:
@@ -43,7 +43,7 @@ pub trait Outcome:
     }
 
     /// The reason of the block, where one was given.
-    fn block_reason(&self) -> Option<&Text> {
+    fn block_reason(&self) -> Option<&Reason> {
         None
     }
 
@@ -276,7 +276,7 @@ macro_rules! outcome {
                 false $(|| <crate::latch::$latch as crate::latch::Merge<$type>>::blocks(&self.$field))*
             }
 
-            fn block_reason(&self) -> Option<&crate::value::Text> {
+            fn block_reason(&self) -> Option<&crate::reason::Reason> {
                 None $(.or_else(|| <crate::latch::$latch as crate::latch::Merge<$type>>::reason(&self.$field)))*
             }
 

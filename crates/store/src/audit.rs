@@ -3,12 +3,18 @@
 //! Entries can be added and read, never changed. Each holds the digest of the one before it, so that
 //! changing, removing or inserting one breaks the chain at that place. All processes that share a
 //! database write one chain. What a chain alone can't show is that its end was cut off, or that it was
-//! wholly rewritten: note its [head](AuditStore::audit_head) elsewhere from time to time.
+//! wholly rewritten: that shows against a [head](AuditStore::audit_head) that was kept elsewhere.
+//!
+//! The beginning of a trail may be [pruned](AuditStore::prune_audit). The head of what went is kept, so that the rest
+//! still verifies, and an entry of the kind [`AUDIT_PRUNED`] says so: who takes a beginning away without that entry
+//! is found.
 //!
 //! An entry's digest is the SHA-256 of `audit`, a NUL, the JSON array of number, time, kind, session, run and the digest
 //! before it, a line feed, and the body as it is stored; whoever has a copy of the table can compute the chain.
 //!
 //! The trail holds digests and spans of what was judged, never the text.
+
+use std::time::Duration;
 
 use async_trait::async_trait;
 use backstop_hooks::{Digest, Json, RunId, SessionId};
@@ -20,12 +26,31 @@ use crate::{StoreError, Timestamp};
 /// The largest body of an entry, in bytes of JSON.
 pub const MAX_AUDIT_BYTES: usize = 64 * 1024;
 
+/// The kind of an entry in whose place others are missing; its body says how many in `lost`.
+pub const AUDIT_GAP: &str = "gap";
+/// The kind of an entry that says through which one the trail was pruned.
+pub const AUDIT_PRUNED: &str = "pruned";
+/// How far times may run backwards before [`AuditStore::verify_audit`] reports it: processes that write at the same
+/// moment wait for each other about as long at most.
+pub const CLOCK_TOLERANCE: Duration = Duration::from_secs(10);
+/// The most places of a kind that a report names.
+const MOST_NAMED: usize = 100;
+
+/// When an entry is on the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// Before the operation returns; a power cut does not take it.
+    Now,
+    /// Soon: a killed process does not take it, a power cut may.
+    Soon,
+}
+
 /// An entry to be added.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewAuditEntry {
-    /// When it happened.
+    /// When it is written. In the order of the chain these times do not run backwards, unless somebody turns a clock.
     pub at: Timestamp,
-    /// What kind of thing happened (`dispatch`, `approval.resolved`, ...).
+    /// What kind of thing happened (`receipt`, `gap`, `pruned`).
     pub kind: String,
     /// In which session.
     pub session: Option<SessionId>,
@@ -137,9 +162,76 @@ pub enum AppendAuditError {
     Store(#[from] StoreError),
 }
 
+/// A chain that is whole, and what it says against itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct AuditReport {
+    /// The end of the chain.
+    pub head: AuditHead,
+    /// The head of what was pruned; that of an empty chain where nothing was.
+    pub start: AuditHead,
+    /// The entries in whose place others are missing; the first hundred.
+    pub gaps: Vec<AuditGap>,
+    /// How many entries are missing in all.
+    pub lost: u64,
+    /// The entries that were written earlier than one before them; the first hundred.
+    pub backwards: Vec<AuditStep>,
+}
+
+/// A place where entries are missing, as the trail itself says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct AuditGap {
+    /// The entry that says so.
+    pub seq: u64,
+    /// How many are missing.
+    pub lost: u64,
+}
+
+/// A place where time runs backwards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct AuditStep {
+    /// The entry.
+    pub seq: u64,
+    /// When it says that it was written.
+    pub at: Timestamp,
+    /// The latest time that an entry before it has.
+    pub after: Timestamp,
+}
+
 /// Why the chain can't be trusted.
 #[derive(Debug, thiserror::Error)]
 pub enum VerifyAuditError {
+    /// The chain ends before an entry that it once had.
+    #[error("the audit trail was cut off: it ends at entry {found}, and had {known}")]
+    Truncated {
+        /// How many entries it had.
+        known: u64,
+        /// How many it has.
+        found: u64,
+    },
+    /// The chain is another one: it fits together, and is not the one whose head was kept.
+    #[error("the audit trail was rewritten: entry {seq} is not the one that it was")]
+    Rewritten {
+        /// The entry whose digest was kept.
+        seq: u64,
+    },
+    /// What the kept head is about was pruned.
+    #[error(
+        "the audit trail was pruned through entry {start}, and the head is about entry {known}\nhint: keep a head that is newer"
+    )]
+    Pruned {
+        /// The entry that the head is about.
+        known: u64,
+        /// The last entry that was pruned.
+        start: u64,
+    },
+    /// The beginning is missing, and no entry says that it was pruned.
+    #[error(
+        "the entries through {start} of the audit trail are gone, and no entry says that they were pruned"
+    )]
+    Beheaded {
+        /// The last entry that is gone.
+        start: u64,
+    },
     /// An entry was changed, or one before it was removed or put in.
     #[error(
         "the audit trail is broken at entry {seq}\nhint: entries before it are sound; compare with a backup"
@@ -153,6 +245,20 @@ pub enum VerifyAuditError {
     Store(#[from] StoreError),
 }
 
+/// Why a trail was not pruned.
+#[derive(Debug, thiserror::Error)]
+pub enum PruneAuditError {
+    /// There is no such entry, or it is the last one.
+    #[error("the audit trail can't be pruned through entry {0}: there is no such entry, or none after it")]
+    NoSuchEntry(u64),
+    /// The entry that says so could not be added.
+    #[error(transparent)]
+    Append(#[from] AppendAuditError),
+    /// The storage failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
 /// The audit trail.
 #[async_trait]
 pub trait AuditStore {
@@ -160,8 +266,12 @@ pub trait AuditStore {
     async fn append_audit(&self, entry: NewAuditEntry) -> Result<AuditEntry, AppendAuditError>;
 
     /// Adds entries at the end of the chain, in this order: all of them or none. What many small writes cost a disk,
-    /// these cost once. Returns the new head.
-    async fn append_audit_all(&self, entries: Vec<NewAuditEntry>) -> Result<AuditHead, AppendAuditError>;
+    /// these cost once. Returns the new head. What is on the disk [now](Durability::Now) has everything before it there.
+    async fn append_audit_all(
+        &self,
+        entries: Vec<NewAuditEntry>,
+        durability: Durability,
+    ) -> Result<AuditHead, AppendAuditError>;
 
     /// At most `limit` entries after number `after` that pass the filter, in order.
     async fn audit(
@@ -174,8 +284,95 @@ pub trait AuditStore {
     /// The end of the chain.
     async fn audit_head(&self) -> Result<AuditHead, StoreError>;
 
-    /// Computes the whole chain anew. Returns its head.
-    async fn verify_audit(&self) -> Result<AuditHead, VerifyAuditError>;
+    /// Computes the whole chain anew, and compares it with a head that it had once.
+    async fn verify_audit(&self, known: Option<AuditHead>) -> Result<AuditReport, VerifyAuditError>;
+
+    /// Takes away the entries through number `through`, which is not the last one, and adds one that says so. Returns
+    /// the head of what is gone.
+    async fn prune_audit(&self, through: u64, now: Timestamp) -> Result<AuditHead, PruneAuditError>;
+}
+
+/// The entry that says through which one a trail was pruned.
+pub(crate) fn pruned(start: AuditHead, now: Timestamp) -> NewAuditEntry {
+    NewAuditEntry {
+        at: now,
+        kind: AUDIT_PRUNED.to_owned(),
+        session: None,
+        run: None,
+        body: AuditBody::of(&start),
+    }
+}
+
+/// The way along a chain that is being verified.
+#[derive(Debug)]
+pub(crate) struct Walk {
+    known: Option<AuditHead>,
+    report: AuditReport,
+    latest: Timestamp,
+    /// Whether an entry says what was pruned.
+    explained: bool,
+}
+
+impl Walk {
+    pub(crate) fn new(start: AuditHead, known: Option<AuditHead>) -> Result<Self, VerifyAuditError> {
+        let report = AuditReport { head: start, start, ..AuditReport::default() };
+        let explained = start == AuditHead::default();
+        let walk = Self { known, report, latest: Timestamp::from_millis(i64::MIN), explained };
+        match known {
+            Some(known) if known.seq < start.seq => {
+                Err(VerifyAuditError::Pruned { known: known.seq, start: start.seq })
+            }
+            _ => walk.compare().map(|()| walk),
+        }
+    }
+
+    /// Whether the kept head, if it is this one, is the same.
+    fn compare(&self) -> Result<(), VerifyAuditError> {
+        let head = self.report.head;
+        match self.known {
+            Some(known) if known.seq == head.seq && known.digest != head.digest => {
+                Err(VerifyAuditError::Rewritten { seq: known.seq })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The next entry; `None` for one that can't be read, which has been tampered with as much as one that does not fit.
+    pub(crate) fn step(&mut self, link: Option<Link>) -> Result<(), VerifyAuditError> {
+        let head = self.report.head;
+        let broken = VerifyAuditError::BrokenAt { seq: head.seq.saturating_add(1) };
+        let Some(link) = link else { return Err(broken) };
+        self.report.head = link.follows(head).ok_or(broken)?;
+        self.note(&link);
+        self.compare()
+    }
+
+    fn note(&mut self, link: &Link) {
+        let at = Timestamp::from_millis(link.at);
+        if at.after(CLOCK_TOLERANCE) < self.latest && self.report.backwards.len() < MOST_NAMED {
+            self.report.backwards.push(AuditStep { seq: link.seq, at, after: self.latest });
+        }
+        self.latest = self.latest.max(at);
+        if link.kind == AUDIT_GAP {
+            let body: Option<Value> = serde_json::from_str(&link.body).ok();
+            let lost = body.and_then(|body| body.get("lost")?.as_u64()).unwrap_or_default();
+            self.report.lost = self.report.lost.saturating_add(lost);
+            if self.report.gaps.len() < MOST_NAMED {
+                self.report.gaps.push(AuditGap { seq: link.seq, lost });
+            }
+        }
+        self.explained |= link.kind == AUDIT_PRUNED
+            && serde_json::from_str::<AuditHead>(&link.body).is_ok_and(|start| start == self.report.start);
+    }
+
+    pub(crate) fn finish(self) -> Result<AuditReport, VerifyAuditError> {
+        let (start, found) = (self.report.start.seq, self.report.head.seq);
+        match self.known {
+            Some(known) if known.seq > found => Err(VerifyAuditError::Truncated { known: known.seq, found }),
+            _ if !self.explained => Err(VerifyAuditError::Beheaded { start }),
+            _ => Ok(self.report),
+        }
+    }
 }
 
 /// An entry as it is stored: every byte of it counts for the digest, so the body is kept as text.

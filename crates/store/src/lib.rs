@@ -38,8 +38,9 @@ pub use approvals::{
     Reach, ResolveError, Resolved, preview,
 };
 pub use audit::{
-    AppendAuditError, AuditBody, AuditEntry, AuditFilter, AuditHead, AuditStore, MAX_AUDIT_BYTES,
-    NewAuditEntry, VerifyAuditError,
+    AUDIT_GAP, AUDIT_PRUNED, AppendAuditError, AuditBody, AuditEntry, AuditFilter, AuditGap, AuditHead,
+    AuditReport, AuditStep, AuditStore, CLOCK_TOLERANCE, Durability, MAX_AUDIT_BYTES, NewAuditEntry,
+    PruneAuditError, VerifyAuditError,
 };
 pub use budgets::{BudgetStore, BudgetUse, Charge, Exceeded, MAX_CHARGES, ReservationId, ReserveError};
 pub use decisions::{DecisionStore, ToolDecision};

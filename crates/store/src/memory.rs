@@ -47,6 +47,7 @@ struct State {
     last_injection: u64,
     audit: Vec<Link>,
     audit_head: AuditHead,
+    audit_start: AuditHead,
 }
 
 #[derive(Clone, Default)]

@@ -1,7 +1,8 @@
 //! Transcripts: what was said in a session, in order.
 //!
-//! Entries are appended, and changed only by hooks' rewrites and by compaction. Three laws: a batch of
-//! changes is *whole or absent*, also after a crash; *an order once given stays* (sequence numbers grow
+//! Entries are appended, and changed only by hooks' rewrites and by compaction. Four laws: only *one process
+//! writes*, the one that holds the session's lease at the moment of the write, which is looked at in the same
+//! operation; a batch of changes is *whole or absent*, also after a crash; *an order once given stays* (sequence numbers grow
 //! and are never used twice, except that a summary takes the last number of what it replaces); and
 //! *removed is gone*: text that was replaced, removed or compacted is wiped from the database's files, not
 //! merely unlinked. What the file system, a backup or the disk's own remapping keeps is beyond reach.
@@ -11,7 +12,7 @@ use backstop_hooks::conversation::{Message, ToolCall};
 use backstop_hooks::{MessageId, RunId, SessionId};
 use serde::{Deserialize, Serialize};
 
-use crate::{StoreError, Timestamp};
+use crate::{LeaseHolder, StoreError, Timestamp};
 
 /// The largest message that a transcript takes, in bytes of JSON.
 pub const MAX_MESSAGE_BYTES: usize = 32 * 1024 * 1024;
@@ -106,6 +107,11 @@ pub enum TranscriptError {
     /// No session of that id exists.
     #[error("there is no session `{0}`")]
     UnknownSession(SessionId),
+    /// The session is not leased to who writes: it never was, or another process has taken over.
+    #[error(
+        "the lease on session `{0}` was lost\nhint: stop working in it, another process may have taken over"
+    )]
+    LeaseLost(SessionId),
     /// The session has no such message.
     #[error("session `{session}` has no message `{message}`")]
     UnknownMessage {
@@ -146,14 +152,24 @@ pub enum TranscriptError {
 /// Transcripts of sessions.
 #[async_trait]
 pub trait TranscriptStore {
-    /// Adds entries at the end, all or none. Returns their sequence numbers.
-    async fn append(&self, session: &SessionId, entries: Vec<NewEntry>) -> Result<Vec<u64>, TranscriptError>;
+    /// Adds entries at the end, all or none. Returns their sequence numbers. Only who holds the session's lease can.
+    async fn append(
+        &self,
+        session: &SessionId,
+        holder: &LeaseHolder,
+        entries: Vec<NewEntry>,
+    ) -> Result<Vec<u64>, TranscriptError>;
 
     /// The whole transcript, in order. Empty for a session that does not exist.
     async fn transcript(&self, session: &SessionId) -> Result<Vec<Entry>, StoreError>;
 
-    /// Makes changes in the order given, all or none.
-    async fn apply(&self, session: &SessionId, changes: Vec<Change>) -> Result<Erasure, TranscriptError>;
+    /// Makes changes in the order given, all or none. Only who holds the session's lease can.
+    async fn apply(
+        &self,
+        session: &SessionId,
+        holder: &LeaseHolder,
+        changes: Vec<Change>,
+    ) -> Result<Erasure, TranscriptError>;
 }
 
 /// The message's JSON, if it is within the limit.

@@ -119,7 +119,9 @@ impl Transcript {
         let at = Timestamp::now();
         let new = NewEntry { id: id.clone(), run: Some(of.clone()), message: message.clone(), at, tokens };
         run.claim.check()?;
-        let seqs = run.agent.store.append(run.session.id(), vec![new]).await?;
+        let (session, holder) = (run.session.id(), run.claim.holder());
+        let written = run.agent.store.append(session, holder, vec![new]).await;
+        let seqs = run.claim.fenced(written)?;
         let seq = seqs.first().copied().unwrap_or_default();
         self.entries.push(Entry { seq, id: id.clone(), run: Some(of), message, at, tokens });
         Ok(id)
@@ -137,7 +139,9 @@ impl Transcript {
             Edit::Remove(id) => Change::Remove { id: id.clone() },
         });
         run.claim.check()?;
-        run.agent.store.apply(run.session.id(), changes.collect()).await?;
+        let (session, holder) = (run.session.id(), run.claim.holder());
+        let written = run.agent.store.apply(session, holder, changes.collect()).await;
+        run.claim.fenced(written)?;
         for edit in edits {
             match edit {
                 Edit::Remove(id) => self.entries.retain(|entry| entry.id != id),
@@ -170,7 +174,9 @@ impl Transcript {
         let summary = NewEntry { id: id.clone(), run: None, message: message.clone(), at, tokens };
         let change = Change::Compact { through, summary };
         run.claim.check()?;
-        run.agent.store.apply(run.session.id(), vec![change]).await?;
+        let (session, holder) = (run.session.id(), run.claim.holder());
+        let written = run.agent.store.apply(session, holder, vec![change]).await;
+        run.claim.fenced(written)?;
         self.entries.retain(|entry| entry.seq > through);
         self.entries.insert(0, Entry { seq: through, id, run: None, message, at, tokens });
         Ok(true)

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use backstop_agent::{TurnError, TurnOutcome};
 use backstop_hooks::conversation::{Message, Part, ToolResult};
@@ -11,6 +12,7 @@ use backstop_hooks::points::{
     ToolCallIds, ToolNames,
 };
 use backstop_hooks::{HookError, PointId, async_hook_fn, hook_fn};
+use backstop_store::{LeaseHolder, Timestamp};
 use serde_json::json;
 
 use crate::support::{Bench, answered, assert_whole, calls, roles, says};
@@ -117,7 +119,7 @@ async fn tool_cannot_start_before_the_answer_was_judged() {
     bench.on::<AfterLlmCall>(async_hook_fn(move |event: AfterLlmCallEvent, _| {
         let file = file.clone();
         async move {
-            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            tokio::time::sleep(Duration::from_millis(50)).await;
             assert!(
                 event.tool_calls.is_empty() || !file.exists(),
                 "the tool ran before its answer was judged"
@@ -270,7 +272,11 @@ async fn provider_metadata_survives_a_rebuild() {
         *slot = Some(meta.clone().into());
     }
     let change = backstop_store::Change::Replace { id: entries[1].id.clone(), message };
-    bench.store.apply(session.id(), vec![change]).await.unwrap();
+    let me = LeaseHolder::new("me");
+    let ttl = Duration::from_secs(60);
+    bench.store.lease_session(session.id(), &me, ttl, Timestamp::now()).await.unwrap();
+    bench.store.apply(session.id(), &me, vec![change]).await.unwrap();
+    bench.store.release_lease(session.id(), &me).await.unwrap();
     bench.on::<BeforeLlmCall>(hook_fn(|event: &BeforeLlmCallEvent, _| {
         let mut messages = event.messages.clone();
         messages[0].set_visible_text(&"rewritten".into());

@@ -326,6 +326,30 @@ async fn a_turn_whose_session_was_taken_over_writes_nothing_more() {
 }
 
 #[tokio::test]
+async fn a_turn_that_has_not_noticed_the_takeover_is_refused_by_the_store() {
+    let turn = calls("exec", json!({ "command": "touch started; while [ ! -e go ]; do sleep 0.01; done" }));
+    // The claim is looked after every third of that: never while this test runs.
+    let bench = Bench::with([turn], |setup| setup.settings.lease = Duration::from_secs(600));
+    let session = bench.session().await;
+    let thief = LeaseHolder::new("thief");
+    let cancel = CancelToken::new();
+    let turn = bench.agent.turn(&session, TurnInput::user("go"), &cancel);
+    let take_over = async {
+        while !bench.folder.path().join("started").exists() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let later = Timestamp::now().after(Duration::from_secs(601));
+        bench.store.lease_session(session.id(), &thief, Duration::from_secs(60), later).await.unwrap();
+        std::fs::write(bench.folder.path().join("go"), "").unwrap();
+    };
+    let (ended, ()) = tokio::join!(turn, take_over);
+    let error = ended.unwrap_err();
+    assert!(matches!(error, AgentError::Lease(LeaseError::Lost(_))), "{error}");
+    let last = bench.transcript(&session).await.pop().unwrap();
+    assert_eq!(last.role, Role::Assistant, "neither a result nor an answer was written");
+}
+
+#[tokio::test]
 async fn turns_of_one_session_wait_for_each_other_and_can_be_cancelled_while_they_wait() {
     let bench = Bench::new([json!({ "text": "slow", "delay_ms": 200 }), says("quick")]);
     let session = bench.session().await;

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use std::path::PathBuf;
+
 use clap::Subcommand;
 
 use crate::commands::sessions::Which;
@@ -98,15 +100,35 @@ enum AuditCommand {
         #[arg(long, value_name = "N", default_value_t = 100)]
         limit: usize,
     },
-    /// Check that no entry was changed, removed or put in
-    Verify,
+    /// Check that no entry was changed, removed or put in, and show what is missing
+    Verify {
+        /// Compare with the signed head in this file, which `audit head` wrote: shows a trail that was cut off or
+        /// rewritten
+        #[arg(long, value_name = "FILE")]
+        head: Option<PathBuf>,
+        /// Trust heads signed with the key in this file [default: audit.key in the data folder]
+        #[arg(long, value_name = "FILE", requires = "head", conflicts_with = "public_key")]
+        key: Option<PathBuf>,
+        /// Trust heads signed with this key, as `audit head` prints it
+        #[arg(long, value_name = "BASE64", requires = "head")]
+        public_key: Option<String>,
+    },
+    /// Print the end of the trail, signed, to be kept where nobody on this machine can change it
+    Head {
+        /// The file with the key that signs, made if it is not there [default: audit.key in the data folder]
+        #[arg(long, value_name = "FILE")]
+        key: Option<PathBuf>,
+    },
 }
 
 impl AuditArgs {
     pub(super) fn lower(self) -> audit::Settings {
         match self.command {
             AuditCommand::List { session, after, limit } => audit::Settings::List { session, after, limit },
-            AuditCommand::Verify => audit::Settings::Verify,
+            AuditCommand::Verify { head, key, public_key } => {
+                audit::Settings::Verify { head, signer: audit::Signer::of(key, public_key) }
+            }
+            AuditCommand::Head { key } => audit::Settings::Head { key },
         }
     }
 }

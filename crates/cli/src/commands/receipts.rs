@@ -12,6 +12,7 @@ pub(super) fn line(receipt: &Receipt, paint: Paint) -> String {
         Verdict::Block => (Style::Bad, "block"),
         Verdict::Handled => (Style::Good, "handled"),
         Verdict::Observed => (Style::Faint, "observed"),
+        Verdict::Dropped => (Style::Notice, "dropped"),
     };
     let mut parts = vec![receipt.point.name().to_owned(), paint.with(style, word)];
     if let Some(hook) = receipt.blocked.as_ref().and_then(|blocked| blocked.hook.as_ref()) {

@@ -99,7 +99,7 @@ impl Policies {
         let here = Path::new(&question.folder);
         let event = read_event(client, payload, question.event.as_deref(), Some(here))?;
         self.asked.store(true, Ordering::Relaxed);
-        self.twins.once(&event, &question.folder, payload, self.judge_event(question, &event)).await
+        self.twins.once(&event, &question.folder, payload, Box::pin(self.judge_event(question, &event))).await
     }
 
     /// Whether any event was judged.

@@ -1,5 +1,7 @@
 //! `backstop sessions` and `backstop audit`.
 
+use std::path::Path;
+
 use super::support::{ModelServer, User, snapshot};
 
 #[test]
@@ -25,6 +27,56 @@ fn every_tool_call_is_in_the_trail() {
     assert!(!entries.to_string().contains("127.0.0.1:9/x"), "the trail holds digests, not arguments");
     let verified = user.run(&["audit", "verify", "--json"]).succeeded().json();
     assert_eq!(verified["entries"].as_u64().unwrap(), entries.as_array().unwrap().len() as u64);
+}
+
+#[test]
+fn a_trail_that_was_cut_off_or_rewritten_shows_against_a_signed_head() {
+    let user = User::new();
+    let model = ModelServer::start(
+        &user,
+        r#"{"tool_calls": [{"name": "write", "arguments": {"path": "a", "content": "b"}}]}
+           {"text": "done"}
+           {"text": "done again"}"#,
+    );
+    user.configure(&model.config(""));
+    user.run(&["agent", "-m", "go"]).succeeded();
+    let (folder, backup) = (user.path().join("data/backstop"), user.path().join("backup"));
+    let copy = |from: &Path, to: &Path| {
+        let _ = std::fs::remove_dir_all(to);
+        std::fs::create_dir(to).unwrap();
+        for file in std::fs::read_dir(from).unwrap().map(Result::unwrap).filter(|file| file.path().is_file())
+        {
+            std::fs::copy(file.path(), to.join(file.file_name())).unwrap();
+        }
+    };
+    copy(&folder, &backup);
+    user.run(&["agent", "-m", "more"]).succeeded();
+    let head = user.run(&["audit", "head"]).succeeded();
+    let own_key = std::fs::read(folder.join("audit.key")).unwrap();
+    let public = head.json()["key"].as_str().unwrap().to_owned();
+    let file = user.path().join("head.json");
+    std::fs::write(&file, &head.out).unwrap();
+    let file = file.to_str().unwrap();
+    let verified = user.run(&["audit", "verify", "--head", file, "--json"]).succeeded().json();
+    assert_eq!(verified["comparedWith"], head.json()["seq"]);
+    assert_eq!(verified["gaps"], serde_json::json!([]));
+    user.run(&["audit", "verify", "--head", file, "--public-key", &public]).succeeded();
+
+    let other_key = user.path().join("other.key");
+    let other = user.run(&["audit", "head", "--key", other_key.to_str().unwrap()]).succeeded();
+    let stranger = user.run(&["audit", "verify", "--head", file, "--key", other_key.to_str().unwrap()]);
+    assert!(stranger.code == Some(1) && stranger.err.contains("another key"), "{}", stranger.whole());
+    assert_ne!(other.json()["key"], public.as_str());
+    std::fs::write(file, head.out.replace("\"seq\": ", "\"seq\": 1")).unwrap();
+    let forged = user.run(&["audit", "verify", "--head", file]);
+    assert!(forged.code == Some(1) && forged.err.contains("false"), "{}", forged.whole());
+
+    std::fs::write(file, &head.out).unwrap();
+    copy(&backup, &folder);
+    std::fs::write(folder.join("audit.key"), own_key).unwrap();
+    user.run(&["audit", "verify"]).succeeded();
+    let cut = user.run(&["audit", "verify", "--head", file]);
+    assert!(cut.code == Some(1) && cut.err.contains("was cut off"), "{}", cut.whole());
 }
 
 #[test]

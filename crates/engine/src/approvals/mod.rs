@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use backstop_hooks::points::ToolCallEvent;
 use backstop_hooks::{
-    ApprovalRequest, CallContext, Contained, DEFAULT_TIMEOUT, Decision, Resolution, TimeoutBehavior,
+    ApprovalRequest, CallContext, Contained, DEFAULT_TIMEOUT, Decision, Reason, Resolution, TimeoutBehavior,
 };
 use backstop_store::{
     AllowanceScope, ApprovalRecord, ApprovalState, CreateApprovalError, GrantTarget, NewApproval, NewGrant,
@@ -27,7 +27,7 @@ use backstop_store::{
 pub use self::asker::{AskFuture, Asker, Attendance};
 pub(crate) use self::petition::Petition;
 pub(crate) use self::question::session_of;
-use self::question::{all_offer, query_of, question, scope_of, told};
+use self::question::{all_offer, query_of, question, rules_of, scope_of, told};
 use crate::receipt::{ApprovalNote, BlockCause, Blocked};
 use crate::tool_call::tool_call_digest;
 
@@ -85,12 +85,13 @@ impl Approvals {
         let question = question(event, digest, requests, self.settings.timeout, call, Timestamp::now());
         let answered =
             self.answer(question, requests, attendance, &mut petition).await.unwrap_or_else(|error| {
-                let reason = format!("approval needed, and it could not be asked for: {error}");
-                Answered::denied(Resolution::Cancelled, None, reason)
+                let told = format!("approval needed, and it could not be asked for: {error}");
+                Answered::denied(Resolution::Cancelled, None, Reason::fixed("approval.failed", told))
             });
         let Answered { resolution, record, blocked } = answered;
         let objection = petition.end(resolution).await;
-        let note = ApprovalNote { id: record.map(|record| record.id), resolution, digest };
+        let rules = rules_of(requests);
+        let note = ApprovalNote { id: record.map(|record| record.id), resolution, digest, rules };
         Settled { note, blocked: blocked.or(objection) }
     }
 
@@ -121,8 +122,9 @@ impl Approvals {
                 true => format!("{}, after which you may call it again", by_code(&record)),
                 false => "the call can't be allowed afterwards".to_owned(),
             };
-            let reason =
+            let told =
                 format!("approval needed: {}{}\n{circumstances}{way}", record.request.title, told(requests));
+            let reason = Reason::fixed("approval.needed", told);
             return Ok(Answered::denied(Resolution::Cancelled, Some(record), reason));
         }
         let record = petition.open(&self.store, question).await?;
@@ -210,18 +212,24 @@ impl Approvals {
         let refusal = match resolution {
             Resolution::AllowOnce | Resolution::AllowAlways => None,
             Resolution::Timeout if silence_allows => None,
-            Resolution::Timeout => {
-                Some(format!("approval timed out: {title}{}\n{}", told(requests), by_code(&record)))
+            Resolution::Timeout => Some(Reason::fixed(
+                "approval.timed-out",
+                format!("approval timed out: {title}{}\n{}", told(requests), by_code(&record)),
+            )),
+            Resolution::Deny => Some(Reason::fixed(
+                "approval.denied",
+                format!("denied by a human: {title}. the tool call did not run"),
+            )),
+            Resolution::Cancelled => {
+                Some(Reason::fixed("approval.cancelled", format!("approval cancelled: {title}")))
             }
-            Resolution::Deny => Some(format!("denied by a human: {title}. the tool call did not run")),
-            Resolution::Cancelled => Some(format!("approval cancelled: {title}")),
         };
         if let Some(reason) = refusal {
             return Ok(Answered::denied(resolution, Some(record), reason));
         }
         // INVARIANT (what the human saw): consuming fails for any other digest, and for a second caller.
         if let Err(error) = self.store.consume_approval(&record.id, &scope.digest, now).await {
-            let reason = format!("approval can't be used: {error}");
+            let reason = Reason::fixed("approval.unusable", format!("approval can't be used: {error}"));
             return Ok(Answered::denied(Resolution::Cancelled, Some(record), reason));
         }
         if resolution == Resolution::AllowAlways {
@@ -286,9 +294,9 @@ impl Answered {
         Self { resolution, record: Some(record), blocked: None }
     }
 
-    fn denied(resolution: Resolution, record: Option<ApprovalRecord>, reason: String) -> Self {
+    fn denied(resolution: Resolution, record: Option<ApprovalRecord>, reason: Reason) -> Self {
         let cause = BlockCause::Approval { resolution };
-        let blocked = Blocked { cause, reason: Some(reason.into()), hook: None, owner: None };
+        let blocked = Blocked { cause, reason: Some(reason), hook: None, owner: None };
         Self { resolution, record, blocked: Some(blocked) }
     }
 }

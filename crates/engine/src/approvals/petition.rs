@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backstop_hooks::{
-    ApprovalId, ApprovalRequest, CallContext, HookId, Nesting, OnResolution, OwnerId, Resolution,
+    ApprovalId, ApprovalRequest, CallContext, HookId, Nesting, OnResolution, OwnerId, Reason, Resolution,
 };
 use backstop_store::{ApprovalRecord, CreateApprovalError, NewApproval, Store, Timestamp};
 use futures_util::future::join_all;
@@ -139,7 +139,7 @@ impl Listener {
         let listening = Foreign::new(&self.nesting, listening);
         let objection = match timeout(budget, listening).await {
             Ok(Ok(None)) => return None,
-            Ok(Ok(Some(reason))) => Blocked { reason: Some(reason), ..objection("") },
+            Ok(Ok(Some(reason))) => Blocked { reason: Some(reason.into()), ..objection("") },
             Ok(Err(_)) => objection("the hook that asked panicked when it was told"),
             Err(_) => objection("the hook that asked did not take the answer in time"),
         };
@@ -148,5 +148,6 @@ impl Listener {
 }
 
 fn objection(reason: &str) -> Blocked {
-    Blocked { cause: BlockCause::Decision, reason: Some(reason.into()), hook: None, owner: None }
+    let reason = Reason::fixed("approval.objection", reason);
+    Blocked { cause: BlockCause::Decision, reason: Some(reason), hook: None, owner: None }
 }

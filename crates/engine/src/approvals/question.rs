@@ -1,10 +1,11 @@
 //! One question out of several requests.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use backstop_hooks::points::ToolCallEvent;
 use backstop_hooks::{
-    ApprovalRequest, CallContext, Decision, Digest, HookId, OwnerId, SessionId, Severity, Text,
+    ApprovalRequest, CallContext, Decision, Digest, HookId, OwnerId, RuleId, SessionId, Severity, Text,
     TimeoutBehavior,
 };
 use backstop_store::{AllowanceScope, ApprovalReason, GrantQuery, NewApproval, Timestamp, preview};
@@ -84,6 +85,13 @@ pub(super) fn told(requests: &[ApprovalRequest]) -> String {
         more => text.push_str(&format!("\n- and {more} more")),
     }
     text
+}
+
+/// The rules that requests rest on, each once, for the record.
+pub(super) fn rules_of(requests: &[ApprovalRequest]) -> Vec<RuleId> {
+    let all: BTreeSet<&RuleId> =
+        requests.iter().flat_map(ApprovalRequest::rests_on).map(|ground| &ground.rule).collect();
+    all.into_iter().cloned().collect()
 }
 
 /// Whether a human may give this answer to every request.

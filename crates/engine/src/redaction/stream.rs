@@ -5,7 +5,7 @@ use backstop_hooks::{CallContext, PointId};
 use super::reading::Released;
 use super::union::Union;
 use crate::engine::Engine;
-use crate::receipt::{Blocked, CallKey, Receipt, Verdict};
+use crate::receipt::{Blocked, CallKey, Receipt, RecordedBlock, Verdict};
 
 /// The span redactors over one answer that is being made.
 ///
@@ -81,7 +81,7 @@ impl Redaction {
             return Receipt::untouched(PointId::BeforeResponseEmit, Verdict::Pass);
         };
         let verdict = Verdict::of(union.blocked().is_some(), union.replaced());
-        let blocked = union.blocked().cloned();
+        let blocked = union.blocked().map(RecordedBlock::from);
         let (key, elapsed) = (CallKey::of(&self.call), union.elapsed());
         let mut receipt =
             Receipt::of(PointId::BeforeResponseEmit, verdict, key, union.into_steps(false), elapsed);

@@ -135,7 +135,7 @@ impl Working {
                 self.tally.add(&settled);
                 self.blocked = settled.block.is_some();
                 let reason = settled.block?;
-                Some(blocked(&self.seat.meta, BlockCause::Decision, Some(reason)))
+                Some(blocked(&self.seat.meta, BlockCause::Decision, Some(reason.into())))
             }
             Err(failure) => {
                 reader.give_up();

@@ -22,13 +22,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstop_hooks::{CallContext, HookId, Outcome, Text};
+use backstop_hooks::{CallContext, HookId, Outcome, Reason};
 use tokio::time::Instant;
 
 use super::seat::{Said as Told, Seat};
 use crate::receipt::{BlockCause, Blocked, Failure, Said, Step};
 use crate::redaction::{self, Whole};
 use crate::registry::{HookMeta, Rewrite, Snapshot};
+use crate::underway::{Progress, Steps};
 
 /// Counts the real changes of a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -56,6 +57,8 @@ pub(crate) struct Setting<'a> {
     pub(crate) call: &'a CallContext,
     /// Keep what each hook saw and said.
     pub(crate) capture: bool,
+    /// Where the steps go if the dispatch is dropped.
+    pub(crate) progress: Option<&'a Progress>,
 }
 
 pub(crate) struct Chain<'a, S: Seat> {
@@ -70,7 +73,7 @@ pub(crate) struct Chain<'a, S: Seat> {
     /// When the last hook was done, which is when the next one begins.
     now: Instant,
     pub(crate) merged: S::Outcome,
-    pub(crate) steps: Vec<Step>,
+    pub(crate) steps: Steps<'a>,
     pub(crate) blocked: Option<Blocked>,
 }
 
@@ -87,7 +90,7 @@ impl<'a, S: Seat> Chain<'a, S> {
         let seats: Vec<_> =
             seats.map(|seat| Placed { seat, judged: Version::default(), asks: false }).collect();
         Self {
-            steps: Vec::with_capacity(seats.len()),
+            steps: Steps::new(seats.len(), setting.progress),
             seats,
             setting,
             version: Version::default(),
@@ -267,7 +270,7 @@ impl<'a, S: Seat> Chain<'a, S> {
         for step in &mut redacted.steps {
             step.proposal_of = Some(author.id.clone());
         }
-        self.steps.append(&mut redacted.steps);
+        self.steps.extend(redacted.steps);
         if let Some(blocked) = redacted.blocked {
             return Some(blocked.hook.unwrap_or_else(|| author.id.clone()));
         }
@@ -353,7 +356,7 @@ impl<S: Seat> Proposal<S> {
     }
 }
 
-pub(crate) fn blocked(hook: &HookMeta, cause: BlockCause, reason: Option<Text>) -> Blocked {
+pub(crate) fn blocked(hook: &HookMeta, cause: BlockCause, reason: Option<Reason>) -> Blocked {
     Blocked { cause, reason, hook: Some(hook.id.clone()), owner: Some(hook.owner.clone()) }
 }
 
@@ -367,10 +370,11 @@ pub(crate) fn unstable_rewrite(objector: &HookMeta, writer: Option<&HookMeta>) -
         _ => format!("unstable_rewrite: hook `{}` would change again what it wrote", objector.id),
     };
     let writer = writer.map(|writer| writer.id.clone());
-    blocked(objector, BlockCause::UnstableRewrite { writer }, Some(reason.into()))
+    blocked(objector, BlockCause::UnstableRewrite { writer }, Some(Reason::fixed("rewrite.unstable", reason)))
 }
 
 pub(crate) fn failed(hook: &HookMeta, failure: &Failure) -> Blocked {
-    let reason = format!("hook `{}` failed: {failure}", hook.id);
-    blocked(hook, BlockCause::Failure { kind: failure.kind }, Some(reason.into()))
+    // The failure itself is in the receipt's step.
+    let reason = Reason::fixed("hook.failed", format!("hook `{}` failed: {failure}", hook.id));
+    blocked(hook, BlockCause::Failure { kind: failure.kind }, Some(reason))
 }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backstop_hooks::{
-    CallContext, Claim, ClaimPoint, DecidePoint, Digest, Event, ObservePoint, Point, PointId,
+    CallContext, Claim, ClaimPoint, DecidePoint, Digest, Event, ObservePoint, Point, PointId, Reason,
 };
 
 use futures_util::future::join_all;
@@ -24,8 +24,11 @@ use self::call::{Asked, ask};
 use self::chain::{Chain, Setting};
 use crate::foreign::too_deep;
 use crate::permit::Permitted;
-use crate::receipt::{BlockCause, Blocked, CallKey, Failure, Receipt, ReceiptSink, Said, Step, Verdict};
+use crate::receipt::{
+    BlockCause, Blocked, CallKey, Failure, Receipt, ReceiptSink, RecordedBlock, Said, Step, Verdict,
+};
 use crate::registry::{Entry, Snapshot};
+use crate::underway::{Progress, Steps};
 
 /// What came out of a decide point. Nobody can change it, so that what is permitted is what was judged.
 #[derive(Debug)]
@@ -81,7 +84,10 @@ impl<P: Point> Decided<P> {
             Some(blocked) => Err(blocked),
             None if is_gate_of_tool_calls(P::INFO.id) => Err(Blocked {
                 cause: BlockCause::Withheld,
-                reason: Some("a tool call is permitted by all of its gates, not by one of them".into()),
+                reason: Some(Reason::fixed(
+                    "permit.one-gate",
+                    "a tool call is permitted by all of its gates, not by one of them",
+                )),
                 hook: None,
                 owner: None,
             }),
@@ -92,8 +98,7 @@ impl<P: Point> Decided<P> {
     /// Stops the value after all, for a reason that lies outside of the hooks.
     pub(crate) fn stop(&mut self, blocked: Blocked, call: &CallContext) {
         self.0.receipt.belongs_to(call);
-        self.0.receipt.verdict = Verdict::Block;
-        self.0.receipt.record_mut().blocked = Some(blocked.clone());
+        self.0.receipt.stop(&blocked);
         self.0.blocked = Some(blocked);
     }
 }
@@ -129,6 +134,8 @@ pub(crate) struct Dispatch<'a> {
     pub(crate) digests: bool,
     /// Who reads the receipts.
     pub(crate) sinks: &'a [Arc<dyn ReceiptSink>],
+    /// Where the steps go if it is dropped.
+    pub(crate) progress: Option<&'a Progress>,
 }
 
 impl Dispatch<'_> {
@@ -153,7 +160,7 @@ impl Dispatch<'_> {
 
     /// What a chain has to know of this dispatch.
     pub(crate) fn setting(&self) -> Setting<'_> {
-        Setting { snapshot: self.snapshot, call: self.call, capture: self.capture }
+        Setting { snapshot: self.snapshot, call: self.call, capture: self.capture, progress: self.progress }
     }
 
     /// A value about which no hook is asked, because none may be.
@@ -161,7 +168,7 @@ impl Dispatch<'_> {
         let key = self.key::<P>(&event);
         let mut receipt = Receipt::of(P::INFO.id, Verdict::Block, key, Vec::new(), Duration::ZERO);
         receipt.record_mut().original = original;
-        receipt.record_mut().blocked = Some(blocked.clone());
+        receipt.record_mut().blocked = Some((&blocked).into());
         Decided(DecidedParts { event, outcome: P::Outcome::default(), blocked: Some(blocked), receipt })
     }
 
@@ -175,10 +182,10 @@ impl Dispatch<'_> {
         let Chain { merged, steps, blocked, .. } = chain;
         let modified = if P::Event::ABSORBS { changed } else { merged != P::Outcome::default() };
         let verdict = Verdict::of(blocked.is_some(), modified);
-        let mut receipt = Receipt::of(P::INFO.id, verdict, self.key::<P>(&event), steps, elapsed);
+        let mut receipt = Receipt::of(P::INFO.id, verdict, self.key::<P>(&event), steps.into_vec(), elapsed);
         receipt.record_mut().judged = if changed { self.digest::<P>(&event) } else { original };
         receipt.record_mut().original = original;
-        receipt.record_mut().blocked = blocked.clone().map(|blocked| for_receipt(P::INFO.id, blocked));
+        receipt.record_mut().blocked = blocked.as_ref().map(RecordedBlock::from);
         Decided(DecidedParts { event, outcome: merged, blocked, receipt })
     }
 
@@ -208,7 +215,7 @@ impl Dispatch<'_> {
     where
         P::Outcome: Claim,
     {
-        let (mut steps, mut outcome, mut blocked) = (Vec::new(), None, None);
+        let (mut steps, mut outcome, mut blocked) = (Steps::new(0, self.progress), None, None);
         let begin = Instant::now();
         let mut start = begin;
         for entry in self.asked::<P>(event) {
@@ -244,9 +251,10 @@ impl Dispatch<'_> {
         if steps.is_empty() && blocked.is_none() && self.is_unread::<P>() {
             return Claimed { outcome, blocked, receipt: Receipt::untouched(P::INFO.id, verdict) };
         }
-        let mut receipt = Receipt::of(P::INFO.id, verdict, self.key::<P>(event), steps, begin.elapsed());
+        let mut receipt =
+            Receipt::of(P::INFO.id, verdict, self.key::<P>(event), steps.into_vec(), begin.elapsed());
         receipt.record_mut().judged = self.digest::<P>(event);
-        receipt.record_mut().blocked.clone_from(&blocked);
+        receipt.record_mut().blocked = blocked.as_ref().map(RecordedBlock::from);
         Claimed { outcome, blocked, receipt }
     }
 
@@ -295,12 +303,4 @@ pub(crate) fn untouched<P: Point>(event: P::Event) -> Decided<P> {
         blocked: None,
         receipt: Receipt::untouched(P::INFO.id, Verdict::Pass),
     })
-}
-
-/// The reason given at `before_agent_run` quotes what must not be kept, so no receipt has it.
-fn for_receipt(point: PointId, blocked: Blocked) -> Blocked {
-    match (point, &blocked.cause) {
-        (PointId::BeforeAgentRun, BlockCause::Decision) => Blocked { reason: None, ..blocked },
-        _ => blocked,
-    }
 }

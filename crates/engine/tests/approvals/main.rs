@@ -12,4 +12,5 @@ mod support;
 mod answers;
 mod atomicity;
 mod listeners;
+mod mutants;
 mod survival;

@@ -1,10 +1,11 @@
 //! Every dispatch leaves a receipt, also one that met no hook.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use backstop_engine::{Engine, Receipt, ReceiptSink, Verdict};
+use backstop_engine::{Attendance, Engine, Receipt, ReceiptSink, Said, Verdict};
 use backstop_hooks::points::{BeforeToolCall, ToolCallOutcome};
-use backstop_hooks::{ClaimPoint, DecidePoint, ObservePoint, Point, hook_fn};
+use backstop_hooks::{ApprovalRequest, ClaimPoint, DecidePoint, ObservePoint, Point, async_hook_fn, hook_fn};
 use serde_json::json;
 
 use crate::law_07_no_silent_gap::{ByMode, sample, visit_all};
@@ -82,7 +83,10 @@ async fn law_08_a_tool_call_leaves_one_receipt_with_every_step() {
     assert_eq!(
         view["blocked"],
         json!({
-            "cause": "decision", "reason": "because", "hook": "blocks", "owner": "operator"
+            "cause": "decision",
+            "reason": { "digest": backstop_hooks::Digest::of_text("reason", "because") },
+            "hook": "blocks",
+            "owner": "operator",
         })
     );
     assert_eq!(view["steps"][0]["hook"], "rewrites");
@@ -130,4 +134,67 @@ async fn law_08_explaining_is_no_dispatch() {
     assert_eq!(detail.said["blockReason"], "no");
     assert!(engine.review_tool_call(exec("ls"), &context(), true).await.receipt.steps[0].detail.is_some());
     assert!(kept.take().is_empty());
+}
+
+/// A call that somebody stopped waiting for, and the one receipt of it.
+fn given_up(engine: &Engine, kept: &Kept, attendance: &Attendance) -> Receipt {
+    block_on(async {
+        let (event, call) = (exec("ls"), context());
+        let waiting = engine.permit_tool_call(event, &call, attendance);
+        tokio::time::timeout(Duration::from_millis(20), waiting).await.unwrap_err();
+    });
+    let [receipt] = <[Receipt; 1]>::try_from(kept.take()).unwrap();
+    assert_eq!((receipt.verdict, receipt.point.name()), (Verdict::Dropped, "before_tool_call"));
+    assert_eq!(receipt.key.tool.as_deref(), Some("exec"));
+    assert_eq!(receipt.key.tool_call_id, Some("call-1".into()));
+    assert_eq!(receipt.key.run_id, context().run_id);
+    receipt
+}
+
+#[test]
+fn law_08_a_dispatch_that_was_dropped_leaves_a_receipt_with_the_steps_so_far() {
+    let (engine, kept) = watched();
+    on(&engine, "quick", 2, hook_fn::<BeforeToolCall, _>(|_, _| Ok(None)));
+    on(
+        &engine,
+        "asked",
+        1,
+        hook_fn::<BeforeToolCall, _>(|_, _| {
+            Ok(Some(ToolCallOutcome::ask(ApprovalRequest::cut("sure?", ""))))
+        }),
+    );
+    on(&engine, "hangs", 0, async_hook_fn::<BeforeToolCall, _, _>(|_, _| std::future::pending()));
+    let receipt = given_up(&engine, &kept, &Attendance::Nobody);
+    let steps: Vec<_> = receipt.steps.iter().map(|step| (step.hook.id.as_str(), step.said)).collect();
+    assert_eq!(steps, [("quick", Said::Nothing), ("asked", Said::Asked)]);
+    assert!(receipt.at > 0);
+}
+
+#[test]
+fn law_08_a_call_that_was_dropped_while_a_human_was_asked_leaves_a_receipt() {
+    let (engine, kept) = watched();
+    on(
+        &engine,
+        "asked",
+        1,
+        hook_fn::<BeforeToolCall, _>(|_, _| {
+            Ok(Some(ToolCallOutcome::ask(ApprovalRequest::cut("sure?", ""))))
+        }),
+    );
+    let receipt = given_up(&engine, &kept, &Attendance::Queue);
+    assert_eq!(receipt.steps.len(), 1);
+    assert!(receipt.judged.is_some(), "what the human was asked about");
+}
+
+#[test]
+fn law_08_a_dropped_decision_at_any_point_leaves_a_receipt_and_a_whole_one_leaves_one() {
+    let (engine, kept) = watched();
+    on(&engine, "hangs", 0, async_hook_fn::<BeforeToolCall, _, _>(|_, _| std::future::pending()));
+    block_on(async {
+        let call = context();
+        let waiting = engine.decide::<BeforeToolCall>(exec("ls"), &call);
+        tokio::time::timeout(Duration::from_millis(20), waiting).await.unwrap_err();
+    });
+    let [receipt] = <[Receipt; 1]>::try_from(kept.take()).unwrap();
+    assert_eq!((receipt.verdict, receipt.key.tool.as_deref()), (Verdict::Dropped, Some("exec")));
 }

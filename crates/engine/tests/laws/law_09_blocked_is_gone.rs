@@ -7,8 +7,8 @@ use backstop_hooks::points::{
     AgentRunEvent, AgentRunOutcome, BeforeAgentRun, BeforeToolCall, ToolCallOutcome,
 };
 use backstop_hooks::{
-    Claim, ClaimPoint, DecidePoint, HookError, HookResult, JsonFuture, JsonHook, ObservePoint, Point,
-    PointId, hook_fn, json_hook,
+    ApprovalRequest, Claim, ClaimPoint, DecidePoint, Digest, Ground, HookError, HookResult, JsonFuture,
+    JsonHook, ObservePoint, Point, PointId, Reason, hook_fn, json_hook,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -99,9 +99,13 @@ async fn law_09_a_failure_in_words_of_its_own_is_kept_and_bounded() {
     on(&engine, "h", 0, on_call(format!("the policy server has no rule {}", "y".repeat(100_000))));
     permit(&engine, exec("ls")).await.permit.unwrap_err();
     let receipt = kept.take().pop().unwrap();
-    let message = &receipt.steps[0].failure.as_ref().unwrap().message;
+    let message = receipt.steps[0].failure.as_ref().unwrap().message.as_str();
     assert!(message.starts_with("the policy server has no rule y"));
     assert!(message.len() <= 300 && format!("{receipt:?}").len() < 3_000);
+    let recorded = serde_json::to_value(&receipt).unwrap();
+    let failure = &recorded["steps"][0]["failure"];
+    assert_eq!(failure["kind"], "failed");
+    assert!(failure["digest"].is_string() && !recorded.to_string().contains("policy server"), "{recorded}");
 }
 
 #[tokio::test]
@@ -151,6 +155,47 @@ async fn law_09_explanations_are_not_part_of_a_receipts_views() {
     let decided = engine.explain::<BeforeToolCall>(exec(MARK), &context()).await;
     assert!(decided.receipt().steps[0].detail.is_some());
     assert_clean(decided.receipt());
+}
+
+#[tokio::test]
+async fn law_09_the_record_of_a_reason_has_its_rules_and_a_digest_and_no_words() {
+    let (engine, kept) = watched();
+    let stops = hook_fn::<BeforeToolCall, _>(|event, _| {
+        let text = format!("`{}` [CODE]: ~/.ssh/id_rsa", event.params["command"]);
+        Ok(Some(ToolCallOutcome::block(Reason::new(text).by(["toy.rule".into()]))))
+    });
+    on(&engine, "stops", 0, stops);
+    let blocked = permit(&engine, exec(MARK)).await.permit.unwrap_err();
+    let told = blocked.reason.unwrap();
+    assert!(told.contains(MARK) && told.contains("id_rsa"), "who is told is told all");
+    let receipt = kept.take().pop().unwrap();
+    assert_clean(&receipt);
+    let record = serde_json::to_value(&receipt).unwrap();
+    assert_eq!(
+        record["blocked"]["reason"],
+        json!({ "rules": ["toy.rule"], "digest": Digest::of_text("reason", told.as_str()) })
+    );
+}
+
+#[tokio::test]
+async fn law_09_no_code_of_an_approval_reaches_the_record_not_even_as_a_digest() {
+    let (engine, kept) = watched();
+    let about = Ground { rule: "toy.rule".into(), about: vec![MARK.into()] };
+    let request = ApprovalRequest::cut(MARK, MARK).grounds([about]);
+    on(
+        &engine,
+        "asks",
+        0,
+        hook_fn::<BeforeToolCall, _>(move |_, _| Ok(Some(ToolCallOutcome::ask(request.clone())))),
+    );
+    let told = permit(&engine, exec("ls")).await.permit.unwrap_err().reason.unwrap();
+    let code = told.split("allow-once ").nth(1).and_then(|rest| rest.split('`').next()).unwrap().to_owned();
+    let receipt = kept.take().pop().unwrap();
+    assert_clean(&receipt);
+    let record = serde_json::to_value(&receipt).unwrap();
+    assert!(!code.is_empty() && !record.to_string().contains(&code));
+    assert_eq!(record["blocked"]["reason"], json!({ "rules": ["approval.needed"] }));
+    assert_eq!(record["approval"]["rules"], json!(["toy.rule"]));
 }
 
 proptest! {

@@ -1,5 +1,7 @@
 //! A decision is keyed by session, run and call.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use backstop_engine::{Attendance, Engine};
 use backstop_hooks::conversation::{Message, Part, ToolCall};
 use backstop_hooks::points::{AfterLlmCall, AfterLlmCallEvent, AfterLlmCallOutcome, ToolCallIds};
@@ -126,4 +128,26 @@ async fn law_11_a_run_that_ended_leaves_nothing_behind() {
     assert!(!may_run(&engine, "s", "r", Some("no")).await);
     engine.end_run(Some(&"s".into()), &"r".into()).await.unwrap();
     assert_eq!(engine.store().decision(&"s".into(), &"r".into(), &"no".into()).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn law_11_a_denial_stays_when_a_later_answer_of_the_run_names_the_call_again() {
+    let engine = engine();
+    let asked = AtomicU32::new(0);
+    let hook = hook_fn::<AfterLlmCall, _>(move |_, _| {
+        let first = asked.fetch_add(1, Ordering::Relaxed) == 0;
+        let none = || AfterLlmCallOutcome {
+            tool_calls: Some(ToolCallIds::new(Vec::<ToolCallId>::new())),
+            ..Default::default()
+        };
+        Ok(first.then(none))
+    });
+    on(&engine, "first-only", 0, hook);
+    let call = in_run("s", "r");
+    for again in [false, true] {
+        engine.judge_answer(answer("r", &["call"]), &call).await;
+        assert!(!may_run(&engine, "s", "r", Some("call")).await, "again: {again}");
+    }
+    engine.judge_answer(answer("r", &["another"]), &call).await;
+    assert!(may_run(&engine, "s", "r", Some("another")).await, "it is the call that is denied, not the run");
 }

@@ -29,3 +29,4 @@ mod law_12_absent_is_not_empty;
 
 mod findings;
 mod model;
+mod sealed_arguments;

@@ -8,12 +8,12 @@ use backstop_hooks::points::{
     BeforeToolCall, TYPED_TERMINAL, ToolBefore, ToolBeforeEvent, ToolBeforeOutcome, ToolCallEvent,
     ToolCallOutcome, UNSEEN_TERMINAL,
 };
-use backstop_hooks::{Answer, CallContext, Context, Hook, HookError, Params, ToolName};
+use backstop_hooks::{Answer, CallContext, Context, Hook, HookError, Params, Reason, ToolName};
 
 use super::extract::shell_inputs;
 use super::once::Looks;
-use super::{place, question, reason};
-use crate::{CommandGuard, Finding, Judgement, Typing, Verdict};
+use super::{UNKNOWN, place, question, reason, rules, stopping};
+use crate::{CommandGuard, Judgement, Typing, Verdict};
 
 /// The id of the command guard.
 pub const COMMAND_SAFETY_ID: &str = "builtin:command-safety-guard";
@@ -125,13 +125,13 @@ impl Hook<ToolBefore> for Blocks {
             Ok(judgements) => judgements,
             Err(error) => return Answer::Now(Err(error)),
         };
-        let stopped = stopping(&judgements);
+        let stopped = stopped_by(&judgements);
         if stopped.is_none() {
             self.0.looks.put(&event.tool_name, &event.args, cx.call, judgements);
         }
         Answer::Now(Ok(stopped.map(|reason| ToolBeforeOutcome {
             block: Some(true),
-            block_reason: Some(reason.into()),
+            block_reason: Some(reason),
             args: None,
         })))
     }
@@ -167,33 +167,31 @@ impl Hook<BeforeToolCall> for Asks {
             Ok(judgements) => judgements,
             Err(error) => return Answer::Now(Err(error)),
         };
-        if let Some(reason) = stopping(&judgements) {
+        if let Some(reason) = stopped_by(&judgements) {
             return Answer::Now(Ok(Some(ToolCallOutcome::block(reason))));
         }
         let asked: Vec<_> =
             judgements.into_iter().filter(|judgement| judgement.verdict == Verdict::Ask).collect();
-        let unknown: Vec<_> = asked.iter().flat_map(unknown).collect();
+        let told: Vec<_> = asked.iter().flat_map(unknown).collect();
+        let unknown: Vec<_> = asked
+            .iter()
+            .flat_map(|judgement| judgement.unknown.iter().map(|unknown| unknown.reason.as_str()))
+            .collect();
         let findings: Vec<_> = asked.iter().flat_map(|judgement| &judgement.findings).collect();
-        Answer::Now(Ok((!asked.is_empty())
-            .then(|| ToolCallOutcome::ask(question("run a command that needs a look", &findings, &unknown)))))
+        Answer::Now(Ok((!asked.is_empty()).then(|| {
+            ToolCallOutcome::ask(question("run a command that needs a look", &findings, &unknown, &told))
+        })))
     }
 }
 
-/// Why the call is stopped, if it is.
-fn stopping(judgements: &[Judgement]) -> Option<String> {
+/// Why the call is stopped, if it is: by the first finding that stops it, or by what could not be decided.
+fn stopped_by(judgements: &[Judgement]) -> Option<Reason> {
     let stopped = judgements.iter().find(|judgement| judgement.verdict == Verdict::Block)?;
-    Some(match blocking(stopped) {
-        Some(finding) => reason(finding),
-        None => unknown(stopped).join("; "),
+    let findings: Vec<_> = judgements.iter().flat_map(stopping).collect();
+    Some(match stopping(stopped).next() {
+        Some(finding) => Reason::new(reason(finding)).by(rules(&findings)),
+        None => Reason::new(unknown(stopped).join("; ")).by([UNKNOWN.into()]),
     })
-}
-
-/// The finding that stops the command; without one, what could not be decided stops it.
-fn blocking(judgement: &Judgement) -> Option<&Finding> {
-    judgement
-        .findings
-        .iter()
-        .find(|finding| finding.verdict == Verdict::Block && finding.allowed_by.is_none())
 }
 
 fn unknown(judgement: &Judgement) -> Vec<String> {

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use backstop_hooks::points::{
     BeforeToolCall, ToolBefore, ToolBeforeEvent, ToolBeforeOutcome, ToolCallEvent, ToolCallOutcome,
 };
-use backstop_hooks::{Answer, CallContext, Context, Hook, HookError, Params, ToolName};
+use backstop_hooks::{Answer, CallContext, Context, Hook, HookError, Params, Reason, ToolName};
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
 use super::extract::file_uses;
 use super::once::Looks;
-use super::{place, question, reason};
+use super::{place, question, reason, rules, stopping};
 use crate::{Finding, Judgement, PathGuard, Severity, Verdict};
 
 /// The id of the file guard.
@@ -128,18 +128,18 @@ fn denied_by_operator(path: &str) -> Judgement {
         code: "PATH_DENIED".to_owned(),
         alternative: None,
         what: path.to_owned(),
+        about: vec![path.to_owned()],
         process: None,
         allowed_by: None,
     };
     Judgement { verdict: Verdict::Block, findings: vec![finding], unknown: Vec::new(), processes: Vec::new() }
 }
 
-/// The reason of the finding that stops the call.
-fn blocking(judgements: &[Judgement]) -> Option<String> {
-    let stopped = judgements.iter().filter(|judgement| judgement.verdict == Verdict::Block);
-    let mut findings = stopped.flat_map(|judgement| &judgement.findings);
-    let finding = findings.find(|finding| finding.verdict == Verdict::Block)?;
-    Some(format!("access denied: {}", reason(finding)))
+/// Why the call is stopped, if it is.
+fn stopped_by(judgements: &[Judgement]) -> Option<Reason> {
+    let stopped: Vec<_> = judgements.iter().flat_map(stopping).collect();
+    let finding = stopped.first()?;
+    Some(Reason::new(format!("access denied: {}", reason(finding))).by(rules(&stopped)))
 }
 
 struct Blocks(SecurityAudit);
@@ -150,13 +150,13 @@ impl Hook<ToolBefore> for Blocks {
             Ok(judgements) => judgements,
             Err(error) => return Answer::Now(Err(error)),
         };
-        let stopped = blocking(&judgements);
+        let stopped = stopped_by(&judgements);
         if stopped.is_none() {
             self.0.looks.put(&event.tool_name, &event.args, cx.call, judgements);
         }
         Answer::Now(Ok(stopped.map(|reason| ToolBeforeOutcome {
             block: Some(true),
-            block_reason: Some(reason.into()),
+            block_reason: Some(reason),
             args: None,
         })))
     }
@@ -172,13 +172,13 @@ impl Hook<BeforeToolCall> for Asks {
             Ok(judgements) => judgements,
             Err(error) => return Answer::Now(Err(error)),
         };
-        if let Some(reason) = blocking(&judgements) {
+        if let Some(reason) = stopped_by(&judgements) {
             return Answer::Now(Ok(Some(ToolCallOutcome::block(reason))));
         }
         let asked: Vec<_> =
             judgements.into_iter().filter(|judgement| judgement.verdict == Verdict::Ask).collect();
         let findings: Vec<_> = asked.iter().flat_map(|judgement| &judgement.findings).collect();
         Answer::Now(Ok((!asked.is_empty())
-            .then(|| ToolCallOutcome::ask(question("touch a file that needs a look", &findings, &[])))))
+            .then(|| ToolCallOutcome::ask(question("touch a file that needs a look", &findings, &[], &[])))))
     }
 }

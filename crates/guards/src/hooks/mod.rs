@@ -17,13 +17,13 @@ mod once;
 mod redaction;
 
 use backstop_engine::{HookOptions, RegisterError, Snapshot};
-use backstop_hooks::{ApprovalRequest, CallContext, OwnerId, Severity};
+use backstop_hooks::{ApprovalRequest, CallContext, Ground, OwnerId, RuleId, Severity};
 
 pub use command::{COMMAND_SAFETY_ID, CommandSafety};
 pub use files::{FilePatterns, InvalidFilePattern, SECURITY_AUDIT_ID, SecurityAudit};
 pub use redaction::{REDACTOR_ID, RedactionSettings, register_redaction};
 
-use crate::{Finding, Place, Verdict};
+use crate::{Finding, Judgement, Place, Verdict};
 
 /// Puts the command guard into a snapshot, where a host of this process shows tool calls.
 ///
@@ -74,18 +74,48 @@ fn reason(finding: &Finding) -> String {
     text
 }
 
-/// A question about the findings that want a human.
-fn question(title: &str, findings: &[&Finding], unknown: &[String]) -> ApprovalRequest {
+/// The findings that stop a call.
+fn stopping(judgement: &Judgement) -> impl Iterator<Item = &Finding> {
+    let stops = judgement.verdict == Verdict::Block;
+    judgement
+        .findings
+        .iter()
+        .filter(move |finding| stops && finding.verdict == Verdict::Block && finding.allowed_by.is_none())
+}
+
+/// The rules of findings, each once.
+fn rules(findings: &[&Finding]) -> Vec<RuleId> {
+    let mut rules: Vec<RuleId> = Vec::new();
+    for finding in findings {
+        if rules.iter().all(|known| known.as_str() != finding.rule_id) {
+            rules.push(finding.rule_id.as_str().into());
+        }
+    }
+    rules
+}
+
+/// The rule of what could not be decided.
+const UNKNOWN: &str = "command.unknown";
+
+/// A question about the findings that want a human. `told` are those of `unknown` that there is room for.
+fn question(title: &str, findings: &[&Finding], unknown: &[&str], told: &[String]) -> ApprovalRequest {
     let standing = findings
         .iter()
         .copied()
         .filter(|finding| finding.allowed_by.is_none() && finding.verdict == Verdict::Ask);
-    let told = |finding: &Finding| format!("{} (rule {})", reason(finding), finding.rule_id);
-    let reasons: Vec<String> = standing.clone().map(told).chain(unknown.iter().cloned()).collect();
+    let tell = |finding: &Finding| format!("{} (rule {})", reason(finding), finding.rule_id);
+    let reasons: Vec<String> = standing.clone().map(tell).chain(told.iter().cloned()).collect();
+    let found = standing.clone().map(|finding| Ground {
+        rule: finding.rule_id.as_str().into(),
+        about: finding.about.iter().map(|word| word.as_str().into()).collect(),
+    });
+    let undecided =
+        unknown.iter().map(|reason| Ground { rule: UNKNOWN.into(), about: vec![(*reason).into()] });
     let grave = standing.map(|finding| finding.severity).max();
-    ApprovalRequest::cut(title, &reasons.join("\n")).severity(match grave {
+    let severity = match grave {
         Some(crate::Severity::Critical) => Severity::Critical,
         Some(crate::Severity::Info) => Severity::Info,
         _ => Severity::Warning,
-    })
+    };
+    ApprovalRequest::cut(title, &reasons.join("\n")).severity(severity).grounds(found.chain(undecided))
 }

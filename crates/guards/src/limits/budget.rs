@@ -15,7 +15,7 @@ use backstop_hooks::points::{
     BeforeLlmCall, BeforeLlmCallEvent, BeforeLlmCallOutcome, LlmOutput, LlmOutputEvent, ModelCallEnded,
     ModelCallEndedEvent, ModelCallResult,
 };
-use backstop_hooks::{AgentId, Answer, CallContext, Context, Hook, HookError, RunId, Text};
+use backstop_hooks::{AgentId, Answer, CallContext, Context, Hook, HookError, Reason, RunId, Text};
 use backstop_store::{Charge, Exceeded, ReservationId, ReserveError, Store, Timestamp};
 
 use super::pattern::Pattern;
@@ -367,7 +367,7 @@ impl Key {
 fn stop(reason: String) -> BeforeLlmCallOutcome {
     BeforeLlmCallOutcome {
         block: Some(true),
-        block_reason: Some(reason.into()),
+        block_reason: Some(Reason::new(reason).by(["budget.exceeded".into()])),
         ..BeforeLlmCallOutcome::default()
     }
 }

@@ -16,7 +16,7 @@ use backstop_hooks::points::{
     ToolCallOutcome,
 };
 use backstop_hooks::{
-    AgentId, Answer, ApprovalRequest, CallContext, Context, Digest, Hook, HookError, Params, RunId,
+    AgentId, Answer, ApprovalRequest, CallContext, Context, Digest, Hook, HookError, Params, Reason, RunId,
     SessionId, Severity, ToolCallId, ToolName,
 };
 use backstop_store::{Charge, Exceeded, ReservationId, ReserveError, Store, Timestamp};
@@ -82,12 +82,13 @@ impl LoopGuard {
         }
     }
 
-    fn reason(&self, tool: &str) -> String {
-        format!(
+    fn reason(&self, tool: &str) -> Reason {
+        Reason::new(format!(
             "the conversation has called `{tool}` with the same arguments {} times already [LOOP]; \
              do something else",
             self.repeats
-        )
+        ))
+        .by(["loop.repeated".into()])
     }
 }
 
@@ -157,7 +158,7 @@ impl Hook<AfterLlmCall> for Answers {
                     // What has no name can't be taken out by name.
                     return Ok(Some(AfterLlmCallOutcome {
                         block: Some(true),
-                        block_reason: Some(self.0.reason(&call.name).into()),
+                        block_reason: Some(self.0.reason(&call.name)),
                         ..AfterLlmCallOutcome::default()
                     }));
                 }

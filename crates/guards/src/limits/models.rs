@@ -1,7 +1,7 @@
 //! Which models an agent may ask.
 
 use backstop_hooks::points::{BeforeLlmCall, BeforeLlmCallEvent, BeforeLlmCallOutcome};
-use backstop_hooks::{AgentId, Answer, Context, Hook};
+use backstop_hooks::{AgentId, Answer, Context, Hook, Reason};
 
 use super::pattern::Pattern;
 
@@ -39,12 +39,12 @@ impl Hook<BeforeLlmCall> for ModelAccess {
         Answer::Now(Ok(stopped.then(|| BeforeLlmCallOutcome {
             block: Some(true),
             block_reason: Some(
-                format!(
+                Reason::new(format!(
                     "agent `{}` may not ask the model `{}` [MODEL_NOT_ALLOWED]",
                     agent.map_or("unknown", AgentId::as_str),
                     event.model
-                )
-                .into(),
+                ))
+                .by(["model.not-allowed".into()]),
             ),
             ..BeforeLlmCallOutcome::default()
         })))

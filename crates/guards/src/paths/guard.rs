@@ -156,6 +156,7 @@ fn found(rule: &str, verdict: Verdict, reason: String, path: &str) -> Finding {
         code: rule.to_uppercase().replace(['.', '-'], "_"),
         alternative: None,
         what: path.to_owned(),
+        about: vec![path.to_owned()],
         process: None,
         allowed_by: None,
     }

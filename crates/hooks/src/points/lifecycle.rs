@@ -7,6 +7,7 @@ use crate::conversation::Message;
 use crate::id::{AgentId, RunId, SessionId, SessionKey};
 use crate::outcome::{event, outcome, record};
 use crate::point::Event;
+use crate::reason::Reason;
 use crate::value::{Json, Params, Text};
 
 record! {
@@ -315,7 +316,7 @@ outcome! {
         /// Don't install.
         block / "block": bool => Block,
         /// Why.
-        block_reason / "blockReason": Text => BlockReason,
+        block_reason / "blockReason": Reason => BlockReason,
     }
 }
 

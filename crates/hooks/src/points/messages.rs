@@ -10,6 +10,7 @@ use crate::latch::{Field, Latch};
 use crate::outcome::{Outcome, event, outcome, record};
 use crate::point::{Claim, Event};
 use crate::points::{take, take_some};
+use crate::reason::Reason;
 use crate::value::{Json, Params, Text};
 
 event! {
@@ -205,7 +206,7 @@ outcome! {
         /// Send nothing.
         cancel / "cancel": bool => Block,
         /// Why.
-        cancel_reason / "cancelReason": Text => BlockReason,
+        cancel_reason / "cancelReason": Reason => BlockReason,
         /// Other facts: the whole object.
         metadata / "metadata": Params => Propose,
     }
@@ -257,7 +258,7 @@ outcome! {
         /// Send nothing.
         cancel / "cancel": bool => Block,
         /// Why.
-        reason / "reason": Text => BlockReason,
+        reason / "reason": Reason => BlockReason,
     }
 }
 

@@ -13,6 +13,7 @@ use crate::id::{AgentId, HookId, OwnerId, RunId, SessionKey, ToolCallId};
 use crate::latch::{Field, Latch, Merge, Turn};
 use crate::outcome::{Malformed, Nothing, Outcome, event, outcome};
 use crate::point::Event;
+use crate::reason::Reason;
 use crate::tool_name::ToolName;
 use crate::value::{Params, Text};
 
@@ -52,7 +53,7 @@ outcome! {
         /// Stop the call. `false` is no opinion.
         block / "block": bool => Block,
         /// Why; shown to the model.
-        block_reason / "blockReason": Text => BlockReason,
+        block_reason / "blockReason": Reason => BlockReason,
         /// Ask a human first.
         require_approval / "requireApproval": ApprovalRequests => Collect,
     }
@@ -60,7 +61,7 @@ outcome! {
 
 impl ToolCallOutcome {
     /// Stops the call.
-    pub fn block(reason: impl Into<Text>) -> Self {
+    pub fn block(reason: impl Into<Reason>) -> Self {
         Self { block: Some(true), block_reason: Some(reason.into()), ..Self::default() }
     }
 
@@ -121,7 +122,7 @@ pub struct TrustedPolicyOutcome {
     pub block: Option<bool>,
     /// Why.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub block_reason: Option<Text>,
+    pub block_reason: Option<Reason>,
     /// Ask a human first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub require_approval: Option<ApprovalRequests>,
@@ -160,11 +161,11 @@ struct PolicyWire {
     #[serde(default, deserialize_with = "crate::outcome::present")]
     allow: Option<Refused>,
     #[serde(default, deserialize_with = "crate::outcome::present")]
-    reason: Option<Text>,
+    reason: Option<Reason>,
     #[serde(default, deserialize_with = "crate::outcome::present")]
     block: Option<bool>,
     #[serde(default, deserialize_with = "crate::outcome::present")]
-    block_reason: Option<Text>,
+    block_reason: Option<Reason>,
     #[serde(default, deserialize_with = "crate::outcome::present")]
     params: Option<Params>,
     #[serde(default, deserialize_with = "crate::outcome::present")]
@@ -222,7 +223,7 @@ impl Outcome for TrustedPolicyOutcome {
         self.block == Some(true)
     }
 
-    fn block_reason(&self) -> Option<&Text> {
+    fn block_reason(&self) -> Option<&Reason> {
         self.block_reason.as_ref()
     }
 
@@ -269,7 +270,7 @@ outcome! {
         /// Stop the call.
         block / "block": bool => Block,
         /// Why; shown to the model.
-        block_reason / "blockReason": Text => BlockReason,
+        block_reason / "blockReason": Reason => BlockReason,
     }
 }
 

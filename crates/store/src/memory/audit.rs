@@ -1,10 +1,10 @@
 use async_trait::async_trait;
 
 use super::MemoryStore;
-use crate::audit::Link;
+use crate::audit::{Link, Walk, pruned};
 use crate::{
-    AppendAuditError, AuditEntry, AuditFilter, AuditHead, AuditStore, NewAuditEntry, StoreError,
-    StoreErrorKind, VerifyAuditError,
+    AppendAuditError, AuditEntry, AuditFilter, AuditHead, AuditReport, AuditStore, Durability, NewAuditEntry,
+    PruneAuditError, StoreError, StoreErrorKind, Timestamp, VerifyAuditError,
 };
 
 #[async_trait]
@@ -20,7 +20,11 @@ impl AuditStore for MemoryStore {
         Ok(entry)
     }
 
-    async fn append_audit_all(&self, entries: Vec<NewAuditEntry>) -> Result<AuditHead, AppendAuditError> {
+    async fn append_audit_all(
+        &self,
+        entries: Vec<NewAuditEntry>,
+        _: Durability,
+    ) -> Result<AuditHead, AppendAuditError> {
         let mut state = self.state();
         let mut head = state.audit_head;
         let mut links = Vec::with_capacity(entries.len());
@@ -49,12 +53,25 @@ impl AuditStore for MemoryStore {
         Ok(self.state().audit_head)
     }
 
-    async fn verify_audit(&self) -> Result<AuditHead, VerifyAuditError> {
-        let mut head = AuditHead::default();
-        for link in &self.state().audit {
-            head =
-                link.follows(head).ok_or(VerifyAuditError::BrokenAt { seq: head.seq.saturating_add(1) })?;
+    async fn verify_audit(&self, known: Option<AuditHead>) -> Result<AuditReport, VerifyAuditError> {
+        let state = self.state();
+        let mut walk = Walk::new(state.audit_start, known)?;
+        for link in &state.audit {
+            walk.step(Some(link.clone()))?;
         }
-        Ok(head)
+        walk.finish()
+    }
+
+    async fn prune_audit(&self, through: u64, now: Timestamp) -> Result<AuditHead, PruneAuditError> {
+        let mut state = self.state();
+        let last = state.audit.iter().find(|link| link.seq == through && through < state.audit_head.seq);
+        let digest = last.and_then(|link| link.digest.parse().ok());
+        let digest = digest.ok_or(PruneAuditError::NoSuchEntry(through))?;
+        let start = AuditHead { seq: through, digest };
+        let (link, head) = Link::next(state.audit_head, pruned(start, now))?;
+        state.audit.retain(|link| link.seq > through);
+        state.audit.push(link);
+        (state.audit_start, state.audit_head) = (start, head);
+        Ok(start)
     }
 }

@@ -3,12 +3,17 @@ use backstop_hooks::{MessageId, SessionId};
 
 use super::{MemoryStore, Transcript};
 use crate::transcript::{encoded, stamped};
-use crate::{Change, Entry, Erasure, NewEntry, StoreError, TranscriptError, TranscriptStore};
+use crate::{Change, Entry, Erasure, LeaseHolder, NewEntry, StoreError, TranscriptError, TranscriptStore};
 
 #[async_trait]
 impl TranscriptStore for MemoryStore {
-    async fn append(&self, session: &SessionId, entries: Vec<NewEntry>) -> Result<Vec<u64>, TranscriptError> {
-        self.edit(session, |transcript| {
+    async fn append(
+        &self,
+        session: &SessionId,
+        holder: &LeaseHolder,
+        entries: Vec<NewEntry>,
+    ) -> Result<Vec<u64>, TranscriptError> {
+        self.edit(session, holder, |transcript| {
             entries.into_iter().map(|entry| transcript.append(session, entry)).collect()
         })
     }
@@ -18,8 +23,13 @@ impl TranscriptStore for MemoryStore {
         Ok(state.transcripts.get(session).map(|transcript| transcript.entries.clone()).unwrap_or_default())
     }
 
-    async fn apply(&self, session: &SessionId, changes: Vec<Change>) -> Result<Erasure, TranscriptError> {
-        self.edit(session, |transcript| {
+    async fn apply(
+        &self,
+        session: &SessionId,
+        holder: &LeaseHolder,
+        changes: Vec<Change>,
+    ) -> Result<Erasure, TranscriptError> {
+        self.edit(session, holder, |transcript| {
             changes.into_iter().try_for_each(|change| transcript.change(session, change))
         })?;
         Ok(Erasure::Complete)
@@ -31,11 +41,15 @@ impl MemoryStore {
     fn edit<T>(
         &self,
         session: &SessionId,
+        holder: &LeaseHolder,
         edit: impl FnOnce(&mut Transcript) -> Result<T, TranscriptError>,
     ) -> Result<T, TranscriptError> {
         let mut state = self.state();
         if !state.has_session(session) {
             return Err(TranscriptError::UnknownSession(session.clone()));
+        }
+        if state.leases.get(session).is_none_or(|lease| lease.holder != *holder) {
+            return Err(TranscriptError::LeaseLost(session.clone()));
         }
         let mut transcript = state.transcripts.get(session).cloned().unwrap_or_default();
         let answer = edit(&mut transcript)?;

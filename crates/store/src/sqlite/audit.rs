@@ -1,13 +1,13 @@
 use async_trait::async_trait;
-use rusqlite::{Connection, OptionalExtension as _, Row, params};
+use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, params};
 
 use super::SqliteStore;
 use super::database::Fault;
 use super::row::{Count, limit as limit_of};
-use crate::audit::Link;
+use crate::audit::{Link, Walk, pruned};
 use crate::{
-    AppendAuditError, AuditEntry, AuditFilter, AuditHead, AuditStore, NewAuditEntry, StoreError,
-    VerifyAuditError,
+    AppendAuditError, AuditEntry, AuditFilter, AuditHead, AuditReport, AuditStore, Durability, NewAuditEntry,
+    PruneAuditError, StoreError, Timestamp, VerifyAuditError,
 };
 
 #[async_trait]
@@ -22,18 +22,24 @@ impl AuditStore for SqliteStore {
             .await
     }
 
-    async fn append_audit_all(&self, entries: Vec<NewAuditEntry>) -> Result<AuditHead, AppendAuditError> {
-        self.database
-            .write_soon(move |db| {
-                let mut head = head(db)?;
-                for entry in entries {
-                    let (link, next) = Link::next(head, entry).map_err(Fault::Refused)?;
-                    insert(db, &link)?;
-                    head = next;
-                }
-                Ok(head)
-            })
-            .await
+    async fn append_audit_all(
+        &self,
+        entries: Vec<NewAuditEntry>,
+        durability: Durability,
+    ) -> Result<AuditHead, AppendAuditError> {
+        let work = move |db: &Transaction<'_>| {
+            let mut head = head(db)?;
+            for entry in entries {
+                let (link, next) = Link::next(head, entry).map_err(Fault::Refused)?;
+                insert(db, &link)?;
+                head = next;
+            }
+            Ok(head)
+        };
+        match durability {
+            Durability::Now => self.database.write(work).await,
+            Durability::Soon => self.database.write_soon(work).await,
+        }
     }
 
     async fn audit(
@@ -65,34 +71,58 @@ impl AuditStore for SqliteStore {
         self.database.read(|db| Ok(head(db)?)).await
     }
 
-    async fn verify_audit(&self) -> Result<AuditHead, VerifyAuditError> {
+    async fn verify_audit(&self, known: Option<AuditHead>) -> Result<AuditReport, VerifyAuditError> {
         self.database
-            .read(|db| {
-                let mut head = AuditHead::default();
+            .read(move |db| {
+                let mut walk = Walk::new(start(db)?, known).map_err(Fault::Refused)?;
                 let mut statement = db.prepare("SELECT * FROM audit ORDER BY seq")?;
                 let mut rows = statement.query([])?;
                 while let Some(row) = rows.next()? {
-                    // A row that can't be read as a link has been tampered with as much as one that does not fit.
-                    let next = link_of(row).ok().and_then(|link| link.follows(head));
-                    let broken = VerifyAuditError::BrokenAt { seq: head.seq.saturating_add(1) };
-                    head = next.ok_or(Fault::Refused(broken))?;
+                    walk.step(link_of(row).ok()).map_err(Fault::Refused)?;
                 }
-                Ok(head)
+                walk.finish().map_err(Fault::Refused)
             })
             .await
     }
+
+    async fn prune_audit(&self, through: u64, now: Timestamp) -> Result<AuditHead, PruneAuditError> {
+        let work = move |db: &Transaction<'_>| {
+            let sql = "SELECT * FROM audit WHERE seq = ?1";
+            let last = db.prepare_cached(sql)?.query_row([Count(through)], link_of).optional()?;
+            let head = head(db)?;
+            let Some(last) = last.filter(|_| through < head.seq) else {
+                return Err(Fault::Refused(PruneAuditError::NoSuchEntry(through)));
+            };
+            let start = AuditHead { seq: through, digest: last.digest.parse().map_err(|_| unreadable())? };
+            let (link, _) =
+                Link::next(head, pruned(start, now)).map_err(|error| Fault::Refused(error.into()))?;
+            insert(db, &link)?;
+            // First: the trigger lets go of what is before the start.
+            let sql = "INSERT OR REPLACE INTO audit_start (one, seq, digest) VALUES (1, ?1, ?2)";
+            db.prepare_cached(sql)?.execute(params![Count(through), start.digest.to_string()])?;
+            db.prepare_cached("DELETE FROM audit WHERE seq <= ?1")?.execute([Count(through)])?;
+            Ok(start)
+        };
+        self.database.erase(work).await.map(|(start, _)| start)
+    }
+}
+
+/// The head of what was pruned.
+fn start(db: &Connection) -> rusqlite::Result<AuditHead> {
+    let start = db.prepare_cached("SELECT seq, digest FROM audit_start")?.query_row([], head_of);
+    Ok(start.optional()?.unwrap_or_default())
+}
+
+fn head_of(row: &Row<'_>) -> rusqlite::Result<AuditHead> {
+    let digest: String = row.get("digest")?;
+    let digest = digest.parse().map_err(|_| unreadable())?;
+    Ok(AuditHead { seq: row.get::<_, Count>("seq")?.0, digest })
 }
 
 pub(super) fn head(db: &Connection) -> rusqlite::Result<AuditHead> {
     let sql = "SELECT seq, digest FROM audit ORDER BY seq DESC LIMIT 1";
-    let last = db.prepare_cached(sql)?.query_row([], |row| {
-        let digest: String = row.get("digest")?;
-        Ok(AuditHead {
-            seq: row.get::<_, Count>("seq")?.0,
-            digest: digest.parse().map_err(|_| unreadable())?,
-        })
-    });
-    Ok(last.optional()?.unwrap_or_default())
+    let last = db.prepare_cached(sql)?.query_row([], head_of).optional()?;
+    last.map_or_else(|| start(db), Ok)
 }
 
 pub(super) fn insert(db: &Connection, link: &Link) -> rusqlite::Result<()> {

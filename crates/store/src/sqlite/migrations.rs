@@ -2,8 +2,11 @@
 
 use rusqlite::{Connection, TransactionBehavior};
 
-const STEPS: &[&str] =
-    &[include_str!("migrations/0001_initial.sql"), include_str!("migrations/0002_live_traffic.sql")];
+const STEPS: &[&str] = &[
+    include_str!("migrations/0001_initial.sql"),
+    include_str!("migrations/0002_live_traffic.sql"),
+    include_str!("migrations/0003_pruned_audit.sql"),
+];
 
 /// The schema version that this program writes: the number of steps.
 pub(super) fn newest() -> i64 {

@@ -180,6 +180,14 @@ fn session(row: &Row<'_>) -> rusqlite::Result<Session> {
     })
 }
 
+pub(super) fn is_leased_to(
+    db: &Connection,
+    session: &SessionId,
+    holder: &LeaseHolder,
+) -> rusqlite::Result<bool> {
+    Ok(current_lease(db, session)?.is_some_and(|lease| lease.holder == *holder))
+}
+
 pub(super) fn current_lease(db: &Connection, session: &SessionId) -> rusqlite::Result<Option<Lease>> {
     let sql = "SELECT holder, until FROM leases WHERE session = ?1";
     let lease = |row: &Row<'_>| {

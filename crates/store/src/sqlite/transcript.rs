@@ -5,19 +5,25 @@ use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use super::SqliteStore;
 use super::database::Fault;
 use super::row::{Count, id as id_column, json, optional_id};
+use super::sessions::is_leased_to;
 use super::texts;
 use crate::transcript::{encoded, stamped};
-use crate::{Change, Entry, Erasure, NewEntry, StoreError, TranscriptError, TranscriptStore};
+use crate::{Change, Entry, Erasure, LeaseHolder, NewEntry, StoreError, TranscriptError, TranscriptStore};
 
 type Outcome<T> = Result<T, Fault<TranscriptError>>;
 
 #[async_trait]
 impl TranscriptStore for SqliteStore {
-    async fn append(&self, session: &SessionId, entries: Vec<NewEntry>) -> Result<Vec<u64>, TranscriptError> {
-        let session = session.clone();
+    async fn append(
+        &self,
+        session: &SessionId,
+        holder: &LeaseHolder,
+        entries: Vec<NewEntry>,
+    ) -> Result<Vec<u64>, TranscriptError> {
+        let (session, holder) = (session.clone(), holder.clone());
         self.database
             .write(move |db| {
-                let mut editor = Editor::open(db, session)?;
+                let mut editor = Editor::open(db, session, &holder)?;
                 let numbers =
                     entries.into_iter().map(|entry| editor.append(entry)).collect::<Outcome<_>>()?;
                 editor.close()?;
@@ -39,11 +45,16 @@ impl TranscriptStore for SqliteStore {
             .await
     }
 
-    async fn apply(&self, session: &SessionId, changes: Vec<Change>) -> Result<Erasure, TranscriptError> {
-        let session = session.clone();
+    async fn apply(
+        &self,
+        session: &SessionId,
+        holder: &LeaseHolder,
+        changes: Vec<Change>,
+    ) -> Result<Erasure, TranscriptError> {
+        let (session, holder) = (session.clone(), holder.clone());
         let erases = changes.iter().any(|change| !matches!(change, Change::Append(_)));
         let work = move |db: &rusqlite::Transaction<'_>| {
-            let mut editor = Editor::open(db, session)?;
+            let mut editor = Editor::open(db, session, &holder)?;
             changes.into_iter().try_for_each(|change| editor.change(change))?;
             editor.close()
         };
@@ -64,10 +75,15 @@ struct Editor<'a> {
 }
 
 impl<'a> Editor<'a> {
-    fn open(db: &'a Connection, session: SessionId) -> Outcome<Self> {
+    /// INVARIANT (fencing): the lease is looked at in the transaction that writes, so that nobody can take it over in
+    /// between.
+    fn open(db: &'a Connection, session: SessionId, holder: &LeaseHolder) -> Outcome<Self> {
         let sql = "SELECT last_seq FROM sessions WHERE id = ?1";
         let last_seq = db.prepare_cached(sql)?.query_row([session.as_str()], |row| row.get(0)).optional()?;
         match last_seq {
+            Some(Count(_)) if !is_leased_to(db, &session, holder)? => {
+                Err(Fault::Refused(TranscriptError::LeaseLost(session)))
+            }
             Some(Count(last_seq)) => Ok(Self { db, session, last_seq }),
             None => Err(Fault::Refused(TranscriptError::UnknownSession(session))),
         }

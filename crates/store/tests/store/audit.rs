@@ -2,8 +2,9 @@ use std::path::Path;
 
 use backstop_hooks::Digest;
 use backstop_store::{
-    AppendAuditError, AuditFilter, AuditHead, AuditStore as _, MAX_AUDIT_BYTES, NewAuditEntry, SqliteStore,
-    Store, VerifyAuditError,
+    AUDIT_GAP, AUDIT_PRUNED, AppendAuditError, AuditFilter, AuditGap, AuditHead, AuditReport,
+    AuditStore as _, Durability, MAX_AUDIT_BYTES, NewAuditEntry, PruneAuditError, SqliteStore, Store,
+    VerifyAuditError,
 };
 use proptest::prelude::*;
 use rusqlite::Connection;
@@ -16,7 +17,10 @@ over_all_forms!(
     entries_form_a_chain,
     many_at_once_are_all_or_none,
     lists_are_filtered_and_paged,
-    what_is_too_large_is_refused
+    what_is_too_large_is_refused,
+    gaps_and_times_that_run_backwards_are_reported,
+    a_cut_off_end_and_a_rewritten_trail_show_against_a_kept_head,
+    a_pruned_trail_says_so_and_verifies,
 );
 
 fn event(kind: &str, run: Option<&str>, n: i64) -> NewAuditEntry {
@@ -31,14 +35,14 @@ fn event(kind: &str, run: Option<&str>, n: i64) -> NewAuditEntry {
 
 async fn entries_form_a_chain(store: &dyn Store) {
     assert_eq!(store.audit_head().await.unwrap(), AuditHead::default());
-    assert_eq!(store.verify_audit().await.unwrap(), AuditHead::default());
+    assert_eq!(store.verify_audit(None).await.unwrap(), AuditReport::default());
     let one = store.append_audit(event("a", Some("r1"), 1)).await.unwrap();
     let two = store.append_audit(event("b", None, 2)).await.unwrap();
     assert_eq!((one.seq, one.prev), (1, AuditHead::default().digest));
     assert_eq!((two.seq, two.prev), (2, one.digest));
     assert_ne!(one.digest, two.digest);
     assert_eq!(store.audit(&AuditFilter::default(), 0, 9).await.unwrap(), [one, two.clone()]);
-    let head = store.verify_audit().await.unwrap();
+    let head = store.verify_audit(None).await.unwrap().head;
     assert_eq!(head, AuditHead::from(&two));
     assert_eq!(store.audit_head().await.unwrap(), head);
 }
@@ -63,16 +67,84 @@ async fn lists_are_filtered_and_paged(store: &dyn Store) {
 
 async fn many_at_once_are_all_or_none(store: &dyn Store) {
     let first = store.append_audit(event("a", None, 1)).await.unwrap();
-    let head = store.append_audit_all((2..6).map(|n| event("b", Some("r1"), n)).collect()).await.unwrap();
+    let head = store
+        .append_audit_all((2..6).map(|n| event("b", Some("r1"), n)).collect(), Durability::Soon)
+        .await
+        .unwrap();
     assert_eq!((head.seq, store.audit_head().await.unwrap()), (5, head));
     let huge = NewAuditEntry { body: json!("x".repeat(MAX_AUDIT_BYTES)).into(), ..event("a", None, 1) };
-    let refused = store.append_audit_all(vec![event("a", None, 7), huge, event("a", None, 8)]).await;
+    let refused =
+        store.append_audit_all(vec![event("a", None, 7), huge, event("a", None, 8)], Durability::Now).await;
     assert!(matches!(refused, Err(AppendAuditError::TooLarge(_))));
-    assert_eq!(store.append_audit_all(Vec::new()).await.unwrap(), head);
-    assert_eq!(store.verify_audit().await.unwrap(), head);
+    assert_eq!(store.append_audit_all(Vec::new(), Durability::Now).await.unwrap(), head);
+    assert_eq!(store.verify_audit(None).await.unwrap().head, head);
     let entries = store.audit(&AuditFilter::default(), 0, 9).await.unwrap();
     assert_eq!(entries.iter().map(|entry| entry.at).collect::<Vec<_>>(), (1..6).map(at).collect::<Vec<_>>());
     assert_eq!(entries[1].prev, first.digest);
+}
+
+async fn gaps_and_times_that_run_backwards_are_reported(store: &dyn Store) {
+    let gap =
+        |n: u64, time| NewAuditEntry { body: json!({ "lost": n }).into(), ..event(AUDIT_GAP, None, time) };
+    let (noon, second) = (1_000_000, 1_000);
+    for entry in [
+        event("a", None, noon),
+        gap(3, noon + second),
+        // As far as processes may be apart.
+        event("a", None, noon - 9 * second),
+        event("a", None, noon - 10 * second),
+        gap(4, noon + 2 * second),
+    ] {
+        store.append_audit(entry).await.unwrap();
+    }
+    let report = store.verify_audit(None).await.unwrap();
+    assert_eq!((report.lost, report.head.seq), (7, 5));
+    assert_eq!(report.gaps, [AuditGap { seq: 2, lost: 3 }, AuditGap { seq: 5, lost: 4 }]);
+    let [step] = report.backwards.as_slice() else { panic!("{:?}", report.backwards) };
+    assert_eq!((step.seq, step.at, step.after), (4, at(noon - 10 * second), at(noon + second)));
+}
+
+async fn a_cut_off_end_and_a_rewritten_trail_show_against_a_kept_head(store: &dyn Store) {
+    let mut heads = vec![store.audit_head().await.unwrap()];
+    for n in 1..=3 {
+        heads.push(AuditHead::from(&store.append_audit(event("a", None, n)).await.unwrap()));
+    }
+    for head in &heads {
+        assert_eq!(store.verify_audit(Some(*head)).await.unwrap().head, heads[3], "{head:?}");
+    }
+    let longer = AuditHead { seq: 4, ..heads[3] };
+    let cut_off = store.verify_audit(Some(longer)).await;
+    assert!(matches!(cut_off, Err(VerifyAuditError::Truncated { known: 4, found: 3 })), "{cut_off:?}");
+    let other = AuditHead { digest: heads[1].digest, ..heads[2] };
+    let rewritten = store.verify_audit(Some(other)).await;
+    assert!(matches!(rewritten, Err(VerifyAuditError::Rewritten { seq: 2 })), "{rewritten:?}");
+}
+
+async fn a_pruned_trail_says_so_and_verifies(store: &dyn Store) {
+    let mut heads = Vec::new();
+    for n in 1..=4 {
+        heads.push(AuditHead::from(&store.append_audit(event("a", None, n)).await.unwrap()));
+    }
+    for nothing in [0, 4, 9] {
+        let refused = store.prune_audit(nothing, at(5)).await;
+        assert!(matches!(refused, Err(PruneAuditError::NoSuchEntry(_))), "{nothing}: {refused:?}");
+    }
+    assert_eq!(store.prune_audit(2, at(5)).await.unwrap(), heads[1]);
+    let left = store.audit(&AuditFilter::default(), 0, 9).await.unwrap();
+    assert_eq!(left.iter().map(|entry| entry.seq).collect::<Vec<_>>(), [3, 4, 5]);
+    assert_eq!(left[2].kind, AUDIT_PRUNED);
+    let report = store.verify_audit(Some(heads[2])).await.unwrap();
+    assert_eq!((report.start, report.head.seq), (heads[1], 5));
+    assert_eq!(
+        store.verify_audit(Some(heads[1])).await.unwrap().start,
+        heads[1],
+        "the last that went is known"
+    );
+    let too_old = store.verify_audit(Some(heads[0])).await;
+    assert!(matches!(too_old, Err(VerifyAuditError::Pruned { known: 1, start: 2 })), "{too_old:?}");
+    store.prune_audit(4, at(6)).await.unwrap();
+    store.append_audit(event("a", None, 7)).await.unwrap();
+    assert_eq!(store.verify_audit(None).await.unwrap().start, heads[3]);
 }
 
 async fn what_is_too_large_is_refused(store: &dyn Store) {
@@ -102,7 +174,7 @@ async fn the_database_refuses_updates_and_deletes() {
         let refused = direct.execute(sql, []).unwrap_err().to_string();
         assert!(refused.contains("append-only"), "{sql}: {refused}");
     }
-    assert_eq!(store.verify_audit().await.unwrap().seq, 4);
+    assert_eq!(store.verify_audit(None).await.unwrap().head.seq, 4);
 }
 
 #[tokio::test]
@@ -120,11 +192,24 @@ async fn a_removed_and_an_inserted_entry_are_found() {
         let path = folder.path().join("state.db");
         let store = chain(&path).await;
         tamper(&path, sql);
-        match store.verify_audit().await {
+        match store.verify_audit(None).await {
             Err(VerifyAuditError::BrokenAt { seq }) => assert_eq!(seq, broken, "{sql}"),
             other => panic!("{sql}: {other:?}"),
         }
     }
+}
+
+#[tokio::test]
+async fn a_beginning_that_no_entry_says_was_pruned_is_found() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("state.db");
+    let store = chain(&path).await;
+    tamper(
+        &path,
+        "INSERT INTO audit_start SELECT 1, seq, digest FROM audit WHERE seq = 2; DELETE FROM audit WHERE seq <= 2",
+    );
+    let found = store.verify_audit(None).await;
+    assert!(matches!(found, Err(VerifyAuditError::Beheaded { start: 2 })), "{found:?}");
 }
 
 /// What somebody with write access to the file can do.
@@ -165,7 +250,7 @@ proptest! {
                 prop_assert_eq!(column, "at");
                 return Ok(());
             }
-            match store.verify_audit().await {
+            match store.verify_audit(None).await {
                 Err(VerifyAuditError::BrokenAt { seq: broken }) => prop_assert_eq!(i64::try_from(broken).unwrap(), seq),
                 other => prop_assert!(false, "{other:?}"),
             }

@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use rusqlite::Connection;
 use tempfile::TempDir;
 
-use crate::support::{block_on, entry, question, session};
+use crate::support::{begun, block_on, entry, me, question};
 
 const MARK: &str = "hush-hush-5c1e77";
 
@@ -29,7 +29,7 @@ pub(crate) fn found_in_files(folder: &Path, needle: &str) -> bool {
 
 async fn opened(folder: &Path) -> SqliteStore {
     let store = SqliteStore::new(folder.join("state.db"));
-    store.create_session(session("s1", "chat", 1)).await.unwrap();
+    begun(&store).await;
     store
 }
 
@@ -40,14 +40,14 @@ async fn replaced_removed_and_compacted_text_is_gone() {
     let s1 = "s1".into();
     let marked: Vec<_> =
         (0..3).map(|n| entry(&format!("m{n}"), &format!("{MARK} {}", "x".repeat(n * 9_000)))).collect();
-    store.append(&s1, marked).await.unwrap();
+    store.append(&s1, &me(), marked).await.unwrap();
     assert!(found_in_files(folder.path(), MARK), "or the search proves nothing");
     let changes = vec![
         Change::Replace { id: "m2".into(), message: Message::user("redacted") },
         Change::Remove { id: "m1".into() },
         Change::Compact { through: 1, summary: entry("sum", "shorter") },
     ];
-    assert_eq!(store.apply(&s1, changes).await.unwrap(), Erasure::Complete);
+    assert_eq!(store.apply(&s1, &me(), changes).await.unwrap(), Erasure::Complete);
     assert!(!found_in_files(folder.path(), MARK));
     assert_eq!(store.transcript(&s1).await.unwrap().len(), 2);
 }
@@ -66,11 +66,11 @@ async fn an_erased_preview_is_gone() {
 async fn a_reader_delays_erasure_and_cannot_prevent_it() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("state.db");
-    opened(folder.path()).await.append(&"s1".into(), vec![entry("m1", MARK)]).await.unwrap();
+    opened(folder.path()).await.append(&"s1".into(), &me(), vec![entry("m1", MARK)]).await.unwrap();
     let store = SqliteStore::with_busy_timeout(&path, std::time::Duration::from_millis(20));
     let reader = Connection::open(&path).unwrap();
     reader.execute_batch("BEGIN; SELECT count(*) FROM entries;").unwrap();
-    let gone = store.apply(&"s1".into(), vec![Change::Remove { id: "m1".into() }]).await.unwrap();
+    let gone = store.apply(&"s1".into(), &me(), vec![Change::Remove { id: "m1".into() }]).await.unwrap();
     assert_eq!(gone, Erasure::Pending);
     assert!(store.transcript(&"s1".into()).await.unwrap().is_empty(), "out of the transcript at once");
     drop(reader);
@@ -87,21 +87,21 @@ async fn the_space_of_what_was_taken_out_comes_back() {
     let s1 = "s1".into();
     for n in 0..40 {
         store
-            .append(&s1, vec![entry(&format!("m{n}"), &format!("{MARK}{}", "x".repeat(20_000)))])
+            .append(&s1, &me(), vec![entry(&format!("m{n}"), &format!("{MARK}{}", "x".repeat(20_000)))])
             .await
             .unwrap();
     }
     let compact = Change::Compact { through: 39, summary: entry("sum", "short") };
-    store.apply(&s1, vec![compact]).await.unwrap();
+    store.apply(&s1, &me(), vec![compact]).await.unwrap();
     let before = fs::metadata(&path).unwrap().len();
     store.reclaim().await.unwrap();
     let after = fs::metadata(&path).unwrap().len();
     assert!(after + 39 * 20_000 < before, "{before} {after}");
     assert_eq!(store.transcript(&s1).await.unwrap().len(), 2);
-    store.apply(&s1, vec![Change::Remove { id: "m39".into() }]).await.unwrap();
+    store.apply(&s1, &me(), vec![Change::Remove { id: "m39".into() }]).await.unwrap();
     assert!(!found_in_files(folder.path(), MARK));
     store.reclaim().await.unwrap();
-    assert!(store.verify_audit().await.is_ok());
+    assert!(store.verify_audit(None).await.is_ok());
 }
 
 proptest! {
@@ -121,13 +121,13 @@ proptest! {
             let id = |n: usize| format!("m{n}");
             for (n, (marked, size)) in sizes.iter().enumerate() {
                 let text = if *marked == 1 { format!("{MARK}{}", "y".repeat(*size)) } else { "z".repeat(*size) };
-                store.append(&s1, vec![entry(&id(n), &text)]).await.unwrap();
+                store.append(&s1, &me(), vec![entry(&id(n), &text)]).await.unwrap();
             }
             let regrown = grow.iter().map(|(index, size)| {
                 let n = index.index(sizes.len());
                 Change::Replace { id: id(n).into(), message: Message::user(format!("{MARK}{}", "w".repeat(*size))) }
             });
-            store.apply(&s1, regrown.collect()).await.unwrap();
+            store.apply(&s1, &me(), regrown.collect()).await.unwrap();
             if reclaimed {
                 store.reclaim().await.unwrap();
             }
@@ -137,7 +137,7 @@ proptest! {
                         0 => Change::Remove { id: entry.id },
                         _ => Change::Replace { id: entry.id, message: Message::user("-") },
                     };
-                    store.apply(&s1, vec![change]).await.unwrap();
+                    store.apply(&s1, &me(), vec![change]).await.unwrap();
                 }
             }
             prop_assert!(!found_in_files(folder.path(), MARK));

@@ -17,7 +17,7 @@ use rusqlite::Connection;
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::support::{at, block_on, entry, question, session};
+use crate::support::{at, begun, block_on, entry, me, question, session};
 
 const TASK: &str = "BACKSTOP_STORE_TASK";
 const PATH: &str = "BACKSTOP_STORE_PATH";
@@ -115,7 +115,7 @@ async fn write_forever(store: &SqliteStore) {
     for n in 0_u64.. {
         let text = "x".repeat(3_000);
         let pair = vec![entry(&format!("a{n}"), &text), entry(&format!("b{n}"), &text)];
-        store.append(&s1, pair).await.unwrap();
+        store.append(&s1, &me(), pair).await.unwrap();
         append_audit(store, 1).await;
         println!("WROTE {n}");
     }
@@ -152,7 +152,7 @@ fn appends_of_two_processes_stay_one_chain() {
     for child in children {
         assert!(child.wait_with_output().unwrap().status.success());
     }
-    assert_eq!(block_on(store.verify_audit()).unwrap().seq, 3 * ENTRIES);
+    assert_eq!(block_on(store.verify_audit(None)).unwrap().head.seq, 3 * ENTRIES);
 }
 
 #[test]
@@ -194,7 +194,7 @@ fn an_answer_of_another_process_ends_the_wait() {
 fn a_process_killed_while_it_writes_leaves_a_whole_database() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("state.db");
-    block_on(SqliteStore::new(&path).create_session(session("s1", "chat", 1))).unwrap();
+    block_on(begun(&SqliteStore::new(&path)));
     let mut reported: u64 = 0;
     for round in 0..3 {
         let rows = rows(&path);
@@ -217,7 +217,10 @@ fn a_process_killed_while_it_writes_leaves_a_whole_database() {
             assert!(entries.iter().enumerate().all(|(n, entry)| entry.seq == u64::try_from(n).unwrap() + 1));
             let renamed = Connection::open(&path).unwrap();
             renamed.execute("UPDATE entries SET id = ?1 || id", [format!("{round}-")]).unwrap();
-            assert!(store.verify_audit().await.unwrap().seq >= reported, "what was reported is there");
+            assert!(
+                store.verify_audit(None).await.unwrap().head.seq >= reported,
+                "what was reported is there"
+            );
         });
     }
     let check: String =

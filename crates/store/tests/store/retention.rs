@@ -39,8 +39,8 @@ async fn fill(store: &dyn Store) {
     store.resolve_approval(&asked.id, Decision::Deny, "me", at(1_500)).await.unwrap();
 }
 
-async fn append(store: &dyn Store, id: &str, texts: Vec<backstop_store::NewEntry>, _: &LeaseHolder) {
-    store.append(&id.into(), texts).await.unwrap();
+async fn append(store: &dyn Store, id: &str, texts: Vec<backstop_store::NewEntry>, holder: &LeaseHolder) {
+    store.append(&id.into(), holder, texts).await.unwrap();
 }
 
 async fn said(store: &dyn Store, kind: &str) -> Vec<Value> {
@@ -84,7 +84,7 @@ async fn a_deleted_session_leaves_nothing_but_the_entry_that_says_so(store: &dyn
 }
 
 async fn verified(store: &dyn Store) -> bool {
-    store.verify_audit().await.is_ok()
+    store.verify_audit(None).await.is_ok()
 }
 
 async fn a_session_that_a_process_works_in_is_not_deleted(store: &dyn Store) {

@@ -1,10 +1,13 @@
 //! What the suites share.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use backstop_hooks::conversation::Message;
-use backstop_hooks::{Decision, Digest, Severity, TimeoutBehavior};
-use backstop_store::{MemoryStore, NewApproval, NewEntry, Session, SqliteStore, Store, Timestamp, preview};
+use backstop_hooks::{Decision, Digest, SessionId, Severity, TimeoutBehavior};
+use backstop_store::{
+    LeaseHolder, MemoryStore, NewApproval, NewEntry, Session, SqliteStore, Store, Timestamp, preview,
+};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -65,6 +68,18 @@ pub(crate) fn session(id: &str, key: &str, created: i64) -> Session {
         resumed_from: None,
         meta: json!({"theme": "dark"}).into(),
     }
+}
+
+/// Who writes in the tests.
+pub(crate) fn me() -> LeaseHolder {
+    LeaseHolder::new("me")
+}
+
+/// The session `s1`, leased to [`me`].
+pub(crate) async fn begun(store: &dyn Store) -> SessionId {
+    store.create_session(session("s1", "chat", 1)).await.unwrap();
+    let lease = store.lease_session(&"s1".into(), &me(), Duration::from_secs(60), at(1)).await.unwrap();
+    lease.session
 }
 
 pub(crate) fn entry(id: &str, text: &str) -> NewEntry {

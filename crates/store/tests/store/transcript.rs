@@ -1,26 +1,25 @@
+use std::time::Duration;
+
 use backstop_hooks::conversation::{Message, Part, Role, ToolCall, ToolResult};
 use backstop_hooks::{Params, SessionId};
 use backstop_store::{
-    Change, Erasure, MAX_MESSAGE_BYTES, NewEntry, Store, TranscriptError, unanswered_calls,
+    Change, Erasure, LeaseHolder, MAX_MESSAGE_BYTES, NewEntry, Store, TranscriptError, unanswered_calls,
 };
 use proptest::prelude::*;
 
-use crate::support::{at, block_on, entry, memory, over_all_forms, session, sqlite};
+use crate::support::{at, begun, block_on, entry, me, memory, over_all_forms, session, sqlite};
 
 over_all_forms!(
     entries_come_back_in_order_with_their_ids,
     changes_are_made_in_order,
     a_batch_that_fails_leaves_no_trace,
+    who_lost_the_lease_can_not_write,
+    a_session_that_nobody_holds_takes_no_writes,
     numbers_are_never_used_twice,
     compaction_keeps_the_place,
     what_is_too_large_is_refused,
     calls_of_an_interrupted_run_are_found,
 );
-
-async fn with_session(store: &dyn Store) -> SessionId {
-    store.create_session(session("s1", "chat", 1)).await.unwrap();
-    "s1".into()
-}
 
 async fn texts(store: &dyn Store, session: &SessionId) -> Vec<(u64, String)> {
     let entries = store.transcript(session).await.unwrap();
@@ -32,29 +31,58 @@ fn told(expected: &[(u64, &str)]) -> Vec<(u64, String)> {
 }
 
 async fn entries_come_back_in_order_with_their_ids(store: &dyn Store) {
-    let s1 = with_session(store).await;
-    assert_eq!(store.append(&s1, vec![entry("m1", "one"), entry("m2", "two")]).await.unwrap(), [1, 2]);
-    assert_eq!(store.append(&s1, vec![entry("m3", "three")]).await.unwrap(), [3]);
+    let s1 = begun(store).await;
+    assert_eq!(store.append(&s1, &me(), vec![entry("m1", "one"), entry("m2", "two")]).await.unwrap(), [1, 2]);
+    assert_eq!(store.append(&s1, &me(), vec![entry("m3", "three")]).await.unwrap(), [3]);
     let entries = store.transcript(&s1).await.unwrap();
     assert_eq!(texts(store, &s1).await, told(&[(1, "one"), (2, "two"), (3, "three")]));
     assert_eq!(entries[1].message.id, Some("m2".into()));
     assert_eq!(entries[1].message.run_id, Some("r1".into()));
     assert_eq!((entries[1].at, entries[1].tokens), (at(5), Some(3)));
     assert!(store.transcript(&"other".into()).await.unwrap().is_empty());
-    let nowhere = store.append(&"other".into(), vec![entry("m1", "one")]).await;
+    let nowhere = store.append(&"other".into(), &me(), vec![entry("m1", "one")]).await;
     assert!(matches!(nowhere, Err(TranscriptError::UnknownSession(_))));
 }
 
+async fn who_lost_the_lease_can_not_write(store: &dyn Store) {
+    let s1 = begun(store).await;
+    store.append(&s1, &me(), vec![entry("m1", "one")]).await.unwrap();
+    let (thief, ttl) = (LeaseHolder::new("thief"), Duration::from_secs(60));
+    // It has run out, and is still nobody else's.
+    store.lease_session(&s1, &me(), Duration::from_millis(1), at(1)).await.unwrap();
+    store.append(&s1, &me(), vec![entry("m2", "two")]).await.unwrap();
+    store.lease_session(&s1, &thief, ttl, at(10)).await.unwrap();
+    let changes = || vec![Change::Append(entry("late", "late")), Change::Remove { id: "m1".into() }];
+    for refused in [
+        store.append(&s1, &me(), vec![entry("late", "late")]).await.map(drop),
+        store.apply(&s1, &me(), changes()).await.map(drop),
+    ] {
+        assert!(matches!(refused, Err(TranscriptError::LeaseLost(id)) if id == s1));
+    }
+    store.append(&s1, &thief, vec![entry("m3", "three")]).await.unwrap();
+    assert_eq!(texts(store, &s1).await, told(&[(1, "one"), (2, "two"), (3, "three")]));
+}
+
+async fn a_session_that_nobody_holds_takes_no_writes(store: &dyn Store) {
+    store.create_session(session("s1", "chat", 1)).await.unwrap();
+    let never = store.append(&"s1".into(), &me(), vec![entry("m1", "one")]).await;
+    assert!(matches!(never, Err(TranscriptError::LeaseLost(_))));
+    store.lease_session(&"s1".into(), &me(), Duration::from_secs(60), at(1)).await.unwrap();
+    store.release_lease(&"s1".into(), &me()).await.unwrap();
+    let no_more = store.append(&"s1".into(), &me(), vec![entry("m1", "one")]).await;
+    assert!(matches!(no_more, Err(TranscriptError::LeaseLost(_))));
+}
+
 async fn changes_are_made_in_order(store: &dyn Store) {
-    let s1 = with_session(store).await;
-    store.append(&s1, vec![entry("m1", "one"), entry("m2", "two")]).await.unwrap();
+    let s1 = begun(store).await;
+    store.append(&s1, &me(), vec![entry("m1", "one"), entry("m2", "two")]).await.unwrap();
     let changes = vec![
         Change::Append(entry("m3", "three")),
         Change::Replace { id: "m3".into(), message: Message::user("3") },
         Change::Remove { id: "m1".into() },
         Change::Append(entry("m1", "one again")),
     ];
-    assert_eq!(store.apply(&s1, changes).await.unwrap(), Erasure::Complete);
+    assert_eq!(store.apply(&s1, &me(), changes).await.unwrap(), Erasure::Complete);
     assert_eq!(texts(store, &s1).await, told(&[(2, "two"), (3, "3"), (4, "one again")]));
     let replaced = &store.transcript(&s1).await.unwrap()[1];
     assert_eq!(replaced.tokens, None, "the count was of the old text");
@@ -65,8 +93,8 @@ async fn changes_are_made_in_order(store: &dyn Store) {
 }
 
 async fn a_batch_that_fails_leaves_no_trace(store: &dyn Store) {
-    let s1 = with_session(store).await;
-    store.append(&s1, vec![entry("m1", "one"), entry("m2", "two")]).await.unwrap();
+    let s1 = begun(store).await;
+    store.append(&s1, &me(), vec![entry("m1", "one"), entry("m2", "two")]).await.unwrap();
     let before = store.transcript(&s1).await.unwrap();
     let doomed = [
         Change::Remove { id: "m9".into() },
@@ -81,40 +109,40 @@ async fn a_batch_that_fails_leaves_no_trace(store: &dyn Store) {
             Change::Replace { id: "m1".into(), message: Message::user("uno") },
             last.clone(),
         ];
-        assert!(store.apply(&s1, changes).await.is_err(), "{last:?}");
+        assert!(store.apply(&s1, &me(), changes).await.is_err(), "{last:?}");
         assert_eq!(store.transcript(&s1).await.unwrap(), before);
     }
-    let twice = store.append(&s1, vec![entry("m3", "three"), entry("m3", "three")]).await;
+    let twice = store.append(&s1, &me(), vec![entry("m3", "three"), entry("m3", "three")]).await;
     assert!(matches!(twice, Err(TranscriptError::DuplicateMessage { .. })));
     assert_eq!(store.transcript(&s1).await.unwrap(), before);
 }
 
 async fn numbers_are_never_used_twice(store: &dyn Store) {
-    let s1 = with_session(store).await;
-    store.append(&s1, vec![entry("m1", "one"), entry("m2", "two")]).await.unwrap();
-    store.apply(&s1, vec![Change::Remove { id: "m2".into() }]).await.unwrap();
-    assert_eq!(store.append(&s1, vec![entry("m3", "three")]).await.unwrap(), [3]);
+    let s1 = begun(store).await;
+    store.append(&s1, &me(), vec![entry("m1", "one"), entry("m2", "two")]).await.unwrap();
+    store.apply(&s1, &me(), vec![Change::Remove { id: "m2".into() }]).await.unwrap();
+    assert_eq!(store.append(&s1, &me(), vec![entry("m3", "three")]).await.unwrap(), [3]);
 }
 
 async fn compaction_keeps_the_place(store: &dyn Store) {
-    let s1 = with_session(store).await;
+    let s1 = begun(store).await;
     let all = ["one", "two", "three"].iter().map(|text| entry(text, text)).collect();
-    store.append(&s1, all).await.unwrap();
+    store.append(&s1, &me(), all).await.unwrap();
     let compact = Change::Compact { through: 2, summary: entry("sum", "one and two") };
-    store.apply(&s1, vec![compact]).await.unwrap();
+    store.apply(&s1, &me(), vec![compact]).await.unwrap();
     assert_eq!(texts(store, &s1).await, told(&[(2, "one and two"), (3, "three")]));
-    assert_eq!(store.append(&s1, vec![entry("four", "four")]).await.unwrap(), [4]);
+    assert_eq!(store.append(&s1, &me(), vec![entry("four", "four")]).await.unwrap(), [4]);
 }
 
 async fn what_is_too_large_is_refused(store: &dyn Store) {
-    let s1 = with_session(store).await;
+    let s1 = begun(store).await;
     let huge = "x".repeat(MAX_MESSAGE_BYTES);
-    let refused = store.append(&s1, vec![entry("m1", &huge)]).await;
+    let refused = store.append(&s1, &me(), vec![entry("m1", &huge)]).await;
     assert!(matches!(refused, Err(TranscriptError::TooLarge { bytes, .. }) if bytes > MAX_MESSAGE_BYTES));
 }
 
 async fn calls_of_an_interrupted_run_are_found(store: &dyn Store) {
-    let s1 = with_session(store).await;
+    let s1 = begun(store).await;
     let call = |id: &str| ToolCall {
         id: id.into(),
         name: "exec".to_owned(),
@@ -129,7 +157,7 @@ async fn calls_of_an_interrupted_run_are_found(store: &dyn Store) {
         ..entry(id, "")
     };
     let entries = vec![said("m1", Role::Assistant, &calls), said("m2", Role::Tool, &results)];
-    store.append(&s1, entries).await.unwrap();
+    store.append(&s1, &me(), entries).await.unwrap();
     let open = unanswered_calls(&store.transcript(&s1).await.unwrap());
     let ids: Vec<_> = open.iter().map(|open| (open.message.as_str(), open.call.id.as_str())).collect();
     assert_eq!(ids, [("m1", "a"), ("m1", "b")]);
@@ -154,11 +182,11 @@ proptest! {
     fn all_forms_tell_the_same_story(batches in prop::collection::vec(prop::collection::vec(change(), 1..4), 1..12)) {
         block_on(async {
             let (memory, sqlite) = (memory(), sqlite());
-            let s1 = with_session(&*memory.store).await;
-            with_session(&*sqlite.store).await;
+            let s1 = begun(&*memory.store).await;
+            begun(&*sqlite.store).await;
             for batch in batches {
-                let one = memory.store.apply(&s1, batch.clone()).await;
-                let other = sqlite.store.apply(&s1, batch).await;
+                let one = memory.store.apply(&s1, &me(), batch.clone()).await;
+                let other = sqlite.store.apply(&s1, &me(), batch).await;
                 prop_assert_eq!(one.map_err(|error| error.to_string()), other.map_err(|error| error.to_string()));
                 prop_assert_eq!(memory.store.transcript(&s1).await.unwrap(), sqlite.store.transcript(&s1).await.unwrap());
             }

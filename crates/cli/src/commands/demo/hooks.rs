@@ -5,7 +5,7 @@ use backstop::hooks::conversation::{Part, ToolResult};
 use backstop::hooks::points::{
     BeforeResponseEmit, BeforeToolCall, ResponseEmitOutcome, ToolAfter, ToolAfterOutcome, ToolCallOutcome,
 };
-use backstop::hooks::{ApprovalRequest, HookResult, OwnerId, Params, Severity, Text, hook_fn};
+use backstop::hooks::{ApprovalRequest, HookResult, OwnerId, Params, Severity, hook_fn};
 use serde_json::Value;
 
 use super::steps::{LAUNCH_CODE, made_up_key};
@@ -36,7 +36,7 @@ pub(super) fn register(snapshot: &mut Snapshot) -> Result<(), RegisterError> {
             let tells = event.all_content.iter().any(|text| text.to_lowercase().contains(LAUNCH_CODE));
             Ok(tells.then(|| ResponseEmitOutcome {
                 block: Some(true),
-                block_reason: Some(Text::from("answers must not hold launch codes")),
+                block_reason: Some("answers must not hold launch codes".into()),
                 ..ResponseEmitOutcome::default()
             }))
         }),

@@ -59,7 +59,7 @@ pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Resu
     }
     let store = Arc::clone(&stage.store);
     stage.clear().await;
-    let head = store.verify_audit().await?;
+    let head = store.verify_audit(None).await?.head;
     if output.is_json() {
         output.json_line(&json!({ "audit": { "entries": head.seq, "digest": head.digest } }))?;
     } else {
@@ -220,8 +220,9 @@ impl Played {
         if let Some(receipt) = &self.receipt {
             row("receipt", &receipts::line(receipt, paint));
             let reason = receipt.blocked.as_ref().and_then(|blocked| blocked.reason.as_ref());
-            if let Some(reason) = reason {
-                row("", &plain(reason));
+            if let Some(rules) = reason.map(|reason| &reason.rules).filter(|rules| !rules.is_empty()) {
+                let rules: Vec<&str> = rules.iter().map(AsRef::as_ref).collect();
+                row("", &plain(&format!("rule {}", rules.join(", "))));
             }
         }
         row("", &paint.with(Style::Faint, self.step.moral));

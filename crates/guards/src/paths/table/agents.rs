@@ -145,6 +145,7 @@ pub(super) const ENTRIES: &[Entry] = &[
             ".config/backstop/**",
             "backstop/backstop.db",
             "backstop/backstop.db-*",
+            "backstop/audit.key",
             ".local/share/backstop/**",
             "backstop/daemon/**",
             "backstop-run-*",

@@ -9,6 +9,7 @@ use crate::latch::{Field, Latch};
 use crate::outcome::{Malformed, Outcome, outcome, record};
 use crate::point::Event;
 use crate::points::take;
+use crate::reason::Reason;
 use crate::value::Text;
 
 record! {
@@ -134,7 +135,7 @@ outcome! {
         /// Let nothing out.
         block / "block": bool => Block,
         /// Why.
-        block_reason / "blockReason": Text => BlockReason,
+        block_reason / "blockReason": Reason => BlockReason,
     }
 }
 

@@ -12,6 +12,7 @@ use crate::latch::Intersect;
 use crate::outcome::{Malformed, event, outcome, record};
 use crate::point::Event;
 use crate::points::take;
+use crate::reason::Reason;
 use crate::value::{Json, Text};
 
 record! {
@@ -76,7 +77,7 @@ outcome! {
         /// Don't call the model.
         block / "block": bool => Block,
         /// Why.
-        block_reason / "blockReason": Text => BlockReason,
+        block_reason / "blockReason": Reason => BlockReason,
     }
 }
 
@@ -276,7 +277,7 @@ outcome! {
         /// Drop the answer.
         block / "block": bool => Block,
         /// Why.
-        block_reason / "blockReason": Text => BlockReason,
+        block_reason / "blockReason": Reason => BlockReason,
     }
 }
 

@@ -8,6 +8,7 @@ use crate::conversation::Message;
 use crate::latch::{Field, Latch};
 use crate::outcome::{Malformed, Outcome, event, read_object, record};
 use crate::point::{Claim, Event};
+use crate::reason::Reason;
 use crate::value::{Params, Text};
 
 record! {
@@ -36,7 +37,7 @@ pub enum AgentRunOutcome {
     /// Stop it before the model reads the prompt.
     Block {
         /// Internal: never shown to the user, never logged.
-        reason: Text,
+        reason: Reason,
         /// What the user reads, and what is stored in place of the prompt.
         #[serde(
             default,
@@ -81,7 +82,7 @@ impl Outcome for AgentRunOutcome {
         matches!(self, Self::Block { .. })
     }
 
-    fn block_reason(&self) -> Option<&Text> {
+    fn block_reason(&self) -> Option<&Reason> {
         match self {
             Self::Block { reason, .. } => Some(reason),
             Self::Pass {} => None,

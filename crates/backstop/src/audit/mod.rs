@@ -1,25 +1,33 @@
 //! The audit trail: receipts on their way into the store.
 //!
-//! A decision must not wait for a disk, so receipts go through a bounded queue to a task that writes them
-//! into the hash chain. What does not fit into the queue, or can't be written, is not written later: the
-//! trail then holds a `gap` entry with the number of receipts that are missing at that place. A trail
-//! without gap entries is complete up to the last [`AuditSink::flush`].
+//! Two kinds of receipts take two ways. One that stopped something, or asked somebody, is on the disk before its
+//! answer leaves, with all receipts that came before it: who was told of a block, or acts on a human's word,
+//! finds it in the trail, whatever happens to the process or to the power. All others wait for nobody: they go
+//! through a bounded queue to a task that writes them into the hash chain, and what comes within [`LINGER`] of the
+//! first is written at once. A process that is killed takes the receipts of that time along; a machine that loses its
+//! power may take the last of these, too.
 //!
-//! What a receipt costs a request is a place in the queue: it is put into words, hashed and written by the task, and
-//! what comes within [`LINGER`] of the first is written at once. A process that is killed takes the
-//! receipts of that time along; a machine that loses its power may take the last entries of the store, too.
+//! What does not fit into the queue, or can't be written, is not written later: the trail then holds a `gap` entry
+//! with the number of receipts that are missing at that place. A trail without gap entries is complete up to
+//! the last [`AuditSink::flush`]. Where a receipt can't be on the disk in time, its block stays a block; what a human
+//! allowed does not run, since nothing would show that a human did.
 //!
 //! A dispatch that met no hook leaves nothing, except at `before_tool_call`: every tool call that was
-//! permitted is in the trail.
+//! permitted is in the trail. So does one whose future was dropped: its receipt says `dropped`.
+//!
+//! An entry has the time at which it is written; its receipt, when the dispatch began.
+
+#[cfg(feature = "signed-heads")]
+pub(crate) mod head;
 
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use backstop_engine::{Receipt, ReceiptSink};
+use backstop_engine::{Keeping, Receipt, ReceiptSink};
 use backstop_hooks::PointId;
-use backstop_store::{AuditBody, NewAuditEntry, Store, Timestamp};
+use backstop_store::{AUDIT_GAP, AuditBody, Durability, NewAuditEntry, Store, Timestamp};
 use serde_json::{Value, json};
 use tokio::sync::{Notify, mpsc, oneshot};
 
@@ -34,7 +42,19 @@ const FLUSH_BUDGET: Duration = Duration::from_secs(5);
 
 enum Item {
     Receipt(Receipt),
+    /// One that somebody waits for; told whether it is on the disk.
+    Kept(Receipt, oneshot::Sender<bool>),
     Flush(oneshot::Sender<()>),
+}
+
+impl Item {
+    /// Whether more may not be waited for.
+    fn is_urgent(&self) -> bool {
+        match self {
+            Self::Receipt(receipt) => receipt.is_decisive(),
+            Self::Kept(..) | Self::Flush(_) => true,
+        }
+    }
 }
 
 /// Writes receipts into the audit trail of a store.
@@ -89,8 +109,45 @@ impl ReceiptSink for AuditSink {
         if self.queue.try_send(Item::Receipt(receipt.clone())).is_err() {
             self.lost.fetch_add(1, Ordering::AcqRel);
         }
-        if self.queue.capacity() < self.queue.max_capacity() / 2 {
+        if receipt.is_decisive() || self.queue.capacity() < self.queue.max_capacity() / 2 {
             self.hurry.notify_one();
+        }
+    }
+
+    fn keep(&self, receipt: &Receipt) -> Option<Keeping> {
+        let (done, written) = oneshot::channel();
+        let full = match self.queue.try_send(Item::Kept(receipt.clone(), done)) {
+            Ok(()) => None,
+            Err(mpsc::error::TrySendError::Full(item)) => Some(item),
+            Err(mpsc::error::TrySendError::Closed(_)) => return Some(Box::pin(std::future::ready(false))),
+        };
+        self.hurry.notify_one();
+        let waits = full.map(|item| (item, Waits { lost: Arc::clone(&self.lost), handed_over: false }));
+        let (queue, hurry) = (self.queue.clone(), Arc::clone(&self.hurry));
+        Some(Box::pin(async move {
+            let kept = async {
+                if let Some((item, mut waits)) = waits {
+                    queue.send(item).await.ok()?;
+                    waits.handed_over = true;
+                    hurry.notify_one();
+                }
+                written.await.ok()
+            };
+            tokio::time::timeout(FLUSH_BUDGET, kept).await.ok().flatten().unwrap_or(false)
+        }))
+    }
+}
+
+/// A receipt that waits for a place in the queue. Where nobody waits with it any more, it is lost.
+struct Waits {
+    lost: Arc<AtomicU64>,
+    handed_over: bool,
+}
+
+impl Drop for Waits {
+    fn drop(&mut self) {
+        if !self.handed_over {
+            self.lost.fetch_add(1, Ordering::AcqRel);
         }
     }
 }
@@ -103,10 +160,7 @@ impl fmt::Debug for AuditSink {
 
 fn entry(receipt: &Receipt) -> NewAuditEntry {
     NewAuditEntry {
-        at: match i64::try_from(receipt.at) {
-            Ok(0) | Err(_) => Timestamp::now(),
-            Ok(at) => Timestamp::from_millis(at),
-        },
+        at: Timestamp::now(),
         kind: "receipt".to_owned(),
         session: receipt.key.session_id.clone(),
         run: receipt.key.run_id.clone(),
@@ -128,25 +182,44 @@ impl Writer {
         while self.items.recv_many(&mut waiting, BATCH).await > 0 {
             self.linger(&mut waiting).await;
             self.write_gap().await;
-            let mut entries = Vec::with_capacity(waiting.len());
-            for item in waiting.drain(..) {
-                match item {
-                    Item::Receipt(receipt) => entries.push(entry(&receipt)),
-                    Item::Flush(done) => {
-                        self.append_all(std::mem::take(&mut entries)).await;
-                        // Nobody waits any more: nothing is left to tell.
-                        let _ = done.send(());
-                    }
-                }
-            }
-            self.append_all(entries).await;
+            self.write(waiting.drain(..)).await;
         }
         self.write_gap().await;
     }
 
+    /// Writes a batch, and tells those who wait for it.
+    async fn write(&self, items: impl Iterator<Item = Item>) {
+        let (mut entries, mut kept, mut flushed) = (Vec::new(), Vec::new(), Vec::new());
+        let mut durability = Durability::Soon;
+        for item in items {
+            match item {
+                Item::Receipt(receipt) => {
+                    if receipt.is_decisive() {
+                        durability = Durability::Now;
+                    }
+                    entries.push(entry(&receipt));
+                }
+                Item::Kept(receipt, done) => {
+                    durability = Durability::Now;
+                    entries.push(entry(&receipt));
+                    kept.push(done);
+                }
+                Item::Flush(done) => flushed.push(done),
+            }
+        }
+        let written = self.append_all(entries, durability).await;
+        // Where nobody waits any more, nothing is left to tell.
+        for done in kept {
+            let _ = done.send(written);
+        }
+        for done in flushed {
+            let _ = done.send(());
+        }
+    }
+
     /// Waits for more, unless somebody waits for what is there.
     async fn linger(&mut self, waiting: &mut Vec<Item>) {
-        let is_asked = |items: &[Item]| items.iter().any(|item| matches!(item, Item::Flush(_)));
+        let is_asked = |items: &[Item]| items.iter().any(Item::is_urgent);
         if waiting.len() >= BATCH || is_asked(waiting) || self.items.is_closed() {
             return;
         }
@@ -158,27 +231,19 @@ impl Writer {
         }
     }
 
-    /// Writes entries at once, but those that are too large.
-    async fn append_all(&self, entries: Vec<NewAuditEntry>) {
-        let mut fitting = Vec::with_capacity(entries.len());
-        for entry in entries {
-            if entry.body.is_too_large() {
-                self.append_fitting(std::mem::take(&mut fitting)).await;
-                if self.store.append_audit(without_steps(entry)).await.is_err() {
-                    self.lost.fetch_add(1, Ordering::AcqRel);
-                }
-            } else {
-                fitting.push(entry);
-            }
-        }
-        self.append_fitting(fitting).await;
-    }
-
-    async fn append_fitting(&self, entries: Vec<NewAuditEntry>) {
-        let count = entries.len() as u64;
-        if count > 0 && self.store.append_audit_all(entries).await.is_err() {
+    /// Writes entries at once, and those that are too large without their steps. Answers whether all are written.
+    async fn append_all(&self, entries: Vec<NewAuditEntry>, durability: Durability) -> bool {
+        let fit = |entry: NewAuditEntry| if entry.body.is_too_large() { without_steps(entry) } else { entry };
+        let (fitting, huge): (Vec<_>, Vec<_>) =
+            entries.into_iter().map(fit).partition(|entry| !entry.body.is_too_large());
+        // What is too large even so is lost alone.
+        self.lost.fetch_add(huge.len() as u64, Ordering::AcqRel);
+        let count = fitting.len() as u64;
+        let written = count == 0 || self.store.append_audit_all(fitting, durability).await.is_ok();
+        if !written {
             self.lost.fetch_add(count, Ordering::AcqRel);
         }
+        written && huge.is_empty()
     }
 
     async fn write_gap(&self) {
@@ -188,7 +253,7 @@ impl Writer {
         }
         let gap = NewAuditEntry {
             at: Timestamp::now(),
-            kind: "gap".to_owned(),
+            kind: AUDIT_GAP.to_owned(),
             session: None,
             run: None,
             body: json!({ "lost": missing }).into(),
@@ -236,7 +301,7 @@ mod tests {
         }
         assert!(sink.flush().await);
         assert_eq!(store.audit(&AuditFilter::default(), 0, 10).await.unwrap().len(), 3);
-        assert_eq!(store.verify_audit().await.unwrap().seq, 3);
+        assert_eq!(store.verify_audit(None).await.unwrap().head.seq, 3);
     }
 
     #[tokio::test]
@@ -252,7 +317,7 @@ mod tests {
             run: None,
             body: body.into(),
         };
-        writer.append_all(vec![of(json!({})), of(huge), of(json!({}))]).await;
+        assert!(writer.append_all(vec![of(json!({})), of(huge), of(json!({}))], Durability::Soon).await);
         let entries = store.audit(&AuditFilter::default(), 0, 10).await.unwrap();
         assert_eq!((entries.len(), writer.lost.load(Ordering::Acquire)), (3, 0));
         assert_eq!(entries[1].body.to_value(), json!({ "verdict": "block", "stepsOmitted": 1 }));

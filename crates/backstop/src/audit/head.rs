@@ -1,0 +1,265 @@
+//! Heads of the audit trail that are signed, to be kept elsewhere.
+//!
+//! A chain shows what was changed within it. That its end was cut off, or that all of it was written anew, shows only
+//! against a head from before: number and digest of the last entry. [`SignedHead`] is such a head with an Ed25519
+//! signature, so that whoever keeps it for us (a colleague, a ticket, a log service) can't have made it up, and needs
+//! no secret to check it.
+//!
+//! Who can forge what: the signature says that the holder of the key wrote this head. Whoever can read the key can
+//! sign any other one. Against the user whose agent runs here, a key on the same machine proves nothing: what counts
+//! is that the *head* was kept where this user, and whatever runs as this user, can't replace it. The key proves to
+//! others where a head came from; it does so against the machine's own user only if it lies on something that
+//! is there no more than for the moment of signing (`--key /media/...`).
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use backstop_hooks::Digest;
+use backstop_store::{AuditHead, Timestamp};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use ring::rand::SystemRandom;
+use ring::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
+use serde::{Deserialize, Serialize};
+
+/// The most bytes of a key or of a head in a file.
+const MAX_FILE_BYTES: u64 = 4096;
+
+/// A head of the audit trail, and who says so.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SignedHead {
+    seq: u64,
+    digest: Digest,
+    at: Timestamp,
+    /// The public half of the key that signed, in Base64.
+    key: String,
+    /// The Ed25519 signature of [`SignedHead::signed_text`], in Base64.
+    signature: String,
+}
+
+/// Why a key or a signed head can't be used.
+#[derive(Debug, thiserror::Error)]
+pub enum HeadError {
+    /// A file can't be read or written.
+    #[error("`{path}` can't be {what}: {source}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What was to be done with it.
+        what: &'static str,
+        /// Why.
+        source: io::Error,
+    },
+    /// The file holds no key.
+    #[error(
+        "`{0}` holds no key that signs heads\nhint: move it away, and `backstop audit head` makes a new one"
+    )]
+    NotAKey(PathBuf),
+    /// The text is no public key.
+    #[error("this is no public key of the audit trail\nhint: `backstop audit head` prints it as `key`")]
+    NotAPublicKey,
+    /// The file holds no signed head.
+    #[error("`{0}` holds no signed head\nhint: `backstop audit head` prints one")]
+    NotAHead(PathBuf),
+    /// Another key signed it.
+    #[error(
+        "the head was signed with another key: {found}\nhint: `--public-key` says whose heads are trusted"
+    )]
+    OtherKey {
+        /// The key that it names.
+        found: String,
+    },
+    /// The signature is not of this head.
+    #[error("the signature of the head is false: it was changed, or made up")]
+    Forged,
+    /// The system has no randomness or the key can't be made.
+    #[error("a key could not be made")]
+    NoKey,
+}
+
+/// The key that signs heads.
+pub struct HeadKey(Ed25519KeyPair);
+
+impl std::fmt::Debug for HeadKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("HeadKey").field(&self.public()).finish()
+    }
+}
+
+impl HeadKey {
+    /// The key in the file, which is made for its owner only if it is not there.
+    ///
+    /// # Errors
+    ///
+    /// [`HeadError`] when the file can't be read or made, or holds something else.
+    pub fn open(path: &Path) -> Result<Self, HeadError> {
+        if !path.try_exists().unwrap_or(true) {
+            create(path)?;
+        }
+        Self::read(path)
+    }
+
+    /// The key in the file, which must be there.
+    ///
+    /// # Errors
+    ///
+    /// [`HeadError`] when the file can't be read, or holds something else.
+    pub fn read(path: &Path) -> Result<Self, HeadError> {
+        let text = read(path)?;
+        let key = BASE64.decode(text.trim()).ok().and_then(|key| Ed25519KeyPair::from_pkcs8(&key).ok());
+        key.map(Self).ok_or_else(|| HeadError::NotAKey(path.to_path_buf()))
+    }
+
+    /// The public half, in Base64: what others need to check a head.
+    pub fn public(&self) -> String {
+        BASE64.encode(self.0.public_key())
+    }
+
+    /// Signs a head.
+    pub fn sign(&self, head: AuditHead, at: Timestamp) -> SignedHead {
+        let AuditHead { seq, digest } = head;
+        let mut signed = SignedHead { seq, digest, at, key: self.public(), signature: String::new() };
+        signed.signature = BASE64.encode(self.0.sign(signed.signed_text().as_bytes()));
+        signed
+    }
+}
+
+impl SignedHead {
+    /// The head in a file.
+    ///
+    /// # Errors
+    ///
+    /// [`HeadError`] when the file can't be read, or holds something else. What the signature is worth is for
+    /// [`Self::verified`] to say.
+    pub fn read(path: &Path) -> Result<Self, HeadError> {
+        serde_json::from_str(&read(path)?).map_err(|_| HeadError::NotAHead(path.to_path_buf()))
+    }
+
+    /// The head, if the owner of this public key signed it. The key that a head itself names says nothing about who
+    /// made it.
+    ///
+    /// # Errors
+    ///
+    /// [`HeadError`] when it was signed by somebody else, or not at all.
+    pub fn verified(&self, public_key: &str) -> Result<AuditHead, HeadError> {
+        let bytes = |text: &str| BASE64.decode(text.trim()).ok();
+        let trusted = bytes(public_key).filter(|key| key.len() == 32).ok_or(HeadError::NotAPublicKey)?;
+        if bytes(&self.key).as_ref() != Some(&trusted) {
+            return Err(HeadError::OtherKey { found: self.key.chars().take(64).collect() });
+        }
+        let signature = bytes(&self.signature).ok_or(HeadError::Forged)?;
+        UnparsedPublicKey::new(&ED25519, &trusted)
+            .verify(self.signed_text().as_bytes(), &signature)
+            .map_err(|_| HeadError::Forged)?;
+        Ok(AuditHead { seq: self.seq, digest: self.digest })
+    }
+
+    /// When it was signed, by the clock of the machine that signed.
+    pub fn at(&self) -> Timestamp {
+        self.at
+    }
+
+    /// What is signed: a title, the number of the entry, its digest, and the time in milliseconds, each ending its line.
+    pub fn signed_text(&self) -> String {
+        format!("backstop audit head 1\n{}\n{}\n{}\n", self.seq, self.digest, self.at.as_millis())
+    }
+}
+
+fn read(path: &Path) -> Result<String, HeadError> {
+    let failed = |source| HeadError::File { path: path.to_path_buf(), what: "read", source };
+    let mut text = String::new();
+    fs::File::open(path).map_err(failed)?.take(MAX_FILE_BYTES).read_to_string(&mut text).map_err(failed)?;
+    Ok(text)
+}
+
+/// Makes the file whole under another name first: nobody ever reads half a key, and of two processes that make one
+/// at once the first has its way.
+fn create(path: &Path) -> Result<(), HeadError> {
+    let failed = |source| HeadError::File { path: path.to_path_buf(), what: "created", source };
+    let key = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).map_err(|_| HeadError::NoKey)?;
+    let mut folders = fs::DirBuilder::new();
+    folders.recursive(true);
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+        folders.mode(0o700);
+        options.mode(0o600);
+    }
+    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        folders.create(folder).map_err(failed)?;
+    }
+    let mut draft = path.as_os_str().to_owned();
+    draft.push(format!(".{}", uuid::Uuid::new_v4().simple()));
+    let draft = PathBuf::from(draft);
+    let written = (|| {
+        let mut file = options.open(&draft)?;
+        writeln!(file, "{}", BASE64.encode(key.as_ref()))?;
+        file.sync_all()?;
+        match fs::hard_link(&draft, path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            linked => linked,
+        }
+    })();
+    // The draft holds a key that nobody uses, or the one that is in its place now.
+    let _ = fs::remove_file(&draft);
+    written.map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn head(seq: u64) -> AuditHead {
+        AuditHead { seq, digest: Digest::of_text("audit", "x") }
+    }
+
+    #[test]
+    fn a_head_is_worth_what_the_key_of_its_signature_is() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let key = HeadKey::open(&folder.path().join("a/key")).unwrap();
+        let signed = key.sign(head(7), Timestamp::from_millis(5));
+        assert_eq!(signed.verified(&key.public()).unwrap(), head(7));
+        let path = folder.path().join("head.json");
+        fs::write(&path, serde_json::to_string(&signed).unwrap()).unwrap();
+        assert_eq!(SignedHead::read(&path).unwrap(), signed);
+
+        let other = HeadKey::open(&folder.path().join("b/key")).unwrap();
+        assert!(matches!(signed.verified(&other.public()), Err(HeadError::OtherKey { .. })));
+        let mut renamed = signed.clone();
+        renamed.key = other.public();
+        assert!(matches!(renamed.verified(&other.public()), Err(HeadError::Forged)));
+        assert!(matches!(signed.verified("not a key"), Err(HeadError::NotAPublicKey)));
+    }
+
+    #[test]
+    fn no_field_of_a_signed_head_can_be_changed() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let key = HeadKey::open(&folder.path().join("key")).unwrap();
+        let signed = key.sign(head(7), Timestamp::from_millis(5));
+        let mut forged = vec![signed.clone(); 3];
+        forged[0].seq = 6;
+        forged[1].digest = Digest::of_text("audit", "y");
+        forged[2].at = Timestamp::from_millis(6);
+        for forged in forged {
+            assert!(matches!(forged.verified(&key.public()), Err(HeadError::Forged)), "{forged:?}");
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_key_is_made_once_and_for_its_owner_only() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::TempDir::new().unwrap();
+        let path = folder.path().join("backstop/audit.key");
+        let first = HeadKey::open(&path).unwrap().public();
+        assert_eq!(HeadKey::open(&path).unwrap().public(), first);
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "no draft stays");
+        fs::write(&path, "rubbish").unwrap();
+        assert!(matches!(HeadKey::open(&path), Err(HeadError::NotAKey(_))));
+    }
+}

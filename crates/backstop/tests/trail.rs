@@ -1,0 +1,76 @@
+//! The audit trail under the worst of ends. The other process is this test binary, run for the one test [`task`].
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests may fail loudly")]
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use backstop::Backstop;
+use backstop::engine::{Attendance, HookOptions};
+use backstop::hooks::points::{BeforeToolCall, ToolCallEvent, ToolCallOutcome};
+use backstop::hooks::{ApprovalRequest, CallContext, OwnerId, Params, hook_fn};
+use backstop::store::{AuditFilter, AuditStore as _, SqliteStore};
+use serde_json::json;
+use tempfile::TempDir;
+
+const TASK: &str = "BACKSTOP_TRAIL_TASK";
+const PATH: &str = "BACKSTOP_TRAIL_PATH";
+
+/// Judges one call, says what came of it, and goes on living.
+#[test]
+fn task() {
+    let (Ok(task), Ok(path)) = (std::env::var(TASK), std::env::var(PATH)) else { return };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let backstop = Backstop::builder().store(Arc::new(SqliteStore::new(path))).build().await.unwrap();
+        let hook = hook_fn::<BeforeToolCall, _>(move |_, _| {
+            Ok(Some(match task.as_str() {
+                "block" => ToolCallOutcome::block("no"),
+                _ => ToolCallOutcome::ask(ApprovalRequest::cut("sure?", "")),
+            }))
+        });
+        let options = HookOptions::new(OwnerId::new("test")).id("gate");
+        backstop.engine().registry().on(hook, options).unwrap();
+        let params = Params::from_value(json!({ "command": "ls" })).unwrap();
+        let event = ToolCallEvent::new("exec", params);
+        let call = CallContext::default();
+        let verdict = backstop.engine().permit_tool_call(event, &call, &Attendance::Nobody).await;
+        println!("ANSWER {}", verdict.permit.is_ok());
+        std::future::pending::<()>().await;
+    });
+}
+
+fn killed_at_its_answer(task: &str) -> Vec<serde_json::Value> {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("state.db");
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "task", "--nocapture", "--test-threads=1"])
+        .env(TASK, task)
+        .env(PATH, &path)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let answer = lines.map(Result::unwrap).find_map(|line| Some(line.split_once("ANSWER ")?.1.to_owned()));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(answer.as_deref(), Some("false"));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let entries = runtime.block_on(SqliteStore::new(path).audit(&AuditFilter::default(), 0, 9)).unwrap();
+    entries.iter().map(|entry| (*entry.body).clone()).collect()
+}
+
+#[test]
+fn a_block_is_in_the_trail_of_a_process_that_is_killed_when_its_answer_is_seen() {
+    let entries = killed_at_its_answer("block");
+    let verdicts: Vec<_> = entries.iter().map(|body| &body["verdict"]).collect();
+    assert_eq!(verdicts, ["block"]);
+}
+
+#[test]
+fn an_ask_is_in_the_trail_of_a_process_that_is_killed_when_its_answer_is_seen() {
+    let entries = killed_at_its_answer("ask");
+    let resolutions: Vec<_> = entries.iter().map(|body| &body["approval"]["resolution"]).collect();
+    assert_eq!(resolutions, ["cancelled"]);
+}

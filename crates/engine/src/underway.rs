@@ -1,0 +1,130 @@
+//! A dispatch on its way to its receipt.
+//!
+//! The law: *every dispatch leaves a receipt*, also one whose future is dropped because whoever waited for it went
+//! away: its receipt says `dropped`, with all that was known by then. Nothing was let through by it. The steps of hooks
+//! that had answered are handed over by the chain that is dropped; the hook that was being asked has no step.
+
+use std::fmt;
+use std::mem;
+use std::sync::{Mutex, PoisonError};
+
+use backstop_hooks::PointId;
+use tokio::time::Instant;
+
+use crate::engine::Engine;
+use crate::receipt::{CallKey, Receipt, Step, Verdict};
+
+/// Where chains that are dropped leave their steps.
+#[derive(Debug, Default)]
+pub(crate) struct Progress(Mutex<Vec<Step>>);
+
+/// The steps of a chain, which survive it.
+#[derive(Debug)]
+pub(crate) struct Steps<'a> {
+    list: Vec<Step>,
+    left_in: Option<&'a Progress>,
+}
+
+impl<'a> Steps<'a> {
+    pub(crate) fn new(room: usize, left_in: Option<&'a Progress>) -> Self {
+        Self { list: Vec::with_capacity(room), left_in }
+    }
+
+    pub(crate) fn push(&mut self, step: Step) {
+        self.list.push(step);
+    }
+
+    pub(crate) fn extend(&mut self, steps: Vec<Step>) {
+        self.list.extend(steps);
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    pub(crate) fn into_vec(mut self) -> Vec<Step> {
+        mem::take(&mut self.list)
+    }
+}
+
+impl Drop for Steps<'_> {
+    fn drop(&mut self) {
+        if let Some(progress) = self.left_in
+            && !self.list.is_empty()
+        {
+            // What was made last is dropped first.
+            let mut steps = progress.0.lock().unwrap_or_else(PoisonError::into_inner);
+            steps.splice(0..0, self.list.drain(..));
+        }
+    }
+}
+
+/// A dispatch that has no receipt yet.
+pub(crate) struct Underway<'a> {
+    engine: &'a Engine,
+    point: PointId,
+    /// Absent where nobody reads receipts.
+    key: Option<CallKey>,
+    begin: Instant,
+    progress: Progress,
+    /// What is known of it, once the hooks were asked.
+    receipt: Option<Receipt>,
+}
+
+impl<'a> Underway<'a> {
+    /// `key` is asked for only where somebody reads receipts.
+    pub(crate) fn begin(engine: &'a Engine, point: PointId, key: impl FnOnce() -> CallKey) -> Self {
+        let key = engine.is_recorded().then(key);
+        Self { engine, point, key, begin: Instant::now(), progress: Progress::default(), receipt: None }
+    }
+
+    pub(crate) fn progress(&self) -> &Progress {
+        &self.progress
+    }
+
+    /// The hooks were asked, and others still have a say.
+    pub(crate) fn hold(&mut self, receipt: Receipt) {
+        self.receipt = Some(receipt);
+    }
+
+    /// The receipt that is held, on which more is noted.
+    pub(crate) fn note(&mut self, note: impl FnOnce(&mut Receipt)) {
+        if let Some(receipt) = &mut self.receipt {
+            note(receipt);
+        }
+    }
+
+    /// It came to its end, and its receipt is known.
+    pub(crate) fn end(mut self) {
+        self.key = None;
+    }
+
+    /// It came to its end, with the receipt that is held.
+    pub(crate) fn into_receipt(mut self) -> Receipt {
+        let key = self.key.take();
+        self.known(key.unwrap_or_default())
+    }
+
+    /// The receipt that is held, or one of what is known so far.
+    fn known(&mut self, key: CallKey) -> Receipt {
+        self.receipt.take().unwrap_or_else(|| {
+            let steps = mem::take(&mut *self.progress.0.lock().unwrap_or_else(PoisonError::into_inner));
+            Receipt::of(self.point, Verdict::Dropped, key, steps, self.begin.elapsed())
+        })
+    }
+}
+
+impl Drop for Underway<'_> {
+    fn drop(&mut self) {
+        let Some(key) = self.key.take() else { return };
+        let mut receipt = self.known(key);
+        receipt.verdict = Verdict::Dropped;
+        self.engine.record(&receipt);
+    }
+}
+
+impl fmt::Debug for Underway<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Underway").field("point", &self.point).finish_non_exhaustive()
+    }
+}

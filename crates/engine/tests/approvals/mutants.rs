@@ -1,0 +1,150 @@
+//! What an approval is worth, from the side of whoever would break it: each test here fails if a check that stands
+//! between an answer and a permit is taken out.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use backstop_engine::{
+    Attendance, BlockCause, Engine, Keeping, Receipt, ReceiptSink, Verdict, tool_call_digest,
+};
+use backstop_hooks::{Decision, Resolution};
+use backstop_store::{ApprovalStatus, ConsumeError, Store, Timestamp};
+
+use crate::support::*;
+
+over_both_stores! {
+    one_answer_permits_one_call,
+    an_answer_that_is_used_up_while_it_arrives_permits_nothing,
+    a_denial_stays_whoever_answers_after_it,
+    a_denial_from_elsewhere_stays_against_the_asker_who_allows,
+    another_tool_with_the_same_arguments_is_another_call,
+}
+
+/// Two processes that wait for the same answer: one of them runs.
+async fn one_answer_permits_one_call(store: Arc<dyn Store>) {
+    let (engine, _) = asking(Arc::clone(&store), request());
+    let call = tokio::spawn({
+        let engine = engine.clone();
+        async move { permit(&engine, "ls", &Attendance::Queue).await }
+    });
+    let row = pending(&store).await;
+    store.resolve_approval(&row.id, Decision::AllowOnce, "me", Timestamp::now()).await.unwrap();
+    let digest = tool_call_digest(&exec("ls"));
+    let theirs = store.consume_approval(&row.id, &digest, Timestamp::now()).await;
+    let ours = call.await.unwrap();
+    assert_ne!(theirs.is_ok(), ours.permit.is_ok(), "exactly one of them");
+    assert_eq!(status(&store).await, ApprovalStatus::Used);
+}
+
+/// Somebody who allows, and by the time the answer is there, the allowance has been used.
+struct UsesItUp(Arc<dyn Store>);
+
+impl backstop_engine::Asker for UsesItUp {
+    fn ask<'a>(&'a self, record: &'a backstop_store::ApprovalRecord) -> backstop_engine::AskFuture<'a> {
+        Box::pin(async move {
+            let now = Timestamp::now();
+            self.0.resolve_approval(&record.id, Decision::AllowOnce, "me", now).await.unwrap();
+            self.0.consume_approval(&record.id, &record.request.digest, now).await.unwrap();
+            Some(Decision::AllowOnce)
+        })
+    }
+
+    fn name(&self) -> &str {
+        "uses it up"
+    }
+}
+
+async fn an_answer_that_is_used_up_while_it_arrives_permits_nothing(store: Arc<dyn Store>) {
+    let (engine, heard) = asking(Arc::clone(&store), request());
+    let asker = Attendance::Present(Arc::new(UsesItUp(Arc::clone(&store))));
+    let verdict = permit(&engine, "ls", &asker).await;
+    let blocked = verdict.permit.unwrap_err();
+    assert_eq!(blocked.cause, BlockCause::Approval { resolution: Resolution::Cancelled });
+    assert_eq!(verdict.receipt.verdict, Verdict::Block);
+    assert_eq!(told(&heard), [Resolution::Cancelled]);
+}
+
+async fn a_denial_stays_whoever_answers_after_it(store: Arc<dyn Store>) {
+    let (engine, heard) = asking(Arc::clone(&store), request());
+    let verdict = permit(&engine, "ls", &Human::says(Decision::Deny)).await;
+    verdict.permit.unwrap_err();
+    let row = rows(&store).await.remove(0);
+    let now = Timestamp::now();
+    store.resolve_approval(&row.id, Decision::AllowOnce, "me", now).await.unwrap_err();
+    store.allow_later(&row.id, "me", Duration::from_secs(60), now).await.unwrap_err();
+    let used = store.consume_approval(&row.id, &row.request.digest, now).await;
+    assert!(used.is_err(), "{used:?}");
+    assert_eq!(status(&store).await, ApprovalStatus::Denied);
+    permit(&engine, "ls", &Attendance::Nobody).await.permit.unwrap_err();
+    assert_eq!(told(&heard), [Resolution::Deny, Resolution::Cancelled]);
+}
+
+/// Somebody who allows what another terminal has just denied.
+struct TooLate(Arc<dyn Store>);
+
+impl backstop_engine::Asker for TooLate {
+    fn ask<'a>(&'a self, record: &'a backstop_store::ApprovalRecord) -> backstop_engine::AskFuture<'a> {
+        Box::pin(async move {
+            self.0.resolve_approval(&record.id, Decision::Deny, "other", Timestamp::now()).await.unwrap();
+            Some(Decision::AllowAlways)
+        })
+    }
+
+    fn name(&self) -> &str {
+        "too late"
+    }
+}
+
+async fn a_denial_from_elsewhere_stays_against_the_asker_who_allows(store: Arc<dyn Store>) {
+    let (engine, heard) = asking(Arc::clone(&store), request());
+    let asker = Attendance::Present(Arc::new(TooLate(Arc::clone(&store))));
+    let verdict = permit(&engine, "ls", &asker).await;
+    assert_eq!(resolution(&verdict), Resolution::Deny);
+    verdict.permit.unwrap_err();
+    assert_eq!(told(&heard), [Resolution::Deny]);
+    assert!(store.grants(9).await.unwrap().is_empty(), "no grant comes of it");
+}
+
+async fn another_tool_with_the_same_arguments_is_another_call(store: Arc<dyn Store>) {
+    let mut other = exec("ls");
+    other.tool_name = "process".into();
+    assert_ne!(tool_call_digest(&exec("ls")), tool_call_digest(&other));
+    let (engine, _) = asking(Arc::clone(&store), request());
+    permit(&engine, "ls", &Attendance::Nobody).await.permit.unwrap_err();
+    let row = rows(&store).await.remove(0);
+    store.allow_later(&row.id, "me", Duration::from_secs(60), Timestamp::now()).await.unwrap();
+    let misused = store.consume_approval(&row.id, &tool_call_digest(&other), Timestamp::now()).await;
+    assert!(matches!(misused, Err(ConsumeError::OtherCall { .. })), "{misused:?}");
+    let verdict = engine.permit_tool_call(exec("ls"), &context(), &Attendance::Nobody).await;
+    verdict.permit.unwrap();
+}
+
+/// A sink that keeps nothing, and says so.
+#[derive(Default)]
+struct Full(AtomicBool);
+
+impl ReceiptSink for Full {
+    fn record(&self, receipt: &Receipt) {
+        self.0.fetch_or(receipt.verdict == Verdict::Block, Ordering::AcqRel);
+    }
+
+    fn keep(&self, receipt: &Receipt) -> Option<Keeping> {
+        self.record(receipt);
+        Some(Box::pin(std::future::ready(false)))
+    }
+}
+
+#[tokio::test]
+async fn what_a_human_allowed_does_not_run_where_that_can_not_be_kept() {
+    let (form, sink) = (memory(), Arc::new(Full::default()));
+    let engine = Engine::builder().store(form.store).sink(Arc::clone(&sink) as Arc<dyn ReceiptSink>).build();
+    permit(&engine, "ls", &Attendance::Nobody).await.permit.unwrap();
+    ask_more(&engine, "asks", request());
+    let verdict = permit(&engine, "ls", &Human::says(Decision::AllowOnce)).await;
+    assert!(reason(&verdict).contains("audit trail"), "{}", reason(&verdict));
+    assert_eq!(verdict.receipt.verdict, Verdict::Block);
+    assert!(sink.0.load(Ordering::Acquire), "who can be told is told");
+    let denied = permit(&engine, "ls", &Human::says(Decision::Deny)).await;
+    assert!(reason(&denied).contains("denied by a human"), "a block stays the block that it was");
+}

@@ -1,0 +1,219 @@
+//! The second judgement of a call, with the values of its placeholders in it: it may not come to anything that
+//! was not approved.
+
+use std::sync::Arc;
+
+use backstop_engine::{
+    Asker, Attendance, BlockCause, Engine, FailureKind, HookOptions, Snapshot, ToolVerdict, Unsealer,
+};
+use backstop_hooks::points::{BeforeToolCall, ToolCallEvent, ToolCallOutcome};
+use backstop_hooks::{
+    ApprovalRequest, CallContext, Decision, Ground, OwnerId, Params, Severity, Text, hook_fn,
+};
+use backstop_store::ApprovalRecord;
+use proptest::prelude::*;
+use serde_json::Value;
+
+use crate::support::{block_on, command, context, exec, params};
+
+const PLACEHOLDER: &str = "{{secret:1}}";
+
+/// Puts `value` in the place of the placeholder, wherever it stands.
+#[derive(Debug)]
+struct Values(String);
+
+impl Values {
+    fn fill(&self, value: &mut Value) {
+        match value {
+            Value::String(text) => *text = text.replace(PLACEHOLDER, &self.0),
+            Value::Array(items) => items.iter_mut().for_each(|item| self.fill(item)),
+            Value::Object(fields) => fields.values_mut().for_each(|field| self.fill(field)),
+            _ => {}
+        }
+    }
+}
+
+impl Unsealer for Values {
+    fn unseal(&self, event: &ToolCallEvent, _: &CallContext) -> Option<Params> {
+        let mut arguments = event.params.to_value();
+        assert!(self.0 != "panic", "on purpose");
+        self.fill(&mut arguments);
+        (arguments != event.params.to_value()).then(|| params(arguments))
+    }
+}
+
+struct Yes;
+
+impl Asker for Yes {
+    fn ask<'a>(&'a self, _: &'a ApprovalRecord) -> backstop_engine::AskFuture<'a> {
+        Box::pin(std::future::ready(Some(Decision::AllowOnce)))
+    }
+
+    fn name(&self) -> &str {
+        "yes"
+    }
+}
+
+/// A toy guard. Commands are words and `;`: `net` wants a human, and so does `boot`; `halt` is stopped.
+fn judged(command: &str) -> (bool, Vec<Ground>) {
+    let processes = command.split(';').map(|process| process.split_whitespace().collect::<Vec<_>>());
+    let processes: Vec<_> = processes.filter(|words| !words.is_empty()).collect();
+    let is = |words: &[&str], name: &str| words.first() == Some(&name);
+    let grounds =
+        processes.iter().filter(|words| is(words, "net") || is(words, "boot")).map(|words| Ground {
+            rule: format!("toy.{}", words.first().unwrap()).into(),
+            about: words.iter().map(|word| Text::from(*word)).collect(),
+        });
+    (processes.iter().any(|words| is(words, "halt")), grounds.collect())
+}
+
+fn guard(engine: &Engine) {
+    let hook = hook_fn::<BeforeToolCall, _>(|event, _| {
+        let command = command(event);
+        if command.contains("rewrite-me") {
+            return Ok(Some(ToolCallOutcome::rewrite(params(serde_json::json!({ "command": "ls" })))));
+        }
+        let (stopped, grounds) = judged(&command);
+        Ok(match (stopped, grounds.is_empty()) {
+            (true, _) => Some(ToolCallOutcome::block("no")),
+            (false, true) => None,
+            // The text shows nothing of what differs: what counts is what it rests on.
+            (false, false) => {
+                Some(ToolCallOutcome::ask(ApprovalRequest::cut("look at this", "").grounds(grounds)))
+            }
+        })
+    });
+    engine.registry().on(hook, HookOptions::new(OwnerId::builtin()).id("toy")).unwrap();
+}
+
+fn with_value(value: &str) -> Engine {
+    let mut snapshot = Snapshot::empty(Default::default());
+    snapshot.set_unsealer(Arc::new(Values(value.to_owned())));
+    let engine = Engine::builder().snapshot(snapshot).build();
+    guard(&engine);
+    engine
+}
+
+async fn run(engine: &Engine, command: &str) -> ToolVerdict {
+    engine.permit_tool_call(exec(command), &context(), &Attendance::Present(Arc::new(Yes))).await
+}
+
+fn cause(verdict: ToolVerdict) -> BlockCause {
+    verdict.permit.unwrap_err().cause
+}
+
+#[tokio::test]
+async fn using_the_network_does_not_approve_rebooting_the_machine() {
+    let sealed = format!("net {PLACEHOLDER}");
+    let planted = run(&with_value("; boot now"), &sealed).await;
+    let receipt = serde_json::to_string(&planted.receipt).unwrap();
+    assert!(receipt.contains("placeholder.changes-call") && !receipt.contains("now"), "{receipt}");
+    assert_eq!(cause(planted), BlockCause::Decision);
+    let permitted = run(&with_value("example.com"), &sealed).await.permit.unwrap();
+    assert_eq!(command(&permitted), "net example.com", "what was approved runs");
+}
+
+#[tokio::test]
+async fn the_same_rule_about_something_else_is_another_question() {
+    for value in ["a; net evil.example", "one two", "; net"] {
+        let verdict = run(&with_value(value), &format!("net {PLACEHOLDER}")).await;
+        assert_eq!(cause(verdict), BlockCause::Decision, "{value}");
+    }
+}
+
+#[tokio::test]
+async fn a_question_where_none_was_asked_is_a_block() {
+    let verdict = run(&with_value("x; net a"), &format!("echo {PLACEHOLDER}")).await;
+    assert_eq!(cause(verdict), BlockCause::Decision);
+}
+
+#[tokio::test]
+async fn what_the_guards_stop_with_the_values_in_place_does_not_run() {
+    let verdict = run(&with_value("x; halt"), &format!("echo {PLACEHOLDER}")).await;
+    let blocked = verdict.permit.unwrap_err();
+    assert_eq!((blocked.cause, blocked.hook), (BlockCause::Decision, Some("toy".into())));
+    assert!(blocked.reason.unwrap().contains("placeholders"));
+}
+
+#[tokio::test]
+async fn what_the_guards_rewrite_with_the_values_in_place_does_not_run() {
+    let verdict = run(&with_value("rewrite-me"), &format!("echo {PLACEHOLDER}")).await;
+    assert_eq!(cause(verdict), BlockCause::UnstableRewrite { writer: None });
+}
+
+#[tokio::test]
+async fn values_that_can_not_be_put_in_are_a_block() {
+    crate::model::quiet();
+    let verdict = run(&with_value("panic"), &format!("echo {PLACEHOLDER}")).await;
+    assert_eq!(cause(verdict), BlockCause::Failure { kind: FailureKind::Panicked });
+}
+
+#[tokio::test]
+async fn a_graver_or_another_text_of_a_request_without_grounds_is_another_question() {
+    let asks = |describe: fn(&str) -> ApprovalRequest, value: &'static str| async move {
+        let mut snapshot = Snapshot::empty(Default::default());
+        snapshot.set_unsealer(Arc::new(Values(value.to_owned())));
+        let engine = Engine::builder().snapshot(snapshot).build();
+        let hook = hook_fn::<BeforeToolCall, _>(move |event, _| {
+            Ok(Some(ToolCallOutcome::ask(describe(&command(event)))))
+        });
+        engine.registry().on(hook, HookOptions::new(OwnerId::builtin()).id("words")).unwrap();
+        run(&engine, &format!("say {PLACEHOLDER}")).await.permit.is_ok()
+    };
+    assert!(asks(|command| ApprovalRequest::cut("sure?", command), "hello").await);
+    assert!(asks(|_| ApprovalRequest::cut("sure?", "always the same"), "hello").await);
+    assert!(!asks(|command| ApprovalRequest::cut("sure?", &command.to_uppercase()), "hello").await);
+    assert!(!asks(|command| ApprovalRequest::cut(&command.replace("{{", ""), ""), "hello").await);
+    let grave = |command: &str| match command.contains("hello") {
+        true => ApprovalRequest::cut("sure?", "").severity(Severity::Critical),
+        false => ApprovalRequest::cut("sure?", ""),
+    };
+    assert!(!asks(grave, "hello").await);
+}
+
+#[tokio::test]
+async fn hooks_that_are_not_built_in_never_see_a_value() {
+    let engine = with_value("the-value");
+    let seen = Arc::new(std::sync::Mutex::new(String::new()));
+    let log = Arc::clone(&seen);
+    let watch = hook_fn::<BeforeToolCall, _>(move |event, _| {
+        log.lock().unwrap().push_str(&command(event));
+        Ok(None)
+    });
+    engine.registry().on(watch, HookOptions::new(OwnerId::new("plugin")).id("watch")).unwrap();
+    run(&engine, &format!("net {PLACEHOLDER}")).await.permit.unwrap();
+    assert!(!seen.lock().unwrap().contains("the-value"));
+}
+
+fn filled(grounds: &[Ground], value: &str) -> Vec<Ground> {
+    let word = |word: &Text| Text::from(word.replace(PLACEHOLDER, value));
+    let fill = |ground: &Ground| Ground {
+        rule: ground.rule.clone(),
+        about: ground.about.iter().map(word).collect(),
+    };
+    grounds.iter().map(fill).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// The relation: a value runs only if the judgement of the call with it is the judgement of the call with its
+    /// placeholder, read with the value in its place.
+    #[test]
+    fn law_04_a_planted_value_whose_judgement_differs_from_its_placeholders_never_runs(
+        before in prop::collection::vec(prop::sample::select(vec!["net", "boot", "echo", "a", ";"]), 0..4),
+        after in prop::collection::vec(prop::sample::select(vec!["net", "b", ";"]), 0..3),
+        value in prop::collection::vec(prop::sample::select(vec!["net", "boot", "halt", "x", ";", " ", ""]), 0..5),
+        glue in prop::sample::select(vec!["", " "]),
+    ) {
+        let value = value.join(glue);
+        let sealed = format!("{} {PLACEHOLDER} {}", before.join(" "), after.join(" "));
+        let open = sealed.replace(PLACEHOLDER, &value);
+        let (stopped_sealed, grounds) = judged(&sealed);
+        let (stopped, asks) = judged(&open);
+        let allowed = filled(&grounds, &value);
+        let same = !stopped_sealed && !stopped && asks.iter().all(|ask| allowed.contains(ask));
+        let verdict = block_on(run(&with_value(&value), &sealed));
+        prop_assert_eq!(verdict.permit.is_ok(), same, "{} with {:?}", sealed, value);
+    }
+}
