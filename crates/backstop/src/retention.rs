@@ -11,9 +11,11 @@ use backstop_config::Loaded;
 use backstop_engine::Engine;
 use backstop_hooks::points::{SessionEnd, SessionEndEvent, SessionEndReason};
 use backstop_hooks::{CallContext, SessionId};
-use backstop_store::{DeleteError, DeletedSession, Deletion, DeletionCause, StoreError, Timestamp};
+use backstop_store::{
+    AuditBound, DeleteError, DeletedSession, Deletion, DeletionCause, PruneAuditError, StoreError, Timestamp,
+};
 
-/// How many approvals count as much as a session.
+/// What of small things, approvals and audit entries, counts as much as a session.
 const SMALL: usize = 20;
 /// The most sessions of a pass that is one of many.
 const MANY: usize = 500;
@@ -34,6 +36,10 @@ pub struct Retention {
     pub approval_age: Option<Duration>,
     /// The newest so many approvals.
     pub most_approvals: Option<u64>,
+    /// Entries of the audit trail.
+    pub audit_age: Option<Duration>,
+    /// The newest so many entries.
+    pub most_audit: Option<u64>,
 }
 
 /// What a pass deleted.
@@ -45,6 +51,8 @@ pub struct Swept {
     pub transcripts: u64,
     /// Approvals, besides those of sessions that went.
     pub approvals: u64,
+    /// Entries of the audit trail.
+    pub audit_entries: u64,
     /// Sessions that were due and that a process works in.
     pub in_use: u64,
 }
@@ -52,7 +60,7 @@ pub struct Swept {
 impl Swept {
     /// Whether anything was deleted.
     pub fn is_empty(self) -> bool {
-        self.sessions == 0 && self.transcripts == 0 && self.approvals == 0
+        self.sessions == 0 && self.transcripts == 0 && self.approvals == 0 && self.audit_entries == 0
     }
 
     /// What this pass and another deleted together.
@@ -62,6 +70,7 @@ impl Swept {
             sessions: self.sessions.saturating_add(other.sessions),
             transcripts: self.transcripts.saturating_add(other.transcripts),
             approvals: self.approvals.saturating_add(other.approvals),
+            audit_entries: self.audit_entries.saturating_add(other.audit_entries),
             in_use: other.in_use,
         }
     }
@@ -74,6 +83,9 @@ pub enum RetentionError {
     /// Something could not be deleted.
     #[error(transparent)]
     Delete(#[from] DeleteError),
+    /// The audit trail could not be pruned.
+    #[error(transparent)]
+    Prune(#[from] PruneAuditError),
     /// The storage failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -82,7 +94,7 @@ pub enum RetentionError {
 /// How far one pass goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// The most sessions, and the most transcripts, that it deletes; 20 times as many approvals.
+    /// The most sessions, and the most transcripts, that it deletes; of approvals and audit entries, 20 times as many.
     pub most: usize,
     /// A session that is left alone: somebody is about to work in it.
     pub spare: Option<SessionId>,
@@ -104,6 +116,8 @@ pub fn retention(loaded: &Loaded) -> Retention {
         transcript_bytes: most(&section.transcripts.bytes),
         approval_age: age(&section.approvals.days),
         most_approvals: most(&section.approvals.most),
+        audit_age: age(&section.audit.days),
+        most_audit: most(&section.audit.most),
     }
 }
 
@@ -129,6 +143,7 @@ impl Retention {
         pass.sessions(self).await?;
         pass.transcripts(self).await?;
         pass.approvals(self).await?;
+        pass.audit(self).await?;
         Ok(pass.swept)
     }
 
@@ -292,6 +307,21 @@ impl Pass<'_> {
                 self.swept.approvals +=
                     self.engine.store().delete_approvals(before, most, limit, why).await?;
             }
+        }
+        Ok(())
+    }
+
+    async fn audit(&mut self, keep: Retention) -> Result<(), RetentionError> {
+        let bound =
+            AuditBound { since: keep.audit_age.map(|age| self.now.before(age)), most: keep.most_audit };
+        if bound == AuditBound::default() {
+            return Ok(());
+        }
+        let limit = self.bounds.most.saturating_mul(SMALL);
+        let store = self.engine.store();
+        if let Some(due) = store.prunable_audit(bound, limit).await? {
+            store.prune_audit(due.through, self.now).await?;
+            self.swept.audit_entries += due.entries;
         }
         Ok(())
     }

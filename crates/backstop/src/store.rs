@@ -30,8 +30,8 @@ pub use backstop_store::{
 
 // What is deleted, and how that is said.
 pub use backstop_store::{
-    APPROVALS_DELETED, DeleteError, DeletedSession, Deletion, DeletionCause, RetentionStore, SESSION_DELETED,
-    StoredSession, StoredSize, TRANSCRIPT_DELETED,
+    APPROVALS_DELETED, AuditBound, DeleteError, DeletedSession, Deletion, DeletionCause, PrunableAudit,
+    RetentionStore, SESSION_DELETED, StoredSession, StoredSize, TRANSCRIPT_DELETED,
 };
 
 // What was decided about tool calls, and what was spent.

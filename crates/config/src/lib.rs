@@ -66,8 +66,9 @@ pub use sections::{
     Agent, AllowCommand, AllowPath, Approvals, Audit, Budget, Budgets, Chain, ChainedHook, CommandSafety,
     Compaction, Config, Daemon, Days, Expiry, Gateway, GatewayAgent, GatewayHooks, GatewayLimits,
     GatewayProviders, GatewayRoute, GatewayTimeouts, Guards, HiddenText, HookEntry, Hooks, KeptApprovals,
-    KeptSessions, KeptTranscripts, Listen, LlmCallHooks, Loops, ModelAccess, Most, PersonalData, PluginEntry,
-    PluginHooks, Plugins, Price, Provider, Retention, Secrets, SensitiveFiles, Store, ToolCallHooks,
+    KeptAudit, KeptSessions, KeptTranscripts, Listen, LlmCallHooks, Loops, ModelAccess, Most, PersonalData,
+    PluginEntry, PluginHooks, Plugins, Price, Provider, Retention, Secrets, SensitiveFiles, Store,
+    ToolCallHooks,
 };
 pub use text::{Environment, Secret, Text};
 pub use values::{

@@ -52,8 +52,8 @@ pub use injections::{
 };
 pub use memory::MemoryStore;
 pub use retention::{
-    APPROVALS_DELETED, DeleteError, DeletedSession, Deletion, DeletionCause, RetentionStore, SESSION_DELETED,
-    StoredSession, StoredSize, TRANSCRIPT_DELETED,
+    APPROVALS_DELETED, AuditBound, DeleteError, DeletedSession, Deletion, DeletionCause, PrunableAudit,
+    RetentionStore, SESSION_DELETED, StoredSession, StoredSize, TRANSCRIPT_DELETED,
 };
 pub use runs::{Run, RunEnd, RunError, RunOutcome, RunStore};
 pub use sessions::{Lease, LeaseError, LeaseHolder, Session, SessionEnd, SessionError, SessionStore};

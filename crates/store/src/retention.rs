@@ -6,6 +6,9 @@
 //!   It names ids and counts, never what was deleted.
 //! - *Wiped.* Text that is deleted is gone from the files, not only from the tables.
 //! - *Nothing under somebody's hands.* A session that a living process works in is not deleted.
+//!
+//! The audit trail loses its beginning only ([`AuditStore::prune_audit`](crate::AuditStore::prune_audit)); how much of it
+//! may go is asked here.
 
 use async_trait::async_trait;
 use backstop_hooks::{AgentId, SessionId};
@@ -97,6 +100,45 @@ pub enum DeleteError {
     Store(#[from] StoreError),
 }
 
+/// A beginning of the audit trail that may go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PrunableAudit {
+    /// The number of its last entry.
+    pub through: u64,
+    /// How many entries it has.
+    pub entries: u64,
+}
+
+/// What may go of the audit trail.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AuditBound {
+    /// Entries before this go, up to the first that is younger.
+    pub since: Option<Timestamp>,
+    /// At most so many of the newest stay.
+    pub most: Option<u64>,
+}
+
+impl AuditBound {
+    /// What may go of a trail with entries `first` to `last`, of which `young` is the first that is too young to go.
+    pub(crate) fn prunable(
+        self,
+        first: u64,
+        young: Option<u64>,
+        last: u64,
+        limit: usize,
+    ) -> Option<PrunableAudit> {
+        let (gone, newest) = (first.saturating_sub(1), last.saturating_sub(1));
+        let by_age = young.map_or(newest, |young| young.saturating_sub(1));
+        let surplus = |most: &u64| last.saturating_sub(gone) > *most;
+        // One more goes, for the entry that says what went: otherwise each pass would leave work for the next.
+        let by_count =
+            self.most.filter(surplus).map_or(0, |most| last.saturating_add(1).saturating_sub(most));
+        let limit = u64::try_from(limit).unwrap_or(u64::MAX);
+        let through = by_age.max(by_count).min(newest).min(gone.saturating_add(limit));
+        (through > gone).then(|| PrunableAudit { through, entries: through.saturating_sub(gone) })
+    }
+}
+
 /// Deleting, and saying so.
 #[async_trait]
 pub trait RetentionStore {
@@ -128,6 +170,14 @@ pub trait RetentionStore {
         limit: usize,
         why: Deletion,
     ) -> Result<u64, DeleteError>;
+
+    /// The beginning of the audit trail that may go by `bound`, of at most `limit` entries; `None` if none may. The newest
+    /// entry stays.
+    async fn prunable_audit(
+        &self,
+        bound: AuditBound,
+        limit: usize,
+    ) -> Result<Option<PrunableAudit>, StoreError>;
 }
 
 /// How much is kept.

@@ -53,7 +53,8 @@ enum SessionsCommand {
     },
 }
 
-/// Deletes what `retention:` in the configuration keeps no longer: sessions, transcripts, approvals.
+/// Deletes what `retention:` in the configuration keeps no longer: sessions, transcripts, approvals, the beginning of the
+/// audit trail.
 ///
 /// A server does so when it starts and every hour, the agent when it starts; this does it now, and to the end.
 #[derive(Debug, clap::Args)]

@@ -146,12 +146,12 @@ async fn prune(surroundings: &Surroundings) -> Result<Exit, Error> {
     if output.is_json() {
         output.json(&json!({
             "sessions": swept.sessions, "transcripts": swept.transcripts, "approvals": swept.approvals,
-            "inUse": swept.in_use,
+            "auditEntries": swept.audit_entries, "inUse": swept.in_use,
         }))?;
     } else {
         output.text(&format!(
-            "deleted: {} sessions, {} transcripts, {} approvals\n",
-            swept.sessions, swept.transcripts, swept.approvals
+            "deleted: {} sessions, {} transcripts, {} approvals, {} audit entries\n",
+            swept.sessions, swept.transcripts, swept.approvals, swept.audit_entries
         ))?;
     }
     Ok(Exit::Success)

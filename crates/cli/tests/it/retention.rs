@@ -91,6 +91,17 @@ fn prune_applies_what_the_operator_keeps_and_the_trail_still_verifies() {
 }
 
 #[test]
+fn the_audit_trail_loses_its_beginning_and_says_so() {
+    let (user, model) = after_turns(3);
+    user.configure(&model.config("retention: { audit: { most: 5 } }\n"));
+    let swept = user.run(&["prune", "--json"]).succeeded().json();
+    assert!(swept["auditEntries"].as_u64().unwrap() > 0, "{swept}");
+    let entries = user.run(&["audit", "list", "--limit", "1000", "--json"]).succeeded().json();
+    assert_eq!(entries.as_array().unwrap().len(), 5);
+    user.run(&["audit", "verify"]).succeeded();
+}
+
+#[test]
 fn the_agent_deletes_what_is_kept_no_longer_and_never_the_session_it_works_in() {
     let (user, model) = after_turns(4);
     let [_, second, _, oldest] = sessions(&user).try_into().unwrap();

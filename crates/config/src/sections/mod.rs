@@ -22,7 +22,7 @@ pub use hooks::{Chain, ChainedHook, HookEntry, Hooks, LlmCallHooks, ToolCallHook
 pub use limits::{Budget, Budgets, GatewayHooks, Loops, ModelAccess, Price};
 pub use plugins::{PluginEntry, PluginHooks, Plugins};
 pub use providers::{Audit, Provider, Store};
-pub use retention::{Days, KeptApprovals, KeptSessions, KeptTranscripts, Most, Retention};
+pub use retention::{Days, KeptApprovals, KeptAudit, KeptSessions, KeptTranscripts, Most, Retention};
 
 use crate::problem::{Problem, ProblemKind};
 use crate::reader::Reader;

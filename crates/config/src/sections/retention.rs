@@ -1,5 +1,5 @@
-//! `retention`: how long what is stored is kept. It is the operator's alone: the store holds the sessions, approvals
-//! of all folders, and neither a longer nor a shorter time is plainly the stricter one. A repository that
+//! `retention`: how long what is stored is kept. It is the operator's alone: the store holds the sessions, approvals and
+//! audit entries of all folders, and neither a longer nor a shorter time is plainly the stricter one. A repository that
 //! could shorten it could have the traces of its agent deleted; one that could lengthen it could have secrets of others kept.
 
 use crate::place::Spanned;
@@ -21,6 +21,8 @@ section! {
         transcripts ("transcripts"): KeptTranscripts, OperatorOnly;
         /// Approvals that are settled.
         approvals ("approvals"): KeptApprovals, OperatorOnly;
+        /// Entries of the audit trail. Its beginning goes, and the rest still verifies.
+        audit ("audit"): KeptAudit, OperatorOnly;
     }
 }
 
@@ -48,6 +50,16 @@ section! {
     /// How long settled approvals are kept.
     pub struct KeptApprovals {
         /// For so many days after their deadline.
+        days ("days"): Option<Spanned<Days>>, OperatorOnly;
+        /// The newest so many.
+        most ("most"): Option<Spanned<Most>>, OperatorOnly;
+    }
+}
+
+section! {
+    /// How long entries of the audit trail are kept.
+    pub struct KeptAudit {
+        /// For so many days.
         days ("days"): Option<Spanned<Days>>, OperatorOnly;
         /// The newest so many.
         most ("most"): Option<Spanned<Most>>, OperatorOnly;

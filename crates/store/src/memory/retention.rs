@@ -4,8 +4,8 @@ use backstop_hooks::SessionId;
 use super::{MemoryStore, State};
 use crate::audit::Link;
 use crate::retention::{
-    DeleteError, DeletedSession, Deletion, RetentionStore, SESSION_DELETED, StoredSession, StoredSize,
-    TRANSCRIPT_DELETED,
+    AuditBound, DeleteError, DeletedSession, Deletion, PrunableAudit, RetentionStore, SESSION_DELETED,
+    StoredSession, StoredSize, TRANSCRIPT_DELETED,
 };
 use crate::transcript::encoded;
 use crate::{ApprovalStatus, Erasure, NewAuditEntry, Session, StoreError, Timestamp};
@@ -101,6 +101,20 @@ impl RetentionStore for MemoryStore {
         state.say(why.of_approvals(many(due.len())))?;
         state.approvals.retain(|record| !due.contains(&record.id));
         Ok(many(due.len()))
+    }
+
+    async fn prunable_audit(
+        &self,
+        bound: AuditBound,
+        limit: usize,
+    ) -> Result<Option<PrunableAudit>, StoreError> {
+        let state = self.state();
+        let Some(first) = state.audit.first().map(|link| link.seq) else { return Ok(None) };
+        let young = match bound.since {
+            None => Some(first),
+            Some(since) => state.audit.iter().find(|link| link.at >= since.as_millis()).map(|link| link.seq),
+        };
+        Ok(bound.prunable(first, young, state.audit_head.seq, limit))
     }
 }
 

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use backstop_hooks::Decision;
 use backstop_store::{
-    ApprovalFilter, AuditFilter, DeleteError, Deletion, DeletionCause, Erasure, LeaseHolder, NewInjection,
-    SESSION_DELETED, SqliteStore, Store, TRANSCRIPT_DELETED,
+    ApprovalFilter, AuditBound, AuditFilter, DeleteError, Deletion, DeletionCause, Erasure, LeaseHolder,
+    NewAuditEntry, NewInjection, PrunableAudit, SESSION_DELETED, SqliteStore, Store, TRANSCRIPT_DELETED,
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -19,6 +19,7 @@ over_all_forms!(
     a_deleted_transcript_leaves_its_session,
     sessions_are_listed_by_age_with_their_size,
     settled_approvals_go_by_age_and_by_number_and_open_ones_stay,
+    the_trail_goes_from_its_beginning_by_age_and_by_number,
 );
 
 fn why(cause: DeletionCause) -> Deletion {
@@ -153,6 +154,31 @@ async fn settled_approvals_go_by_age_and_by_number_and_open_ones_stay(store: &dy
     let entries = said(store, backstop_store::APPROVALS_DELETED).await;
     let counts: Vec<&Value> = entries.iter().map(|entry| &entry["approvals"]).collect();
     assert_eq!(counts, [1, 2, 2]);
+}
+
+async fn the_trail_goes_from_its_beginning_by_age_and_by_number(store: &dyn Store) {
+    let none = AuditBound { since: None, most: Some(1) };
+    assert_eq!(store.prunable_audit(none, 9).await.unwrap(), None, "an empty trail");
+    for n in 1..=10 {
+        let (kind, body) = ("a".to_owned(), json!({ "n": n }).into());
+        let entry = NewAuditEntry { at: at(n * 100), kind, session: None, run: None, body };
+        store.append_audit(entry).await.unwrap();
+    }
+    let ask = async |since: Option<i64>, most, limit| {
+        let bound = AuditBound { since: since.map(at), most };
+        store
+            .prunable_audit(bound, limit)
+            .await
+            .unwrap()
+            .map(|PrunableAudit { through, entries }| (through, entries))
+    };
+    assert_eq!(ask(Some(400), None, 99).await, Some((3, 3)));
+    assert_eq!(ask(Some(100), None, 99).await, None);
+    assert_eq!(ask(Some(99_999), None, 99).await, Some((9, 9)), "the newest stays");
+    assert_eq!(ask(None, Some(10), 99).await, None);
+    assert_eq!(ask(None, Some(4), 99).await, Some((7, 7)), "room for the entry that says so");
+    assert_eq!(ask(None, Some(4), 5).await, Some((5, 5)), "bounded");
+    assert_eq!(ask(None, None, 99).await, None);
 }
 
 #[tokio::test]
