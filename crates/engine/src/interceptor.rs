@@ -31,7 +31,7 @@ use backstop_hooks::{
 use crate::matcher::{AgentMatcher, ToolMatcher};
 use crate::receipt::{Blocked, Receipt, Said};
 use crate::refusal::RegisterError;
-use crate::registry::{HookMeta, HookOptions, Registry, Style};
+use crate::registry::{HookMeta, HookOptions, Registry, Rewrite, Style};
 
 /// A point where interceptors can stand.
 pub trait InterceptPoint: DecidePoint {
@@ -273,6 +273,8 @@ pub struct InterceptorOptions {
     pub agent_matcher: Option<String>,
     /// Who registers it; the operator when absent.
     pub owner: Option<OwnerId>,
+    /// Whether its edits give way to hooks that stand before it; they don't when absent.
+    pub rewrite: Option<Rewrite>,
 }
 
 /// The interceptors of an engine: a view of its registry that speaks of outputs instead of outcomes.
@@ -348,6 +350,7 @@ impl Interceptors {
         hook_options.tools = tools;
         hook_options.agents = agents;
         hook_options.style = Style::Interceptor;
+        hook_options.rewrite = options.rewrite;
         self.registry.on::<P>(hook, hook_options)
     }
 
@@ -396,7 +399,13 @@ impl Interceptors {
     /// Tells what built-ins did in a dispatch: what they stopped, and messages that they changed. Interceptors tell
     /// it themselves.
     pub(crate) fn report_built_ins(&self, receipt: &Receipt, blocked: Option<&Blocked>, call: &CallContext) {
-        for step in receipt.steps.iter().filter(|step| is_built_in(&step.hook)) {
+        let mut told: Vec<&HookId> = Vec::new();
+        for step in receipt.steps.iter().filter(|step| is_built_in(&step.hook) && step.proposal_of.is_none())
+        {
+            if told.contains(&&step.hook.id) {
+                // Who judged twice did what it did once.
+                continue;
+            }
             let HookMeta { id, point, .. } = &*step.hook;
             let stopped = blocked.filter(|blocked| blocked.hook.as_ref() == Some(id));
             let effect = match stopped {
@@ -409,6 +418,7 @@ impl Interceptors {
                 }
                 None => continue,
             };
+            told.push(id);
             let event = InterceptorEvent { id: id.clone(), point: *point, effect };
             call.nesting.descend(|| self.listener.tell(&event));
         }

@@ -114,8 +114,14 @@ impl<'a> Stop<'a> {
                 remarks.extend(text.map(plain));
             }
         }
+        if let Some(author) = &self.step.proposal_of {
+            remarks.push(format!("said of the rewrite that {author} proposes, which is optional"));
+        }
         for field in &self.step.refused {
-            remarks.push(format!("`{field}` was not taken: an earlier hook had settled it"));
+            remarks.push(match &self.step.yielded_to {
+                Some(objector) => format!("`{field}` was not taken: it is optional, and {objector} objects"),
+                None => format!("`{field}` was not taken: an earlier hook had settled it"),
+            });
         }
         remarks
     }

@@ -1,6 +1,6 @@
 //! What the hooks decided about one call, in the four words that programs read.
 
-use backstop::engine::{Reviewed, Said};
+use backstop::engine::{Reviewed, Said, Step};
 use backstop::hooks::{HookId, Params, Text};
 use serde::Serialize;
 
@@ -46,7 +46,8 @@ impl Verdict {
             return Self { decision: Word::Ask, hook: request.hook().cloned(), reason: Some(reason), params };
         }
         if reviewed.changed {
-            let last = reviewed.receipt.steps.iter().rev().find(|step| step.said == Said::Rewrote);
+            let wrote = |step: &&Step| step.said == Said::Rewrote && step.proposal_of.is_none();
+            let last = reviewed.receipt.steps.iter().rev().find(wrote);
             let hook = last.map(|step| step.hook.id.clone());
             return Self { decision: Word::Modify, hook, reason: None, params };
         }

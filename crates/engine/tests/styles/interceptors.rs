@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use backstop_engine::{
-    Engine, HookOptions, InterceptorOptions, InvalidMatcher, RegisterError, Style, Verdict, format_event,
+    Engine, HookOptions, InterceptorOptions, InvalidMatcher, RegisterError, Rewrite, Style, ToolInput,
+    Verdict, format_event,
 };
 use backstop_hooks::conversation::{Part, ToolResult};
 use backstop_hooks::points::{
     BeforeToolCall, MessageBefore, MessageBeforeEvent, MessageBeforeOutcome, ParamsBefore, ParamsBeforeEvent,
-    ReasoningLevel, ThinkLevel, ToolAfter, ToolAfterEvent, ToolBefore, ToolBeforeOutcome, ToolCallEvent,
+    ReasoningLevel, ThinkLevel, ToolAfter, ToolAfterEvent, ToolBefore, ToolBeforeEvent, ToolBeforeOutcome,
+    ToolCallEvent, ToolCallOutcome,
 };
 use backstop_hooks::{HookError, OwnerId, Params, PointId, ToolName, hook_fn};
 use serde_json::{Value, json};
@@ -383,6 +385,34 @@ async fn on_event_is_told_when_built_ins_block() {
         engine.review_tool_call(event, &context("main"), false).await;
         assert_eq!(taken(&lines).len(), 1, "also where a call is only looked at, as with interceptors");
     }
+}
+
+#[tokio::test]
+async fn on_event_is_told_once_of_a_built_in_that_judged_twice() {
+    let engine = engine();
+    let lines = Notes::default();
+    let shown = Arc::clone(&lines);
+    engine.interceptors().set_on_event(Some(Arc::new(move |event| note(&shown, format_event(event)))));
+    built_in(&engine, false);
+    let rewrite = hook_fn::<BeforeToolCall, _>(|_, _| {
+        Ok(Some(ToolCallOutcome::rewrite(params(json!({ "command": "rm" })))))
+    });
+    engine.registry().on(rewrite, HookOptions::new(OwnerId::operator()).id("rewrites")).unwrap();
+    permit(&engine, "exec", "ls").await.permit.unwrap_err();
+    assert_eq!(taken(&lines).len(), 1);
+}
+
+#[tokio::test]
+async fn an_interceptor_can_say_that_its_edit_is_optional() {
+    let engine = engine();
+    built_in(&engine, false);
+    let optional = InterceptorOptions { rewrite: Some(Rewrite::Optional), ..options(-1) };
+    let edit = |_: &ToolBeforeEvent, output: &mut ToolInput| {
+        output.args = params(json!({ "command": "rm" }));
+        Ok(())
+    };
+    engine.interceptors().add::<ToolBefore>("convenience", optional, edit).unwrap();
+    assert_eq!(permit(&engine, "exec", "ls").await.permit.unwrap().params["command"], "ls");
 }
 
 #[tokio::test]
