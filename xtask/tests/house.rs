@@ -188,6 +188,45 @@ fn sources() -> Vec<(PathBuf, String)> {
     paths.into_iter().map(|path| (path.clone(), std::fs::read_to_string(path).unwrap())).collect()
 }
 
+/// The cells of a row of a Markdown table.
+fn cells(row: &str) -> Vec<&str> {
+    row.trim().trim_matches('|').split('|').map(str::trim).collect()
+}
+
+#[test]
+fn the_compatibility_page_names_tests_that_exist() {
+    let page = std::fs::read_to_string(root().join("docs/reference/compatibility.md")).unwrap();
+    let sources = sources();
+    let functions: BTreeSet<&str> = sources
+        .iter()
+        .flat_map(|(_, source)| source.split("fn ").skip(1))
+        .filter_map(|rest| rest.split('(').next())
+        .collect();
+    let (mut in_table, mut named) = (false, 0);
+    for (number, line) in page.lines().enumerate() {
+        let row = cells(line);
+        if !line.starts_with('|') {
+            in_table = false;
+        } else if row.last() == Some(&"test") {
+            in_table = true;
+        } else if in_table && !line.starts_with("| ---") {
+            let names: Vec<_> = row.last().unwrap().split('`').skip(1).step_by(2).collect();
+            let absent = row[1].starts_with("not there");
+            assert_eq!(
+                names.is_empty(),
+                absent,
+                "line {}: a claim has a test, and what is absent none",
+                number + 1
+            );
+            for name in names {
+                assert!(functions.contains(name), "line {}: no test is called `{name}`", number + 1);
+                named += 1;
+            }
+        }
+    }
+    assert!(named > 200, "only {named} names were read");
+}
+
 #[test]
 fn no_file_is_too_long() {
     for (path, source) in sources() {
