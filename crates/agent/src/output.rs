@@ -109,7 +109,7 @@ fn receipt_line(receipt: &Receipt) -> String {
         Verdict::Observed => "observed",
         Verdict::Dropped => "dropped",
     };
-    let tool = receipt.key.tool.as_deref().map(|tool| format!(" {tool}")).unwrap_or_default();
+    let tool = receipt.key.tool.as_ref().map(|tool| format!(" {tool}")).unwrap_or_default();
     let judged = receipt.judged.map(|digest| format!(" · {}", digest.short())).unwrap_or_default();
     let hooks = receipt.steps.iter().filter(|step| !step.again).count();
     let noun = if hooks == 1 { "hook" } else { "hooks" };

@@ -69,7 +69,7 @@ mod tests {
             let event = client.read(&payload, Some(sample.event)).unwrap();
             assert_eq!(event.frame.event(), sample.event, "{client}");
             let Moment::ToolCall(call) = event.moment else { panic!("{client}") };
-            assert_eq!(call.name().as_str(), "exec", "{client}");
+            assert_eq!(call.name().canonical(), "exec", "{client}");
         }
     }
 }

@@ -140,7 +140,7 @@ impl Rule<Option<Spanned<ToolSet>>> for Narrow {
         };
         let (kept, refused) = repository.value.split_by(&current.value);
         if !refused.is_empty() {
-            let refused = quoted_list(refused.iter().map(ToolName::as_str));
+            let refused = quoted_list(refused.iter().map(ToolName::canonical));
             let reason = format!("not among the tools in force: {refused}");
             cx.drop_value(&repository.at, reason);
         }

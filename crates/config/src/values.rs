@@ -540,7 +540,7 @@ impl Wire for ToolSet {
     }
 
     fn show(&self) -> Value {
-        self.0.iter().map(ToolName::as_str).collect()
+        self.0.iter().map(ToolName::canonical).collect()
     }
 }
 
@@ -549,9 +549,10 @@ fn tool_or_group(node: &Node, cx: &mut Reader<'_>) -> Option<Vec<ToolName>> {
     if let Some(members) = tool_name::group(written) {
         return Some(members.iter().copied().map(ToolName::new).collect());
     }
+    // The list chooses among the agent's own tools, so each entry becomes the tool that it is a spelling of.
     let name = ToolName::new(written);
-    if cx.names.tools().any(|known| ToolName::new(known) == name) {
-        return Some(vec![name]);
+    if let Some(known) = cx.names.tools().find(|known| ToolName::new(known).canonical() == name.canonical()) {
+        return Some(vec![ToolName::new(ToolName::new(known).canonical())]);
     }
     let groups: Vec<String> = tool_name::GROUPS.iter().map(|(group, _)| format!("group:{group}")).collect();
     let known: Vec<&str> = cx.names.tools().chain(groups.iter().map(String::as_str)).collect();

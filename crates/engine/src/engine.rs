@@ -552,7 +552,7 @@ impl Engine {
 
     fn underway<P: Point>(&self, event: &P::Event, call: &CallContext) -> Underway<'_> {
         Underway::begin(self, P::INFO.id, || CallKey {
-            tool: event.tool_name().map(|tool| tool.as_str().to_owned()),
+            tool: event.tool_name().cloned(),
             ..CallKey::of(call)
         })
     }

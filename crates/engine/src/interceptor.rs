@@ -342,6 +342,10 @@ impl Interceptors {
     ) -> Result<HookId, RegisterError> {
         let matcher = |error| RegisterError::Matcher { hook: id.clone(), error };
         let tools = options.tool_matcher.as_deref().map(ToolMatcher::regex).transpose().map_err(matcher)?;
+        // Who writes an interceptor for some tools knows which; a typo in one would turn it off unseen.
+        if let Some(tools) = &tools {
+            tools.check(self.registry.snapshot().tools()).map_err(matcher)?;
+        }
         let agents =
             options.agent_matcher.as_deref().map(AgentMatcher::regex).transpose().map_err(matcher)?;
         let mut hook_options =
@@ -410,7 +414,7 @@ impl Interceptors {
             let stopped = blocked.filter(|blocked| blocked.hook.as_ref() == Some(id));
             let effect = match stopped {
                 Some(blocked) => Effect::Blocked {
-                    what: receipt.key.tool.clone().unwrap_or_else(|| point.to_string()),
+                    what: receipt.key.tool.as_ref().map_or_else(|| point.to_string(), ToString::to_string),
                     reason: blocked.reason.clone().map(Text::from),
                 },
                 None if *point == PointId::MessageBefore && step.said == Said::Rewrote => {

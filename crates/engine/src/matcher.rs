@@ -1,7 +1,12 @@
 //! Matchers: limiting a hook to some tools or some agents.
 //!
-//! The law: *a matcher that can match nothing is an error*, at registration, with the list of tools that
-//! exist. A typo in a security hook must not turn it off.
+//! The laws: *a matcher that can match nothing is an error*, at registration: an unknown group, an empty name, an
+//! expression that is none. And *writing a tool's name another way never gets it past a hook*: a matcher holds for
+//! every name of a tool, as called, canonical, and the other spellings known for it.
+//!
+//! Limits: names that no known tool has are accepted, since plugins, MCP servers and clients bring tools of their
+//! own. A name that looks like a typo of a known one is a hint for people ([`ToolMatcher::hints`]), not an error. An
+//! interceptor's expression must match a tool that is known: an interceptor edits tools that its author knows.
 
 use std::fmt;
 
@@ -14,7 +19,7 @@ use regex::Regex;
 pub enum ToolMatcher {
     /// These tools. Built with [`ToolMatcher::names`].
     Names(Vec<ToolName>),
-    /// Tools whose normalised name the expression finds. Built with [`ToolMatcher::regex`].
+    /// Tools of which the expression finds a name. Built with [`ToolMatcher::regex`].
     Regex(Box<Regex>),
 }
 
@@ -58,24 +63,27 @@ fn compile(pattern: &str) -> Result<Box<Regex>, InvalidMatcher> {
 }
 
 impl ToolMatcher {
-    /// Tools by name; `group:<name>` stands for the tools of a group.
+    /// Tools by name, each of them however it is called; `group:<name>` stands for the tools of a group. A name
+    /// that no known tool has is that of a tool which a plugin, an MCP server or a client brings.
     ///
     /// # Errors
     ///
-    /// [`InvalidMatcher`] for an unknown group or an empty list.
+    /// [`InvalidMatcher`] for what can match no tool at all: an unknown group, an empty name or list.
     pub fn names<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Self, InvalidMatcher> {
         let mut tools = Vec::new();
         for name in names {
             match group(name) {
                 Some(members) => tools.extend(members.iter().map(|tool| ToolName::new(tool))),
                 None if name.starts_with("group:") => return Err(InvalidMatcher::Group(name.to_owned())),
+                None if name.trim().is_empty() => return Err(InvalidMatcher::Empty),
                 None => tools.push(ToolName::new(name)),
             }
         }
         if tools.is_empty() { Err(InvalidMatcher::Empty) } else { Ok(Self::Names(tools)) }
     }
 
-    /// Tools by regular expression on the normalised name.
+    /// Tools by regular expression: those of which it finds one of the names, as called, canonical or another
+    /// known spelling.
     ///
     /// # Errors
     ///
@@ -87,24 +95,30 @@ impl ToolMatcher {
     /// Whether the tool is meant.
     pub fn matches(&self, tool: &ToolName) -> bool {
         match self {
-            Self::Names(names) => names.contains(tool),
-            Self::Regex(regex) => regex.is_match(tool.as_str()),
+            Self::Names(names) => names.iter().any(|name| name.selects(tool)),
+            Self::Regex(regex) => tool.every_name().any(|name| regex.is_match(name)),
         }
     }
 
-    /// Refuses a matcher that matches none of `known`; each plain name must exist.
+    /// Refuses a matcher that matches none of `known`.
     pub(crate) fn check(&self, known: &[ToolName]) -> Result<(), InvalidMatcher> {
-        let nothing = |matcher: &str| InvalidMatcher::MatchesNothing {
-            matcher: matcher.to_owned(),
-            known: known.iter().map(ToolName::as_str).collect::<Vec<_>>().join(", "),
-        };
-        match self {
-            Self::Names(names) => match names.iter().find(|name| !known.contains(name)) {
-                Some(unknown) => Err(nothing(unknown.as_str())),
-                None => Ok(()),
+        if known.iter().any(|tool| self.matches(tool)) {
+            return Ok(());
+        }
+        Err(InvalidMatcher::MatchesNothing {
+            matcher: match self {
+                Self::Names(_) => self.to_string(),
+                Self::Regex(regex) => regex.as_str().to_owned(),
             },
-            Self::Regex(regex) if known.iter().any(|tool| regex.is_match(tool.as_str())) => Ok(()),
-            Self::Regex(regex) => Err(nothing(regex.as_str())),
+            known: known.iter().map(ToolName::canonical).collect::<Vec<_>>().join(", "),
+        })
+    }
+
+    /// What people should know about names in it that no tool of `known` has: probably a typo.
+    pub fn hints(&self, known: &[ToolName]) -> Vec<String> {
+        match self {
+            Self::Names(names) => names.iter().filter_map(|name| name.typo_hint(known)).collect(),
+            Self::Regex(_) => self.check(known).err().map(|error| error.to_string()).into_iter().collect(),
         }
     }
 }
@@ -129,7 +143,7 @@ impl fmt::Display for ToolMatcher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Names(names) => {
-                f.write_str(&names.iter().map(ToolName::as_str).collect::<Vec<_>>().join("|"))
+                f.write_str(&names.iter().map(ToolName::called).collect::<Vec<_>>().join("|"))
             }
             Self::Regex(regex) => write!(f, "/{regex}/"),
         }

@@ -15,7 +15,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use backstop_hooks::{
     AgentId, ApprovalId, CallContext, Digest, FailurePolicy, HookError, HookId, HookLoad, OwnerId, PointId,
-    Reason, RecordedReason, Resolution, RuleId, RunId, SessionId, SessionKey, Text, ToolCallId,
+    Reason, RecordedReason, Resolution, RuleId, RunId, SessionId, SessionKey, Text, ToolCallId, ToolName,
 };
 use serde::{Serialize, Serializer};
 use serde_json::Value;
@@ -477,8 +477,8 @@ pub struct CallKey {
     pub run_id: Option<RunId>,
     /// The tool call.
     pub tool_call_id: Option<ToolCallId>,
-    /// The tool.
-    pub tool: Option<String>,
+    /// The tool, as called and canonical.
+    pub tool: Option<ToolName>,
 }
 
 impl CallKey {
@@ -576,7 +576,9 @@ impl Serialize for Receipt {
             #[serde(skip_serializing_if = "Option::is_none")]
             tool_call_id: &'a Option<ToolCallId>,
             #[serde(skip_serializing_if = "Option::is_none")]
-            tool: &'a Option<String>,
+            tool: Option<&'a str>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            called_as: Option<&'a str>,
             verdict: Verdict,
             #[serde(skip_serializing_if = "Option::is_none")]
             blocked: &'a Option<RecordedBlock>,
@@ -600,7 +602,8 @@ impl Serialize for Receipt {
             session_id,
             run_id,
             tool_call_id,
-            tool,
+            tool: tool.as_ref().map(ToolName::canonical),
+            called_as: tool.as_ref().and_then(ToolName::called_as),
             verdict: self.verdict,
             blocked: &self.blocked,
             original: self.original,

@@ -106,6 +106,8 @@ pub struct HookOptions {
     pub style: Style,
     /// What its place in the registry rests on.
     pub origin: Origin,
+    /// What people should know about how it is configured: names that look like typos.
+    pub hints: Vec<String>,
 }
 
 impl HookOptions {
@@ -124,6 +126,7 @@ impl HookOptions {
             config: None,
             style: Style::Typed,
             origin: Origin::Program,
+            hints: Vec::new(),
         }
     }
 
@@ -217,6 +220,9 @@ pub struct HookMeta {
     /// The agents it is limited to.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "as_text")]
     pub agents: Option<AgentMatcher>,
+    /// What people should know about how it is configured: names that look like typos.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hints: Vec<String>,
     #[serde(skip)]
     pub(crate) config: Json,
 }
@@ -472,11 +478,8 @@ impl Snapshot {
         }
         self.check_owner(point, &options.owner)?;
         self.check_hosts(point, &id, options.answers)?;
-        if let Some(tools) = &options.tools {
-            if !about_tools(point) {
-                return Err(RegisterError::NoTools { hook: id, point });
-            }
-            tools.check(&self.tools).map_err(|error| RegisterError::Matcher { hook: id.clone(), error })?;
+        if options.tools.is_some() && !about_tools(point) {
+            return Err(RegisterError::NoTools { hook: id, point });
         }
         let settings = self.settings.owner(&options.owner);
         let (budget, budget_source) = self.settings.budget(&options.owner, info, options.timeout);
@@ -484,6 +487,8 @@ impl Snapshot {
             self.settings.failure(&id, info, options.on_failure, options.origin);
         let config =
             options.config.or_else(|| settings.map(|settings| settings.config.clone())).unwrap_or_default();
+        let mut hints = options.hints;
+        hints.extend(options.tools.iter().flat_map(|tools| tools.hints(&self.tools)));
         let meta = HookMeta {
             id,
             owner: options.owner,
@@ -498,6 +503,7 @@ impl Snapshot {
             origin: options.origin,
             tools: options.tools,
             agents: options.agents,
+            hints,
             config,
         };
         Ok((Arc::new(meta), kept))
@@ -707,7 +713,7 @@ impl Registry {
     pub fn reload(&self, mut next: Snapshot) -> Result<(), RegisterError> {
         let _one_at_a_time = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let current = self.current.load();
-        next.add_tools(current.tools.iter().map(ToolName::as_str));
+        next.add_tools(current.tools.iter().map(ToolName::called));
         for (_, slot) in &current.slots {
             slot.carry_over(&mut next)?;
         }

@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use backstop_hooks::points::{BeforeToolCall, ToolBefore, ToolCallEvent, TrustedToolPolicy};
-use backstop_hooks::{ApprovalRequest, ApprovalRequests, CallContext, Digest, Params, PointId, ToolName};
+use backstop_hooks::{ApprovalRequest, ApprovalRequests, CallContext, Digest, Params, PointId};
 use backstop_store::ToolDecision;
 use serde::Serialize;
 
@@ -51,14 +51,19 @@ pub struct ToolVerdict {
     pub receipt: Receipt,
 }
 
-/// The digest a tool call is judged, asked about and recorded under: tool and arguments, nothing else.
+/// The digest a tool call is judged, asked about and recorded under: tool, as called and
+/// canonical, and arguments, nothing else.
 pub fn tool_call_digest(event: &ToolCallEvent) -> Digest {
     #[derive(Serialize)]
     struct Called<'a> {
-        tool: &'a ToolName,
+        tool: &'a str,
+        /// Another spelling may be another tool, so it is another call.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        called_as: Option<&'a str>,
         params: &'a Params,
     }
-    Digest::of("tool_call", &Called { tool: &event.tool_name, params: &event.params })
+    let (tool, called_as) = (event.tool_name.canonical(), event.tool_name.called_as());
+    Digest::of("tool_call", &Called { tool, called_as, params: &event.params })
 }
 
 impl Dispatch<'_> {
@@ -131,6 +136,6 @@ pub(crate) fn tool_key(event: &ToolCallEvent, call: &CallContext) -> CallKey {
         session_id: call.session_id.clone(),
         run_id: event.run_id.clone().or_else(|| call.run_id.clone()),
         tool_call_id: event.tool_call_id.clone(),
-        tool: Some(event.tool_name.as_str().to_owned()),
+        tool: Some(event.tool_name.clone()),
     }
 }

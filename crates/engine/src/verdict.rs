@@ -58,8 +58,10 @@ pub struct LlmChanges {
 /// A tool call, as verdict hooks see it.
 #[derive(Clone, Copy, Debug)]
 pub struct VerdictCall<'a> {
-    /// The tool.
-    pub tool_name: &'a ToolName,
+    /// The tool's name as the model or the client wrote it.
+    pub tool_name: &'a str,
+    /// Which tool it is: the name as called and the canonical one.
+    pub tool: &'a ToolName,
     /// Its arguments.
     pub arguments: &'a Params,
     /// The session.
@@ -102,6 +104,11 @@ pub trait VerdictHook: Send + Sync + 'static {
     /// How long a judgement may take, where the point's default does not fit.
     fn budget(&self) -> Option<Budget> {
         None
+    }
+
+    /// What people should know about how it is configured, such as names that look like typos.
+    fn hints(&self) -> Vec<String> {
+        Vec::new()
     }
 
     /// Called once, when no call will come any more, by
@@ -284,6 +291,7 @@ impl AnyVerdictHook {
                 (chosen, own) => chosen.or(own),
             },
             timeout: options.timeout.or_else(|| self.life.budget()),
+            hints: self.life.hints(),
             ..options
         };
         let Watches { tool_calls, llm_calls } = self.watches;
@@ -358,7 +366,8 @@ impl Hook<BeforeToolCall> for ToolPre {
     fn call<'a>(&'a self, event: &'a ToolCallEvent, cx: Context<'a>) -> Answer<'a, BeforeToolCall> {
         Answer::Later(Box::pin(async move {
             let call = VerdictCall {
-                tool_name: &event.tool_name,
+                tool_name: event.tool_name.called(),
+                tool: &event.tool_name,
                 arguments: &event.params,
                 session_id: cx.call.session_id.as_ref(),
             };
@@ -382,7 +391,8 @@ impl Hook<AfterToolCall> for ToolPost {
     fn call<'a>(&'a self, event: &'a AfterToolCallEvent, cx: Context<'a>) -> Answer<'a, AfterToolCall> {
         Answer::Later(Box::pin(async move {
             let call = VerdictCall {
-                tool_name: &event.tool_name,
+                tool_name: event.tool_name.called(),
+                tool: &event.tool_name,
                 arguments: &event.params,
                 session_id: cx.call.session_id.as_ref(),
             };

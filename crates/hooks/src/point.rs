@@ -225,7 +225,7 @@ impl<'de> Deserialize<'de> for PointId {
 }
 
 /// Levenshtein distance over bytes: names are ASCII.
-fn edit_distance(a: &str, b: &str) -> usize {
+pub(crate) fn edit_distance(a: &str, b: &str) -> usize {
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, x) in a.bytes().enumerate() {
         let mut diagonal = i;

@@ -1,25 +1,60 @@
-//! Tool names: one spelling for one tool.
+//! Tool names: what a tool is called, and which tool it is.
 //!
-//! Agents call the same tool `bash`, `run_command` or `exec`. Hooks match on the normalised name, so a policy
-//! about `exec` holds whatever the model wrote. Names that are not known stay as they are, apart from
-//! case and white space around them: tools of plugins and MCP servers register their own.
+//! Agents call the same tool `bash`, `run_command` or `exec`. A [`ToolName`] holds both: the name *as called*,
+//! exactly as the model or the client wrote it, and the *canonical* name, one spelling for one tool, by which
+//! policies know it. Neither can be had without choosing which is meant.
+//!
+//! The law: *writing a tool's name another way never makes a rule milder.*
+//!
+//! - A rule that denies or selects holds for every name of the tool ([`ToolName::every_name`]): as called,
+//!   canonical, and the other spellings known for it.
+//! - A rule that allows means the name it was written with ([`ToolName::names_it_is_allowed_by`]): the canonical
+//!   name means the tool however it is called; any other spelling means only calls that are spelled so.
+//! - A name as called that is the name of another tool (an MCP server's `read`) allows nothing.
+//!
+//! Names that are not known are canonical as they are: tools of plugins and MCP servers bring their own, and
+//! keep capitals and all.
 
 use std::fmt;
 use std::sync::Arc;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::ser::SerializeStruct;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A normalised tool name.
+use crate::point::edit_distance;
+
+/// A tool's name, as called and canonical.
 ///
 /// ```
 /// use backstop_hooks::ToolName;
-/// assert_eq!(ToolName::new("Bash"), ToolName::new("exec"));
-/// assert_eq!(ToolName::new("apply-patch").as_str(), "apply_patch");
+/// let tool = ToolName::new("Bash");
+/// assert_eq!((tool.called(), tool.canonical()), ("Bash", "exec"));
+/// let tool = ToolName::new("mcp__GitHub__createIssue");
+/// assert_eq!(tool.canonical(), "mcp__GitHub__createIssue");
 /// ```
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
-#[serde(transparent)]
-pub struct ToolName(Arc<str>);
+///
+/// On the wire it is two fields of the record that holds it: `toolName` is the canonical name, `calledAs` the
+/// name as called where that is another one.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ToolName(Arc<Names>);
+
+#[derive(PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct Names {
+    called: Box<str>,
+    canonical: Canonical,
+}
+
+/// One value has one form, so that names compare by what they say.
+#[derive(PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Canonical {
+    /// The name as called.
+    AsCalled,
+    /// A tool known at start that is called differently.
+    Known(&'static str),
+    /// Any other tool that is called differently.
+    Given(Box<str>),
+}
 
 /// The tools known at start, by group.
 pub const GROUPS: &[(&str, &[&str])] = &[
@@ -37,7 +72,16 @@ pub const GROUPS: &[(&str, &[&str])] = &[
 /// The tools known at start that are in no group.
 pub const UNGROUPED: &[&str] = &["agents_list", "image", "tts"];
 
-/// All tools known at start.
+/// Other spellings of tools known at start, by canonical name. Capitals don't matter in them.
+pub const SPELLINGS: &[(&str, &[&str])] = &[
+    ("exec", &["bash", "shell", "run_command", "run_shell_command", "execute_bash"]),
+    ("apply_patch", &["apply-patch"]),
+    ("read", &["read_file"]),
+    ("write", &["write_file"]),
+    ("edit", &["edit_file"]),
+];
+
+/// All tools known at start, by canonical name.
 pub fn known_tools() -> impl Iterator<Item = &'static str> {
     GROUPS.iter().flat_map(|(_, tools)| tools.iter()).chain(UNGROUPED).copied()
 }
@@ -48,52 +92,309 @@ pub fn group(name: &str) -> Option<&'static [&'static str]> {
     GROUPS.iter().find(|(group, _)| *group == name).map(|(_, tools)| *tools)
 }
 
+/// The known spellings of a tool beside its canonical name; none for a tool that is not known.
+pub fn spellings(canonical: &str) -> &'static [&'static str] {
+    SPELLINGS.iter().find(|(tool, _)| *tool == canonical).map_or(&[], |(_, spellings)| spellings)
+}
+
+/// The canonical name of the known tool that is written so, whatever the capitals and white space around it.
+fn known(written: &str) -> Option<&'static str> {
+    let written = written.trim();
+    known_tools().find(|tool| tool.eq_ignore_ascii_case(written)).or_else(|| {
+        let is_spelled = |spellings: &[&str]| spellings.iter().any(|s| s.eq_ignore_ascii_case(written));
+        SPELLINGS.iter().find(|(_, spellings)| is_spelled(spellings)).map(|(tool, _)| *tool)
+    })
+}
+
+/// The known name or spelling that was probably meant by one that is nearly it; `None` for a name that is known
+/// or unlike any. A hint for people: a name that nobody knows may well be that of a tool.
+pub fn nearest(written: &str) -> Option<&'static str> {
+    let written = written.trim().to_ascii_lowercase();
+    if known(&written).is_some() {
+        return None;
+    }
+    let spelled = SPELLINGS.iter().flat_map(|(_, spellings)| spellings.iter().copied());
+    known_tools()
+        .chain(spelled)
+        .map(|tool| (edit_distance(tool, &written), tool))
+        .filter(|(distance, tool)| *distance <= (tool.len() / 2).min(3))
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, tool)| tool)
+}
+
 impl ToolName {
-    /// Normalises a name: lower case, no white space around it, one spelling for known tools.
-    pub fn new(name: &str) -> Self {
-        let name = name.trim().to_lowercase();
-        Self(match name.as_str() {
-            "bash" | "shell" | "run_command" | "run_shell_command" | "execute_bash" => "exec".into(),
-            "apply-patch" => "apply_patch".into(),
-            "read_file" => "read".into(),
-            "write_file" => "write".into(),
-            "edit_file" => "edit".into(),
-            _ => name.into(),
-        })
+    /// A name as it was called; which tool it is follows from the known spellings.
+    pub fn new(called: &str) -> Self {
+        let canonical = match known(called) {
+            Some(tool) if tool != called => Canonical::Known(tool),
+            _ => Canonical::AsCalled,
+        };
+        Self(Arc::new(Names { called: called.into(), canonical }))
     }
 
-    /// The normalised name.
-    pub fn as_str(&self) -> &str {
-        &self.0
+    /// A name as it was called by a host that knows which tool it is, such as an adapter for a coding agent.
+    pub fn with_canonical(called: &str, canonical: &str) -> Self {
+        let canonical = match known(canonical) {
+            Some(tool) if tool == called => Canonical::AsCalled,
+            Some(tool) => Canonical::Known(tool),
+            None if canonical == called => Canonical::AsCalled,
+            None => Canonical::Given(canonical.into()),
+        };
+        Self(Arc::new(Names { called: called.into(), canonical }))
+    }
+
+    /// The name as the model or the client wrote it.
+    pub fn called(&self) -> &str {
+        &self.0.called
+    }
+
+    /// The one name of the tool, by which policies know it.
+    pub fn canonical(&self) -> &str {
+        match &self.0.canonical {
+            Canonical::AsCalled => &self.0.called,
+            Canonical::Known(tool) => tool,
+            Canonical::Given(tool) => tool,
+        }
+    }
+
+    /// The name as called, where it is not the canonical one.
+    pub fn called_as(&self) -> Option<&str> {
+        (self.0.canonical != Canonical::AsCalled).then_some(&*self.0.called)
+    }
+
+    /// Every name of the tool, for rules that deny or select: as called, canonical, and all known spellings of
+    /// either. A name may come twice.
+    pub fn every_name(&self) -> impl Iterator<Item = &str> {
+        let (called, canonical) = (self.called_as(), self.canonical());
+        let other = called.and_then(known).filter(|tool| *tool != canonical);
+        let spelled = [Some(canonical), other].into_iter().flatten().flat_map(spellings);
+        let spelled = spelled.map(|name: &&str| -> &str { name });
+        called.into_iter().chain([canonical]).chain(other).chain(spelled)
+    }
+
+    /// The names by which the tool may be allowed: the canonical one, and the one it is called by unless that is
+    /// a name of another tool.
+    pub fn names_it_is_allowed_by(&self) -> impl Iterator<Item = &str> {
+        let canonical = self.canonical();
+        let honest = |called: &&str| known(called).is_none_or(|tool| tool == canonical);
+        [canonical].into_iter().chain(self.called_as().filter(honest))
+    }
+
+    /// Whether a rule that denies or selects what `self` says holds for `tool`: it is one of the tool's names, in
+    /// whatever capitals, or another spelling of one.
+    pub fn selects(&self, tool: &Self) -> bool {
+        let is = |name: &str| name.eq_ignore_ascii_case(self.canonical());
+        is(tool.canonical())
+            || tool.called_as().is_some_and(|called| {
+                is(called) || called.eq_ignore_ascii_case(&self.0.called) || known(called).is_some_and(is)
+            })
+    }
+
+    /// What people should know about a rule with this name, if no tool of `tools` has it and it is nearly one
+    /// that does, or a known spelling.
+    pub fn typo_hint(&self, tools: &[Self]) -> Option<String> {
+        if tools.iter().any(|tool| self.selects(tool)) {
+            return None;
+        }
+        let meant = nearest(&self.0.called)?;
+        Some(format!("no known tool is called `{}`; did you mean `{meant}`?", self.0.called))
+    }
+
+    /// Whether a rule that allows `rule` allows the tool.
+    pub fn is_allowed_by(&self, rule: &str) -> bool {
+        self.names_it_is_allowed_by().any(|name| name == rule)
     }
 }
 
 impl fmt::Display for ToolName {
+    /// The name as called, which is the one that people and models wrote; with `{:#}` the canonical one behind
+    /// it, where that is another.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        match self.called_as() {
+            Some(called) if f.alternate() => write!(f, "{called} ({})", self.canonical()),
+            _ => f.write_str(&self.0.called),
+        }
     }
 }
 
 impl fmt::Debug for ToolName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ToolName({:?})", &*self.0)
-    }
-}
-
-impl AsRef<str> for ToolName {
-    fn as_ref(&self) -> &str {
-        &self.0
+        match self.called_as() {
+            Some(called) => write!(f, "ToolName({called:?} is {:?})", self.canonical()),
+            None => write!(f, "ToolName({:?})", &*self.0.called),
+        }
     }
 }
 
 impl From<&str> for ToolName {
-    fn from(name: &str) -> Self {
-        Self::new(name)
+    fn from(called: &str) -> Self {
+        Self::new(called)
+    }
+}
+
+/// The two fields that a name is on the wire.
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct Wire {
+    /// The tool, by its canonical name: one spelling for one tool.
+    tool_name: String,
+    /// The name as the model or the client wrote it, where that is another one.
+    #[serde(default, deserialize_with = "crate::outcome::present")]
+    #[schemars(with = "String")]
+    called_as: Option<String>,
+}
+
+/// The same, where the tool may not be known.
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct MaybeWire {
+    /// The tool, by its canonical name: one spelling for one tool.
+    #[serde(default, deserialize_with = "crate::outcome::present")]
+    #[schemars(with = "String")]
+    tool_name: Option<String>,
+    /// The name as the model or the client wrote it, where that is another one.
+    #[serde(default, deserialize_with = "crate::outcome::present")]
+    #[schemars(with = "String")]
+    called_as: Option<String>,
+}
+
+fn read(canonical: &str, called: Option<&str>) -> ToolName {
+    match called {
+        Some(called) => ToolName::with_canonical(called, canonical),
+        None => ToolName::new(canonical),
+    }
+}
+
+/// Reads a name that may be missing. Serde would take anything that is no name for none.
+pub(crate) fn optional<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<ToolName>, D::Error> {
+    let MaybeWire { tool_name, called_as } = MaybeWire::deserialize(deserializer)?;
+    Ok(tool_name.map(|canonical| read(&canonical, called_as.as_deref())))
+}
+
+impl Serialize for ToolName {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let called = self.called_as();
+        let mut wire = serializer.serialize_struct("ToolName", 1 + usize::from(called.is_some()))?;
+        wire.serialize_field("toolName", self.canonical())?;
+        if let Some(called) = called {
+            wire.serialize_field("calledAs", called)?;
+        }
+        wire.end()
     }
 }
 
 impl<'de> Deserialize<'de> for ToolName {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        std::borrow::Cow::<'de, str>::deserialize(deserializer).map(|name| Self::new(&name))
+        let Wire { tool_name, called_as } = Wire::deserialize(deserializer)?;
+        Ok(read(&tool_name, called_as.as_deref()))
+    }
+}
+
+impl JsonSchema for ToolName {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "ToolName".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        Wire::json_schema(generator)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn mcp_names_keep_their_case() {
+        for name in ["mcp__GitHub__createIssue", "Send_Email", " odd "] {
+            let tool = ToolName::new(name);
+            assert_eq!((tool.called(), tool.canonical(), tool.called_as()), (name, name, None));
+        }
+        assert_ne!(ToolName::new("mcp__a__Run"), ToolName::new("mcp__a__run"));
+    }
+
+    #[test]
+    fn a_known_tool_has_one_canonical_name_and_keeps_the_called_one() {
+        for called in ["Bash", "run_command", " EXEC ", "shell"] {
+            let tool = ToolName::new(called);
+            assert_eq!((tool.called(), tool.canonical()), (called, "exec"));
+        }
+        assert_eq!(ToolName::new("exec").called_as(), None);
+        assert_eq!(
+            ToolName::with_canonical("Shell", "bash").canonical(),
+            "exec",
+            "canonical means canonical"
+        );
+        for (canonical, spellings) in SPELLINGS {
+            assert!(known_tools().any(|tool| tool == *canonical), "{canonical}");
+            assert!(spellings.iter().all(|spelling| known_tools().all(|tool| tool != *spelling)));
+        }
+    }
+
+    #[test]
+    fn a_name_is_written_as_it_was_read() {
+        for tool in [
+            ToolName::new("exec"),
+            ToolName::new("Bash"),
+            ToolName::new("Foo"),
+            ToolName::with_canonical("bash", "mcp__box__bash"),
+            ToolName::with_canonical("mcp_box_run", "mcp__box__run"),
+        ] {
+            let wire = serde_json::to_value(&tool).unwrap();
+            assert_eq!(serde_json::from_value::<ToolName>(wire.clone()).unwrap(), tool, "{wire}");
+        }
+        assert_eq!(
+            serde_json::to_value(ToolName::new("Bash")).unwrap(),
+            json!({"toolName": "exec", "calledAs": "Bash"})
+        );
+        let read: ToolName = serde_json::from_value(json!({"toolName": "bash"})).unwrap();
+        assert_eq!(read.canonical(), "exec", "a name from outside is looked up too");
+    }
+
+    #[test]
+    fn a_rule_that_selects_holds_for_every_name() {
+        let rule = |written: &str, tool: &ToolName| ToolName::new(written).selects(tool);
+        for called in ["exec", "Bash", "run_command"] {
+            let tool = ToolName::new(called);
+            assert!(["exec", "bash", "RUN_COMMAND", called].iter().all(|written| rule(written, &tool)));
+            assert!(tool.every_name().any(|name| name == "run_command"));
+        }
+        let theirs = ToolName::with_canonical("read", "mcp__files__read");
+        assert!(rule("read", &theirs) && rule("mcp__Files__read", &theirs) && !rule("write", &theirs));
+        let box_bash = ToolName::with_canonical("bash", "mcp__box__bash");
+        assert!(rule("exec", &box_bash), "what is called like ours is denied like ours");
+        assert!(box_bash.every_name().any(|name| name == "run_command"));
+        let gemini = ToolName::with_canonical("mcp_box_run", "mcp__box__run");
+        assert!(rule("mcp_box_run", &gemini) && rule("mcp__box__run", &gemini));
+    }
+
+    #[test]
+    fn allow_only_by_the_name_that_was_meant() {
+        let bash = ToolName::new("bash");
+        assert!(bash.is_allowed_by("exec") && bash.is_allowed_by("bash"));
+        assert!(!bash.is_allowed_by("Bash") && !bash.is_allowed_by("run_command"));
+        assert!(
+            !ToolName::new("exec").is_allowed_by("bash"),
+            "a spelling allows only calls that are spelled so"
+        );
+        let theirs = ToolName::with_canonical("read", "mcp__files__read");
+        assert!(theirs.is_allowed_by("mcp__files__read"));
+        assert!(!theirs.is_allowed_by("read"), "another tool's name opens nothing");
+        assert!(!ToolName::with_canonical("bash", "mcp__box__bash").is_allowed_by("bash"));
+    }
+
+    #[test]
+    fn near_misses_are_hints() {
+        assert_eq!(nearest("exce"), Some("exec"));
+        assert_eq!(nearest("web_serch"), Some("web_search"));
+        assert_eq!(nearest("run_comand"), Some("run_command"));
+        assert_eq!(nearest("send_email"), None);
+        assert_eq!(nearest("exec"), None);
+        assert_eq!(nearest(""), None);
     }
 }

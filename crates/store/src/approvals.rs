@@ -24,7 +24,7 @@ pub(crate) mod wait;
 use async_trait::async_trait;
 use backstop_hooks::{
     AgentId, ApprovalId, Decision, Digest, HookId, Json, OwnerId, RunId, SessionId, SessionKey, Severity,
-    Text, TimeoutBehavior, ToolCallId,
+    Text, TimeoutBehavior, ToolCallId, ToolName,
 };
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -54,8 +54,9 @@ pub struct NewApproval {
     pub run: Option<RunId>,
     /// The call.
     pub call: ToolCallId,
-    /// The tool, by its normalised name.
-    pub tool_name: String,
+    /// The tool, as called and canonical.
+    #[serde(flatten)]
+    pub tool_name: ToolName,
     /// The digest of the call that the human is shown. Nothing else is ever allowed by the answer.
     pub digest: Digest,
     /// The one-line question.
@@ -241,8 +242,8 @@ pub struct AllowanceScope {
     pub session_key: SessionKey,
     /// The folder that the agent works in, where that counts ([`NewApproval::workspace`]).
     pub workspace: Option<String>,
-    /// The tool, by its normalised name.
-    pub tool_name: String,
+    /// The tool, as called and canonical.
+    pub tool_name: ToolName,
     /// The digest of the call.
     pub digest: Digest,
 }

@@ -7,7 +7,7 @@
 use std::fmt;
 
 use async_trait::async_trait;
-use backstop_hooks::{AgentId, Digest, HookId, OwnerId, Text};
+use backstop_hooks::{AgentId, Digest, HookId, OwnerId, Text, ToolName};
 use serde::{Deserialize, Serialize};
 
 use crate::{StoreError, Timestamp};
@@ -51,8 +51,9 @@ impl fmt::Display for GrantId {
 pub struct NewGrant {
     /// The agent that may act.
     pub agent: AgentId,
-    /// The tool, by its normalised name.
-    pub tool_name: String,
+    /// The tool. What was granted for one spelling holds for no other, which may be another tool's.
+    #[serde(flatten)]
+    pub tool_name: ToolName,
     /// Which calls of the tool.
     pub target: GrantTarget,
     /// The question that was answered, for the list.
@@ -103,8 +104,8 @@ pub struct Grant {
 pub struct GrantQuery {
     /// The agent.
     pub agent: AgentId,
-    /// The tool, by its normalised name.
-    pub tool_name: String,
+    /// The tool, as called and canonical.
+    pub tool_name: ToolName,
     /// The digest of the call.
     pub digest: Digest,
     /// Who registered the hook.

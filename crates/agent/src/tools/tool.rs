@@ -147,7 +147,7 @@ impl Toolbox {
     /// The call with what it depends on beside its arguments: to be asked for before it is judged.
     #[must_use = "the completed call is the one to be judged"]
     pub async fn complete(&self, mut call: ToolCallEvent, cx: &ToolContext) -> ToolCallEvent {
-        if let Some(tool) = self.named(&call.tool_name) {
+        if let Some((_, tool)) = self.find(&call.tool_name) {
             let mut args = call.params.clone();
             if let Some(kind) = tool.complete(args.make_mut(), cx).await {
                 call.tool_kind = Some(kind.to_owned());
@@ -157,13 +157,21 @@ impl Toolbox {
         call
     }
 
-    /// The tool that a permit of this name is for: permits carry normalised names.
-    fn named(&self, name: &ToolName) -> Option<&Arc<dyn Tool>> {
-        self.tools.iter().find(|(known, _)| ToolName::new(known) == *name).map(|(_, tool)| tool)
-    }
-
     fn get(&self, name: &str) -> Option<&Arc<dyn Tool>> {
         self.tools.iter().find(|(known, _)| known == name).map(|(_, tool)| tool)
+    }
+
+    /// The name, as defined, of the tool that a call by this name runs: the one that is called exactly so, else
+    /// the first that is the same tool by its canonical name.
+    pub fn resolve(&self, tool: &ToolName) -> Option<&str> {
+        self.find(tool).map(|(name, _)| name.as_str())
+    }
+
+    fn find(&self, tool: &ToolName) -> Option<&(String, Arc<dyn Tool>)> {
+        let called = self.tools.iter().find(|(name, _)| name == tool.called());
+        called.or_else(|| {
+            self.tools.iter().find(|(name, _)| ToolName::new(name).canonical() == tool.canonical())
+        })
     }
 
     /// Runs one call and bounds its output. The only door through which tools are run: it takes the engine's
@@ -173,8 +181,8 @@ impl Toolbox {
             Ok(judged) => judged,
             Err(error) => return ToolOutput::error(error.to_string()),
         };
-        let Some(tool) = self.named(&tool_name) else {
-            let name = tool_name.as_str();
+        let Some((_, tool)) = self.find(&tool_name) else {
+            let name = tool_name.called();
             let hint = text::did_you_mean(name, self.names());
             return ToolOutput::error(format!("there is no tool called `{}`{hint}", text::clip(name, 64)));
         };

@@ -13,7 +13,7 @@ use backstop_hooks::points::{
     LlmOutputEvent, ModelCallEnded, ModelCallEndedEvent, ModelCallResult, ModelCallStarted,
     ModelCallStartedEvent, ThinkLevel, ToolInfo,
 };
-use backstop_hooks::{CallId, Point, PointId, Text, ToolName};
+use backstop_hooks::{CallId, Point, PointId, Text};
 use backstop_llm::{
     Accumulator, CallStats, FailureKind, ModelError, ModelEvent, ModelRequest, ModelResponse, StopReason,
     ToolDefinition, WireError, estimate_tokens,
@@ -36,7 +36,7 @@ pub(crate) struct Answer {
     /// The tool calls with what was decided about each, in order.
     pub(crate) calls: Vec<(ToolCall, ToolDecision)>,
     /// The tools that this call had on offer.
-    pub(crate) offered: Vec<ToolName>,
+    pub(crate) offered: Vec<String>,
 }
 
 /// Why there is no answer.
@@ -129,7 +129,7 @@ fn budget(run: &Run<'_>) -> Option<u64> {
 }
 
 /// The request as `before_llm_call` left it.
-async fn gate(run: &Run<'_>, question: &Question<'_>) -> Result<(ModelRequest, Vec<ToolName>), NoAnswer> {
+async fn gate(run: &Run<'_>, question: &Question<'_>) -> Result<(ModelRequest, Vec<String>), NoAnswer> {
     let Question { prepared, system, messages, tools, iteration, .. } = question;
     let settings = &run.agent.settings;
     let mut request = ModelRequest {
@@ -164,7 +164,7 @@ async fn gate(run: &Run<'_>, question: &Question<'_>) -> Result<(ModelRequest, V
     request.tools.retain(|tool| event.tools.iter().any(|left| left.name == tool.name()));
     request.messages = event.messages;
     request.set_system_text((!event.system_prompt.is_empty()).then_some(event.system_prompt));
-    let offered = request.tools.iter().map(|tool| ToolName::new(tool.name())).collect();
+    let offered = request.tools.iter().map(|tool| tool.name().to_owned()).collect();
     Ok((request, offered))
 }
 
@@ -312,7 +312,7 @@ async fn judge(
     run: &Run<'_>,
     prepared: &Prepared,
     response: ModelResponse,
-    offered: Vec<ToolName>,
+    offered: Vec<String>,
     iteration: u32,
     started: Instant,
 ) -> Result<Answer, NoAnswer> {

@@ -24,7 +24,7 @@ use super::run::{Run, Stop};
 use super::transcript::{Edit, Transcript};
 use super::voice::{Release, redacted};
 use crate::output::Shown;
-use crate::tools::{ToolContext, ToolOutput, affected_paths, filter_overrides};
+use crate::tools::{ToolContext, ToolOutput, Toolbox, affected_paths, filter_overrides};
 
 /// How much longer than its own limit a tool is waited for.
 const GRACE: Duration = Duration::from_secs(30);
@@ -52,7 +52,7 @@ enum Refusal {
     /// So many calls of the answer have its id.
     DoubledId(usize),
     /// Its tool was not among these, which were on offer.
-    NotOnOffer(Vec<ToolName>),
+    NotOnOffer(Vec<String>),
 }
 
 impl Refusal {
@@ -69,7 +69,6 @@ impl Refusal {
             }
             Self::NotOnOffer(offered) if offered.is_empty() => "no tools are on offer".into(),
             Self::NotOnOffer(offered) => {
-                let offered: Vec<&str> = offered.iter().map(ToolName::as_str).collect();
                 format!("this tool is not on offer; on offer are: {}", offered.join(", ")).into()
             }
         }
@@ -81,7 +80,7 @@ impl Refusal {
 }
 
 /// The answer as it is stored, and its calls. `taken` are the ids that the transcript has already.
-pub(crate) fn plan(answer: &Answer, taken: &HashSet<ToolCallId>) -> (Message, Vec<Planned>) {
+pub(crate) fn plan(tools: &Toolbox, answer: &Answer, taken: &HashSet<ToolCallId>) -> (Message, Vec<Planned>) {
     let mut taken = taken.clone();
     let planned: Vec<Planned> = answer
         .calls
@@ -89,7 +88,7 @@ pub(crate) fn plan(answer: &Answer, taken: &HashSet<ToolCallId>) -> (Message, Ve
         .map(|(call, ruling)| {
             let free = !call.id.is_empty() && taken.insert(call.id.clone());
             let id = if free { call.id.clone() } else { fresh_id() };
-            Planned { call: call.clone(), id, refusal: refusal(answer, call, ruling) }
+            Planned { call: call.clone(), id, refusal: refusal(tools, answer, call, ruling) }
         })
         .collect();
     let mut calls = planned.iter();
@@ -111,7 +110,7 @@ fn fresh_id() -> ToolCallId {
     format!("call_{}", uuid::Uuid::now_v7().simple()).into()
 }
 
-fn refusal(answer: &Answer, call: &ToolCall, ruling: &ToolDecision) -> Option<Refusal> {
+fn refusal(tools: &Toolbox, answer: &Answer, call: &ToolCall, ruling: &ToolDecision) -> Option<Refusal> {
     if let ToolDecision::Deny { reason } = ruling {
         return Some(Refusal::Removed(reason.clone()));
     }
@@ -122,7 +121,10 @@ fn refusal(answer: &Answer, call: &ToolCall, ruling: &ToolDecision) -> Option<Re
     if !call.id.is_empty() && same > 1 {
         return Some(Refusal::DoubledId(same));
     }
-    let offered = answer.offered.contains(&ToolName::new(&call.name));
+    // By the tool that would run, not by the name: another spelling must not reach a tool that is not on offer.
+    let offered = tools
+        .resolve(&ToolName::new(&call.name))
+        .is_some_and(|tool| answer.offered.iter().any(|offered| offered == tool));
     (!offered).then(|| Refusal::NotOnOffer(answer.offered.clone()))
 }
 
@@ -140,7 +142,7 @@ fn redact(call: &mut ToolCall) -> Digest {
 
 fn event_of(call: &ToolCall, run: Option<&Run<'_>>) -> ToolCallEvent {
     let tool_name = ToolName::new(&call.name);
-    let derived_paths = match (tool_name.as_str(), call.arguments.get("patch")) {
+    let derived_paths = match (tool_name.canonical(), call.arguments.get("patch")) {
         ("apply_patch", Some(Value::String(patch))) => Some(affected_paths(patch)),
         _ => None,
     };
@@ -187,7 +189,7 @@ async fn take(run: &Run<'_>, transcript: &mut Transcript, planned: Planned) -> R
         Err(blocked) => return refuse(run, transcript, &call, &event, &id, blocked).await,
     };
     let mut context = agent_context(run);
-    if tool.as_str() == "exec" {
+    if tool.canonical() == "exec" {
         match exec_env(run).await? {
             Ok(env) => context.exec_env = env,
             Err(blocked) => return refuse(run, transcript, &call, &event, &id, blocked).await,
@@ -200,8 +202,7 @@ async fn take(run: &Run<'_>, transcript: &mut Transcript, planned: Planned) -> R
 fn decline(run: &Run<'_>, call: &ToolCall, id: &ToolCallId, refusal: &Refusal) -> ToolResult {
     // A name that the model made up is its own text, which is not shown here.
     let tool = ToolName::new(&call.name);
-    let known = run.agent.toolbox.names().any(|name| ToolName::new(name) == tool);
-    let what = if known { tool.as_str() } else { "a tool that does not exist" };
+    let what = run.agent.toolbox.resolve(&tool).unwrap_or("a tool that does not exist");
     let (point, reason) = match refusal {
         Refusal::Removed(reason) => (PointId::AfterLlmCall, reason.as_str()),
         Refusal::Malformed => (PointId::BeforeToolCall, "the arguments are not a JSON object"),
@@ -255,7 +256,7 @@ async fn refuse(
     blocked: Blocked,
 ) -> Result<ToolResult, Stop> {
     let reason = blocked.reason_or_default();
-    let tool = event.tool_name.as_str();
+    let tool = event.tool_name.called();
     run.outlet().blocked(PointId::BeforeToolCall, blocked.hook.as_ref(), tool, Some(&reason));
     if !is_unanswered(&blocked) {
         redact_stored(run, transcript, id).await?;

@@ -223,8 +223,7 @@ async fn persist(run: &Run<'_>, message: Message, synthetic: bool) -> Result<Mes
         .next()
         .map(|result| (result.tool_name.as_deref().map(ToolName::new), result.tool_call_id.clone()))
         .unzip();
-    let event = ToolResultPersistEvent::new(message)
-        .tool_name(tool_name.flatten())
+    let event = ToolResultPersistEvent::new(tool_name.flatten(), message)
         .tool_call_id(tool_call_id)
         .is_synthetic(synthetic.then_some(true));
     let decided = run.write::<ToolResultPersist>(event).await;

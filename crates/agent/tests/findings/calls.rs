@@ -260,6 +260,32 @@ async fn a_tool_that_was_not_on_offer_is_not_run() {
 }
 
 #[tokio::test]
+async fn another_spelling_reaches_no_tool_that_is_not_on_offer() {
+    let bench = Bench::new([calls("Write_File", json!({ "path": "a.txt", "content": "" })), says("done")]);
+    bench.on::<BeforeLlmCall>(hook_fn(|_: &BeforeLlmCallEvent, _| {
+        Ok(Some(BeforeLlmCallOutcome { tools: Some(ToolNames::new(["read"])), ..Default::default() }))
+    }));
+    let session = bench.session().await;
+    bench.say(&session, "go").await;
+    assert!(!bench.folder.path().join("a.txt").exists());
+}
+
+#[tokio::test]
+async fn a_tool_is_found_by_another_spelling_and_keeps_the_called_name() {
+    let bench = Bench::new([calls("Write_File", json!({ "path": "a.txt", "content": "" })), says("done")]);
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let names = Arc::clone(&seen);
+    bench.on::<BeforeToolCall>(hook_fn(move |event: &ToolCallEvent, _| {
+        names.lock().unwrap().push(event.tool_name.clone());
+        Ok(None)
+    }));
+    let session = bench.session().await;
+    bench.say(&session, "go").await;
+    assert!(bench.folder.path().join("a.txt").exists());
+    assert_eq!(*seen.lock().unwrap(), [backstop_hooks::ToolName::with_canonical("Write_File", "write")]);
+}
+
+#[tokio::test]
 async fn provider_metadata_survives_a_rebuild() {
     let bench = Bench::new([says("first"), says("second")]);
     let session = bench.session().await;

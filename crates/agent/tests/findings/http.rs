@@ -32,7 +32,7 @@ async fn a_transcript_that_was_repaired_is_taken_by_every_wire() {
             setup.settings.provider = "http".to_owned();
         });
         bench.on::<BeforeToolCall>(hook_fn(|event: &ToolCallEvent, _| {
-            let write = event.tool_name.as_str() == "write";
+            let write = event.tool_name.canonical() == "write";
             Ok(write.then(|| ToolCallOutcome::block("no commands")))
         }));
         let session = bench.session().await;

@@ -25,7 +25,7 @@ pub fn agent_settings(
         tools: section
             .tools
             .as_ref()
-            .map(|tools| ToolsAllow::new(tools.value.names().iter().map(ToolName::as_str))),
+            .map(|tools| ToolsAllow::new(tools.value.names().iter().map(ToolName::canonical))),
         max_iterations: u32::try_from(section.max_iterations.value.get()).unwrap_or(u32::MAX),
         max_tokens: Some(section.max_tokens.value.get()),
         temperature: section.temperature.as_ref().map(|temperature| temperature.value.get()),

@@ -40,7 +40,7 @@ fn settings(guards: &Guards) -> RedactionSettings {
         prompts: policy(&secrets.prompts, &personal.prompts, &hidden.prompts),
         withdraws_tools: hidden.enabled.value && hidden.tools.value >= HiddenAction::Strip,
         reports_tools: hidden.enabled.value && hidden.tools.value == HiddenAction::Report,
-        restored_in: restored_in.iter().map(|tool| tool.as_str().to_owned()).collect(),
+        restored_in: restored_in.iter().map(|tool| tool.canonical().to_owned()).collect(),
     }
 }
 

@@ -96,7 +96,7 @@ async fn list(store: &dyn Store, all: bool, output: &Output) -> Result<(), Error
             record.code.clone(),
             record.state.status().to_string(),
             severity(request.severity).to_owned(),
-            one_line(&request.tool_name, 24),
+            one_line(&format!("{:#}", request.tool_name), 32),
             ago(request.created_at, now),
             if pending { in_future(now, request.expires_at) } else { "-".to_owned() },
             one_line(&request.title, 80),
@@ -124,7 +124,7 @@ pub(crate) fn question(record: &ApprovalRecord, now: Timestamp, paint: Paint) ->
     if !request.description.is_empty() {
         text.push_str(&format!("  {}\n", plain(&request.description)));
     }
-    text.push_str(&format!("  call: {}\n{call}", plain(&request.tool_name)));
+    text.push_str(&format!("  call: {}\n{call}", plain(&format!("{:#}", request.tool_name))));
     for reason in &request.reasons {
         let description = match reason.description.as_str() {
             "" => String::new(),

@@ -37,19 +37,33 @@ async fn check(surroundings: &Surroundings) -> Result<Exit, Error> {
         let loaded = if output.is_json() { surroundings.load_quietly()? } else { surroundings.load()? };
         let backstop = builder(loaded.clone()).hosts(backstop::all_hosts()).without_audit().build().await?;
         let outages = outages(&backstop);
+        let hooks = backstop.engine().registry().list();
         backstop.shut_down().await;
-        Ok((loaded, outages))
+        Ok((loaded, outages, hooks))
     };
     match (built.await, output.is_json()) {
-        (Ok((loaded, webhooks)), true) => output
-            .json(&json!({ "ok": true, "files": files(&loaded), "problems": [], "webhooks": webhooks }))?,
-        (Ok((loaded, webhooks)), false) => {
+        (Ok((loaded, webhooks, hooks)), true) => {
+            let hints: Vec<&String> = hooks.iter().flat_map(|meta| &meta.hints).collect();
+            let files = files(&loaded);
+            output.json(
+                &json!({ "ok": true, "files": files, "problems": [], "webhooks": webhooks, "hints": hints }),
+            )?;
+        }
+        (Ok((loaded, webhooks, hooks)), false) => {
             let files: Vec<String> =
                 loaded.layers.iter().map(|(_, file)| format!("`{}`", plain(file))).collect();
             let what = if files.is_empty() { "the built-in defaults".to_owned() } else { files.join(", ") };
             let webhooks: String =
                 webhooks.iter().map(|outage| format!("\n{}", outage.line().trim_end())).collect();
-            output.text(&format!("{}: {what}{webhooks}", output.paint().with(Style::Good, "no problems")))?;
+            let hints: String = hooks
+                .iter()
+                .flat_map(|meta| super::hooks::hints(meta))
+                .map(|hint| format!("\n{}", hint.trim_end()))
+                .collect();
+            output.text(&format!(
+                "{}: {what}{webhooks}{hints}",
+                output.paint().with(Style::Good, "no problems")
+            ))?;
         }
         (Err(Error::Config(error)), true) => {
             output.json(&json!({ "ok": false, "files": [], "problems": problems(&error) }))?;

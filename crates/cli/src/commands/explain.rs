@@ -25,14 +25,15 @@ pub(super) async fn run(one: Call, surroundings: &Surroundings) -> Result<Exit, 
     let output = &surroundings.output;
     if output.is_json() {
         output.json(&json!({
-            "tool": tool,
+            "tool": tool.canonical(),
+            "calledAs": tool.called(),
             "args": given,
             "walk": walk,
             "verdict": verdict,
             "receipt": reviewed.receipt,
         }))?;
     } else {
-        let mut text = format!("{tool} {}\n", shown(&given));
+        let mut text = format!("{tool:#} {}\n", shown(&given));
         for (index, stop) in walk.iter().enumerate() {
             text.push_str(&stop.text(index + 1, output.paint()));
         }

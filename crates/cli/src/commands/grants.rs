@@ -62,7 +62,7 @@ fn row(grant: &Grant, now: Timestamp) -> Vec<String> {
     };
     vec![
         grant.id.to_string(),
-        one_line(&granted.tool_name, 24),
+        one_line(&format!("{:#}", granted.tool_name), 32),
         covers,
         ago(granted.created_at, now),
         ends,

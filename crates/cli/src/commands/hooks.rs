@@ -87,8 +87,14 @@ impl At {
         let mut rows = vec![heads.map(str::to_owned).to_vec()];
         rows.extend(self.hooks.iter().map(|meta| row(meta)));
         let rows: String = table(&rows).lines().map(|line| format!("  {line}\n")).collect();
-        format!("{heading} {}\n{fired}{rows}", paint.with(Style::Faint, format!("({about})")))
+        let hints: String = self.hooks.iter().flat_map(|meta| hints(meta)).collect();
+        format!("{heading} {}\n{fired}{rows}{hints}", paint.with(Style::Faint, format!("({about})")))
     }
+}
+
+/// What looks like a typo in how a hook is configured, a line each.
+pub(super) fn hints(meta: &HookMeta) -> impl Iterator<Item = String> {
+    meta.hints.iter().map(|hint| format!("  hint: {}: {}\n", plain(meta.id.as_str()), plain(hint)))
 }
 
 fn row(meta: &HookMeta) -> Vec<String> {

@@ -38,7 +38,7 @@ hooks:
     pre_call:
       - type: policy
         config:
-          deny_tools: [exce]
+          deny_tools: ['group:fss']
       - type: policy
         config:
           deny_argument_patterns: {command: ['(']}
@@ -176,4 +176,16 @@ hooks:
     assert_eq!(said[0], (&"blocks".into(), &"default".into()));
     assert_eq!(said[1], (&"lets-through".into(), &"entry".into()));
     assert_eq!(said[3].0, "nothing");
+}
+
+#[test]
+fn a_name_that_nobody_knows_loads_and_a_typo_is_a_hint() {
+    let user = User::with_config(
+        "hooks: {tool_call: {pre_call: [{type: policy, config: {deny_tools: ['run_*', send_email, exce]}}]}}\n",
+    );
+    for command in [vec!["config", "check"], vec!["hooks"]] {
+        let told = user.run(&command).whole();
+        assert!(told.contains("exit: 0") && told.contains("did you mean `exec`?"), "{told}");
+        assert!(!told.contains("send_email`;") && !told.contains("run_*`;"), "{told}");
+    }
 }

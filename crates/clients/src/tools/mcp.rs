@@ -1,6 +1,7 @@
 //! Names of tools on MCP servers.
 //!
-//! Every client joins server and tool in its own way. Policies see one spelling, `mcp__server__tool`. Where
+//! Every client joins server and tool in its own way. Policies see one spelling, `mcp__server__tool`,
+//! with the capitals that server and tool have, beside the client's own. Where
 //! the payload names server and tool, that counts; where only a joined name is there, it is split where the
 //! client joins it, and a server name that holds the separator itself is split too early: the name that
 //! policies see is then still one and the same for every call of that tool.
@@ -44,9 +45,10 @@ impl McpTool {
             .then(|| Self { server: Some(server.to_owned()), tool: tool.to_owned() })
     }
 
-    /// The name that policies see. A server that the client does not name is `unknown`.
-    pub(crate) fn tool_name(&self) -> ToolName {
-        ToolName::new(&format!("mcp__{}__{}", self.server.as_deref().unwrap_or("unknown"), self.tool))
+    /// The tool's name, called as the client calls it. A server that the client does not name is `unknown`.
+    pub(crate) fn called(&self, name: &str) -> ToolName {
+        let server = self.server.as_deref().unwrap_or("unknown");
+        ToolName::with_canonical(name, &format!("mcp__{server}__{}", self.tool))
     }
 }
 
@@ -104,10 +106,10 @@ mod tests {
         ];
         for (spelling, name) in cases {
             let found = spelling.read(name, &["fake"]).unwrap();
-            assert_eq!(found.tool_name().as_str(), "mcp__fake__echo_note", "{name}");
+            assert_eq!(found.called(name).canonical(), "mcp__fake__echo_note", "{name}");
         }
         let cursor = McpSpelling::Prefix.read("MCP:echo_note", &[]).unwrap();
-        assert_eq!(cursor.tool_name().as_str(), "mcp__unknown__echo_note");
+        assert_eq!(cursor.called("MCP:echo_note").canonical(), "mcp__unknown__echo_note");
     }
 
     #[test]

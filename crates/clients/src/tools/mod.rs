@@ -100,17 +100,26 @@ impl ToolUse {
         let row = rows.iter().find(|row| row.theirs.eq_ignore_ascii_case(name.trim()));
         let Some(row) = row else {
             let mcp = mcp();
-            let name = mcp.as_ref().map_or_else(|| ToolName::new(name), McpTool::tool_name);
+            // Of a tool that is neither its own nor an MCP server's the client knows no more than the name.
+            let name = mcp.as_ref().map_or_else(|| ToolName::new(name), |tool| tool.called(name));
             let parts = vec![arguments.into()];
             return Self { their_name, id, name, mcp, shape: Shape::Same, parts, workdir: None };
         };
         let (shape, parts) = translate(row, arguments);
-        Self { their_name, id, name: ToolName::new(row.ours), mcp: None, shape, parts, workdir: None }
+        Self {
+            their_name,
+            id,
+            name: ToolName::with_canonical(name, row.ours),
+            mcp: None,
+            shape,
+            parts,
+            workdir: None,
+        }
     }
 
     /// Says where a command runs, unless its arguments do.
     pub(crate) fn run_in(&mut self, folder: &str) {
-        let is_command = self.name.as_str() == "exec" && self.workdir.is_none();
+        let is_command = self.name.canonical() == "exec" && self.workdir.is_none();
         if is_command && self.parts.iter().all(|part| part.get(WORKDIR).is_none()) {
             for part in &mut self.parts {
                 part.make_mut().insert(WORKDIR.to_owned(), folder.into());
@@ -124,7 +133,7 @@ impl ToolUse {
         &self.their_name
     }
 
-    /// The tool's name, as policies spell it.
+    /// The tool's name, as the client and as policies spell it.
     pub fn name(&self) -> &ToolName {
         &self.name
     }
@@ -280,12 +289,27 @@ mod tests {
     }
 
     #[test]
+    fn mcp_names_keep_their_case() {
+        for (called, canonical) in [
+            ("mcp__GitHub__createIssue", "mcp__GitHub__createIssue"),
+            ("mcp_GitHub_createIssue", "mcp__GitHub__createIssue"),
+            // Called like ours, and not ours.
+            ("read", "mcp__GitHub__read"),
+        ] {
+            let tool = canonical.rsplit("__").next().unwrap();
+            let used = ToolUse::new(ROWS, called, None, Map::new(), || McpTool::on("GitHub", tool));
+            assert_eq!((used.name().called(), used.name().canonical()), (called, canonical));
+            assert_eq!(used.events(None, false)[0].tool_name, *used.name());
+        }
+    }
+
+    #[test]
     fn names_and_arguments_are_in_our_words() {
         let edit = used("Edit", json!({"file_path": "a", "old_string": "x", "more": 1}));
-        assert_eq!(edit.name().as_str(), "edit");
+        assert_eq!(edit.name().canonical(), "edit");
         assert_eq!(edit.parts(), [params(json!({"path": "a", "old_text": "x", "more": 1}))]);
-        assert_eq!(used("bash", json!({"command": "ls"})).name().as_str(), "exec");
-        assert_eq!(used("NewTool", json!({"x": 1})).name().as_str(), "newtool");
+        assert_eq!(used("bash", json!({"command": "ls"})).name().canonical(), "exec");
+        assert_eq!(used("NewTool", json!({"x": 1})).name().canonical(), "NewTool");
     }
 
     #[test]

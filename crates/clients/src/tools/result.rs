@@ -184,7 +184,7 @@ impl ToolOutput {
     pub fn as_result(&self) -> ToolResult {
         ToolResult {
             tool_call_id: self.call.id().cloned().unwrap_or_else(|| "".into()),
-            tool_name: Some(self.call.name().as_str().to_owned()),
+            tool_name: Some(self.call.name().canonical().to_owned()),
             content: self.body.texts().into_iter().map(Part::text).collect(),
             is_error: self.is_error,
             details: None,

@@ -46,7 +46,7 @@ fn body(reply: &Reply) -> Value {
 async fn a_call_is_judged_in_our_words_with_the_clients_facts() {
     let engine = engine(|snapshot| {
         let hook = hook_fn::<BeforeToolCall, _>(|event, cx| {
-            assert_eq!(event.tool_name.as_str(), "exec");
+            assert_eq!((event.tool_name.canonical(), event.tool_name.called()), ("exec", "Bash"));
             assert_eq!(event.run_id.as_ref().unwrap().as_str(), "p1");
             assert_eq!(event.tool_call_id.as_ref().unwrap().as_str(), "t1");
             assert_eq!(cx.call.agent_id.as_ref().unwrap().as_str(), "claude");

@@ -100,7 +100,7 @@ hooks:
     assert_eq!(guards.command_safety.unknown.value, Unknown::Block);
     assert_eq!(guards.sensitive_files.deny[0].value.as_written(), "**/*.sqlite");
     let tools: Vec<&str> =
-        agent.tools.as_ref().unwrap().value.names().iter().map(backstop_hooks::ToolName::as_str).collect();
+        agent.tools.as_ref().unwrap().value.names().iter().map(backstop_hooks::ToolName::canonical).collect();
     assert_eq!(tools, ["read", "write"]);
     assert_eq!(agent.max_iterations.value.get(), 5);
     assert_eq!(hooks.chained().map(|hook| hook.id).collect::<Vec<_>>(), ["hooks.tool_call.pre_call[0]"]);

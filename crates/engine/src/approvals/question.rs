@@ -41,7 +41,7 @@ pub(super) fn question(
         session,
         run: event.run_id.clone().or_else(|| call.run_id.clone()),
         call: event.tool_call_id.clone().unwrap_or_else(|| "".into()),
-        tool_name: event.tool_name.as_str().to_owned(),
+        tool_name: event.tool_name.clone(),
         digest,
         title: gravest.map_or_else(|| Text::from("approval needed"), |request| request.title().clone()),
         description: gravest.map(|request| request.description().clone()).unwrap_or_default(),

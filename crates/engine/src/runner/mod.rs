@@ -286,7 +286,7 @@ impl Dispatch<'_> {
     }
 
     fn key<P: Point>(&self, event: &P::Event) -> CallKey {
-        CallKey { tool: event.tool_name().map(|tool| tool.as_str().to_owned()), ..CallKey::of(self.call) }
+        CallKey { tool: event.tool_name().cloned(), ..CallKey::of(self.call) }
     }
 }
 

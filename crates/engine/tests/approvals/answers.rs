@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backstop_engine::{Attendance, BlockCause, Verdict, tool_call_digest};
-use backstop_hooks::{ApprovalRequest, CallContext, Decision, Resolution, Severity, TimeoutBehavior};
+use backstop_hooks::{
+    ApprovalRequest, CallContext, Decision, Resolution, Severity, TimeoutBehavior, ToolName,
+};
 use backstop_store::{ApprovalRecord, ApprovalStatus, GrantTarget, NewGrant, Store, Timestamp};
 
 use crate::support::*;
@@ -22,6 +24,8 @@ over_both_stores! {
     a_refusal_says_who_asks_and_why,
     allow_always_becomes_a_grant_for_the_very_call,
     a_grant_for_a_hook_covers_all_that_it_asks_about,
+    what_one_spelling_may_another_may_not,
+    a_permit_and_a_question_carry_both_names,
     revoked_and_ended_grants_do_not_count,
     a_grant_covers_only_those_who_offered_it,
     an_answer_that_was_not_offered_allows_nothing,
@@ -216,7 +220,7 @@ async fn allow_always_becomes_a_grant_for_the_very_call(store: Arc<dyn Store>) {
 fn grant_for_hook(expires_at: Option<Timestamp>) -> NewGrant {
     NewGrant {
         agent: "main".into(),
-        tool_name: "exec".to_owned(),
+        tool_name: "exec".into(),
         target: GrantTarget::Hook { owner: "plugin".into(), hook: "asks".into() },
         title: "May it run?".into(),
         created_by: "me".to_owned(),
@@ -233,6 +237,31 @@ async fn a_grant_for_a_hook_covers_all_that_it_asks_about(store: Arc<dyn Store>)
     // Another hook asks as well: the grant does not speak for it.
     ask_more(&engine, "other", request());
     permit(&engine, "ls", &Attendance::Nobody).await.permit.unwrap_err();
+}
+
+async fn what_one_spelling_may_another_may_not(store: Arc<dyn Store>) {
+    let (engine, _) = asking(Arc::clone(&store), request());
+    store.add_grant(grant_for_hook(None)).await.unwrap();
+    permit(&engine, "ls", &Attendance::Nobody).await.permit.unwrap();
+    // A tool of somebody else's that a host takes for the same, and another spelling.
+    for tool in [ToolName::with_canonical("remote_exec", "exec"), ToolName::new("bash")] {
+        let mut other = exec("ls");
+        other.tool_name = tool;
+        assert_ne!(tool_call_digest(&other), tool_call_digest(&exec("ls")));
+        engine.permit_tool_call(other, &context(), &Attendance::Nobody).await.permit.unwrap_err();
+    }
+}
+
+async fn a_permit_and_a_question_carry_both_names(store: Arc<dyn Store>) {
+    let (engine, _) = asking(Arc::clone(&store), request());
+    let mut call = exec("ls");
+    call.tool_name = ToolName::new("Bash");
+    let verdict = engine.permit_tool_call(call, &context(), &Human::says(Decision::AllowOnce)).await;
+    assert_eq!(rows(&store).await[0].request.tool_name, ToolName::new("Bash"));
+    assert_eq!(verdict.receipt.key.tool, Some(ToolName::new("Bash")));
+    let receipt = serde_json::to_value(&verdict.receipt).unwrap();
+    assert_eq!((&receipt["tool"], &receipt["calledAs"]), (&"exec".into(), &"Bash".into()));
+    assert_eq!(verdict.permit.unwrap().tool_name, ToolName::new("Bash"));
 }
 
 async fn revoked_and_ended_grants_do_not_count(store: Arc<dyn Store>) {

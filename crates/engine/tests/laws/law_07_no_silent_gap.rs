@@ -13,7 +13,7 @@ use backstop_hooks::{
     for_each_point, hook_fn,
 };
 
-use crate::support::{block_on, context, engine, engine_with, on, options};
+use crate::support::{block_on, context, engine, engine_with, on, options, tool_call};
 
 /// The sample event of a point, as the contract's own tests have it.
 pub(crate) fn sample<P: Point>() -> P::Event {
@@ -186,18 +186,7 @@ fn law_07_two_hooks_with_one_id_are_an_error_wherever_they_stand() {
 #[test]
 fn law_07_a_matcher_that_can_match_nothing_is_an_error() {
     let engine = engine();
-    let register = |tools| engine.registry().on::<BeforeToolCall>(nothing(), options("h", 0).tools(tools));
-    for matcher in
-        [ToolMatcher::names(["exce"]), ToolMatcher::regex("^exce$"), ToolMatcher::names(["exec", "reed"])]
-    {
-        let error = register(matcher.unwrap()).unwrap_err();
-        assert!(matches!(
-            &error,
-            RegisterError::Matcher { error: InvalidMatcher::MatchesNothing { .. }, .. }
-        ));
-        let text = error.to_string();
-        assert!(text.contains("hook `h`") && text.contains("known tools: read, write"), "{text}");
-    }
+    assert_eq!(ToolMatcher::names([""]).unwrap_err(), InvalidMatcher::Empty);
     assert_eq!(ToolMatcher::names([]).unwrap_err(), InvalidMatcher::Empty);
     assert_eq!(ToolMatcher::names(["group:fss"]).unwrap_err(), InvalidMatcher::Group("group:fss".to_owned()));
     assert!(matches!(ToolMatcher::regex("(").unwrap_err(), InvalidMatcher::Regex { .. }));
@@ -211,15 +200,37 @@ fn law_07_a_matcher_that_can_match_nothing_is_an_error() {
 }
 
 #[test]
-fn law_07_a_tool_of_a_plugin_can_be_matched_once_it_is_known() {
+fn law_07_a_name_that_nobody_knows_is_accepted_and_a_typo_is_a_hint() {
     let engine = engine();
-    let matcher = || ToolMatcher::names(["deploy"]).unwrap();
-    assert!(engine.registry().on::<BeforeToolCall>(nothing(), options("h", 0).tools(matcher())).is_err());
-    let registered = engine.registry().update(|snapshot| {
-        snapshot.add_tools(["Deploy"]);
-        snapshot.on::<BeforeToolCall>(nothing(), options("h", 0).tools(matcher()))
-    });
-    assert!(registered.is_ok());
+    let known = engine.registry().snapshot();
+    for (id, matcher, hints) in [
+        ("mail", ToolMatcher::names(["send_email"]), 0),
+        ("mcp", ToolMatcher::regex("^send_"), 1),
+        ("typo", ToolMatcher::names(["exce", "read"]), 1),
+        ("fine", ToolMatcher::names(["run_command", "group:fs"]), 0),
+    ] {
+        let matcher = matcher.unwrap();
+        assert_eq!(matcher.hints(known.tools()).len(), hints, "{id}: {:?}", matcher.hints(known.tools()));
+        engine.registry().on::<BeforeToolCall>(nothing(), options(id, 0).tools(matcher)).unwrap();
+    }
+    let typo = ToolMatcher::names(["exce"]).unwrap().hints(known.tools()).remove(0);
+    assert_eq!(typo, "no known tool is called `exce`; did you mean `exec`?");
+}
+
+#[tokio::test]
+async fn law_07_another_spelling_gets_no_call_past_a_hook() {
+    for matcher in
+        [ToolMatcher::names(["exec"]), ToolMatcher::names(["run_command"]), ToolMatcher::regex("^run_")]
+    {
+        let engine = engine();
+        let deny = hook_fn::<BeforeToolCall, _>(|_, _| Ok(Some(ToolCallOutcome::block("no"))));
+        engine.registry().on(deny, options("deny", 0).tools(matcher.unwrap())).unwrap();
+        for (called, denied) in [("run_command", true), ("exec", true), ("Bash", true), ("read", false)] {
+            let event = tool_call(called, serde_json::json!({}));
+            let decided = engine.decide::<BeforeToolCall>(event, &context()).await;
+            assert_eq!(decided.blocked.is_some(), denied, "{called}");
+        }
+    }
 }
 
 #[test]

@@ -145,7 +145,7 @@ fn given_up(engine: &Engine, kept: &Kept, attendance: &Attendance) -> Receipt {
     });
     let [receipt] = <[Receipt; 1]>::try_from(kept.take()).unwrap();
     assert_eq!((receipt.verdict, receipt.point.name()), (Verdict::Dropped, "before_tool_call"));
-    assert_eq!(receipt.key.tool.as_deref(), Some("exec"));
+    assert_eq!(receipt.key.tool.as_ref().map(backstop_hooks::ToolName::canonical), Some("exec"));
     assert_eq!(receipt.key.tool_call_id, Some("call-1".into()));
     assert_eq!(receipt.key.run_id, context().run_id);
     receipt
@@ -196,5 +196,8 @@ fn law_08_a_dropped_decision_at_any_point_leaves_a_receipt_and_a_whole_one_leave
         tokio::time::timeout(Duration::from_millis(20), waiting).await.unwrap_err();
     });
     let [receipt] = <[Receipt; 1]>::try_from(kept.take()).unwrap();
-    assert_eq!((receipt.verdict, receipt.key.tool.as_deref()), (Verdict::Dropped, Some("exec")));
+    assert_eq!(
+        (receipt.verdict, receipt.key.tool.as_ref().map(backstop_hooks::ToolName::canonical)),
+        (Verdict::Dropped, Some("exec"))
+    );
 }

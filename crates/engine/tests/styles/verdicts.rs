@@ -415,3 +415,34 @@ async fn receipts_say_whose_word_a_failure_policy_is() {
         assert_eq!(wire["failureSource"], serde_json::to_value(source).unwrap());
     }
 }
+
+/// As the system of the verdict hooks shows it: by the tool's own name.
+struct MyHook;
+
+impl VerdictHook for MyHook {}
+
+#[async_trait]
+impl ToolCallHook for MyHook {
+    async fn pre_call(&self, call: VerdictCall<'_>) -> Result<HookVerdict, HookError> {
+        if call.tool_name == "run_command" && command(call.arguments).contains("sudo") {
+            return Ok(HookVerdict::Deny { reasoning: Some("sudo not allowed".into()) });
+        }
+        Ok(HookVerdict::Approve)
+    }
+}
+
+#[tokio::test]
+async fn the_verdict_example_denies_run_command() {
+    let mut snapshot = Snapshot::empty(OperatorSettings::default());
+    AnyVerdictHook::for_tool_calls(Arc::new(MyHook))
+        .register(VerdictSlot::ToolPreCall, &mut snapshot, options("my_hook"))
+        .unwrap();
+    let engine = Engine::builder().snapshot(snapshot).build();
+    let denied = async |tool: &str, command: &str| {
+        let event = crate::tool_call(tool, command);
+        engine.decide::<BeforeToolCall>(event, &context("main")).await.blocked.is_some()
+    };
+    assert!(denied("run_command", "sudo ls").await);
+    assert!(!denied("run_command", "ls").await);
+    assert!(!denied("exec", "sudo ls").await, "the hook asks about the name that it knows");
+}

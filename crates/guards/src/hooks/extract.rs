@@ -1,8 +1,7 @@
 //! What a tool call would do, as far as its arguments say: the commands it hands to a shell and the files
 //! it touches.
 //!
-//! Known tools are read by their own arguments. Any other tool (of a plugin, of an MCP server) is read by
-//! the shape of its arguments: a string under `command` is a command whatever the tool is called. Reading
+//! A tool is read by the shape of its arguments: a string under `command` is a command whatever the tool is called. Reading
 //! too much costs a needless judgement; reading too little is a hole.
 
 use backstop_hooks::{Params, ToolName};
@@ -110,20 +109,21 @@ const CALL_KEYS: &[&str] =
 /// Most texts with arguments in them, and how deep one may be in another.
 const MAX_TEXTS: usize = 64;
 
-/// Tools whose arguments are data and no paths. A command is read even there: a tool of somebody else's may have
-/// the name of one of these.
-const NEITHER: &[&str] =
-    &["web_search", "web_fetch", "memory_search", "memory_get", "message", "tts", "image"];
+/// Words in the names of tools that change files.
+const WRITERS: &[&str] = &["write", "edit", "create", "delete", "move", "replace", "patch", "save", "append"];
+
+/// The tool's names, in which words are looked for. None of them takes a judgement away: a tool of somebody else's
+/// may be called like one of ours, and do what its arguments say.
+fn names(tool: &ToolName) -> [String; 2] {
+    [tool.called(), tool.canonical()].map(str::to_ascii_lowercase)
+}
 
 /// # Errors
 ///
 /// [`TooManyValues`], where some would be left unread.
 pub(super) fn shell_inputs(tool: &ToolName, params: &Params) -> Result<Vec<ShellInput>, TooManyValues> {
-    let name = tool.as_str();
-    if matches!(name, "read" | "write" | "edit" | "apply_patch") {
-        return Ok(Vec::new());
-    }
-    let terminal = TERMINALS.iter().any(|word| name.contains(word));
+    let names = names(tool);
+    let terminal = TERMINALS.iter().any(|word| names.iter().any(|name| name.contains(word)));
     let inner = calls_in_texts(params)?;
     let mut inputs = Vec::new();
     for fields in all_objects(params, &inner)? {
@@ -131,14 +131,15 @@ pub(super) fn shell_inputs(tool: &ToolName, params: &Params) -> Result<Vec<Shell
             |keys: &[&str]| fields.iter().find(|(key, _)| is_one_of(key, keys)).map(|(_, value)| *value);
         let language =
             field(&["language", "lang", "shell", "interpreter", "runtime"]).and_then(Value::as_str);
-        let shell = shell_named(language.unwrap_or_default()).or_else(|| shell_named(name));
+        let shell = shell_named(language.unwrap_or_default())
+            .or_else(|| names.iter().find_map(|name| shell_named(name)));
         let workdir = field(WORKDIR_KEYS).and_then(Value::as_str).map(str::to_owned);
         let mut texts = Vec::new();
         let mut typed_texts = Vec::new();
         for (key, value) in &fields {
             let typed = terminal && is_one_of(key, TYPED_KEYS);
             let code = shell.is_some() && is_one_of(key, CODE_KEYS);
-            if typed && types_into_programs(name) {
+            if typed && names.iter().any(|name| types_into_programs(name)) {
                 typed_texts.extend(strings_in(value));
             } else if typed || code || is_one_of(key, COMMAND_KEYS) {
                 texts.extend(commands_in(value));
@@ -292,25 +293,17 @@ fn quoted(word: &str) -> String {
 ///
 /// [`TooManyValues`], where some would be left unread.
 pub(super) fn file_uses(tool: &ToolName, params: &Params) -> Result<Vec<FileUse>, TooManyValues> {
-    let name = tool.as_str();
-    if matches!(name, "exec" | "process") || NEITHER.contains(&name) {
-        return Ok(Vec::new());
-    }
-    let access = match name {
+    let names = names(tool);
+    let is_called = |word: &str| names.iter().any(|name| name.contains(word));
+    let access = match tool.canonical() {
         "read" => Access::Read,
         "write" | "apply_patch" => Access::Write,
         "edit" => Access::Edit,
-        other
-            if ["write", "edit", "create", "delete", "move", "replace", "patch", "save", "append"]
-                .iter()
-                .any(|word| other.contains(word)) =>
-        {
-            Access::Write
-        }
+        _ if WRITERS.iter().any(|word| is_called(word)) => Access::Write,
         _ => Access::Read,
     };
     let mut uses = Vec::new();
-    let patches = name.contains("patch");
+    let patches = is_called("patch");
     let inner = calls_in_texts(params)?;
     for (key, value) in all_objects(params, &inner)?.into_iter().flatten() {
         if is_one_of(key, PATH_KEYS) {
@@ -361,7 +354,13 @@ mod tests {
         assert_eq!(texts("mcp__box__run", json!({"cmd": "ls"})), ["ls"]);
         assert_eq!(texts("run_commands", json!({"commands": ["ls -l", "pwd"]})), ["'ls -l' 'pwd'", "ls -l"]);
         assert_eq!(texts("x", json!({"commands": [{"command": "ls"}]})), ["ls"]);
-        assert_eq!(texts("write", json!({"path": "a", "command": "ls"})), Vec::<String>::new());
+        for ours in ["read", "write_file", "edit", "apply_patch"] {
+            assert_eq!(
+                texts(ours, json!({"path": "a", "command": "ls"})),
+                ["ls"],
+                "the name says nothing of it"
+            );
+        }
         assert_eq!(texts("run_command", json!({"CommandLine": "ls", "Cwd": "/"})), ["ls"]);
         assert_eq!(
             texts("mcp__run", json!({"command": "ls", "args": ["-l", "a b"]})),

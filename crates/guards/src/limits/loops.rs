@@ -101,7 +101,7 @@ impl Repeated<'_> {
     fn counter(&self) -> String {
         let agent = self.call.agent_id.as_ref().map(AgentId::as_str).unwrap_or_default();
         let conversation = Digest::of_text("conversation", &format!("{agent}\0{}", self.conversation()));
-        let call = serde_json::json!({"tool": self.tool.as_str(), "arguments": &**self.params});
+        let call = serde_json::json!({"tool": self.tool.canonical(), "arguments": &**self.params});
         format!("loop/{}/{}", conversation.short(), Digest::of("repeated_call", &call))
     }
 
@@ -134,7 +134,7 @@ impl Hook<BeforeToolCall> for Tools {
             if self.0.count(&repeated).await? {
                 return Ok(None);
             }
-            let reason = self.0.reason(event.tool_name.as_str());
+            let reason = self.0.reason(event.tool_name.called());
             Ok(Some(match self.0.action {
                 LoopAction::Block => ToolCallOutcome::block(reason),
                 LoopAction::Ask => ToolCallOutcome::ask(

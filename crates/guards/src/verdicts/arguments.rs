@@ -156,7 +156,7 @@ const TOOLS: &[(&str, &[&str])] = &[
 
 /// The arguments that a tool of this name may have, where that is known.
 fn known_arguments(tool: &ToolName) -> Option<&'static [&'static str]> {
-    TOOLS.iter().find(|(name, _)| *name == tool.as_str()).map(|(_, arguments)| *arguments)
+    TOOLS.iter().find(|(name, _)| *name == tool.canonical()).map(|(_, arguments)| *arguments)
 }
 
 /// The tools that a rule about arguments is about.
@@ -352,7 +352,7 @@ mod tests {
     fn every_spelling_is_known_once_and_in_order() {
         for (tool, arguments) in TOOLS {
             assert!(arguments.is_sorted_by(|one, other| one < other), "{tool}");
-            assert_eq!(ToolName::new(tool).as_str(), *tool);
+            assert_eq!(ToolName::new(tool).canonical(), *tool);
         }
     }
 }

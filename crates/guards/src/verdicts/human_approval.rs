@@ -18,7 +18,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::arguments::{ArgumentPatterns, Scope};
-use super::policy::{NamePattern, name_patterns, named, refuse_idle};
+use super::policy::{hints, named};
+use super::tool_pattern::ToolPattern;
 
 /// The options of a human's approval, as written.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -76,8 +77,9 @@ pub struct HumanApproval {
 
 #[derive(Debug, Default)]
 struct Condition {
-    tools: Option<Vec<NamePattern>>,
-    except_tools: Vec<NamePattern>,
+    tools: Option<Vec<ToolPattern>>,
+    except_tools: Vec<ToolPattern>,
+    hints: Vec<String>,
     arguments: Option<ArgumentPatterns>,
 }
 
@@ -148,13 +150,13 @@ impl Condition {
             if names.is_empty() {
                 return Err(Malformed::new(format!("`{option}` is empty\nhint: leave it out")));
             }
-            let patterns = name_patterns(option, names)?;
-            refuse_idle(option, &patterns, known)?;
-            Ok(Some(patterns))
+            Ok(Some(ToolPattern::list(option, names)?))
         };
         let tools = patterns("tools", tools)?;
         let except_tools = patterns("except_tools", except_tools)?.unwrap_or_default();
-        let scope = named(tools.as_deref(), &except_tools);
+        let mut found = hints("tools", tools.as_deref().unwrap_or_default(), known);
+        found.extend(hints("except_tools", &except_tools, known));
+        let scope = named(tools.as_deref(), |tool| except_tools.iter().any(|pattern| pattern.allows(tool)));
         let arguments = match argument_patterns {
             Some(written) if written.is_empty() => {
                 return Err(Malformed::new("`argument_patterns` is empty\nhint: leave it out"));
@@ -167,13 +169,15 @@ impl Condition {
         if scope == Scope::Named(Vec::new()) {
             return Err(Malformed::new("`except_tools` leaves none of `tools`, so nothing would be asked"));
         }
-        Ok(Self { tools, except_tools, arguments })
+        Ok(Self { tools, except_tools, hints: found, arguments })
     }
 
     /// Why a call is asked about, in words without its values.
     fn holds(&self, tool: &ToolName, arguments: &Map<String, Value>) -> Option<String> {
-        let meant = |patterns: &[NamePattern]| patterns.iter().any(|pattern| pattern.matches(tool));
-        if self.tools.as_deref().is_some_and(|tools| !meant(tools)) || meant(&self.except_tools) {
+        // To ask is as strict as to deny, to be excepted from it is as lenient as to be allowed.
+        let asked = |tools: &Vec<ToolPattern>| tools.iter().any(|pattern| pattern.denies(tool));
+        let excepted = self.except_tools.iter().any(|pattern| pattern.allows(tool));
+        if excepted || !self.tools.as_ref().is_none_or(asked) {
             return None;
         }
         match &self.arguments {
@@ -185,12 +189,16 @@ impl Condition {
     }
 }
 
-impl VerdictHook for HumanApproval {}
+impl VerdictHook for HumanApproval {
+    fn hints(&self) -> Vec<String> {
+        self.condition.hints.clone()
+    }
+}
 
 #[async_trait]
 impl ToolCallHook for HumanApproval {
     async fn pre_call(&self, call: VerdictCall<'_>) -> Result<HookVerdict, HookError> {
-        Ok(match self.asks(call.tool_name, call.arguments) {
+        Ok(match self.asks(call.tool, call.arguments) {
             Some(request) => HookVerdict::Ask(Box::new(request)),
             None => HookVerdict::Approve,
         })
@@ -262,8 +270,8 @@ mod tests {
         for (options, part) in [
             (json!({"when": {}}), "`when` says nothing"),
             (json!({"when": {"tools": []}}), "`tools` is empty"),
-            (json!({"when": {"tools": ["exce"]}}), "matches no known tool"),
-            (json!({"when": {"except_tools": ["raed"]}}), "matches no known tool"),
+            (json!({"when": {"tools": [""]}}), "it is empty"),
+            (json!({"when": {"except_tools": ["group:x"]}}), "no such group"),
             (json!({"when": {"tools": ["exec"], "except_tools": ["exec"]}}), "leaves none"),
             (json!({"when": {"argument_patterns": {}}}), "is empty"),
             (json!({"when": {"argument_patterns": {"command": ["("]}}}), "no usable pattern"),

@@ -11,6 +11,7 @@ mod arguments;
 mod human_approval;
 mod passthrough;
 mod policy;
+mod tool_pattern;
 mod webhook;
 
 use backstop_engine::{VerdictType, VerdictTypes};
@@ -19,10 +20,11 @@ use backstop_hooks::{Malformed, ToolName};
 pub use human_approval::{HumanApproval, HumanApprovalOptions, When};
 pub use passthrough::Passthrough;
 pub use policy::{Policy, PolicyOptions};
+pub use tool_pattern::ToolPattern;
 pub use webhook::{Webhook, WebhookOptions};
 
-/// Adds the types to what the configuration can name. `tools` are the tools that exist; a rule that would be
-/// about none of them is refused.
+/// Adds the types to what the configuration can name. `tools` are the tools that are known; a
+/// rule about a name that is nearly one of them gets a hint.
 pub fn register_types(types: &mut VerdictTypes, tools: &[ToolName]) {
     types.register("passthrough", VerdictType::for_all_calls(Passthrough::from_config).placeholder());
     let known = tools.to_vec();

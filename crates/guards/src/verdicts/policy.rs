@@ -5,28 +5,27 @@
 //! 3. `allow_tools` is there and the tool's name does not match: deny.
 //! 4. Otherwise: approve.
 //!
-//! Tool names match by shell wildcards (`*`, `?`, `[a-z]`, `[!a-z]`) on the normalised name. Patterns in
-//! arguments are regular expressions that are searched for; the argument `*` stands for every argument.
+//! Tools are named as in [`ToolPattern`]: a deny pattern holds if it matches one of the tool's names, an allow
+//! pattern only for the name that was meant. Patterns in arguments are regular expressions that are searched for;
+//! the argument `*` stands for every argument.
 //!
-//! A rule that would deny no tool that exists, or an argument that no tool can have, is refused: it is a typo
-//! that looks like protection (`arguments` says which arguments are known). Names
-//! that belong to tools which come and go at run time (with `__`, `:`, `.` or `/` in them, as MCP servers
-//! name theirs) can't be checked and are taken at their word.
+//! Names that nobody knows are accepted, since plugins, MCP servers and clients bring tools of their own; one that is
+//! nearly the name of a known tool is a hint for people. What can match no tool at all is refused, and so is an
+//! argument that no tool can have (`arguments` says which are known): a typo that looks like protection.
 //!
 //! Limits: an argument pattern looks at strings, and strings can be spelled in many ways. It is no
 //! substitute for the command guard, which judges what a command does.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use async_trait::async_trait;
 use backstop_engine::{HookVerdict, ToolCallHook, VerdictCall, VerdictHook};
 use backstop_hooks::{HookError, Malformed, ToolName};
-use globset::{GlobBuilder, GlobMatcher};
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::arguments::{ArgumentPatterns, Scope};
+use super::tool_pattern::ToolPattern;
 
 /// The options of a policy, as written.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -46,17 +45,13 @@ pub struct PolicyOptions {
     pub extra_arguments: Vec<String>,
 }
 
-pub(super) struct NamePattern {
-    written: String,
-    matcher: GlobMatcher,
-}
-
 /// A policy, ready to judge.
 #[derive(Debug)]
 pub struct Policy {
-    allow: Option<Vec<NamePattern>>,
-    deny: Vec<NamePattern>,
+    allow: Option<Vec<ToolPattern>>,
+    deny: Vec<ToolPattern>,
     arguments: ArgumentPatterns,
+    hints: Vec<String>,
 }
 
 impl Policy {
@@ -64,8 +59,8 @@ impl Policy {
     ///
     /// # Errors
     ///
-    /// [`Malformed`] naming the option: a pattern that is none, a rule without entries, a rule that denies no
-    /// tool that exists or an argument that no tool has, a policy without rules.
+    /// [`Malformed`] naming the option: a pattern that is none, a rule without entries, a pattern that can
+    /// match no tool at all, an argument that no tool has, a policy without rules.
     pub fn new(options: &PolicyOptions, tools: &[ToolName]) -> Result<Self, Malformed> {
         let PolicyOptions { allow_tools, deny_tools, deny_argument_patterns, extra_arguments } = options;
         if allow_tools.is_none() && deny_tools.is_none() && deny_argument_patterns.is_none() {
@@ -78,28 +73,30 @@ impl Policy {
                 "`deny_tools` is empty, so it denies nothing; leave it out if that is meant",
             ));
         }
-        let allow = allow_tools.as_deref().map(|names| name_patterns("allow_tools", names)).transpose()?;
-        let deny = name_patterns("deny_tools", deny_tools.as_deref().unwrap_or_default())?;
-        refuse_idle("deny_tools", &deny, tools)?;
+        let allow =
+            allow_tools.as_deref().map(|names| ToolPattern::list("allow_tools", names)).transpose()?;
+        let deny = ToolPattern::list("deny_tools", deny_tools.as_deref().unwrap_or_default())?;
+        let mut found = hints("deny_tools", &deny, tools);
+        found.extend(hints("allow_tools", allow.as_deref().unwrap_or_default(), tools));
         let arguments = ArgumentPatterns::new(
             "deny_argument_patterns",
             deny_argument_patterns.as_ref().unwrap_or(&BTreeMap::new()),
-            &named(allow.as_deref(), &deny),
+            &named(allow.as_deref(), |tool| deny.iter().any(|pattern| pattern.denies(tool))),
             extra_arguments,
         )?;
-        Ok(Self { allow, deny, arguments })
+        Ok(Self { allow, deny, arguments, hints: found })
     }
 
     /// Why the call is denied; `None` to approve.
     pub fn denies(&self, tool: &ToolName, arguments: &serde_json::Map<String, Value>) -> Option<String> {
-        if let Some(pattern) = self.deny.iter().find(|pattern| pattern.matches(tool)) {
-            return Some(format!("tool `{tool}` is denied by `deny_tools` pattern `{}`", pattern.written));
+        if let Some(pattern) = self.deny.iter().find(|pattern| pattern.denies(tool)) {
+            return Some(format!("tool `{tool}` is denied by `deny_tools` pattern `{pattern}`"));
         }
         if let Some((name, pattern)) = self.arguments.find(arguments) {
             return Some(format!("argument `{name}` of `{tool}` matches the denied pattern `{pattern}`"));
         }
         match &self.allow {
-            Some(allow) if !allow.iter().any(|pattern| pattern.matches(tool)) => {
+            Some(allow) if !allow.iter().any(|pattern| pattern.allows(tool)) => {
                 Some(format!("tool `{tool}` is not in `allow_tools`"))
             }
             _ => None,
@@ -107,86 +104,32 @@ impl Policy {
     }
 }
 
-pub(super) fn name_patterns(option: &str, names: &[String]) -> Result<Vec<NamePattern>, Malformed> {
-    names.iter().map(|name| NamePattern::new(option, name)).collect()
-}
-
-/// Refuses a pattern that no tool in question can match.
-pub(super) fn refuse_idle(
-    option: &str,
-    patterns: &[NamePattern],
-    known: &[ToolName],
-) -> Result<(), Malformed> {
-    let Some(idle) = patterns.iter().find(|pattern| pattern.matches_nothing(known)) else { return Ok(()) };
-    let known = known.iter().map(ToolName::as_str).collect::<Vec<_>>().join(", ");
-    Err(Malformed::new(format!(
-        "`{option}`: `{}` matches no known tool\nhint: known tools: {known}",
-        idle.written
-    )))
-}
-
 /// The tools that are left for a rule about arguments, where `only` names them one by one. A wildcard may mean
 /// tools that nobody knows yet.
-pub(super) fn named(only: Option<&[NamePattern]>, without: &[NamePattern]) -> Scope {
-    let tools = only.and_then(|only| only.iter().map(NamePattern::tool).collect::<Option<Vec<_>>>());
+pub(super) fn named(only: Option<&[ToolPattern]>, is_out: impl Fn(&ToolName) -> bool) -> Scope {
+    let tools = only.and_then(|only| only.iter().map(ToolPattern::tools).collect::<Option<Vec<_>>>());
     match tools {
-        Some(tools) => Scope::Named(
-            tools.into_iter().filter(|tool| !without.iter().any(|pattern| pattern.matches(tool))).collect(),
-        ),
+        Some(tools) => Scope::Named(tools.into_iter().flatten().filter(|tool| !is_out(tool)).collect()),
         None => Scope::Any,
     }
 }
 
-impl NamePattern {
-    fn new(option: &str, written: &str) -> Result<Self, Malformed> {
-        let refuse =
-            |why: &str| Malformed::new(format!("`{option}`: `{written}` is no usable pattern: {why}"));
-        if written.trim().is_empty() {
-            return Err(refuse("it is empty"));
-        }
-        let plain = !has_wildcards(written);
-        let name =
-            if plain { ToolName::new(written).as_str().to_owned() } else { written.trim().to_lowercase() };
-        // Braces are alternatives to the library and plain characters to a shell's file name match.
-        let escaped = name.replace('{', "[{]").replace('}', "[}]");
-        let glob = GlobBuilder::new(&escaped).literal_separator(false).backslash_escape(false).build();
-        match glob {
-            Ok(glob) => Ok(Self { written: written.to_owned(), matcher: glob.compile_matcher() }),
-            Err(error) => Err(refuse(&error.kind().to_string())),
-        }
-    }
-
-    pub(super) fn matches(&self, tool: &ToolName) -> bool {
-        self.matcher.is_match(tool.as_str())
-    }
-
-    /// The one tool that is meant, where it is named in full.
-    fn tool(&self) -> Option<ToolName> {
-        (!has_wildcards(&self.written)).then(|| ToolName::new(&self.written))
-    }
-
-    fn matches_nothing(&self, tools: &[ToolName]) -> bool {
-        let comes_and_goes = self.written.contains("__") || self.written.contains([':', '.', '/']);
-        !comes_and_goes && !tools.iter().any(|tool| self.matches(tool))
-    }
+/// What people should know about the patterns of an option.
+pub(super) fn hints(option: &str, patterns: &[ToolPattern], known: &[ToolName]) -> Vec<String> {
+    let hints = patterns.iter().filter_map(|pattern| pattern.hint(known));
+    hints.map(|hint| format!("`{option}`: {hint}")).collect()
 }
 
-fn has_wildcards(pattern: &str) -> bool {
-    pattern.contains(['*', '?', '['])
-}
-
-impl fmt::Debug for NamePattern {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.written)
+impl VerdictHook for Policy {
+    fn hints(&self) -> Vec<String> {
+        self.hints.clone()
     }
 }
-
-impl VerdictHook for Policy {}
 
 #[async_trait]
 impl ToolCallHook for Policy {
     async fn pre_call(&self, call: VerdictCall<'_>) -> Result<HookVerdict, HookError> {
-        Ok(match self.denies(call.tool_name, call.arguments) {
+        Ok(match self.denies(call.tool, call.arguments) {
             Some(reason) => HookVerdict::Deny { reasoning: Some(reason.into()) },
             None => HookVerdict::Approve,
         })
@@ -246,8 +189,8 @@ mod tests {
     }
 
     #[test]
-    fn names_are_file_name_patterns_on_normalised_names() {
-        let policy = policy(json!({"allow_tools": ["web_[!s]*", "apply-patch", "m?mory_get"]})).unwrap();
+    fn names_are_file_name_patterns() {
+        let policy = policy(json!({"allow_tools": ["web_[!s]*", "apply_patch", "m?mory_get"]})).unwrap();
         assert_eq!(denied(&policy, "web_fetch", json!({})), None);
         assert!(denied(&policy, "web_search", json!({})).is_some());
         assert_eq!(denied(&policy, "apply_patch", json!({})), None);
@@ -265,7 +208,9 @@ mod tests {
         for (options, part) in [
             (json!({}), "without rules"),
             (json!({"deny_tools": []}), "denies nothing"),
-            (json!({"deny_tools": ["exce"]}), "matches no known tool"),
+            (json!({"deny_tools": [" "]}), "it is empty"),
+            (json!({"deny_tools": ["group:fss"]}), "no such group"),
+            (json!({"allow_tools": ["group:"]}), "no such group"),
             (json!({"deny_tools": ["[z-a]"]}), "no usable pattern"),
             (json!({"deny_argument_patterns": {"command": ["("]}}), "no usable pattern"),
             (json!({"deny_argument_patterns": {"command": []}}), "no patterns"),
@@ -283,8 +228,32 @@ mod tests {
             let error = policy(options).unwrap_err().to_string();
             assert!(error.contains(part), "{error}");
         }
-        assert!(policy(json!({"deny_tools": ["mcp__github__delete_repo"]})).is_ok());
         let meant = json!({"deny_argument_patterns": {"comand": ["x"]}, "extra_arguments": ["comand"]});
         assert!(denied(&policy(meant).unwrap(), "mine", json!({"comand": "x"})).is_some());
+    }
+
+    #[test]
+    fn names_that_nobody_knows_load() {
+        for name in ["run_*", "send_email", "mcp__github__delete_repo", "Send-Email", "group_chat"] {
+            let rule = policy(json!({"deny_tools": [name]})).unwrap();
+            assert!(rule.hints.is_empty(), "{name}: {:?}", rule.hints);
+        }
+        let run = policy(json!({"deny_tools": ["run_*"]})).unwrap();
+        assert!(denied(&run, "run_command", json!({})).is_some());
+        let mail = policy(json!({"deny_tools": ["send_email"]})).unwrap();
+        assert!(denied(&mail, "send_email", json!({})).is_some());
+        assert_eq!(denied(&mail, "send_mail", json!({})), None);
+    }
+
+    #[test]
+    fn a_typo_is_a_hint() {
+        let typo = policy(json!({"deny_tools": ["exce"], "allow_tools": ["web_serch", "read"]})).unwrap();
+        assert_eq!(
+            VerdictHook::hints(&typo),
+            [
+                "`deny_tools`: no known tool is called `exce`; did you mean `exec`?",
+                "`allow_tools`: no known tool is called `web_serch`; did you mean `web_search`?",
+            ]
+        );
     }
 }

@@ -49,15 +49,21 @@ pub(crate) struct Endpoint {
 impl Endpoint {
     /// `answer` is the whole response; empty means silence.
     pub(crate) async fn answering(answer: impl Into<Vec<u8>>) -> Self {
+        let answer = answer.into();
+        Self::deciding(move |_| answer.clone()).await
+    }
+
+    /// `decide` makes the whole response to a request's body.
+    pub(crate) async fn deciding(decide: impl Fn(&str) -> Vec<u8> + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a loopback port");
         let url = format!("http://{}/hook", listener.local_addr().expect("an address"));
         let endpoint = Self { url, connections: Arc::default(), requests: Arc::default() };
         let (connections, requests) = (Arc::clone(&endpoint.connections), Arc::clone(&endpoint.requests));
-        let answer: Arc<[u8]> = answer.into().into();
+        let decide: Decide = Arc::new(decide);
         tokio::spawn(async move {
             while let Ok((socket, _)) = listener.accept().await {
                 connections.fetch_add(1, Ordering::SeqCst);
-                tokio::spawn(serve(socket, Arc::clone(&answer), Arc::clone(&requests)));
+                tokio::spawn(serve(socket, Arc::clone(&decide), Arc::clone(&requests)));
             }
         });
         endpoint
@@ -75,7 +81,9 @@ impl Endpoint {
     }
 }
 
-async fn serve(mut socket: TcpStream, answer: Arc<[u8]>, requests: Arc<Mutex<Vec<String>>>) {
+type Decide = Arc<dyn Fn(&str) -> Vec<u8> + Send + Sync>;
+
+async fn serve(mut socket: TcpStream, decide: Decide, requests: Arc<Mutex<Vec<String>>>) {
     let mut buffer = Vec::new();
     let mut chunk = [0; 4096];
     loop {
@@ -86,7 +94,9 @@ async fn serve(mut socket: TcpStream, answer: Arc<[u8]>, requests: Arc<Mutex<Vec
         buffer.extend_from_slice(&chunk[..read]);
         while let Some(end) = whole_request(&buffer) {
             let request: Vec<u8> = buffer.drain(..end).collect();
-            requests.lock().expect("nobody panics here").push(String::from_utf8_lossy(&request).into_owned());
+            let request = String::from_utf8_lossy(&request).into_owned();
+            let answer = decide(request.split_once("\r\n\r\n").map_or("", |(_, body)| body));
+            requests.lock().expect("nobody panics here").push(request);
             if !answer.is_empty() && socket.write_all(&answer).await.is_err() {
                 return;
             }

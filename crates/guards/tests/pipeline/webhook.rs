@@ -60,8 +60,23 @@ async fn the_request_says_what_is_asked() {
     assert!(head.contains("authorization: bearer abc"), "{head}");
     assert_eq!(
         body,
-        json!({"tool_name": "exec", "arguments": {"command": "ls -la"}, "session_id": "session-1"})
+        json!({"tool_name": "bash", "arguments": {"command": "ls -la"}, "session_id": "session-1"})
     );
+}
+
+#[tokio::test]
+async fn a_webhook_that_denies_by_its_own_names_denies() {
+    // The server's own rule, which knows nothing of canonical names.
+    let endpoint = Endpoint::deciding(|body| {
+        let call: Value = serde_json::from_str(body).unwrap();
+        let verdict = if call["tool_name"] == "run_command" { "deny" } else { "approve" };
+        http("200 OK", &json!({ "verdict": verdict, "reasoning": "run_command is not allowed" }).to_string())
+    })
+    .await;
+    let engine = hooked(&endpoint.url, json!({}));
+    let denied = review(&engine, "run_command", json!({"command": "ls"})).await;
+    assert_eq!(why(&denied), "run_command is not allowed");
+    assert!(review(&engine, "read_file", json!({"path": "a"})).await.blocked.is_none());
 }
 
 #[tokio::test]

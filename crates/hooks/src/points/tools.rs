@@ -27,7 +27,8 @@ pub const TYPED_TERMINAL: &str = "typed-terminal";
 event! {
     /// A tool call about to run. Hooks of the trusted policies and of `before_tool_call` see it.
     pub struct ToolCallEvent {
-        /// The tool, normalised.
+        /// The tool, as called and canonical.
+        #[serde(flatten)]
         tool_name: ToolName,
         /// The arguments, as the hook before left them.
         params: Params,
@@ -253,7 +254,8 @@ impl Event<TrustedPolicyOutcome> for ToolCallEvent {
 event! {
     /// `tool.before`: what an interceptor sees before a tool runs.
     pub struct ToolBeforeEvent {
-        /// The tool, normalised.
+        /// The tool, as called and canonical.
+        #[serde(flatten)]
         tool_name: ToolName,
         /// The model's id of this call.
         tool_call_id: ToolCallId,
@@ -289,7 +291,8 @@ impl Event<ToolBeforeOutcome> for ToolBeforeEvent {
 event! {
     /// `tool.after`: a tool has answered or failed.
     pub struct ToolAfterEvent {
-        /// The tool, normalised.
+        /// The tool, as called and canonical.
+        #[serde(flatten)]
         tool_name: ToolName,
         /// The model's id of this call.
         tool_call_id: ToolCallId,
@@ -338,7 +341,8 @@ impl Event<ToolAfterOutcome> for ToolAfterEvent {
 event! {
     /// `after_tool_call`: a tool has run.
     pub struct AfterToolCallEvent {
-        /// The tool, normalised.
+        /// The tool, as called and canonical.
+        #[serde(flatten)]
         tool_name: ToolName,
         /// The arguments it ran with.
         params: Params,
@@ -379,6 +383,7 @@ event! {
         /// The conversation.
         session_key?: SessionKey,
         /// Always `exec`.
+        #[serde(flatten)]
         tool_name: ToolName,
         /// Where the command runs.
         host: ExecHost,
@@ -412,8 +417,10 @@ impl Event<ExecEnvOutcome> for ExecEnvEvent {}
 event! {
     /// `tool_result_persist`: a tool's result is about to be stored.
     pub struct ToolResultPersistEvent {
-        /// The tool, normalised.
-        tool_name?: ToolName,
+        /// The tool, as called and canonical.
+        #[serde(flatten, deserialize_with = "crate::tool_name::optional")]
+        #[schemars(with = "crate::tool_name::MaybeWire")]
+        tool_name: Option<ToolName>,
         /// The model's id of the call.
         tool_call_id?: ToolCallId,
         /// The message that carries the result.

@@ -28,7 +28,7 @@ fn ask(
 #[test]
 fn a_closure_answers_at_once_and_sees_event_context_and_configuration() {
     let hook = hook_fn::<BeforeToolCall, _>(|event, cx| {
-        assert_eq!(event.tool_name.as_str(), "exec");
+        assert_eq!(event.tool_name.canonical(), "exec");
         assert_eq!(cx.plugin_config.get("limit"), Some(&json!(3)));
         Ok(cx.call.session_key.as_ref().map(|key| ToolCallOutcome::block(key.as_str())))
     });

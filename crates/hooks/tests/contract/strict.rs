@@ -81,9 +81,16 @@ fn a_malformed_tool_list_allows_nothing() {
 }
 
 #[test]
-fn a_tool_list_knows_groups_spellings_and_the_star() {
+fn a_tool_list_knows_groups_and_the_star_and_means_what_it_says() {
     assert_eq!(allows(&json!(["group:fs"])), ["read", "write", "edit", "apply_patch"]);
-    assert_eq!(allows(&json!(["Bash", "apply-patch"])), ["apply_patch", "exec"]);
+    assert_eq!(allows(&json!(["exec", "apply_patch"])), ["apply_patch", "exec"]);
+    let spelled = ToolsAllow::new(["bash"]);
+    assert!(spelled.allows(&ToolName::new("bash")) && !spelled.allows(&ToolName::new("exec")));
+    assert!(ToolsAllow::new(["exec"]).allows(&ToolName::new("bash")), "a canonical name means the tool");
+    let theirs = ToolName::with_canonical("exec", "mcp__box__exec");
+    assert!(
+        !ToolsAllow::new(["exec"]).allows(&theirs) && ToolsAllow::new(["mcp__box__exec"]).allows(&theirs)
+    );
     assert_eq!(allows(&json!(["group:nothing"])), Vec::<&str>::new());
     assert_eq!(allows(&json!(["*"])).len(), backstop_hooks::tool_name::known_tools().count());
     assert!(ToolsAllow::new(["mcp__notes"]).allows(&ToolName::new("mcp__notes")));

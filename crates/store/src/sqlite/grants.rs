@@ -13,7 +13,8 @@ impl GrantStore for SqliteStore {
             .write(move |db| {
                 let sql = "INSERT INTO grants (id, agent, tool_name, granted) VALUES (?1, ?2, ?3, ?4)";
                 let NewGrant { agent, tool_name, .. } = &grant.granted;
-                let values = params![grant.id.as_str(), agent.as_str(), tool_name, AsJson(&grant.granted)];
+                let values =
+                    params![grant.id.as_str(), agent.as_str(), tool_name.canonical(), AsJson(&grant.granted)];
                 db.prepare_cached(sql)?.execute(values)?;
                 Ok(grant)
             })
@@ -62,7 +63,7 @@ impl GrantStore for SqliteStore {
 fn covering(db: &Connection, query: &GrantQuery, now: Timestamp) -> rusqlite::Result<Option<Grant>> {
     let sql = "SELECT * FROM grants WHERE agent = ?1 AND tool_name = ?2 AND revoked_at IS NULL ORDER BY row";
     let mut statement = db.prepare_cached(sql)?;
-    let mut grants = statement.query_map([query.agent.as_str(), &query.tool_name], grant_of)?;
+    let mut grants = statement.query_map([query.agent.as_str(), query.tool_name.canonical()], grant_of)?;
     grants.find(|grant| grant.as_ref().map_or(true, |grant| grant.covers(query, now))).transpose()
 }
 

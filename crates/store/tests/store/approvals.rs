@@ -44,7 +44,7 @@ fn scope(command: &str) -> AllowanceScope {
         agent: "main".into(),
         session_key: "chat".into(),
         workspace: None,
-        tool_name: "exec".to_owned(),
+        tool_name: "exec".into(),
         digest: digest(command),
     }
 }
@@ -182,7 +182,7 @@ async fn a_later_allowance_keeps_to_its_scope_and_time(store: &dyn Store) {
         AllowanceScope { agent: "other".into(), ..scope("ls") },
         AllowanceScope { session_key: "other".into(), ..scope("ls") },
         AllowanceScope { workspace: Some("/p".to_owned()), ..scope("ls") },
-        AllowanceScope { tool_name: "process".to_owned(), ..scope("ls") },
+        AllowanceScope { tool_name: "process".into(), ..scope("ls") },
         scope("ls "),
     ];
     for other in others {

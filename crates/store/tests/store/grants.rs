@@ -12,7 +12,7 @@ over_all_forms!(
 fn grant(target: GrantTarget) -> NewGrant {
     NewGrant {
         agent: "main".into(),
-        tool_name: "exec".to_owned(),
+        tool_name: "exec".into(),
         target,
         title: "Run this?".into(),
         created_by: "ann".to_owned(),
@@ -28,7 +28,7 @@ fn of_call() -> GrantTarget {
 fn query() -> GrantQuery {
     GrantQuery {
         agent: "main".into(),
-        tool_name: "exec".to_owned(),
+        tool_name: "exec".into(),
         digest: digest("ls"),
         owner: "builtin".into(),
         hook: "command-safety".into(),
@@ -40,7 +40,7 @@ async fn a_grant_covers_its_scope_only(store: &dyn Store) {
     assert_eq!(store.find_grant(&query(), at(50)).await.unwrap(), Some(added));
     let others = [
         GrantQuery { agent: "other".into(), ..query() },
-        GrantQuery { tool_name: "process".to_owned(), ..query() },
+        GrantQuery { tool_name: "process".into(), ..query() },
         GrantQuery { digest: digest("rm"), ..query() },
     ];
     for other in others {

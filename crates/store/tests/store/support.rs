@@ -105,7 +105,7 @@ pub(crate) fn question(command: &str) -> NewApproval {
         session: "s1".into(),
         run: Some("r1".into()),
         call: "c1".into(),
-        tool_name: "exec".to_owned(),
+        tool_name: "exec".into(),
         digest: digest(command),
         title: "Run this?".into(),
         description: "It deletes things.".into(),

@@ -101,12 +101,12 @@ impl Output for Screen {
             Shown::ToolStarted { tool, about } => {
                 self.tell_said(state);
                 let about = about.map(|about| format!(" {}", one_line(about, 160))).unwrap_or_default();
-                let tool = self.paint.with(Style::Name, plain(tool.as_str()));
+                let tool = self.paint.with(Style::Name, plain(tool.called()));
                 self.talk(state, &format!("-> {tool}{about}"));
             }
             Shown::ToolEnded { tool, failed: true } => {
                 let failed = self.paint.with(Style::Notice, "failed");
-                self.talk(state, &format!("<- {} {failed}", plain(tool.as_str())));
+                self.talk(state, &format!("<- {} {failed}", plain(tool.called())));
             }
             Shown::Note(line) => {
                 if state.said.ends_with('\n') {

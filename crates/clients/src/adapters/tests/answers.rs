@@ -74,7 +74,7 @@ fn reply(event: &ClientEvent, decision: &CallDecision) -> Reply {
 /// The call with another command, in our words.
 fn changed(event: &ClientEvent, command: &str) -> Vec<Params> {
     let Moment::ToolCall(used) = &event.moment else { panic!("not a tool call") };
-    assert_eq!(used.name().as_str(), "exec");
+    assert_eq!(used.name().canonical(), "exec");
     let mut parts = used.parts().to_vec();
     parts[0].make_mut().insert("command".to_owned(), command.into());
     parts

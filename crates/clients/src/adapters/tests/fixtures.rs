@@ -13,7 +13,7 @@ use crate::tools::ToolUse;
 
 fn call(used: &ToolUse) -> String {
     let parts: Vec<String> = used.parts().iter().map(|part| part.to_value().to_string()).collect();
-    format!("{} = {} {}", used.their_name(), used.name(), parts.join(" + "))
+    format!("{} = {} {}", used.their_name(), used.name().canonical(), parts.join(" + "))
 }
 
 fn moment(moment: &Moment) -> String {
@@ -133,7 +133,7 @@ fn translating_and_back_is_the_same_call() {
 #[test]
 fn changing_the_command_changes_nothing_else() {
     let mut seen = 0;
-    for (fixture, used) in calls().filter(|(_, used)| used.name().as_str() == "exec") {
+    for (fixture, used) in calls().filter(|(_, used)| used.name().canonical() == "exec") {
         let mut parts = used.parts().to_vec();
         let old = parts[0].get("command").unwrap().as_str().unwrap().to_owned();
         parts[0].make_mut().insert("command".to_owned(), "echo safe".into());

@@ -47,7 +47,8 @@ impl Unsealer for Vaults {
     fn unseal(&self, event: &ToolCallEvent, call: &CallContext) -> Option<Params> {
         let vault = self.of(call)?;
         let mut arguments = event.params.to_value();
-        let restored = vault.restore(event.tool_name.as_str(), &mut arguments);
+        let tool = event.tool_name.names_it_is_allowed_by().find(|name| vault.serves(name))?;
+        let restored = vault.restore(tool, &mut arguments);
         (restored > 0).then(|| Params::from_value(arguments)).flatten()
     }
 }

@@ -91,7 +91,8 @@ record! {
     }
 }
 
-/// A list of tools a hook allows: names and `group:<name>`; `*` is every tool. Anything malformed in it
+/// A list of tools a hook allows: names and `group:<name>`; `*` is every tool. A canonical name means the tool
+/// however it is called, any other spelling only calls that are spelled so. Anything malformed in the list
 /// means *no tool*: a list that was meant to restrict must not fail to restrict.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(transparent)]
@@ -105,7 +106,7 @@ impl ToolsAllow {
             let name = name.into();
             match group(&name) {
                 Some(tools) => allowed.extend(tools.iter().map(|tool| (*tool).to_owned())),
-                None => allowed.push(ToolName::new(&name).as_str().to_owned()),
+                None => allowed.push(name),
             }
         }
         if allowed.iter().any(|name| name == "*") {
@@ -118,7 +119,7 @@ impl ToolsAllow {
 
     /// Whether the list has the tool.
     pub fn allows(&self, tool: &ToolName) -> bool {
-        self.0.iter().any(|name| name == "*" || name == tool.as_str())
+        self.0.iter().any(|name| name == "*" || tool.is_allowed_by(name))
     }
 }
 
