@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use backstop_hooks::points::{BeforeToolCall, ToolBefore, ToolCallEvent, TrustedToolPolicy};
-use backstop_hooks::{ApprovalRequest, ApprovalRequests, CallContext, Digest, Params, PointId};
+use backstop_hooks::{ApprovalRequest, ApprovalRequests, CallContext, Digest, Params, PointId, ToolName};
 use backstop_store::ToolDecision;
 use serde::Serialize;
 

@@ -17,7 +17,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::contained::drop_contained;
 use crate::id::{HookId, OwnerId, RuleId};
-use crate::value::Text;
+use crate::value::{Params, Text};
 
 /// Most characters of a title.
 pub const MAX_TITLE_CHARS: usize = 80;
@@ -131,6 +131,14 @@ pub struct ApprovalRequest {
     /// What happens when nobody answers.
     #[serde(default)]
     timeout_behavior: TimeoutBehavior,
+    /// What the model is told when nobody answers in time and the call is denied.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    timeout_reason: Option<Text>,
+    /// What the call would do to the world, for the human: a message to be sent, a payment, ...
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Params")]
+    scope: Option<Params>,
     /// What the human can answer; deny is always added.
     #[serde(default = "all_decisions")]
     allowed_decisions: Vec<Decision>,
@@ -197,6 +205,8 @@ impl ApprovalRequest {
                 timeout_ms: default_timeout_ms(),
                 own_timeout: false,
                 timeout_behavior: TimeoutBehavior::default(),
+                timeout_reason: None,
+                scope: None,
                 allowed_decisions: all_decisions(),
                 owner: None,
                 hook: None,
@@ -217,6 +227,8 @@ impl ApprovalRequest {
             timeout_ms: default_timeout_ms(),
             own_timeout: false,
             timeout_behavior: TimeoutBehavior::default(),
+            timeout_reason: None,
+            scope: None,
             allowed_decisions: all_decisions(),
             owner: None,
             hook: None,
@@ -246,6 +258,20 @@ impl ApprovalRequest {
         self.own_timeout = true;
         self.timeout_behavior = behavior;
         Ok(self)
+    }
+
+    /// Sets what the model is told when nobody answers in time and the call is denied.
+    #[must_use]
+    pub fn timeout_reason(mut self, reason: impl Into<Text>) -> Self {
+        self.timeout_reason = Some(clean(&reason.into()));
+        self
+    }
+
+    /// Sets what the call would do to the world, for the human to see.
+    #[must_use]
+    pub fn scope(mut self, scope: Params) -> Self {
+        self.scope = Some(scope);
+        self
     }
 
     /// Limits what the human can answer. Deny is always on offer.
@@ -306,6 +332,16 @@ impl ApprovalRequest {
     /// What happens when nobody answers.
     pub fn timeout_behavior(&self) -> TimeoutBehavior {
         self.timeout_behavior
+    }
+
+    /// What the model is told when nobody answers in time and the call is denied.
+    pub fn reason_of_timeout(&self) -> Option<&Text> {
+        self.timeout_reason.as_ref()
+    }
+
+    /// What the call would do to the world.
+    pub fn scope_of_call(&self) -> Option<&Params> {
+        self.scope.as_ref()
     }
 
     /// What the human can answer; deny is always among it.
@@ -387,6 +423,8 @@ impl PartialEq for ApprovalRequest {
             && self.severity == other.severity
             && self.timeout_ms == other.timeout_ms
             && self.timeout_behavior == other.timeout_behavior
+            && self.timeout_reason == other.timeout_reason
+            && self.scope == other.scope
             && self.allowed_decisions == other.allowed_decisions
             && self.owner == other.owner
             && self.hook == other.hook
@@ -417,6 +455,10 @@ impl<'de> Deserialize<'de> for ApprovalRequest {
             timeout_ms: Option<u64>,
             #[serde(default)]
             timeout_behavior: TimeoutBehavior,
+            #[serde(default, deserialize_with = "crate::outcome::present")]
+            timeout_reason: Option<Text>,
+            #[serde(default, deserialize_with = "crate::outcome::present")]
+            scope: Option<Params>,
             #[serde(default = "all_decisions")]
             allowed_decisions: Vec<Decision>,
             // Accepted because authors write it, dropped because only the host knows.
@@ -431,6 +473,8 @@ impl<'de> Deserialize<'de> for ApprovalRequest {
                 .map_err(serde::de::Error::custom)?,
             own_timeout: wire.timeout_ms.is_some(),
             timeout_behavior: wire.timeout_behavior,
+            timeout_reason: wire.timeout_reason.map(|reason| clean(&reason)),
+            scope: wire.scope,
             allowed_decisions: with_deny(wire.allowed_decisions),
             ..request
         })

@@ -63,7 +63,9 @@ pub(crate) async fn reply_of_a_hook(
         return Err(Stop::Blocked { point: PointId::BeforeAgentReply, blocked, message: None });
     }
     let Some(outcome) = claimed.outcome else { return Ok(None) };
-    let Some(reply) = outcome.reply.filter(|reply| !reply.is_empty()) else { return Err(Stop::Silent) };
+    let Some(reply) = outcome.reply.and_then(|reply| reply.text()).filter(|reply| !reply.is_empty()) else {
+        return Err(Stop::Silent);
+    };
     append(run, transcript, Message::assistant(reply)).await?;
     emit(run, transcript, &HashSet::new()).await?.map(Some).ok_or(Stop::Silent)
 }

@@ -9,9 +9,9 @@ use std::time::Instant;
 use backstop_engine::{Blocked, JudgedAnswer};
 use backstop_hooks::conversation::{self, Message, Part, Role, TokenUsage, ToolCall};
 use backstop_hooks::points::{
-    AfterLlmCall, AfterLlmCallEvent, BeforeLlmCall, BeforeLlmCallEvent, LlmInput, LlmInputEvent, LlmOutput,
-    LlmOutputEvent, ModelCallEnded, ModelCallEndedEvent, ModelCallResult, ModelCallStarted,
-    ModelCallStartedEvent, ThinkLevel, ToolInfo,
+    AfterLlmCall, AfterLlmCallEvent, BeforeLlmCall, BeforeLlmCallEvent, ContextWindowSource, LlmInput,
+    LlmInputEvent, LlmOutput, LlmOutputEvent, ModelCallEnded, ModelCallEndedEvent, ModelCallResult,
+    ModelCallStarted, ModelCallStartedEvent, ThinkLevel, ToolInfo,
 };
 use backstop_hooks::{CallId, Point, PointId, Text};
 use backstop_llm::{
@@ -90,6 +90,8 @@ pub(crate) async fn ask(
         .api(prepared.client.api().as_str().to_owned())
         .transport("sse".to_owned())
         .context_token_budget(budget(run))
+        .context_window_source(window(run))
+        .context_window_reference_tokens(budget(run))
     });
     let (streamed, stats) = stream(run, prepared, request, voice).await;
     let failure = match &streamed {
@@ -116,6 +118,8 @@ pub(crate) async fn ask(
         .last_assistant(response.message.clone())
         .usage(response.usage)
         .context_token_budget(budget(run))
+        .context_window_source(window(run))
+        .context_window_reference_tokens(budget(run))
     });
     judge(run, prepared, response, offered, *iteration, call.started).await
 }
@@ -126,6 +130,17 @@ pub(crate) fn text_of(message: &Message) -> Option<Text> {
 
 fn budget(run: &Run<'_>) -> Option<u64> {
     run.agent.settings.compaction.map(|compaction| compaction.trigger_tokens)
+}
+
+/// Who set the budget: whoever changed the default did.
+fn window(run: &Run<'_>) -> Option<ContextWindowSource> {
+    budget(run).map(|tokens| {
+        if tokens == crate::settings::Compaction::default().trigger_tokens {
+            ContextWindowSource::Default
+        } else {
+            ContextWindowSource::AgentContextTokens
+        }
+    })
 }
 
 /// The request as `before_llm_call` left it.
@@ -292,6 +307,8 @@ impl Call {
         .api(prepared.client.api().as_str().to_owned())
         .transport("sse".to_owned())
         .context_token_budget(budget(run))
+        .context_window_source(window(run))
+        .context_window_reference_tokens(budget(run))
         .error_category(failure.map(|failure| failure.category.to_owned()))
         .failure_kind(failure.and_then(|failure| failure.kind).map(|kind| kind.as_str().to_owned()))
         .request_bytes(known(stats.request_bytes))

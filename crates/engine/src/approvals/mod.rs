@@ -212,10 +212,12 @@ impl Approvals {
         let refusal = match resolution {
             Resolution::AllowOnce | Resolution::AllowAlways => None,
             Resolution::Timeout if silence_allows => None,
-            Resolution::Timeout => Some(Reason::fixed(
-                "approval.timed-out",
-                format!("approval timed out: {title}{}\n{}", told(requests), by_code(&record)),
-            )),
+            Resolution::Timeout => {
+                let own = requests.iter().find_map(ApprovalRequest::reason_of_timeout);
+                let why = own.map_or_else(|| format!("approval timed out: {title}"), ToString::to_string);
+                let text = format!("{why}{}\n{}", told(requests), by_code(&record));
+                Some(Reason::fixed("approval.timed-out", text))
+            }
             Resolution::Deny => Some(Reason::fixed(
                 "approval.denied",
                 format!("denied by a human: {title}. the tool call did not run"),

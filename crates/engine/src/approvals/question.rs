@@ -128,9 +128,23 @@ fn reason(request: &ApprovalRequest) -> ApprovalReason {
         owner,
         hook,
         title: request.title().clone(),
-        description: request.description().clone(),
+        description: described(request),
         severity: request.severity_level(),
     }
+}
+
+/// Most characters of a scope that are shown; what is longer ends with a mark.
+const MOST_SCOPE_CHARS: usize = 512;
+
+/// What the hook says of the call, and what it says that the call would do to the world.
+fn described(request: &ApprovalRequest) -> Text {
+    let Some(scope) = request.scope_of_call() else { return request.description().clone() };
+    let scope = scope.to_value().to_string();
+    let mut shown: String = scope.chars().take(MOST_SCOPE_CHARS).collect();
+    if shown.len() < scope.len() {
+        shown.push_str(" ... (cut)");
+    }
+    format!("{}\nscope: {shown}", request.description()).into()
 }
 
 fn asker_of(request: &ApprovalRequest) -> (OwnerId, HookId) {

@@ -26,6 +26,7 @@ over_both_stores! {
     a_grant_for_a_hook_covers_all_that_it_asks_about,
     what_one_spelling_may_another_may_not,
     a_permit_and_a_question_carry_both_names,
+    a_request_says_what_a_timeout_means_and_what_the_call_does,
     revoked_and_ended_grants_do_not_count,
     a_grant_covers_only_those_who_offered_it,
     an_answer_that_was_not_offered_allows_nothing,
@@ -262,6 +263,20 @@ async fn a_permit_and_a_question_carry_both_names(store: Arc<dyn Store>) {
     let receipt = serde_json::to_value(&verdict.receipt).unwrap();
     assert_eq!((&receipt["tool"], &receipt["calledAs"]), (&"exec".into(), &"Bash".into()));
     assert_eq!(verdict.permit.unwrap().tool_name, ToolName::new("Bash"));
+}
+
+async fn a_request_says_what_a_timeout_means_and_what_the_call_does(store: Arc<dyn Store>) {
+    let asked: ApprovalRequest = serde_json::from_value(serde_json::json!({
+        "title": "May it be sent?", "description": "To all.", "timeoutMs": 1,
+        "timeoutReason": "the on-call was not there",
+        "scope": {"kind": "message-send", "target": "#general", "recipientCount": 40},
+    }))
+    .unwrap();
+    let (engine, _) = asking(Arc::clone(&store), asked);
+    let verdict = permit(&engine, "ls", &Attendance::Queue).await;
+    assert!(reason(&verdict).starts_with("the on-call was not there"), "{}", reason(&verdict));
+    let shown = rows(&store).await.remove(0).request.reasons.remove(0).description;
+    assert!(shown.starts_with("To all.\nscope: {") && shown.contains("#general"), "{shown}");
 }
 
 async fn revoked_and_ended_grants_do_not_count(store: Arc<dyn Store>) {

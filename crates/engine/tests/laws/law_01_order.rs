@@ -74,6 +74,6 @@ async fn law_01_order_the_first_claim_takes_it() {
     on(&engine, "takes", 1, answer(true, "mine"));
     let event = AgentReplyEvent::new("hi");
     let claimed = engine.claim::<BeforeAgentReply>(&event, &context()).await;
-    assert_eq!(claimed.outcome.unwrap().reply.unwrap(), "mine");
+    assert_eq!(claimed.outcome.unwrap().reply.unwrap().text().unwrap(), "mine");
     assert_eq!(claimed.receipt.steps.len(), 2, "nobody is asked after it was taken");
 }

@@ -228,7 +228,7 @@ async fn law_07_another_spelling_gets_no_call_past_a_hook() {
         for (called, denied) in [("run_command", true), ("exec", true), ("Bash", true), ("read", false)] {
             let event = tool_call(called, serde_json::json!({}));
             let decided = engine.decide::<BeforeToolCall>(event, &context()).await;
-            assert_eq!(decided.blocked.is_some(), denied, "{called}");
+            assert_eq!(decided.blocked().is_some(), denied, "{called}");
         }
     }
 }

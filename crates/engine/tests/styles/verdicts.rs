@@ -440,7 +440,7 @@ async fn the_verdict_example_denies_run_command() {
     let engine = Engine::builder().snapshot(snapshot).build();
     let denied = async |tool: &str, command: &str| {
         let event = crate::tool_call(tool, command);
-        engine.decide::<BeforeToolCall>(event, &context("main")).await.blocked.is_some()
+        engine.decide::<BeforeToolCall>(event, &context("main")).await.blocked().is_some()
     };
     assert!(denied("run_command", "sudo ls").await);
     assert!(!denied("run_command", "ls").await);

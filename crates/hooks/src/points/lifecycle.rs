@@ -261,6 +261,16 @@ pub enum InstallTarget {
     Plugin,
 }
 
+/// What a path leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum SourcePathKind {
+    /// A file.
+    File,
+    /// A folder.
+    Directory,
+}
+
 event! {
     /// `before_install`: a skill or plugin is about to be installed.
     pub struct BeforeInstallEvent {
@@ -270,8 +280,15 @@ event! {
         target_name: String,
         /// Where its files are.
         source_path: String,
-        /// How it was asked for.
+        /// Whether that is a file or a folder.
+        source_path_kind?: SourcePathKind,
+        /// Where they came from, as the installer says.
+        origin?: String,
+        /// How it was asked for: `kind` (`skill-install`, `plugin-npm`, ...), `mode` (`install`, `update`) and
+        /// `requestedSpecifier`.
         request: Params,
+        /// What the installer's own scan found.
+        builtin_scan?: Params,
         /// Facts about a plugin.
         plugin?: Params,
         /// Facts about a skill.

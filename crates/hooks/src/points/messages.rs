@@ -41,6 +41,32 @@ event! {
     }
 }
 
+/// An answer that a hook gives in an agent's place: a text, or a payload of the channel (`text`, `mediaUrl`, ...).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Reply {
+    /// A text.
+    Text(Text),
+    /// A payload, as it came.
+    Payload(Params),
+}
+
+impl Reply {
+    /// What there is to read in it; `None` for a payload without text.
+    pub fn text(&self) -> Option<Text> {
+        match self {
+            Self::Text(text) => Some(text.clone()),
+            Self::Payload(payload) => payload.get("text")?.as_str().map(Text::from),
+        }
+    }
+}
+
+impl<T: Into<Text>> From<T> for Reply {
+    fn from(text: T) -> Self {
+        Self::Text(text.into())
+    }
+}
+
 /// A claim with an optional answer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -49,7 +75,7 @@ pub struct InboundClaimOutcome {
     pub handled: bool,
     /// The answer; silence without one.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::outcome::present")]
-    pub reply: Option<Text>,
+    pub reply: Option<Reply>,
 }
 
 record! {

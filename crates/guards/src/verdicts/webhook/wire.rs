@@ -264,7 +264,7 @@ mod tests {
             (ToolName::new("exec"), Params::from_value(json!({"command": "ls"})).unwrap());
         tool_verdict(
             body.as_bytes(),
-            VerdictCall { tool_name: &name, arguments: &arguments, session_id: None },
+            VerdictCall { tool_name: name.called(), tool: &name, arguments: &arguments, session_id: None },
         )
     }
 

@@ -95,6 +95,20 @@ impl Event<BeforeLlmCallOutcome> for BeforeLlmCallEvent {
     }
 }
 
+/// Who says how large the context of a model call may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum ContextWindowSource {
+    /// The provider, for this model.
+    Model,
+    /// The configuration, for this model.
+    ModelsConfig,
+    /// The agent's own settings.
+    AgentContextTokens,
+    /// Nobody: the default holds.
+    Default,
+}
+
 event! {
     /// `model_call_started`: telemetry without content.
     pub struct ModelCallStartedEvent {
@@ -112,6 +126,10 @@ event! {
         transport?: String,
         /// How many tokens the context may have.
         context_token_budget?: u64,
+        /// Who says how large the context may be.
+        context_window_source?: ContextWindowSource,
+        /// The size that the budget is a part of, in tokens.
+        context_window_reference_tokens?: u64,
     }
 }
 
@@ -142,6 +160,10 @@ event! {
         transport?: String,
         /// How many tokens the context may have.
         context_token_budget?: u64,
+        /// Who says how large the context may be.
+        context_window_source?: ContextWindowSource,
+        /// The size that the budget is a part of, in tokens.
+        context_window_reference_tokens?: u64,
         /// How long the call took, in milliseconds.
         duration_ms: u64,
         /// How it ended.
@@ -204,6 +226,10 @@ event! {
         usage?: TokenUsage,
         /// How many tokens the context may have.
         context_token_budget?: u64,
+        /// Who says how large the context may be.
+        context_window_source?: ContextWindowSource,
+        /// The size that the budget is a part of, in tokens.
+        context_window_reference_tokens?: u64,
     }
 }
 

@@ -8,6 +8,7 @@ use crate::conversation::Message;
 use crate::latch::{Field, Latch};
 use crate::outcome::{Malformed, Outcome, event, read_object, record};
 use crate::point::{Claim, Event};
+use crate::points::Reply;
 use crate::reason::Reason;
 use crate::value::{Params, Text};
 
@@ -122,9 +123,9 @@ event! {
 pub struct AgentReplyOutcome {
     /// Whether the turn is answered by this hook.
     pub handled: bool,
-    /// The answer.
+    /// The answer: a text, or a payload of which an agent without channels shows the `text`.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::outcome::present")]
-    pub reply: Option<Text>,
+    pub reply: Option<Reply>,
     /// Why, for the receipt.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::outcome::present")]
     pub reason: Option<Text>,
