@@ -456,6 +456,10 @@ async fn law_03_a_gate_is_never_optional() {
     engine.registry().on(blocks, optional()).unwrap();
     let reviewed = engine.review_tool_call(exec("x"), &context(), false).await;
     assert_eq!(reviewed.blocked.unwrap().reason.unwrap(), "no");
+    assert!(
+        reviewed.receipt.steps.iter().all(|step| step.proposal_of.is_none()),
+        "nobody is asked about the arguments of a call that does not run"
+    );
 
     let engine = self::engine();
     on(
@@ -519,7 +523,7 @@ async fn law_03_a_failure_to_judge_an_optional_rewrite_is_an_objection() {
     assert_eq!(decided.event.messages, [Message::user("hi")]);
 }
 
-fn prompt_event() -> PromptBuildEvent {
+pub(crate) fn prompt_event() -> PromptBuildEvent {
     PromptBuildEvent {
         prompt: "p".into(),
         messages: vec![],
@@ -557,6 +561,15 @@ async fn law_03_where_failing_is_passing_rewrites_are_optional_unless_a_hook_say
         .on::<BeforePromptBuild>(write("second"), options("second", 5).rewrite(Rewrite::Required))
         .unwrap();
     let decided = engine.decide::<BeforePromptBuild>(prompt_event(), &context()).await.into_parts();
+    assert_eq!(decided.blocked, None);
+    let gave_way: Vec<_> = decided
+        .receipt
+        .steps
+        .iter()
+        .filter_map(|step| step.yielded_to.as_ref())
+        .map(backstop_hooks::HookId::as_str)
+        .collect();
+    assert_eq!(gave_way, ["second"]);
     assert_eq!(
         decided.event.system_prompt.unwrap(),
         "second",

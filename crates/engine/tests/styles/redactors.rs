@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use backstop_engine::{
     BlockCause, DecidedParts, Engine, FailureKind, HookOptions, Receipt, ReceiptSink, Redaction,
-    RedactionStream, ResponseGate, Said, Settled, SpanEdit, SpanKind, SpanRedactor, Style, Verdict,
+    RedactionStream, ResponseGate, Rewrite, Said, Settled, SpanEdit, SpanKind, SpanRedactor, Style, Verdict,
 };
 use backstop_hooks::points::{BeforeResponseEmit, ResponseEmitEvent, ResponseEmitOutcome};
 use backstop_hooks::{CallContext, FailurePolicy, OwnerId, PointId, Text, hook_fn};
@@ -275,6 +275,20 @@ fn a_hook_that_writes_what_a_redactor_takes_out_is_unstable() {
     let blocked = dispatch(&engine, &["call nobody"]).blocked.unwrap();
     assert_eq!(blocked.cause, BlockCause::UnstableRewrite { writer: Some("leak".into()) });
     assert_eq!(blocked.hook, Some("digits".into()));
+}
+
+#[test]
+fn an_optional_rewrite_gives_way_to_a_redactor() {
+    let (engine, _) = watched(&BOTH[..1]);
+    let leak = hook_fn::<BeforeResponseEmit, _>(|_, _| {
+        Ok(Some(ResponseEmitOutcome { content: Some("call 110".into()), ..Default::default() }))
+    });
+    engine.registry().on(leak, options("leak").rewrite(Rewrite::Optional)).unwrap();
+    let decided = dispatch(&engine, &["call nobody"]);
+    assert_eq!(decided.blocked, None);
+    assert_eq!(left(&decided), ["call nobody"]);
+    let leak = decided.receipt.steps.iter().find(|step| step.hook.id.as_str() == "leak").unwrap();
+    assert_eq!(leak.yielded_to, Some("digits".into()));
 }
 
 #[test]
