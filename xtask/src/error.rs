@@ -25,6 +25,10 @@ pub(crate) enum Error {
     UnknownBench { name: String, benches: Vec<String> },
     #[error("the soak failed: {0}")]
     Soak(String),
+    #[error(
+        "the tests catch {caught:.1} % of the mutants, and {least} % is the least\nhint: write the tests that the missed ones fail; docs/mutants.md says which are explained"
+    )]
+    Mutants { caught: f64, least: f64 },
     #[error("no such client\nhint: there are {}", .clients.join(", "))]
     UnknownClient { clients: &'static [&'static str] },
 }

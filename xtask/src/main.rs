@@ -1,5 +1,5 @@
 //! What people repeat: `cargo xtask test`, `cargo xtask gen`, `cargo xtask eval`, `cargo xtask bench`,
-//! `cargo xtask live-clients`.
+//! `cargo xtask mutants`, `cargo xtask live-clients`.
 //!
 //! `test` is everything that must pass before a change is merged, in one command: it puts in place what the
 //! tests need, checks form, generated files, lints and documentation, and runs every test. There is no
@@ -12,6 +12,7 @@ mod clients;
 mod error;
 mod eval;
 mod generate;
+mod mutants;
 mod sdks;
 mod setup;
 mod soak;
@@ -39,6 +40,10 @@ commands:
   soak [MINUTES [PROGRAM]]
                 mixed load on `backstop serve`, with clients that go away; fails if memory
                 grows. 30 minutes, on a release build, unless said otherwise
+  mutants [ARGUMENT]...
+                changes the engine's code in one place at a time, runs its tests, and says
+                how many changes they notice; the arguments are cargo-mutants' (`--shard 1/40`).
+                Takes hours for all
   live-clients [CLIENT]...
                 installs the real coding agents from npm and drives them, or those named
   client-versions [--try] [CLIENT]...
@@ -72,6 +77,7 @@ fn run(args: &[&str]) -> Result<(), Error> {
         ["soak"] => soak::run("30", None),
         ["soak", minutes] => soak::run(minutes, None),
         ["soak", minutes, program] => soak::run(minutes, Some(program)),
+        ["mutants", args @ ..] => mutants::run(args),
         ["live-clients", clients @ ..] => clients::live(clients),
         ["client-versions", "--try", clients @ ..] => clients::versions(true, clients),
         ["client-versions", clients @ ..] => clients::versions(false, clients),
