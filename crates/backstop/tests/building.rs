@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use backstop::config::{ConfigError, InRepository, LayerKind, Loaded, Loader, Source};
 use backstop::engine::{
-    FailureSource, HookVerdict, LlmCall, LlmCallHook, LlmChanges, Receipt, ReceiptSink, ToolCallHook,
-    VerdictCall, VerdictHook, VerdictType,
+    FailureSource, HookVerdict, LlmCall, LlmCallHook, LlmChanges, Receipt, ReceiptSink, Rewrite,
+    ToolCallHook, VerdictCall, VerdictHook, VerdictType,
 };
 use backstop::hooks::points::{BeforeLlmCall, BeforeLlmCallEvent, ToolCallEvent};
 use backstop::hooks::{CallContext, FailurePolicy, HookError, Params, PointId, ToolName};
@@ -251,6 +251,28 @@ fn a_type_that_cannot_judge_model_calls_is_an_error() {
         loaded(&types, &format!("hooks: {{{slot}: {webhook}}}}}"));
         loaded(&types, &format!("hooks: {{{slot}: [{{type: passthrough}}]}}}}"));
     }
+}
+
+#[tokio::test]
+async fn an_entry_can_say_that_its_changes_are_optional() {
+    let types = HookTypes::built_in(&[]);
+    let text = "
+hooks:
+  tool_call:
+    pre_call:
+      - {type: webhook, id: firm, config: {url: 'http://127.0.0.1:9/'}}
+      - {type: webhook, id: yields, rewrite: optional, config: {url: 'http://127.0.0.1:9/'}}
+";
+    let backstop = Backstop::builder().config(loaded(&types, text)).build().await.unwrap();
+    let rewrite = |id: &str| {
+        let hooks = backstop.engine().registry().list();
+        hooks
+            .iter()
+            .find(|meta| meta.point == PointId::BeforeToolCall && meta.id.as_str() == id)
+            .unwrap()
+            .rewrite
+    };
+    assert_eq!((rewrite("firm"), rewrite("yields")), (Rewrite::Required, Rewrite::Optional));
 }
 
 #[tokio::test]

@@ -73,7 +73,7 @@ pub use sections::{
 pub use text::{Environment, Secret, Text};
 pub use values::{
     Api, BudgetPer, BudgetWindow, DaemonFailure, ExpiryDate, HiddenAction, LiveBlock, LiveCalls, LiveText,
-    LoopAction, Millis, Money, Name, OnFailure, Profile, SpanAction, Temperature, Thinking, ToolSet,
-    Unjudged, Unknown, Verbose, Whole,
+    LoopAction, Millis, Money, Name, OnFailure, Profile, RewriteChoice, SpanAction, Temperature, Thinking,
+    ToolSet, Unjudged, Unknown, Verbose, Whole,
 };
 pub use wire::Entries;

@@ -243,6 +243,16 @@ choice! {
 }
 
 choice! {
+    /// What becomes of a hook's rewrite to which a hook that stands before it objects.
+    pub enum RewriteChoice {
+        /// The call is blocked: the rewrite is what makes the value acceptable to the hook.
+        Required = "required",
+        /// The rewrite is dropped, and the receipt says so.
+        Optional = "optional",
+    }
+}
+
+choice! {
     /// How much the command guard stops.
     pub enum Profile {
         /// Only what cannot be undone.

@@ -279,9 +279,10 @@ impl Engine {
         let judged = receipt.judged.unwrap_or_else(|| tool_call_digest(&event));
         underway.hold(receipt);
         let mut approval = None;
-        if blocked.is_some() {
+        if !moot.is_empty() {
             self.0.approvals.petition(&moot, call).end(Resolution::Cancelled).await;
-        } else if !requests.is_empty() {
+        }
+        if blocked.is_none() && !requests.is_empty() {
             let settled = self.0.approvals.settle(&event, &requests, call, attendance).await;
             approval.clone_from(&settled.note.id);
             let saw = settled.note.digest;
@@ -427,7 +428,12 @@ impl Engine {
         let underway = Underway::begin(self, PointId::BeforeToolCall, || tool_key(&event, call));
         let reviewed = self.dispatch_in(snapshot, call, &underway).review(event, None).await;
         underway.end();
-        let Reviewed { changed, blocked, requests, mut receipt, .. } = reviewed;
+        let Reviewed { changed, blocked, requests, moot, mut receipt, .. } = reviewed;
+        // Nobody is asked here: who runs the tool asks.
+        let unasked_requests = [requests.as_slice(), &moot].concat();
+        if !unasked_requests.is_empty() {
+            self.0.approvals.petition(&unasked_requests, call).end(Resolution::Cancelled).await;
+        }
         self.interceptors().report_built_ins(&receipt, blocked.as_ref(), call);
         let asked = requests.first().filter(|_| unasked == Unasked::Deny);
         let reason = match (&blocked, asked) {

@@ -16,7 +16,8 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use backstop_hooks::tool_name::known_tools;
 use backstop_hooks::{
-    AgentId, FailurePolicy, Hook, HookId, Json, OwnerId, Point, PointId, ToolName, drop_contained,
+    AgentId, CallContext, FailurePolicy, Hook, HookId, Json, OwnerId, Point, PointId, ToolName, Trigger,
+    drop_contained,
 };
 use serde::{Deserialize, Serialize};
 
@@ -98,6 +99,11 @@ pub struct HookOptions {
     pub tools: Option<ToolMatcher>,
     /// Only these agents.
     pub agents: Option<AgentMatcher>,
+    /// Only runs that one of these started.
+    pub triggers: Option<Vec<Trigger>>,
+    /// Whether it judges calls once more with the values of their placeholders in place. A hook that does runs in
+    /// this process and keeps nothing of what it reads. Hooks that ship with Backstop do when this is absent.
+    pub judges_values: Option<bool>,
     /// The only fields that it can answer, where that is known: then it is an error if nothing can come of any.
     pub answers: Option<&'static [&'static str]>,
     /// Its own configuration, where it has one apart from its owner's.
@@ -122,6 +128,8 @@ impl HookOptions {
             rewrite: None,
             tools: None,
             agents: None,
+            triggers: None,
+            judges_values: None,
             answers: None,
             config: None,
             style: Style::Typed,
@@ -162,6 +170,14 @@ impl HookOptions {
     #[must_use]
     pub fn rewrite(mut self, rewrite: Rewrite) -> Self {
         self.rewrite = Some(rewrite);
+        self
+    }
+
+    /// Limits the hook to runs that one of these started. Where failing is not passing, it is also asked about calls that
+    /// don't say what started their run.
+    #[must_use]
+    pub fn triggers(mut self, triggers: impl IntoIterator<Item = Trigger>) -> Self {
+        self.triggers = Some(triggers.into_iter().collect());
         self
     }
 
@@ -220,6 +236,11 @@ pub struct HookMeta {
     /// The agents it is limited to.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "as_text")]
     pub agents: Option<AgentMatcher>,
+    /// What started the runs that it is limited to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub triggers: Option<Vec<Trigger>>,
+    /// Whether it judges calls once more with the values of their placeholders in place.
+    pub judges_values: bool,
     /// What people should know about how it is configured: names that look like typos.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hints: Vec<String>,
@@ -239,10 +260,25 @@ fn as_text<T: fmt::Display, S: serde::Serializer>(
 }
 
 impl HookMeta {
-    /// Whether the hook is about this tool and agent.
+    /// Whether the hook is about this tool and agent. Where failing is not passing, a gate for some agents is asked
+    /// about a call that says no agent, too: nobody knows that it is not theirs.
     pub fn applies_to(&self, tool: Option<&ToolName>, agent: Option<&AgentId>) -> bool {
+        let nameless = agent.is_none() && self.is_closed();
         self.tools.as_ref().is_none_or(|tools| tool.is_some_and(|tool| tools.matches(tool)))
-            && self.agents.as_ref().is_none_or(|agents| agents.matches(agent))
+            && self.agents.as_ref().is_none_or(|agents| nameless || agents.matches(agent))
+    }
+
+    /// Whether the hook is about this tool, in this call.
+    pub(crate) fn is_about(&self, tool: Option<&ToolName>, call: &CallContext) -> bool {
+        let eligible = |triggers: &Vec<Trigger>| match &call.trigger {
+            Some(trigger) => triggers.contains(trigger),
+            None => self.is_closed(),
+        };
+        self.applies_to(tool, call.agent_id.as_ref()) && self.triggers.as_ref().is_none_or(eligible)
+    }
+
+    fn is_closed(&self) -> bool {
+        self.point.info().failure != FailurePolicy::Open
     }
 }
 
@@ -489,6 +525,7 @@ impl Snapshot {
             options.config.or_else(|| settings.map(|settings| settings.config.clone())).unwrap_or_default();
         let mut hints = options.hints;
         hints.extend(options.tools.iter().flat_map(|tools| tools.hints(&self.tools)));
+        let judges_values = options.judges_values.unwrap_or_else(|| options.owner.is_builtin());
         let meta = HookMeta {
             id,
             owner: options.owner,
@@ -503,6 +540,8 @@ impl Snapshot {
             origin: options.origin,
             tools: options.tools,
             agents: options.agents,
+            triggers: options.triggers,
+            judges_values,
             hints,
             config,
         };

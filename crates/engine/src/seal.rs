@@ -7,7 +7,9 @@
 //!
 //! The law: *what was judged is what runs*. A value that somebody planted may mean something else than the
 //! placeholder that was judged (`; reboot`). The call with its values is therefore judged once more, by the
-//! guards that ship with Backstop: they run in this process and keep nothing of what they read. They may stop
+//! hooks that run in this process and keep nothing of what they read
+//! ([`HookOptions::judges_values`](crate::HookOptions::judges_values)): the guards that ship with Backstop, `policy` and
+//! `human_approval`. Others, such as webhooks, are never shown a value. They may stop
 //! nothing, rewrite nothing, and ask nothing but what humans answered: each question must be one of the
 //! approved ones with the values in its place, by the same hook, for the same rules, about the same words. A
 //! value that becomes two words, a second process or another path makes another question, and the call is
@@ -48,7 +50,7 @@ pub(crate) async fn unseal(
     let Some(params) = filled(event).map_err(panicked)? else { return Ok(None) };
     let unsealed = with_params(event, params);
     let mut guards = snapshot.clone();
-    guards.retain(|meta| meta.owner.is_builtin());
+    guards.retain(|meta| meta.judges_values);
     let dispatch =
         Dispatch { snapshot: &guards, call, capture: false, digests: false, sinks: &[], progress: None };
     let digest = tool_call_digest(&unsealed);

@@ -33,7 +33,7 @@ pub struct Reviewed {
     pub blocked: Option<Blocked>,
     /// What a human is to be asked; empty when the call was stopped.
     pub requests: Vec<ApprovalRequest>,
-    /// What was asked by hooks before another one stopped the call: nobody needs to answer these.
+    /// What nobody needs to answer: it was asked before another hook stopped the call, or about a rewrite that gave way.
     pub moot: Vec<ApprovalRequest>,
     /// The record so far.
     pub receipt: Receipt,
@@ -93,14 +93,13 @@ impl Dispatch<'_> {
 
     /// The hooks in front of a tool call: the trusted policies, the interceptors, then the others.
     fn seats<'s>(&'s self, tool: &ToolName) -> impl Iterator<Item = ToolSeat<'s>> {
-        let agent = self.call.agent_id.as_ref();
         let policies = self.snapshot.slot::<TrustedToolPolicy>().iter().map(ToolSeat::Policy);
         let interceptors = self.snapshot.slot::<ToolBefore>().iter().map(ToolSeat::Interceptor);
         let hooks = self.snapshot.slot::<BeforeToolCall>().iter().map(ToolSeat::Hook);
         policies
             .chain(interceptors)
             .chain(hooks)
-            .filter(move |seat| seat.meta().applies_to(Some(tool), agent))
+            .filter(move |seat| seat.meta().is_about(Some(tool), self.call))
     }
 
     fn reviewed(
@@ -110,13 +109,14 @@ impl Dispatch<'_> {
         blocked: Option<Blocked>,
         original: Option<Digest>,
     ) -> Reviewed {
-        let (changed, elapsed, steps, asked) = match chain {
+        let (changed, elapsed, steps, asked, mut moot) = match chain {
             Some(chain) => {
-                (chain.changed(), chain.elapsed(), chain.steps.into_vec(), chain.merged.require_approval)
+                let (changed, elapsed) = (chain.changed(), chain.elapsed());
+                (changed, elapsed, chain.steps.into_vec(), chain.merged.require_approval, chain.moot)
             }
-            None => (false, Duration::ZERO, Vec::new(), None),
+            None => (false, Duration::ZERO, Vec::new(), None, Vec::new()),
         };
-        let asked = asked.map(ApprovalRequests::into_vec).unwrap_or_default();
+        let mut asked = asked.map(ApprovalRequests::into_vec).unwrap_or_default();
         let verdict = Verdict::of(blocked.is_some(), changed);
         let key = tool_key(&event, self.call);
         let mut receipt = Receipt::of(PointId::BeforeToolCall, verdict, key, steps, elapsed);
@@ -124,8 +124,10 @@ impl Dispatch<'_> {
             if changed { self.digests.then(|| tool_call_digest(&event)) } else { original };
         receipt.record_mut().original = original;
         receipt.record_mut().blocked = blocked.as_ref().map(RecordedBlock::from);
-        let (requests, moot) = if blocked.is_some() { (Vec::new(), asked) } else { (asked, Vec::new()) };
-        Reviewed { event, changed, blocked, requests, moot, receipt }
+        if blocked.is_some() {
+            moot.append(&mut asked);
+        }
+        Reviewed { event, changed, blocked, requests: asked, moot, receipt }
     }
 }
 

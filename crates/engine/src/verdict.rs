@@ -106,6 +106,12 @@ pub trait VerdictHook: Send + Sync + 'static {
         None
     }
 
+    /// Whether it judges calls once more with the values of their placeholders in place: only hooks that run in this
+    /// process and keep nothing of what they read.
+    fn judges_values(&self) -> bool {
+        false
+    }
+
     /// What people should know about how it is configured, such as names that look like typos.
     fn hints(&self) -> Vec<String> {
         Vec::new()
@@ -292,6 +298,7 @@ impl AnyVerdictHook {
             },
             timeout: options.timeout.or_else(|| self.life.budget()),
             hints: self.life.hints(),
+            judges_values: Some(options.judges_values.unwrap_or_else(|| self.life.judges_values())),
             ..options
         };
         let Watches { tool_calls, llm_calls } = self.watches;

@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use backstop_engine::{BlockCause, Blocked};
+use backstop_engine::{BlockCause, Blocked, HookMeta, Rewrite};
 use backstop_hooks::conversation::{Message, Part, Role};
 use backstop_hooks::points::{
     AgentRunEvent, AgentRunOutcome, AgentStartOutcome, AgentTurnPrepare, Attachment, AttachmentKind,
@@ -19,7 +19,7 @@ use backstop_hooks::points::{
     ParamsBeforeEvent, Placement, PromptBuildEvent, PromptBuildOutcome, QueuedInjection, ReasoningLevel,
     ThinkLevel, ToolsAllow, TurnPrepareEvent,
 };
-use backstop_hooks::{Outcome, Params, Point, PointId, Text, ToolName};
+use backstop_hooks::{Outcome, Params, Point, PointId, Reason, Text, ToolName};
 use backstop_llm::Model;
 use backstop_store::{Injection, Timestamp};
 use serde_json::json;
@@ -230,6 +230,7 @@ async fn prompt_build(
         current_user_message: Some(message.clone()),
         system_prompt: Some(run.agent.settings.system_prompt.clone()),
     };
+    let before = event.clone();
     let built = run.pass::<BeforePromptBuild>(event).await?;
     around.build = built.outcome;
     warn_of_old_point(run);
@@ -245,17 +246,11 @@ async fn prompt_build(
     } = run.pass::<BeforeAgentStart>(built.event).await?.outcome;
     around.provider = around.provider.take().or(provider_override);
     around.model = around.model.take().or(model_override);
-    // What the older point says counts as said after the newer one: it can narrow and append, not override.
-    let overrides = around.build.system_prompt.is_some() && system_prompt != around.build.system_prompt;
     let system_prompt = match system_prompt {
-        Some(_) if overrides => {
-            tracing::warn!(
-                "a system prompt of `before_agent_start` is not used: a hook at `before_prompt_build` wrote another"
-            );
-            None
-        }
-        system_prompt => system_prompt,
+        Some(proposed) => older_system_prompt(run, before, proposed).await?,
+        None => None,
     };
+    // What the older point says counts as said after the newer one.
     around.build.merge(PromptBuildOutcome {
         system_prompt,
         prepend_context,
@@ -267,6 +262,47 @@ async fn prompt_build(
     around.before.extend(around.build.prepend_context.take());
     around.after.extend(around.build.append_context.take());
     Ok(())
+}
+
+/// The system prompt that hooks at the older point propose, if those at the newer one accept it. Both points fail open,
+/// so a rewrite to which somebody objects gives way, unless a hook says that its rewrite is required.
+async fn older_system_prompt(
+    run: &Run<'_>,
+    mut event: PromptBuildEvent,
+    proposed: Text,
+) -> Result<Option<Text>, Stop> {
+    event.system_prompt = Some(proposed.clone());
+    let judged = run.pass::<BeforePromptBuild>(event).await?.event.system_prompt;
+    if judged.as_ref() == Some(&proposed) {
+        return Ok(Some(proposed));
+    }
+    let hooks = run.agent.engine.registry().list();
+    let insists =
+        |hook: &HookMeta| hook.point == PointId::BeforeAgentStart && hook.rewrite == Rewrite::Required;
+    match hooks.iter().find(|hook| insists(hook)) {
+        None => {
+            tracing::warn!(
+                "a system prompt of `before_agent_start` is not used: a hook at `before_prompt_build` objects"
+            );
+            Ok(None)
+        }
+        Some(hook) => Err(Stop::Blocked {
+            point: PointId::BeforeAgentStart,
+            blocked: Blocked {
+                cause: BlockCause::UnstableRewrite { writer: Some(hook.id.clone()) },
+                reason: Some(Reason::fixed(
+                    "rewrite.unstable",
+                    format!(
+                        "unstable_rewrite: `before_prompt_build` does not accept what `{}` wrote",
+                        hook.id
+                    ),
+                )),
+                hook: Some(hook.id.clone()),
+                owner: Some(hook.owner.clone()),
+            },
+            message: None,
+        }),
+    }
 }
 
 /// Says once that hooks stand at the deprecated point.

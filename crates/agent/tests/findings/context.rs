@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use backstop_agent::{TurnInput, TurnOutcome, TurnTrigger};
-use backstop_engine::{HookOptions, RegisterError};
+use backstop_engine::{HookOptions, RegisterError, Rewrite};
 use backstop_hooks::points::{
     AgentReplyEvent, AgentReplyOutcome, AgentRunEvent, AgentRunOutcome, AgentTurnPrepare, BeforeAgentReply,
     BeforeAgentRun, BeforeAgentStart, BeforeLlmCall, BeforePromptBuild, BeforeResponseEmit, ContextOutcome,
@@ -187,4 +187,38 @@ async fn prompt_injection_switch_covers_before_llm_call() {
     let session = bench.session().await;
     bench.say(&session, "hi").await;
     assert!(!bench.last_request().contains("OBEY"));
+}
+
+/// What the model reads as system prompt when a hook at each of the two points writes one.
+async fn with_two_writers(
+    newer: fn(&str) -> Option<&'static str>,
+    rewrite: Option<Rewrite>,
+) -> Option<String> {
+    let bench = Bench::new([says("done")]);
+    bench.on::<BeforePromptBuild>(hook_fn(move |event: &PromptBuildEvent, _| {
+        let wrote = newer(event.system_prompt.as_deref().unwrap_or_default());
+        Ok(wrote.map(|text| PromptBuildOutcome { system_prompt: Some(text.into()), ..Default::default() }))
+    }));
+    let older = hook_fn(|event: &PromptBuildEvent, _| {
+        let seen = event.system_prompt.as_deref().unwrap_or_default();
+        let clean = seen.replace("hunter2", "***");
+        Ok((clean != seen).then(|| backstop_hooks::points::AgentStartOutcome {
+            system_prompt: Some(clean.into()),
+            ..Default::default()
+        }))
+    });
+    let options = HookOptions { rewrite, ..HookOptions::new(OwnerId::operator()) };
+    bench.engine.registry().on::<BeforeAgentStart>(older, options).unwrap();
+    let session = bench.session().await;
+    bench.say(&session, "go").await;
+    bench.model.requests().first().map(|recorded| recorded.request.system_text().unwrap().to_string())
+}
+
+#[tokio::test]
+async fn a_system_prompt_of_the_older_point_is_judged_by_the_newer_one_and_not_dropped() {
+    let settled = |seen: &str| (!seen.contains("key:")).then_some("key: hunter2");
+    assert_eq!(with_two_writers(settled, None).await.unwrap(), "key: ***", "nobody objects");
+    let insists = |_: &str| Some("key: hunter2");
+    assert_eq!(with_two_writers(insists, None).await.unwrap(), "key: hunter2", "a convenience gives way");
+    assert_eq!(with_two_writers(insists, Some(Rewrite::Required)).await, None, "a necessity does not");
 }

@@ -1,8 +1,8 @@
 //! `hooks.*.*[]` as hooks, in the order of the file.
 
-use backstop_config::{ChainedHook, HookSlot, Loaded, Place, Problem, ProblemKind};
+use backstop_config::{ChainedHook, HookSlot, Loaded, Place, Problem, ProblemKind, RewriteChoice};
 use backstop_engine::{
-    HookOptions, RunningVerdicts, Snapshot, VerdictSet, VerdictSlot, VerdictTypeError, VerdictTypes,
+    HookOptions, Rewrite, RunningVerdicts, Snapshot, VerdictSet, VerdictSlot, VerdictTypeError, VerdictTypes,
 };
 use backstop_hooks::{HookId, OwnerId};
 use serde_json::Value;
@@ -51,6 +51,10 @@ impl Verdicts {
         let options = HookOptions {
             timeout: entry.timeout.as_ref().and_then(|timeout| budget(timeout.value)),
             on_failure: entry.on_failure.as_ref().map(|on_failure| on_failure.value.into()),
+            rewrite: entry.rewrite.as_ref().map(|rewrite| match rewrite.value {
+                RewriteChoice::Required => Rewrite::Required,
+                RewriteChoice::Optional => Rewrite::Optional,
+            }),
             ..HookOptions::new(OwnerId::operator()).id(chained.id.clone()).configured()
         };
         let id = self

@@ -95,7 +95,11 @@ fn a_daemon_judges_as_the_hook_alone_would_and_tells_of_it() {
     let told = serving.stop();
     assert!(told.err.contains("backstop: ") && told.err.contains("house-rules"), "{}", told.whole());
     let trail = user.run(&["audit", "list", "--json"]).succeeded().out;
-    assert_eq!(trail.matches("deny_tools").count(), 2, "once alone, once through the daemon: {trail}");
+    assert_eq!(
+        trail.matches("\"verdict\": \"block\"").count(),
+        2,
+        "once alone, once through the daemon: {trail}"
+    );
     user.run(&["audit", "verify"]).succeeded();
 }
 

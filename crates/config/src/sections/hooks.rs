@@ -15,7 +15,7 @@ use crate::place::{Place, Setting, Spanned};
 use crate::problem::{Problem, ProblemKind, quoted_list, suggestion};
 use crate::reader::{LayerKind, Reader};
 use crate::rules::{Admit, Append, Rule};
-use crate::values::{Millis, Name, OnFailure};
+use crate::values::{Millis, Name, OnFailure, RewriteChoice};
 use crate::wire::{Entries, Wire, item, section};
 use crate::yaml::{Kind, Node};
 
@@ -64,6 +64,9 @@ item! {
         id ("id"): Option<Spanned<Name>>, Own;
         /// What a failure of this hook means. Beside `hooks.on_failure` and `fail_open`, the stricter counts.
         on_failure ("on_failure"): Option<Spanned<OnFailure>>, BlockOnly;
+        /// What becomes of a change by this hook to which a hook that stands before it objects; without it, the call
+        /// is blocked.
+        rewrite ("rewrite"): Option<Spanned<RewriteChoice>>, Own;
         /// The time budget of one call in milliseconds.
         timeout ("timeoutMs"): Option<Spanned<Millis>>, Own;
     }

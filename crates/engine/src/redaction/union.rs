@@ -33,7 +33,7 @@ struct Working {
 
 impl Union {
     pub(super) fn new(snapshot: &Snapshot, call: &CallContext) -> Self {
-        let about = |seat: &&Seat| seat.meta.applies_to(None, call.agent_id.as_ref());
+        let about = |seat: &&Seat| seat.meta.is_about(None, call);
         let seats: Vec<_> = snapshot.redactors().iter().filter(about).cloned().map(Working::new).collect();
         let blocked = if seats.is_empty() { None } else { too_deep(call) };
         Self { seats, texts: BTreeMap::new(), blocked }

@@ -22,7 +22,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstop_hooks::{CallContext, HookId, Outcome, Reason};
+use backstop_hooks::{ApprovalRequest, CallContext, HookId, Outcome, Reason};
 use tokio::time::Instant;
 
 use super::seat::{Said as Told, Seat};
@@ -72,9 +72,21 @@ pub(crate) struct Chain<'a, S: Seat> {
     begin: Instant,
     /// When the last hook was done, which is when the next one begins.
     now: Instant,
+    /// Values that gave way: nobody is asked about one of them again.
+    refused: Vec<(S::Value, Objection)>,
+    /// What was asked about values that gave way: nobody needs to answer it.
+    pub(crate) moot: Vec<ApprovalRequest>,
     pub(crate) merged: S::Outcome,
     pub(crate) steps: Steps<'a>,
     pub(crate) blocked: Option<Blocked>,
+}
+
+/// A hook does not accept a value that another one proposed.
+#[derive(Clone)]
+struct Objection {
+    hook: Arc<HookMeta>,
+    /// It is more than a rewrite of its own that is optional itself.
+    binding: bool,
 }
 
 struct Placed<S> {
@@ -96,6 +108,8 @@ impl<'a, S: Seat> Chain<'a, S> {
             version: Version::default(),
             redacted: Version::default(),
             writer: None,
+            refused: Vec::new(),
+            moot: Vec::new(),
             begin,
             now: begin,
             merged: S::Outcome::default(),
@@ -219,6 +233,10 @@ impl<'a, S: Seat> Chain<'a, S> {
         if changed {
             self.version = self.version.next();
             self.writer = Some(Arc::clone(&step.hook));
+            // INVARIANT (one judgement): what a hook objected to as a convenience, it objects to as a necessity.
+            if let Some(objection) = self.objection(value).filter(|objection| objection.binding) {
+                self.blocked = Some(unstable_rewrite(&objection.hook, Some(&step.hook)));
+            }
         }
         if was_heard {
             // Those before it have judged this very value.
@@ -264,23 +282,47 @@ impl<'a, S: Seat> Chain<'a, S> {
 
     /// Shows an optional rewrite to everybody who stands before its author. Returns who objects: whoever would
     /// block the value, change it, ask a human who was not to be asked before, or has no answer.
-    async fn hear(&mut self, index: usize, author: &HookMeta, value: &S::Value) -> Option<HookId> {
+    async fn hear(&mut self, index: usize, author: &Arc<HookMeta>, value: &S::Value) -> Option<HookId> {
+        if let Some(objection) = self.objection(value) {
+            return Some(objection.hook.id.clone());
+        }
+        let objection = self.first_objection(index, author, value).await?;
+        let objector = objection.hook.id.clone();
+        self.refused.push((value.clone(), objection));
+        Some(objector)
+    }
+
+    /// The objection that was made to this value before.
+    fn objection(&self, value: &S::Value) -> Option<Objection> {
+        self.refused.iter().find(|(refused, _)| refused == value).map(|(_, objection)| objection.clone())
+    }
+
+    async fn first_objection(
+        &mut self,
+        index: usize,
+        author: &Arc<HookMeta>,
+        value: &S::Value,
+    ) -> Option<Objection> {
         let Setting { snapshot, call, .. } = self.setting;
         let mut redacted = redaction::redact_again(value, snapshot, call, Some(author));
         for step in &mut redacted.steps {
             step.proposal_of = Some(author.id.clone());
         }
+        let objector = redacted.blocked.map(|blocked| {
+            let step = redacted.steps.iter().find(|step| blocked.hook.as_ref() == Some(&step.hook.id));
+            Arc::clone(step.map_or(author, |step| &step.hook))
+        });
         self.steps.extend(redacted.steps);
-        if let Some(blocked) = redacted.blocked {
-            return Some(blocked.hook.unwrap_or_else(|| author.id.clone()));
+        if let Some(hook) = objector {
+            return Some(Objection { hook, binding: true });
         }
         let mut accepted = Vec::new();
         for before in 0..index {
             let Some(&Placed { seat, asks: asked, .. }) = self.seats.get(before) else { break };
             let (mut step, answer) = self.consult(seat, value, true).await;
             step.proposal_of = Some(author.id.clone());
-            let objects = match answer {
-                Ok(None) => false,
+            let (objects, binding) = match answer {
+                Ok(None) => (false, false),
                 Ok(Some(answer)) => {
                     let (blocks, asks) = (answer.blocks(), !answer.approvals().is_empty());
                     let changes = S::absorb(&mut value.clone(), &answer);
@@ -290,19 +332,22 @@ impl<'a, S: Seat> Chain<'a, S> {
                         (_, _, true) => Said::Asked,
                         _ => Said::Pass,
                     };
+                    let is_gate = blocks || (asks && !asked);
+                    let required = changes && step.hook.rewrite == Rewrite::Required;
                     accepted.push(answer);
-                    blocks || changes || (asks && !asked)
+                    (is_gate || changes, is_gate || required)
                 }
                 Err(failure) => {
                     step.said = Said::Failed;
                     step.failure = Some(failure);
-                    true
+                    (true, true)
                 }
             };
-            let objector = objects.then(|| step.hook.id.clone());
+            let objection = objects.then(|| Objection { hook: Arc::clone(&step.hook), binding });
             self.steps.push(step);
-            if objector.is_some() {
-                return objector;
+            if objection.is_some() {
+                self.moot.extend(accepted.iter().flat_map(S::Outcome::approvals).cloned());
+                return objection;
             }
         }
         for answer in accepted {

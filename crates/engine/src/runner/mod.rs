@@ -148,8 +148,7 @@ impl Dispatch<'_> {
         if let Some(blocked) = too_deep(self.call) {
             return self.refused(event, blocked, original);
         }
-        let agent = self.call.agent_id.as_ref();
-        let seats = slot.iter().filter(|entry| entry.meta.applies_to(event.tool_name(), agent));
+        let seats = slot.iter().filter(|entry| entry.meta.is_about(event.tool_name(), self.call));
         let mut chain = Chain::new(seats, self.setting());
         chain.run(&mut event).await;
         if chain.changed() {
@@ -266,8 +265,7 @@ impl Dispatch<'_> {
 
     /// The hooks that are about this event.
     fn asked<'e, P: Point>(&'e self, event: &'e P::Event) -> impl Iterator<Item = &'e Entry<P>> + 'e {
-        let agent = self.call.agent_id.as_ref();
-        self.snapshot.slot::<P>().iter().filter(move |entry| entry.meta.applies_to(event.tool_name(), agent))
+        self.snapshot.slot::<P>().iter().filter(|entry| entry.meta.is_about(event.tool_name(), self.call))
     }
 
     /// The step of a hook that can't change the value.

@@ -28,6 +28,7 @@ mod law_10_threads;
 mod law_11_runs_do_not_mix;
 mod law_12_absent_is_not_empty;
 
+mod attacks;
 mod findings;
 mod model;
 mod sealed_arguments;

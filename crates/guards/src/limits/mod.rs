@@ -89,5 +89,6 @@ pub fn register_loop_guard(
 }
 
 fn options(id: &str, half: &str) -> HookOptions {
-    HookOptions::new(OwnerId::new(id)).id(format!("{id}{half}"))
+    // Counting is writing down: a call is counted as it was judged, not once more with the values of its placeholders.
+    HookOptions { judges_values: Some(false), ..HookOptions::new(OwnerId::new(id)).id(format!("{id}{half}")) }
 }

@@ -190,6 +190,10 @@ impl Condition {
 }
 
 impl VerdictHook for HumanApproval {
+    fn judges_values(&self) -> bool {
+        true
+    }
+
     fn hints(&self) -> Vec<String> {
         self.condition.hints.clone()
     }

@@ -121,6 +121,10 @@ pub(super) fn hints(option: &str, patterns: &[ToolPattern], known: &[ToolName]) 
 }
 
 impl VerdictHook for Policy {
+    fn judges_values(&self) -> bool {
+        true
+    }
+
     fn hints(&self) -> Vec<String> {
         self.hints.clone()
     }

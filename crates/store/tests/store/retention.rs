@@ -189,7 +189,10 @@ async fn what_was_deleted_is_wiped_from_the_files() {
     let store: &dyn Store = &store;
     for id in ["s1", "s2"] {
         store.create_session(session(id, "chat", 1)).await.unwrap();
-        append(store, id, vec![entry("m1", MARK)], &LeaseHolder::new("p")).await;
+        let holder = LeaseHolder::new("p");
+        store.lease_session(&id.into(), &holder, Duration::from_secs(9), at(1)).await.unwrap();
+        append(store, id, vec![entry("m1", MARK)], &holder).await;
+        store.release_lease(&id.into(), &holder).await.unwrap();
     }
     store.create_approval(question(MARK)).await.unwrap();
     assert!(found_in_files(folder.path(), MARK));

@@ -93,6 +93,22 @@ impl Event<BeforeLlmCallOutcome> for BeforeLlmCallEvent {
         }
         messages || system || self.tools.len() != before
     }
+
+    /// INVARIANT (no wish is dropped): the list names tools. A description that a hook would like to be another one can't
+    /// be taken over, and the model would read the old one.
+    fn check(&self, answer: &BeforeLlmCallOutcome) -> Result<(), Malformed> {
+        let described =
+            answer.tools.iter().flat_map(|tools| &tools.0).filter(|tool| tool.description.is_some());
+        for tool in described {
+            let offered = self.tools.iter().find(|offered| offered.name == tool.name);
+            if offered.is_some_and(|offered| offered.description != tool.description) {
+                return Err(Malformed::new(
+                    "the description of a tool was edited; `before_llm_call` can only leave tools out",
+                ));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Who says how large the context of a model call may be.
