@@ -28,10 +28,11 @@ use backstop_hooks::{
     PointId, Reason, Text, ToolName, contained, drop_contained,
 };
 
+use crate::hook_options::{HookMeta, HookOptions, Rewrite, Style};
 use crate::matcher::{AgentMatcher, ToolMatcher};
 use crate::receipt::{Blocked, Receipt, Said};
 use crate::refusal::RegisterError;
-use crate::registry::{HookMeta, HookOptions, Registry, Rewrite, Style};
+use crate::registry::Registry;
 
 /// A point where interceptors can stand.
 pub trait InterceptPoint: DecidePoint {

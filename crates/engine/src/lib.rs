@@ -5,6 +5,7 @@ mod approvals;
 mod blocking;
 mod engine;
 mod foreign;
+mod hook_options;
 mod hosts;
 mod interceptor;
 mod matcher;
@@ -26,6 +27,7 @@ pub use approvals::{ApprovalSettings, AskFuture, Asker, Attendance};
 pub use blocking::{MAX_RUNNING, MAX_THREADS, MAX_WAITING, blocking};
 pub use engine::{DECISIONS_LAST, Engine, EngineBuilder, JudgedAnswer, Unasked, ungated_rulings};
 pub use foreign::MAX_DEPTH;
+pub use hook_options::{HookMeta, HookOptions, Origin, Rewrite, Style};
 pub use hosts::Hosts;
 pub use interceptor::{
     BuiltInInterceptor, Effect, InterceptPoint, InterceptorEvent, InterceptorOptions, Interceptors,
@@ -42,7 +44,7 @@ pub use redaction::{
     Redaction, RedactionStream, Released, ResponseGate, Settled, SpanCount, SpanEdit, SpanKind, SpanRedactor,
 };
 pub use refusal::RegisterError;
-pub use registry::{HookMeta, HookOptions, Origin, Registry, Rewrite, Snapshot, Style};
+pub use registry::{Registry, Snapshot};
 pub use runner::{Claimed, Decided, DecidedParts, MAX_UNDER_WAY};
 pub use seal::Unsealer;
 pub use tool_call::{Reviewed, ToolVerdict, tool_call_digest};

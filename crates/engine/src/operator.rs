@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use backstop_hooks::{FailurePolicy, HookId, Json, OwnerId, PointId, PointInfo};
 
-use crate::registry::Origin;
+use crate::hook_options::Origin;
 
 /// A time budget the operator or an author may set: 1 to 600000 ms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

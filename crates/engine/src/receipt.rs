@@ -23,9 +23,9 @@ use serde_json::Value;
 #[cfg(doc)]
 use crate::MAX_DEPTH;
 use crate::foreign::TOO_DEEP;
+use crate::hook_options::HookMeta;
 use crate::operator::FailureSource;
 use crate::redaction::SpanCount;
-use crate::registry::HookMeta;
 
 /// How a hook failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]

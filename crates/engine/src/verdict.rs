@@ -24,9 +24,10 @@ use backstop_hooks::{
     SessionId, Text, ToolName,
 };
 
+use crate::hook_options::{HookOptions, Style};
 use crate::operator::{Budget, stricter};
 use crate::refusal::RegisterError;
-use crate::registry::{HookOptions, Snapshot, Style};
+use crate::registry::Snapshot;
 
 /// What a verdict hook says about a call. `M` is what it can change about it.
 #[derive(Clone, Debug, PartialEq)]

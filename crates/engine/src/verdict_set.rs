@@ -12,8 +12,9 @@ use backstop_hooks::{Contained, HookError, HookId};
 use tokio::time::timeout;
 
 use crate::foreign::Kept;
+use crate::hook_options::HookOptions;
 use crate::refusal::RegisterError;
-use crate::registry::{HookOptions, Snapshot};
+use crate::registry::Snapshot;
 use crate::verdict::{AnyVerdictHook, VerdictHook, VerdictSlot};
 
 /// How long one hook may take to set itself up.

@@ -37,7 +37,7 @@ use backstop_hooks::{CallContext, Text};
 use serde::{Serialize, Serializer};
 
 use crate::foreign::Kept;
-use crate::registry::{HookMeta, HookOptions};
+use crate::hook_options::{HookMeta, HookOptions};
 
 pub use reading::Released;
 pub use stream::Redaction;

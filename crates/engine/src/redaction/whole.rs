@@ -7,8 +7,9 @@ use backstop_hooks::points::ResponseEmitEvent;
 use backstop_hooks::{CallContext, Text};
 
 use super::union::Union;
+use crate::hook_options::HookMeta;
 use crate::receipt::{Blocked, Said, Step};
-use crate::registry::{HookMeta, Snapshot};
+use crate::registry::Snapshot;
 use crate::runner::chain::unstable_rewrite;
 
 /// What the redactors made of an event.

@@ -26,9 +26,10 @@ use backstop_hooks::{ApprovalRequest, CallContext, HookId, Outcome, Reason};
 use tokio::time::Instant;
 
 use super::seat::{Said as Told, Seat};
+use crate::hook_options::{HookMeta, Rewrite};
 use crate::receipt::{BlockCause, Blocked, Failure, Said, Step};
 use crate::redaction::{self, Whole};
-use crate::registry::{HookMeta, Rewrite, Snapshot};
+use crate::registry::Snapshot;
 use crate::underway::{Progress, Steps};
 
 /// Counts the real changes of a value.

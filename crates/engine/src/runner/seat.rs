@@ -16,8 +16,9 @@ use serde::Serialize;
 use tokio::time::Instant;
 
 use super::call::ask;
+use crate::hook_options::HookMeta;
 use crate::receipt::{Failure, StepDetail};
-use crate::registry::{Entry, HookMeta};
+use crate::registry::Entry;
 
 /// What one hook said.
 pub(crate) struct Said<O> {

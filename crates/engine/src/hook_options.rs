@@ -1,0 +1,268 @@
+//! How a hook is registered, and what is known of a registered hook.
+//!
+//! [`HookOptions`] are what whoever registers a hook says; [`HookMeta`] is what holds after the operator's settings and
+//! the defaults of the point were applied.
+
+use std::fmt;
+use std::time::Duration;
+
+use backstop_hooks::{
+    AgentId, CallContext, FailurePolicy, HookId, Json, OwnerId, PointId, ToolName, Trigger,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::matcher::{AgentMatcher, ToolMatcher};
+use crate::operator::{Budget, BudgetSource, FailureSource};
+
+/// How a hook was written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Style {
+    /// A handler that answers an outcome.
+    #[default]
+    Typed,
+    /// A handler that edits in place.
+    Interceptor,
+    /// `pre_call` / `post_call`, chosen by type in the configuration.
+    Verdict,
+    /// A reader of growing text that answers spans; see [`SpanRedactor`].
+    Redactor,
+    /// Outside of this process, or in another language.
+    Foreign,
+}
+
+/// What a hook's place in the registry rests on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Origin {
+    /// A program registered it; it survives [`Registry::reload`].
+    #[default]
+    Program,
+    /// The configuration names it; it goes when the configuration no longer does.
+    Configuration,
+}
+
+/// What becomes of a hook's rewrite to which a hook that stands before it objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Rewrite {
+    /// It is what makes the value acceptable to this hook: the value is blocked as `unstable_rewrite`.
+    Required,
+    /// It is a convenience: it gives way, and the receipt says so. What the hook blocks or asks for is never
+    /// optional.
+    Optional,
+}
+
+impl Rewrite {
+    /// What holds at a point for a hook that does not say: where a failed hook is skipped, what it would have
+    /// written can be done without; where it blocks, it can't.
+    pub fn at(point: PointId) -> Self {
+        match point.info().failure {
+            FailurePolicy::Open => Self::Optional,
+            FailurePolicy::Closed | FailurePolicy::OpenIfUnreachable => Self::Required,
+        }
+    }
+}
+
+/// How a hook is to be registered.
+#[derive(Clone, Debug)]
+pub struct HookOptions {
+    /// The hook's id; made from owner and point when absent.
+    pub id: Option<HookId>,
+    /// Who registers it.
+    pub owner: OwnerId,
+    /// Higher runs first; ties run in registration order.
+    pub priority: i32,
+    /// The author's time budget.
+    pub timeout: Option<Budget>,
+    /// The author's failure policy, where it differs from the point's. The operator's wins; beside that of an
+    /// entry of the configuration, the stricter one does.
+    pub on_failure: Option<FailurePolicy>,
+    /// Whether its rewrites give way to hooks that stand before it; [`Rewrite::at`] its point when absent.
+    pub rewrite: Option<Rewrite>,
+    /// Only these tools.
+    pub tools: Option<ToolMatcher>,
+    /// Only these agents.
+    pub agents: Option<AgentMatcher>,
+    /// Only runs that one of these started.
+    pub triggers: Option<Vec<Trigger>>,
+    /// Whether it judges calls once more with the values of their placeholders in place. A hook that does runs in
+    /// this process and keeps nothing of what it reads. Hooks that ship with Backstop do when this is absent.
+    pub judges_values: Option<bool>,
+    /// The only fields that it can answer, where that is known: then it is an error if nothing can come of any.
+    pub answers: Option<&'static [&'static str]>,
+    /// Its own configuration, where it has one apart from its owner's.
+    pub config: Option<Json>,
+    /// How it was written.
+    pub style: Style,
+    /// What its place in the registry rests on.
+    pub origin: Origin,
+    /// What people should know about how it is configured: names that look like typos.
+    pub hints: Vec<String>,
+}
+
+impl HookOptions {
+    /// Options with priority 0 and everything else left to the point.
+    pub fn new(owner: OwnerId) -> Self {
+        Self {
+            id: None,
+            owner,
+            priority: 0,
+            timeout: None,
+            on_failure: None,
+            rewrite: None,
+            tools: None,
+            agents: None,
+            triggers: None,
+            judges_values: None,
+            answers: None,
+            config: None,
+            style: Style::Typed,
+            origin: Origin::Program,
+            hints: Vec::new(),
+        }
+    }
+
+    /// Says that the configuration names the hook.
+    #[must_use]
+    pub fn configured(mut self) -> Self {
+        self.origin = Origin::Configuration;
+        self
+    }
+
+    /// Sets the id.
+    #[must_use]
+    pub fn id(mut self, id: impl Into<HookId>) -> Self {
+        self.id = Some(id.into());
+        self
+    }
+
+    /// Sets the priority.
+    #[must_use]
+    pub fn priority(mut self, priority: i32) -> Self {
+        self.priority = priority;
+        self
+    }
+
+    /// Sets the author's budget.
+    #[must_use]
+    pub fn timeout(mut self, budget: Budget) -> Self {
+        self.timeout = Some(budget);
+        self
+    }
+
+    /// Says whether the hook's rewrites give way to hooks that stand before it.
+    #[must_use]
+    pub fn rewrite(mut self, rewrite: Rewrite) -> Self {
+        self.rewrite = Some(rewrite);
+        self
+    }
+
+    /// Limits the hook to runs that one of these started. Where failing is not passing, it is also asked about calls that
+    /// don't say what started their run.
+    #[must_use]
+    pub fn triggers(mut self, triggers: impl IntoIterator<Item = Trigger>) -> Self {
+        self.triggers = Some(triggers.into_iter().collect());
+        self
+    }
+
+    /// Limits the hook to tools.
+    #[must_use]
+    pub fn tools(mut self, tools: ToolMatcher) -> Self {
+        self.tools = Some(tools);
+        self
+    }
+
+    /// Says that the hook answers these fields of the outcome and no others.
+    #[must_use]
+    pub fn answers(mut self, fields: &'static [&'static str]) -> Self {
+        self.answers = Some(fields);
+        self
+    }
+
+    /// Limits the hook to agents.
+    #[must_use]
+    pub fn agents(mut self, agents: AgentMatcher) -> Self {
+        self.agents = Some(agents);
+        self
+    }
+}
+
+/// A registered hook, without its code.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HookMeta {
+    /// The hook.
+    pub id: HookId,
+    /// Who registered it.
+    pub owner: OwnerId,
+    /// Where it stands.
+    pub point: PointId,
+    /// Its priority.
+    pub priority: i32,
+    /// Its budget, in milliseconds on the wire.
+    #[serde(rename = "budgetMs", serialize_with = "as_millis")]
+    pub budget: Duration,
+    /// Who set the budget.
+    pub budget_source: BudgetSource,
+    /// What its failure means.
+    pub on_failure: FailurePolicy,
+    /// Who said so.
+    pub failure_source: FailureSource,
+    /// Whether its rewrites give way to hooks that stand before it.
+    pub rewrite: Rewrite,
+    /// How it was written.
+    pub style: Style,
+    /// What its place in the registry rests on.
+    pub origin: Origin,
+    /// The tools it is limited to.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "as_text")]
+    pub tools: Option<ToolMatcher>,
+    /// The agents it is limited to.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "as_text")]
+    pub agents: Option<AgentMatcher>,
+    /// What started the runs that it is limited to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub triggers: Option<Vec<Trigger>>,
+    /// Whether it judges calls once more with the values of their placeholders in place.
+    pub judges_values: bool,
+    /// What people should know about how it is configured: names that look like typos.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hints: Vec<String>,
+    #[serde(skip)]
+    pub(crate) config: Json,
+}
+
+fn as_millis<S: serde::Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_u64(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
+}
+
+fn as_text<T: fmt::Display, S: serde::Serializer>(
+    value: &Option<T>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&value.as_ref().map(ToString::to_string).unwrap_or_default())
+}
+
+impl HookMeta {
+    /// Whether the hook is about this tool and agent. Where failing is not passing, a gate for some agents is asked
+    /// about a call that says no agent, too: nobody knows that it is not theirs.
+    pub fn applies_to(&self, tool: Option<&ToolName>, agent: Option<&AgentId>) -> bool {
+        let nameless = agent.is_none() && self.is_closed();
+        self.tools.as_ref().is_none_or(|tools| tool.is_some_and(|tool| tools.matches(tool)))
+            && self.agents.as_ref().is_none_or(|agents| nameless || agents.matches(agent))
+    }
+
+    /// Whether the hook is about this tool, in this call.
+    pub(crate) fn is_about(&self, tool: Option<&ToolName>, call: &CallContext) -> bool {
+        let eligible = |triggers: &Vec<Trigger>| match &call.trigger {
+            Some(trigger) => triggers.contains(trigger),
+            None => self.is_closed(),
+        };
+        self.applies_to(tool, call.agent_id.as_ref()) && self.triggers.as_ref().is_none_or(eligible)
+    }
+
+    fn is_closed(&self) -> bool {
+        self.point.info().failure != FailurePolicy::Open
+    }
+}
