@@ -25,7 +25,7 @@ pub enum Style {
     Interceptor,
     /// `pre_call` / `post_call`, chosen by type in the configuration.
     Verdict,
-    /// A reader of growing text that answers spans; see [`SpanRedactor`].
+    /// A reader of growing text that answers spans; see [`SpanRedactor`](crate::SpanRedactor).
     Redactor,
     /// Outside of this process, or in another language.
     Foreign,
@@ -35,7 +35,7 @@ pub enum Style {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Origin {
-    /// A program registered it; it survives [`Registry::reload`].
+    /// A program registered it; it survives [`Registry::reload`](crate::Registry::reload).
     #[default]
     Program,
     /// The configuration names it; it goes when the configuration no longer does.

@@ -68,7 +68,7 @@ pub(crate) struct Chain<'a, S: Seat> {
     version: Version,
     /// The version that the span redactors judged.
     redacted: Version,
-    /// Who wrote the value as it stands; nobody while it is the one that came.
+    /// The hook of this chain that wrote the value as it stands, if one did.
     writer: Option<Arc<HookMeta>>,
     begin: Instant,
     /// When the last hook was done, which is when the next one begins.
@@ -142,7 +142,6 @@ impl<'a, S: Seat> Chain<'a, S> {
         let redacted = redaction::redact(value, self.setting.snapshot, self.setting.call);
         if redacted.changed {
             self.version = self.version.next();
-            self.writer = redacted.writer();
         }
         self.redacted = self.version;
         self.join(redacted);
