@@ -151,3 +151,13 @@ async fn law_11_a_denial_stays_when_a_later_answer_of_the_run_names_the_call_aga
     engine.judge_answer(answer("r", &["another"]), &call).await;
     assert!(may_run(&engine, "s", "r", Some("another")).await, "it is the call that is denied, not the run");
 }
+
+#[tokio::test]
+async fn law_11_a_run_that_is_forgotten_rules_over_no_later_run_of_its_name() {
+    let engine = engine();
+    only_ok(&engine);
+    engine.judge_answer(answer("run", &["ok-1", "bad"]), &in_run("s", "run")).await;
+    assert!(!may_run(&engine, "s", "run", Some("bad")).await);
+    engine.forget_run(Some(&"s".into()), &"run".into());
+    assert!(may_run(&engine, "s", "run", Some("bad")).await, "nothing is known of it any more");
+}

@@ -388,6 +388,22 @@ async fn on_event_is_told_when_built_ins_block() {
 }
 
 #[tokio::test]
+async fn an_interceptor_sees_which_call_it_is_about() {
+    let engine = engine();
+    let seen = Notes::default();
+    let log = Arc::clone(&seen);
+    let look = move |event: &ToolBeforeEvent, _: &mut ToolInput| {
+        note(&log, event.tool_call_id.to_string());
+        Ok(())
+    };
+    engine.interceptors().add::<ToolBefore>("look", options(0), look).unwrap();
+    let event = ToolCallEvent::new("exec", params(json!({ "command": "ls" })))
+        .tool_call_id(backstop_hooks::ToolCallId::from("call-7"));
+    engine.review_tool_call(event, &context("main"), false).await;
+    assert_eq!(taken(&seen), ["call-7"]);
+}
+
+#[tokio::test]
 async fn on_event_is_told_once_of_a_built_in_that_judged_twice() {
     let engine = engine();
     let lines = Notes::default();
