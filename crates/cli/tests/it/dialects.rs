@@ -306,5 +306,5 @@ fn an_agent_does_not_choose_which_repositorys_rules_hold() {
     payload["cwd"] = json!(std::env::temp_dir());
     let refused = hook(&user, "codex", event, &payload);
     assert_eq!(refused.code, Some(2), "{}", refused.whole());
-    assert!(refused.err.contains("tool `exec` is denied"), "{}", refused.whole());
+    assert!(refused.err.contains("is denied by `deny_tools` pattern `exec`"), "{}", refused.whole());
 }

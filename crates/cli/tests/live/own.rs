@@ -35,7 +35,7 @@ mod codex {
         std::fs::write(world.file("backstop.yaml"), rules).unwrap();
         let call = Call::new("exec_command", json!({ "cmd": "pwd", "workdir": "/" }));
         let outcome = world.run(&[call], |_| ())?;
-        assert_refused(client, &world, &outcome, "tool `exec` is denied");
+        assert_refused(client, &world, &outcome, "is denied by `deny_tools` pattern `exec`");
         Ok(())
     }
 }

@@ -89,7 +89,7 @@ pub(crate) fn allow(client: Client) -> Result<(), NoBuild> {
 pub(crate) fn deny(client: Client) -> Result<(), NoBuild> {
     let world = World::new(client, &policy("deny_tools: [exec]"));
     let outcome = world.run(&[leave_mark(client)], |_| ())?;
-    assert_refused(client, &world, &outcome, "tool `exec` is denied");
+    assert_refused(client, &world, &outcome, "is denied by `deny_tools` pattern `exec`");
     Ok(())
 }
 

@@ -107,8 +107,8 @@ fn each_leaf_is_shown_with_its_place() {
 fn options_name_the_place_of_each_value() {
     let loaded = load(&[operator(FULL)]).unwrap();
     let options = &loaded.config.hooks.tool_call.pre_call.entries()[0].config.as_ref().unwrap().value;
-    assert_eq!(options.place_of("/deny_argument_patterns/command/1").to_string(), "operator.yaml:11:40");
-    assert_eq!(options.place_of("/deny_tools/7").to_string(), "operator.yaml:9:23");
+    assert_eq!(options.place_of("/deny_argument_patterns/command/1").to_string(), "operator.yaml:12:40");
+    assert_eq!(options.place_of("/deny_tools/7").to_string(), "operator.yaml:10:23");
 }
 
 #[test]
@@ -118,9 +118,9 @@ fn ids_that_nothing_answers_to_are_errors() {
     assert!(loaded.check_ids(&["builtin:security-audit"], &plugins).is_ok());
     assert_eq!(
         loaded.check_ids(&["builtin:security-audits"], &plugins[..1]).unwrap_err().to_string(),
-        "error: no hook has the id `builtin:security-audit`\n  --> operator.yaml:26:5\n  \
+        "error: no hook has the id `builtin:security-audit`\n  --> operator.yaml:27:5\n  \
          hint: did you mean `builtin:security-audits`?\n\n\
-         error: no plugin has the id `builtin:security-audit`\n  --> operator.yaml:40:5\n  \
+         error: no plugin has the id `builtin:security-audit`\n  --> operator.yaml:41:5\n  \
          hint: known plugin ids: `my-plugin`"
     );
 }
