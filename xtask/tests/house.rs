@@ -13,11 +13,12 @@ use serde_json::Value;
 /// in this table does not belong to the house.
 const MAY_KNOW: &[(&str, &[&str])] = &[
     ("backstop-hooks", &[]),
-    ("backstop-config", &["backstop-hooks"]),
+    ("backstop-yaml", &[]),
+    ("backstop-config", &["backstop-hooks", "backstop-yaml"]),
     ("backstop-llm", &["backstop-hooks"]),
     ("backstop-store", &["backstop-hooks"]),
     ("backstop-engine", &["backstop-hooks", "backstop-store"]),
-    ("backstop-guards", &["backstop-hooks", "backstop-store", "backstop-engine"]),
+    ("backstop-guards", &["backstop-hooks", "backstop-yaml", "backstop-store", "backstop-engine"]),
     ("backstop-agent", &["backstop-hooks", "backstop-store", "backstop-engine", "backstop-llm"]),
     (
         "backstop-gateway",
@@ -28,6 +29,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
         "backstop",
         &[
             "backstop-hooks",
+            "backstop-yaml",
             "backstop-config",
             "backstop-llm",
             "backstop-store",
@@ -45,6 +47,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
 
 /// Crates from outside that a crate must not know: the contract runs nothing, the engine speaks to nobody.
 const MUST_NOT_USE: &[(&str, &[&str])] = &[
+    ("backstop-yaml", &["tokio", "hyper", "reqwest", "rusqlite", "clap"]),
     ("backstop-hooks", &["tokio", "hyper", "reqwest", "rusqlite", "http"]),
     ("backstop-config", &["tokio", "hyper", "reqwest", "rusqlite", "clap"]),
     ("backstop-engine", &["hyper", "reqwest", "rusqlite", "clap"]),

@@ -14,7 +14,7 @@ use crate::place::Place;
 use crate::problem::{ConfigError, Problem, ProblemKind, escape};
 use crate::reader::LayerKind;
 use crate::text::Environment;
-use crate::yaml::MAX_BYTES;
+use backstop_yaml::MAX_BYTES;
 
 /// The names a configuration file may have. A folder may hold only one of them.
 pub const FILE_NAMES: [&str; 3] = ["backstop.yaml", "backstop.yml", "backstop.json"];

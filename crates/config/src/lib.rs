@@ -52,7 +52,6 @@ mod sections;
 mod text;
 mod values;
 mod wire;
-mod yaml;
 
 pub use discover::{FILE_NAMES, Locations, Source};
 pub use load::{Loaded, Loader};

@@ -15,7 +15,6 @@ use crate::sections::Config;
 use crate::text::Environment;
 use crate::values::Name;
 use crate::wire::Wire as _;
-use crate::yaml;
 
 /// Reads and layers configuration texts.
 pub struct Loader<'a> {
@@ -99,8 +98,13 @@ impl Reader<'_> {
 }
 
 fn read(source: &Source, cx: &mut Reader<'_>) -> Option<Config> {
-    let text = source.text.strip_prefix('\u{feff}').unwrap_or(&source.text);
-    let root = yaml::parse(&source.name, text).map_err(|problem| cx.report(problem)).ok()?;
+    let root = backstop_yaml::parse(&source.name, &source.text).map_err(|problem| cx.report(problem)).ok()?;
+    let Some(root) = root else {
+        let place = Place::file_only(Arc::clone(&source.name));
+        let problem = Problem::new(ProblemKind::Syntax, place, "the file holds no settings");
+        cx.report(problem.with_hint("write `{}` to say that the built-in defaults are wanted"));
+        return None;
+    };
     Config::read(&root, cx)
 }
 

@@ -11,7 +11,7 @@ use crate::place::Place;
 use crate::reader::Reader;
 use crate::text::Text;
 use crate::wire::{Wire, shown};
-use crate::yaml::{Kind, Node};
+use backstop_yaml::{Kind, Node};
 
 /// A mapping whose keys this crate does not know.
 #[derive(Clone, PartialEq)]

@@ -9,7 +9,7 @@ use crate::problem::{Problem, ProblemKind, quote, suggestion};
 use crate::rules::Admit;
 use crate::text::Environment;
 use crate::wire::Wire;
-use crate::yaml::{Entry, Kind, Node};
+use backstop_yaml::{Entry, Kind, Node};
 
 /// Whose file is being read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use crate::problem::{Problem, ProblemKind, is_invisible, nearest, quote, quoted_
 use crate::reader::{LayerKind, Reader};
 use crate::text::{Secret, Text};
 use crate::wire::{Key, Wire};
-use crate::yaml::{Kind, Node};
+use backstop_yaml::{Kind, Node};
 
 /// A whole number from `MIN` to `MAX`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

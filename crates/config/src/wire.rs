@@ -11,7 +11,7 @@ use crate::place::{Place, Setting, Spanned};
 use crate::problem::{Problem, ProblemKind, quote};
 use crate::reader::Reader;
 use crate::rules::Admit;
-use crate::yaml::Node;
+use backstop_yaml::Node;
 
 /// A value that can stand in a configuration file.
 pub(crate) trait Wire: Sized {
@@ -313,7 +313,7 @@ macro_rules! fields {
         }
 
         impl $crate::wire::Wire for $name {
-            fn read(node: &$crate::yaml::Node, cx: &mut $crate::reader::Reader<'_>) -> Option<Self> {
+            fn read(node: &backstop_yaml::Node, cx: &mut $crate::reader::Reader<'_>) -> Option<Self> {
                 let entries = cx.map(node)?;
                 cx.known_keys(entries, &[$($key),*]);
                 $(

@@ -11,7 +11,7 @@ use crate::reader::Reader;
 use crate::text::{Secret, Text};
 use crate::values::{Millis, Name, Whole, plain_text};
 use crate::wire::{Entries, Wire, item, section};
-use crate::yaml::Node;
+use backstop_yaml::Node;
 
 use super::{GatewayHooks, Provider};
 

@@ -17,7 +17,7 @@ use crate::reader::{LayerKind, Reader};
 use crate::rules::{Admit, Append, Rule};
 use crate::values::{Millis, Name, OnFailure, RewriteChoice};
 use crate::wire::{Entries, Wire, item, section};
-use crate::yaml::{Kind, Node};
+use backstop_yaml::{Kind, Node};
 
 section! {
     /// Verdict hooks around tool calls and model calls.

@@ -1,6 +1,6 @@
 //! From text to a tree that knows where each of its nodes was written.
 //!
-//! Only the part of YAML that a configuration needs is read: one document of mappings, sequences and scalars. Anchors,
+//! Only the part of YAML that configurations and catalogues need is read: one document of mappings, sequences and scalars. Anchors,
 //! aliases, tags, merge keys, complex keys and further documents are refused, which also removes the ways in which a
 //! small YAML file becomes a large value. Duplicate keys are refused because the author and the reader would not agree
 //! on which one counts. JSON is read by the same code.
@@ -17,45 +17,58 @@ use crate::place::Place;
 use crate::problem::{Problem, ProblemKind, quote};
 
 /// The largest file that is read, in bytes.
-pub(crate) const MAX_BYTES: usize = 1024 * 1024;
+pub const MAX_BYTES: usize = 1024 * 1024;
 /// The deepest nesting of mappings and sequences.
-pub(crate) const MAX_DEPTH: usize = 64;
+pub const MAX_DEPTH: usize = 64;
 /// The most values in one file.
-pub(crate) const MAX_NODES: usize = 20_000;
+pub const MAX_NODES: usize = 20_000;
 
 /// The longest text that an error message repeats, in bytes.
 const REPEATED_TEXT: usize = 24;
 
 /// A value with its place.
 #[derive(Debug, Clone)]
-pub(crate) struct Node {
-    pub(crate) at: Place,
-    pub(crate) kind: Kind,
+pub struct Node {
+    /// Where it starts.
+    pub at: Place,
+    /// What it is.
+    pub kind: Kind,
 }
 
 /// What a node is, by the YAML 1.2 core schema.
 #[derive(Debug, Clone)]
-pub(crate) enum Kind {
+pub enum Kind {
+    /// Nothing, `~` or `null`.
     Null,
+    /// `true` or `false`.
     Bool(bool),
+    /// A whole number.
     Integer(i64),
+    /// Any other number.
     Number(f64),
+    /// A text, in quotes or plain.
     Text(String),
+    /// A sequence.
     List(Vec<Node>),
+    /// A mapping, in the order of the file. No key is there twice.
     Map(Vec<Entry>),
 }
 
 /// One key of a mapping.
 #[derive(Debug, Clone)]
-pub(crate) struct Entry {
-    pub(crate) key: String,
-    pub(crate) key_at: Place,
-    pub(crate) value: Node,
+pub struct Entry {
+    /// The key.
+    pub key: String,
+    /// Where the key is written.
+    pub key_at: Place,
+    /// What it stands for.
+    pub value: Node,
 }
 
 impl Node {
     /// The value for error messages. Long texts are not repeated: they may be secrets in the wrong place.
-    pub(crate) fn describe(&self) -> Cow<'static, str> {
+    #[must_use]
+    pub fn describe(&self) -> Cow<'static, str> {
         match &self.kind {
             Kind::Bool(value) => format!("`{value}`").into(),
             Kind::Integer(value) => format!("`{value}`").into(),
@@ -68,7 +81,8 @@ impl Node {
     }
 
     /// The kind of value for error messages, without the value.
-    pub(crate) fn shape(&self) -> &'static str {
+    #[must_use]
+    pub fn shape(&self) -> &'static str {
         match &self.kind {
             Kind::Null => "nothing",
             Kind::Bool(_) => "a truth value",
@@ -81,8 +95,13 @@ impl Node {
     }
 }
 
-/// Reads one document.
-pub(crate) fn parse(file: &Arc<str>, text: &str) -> Result<Node, Problem> {
+/// Reads one document; `None` if there is nothing in it. A byte order mark in front is passed over.
+///
+/// # Errors
+///
+/// The first place where the text is no YAML, or uses a part of YAML that is not read.
+pub fn parse(file: &Arc<str>, text: &str) -> Result<Option<Node>, Problem> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if text.len() > MAX_BYTES {
         let message = format!("the file is larger than {MAX_BYTES} bytes");
         return Err(Problem::new(ProblemKind::Unreadable, Place::file_only(Arc::clone(file)), message));
@@ -100,15 +119,15 @@ struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    fn document(&mut self) -> Result<Node, Problem> {
+    fn document(&mut self) -> Result<Option<Node>, Problem> {
         loop {
             match self.next()? {
                 (Event::StreamStart | Event::DocumentStart(_), _) => {}
-                (Event::StreamEnd, _) => return Err(self.empty()),
+                (Event::StreamEnd, _) => return Ok(None),
                 (event, span) => {
                     let root = self.node(event, span, 0)?;
                     self.end()?;
-                    return if matches!(root.kind, Kind::Null) { Err(self.empty()) } else { Ok(root) };
+                    return Ok((!matches!(root.kind, Kind::Null)).then_some(root));
                 }
             }
         }
@@ -119,10 +138,8 @@ impl<'a> Builder<'a> {
             match self.next()? {
                 (Event::StreamEnd, _) => return Ok(()),
                 (Event::DocumentStart(_), span) => {
-                    return Err(self.refuse(
-                        span.start,
-                        "a configuration file holds one YAML document, this is a second one",
-                    ));
+                    let message = "a file holds one YAML document, this is a second one";
+                    return Err(self.refuse(span.start, message));
                 }
                 _ => {}
             }
@@ -214,7 +231,10 @@ impl<'a> Builder<'a> {
         match self.parser.next_event() {
             Some(Ok(event)) => Ok(event),
             Some(Err(error)) => Err(self.syntax(&error)),
-            None => Err(self.empty()),
+            None => {
+                let end = Place::file_only(Arc::clone(self.file));
+                Err(Problem::new(ProblemKind::Syntax, end, "not valid YAML: the text ends too early"))
+            }
         }
     }
 
@@ -225,15 +245,6 @@ impl<'a> Builder<'a> {
 
     fn refuse(&self, at: Marker, message: &str) -> Problem {
         Problem::new(ProblemKind::Syntax, self.place(at), message)
-    }
-
-    fn empty(&self) -> Problem {
-        Problem::new(
-            ProblemKind::Syntax,
-            Place::file_only(Arc::clone(self.file)),
-            "the file holds no settings",
-        )
-        .with_hint("write `{}` to say that the built-in defaults are wanted")
     }
 
     fn place(&self, at: Marker) -> Place {
