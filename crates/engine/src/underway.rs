@@ -63,9 +63,8 @@ impl Drop for Steps<'_> {
 pub(crate) struct Underway<'a> {
     engine: &'a Engine,
     point: PointId,
-    /// Absent where nobody reads receipts.
-    key: Option<CallKey>,
-    begin: Instant,
+    /// Whose it is and since when. Absent where nobody reads receipts.
+    begun: Option<(CallKey, Instant)>,
     progress: Progress,
     /// What is known of it, once the hooks were asked.
     receipt: Option<Receipt>,
@@ -74,8 +73,8 @@ pub(crate) struct Underway<'a> {
 impl<'a> Underway<'a> {
     /// `key` is asked for only where somebody reads receipts.
     pub(crate) fn begin(engine: &'a Engine, point: PointId, key: impl FnOnce() -> CallKey) -> Self {
-        let key = engine.is_recorded().then(key);
-        Self { engine, point, key, begin: Instant::now(), progress: Progress::default(), receipt: None }
+        let begun = engine.is_recorded().then(|| (key(), Instant::now()));
+        Self { engine, point, begun, progress: Progress::default(), receipt: None }
     }
 
     pub(crate) fn progress(&self) -> &Progress {
@@ -96,28 +95,29 @@ impl<'a> Underway<'a> {
 
     /// It came to its end, and its receipt is known.
     pub(crate) fn end(mut self) {
-        self.key = None;
+        self.begun = None;
     }
 
     /// It came to its end, with the receipt that is held.
     pub(crate) fn into_receipt(mut self) -> Receipt {
-        let key = self.key.take();
-        self.known(key.unwrap_or_default())
+        let begun = self.begun.take();
+        let (key, begin) = begun.unwrap_or_else(|| (CallKey::default(), Instant::now()));
+        self.known(key, begin)
     }
 
     /// The receipt that is held, or one of what is known so far.
-    fn known(&mut self, key: CallKey) -> Receipt {
+    fn known(&mut self, key: CallKey, begin: Instant) -> Receipt {
         self.receipt.take().unwrap_or_else(|| {
             let steps = mem::take(&mut *self.progress.0.lock().unwrap_or_else(PoisonError::into_inner));
-            Receipt::of(self.point, Verdict::Dropped, key, steps, self.begin.elapsed())
+            Receipt::of(self.point, Verdict::Dropped, key, steps, begin.elapsed())
         })
     }
 }
 
 impl Drop for Underway<'_> {
     fn drop(&mut self) {
-        let Some(key) = self.key.take() else { return };
-        let mut receipt = self.known(key);
+        let Some((key, begin)) = self.begun.take() else { return };
+        let mut receipt = self.known(key, begin);
         receipt.verdict = Verdict::Dropped;
         self.engine.record(&receipt);
     }

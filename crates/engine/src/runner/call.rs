@@ -26,8 +26,21 @@ use crate::registry::Entry;
 /// How many calls of one hook may wait for its answer at once.
 pub const MAX_UNDER_WAY: usize = 4_096;
 
-/// A hook's answer, or why it has none.
-pub(crate) type Asked<P> = Result<Option<<P as Point>::Outcome>, Failure>;
+/// A hook's answer, or why it has none. Boxed: most hooks say nothing, which then fits into two registers.
+pub(crate) type Asked<O> = Result<Option<Box<O>>, Box<Failure>>;
+
+/// What a hook returned, not looked at yet.
+type Returned<P> = Result<Option<Box<<P as Point>::Outcome>>, Box<HookError>>;
+
+/// [`Answer`] with its outcome boxed.
+enum Begun<'a, P: Point> {
+    Now(Returned<P>),
+    Later(HookFuture<'a, P>),
+}
+
+fn boxed<P: Point>(said: HookResult<P>) -> Returned<P> {
+    said.map(|outcome| outcome.map(Box::new)).map_err(Box::new)
+}
 
 /// Asks one hook; waits for its answer at most for its budget. Returns when the answer was there, too.
 pub(crate) async fn ask<P: Point>(
@@ -35,11 +48,11 @@ pub(crate) async fn ask<P: Point>(
     event: &P::Event,
     call: &CallContext,
     start: Instant,
-) -> (Asked<P>, Instant) {
+) -> (Asked<P::Outcome>, Instant) {
     let deadline = start + entry.meta.budget;
     let said = match begin(entry, event, call, deadline) {
-        Ok(Answer::Now(said)) => Ok(said),
-        Ok(Answer::Later(future)) => within(entry, call, future, deadline).await,
+        Ok(Begun::Now(said)) => Ok(said),
+        Ok(Begun::Later(future)) => within(entry, call, future, deadline).await,
         Err(failure) => Err(failure),
     };
     finish(entry, said, event, deadline)
@@ -50,9 +63,13 @@ fn begin<'a, P: Point>(
     event: &'a P::Event,
     call: &'a CallContext,
     deadline: Instant,
-) -> Result<Answer<'a, P>, Failure> {
+) -> Result<Begun<'a, P>, Box<Failure>> {
     let cx = Context { call, plugin_config: &entry.meta.config, deadline: Some(deadline.into_std()) };
-    contained(|| call.nesting.descend(|| entry.hook.call(event, cx))).map_err(|_| Failure::panicked())
+    let begin = || match entry.hook.call(event, cx) {
+        Answer::Now(said) => Begun::Now(boxed::<P>(said)),
+        Answer::Later(future) => Begun::Later(future),
+    };
+    contained(|| call.nesting.descend(begin)).map_err(|_| Box::new(Failure::panicked()))
 }
 
 async fn within<P: Point>(
@@ -60,7 +77,7 @@ async fn within<P: Point>(
     call: &CallContext,
     future: HookFuture<'_, P>,
     deadline: Instant,
-) -> Result<HookResult<P>, Failure> {
+) -> Result<Returned<P>, Box<Failure>> {
     let mut running = Foreign::new(&call.nesting, future);
     // Many answers are there at the first look, and need no timer.
     let said = match poll_fn(|cx| Poll::Ready(Pin::new(&mut running).poll(cx))).await {
@@ -72,8 +89,8 @@ async fn within<P: Point>(
     };
     drop(running);
     match said {
-        Ok(Ok(said)) => Ok(said),
-        Ok(Err(_)) => Err(Failure::panicked()),
+        Ok(Ok(said)) => Ok(boxed::<P>(said)),
+        Ok(Err(_)) => Err(Box::new(Failure::panicked())),
         Err(_) => Err(late(entry)),
     }
 }
@@ -98,39 +115,35 @@ impl Drop for UnderWay {
 }
 
 /// A hook that did not answer in time; where it keeps a count of what it is at, that is said.
-fn late<P: Point>(entry: &Entry<P>) -> Failure {
+fn late<P: Point>(entry: &Entry<P>) -> Box<Failure> {
     let load = contained(|| entry.hook.load()).ok().flatten();
     if let Some(load) = load {
         tracing::warn!(hook = %entry.meta.id, %load, "a hook did not answer in time");
     }
-    Failure::timed_out(entry.meta.budget, load)
+    Box::new(Failure::timed_out(entry.meta.budget, load))
 }
 
 fn finish<P: Point>(
     entry: &Entry<P>,
-    said: Result<HookResult<P>, Failure>,
+    said: Result<Returned<P>, Box<Failure>>,
     event: &P::Event,
     deadline: Instant,
-) -> (Asked<P>, Instant) {
+) -> (Asked<P::Outcome>, Instant) {
     let end = Instant::now();
     let asked = match said {
         Ok(said) if end > deadline => {
             drop_contained(said);
             Err(late(entry))
         }
-        Ok(said) => validate(entry, said, event).map_err(|error| Failure::of(&error, event)),
+        Ok(said) => validate(entry, said, event).map_err(|error| Box::new(Failure::of(&error, event))),
         Err(failure) => Err(failure),
     };
     (asked, end)
 }
 
-fn validate<P: Point>(
-    entry: &Entry<P>,
-    said: HookResult<P>,
-    event: &P::Event,
-) -> Result<Option<P::Outcome>, HookError> {
+fn validate<P: Point>(entry: &Entry<P>, said: Returned<P>, event: &P::Event) -> Returned<P> {
     let Some(mut outcome) = said? else { return Ok(None) };
-    event.check(&outcome)?;
+    event.check(&outcome).map_err(|error| Box::new(error.into()))?;
     outcome.stamp(&entry.meta.owner, &entry.meta.id);
     Ok(Some(outcome))
 }

@@ -25,9 +25,10 @@ use std::time::Duration;
 use backstop_hooks::{ApprovalRequest, CallContext, HookId, Outcome, Reason};
 use tokio::time::Instant;
 
+use super::call::Asked;
 use super::seat::{Said as Told, Seat};
 use crate::hook_options::{HookMeta, Rewrite};
-use crate::receipt::{BlockCause, Blocked, Failure, Said, Step};
+use crate::receipt::{BlockCause, Blocked, Failure, Said, Step, StepDetail};
 use crate::redaction::{self, Whole};
 use crate::registry::Snapshot;
 use crate::underway::{Progress, Steps};
@@ -90,6 +91,19 @@ struct Objection {
     binding: bool,
 }
 
+/// How it went to ask a hook, but for its answer.
+struct Consulted {
+    elapsed: Duration,
+    detail: Option<Box<StepDetail>>,
+}
+
+impl Consulted {
+    /// The step of the hook, which says nothing yet.
+    fn step(self, hook: &Arc<HookMeta>, again: bool) -> Step {
+        Step { again, elapsed: self.elapsed, detail: self.detail, ..Step::of(Arc::clone(hook)) }
+    }
+}
+
 struct Placed<S> {
     seat: S,
     judged: Version,
@@ -100,11 +114,12 @@ struct Placed<S> {
 impl<'a, S: Seat> Chain<'a, S> {
     pub(crate) fn new(seats: impl Iterator<Item = S>, setting: Setting<'a>) -> Self {
         let begin = Instant::now();
-        let seats: Vec<_> =
-            seats.map(|seat| Placed { seat, judged: Version::default(), asks: false }).collect();
+        // Filters say nothing of how many they let through, and growing a list bit by bit costs more than room.
+        let mut placed = Vec::with_capacity(seats.size_hint().1.unwrap_or_default());
+        placed.extend(seats.map(|seat| Placed { seat, judged: Version::default(), asks: false }));
         Self {
-            steps: Steps::new(seats.len(), setting.progress),
-            seats,
+            steps: Steps::new(placed.len(), setting.progress),
+            seats: placed,
             setting,
             version: Version::default(),
             redacted: Version::default(),
@@ -176,34 +191,37 @@ impl<'a, S: Seat> Chain<'a, S> {
                 continue;
             }
             let seat = placed.seat;
-            let (mut step, answer) = self.consult(seat, value, round == Round::Again).await;
+            let (asked, answer) = self.consult(seat, value).await;
+            let again = round == Round::Again;
             match answer {
-                Ok(None) => {}
-                Ok(Some(answer)) => match round {
-                    Round::First => self.take(index, answer, &mut step, value).await,
-                    Round::Again => self.compare(index, answer, &mut step, value),
-                },
-                Err(failure) => self.fail(seat.meta(), failure, &mut step),
+                // Most hooks say nothing. A step is large, so that this one is made where it stays.
+                Ok(None) => self.steps.push(asked.step(seat.meta(), again)),
+                Ok(Some(answer)) => {
+                    let mut step = asked.step(seat.meta(), again);
+                    match round {
+                        Round::First => self.take(index, answer, &mut step, value).await,
+                        Round::Again => self.compare(index, *answer, &mut step, value),
+                    }
+                    self.steps.push(step);
+                }
+                Err(failure) => {
+                    let mut step = asked.step(seat.meta(), again);
+                    self.fail(seat.meta(), *failure, &mut step);
+                    self.steps.push(step);
+                }
             }
             if let Some(placed) = self.seats.get_mut(index) {
                 placed.judged = self.version;
             }
-            self.steps.push(step);
         }
     }
 
-    /// Asks one hook about a value. Returns its step, which says nothing yet, and its answer.
-    async fn consult(
-        &mut self,
-        seat: S,
-        value: &S::Value,
-        again: bool,
-    ) -> (Step, Result<Option<S::Outcome>, Failure>) {
+    /// Asks one hook about a value. Returns how that went, and its answer.
+    async fn consult(&mut self, seat: S, value: &S::Value) -> (Consulted, Asked<S::Outcome>) {
         let Setting { call, capture, .. } = self.setting;
         let Told { answer, end, detail } = seat.ask(value, call, self.now, capture).await;
         let elapsed = end - std::mem::replace(&mut self.now, end);
-        let step = Step { again, elapsed, detail, ..Step::of(Arc::clone(seat.meta())) };
-        (step, answer)
+        (Consulted { elapsed, detail }, answer)
     }
 
     fn fail(&mut self, hook: &HookMeta, failure: Failure, step: &mut Step) {
@@ -217,13 +235,13 @@ impl<'a, S: Seat> Chain<'a, S> {
     }
 
     /// First round: the answer is merged, and the next hook sees what it changed.
-    async fn take(&mut self, index: usize, answer: S::Outcome, step: &mut Step, value: &mut S::Value) {
+    async fn take(&mut self, index: usize, answer: Box<S::Outcome>, step: &mut Step, value: &mut S::Value) {
         let (answer, was_heard) = match Proposal::<S>::optional(&step.hook, &answer, value) {
             Some(proposal) if !answer.blocks() => {
                 // Boxed: few hooks have optional rewrites, and the others need not carry the room.
                 match Box::pin(self.hear(index, &step.hook, &proposal.value)).await {
                     None => (answer, true),
-                    Some(objector) => (proposal.give_way(step, Some(objector)), false),
+                    Some(objector) => (Box::new(proposal.give_way(step, Some(objector))), false),
                 }
             }
             _ => (answer, false),
@@ -245,7 +263,7 @@ impl<'a, S: Seat> Chain<'a, S> {
                 placed.judged = self.version;
             }
         }
-        step.refused.extend(self.merged.merge(answer));
+        step.refused.extend(self.merged.merge(*answer));
         step.said = match (blocks, asks, changed) {
             (true, ..) => Said::Blocked,
             (_, true, _) => Said::Asked,
@@ -319,7 +337,8 @@ impl<'a, S: Seat> Chain<'a, S> {
         let mut accepted = Vec::new();
         for before in 0..index {
             let Some(&Placed { seat, asks: asked, .. }) = self.seats.get(before) else { break };
-            let (mut step, answer) = self.consult(seat, value, true).await;
+            let (asked_now, answer) = self.consult(seat, value).await;
+            let mut step = asked_now.step(seat.meta(), true);
             step.proposal_of = Some(author.id.clone());
             let (objects, binding) = match answer {
                 Ok(None) => (false, false),
@@ -334,12 +353,12 @@ impl<'a, S: Seat> Chain<'a, S> {
                     };
                     let is_gate = blocks || (asks && !asked);
                     let required = changes && step.hook.rewrite == Rewrite::Required;
-                    accepted.push(answer);
+                    accepted.push(*answer);
                     (is_gate || changes, is_gate || required)
                 }
                 Err(failure) => {
                     step.said = Said::Failed;
-                    step.failure = Some(failure);
+                    step.failure = Some(*failure);
                     (true, true)
                 }
             };

@@ -198,7 +198,7 @@ impl Dispatch<'_> {
         let watching = asked.map(|entry| async move {
             let start = Instant::now();
             let (said, end) = match deep {
-                true => (Err(Failure::too_deep()), start),
+                true => (Err(Box::new(Failure::too_deep())), start),
                 false => ask(entry, event, call, start).await,
             };
             self.step(entry, event, &said, end - start)
@@ -227,7 +227,7 @@ impl Dispatch<'_> {
             match said {
                 Ok(Some(answer)) if answer.handled() => {
                     step.said = Said::Handled;
-                    outcome = Some(answer);
+                    outcome = Some(*answer);
                 }
                 Ok(Some(_)) => step.said = Said::Pass,
                 Ok(None) => {}
@@ -269,10 +269,16 @@ impl Dispatch<'_> {
     }
 
     /// The step of a hook that can't change the value.
-    fn step<P: Point>(&self, entry: &Entry<P>, event: &P::Event, said: &Asked<P>, elapsed: Duration) -> Step {
+    fn step<P: Point>(
+        &self,
+        entry: &Entry<P>,
+        event: &P::Event,
+        said: &Asked<P::Outcome>,
+        elapsed: Duration,
+    ) -> Step {
         Step {
             said: if said.is_err() { Said::Failed } else { Said::Nothing },
-            failure: said.as_ref().err().cloned(),
+            failure: said.as_ref().err().map(|failure| Failure::clone(failure)),
             elapsed,
             detail: self.capture.then(|| seat::detail(entry, event, self.call, said)),
             ..Step::of(Arc::clone(&entry.meta))

@@ -15,15 +15,15 @@ use backstop_hooks::{CallContext, Context, Event, Outcome, Point, event_json};
 use serde::Serialize;
 use tokio::time::Instant;
 
-use super::call::ask;
+use super::call::{Asked, ask};
 use crate::hook_options::HookMeta;
-use crate::receipt::{Failure, StepDetail};
+use crate::receipt::StepDetail;
 use crate::registry::Entry;
 
 /// What one hook said.
 pub(crate) struct Said<O> {
     /// Its answer, or why it has none.
-    pub(crate) answer: Result<Option<O>, Failure>,
+    pub(crate) answer: Asked<O>,
     /// When the answer was there.
     pub(crate) end: Instant,
     /// What it saw and said, for `explain`.
@@ -128,7 +128,11 @@ impl Seat for ToolSeat<'_> {
 
 impl<O> Said<O> {
     fn map<U>(self, other: impl FnOnce(O) -> U) -> Said<U> {
-        Said { answer: self.answer.map(|said| said.map(other)), end: self.end, detail: self.detail }
+        Said {
+            answer: self.answer.map(|said| said.map(|said| Box::new(other(*said)))),
+            end: self.end,
+            detail: self.detail,
+        }
     }
 }
 
@@ -155,7 +159,7 @@ pub(super) fn detail<P: Point>(
     entry: &Entry<P>,
     event: &P::Event,
     call: &CallContext,
-    answer: &Result<Option<impl Serialize>, Failure>,
+    answer: &Asked<impl Serialize>,
 ) -> Box<StepDetail> {
     let cx = Context { call, plugin_config: &entry.meta.config, deadline: None };
     let said = match answer {
