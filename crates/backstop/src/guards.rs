@@ -14,7 +14,7 @@ pub use backstop_guards::hooks::{
 
 /// Secrets, personal data and hidden text in texts.
 pub mod scan {
-    pub use backstop_guards::scan::{
+    pub use backstop_scan::{
         Action, Class, Edit, Evidence, Finding, Policy, Redacted, Redactor, Scanner, Span,
     };
 }

@@ -10,7 +10,7 @@
 #![expect(clippy::print_stdout, reason = "a command-line tool")]
 
 mod disputed;
-#[path = "../tests/tokens/mod.rs"]
+#[path = "../../scan/tests/tokens/mod.rs"]
 mod tokens;
 
 use std::collections::BTreeMap;
@@ -19,10 +19,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use backstop_guards::scan::{Class, Policy, Redactor, Scanner};
 use backstop_guards::{
     Access, CommandGuard, GuardSettings, Judgement, PathGuard, Place, Profile, ShellKind, Verdict,
 };
+use backstop_scan::{Class, Policy, Redactor, Scanner};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -145,6 +145,11 @@ fn rows<T: DeserializeOwned>(path: &Path) -> Done<Vec<T>> {
     lines.map(row).collect()
 }
 
+/// The case files of the scanner.
+fn texts(name: &str) -> PathBuf {
+    own("../../../scan/tests/cases").join(name)
+}
+
 /// The project's own case files below this one.
 fn own(name: &str) -> PathBuf {
     let package = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
@@ -231,7 +236,7 @@ fn own_texts(report: &mut Report) -> Done {
     let scanner = Scanner::new();
     for (name, class) in [("secrets", Class::Secret), ("pii", Class::Pii), ("hidden", Class::Hidden)] {
         for file in [format!("{name}.jsonl"), format!("{name}_clean.jsonl")] {
-            for case in rows::<Case>(&own("scan").join(file))? {
+            for case in rows::<Case>(&texts(&file))? {
                 let found = finds(&scanner, class, &case.parts.concat(), Policy::DEFAULT_CONFIDENCE);
                 report.add(&format!("texts: {name}"), case.kind.is_some(), found);
             }
@@ -316,7 +321,7 @@ fn foreign(file: &Path, report: &mut Report) -> Done {
 fn own_streams(report: &mut Report) -> Done {
     let redactor = Redactor::new(Arc::new(Scanner::new()), Policy::default());
     for name in ["code", "markdown", "prose"] {
-        let text = std::fs::read_to_string(own("stream").join(format!("{name}.txt")))?;
+        let text = std::fs::read_to_string(texts(&format!("stream/{name}.txt")))?;
         let mut streams: Vec<_> = (0..TIMES).map(|_| redactor.stream()).collect();
         for token in tokens::tokens(&text) {
             let pushed = streams.iter_mut().map(|stream| {

@@ -18,7 +18,6 @@ pub mod limits;
 mod paths;
 mod place;
 mod rules;
-pub mod scan;
 mod shell;
 mod tls;
 mod typed;

@@ -5,7 +5,7 @@ use backstop_config::{
 };
 use backstop_engine::Snapshot;
 use backstop_guards::hooks::{RedactionSettings, register_redaction};
-use backstop_guards::scan::{Action, Class, Policy, Scanner};
+use backstop_scan::{Action, Class, Policy, Scanner};
 
 use super::guards::builtin;
 

@@ -2,7 +2,6 @@
 
 use backstop_engine::{Attendance, BlockCause, Engine, HookOptions, ResponseGate, Verdict};
 use backstop_guards::hooks::{CommandSafety, RedactionSettings, register_command_safety, register_redaction};
-use backstop_guards::scan::{Action, Class, Policy};
 use backstop_guards::{CommandGuard, GuardSettings};
 use backstop_hooks::conversation::{Message, Part, Role, ToolResult};
 use backstop_hooks::points::{
@@ -10,6 +9,7 @@ use backstop_hooks::points::{
     MessageBefore, MessageBeforeEvent, ResponseEmitEvent, ToolAfter, ToolAfterEvent, ToolCallEvent, ToolInfo,
 };
 use backstop_hooks::{CallContext, OwnerId, Params, hook_fn};
+use backstop_scan::{Action, Class, Policy};
 use serde_json::{Value, json};
 
 use super::support::{call, context, engine, snapshot};

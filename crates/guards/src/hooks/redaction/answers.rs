@@ -2,9 +2,9 @@
 
 use backstop_engine::{RedactionStream, Settled, SpanEdit, SpanRedactor};
 use backstop_hooks::CallContext;
+use backstop_scan::{Certain, Finding, Stream};
 
 use super::{Place, forbidden, kind};
-use crate::scan::{Certain, Finding, Stream};
 
 #[derive(Debug)]
 pub(super) struct Answers(pub(super) Place);

@@ -6,8 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use backstop_engine::Unsealer;
 use backstop_hooks::points::ToolCallEvent;
 use backstop_hooks::{CallContext, Params, SessionId};
-
-use crate::scan::Vault;
+use backstop_scan::Vault;
 
 /// The vaults of the sessions that are at work. Bounded: the session that was quiet for the longest time
 /// loses its vault, and its placeholders mean nothing any more.

@@ -24,8 +24,8 @@ use std::sync::Arc;
 use backstop_engine::{HookOptions, RegisterError, Snapshot, SpanKind};
 use backstop_hooks::points::{BeforeAgentRun, BeforeLlmCall, MessageBefore, ToolAfter};
 use backstop_hooks::{CallContext, OwnerId, PointId};
+use backstop_scan::{Action, Class, Finding, Policy, Redactor, Scanner};
 
-use crate::scan::{Action, Class, Finding, Policy, Redactor, Scanner};
 use arguments::Vaults;
 
 /// The id of the redactor.

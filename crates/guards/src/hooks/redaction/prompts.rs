@@ -8,10 +8,10 @@ use backstop_hooks::points::{
     MessageBefore, MessageBeforeEvent, MessageBeforeOutcome, ToolInfo, ToolNames,
 };
 use backstop_hooks::{Answer, Context, Hook, Text};
+use backstop_scan::{Class, Finding, Redactor, Scanner};
 
 use super::results::clean_part;
 use super::{Place, REDACTOR_ID, forbidden, hides, log_reported};
-use crate::scan::{Class, Finding, Redactor, Scanner};
 
 /// Cleans a message before the agent sees it. What is forbidden is left to [`Gate`], which stops the run.
 #[derive(Debug)]

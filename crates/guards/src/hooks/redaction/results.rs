@@ -3,10 +3,10 @@
 use backstop_hooks::conversation::{Part, ToolResult};
 use backstop_hooks::points::{ToolAfter, ToolAfterEvent, ToolAfterOutcome};
 use backstop_hooks::{Answer, Context, Hook, Json, Text};
+use backstop_scan::{Finding, Redactor, Vault};
 use serde_json::Value;
 
 use super::{Place, forbidden, log_reported};
-use crate::scan::{Finding, Redactor, Vault};
 
 #[derive(Debug)]
 pub(super) struct Results(pub(super) Place);

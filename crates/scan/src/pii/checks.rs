@@ -186,8 +186,8 @@ pub(super) fn day_first(number: &[u8]) -> bool {
 }
 
 pub(super) fn fi_person(number: &[u8]) -> bool {
-    let counted: Vec<u8> = number.iter().copied().filter(u8::is_ascii_digit).take(9).collect();
-    let check = number.last().copied().unwrap_or(0);
+    let Some((&check, body)) = number.split_last() else { return false };
+    let counted: Vec<u8> = body.iter().copied().filter(u8::is_ascii_digit).collect();
     day_first(number)
         && counted.len() == 9
         && modulo_letter(modulo(&counted, 31), b"0123456789ABCDEFHJKLMNPRSTUVWXY") == check

@@ -7,9 +7,11 @@ use super::super::text::{
 use super::quality::{is_placeholder, starts_as_reference};
 
 /// The longest key block that is taken for one, in bytes. A block that does not end until then is cut here.
-pub(in crate::scan) const LONGEST_BLOCK: usize = 16 * 1024;
+pub(crate) const LONGEST_BLOCK: usize = 16 * 1024;
+/// How far behind the start of a line of armour its label ends.
+const LONGEST_LABEL: usize = 71;
 /// The longest part of a JSON web token.
-pub(in crate::scan) const LONGEST_TOKEN: usize = 4 * 1024;
+pub(crate) const LONGEST_TOKEN: usize = 4 * 1024;
 
 fn secret(kind: &'static str, start: usize, end: usize, confidence: f32, evidence: Evidence) -> Span {
     Span { class: Class::Secret, kind, start, end, confidence, evidence }
@@ -21,7 +23,7 @@ fn secret(kind: &'static str, start: usize, end: usize, confidence: f32, evidenc
 /// as its lines look like a body.
 pub(super) fn private_key(text: &[u8], start: usize) -> Option<Span> {
     let window = cut(text, start, start.saturating_add(LONGEST_BLOCK).min(text.len()));
-    let label_end = window.iter().skip(11).take(60).position(|&b| b == b'-')? + 11;
+    let label_end = cut(window, 11, window.len().min(LONGEST_LABEL)).iter().position(|&b| b == b'-')? + 11;
     let window = cut(window, 0, find(window, b"-----BEGIN", label_end).unwrap_or(window.len()));
     let label = cut(window, 11, label_end);
     let spelled = label.iter().all(|&b| ALNUM.has(b) || matches!(b, b' ' | b'_' | b'/'));
@@ -97,7 +99,7 @@ fn decodes_to_object(value: &[u8]) -> bool {
     let mut bits = 0_u32;
     let mut held = 0;
     let mut decoded = Vec::with_capacity(24);
-    for &byte in value.iter().take(32) {
+    for &byte in cut(value, 0, value.len().min(32)) {
         let Some(six) = base64_value(byte) else { return false };
         bits = (bits << 6 | six) & 0xFFFF;
         held += 6;

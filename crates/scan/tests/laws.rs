@@ -5,7 +5,7 @@ mod tokens;
 
 use std::sync::{Arc, LazyLock};
 
-use backstop_guards::scan::{Action, Policy, Redactor, Scanner, Stream, Vault};
+use backstop_scan::{Action, Policy, Redactor, Scanner, Stream, Vault};
 use proptest::prelude::*;
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! Cases per kind, from files under `cases/scan`. A secret-like text is stored in parts and joined here, so
+//! Cases per kind, from files under `cases`. A secret-like text is stored in parts and joined here, so
 //! that no file of the project holds one.
 
 #![expect(clippy::unwrap_used, reason = "a case file that cannot be read fails the test")]
@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::Path;
 
-use backstop_guards::scan::{Class, Policy, Scanner};
+use backstop_scan::{Class, Policy, Scanner};
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -17,7 +17,7 @@ struct Case {
 }
 
 fn cases(name: &str) -> Vec<Case> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases/scan").join(name);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases").join(name);
     let text = fs::read_to_string(&path).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use backstop_guards::scan::{Policy, Redactor, Scanner};
+use backstop_scan::{Policy, Redactor, Scanner};
 use divan::counter::BytesCount;
 use divan::{Bencher, black_box};
 

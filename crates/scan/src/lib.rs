@@ -1,4 +1,20 @@
-//! Scanning text for what must not leave: secrets, personal data, and text that hides.
+//! Finds what must not leave in any text: secrets, personal data, and text that hides.
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use backstop_scan::{Action, Class, Policy, Redactor, Scanner};
+//!
+//! let scanner = Arc::new(Scanner::new());
+//! let [span] = &scanner.detect("write to ann@example.org")[..] else { panic!() };
+//! assert_eq!((span.class, span.kind, span.start), (Class::Pii, "email", 9));
+//!
+//! let redactor = Redactor::new(scanner, Policy::new(Action::Redact));
+//! assert_eq!(redactor.apply("write to ann@example.org").text, "write to [redacted:email]");
+//! ```
+//!
+//! The crate is pure: it reads no files, opens no connections, starts no threads, and knows nothing of agents or
+//! hooks. Every function is total: whatever the bytes are, it answers.
 //!
 //! Two steps that are kept apart. A [`Scanner`] *detects*: it answers [`Span`]s with class, kind, place,
 //! confidence and evidence, and changes nothing. A [`Policy`] *decides* what becomes of each finding (block,
@@ -45,7 +61,7 @@ use text::DIGIT;
 /// `Send + Sync` and without inner state: one scanner serves any number of threads.
 ///
 /// ```
-/// use backstop_guards::scan::{Class, Scanner};
+/// use backstop_scan::{Class, Scanner};
 ///
 /// let scanner = Scanner::new();
 /// let spans = scanner.detect("write to ann@example.org");

@@ -19,7 +19,7 @@ const BEGINNINGS: [&[u8]; 4] = [b"-----BEGIN", b"PuTTY-User-Key-File", b"eyJ", b
 impl Secrets {
     /// The first place from which on text that has not arrived could make a secret, or make one longer. Blocks
     /// and tokens longer than the reach are somebody else's.
-    pub(in crate::scan) fn open(&self, text: &[u8]) -> usize {
+    pub(crate) fn open(&self, text: &[u8]) -> usize {
         let found = [self.prefixed_open(text), marked(text), self.assigned(text), webhook::open(text)];
         found.into_iter().flatten().chain(beginning(text)).min().unwrap_or(text.len())
     }

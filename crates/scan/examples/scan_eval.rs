@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use backstop_guards::scan::{Class, Scanner};
+use backstop_scan::{Class, Scanner};
 use serde::Deserialize;
 
 #[derive(Deserialize)]
