@@ -60,7 +60,7 @@ impl Reading {
 }
 
 /// Shows an answer piece by piece; answers what was shown.
-fn show(engine: &Engine, pieces: &[&str]) -> String {
+async fn show(engine: &Engine, pieces: &[&str]) -> String {
     let mut redaction = engine.redaction(&CallContext::default());
     let mut shown = String::new();
     for piece in pieces {
@@ -69,16 +69,18 @@ fn show(engine: &Engine, pieces: &[&str]) -> String {
         shown.push_str(&released);
     }
     shown.push_str(&redaction.finish(0).text);
-    match redaction.blocked() {
+    // Who is told of a block finds it in the trail: this waits until it is there.
+    match redaction.blocked().await {
         Some(blocked) => println!("the rest stays here: {}", blocked.reason_or_default()),
         None => println!("shown: {shown}"),
     }
     // The receipt says what was found, by kind and number.
-    redaction.close();
+    redaction.close().await;
     shown
 }
 
-pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let engine = Engine::builder().build();
     // What reads the conversation is to be the operator's, or of an owner that the operator allowed to.
     let options = HookOptions::new(OwnerId::operator()).id("tokens");
@@ -86,8 +88,8 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     // With a hook of another kind at this point, the answer has to be whole before any of it leaves.
     assert_eq!(engine.response_gate(), ResponseGate::Spans);
 
-    let cut_anywhere = show(&engine, &["use to", "k_4711 ", "for the", " test"]);
+    let cut_anywhere = show(&engine, &["use to", "k_4711 ", "for the", " test"]).await;
     assert_eq!(cut_anywhere, "use [token] for the test");
-    assert_eq!(show(&engine, &["use tok_4711 for the test"]), cut_anywhere);
+    assert_eq!(show(&engine, &["use tok_4711 for the test"]).await, cut_anywhere);
     Ok(())
 }

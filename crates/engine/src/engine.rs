@@ -569,7 +569,7 @@ impl Engine {
     }
 
     /// Shows a receipt to all sinks. One that stopped or asked is waited for; answers whether all have kept it.
-    async fn keep(&self, receipt: &Receipt) -> bool {
+    pub(crate) async fn keep(&self, receipt: &Receipt) -> bool {
         if !receipt.is_decisive() {
             self.record(receipt);
             return true;

@@ -2,7 +2,8 @@
 //!
 //! The law: *every dispatch leaves a receipt*, also one whose future is dropped because whoever waited for it went
 //! away: its receipt says `dropped`, with all that was known by then. Nothing was let through by it. The steps of hooks
-//! that had answered are handed over by the chain that is dropped; the hook that was being asked has no step.
+//! that had answered are handed over by the chain, or the observers' dispatch, that is dropped; a hook that was being asked
+//! has no step.
 
 use std::fmt;
 use std::mem;
@@ -17,6 +18,15 @@ use crate::receipt::{CallKey, Receipt, Step, Verdict};
 /// Where chains that are dropped leave their steps.
 #[derive(Debug, Default)]
 pub(crate) struct Progress(Mutex<Vec<Step>>);
+
+impl Progress {
+    fn take_over(&self, left: Vec<Step>) {
+        if !left.is_empty() {
+            // What was made last is dropped first.
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).splice(0..0, left);
+        }
+    }
+}
 
 /// The steps of a chain, which survive it.
 #[derive(Debug)]
@@ -49,12 +59,50 @@ impl<'a> Steps<'a> {
 
 impl Drop for Steps<'_> {
     fn drop(&mut self) {
-        if let Some(progress) = self.left_in
-            && !self.list.is_empty()
-        {
-            // What was made last is dropped first.
-            let mut steps = progress.0.lock().unwrap_or_else(PoisonError::into_inner);
-            steps.splice(0..0, self.list.drain(..));
+        if let Some(progress) = self.left_in {
+            progress.take_over(mem::take(&mut self.list));
+        }
+    }
+}
+
+/// The steps of hooks that are asked at once, each at its hook's place. They survive whoever waits for all of them.
+#[derive(Debug)]
+pub(crate) struct Places<'a> {
+    list: Mutex<Vec<Option<Step>>>,
+    left_in: Option<&'a Progress>,
+}
+
+impl<'a> Places<'a> {
+    pub(crate) fn new(left_in: Option<&'a Progress>) -> Self {
+        Self { list: Mutex::default(), left_in }
+    }
+
+    /// The hook at this place has answered.
+    pub(crate) fn put(&self, place: usize, step: Step) {
+        let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
+        if list.len() <= place {
+            list.resize_with(place + 1, || None);
+        }
+        if let Some(free) = list.get_mut(place) {
+            *free = Some(step);
+        }
+    }
+
+    pub(crate) fn into_vec(mut self) -> Vec<Step> {
+        self.take()
+    }
+
+    fn take(&mut self) -> Vec<Step> {
+        let list = self.list.get_mut().unwrap_or_else(PoisonError::into_inner);
+        mem::take(list).into_iter().flatten().collect()
+    }
+}
+
+impl Drop for Places<'_> {
+    fn drop(&mut self) {
+        let steps = self.take();
+        if let Some(progress) = self.left_in {
+            progress.take_over(steps);
         }
     }
 }
@@ -107,10 +155,17 @@ impl<'a> Underway<'a> {
 
     /// The receipt that is held, or one of what is known so far.
     fn known(&mut self, key: CallKey, begin: Instant) -> Receipt {
-        self.receipt.take().unwrap_or_else(|| {
-            let steps = mem::take(&mut *self.progress.0.lock().unwrap_or_else(PoisonError::into_inner));
-            Receipt::of(self.point, Verdict::Dropped, key, steps, begin.elapsed())
-        })
+        let steps = mem::take(&mut *self.progress.0.lock().unwrap_or_else(PoisonError::into_inner));
+        match self.receipt.take() {
+            Some(mut receipt) => {
+                // Of hooks that judged once more, and did not come to an end.
+                if !steps.is_empty() {
+                    receipt.record_mut().steps.extend(steps);
+                }
+                receipt
+            }
+            None => Receipt::of(self.point, Verdict::Dropped, key, steps, begin.elapsed()),
+        }
     }
 }
 

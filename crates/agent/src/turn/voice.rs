@@ -126,7 +126,7 @@ impl Voice {
             }
             _ => {}
         }
-        self.waits |= self.redaction.blocked().is_some();
+        self.waits |= self.redaction.is_blocked();
     }
 
     /// Whether other hooks stand at the way out than when the answer began.
@@ -164,8 +164,7 @@ impl Voice {
         let text = stored.visible_text();
         let rest = text.strip_prefix(&self.heard).ok_or(Contradiction)?.to_owned();
         let rest = self.redaction.push(TEXT, &rest).text + &self.redaction.finish(TEXT).text;
-        if Release::now(run) == Release::AtEnd || self.is_outdated(run) || self.redaction.blocked().is_some()
-        {
+        if Release::now(run) == Release::AtEnd || self.is_outdated(run) || self.redaction.is_blocked() {
             // If hooks came while the answer grew, its beginning is shown again at the end, as they left it.
             return Ok(Spoken::Held);
         }
@@ -191,7 +190,7 @@ fn reasoning(part: usize) -> usize {
 pub(crate) fn redacted(run: &Run<'_>, text: &str) -> Option<String> {
     let mut redaction = redaction(run);
     let clean = redaction.push(TEXT, text).text + &redaction.finish(TEXT).text;
-    redaction.blocked().is_none().then_some(clean)
+    (!redaction.is_blocked()).then_some(clean)
 }
 
 /// Whether an answer's text was shown.

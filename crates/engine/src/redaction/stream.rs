@@ -16,6 +16,8 @@ use crate::receipt::{Blocked, CallKey, Receipt, RecordedBlock, Verdict};
 ///
 /// One receipt is left when the answer is over, also where no redactor stands: by [`Self::close`], or by
 /// dropping this where the answer was given up. It says who was asked and what was found, by kind and number.
+/// A block is told only by [`Self::blocked`], which leaves the receipt and waits until it is kept; before that, no
+/// more is known than that nothing may go any more ([`Self::is_blocked`]).
 ///
 /// ```
 /// use backstop_engine::Engine;
@@ -24,6 +26,7 @@ use crate::receipt::{Blocked, CallKey, Receipt, RecordedBlock, Verdict};
 /// let engine = Engine::builder().build();
 /// let mut redaction = engine.redaction(&CallContext::default());
 /// assert_eq!(redaction.push(0, "nobody objects").text, "nobody objects");
+/// assert!(!redaction.is_blocked());
 /// ```
 #[derive(Debug)]
 pub struct Redaction {
@@ -31,6 +34,8 @@ pub struct Redaction {
     call: CallContext,
     /// Gone when the receipt was left.
     union: Option<Union>,
+    /// Why the answer was stopped, once that is kept.
+    blocked: Option<Blocked>,
     recorded: bool,
 }
 
@@ -38,7 +43,7 @@ impl Redaction {
     pub(crate) fn new(engine: Engine, call: &CallContext) -> Self {
         let snapshot = engine.registry().snapshot();
         let union = Some(Union::new(&snapshot, call));
-        Self { engine, call: call.clone(), union, recorded: true }
+        Self { engine, call: call.clone(), union, blocked: None, recorded: true }
     }
 
     /// The same without a receipt, for a host that dispatches the texts whole when they are: that dispatch
@@ -66,35 +71,52 @@ impl Redaction {
         union.as_mut().map(|union| union.finish(text, call)).unwrap_or_default()
     }
 
-    /// Why nothing of the answer may go any more.
-    pub fn blocked(&self) -> Option<&Blocked> {
-        self.union.as_ref().and_then(Union::blocked)
+    /// Whether nothing of the answer may go any more.
+    pub fn is_blocked(&self) -> bool {
+        self.blocked.is_some() || self.union.as_ref().is_some_and(|union| union.blocked().is_some())
+    }
+
+    /// Why nothing of the answer may go any more, if that is so. The receipt is on its way with the first call, and
+    /// what this answers was kept before: who is told of a block finds it in the trail.
+    pub async fn blocked(&mut self) -> Option<Blocked> {
+        if let Some(blocked) = self.union.as_ref().and_then(Union::blocked) {
+            self.blocked = Some(blocked.clone());
+            self.leave().await;
+        }
+        self.blocked.clone()
     }
 
     /// Ends the answer and leaves the receipt.
-    pub fn close(mut self) -> Receipt {
-        self.receipt()
+    pub async fn close(mut self) -> Receipt {
+        self.leave().await
     }
 
-    fn receipt(&mut self) -> Receipt {
-        let Some(union) = self.union.take() else {
-            return Receipt::untouched(PointId::BeforeResponseEmit, Verdict::Pass);
-        };
+    /// Leaves the receipt, and waits until a block is kept.
+    async fn leave(&mut self) -> Receipt {
+        let receipt = self.receipt();
+        if let (Some(receipt), true) = (&receipt, self.recorded) {
+            self.engine.keep(receipt).await;
+        }
+        receipt.unwrap_or_else(|| Receipt::untouched(PointId::BeforeResponseEmit, Verdict::Pass))
+    }
+
+    /// The receipt, if it was not left before.
+    fn receipt(&mut self) -> Option<Receipt> {
+        let union = self.union.take()?;
         let verdict = Verdict::of(union.blocked().is_some(), union.replaced());
         let blocked = union.blocked().map(RecordedBlock::from);
         let (key, elapsed) = (CallKey::of(&self.call), union.elapsed());
         let mut receipt =
             Receipt::of(PointId::BeforeResponseEmit, verdict, key, union.into_steps(false), elapsed);
         receipt.record_mut().blocked = blocked;
-        if self.recorded {
-            self.engine.record(&receipt);
-        }
-        receipt
+        Some(receipt)
     }
 }
 
 impl Drop for Redaction {
     fn drop(&mut self) {
-        self.receipt();
+        if let (Some(receipt), true) = (self.receipt(), self.recorded) {
+            self.engine.record(&receipt);
+        }
     }
 }

@@ -28,7 +28,7 @@ use crate::receipt::{
     BlockCause, Blocked, CallKey, Failure, Receipt, ReceiptSink, RecordedBlock, Said, Step, Verdict,
 };
 use crate::registry::{Entry, Snapshot};
-use crate::underway::{Progress, Steps};
+use crate::underway::{Places, Progress, Steps};
 
 /// What came out of a decide point. Nobody can change it, so that what is permitted is what was judged.
 #[derive(Debug)]
@@ -195,15 +195,20 @@ impl Dispatch<'_> {
             return Receipt::untouched(P::INFO.id, Verdict::Observed);
         }
         let deep = too_deep(call).is_some();
-        let watching = asked.map(|entry| async move {
-            let start = Instant::now();
-            let (said, end) = match deep {
-                true => (Err(Box::new(Failure::too_deep())), start),
-                false => ask(entry, event, call, start).await,
-            };
-            self.step(entry, event, &said, end - start)
+        let places = Places::new(self.progress);
+        let watching = asked.enumerate().map(|(place, entry)| {
+            let places = &places;
+            async move {
+                let start = Instant::now();
+                let (said, end) = match deep {
+                    true => (Err(Box::new(Failure::too_deep())), start),
+                    false => ask(entry, event, call, start).await,
+                };
+                places.put(place, self.step(entry, event, &said, end - start));
+            }
         });
-        let steps = join_all(watching).await;
+        join_all(watching).await;
+        let steps = places.into_vec();
         let mut receipt =
             Receipt::of(P::INFO.id, Verdict::Observed, self.key::<P>(event), steps, start.elapsed());
         receipt.record_mut().judged = self.digest::<P>(event);

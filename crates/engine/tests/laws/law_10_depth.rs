@@ -356,7 +356,7 @@ async fn law_10_observers_claims_writes_and_redactors_are_bounded_too() {
     assert_eq!(emitted.blocked().unwrap().cause, BlockCause::TooDeep);
     let mut stream = engine.redaction(&deep);
     assert_eq!(stream.push(0, "hi").text, "");
-    assert_eq!(stream.blocked().unwrap().cause, BlockCause::TooDeep);
+    assert_eq!(stream.blocked().await.unwrap().cause, BlockCause::TooDeep);
     drop(stream);
     assert_eq!(asked.load(Ordering::Relaxed), 0, "no hook was asked");
     assert_eq!(kept.take().len(), 4, "each left its receipt");

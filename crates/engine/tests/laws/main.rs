@@ -19,6 +19,7 @@ mod law_04_what_was_judged_is_what_runs;
 mod law_05_failing_is_not_passing;
 mod law_06_ask_keeps;
 mod law_07_no_silent_gap;
+mod law_08_on_the_way;
 mod law_08_receipts;
 mod law_09_blocked_is_gone;
 mod law_10_depth;

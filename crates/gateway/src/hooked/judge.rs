@@ -82,6 +82,8 @@ pub(super) enum Progress {
     Decide,
     /// It is whole, and nothing is left to decide.
     Over,
+    /// A redactor stopped it, and [`AnswerJudge::stopped`] says why.
+    Stopped,
 }
 
 /// How the text leaves.
@@ -156,9 +158,9 @@ impl AnswerJudge {
             self.hear(fresh);
         }
         if let TextWay::Window { redaction, .. } = &self.way
-            && let Some(blocked) = redaction.blocked()
+            && redaction.is_blocked()
         {
-            return Err(Trouble::Blocked(blocked.clone()));
+            return Ok(Progress::Stopped);
         }
         let limit = self.gates.answer_bytes;
         if self.editor.held_bytes() > limit {
@@ -185,6 +187,14 @@ impl AnswerJudge {
         }
     }
 
+    /// Why a redactor stopped the answer while it was made, if one did. That is in the trail by then.
+    pub(super) async fn stopped(&mut self) -> Option<Blocked> {
+        match &mut self.way {
+            TextWay::Window { redaction, .. } => redaction.blocked().await,
+            TextWay::Free | TextWay::Hold | TextWay::Pass => None,
+        }
+    }
+
     /// What was said, once the answer is whole; one per choice.
     pub(super) fn responses(&self) -> &[ModelResponse] {
         self.editor.responses()
@@ -205,8 +215,8 @@ impl AnswerJudge {
             TextWay::Free => {}
             TextWay::Window { redaction, lines } => {
                 lines.finish(redaction, &mut *self.editor);
-                if let Some(blocked) = redaction.blocked() {
-                    return Err(Trouble::Blocked(blocked.clone()));
+                if let Some(blocked) = redaction.blocked().await {
+                    return Err(Trouble::Blocked(blocked));
                 }
                 // Leaves the receipt.
                 self.way = TextWay::Free;

@@ -324,6 +324,8 @@ impl Traffic {
     fn advance(&mut self, progress: Result<Progress, Trouble>, out: &mut Outgoing) -> Step {
         match progress {
             Err(trouble) => self.fail(&trouble, out),
+            // Nothing leaves before it is known how the answer ends.
+            Ok(Progress::Stopped) => Step::Decide,
             Ok(progress) => {
                 // An answer that may still become an error begins with its first judged byte.
                 let may_fail = self.shared.settings.blocked == BlockedForm::Error;
@@ -481,6 +483,11 @@ impl Exchange for Traffic {
     }
 
     async fn decide(&mut self, out: &mut Outgoing) -> Step {
+        if let Answer::Judged(judge) = &mut self.answer
+            && let Some(blocked) = judge.stopped().await
+        {
+            return self.stop(&blocked, out);
+        }
         self.whole();
         let (Answer::Judged(judge), Some(asked)) = (&mut self.answer, &self.asked) else { return Step::End };
         let decided = judge.decide(&asked.facts, millis(asked.started), &asked.call).await;
