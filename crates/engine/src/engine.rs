@@ -3,6 +3,8 @@
 //! A host turns the outside world into events, hands each to the engine at its point, and obeys what
 //! comes back. Every dispatch ends in a receipt, which the engine shows to all sinks.
 
+mod passage;
+
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
@@ -15,22 +17,20 @@ use backstop_hooks::points::{
 };
 use backstop_hooks::{
     CallContext, Claim, ClaimPoint, Contained, DecidePoint, Event as _, ObservePoint, Point, PointId, Reason,
-    Resolution, RunId, SessionId, Text, ToolCallId, ToolName, contained,
+    RunId, SessionId, Text, ToolCallId, ToolName, contained,
 };
 use backstop_store::{MemoryStore, Store, StoreError, Timestamp, ToolDecision};
 use futures_util::future::join_all;
 
 use crate::answers::{Answers, rule};
-use crate::approvals::{ApprovalSettings, Approvals, Attendance, session_of};
+use crate::approvals::{ApprovalSettings, Approvals, session_of};
 use crate::interceptor::Interceptors;
 use crate::operator::OperatorSettings;
-use crate::permit::Permitted;
 use crate::receipt::{BlockCause, Blocked, CallKey, FailureKind, Receipt, ReceiptSink, Verdict};
 use crate::redaction::{Redaction, ResponseGate};
 use crate::registry::{Registry, Snapshot};
 use crate::runner::{Claimed, Decided, Dispatch, reads_idle, untouched};
-use crate::seal;
-use crate::tool_call::{PATIENCE, Reviewed, ToolVerdict, tool_call_digest, tool_key};
+use crate::tool_call::{PATIENCE, Reviewed, tool_key};
 use crate::underway::Underway;
 
 /// How long a decision about a tool call counts for those who know nothing but the call's id. Decisions older
@@ -263,70 +263,6 @@ impl Engine {
         reviewed
     }
 
-    /// Takes a tool call through every gate, and to a human if one of them asks.
-    pub async fn permit_tool_call(
-        &self,
-        event: ToolCallEvent,
-        call: &CallContext,
-        attendance: &Attendance,
-    ) -> ToolVerdict {
-        let snapshot = self.0.registry.snapshot();
-        let mut underway = Underway::begin(self, PointId::BeforeToolCall, || tool_key(&event, call));
-        let ruling = self.ruling(&event, call).await;
-        let reviewed = self.dispatch_in(&snapshot, call, &underway).review(event, ruling).await;
-        let Reviewed { event, mut blocked, requests, moot, receipt, .. } = reviewed;
-        self.interceptors().report_built_ins(&receipt, blocked.as_ref(), call);
-        let judged = receipt.judged.unwrap_or_else(|| tool_call_digest(&event));
-        underway.hold(receipt);
-        let mut approval = None;
-        if !moot.is_empty() {
-            self.0.approvals.petition(&moot, call).end(Resolution::Cancelled).await;
-        }
-        if blocked.is_none() && !requests.is_empty() {
-            let settled = self.0.approvals.settle(&event, &requests, call, attendance).await;
-            approval.clone_from(&settled.note.id);
-            let saw = settled.note.digest;
-            underway.note(|receipt| receipt.record_mut().approval = Some(settled.note));
-            // INVARIANT (what was judged is what runs): an answer counts for what the human saw, and for nothing else.
-            blocked = settled.blocked.or_else(|| (saw != judged).then(not_what_was_asked_about));
-        }
-        let permit = match blocked {
-            Some(blocked) => Err(blocked),
-            None => seal::unseal(&snapshot, &event, call, &requests).await,
-        };
-        let mut receipt = underway.into_receipt();
-        if let Err(blocked) = &permit {
-            receipt.stop(blocked);
-        }
-        let kept = self.keep(&receipt).await;
-        // INVARIANT (fail closed): that a human allowed this must be on record before anything comes of it.
-        let permit = permit.and_then(|unsealed| match kept || receipt.approval.is_none() {
-            true => Ok(unsealed),
-            false => Err(self.unkept(&mut receipt)),
-        });
-        let permit = permit.map(|unsealed| {
-            let (value, judged) = unsealed.unwrap_or_else(|| (event.clone(), judged));
-            Permitted::judged(value, judged, tool_call_digest, approval)
-        });
-        ToolVerdict { permit, event, receipt }
-    }
-
-    /// Stops a call whose approval could not be kept, and shows that to those who can be told.
-    fn unkept(&self, receipt: &mut Receipt) -> Blocked {
-        let blocked = Blocked {
-            cause: BlockCause::Failure { kind: FailureKind::Unreachable },
-            reason: Some(Reason::fixed(
-                "audit.not-kept",
-                "a human allowed this, and the audit trail can't be written, so it does not run",
-            )),
-            hook: None,
-            owner: None,
-        };
-        receipt.stop(&blocked);
-        self.record(receipt);
-        blocked
-    }
-
     /// Lets the hooks judge a model's answer. From the moment of this call, and before its future is
     /// first polled, tool calls of the run wait until the answer is decided; a future that is dropped
     /// denies them.
@@ -431,9 +367,7 @@ impl Engine {
         let Reviewed { changed, blocked, requests, moot, mut receipt, .. } = reviewed;
         // Nobody is asked here: who runs the tool asks.
         let unasked_requests = [requests.as_slice(), &moot].concat();
-        if !unasked_requests.is_empty() {
-            self.0.approvals.petition(&unasked_requests, call).end(Resolution::Cancelled).await;
-        }
+        self.0.approvals.cancel(&unasked_requests, call).await;
         self.interceptors().report_built_ins(&receipt, blocked.as_ref(), call);
         let asked = requests.first().filter(|_| unasked == Unasked::Deny);
         let reason = match (&blocked, asked) {
@@ -596,15 +530,6 @@ impl Engine {
                 tracing::error!(receipt = receipt.id(), "a receipt sink panicked");
             }
         }
-    }
-}
-
-fn not_what_was_asked_about() -> Blocked {
-    Blocked {
-        cause: BlockCause::Withheld,
-        reason: Some("the call is not the one that a human was asked about".into()),
-        hook: None,
-        owner: None,
     }
 }
 

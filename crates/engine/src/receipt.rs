@@ -664,6 +664,13 @@ impl Receipt {
         self.record_mut().blocked = Some(blocked.into());
     }
 
+    /// Notes what hooks said that judged the value once more, after a human had answered.
+    pub(crate) fn judged_again(&mut self, again: &Self) {
+        let record = self.record_mut();
+        record.elapsed = record.elapsed.saturating_add(again.elapsed);
+        record.steps.extend(again.steps.iter().cloned().map(|step| Step { again: true, ..step }));
+    }
+
     /// Whether something was stopped or asked: it is kept before its answer leaves.
     pub fn is_decisive(&self) -> bool {
         self.blocked.is_some() || self.approval.is_some()

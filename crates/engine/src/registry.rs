@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
+use backstop_hooks::points::{BeforeToolCall, ToolBefore, TrustedToolPolicy};
 use backstop_hooks::tool_name::known_tools;
 use backstop_hooks::{Hook, HookId, OwnerId, Point, PointId, ToolName, drop_contained};
 
@@ -389,6 +390,17 @@ impl Snapshot {
             .flat_map(hooks)
             .chain(redactors)
             .chain(self.slots.iter().skip(before).flat_map(hooks))
+    }
+
+    /// Whether the very hooks stand in front of tool calls that stand there in `other`, as they were registered then.
+    pub(crate) fn has_gates_of(&self, other: &Self) -> bool {
+        self.gates().map(Arc::as_ptr).eq(other.gates().map(Arc::as_ptr))
+    }
+
+    fn gates(&self) -> impl Iterator<Item = &Arc<HookMeta>> {
+        let policies = self.slot::<TrustedToolPolicy>().iter().map(|entry| &entry.meta);
+        let interceptors = self.slot::<ToolBefore>().iter().map(|entry| &entry.meta);
+        policies.chain(interceptors).chain(self.slot::<BeforeToolCall>().iter().map(|entry| &entry.meta))
     }
 
     fn occupied(&self) -> u64 {

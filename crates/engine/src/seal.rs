@@ -85,6 +85,12 @@ pub(crate) async fn unseal(
     }
 }
 
+/// Whether whoever allowed what was `approved` has allowed this as well.
+pub(crate) fn is_answered(request: &ApprovalRequest, approved: &[ApprovalRequest]) -> bool {
+    let question = Question::of(request);
+    approved.iter().any(|approved| question.is_part_of(&Question::of(approved)))
+}
+
 fn with_params(event: &ToolCallEvent, params: Params) -> ToolCallEvent {
     let mut event = event.clone();
     event.params = params;

@@ -72,19 +72,30 @@ impl Approvals {
         Petition::new(requests, call, self.settings.listener_budget)
     }
 
-    /// Gets an answer for `event` from a grant, a code, or a human.
+    /// Tells those who asked that nobody needs to answer.
+    pub(crate) async fn cancel(&self, requests: &[ApprovalRequest], call: &CallContext) {
+        if !requests.is_empty() {
+            self.petition(requests, call).end(Resolution::Cancelled).await;
+        }
+    }
+
+    /// Gets an answer for `event` from a human, or from a grant or a code that one gave earlier where `earlier` says
+    /// so: an answer given to one question about the call is none to the next.
     pub(crate) async fn settle(
         &self,
         event: &ToolCallEvent,
         requests: &[ApprovalRequest],
         call: &CallContext,
         attendance: &Attendance,
+        earlier: bool,
     ) -> Settled {
         let mut petition = self.petition(requests, call);
         let digest = tool_call_digest(event);
         let question = question(event, digest, requests, self.settings.timeout, call, Timestamp::now());
-        let answered =
-            self.answer(question, requests, attendance, &mut petition).await.unwrap_or_else(|error| {
+        let answered = self
+            .answer(question, requests, attendance, earlier, &mut petition)
+            .await
+            .unwrap_or_else(|error| {
                 let told = format!("approval needed, and it could not be asked for: {error}");
                 Answered::denied(Resolution::Cancelled, None, Reason::fixed("approval.failed", told))
             });
@@ -100,13 +111,15 @@ impl Approvals {
         question: NewApproval,
         requests: &[ApprovalRequest],
         attendance: &Attendance,
+        earlier: bool,
         petition: &mut Petition,
     ) -> Result<Answered, AskError> {
         let (scope, now) = (scope_of(&question), question.created_at);
-        if self.granted(&scope, requests, now).await? {
+        if earlier && self.granted(&scope, requests, now).await? {
             return Ok(Answered { resolution: Resolution::AllowAlways, record: None, blocked: None });
         }
-        if all_offer(requests, Decision::AllowOnce)
+        if earlier
+            && all_offer(requests, Decision::AllowOnce)
             && let Some(record) = self.store.take_allowance(&scope, now).await?
         {
             return Ok(Answered::allowed(Resolution::AllowOnce, record));

@@ -15,6 +15,7 @@ mod law_02_chain;
 mod law_03_no_wish_is_dropped;
 mod law_03_optional_rewrites;
 mod law_03_tighten_only;
+mod law_04_hooks_that_come_later;
 mod law_04_what_was_judged_is_what_runs;
 mod law_05_failing_is_not_passing;
 mod law_06_ask_keeps;

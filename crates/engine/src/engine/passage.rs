@@ -1,0 +1,188 @@
+//! The passage of one tool call: hooks, a human, the values of its placeholders, the permit.
+//!
+//! A dispatch keeps to the hooks of its beginning. A human takes minutes, though, and a hook that is registered in that
+//! time stands for something that the operator wants *now*: a block that did not count would be a silent gap. Where
+//! other hooks stand in front of tool calls once the answer is there, all of them judge the call as it was asked
+//! about. A block blocks; a rewrite ends the call as `unstable_rewrite`, since the human saw another value; a question
+//! that was not answered yet is put to the human as well, who is then asked about all of it. No grant or code answers
+//! that second question: they were given before it was there.
+//!
+//! Limits: a human is asked at most [`MAX_QUESTIONS`] times about one call. The receipt has the steps of all rounds, and
+//! the note of the last question.
+
+use std::sync::Arc;
+
+use backstop_hooks::points::ToolCallEvent;
+use backstop_hooks::{ApprovalId, ApprovalRequest, CallContext, Digest, PointId, Reason};
+
+use super::Engine;
+use crate::approvals::Attendance;
+use crate::hook_options::HookMeta;
+use crate::permit::Permitted;
+use crate::receipt::{BlockCause, Blocked, FailureKind, Receipt, Said};
+use crate::registry::Snapshot;
+use crate::seal;
+use crate::tool_call::{Reviewed, ToolVerdict, tool_call_digest, tool_key};
+use crate::underway::Underway;
+
+/// The most questions that humans are asked about one call, because hooks that came meanwhile had others.
+const MAX_QUESTIONS: usize = 3;
+
+/// A tool call on its way, once hooks have judged it.
+struct Passage<'a> {
+    /// The hooks that judged it last.
+    snapshot: Arc<Snapshot>,
+    call: &'a CallContext,
+    attendance: &'a Attendance,
+    /// What was asked about it and allowed.
+    approved: Vec<ApprovalRequest>,
+    /// By which request.
+    approval: Option<ApprovalId>,
+}
+
+impl Engine {
+    /// Takes a tool call through every gate, and to a human if one of them asks. Hooks that were registered while the
+    /// human was asked count: they judge the call before it is permitted.
+    pub async fn permit_tool_call(
+        &self,
+        event: ToolCallEvent,
+        call: &CallContext,
+        attendance: &Attendance,
+    ) -> ToolVerdict {
+        let mut underway = Underway::begin(self, PointId::BeforeToolCall, || tool_key(&event, call));
+        let ruling = self.ruling(&event, call).await;
+        let snapshot = self.0.registry.snapshot();
+        let reviewed = self.dispatch_in(&snapshot, call, &underway).review(event, ruling).await;
+        let mut passage = Passage { snapshot, call, attendance, approved: Vec::new(), approval: None };
+        let Reviewed { event, blocked, requests, moot, receipt, .. } = reviewed;
+        self.interceptors().report_built_ins(&receipt, blocked.as_ref(), call);
+        let judged = receipt.judged.unwrap_or_else(|| tool_call_digest(&event));
+        underway.hold(receipt);
+        self.0.approvals.cancel(&moot, call).await;
+        let blocked = match blocked {
+            None if !requests.is_empty() => {
+                self.settle(&mut passage, &event, judged, requests, &mut underway).await
+            }
+            blocked => blocked,
+        };
+        let permit = match blocked {
+            Some(blocked) => Err(blocked),
+            None => seal::unseal(&passage.snapshot, &event, call, &passage.approved).await,
+        };
+        let mut receipt = underway.into_receipt();
+        if let Err(blocked) = &permit {
+            receipt.stop(blocked);
+        }
+        let kept = self.keep(&receipt).await;
+        // INVARIANT (fail closed): that a human allowed this must be on record before anything comes of it.
+        let permit = permit.and_then(|unsealed| match kept || receipt.approval.is_none() {
+            true => Ok(unsealed),
+            false => Err(self.unkept(&mut receipt)),
+        });
+        let permit = permit.map(|unsealed| {
+            let (value, judged) = unsealed.unwrap_or_else(|| (event.clone(), judged));
+            Permitted::judged(value, judged, tool_call_digest, passage.approval)
+        });
+        ToolVerdict { permit, event, receipt }
+    }
+
+    /// Gets a human's answer about a call, and has it judged by the hooks that came meanwhile. Returns why it is
+    /// stopped, if it is.
+    async fn settle(
+        &self,
+        passage: &mut Passage<'_>,
+        event: &ToolCallEvent,
+        judged: Digest,
+        mut requests: Vec<ApprovalRequest>,
+        underway: &mut Underway<'_>,
+    ) -> Option<Blocked> {
+        let Passage { call, attendance, .. } = *passage;
+        for round in 0..MAX_QUESTIONS {
+            let settled = self.0.approvals.settle(event, &requests, call, attendance, round == 0).await;
+            passage.approval.clone_from(&settled.note.id);
+            let (saw, resolution) = (settled.note.digest, settled.note.resolution);
+            underway.note(|receipt| receipt.record_mut().approval = Some(settled.note));
+            // INVARIANT (what was judged is what runs): an answer counts for what the human saw, and for nothing else.
+            let blocked = settled.blocked.or_else(|| (saw != judged).then(not_what_was_asked_about));
+            if blocked.is_some() {
+                return blocked;
+            }
+            passage.approved = requests;
+            // INVARIANT (no silent gap): a hook that was registered by now has judged what is permitted.
+            let now = self.0.registry.snapshot();
+            if now.has_gates_of(&passage.snapshot) {
+                return None;
+            }
+            passage.snapshot = now;
+            let dispatch = self.dispatch_in(&passage.snapshot, call, underway);
+            let Reviewed { changed, blocked, requests: asked, mut moot, receipt, .. } =
+                dispatch.review(event.clone(), None).await;
+            self.interceptors().report_built_ins(&receipt, blocked.as_ref(), call);
+            let writer = receipt.steps.iter().find(|step| step.said == Said::Rewrote);
+            let writer = writer.map(|step| Arc::clone(&step.hook));
+            underway.note(|held| held.judged_again(&receipt));
+            if blocked.is_some() || changed {
+                moot.extend(asked);
+                self.0.approvals.cancel(&moot, call).await;
+                return blocked.or_else(|| Some(rewritten_after_the_answer(writer.as_deref())));
+            }
+            self.0.approvals.cancel(&moot, call).await;
+            if asked.iter().all(|request| seal::is_answered(request, &passage.approved)) {
+                // Who asks the same again is told the answer that there is.
+                return self.0.approvals.petition(&asked, call).end(resolution).await;
+            }
+            requests = asked;
+        }
+        self.0.approvals.cancel(&requests, call).await;
+        Some(hooks_kept_changing())
+    }
+
+    /// Stops a call whose approval could not be kept, and shows that to those who can be told.
+    fn unkept(&self, receipt: &mut Receipt) -> Blocked {
+        let blocked = Blocked {
+            cause: BlockCause::Failure { kind: FailureKind::Unreachable },
+            reason: Some(Reason::fixed(
+                "audit.not-kept",
+                "a human allowed this, and the audit trail can't be written, so it does not run",
+            )),
+            hook: None,
+            owner: None,
+        };
+        receipt.stop(&blocked);
+        self.record(receipt);
+        blocked
+    }
+}
+
+fn not_what_was_asked_about() -> Blocked {
+    Blocked {
+        cause: BlockCause::Withheld,
+        reason: Some("the call is not the one that a human was asked about".into()),
+        hook: None,
+        owner: None,
+    }
+}
+
+fn rewritten_after_the_answer(writer: Option<&HookMeta>) -> Blocked {
+    let by = writer.map_or_else(String::new, |writer| format!(": hook `{}`", writer.id));
+    let reason = format!(
+        "unstable_rewrite: a hook that was registered while a human was asked would change what the human saw{by}"
+    );
+    Blocked {
+        cause: BlockCause::UnstableRewrite { writer: None },
+        reason: Some(Reason::fixed("rewrite.unstable", reason)),
+        hook: writer.map(|writer| writer.id.clone()),
+        owner: writer.map(|writer| writer.owner.clone()),
+    }
+}
+
+fn hooks_kept_changing() -> Blocked {
+    let reason =
+        "whenever a human had answered, there were hooks with other questions about the call; call it again";
+    Blocked {
+        cause: BlockCause::Withheld,
+        reason: Some(Reason::fixed("approval.outdated", reason)),
+        hook: None,
+        owner: None,
+    }
+}
