@@ -2,28 +2,13 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use backstop_shell::{Analyzer, Argument, Fact, Place, Process, ShellKind, Trace, Unknown, UnknownKind};
 use serde::{Deserialize, Serialize};
 
-use crate::place::Place;
+use crate::paths::Places;
 use crate::rules::{Answer, Profile, Rule, RuleSet, Severity};
-use crate::shell::{
-    Fact, Limits, Process, STEPS, Trace, Unknown, UnknownKind, Weight, on_big_stack, trace, trace_fed, weigh,
-};
-
-/// Which language a command is written in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ShellKind {
-    /// `sh`, `bash`, `zsh` and their family.
-    #[default]
-    Posix,
-    /// PowerShell.
-    PowerShell,
-    /// The Windows command prompt.
-    Cmd,
-}
 
 /// What a guard says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
@@ -178,22 +163,19 @@ impl Default for GuardSettings {
 #[derive(Debug, Clone)]
 pub struct CommandGuard {
     settings: Arc<GuardSettings>,
+    analyzer: Analyzer,
 }
-
-/// How much longer than its own deadline an analysis is waited for.
-const PATIENCE: Duration = Duration::from_millis(500);
-
-const LIMITS: Limits = Limits { steps: STEPS, depth: 48, deadline: None };
 
 /// A trace without deadline, for checking the examples of rules.
 pub(crate) fn trace_for_check(command: &str, place: &Place) -> Trace {
-    trace(command, place, LIMITS)
+    Analyzer::new().with_labels(Arc::new(Places)).trace(command, ShellKind::Posix, place)
 }
 
 impl CommandGuard {
     /// A guard with these settings.
     pub fn new(settings: GuardSettings) -> Self {
-        Self { settings: Arc::new(settings) }
+        let analyzer = Analyzer::new().with_labels(Arc::new(Places)).with_time(settings.budget);
+        Self { settings: Arc::new(settings), analyzer }
     }
 
     /// Judges a command that would run at `place`, at the time `now` (seconds since 1970, for allow-list
@@ -205,35 +187,11 @@ impl CommandGuard {
 
     /// Analyses a command whose standard input is known.
     pub(crate) fn trace_fed(&self, command: &str, input: &str, place: &Place) -> Trace {
-        let limits = Limits { deadline: Some(Instant::now() + self.settings.budget), ..LIMITS };
-        if [command, input].iter().all(|text| weigh(text) == Ok(Weight::Light)) {
-            return trace_fed(command, input, place, limits);
-        }
-        let (command, input, place) = (command.to_owned(), input.to_owned(), place.clone());
-        self.on_big_stack(move || trace_fed(&command, &input, &place, limits))
+        self.analyzer.trace_fed(command, input, place)
     }
 
     pub(crate) fn trace(&self, command: &str, shell: ShellKind, place: &Place) -> Trace {
-        let command = match shell {
-            ShellKind::Posix => command.to_owned(),
-            ShellKind::PowerShell => format!("pwsh -Command {}", crate::shell::quoted(command)),
-            ShellKind::Cmd => format!("cmd /c {}", crate::shell::quoted(command)),
-        };
-        let limits = Limits { deadline: Some(Instant::now() + self.settings.budget), ..LIMITS };
-        if weigh(&command) == Ok(Weight::Light) {
-            return trace(&command, place, limits);
-        }
-        let place = place.clone();
-        self.on_big_stack(move || trace(&command, &place, limits))
-    }
-
-    fn on_big_stack(&self, work: impl FnOnce() -> Trace + Send + 'static) -> Trace {
-        // The work ends by its own deadline, with what it has found; only work that is stuck is left behind.
-        on_big_stack(self.settings.budget + PATIENCE, work).unwrap_or_else(|_| {
-            let mut trace = Trace::default();
-            trace.unknown(UnknownKind::Limit, "the command could not be analysed in time", true);
-            trace
-        })
+        self.analyzer.trace(command, shell, place)
     }
 
     /// What the rules say about a trace, except for what they said about `known`, the trace of its beginning.
@@ -250,8 +208,8 @@ impl CommandGuard {
             return without_rules(why);
         }
         let mut findings: Vec<Finding> = Vec::new();
-        let mut said = known.map(|known| self.said(known)).unwrap_or_default();
-        for hit in rules.hits(&trace) {
+        let mut said = known.map(|known| self.said(known, place)).unwrap_or_default();
+        for hit in rules.hits(&trace, place) {
             let Some(rule) = rules.rules().get(hit.rule) else { continue };
             if rule.profile > self.settings.profile {
                 continue;
@@ -282,9 +240,9 @@ impl CommandGuard {
     }
 
     /// How often each rule hits each thing. What is said of a text as a whole, and not of a part of it, is not in it.
-    fn said(&self, trace: &Trace) -> HashMap<(usize, String), usize> {
+    fn said(&self, trace: &Trace, place: &Place) -> HashMap<(usize, String), usize> {
         let mut said = HashMap::new();
-        for hit in self.settings.rules.hits(trace) {
+        for hit in self.settings.rules.hits(trace, place) {
             let whole = matches!(trace.facts.get(hit.fact), Some(Fact::Obfuscated | Fact::ForkBomb));
             if !whole {
                 *said.entry((hit.rule, describe(trace, hit.fact, hit.process))).or_default() += 1;
@@ -398,7 +356,7 @@ fn finding(rule: &Rule, what: String, process: Option<usize>, allowed_by: Option
 fn subject(trace: &Trace, fact: usize, process: Option<usize>) -> Vec<String> {
     let touched = match trace.facts.get(fact) {
         Some(Fact::Touches { touch, .. }) => {
-            Some(crate::Argument::marked(touch.path.clone()).display().into_owned())
+            Some(Argument::marked(touch.path.clone()).display().into_owned())
         }
         _ => None,
     };
@@ -416,12 +374,12 @@ fn subject(trace: &Trace, fact: usize, process: Option<usize>) -> Vec<String> {
 /// What a finding is about, in a few words.
 fn describe(trace: &Trace, fact: usize, process: Option<usize>) -> String {
     if let Some(Fact::Touches { touch, .. }) = trace.facts.get(fact) {
-        return crate::Argument::marked(touch.path.clone()).display().into_owned();
+        return Argument::marked(touch.path.clone()).display().into_owned();
     }
     let Some(process) = process.and_then(|at| trace.processes.get(at)) else {
         return "the whole command".into();
     };
-    let words: Vec<_> = process.argv().iter().take(12).map(crate::Argument::display).collect();
+    let words: Vec<_> = process.argv().iter().take(12).map(Argument::display).collect();
     let mut text = words.join(" ");
     if text.len() > 160 {
         text = text.chars().take(160).chain(['…']).collect();

@@ -11,27 +11,21 @@
 //! What they do not do: they do not sandbox. A script that is started by name is read only when the
 //! [`Place`] offers a reader, and a program that deletes on its own is not seen through.
 
-mod effects;
 mod guard;
 pub mod hooks;
 pub mod limits;
 mod paths;
-mod place;
 mod rules;
-mod shell;
 mod tls;
 mod typed;
 pub mod verdicts;
 
-pub use effects::Action;
+pub use backstop_shell::{Action, Argument, Certainty, Place, Process, ShellKind, Unknown, UnknownKind};
 pub use guard::{
-    AllowEntry, CommandGuard, Finding, GuardSettings, Judgement, ShellKind, UNSEEN_INPUT, UnknownPolicy,
-    Verdict,
+    AllowEntry, CommandGuard, Finding, GuardSettings, Judgement, UNSEEN_INPUT, UnknownPolicy, Verdict,
 };
 pub use paths::{Access, Class, Level, PathGuard};
-pub use place::Place;
 pub use rules::{
     Answer, Origin, PackError, Profile, Rule, RuleSet, Run, Severity, Signal, Test, TouchCondition, When,
 };
-pub use shell::{Argument, Certainty, Process, Unknown, UnknownKind};
 pub use typed::{Typing, UNKNOWN_READER};

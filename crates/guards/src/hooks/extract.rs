@@ -5,9 +5,9 @@
 //! too much costs a needless judgement; reading too little is a hole.
 
 use backstop_hooks::{Params, ToolName};
+use backstop_shell::patched;
 use serde_json::{Map, Value};
 
-use crate::effects::patched;
 use crate::{Access, ShellKind};
 
 /// A command that a tool call hands to a shell.

@@ -1,9 +1,8 @@
 //! Where a path leads, in the terms in which harm is measured.
 
+use backstop_shell::Place;
+use backstop_shell::marks::{ANY, HOLE, SET, STAR};
 use serde::{Deserialize, Serialize};
-
-use crate::place::Place;
-use crate::shell::marks::{ANY, HOLE, SET, STAR};
 
 /// The class of a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -257,7 +256,7 @@ fn is_disk(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::paths::normal::lexical;
+    use backstop_shell::paths::lexical;
 
     #[test]
     fn classes_of_common_targets() {

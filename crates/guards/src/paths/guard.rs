@@ -1,10 +1,10 @@
 //! The path guard: a path and an access in, a judgement out.
 
+use backstop_shell::{Place, paths};
 use serde::{Deserialize, Serialize};
 
-use super::{Class, Level, class, normal, sensitive};
+use super::{Class, Level, class, sensitive};
 use crate::guard::{Finding, Judgement, Verdict};
-use crate::place::Place;
 use crate::rules::{Profile, Severity};
 
 /// Longest path that is looked up, in bytes: Linux takes none that is longer.
@@ -80,14 +80,14 @@ impl PathGuard {
             return Meanings::default();
         }
         let path = path.replace('\0', "");
-        let mut meanings = vec![normal::of_tool(&path, place)];
-        if let Some(decoded) = normal::percent_decoded(&path) {
-            meanings.push(normal::of_tool(&decoded, place));
-            meanings.push(normal::lexical(&decoded, "/"));
+        let mut meanings = vec![paths::of_tool(&path, place)];
+        if let Some(decoded) = paths::percent_decoded(&path) {
+            meanings.push(paths::of_tool(&decoded, place));
+            meanings.push(paths::lexical(&decoded, "/"));
         }
         if path.contains("..") {
             // A traversal is meant to leave; how deep the real working directory is does not matter to it.
-            let from_root = normal::lexical(&path, "/");
+            let from_root = paths::lexical(&path, "/");
             if super::holds_credentials(&from_root, place) {
                 meanings.push(from_root);
             }
@@ -197,5 +197,5 @@ fn real_path(path: &str) -> Option<String> {
         .into_iter()
         .chain(rest.map(|part| PathBuf::from(part.as_os_str())))
         .fold(real, |path, part| path.join(part));
-    full.to_str().map(|text| normal::lexical(text, "/"))
+    full.to_str().map(|text| paths::lexical(text, "/"))
 }

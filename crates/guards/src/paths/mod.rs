@@ -1,17 +1,19 @@
 //! Paths: normal forms, classes, and the places that hold secrets.
 
+use backstop_shell::Place;
+
 pub(crate) mod class;
 mod guard;
 mod innocent;
-pub(crate) mod normal;
 pub(crate) mod sensitive;
 mod table;
+mod touched;
 
 pub use class::Class;
 pub use guard::{Access, PathGuard};
 pub use sensitive::Level;
 
-use crate::place::Place;
+pub(crate) use touched::{Places, Target};
 
 /// True when the file at an absolute, normalised path holds credentials.
 pub(crate) fn is_confidential(path: &str, place: &Place) -> bool {

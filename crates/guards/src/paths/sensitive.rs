@@ -6,12 +6,12 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
+use backstop_shell::Place;
+use backstop_shell::marks::{ANY, STAR};
 use serde::{Deserialize, Serialize};
 
 use super::innocent::{INNOCENT_DIRECTORIES, INNOCENT_NAMES, INNOCENT_SUFFIXES};
 use super::table::entries;
-use crate::place::Place;
-use crate::shell::marks::{ANY, STAR};
 
 /// How much harm reading the path does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -182,7 +182,7 @@ fn globbed(pattern: &Pattern, segments: &[&str], home: Option<usize>) -> bool {
     segments.iter().skip(start).zip(&pattern.segments).all(|(glob, wanted)| {
         // What a pattern of ours stands for at least is its text without the star.
         let shortest = wanted.replace('*', "");
-        fixed(glob) >= 3 && crate::shell::glob_matches(glob, &shortest) || glob == wanted
+        fixed(glob) >= 3 && backstop_shell::pattern_matches(glob, &shortest) || glob == wanted
     })
 }
 

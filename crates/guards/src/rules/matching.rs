@@ -2,11 +2,12 @@
 
 use std::cell::OnceCell;
 
+use backstop_shell::marks::has_hole;
+use backstop_shell::options::{Name, Options, Takes};
+use backstop_shell::{Argument, Process, Taint, Touch};
+
 use super::{Origin, Run, Signal, Test, TouchCondition};
-use crate::effects::options::{Name, Options};
-use crate::effects::{Touch, takes};
-use crate::shell::marks::has_hole;
-use crate::shell::{Argument, Process, Taint};
+use crate::paths::Target;
 
 /// A process with its arguments parsed once, for all rules.
 pub(super) struct Parsed<'a> {
@@ -22,18 +23,18 @@ pub(super) struct Parsed<'a> {
 impl<'a> Parsed<'a> {
     pub(super) fn new(process: &'a Process) -> Self {
         let program = process.program();
-        let args: Vec<&str> = process.argv.iter().skip(1).map(Argument::raw).collect();
+        let args: Vec<&str> = process.argv().iter().skip(1).map(Argument::raw).collect();
         if program == "git" {
             // Options before the subcommand belong to git itself.
-            let globals = Options::parse(&args, takes::of("git").until_operand());
+            let globals = Options::parse(&args, Takes::of("git").until_operand());
             let start = globals.consumed;
             let sub = args.get(start).copied().unwrap_or_default().to_ascii_lowercase();
             let rest = args.get(start + 1..).unwrap_or_default();
-            let options = Options::parse(rest, takes::of(&format!("git {sub}")));
+            let options = Options::parse(rest, Takes::of(&format!("git {sub}")));
             let words = args.get(start).into_iter().chain(&options.operands).copied().collect();
             return Self { process, args: args.clone(), options, words, lower: OnceCell::new() };
         }
-        let options = Options::parse(&args, takes::of(&program));
+        let options = Options::parse(&args, Takes::of(&program));
         let words = options.operands.clone();
         Self { process, args, options, words, lower: OnceCell::new() }
     }
@@ -78,7 +79,7 @@ impl<'a> Parsed<'a> {
     fn has_variable(&self, wanted: &str) -> bool {
         let (name, value) =
             wanted.split_once('=').map_or((wanted, None), |(name, value)| (name, Some(value)));
-        self.process.environment.iter().any(|(known, text)| {
+        self.process.environment().iter().any(|(known, text)| {
             let named = name.strip_prefix('*').map_or(known == name, |ending| known.ends_with(ending));
             named && value.is_none_or(|value| value == text)
         })
@@ -182,21 +183,21 @@ impl<'a> Parsed<'a> {
                 .skip(1)
                 .any(|word| !word.starts_with('.') && !word.contains('=') || word.contains("==")),
             Test::UnknownArgument => self.args.iter().any(|arg| has_hole(arg)),
-            Test::StreamedArguments => self.process.open_ended && !self.has_its_code(),
+            Test::StreamedArguments => self.process.is_open_ended() && !self.has_its_code(),
             Test::ProgramInTemp => self
                 .process
-                .argv
+                .argv()
                 .first()
                 .is_some_and(|arg| arg.raw().starts_with("/tmp/") || arg.raw().starts_with("/var/tmp/")),
             Test::ProgramWithBlanks => {
                 const HARMFUL: [&str; 8] = ["rm", "dd", "mkfs", "shred", "chmod", "chown", "curl", "sudo"];
-                let name = self.process.argv.first().map(|arg| arg.raw().trim()).unwrap_or_default();
+                let name = self.process.argv().first().map(|arg| arg.raw().trim()).unwrap_or_default();
                 let first = name.split(char::is_whitespace).next().unwrap_or_default();
-                self.process.via.is_empty() && first != name && HARMFUL.contains(&first)
+                self.process.via().is_empty() && first != name && HARMFUL.contains(&first)
             }
             Test::ComputedProgram => self
                 .process
-                .argv
+                .argv()
                 .first()
                 .is_some_and(|arg| has_hole(arg.raw().rsplit('/').next().unwrap_or_default())),
         }
@@ -220,7 +221,7 @@ fn destructive_sql(text: &str) -> bool {
 }
 
 /// Does a touch fit the condition?
-pub(super) fn touch_fits(condition: &TouchCondition, touch: &Touch, program: &str) -> bool {
+pub(super) fn touch_fits(condition: &TouchCondition, touch: &Touch, target: Target, program: &str) -> bool {
     let listed = |list: &[String], name: &str| list.iter().any(|item| item == name);
     let below = |prefixes: &[String]| {
         prefixes.iter().any(|prefix| {
@@ -231,12 +232,12 @@ pub(super) fn touch_fits(condition: &TouchCondition, touch: &Touch, program: &st
         })
     };
     (condition.action.is_empty() || condition.action.contains(&touch.action))
-        && (condition.class.is_empty() || condition.class.contains(&touch.class))
+        && (condition.class.is_empty() || condition.class.contains(&target.class))
         && (condition.level.is_empty()
-            || touch.sensitive.is_some_and(|(_, level, _)| condition.level.contains(&level)))
+            || target.sensitive.is_some_and(|(_, level)| condition.level.contains(&level)))
         && (condition.family.is_empty()
-            || touch.sensitive.is_some_and(|(id, _, _)| listed(&condition.family, id)))
-        && !touch.sensitive.is_some_and(|(id, _, _)| listed(&condition.not_family, id))
+            || target.sensitive.is_some_and(|(id, _)| listed(&condition.family, id)))
+        && !target.sensitive.is_some_and(|(id, _)| listed(&condition.not_family, id))
         && condition.recursive.is_none_or(|wanted| wanted == touch.recursive)
         && condition.force.is_none_or(|wanted| wanted == touch.force)
         && condition.searched.is_none_or(|wanted| wanted == touch.searched)
@@ -263,12 +264,12 @@ pub(super) fn origin_fits(origins: &[Origin], taint: Taint) -> bool {
 }
 
 /// Does the fact carry the signal?
-pub(super) fn signal_of(fact: &crate::shell::Fact) -> Option<Signal> {
+pub(super) fn signal_of(fact: &backstop_shell::Fact) -> Option<Signal> {
     match fact {
-        crate::shell::Fact::CodeActs { .. } => Some(Signal::CodeActs),
-        crate::shell::Fact::ForkBomb => Some(Signal::ForkBomb),
-        crate::shell::Fact::NetworkShell { .. } => Some(Signal::NetworkShell),
-        crate::shell::Fact::Obfuscated => Some(Signal::Obfuscated),
+        backstop_shell::Fact::CodeActs { .. } => Some(Signal::CodeActs),
+        backstop_shell::Fact::ForkBomb => Some(Signal::ForkBomb),
+        backstop_shell::Fact::NetworkShell { .. } => Some(Signal::NetworkShell),
+        backstop_shell::Fact::Obfuscated => Some(Signal::Obfuscated),
         _ => None,
     }
 }

@@ -11,9 +11,9 @@
 mod matching;
 mod set;
 
+use backstop_shell::Action;
 use serde::{Deserialize, Serialize};
 
-use crate::effects::Action;
 use crate::paths::{Class, Level};
 
 pub use set::{PackError, RuleSet};

@@ -3,9 +3,11 @@
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
+use backstop_shell::{Fact, Process, Taint, Trace};
+
 use super::matching::{Parsed, origin_fits, signal_of, touch_fits};
 use super::{Rule, When};
-use crate::shell::{Fact, Process, Taint, Trace};
+use crate::paths::Target;
 
 const PACKS: &[&str] = &[
     include_str!("packs/filesystem.json"),
@@ -115,7 +117,7 @@ impl RuleSet {
         for (at, rule) in self.rules.iter().enumerate().skip(from) {
             let triggers = |example: &str| {
                 let trace = crate::guard::trace_for_check(example, &place);
-                self.hits(&trace).iter().any(|hit| hit.rule == at)
+                self.hits(&trace, &place).iter().any(|hit| hit.rule == at)
             };
             if let Some(example) = rule.matches.iter().find(|example| !triggers(example)) {
                 return Err(PackError::ExampleDoesNotMatch { id: rule.id.clone(), example: example.clone() });
@@ -202,7 +204,7 @@ impl RuleSet {
     }
 
     /// Every rule that applies to something in the trace.
-    pub(crate) fn hits(&self, trace: &Trace) -> Vec<Hit> {
+    pub(crate) fn hits(&self, trace: &Trace, at: &backstop_shell::Place) -> Vec<Hit> {
         let mut hits = Vec::new();
         for (fact_at, fact) in trace.facts.iter().enumerate() {
             let mut add =
@@ -230,9 +232,10 @@ impl RuleSet {
                 Fact::Touches { process, touch } => {
                     let program = process.and_then(|at| trace.processes.get(at)).map(Process::program);
                     let program = program.as_deref().unwrap_or_default();
+                    let target = Target::of(touch, at);
                     for &place in &self.touches {
                         if let Some(When::Touch(condition)) = self.condition(place)
-                            && touch_fits(condition, touch, program)
+                            && touch_fits(condition, touch, target, program)
                         {
                             add(place.0, *process);
                         }
@@ -304,7 +307,9 @@ mod tests {
         let place = crate::Place::new("/work/project").with_home("/home/user");
         for (at, rule) in set.rules.iter().enumerate() {
             let triggers = |example: &str| {
-                set.hits(&crate::guard::trace_for_check(example, &place)).iter().any(|hit| hit.rule == at)
+                set.hits(&crate::guard::trace_for_check(example, &place), &place)
+                    .iter()
+                    .any(|hit| hit.rule == at)
             };
             wrong.extend(
                 rule.matches.iter().filter(|e| !triggers(e)).map(|e| format!("{} misses `{e}`", rule.id)),

@@ -19,10 +19,12 @@
 
 mod plain;
 
+use backstop_shell::{
+    MAX_BYTES, Place, Reader, ShellKind, Trace, Unknown, UnknownKind, is_whole, leaves_input_alone, waits,
+};
+
 use self::plain::{NODE, PYTHON};
-use crate::guard::{CommandGuard, Finding, Judgement, ShellKind, Verdict, typed_finding};
-use crate::place::Place;
-use crate::shell::{MAX_BYTES, Reader, Trace, Unknown, UnknownKind, is_whole, leaves_input_alone, waits};
+use crate::guard::{CommandGuard, Finding, Judgement, Verdict, typed_finding};
 
 /// The rule that it is not known what reads what is typed. It counts in every profile.
 pub const UNKNOWN_READER: &str = "terminal.unknown-reader";

@@ -1,0 +1,409 @@
+//! Programs that start another program once for each of many items.
+
+use super::carrier::{is_shell, quote};
+use super::data::{Data, Taint};
+use super::limits::{self, Bounded};
+use super::trace::Fact;
+use super::walk::{Shell, slices};
+use super::word::{HOLE, STAR, has_hole};
+use crate::effects::{Action, Touch};
+use crate::options::{Options, Takes};
+
+impl Shell<'_> {
+    pub(super) fn xargs(&mut self, argv: &[String], args: &[String], stdin: &Data) -> Data {
+        let refs = slices(args);
+        let takes = Takes::wrapper(
+            "aEdInLPsJRS",
+            &["arg-file", "delimiter", "max-args", "max-procs", "max-chars", "max-lines", "process-slot-var"],
+        );
+        let options = Options::parse(&refs, takes);
+        let template = args.get(options.consumed..).unwrap_or_default();
+        let marker = options
+            .value(Some('I'), "")
+            .or_else(|| options.value(Some('J'), ""))
+            .map(str::to_owned)
+            .or_else(|| replace_flag(&refs, options.consumed));
+        let source = match options.value(Some('a'), "arg-file") {
+            Some(file) => self.content_of(file),
+            None => stdin.clone(),
+        };
+        self.emit(argv);
+        let Some((first, _)) = template.split_first() else { return Data::unknown(source.taint) };
+        if is_shell(&super::trace::program_name(first))
+            && marker.is_none()
+            && template.len() > 1
+            && template.last().is_some_and(|a| a == "-c")
+        {
+            // `xargs sh -c`: every item is code.
+            let process = self.emit(template);
+            return self.run_code(&source, &[], Some(process), "xargs");
+        }
+        if hands_over_code(template, marker.as_deref()) {
+            self.trace.facts.push(Fact::RunsCode { process: None, from: source.taint | Taint::PROGRAM });
+        }
+        let items = items_of(&source, marker.is_some() || options.has('0', "null"));
+        let known = items.as_ref().is_some_and(|items| !items.iter().any(|item| has_hole(item)));
+        let items = items.unwrap_or_else(|| vec![HOLE.to_string()]);
+        let outer_taint = self.word_taint;
+        self.word_taint |= source.taint.without(Taint::INPUT | Taint::FILE | Taint::UNREAD);
+        let outer_open = self.open_ended;
+        self.open_ended |= !known;
+        let output = self.pushed("xargs", |shell| match marker {
+            Some(marker) => {
+                let mut output = Data::empty();
+                for item in Bounded::of(&limits::ITEMS, items).reported(&mut shell.trace) {
+                    let words: Vec<String> =
+                        template.iter().map(|word| word.replace(&marker, &item)).collect();
+                    output.then(&shell.dispatch(&words, &Data::empty()));
+                }
+                output
+            }
+            None => {
+                let mut words = template.to_vec();
+                words.extend(Bounded::of(&limits::WORDS, items).reported(&mut shell.trace));
+                shell.dispatch(&words, &Data::empty())
+            }
+        });
+        self.open_ended = outer_open;
+        self.word_taint = outer_taint;
+        output
+    }
+
+    pub(super) fn parallel(&mut self, argv: &[String], args: &[String], stdin: &Data) -> Data {
+        self.emit(argv);
+        let refs = slices(args);
+        let takes = Takes::wrapper(
+            "jaISNnLPdCEsX",
+            &[
+                "jobs",
+                "arg-file",
+                "max-args",
+                "max-procs",
+                "sshlogin",
+                "colsep",
+                "delay",
+                "joblog",
+                "results",
+                "retries",
+                "timeout",
+                "tmpdir",
+                "workdir",
+                "block",
+                "delimiter",
+                "env",
+                "halt",
+                "load",
+                "memfree",
+                "nice",
+                "tagstring",
+                "trim",
+                "basefile",
+                "return",
+                "rpl",
+                "shuf",
+                "sshdelay",
+                "arg-sep",
+                "arg-file-sep",
+                "max-replace-args",
+            ],
+        );
+        let options = Options::parse(&refs, takes);
+        if options.long("dry-run") {
+            return Data::unknown(Taint::NONE);
+        }
+        let rest = args.get(options.consumed..).unwrap_or_default();
+        let cut = rest
+            .iter()
+            .position(|arg| matches!(arg.as_str(), ":::" | ":::+" | "::::" | "::::+"))
+            .unwrap_or(rest.len());
+        let template = rest.get(..cut).unwrap_or_default();
+        let tail = rest.get(cut..).unwrap_or_default();
+        if tail.is_empty() && (template.is_empty() || hands_over_code(template, Some("{}"))) {
+            self.trace.facts.push(Fact::RunsCode { process: None, from: stdin.taint | Taint::PROGRAM });
+        }
+        let items: Option<Vec<String>> = match tail.first().map(String::as_str) {
+            Some(":::" | ":::+") => {
+                Some(tail.iter().skip(1).take_while(|arg| !arg.starts_with(":::")).cloned().collect())
+            }
+            Some(_) => None,
+            None => items_of(stdin, true),
+        };
+        let known = items.as_ref().is_some_and(|items| !items.iter().any(|item| has_hole(item)));
+        let items = items.unwrap_or_else(|| vec![HOLE.to_string()]);
+        let outer = self.open_ended;
+        self.open_ended |= !known;
+        let has_marker = template.iter().any(|word| word.contains('{'));
+        let taint = stdin.taint;
+        let output = self.pushed("parallel", |shell| {
+            let mut output = Data::empty();
+            for item in &Bounded::of(&limits::ITEMS, items).reported(&mut shell.trace) {
+                // The words are joined and read by a shell once more.
+                let mut text = template.join(" ");
+                if template.is_empty() {
+                    text.clone_from(item);
+                } else if has_marker {
+                    text = text.replace("{}", item);
+                } else {
+                    text = format!("{text} {}", quote(item));
+                }
+                if template.is_empty() && has_hole(item) {
+                    shell.trace.facts.push(Fact::RunsCode { process: None, from: taint });
+                    continue;
+                }
+                let simple = !template
+                    .iter()
+                    .any(|word| word.contains(|c: char| c.is_whitespace() || "$`;|&<>()".contains(c)));
+                if simple && !template.is_empty() {
+                    output.then(&shell.in_subshell(|shell| shell.run_text(&text, &Data::empty())));
+                } else if template.is_empty() || template.len() == 1 {
+                    let item = if template.is_empty() { item } else { &text };
+                    output.then(&shell.in_subshell(|shell| shell.run_text(item, &Data::empty())));
+                } else {
+                    let mut words: Vec<String> =
+                        template.iter().map(|word| word.replace("{}", item)).collect();
+                    if !has_marker {
+                        words.push(item.clone());
+                    }
+                    output.then(&shell.dispatch(&words, &Data::empty()));
+                }
+            }
+            output
+        });
+        self.open_ended = outer;
+        output
+    }
+
+    pub(super) fn find(&mut self, argv: &[String], args: &[String], stdin: &Data) -> Data {
+        let process = self.emit(argv);
+        let first = args.iter().position(|arg| starts_expression(arg)).unwrap_or(args.len());
+        let mut starts: Vec<String> = args.get(..first).unwrap_or_default().to_vec();
+        starts.retain(|arg| !matches!(arg.as_str(), "-L" | "-H" | "-P"));
+        if starts.is_empty() {
+            starts.push(".".into());
+        }
+        let mut at = first;
+        while let Some(arg) = args.get(at) {
+            at += 1;
+            match arg.as_str() {
+                "-exec" | "-execdir" | "-ok" | "-okdir" => {
+                    let rest = args.get(at..).unwrap_or_default();
+                    let end = rest.iter().position(|arg| arg == ";" || arg == "+").unwrap_or(rest.len());
+                    let template = rest.get(..end).unwrap_or_default().to_vec();
+                    at += end + 1;
+                    for found in self.found_by(&starts, args) {
+                        let words: Vec<String> =
+                            template.iter().map(|word| word.replace("{}", &found)).collect();
+                        let outer = std::mem::replace(&mut self.open_ended, true);
+                        self.pushed("find", |shell| {
+                            shell.in_subshell(|shell| {
+                                shell.state.functions.clear();
+                                shell.dispatch(&words, stdin)
+                            })
+                        });
+                        self.open_ended = outer;
+                    }
+                }
+                "-delete" => {
+                    let named = names_in(args).iter().any(|name| !name.ends_with(STAR));
+                    let targets = if named { self.found_by(&starts, args) } else { starts.clone() };
+                    for target in targets {
+                        let mut touch = Touch::new(Action::Delete, target);
+                        touch.recursive = true;
+                        touch.force = true;
+                        touch.searched = true;
+                        self.touch_by(Some(process), touch);
+                    }
+                }
+                "-fprintf" => {
+                    self.touch_path(args.get(at), Action::Write, process);
+                    at += 2;
+                }
+                "-fprint" | "-fprint0" | "-fls" => {
+                    self.touch_path(args.get(at), Action::Write, process);
+                    at += 1;
+                }
+                _ if has_hole(arg) && arg.chars().all(|c| c == HOLE) => {
+                    self.trace.facts.push(Fact::RunsCode { process: Some(process), from: Taint::PROGRAM });
+                }
+                _ if takes_value(arg) => at += 1,
+                _ => {}
+            }
+        }
+        for start in &starts {
+            let mut touch = Touch::new(Action::List, start);
+            touch.recursive = true;
+            self.touch_by(Some(process), touch);
+        }
+        let lines: Vec<String> = starts
+            .iter()
+            .flat_map(|start| names_in(args).into_iter().map(move |name| found_below(start, &name)))
+            .map(|path| path.replace([STAR, '*'], HOLE.encode_utf8(&mut [0; 4])))
+            .collect();
+        Data::text(lines.join("\n") + "\n").tainted(Taint::PROGRAM)
+    }
+
+    /// What stands for the files that a search finds: everything below its starts, and the names it looks
+    /// for where these are secret, or the start is a folder like any other.
+    fn found_by(&self, starts: &[String], args: &[String]) -> Vec<String> {
+        let mut all = Vec::new();
+        for start in starts {
+            let whole = found_below(start, &STAR.to_string());
+            let named: Vec<String> = names_in(args)
+                .iter()
+                .map(|name| found_below(start, name).replace('*', &STAR.to_string()))
+                .collect();
+            let ordinary = self.labels.is_ordinary(&self.resolve(start), self.place);
+            if !ordinary || named.iter().any(|path| path.ends_with(STAR)) {
+                all.push(whole);
+            }
+            all.extend(named.into_iter().filter(|path| {
+                !path.ends_with(STAR) && (ordinary || self.labels.is_secret(&self.resolve(path), self.place))
+            }));
+        }
+        all
+    }
+
+    pub(crate) fn touch_path(&mut self, path: Option<&String>, action: Action, process: usize) {
+        if let Some(path) = path {
+            self.touch_by(Some(process), Touch::new(action, path));
+        }
+    }
+
+    pub(super) fn fd(&mut self, argv: &[String], args: &[String], stdin: &Data) -> Option<Data> {
+        let at =
+            args.iter().position(|arg| matches!(arg.as_str(), "-x" | "--exec" | "-X" | "--exec-batch"))?;
+        let mut words: Vec<String> = args.get(at + 1..)?.to_vec();
+        let found = format!("./{STAR}");
+        if words.iter().any(|word| word.contains("{}")) {
+            words.iter_mut().for_each(|word| *word = word.replace("{}", &found));
+        } else {
+            words.push(found);
+        }
+        self.emit(argv);
+        let outer = std::mem::replace(&mut self.open_ended, true);
+        let output = self.pushed("fd", |shell| shell.dispatch(&words, stdin));
+        self.open_ended = outer;
+        Some(output)
+    }
+}
+
+/// The names a search looks for, as written; everything when it looks for none.
+fn names_in(args: &[String]) -> Vec<String> {
+    let mut names: Vec<String> = args
+        .windows(2)
+        .filter_map(|pair| match pair {
+            [test, name] if matches!(test.as_str(), "-name" | "-iname") => {
+                Some(name.rsplit('/').next().unwrap_or(name).to_owned())
+            }
+            [test, path] if matches!(test.as_str(), "-path" | "-ipath" | "-wholename") => {
+                Some(path.trim_matches('*').trim_matches('/').to_owned()).filter(|path| !path.is_empty())
+            }
+            _ => None,
+        })
+        .collect();
+    if names.is_empty() {
+        names.push(STAR.to_string());
+    }
+    names
+}
+
+fn found_below(start: &str, name: &str) -> String {
+    let start = start.trim_end_matches('/');
+    // A name may stand at any depth.
+    if name.chars().all(|c| c == STAR || c == '*') {
+        return format!("{start}/{STAR}");
+    }
+    format!("{start}/{STAR}/{name}")
+}
+
+/// The replacement string of `-i`, `--replace`, which may be left out.
+fn replace_flag(args: &[&str], consumed: usize) -> Option<String> {
+    args.iter().take(consumed).find_map(|arg| match *arg {
+        "-i" | "--replace" | "--replace=" => Some("{}".to_owned()),
+        _ => arg.strip_prefix("--replace=").or_else(|| arg.strip_prefix("-i")).map(str::to_owned),
+    })
+}
+
+/// True for a template in which an item becomes code: `sh -c {}`, `sh -c 'eval "$1"'`, `sudo --`.
+fn hands_over_code(template: &[String], marker: Option<&str>) -> bool {
+    const STARTERS: [&str; 8] = ["sudo", "doas", "env", "nohup", "nice", "setsid", "command", "exec"];
+    let Some((first, rest)) = template.split_first() else { return false };
+    let program = super::trace::program_name(first);
+    if STARTERS.contains(&program.as_str()) {
+        return rest.iter().all(|arg| arg.starts_with('-'));
+    }
+    if !is_shell(&program) {
+        return false;
+    }
+    let Some(at) = rest.iter().position(|arg| arg.starts_with('-') && arg.ends_with('c')) else {
+        return false;
+    };
+    rest.get(at + 1).is_none_or(|code| {
+        marker.is_some_and(|marker| code == marker) || code.contains("eval") || code.contains("sh -c")
+    })
+}
+
+/// The items in known text: one a line, or one a word.
+fn items_of(source: &Data, lines: bool) -> Option<Vec<String>> {
+    let text = source.marked()?;
+    Some(if lines {
+        text.split(['\n', '\0']).map(str::to_owned).filter(|item| !item.is_empty()).collect()
+    } else {
+        text.split_whitespace().map(|item| item.trim_matches(['"', '\'']).to_owned()).collect()
+    })
+}
+
+fn starts_expression(arg: &str) -> bool {
+    arg.starts_with('-') && !matches!(arg, "-L" | "-H" | "-P")
+        || matches!(arg, "(" | ")" | "!" | "\\(" | "\\!")
+        || has_hole(arg) && arg.chars().all(|c| c == HOLE)
+}
+
+/// Tests of `find` that take a value.
+fn takes_value(arg: &str) -> bool {
+    const TESTS: [&str; 42] = [
+        "-name",
+        "-iname",
+        "-path",
+        "-ipath",
+        "-wholename",
+        "-iwholename",
+        "-lname",
+        "-ilname",
+        "-regex",
+        "-iregex",
+        "-type",
+        "-xtype",
+        "-size",
+        "-mtime",
+        "-mmin",
+        "-atime",
+        "-amin",
+        "-ctime",
+        "-cmin",
+        "-newer",
+        "-anewer",
+        "-cnewer",
+        "-newermt",
+        "-perm",
+        "-user",
+        "-group",
+        "-uid",
+        "-gid",
+        "-maxdepth",
+        "-mindepth",
+        "-samefile",
+        "-inum",
+        "-links",
+        "-fstype",
+        "-printf",
+        "-regextype",
+        "-used",
+        "-D",
+        "-O",
+        "-context",
+        "-files0-from",
+        "-Bmin",
+    ];
+    TESTS.contains(&arg)
+}

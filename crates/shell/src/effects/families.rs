@@ -1,0 +1,524 @@
+//! The families of programs.
+
+use super::names::{DELETERS, LOOKERS, WORDY};
+use super::{Action, Touch, takes};
+use crate::marks::has_hole;
+use crate::options::{Name, Options};
+
+/// What `program` does to files when it gets `args`.
+pub(crate) fn of_program(program: &str, args: &[&str]) -> Vec<Touch> {
+    let options = Options::parse(args, takes::of(program));
+    if options.only_help() {
+        return Vec::new();
+    }
+    if DELETERS.contains(&program) {
+        return deletions(program, &options, args);
+    }
+    match program {
+        "type" if options.operands.iter().any(|path| path.contains(['/', '.', '\\'])) => {
+            touches(Action::Read, &options.operands)
+        }
+        "mv" | "gmv" | "rename-item" | "move-item" => moves(&options),
+        "cp" | "gcp" | "install" | "ln" | "gln" | "copy-item" | "ditto" | "link" | "symlink" => {
+            copies(program, &options)
+        }
+        "chmod" | "gchmod" | "chflags" | "chattr" | "setfacl" => modes(program, args, &options),
+        "chown" | "chgrp" | "gchown" | "takeown" | "icacls" => owners(&options),
+        "tee" | "gtee" | "sponge" => {
+            let action = if options.has('a', "append") { Action::Append } else { Action::Write };
+            touches(action, &options.operands)
+        }
+        "dd" | "gdd" | "dcfldd" | "dc3dd" => dd(args),
+        "truncate" => touches(Action::Write, &options.operands),
+        "patch" => touches(Action::Write, options.operands.get(..1).unwrap_or_default()),
+        "strip" | "objcopy" | "patchelf" => {
+            let output = options.value(Some('o'), "output");
+            touches(Action::Write, &options.operands.iter().copied().chain(output).collect::<Vec<_>>())
+        }
+        "mkfifo" | "mknod" => touches(Action::Write, &options.operands),
+        "sed" | "gsed" => sed(args, &options),
+        "perl" | "ruby" if args.iter().any(|arg| in_place(arg)) => {
+            let code =
+                args.iter().position(|arg| arg.starts_with('-') && arg.ends_with('e')).map_or(0, |at| at + 2);
+            let files: Vec<&str> = args
+                .get(code..)
+                .unwrap_or_default()
+                .iter()
+                .copied()
+                .filter(|a| !a.starts_with('-'))
+                .collect();
+            touches(Action::Write, &files)
+        }
+        "rsync" => rsync(&options),
+        "scp" => {
+            let (last, sources) =
+                options.operands.split_last().map_or((None, &[][..]), |(l, s)| (Some(*l), s));
+            let mut all = touches(Action::Read, sources);
+            all.extend(last.filter(|path| !is_remote(path)).map(|path| Touch::new(Action::Place, path)));
+            all
+        }
+        "tar" | "gtar" | "bsdtar" => tar(args, &options),
+        "unzip" | "7z" | "7za" | "cpio" | "unar" => unpacked(program, args),
+        "docker" | "podman" | "nerdctl" if args.first() == Some(&"cp") => {
+            touches(Action::Read, args.get(1..2).unwrap_or_default())
+        }
+        "curl" | "wget" | "wget2" => fetchers(&options),
+        "grep" | "egrep" | "fgrep" | "zgrep" | "ggrep" | "rg" | "ag" | "ack" | "ugrep" => {
+            let pattern_given = options.value(Some('e'), "regexp").is_some()
+                || options.value(Some('f'), "file").is_some()
+                || options.long("files");
+            let mut all = touches(
+                Action::Read,
+                options.operands.get(usize::from(!pattern_given)..).unwrap_or_default(),
+            );
+            all.extend(options.values(Some('f'), "file").map(|path| Touch::new(Action::Read, path)));
+            all
+        }
+        "awk" | "gawk" | "mawk" | "nawk" => {
+            let scripted =
+                options.value(Some('f'), "file").is_some() || options.value(Some('e'), "source").is_some();
+            touches(Action::Read, options.operands.get(usize::from(!scripted)..).unwrap_or_default())
+        }
+        "jq" | "yq" => touches(Action::Read, options.operands.get(1..).unwrap_or_default()),
+        "cmp" | "diff" | "comm" | "join" | "paste" => touches(Action::Read, &options.operands),
+        "git" => git(args),
+        "ssh" | "openvpn" | "kubectl" | "helm" | "docker" | "podman" | "docker-compose" | "terraform"
+        | "ansible" | "ansible-playbook" | "psql" | "mysql" => Vec::new(),
+        "socat" => socat(args),
+        "openssl" => {
+            let writes = |arg: &str| matches!(arg, "-out" | "-keyout" | "-CAserial");
+            let kept: Vec<&str> = args
+                .iter()
+                .enumerate()
+                .filter(|(at, _)| {
+                    !at.checked_sub(1).and_then(|at| args.get(at)).is_some_and(|arg| writes(arg))
+                })
+                .map(|(_, arg)| *arg)
+                .collect();
+            readers(&kept)
+        }
+        "set-content" | "add-content" | "clear-content" | "out-file" | "new-item" => {
+            touches(Action::Write, &options.operands)
+        }
+        _ if LOOKERS.contains(&program) => touches(Action::List, &options.operands),
+        _ if WORDY.contains(&program) => Vec::new(),
+        _ if is_formatter(program) => formats(program, args, &options),
+        _ => readers(args),
+    }
+}
+
+fn touches(action: Action, paths: &[&str]) -> Vec<Touch> {
+    paths.iter().filter(|path| !path.is_empty()).map(|path| Touch::new(action, *path)).collect()
+}
+
+/// A program without a reading of its own: every argument that could be a file, also behind `=`, `@`.
+fn readers(args: &[&str]) -> Vec<Touch> {
+    let mut all = Vec::new();
+    for arg in args.iter().filter(|arg| **arg != "-" && arg.len() < 4096) {
+        let candidate = match arg.strip_prefix('-') {
+            Some(rest) => match rest.split_once('=') {
+                Some((_, value)) => value,
+                // `-f.env`, `-f/etc/passwd`: a value attached to a short option.
+                None if rest.len() > 2 && !rest.starts_with('-') => rest.get(1..).unwrap_or_default(),
+                None => continue,
+            },
+            None => arg,
+        };
+        if candidate.starts_with("http://") || candidate.starts_with("https://") {
+            continue;
+        }
+        let candidate = candidate.strip_prefix('@').unwrap_or(candidate);
+        // Prose and commands given as one argument are not paths.
+        if candidate.contains(' ')
+            && !candidate.starts_with(['/', '~', '.'])
+            && !candidate.starts_with("file:")
+        {
+            continue;
+        }
+        if !candidate.is_empty() {
+            all.push(Touch::new(Action::Read, candidate));
+        }
+    }
+    all
+}
+
+fn deletions(program: &str, options: &Options<'_>, args: &[&str]) -> Vec<Touch> {
+    let switch = |arg: &str| {
+        let letters = arg.strip_prefix('/').unwrap_or_default();
+        !letters.is_empty() && letters.split('/').all(|letter| letter.len() == 1)
+    };
+    let slashed = args.iter().any(|arg| switch(arg) && arg.to_ascii_lowercase().contains(['s', 'q']));
+    let windows = matches!(program, "del" | "erase" | "rd") || program == "rmdir" && slashed;
+    let cmdlet = matches!(program, "remove-item" | "ri");
+    let has = |name: &str| args.iter().any(|arg| switch(arg) && arg.to_ascii_lowercase().contains(name));
+    let prefixed =
+        |name: &str| args.iter().any(|arg| arg.len() > 2 && name.starts_with(&arg.to_ascii_lowercase()));
+    let tool = matches!(program, "rimraf" | "srm" | "wipe" | "trash" | "trash-put" | "rip");
+    let recursive = options.has('r', "recursive")
+        || options.short('R')
+        || tool
+        || windows && has("/s")
+        || cmdlet && prefixed("-recurse");
+    let force = options.has('f', "force")
+        || matches!(program, "shred" | "gshred")
+        || tool
+        || windows && (has("/q") || has("/f"))
+        || cmdlet && prefixed("-force");
+    let operands: Vec<&str> = if windows {
+        options.operands.iter().copied().filter(|arg| !switch(arg)).collect()
+    } else if cmdlet {
+        args.iter().copied().filter(|arg| !arg.starts_with('-')).collect()
+    } else {
+        options.operands.clone()
+    };
+    let mut all = touches(Action::Delete, &operands);
+    for touch in &mut all {
+        touch.recursive = recursive;
+        touch.force = force;
+    }
+    all
+}
+
+fn moves(options: &Options<'_>) -> Vec<Touch> {
+    let target = options.value(Some('t'), "target-directory");
+    let (last, sources) = match (target, options.operands.split_last()) {
+        (Some(target), _) => (Some(target), options.operands.as_slice()),
+        (None, Some((last, sources))) => (Some(*last), sources),
+        (None, None) => (None, &[][..]),
+    };
+    let mut all = touches(Action::Move, sources);
+    for touch in &mut all {
+        touch.recursive = true;
+    }
+    all.extend(last.map(|path| Touch::new(Action::Place, path)));
+    all
+}
+
+fn copies(program: &str, options: &Options<'_>) -> Vec<Touch> {
+    let target = options.value(Some('t'), "target-directory");
+    let (last, sources) = match (target, options.operands.split_last()) {
+        (Some(target), _) => (Some(target), options.operands.as_slice()),
+        (None, Some((last, sources))) => (Some(*last), sources),
+        (None, None) => (None, &[][..]),
+    };
+    let action = if program.contains("ln") { Action::List } else { Action::Read };
+    let mut all = touches(action, sources);
+    all.extend(last.map(|path| Touch::new(Action::Place, path)));
+    all
+}
+
+fn modes(program: &str, args: &[&str], options: &Options<'_>) -> Vec<Touch> {
+    if program == "setfacl" {
+        let options =
+            Options::parse(args, crate::options::Takes::values("mxMXn", &["modify", "remove", "set"]));
+        let mut all = touches(Action::Mode, &options.operands);
+        all.iter_mut().for_each(|touch| touch.recursive = options.has('R', "recursive"));
+        return all;
+    }
+    if matches!(program, "chattr" | "chflags") {
+        return touches(Action::Mode, options.operands.get(1..).unwrap_or_default());
+    }
+    // A mode may look like an option (`-w`, `-rwx`).
+    let mut words = args.iter().copied().filter(|arg| {
+        let is_option = arg.strip_prefix('-').is_some_and(|rest| rest.chars().all(|c| "RvcfHLP".contains(c)));
+        !arg.starts_with("--") && !is_option
+    });
+    let referenced = options.value(None, "reference").is_some();
+    let mode = if referenced { "" } else { words.next().unwrap_or_default() };
+    let exposes = mode_exposes(mode);
+    let mut all = touches(if exposes { Action::Expose } else { Action::Mode }, &words.collect::<Vec<_>>());
+    for touch in &mut all {
+        touch.recursive = options.short('R') || options.long("recursive");
+    }
+    all
+}
+
+/// True for modes that let everybody write, nobody in, or anybody be the owner.
+fn mode_exposes(mode: &str) -> bool {
+    if !mode.is_empty() && mode.bytes().all(|b| b.is_ascii_digit()) {
+        let digits: Vec<u32> = mode.chars().filter_map(|c| c.to_digit(8)).collect();
+        let special = digits.len() > 3 && digits.iter().rev().nth(3).is_some_and(|d| d & 6 != 0);
+        let all_write = digits.last().is_some_and(|others| others & 2 != 0);
+        let nobody = digits.iter().all(|digit| *digit == 0);
+        return special || all_write || nobody;
+    }
+    mode.split(',').any(|clause| {
+        let Some(at) = clause.find(['+', '=', '-']) else { return false };
+        let (who, change) = clause.split_at_checked(at).unwrap_or((clause, ""));
+        let adds = change.starts_with(['+', '=']);
+        let all = who.is_empty() && change.starts_with("+w") || who.contains(['a', 'o']);
+        let nothing = change == "=" || who.contains('a') && change == "-rwx";
+        adds && (all && change.contains('w') || change.contains('s')) || nothing
+    })
+}
+
+fn owners(options: &Options<'_>) -> Vec<Touch> {
+    let skip = usize::from(options.value(None, "reference").is_none());
+    let mut all = touches(Action::Own, options.operands.get(skip..).unwrap_or_default());
+    for touch in &mut all {
+        touch.recursive = options.short('R') || options.long("recursive");
+    }
+    all
+}
+
+fn dd(args: &[&str]) -> Vec<Touch> {
+    let mut all = Vec::new();
+    for arg in args {
+        if let Some(path) = arg.strip_prefix("of=") {
+            all.push(Touch::new(Action::Write, path));
+        } else if let Some(path) = arg.strip_prefix("if=") {
+            all.push(Touch::new(Action::Read, path));
+        }
+    }
+    all
+}
+
+fn in_place(arg: &str) -> bool {
+    arg.starts_with('-') && !arg.starts_with("--") && arg.contains('i') && arg.len() < 8
+}
+
+fn sed(args: &[&str], options: &Options<'_>) -> Vec<Touch> {
+    let in_place = args.iter().any(|arg| {
+        arg.starts_with("--in-place") || arg.starts_with('-') && !arg.starts_with("--") && arg.contains('i')
+    });
+    let scripted =
+        options.value(Some('e'), "expression").is_some() || options.value(Some('f'), "file").is_some();
+    let action = if in_place { Action::Write } else { Action::Read };
+    touches(action, options.operands.get(usize::from(!scripted)..).unwrap_or_default())
+}
+
+/// True for `host:path` and `rsync://` forms.
+pub(crate) fn is_remote(path: &str) -> bool {
+    if path.contains("://") {
+        return true;
+    }
+    match path.split_once(':') {
+        Some((host, _)) => !host.is_empty() && !host.contains('/') && host.len() > 1,
+        None => false,
+    }
+}
+
+fn rsync(options: &Options<'_>) -> Vec<Touch> {
+    if options.has('n', "dry-run") || options.long("list-only") {
+        return Vec::new();
+    }
+    let Some((last, sources)) = options.operands.split_last() else { return Vec::new() };
+    let local: Vec<&str> = sources.iter().copied().filter(|path| !is_remote(path)).collect();
+    let mut all = touches(Action::Read, &local);
+    let deletes = options.names().any(|name| matches!(name, Name::Long(long) if long.starts_with("del")));
+    if !is_remote(last) {
+        let mut touch = Touch::new(if deletes { Action::Delete } else { Action::Place }, *last);
+        touch.recursive = deletes;
+        touch.force = deletes;
+        all.push(touch);
+    }
+    if options.long("remove-source-files") {
+        all.extend(touches(Action::Move, &local));
+    }
+    all
+}
+
+fn tar(args: &[&str], options: &Options<'_>) -> Vec<Touch> {
+    let bundled = args.first().copied().filter(|first| !first.starts_with('-')).unwrap_or_default();
+    let creates = options.has('c', "create") || options.short('r') || bundled.contains('c');
+    let extracts = options.has('x', "extract") || options.long("get") || bundled.contains('x');
+    let skip = if bundled.is_empty() { 0 } else { 1 + usize::from(bundled.contains('f')) };
+    let mut all = Vec::new();
+    let members = options.operands.get(skip..).unwrap_or_default();
+    let archive = options
+        .value(Some('f'), "file")
+        .or_else(|| bundled.contains('f').then(|| options.operands.get(1).copied()).flatten());
+    if creates {
+        all.extend(touches(Action::Read, members));
+        all.extend(
+            archive
+                .filter(|path| *path != "-" && !is_remote(path))
+                .map(|path| Touch::new(Action::Place, path)),
+        );
+    } else {
+        all.extend(archive.filter(|path| *path != "-").map(|path| Touch::new(Action::Read, path)));
+        if extracts && let Some(directory) = options.value(Some('C'), "directory") {
+            all.push(filled(directory));
+        }
+        if !extracts && archive.is_none() {
+            all.extend(touches(Action::Read, members));
+        }
+    }
+    if creates && options.long("remove-files") {
+        all.extend(touches(Action::Move, members));
+    }
+    all
+}
+
+/// A directory that an archive is unpacked into.
+fn filled(directory: &str) -> Touch {
+    let mut touch = Touch::new(Action::Place, directory);
+    touch.recursive = true;
+    touch
+}
+
+/// The directory an unpacker is told to fill.
+pub(crate) fn unpacks_into<'a>(program: &str, args: &[&'a str]) -> Option<&'a str> {
+    let after = |flag: &str| {
+        let at = args.iter().position(|arg| *arg == flag)?;
+        args.get(at + 1).copied()
+    };
+    let attached = |flag: &str| {
+        args.iter()
+            .find_map(|arg| arg.strip_prefix(flag))
+            .filter(|rest| !rest.is_empty() && !rest.starts_with('-'))
+    };
+    match program {
+        "tar" | "gtar" | "bsdtar" => {
+            after("-C").or_else(|| attached("-C")).or_else(|| attached("--directory="))
+        }
+        "unzip" => after("-d").or_else(|| attached("-d")),
+        "cpio" => after("-D").or_else(|| attached("--directory=")),
+        "7z" | "7za" | "unar" => attached("-o").or_else(|| after("-o")),
+        _ => None,
+    }
+}
+
+fn unpacked(program: &str, args: &[&str]) -> Vec<Touch> {
+    let mut all = readers(args);
+    all.extend(unpacks_into(program, args).map(filled));
+    all
+}
+
+fn fetchers(options: &Options<'_>) -> Vec<Touch> {
+    let mut all = Vec::new();
+    for path in options.values(Some('o'), "output").chain(options.values(Some('O'), "output-document")) {
+        if path != "-" {
+            all.push(Touch::new(Action::Place, path));
+        }
+    }
+    for (_, value) in options.every_value() {
+        let Some(file) = value.strip_prefix('@').or_else(|| value.split_once("=@").map(|(_, file)| file))
+        else {
+            continue;
+        };
+        all.extend(
+            file.split([',', ';'])
+                .next()
+                .filter(|f| !f.is_empty() && *f != "-")
+                .map(|file| Touch::new(Action::Read, file)),
+        );
+    }
+    for long in ["upload-file", "post-file", "body-file", "config"] {
+        let short = (long == "upload-file").then_some('T');
+        all.extend(options.values(short, long).map(|path| Touch::new(Action::Read, path)));
+    }
+    all.extend(
+        options
+            .operands
+            .iter()
+            .filter(|url| url.starts_with("file:"))
+            .map(|url| Touch::new(Action::Read, *url)),
+    );
+    all
+}
+
+fn git(args: &[&str]) -> Vec<Touch> {
+    // Blobs by revision: `git show HEAD:.ssh/id_rsa`, `git cat-file -p HEAD:x`.
+    let reads = args.iter().any(|arg| matches!(*arg, "show" | "cat-file" | "archive"));
+    let mut all = Vec::new();
+    for arg in args.iter().filter(|arg| reads && !arg.starts_with('-')) {
+        if let Some((_, path)) =
+            arg.split_once(':').filter(|(_, path)| !path.is_empty() && !path.starts_with('/'))
+        {
+            all.push(Touch::new(Action::Read, path));
+        }
+    }
+    if let Some(at) = args.iter().position(|arg| *arg == "--no-index") {
+        all.extend(touches(Action::Read, args.get(at + 1..).unwrap_or_default()));
+    }
+    all
+}
+
+fn socat(args: &[&str]) -> Vec<Touch> {
+    args.iter()
+        .filter_map(|arg| arg.split_once(':'))
+        .filter(|(kind, _)| matches!(kind.to_ascii_uppercase().as_str(), "OPEN" | "FILE" | "GOPEN"))
+        .map(|(_, rest)| Touch::new(Action::Read, rest.split(',').next().unwrap_or(rest)))
+        .collect()
+}
+
+/// True for programs that make file systems or change partitions.
+fn is_formatter(program: &str) -> bool {
+    program.starts_with("mkfs")
+        || program.starts_with("mke2fs")
+        || program.starts_with("newfs")
+        || matches!(
+            program,
+            "mkswap"
+                | "mkdosfs"
+                | "mkntfs"
+                | "mkexfatfs"
+                | "wipefs"
+                | "fdisk"
+                | "gdisk"
+                | "sgdisk"
+                | "cfdisk"
+                | "sfdisk"
+                | "parted"
+                | "blkdiscard"
+                | "badblocks"
+                | "hdparm"
+                | "nvme"
+                | "cryptsetup"
+                | "format"
+                | "diskutil"
+                | "pvcreate"
+                | "mdadm"
+                | "zpool"
+                | "fsfreeze"
+                | "dmsetup"
+                | "sg_format"
+        )
+}
+
+fn formats(program: &str, args: &[&str], options: &Options<'_>) -> Vec<Touch> {
+    let dry = match program {
+        "wipefs" => !options.has('a', "all") && !options.has('o', "offset") || options.has('n', "no-act"),
+        "sfdisk" => options.has('n', "no-act") || options.has('l', "list") || options.has('d', "dump") || options.has('J', "json"),
+        "fdisk" | "gdisk" | "cfdisk" => options.has('l', "list"),
+        "sgdisk" => options.short('p') || options.short('i') || options.short('P'),
+        "parted" => args.iter().any(|arg| matches!(*arg, "print" | "-l" | "--list")),
+        "badblocks" => !options.short('w'),
+        "hdparm" => !options.names().any(|name| matches!(name, Name::Long(l) if l.starts_with("security-erase") || l.starts_with("trim-sector") || l == "make-bad-sector" || l == "write-sector")),
+        "nvme" => !args.iter().any(|arg| matches!(*arg, "format" | "sanitize")),
+        "cryptsetup" => !args.iter().any(|arg| matches!(*arg, "luksFormat" | "luksErase" | "erase" | "reencrypt")),
+        "diskutil" => !args.iter().any(|arg| arg.to_ascii_lowercase().starts_with("erase") || arg.to_ascii_lowercase().contains("zerodisk") || arg.eq_ignore_ascii_case("secureerase") || arg.eq_ignore_ascii_case("partitionDisk")),
+        "mdadm" => !options.long("zero-superblock") && !options.has('C', "create"),
+        "zpool" => !args.iter().any(|arg| matches!(*arg, "destroy" | "labelclear" | "create")),
+        "dmsetup" => !args.iter().any(|arg| matches!(*arg, "remove" | "remove_all" | "wipe_table")),
+        // `mke2fs -n` only shows, unless the `-n` is the value of `-L`.
+        _ => Options::parse(args, crate::options::Takes::values("LbiIjgEmoOUTtNrCGFcd", &["label"])).short('n') && program != "mkfs.vfat" && program != "mkfs.fat" && program != "mkdosfs",
+    };
+    if dry {
+        return Vec::new();
+    }
+    let labels = crate::options::Takes::values(
+        if program.starts_with("mk") { "LbiIjgEmoOUTtNrCG" } else { "" },
+        &["label"],
+    );
+    let parsed = Options::parse(args, labels);
+    parsed
+        .operands
+        .iter()
+        .filter(|arg| {
+            arg.contains('/')
+                || has_hole(arg)
+                || arg.ends_with(':')
+                || program == "diskutil" && arg.starts_with("disk")
+        })
+        .map(|path| {
+            let path = if program == "diskutil" && !path.contains('/') {
+                format!("/dev/{path}")
+            } else {
+                (*path).to_owned()
+            };
+            Touch::new(Action::Format, path)
+        })
+        .collect()
+}

@@ -1,0 +1,96 @@
+//! What a process does to files, from its arguments alone.
+//!
+//! Each family of programs has a reading of its options; programs without one are taken to read whatever
+//! sensitive file they are given.
+
+mod families;
+mod names;
+mod patch;
+pub(crate) mod takes;
+
+use serde::{Deserialize, Serialize};
+
+pub(crate) use families::{is_remote, of_program, unpacks_into};
+pub use patch::patched;
+
+use crate::paths;
+use crate::place::Place;
+
+/// What is done to a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Action {
+    /// Its content is read.
+    Read,
+    /// Its name or metadata is looked at.
+    List,
+    /// It is created or overwritten by a redirection or a tool made for writing.
+    Write,
+    /// It is emptied by a redirection without a command.
+    Empty,
+    /// Something is added to it.
+    Append,
+    /// It is replaced by a copy, a link or a move.
+    Place,
+    /// It is deleted.
+    Delete,
+    /// It is moved away.
+    Move,
+    /// Its permissions change in a harmless way.
+    Mode,
+    /// Its permissions open it to all, close it to all, or make it set-uid.
+    Expose,
+    /// Its owner changes.
+    Own,
+    /// A file system is made on it, or its partitions change.
+    Format,
+    /// It is run.
+    Run,
+}
+
+/// A file and what is done to it.
+#[derive(Debug, Clone)]
+pub struct Touch {
+    /// What is done.
+    pub action: Action,
+    /// The path as the process gets it, with [marks](crate::marks).
+    pub path: String,
+    /// The path in its absolute form, with links followed that the command itself made.
+    pub resolved: String,
+    /// Whether it is known where the path leads; if not, it is relative to a folder that is not known, and
+    /// [`Self::resolved`] lies below a stand-in for that.
+    pub is_anchored: bool,
+    /// Whether what is below the path is meant as well.
+    pub recursive: bool,
+    /// Whether protections and questions are skipped (`rm -f`).
+    pub force: bool,
+    /// Whether the targets were found by a search (`find -delete`).
+    pub searched: bool,
+    /// Whether the targets come from data that is not in the command.
+    pub streamed: bool,
+}
+
+impl Touch {
+    pub(crate) fn new(action: Action, path: impl Into<String>) -> Self {
+        Self {
+            action,
+            path: path.into(),
+            resolved: String::new(),
+            is_anchored: false,
+            recursive: false,
+            force: false,
+            searched: false,
+            streamed: false,
+        }
+    }
+
+    /// Finds out where the path leads from `cwd`.
+    pub(crate) fn resolve(&mut self, cwd: Option<&str>, place: &Place) {
+        let relative = !self.path.starts_with(['/', '~']) && !self.path.contains(':');
+        self.is_anchored = cwd.is_some() || !relative;
+        self.resolved = match self.path.strip_prefix('~') {
+            Some(rest) if rest.is_empty() || rest.starts_with('/') => paths::of_tool(&self.path, place),
+            _ => paths::lexical(&self.path, cwd.unwrap_or("/unknown")),
+        };
+    }
+}

@@ -1,0 +1,109 @@
+//! What a shell command would start, read, write and send, worked out without running it.
+//!
+//! Whoever looks at the text of a command judges spelling; this crate computes meaning. It is a small abstract
+//! interpreter of the shell language: it walks the syntax tree, keeps the variables, functions, working directory,
+//! files and data streams that the text itself determines, follows wrappers and inline code, and reports every
+//! process that could start as an argument vector, every file that is touched, and where the data comes from that is
+//! run as code or leaves the machine.
+//!
+//! ```
+//! use backstop_shell::{Action, Analyzer, Fact, Place, ShellKind};
+//!
+//! let place = Place::new("/work/project").with_home("/home/me");
+//! let command = "cd build && X=out; sudo env A=b sh -c \"cat notes.txt > ../$X.txt\"";
+//! let trace = Analyzer::new().trace(command, ShellKind::Posix, &place);
+//!
+//! let programs: Vec<_> = trace.processes.iter().map(|process| process.program()).collect();
+//! assert_eq!(programs, ["sudo", "env", "sh", "cat"]);
+//! let cat = trace.processes.last().expect("four processes");
+//! assert_eq!(cat.via(), ["sudo", "env", "sh"]);
+//! let written = trace.facts.iter().find_map(|fact| match fact {
+//!     Fact::Touches { touch, .. } if touch.action == Action::Write => Some(touch.resolved.as_str()),
+//!     _ => None,
+//! });
+//! assert_eq!(written, Some("/work/project/out.txt"));
+//! assert!(trace.unknowns.is_empty());
+//! ```
+//!
+//! # Concepts
+//!
+//! - A [`Trace`] is what was found: [`Process`]es, [`Fact`]s and [`Unknown`]s. It says what a command would do and not
+//!   whether it should: there is no policy here, no rule and no list of dangerous files.
+//! - A [`Place`] is where the command would run: working directory, home, workspace, and a reader for files of the
+//!   workspace if they may be looked into.
+//! - [`Labels`] are how whoever asks says which files hold secrets. The analysis carries that along, as [`Taint`],
+//!   through pipes, variables, copies and archives.
+//! - An [`Argument`] is text of which parts may not be known before the command runs. Such parts, and unquoted
+//!   operators of patterns, are [marks] in the text.
+//!
+//! # Laws
+//!
+//! - **Nothing runs.** No process is started and no file is opened; only the reader of a [`Place`] does I/O, and only
+//!   for files of the workspace that the command would run.
+//! - **What is not known is said.** An argument is known, partly known or unknown; a piece of code that could not be
+//!   read is an [`Unknown`], never silence.
+//! - **Both branches run.** Conditions that can't be decided take every branch.
+//! - **Bounded, out loud.** Length, nesting, steps, produced words and bytes have limits; what is beyond them is an
+//!   [`Unknown`] that may carry code.
+//!
+//! # Limits
+//!
+//! It is no sandbox and no shell: a program that is not modelled is reported with its arguments and taken to read the
+//! files it is given, and what it does beyond that is not seen. PowerShell and the Windows command prompt are read as
+//! far as one line of theirs goes. A command that is nested deeper than a little is analysed on a thread of its own.
+
+mod analyzer;
+mod arith;
+mod builtin;
+mod carrier;
+mod code;
+mod data;
+mod decode;
+mod each;
+mod effects;
+mod expand;
+mod launch;
+mod limits;
+mod obscure;
+pub mod options;
+mod param;
+mod parse;
+pub mod paths;
+mod pattern;
+mod place;
+mod prescan;
+mod project;
+mod pure;
+mod readers;
+mod redirect;
+mod simple;
+mod state;
+mod trace;
+mod transfer;
+mod waits;
+mod walk;
+mod windows;
+mod word;
+mod worker;
+mod wrap;
+mod wrappers;
+
+pub use analyzer::{Analyzer, Labels, ShellKind};
+pub use data::Taint;
+pub use effects::{Action, Touch, patched};
+pub use parse::is_whole;
+pub use pattern::matches as pattern_matches;
+pub use place::Place;
+pub use prescan::MAX_BYTES;
+pub use readers::leaves_input_alone;
+pub use trace::{Fact, Process, Reader, Trace, Unknown, UnknownKind};
+pub use waits::waits;
+pub use word::{Argument, Certainty};
+
+/// The characters that stand in paths and arguments for what only the running shell knows.
+///
+/// They are of a private area of Unicode. The same characters in a command are replaced before anything looks at it,
+/// so that it can't forge them.
+pub mod marks {
+    pub use crate::word::{ANY, HOLE, NOT_EMPTY, SET, STAR, has_hole};
+}

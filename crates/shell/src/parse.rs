@@ -1,0 +1,215 @@
+//! Text to syntax tree, and what to do when there is none.
+//!
+//! The parser is `brush-parser`. Text that it rejects is not given up: it is cut at the operators that
+//! separate commands, each piece is repaired (open quotes closed, stray operators dropped) and parsed
+//! alone. What was recovered is judged like anything else, and the whole is marked as not fully read.
+
+use std::borrow::Cow;
+use std::io::Cursor;
+use std::sync::LazyLock;
+
+use brush_parser::{Parser, ParserOptions, ast};
+
+use super::limits::{self, Bounded, Over};
+use super::prescan::{Refusal, weigh};
+
+static OPTIONS: LazyLock<ParserOptions> = LazyLock::new(ParserOptions::default);
+
+/// The parser options every part of the interpreter shares.
+pub(crate) fn options() -> &'static ParserOptions {
+    &OPTIONS
+}
+
+/// A command that was read, wholly or in parts.
+pub(crate) struct Parsed {
+    pub(crate) programs: Vec<ast::Program>,
+    /// Pieces that no parser understood, for a reading by words.
+    pub(crate) leftovers: Vec<String>,
+    pub(crate) complete: bool,
+    /// Whether pieces were left out.
+    pub(crate) over: Over,
+}
+
+/// Parses `text`, recovering what can be recovered.
+pub(crate) fn parse(text: &str) -> Result<Parsed, Refusal> {
+    weigh(text)?;
+    let apart = nested_apart(text);
+    let text = apart.as_ref();
+    if let Some(program) = strict(text) {
+        return Ok(Parsed {
+            programs: vec![program],
+            leftovers: Vec::new(),
+            complete: true,
+            over: Over::NOTHING,
+        });
+    }
+    if let Some(program) = with_spaced_loops(text).and_then(|text| strict(&text)) {
+        return Ok(Parsed {
+            programs: vec![program],
+            leftovers: Vec::new(),
+            complete: true,
+            over: Over::NOTHING,
+        });
+    }
+    Ok(recover(text))
+}
+
+/// Whether `text` is shell code that a shell would have read to its end: no quote, no construct and no document is
+/// left open.
+pub fn is_whole(text: &str) -> bool {
+    parse(text).is_ok_and(|parsed| parsed.complete)
+}
+
+/// `( (x) )` as `( :; (x) )`: the parser takes two parentheses for arithmetic whatever is between them.
+fn nested_apart(text: &str) -> Cow<'_, str> {
+    if !has_nested_parentheses(text) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 8);
+    let mut quote: Option<char> = None;
+    let mut chars = text.chars().peekable();
+    let mut before = ' ';
+    while let Some(c) = chars.next() {
+        out.push(c);
+        match (quote, c) {
+            (Some('\''), '\\') => {}
+            (_, '\\') => out.extend(chars.next()),
+            (Some(open), c) if c == open => quote = None,
+            (None, '\'' | '"') => quote = Some(c),
+            (None, '(') if chars.peek().is_some_and(|c| c.is_whitespace()) && before != '$' => {
+                let mut blanks = String::new();
+                while let Some(blank) = chars.next_if(|c| c.is_whitespace()) {
+                    blanks.push(blank);
+                }
+                if chars.peek() == Some(&'(') {
+                    out.push_str(" :;");
+                }
+                out.push_str(&blanks);
+            }
+            _ => {}
+        }
+        before = c;
+    }
+    Cow::Owned(out)
+}
+
+/// True for an opening parenthesis that only blanks part from the next.
+fn has_nested_parentheses(text: &str) -> bool {
+    let mut after = false;
+    let mut blank = false;
+    for byte in text.bytes() {
+        match byte {
+            b'(' if after && blank => return true,
+            b'(' => (after, blank) = (true, false),
+            b' ' | b'\t' | b'\n' => blank = true,
+            _ => after = false,
+        }
+    }
+    false
+}
+
+/// `for ((i=0;;i++))` with the empty condition spelled `; ;`, which is how the parser knows it.
+fn with_spaced_loops(text: &str) -> Option<String> {
+    let (head, rest) = text.split_once("((")?;
+    let (header, tail) = rest.split_once("))")?;
+    (head.trim_end().ends_with("for") && header.contains(";;"))
+        .then(|| format!("{head}(({})){tail}", header.replace(";;", "; ;")))
+}
+
+/// Parses `text` in pieces even though the whole was refused.
+pub(crate) fn recover(text: &str) -> Parsed {
+    let (pieces, over) = pieces(text).into_parts();
+    let mut parsed = Parsed { programs: Vec::new(), leftovers: Vec::new(), complete: false, over };
+    for piece in pieces {
+        let piece = piece.trim_matches(|c: char| c.is_whitespace() || "&|;(){}".contains(c));
+        if piece.is_empty() {
+            continue;
+        }
+        let repaired = close_quotes(strip_reserved(piece));
+        match weigh(&repaired).ok().and_then(|_| strict(&repaired)) {
+            Some(program) => parsed.programs.push(program),
+            None => parsed.leftovers.push(repaired.into_owned()),
+        }
+    }
+    parsed
+}
+
+fn strict(text: &str) -> Option<ast::Program> {
+    let mut parser = Parser::new(Cursor::new(text.as_bytes()), options());
+    parser.parse_program().ok()
+}
+
+/// Cuts at unquoted separators. Quotes that never close do not count as quotes.
+fn pieces(text: &str) -> Bounded<&str> {
+    let mut cuts = Bounded::new(&limits::PIECES);
+    let mut start = 0;
+    let mut quote: Option<char> = None;
+    let mut escaped = false;
+    for (at, c) in text.char_indices() {
+        if escaped {
+            escaped = false;
+            continue;
+        }
+        match (quote, c) {
+            (Some('\''), '\\') => {}
+            (_, '\\') => escaped = true,
+            (Some(open), c) if c == open => quote = None,
+            (None, '\'' | '"') if text.get(at + 1..).is_some_and(|rest| rest.contains(c)) => quote = Some(c),
+            (None, ';' | '\n' | '|' | '&') => {
+                cuts.push(text.get(start..at).unwrap_or_default());
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    cuts.push(text.get(start..).unwrap_or_default());
+    cuts
+}
+
+/// Drops leading words that only make sense inside a construct.
+fn strip_reserved(piece: &str) -> &str {
+    const RESERVED: [&str; 9] = ["then", "do", "else", "elif", "if", "while", "until", "!", "time"];
+    let mut rest = piece;
+    while let Some((head, tail)) = rest.split_once(char::is_whitespace) {
+        if !RESERVED.contains(&head) {
+            break;
+        }
+        rest = tail.trim_start();
+    }
+    rest
+}
+
+/// Drops an unpaired quote, so that the words before it can be read.
+fn close_quotes(piece: &str) -> Cow<'_, str> {
+    let mut quote: Option<(usize, char)> = None;
+    let mut escaped = false;
+    for (at, c) in piece.char_indices() {
+        if escaped {
+            escaped = false;
+            continue;
+        }
+        match (quote, c) {
+            (Some((_, '\'')), '\\') => {}
+            (_, '\\') => escaped = true,
+            (Some((_, open)), c) if c == open => quote = None,
+            (None, '\'' | '"' | '`') => quote = Some((at, c)),
+            _ => {}
+        }
+    }
+    match quote {
+        None => Cow::Borrowed(piece),
+        Some((at, _)) => {
+            let (head, tail) = piece.split_at_checked(at).unwrap_or((piece, ""));
+            Cow::Owned(format!("{head}{}", tail.get(1..).unwrap_or_default()))
+        }
+    }
+}
+
+/// Words of a piece that no parser understood: split at blanks, quotes removed.
+pub(crate) fn rough_words(piece: &str) -> Vec<String> {
+    piece
+        .split_whitespace()
+        .map(|word| word.chars().filter(|c| !matches!(c, '\'' | '"' | '\\' | '`' | '(' | ')')).collect())
+        .filter(|word: &String| !word.is_empty())
+        .collect()
+}

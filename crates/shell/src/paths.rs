@@ -1,0 +1,135 @@
+//! Normal forms of paths, without touching the file system.
+
+use std::borrow::Cow;
+
+use crate::place::Place;
+
+/// The absolute form of `path` seen from `cwd`: `.`, `..` and doubled separators resolved, `file:` URLs
+/// and Windows spellings brought to `/`, and the doors that lead back to the root closed.
+pub fn lexical(path: &str, cwd: &str) -> String {
+    let path = without_scheme(path);
+    let path = slashes(&path);
+    let mut segments: Vec<&str> = Vec::new();
+    let absolute = path.starts_with('/') || has_drive(&path);
+    if !absolute {
+        push_all(&mut segments, cwd);
+    }
+    push_all(&mut segments, &path);
+    let doors: [&[&str]; 4] =
+        [&["proc", "self", "root"], &["proc", "thread-self", "root"], &["proc", "1", "root"], &["private"]];
+    for door in doors {
+        let leads_back = door.len() > 1 || matches!(segments.get(1), Some(&("etc" | "var" | "tmp")));
+        if segments.starts_with(door) && leads_back {
+            segments.drain(..door.len());
+        }
+    }
+    if segments.starts_with(&["proc", "self", "cwd"]) {
+        let rest = segments.get(3..).unwrap_or_default().join("/");
+        return lexical(&rest, cwd);
+    }
+    let mut out = String::with_capacity(path.len() + 1);
+    for segment in &segments {
+        out.push('/');
+        out.push_str(segment);
+    }
+    if out.is_empty() {
+        out.push('/');
+    }
+    out
+}
+
+/// As [`lexical`], with `~`, `$HOME` and their Windows cousins resolved as a tool that expands them would.
+pub fn of_tool(path: &str, place: &Place) -> String {
+    let trimmed = path.trim();
+    for (prefix, base) in [
+        ("~", place.home()),
+        ("$HOME", place.home()),
+        ("${HOME}", place.home()),
+        ("%USERPROFILE%", place.home()),
+        ("%HOME%", place.home()),
+        ("$env:USERPROFILE", place.home()),
+        ("$PWD", place.cwd()),
+        ("${PWD}", place.cwd()),
+    ] {
+        if let Some(rest) = trimmed.strip_prefix(prefix)
+            && (rest.is_empty() || rest.starts_with(['/', '\\']))
+        {
+            return lexical(&format!("{base}/{}", rest.replace('\\', "/")), "/");
+        }
+    }
+    match trimmed.strip_prefix('~').and_then(|rest| rest.split_once('/').or(Some((rest, "")))) {
+        Some((user, rest))
+            if !user.is_empty() && user.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c)) =>
+        {
+            let base = if user == "root" { "/root".to_owned() } else { format!("/home/{user}") };
+            lexical(&format!("{base}/{rest}"), "/")
+        }
+        _ => lexical(trimmed, place.cwd()),
+    }
+}
+
+fn push_all<'a>(segments: &mut Vec<&'a str>, path: &'a str) {
+    for segment in path.split('/') {
+        match segment {
+            "" | "." => {}
+            ".." => {
+                segments.pop();
+            }
+            other => segments.push(other),
+        }
+    }
+}
+
+fn without_scheme(path: &str) -> Cow<'_, str> {
+    let Some(rest) = path.strip_prefix("file:").or_else(|| path.strip_prefix("FILE:")) else {
+        return Cow::Borrowed(path);
+    };
+    match rest.strip_prefix("//") {
+        // `file://host/path`: the host is not part of the path.
+        Some(rest) => Cow::Owned(rest.find('/').and_then(|at| rest.get(at..)).unwrap_or("/").to_owned()),
+        None => Cow::Borrowed(rest),
+    }
+}
+
+fn has_drive(path: &str) -> bool {
+    let mut chars = path.chars();
+    matches!((chars.next(), chars.next(), chars.next()), (Some(drive), Some(':'), Some('/' | '\\')) if drive.is_ascii_alphabetic())
+}
+
+fn slashes(path: &str) -> Cow<'_, str> {
+    if path.contains('\\') && (has_drive(path) || path.starts_with("\\\\")) {
+        Cow::Owned(path.replace('\\', "/"))
+    } else {
+        Cow::Borrowed(path)
+    }
+}
+
+/// Decodes `%2f`, `%2e` and `%5c`, with which traversal is hidden; `None` when there are none.
+pub fn percent_decoded(path: &str) -> Option<String> {
+    let lower = path.to_ascii_lowercase();
+    let hidden = ["%2f", "%2e", "%5c", "%7e"].iter().any(|code| lower.contains(code));
+    hidden.then(|| lower.replace("%2f", "/").replace("%2e", ".").replace("%5c", "/").replace("%7e", "~"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spellings_of_one_path() {
+        for spelling in [
+            "/etc/passwd",
+            "//etc//passwd",
+            "/etc/./x/../passwd",
+            "../../etc/passwd",
+            "/proc/self/root/etc/passwd",
+            "/private/etc/passwd",
+            "file:///etc/passwd",
+            "file://localhost/etc/passwd",
+        ] {
+            assert_eq!(lexical(spelling, "/work/x"), "/etc/passwd", "{spelling}");
+        }
+        assert_eq!(lexical("C:\\Users\\me\\.npmrc", "/x"), "/C:/Users/me/.npmrc");
+        assert_eq!(lexical("a/../../..", "/x"), "/");
+    }
+}

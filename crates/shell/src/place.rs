@@ -1,0 +1,123 @@
+//! Where a command would run, and what a path means there.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::paths;
+
+type Read = dyn Fn(&str) -> Option<String> + Send + Sync;
+
+/// Reads files for the analysis: an absolute path in, the text out, or nothing when there is none, when it is
+/// no text, or when the reader would rather not.
+#[derive(Clone)]
+struct Reader(Arc<Read>);
+
+impl fmt::Debug for Reader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Reader")
+    }
+}
+
+impl PartialEq for Reader {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Reader {}
+
+/// The surroundings of a command or a file access. Paths are absolute, with `/` between segments.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    cwd: String,
+    cwd_given: bool,
+    home: Option<String>,
+    workspace: Option<String>,
+    files: Option<Reader>,
+    input_is_unseen: bool,
+}
+
+impl Place {
+    /// A place whose working directory is `cwd`. Without a workspace root the working directory is the
+    /// workspace.
+    pub fn new(cwd: impl AsRef<str>) -> Self {
+        let cwd = paths::lexical(cwd.as_ref(), "/");
+        Self { cwd, cwd_given: true, home: None, workspace: None, files: None, input_is_unseen: false }
+    }
+
+    /// A place of which nothing is known but that it is some project directory.
+    pub fn unknown() -> Self {
+        Self {
+            cwd: "/workspace/project".into(),
+            cwd_given: false,
+            home: None,
+            workspace: None,
+            files: None,
+            input_is_unseen: false,
+        }
+    }
+
+    /// Sets the home directory of the user.
+    #[must_use]
+    pub fn with_home(mut self, home: impl AsRef<str>) -> Self {
+        self.home = Some(paths::lexical(home.as_ref(), "/"));
+        self
+    }
+
+    /// Sets the root of the workspace, inside which the agent is at home.
+    #[must_use]
+    pub fn with_workspace(mut self, root: impl AsRef<str>) -> Self {
+        self.workspace = Some(paths::lexical(root.as_ref(), "/"));
+        self
+    }
+
+    /// Lets the analysis look into files of the workspace that a command would run: scripts, makefiles, the
+    /// scripts of a `package.json`. `read` gets an absolute path and must bound what it reads, to something over
+    /// 64 KiB: a longer text is not looked into, and what runs it is unknown code. A few files are
+    /// read at most, and never for one outside the workspace.
+    #[must_use]
+    pub fn with_files(mut self, read: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
+        self.files = Some(Reader(Arc::new(read)));
+        self
+    }
+
+    /// Says that nobody sees what is typed into a program that runs here. The analysis is the same; it is for those
+    /// who judge that a program waits for commands ([`Trace::waiting`](crate::Trace::waiting)).
+    #[must_use]
+    pub fn with_unseen_input(mut self) -> Self {
+        self.input_is_unseen = true;
+        self
+    }
+
+    /// Returns whether nobody sees what is typed into a running program.
+    pub fn input_is_unseen(&self) -> bool {
+        self.input_is_unseen
+    }
+
+    /// Returns whether files of the workspace may be looked into.
+    pub(crate) fn reads_files(&self) -> bool {
+        self.files.is_some()
+    }
+
+    /// The text of a file in the workspace, when files may be looked into.
+    pub(crate) fn text_of(&self, path: &str) -> Option<String> {
+        let rest = path.strip_prefix(self.workspace())?;
+        let read = self.files.as_ref()?;
+        if rest.starts_with('/') { (read.0)(path) } else { None }
+    }
+
+    /// The working directory.
+    pub fn cwd(&self) -> &str {
+        &self.cwd
+    }
+
+    /// The home directory; a stand-in when it was not given.
+    pub fn home(&self) -> &str {
+        self.home.as_deref().unwrap_or("/home/user")
+    }
+
+    /// The root of the workspace.
+    pub fn workspace(&self) -> &str {
+        self.workspace.as_deref().unwrap_or(&self.cwd)
+    }
+}

@@ -1,0 +1,406 @@
+//! What commands without side effects print.
+//!
+//! Only what decides what later runs is modelled: text makers (`echo`, `printf`), copiers (`cat`, `tee`),
+//! and decoders. For all other programs the output is unknown, with the taint that matters: it came from
+//! the network, from a decoder, from a credential file, or from the environment.
+
+use super::data::{Data, Taint};
+use super::decode;
+use super::walk::Shell;
+use super::word::{HOLE, STAR, has_hole, unglob};
+use crate::options::{Options, Takes};
+
+/// Programs whose output came over the network.
+const FETCHERS: &[&str] = &[
+    "curl",
+    "wget",
+    "wget2",
+    "nc",
+    "ncat",
+    "netcat",
+    "nc.traditional",
+    "nc.openbsd",
+    "socat",
+    "http",
+    "https",
+    "xh",
+    "xhs",
+    "fetch",
+    "aria2c",
+    "lynx",
+    "links",
+    "elinks",
+    "w3m",
+    "ftp",
+    "tftp",
+    "ssh",
+    "telnet",
+    "rcat",
+    "websocat",
+    "get",
+    "lwp-request",
+    "curlie",
+    "invoke-webrequest",
+    "iwr",
+    "irm",
+    "invoke-restmethod",
+];
+
+/// Programs that copy their input, or select from it.
+const FILTERS: &[&str] = &[
+    "cat", "tee", "head", "tail", "sort", "uniq", "pv", "bat", "stdbuf", "unbuffer", "buffer", "mbuffer",
+    "dos2unix", "sponge",
+];
+
+impl Shell<'_> {
+    /// The output of a program that was given `args` and `stdin`.
+    pub(crate) fn output_of(&mut self, program: &str, args: &[String], stdin: &Data) -> Data {
+        let refs: Vec<&str> = args.iter().map(String::as_str).collect();
+        match program {
+            "echo" => Data::text(echo(&refs)),
+            "printf" => print(&refs),
+            "rev" => self.transformed(&refs, stdin, |text| Some(decode::rev(text))),
+            "openssl" if refs.first() == Some(&"s_client") => Data::unknown(Taint::NET),
+            "base64" | "gbase64" | "base32" | "basenc" | "b64decode" | "openssl" | "uudecode" => {
+                self.base_coding(program, &refs, stdin)
+            }
+            "xxd" | "od" | "hexdump" => {
+                let options = Options::parse(&refs, Takes::values("gclos", &[]));
+                if options.short('r') || options.long("revert") {
+                    let input = self.file_or_input(options.operands.first().copied(), stdin);
+                    return decoded(&input, decode::hex);
+                }
+                let input = self.file_or_input(options.operands.first().copied(), stdin);
+                Data::unknown(input.taint.without(Taint::INPUT))
+            }
+            "tr" => {
+                let options = Options::parse(&refs, Takes::NOTHING);
+                let from = unglob(options.operands.first().copied().unwrap_or_default());
+                let to = unglob(options.operands.get(1).copied().unwrap_or_default());
+                let delete = options.has('d', "delete");
+                decoded(stdin, |text| decode::tr(text, &from, &to, delete))
+            }
+            "gunzip" | "zcat" | "gzcat" | "bunzip2" | "bzcat" | "unxz" | "xzcat" | "unlzma" | "zstdcat"
+            | "unzstd" | "lz4cat" | "uncompress" => {
+                let input = self.operand_data(&refs, stdin);
+                Data::unknown(input.taint | Taint::DECODED)
+            }
+            "gzip" | "bzip2" | "xz" | "zstd" | "lzma" | "lz4" | "pigz" | "gpg" | "gpg2" => {
+                let input = self.operand_data(&refs, stdin);
+                let options = Options::parse(&refs, Takes::values("o", &["output"]));
+                let decodes =
+                    options.has('d', "decompress") || options.long("decrypt") || options.long("uncompress");
+                let encrypted = program.starts_with("gpg") && (decodes || options.long("export-secret-keys"));
+                let secret = if encrypted { Taint::SECRET } else { Taint::NONE };
+                Data::unknown(if decodes {
+                    input.taint | secret | Taint::DECODED
+                } else {
+                    input.taint | secret
+                })
+            }
+            "env" | "printenv" | "export" | "set" | "declare"
+                if refs.iter().all(|arg| arg.starts_with('-')) =>
+            {
+                Data::unknown(Taint::ENVIRONMENT)
+            }
+            "pwd" => Data::text(self.state.cwd.clone().unwrap_or_else(|| HOLE.into())),
+            "basename" | "dirname" | "realpath" | "readlink" => path_tool(program, &refs),
+            "mktemp" => Data::text(format!("/tmp/tmp.{HOLE}")),
+            "which" | "type" if refs.iter().any(|arg| !arg.starts_with('-')) => match refs.last() {
+                Some(name) if !has_hole(name) => Data::text(format!("/usr/bin/{name}")),
+                _ => Data::unknown(Taint::PROGRAM),
+            },
+            // The numbers are not known, but whose they are is: the name stays readable for the rules.
+            "pgrep" | "pidof" => Data::text(format!("{HOLE}{}{HOLE}", refs.join(" "))),
+            "true" | "false" | ":" | "cd" | "exit" | "test" | "[" | "sleep" | "rm" | "mkdir" | "touch"
+            | "wait" => Data::empty(),
+            "seq" => Data::unknown(Taint::NONE),
+            _ if FILTERS.contains(&program) => {
+                // A selection of known text is taken to be all of it: more is judged, never less.
+                if program == "tee" || program == "sponge" {
+                    return stdin.clone();
+                }
+                let options = Options::parse(&refs, crate::effects::takes::of(program));
+                self.operand_data(&options.operands, stdin)
+            }
+            "history" => Data::unknown(Taint::SECRET),
+            "aws" | "gsutil" | "gcloud" | "rclone" if refs.last() == Some(&"-") && refs.contains(&"cp") => {
+                Data::unknown(Taint::NET)
+            }
+            "get-childitem" | "gci" => {
+                let folder = refs.iter().find(|arg| !arg.starts_with('-')).copied().unwrap_or(".");
+                if folder.to_ascii_lowercase().starts_with("env:") {
+                    return Data::unknown(Taint::ENVIRONMENT);
+                }
+                Data::text(format!("{}/{STAR}\n", folder.trim_end_matches('/')))
+            }
+            _ if prints_secrets(program, &refs) => {
+                Data::unknown(Taint::SECRET | Taint::PROGRAM | stdin.taint.without(Taint::INPUT))
+            }
+            _ if FETCHERS.contains(&program) => {
+                if refs.iter().any(|arg| matches!(*arg, "--version" | "--help" | "-V" | "--manual")) {
+                    return Data::unknown(Taint::NONE);
+                }
+                Data::unknown(Taint::NET)
+            }
+            _ if computes(program, &refs) || rewrites(program) && is_written_here(stdin) => {
+                Data::unknown(stdin.taint.without(Taint::INPUT) | self.word_taint | Taint::DECODED)
+            }
+            _ => {
+                if let Some(settings) = self.settings_of(program, &refs) {
+                    return settings;
+                }
+                // Whatever it does, it may pass on what it was given, by name or on its input.
+                let given = self.operand_data(&refs, stdin).taint | stdin.taint | self.word_taint;
+                Data::unknown(given.without(Taint::INPUT | Taint::FILE | Taint::UNREAD) | Taint::PROGRAM)
+            }
+        }
+    }
+
+    /// What a tool prints to be evaluated by a shell: nothing to look at where it is one of the few that everybody
+    /// evaluates, and as good as a file where it is any other that is known for it. `None` for all other programs.
+    fn settings_of(&self, program: &str, args: &[&str]) -> Option<Data> {
+        const EVERYDAY: &[(&str, &[&str])] = &[
+            ("ssh-agent", &["-s", "-c", ""]),
+            ("dircolors", &["-b", ""]),
+            ("lesspipe", &[""]),
+            ("brew", &["shellenv"]),
+            ("direnv", &["hook", "export"]),
+            ("starship", &["init"]),
+            ("zoxide", &["init"]),
+            ("pyenv", &["init", "virtualenv-init"]),
+            ("rbenv", &["init"]),
+            ("nodenv", &["init"]),
+            ("goenv", &["init"]),
+            ("jenv", &["init"]),
+            ("fnm", &["env"]),
+            ("mise", &["activate", "env"]),
+            ("opam", &["env"]),
+            ("conda", &["shell.bash", "shell.zsh"]),
+            ("fzf", &["--bash", "--zsh"]),
+            ("atuin", &["init"]),
+            ("minikube", &["docker-env"]),
+            ("docker-machine", &["env"]),
+        ];
+        const KNOWN: &[(&str, &[&str])] = &[
+            ("mamba", &["shell"]),
+            ("micromamba", &["shell"]),
+            ("rtx", &["activate", "env"]),
+            ("plenv", &["init"]),
+            ("phpenv", &["init"]),
+            ("thefuck", &["--alias", "-a"]),
+            ("resize", &[""]),
+            ("register-python-argcomplete", &[]),
+            ("keychain", &["--eval"]),
+            ("gpg-agent", &["--daemon"]),
+            ("mcfly", &["init"]),
+            ("navi", &["widget"]),
+            ("oh-my-posh", &["init"]),
+            ("devbox", &["shellenv"]),
+            ("luarocks", &["path"]),
+            ("perlbrew", &["env", "init"]),
+        ];
+        /// What programs of every kind call the command that prints their completions.
+        const COMPLETIONS: [&str; 5] =
+            ["completion", "completions", "--completion", "--completions", "shell-completion"];
+        /// Where package managers put programs.
+        const FOLDERS: [&str; 5] =
+            ["/usr/bin", "/usr/local/bin", "/opt/homebrew/bin", "/home/linuxbrew/.linuxbrew/bin", "/bin"];
+        let first = args.first().copied().unwrap_or_default();
+        let process = self.trace.processes.last();
+        let folder = process.and_then(|process| Some(process.argv().first()?.raw().rsplit_once('/')?.0));
+        let exact = |(name, subs): &(&str, &[&str])| *name == program && subs.contains(&first);
+        if folder.is_none() && EVERYDAY.iter().any(exact) {
+            return Some(Data::empty());
+        }
+        let loose = |(name, subs): &(&str, &[&str])| {
+            let called = subs.is_empty() || args.iter().any(|arg| subs.contains(arg));
+            *name == program && (called || args.is_empty() && subs.contains(&""))
+        };
+        let completes = COMPLETIONS.contains(&first) && !super::code::is_interpreter(program);
+        let named = completes || EVERYDAY.iter().chain(KNOWN).any(loose);
+        let installed = folder.is_none_or(|folder| FOLDERS.contains(&folder));
+        let known = !args.iter().any(|arg| has_hole(arg));
+        (named && installed && known).then(|| Data::unknown(Taint::PROGRAM | Taint::FILE))
+    }
+
+    /// The data a filter works on: its operands when there are any, else its input.
+    fn operand_data(&mut self, args: &[&str], stdin: &Data) -> Data {
+        let mut files = args.iter().filter(|arg| !arg.starts_with('-') || **arg == "-").peekable();
+        if files.peek().is_none() {
+            return stdin.clone();
+        }
+        let mut all = Data::empty();
+        for file in files {
+            let data = if *file == "-" { stdin.clone() } else { self.content_of(file) };
+            all.then(&data);
+        }
+        all
+    }
+
+    fn file_or_input(&mut self, file: Option<&str>, stdin: &Data) -> Data {
+        match file {
+            Some(file) if file != "-" => self.content_of(file),
+            _ => stdin.clone(),
+        }
+    }
+
+    fn transformed(&mut self, args: &[&str], stdin: &Data, change: impl Fn(&str) -> Option<String>) -> Data {
+        let input = self.operand_data(args, stdin);
+        decoded(&input, change)
+    }
+
+    fn base_coding(&mut self, program: &str, args: &[&str], stdin: &Data) -> Data {
+        let options = Options::parse(args, Takes::values("wob", &["wrap"]));
+        let flag = |name: &str| args.contains(&name);
+        let decodes = match program {
+            "openssl" => flag("-d") || flag("-D"),
+            "b64decode" | "uudecode" => true,
+            _ => options.has('d', "decode") || options.short('D'),
+        };
+        let input = match program {
+            "openssl" => {
+                let named =
+                    args.iter().position(|arg| *arg == "-in").and_then(|at| args.get(at + 1)).copied();
+                self.file_or_input(named, stdin)
+            }
+            _ => self.file_or_input(
+                options.value(Some('i'), "input").or(options.operands.first().copied()),
+                stdin,
+            ),
+        };
+        let plain64 =
+            matches!(program, "base64" | "gbase64" | "b64decode") || program == "openssl" && flag("base64");
+        match (decodes, plain64) {
+            (true, true) => decoded(&input, decode::base64),
+            (true, false) => Data::unknown(input.taint | Taint::DECODED),
+            (false, _) => match input.exact() {
+                Some(text) if plain64 && program != "openssl" => {
+                    Data::text(decode::to_base64(text) + "\n").tainted(input.taint)
+                }
+                _ => Data::unknown(input.taint.without(Taint::INPUT)),
+            },
+        }
+    }
+}
+
+/// The input changed by a decoder: known when the input is, else of decoded origin.
+fn decoded(input: &Data, change: impl Fn(&str) -> Option<String>) -> Data {
+    match input.exact().map(change) {
+        Some(Some(text)) => Data::text(text).tainted(input.taint | Taint::DECODED),
+        _ => Data::unknown(input.taint | Taint::DECODED),
+    }
+}
+
+/// True for code on the command line that makes text out of nothing: what it prints is as hidden as what a
+/// decoder prints.
+fn computes(program: &str, args: &[&str]) -> bool {
+    let base = program.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+    match base {
+        "perl" | "ruby" | "lua" | "node" => {
+            args.contains(&"-e") && !args.iter().any(|arg| arg.starts_with("-n") || arg.starts_with("-p"))
+        }
+        "python" => args.contains(&"-c"),
+        "php" => args.contains(&"-r"),
+        "awk" | "gawk" | "mawk" => args.first().is_some_and(|code| code.trim_start().starts_with("BEGIN")),
+        "dc" => args.first() == Some(&"-e"),
+        "jq" => args.iter().any(|arg| {
+            arg.starts_with('-') && !arg.starts_with("--") && arg.contains('n') || *arg == "--null-input"
+        }),
+        _ => false,
+    }
+}
+
+/// True for password managers, vaults and decryption tools that print what they keep.
+fn prints_secrets(program: &str, args: &[&str]) -> bool {
+    let has = |words: &[&str]| words.iter().all(|word| args.contains(word));
+    match program {
+        "pass" | "gopass" => {
+            args.iter().any(|arg| !arg.starts_with('-'))
+                && !matches!(args.first(), Some(&("ls" | "insert" | "git" | "generate")))
+        }
+        "age" | "rage" | "sops" => has(&["-d"]) || has(&["--decrypt"]) || has(&["decrypt"]),
+        "ansible-vault" => has(&["view"]) || has(&["decrypt"]),
+        "op" => has(&["read"]) || has(&["item", "get"]),
+        "bw" | "lpass" | "rbw" => has(&["get"]) || has(&["show"]) || has(&["export"]),
+        "vault" => has(&["read"]) || has(&["kv", "get"]),
+        "security" => args.first().is_some_and(|sub| sub.starts_with("find-") || *sub == "dump-keychain"),
+        "secret-tool" => has(&["lookup"]),
+        "kubectl" | "oc" => has(&["get"]) && args.iter().any(|arg| arg.starts_with("secret")),
+        "aws" => has(&["get-secret-value"]) || has(&["get-login-password"]) || has(&["export-credentials"]),
+        "gcloud" => has(&["secrets", "access"]) || has(&["print-access-token"]),
+        "az" => has(&["secret", "show"]) || has(&["get-access-token"]),
+        "gh" => has(&["auth", "token"]),
+        "heroku" => has(&["config"]) || has(&["auth:token"]),
+        _ => false,
+    }
+}
+
+/// True for programs that make other text of their input.
+fn rewrites(program: &str) -> bool {
+    const REWRITERS: &[&str] = &[
+        "sed", "gsed", "awk", "gawk", "mawk", "cut", "tac", "fold", "paste", "jq", "yq", "dc", "bc", "iconv",
+        "colrm", "expand", "unexpand", "fmt", "column", "perl", "ruby", "python", "python3", "node", "php",
+        "split", "csplit", "nl", "shuf", "join", "recode", "uconv", "ed", "ex", "m4", "cpp", "od", "hexdump",
+        "col", "numfmt", "look", "bash", "sh",
+    ];
+    REWRITERS.contains(&program)
+}
+
+/// True for text that stands in the command itself. Whoever rewrites such text and runs the result could
+/// have written the result.
+fn is_written_here(data: &Data) -> bool {
+    data.marked().is_some_and(|text| !text.trim().is_empty() && !has_hole(text))
+}
+
+/// What `echo` prints.
+fn echo(args: &[&str]) -> String {
+    let mut newline = true;
+    let mut interprets = false;
+    let mut words = args;
+    while let Some((flag, rest)) = words.split_first() {
+        let Some(letters) =
+            flag.strip_prefix('-').filter(|l| !l.is_empty() && l.chars().all(|c| "neE".contains(c)))
+        else {
+            break;
+        };
+        newline &= !letters.contains('n');
+        interprets |= letters.contains('e');
+        words = rest;
+    }
+    let joined = words.iter().map(|word| unglob(word)).collect::<Vec<_>>().join(" ");
+    let (mut text, stopped) = if interprets { decode::echo_escapes(&joined) } else { (joined, false) };
+    if newline && !stopped {
+        text.push('\n');
+    }
+    text
+}
+
+fn print(args: &[&str]) -> Data {
+    match args {
+        ["-v", ..] => Data::empty(),
+        ["--", format, rest @ ..] | [format, rest @ ..] => {
+            let rest: Vec<_> = rest.iter().map(|arg| unglob(arg)).collect();
+            let rest: Vec<&str> = rest.iter().map(AsRef::as_ref).collect();
+            Data::text(decode::printf(&unglob(format), &rest))
+        }
+        [] => Data::empty(),
+    }
+}
+
+fn path_tool(program: &str, args: &[&str]) -> Data {
+    let Some(path) = args.iter().find(|arg| !arg.starts_with('-')).filter(|path| !has_hole(path)) else {
+        return Data::unknown(Taint::NONE);
+    };
+    let trimmed = path.trim_end_matches('/');
+    match program {
+        "basename" => Data::text(trimmed.rsplit('/').next().unwrap_or(trimmed)),
+        "dirname" => Data::text(match trimmed.rsplit_once('/') {
+            Some(("", _)) => "/",
+            Some((dir, _)) => dir,
+            None if path.starts_with('/') => "/",
+            None => ".",
+        }),
+        _ => Data::text(path),
+    }
+}

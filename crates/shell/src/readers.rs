@@ -1,0 +1,82 @@
+//! Programs that may read the session's own standard input.
+//!
+//! What is typed into a shell is read by the shell, until it starts a program that inherits its input and takes
+//! some of it away. From then on nobody outside can tell who reads what. The law: *a program reads what is
+//! typed unless it is known not to*. The list below is of programs that never do. One that reads the files
+//! it is told to read is not among them: any of those may be the input by another name.
+
+use super::data::Data;
+use super::data::Taint;
+use super::trace::{Reader, UnknownKind};
+use super::walk::Shell;
+
+/// Programs that never read their standard input, whatever their arguments are.
+const DEAF: &[&str] = &[
+    "echo", "printf", "true", "false", ":", "pwd", "ls", "test", "[", "uname", "whoami", "id", "mkdir",
+    "rmdir", "touch", "basename", "dirname", "realpath", "readlink", "type", "uptime", "sleep", "seq", "ps",
+    "nproc", "free", "arch", "groups", "tty", "cal", "df",
+];
+
+/// Wrappers that leave their input to what they start, and always start it.
+const TRANSPARENT: &[&str] = &[
+    "env", "genv", "nice", "gnice", "nohup", "timeout", "gtimeout", "stdbuf", "gstdbuf", "setsid", "ionice",
+    "chronic", "taskset",
+];
+
+/// Wrappers that leave their input to what they start, if they start anything that is written in the command.
+const CONTAINERS: &[&str] = &["docker", "podman", "nerdctl", "kubectl", "oc"];
+
+/// Builtins that read.
+const READING_BUILTINS: &[&str] = &["read", "mapfile", "readarray", "source", "."];
+
+impl Shell<'_> {
+    /// Takes down that the program may read the session's own input, unless it is known not to.
+    pub(super) fn note_reader(&mut self, argv: &[String], program: &str, stdin: &Data) {
+        let ours = stdin.taint.has(Taint::INPUT) && stdin.marked().is_none() && !stdin.is_dialogue();
+        if ours && !is_deaf(argv, program) {
+            self.trace.reader(Reader { program: program.to_owned(), argv: argv.to_vec() });
+        }
+    }
+
+    /// Takes down that code runs which nobody has read, and which may read the session's own input.
+    pub(super) fn note_unread_reader(&mut self, name: &str) {
+        self.trace.reader(Reader { program: name.to_owned(), argv: Vec::new() });
+    }
+
+    /// As [`Self::note_reader`], for a builtin.
+    pub(super) fn note_reading_builtin(&mut self, argv: &[String], name: &str, stdin: &Data) {
+        if READING_BUILTINS.contains(&name) {
+            self.note_reader(argv, name, stdin);
+        }
+    }
+
+    /// As [`Self::note_reader`], for a wrapper that was followed; `before` is how many readers were known until then.
+    pub(super) fn note_reading_wrapper(
+        &mut self,
+        argv: &[String],
+        program: &str,
+        stdin: &Data,
+        before: usize,
+    ) {
+        let mut options = argv.iter().skip(1).filter(|arg| arg.starts_with('-'));
+        let hands_on = TRANSPARENT.contains(&program)
+            || matches!(program, "sudo" | "doas") && options.all(|option| !option.contains('e'))
+            || CONTAINERS.contains(&program) && self.trace.readers.len() > before;
+        if !hands_on {
+            self.note_reader(argv, program, stdin);
+        }
+    }
+}
+
+/// True for a program that leaves its standard input alone.
+fn is_deaf(argv: &[String], program: &str) -> bool {
+    // A program of somebody else's may have any name.
+    let folder = argv.first().and_then(|word| word.strip_suffix(program));
+    matches!(folder, Some("" | "/bin/" | "/usr/bin/")) && DEAF.contains(&program)
+}
+
+/// True when it is certain that nothing started by the command reads what is typed behind it.
+pub fn leaves_input_alone(trace: &super::Trace) -> bool {
+    let lost = |unknown: &super::Unknown| unknown.carrier || unknown.kind == UnknownKind::Limit;
+    trace.readers.is_empty() && !trace.unknowns.iter().any(lost)
+}

@@ -1,0 +1,189 @@
+//! What an analysis reports: the processes, the facts about them, and what could not be decided.
+//!
+//! A trace owes nothing to the shell that made it. Its size is bounded by whoever fills it.
+
+use serde::Serialize;
+
+use super::data::Taint;
+use super::word::Argument;
+use crate::effects::Touch;
+
+/// A process that could start.
+#[derive(Debug, Clone)]
+pub struct Process {
+    /// The program and its arguments.
+    pub(crate) argv: Vec<Argument>,
+    /// The programs it is started through, outermost first (`sudo`, `xargs`, `bash -c`).
+    pub(crate) via: Vec<String>,
+    /// The working directory, when it is known.
+    pub(crate) cwd: Option<String>,
+    /// Variables set for this process alone.
+    pub(crate) environment: Vec<(String, String)>,
+    /// True when arguments that are not written here are added (by `xargs`, `find -exec`).
+    pub(crate) open_ended: bool,
+}
+
+impl Process {
+    /// The program and its arguments.
+    pub fn argv(&self) -> &[Argument] {
+        &self.argv
+    }
+
+    /// The programs it is started through, outermost first.
+    pub fn via(&self) -> &[String] {
+        &self.via
+    }
+
+    /// Variables set for this process alone, with their values.
+    pub fn environment(&self) -> &[(String, String)] {
+        &self.environment
+    }
+
+    /// Returns whether arguments that are not written in the command are added (by `xargs`, `find -exec`).
+    pub fn is_open_ended(&self) -> bool {
+        self.open_ended
+    }
+
+    /// The working directory, when it is known.
+    pub fn cwd(&self) -> Option<&str> {
+        self.cwd.as_deref()
+    }
+
+    /// The name of the program without its directory, in lower case.
+    pub fn program(&self) -> String {
+        self.argv.first().map_or_else(String::new, |arg| program_name(arg.raw()))
+    }
+}
+
+/// The name of a program without directory, extension or capitals.
+pub(crate) fn program_name(word: &str) -> String {
+    let base = word.rsplit(['/', '\\']).next().unwrap_or(word);
+    let lower = base.to_ascii_lowercase();
+    lower.strip_suffix(".exe").map(str::to_owned).unwrap_or(lower)
+}
+
+/// What kind of thing could not be decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum UnknownKind {
+    /// The text is not a command in the shell's grammar, or not fully.
+    Unparsed,
+    /// The command is longer or deeper nested than is analysed, or analysis took too long.
+    Limit,
+    /// A shell or interpreter runs code that is not known here.
+    Code,
+    /// Which program runs is not known.
+    Program,
+}
+
+/// Something that could not be decided, and whether it can carry code.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Unknown {
+    /// What kind of thing it is.
+    pub kind: UnknownKind,
+    /// Why it is unknown, for people.
+    pub reason: String,
+    /// True when arbitrary code could hide in it.
+    pub carrier: bool,
+}
+
+/// Something that the command would do.
+#[derive(Debug, Clone)]
+pub enum Fact {
+    /// A process could start.
+    Starts {
+        /// Its index in [`Trace::processes`].
+        process: usize,
+    },
+    /// A file is touched.
+    Touches {
+        /// By which process; `None` for the shell itself.
+        process: Option<usize>,
+        /// The file.
+        touch: Touch,
+    },
+    /// Code of this origin is run by a shell or interpreter.
+    RunsCode {
+        /// By which process; `None` for the shell itself.
+        process: Option<usize>,
+        /// Where the code comes from.
+        from: Taint,
+    },
+    /// A shell is wired to the network.
+    NetworkShell {
+        /// Which process that is.
+        process: usize,
+    },
+    /// Data of this origin goes to the network.
+    Sends {
+        /// By which process.
+        process: usize,
+        /// Where the data comes from.
+        what: Taint,
+    },
+    /// Inline code of another language starts processes, evaluates text or talks to the network.
+    CodeActs {
+        /// In which process.
+        process: usize,
+    },
+    /// Processes multiply without end.
+    ForkBomb,
+    /// The text is written so that it cannot be read.
+    Obfuscated,
+}
+
+/// Everything found about one command.
+#[derive(Debug, Default)]
+pub struct Trace {
+    /// Every process that could start.
+    pub processes: Vec<Process>,
+    /// What they do, in the order in which it was found.
+    pub facts: Vec<Fact>,
+    /// What could not be decided.
+    pub unknowns: Vec<Unknown>,
+    /// Commands that wait to be told what to do by the session's own input.
+    pub waiting: Vec<String>,
+    /// Programs that may read the session's own input.
+    pub readers: Vec<Reader>,
+}
+
+/// A program that may read what is typed.
+#[derive(Debug, Clone)]
+pub struct Reader {
+    /// Its name; that of what runs it for code that was not read.
+    pub program: String,
+    /// Its arguments, and the word it was started by.
+    pub argv: Vec<String>,
+}
+
+/// More readers than this are as good as this many: two are too many to know who reads.
+const MAX_READERS: usize = 64;
+
+/// Most unknowns that are listed; one stands for all the others.
+const MAX_UNKNOWNS: usize = LAST_UNKNOWN + 1;
+const LAST_UNKNOWN: usize = 64;
+
+impl Trace {
+    pub(super) fn reader(&mut self, reader: Reader) {
+        if self.readers.len() < MAX_READERS {
+            self.readers.push(reader);
+        }
+    }
+
+    pub(crate) fn unknown(&mut self, kind: UnknownKind, reason: impl Into<String>, carrier: bool) {
+        let unknown = Unknown { kind, reason: reason.into(), carrier };
+        if self.unknowns.contains(&unknown) {
+            return;
+        }
+        // The last one stands for all that are not listed, and is as bad as any of them can be.
+        match self.unknowns.len() {
+            MAX_UNKNOWNS => {}
+            LAST_UNKNOWN => self.unknowns.push(Unknown {
+                kind: UnknownKind::Limit,
+                reason: "more of it can't be decided than is listed".to_owned(),
+                carrier: true,
+            }),
+            _ => self.unknowns.push(unknown),
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Arguments: text of which parts may be unknown.
+//!
+//! While a command is interpreted, text carries *marks* in the place of what only the running shell
+//! knows: a hole (any text), and the glob operators that were written unquoted. Marks are characters of
+//! a private area; the same characters in the input are replaced before anything else looks at it, so a
+//! command cannot forge them.
+
+use std::borrow::Cow;
+use std::fmt;
+
+/// Any text, of any length.
+pub const HOLE: char = '\u{F8E0}';
+/// Any text but none, as two holes.
+pub const NOT_EMPTY: &str = "\u{F8E0}\u{F8E0}";
+/// An unquoted `*`.
+pub const STAR: char = '\u{F8E1}';
+/// An unquoted `?`.
+pub const ANY: char = '\u{F8E2}';
+/// An unquoted `[`, the start of a bracket expression.
+pub const SET: char = '\u{F8E3}';
+
+const MARKS: [char; 4] = [HOLE, STAR, ANY, SET];
+
+/// Replaces characters that would be taken for marks.
+pub(crate) fn sanitise(text: &str) -> Cow<'_, str> {
+    if text.contains(MARKS) { Cow::Owned(text.replace(MARKS, "\u{FFFD}")) } else { Cow::Borrowed(text) }
+}
+
+/// Turns glob marks back into the characters they stand for; holes stay.
+pub(crate) fn unglob(text: &str) -> Cow<'_, str> {
+    if !text.contains([STAR, ANY, SET]) {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(
+        text.chars()
+            .map(|c| match c {
+                STAR => '*',
+                ANY => '?',
+                SET => '[',
+                other => other,
+            })
+            .collect(),
+    )
+}
+
+/// True when some part of the text is unknown.
+pub fn has_hole(text: &str) -> bool {
+    text.contains(HOLE)
+}
+
+/// How much of an argument is known before the command runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Certainty {
+    /// The text is exactly what the process would get.
+    Known,
+    /// A glob pattern; the process would get what it matches.
+    Pattern,
+    /// Some parts are known, others are not.
+    Partly,
+    /// Nothing is known.
+    Unknown,
+}
+
+/// One argument of a process, as far as it is known.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Argument {
+    text: String,
+}
+
+impl Argument {
+    /// An argument from text that may contain marks.
+    pub fn marked(text: impl Into<String>) -> Self {
+        Self { text: text.into() }
+    }
+
+    /// The text with marks.
+    pub fn raw(&self) -> &str {
+        &self.text
+    }
+
+    /// How much of the argument is known.
+    pub fn certainty(&self) -> Certainty {
+        if !self.text.contains(MARKS) {
+            Certainty::Known
+        } else if !has_hole(&self.text) {
+            Certainty::Pattern
+        } else if self.text.chars().all(|c| c == HOLE) {
+            Certainty::Unknown
+        } else {
+            Certainty::Partly
+        }
+    }
+
+    /// The text for people: unknown parts are shown as `…`.
+    pub fn display(&self) -> Cow<'_, str> {
+        match unglob(&self.text) {
+            Cow::Borrowed(text) if !has_hole(text) => Cow::Borrowed(text),
+            text => Cow::Owned(text.replace(HOLE, "…")),
+        }
+    }
+}
+
+impl fmt::Debug for Argument {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // An argument may hold a secret; its shape is enough to debug with.
+        write!(f, "Argument({:?}, {} bytes)", self.certainty(), self.text.len())
+    }
+}

@@ -1,0 +1,506 @@
+//! Programs that start another program given in their arguments.
+
+use super::carrier::quote;
+use super::data::{Data, Taint};
+use super::trace::Fact;
+use super::walk::{Shell, slices};
+use super::word::has_hole;
+use super::wrappers::{LOOSE, RUNNERS, WRAPPERS};
+use crate::effects::{Action, Touch};
+use crate::options::{Options, Takes};
+
+impl Shell<'_> {
+    /// Follows a wrapper; `None` when `program` is none, or wraps nothing here.
+    pub(crate) fn wrapper(&mut self, argv: &[String], program: &str, stdin: &Data) -> Option<Data> {
+        let args = argv.get(1..).unwrap_or_default();
+        match program {
+            "sudo" | "doas" | "run0" => self.sudo(argv, args, program, stdin),
+            "env" | "genv" => self.env(argv, args, stdin),
+            "xargs" | "gxargs" => Some(self.xargs(argv, args, stdin)),
+            "parallel" | "rush" => Some(self.parallel(argv, args, stdin)),
+            "find" | "gfind" | "bfs" => Some(self.find(argv, args, stdin)),
+            "fd" | "fdfind" => self.fd(argv, args, stdin),
+            "watch" | "gwatch" => {
+                let options = Options::parse(&slices(args), Takes::wrapper("n", &["interval"]));
+                self.joined(argv, options.consumed, program)
+            }
+            "ssh" | "mosh" | "autossh" | "slogin" | "rsh" => self.ssh(argv, args, program, stdin),
+            "su" | "runuser" => self.su(argv, args, program, stdin),
+            "vagrant" => {
+                let text = Options::parse(&slices(args), Takes::values("c", &["command"]));
+                let text = text.value(Some('c'), "command")?.to_owned();
+                Some(self.text(argv, &text, program))
+            }
+            "script" => {
+                let options = Options::parse(&slices(args), Takes::values("cIOBTtmEo", &["command"]));
+                let text = options.value(Some('c'), "command")?.to_owned();
+                Some(self.text(argv, &text, program))
+            }
+            "flock" => self.flock(argv, args, stdin),
+            "docker" | "podman" | "nerdctl" | "docker-compose" | "podman-compose" => {
+                self.container(argv, args, program, stdin)
+            }
+            "kubectl" | "oc" | "k3s" | "microk8s" | "k" => self.kubectl(argv, args, program, stdin),
+            "crictl" | "ctr" | "singularity" | "apptainer" => {
+                let at = args.iter().position(|arg| arg == "exec")?;
+                let options = Options::parse(&slices(args.get(at + 1..)?), Takes::wrapper("B", &["bind"]));
+                let rest = args.get(at + 1 + options.consumed + 1..)?.to_vec();
+                Some(self.inner(argv, &rest, program, stdin))
+            }
+            "hyperfine" | "nodemon" | "onchange" | "concurrently" => {
+                let texts: Vec<String> = args.iter().filter(|arg| arg.contains(' ')).cloned().collect();
+                self.emit(argv);
+                let mut output = Data::empty();
+                for text in texts {
+                    output.then(&self.pushed(program, |shell| shell.run_text(&text, stdin)));
+                }
+                Some(output)
+            }
+            "nix-shell" | "nix" => {
+                let at = args.iter().position(|arg| matches!(arg.as_str(), "--run" | "--command" | "-c"))?;
+                self.joined(argv, at + 1, program)
+            }
+            "tmux" | "screen" => {
+                let text = args.iter().filter(|arg| arg.contains(' ')).cloned().collect::<Vec<_>>();
+                if text.is_empty() {
+                    return self.loose(argv, args, program, stdin);
+                }
+                Some(self.text(argv, &text.join("\n"), program))
+            }
+            "crontab" => self.crontab(argv, args, stdin),
+            "at" | "batch" => {
+                let refs = slices(args);
+                let options = Options::parse(&refs, Takes::values("fqt", &[]));
+                let data = match options.value(Some('f'), "") {
+                    Some(file) => self.content_of(file),
+                    None => stdin.clone(),
+                };
+                Some(self.text_data(argv, &data, program))
+            }
+            "npx" | "npm" | "pnpm" | "bunx" | "yarn"
+                if program == "npx"
+                    || args.first().is_some_and(|sub| matches!(sub.as_str(), "exec" | "x")) =>
+            {
+                let refs = slices(args);
+                let text = Options::parse(&refs, Takes::values("cp", &["call", "package"]));
+                match text.value(Some('c'), "call").map(str::to_owned) {
+                    Some(text) => Some(self.text(argv, &text, program)),
+                    None => self.runner(argv, args, program, stdin),
+                }
+            }
+            "cmd" => {
+                let at =
+                    args.iter().position(|arg| matches!(arg.get(..2), Some("/c" | "/C" | "/k" | "/K")))?;
+                let first = args.get(at)?.get(2..).unwrap_or_default().to_owned();
+                let rest = args.get(at + 1..).unwrap_or_default();
+                let words: Vec<String> =
+                    std::iter::once(first).filter(|s| !s.is_empty()).chain(rest.iter().cloned()).collect();
+                let text = super::windows::from_cmd(&words.join(" "), self.place);
+                Some(self.text(argv, &text, program))
+            }
+            "start-process" | "saps" | "invoke-item" | "ii" => {
+                let rest: Vec<String> = args.iter().filter(|arg| !arg.starts_with('-')).cloned().collect();
+                (!rest.is_empty()).then(|| self.inner(argv, &rest, program, stdin))
+            }
+            _ if LOOSE.contains(&program) || program.starts_with("ld-") && program.contains(".so") => {
+                self.loose(argv, args, program, stdin)
+            }
+            _ => {
+                if let Some(output) = self.runner(argv, args, program, stdin) {
+                    return Some(output);
+                }
+                let wrapper = WRAPPERS.iter().find(|wrapper| wrapper.names.contains(&program))?;
+                let options = Options::parse(&slices(args), wrapper.takes);
+                let rest = args.get(options.consumed + wrapper.skip..)?.to_vec();
+                if rest.is_empty() {
+                    return None;
+                }
+                for (name, value) in options.every_value() {
+                    if matches!(name, crate::options::Name::Short('o')) && program == "strace" {
+                        self.touch_by(None, Touch::new(Action::Write, value));
+                    }
+                }
+                Some(self.inner(argv, &rest, program, stdin))
+            }
+        }
+    }
+
+    /// A command somewhere among the options of another; `None` when no word names one.
+    fn loose(&mut self, argv: &[String], args: &[String], program: &str, stdin: &Data) -> Option<Data> {
+        let at = args.iter().position(|arg| super::code::is_command(&super::trace::program_name(arg)))?;
+        Some(self.inner(argv, args.get(at..).unwrap_or_default(), program, stdin))
+    }
+
+    /// `tool run CMD...`; `None` when this is none.
+    fn runner(&mut self, argv: &[String], args: &[String], program: &str, stdin: &Data) -> Option<Data> {
+        let (_, subs) = RUNNERS.iter().find(|(name, _)| *name == program)?;
+        let at = args.iter().position(|arg| !arg.starts_with('-'))?;
+        if !args.get(at).is_some_and(|sub| subs.contains(&sub.as_str())) {
+            return None;
+        }
+        let takes = Takes::wrapper(
+            "pncw",
+            &["with", "python", "package", "env-file", "name", "project", "group", "extra", "directory"],
+        );
+        let options = Options::parse(&slices(args.get(at + 1..).unwrap_or_default()), takes);
+        let rest = args.get(at + 1 + options.consumed..).unwrap_or_default().to_vec();
+        Some(self.inner(argv, &rest, program, stdin))
+    }
+
+    /// Runs `work` below `program`.
+    pub(super) fn pushed<T>(&mut self, program: &str, work: impl FnOnce(&mut Self) -> T) -> T {
+        self.via.push(program.to_owned());
+        let result = work(self);
+        self.via.pop();
+        result
+    }
+
+    /// Reports the wrapper and runs the inner vector.
+    fn inner(&mut self, argv: &[String], rest: &[String], program: &str, stdin: &Data) -> Data {
+        self.emit(argv);
+        self.pushed(program, |shell| {
+            shell.in_subshell(|shell| {
+                // Wrappers start programs, they do not call functions.
+                shell.state.functions.clear();
+                shell.dispatch(rest, stdin)
+            })
+        })
+    }
+
+    /// Reports the wrapper and runs text that a shell will read.
+    fn text(&mut self, argv: &[String], text: &str, program: &str) -> Data {
+        let process = self.emit(argv);
+        let data = Data::text(text).tainted(self.word_taint);
+        self.in_subshell(|shell| shell.run_code(&data, &[], Some(process), program))
+    }
+
+    fn text_data(&mut self, argv: &[String], data: &Data, program: &str) -> Data {
+        let process = self.emit(argv);
+        if data.taint.has(Taint::INPUT) {
+            return Data::empty();
+        }
+        self.in_subshell(|shell| shell.run_code(data, &[], Some(process), program))
+    }
+
+    fn joined(&mut self, argv: &[String], skip: usize, program: &str) -> Option<Data> {
+        let rest = argv.get(1 + skip..)?;
+        if rest.is_empty() {
+            return None;
+        }
+        Some(self.text(argv, &rest.join(" "), program))
+    }
+
+    fn sudo(&mut self, argv: &[String], args: &[String], program: &str, stdin: &Data) -> Option<Data> {
+        let refs = slices(args);
+        let takes = Takes::wrapper(
+            "ugpCcDhrRtTU",
+            &[
+                "user",
+                "group",
+                "prompt",
+                "close-from",
+                "chdir",
+                "host",
+                "chroot",
+                "role",
+                "type",
+                "other-user",
+                "command-timeout",
+            ],
+        );
+        let options = Options::parse(&refs, takes);
+        let mut rest = args.get(options.consumed..).unwrap_or_default();
+        if options.has('e', "edit") {
+            self.emit(argv);
+            for file in rest {
+                self.touch(Touch::new(Action::Write, file));
+            }
+            return Some(Data::empty());
+        }
+        if rest.is_empty() {
+            return None;
+        }
+        let directory = options.value(Some('D'), "chdir").map(str::to_owned);
+        self.emit(argv);
+        let mut environment = self.environment.clone();
+        while let Some((first, tail)) = rest.split_first()
+            && let Some((name, value)) = first.split_once('=').filter(|(name, _)| is_name(name))
+        {
+            environment.push((name.to_owned(), value.to_owned()));
+            rest = tail;
+        }
+        let rest = rest.to_vec();
+        let shell_wanted = options.short('s') || options.short('i') || options.long("login");
+        self.with_directory(directory, |shell| {
+            let outer = std::mem::replace(&mut shell.environment, environment);
+            let output = shell.pushed(program, |shell| match rest.as_slice() {
+                [text] if shell_wanted => shell.run_text(text, stdin),
+                _ => shell.dispatch(&rest, stdin),
+            });
+            shell.environment = outer;
+            output
+        })
+        .into()
+    }
+
+    fn with_directory<T>(&mut self, directory: Option<String>, work: impl FnOnce(&mut Self) -> T) -> T {
+        let outer = self.state.cwd.clone();
+        if let Some(directory) = directory {
+            self.state.cwd = (!has_hole(&directory)).then(|| self.resolve(&directory));
+        }
+        let result = work(self);
+        self.state.cwd = outer;
+        result
+    }
+
+    fn env(&mut self, argv: &[String], args: &[String], stdin: &Data) -> Option<Data> {
+        let mut environment = self.environment.clone();
+        let mut directory = None;
+        let mut at = 0;
+        let mut split: Option<String> = None;
+        while let Some(arg) = args.get(at) {
+            at += 1;
+            match arg.as_str() {
+                "--" => break,
+                "-u" | "--unset" | "--argv0" | "-a" => at += 1,
+                "-C" | "--chdir" => {
+                    directory = args.get(at).cloned();
+                    at += 1;
+                }
+                "-S" | "--split-string" | "-vS" => {
+                    split = args.get(at).cloned();
+                    at += 1;
+                    break;
+                }
+                "-P" => at += 1,
+                _ if arg.starts_with("--split-string=") || arg.starts_with("-S") => {
+                    split =
+                        Some(arg.trim_start_matches("--split-string=").trim_start_matches("-S").to_owned());
+                    break;
+                }
+                _ if arg.starts_with("--chdir=") => {
+                    directory = arg.strip_prefix("--chdir=").map(str::to_owned);
+                }
+                _ if arg.starts_with('-') => {}
+                // Whatever has `=` in it is a variable here, also names that no shell would take.
+                _ => match arg.split_once('=').filter(|(name, _)| !name.is_empty()) {
+                    Some((name, value)) => environment.push((name.to_owned(), value.to_owned())),
+                    None => {
+                        at -= 1;
+                        break;
+                    }
+                },
+            }
+        }
+        let rest = args.get(at..).unwrap_or_default().to_vec();
+        if rest.is_empty() && split.is_none() {
+            return None;
+        }
+        self.emit(argv);
+        Some(self.with_directory(directory, |shell| {
+            let outer = std::mem::replace(&mut shell.environment, environment);
+            let output = shell.pushed("env", |shell| match split {
+                Some(text) => {
+                    let words: Vec<String> = rest.iter().map(|word| quote(word)).collect();
+                    shell.in_subshell(|shell| shell.run_text(&format!("{text} {}", words.join(" ")), stdin))
+                }
+                None => {
+                    let functions = std::mem::take(&mut shell.state.functions);
+                    let output = shell.dispatch(&rest, stdin);
+                    shell.state.functions = functions;
+                    output
+                }
+            });
+            shell.environment = outer;
+            output
+        }))
+    }
+
+    fn ssh(&mut self, argv: &[String], args: &[String], program: &str, stdin: &Data) -> Option<Data> {
+        let refs = slices(args);
+        let options = Options::parse(&refs, Takes::wrapper("bcDEeFIiJlmOopQRSWwBL", &[]));
+        let proxies: Vec<String> = options
+            .values(Some('o'), "")
+            .filter_map(|option| option.split_once(['=', ' ']))
+            .filter(|(name, _)| {
+                name.eq_ignore_ascii_case("proxycommand") || name.eq_ignore_ascii_case("localcommand")
+            })
+            .map(|(_, text)| text.to_owned())
+            .collect();
+        let consumed = options.consumed;
+        let rest = args.get(consumed + 1..).unwrap_or_default().to_vec();
+        let process = self.emit(argv);
+        if !options.short('n') {
+            self.trace.facts.push(Fact::Sends { process, what: stdin.taint | self.word_taint });
+        }
+        for text in proxies {
+            self.trace.facts.push(Fact::RunsCode { process: Some(process), from: Taint::PROGRAM });
+            self.pushed(program, |shell| shell.run_text(&text, stdin));
+        }
+        if rest.is_empty() {
+            return Some(Data::unknown(Taint::NET));
+        }
+        let text = rest.join(" ");
+        let output = self.pushed(program, |shell| {
+            shell.in_subshell(|shell| {
+                shell.state.cwd = None;
+                shell.run_text(&text, stdin)
+            })
+        });
+        Some(Data::unknown(output.taint | Taint::NET))
+    }
+
+    fn su(&mut self, argv: &[String], args: &[String], program: &str, stdin: &Data) -> Option<Data> {
+        let refs = slices(args);
+        let options = Options::parse(
+            &refs,
+            Takes::values("cgGsuw", &["command", "group", "shell", "user", "session-command"]),
+        );
+        if let Some(text) = options.value(Some('c'), "command").map(str::to_owned) {
+            return Some(self.text(argv, &text, program));
+        }
+        let skip = options.dashes_at?;
+        let rest: Vec<String> = options.operands.iter().skip(skip).map(|arg| (*arg).to_owned()).collect();
+        (!rest.is_empty()).then(|| self.inner(argv, &rest, program, stdin))
+    }
+
+    fn flock(&mut self, argv: &[String], args: &[String], stdin: &Data) -> Option<Data> {
+        let refs = slices(args);
+        let options =
+            Options::parse(&refs, Takes::wrapper("wEc", &["timeout", "wait", "conflict-exit-code"]));
+        let rest = args.get(options.consumed + 1..)?;
+        match rest.split_first() {
+            Some((flag, rest)) if flag == "-c" || flag == "--command" => {
+                let text = rest.first()?.clone();
+                Some(self.text(argv, &text, "flock"))
+            }
+            Some(_) => Some(self.inner(argv, rest, "flock", stdin)),
+            None => None,
+        }
+    }
+
+    fn container(&mut self, argv: &[String], args: &[String], program: &str, stdin: &Data) -> Option<Data> {
+        let at = args.iter().position(|arg| matches!(arg.as_str(), "exec" | "run"))?;
+        if args
+            .iter()
+            .take(at)
+            .any(|arg| !arg.starts_with('-') && !matches!(arg.as_str(), "compose" | "container"))
+        {
+            return None;
+        }
+        let refs = slices(args.get(at + 1..)?);
+        let takes = Takes::wrapper(
+            "aceEhlLmpuvw",
+            &[
+                "add-host",
+                "annotation",
+                "attach",
+                "cap-add",
+                "cap-drop",
+                "cpus",
+                "cpu-shares",
+                "device",
+                "dns",
+                "entrypoint",
+                "env",
+                "env-file",
+                "expose",
+                "gpus",
+                "health-cmd",
+                "hostname",
+                "ip",
+                "ipc",
+                "label",
+                "link",
+                "log-driver",
+                "memory",
+                "mount",
+                "name",
+                "net",
+                "network",
+                "pid",
+                "platform",
+                "publish",
+                "pull",
+                "restart",
+                "runtime",
+                "security-opt",
+                "shm-size",
+                "stop-signal",
+                "tmpfs",
+                "ulimit",
+                "user",
+                "userns",
+                "volume",
+                "volumes-from",
+                "workdir",
+                "detach-keys",
+                "index",
+            ],
+        );
+        let options = Options::parse(&refs, takes);
+        let entrypoint = options.value(None, "entrypoint").map(str::to_owned);
+        let consumed = options.consumed;
+        let mut rest = args.get(at + 1 + consumed + 1..)?.to_vec();
+        if let Some(entrypoint) = entrypoint {
+            rest.insert(0, entrypoint);
+        }
+        if rest.is_empty() {
+            return None;
+        }
+        self.emit(argv);
+        let output = self.pushed(program, |shell| {
+            shell.in_subshell(|shell| {
+                shell.state.functions.clear();
+                shell.dispatch(&rest, stdin)
+            })
+        });
+        Some(output)
+    }
+
+    fn kubectl(&mut self, argv: &[String], args: &[String], program: &str, stdin: &Data) -> Option<Data> {
+        if !args.iter().any(|arg| matches!(arg.as_str(), "exec" | "run" | "debug")) {
+            return None;
+        }
+        let at = args.iter().position(|arg| arg == "--")?;
+        let rest = args.get(at + 1..)?.to_vec();
+        Some(self.inner(argv, &rest, program, stdin))
+    }
+
+    fn crontab(&mut self, argv: &[String], args: &[String], stdin: &Data) -> Option<Data> {
+        let reads_stdin = args.iter().any(|arg| arg == "-") || args.is_empty();
+        let process = self.emit(argv);
+        let data = if reads_stdin {
+            stdin.clone()
+        } else {
+            let file = args.iter().find(|arg| !arg.starts_with('-'))?;
+            self.content_of(&file.clone())
+        };
+        let text = data.marked()?.to_owned();
+        for line in text.lines() {
+            let line = line.trim();
+            let is_setting = line.split_once('=').is_some_and(|(name, _)| is_name(name.trim()));
+            if line.is_empty() || line.starts_with('#') || is_setting {
+                continue;
+            }
+            let skip = if line.starts_with('@') { 1 } else { 5 };
+            let command = line.splitn(skip + 1, char::is_whitespace).nth(skip).unwrap_or_default().to_owned();
+            let schedule = line.split_whitespace().take(skip).all(|field| {
+                field.starts_with('@')
+                    || field.chars().all(|c| c.is_ascii_alphanumeric() || "*,/-".contains(c))
+            });
+            if schedule {
+                self.in_subshell(|shell| {
+                    shell.run_code(&Data::text(&command), &[], Some(process), "crontab")
+                });
+            }
+        }
+        Some(Data::empty())
+    }
+}
+
+fn is_name(text: &str) -> bool {
+    !text.is_empty()
+        && !text.starts_with(|c: char| c.is_ascii_digit())
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
