@@ -11,7 +11,7 @@ use crate::place::Place;
 use crate::reader::Reader;
 use crate::text::Text;
 use crate::wire::{Wire, shown};
-use backstop_yaml::{Kind, Node};
+use backstop_yaml::{Entry, Kind, Node};
 
 /// A mapping whose keys this crate does not know.
 #[derive(Clone, PartialEq)]
@@ -30,7 +30,20 @@ enum Branch {
     Fixed(Value),
     Text(Text),
     List(Vec<Tree>),
-    Map(Vec<(String, Tree)>),
+    Map(Vec<MapEntry>),
+}
+
+#[derive(Clone, PartialEq)]
+struct MapEntry {
+    key: String,
+    key_at: Place,
+    value: Tree,
+}
+
+impl MapEntry {
+    fn node(&self) -> Entry {
+        Entry { key: self.key.clone(), key_at: self.key_at.clone(), value: self.value.node() }
+    }
 }
 
 /// Parts of key names under which literal text is a secret.
@@ -51,6 +64,12 @@ impl Options {
             .value(&|text, secret| (if secret { text.masked() } else { text.as_written() }).to_owned(), false)
     }
 
+    /// The options with variables filled in, secrets included, with the place of each value. Do not print it.
+    #[must_use]
+    pub fn expose_node(&self) -> Node {
+        self.root.node()
+    }
+
     /// Where the mapping starts.
     #[must_use]
     pub const fn at(&self) -> &Place {
@@ -65,7 +84,9 @@ impl Options {
         for step in pointer.split('/').skip(1).map(|step| step.replace("~1", "/").replace("~0", "~")) {
             let next = match &tree.kind {
                 Branch::List(items) => step.parse().ok().and_then(|index: usize| items.get(index)),
-                Branch::Map(entries) => entries.iter().find(|(key, _)| *key == step).map(|(_, value)| value),
+                Branch::Map(entries) => {
+                    entries.iter().find(|entry| entry.key == step).map(|entry| &entry.value)
+                }
                 Branch::Fixed(_) | Branch::Text(_) => None,
             };
             match next {
@@ -88,12 +109,29 @@ impl Tree {
             Kind::Text(_) => Branch::Text(Text::read(node, cx)?),
             Kind::List(items) => Branch::List(read_all(items.iter().map(|item| Self::read(item, cx)))?),
             Kind::Map(entries) => {
-                let read =
-                    entries.iter().map(|entry| Some((entry.key.clone(), Self::read(&entry.value, cx)?)));
+                let read = entries.iter().map(|entry| {
+                    let value = Self::read(&entry.value, cx)?;
+                    Some(MapEntry { key: entry.key.clone(), key_at: entry.key_at.clone(), value })
+                });
                 Branch::Map(read_all(read)?)
             }
         };
         Some(Self { at: node.at.clone(), kind })
+    }
+
+    fn node(&self) -> Node {
+        let kind = match &self.kind {
+            Branch::Fixed(Value::Bool(value)) => Kind::Bool(*value),
+            Branch::Fixed(Value::Number(value)) => match value.as_i64() {
+                Some(value) => Kind::Integer(value),
+                None => value.as_f64().map_or(Kind::Null, Kind::Number),
+            },
+            Branch::Fixed(_) => Kind::Null,
+            Branch::Text(text) => Kind::Text(text.expose().to_owned()),
+            Branch::List(items) => Kind::List(items.iter().map(Self::node).collect()),
+            Branch::Map(entries) => Kind::Map(entries.iter().map(MapEntry::node).collect()),
+        };
+        Node { at: self.at.clone(), kind }
     }
 
     fn value(&self, print: &dyn Fn(&Text, bool) -> String, secret: bool) -> Value {
@@ -104,7 +142,9 @@ impl Tree {
             Branch::Map(entries) => Value::Object(
                 entries
                     .iter()
-                    .map(|(key, value)| (key.clone(), value.value(print, secret || is_secret_name(key))))
+                    .map(|MapEntry { key, value, .. }| {
+                        (key.clone(), value.value(print, secret || is_secret_name(key)))
+                    })
                     .collect::<Map<_, _>>(),
             ),
         }

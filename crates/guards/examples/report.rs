@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use backstop_guards::{
-    Access, CommandGuard, GuardSettings, Judgement, PathGuard, Place, Profile, ShellKind, Verdict,
+    Access, CommandGuard, GuardSettings, Judgement, PathGuard, Place, Profile, RuleSet, ShellKind, Verdict,
 };
 use backstop_scan::{Class, Policy, Redactor, Scanner};
 use serde::Deserialize;
@@ -176,7 +176,24 @@ fn own_rules(report: &mut Report) -> Done {
     let mut files: Vec<PathBuf> =
         std::fs::read_dir(own("rules"))?.map(|entry| Ok(entry?.path())).collect::<Done<_>>()?;
     files.sort();
-    for case in files.iter().map(|file| rows::<Case>(file)).collect::<Done<Vec<_>>>()?.into_iter().flatten() {
+    let mut cases: Vec<Case> = files
+        .iter()
+        .map(|file| rows::<Case>(file))
+        .collect::<Done<Vec<_>>>()?
+        .into_iter()
+        .flatten()
+        .collect();
+    for rule in RuleSet::built_in().rules() {
+        let examples = [("match", &rule.matches), ("no_match", &rule.no_match)];
+        cases.extend(examples.into_iter().flat_map(|(kind, commands)| {
+            commands.iter().map(|command| Case {
+                rule: rule.id.clone(),
+                kind: kind.to_owned(),
+                command: command.clone(),
+            })
+        }));
+    }
+    for case in cases {
         let (judgement, time) = timed(|| guard.judge(&case.command, ShellKind::Posix, &place(), 0));
         let hit = judgement.findings.iter().any(|finding| finding.rule_id == case.rule);
         let category = case.rule.split('.').next().unwrap_or_default();

@@ -27,5 +27,6 @@ pub use guard::{
 pub use paths::{Access, Class, Level, PathGuard};
 pub use rules::{
     Answer, Origin, PackError, Profile, Rule, RuleSet, Run, Severity, Signal, Test, TouchCondition, When,
+    read_pack, rules_of,
 };
 pub use typed::{Typing, UNKNOWN_READER};

@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant};
 
 use backstop_guards::{
-    Access, AllowEntry, CommandGuard, GuardSettings, PathGuard, Place, Profile, RuleSet, ShellKind,
+    Access, AllowEntry, CommandGuard, GuardSettings, PathGuard, Place, Profile, Rule, RuleSet, ShellKind,
     UnknownKind, UnknownPolicy, Verdict,
 };
 use proptest::prelude::*;
@@ -137,7 +137,19 @@ fn rule_cases() -> Vec<RuleCase> {
     .iter()
     .flat_map(|text| text.lines())
     .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}")))
+    .chain(RuleSet::built_in().rules().iter().flat_map(examples))
     .collect()
+}
+
+/// The examples that a rule brings along.
+fn examples(rule: &Rule) -> impl Iterator<Item = RuleCase> {
+    let matches = rule.matches.iter().map(|command| (Kind::Match, command));
+    let near = rule.no_match.iter().map(|command| (Kind::NoMatch, command));
+    matches.chain(near).map(|(kind, command)| RuleCase {
+        rule: rule.id.clone(),
+        kind,
+        command: command.clone(),
+    })
 }
 
 #[test]
@@ -357,9 +369,10 @@ fn a_script_that_is_too_big_to_be_looked_into_is_asked_about_when_it_runs() {
 
 #[test]
 fn a_pack_that_contradicts_its_examples_is_refused() {
-    let rule = r#"[{"id": "own.x", "severity": "info", "verdict": "ask", "profile": "standard", "reason": "r", "code": "C",
-        "when": [{"run": {"program": ["deploy"]}}], "match": ["ls"]}]"#;
-    let rules = serde_json::from_str(rule).expect("a rule");
+    let pack = "id: own.x\nseverity: info\nverdict: ask\nprofile: standard\nreason: r\ncode: C\n\
+                when: [{run: {program: [deploy]}}]\nmatch: [ls]\n";
+    let rules = backstop_guards::read_pack("own.yaml", pack).expect("a rule");
+    let rules = rules.into_iter().map(|rule| rule.value).collect();
     let error = RuleSet::with(rules).expect_err("the example does not match");
     assert!(error.to_string().contains("own.x"), "{error}");
 }

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use backstop_guards::{
-    Access, CommandGuard, GuardSettings, PathGuard, Place, Profile, ShellKind, UnknownKind, Verdict,
+    Access, CommandGuard, GuardSettings, PathGuard, Place, Profile, RuleSet, ShellKind, UnknownKind, Verdict,
 };
 use proptest::prelude::*;
 use serde_json::Value;
@@ -41,6 +41,12 @@ fn corpus() -> Vec<String> {
         let command = case.get("input").or_else(|| case.get("command")).and_then(Value::as_str);
         command.unwrap_or_else(|| panic!("{line}: no command")).to_owned()
     })
+    .chain(
+        RuleSet::built_in()
+            .rules()
+            .iter()
+            .flat_map(|rule| rule.matches.iter().chain(&rule.no_match).cloned()),
+    )
     .collect()
 }
 

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use backstop_config::{
-    AllowCommand, CommandSafety, ExpiryDate, Loaded, Options, Pack, Place, Problem, ProblemKind, Profile,
+    AllowCommand, CommandSafety, ExpiryDate, Loaded, Pack, Place, Problem, ProblemKind, Profile,
     SensitiveFiles, Spanned, Unknown,
 };
 use backstop_engine::Snapshot;
@@ -17,7 +17,7 @@ use backstop_guards::hooks::{
 };
 use backstop_guards::{
     AllowEntry, CommandGuard, GuardSettings, PathGuard, Profile as GuardProfile, Rule, RuleSet,
-    UNKNOWN_READER, UNSEEN_INPUT, UnknownPolicy,
+    UNKNOWN_READER, UNSEEN_INPUT, UnknownPolicy, read_pack, rules_of,
 };
 use backstop_hooks::OwnerId;
 
@@ -27,8 +27,8 @@ use crate::locations::from_operator;
 /// The built-in guards, which the configuration may name also where they are switched off.
 pub(super) const IDS: [&str; 3] = [COMMAND_SAFETY_ID, SECURITY_AUDIT_ID, REDACTOR_ID];
 
-/// The largest rule pack.
-const MAX_PACK_BYTES: u64 = 4 * 1024 * 1024;
+/// The largest rule pack: the most YAML that is read.
+const MAX_PACK_BYTES: u64 = 1024 * 1024;
 
 pub(super) fn register(loaded: &Loaded, home: Option<&str>, snapshot: &mut Snapshot) -> Vec<Problem> {
     let mut problems = Vec::new();
@@ -137,33 +137,33 @@ fn rules(loaded: &Loaded, packs: &[Pack]) -> Result<Arc<RuleSet>, Vec<Problem>> 
         return Ok(RuleSet::built_in());
     }
     let (mut rules, mut problems) = (Vec::new(), Vec::new());
-    let mut last = None;
     for pack in packs {
-        let (at, read) = match pack {
-            Pack::File(path) => (&path.at, from_file(&from_operator(loaded, path.value.expose()), &path.at)),
-            Pack::Inline(options) => (options.at(), from_options(options)),
+        let read = match pack {
+            Pack::File(path) => from_file(&from_operator(loaded, path.value.expose()), &path.at),
+            Pack::Inline(options) => rules_of(&options.expose_node()),
         };
-        last = Some(at);
         match read {
             Ok(more) => rules.extend(more),
-            Err(problem) => problems.push(problem),
+            Err(found) => problems.extend(found),
         }
     }
     if !problems.is_empty() {
         return Err(problems);
     }
-    match (RuleSet::with(rules), last) {
-        (Ok(set), _) => Ok(Arc::new(set)),
-        (Err(error), Some(at)) => Err(vec![problem(at, &error)]),
-        (Err(error), None) => Err(vec![builtin(&error)]),
-    }
+    let places: Vec<(String, Place)> =
+        rules.iter().map(|rule| (rule.value.id.clone(), rule.at.clone())).collect();
+    RuleSet::with(rules.into_iter().map(|rule| rule.value).collect()).map(Arc::new).map_err(|error| {
+        // The last one of a name is the one too many.
+        let at = places.iter().rfind(|(id, _)| id == error.id()).map(|(_, at)| at);
+        vec![at.map_or_else(|| builtin(&error), |at| problem(at, &error))]
+    })
 }
 
-fn from_file(path: &Path, at: &Place) -> Result<Vec<Rule>, Problem> {
+fn from_file(path: &Path, at: &Place) -> Result<Vec<Spanned<Rule>>, Vec<Problem>> {
     use std::io::Read as _;
     let unreadable = |why: &dyn std::fmt::Display| {
         let message = format!("the rule pack `{}` can't be read: {why}", path.display());
-        Problem::new(ProblemKind::Unreadable, at.clone(), message)
+        vec![Problem::new(ProblemKind::Unreadable, at.clone(), message)]
     };
     let file = std::fs::File::open(path).map_err(|error| unreadable(&error))?;
     let mut text = String::new();
@@ -171,20 +171,7 @@ fn from_file(path: &Path, at: &Place) -> Result<Vec<Rule>, Problem> {
     if text.len() as u64 > MAX_PACK_BYTES {
         return Err(unreadable(&format_args!("it is larger than {MAX_PACK_BYTES} bytes")));
     }
-    serde_json::from_str(&text).map_err(|error| unreadable(&error))
-}
-
-/// Rules written in place: one rule, or several under `rules`.
-fn from_options(options: &Options) -> Result<Vec<Rule>, Problem> {
-    let value = options.expose();
-    let read = match value.get("rules") {
-        Some(rules) => serde_json::from_value(rules.clone()),
-        None => serde_json::from_value(value).map(|rule| vec![rule]),
-    };
-    read.map_err(|error| {
-        let message = format!("these are no rules of the command guard: {error}");
-        Problem::new(ProblemKind::BadValue, options.at().clone(), message)
-    })
+    read_pack(&path.to_string_lossy(), &text)
 }
 
 // ==== files ====

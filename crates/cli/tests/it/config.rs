@@ -50,6 +50,33 @@ hooks:
 }
 
 #[test]
+fn a_rule_pack_is_yaml_and_its_mistakes_have_their_places() {
+    const HEAD: &str = "# ours\n- id: own.deploy\n  severity: warning\n  verdict: ask\n  profile: core\n  reason: deploys\n  \
+                        code: DEPLOY\n";
+    let user = User::with_config("guards: {command_safety: {packs: [packs/ours.yaml]}}\n");
+    let file = user.path().join("config/backstop/packs/ours.yaml");
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    let checked = |rest: &str| {
+        std::fs::write(&file, format!("{HEAD}{rest}")).unwrap();
+        user.run(&["config", "check"]).whole()
+    };
+    let whole = "  when:\n    - run: {program: [deploy]}\n  match: [deploy prod]\n";
+    for (text, place, hint) in [
+        (whole.replace("program", "programm"), "ours.yaml:9:13", "did you mean `program`?"),
+        (whole.replace("run", "rum"), "ours.yaml:9:7", "did you mean `run`?"),
+        (whole.replace("[deploy prod]", "[ls]"), "ours.yaml:2:3", "not triggered by its own example `ls`"),
+        (format!("{whole}{}{whole}", HEAD.replace("# ours", "")), "ours.yaml:12:3", "defined twice"),
+    ] {
+        let said = checked(&text);
+        assert!(said.contains(place) && said.contains(hint), "{text}: {said}");
+    }
+    let said = checked(whole);
+    assert!(!said.contains("error"), "{said}");
+    let said = user.run(&["check", "--tool", "exec", "--args", r#"{"command": "deploy prod"}"#]).whole();
+    assert!(said.contains("own.deploy"), "{said}");
+}
+
+#[test]
 fn ids_that_belong_to_nobody_are_refused() {
     let user = User::with_config(
         "hooks: {on_failure: {house-rules: allow}}\nplugins: {entries: {'builtin:security-audi': {enabled: false}}}\n",

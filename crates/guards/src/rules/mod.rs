@@ -1,14 +1,15 @@
 //! Rules: what about a command is worth a verdict.
 //!
 //! A rule is data. It names the facts it looks for, and what it says when it finds them: how severe it is,
-//! whether to block or to ask, why (for the human), a short code (for the model) and a safer way. Its
-//! examples are part of it: those under `match` must trigger it and those under `no_match` must not, and
+//! whether to block or to ask, why (for the human), a short code (for the model) and a safer way. It says where it is
+//! from, and its examples are part of it: those under `match` must trigger it and those under `no_match` must not, and
 //! [`RuleSet`] refuses a pack whose examples fail.
 //!
-//! The built-in packs are JSON in the binary, parsed once when the first command is judged. The same form
-//! is accepted from the configuration.
+//! Packs are YAML, one rule under the other (`packs`). The built-in ones are compiled into the binary by the build
+//! script; those of the configuration have the same form and are read by [`read_pack`].
 
 mod matching;
+mod pack;
 mod set;
 
 use backstop_shell::Action;
@@ -16,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::paths::{Class, Level};
 
+pub use pack::{read_pack, rules_of};
 pub use set::{PackError, RuleSet};
 
 /// How much a guard stops.
@@ -69,6 +71,9 @@ pub struct Rule {
     pub reason: String,
     /// A short code for the model.
     pub code: String,
+    /// Where the knowledge is from: a program and its version, or a document. Every built-in rule has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
     /// A command that reaches the likely goal safely.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alternative: Option<String>,
@@ -119,9 +124,10 @@ pub struct Run {
     pub all: Vec<String>,
     /// None of these options.
     pub none: Vec<String>,
-    /// Some argument contains one of these texts, ignoring case; a NUL stands for its beginning or end.
+    /// Some argument contains one of these texts, ignoring case. A `^` in front and a `$` behind stand for the
+    /// beginning and the end of the argument, a NUL between two words for the gap between two arguments.
     pub contains: Vec<String>,
-    /// No argument contains any of these texts.
+    /// No argument contains any of these texts, which are written in the same way.
     pub lacks: Vec<String>,
     /// One of these variables is set for the process: `NAME` or `NAME=value`; `*` at the start of the name
     /// stands for any beginning.

@@ -9,15 +9,8 @@ use super::matching::{Parsed, origin_fits, signal_of, touch_fits};
 use super::{Rule, When};
 use crate::paths::Target;
 
-const PACKS: &[&str] = &[
-    include_str!("packs/filesystem.json"),
-    include_str!("packs/system.json"),
-    include_str!("packs/code.json"),
-    include_str!("packs/secrets.json"),
-    include_str!("packs/git.json"),
-    include_str!("packs/services.json"),
-    include_str!("packs/abuse.json"),
-];
+/// The built-in packs, compiled by the build script.
+const PACKS: &str = include_str!(concat!(env!("OUT_DIR"), "/packs.json"));
 
 static BUILT_IN: LazyLock<Arc<RuleSet>> = LazyLock::new(|| Arc::new(RuleSet::read(PACKS)));
 
@@ -54,6 +47,18 @@ pub enum PackError {
         /// The command.
         example: String,
     },
+}
+
+impl PackError {
+    /// The id of the rule that was refused.
+    pub fn id(&self) -> &str {
+        match self {
+            Self::Duplicate { id }
+            | Self::NeverMatches { id }
+            | Self::ExampleDoesNotMatch { id, .. }
+            | Self::CounterExampleMatches { id, .. } => id,
+        }
+    }
 }
 
 /// A set of rules that can be asked about a command.
@@ -137,21 +142,17 @@ impl RuleSet {
         &self.rules
     }
 
-    /// Reads packs. One that can't be read leaves a set that says so, and a guard with such a set stops
+    /// Reads compiled packs. Those that can't be read leave a set that says so, and a guard with such a set stops
     /// everything: a guard without its rules must not look like one that found nothing.
-    fn read(packs: &[&str]) -> Self {
-        let mut rules: Vec<Rule> = Vec::new();
-        for pack in packs {
-            match serde_json::from_str::<Vec<Rule>>(pack) {
-                Ok(more) => rules.extend(more),
-                Err(error) => {
-                    let mut set = Self::index(rules);
-                    set.broken = Some(error.to_string());
-                    return set;
-                }
+    fn read(packs: &str) -> Self {
+        match serde_json::from_str::<Vec<Rule>>(packs) {
+            Ok(rules) => Self::index(rules),
+            Err(error) => {
+                let mut set = Self::index(Vec::new());
+                set.broken = Some(error.to_string());
+                set
             }
         }
-        Self::index(rules)
     }
 
     /// Why the set is not whole, if it is not.
@@ -162,8 +163,9 @@ impl RuleSet {
     fn index(mut rules: Vec<Rule>) -> Self {
         for when in rules.iter_mut().flat_map(|rule| &mut rule.when) {
             if let When::Run(run) = when {
-                // Texts are searched for ignoring case.
-                run.contains.iter_mut().chain(&mut run.lacks).for_each(|text| text.make_ascii_lowercase());
+                for text in run.contains.iter_mut().chain(&mut run.lacks) {
+                    *text = searched(text);
+                }
             }
         }
         let mut set = Self {
@@ -280,14 +282,22 @@ impl RuleSet {
     }
 }
 
+/// A text as it is searched for among the arguments, which are in small letters and each between NULs.
+fn searched(text: &str) -> String {
+    let (front, text) = text.strip_prefix('^').map_or(("", text), |rest| ("\0", rest));
+    let (text, back) = text.strip_suffix('$').map_or((text, ""), |rest| (rest, "\0"));
+    format!("{front}{}{back}", text.to_ascii_lowercase())
+}
+
 #[cfg(test)]
 mod tests {
+    use super::super::read_pack;
     use super::*;
 
     #[test]
     fn a_guard_without_its_rules_stops_everything() {
         assert_eq!(RuleSet::built_in().broken(), None);
-        let rules = Arc::new(RuleSet::read(&["[]", "[{"]));
+        let rules = Arc::new(RuleSet::read("[{"));
         assert!(rules.broken().is_some());
         let guard = crate::CommandGuard::new(crate::GuardSettings { rules, ..Default::default() });
         let judgement = guard.judge("ls", crate::ShellKind::Posix, &crate::Place::unknown(), 0);
@@ -295,14 +305,49 @@ mod tests {
         assert_eq!(judgement.findings.first().map(|finding| finding.rule_id.as_str()), Some("guard.broken"));
     }
 
+    /// The built-in rules as their files say, with file and line.
+    fn written() -> Vec<backstop_yaml::Spanned<Rule>> {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/rules/packs");
+        let mut paths: Vec<_> = std::fs::read_dir(folder)
+            .expect("the packs")
+            .map(|entry| entry.expect("a pack").path())
+            .collect();
+        paths.sort();
+        let read = |path: &std::path::PathBuf| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let text = std::fs::read_to_string(path).expect("a pack");
+            read_pack(&name, &text).unwrap_or_else(|problems| panic!("{problems:#?}"))
+        };
+        paths.iter().flat_map(read).collect()
+    }
+
     #[test]
-    fn every_built_in_pack_is_read_and_keeps_its_promises() {
-        for (at, pack) in PACKS.iter().enumerate() {
-            let rules: Vec<Rule> =
-                serde_json::from_str(pack).unwrap_or_else(|error| panic!("pack {at}: {error}"));
-            assert!(!rules.is_empty());
-        }
+    fn the_built_in_packs_are_read_by_the_reader_of_operators() {
+        let ids: Vec<String> = written().into_iter().map(|rule| rule.value.id).collect();
         let set = RuleSet::built_in();
+        let compiled: Vec<&str> = set.rules.iter().map(|rule| rule.id.as_str()).collect();
+        assert_eq!(compiled, ids);
+    }
+
+    #[test]
+    fn every_rule_has_a_source_a_match_and_a_near_miss() {
+        for rule in written() {
+            let (rule, at) = (rule.value, rule.at);
+            let named = rule.source.is_some_and(|source| source.len() > 5);
+            assert!(named, "{at}: `{}` does not say where it is from", rule.id);
+            assert!(!rule.matches.is_empty(), "{at}: `{}` has no example", rule.id);
+            assert!(!rule.no_match.is_empty(), "{at}: `{}` has no near miss", rule.id);
+            assert!(!rule.when.is_empty(), "{at}: `{}` has no condition", rule.id);
+        }
+    }
+
+    #[test]
+    fn every_built_in_rule_keeps_its_promises_and_has_a_name_of_its_own() {
+        let set = RuleSet::built_in();
+        let mut ids: Vec<&str> = set.rules.iter().map(|rule| rule.id.as_str()).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(ids.len(), set.rules.len());
         let mut wrong = Vec::new();
         let place = crate::Place::new("/work/project").with_home("/home/user");
         for (at, rule) in set.rules.iter().enumerate() {
@@ -319,5 +364,29 @@ mod tests {
             );
         }
         assert!(wrong.is_empty(), "{wrong:#?}");
+    }
+
+    #[test]
+    fn what_is_wrong_in_a_pack_is_named_with_its_line() {
+        let pack = "# ours\n- id: own.deploy\n  severity: warning\n  verdict: ask\n  profile: standard\n  reason: deploys\n  \
+                    code: DEPLOY\n  when:\n    - run: {program: [deploy], conains: [prod]}\n";
+        let problems = read_pack("ours.yaml", pack).expect_err("a key is misspelt");
+        let shown: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            shown,
+            ["error: unknown key `conains`\n  --> ours.yaml:9:32\n  hint: did you mean `contains`?"]
+        );
+        let mended = pack.replace("conains", "contains");
+        assert_eq!(read_pack("ours.yaml", &mended).map(|rules| rules.len()), Ok(1));
+        for text in ["7", "rules: 7", "rules: []\nmore: 1", "[7]", "- id: x", "{id: x}", "[", "rules: {}"] {
+            assert!(read_pack("ours.yaml", text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn marks_stand_for_the_ends_of_an_argument() {
+        assert_eq!(searched("^-S$"), "\0-s\0");
+        assert_eq!(searched("a\0B"), "a\0b");
+        assert_eq!(searched("$(x"), "$(x");
     }
 }
