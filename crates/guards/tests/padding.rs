@@ -114,6 +114,7 @@ fn the_last_of_many_is_judged_like_the_first() {
         ("items of xargs", format!("printf '%s\\n' {}/ | xargs -I@ rm -rf @", words(40))),
         ("words of xargs", format!("echo {}/ | xargs rm -rf", words(100))),
         ("items of parallel", format!("parallel rm -rf ::: {}/", words(40))),
+        ("braces", format!("r{{m,_}}{} -rf /", "{,a}".repeat(5000))),
         ("operands", format!("ls {}\necho x > /etc/passwd", words(4200))),
         ("operands of the command itself", format!("rm -rf {}/", words(4200))),
         ("alternatives", format!("rm -rf {{{}/}}", numbered(600, |at| format!("w{at},")))),
@@ -151,6 +152,7 @@ fn what_goes_beyond_a_limit_is_said_and_asked_about_in_every_profile() {
         format!("psql shop <<'E'\n{}E", "select 1;\n".repeat(3000)),
         format!("x={}; mapfile -t all <<< \"$x\"; echo $x", "$'a\\n'".repeat(5000)),
         "echo {1..70}{1..70}{1..70}".to_owned(),
+        format!("echo {}", "{a,b}".repeat(10_000)),
     ] {
         for profile in [Profile::Core, Profile::Standard, Profile::Strict] {
             let judgement = guard(profile).judge(&command, ShellKind::Posix, &place, 0);

@@ -280,10 +280,14 @@ fn braces(word: &str, trace: &mut Trace) -> Vec<String> {
     }
 }
 
+/// The words that parts make together. What is written on the way counts as well, since each part is written once for
+/// each word that the parts before it made. From where that is too much, every word gets the first choice alone, and
+/// once that is too much as well, only the first words go on.
 fn combine(parts: &[Part], depth: usize, trace: &mut Trace) -> Vec<String> {
     let mut words = vec![String::new()];
+    let (mut bytes, mut over) = (0, false);
     for part in parts {
-        let choices: Vec<String> = match part {
+        let choices = match part {
             Part::Text(text) => vec![text.clone()],
             Part::Expr(members) => {
                 let mut all = Bounded::new(&limits::FIELDS);
@@ -293,17 +297,30 @@ fn combine(parts: &[Part], depth: usize, trace: &mut Trace) -> Vec<String> {
                 all.reported(trace)
             }
         };
-        let mut bytes = 0;
-        let joined = words.iter().flat_map(|head| choices.iter().map(move |tail| format!("{head}{tail}")));
-        let fits = |word: &String| {
-            bytes += word.len();
-            bytes <= limits::FIELD_BYTES.most
+        let written = |choices: &[String]| {
+            let heads: usize = words.iter().map(String::len).sum();
+            let tails: usize = choices.iter().map(String::len).sum();
+            heads.saturating_mul(choices.len()).saturating_add(tails.saturating_mul(words.len()))
         };
-        let kept: Vec<String> = joined.take(limits::FIELDS.most).take_while(fits).collect();
-        if kept.len() < words.len().saturating_mul(choices.len()) {
-            trace.note(Over::of(&limits::FIELDS));
+        let all = written(&choices);
+        over = over
+            || words.len().saturating_mul(choices.len()) > limits::FIELDS.most
+            || all.saturating_add(bytes) > limits::FIELD_BYTES.most;
+        if !over {
+            bytes += all;
+            words = words
+                .iter()
+                .flat_map(|head| choices.iter().map(move |tail| format!("{head}{tail}")))
+                .collect();
+            continue;
         }
-        words = kept;
+        trace.note(Over::of(&limits::FIELDS));
+        let first = choices.first().map_or("", String::as_str);
+        bytes = bytes.saturating_add(first.len().saturating_mul(words.len()));
+        if bytes > limits::FIELD_BYTES.most {
+            words = Bounded::of(&limits::FIRST_FIELDS, words).reported(trace);
+        }
+        words.iter_mut().for_each(|word| word.push_str(first));
     }
     words
 }

@@ -34,6 +34,8 @@ pub(crate) static ITEMS: Limit = limit(1024, "items are handed to another comman
 pub(crate) static WORDS: Limit = limit(8192, "words are handed to another command");
 /// Words that one word may become.
 pub(crate) static FIELDS: Limit = limit(4096, "words come out of one");
+/// Words of those that go on where one word becomes too many.
+pub(crate) static FIRST_FIELDS: Limit = limit(64, "words come out of too many braces");
 /// Bytes that one word, or the words of its braces together, may become.
 pub(crate) static FIELD_BYTES: Limit = limit(256 * 1024, "bytes come out of one word");
 /// Lines that `mapfile` keeps.
