@@ -86,7 +86,7 @@ impl Answers {
         }
         let state = gate.state.lock().unwrap_or_else(PoisonError::into_inner);
         match state.rulings.get(call) {
-            Some(ruling) if !call.is_empty() => Some(ruling.clone()),
+            Some(ruling) => Some(ruling.clone()),
             _ if state.named_only => Some(deny(if call.is_empty() {
                 "the tool call has no id and can't be verified against the calls that were allowed"
             } else {
@@ -127,6 +127,7 @@ impl Judging {
         state.named_only |= named_only;
         for (call, ruling) in rulings {
             let stays = matches!(state.rulings.get(call), Some(ToolDecision::Deny { .. }));
+            // An empty id names nothing, so that no ruling is found under it.
             if !stays && !call.is_empty() {
                 state.rulings.insert(call.clone(), ruling.clone());
             }

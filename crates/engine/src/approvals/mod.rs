@@ -142,9 +142,6 @@ impl Approvals {
         }
         let record = petition.open(&self.store, question).await?;
         let record = self.wait(record, attendance).await?;
-        if record.state != ApprovalState::Pending {
-            petition.closed();
-        }
         self.conclude(record, requests, &scope).await
     }
 

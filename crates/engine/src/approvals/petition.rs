@@ -42,7 +42,7 @@ impl Row {
             None => self.creating.await.ok().and_then(Result::ok).map(|record| record.id),
         };
         if let Some(id) = id {
-            // Where the store fails, the row's deadline ends the question.
+            // A row that has its answer stays as it is. Where the store fails, the row's deadline ends the question.
             let _ = self.store.cancel_approval(&id, Timestamp::now()).await;
         }
     }
@@ -88,11 +88,6 @@ impl Petition {
             Err(_) => self.open = None,
         }
         created
-    }
-
-    /// The row has its answer.
-    pub(super) fn closed(&mut self) {
-        self.open = None;
     }
 
     /// Tells everybody. The first of those who object, or who fail to take the answer, stops the call.

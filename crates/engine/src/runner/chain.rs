@@ -206,7 +206,7 @@ impl<'a, S: Seat> Chain<'a, S> {
                 }
                 Err(failure) => {
                     let mut step = asked.step(seat.meta(), again);
-                    self.fail(seat.meta(), *failure, &mut step);
+                    self.blocked = fail(seat.meta(), *failure, &mut step);
                     self.steps.push(step);
                 }
             }
@@ -222,16 +222,6 @@ impl<'a, S: Seat> Chain<'a, S> {
         let Told { answer, end, detail } = seat.ask(value, call, self.now, capture).await;
         let elapsed = end - std::mem::replace(&mut self.now, end);
         (Consulted { elapsed, detail }, answer)
-    }
-
-    fn fail(&mut self, hook: &HookMeta, failure: Failure, step: &mut Step) {
-        step.said = Said::Failed;
-        if failure.blocks(hook.on_failure) {
-            self.blocked = Some(failed(hook, &failure));
-        } else {
-            step.passed_despite_failure = failure.blocks(hook.point.info().failure);
-        }
-        step.failure = Some(failure);
     }
 
     /// First round: the answer is merged, and the next hook sees what it changed.
@@ -435,6 +425,15 @@ pub(crate) fn unstable_rewrite(objector: &HookMeta, writer: Option<&HookMeta>) -
     };
     let writer = writer.map(|writer| writer.id.clone());
     blocked(objector, BlockCause::UnstableRewrite { writer }, Some(Reason::fixed("rewrite.unstable", reason)))
+}
+
+/// Writes into its step that a hook failed. Returns the block that comes of it, if its failure is not let pass.
+pub(crate) fn fail(hook: &HookMeta, failure: Failure, step: &mut Step) -> Option<Blocked> {
+    let blocked = failure.blocks(hook.on_failure).then(|| failed(hook, &failure));
+    step.said = Said::Failed;
+    step.passed_despite_failure = blocked.is_none() && failure.blocks(hook.point.info().failure);
+    step.failure = Some(failure);
+    blocked
 }
 
 pub(crate) fn failed(hook: &HookMeta, failure: &Failure) -> Blocked {

@@ -236,10 +236,7 @@ impl Dispatch<'_> {
                 }
                 Ok(Some(_)) => step.said = Said::Pass,
                 Ok(None) => {}
-                Err(failure) if failure.blocks(entry.meta.on_failure) => {
-                    blocked = Some(chain::failed(&entry.meta, &failure));
-                }
-                Err(failure) => step.passed_despite_failure = failure.blocks(P::INFO.failure),
+                Err(failure) => blocked = chain::fail(&entry.meta, *failure, &mut step),
             }
             steps.push(step);
             if outcome.is_some() || blocked.is_some() {

@@ -34,3 +34,4 @@ mod attacks;
 mod findings;
 mod model;
 mod sealed_arguments;
+mod wrong_words;

@@ -171,6 +171,29 @@ async fn a_graver_or_another_text_of_a_request_without_grounds_is_another_questi
     assert!(!asks(grave, "hello").await);
 }
 
+/// What one guard was allowed is not what another one asks, also where both ask in the same words for the same rules.
+#[tokio::test]
+async fn the_same_question_of_another_hook_is_another_question() {
+    for (sealed, open, is_same) in [("one", "one", true), ("one", "two", false)] {
+        let engine = {
+            let mut snapshot = Snapshot::empty(Default::default());
+            snapshot.set_unsealer(Arc::new(Values("value".to_owned())));
+            Engine::builder().snapshot(snapshot).build()
+        };
+        for id in ["one", "two"] {
+            let hook = hook_fn::<BeforeToolCall, _>(move |event, _| {
+                let asks = if command(event).contains(PLACEHOLDER) { sealed } else { open };
+                let ground = Ground { rule: "toy.say".into(), about: vec!["say".into()] };
+                let request = ApprovalRequest::cut("sure?", "").grounds([ground]);
+                Ok((asks == id).then(|| ToolCallOutcome::ask(request)))
+            });
+            engine.registry().on(hook, HookOptions::new(OwnerId::builtin()).id(id)).unwrap();
+        }
+        let verdict = run(&engine, &format!("say {PLACEHOLDER}")).await;
+        assert_eq!(verdict.permit.is_ok(), is_same, "asked by {sealed}, and then by {open}");
+    }
+}
+
 #[tokio::test]
 async fn hooks_that_are_not_built_in_never_see_a_value() {
     let engine = with_value("the-value");

@@ -292,6 +292,8 @@ fn an_optional_rewrite_gives_way_to_a_redactor() {
     assert_eq!(left(&decided), ["call nobody"]);
     let leak = decided.receipt.steps.iter().find(|step| step.hook.id.as_str() == "leak").unwrap();
     assert_eq!(leak.yielded_to, Some("digits".into()));
+    let heard = decided.receipt.steps.iter().find(|step| step.proposal_of == Some("leak".into())).unwrap();
+    assert_eq!(heard.hook.id.as_str(), "digits", "it was shown a proposal, not the answer");
 }
 
 #[test]
