@@ -8,8 +8,10 @@ use std::time::Duration;
 use backstop_engine::{
     Attendance, BlockCause, Engine, Keeping, Receipt, ReceiptSink, Verdict, tool_call_digest,
 };
-use backstop_hooks::{Decision, Resolution};
-use backstop_store::{ApprovalStatus, ConsumeError, Store, Timestamp};
+use backstop_hooks::{CallContext, Decision, Resolution};
+use backstop_store::{
+    ApprovalStatus, ConsumeError, GrantTarget, MAX_APPROVAL_BYTES, NewGrant, Store, Timestamp,
+};
 
 use crate::support::*;
 
@@ -19,6 +21,10 @@ over_both_stores! {
     a_denial_stays_whoever_answers_after_it,
     a_denial_from_elsewhere_stays_against_the_asker_who_allows,
     another_tool_with_the_same_arguments_is_another_call,
+    a_grant_that_covers_half_of_what_is_asked_is_not_used,
+    a_code_does_not_answer_a_hook_that_offers_no_allow_once,
+    calls_that_waited_for_the_same_allow_always_leave_one_grant,
+    who_asks_is_told_where_the_question_can_not_be_written_down,
 }
 
 /// Two processes that wait for the same answer: one of them runs.
@@ -72,6 +78,102 @@ async fn an_answer_that_is_used_up_while_it_arrives_permits_nothing(store: Arc<d
     assert_eq!(blocked.cause, BlockCause::Approval { resolution: Resolution::Cancelled });
     assert_eq!(verdict.receipt.verdict, Verdict::Block);
     assert_eq!(told(&heard), [Resolution::Cancelled]);
+}
+
+/// Somebody who allows, by an allowance that ended before the answer arrives.
+struct Lapsed(Arc<dyn Store>);
+
+impl backstop_engine::Asker for Lapsed {
+    fn ask<'a>(&'a self, record: &'a backstop_store::ApprovalRecord) -> backstop_engine::AskFuture<'a> {
+        Box::pin(async move {
+            let now = Timestamp::now();
+            self.0.resolve_approval(&record.id, Decision::AllowOnce, "me", now).await.unwrap();
+            let long_ago = now.before(Duration::from_secs(3600));
+            self.0.allow_later(&record.id, "me", Duration::from_secs(1), long_ago).await.unwrap();
+            Some(Decision::AllowOnce)
+        })
+    }
+
+    fn name(&self) -> &str {
+        "lapsed"
+    }
+}
+
+/// Over the store in memory, which does all of it in one step: nobody sees the allowance before it has ended.
+#[tokio::test]
+async fn an_allowance_that_can_not_be_used_permits_nothing() {
+    let store = memory().store;
+    let (engine, heard) = asking(Arc::clone(&store), request());
+    let asker = Attendance::Present(Arc::new(Lapsed(Arc::clone(&store))));
+    let verdict = permit(&engine, "ls", &asker).await;
+    assert!(reason(&verdict).starts_with("approval can't be used"), "{}", reason(&verdict));
+    assert_eq!(resolution(&verdict), Resolution::Cancelled);
+    assert_eq!(status(&store).await, ApprovalStatus::Allowed, "nothing used it");
+    assert_eq!(told(&heard), [Resolution::Cancelled]);
+}
+
+fn grant_for(hook: &str) -> NewGrant {
+    NewGrant {
+        agent: "main".into(),
+        tool_name: "exec".into(),
+        target: GrantTarget::Hook { owner: "plugin".into(), hook: hook.into() },
+        title: "May it run?".into(),
+        created_by: "me".to_owned(),
+        created_at: Timestamp::from_millis(0),
+        expires_at: None,
+    }
+}
+
+async fn a_grant_that_covers_half_of_what_is_asked_is_not_used(store: Arc<dyn Store>) {
+    let (engine, _) = asking(Arc::clone(&store), request());
+    ask_more(&engine, "other", request());
+    store.add_grant(grant_for("asks")).await.unwrap();
+    permit(&engine, "ls", &Attendance::Nobody).await.permit.unwrap_err();
+    assert_eq!(store.grants(9).await.unwrap()[0].uses, 0, "a human was asked in its place");
+    store.add_grant(grant_for("other")).await.unwrap();
+    permit(&engine, "ls", &Attendance::Nobody).await.permit.unwrap();
+    let uses: Vec<_> = store.grants(9).await.unwrap().iter().map(|grant| grant.uses).collect();
+    assert_eq!(uses, [1, 1]);
+}
+
+async fn a_code_does_not_answer_a_hook_that_offers_no_allow_once(store: Arc<dyn Store>) {
+    let (engine, _) = asking(Arc::clone(&store), request());
+    permit(&engine, "ls", &Attendance::Nobody).await.permit.unwrap_err();
+    let row = rows(&store).await.remove(0);
+    store.allow_later(&row.id, "me", Duration::from_secs(600), Timestamp::now()).await.unwrap();
+    let strict = ask_more(&engine, "strict", request().decisions([Decision::AllowAlways]));
+    permit(&engine, "ls", &Attendance::Nobody).await.permit.unwrap_err();
+    assert_eq!(told(&strict), [Resolution::Cancelled], "it was not there when the code was given");
+}
+
+async fn calls_that_waited_for_the_same_allow_always_leave_one_grant(store: Arc<dyn Store>) {
+    let (engine, _) = asking(Arc::clone(&store), request());
+    let calls = [0, 1].map(|_| {
+        let engine = engine.clone();
+        tokio::spawn(async move { permit(&engine, "ls", &Attendance::Queue).await })
+    });
+    while rows(&store).await.len() < 2 {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    for row in rows(&store).await {
+        store.resolve_approval(&row.id, Decision::AllowAlways, "me", Timestamp::now()).await.unwrap();
+        while store.grants(9).await.unwrap().is_empty() {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
+    for call in calls {
+        call.await.unwrap().permit.unwrap();
+    }
+    assert_eq!(store.grants(9).await.unwrap().len(), 1);
+}
+
+async fn who_asks_is_told_where_the_question_can_not_be_written_down(store: Arc<dyn Store>) {
+    let (engine, heard) = asking(Arc::clone(&store), request());
+    let call = CallContext { session_key: Some("x".repeat(MAX_APPROVAL_BYTES).into()), ..context() };
+    let verdict = engine.permit_tool_call(exec("ls"), &call, &Attendance::Queue).await;
+    assert!(reason(&verdict).contains("could not be asked for"), "{}", reason(&verdict));
+    assert_eq!(told(&heard), [Resolution::Cancelled]);
+    assert!(rows(&store).await.is_empty());
 }
 
 async fn a_denial_stays_whoever_answers_after_it(store: Arc<dyn Store>) {

@@ -194,6 +194,24 @@ async fn the_same_question_of_another_hook_is_another_question() {
     }
 }
 
+/// They were derived from the placeholders, and so are not those of the call that runs.
+#[tokio::test]
+async fn the_call_with_its_values_has_no_paths_of_the_call_without_them() {
+    let mut snapshot = Snapshot::empty(Default::default());
+    snapshot.set_unsealer(Arc::new(Values("value".to_owned())));
+    let engine = Engine::builder().snapshot(snapshot).build();
+    let hook = hook_fn::<BeforeToolCall, _>(|event, _| {
+        let stale = !command(event).contains(PLACEHOLDER) && event.derived_paths.is_some();
+        Ok(stale.then(|| ToolCallOutcome::block("stale paths")))
+    });
+    engine.registry().on(hook, HookOptions::new(OwnerId::builtin()).id("paths")).unwrap();
+    let mut event = exec(&format!("cat {PLACEHOLDER}"));
+    event.derived_paths = Some(vec![PLACEHOLDER.to_owned()]);
+    let verdict = engine.permit_tool_call(event, &context(), &Attendance::Nobody).await;
+    assert_eq!(verdict.event.derived_paths.as_ref().map(Vec::len), Some(1));
+    assert_eq!(verdict.permit.unwrap().derived_paths, None);
+}
+
 #[tokio::test]
 async fn hooks_that_are_not_built_in_never_see_a_value() {
     let engine = with_value("the-value");

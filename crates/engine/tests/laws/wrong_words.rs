@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use backstop_engine::{
-    BlockCause, Engine, FailureKind, HookOptions, MAX_DEPTH, MAX_UNDER_WAY, Receipt, ReceiptSink, Verdict,
+    Attendance, BlockCause, Engine, FailureKind, HookOptions, MAX_DEPTH, MAX_UNDER_WAY, Receipt, ReceiptSink,
+    Verdict,
 };
 use backstop_hooks::points::{
     AfterLlmCall, AfterLlmCallOutcome, BeforeAgentReply, BeforeLlmCall, BeforeMessageWrite,
-    BeforePromptBuild, BeforeToolCall, PromptBuildOutcome, ToolCallIds,
+    BeforePromptBuild, BeforeToolCall, PromptBuildOutcome, ToolBefore, ToolCallIds, TrustedToolPolicy,
 };
 use backstop_hooks::{CallContext, FailurePolicy, HookError, PointId, async_hook_fn, hook_fn};
 use backstop_store::ToolDecision;
@@ -17,8 +18,8 @@ use futures_util::future::join_all;
 use tokio::sync::Semaphore;
 
 use crate::law_07_no_silent_gap::sample;
-use crate::law_11_runs_do_not_mix::answer;
-use crate::support::{Kept, context, engine, exec, in_run, on, on_failing, options, watched};
+use crate::law_11_runs_do_not_mix::{answer, may_run, only_ok};
+use crate::support::{Kept, context, engine, exec, in_run, on, on_failing, options, permit, watched};
 
 /// A context that was made that deep inside of hooks.
 fn deep(more: u8) -> CallContext {
@@ -154,5 +155,48 @@ async fn a_hook_that_fails_at_a_claim_stops_it_only_where_the_operator_says_so()
         assert_eq!(claimed.blocked.is_some(), stops);
         assert_eq!(claimed.receipt.steps.len(), if stops { 1 } else { 2 });
         assert!(claimed.receipt.steps[0].failure.is_some());
+    }
+}
+
+/// Each of the three points alone bounds the depth of a call.
+#[tokio::test]
+async fn one_gate_of_any_kind_stops_a_call_that_is_too_deep() {
+    let gates: [fn(&Engine); 3] = [
+        |engine| drop(on(engine, "policy", 0, hook_fn::<TrustedToolPolicy, _>(|_, _| Ok(None)))),
+        |engine| drop(on(engine, "interceptor", 0, hook_fn::<ToolBefore, _>(|_, _| Ok(None)))),
+        |engine| drop(on(engine, "hook", 0, hook_fn::<BeforeToolCall, _>(|_, _| Ok(None)))),
+    ];
+    for gate in gates {
+        let engine = engine();
+        gate(&engine);
+        let verdict = engine.permit_tool_call(exec("ls"), &deep(MAX_DEPTH + 1), &Attendance::Nobody).await;
+        assert_eq!(verdict.permit.unwrap_err().cause, BlockCause::TooDeep);
+        permit(&engine, exec("ls")).await.permit.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_its_answer_denied_says_that_nobody_judged_it() {
+    let engine = engine();
+    only_ok(&engine);
+    engine.judge_answer(answer("run-1", &["call-1"]), &context()).await;
+    let blocked = permit(&engine, exec("ls")).await.permit.unwrap_err();
+    assert_eq!((blocked.cause, blocked.hook), (BlockCause::Withheld, None));
+}
+
+/// Once a hook has named the calls of a run that may stay, those of its later answers are named, too.
+#[tokio::test]
+async fn a_run_whose_calls_were_named_stays_so_after_an_answer_that_named_none() {
+    let engine = engine();
+    let hook = hook_fn::<AfterLlmCall, _>(|event, _| {
+        let named = event.tool_calls.iter().any(|call| call.id.as_str() == "named");
+        let tool_calls = named.then(|| ToolCallIds::new(["named"]));
+        Ok(Some(AfterLlmCallOutcome { tool_calls, ..Default::default() }))
+    });
+    on(&engine, "names", 0, hook);
+    for answered in ["named", "other"] {
+        engine.judge_answer(answer("r", &[answered]), &in_run("s", "r")).await;
+        assert!(may_run(&engine, "s", "r", Some(answered)).await);
+        assert!(!may_run(&engine, "s", "r", Some("unheard-of")).await, "after {answered}");
     }
 }
