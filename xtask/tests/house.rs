@@ -13,8 +13,8 @@ use serde_json::Value;
 /// in this table does not belong to the house.
 const MAY_KNOW: &[(&str, &[&str])] = &[
     ("backstop-hooks", &[]),
-    ("backstop-scan", &[]),
     ("backstop-yaml", &[]),
+    ("backstop-scan", &["backstop-yaml"]),
     ("backstop-config", &["backstop-hooks", "backstop-yaml"]),
     ("backstop-llm", &["backstop-hooks"]),
     ("backstop-store", &["backstop-hooks"]),

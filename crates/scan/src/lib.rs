@@ -34,9 +34,13 @@
 //! not decoded, except for the structure of JSON web tokens. Names and postal addresses of persons are not
 //! found.
 
+mod catalogue;
+mod checks;
+mod entry;
 mod hidden;
 mod json;
 mod kinds;
+mod notation;
 mod pii;
 mod policy;
 mod secrets;
@@ -47,10 +51,14 @@ mod template;
 mod text;
 mod vault;
 
+pub use catalogue::{Catalogue, Source};
+pub use kinds::Described;
 pub use policy::{Action, Edit, Finding, Policy, Redacted, Redactor};
 pub use span::{Class, Evidence, Span};
 pub use stream::{Certain, Stream};
 pub use vault::Vault;
+
+use std::sync::Arc;
 
 use secrets::Secrets;
 use squeezed::Squeezed;
@@ -73,6 +81,7 @@ pub struct Scanner {
     secrets: bool,
     pii: bool,
     hidden: bool,
+    own: Option<Arc<Catalogue>>,
 }
 
 /// What is known about a text as a whole: the only thing that does not fit into a neighbourhood.
@@ -94,7 +103,7 @@ impl Scanner {
     /// A scanner for all classes.
     #[must_use]
     pub fn new() -> Self {
-        Self { secrets: true, pii: true, hidden: true }
+        Self { secrets: true, pii: true, hidden: true, own: None }
     }
 
     /// A scanner for some classes only.
@@ -104,7 +113,21 @@ impl Scanner {
             secrets: classes.contains(&Class::Secret),
             pii: classes.contains(&Class::Pii),
             hidden: classes.contains(&Class::Hidden),
+            own: None,
         }
+    }
+
+    /// The same with what an operator added.
+    #[must_use]
+    pub fn with(self, catalogue: Arc<Catalogue>) -> Self {
+        Self { own: Some(catalogue), ..self }
+    }
+
+    /// Whether `kind` is one of the class that it may find, also one that an operator added.
+    #[must_use]
+    pub fn knows(&self, class: Class, kind: &str) -> bool {
+        let own = || self.own.iter().flat_map(|own| own.kinds(class));
+        Self::kinds(class).contains(kind) || own().any(|known| known == kind)
     }
 
     /// All findings in `text`, in the order of the text, without overlaps.
@@ -120,8 +143,10 @@ impl Scanner {
         self.candidates(bytes, scope)
     }
 
-    fn secrets(&self) -> Option<&'static Secrets> {
-        self.secrets.then(Secrets::tables).flatten()
+    /// The tables of secrets, if those are looked for.
+    fn secrets(&self) -> impl Iterator<Item = &Secrets> {
+        let own = self.own.as_deref().and_then(Catalogue::secrets);
+        Secrets::built_in().into_iter().chain(own).filter(|_| self.secrets)
     }
 
     /// All findings in a text of which so much is known, also those that overlap.
@@ -142,7 +167,7 @@ impl Scanner {
 
     /// Findings besides hidden text.
     fn visible(&self, text: &[u8], scope: Scope, found: &mut Vec<Span>) {
-        if let Some(secrets) = self.secrets() {
+        for secrets in self.secrets() {
             secrets.at_anchors(text, found);
         }
         if self.pii || self.secrets {
@@ -154,6 +179,7 @@ impl Scanner {
     }
 
     fn at_digits(&self, text: &[u8], scope: Scope, found: &mut Vec<Span>) {
+        let tables = pii::Tables { own: self.own.as_deref().map(Catalogue::numbers) };
         let mut probed = 0;
         for at in digits_and_signs(text) {
             if text.get(at) == Some(&b'@') {
@@ -161,12 +187,12 @@ impl Scanner {
                     pii::at_sign(text, at, found);
                 }
             } else if !DIGIT.has(text::before(text, at)) {
-                if let Some(secrets) = self.secrets() {
+                for secrets in self.secrets() {
                     secrets.around_digit(text, probed, at, found);
-                    probed = at;
                 }
+                probed = at;
                 if self.pii {
-                    pii::at_digit(text, at, scope, found);
+                    pii::at_digit(text, at, scope, tables, found);
                 }
             }
         }

@@ -135,10 +135,10 @@ impl Policy {
     }
 
     /// The classes of which something is to be changed.
-    pub(super) fn changed(&self) -> Vec<Class> {
+    pub(super) fn changed(&self, scanner: &Scanner) -> Vec<Class> {
         let changes = |class: &Class| {
             // A stream asks when it begins, so the kinds are listed only where there are exceptions.
-            let is_of_class = |kind: &String| Scanner::kinds(*class).contains(kind.as_str());
+            let is_of_class = |kind: &String| scanner.knows(*class, kind);
             self.classes.get(class).unwrap_or(&self.default).changes()
                 || self.kinds.iter().any(|(kind, action)| action.changes() && is_of_class(kind))
         };
@@ -306,7 +306,7 @@ impl Redactor {
     /// What becomes of each of `spans`, which do not overlap.
     pub(super) fn edits(&self, text: &str, spans: Vec<Span>) -> Vec<Edit> {
         let edit = |span: Span| {
-            let action = self.policy.action(&span).filter(|_| !is_own_mark(text, &span))?;
+            let action = self.policy.action(&span).filter(|_| !is_own_mark(&self.scanner, text, &span))?;
             let replacement = self.replacement(&span, action, text.get(span.start..span.end)?);
             Some(Edit { finding: Finding { span, action }, replacement })
         };
@@ -331,8 +331,8 @@ impl Redactor {
 
 /// Whether the span lies in a mark that stands in the place of something: `[redacted:ip_address]`, or the kind
 /// and sixteen digits of [`Action::Hash`]. Nothing else fits into a mark, so none can be used to hide a value.
-fn is_own_mark(text: &str, span: &Span) -> bool {
-    let known = |kind: &str| Class::ALL.iter().any(|class| Scanner::kinds(*class).contains(kind));
+fn is_own_mark(scanner: &Scanner, text: &str, span: &Span) -> bool {
+    let known = |kind: &str| Class::ALL.iter().any(|class| scanner.knows(*class, kind));
     let digest =
         |text: &str| text.len() == 16 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
     let open = text.get(..span.end).and_then(|before| before.rfind('[')).filter(|open| *open <= span.start);

@@ -5,27 +5,40 @@
 //! templates costs nothing until one of its prefixes is seen. A run takes as much as it may; where the text
 //! goes on with the alphabet of the last run, the token is longer than its format allows and is not one.
 
-use super::text::{ByteSet, at, starts_folded};
+use std::borrow::Cow;
+
+use crate::text::{ByteSet, at, starts_folded};
 
 /// One piece of a template.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Part {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
     /// These bytes, in this case.
-    Lit(&'static str),
+    Lit(Cow<'static, str>),
     /// These bytes, in any case.
-    Fold(&'static str),
+    Fold(Cow<'static, str>),
     /// From so many to so many bytes of one alphabet.
     Run(ByteSet, usize, usize),
     /// One byte of the alphabet, if it is there.
     Maybe(ByteSet),
 }
 
+impl Part {
+    /// The most bytes that fit it.
+    pub(crate) fn longest(&self) -> usize {
+        match self {
+            Self::Lit(literal) | Self::Fold(literal) => literal.len(),
+            Self::Run(_, _, most) => *most,
+            Self::Maybe(_) => 1,
+        }
+    }
+}
+
 /// The end of the token of this shape that begins at `from`.
-pub(super) fn match_at(parts: &[Part], text: &[u8], from: usize) -> Option<usize> {
+pub(crate) fn match_at(parts: &[Part], text: &[u8], from: usize) -> Option<usize> {
     let mut pos = from;
     let mut open = None;
     for part in parts {
-        match *part {
+        match part {
             Part::Lit(literal) => {
                 pos = text.get(pos..)?.starts_with(literal.as_bytes()).then(|| pos + literal.len())?;
                 open = None;
@@ -36,12 +49,12 @@ pub(super) fn match_at(parts: &[Part], text: &[u8], from: usize) -> Option<usize
                 open = None;
             }
             Part::Run(set, min, max) => {
-                let end = set.run(text, pos, max);
-                if end - pos < min {
+                let end = set.run(text, pos, *max);
+                if end - pos < *min {
                     return None;
                 }
                 pos = end;
-                open = Some(set);
+                open = Some(*set);
             }
             Part::Maybe(set) => {
                 if set.has(at(text, pos)) {
@@ -59,11 +72,11 @@ pub(super) fn match_at(parts: &[Part], text: &[u8], from: usize) -> Option<usize
 
 /// Whether what stands from `from` to the end of `text` may be the beginning of a token of this shape, or one that
 /// goes on.
-pub(super) fn may_go_on(parts: &[Part], text: &[u8], from: usize) -> bool {
+pub(crate) fn may_go_on(parts: &[Part], text: &[u8], from: usize) -> bool {
     let mut pos = from;
     for part in parts {
         let rest = text.get(pos..).unwrap_or_default();
-        match *part {
+        match part {
             Part::Lit(literal) | Part::Fold(literal) if rest.len() < literal.len() => {
                 let begun = literal.as_bytes().get(..rest.len()).unwrap_or_default();
                 let folds = matches!(part, Part::Fold(_));
@@ -73,8 +86,8 @@ pub(super) fn may_go_on(parts: &[Part], text: &[u8], from: usize) -> bool {
             Part::Fold(literal) if starts_folded(rest, literal.as_bytes()) => pos += literal.len(),
             Part::Lit(_) | Part::Fold(_) => return false,
             Part::Run(set, min, max) => {
-                let end = set.run(text, pos, max);
-                if end < text.len() && end - pos < min {
+                let end = set.run(text, pos, *max);
+                if end < text.len() && end - pos < *min {
                     return false;
                 }
                 pos = end;
@@ -90,12 +103,13 @@ pub(super) fn may_go_on(parts: &[Part], text: &[u8], from: usize) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::text::{DASH, DIGIT, LETTER};
     use super::*;
+    use crate::text::{DASH, DIGIT, LETTER};
 
     #[test]
     fn takes_exactly_the_format() {
-        let parts = [Part::Lit("k-"), Part::Run(DIGIT, 2, 3), Part::Maybe(DASH), Part::Run(LETTER, 1, 1)];
+        let parts =
+            [Part::Lit("k-".into()), Part::Run(DIGIT, 2, 3), Part::Maybe(DASH), Part::Run(LETTER, 1, 1)];
         assert_eq!(match_at(&parts, b"xk-123-a.", 1), Some(8));
         assert_eq!(match_at(&parts, b"k-12z", 0), Some(5));
         assert_eq!(match_at(&parts, b"k-12zz", 0), None, "longer than the format");
@@ -105,7 +119,8 @@ mod tests {
 
     #[test]
     fn knows_what_may_go_on() {
-        let parts = [Part::Lit("k-"), Part::Run(DIGIT, 2, 3), Part::Maybe(DASH), Part::Run(LETTER, 1, 1)];
+        let parts =
+            [Part::Lit("k-".into()), Part::Run(DIGIT, 2, 3), Part::Maybe(DASH), Part::Run(LETTER, 1, 1)];
         for open in [&b"k"[..], b"k-", b"k-1", b"k-12", b"k-123", b"k-123-", b"k-123-a"] {
             assert!(may_go_on(&parts, open, 0), "{open:?}");
         }

@@ -5,63 +5,63 @@
 
 /// A set of byte classes, one bit each, so that membership is one table look-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ByteSet(u16);
+pub(crate) struct ByteSet(pub(crate) u16);
 
-pub(super) const DIGIT: ByteSet = ByteSet(1);
-pub(super) const LOWER: ByteSet = ByteSet(1 << 1);
-pub(super) const UPPER: ByteSet = ByteSet(1 << 2);
-pub(super) const UNDERSCORE: ByteSet = ByteSet(1 << 3);
-pub(super) const DASH: ByteSet = ByteSet(1 << 4);
-pub(super) const PLUS_SLASH: ByteSet = ByteSet(1 << 5);
-pub(super) const EQUALS: ByteSet = ByteSet(1 << 6);
-pub(super) const DOT: ByteSet = ByteSet(1 << 7);
+pub(crate) const DIGIT: ByteSet = ByteSet(1);
+pub(crate) const LOWER: ByteSet = ByteSet(1 << 1);
+pub(crate) const UPPER: ByteSet = ByteSet(1 << 2);
+pub(crate) const UNDERSCORE: ByteSet = ByteSet(1 << 3);
+pub(crate) const DASH: ByteSet = ByteSet(1 << 4);
+pub(crate) const PLUS_SLASH: ByteSet = ByteSet(1 << 5);
+pub(crate) const EQUALS: ByteSet = ByteSet(1 << 6);
+pub(crate) const DOT: ByteSet = ByteSet(1 << 7);
 /// `a` to `f`, a part of [`LOWER`].
-pub(super) const HEX_LOWER_LETTER: ByteSet = ByteSet(1 << 8);
+pub(crate) const HEX_LOWER_LETTER: ByteSet = ByteSet(1 << 8);
 /// `A` to `F`, a part of [`UPPER`].
-pub(super) const HEX_UPPER_LETTER: ByteSet = ByteSet(1 << 9);
+pub(crate) const HEX_UPPER_LETTER: ByteSet = ByteSet(1 << 9);
 /// What joins the groups of a number that people write down.
-pub(super) const JOINER: ByteSet = ByteSet(1 << 10);
-pub(super) const SPACE: ByteSet = ByteSet(1 << 11);
+pub(crate) const JOINER: ByteSet = ByteSet(1 << 10);
+pub(crate) const SPACE: ByteSet = ByteSet(1 << 11);
 /// Punctuation that generated passwords and tokens contain: `~!%*^@|:$#&`.
-pub(super) const TOKEN_MARK: ByteSet = ByteSet(1 << 12);
-pub(super) const COLON: ByteSet = ByteSet(1 << 13);
+pub(crate) const TOKEN_MARK: ByteSet = ByteSet(1 << 12);
+pub(crate) const COLON: ByteSet = ByteSet(1 << 13);
 
-pub(super) const LETTER: ByteSet = LOWER.or(UPPER);
-pub(super) const ALNUM: ByteSet = LETTER.or(DIGIT);
-pub(super) const LOWER_ALNUM: ByteSet = LOWER.or(DIGIT);
-pub(super) const UPPER_ALNUM: ByteSet = UPPER.or(DIGIT);
-pub(super) const HEX: ByteSet = DIGIT.or(HEX_LOWER_LETTER);
-pub(super) const ANY_HEX: ByteSet = HEX.or(HEX_UPPER_LETTER);
-pub(super) const WORD: ByteSet = ALNUM.or(UNDERSCORE);
-pub(super) const URL64: ByteSet = WORD.or(DASH);
-pub(super) const BASE64: ByteSet = ALNUM.or(PLUS_SLASH);
+pub(crate) const LETTER: ByteSet = LOWER.or(UPPER);
+pub(crate) const ALNUM: ByteSet = LETTER.or(DIGIT);
+pub(crate) const LOWER_ALNUM: ByteSet = LOWER.or(DIGIT);
+pub(crate) const UPPER_ALNUM: ByteSet = UPPER.or(DIGIT);
+pub(crate) const HEX: ByteSet = DIGIT.or(HEX_LOWER_LETTER);
+pub(crate) const ANY_HEX: ByteSet = HEX.or(HEX_UPPER_LETTER);
+pub(crate) const WORD: ByteSet = ALNUM.or(UNDERSCORE);
+pub(crate) const URL64: ByteSet = WORD.or(DASH);
+pub(crate) const BASE64: ByteSet = ALNUM.or(PLUS_SLASH);
 
 impl ByteSet {
-    pub(super) const fn or(self, other: Self) -> Self {
+    pub(crate) const fn or(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    pub(super) fn has(self, byte: u8) -> bool {
+    pub(crate) fn has(self, byte: u8) -> bool {
         CLASSES.get(usize::from(byte)).is_some_and(|bits| bits & self.0 != 0)
     }
 
     /// The end of the run of members that begins at `from`, at most `max` bytes long.
-    pub(super) fn run(self, text: &[u8], from: usize, max: usize) -> usize {
+    pub(crate) fn run(self, text: &[u8], from: usize, max: usize) -> usize {
         let rest = cut(text, from, from.saturating_add(max).min(text.len()));
         from + rest.iter().position(|&b| !self.has(b)).unwrap_or(rest.len())
     }
 
     /// The start of the run of members that ends before `end`, at most `max` bytes long.
-    pub(super) fn run_back(self, text: &[u8], end: usize, max: usize) -> usize {
+    pub(crate) fn run_back(self, text: &[u8], end: usize, max: usize) -> usize {
         let rest = cut(text, end.saturating_sub(max), end);
         end - rest.iter().rev().position(|&b| !self.has(b)).unwrap_or(rest.len())
     }
 
-    pub(super) fn all(self, text: &[u8]) -> bool {
+    pub(crate) fn all(self, text: &[u8]) -> bool {
         text.iter().all(|&b| self.has(b))
     }
 
-    pub(super) fn count(self, text: &[u8]) -> usize {
+    pub(crate) fn count(self, text: &[u8]) -> usize {
         text.iter().filter(|&&b| self.has(b)).count()
     }
 }
@@ -102,48 +102,48 @@ const CLASSES: [u16; 256] = {
 };
 
 /// The byte at `i`, NUL outside of the text.
-pub(super) fn at(text: &[u8], i: usize) -> u8 {
+pub(crate) fn at(text: &[u8], i: usize) -> u8 {
     text.get(i).copied().unwrap_or(0)
 }
 
 /// The byte before `i`, NUL at the start of the text.
-pub(super) fn before(text: &[u8], i: usize) -> u8 {
+pub(crate) fn before(text: &[u8], i: usize) -> u8 {
     i.checked_sub(1).map_or(0, |j| at(text, j))
 }
 
 /// The bytes from `start` to `end`, nothing where they are not all there.
-pub(super) fn cut(text: &[u8], start: usize, end: usize) -> &[u8] {
+pub(crate) fn cut(text: &[u8], start: usize, end: usize) -> &[u8] {
     text.get(start..end).unwrap_or_default()
 }
 
 /// Whether a letter, digit or part of a multi-byte character stands on both sides of `i`.
-pub(super) fn inside_word(text: &[u8], i: usize) -> bool {
+pub(crate) fn inside_word(text: &[u8], i: usize) -> bool {
     let word = |b: u8| ALNUM.has(b) || b >= 0x80;
     word(before(text, i)) && word(at(text, i))
 }
 
 /// The digits of `text`, as numbers.
-pub(super) fn digits(text: &[u8]) -> impl DoubleEndedIterator<Item = u32> + Clone + '_ {
+pub(crate) fn digits(text: &[u8]) -> impl DoubleEndedIterator<Item = u32> + Clone + '_ {
     text.iter().filter(|b| b.is_ascii_digit()).map(|b| u32::from(b - b'0'))
 }
 
 /// `text` without everything but letters and digits, in upper case.
-pub(super) fn compact(text: &[u8]) -> Vec<u8> {
+pub(crate) fn compact(text: &[u8]) -> Vec<u8> {
     text.iter().filter(|b| b.is_ascii_alphanumeric()).map(u8::to_ascii_uppercase).collect()
 }
 
 /// Whether `needle`, which is in lower case, stands in `text` in any case.
-pub(super) fn contains_folded(text: &[u8], needle: &[u8]) -> bool {
+pub(crate) fn contains_folded(text: &[u8], needle: &[u8]) -> bool {
     !needle.is_empty() && text.windows(needle.len()).any(|window| window.eq_ignore_ascii_case(needle))
 }
 
 /// Whether `text` begins with `prefix` in any case.
-pub(super) fn starts_folded(text: &[u8], prefix: &[u8]) -> bool {
+pub(crate) fn starts_folded(text: &[u8], prefix: &[u8]) -> bool {
     text.get(..prefix.len()).is_some_and(|head| head.eq_ignore_ascii_case(prefix))
 }
 
 /// `text` with the bytes of `set` taken off its end.
-pub(super) fn trim_end(text: &[u8], start: usize, end: usize, set: ByteSet) -> usize {
+pub(crate) fn trim_end(text: &[u8], start: usize, end: usize, set: ByteSet) -> usize {
     let kept = cut(text, start, end);
     start + kept.iter().rposition(|&b| !set.has(b)).map_or(0, |last| last + 1)
 }

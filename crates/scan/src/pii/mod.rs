@@ -8,7 +8,6 @@
 //! Names and postal addresses of persons are not found: without a language model the false alarms would
 //! outnumber the findings.
 
-mod checks;
 mod contact;
 mod money;
 mod national;
@@ -16,8 +15,11 @@ mod net;
 
 use super::Scope;
 use super::span::{Class, Evidence, Span};
-use super::text::{ALNUM, DIGIT, JOINER, LETTER, LOWER, UPPER, at, before, compact, cut, inside_word};
-use national::{BY_DIGIT, BY_LETTER, LONE_SHAPES, Number};
+use crate::template::match_at;
+use crate::text::{ALNUM, DIGIT, JOINER, LETTER, LOWER, UPPER, at, before, compact, cut, inside_word};
+use national::BUILT_IN;
+
+pub(crate) use national::{Needs, Number, Numbers};
 
 /// The longest text that may be taken for a lone identifier, in bytes.
 pub(super) const LONGEST_ALONE: usize = 80;
@@ -41,25 +43,16 @@ impl From<Found> for Span {
     }
 }
 
-/// Kinds that no table of numbers names.
-const UNTABLED: [&str; 12] = [
-    "bic",
-    "crypto_address",
-    "date",
-    "date_of_birth",
-    "document_number",
-    "email",
-    "iban",
-    "ip_address",
-    "mac_address",
-    "payment_card",
-    "phone",
-    "url",
-];
+/// Where numbers are looked up: what comes with the crate, and what an operator added.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tables<'t> {
+    pub(crate) own: Option<&'t Numbers>,
+}
 
-/// The kinds of personal data.
-pub(super) fn kinds() -> impl Iterator<Item = &'static str> {
-    BY_DIGIT.iter().chain(BY_LETTER).map(|number| number.kind).chain(UNTABLED)
+impl<'t> Tables<'t> {
+    fn all(self) -> impl Iterator<Item = &'t Numbers> {
+        std::iter::once(&*BUILT_IN).chain(self.own)
+    }
 }
 
 /// The mail address around the `@` at `sign`.
@@ -81,10 +74,11 @@ pub(super) fn whole(text: &[u8], found: &mut Vec<Span>) {
 }
 
 /// Whether one of `words` stands near the value from `start` to `end`.
-fn named_nearby(text: &[u8], start: usize, end: usize, words: &[&str]) -> bool {
+fn named_nearby<W: AsRef<str>>(text: &[u8], start: usize, end: usize, words: &[W]) -> bool {
     let front = cut(text, start.saturating_sub(CONTEXT.0), start);
     let back = cut(text, end, (end + CONTEXT.1).min(text.len()));
-    words.iter().any(|word| holds_word(front, word.as_bytes()) || holds_word(back, word.as_bytes()))
+    let words = || words.iter().map(|word| word.as_ref().as_bytes());
+    words().any(|word| holds_word(front, word) || holds_word(back, word))
 }
 
 fn holds_word(text: &[u8], word: &[u8]) -> bool {
@@ -96,7 +90,7 @@ fn holds_word(text: &[u8], word: &[u8]) -> bool {
 }
 
 /// The personal data that the run of digits from `digit` is a part of.
-pub(super) fn at_digit(text: &[u8], digit: usize, scope: Scope, found: &mut Vec<Span>) {
+pub(super) fn at_digit(text: &[u8], digit: usize, scope: Scope, tables: Tables<'_>, found: &mut Vec<Span>) {
     let word = ALNUM.run_back(text, digit, 40);
     let end = DIGIT.run(text, digit, 64);
     let follows_digit = word < digit && cut(text, word, digit).iter().any(u8::is_ascii_digit);
@@ -107,12 +101,12 @@ pub(super) fn at_digit(text: &[u8], digit: usize, scope: Scope, found: &mut Vec<
     }
     let count = field_digits(text, digit);
     if word == digit {
-        numbers(text, digit, count, scope, found);
+        numbers(text, digit, count, scope, tables, found);
     } else {
-        lettered(text, word, count, scope, found);
+        lettered(text, word, count, scope, tables, found);
     }
     for start in group_starts(text, word) {
-        lettered(text, start, count, scope, found);
+        lettered(text, start, count, scope, tables, found);
     }
 }
 
@@ -149,7 +143,7 @@ fn field_digits(text: &[u8], start: usize) -> usize {
     count
 }
 
-fn numbers(text: &[u8], start: usize, count: usize, scope: Scope, found: &mut Vec<Span>) {
+fn numbers(text: &[u8], start: usize, count: usize, scope: Scope, tables: Tables<'_>, found: &mut Vec<Span>) {
     if count >= 5 {
         found.extend(contact::date(text, start, scope.brief).map(Span::from));
     }
@@ -170,10 +164,11 @@ fn numbers(text: &[u8], start: usize, count: usize, scope: Scope, found: &mut Ve
     let glued =
         matches!(before(text, start), b'.' | b'-' | b'_' | b'/') && ALNUM.has(before(text, start - 1));
     if !glued {
-        found.extend(BY_DIGIT.iter().filter_map(|number| judge(number, text, start)).map(Span::from));
+        let by_digit = tables.all().flat_map(|numbers| &numbers.by_digit);
+        found.extend(by_digit.filter_map(|number| judge(number, text, start)).map(Span::from));
     }
     if scope.alone {
-        found.extend(shaped(text, start));
+        found.extend(shaped(tables, text, start));
     }
 }
 
@@ -204,7 +199,14 @@ fn group_starts(text: &[u8], word: usize) -> impl Iterator<Item = usize> {
     starts.into_iter().flatten()
 }
 
-fn lettered(text: &[u8], start: usize, count: usize, scope: Scope, found: &mut Vec<Span>) {
+fn lettered(
+    text: &[u8],
+    start: usize,
+    count: usize,
+    scope: Scope,
+    tables: Tables<'_>,
+    found: &mut Vec<Span>,
+) {
     if inside_word(text, start) || count < 3 && !scope.alone && !UPPER.has(at(text, start)) {
         return;
     }
@@ -221,26 +223,28 @@ fn lettered(text: &[u8], start: usize, count: usize, scope: Scope, found: &mut V
         found.push(Found { kind: "bic", start, end, confidence: 0.6, evidence: Evidence::Context }.into());
     }
     if end - start <= 24 {
-        found.extend(BY_LETTER.iter().filter_map(|number| judge(number, text, start)).map(Span::from));
+        let by_letter = tables.all().flat_map(|numbers| &numbers.by_letter);
+        found.extend(by_letter.filter_map(|number| judge(number, text, start)).map(Span::from));
         if scope.alone {
-            found.extend(shaped(text, start));
+            found.extend(shaped(tables, text, start));
         }
     }
 }
 
 fn judge(number: &Number, text: &[u8], start: usize) -> Option<Found> {
-    let end = super::template::match_at(number.parts, text, start)?;
+    let end = match_at(&number.parts, text, start)?;
     let open = inside_word(text, start) || inside_word(text, end);
     let longer = matches!(at(text, end), b'-' | b'.' | b'/' | b'_') && ALNUM.has(at(text, end + 1));
-    let series = number.alone.is_none_or(|sure| sure < 0.8) && in_series(text, start, end);
+    let proven = matches!(number.needs, Needs::Nothing(sure) if sure >= 0.8);
+    let series = !proven && in_series(text, start, end);
     if open || longer || series || !(number.check)(&compact(cut(text, start, end))) {
         return None;
     }
     let found = |confidence, evidence| Some(Found { kind: number.kind, start, end, confidence, evidence });
-    match number.alone {
-        Some(confidence) => found(confidence, Evidence::Checksum),
-        None if named_nearby(text, start, end, number.words) => found(0.8, Evidence::Context),
-        None => None,
+    match &number.needs {
+        Needs::Nothing(confidence) => found(*confidence, Evidence::Checksum),
+        Needs::Words(words) if named_nearby(text, start, end, words) => found(0.8, Evidence::Context),
+        Needs::Words(_) | Needs::Alone => None,
     }
 }
 
@@ -259,18 +263,21 @@ fn in_series(text: &[u8], start: usize, end: usize) -> bool {
 }
 
 /// A value of a shape that documents and vehicles are numbered in, in a text that holds nothing else.
-fn shaped(text: &[u8], start: usize) -> Option<Span> {
-    let end = LONE_SHAPES.iter().find_map(|(parts, check)| {
-        let end = super::template::match_at(parts, text, start)?;
-        let closed = !inside_word(text, end) && !matches!(at(text, end), b'-' | b'_' | b'.' | b'/' | b':');
-        (closed && check(&compact(cut(text, start, end)))).then_some(end)
-    })?;
+fn shaped(tables: Tables<'_>, text: &[u8], start: usize) -> Option<Span> {
+    let alone = tables.all().flat_map(|numbers| &numbers.alone);
+    let (kind, end) = alone
+        .filter_map(|number| {
+            let end = match_at(&number.parts, text, start)?;
+            let closed =
+                !inside_word(text, end) && !matches!(at(text, end), b'-' | b'_' | b'.' | b'/' | b':');
+            (closed && (number.check)(&compact(cut(text, start, end)))).then_some((number.kind, end))
+        })
+        .next()?;
     let value = cut(text, start, end);
     // Two small letters before many digits are a name and its number.
     let named =
         LOWER.count(value) == 2 && LOWER.has(at(text, start)) && DIGIT.count(value) + 2 == value.len();
     let open = inside_word(text, start) || in_series(text, start, end);
-    let kind = "document_number";
     (!open && !named).then_some(Span {
         class: Class::Pii,
         kind,

@@ -1,58 +1,122 @@
 //! What one published token format looks like, and how a candidate for it is judged.
 
-use super::super::span::Evidence;
-use super::super::template::{Part, match_at};
-use super::super::text::{ALNUM, before, cut};
-use super::quality::{is_filler, is_placeholder, is_random};
+use std::borrow::Cow;
 
-/// Something that a match has to fulfil besides its shape.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Proof {
-    /// The prefix says enough.
-    Prefix,
-    /// The last six characters may be a CRC-32 of the thirty before, written in base 62.
-    Crc62,
-    /// The prefix is short or an ordinary word: the rest has to look random.
-    Random,
+use super::quality::{Filler, filler, is_placeholder, is_random};
+use crate::entry::Proof;
+use crate::span::Evidence;
+use crate::template::{Part, match_at};
+use crate::text::{ALNUM, ByteSet, LOWER, UPPER, UPPER_ALNUM, before, cut};
+
+/// A token that only has the shape of its kind: its value is filler.
+pub(super) const ONLY_SHAPED: f32 = 0.3;
+
+/// A token format, of the crate's catalogue or of an operator's.
+#[derive(Clone, Debug)]
+pub(crate) struct Format {
+    pub(crate) kind: &'static str,
+    pub(crate) proof: Proof,
+    /// Words of which one has to stand in front of the value.
+    pub(crate) words: Cow<'static, [Cow<'static, str>]>,
+    pub(crate) parts: Cow<'static, [Part]>,
 }
 
-/// A published token format.
+/// A token and how sure it is.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Format {
-    pub(super) kind: &'static str,
-    pub(super) parts: &'static [Part],
-    pub(super) proof: Proof,
+pub(super) struct Judged {
+    pub(super) start: usize,
+    pub(super) end: usize,
+    pub(super) confidence: f32,
+    pub(super) evidence: Evidence,
+}
+
+/// How tokens of a format are searched for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Search<'f> {
+    /// By the fixed bytes that it begins with.
+    Prefix(&'f str),
+    /// By the fixed bytes inside of it.
+    Mark(Inner<'f>),
+    /// By the words in front of it.
+    Words,
+}
+
+/// A token that is known by a mark inside of it: how far it reaches to either side, and in which alphabet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Inner<'f> {
+    pub(super) mark: &'f str,
+    pub(super) before: (ByteSet, usize, usize),
+    pub(super) after: (ByteSet, usize, usize),
 }
 
 impl Format {
-    /// The token of this format that begins at `from`: its end, confidence and evidence.
-    pub(super) fn judge(&self, text: &[u8], from: usize) -> Option<(usize, f32, Evidence)> {
-        if ALNUM.has(before(text, from)) {
-            return None;
-        }
-        let end = match_at(self.parts, text, from)?;
-        let value = cut(text, from + self.prefix().len(), end);
-        if is_filler(value) {
-            return None;
-        }
-        match self.proof {
-            Proof::Prefix => Some((end, 0.95, Evidence::Format)),
-            Proof::Crc62 if crc62_holds(value) => Some((end, 1.0, Evidence::Checksum)),
-            Proof::Crc62 => Some((end, 0.9, Evidence::Format)),
-            Proof::Random => {
-                (is_random(value) && !is_placeholder(value)).then_some((end, 0.8, Evidence::Format))
+    /// How it is searched for; `None` for a format that nothing leads to.
+    pub(crate) fn search(&self) -> Option<Search<'_>> {
+        match &*self.parts {
+            _ if !self.words.is_empty() => Some(Search::Words),
+            [Part::Lit(prefix), ..] if prefix.len() >= 2 => Some(Search::Prefix(prefix)),
+            [Part::Run(set, least, most), Part::Lit(mark), rest @ ..] if mark.len() >= 2 => {
+                let after = match rest {
+                    [] => (*set, 0, 0),
+                    [Part::Run(set, least, most)] => (*set, *least, *most),
+                    _ => return None,
+                };
+                Some(Search::Mark(Inner { mark, before: (*set, *least, *most), after }))
             }
+            _ => None,
         }
     }
 
+    /// The token of this format whose prefix begins at `from`.
+    ///
+    /// Where a letter or digit stands before a prefix that says enough, the prefix is glued to another word, and the
+    /// token is what follows it.
+    pub(super) fn judge(&self, text: &[u8], from: usize) -> Option<Judged> {
+        let behind = from + self.prefix().len();
+        let start = match before(text, from) {
+            byte if !ALNUM.has(byte) => from,
+            byte if self.may_be_glued(byte) => behind,
+            _ => return None,
+        };
+        let end = match_at(&self.parts, text, from)?;
+        let value = cut(text, behind, end);
+        let judged = |confidence, evidence| Some(Judged { start, end, confidence, evidence });
+        match (filler(value), self.proof) {
+            (Filler::Words, _) | (Filler::Repeated, Proof::Random) => None,
+            (Filler::Repeated, _) => judged(ONLY_SHAPED, Evidence::Format),
+            (Filler::No, Proof::Prefix) => judged(0.95, Evidence::Format),
+            (Filler::No, Proof::Crc62) if crc62_holds(cut(value, 0, value.len().min(CRC62_LENGTH))) => {
+                judged(1.0, Evidence::Checksum)
+            }
+            (Filler::No, Proof::Crc62) => judged(0.9, Evidence::Format),
+            (Filler::No, Proof::Random) if is_random(value) && !is_placeholder(value) => {
+                judged(0.8, Evidence::Format)
+            }
+            (Filler::No, Proof::Random) => None,
+        }
+    }
+
+    /// Whether its prefix is known also right behind `byte`, a letter or digit of another word.
+    pub(super) fn may_be_glued(&self, byte: u8) -> bool {
+        let prefix = self.prefix().as_bytes();
+        let separated = matches!(prefix.last(), Some(b'_' | b'-' | b'.' | b'~' | b':' | b'$' | b'='));
+        let shouted = UPPER.all(prefix)
+            && (LOWER.has(byte) || byte.is_ascii_digit())
+            && matches!(self.parts.get(1), Some(Part::Run(set, ..)) if *set == UPPER_ALNUM);
+        self.proof != Proof::Random && prefix.len() >= 4 && (separated || shouted)
+    }
+
     /// The fixed bytes that every token of the format begins with.
-    pub(super) fn prefix(&self) -> &'static str {
+    pub(super) fn prefix(&self) -> &str {
         match self.parts.first() {
             Some(Part::Lit(literal)) => literal,
             _ => "",
         }
     }
 }
+
+/// How long a value with a check sum is; what follows is glued to it.
+const CRC62_LENGTH: usize = 36;
 
 /// Whether the last six characters are the base 62 form of the CRC-32 of what stands before them.
 fn crc62_holds(value: &[u8]) -> bool {

@@ -4,10 +4,9 @@
 //! that begins there, this says so as long as the text beyond has not arrived. Both share the tables, so that a
 //! format added to them is held back without further ado.
 
-use super::super::template::may_go_on;
-use super::super::text::{ALNUM, SPACE, at, before, cut};
-use super::formats::FORMATS;
 use super::{Anchor, Secrets, WORD_BYTES, assign, blocks, bucket, webhook};
+use crate::template::may_go_on;
+use crate::text::{ALNUM, SPACE, at, before, cut};
 
 /// How far before the end of a text a secret may begin that has not ended, and the name of one; blocks aside.
 const REACH: usize = 512;
@@ -20,7 +19,9 @@ impl Secrets {
     /// The first place from which on text that has not arrived could make a secret, or make one longer. Blocks
     /// and tokens longer than the reach are somebody else's.
     pub(crate) fn open(&self, text: &[u8]) -> usize {
-        let found = [self.prefixed_open(text), marked(text), self.assigned(text), webhook::open(text)];
+        let worded = self.worded.as_ref().and_then(|worded| worded.open(text));
+        let found =
+            [self.prefixed_open(text), marked(text), worded, self.assigned(text), webhook::open(text)];
         found.into_iter().flatten().chain(beginning(text)).min().unwrap_or(text.len())
     }
 
@@ -29,20 +30,29 @@ impl Secrets {
         let tail = cut(text, text.len().saturating_sub(REACH), text.len());
         let run = tail.iter().rev().take_while(|&&b| b < 0x80 && !SPACE.has(b)).count();
         let from = text.len() - run;
-        (from..text.len()).find(|&start| {
+        (from..text.len()).find_map(|start| {
             let boundary =
                 (ALNUM.has(at(text, start)) || at(text, start) == b'$') && !ALNUM.has(before(text, start));
-            boundary && self.may_begin(text, start)
+            if boundary && self.may_begin(text, start) {
+                return Some(start);
+            }
+            let end = start + 1;
+            let mut glued = self.glued_formats(text, before(text, start), at(text, start), end);
+            let open = glued.any(|(format, start)| {
+                format.may_be_glued(before(text, start)) && may_go_on(&format.parts, text, start)
+            });
+            (open && end < text.len()).then_some(end)
         })
     }
 
     fn may_begin(&self, text: &[u8], start: usize) -> bool {
         let (first, second) = (at(text, start), at(text, start + 1));
         if start + 1 == text.len() {
-            return FORMATS.iter().any(|format| format.prefix().as_bytes().first() == Some(&first));
+            return self.formats.iter().any(|format| format.prefix().as_bytes().first() == Some(&first));
         }
-        let candidates = self.formats.get(bucket(first, second));
-        candidates.is_some_and(|formats| formats.iter().any(|format| may_go_on(format.parts, text, start)))
+        let candidates = self.by_prefix.get(bucket(first, second)).into_iter().flatten();
+        let mut formats = candidates.filter_map(|&index| self.formats.get(index));
+        formats.any(|format| may_go_on(&format.parts, text, start))
     }
 
     /// A value behind a name, and a password behind a user.

@@ -159,12 +159,27 @@ pub(super) fn is_placeholder(value: &[u8]) -> bool {
         || starts_as_reference(value)
 }
 
-/// Whether what follows the prefix of a published format is filler: one character over and over, or a word
-/// that says so. Milder than [`is_placeholder`], since the prefix alone already makes a token likely.
-pub(super) fn is_filler(value: &[u8]) -> bool {
-    longest_repeat(value) * 2 >= value.len()
-        || entropy(value) < 1.5
-        || PLACEHOLDER_WORDS.iter().any(|word| contains_folded(value, word))
+/// What stands behind the prefix of a published format where no token stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Filler {
+    /// It may be a token.
+    No,
+    /// One character over and over, or very few.
+    Repeated,
+    /// A word that says so.
+    Words,
+}
+
+/// Whether what follows the prefix of a published format is filler. Milder than [`is_placeholder`], since the prefix
+/// alone already makes a token likely.
+pub(super) fn filler(value: &[u8]) -> Filler {
+    if PLACEHOLDER_WORDS.iter().any(|word| contains_folded(value, word)) {
+        Filler::Words
+    } else if longest_repeat(value) * 2 >= value.len() || entropy(value) < 1.5 {
+        Filler::Repeated
+    } else {
+        Filler::No
+    }
 }
 
 /// Whether `value` is filled in later: `${...}`, `{{...}}`, `<...>`, `%NAME%`, `$(...)`.

@@ -42,9 +42,10 @@ impl<'a> Open<'a> {
     pub(super) fn of(scanner: &Scanner, classes: &[Class], text: &'a [u8]) -> Self {
         let end = text.len();
         let secrets = scanner.secrets().filter(|_| classes.contains(&Class::Secret));
+        let secret = secrets.map(|secrets| secrets.open(text)).min();
         Self {
             text,
-            secret: secrets.map_or(end, |secrets| secrets.open(text)),
+            secret: secret.unwrap_or(end),
             token: if classes.contains(&Class::Secret) { token(text) } else { end },
             pii: if classes.contains(&Class::Pii) { last_word(text).min(number(text)) } else { end },
             hidden: if classes.contains(&Class::Hidden) { hidden::open(text) } else { end },

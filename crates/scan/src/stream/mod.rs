@@ -88,7 +88,7 @@ impl Stream {
     #[must_use]
     pub fn new(redactor: Redactor, hold_back: usize) -> Self {
         Self {
-            changed: redactor.policy.changed(),
+            changed: redactor.policy.changed(&redactor.scanner),
             wanted: redactor.policy.wanted(),
             redactor,
             hold_back: hold_back.max(Self::LEAST_HOLD_BACK),
