@@ -17,6 +17,7 @@ pub use backstop_engine::{
 pub use backstop_engine::{
     BuiltInInterceptor, Effect, InterceptPoint, InterceptorEvent, InterceptorOptions, Interceptors,
     MessageOutput, OnEvent, OutputFuture, ParamsOutput, ToolInput, ToolOutput, format_event,
+    parameter_changes,
 };
 
 // Verdict hooks: approve, deny, modify or ask, chosen by `type:`.
@@ -38,7 +39,7 @@ pub use backstop_engine::{ApprovalNote, ApprovalSettings, AskFuture, Asker, Atte
 // Receipts.
 pub use backstop_engine::{
     BlockCause, Blocked, CallKey, Failure, FailureKind, FailureMessage, Keeping, Receipt, ReceiptSink,
-    Record, RecordedBlock, Said, Step, StepDetail, Verdict,
+    Record, RecordedBlock, Replaced, Said, Step, StepDetail, Verdict,
 };
 
 // Bounds.

@@ -24,9 +24,10 @@ use backstop_hooks::points::{
     ToolAfter, ToolAfterOutcome, ToolBefore, ToolBeforeOutcome,
 };
 use backstop_hooks::{
-    AgentId, Answer, CallContext, Context, DecidePoint, Hook, HookError, HookId, OwnerId, Params, Point,
-    PointId, Reason, Text, ToolName, contained, drop_contained,
+    AgentId, Answer, CallContext, Context, DecidePoint, Hook, HookError, HookId, Malformed, OwnerId, Params,
+    Point, PointId, Reason, Text, ToolName, contained, drop_contained,
 };
+use serde::Serialize;
 
 use crate::hook_options::{HookMeta, HookOptions, Rewrite, Style};
 use crate::matcher::{AgentMatcher, ToolMatcher};
@@ -43,7 +44,11 @@ pub trait InterceptPoint: DecidePoint {
     fn output(event: &Self::Event) -> Self::Output;
 
     /// What the interceptor changed, as an outcome; `None` when it changed nothing.
-    fn outcome(before: &Self::Output, after: Self::Output) -> Option<Self::Outcome>;
+    ///
+    /// # Errors
+    ///
+    /// [`Malformed`] for a change that can't be honoured: dropping it would be a wish dropped in silence.
+    fn outcome(before: &Self::Output, after: Self::Output) -> Result<Option<Self::Outcome>, Malformed>;
 
     /// What the user may be told about the change.
     fn effect(event: &Self::Event, outcome: &Self::Outcome) -> Option<Effect>;
@@ -61,11 +66,11 @@ pub struct MessageOutput {
 /// `params.before`: what can be changed. Provider and model are there to read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ParamsOutput {
-    /// The provider; changes are ignored.
+    /// The provider; an interceptor that changes it has failed.
     pub provider: String,
-    /// The model; changes are ignored.
+    /// The model; an interceptor that changes it has failed.
     pub model: String,
-    /// How much the model thinks.
+    /// How much the model thinks. `None` clears it, as for the other two.
     pub think_level: Option<ThinkLevel>,
     /// Whether reasoning is shown.
     pub reasoning_level: Option<ReasoningLevel>,
@@ -98,11 +103,14 @@ impl InterceptPoint for MessageBefore {
         MessageOutput { message: event.message.clone(), metadata: event.metadata.clone() }
     }
 
-    fn outcome(before: &MessageOutput, after: MessageOutput) -> Option<MessageBeforeOutcome> {
-        (after != *before).then(|| MessageBeforeOutcome {
+    fn outcome(
+        before: &MessageOutput,
+        after: MessageOutput,
+    ) -> Result<Option<MessageBeforeOutcome>, Malformed> {
+        Ok((after != *before).then(|| MessageBeforeOutcome {
             message: (after.message != before.message).then_some(after.message),
             metadata: (after.metadata != before.metadata).then_some(after.metadata),
-        })
+        }))
     }
 
     fn effect(_: &Self::Event, outcome: &MessageBeforeOutcome) -> Option<Effect> {
@@ -110,7 +118,7 @@ impl InterceptPoint for MessageBefore {
         let metadata = outcome.metadata.as_ref().filter(|tags| !tags.is_empty()).map(|tags| {
             format!("metadata: {}", tags.keys().map(String::as_str).collect::<Vec<_>>().join(", "))
         });
-        Effect::mutated([message, metadata])
+        Effect::mutated([message, metadata].into_iter().flatten().collect())
     }
 }
 
@@ -127,27 +135,41 @@ impl InterceptPoint for ParamsBefore {
         }
     }
 
-    fn outcome(before: &ParamsOutput, after: ParamsOutput) -> Option<ParamsBeforeOutcome> {
+    fn outcome(before: &ParamsOutput, after: ParamsOutput) -> Result<Option<ParamsBeforeOutcome>, Malformed> {
+        if (&after.provider, &after.model) != (&before.provider, &before.model) {
+            return Err(Malformed::new(
+                "`provider` and `model` can only be read here; hooks at `before_model_resolve` choose them",
+            ));
+        }
         let outcome = ParamsBeforeOutcome {
-            think_level: after.think_level.filter(|_| after.think_level != before.think_level),
-            reasoning_level: after
-                .reasoning_level
-                .filter(|_| after.reasoning_level != before.reasoning_level),
-            temperature: after.temperature.filter(|_| after.temperature != before.temperature),
+            think_level: (after.think_level != before.think_level).then_some(after.think_level),
+            reasoning_level: (after.reasoning_level != before.reasoning_level)
+                .then_some(after.reasoning_level),
+            temperature: (after.temperature != before.temperature).then_some(after.temperature),
         };
-        (outcome != ParamsBeforeOutcome::default()).then_some(outcome)
+        Ok((outcome != ParamsBeforeOutcome::default()).then_some(outcome))
     }
 
     fn effect(_: &Self::Event, outcome: &ParamsBeforeOutcome) -> Option<Effect> {
-        let word = |value: serde_json::Result<String>| value.unwrap_or_default().trim_matches('"').to_owned();
-        Effect::mutated([
-            outcome.think_level.map(|level| format!("thinkLevel → {}", word(serde_json::to_string(&level)))),
-            outcome
-                .reasoning_level
-                .map(|level| format!("reasoningLevel → {}", word(serde_json::to_string(&level)))),
-            outcome.temperature.map(|temperature| format!("temperature → {temperature}")),
-        ])
+        Effect::mutated(parameter_changes(outcome))
     }
+}
+
+/// What an answer at `params.before` changes, in words for the user.
+pub fn parameter_changes(outcome: &ParamsBeforeOutcome) -> Vec<String> {
+    fn told<T: Serialize>(name: &str, value: Option<Option<T>>) -> Option<String> {
+        let value = match value? {
+            Some(value) => serde_json::to_value(value).unwrap_or_default(),
+            None => return Some(format!("{name} cleared")),
+        };
+        Some(format!("{name} → {}", value.as_str().map_or_else(|| value.to_string(), str::to_owned)))
+    }
+    let changes = [
+        told("thinkLevel", outcome.think_level),
+        told("reasoningLevel", outcome.reasoning_level),
+        told("temperature", outcome.temperature),
+    ];
+    changes.into_iter().flatten().collect()
 }
 
 impl InterceptPoint for ToolBefore {
@@ -157,12 +179,12 @@ impl InterceptPoint for ToolBefore {
         ToolInput { args: event.args.clone(), block: None, block_reason: None }
     }
 
-    fn outcome(before: &ToolInput, after: ToolInput) -> Option<ToolBeforeOutcome> {
-        (after != *before).then(|| ToolBeforeOutcome {
+    fn outcome(before: &ToolInput, after: ToolInput) -> Result<Option<ToolBeforeOutcome>, Malformed> {
+        Ok((after != *before).then(|| ToolBeforeOutcome {
             args: (after.args != before.args).then_some(after.args),
             block: after.block,
             block_reason: after.block_reason,
-        })
+        }))
     }
 
     fn effect(event: &Self::Event, outcome: &ToolBeforeOutcome) -> Option<Effect> {
@@ -180,8 +202,8 @@ impl InterceptPoint for ToolAfter {
         ToolOutput { result: event.result.clone() }
     }
 
-    fn outcome(before: &ToolOutput, after: ToolOutput) -> Option<ToolAfterOutcome> {
-        (after != *before).then(|| ToolAfterOutcome { result: Some(after.result) })
+    fn outcome(before: &ToolOutput, after: ToolOutput) -> Result<Option<ToolAfterOutcome>, Malformed> {
+        Ok((after != *before).then(|| ToolAfterOutcome { result: Some(after.result) }))
     }
 
     fn effect(_: &Self::Event, _: &ToolAfterOutcome) -> Option<Effect> {
@@ -205,8 +227,7 @@ pub enum Effect {
 }
 
 impl Effect {
-    fn mutated<const N: usize>(changes: [Option<String>; N]) -> Option<Self> {
-        let changes: Vec<_> = changes.into_iter().flatten().collect();
+    fn mutated(changes: Vec<String>) -> Option<Self> {
         (!changes.is_empty()).then_some(Self::Mutated(changes))
     }
 }
@@ -486,10 +507,10 @@ where
     fn call<'a>(&'a self, event: &'a P::Event, _: Context<'a>) -> Answer<'a, P> {
         let before = P::output(event);
         let mut after = before.clone();
-        Answer::Now((self.handler)(event, &mut after).map(|()| {
-            let outcome = P::outcome(&before, after);
+        Answer::Now((self.handler)(event, &mut after).and_then(|()| {
+            let outcome = P::outcome(&before, after)?;
             report::<P>(&self.listener, &self.id, event, outcome.as_ref());
-            outcome
+            Ok(outcome)
         }))
     }
 }
@@ -510,7 +531,7 @@ where
         let before = P::output(event);
         Answer::Later(Box::pin(async move {
             let after = (self.handler)(event.clone(), before.clone()).await?;
-            let outcome = P::outcome(&before, after);
+            let outcome = P::outcome(&before, after)?;
             report::<P>(&self.listener, &self.id, event, outcome.as_ref());
             Ok(outcome)
         }))

@@ -32,13 +32,14 @@ pub use hosts::Hosts;
 pub use interceptor::{
     BuiltInInterceptor, Effect, InterceptPoint, InterceptorEvent, InterceptorOptions, Interceptors,
     MessageOutput, OnEvent, OutputFuture, ParamsOutput, ToolInput, ToolOutput, format_event,
+    parameter_changes,
 };
 pub use matcher::{AgentMatcher, InvalidMatcher, ToolMatcher};
 pub use operator::{Budget, BudgetSource, FailureSource, InvalidBudget, OperatorSettings, OwnerSettings};
 pub use permit::{NotWhatWasJudged, Permitted};
 pub use receipt::{
     ApprovalNote, BlockCause, Blocked, CallKey, Failure, FailureKind, FailureMessage, Keeping, Receipt,
-    ReceiptSink, Record, RecordedBlock, Said, Step, StepDetail, Verdict,
+    ReceiptSink, Record, RecordedBlock, Replaced, Said, Step, StepDetail, Verdict,
 };
 pub use redaction::{
     Redaction, RedactionStream, Released, ResponseGate, Settled, SpanCount, SpanEdit, SpanKind, SpanRedactor,

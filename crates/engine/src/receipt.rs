@@ -248,6 +248,8 @@ pub struct Step {
     pub yielded_to: Option<HookId>,
     /// The hook whose optional rewrite was shown to it here; the value itself stood meanwhile.
     pub proposal_of: Option<HookId>,
+    /// What others had set and it set to something else, where the last hook to set a key wins.
+    pub replaced: Box<[Replaced]>,
     /// What it found, by kind and number.
     pub spans: Vec<SpanCount>,
     /// How it failed.
@@ -261,6 +263,15 @@ pub struct Step {
     pub detail: Option<Box<StepDetail>>,
 }
 
+/// A value that a later hook set to something else. The values themselves are not in a receipt.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Replaced {
+    /// What it is a value of: the variable.
+    pub key: String,
+    /// The hook that had set it.
+    pub of: HookId,
+}
+
 impl Step {
     /// The step of a hook that has said nothing yet.
     pub(crate) fn of(hook: Arc<HookMeta>) -> Self {
@@ -271,6 +282,7 @@ impl Step {
             refused: Vec::new(),
             yielded_to: None,
             proposal_of: None,
+            replaced: Box::default(),
             spans: Vec::new(),
             failure: None,
             passed_despite_failure: false,
@@ -298,6 +310,8 @@ impl Serialize for Step {
             #[serde(skip_serializing_if = "Option::is_none")]
             proposal_of: Option<&'a HookId>,
             #[serde(skip_serializing_if = "<[_]>::is_empty")]
+            replaced: &'a [Replaced],
+            #[serde(skip_serializing_if = "<[_]>::is_empty")]
             spans: &'a [SpanCount],
             #[serde(skip_serializing_if = "Option::is_none")]
             failure: Option<&'a Failure>,
@@ -321,6 +335,7 @@ impl Serialize for Step {
             refused: &self.refused,
             yielded_to: self.yielded_to.as_ref(),
             proposal_of: self.proposal_of.as_ref(),
+            replaced: &self.replaced,
             spans: &self.spans,
             failure: self.failure.as_ref(),
             on_failure: failed.then_some(*on_failure),

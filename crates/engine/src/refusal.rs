@@ -43,6 +43,16 @@ pub enum RegisterError {
         /// The field.
         field: &'static str,
     },
+    /// The hook says whether its rewrites give way, where nothing can be rewritten.
+    #[error(
+        "hook `{hook}`: `rewrite` means nothing at `{point}`, whose hooks propose no value\nhint: leave it out; what a hook stops or asks for never gives way"
+    )]
+    NoRewrite {
+        /// The hook.
+        hook: HookId,
+        /// The point.
+        point: PointId,
+    },
     /// The id is taken.
     #[error(
         "there is already a hook `{0}`\nhint: ids are unique; remove the other one first or choose another id"

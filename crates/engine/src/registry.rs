@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arc_swap::ArcSwap;
 use backstop_hooks::points::{BeforeToolCall, ToolBefore, TrustedToolPolicy};
 use backstop_hooks::tool_name::known_tools;
-use backstop_hooks::{Hook, HookId, OwnerId, Point, PointId, ToolName, drop_contained};
+use backstop_hooks::{Hook, HookId, Latch, OwnerId, Point, PointId, ToolName, drop_contained};
 
 use crate::foreign::Kept;
 use crate::hook_options::{HookMeta, HookOptions, Origin, Rewrite, Style};
@@ -259,6 +259,9 @@ impl Snapshot {
         self.check_hosts(point, &id, options.answers)?;
         if options.tools.is_some() && !about_tools(point) {
             return Err(RegisterError::NoTools { hook: id, point });
+        }
+        if options.rewrite.is_some() && info.fields.iter().all(|field| field.latch != Latch::Propose) {
+            return Err(RegisterError::NoRewrite { hook: id, point });
         }
         let settings = self.settings.owner(&options.owner);
         let (budget, budget_source) = self.settings.budget(&options.owner, info, options.timeout);

@@ -355,7 +355,7 @@ pub(crate) fn slots(
 
 /// The options of the watching half of a hook that also judges.
 fn behind(id: &HookId, options: HookOptions) -> HookOptions {
-    HookOptions { on_failure: None, timeout: None, ..options }.id(format!("{id}:post"))
+    HookOptions { on_failure: None, timeout: None, rewrite: None, ..options }.id(format!("{id}:post"))
 }
 
 fn watch<P: Point>(

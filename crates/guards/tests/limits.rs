@@ -269,6 +269,16 @@ async fn a_call_that_goes_round_in_circles_is_stopped() {
 }
 
 #[tokio::test]
+async fn the_same_id_in_another_run_is_another_call() {
+    let engine = guarded(LoopAction::Block, LoopPlace::Tools);
+    for (run, blocked) in [("one", false), ("one", false), ("two", false), ("three", true)] {
+        let here = CallContext { run_id: Some(run.into()), ..call("a", None, 1) };
+        let reviewed = engine.review_tool_call(tool("call_0", "a"), &here, false).await;
+        assert_eq!(reviewed.blocked.is_some(), blocked, "{run}");
+    }
+}
+
+#[tokio::test]
 async fn a_human_may_be_asked_about_it() {
     let engine = guarded(LoopAction::Ask, LoopPlace::Tools);
     let here = call("a", None, 1);

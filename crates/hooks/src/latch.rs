@@ -79,6 +79,11 @@ pub(crate) trait Merge<T> {
         None
     }
 
+    /// Whether the field says if the value is stopped.
+    fn decides(_: &Option<T>) -> bool {
+        false
+    }
+
     /// Takes a proposed value back. Returns whether there was one.
     fn withdraw(_: &mut Option<T>) -> bool {
         false
@@ -112,6 +117,10 @@ impl Merge<bool> for Block {
 
     fn blocks(current: &Option<bool>) -> bool {
         *current == Some(true)
+    }
+
+    fn decides(current: &Option<bool>) -> bool {
+        current.is_some()
     }
 }
 

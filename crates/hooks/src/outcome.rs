@@ -4,6 +4,7 @@
 //! and does not parse: the wire form refuses unknown fields, wrong types and `null` in place of a value.
 //! The law: *absent is not empty*. A missing field is no opinion; `""`, `[]`, `{}` and `false` are answers.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use schemars::JsonSchema;
@@ -44,6 +45,21 @@ pub trait Outcome:
 
     /// The reason of the block, where one was given.
     fn block_reason(&self) -> Option<&Reason> {
+        None
+    }
+
+    /// Whether the answer says what it wants. One that gives a reason to stop the value, and does not say whether it
+    /// stops it, is no consent.
+    ///
+    /// # Errors
+    ///
+    /// [`Malformed`].
+    fn whole(&self) -> Result<(), Malformed> {
+        Ok(())
+    }
+
+    /// Where a later hook may replace what an earlier one set key by key: the keys and their values.
+    fn per_key(&self) -> Option<&BTreeMap<String, String>> {
         None
     }
 
@@ -118,6 +134,11 @@ fn without_values(message: &str) -> String {
         None => complaint.split(['"', '`']).next().unwrap_or_default().trim_end(),
     };
     format!("{complaint}{tail}{expected}")
+}
+
+/// The answer has a reason in this field, and nothing that the reason is for.
+pub(crate) fn reason_for_nothing(field: &str) -> Malformed {
+    Malformed::new(format!("it has `{field}` and does not say what for"))
 }
 
 /// The outcome of points that only watch. Its wire form is `null` or `{}`.
@@ -278,6 +299,20 @@ macro_rules! outcome {
 
             fn block_reason(&self) -> Option<&crate::reason::Reason> {
                 None $(.or_else(|| <crate::latch::$latch as crate::latch::Merge<$type>>::reason(&self.$field)))*
+            }
+
+            fn whole(&self) -> Result<(), crate::outcome::Malformed> {
+                let decides = false $(
+                    || <crate::latch::$latch as crate::latch::Merge<$type>>::decides(&self.$field)
+                )*;
+                $(
+                    if !decides
+                        && <crate::latch::$latch as crate::latch::Merge<$type>>::reason(&self.$field).is_some()
+                    {
+                        return Err(crate::outcome::reason_for_nothing($wire));
+                    }
+                )*
+                Ok(())
             }
 
             outcome!(@asks $($field: $type;)*);

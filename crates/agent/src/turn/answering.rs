@@ -175,6 +175,7 @@ async fn ask_with_retries(
             messages: fit(run, with_context(transcript, prompt, &prepared.prompt)),
             tools: &prepared.tools,
             iteration: tally.iterations,
+            taken: ids_of(transcript),
             texts: transcript.of_run(&run.id).filter_map(|entry| assistant_text(&entry.message)).collect(),
         };
         match ask(run, question, &mut voice).await {

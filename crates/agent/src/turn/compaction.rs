@@ -10,6 +10,7 @@
 //! at its end still finds each of them. When such a run alone grows too long, its older tool results are
 //! shortened in what the model is sent; the transcript keeps them.
 
+use std::collections::HashSet;
 use std::fmt::Write as _;
 
 use backstop_hooks::conversation::{Message, Part, Role};
@@ -112,6 +113,7 @@ async fn summarise(
         tools: &[],
         iteration,
         texts: Vec::new(),
+        taken: HashSet::new(),
     };
     match ask(run, question, &mut Voice::silent(run)).await {
         Ok(answer) if answer.message.has_text() => {

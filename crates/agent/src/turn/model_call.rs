@@ -4,6 +4,7 @@
 //! -> `after_llm_call`. The gate sees what the provider will be sent, and each try is a call of its own that
 //! the gate sees again. The answer comes out judged, or not at all.
 
+use std::collections::HashSet;
 use std::time::Instant;
 
 use backstop_engine::{Blocked, JudgedAnswer};
@@ -11,9 +12,9 @@ use backstop_hooks::conversation::{self, Message, Part, Role, TokenUsage, ToolCa
 use backstop_hooks::points::{
     AfterLlmCall, AfterLlmCallEvent, BeforeLlmCall, BeforeLlmCallEvent, ContextWindowSource, LlmInput,
     LlmInputEvent, LlmOutput, LlmOutputEvent, ModelCallEnded, ModelCallEndedEvent, ModelCallResult,
-    ModelCallStarted, ModelCallStartedEvent, ThinkLevel, ToolInfo,
+    ModelCallStarted, ModelCallStartedEvent, ThinkLevel, ToolInfo, times_named,
 };
-use backstop_hooks::{CallId, Point, PointId, Text};
+use backstop_hooks::{CallId, Point, PointId, Text, ToolCallId};
 use backstop_llm::{
     Accumulator, CallStats, FailureKind, ModelError, ModelEvent, ModelRequest, ModelResponse, StopReason,
     ToolDefinition, WireError, estimate_tokens,
@@ -23,6 +24,7 @@ use futures_util::StreamExt;
 
 use super::prepare::Prepared;
 use super::run::{Run, Stop};
+use super::tool_calls::fresh_id;
 use super::voice::Voice;
 use crate::report::TurnError;
 use crate::tools::ToolSpec;
@@ -68,6 +70,8 @@ pub(crate) struct Question<'a> {
     pub(crate) iteration: u32,
     /// The visible texts of the turn so far.
     pub(crate) texts: Vec<Text>,
+    /// The ids that calls of the transcript have.
+    pub(crate) taken: HashSet<ToolCallId>,
 }
 
 /// Asks once. `voice` is given the text as it comes.
@@ -100,13 +104,14 @@ pub(crate) async fn ask(
         Err(Interrupt::Stopped) => Some(Failure { category: "aborted", kind: Some(FailureKind::Aborted) }),
     };
     run.tell::<ModelCallEnded>(|| call.ended(run, prepared, &stats, failure));
-    let response = match streamed {
+    let mut response = match streamed {
         Ok(response) => response,
         Err(Interrupt::Stopped) => return Err(Stop::Stopped.into()),
         Err(Interrupt::Model(error)) => {
             return Err(NoAnswer::Failed { error: TurnError::Model(error), shown: voice.has_spoken() });
         }
     };
+    tell_apart(&mut response.message, &question.taken);
     run.tell::<LlmOutput>(|| {
         LlmOutputEvent::new(
             run.id.clone(),
@@ -322,6 +327,22 @@ impl Call {
 
 pub(crate) fn millis_since(start: Instant) -> u64 {
     u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Gives calls whose ids earlier answers have used ids of their own, before anybody sees them: some models count from
+/// `call_0` in each answer, and what was decided about one call must not be taken for what was decided about another.
+/// Calls without an id, or with one that the same answer uses twice, are left for those who refuse them.
+fn tell_apart(message: &mut Message, taken: &HashSet<ToolCallId>) {
+    let calls: Vec<ToolCall> = message.tool_calls().cloned().collect();
+    let times = times_named(&calls);
+    for part in &mut message.content {
+        if let Part::ToolCall(call) = part
+            && taken.contains(&call.id)
+            && times.get(&call.id) == Some(&1)
+        {
+            call.id = fresh_id();
+        }
+    }
 }
 
 /// Takes the answer through `after_llm_call`. Tool calls of the run wait until this is done.

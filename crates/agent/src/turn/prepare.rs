@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use backstop_engine::{BlockCause, Blocked, HookMeta, Rewrite};
+use backstop_engine::{BlockCause, Blocked, HookMeta, Rewrite, parameter_changes};
 use backstop_hooks::conversation::{Message, Part, Role};
 use backstop_hooks::points::{
     AgentRunEvent, AgentRunOutcome, AgentStartOutcome, AgentTurnPrepare, Attachment, AttachmentKind,
@@ -137,21 +137,11 @@ async fn params_before(run: &Run<'_>, text: &Text, metadata: Params) -> Result<M
         temperature: settings.temperature,
     };
     let outcome = run.pass::<ParamsBefore>(event).await?;
-    let mut changes = Vec::new();
-    let word = |level: serde_json::Value| level.as_str().unwrap_or_default().to_owned();
-    if let Some(level) = outcome.outcome.think_level {
-        changes.push(format!("thinkLevel → {}", word(json!(level))));
-    }
-    if let Some(level) = outcome.outcome.reasoning_level {
-        changes.push(format!("reasoningLevel → {}", word(json!(level))));
-    }
-    if let Some(temperature) = outcome.outcome.temperature {
-        changes.push(format!("temperature → {temperature}"));
-    }
-    run.outlet().changed(PointId::ParamsBefore, changes);
+    run.outlet().changed(PointId::ParamsBefore, parameter_changes(&outcome.outcome));
     Ok(ModelParams {
         think: outcome.event.think_level,
-        reasoning: outcome.event.reasoning_level.unwrap_or(settings.reasoning),
+        // What a hook cleared is what nobody asked for.
+        reasoning: outcome.event.reasoning_level.unwrap_or(ReasoningLevel::Off),
         temperature: outcome.event.temperature,
     })
 }

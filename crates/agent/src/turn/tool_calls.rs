@@ -106,7 +106,7 @@ pub(crate) fn plan(tools: &Toolbox, answer: &Answer, taken: &HashSet<ToolCallId>
     (message, planned)
 }
 
-fn fresh_id() -> ToolCallId {
+pub(super) fn fresh_id() -> ToolCallId {
     format!("call_{}", uuid::Uuid::now_v7().simple()).into()
 }
 

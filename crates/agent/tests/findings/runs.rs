@@ -58,6 +58,33 @@ async fn decision_of_one_run_never_reaches_another() {
 }
 
 #[tokio::test]
+async fn calls_that_each_answer_names_alike_have_one_id_of_their_own_everywhere() {
+    let bench = Bench::new([
+        write_with_id("call_0", "first.txt"),
+        write_with_id("call_0", "second.txt"),
+        says("done"),
+    ]);
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let (judged, run) = (Arc::clone(&seen), Arc::clone(&seen));
+    bench.on::<AfterLlmCall>(hook_fn(move |event: &AfterLlmCallEvent, _| {
+        judged.lock().unwrap().extend(event.tool_calls.iter().map(|call| call.id.clone()));
+        Ok(None)
+    }));
+    bench.on::<BeforeToolCall>(hook_fn(move |event: &ToolCallEvent, _| {
+        run.lock().unwrap().extend(event.tool_call_id.clone());
+        Ok(None)
+    }));
+    let session = bench.session().await;
+    assert_eq!(bench.say(&session, "go").await.outcome, answered("done"));
+    let messages = bench.transcript(&session).await;
+    let stored: Vec<_> = messages.iter().flat_map(Message::tool_calls).map(|call| call.id.clone()).collect();
+    let [first, second] = stored.as_slice() else { panic!("{stored:?}") };
+    assert!(first.as_str() == "call_0" && first != second);
+    assert_eq!(*seen.lock().unwrap(), [first, first, second, second].map(Clone::clone));
+    assert!(bench.folder.path().join("second.txt").exists());
+}
+
+#[tokio::test]
 async fn sub_calls_do_not_clear_the_gate() {
     let long = "many words ".repeat(400);
     let bench = Bench::with(

@@ -124,6 +124,9 @@ impl<'a> Stop<'a> {
                 None => format!("`{field}` was not taken: an earlier hook had settled it"),
             });
         }
+        for replaced in &self.step.replaced {
+            remarks.push(format!("`{}` is no longer what {} set it to", replaced.key, replaced.of));
+        }
         remarks
     }
 }

@@ -143,7 +143,7 @@ fn finish<P: Point>(
 
 fn validate<P: Point>(entry: &Entry<P>, said: Returned<P>, event: &P::Event) -> Returned<P> {
     let Some(mut outcome) = said? else { return Ok(None) };
-    event.check(&outcome).map_err(|error| Box::new(error.into()))?;
+    outcome.whole().and_then(|()| event.check(&outcome)).map_err(|error| Box::new(error.into()))?;
     outcome.stamp(&entry.meta.owner, &entry.meta.id);
     Ok(Some(outcome))
 }

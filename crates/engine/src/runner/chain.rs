@@ -19,6 +19,7 @@
 //! Limits: a value is judged at most three times by a hook whose neighbours' rewrites are optional, and twice by any
 //! other; rewrites that would need more rounds to settle are `unstable_rewrite`.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,7 +29,7 @@ use tokio::time::Instant;
 use super::call::Asked;
 use super::seat::{Said as Told, Seat};
 use crate::hook_options::{HookMeta, Rewrite};
-use crate::receipt::{BlockCause, Blocked, Failure, Said, Step, StepDetail};
+use crate::receipt::{BlockCause, Blocked, Failure, Replaced, Said, Step, StepDetail};
 use crate::redaction::{self, Whole};
 use crate::registry::Snapshot;
 use crate::underway::{Progress, Steps};
@@ -74,6 +75,8 @@ pub(crate) struct Chain<'a, S: Seat> {
     begin: Instant,
     /// When the last hook was done, which is when the next one begins.
     now: Instant,
+    /// Who set a key last, where the last hook to set one wins.
+    keys: BTreeMap<String, HookId>,
     /// Values that gave way: nobody is asked about one of them again.
     refused: Vec<(S::Value, Objection)>,
     /// What was asked about values that gave way: nobody needs to answer it.
@@ -124,6 +127,7 @@ impl<'a, S: Seat> Chain<'a, S> {
             version: Version::default(),
             redacted: Version::default(),
             writer: None,
+            keys: BTreeMap::new(),
             refused: Vec::new(),
             moot: Vec::new(),
             begin,
@@ -253,6 +257,7 @@ impl<'a, S: Seat> Chain<'a, S> {
                 placed.judged = self.version;
             }
         }
+        self.note_keys(&answer, step);
         step.refused.extend(self.merged.merge(*answer));
         step.said = match (blocks, asks, changed) {
             (true, ..) => Said::Blocked,
@@ -363,6 +368,21 @@ impl<'a, S: Seat> Chain<'a, S> {
             self.merged.merge(answer.gates_only());
         }
         None
+    }
+
+    /// Says whose values an answer replaces, where the last hook to set a key wins.
+    fn note_keys(&mut self, answer: &S::Outcome, step: &mut Step) {
+        let Some(next) = answer.per_key() else { return };
+        let mut replaced = Vec::new();
+        for (key, value) in next {
+            let differs =
+                self.merged.per_key().and_then(|keys| keys.get(key)).is_some_and(|old| old != value);
+            let before = self.keys.insert(key.clone(), step.hook.id.clone());
+            if let Some(of) = before.filter(|_| differs) {
+                replaced.push(Replaced { key: key.clone(), of });
+            }
+        }
+        step.replaced = replaced.into();
     }
 
     fn note(&mut self, index: usize, hook: &HookMeta, blocks: bool, asks: bool) {

@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex};
 use backstop_engine::{AgentMatcher, Attendance, BlockCause, FailureKind, HookOptions, Rewrite, Unsealer};
 use backstop_hooks::points::{
     AgentReplyEvent, AgentReplyOutcome, BeforeAgentReply, BeforeLlmCall, BeforeLlmCallOutcome,
-    BeforeToolCall, ToolCallEvent, ToolCallOutcome, ToolInfo, ToolNames,
+    BeforeToolCall, ExecEnvEvent, ExecEnvOutcome, ExecHost, ResolveExecEnv, ToolCallEvent, ToolCallOutcome,
+    ToolInfo, ToolNames,
 };
 use backstop_hooks::{ApprovalRequest, CallContext, Params, Resolution, Trigger, hook_fn};
 use serde_json::json;
@@ -168,4 +169,40 @@ async fn hooks_are_limited_to_the_triggers_they_are_eligible_for() {
         let reviewed = engine.review_tool_call(exec("rm"), &call, false).await;
         assert_eq!(reviewed.blocked.is_some(), blocked, "{trigger:?}");
     }
+}
+
+#[tokio::test]
+async fn a_reason_to_block_without_the_word_is_no_consent() {
+    let mute = ToolCallOutcome { block_reason: Some("never that".into()), ..ToolCallOutcome::default() };
+    let unblocked = ToolCallOutcome { block: Some(false), ..mute.clone() };
+    for (said, cause) in
+        [(mute, Some(BlockCause::Failure { kind: FailureKind::Malformed })), (unblocked, None)]
+    {
+        let engine = engine();
+        on(&engine, "gate", 0, hook_fn::<BeforeToolCall, _>(move |_, _| Ok(Some(said.clone()))));
+        let blocked = permit(&engine, exec("rm")).await.permit.err();
+        assert_eq!(blocked.map(|blocked| blocked.cause), cause);
+    }
+}
+
+#[tokio::test]
+async fn whose_variable_was_replaced_is_in_the_receipt() {
+    let engine = engine();
+    let sets = |value: &'static str| {
+        hook_fn::<ResolveExecEnv, _>(move |_, _| {
+            let both =
+                [("STAGE", value), ("SAME", "x")].map(|(key, value)| (key.to_owned(), value.to_owned()));
+            Ok(Some(ExecEnvOutcome(both.into())))
+        })
+    };
+    on(&engine, "first", 9, sets("test"));
+    on(&engine, "second", 5, sets("live"));
+    on(&engine, "third", 1, sets("live"));
+    let event = ExecEnvEvent::new("exec", ExecHost::Gateway);
+    let decided = engine.decide::<ResolveExecEnv>(event, &context()).await;
+    assert_eq!(decided.outcome().0["STAGE"], "live");
+    let replaced: Vec<_> =
+        decided.receipt().steps.iter().map(|step| serde_json::to_value(&step.replaced).unwrap()).collect();
+    assert_eq!(replaced, [json!([]), json!([{ "key": "STAGE", "of": "first" }]), json!([])]);
+    assert!(!serde_json::to_string(decided.receipt()).unwrap().contains("live"), "no value is kept");
 }

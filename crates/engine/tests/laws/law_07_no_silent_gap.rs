@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use backstop_engine::{
     AgentMatcher, Engine, HookOptions, Hosts, InterceptorOptions, InvalidMatcher, OperatorSettings,
-    OwnerSettings, RegisterError, Snapshot, ToolMatcher,
+    OwnerSettings, RegisterError, Rewrite, Snapshot, ToolMatcher,
 };
 use backstop_hooks::points::*;
 use backstop_hooks::{
@@ -155,6 +155,17 @@ fn law_07_a_hook_that_can_only_say_what_no_host_honours_is_an_error() {
     let misspelt = options("misspelt", 0).answers(&["tols"]);
     let error = snapshot.on::<BeforeLlmCall>(nothing(), misspelt).unwrap_err();
     assert!(matches!(error, RegisterError::NoField { field: "tols", .. }), "{error}");
+}
+
+#[test]
+fn law_07_a_rewrite_that_gives_way_or_not_where_there_is_none_is_an_error() {
+    for rewrite in [Rewrite::Required, Rewrite::Optional] {
+        let mut snapshot = Snapshot::empty(OperatorSettings::default());
+        let error = snapshot.on::<AfterLlmCall>(nothing(), options("firm", 0).rewrite(rewrite)).unwrap_err();
+        assert_eq!(error, RegisterError::NoRewrite { hook: "firm".into(), point: PointId::AfterLlmCall });
+        assert!(error.to_string().contains("`after_llm_call`"), "{error}");
+        assert!(snapshot.on::<BeforeLlmCall>(nothing(), options("firm", 0).rewrite(rewrite)).is_ok());
+    }
 }
 
 #[test]

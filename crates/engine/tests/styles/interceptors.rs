@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use backstop_engine::{
-    Engine, HookOptions, InterceptorOptions, InvalidMatcher, RegisterError, Rewrite, Style, ToolInput,
-    Verdict, format_event,
+    BlockCause, Engine, FailureKind, HookOptions, InterceptorOptions, InvalidMatcher, RegisterError, Rewrite,
+    Style, ToolInput, Verdict, format_event,
 };
 use backstop_hooks::conversation::{Part, ToolResult};
 use backstop_hooks::points::{
@@ -131,6 +131,50 @@ async fn tags_flow_from_messages_to_parameters() {
         let turn =
             engine.decide::<ParamsBefore>(turn(judged.metadata), &context("main")).await.into_parts().event;
         assert_eq!(turn.think_level, level);
+    }
+}
+
+#[tokio::test]
+async fn parameters_can_be_cleared() {
+    let engine = engine();
+    let clear = |_: &ParamsBeforeEvent, output: &mut backstop_engine::ParamsOutput| {
+        (output.think_level, output.temperature) = (None, None);
+        Ok(())
+    };
+    engine.interceptors().add::<ParamsBefore>("clears", options(0), clear).unwrap();
+    let lines = Notes::default();
+    let heard = Arc::clone(&lines);
+    engine
+        .interceptors()
+        .set_on_event(Some(Arc::new(move |event| heard.lock().unwrap().push(format_event(event)))));
+    let set = ParamsBeforeEvent {
+        think_level: Some(ThinkLevel::High),
+        temperature: Some(0.5),
+        reasoning_level: Some(ReasoningLevel::On),
+        ..turn(Params::default())
+    };
+    let left = engine.decide::<ParamsBefore>(set, &context("main")).await.into_parts().event;
+    assert_eq!((left.think_level, left.temperature), (None, None));
+    assert_eq!(left.reasoning_level, Some(ReasoningLevel::On), "what is left alone stays");
+    assert_eq!(taken(&lines), ["⚙️ params.before · thinkLevel cleared, temperature cleared"]);
+}
+
+#[tokio::test]
+async fn a_provider_or_a_model_that_an_interceptor_sets_is_a_failure_and_not_ignored() {
+    for sets in [
+        (|output: &mut backstop_engine::ParamsOutput| output.provider = "other".to_owned()) as fn(&mut _),
+        |output| output.model = "other".to_owned(),
+    ] {
+        let engine = engine();
+        let set = move |_: &ParamsBeforeEvent, output: &mut _| {
+            sets(output);
+            Ok(())
+        };
+        engine.interceptors().add::<ParamsBefore>("sets", options(0), set).unwrap();
+        let decided = engine.decide::<ParamsBefore>(turn(Params::default()), &context("main")).await;
+        let blocked = decided.blocked().unwrap();
+        assert_eq!(blocked.cause, BlockCause::Failure { kind: FailureKind::Malformed });
+        assert!(blocked.reason_or_default().contains("before_model_resolve"), "{blocked:?}");
     }
 }
 

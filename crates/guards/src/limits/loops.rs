@@ -2,8 +2,11 @@
 //!
 //! A model that is stuck asks for the same tool with the same arguments again and again. The guard counts equal
 //! calls of a conversation, in the store, and stops one that was made too often. Equal means: the same tool
-//! and the same arguments, whatever their order and spelling as JSON. A call is counted once, by its id,
+//! and the same arguments, whatever their order and spelling as JSON. A call is counted once, by its run and its id,
 //! however often it is judged.
+//!
+//! Limits: models that call their calls `call_0` in every answer are told apart where the host gives such calls ids of
+//! their own, as the agent does, and from turn to turn. In a proxy, which can't rename calls, those of one turn count once.
 //!
 //! A conversation that is silent for a day has forgotten what it repeated.
 
@@ -110,7 +113,10 @@ impl Repeated<'_> {
         static NAMELESS: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
         let of = self.counter();
         ReservationId::new(match self.id.filter(|id| !id.is_empty()) {
-            Some(id) => format!("{of}/{}", Digest::of_text("tool_call_id", id.as_str())),
+            Some(id) => {
+                let run = self.run.map(RunId::as_str).unwrap_or_default();
+                format!("{of}/{}", Digest::of("counted_call", &(run, id.as_str())))
+            }
             None => {
                 let number = NAMELESS.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
                 format!("{of}/{}-{}-{number}", std::process::id(), Timestamp::now().as_millis())

@@ -11,7 +11,7 @@ use crate::approval::{ApprovalRequest, ApprovalRequests};
 use crate::conversation::{Message, ToolResult};
 use crate::id::{AgentId, HookId, OwnerId, RunId, SessionKey, ToolCallId};
 use crate::latch::{Field, Latch, Merge, Turn};
-use crate::outcome::{Malformed, Nothing, Outcome, event, outcome};
+use crate::outcome::{Malformed, Nothing, Outcome, event, outcome, reason_for_nothing};
 use crate::point::Event;
 use crate::reason::Reason;
 use crate::tool_name::ToolName;
@@ -228,6 +228,13 @@ impl Outcome for TrustedPolicyOutcome {
         self.block_reason.as_ref()
     }
 
+    fn whole(&self) -> Result<(), Malformed> {
+        match (&self.block_reason, self.block) {
+            (Some(_), None) => Err(reason_for_nothing("blockReason")),
+            _ => Ok(()),
+        }
+    }
+
     fn approvals(&self) -> &[ApprovalRequest] {
         self.require_approval.as_ref().map_or(&[], ApprovalRequests::as_slice)
     }
@@ -409,6 +416,10 @@ impl Outcome for ExecEnvOutcome {
     fn merge(&mut self, next: Self) -> Vec<&'static str> {
         self.0.extend(next.0);
         Vec::new()
+    }
+
+    fn per_key(&self) -> Option<&BTreeMap<String, String>> {
+        Some(&self.0)
     }
 }
 

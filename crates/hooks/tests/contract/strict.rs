@@ -1,7 +1,8 @@
 //! Answers that have the right form but make no sense, and the gate whose form is strict.
 
 use backstop_hooks::points::{
-    AfterLlmCall, BeforeAgentRun, BeforePromptBuild, ParamsBefore, ParamsBeforeOutcome, ToolAfter, ToolsAllow,
+    AfterLlmCall, BeforeAgentFinalize, BeforeAgentRun, BeforePromptBuild, BeforeToolCall, MessageSending,
+    ParamsBefore, ParamsBeforeOutcome, ToolAfter, ToolsAllow, TrustedToolPolicy,
 };
 use backstop_hooks::{Event, Outcome, Point, ToolName};
 use serde_json::{Value, json};
@@ -120,8 +121,41 @@ fn a_temperature_has_bounds() {
         let outcome = answer::<ParamsBefore>(json!({ "temperature": temperature }));
         assert_eq!(event.check(&outcome).is_ok(), fits, "{temperature}");
     }
-    let nan = ParamsBeforeOutcome { temperature: Some(f64::NAN), ..Default::default() };
+    let nan = ParamsBeforeOutcome { temperature: Some(Some(f64::NAN)), ..Default::default() };
     assert!(event.check(&nan).is_err());
+}
+
+#[test]
+fn parameters_are_cleared_by_null_and_left_alone_by_silence() {
+    let mut event = Sample::of("params.before").event::<ParamsBefore>();
+    let set = json!({ "thinkLevel": "high", "reasoningLevel": "on", "temperature": 0.5 });
+    event.absorb(&answer::<ParamsBefore>(set));
+    let cleared = answer::<ParamsBefore>(json!({ "thinkLevel": null, "reasoningLevel": null }));
+    assert_eq!(
+        serde_json::to_value(&cleared).unwrap(),
+        json!({ "thinkLevel": null, "reasoningLevel": null })
+    );
+    assert!(event.absorb(&cleared));
+    assert_eq!((event.think_level, event.reasoning_level, event.temperature), (None, None, Some(0.5)));
+    assert!(!event.absorb(&cleared), "once is enough");
+}
+
+#[test]
+fn a_reason_to_block_that_blocks_nothing_is_no_consent() {
+    for (reason, yes) in [
+        (json!({"blockReason": "no"}), json!({"blockReason": "no", "block": true})),
+        (json!({"blockReason": "no", "params": {}}), json!({"blockReason": "no", "block": false})),
+    ] {
+        assert!(answer::<BeforeToolCall>(reason).whole().is_err());
+        assert!(answer::<BeforeToolCall>(yes).whole().is_ok());
+    }
+    assert!(answer::<TrustedToolPolicy>(json!({"reason": "no"})).whole().is_err());
+    assert!(answer::<TrustedToolPolicy>(json!({"reason": "no", "allow": false})).whole().is_ok());
+    assert!(answer::<MessageSending>(json!({"cancelReason": "no"})).whole().is_err());
+    assert!(answer::<BeforeAgentFinalize>(json!({"reason": "not yet"})).whole().is_err());
+    assert!(answer::<BeforeAgentFinalize>(json!({"retry": {"instruction": "test it"}})).whole().is_err());
+    assert!(answer::<BeforeAgentFinalize>(json!({"action": "revise", "reason": "not yet"})).whole().is_ok());
+    assert!(answer::<BeforeAgentFinalize>(json!({})).whole().is_ok());
 }
 
 #[test]

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::conversation::Message;
 use crate::id::{RunId, SessionId};
 use crate::latch::{Field, Latch};
-use crate::outcome::{Malformed, Outcome, outcome, record};
+use crate::outcome::{Malformed, Outcome, outcome, reason_for_nothing, record};
 use crate::point::Event;
 use crate::points::take;
 use crate::reason::Reason;
@@ -103,6 +103,14 @@ impl Outcome for AgentFinalizeOutcome {
             _ => return vec!["action"],
         }
         Vec::new()
+    }
+
+    fn whole(&self) -> Result<(), Malformed> {
+        match (self.action, &self.reason, &self.retry) {
+            (None, Some(_), _) => Err(reason_for_nothing("reason")),
+            (None, None, Some(_)) => Err(reason_for_nothing("retry")),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::id::{AgentId, SessionKey};
 use crate::outcome::{Malformed, outcome, record};
 use crate::point::Event;
-use crate::points::{take, take_some};
+use crate::points::take;
 use crate::value::{Params, Text};
 
 record! {
@@ -96,14 +96,14 @@ record! {
 }
 
 outcome! {
-    /// `params.before`: what an interceptor may change.
+    /// `params.before`: what an interceptor may change. `null` clears a value: then it is as if nobody had set it.
     pub struct ParamsBeforeOutcome {
         /// How much the model thinks.
-        think_level / "thinkLevel": ThinkLevel => Propose,
+        think_level / "thinkLevel": Option<ThinkLevel> => Propose,
         /// Whether reasoning is shown.
-        reasoning_level / "reasoningLevel": ReasoningLevel => Propose,
+        reasoning_level / "reasoningLevel": Option<ReasoningLevel> => Propose,
         /// The sampling temperature.
-        temperature / "temperature": f64 => Propose,
+        temperature / "temperature": Option<f64> => Propose,
     }
 }
 
@@ -111,14 +111,14 @@ impl Event<ParamsBeforeOutcome> for ParamsBeforeEvent {
     const ABSORBS: bool = true;
 
     fn absorb(&mut self, answer: &ParamsBeforeOutcome) -> bool {
-        let think = take_some(&mut self.think_level, &answer.think_level);
-        let reasoning = take_some(&mut self.reasoning_level, &answer.reasoning_level);
-        let temperature = take_some(&mut self.temperature, &answer.temperature);
+        let think = take(&mut self.think_level, &answer.think_level);
+        let reasoning = take(&mut self.reasoning_level, &answer.reasoning_level);
+        let temperature = take(&mut self.temperature, &answer.temperature);
         think || reasoning || temperature
     }
 
     fn check(&self, answer: &ParamsBeforeOutcome) -> Result<(), Malformed> {
-        match answer.temperature {
+        match answer.temperature.flatten() {
             Some(t) if !(0.0..=2.0).contains(&t) => Err(Malformed::new("`temperature` is between 0 and 2")),
             _ => Ok(()),
         }
