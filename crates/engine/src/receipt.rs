@@ -17,6 +17,7 @@ use backstop_hooks::{
     AgentId, ApprovalId, CallContext, Digest, FailurePolicy, HookError, HookId, HookLoad, OwnerId, PointId,
     Reason, RecordedReason, Resolution, RuleId, RunId, SessionId, SessionKey, Text, ToolCallId, ToolName,
 };
+use backstop_store::GrantId;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
@@ -474,6 +475,9 @@ pub struct ApprovalNote {
     pub resolution: Resolution,
     /// The digest the human saw.
     pub digest: Digest,
+    /// The grants that answered, if it was they.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub grants: Vec<GrantId>,
     /// The rules that wanted a human, where the hooks that asked name them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<RuleId>,

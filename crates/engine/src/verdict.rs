@@ -25,6 +25,7 @@ use backstop_hooks::{
 };
 
 use crate::hook_options::{HookOptions, Style};
+use crate::hosts::Hosts;
 use crate::operator::{Budget, stricter};
 use crate::refusal::RegisterError;
 use crate::registry::Snapshot;
@@ -279,7 +280,8 @@ impl AnyVerdictHook {
     }
 
     /// Puts the hook into a snapshot. In a slot of `pre_call` one that watches is told what came of the calls,
-    /// too, under its id with `:post` behind it, where a host of this process shows that. Where both the options and the hook say what its failure means,
+    /// too, under its id with `:post` behind it, where a host of this process shows that; where none does, a
+    /// [hint](HookOptions::hints) says so. Where both the options and the hook say what its failure means,
     /// the stricter counts.
     ///
     /// # Errors
@@ -292,13 +294,24 @@ impl AnyVerdictHook {
         options: HookOptions,
     ) -> Result<HookId, RegisterError> {
         let options = HookOptions { style: Style::Verdict, ..options };
-        let judging = |options: HookOptions| HookOptions {
+        // Not to be told is no failure of a judge, and yet it is to be known.
+        let untold = |watches: bool, point: PointId, hosts: &Hosts| {
+            (watches && !hosts.does_fire(point)).then(|| {
+                let (here, elsewhere) = (hosts.names(), hosts.fired_elsewhere(point));
+                let who =
+                    if elsewhere.is_empty() { String::new() } else { format!("; these do: {elsewhere}") };
+                format!(
+                    "it judges calls and is not told what came of them: {here} never fires `{point}`{who}"
+                )
+            })
+        };
+        let judging = |options: HookOptions, untold: Option<String>| HookOptions {
             on_failure: match (options.on_failure, self.life.on_failure()) {
                 (Some(chosen), Some(own)) => Some(stricter(chosen, own)),
                 (chosen, own) => chosen.or(own),
             },
             timeout: options.timeout.or_else(|| self.life.budget()),
-            hints: self.life.hints(),
+            hints: self.life.hints().into_iter().chain(untold).collect(),
             judges_values: Some(options.judges_values.unwrap_or_else(|| self.life.judges_values())),
             ..options
         };
@@ -306,7 +319,8 @@ impl AnyVerdictHook {
         match (slot, &self.tool_calls, &self.llm_calls) {
             (VerdictSlot::ToolPreCall, Some(hook), _) => {
                 let pre = Arc::new(ToolPre(Arc::clone(hook)));
-                let id = snapshot.on::<BeforeToolCall>(pre, judging(options.clone()))?;
+                let untold = untold(tool_calls, PointId::AfterToolCall, snapshot.hosts());
+                let id = snapshot.on::<BeforeToolCall>(pre, judging(options.clone(), untold))?;
                 if tool_calls && snapshot.hosts().does_fire(PointId::AfterToolCall) {
                     watch::<AfterToolCall>(snapshot, ToolPost(Arc::clone(hook)), behind(&id, options))?;
                 }
@@ -317,7 +331,8 @@ impl AnyVerdictHook {
             }
             (VerdictSlot::LlmPreCall, _, Some(hook)) => {
                 let pre = Arc::new(LlmPre(Arc::clone(hook)));
-                let id = snapshot.on::<BeforeLlmCall>(pre, judging(options.clone()))?;
+                let untold = untold(llm_calls, PointId::LlmOutput, snapshot.hosts());
+                let id = snapshot.on::<BeforeLlmCall>(pre, judging(options.clone(), untold))?;
                 if llm_calls && snapshot.hosts().does_fire(PointId::LlmOutput) {
                     watch::<LlmOutput>(snapshot, LlmPost(Arc::clone(hook)), behind(&id, options))?;
                 }

@@ -5,11 +5,13 @@
 //! password or a file. The values are shared, not copied: cloning one costs a reference count, which is
 //! what makes handing an event to a hundred hooks independent of its size.
 
+use std::borrow::Cow;
 use std::fmt;
+use std::marker::PhantomData;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -219,5 +221,21 @@ impl<T> fmt::Debug for Secret<T> {
 impl<T> fmt::Display for Secret<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("***")
+    }
+}
+/// The schema of a value that a hook may clear: where `null` is an answer, and not silence.
+pub(crate) struct OrNull<T>(PhantomData<T>);
+
+impl<T: JsonSchema> JsonSchema for OrNull<T> {
+    fn schema_name() -> Cow<'static, str> {
+        format!("{}OrNull", T::schema_name()).into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "oneOf": [generator.subschema_for::<T>(), { "const": null }] })
     }
 }

@@ -171,8 +171,10 @@ pub struct AuditReport {
     pub start: AuditHead,
     /// The entries in whose place others are missing; the first hundred.
     pub gaps: Vec<AuditGap>,
-    /// How many entries are missing in all.
+    /// How many entries are missing in all of what is there.
     pub lost: u64,
+    /// How many entries were missing in what was pruned.
+    pub pruned_lost: u64,
     /// The entries that were written earlier than one before them; the first hundred.
     pub backwards: Vec<AuditStep>,
 }
@@ -292,14 +294,33 @@ pub trait AuditStore {
     async fn prune_audit(&self, through: u64, now: Timestamp) -> Result<AuditHead, PruneAuditError>;
 }
 
-/// The entry that says through which one a trail was pruned.
-pub(crate) fn pruned(start: AuditHead, now: Timestamp) -> NewAuditEntry {
+/// What the entry of a pruning says: through which entry, and how many were missing in what went, so that no gap
+/// vanishes with the entry that told of it.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct Pruned {
+    #[serde(flatten)]
+    start: AuditHead,
+    #[serde(default, skip_serializing_if = "is_none")]
+    lost: u64,
+}
+
+fn is_none(lost: &u64) -> bool {
+    *lost == 0
+}
+
+/// The entry that says through which one a trail was pruned. `gone` are the entries of it that told of missing ones.
+pub(crate) fn pruned<'a>(
+    start: AuditHead,
+    gone: impl IntoIterator<Item = &'a Link>,
+    now: Timestamp,
+) -> NewAuditEntry {
+    let lost = gone.into_iter().map(Link::lost).fold(0, u64::saturating_add);
     NewAuditEntry {
         at: now,
         kind: AUDIT_PRUNED.to_owned(),
         session: None,
         run: None,
-        body: AuditBody::of(&start),
+        body: AuditBody::of(&Pruned { start, lost }),
     }
 }
 
@@ -354,15 +375,17 @@ impl Walk {
         }
         self.latest = self.latest.max(at);
         if link.kind == AUDIT_GAP {
-            let body: Option<Value> = serde_json::from_str(&link.body).ok();
-            let lost = body.and_then(|body| body.get("lost")?.as_u64()).unwrap_or_default();
+            let lost = link.lost();
             self.report.lost = self.report.lost.saturating_add(lost);
             if self.report.gaps.len() < MOST_NAMED {
                 self.report.gaps.push(AuditGap { seq: link.seq, lost });
             }
         }
-        self.explained |= link.kind == AUDIT_PRUNED
-            && serde_json::from_str::<AuditHead>(&link.body).is_ok_and(|start| start == self.report.start);
+        if link.kind == AUDIT_PRUNED {
+            self.report.pruned_lost = self.report.pruned_lost.saturating_add(link.lost());
+            let pruned: Option<Pruned> = serde_json::from_str(&link.body).ok();
+            self.explained |= pruned.is_some_and(|pruned| pruned.start == self.report.start);
+        }
     }
 
     pub(crate) fn finish(self) -> Result<AuditReport, VerifyAuditError> {
@@ -408,6 +431,15 @@ impl Link {
         link.digest = digest.to_string();
         let head = AuditHead { seq: link.seq, digest };
         Ok((link, head))
+    }
+
+    /// How many entries are missing, as this one says.
+    fn lost(&self) -> u64 {
+        if self.kind != AUDIT_GAP && self.kind != AUDIT_PRUNED {
+            return 0;
+        }
+        let body: Option<Value> = serde_json::from_str(&self.body).ok();
+        body.and_then(|body| body.get("lost")?.as_u64()).unwrap_or_default()
     }
 
     /// The digest that the entry should have.

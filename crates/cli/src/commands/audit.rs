@@ -81,7 +81,7 @@ async fn verify(
         None => None,
     };
     let report = store.verify_audit(known).await?;
-    let AuditReport { head, start, gaps, lost, backwards } = &report;
+    let AuditReport { head, start, gaps, lost, pruned_lost, backwards } = &report;
     if output.is_json() {
         return Ok(output.json(&json!({
             "ok": true,
@@ -90,6 +90,7 @@ async fn verify(
             "prunedThrough": start.seq,
             "comparedWith": known.map(|known| known.seq),
             "lost": lost,
+            "prunedLost": pruned_lost,
             "gaps": gaps,
             "backwards": backwards,
         }))?);
@@ -104,6 +105,9 @@ async fn verify(
         text.push_str(&format!("the entries through {} were pruned\n", start.seq));
     }
     let notice = |text: String| format!("{}\n", paint.with(Style::Notice, text));
+    if *pruned_lost > 0 {
+        text.push_str(&notice(format!("{pruned_lost} receipts were missing in what was pruned")));
+    }
     for gap in gaps {
         text.push_str(&notice(format!("{} receipts are missing at entry {}", gap.lost, gap.seq)));
     }

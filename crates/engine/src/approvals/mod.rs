@@ -20,8 +20,8 @@ use backstop_hooks::{
     ApprovalRequest, CallContext, Contained, DEFAULT_TIMEOUT, Decision, Reason, Resolution, TimeoutBehavior,
 };
 use backstop_store::{
-    AllowanceScope, ApprovalRecord, ApprovalState, CreateApprovalError, GrantTarget, NewApproval, NewGrant,
-    ResolveError, Store, StoreError, Timestamp,
+    AllowanceScope, ApprovalRecord, ApprovalState, CreateApprovalError, GrantId, GrantTarget, NewApproval,
+    NewGrant, ResolveError, Store, StoreError, Timestamp,
 };
 
 pub use self::asker::{AskFuture, Asker, Attendance};
@@ -99,10 +99,10 @@ impl Approvals {
                 let told = format!("approval needed, and it could not be asked for: {error}");
                 Answered::denied(Resolution::Cancelled, None, Reason::fixed("approval.failed", told))
             });
-        let Answered { resolution, record, blocked } = answered;
+        let Answered { resolution, record, grants, blocked } = answered;
         let objection = petition.end(resolution).await;
         let rules = rules_of(requests);
-        let note = ApprovalNote { id: record.map(|record| record.id), resolution, digest, rules };
+        let note = ApprovalNote { id: record.map(|record| record.id), resolution, digest, grants, rules };
         Settled { note, blocked: blocked.or(objection) }
     }
 
@@ -115,8 +115,9 @@ impl Approvals {
         petition: &mut Petition,
     ) -> Result<Answered, AskError> {
         let (scope, now) = (scope_of(&question), question.created_at);
-        if earlier && self.granted(&scope, requests, now).await? {
-            return Ok(Answered { resolution: Resolution::AllowAlways, record: None, blocked: None });
+        if earlier && let Some(grants) = self.granted(&scope, requests, now).await? {
+            let resolution = Resolution::AllowAlways;
+            return Ok(Answered { resolution, record: None, grants, blocked: None });
         }
         if earlier
             && all_offer(requests, Decision::AllowOnce)
@@ -145,29 +146,31 @@ impl Approvals {
         self.conclude(record, requests, &scope).await
     }
 
-    /// Whether earlier grants cover every request: the very call, or all that the hook asks about.
+    /// The earlier grants that cover the requests (the very call, or all that the hook asks about), if they cover every one.
     async fn granted(
         &self,
         scope: &AllowanceScope,
         requests: &[ApprovalRequest],
         now: Timestamp,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<Option<Vec<GrantId>>, StoreError> {
         if !all_offer(requests, Decision::AllowAlways) {
-            return Ok(false);
+            return Ok(None);
         }
         let queries: Vec<_> = requests.iter().map(|request| query_of(request, scope)).collect();
         for query in &queries {
             if self.store.find_grant(query, now).await?.is_none() {
-                return Ok(false);
+                return Ok(None);
             }
         }
+        let mut grants = Vec::with_capacity(queries.len());
         for query in &queries {
             // Revoked between the two looks: the revocation wins.
-            if self.store.use_grant(query, now).await?.is_none() {
-                return Ok(false);
+            let Some(grant) = self.store.use_grant(query, now).await? else { return Ok(None) };
+            if !grants.contains(&grant.id) {
+                grants.push(grant.id);
             }
         }
-        Ok(true)
+        Ok(Some(grants))
     }
 
     /// Waits for the first answer, from here or from elsewhere, and no longer than the deadline.
@@ -259,7 +262,7 @@ impl Approvals {
         now: Timestamp,
     ) -> Result<(), StoreError> {
         let ApprovalState::Allowed(allowance) = &record.state else { return Ok(()) };
-        if self.granted(scope, requests, now).await? {
+        if self.granted(scope, requests, now).await?.is_some() {
             return Ok(());
         }
         self.store
@@ -298,17 +301,19 @@ enum AskError {
 struct Answered {
     resolution: Resolution,
     record: Option<ApprovalRecord>,
+    /// The grants that answered it.
+    grants: Vec<GrantId>,
     blocked: Option<Blocked>,
 }
 
 impl Answered {
     fn allowed(resolution: Resolution, record: ApprovalRecord) -> Self {
-        Self { resolution, record: Some(record), blocked: None }
+        Self { resolution, record: Some(record), grants: Vec::new(), blocked: None }
     }
 
     fn denied(resolution: Resolution, record: Option<ApprovalRecord>, reason: Reason) -> Self {
         let cause = BlockCause::Approval { resolution };
         let blocked = Blocked { cause, reason: Some(reason), hook: None, owner: None };
-        Self { resolution, record, blocked: Some(blocked) }
+        Self { resolution, record, grants: Vec::new(), blocked: Some(blocked) }
     }
 }

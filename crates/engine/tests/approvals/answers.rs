@@ -207,6 +207,8 @@ async fn allow_always_becomes_a_grant_for_the_very_call(store: Arc<dyn Store>) {
     for _ in 0..2 {
         let verdict = permit(&engine, "ls", &Attendance::Nobody).await;
         assert_eq!(verdict.permit.unwrap().approval(), None);
+        let grant = store.grants(9).await.unwrap().remove(0).id;
+        assert_eq!(verdict.receipt.approval.as_ref().unwrap().grants, [grant]);
     }
     permit(&engine, "ls -l", &Attendance::Nobody).await.permit.unwrap_err();
     let grants = store.grants(9).await.unwrap();

@@ -5,16 +5,17 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use backstop_engine::{
-    AnyVerdictHook, BlockCause, Engine, FailureKind, FailureSource, HookOptions, HookVerdict, LlmAnswer,
-    LlmCall, LlmCallHook, LlmChanges, OperatorSettings, RegisterError, Said, Snapshot, Style, ToolCallHook,
-    Verdict, VerdictCall, VerdictHook, VerdictSet, VerdictSlot, VerdictType, VerdictTypeError, VerdictTypes,
+    AnyVerdictHook, BlockCause, Engine, FailureKind, FailureSource, HookOptions, HookVerdict, Hosts,
+    LlmAnswer, LlmCall, LlmCallHook, LlmChanges, OperatorSettings, RegisterError, Said, Snapshot, Style,
+    ToolCallHook, Verdict, VerdictCall, VerdictHook, VerdictSet, VerdictSlot, VerdictType, VerdictTypeError,
+    VerdictTypes,
 };
 use backstop_hooks::conversation::{Message, ToolResult};
 use backstop_hooks::points::{
     AfterToolCall, AfterToolCallEvent, BeforeLlmCall, BeforeLlmCallEvent, BeforeToolCall, LlmOutput,
     LlmOutputEvent, ToolInfo,
 };
-use backstop_hooks::{ApprovalRequest, FailurePolicy, HookError, Malformed, OwnerId};
+use backstop_hooks::{ApprovalRequest, FailurePolicy, HookError, HostProfile, Malformed, OwnerId, PointId};
 use serde_json::json;
 
 use crate::{Notes, command, context, note, params, permit, taken};
@@ -191,6 +192,25 @@ fn both_halves_are_listed_as_verdict_hooks() {
             ("a:post".to_owned(), "after_tool_call", Style::Verdict),
         ]
     );
+}
+
+#[test]
+fn a_watching_half_that_nobody_calls_is_said() {
+    let proxy = HostProfile::new("proxy", "the proxy").fires([PointId::BeforeToolCall]);
+    let agent =
+        HostProfile::new("agent", "the agent").fires([PointId::BeforeToolCall, PointId::AfterToolCall]);
+    for (here, told) in [(proxy, false), (agent.clone(), true)] {
+        let mut snapshot = Snapshot::empty(OperatorSettings::default())
+            .hosted_by(Hosts::new([here]).elsewhere([agent.clone()]));
+        let hook = AnyVerdictHook::for_tool_calls(Arc::new(scripted("a", &Notes::default(), Does::Approves)));
+        let options = HookOptions::new(OwnerId::operator()).id("a");
+        hook.register(VerdictSlot::ToolPreCall, &mut snapshot, options).unwrap();
+        let metas: Vec<_> = snapshot.iter().collect();
+        assert_eq!(metas.len(), if told { 2 } else { 1 });
+        let hints = &metas[0].hints;
+        assert_eq!(hints.is_empty(), told, "{hints:?}");
+        assert!(hints.iter().all(|hint| hint.contains("`after_tool_call`") && hint.contains("the agent")));
+    }
 }
 
 #[test]

@@ -53,6 +53,22 @@ impl Endpoint {
         Self::deciding(move |_| answer.clone()).await
     }
 
+    /// As [`Self::answering`], and hangs up then.
+    pub(crate) async fn hanging_up(answer: Vec<u8>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a loopback port");
+        let url = format!("http://{}/hook", listener.local_addr().expect("an address"));
+        tokio::spawn(async move {
+            while let Ok((mut socket, _)) = listener.accept().await {
+                let mut request = [0; 4096];
+                // The whole of a small request is there with the first read.
+                let _ = socket.read(&mut request).await;
+                let _ = socket.write_all(&answer).await;
+                let _ = socket.shutdown().await;
+            }
+        });
+        Self { url, connections: Arc::default(), requests: Arc::default() }
+    }
+
     /// `decide` makes the whole response to a request's body.
     pub(crate) async fn deciding(decide: impl Fn(&str) -> Vec<u8> + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a loopback port");

@@ -124,10 +124,29 @@ async fn nonsense_is_a_failure_even_with_fail_open() {
         http("404 Not Found", ""),
         b"HTTP/1.1 302 Found\r\nlocation: http://127.0.0.1:9/\r\ncontent-length: 0\r\n\r\n".to_vec(),
         http("200 OK", &huge),
+        // Somebody answered, and what they said can't be understood.
+        b"no HTTP at all\r\n\r\n".to_vec(),
+        b"HTTP/1.1 200 OK\r\ncontent-length: nine\r\n\r\n".to_vec(),
+        b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n{\"verdict\"".to_vec(),
     ] {
         let reviewed = against(answer.clone(), json!({"fail_open": true})).await;
         let shown: String = String::from_utf8_lossy(&answer).chars().take(60).collect();
         assert!(reviewed.blocked.is_some(), "{shown}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_breaks_off_is_no_outage_and_a_connection_without_one_is() {
+    let cut = http("200 OK", r#"{"verdict": "deny", "reasoning": "no"}"#);
+    let cut = cut.get(..cut.len() - 9).unwrap().to_vec();
+    for (answer, outage) in [(cut, false), (Vec::new(), true)] {
+        let endpoint = Endpoint::hanging_up(answer).await;
+        let reviewed =
+            review(&hooked(&endpoint.url, json!({"fail_open": true})), "exec", json!({"command": "ls"}))
+                .await;
+        assert_eq!(reviewed.blocked.is_none(), outage);
+        let kind = if outage { FailureKind::Unreachable } else { FailureKind::Malformed };
+        assert_eq!(reviewed.receipt.steps[0].failure.as_ref().unwrap().kind, kind);
     }
 }
 

@@ -1,6 +1,6 @@
 //! The generated JSON Schemas say what the parser does.
 
-use backstop_hooks::{Latch, Outcome, Point};
+use backstop_hooks::{Latch, Outcome, Point, PointId};
 use serde_json::{Map, Value, json};
 
 use crate::sample::{Sample, Visit, each_point};
@@ -98,7 +98,11 @@ impl Visit for Agree {
         for name in full.as_object().unwrap().keys() {
             let mut null = full.clone();
             null[name] = Value::Null;
-            wrong.push(null);
+            if P::INFO.id == PointId::ParamsBefore {
+                assert!(fits(&schema, &null), "`null` clears a parameter");
+            } else {
+                wrong.push(null);
+            }
         }
         if !open_ended {
             let mut stranger = full.clone();

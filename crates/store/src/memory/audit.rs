@@ -68,7 +68,10 @@ impl AuditStore for MemoryStore {
         let digest = last.and_then(|link| link.digest.parse().ok());
         let digest = digest.ok_or(PruneAuditError::NoSuchEntry(through))?;
         let start = AuditHead { seq: through, digest };
-        let (link, head) = Link::next(state.audit_head, pruned(start, now))?;
+        let (link, head) = Link::next(
+            state.audit_head,
+            pruned(start, state.audit.iter().filter(|link| link.seq <= through), now),
+        )?;
         state.audit.retain(|link| link.seq > through);
         state.audit.push(link);
         (state.audit_start, state.audit_head) = (start, head);

@@ -6,8 +6,8 @@ use super::database::Fault;
 use super::row::{Count, limit as limit_of};
 use crate::audit::{Link, Walk, pruned};
 use crate::{
-    AppendAuditError, AuditEntry, AuditFilter, AuditHead, AuditReport, AuditStore, Durability, NewAuditEntry,
-    PruneAuditError, StoreError, Timestamp, VerifyAuditError,
+    AUDIT_GAP, AUDIT_PRUNED, AppendAuditError, AuditEntry, AuditFilter, AuditHead, AuditReport, AuditStore,
+    Durability, NewAuditEntry, PruneAuditError, StoreError, Timestamp, VerifyAuditError,
 };
 
 #[async_trait]
@@ -94,8 +94,12 @@ impl AuditStore for SqliteStore {
                 return Err(Fault::Refused(PruneAuditError::NoSuchEntry(through)));
             };
             let start = AuditHead { seq: through, digest: last.digest.parse().map_err(|_| unreadable())? };
+            let sql = "SELECT * FROM audit WHERE seq <= ?1 AND kind IN (?2, ?3)";
+            let mut telling = db.prepare_cached(sql)?;
+            let gone = telling.query_map(params![Count(through), AUDIT_GAP, AUDIT_PRUNED], link_of)?;
+            let gone = gone.collect::<Result<Vec<_>, _>>()?;
             let (link, _) =
-                Link::next(head, pruned(start, now)).map_err(|error| Fault::Refused(error.into()))?;
+                Link::next(head, pruned(start, &gone, now)).map_err(|error| Fault::Refused(error.into()))?;
             insert(db, &link)?;
             // First: the trigger lets go of what is before the start.
             let sql = "INSERT OR REPLACE INTO audit_start (one, seq, digest) VALUES (1, ?1, ?2)";

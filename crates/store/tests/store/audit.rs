@@ -21,6 +21,7 @@ over_all_forms!(
     gaps_and_times_that_run_backwards_are_reported,
     a_cut_off_end_and_a_rewritten_trail_show_against_a_kept_head,
     a_pruned_trail_says_so_and_verifies,
+    what_was_missing_in_a_pruned_part_is_not_forgotten,
 );
 
 fn event(kind: &str, run: Option<&str>, n: i64) -> NewAuditEntry {
@@ -102,6 +103,21 @@ async fn gaps_and_times_that_run_backwards_are_reported(store: &dyn Store) {
     assert_eq!(report.gaps, [AuditGap { seq: 2, lost: 3 }, AuditGap { seq: 5, lost: 4 }]);
     let [step] = report.backwards.as_slice() else { panic!("{:?}", report.backwards) };
     assert_eq!((step.seq, step.at, step.after), (4, at(noon - 10 * second), at(noon + second)));
+}
+
+async fn what_was_missing_in_a_pruned_part_is_not_forgotten(store: &dyn Store) {
+    let gap = |n: u64| NewAuditEntry { body: json!({ "lost": n }).into(), ..event(AUDIT_GAP, None, 1) };
+    for entry in [gap(3), event("a", None, 1), gap(4), gap(5), event("a", None, 1)] {
+        store.append_audit(entry).await.unwrap();
+    }
+    store.prune_audit(3, at(2)).await.unwrap();
+    let report = store.verify_audit(None).await.unwrap();
+    assert_eq!((report.pruned_lost, report.lost), (7, 5));
+    // Entry 6 tells of the first pruning, and goes with the second.
+    store.append_audit(event("a", None, 3)).await.unwrap();
+    store.prune_audit(6, at(3)).await.unwrap();
+    let report = store.verify_audit(None).await.unwrap();
+    assert_eq!((report.pruned_lost, report.lost), (12, 0));
 }
 
 async fn a_cut_off_end_and_a_rewritten_trail_show_against_a_kept_head(store: &dyn Store) {

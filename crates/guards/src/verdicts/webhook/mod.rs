@@ -5,10 +5,11 @@
 //! `"event": "post_call"` and the result, and its answer is not read. For model calls `"event"` is
 //! `"llm_pre_call"` and `"llm_post_call"`; `wire` has all of it.
 //!
-//! An outage is a failure, and a failure denies the call. With `fail_open: true` an outage (no connection, no
-//! answer in time, or a server that says it can't: 408, 429, 5xx) lets the call pass, and the receipt says so.
-//! Anything else denies the call whatever `fail_open` says: an answer that is no verdict, a redirect, a refusal
-//! of the credentials. Nonsense is not an outage.
+//! An outage is a failure, and a failure denies the call. An outage is that nobody answered: no connection, one that
+//! ends before an answer begins, no answer in time, or a server that says it can't (408, 429, 5xx). With
+//! `fail_open: true` it lets the call pass, and the receipt says so. Anything else denies the call whatever
+//! `fail_open` says: an answer that is no HTTP, that breaks off or is no verdict, a redirect, a refusal of the
+//! credentials. Somebody answered then, and what they said is not known; it may have been no.
 //!
 //! INVARIANT (credentials stay private): `auth_header` leaves this machine encrypted or not at all. Plain HTTP
 //! with it is for loopback addresses, which are never asked through a proxy, and redirects are not followed,
@@ -18,6 +19,7 @@
 
 mod wire;
 
+use std::error::Error as _;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -138,7 +140,7 @@ impl Webhook {
         let request =
             request.header(reqwest::header::CONTENT_TYPE, "application/json").body(body.to_string());
         // The error's own text would quote the address.
-        let response = request.send().await.map_err(|error| unreachable_because(&error.without_url()))?;
+        let response = request.send().await.map_err(|error| unanswered(&error))?;
         let status = response.status();
         match status.as_u16() {
             200..=299 => Ok(response),
@@ -150,9 +152,7 @@ impl Webhook {
     async fn ask(&self, body: &Value) -> Result<Vec<u8>, HookError> {
         let mut response = self.post(body).await?;
         let mut body = Vec::new();
-        while let Some(chunk) =
-            response.chunk().await.map_err(|error| unreachable_because(&error.without_url()))?
-        {
+        while let Some(chunk) = response.chunk().await.map_err(|error| broken_off(&error))? {
             if body.len().saturating_add(chunk.len()) > MOST_ANSWER_BYTES {
                 return Err(Malformed::new("the webhook's answer has more than 1 MiB").into());
             }
@@ -180,15 +180,35 @@ fn client(on_this_machine: bool) -> Result<reqwest::Client, String> {
     builder.build().map_err(|error| error.to_string())
 }
 
-fn unreachable_because(error: &reqwest::Error) -> HookError {
-    let what = if error.is_timeout() {
-        "no answer in time"
-    } else if error.is_connect() {
-        "no connection"
-    } else {
-        "the connection broke"
+/// Why there is no answer. The error's own text would quote the address.
+fn unanswered(error: &reqwest::Error) -> HookError {
+    let why = match error {
+        error if error.is_timeout() => "no answer in time",
+        error if error.is_connect() => "no connection",
+        error if is_nonsense(error) => return Malformed::new("the webhook's answer is no HTTP").into(),
+        _ => "a connection that broke",
     };
-    HookError::Unreachable(format!("the webhook gave {what}"))
+    HookError::Unreachable(format!("the webhook gave {why}"))
+}
+
+/// Why an answer that has begun has no end.
+fn broken_off(error: &reqwest::Error) -> HookError {
+    match error.is_timeout() {
+        true => unanswered(error),
+        false => Malformed::new("the webhook's answer broke off").into(),
+    }
+}
+
+/// Whether something was answered that the protocol does not know.
+fn is_nonsense(error: &reqwest::Error) -> bool {
+    let mut cause: Option<&dyn std::error::Error> = error.source();
+    while let Some(error) = cause {
+        if error.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_parse) {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
 }
 
 impl VerdictHook for Webhook {

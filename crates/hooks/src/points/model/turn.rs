@@ -7,7 +7,7 @@ use crate::id::{AgentId, SessionKey};
 use crate::outcome::{Malformed, outcome, record};
 use crate::point::Event;
 use crate::points::take;
-use crate::value::{Params, Text};
+use crate::value::{OrNull, Params, Text};
 
 record! {
     /// `message.before`: a message has come in and the agent has not seen it yet.
@@ -99,10 +99,13 @@ outcome! {
     /// `params.before`: what an interceptor may change. `null` clears a value: then it is as if nobody had set it.
     pub struct ParamsBeforeOutcome {
         /// How much the model thinks.
+        #[schemars(with = "OrNull<ThinkLevel>")]
         think_level / "thinkLevel": Option<ThinkLevel> => Propose,
         /// Whether reasoning is shown.
+        #[schemars(with = "OrNull<ReasoningLevel>")]
         reasoning_level / "reasoningLevel": Option<ReasoningLevel> => Propose,
         /// The sampling temperature.
+        #[schemars(with = "OrNull<f64>")]
         temperature / "temperature": Option<f64> => Propose,
     }
 }
