@@ -20,7 +20,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("backstop-store", &["backstop-hooks"]),
     ("backstop-engine", &["backstop-hooks", "backstop-store"]),
     // It knows what a command does, and of none of us.
-    ("backstop-shell", &[]),
+    ("backstop-shell", &["backstop-yaml"]),
     (
         "backstop-guards",
         &[

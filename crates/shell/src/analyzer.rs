@@ -9,8 +9,9 @@ use serde::{Deserialize, Serialize};
 use crate::limits::STEPS;
 use crate::place::Place;
 use crate::prescan::{Weight, weigh};
+use crate::programs::Programs;
 use crate::trace::{Trace, UnknownKind};
-use crate::walk::{self, Limits};
+use crate::walk::{self, Knowledge, Limits};
 use crate::worker::on_big_stack;
 
 /// Which language a command is written in.
@@ -62,6 +63,7 @@ impl Labels for Unlabelled {
 #[derive(Debug, Clone)]
 pub struct Analyzer {
     labels: Arc<dyn Labels>,
+    programs: Arc<Programs>,
     time: Duration,
 }
 
@@ -79,13 +81,20 @@ impl Default for Analyzer {
 impl Analyzer {
     /// An analysis without labels, which only counted steps bound.
     pub fn new() -> Self {
-        Self { labels: Arc::new(Unlabelled), time: Duration::MAX }
+        Self { labels: Arc::new(Unlabelled), programs: Programs::built_in(), time: Duration::MAX }
     }
 
     /// Asks `labels` about files.
     #[must_use]
     pub fn with_labels(mut self, labels: Arc<dyn Labels>) -> Self {
         self.labels = labels;
+        self
+    }
+
+    /// Knows these programs.
+    #[must_use]
+    pub fn with_programs(mut self, programs: Arc<Programs>) -> Self {
+        self.programs = programs;
         self
     }
 
@@ -106,21 +115,25 @@ impl Analyzer {
         };
         let limits = self.limits();
         if weigh(&command) == Ok(Weight::Light) {
-            return walk::trace(&command, place, &*self.labels, limits);
+            return walk::trace(&command, place, self.knowledge(), limits);
         }
-        let (place, labels) = (place.clone(), Arc::clone(&self.labels));
-        self.on_big_stack(move || walk::trace(&command, &place, &*labels, limits))
+        let (place, analyzer) = (place.clone(), self.clone());
+        self.on_big_stack(move || walk::trace(&command, &place, analyzer.knowledge(), limits))
     }
 
     /// What a POSIX command would do that is run at `place` with `input` as its standard input.
     pub fn trace_fed(&self, command: &str, input: &str, place: &Place) -> Trace {
         let limits = self.limits();
         if [command, input].iter().all(|text| weigh(text) == Ok(Weight::Light)) {
-            return walk::trace_fed(command, input, place, &*self.labels, limits);
+            return walk::trace_fed(command, input, place, self.knowledge(), limits);
         }
         let (command, input, place) = (command.to_owned(), input.to_owned(), place.clone());
-        let labels = Arc::clone(&self.labels);
-        self.on_big_stack(move || walk::trace_fed(&command, &input, &place, &*labels, limits))
+        let analyzer = self.clone();
+        self.on_big_stack(move || walk::trace_fed(&command, &input, &place, analyzer.knowledge(), limits))
+    }
+
+    fn knowledge(&self) -> Knowledge<'_> {
+        Knowledge { labels: &*self.labels, programs: &self.programs }
     }
 
     fn limits(&self) -> Limits {

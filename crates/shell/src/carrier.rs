@@ -9,38 +9,7 @@ use super::limits::{self, Bounded, Over};
 use super::trace::{Fact, UnknownKind, program_name};
 use super::walk::{Shell, slices};
 use super::word::{ANY, HOLE, SET, STAR, has_hole};
-
-/// Shells that run text in the language this interpreter understands, near enough.
-const SHELLS: &[&str] = &[
-    "sh", "bash", "dash", "ash", "ksh", "ksh93", "mksh", "pdksh", "zsh", "rbash", "yash", "posh", "fish",
-    "csh", "tcsh", "oksh", "hush",
-];
-
-/// Clients of databases that read statements from their standard input.
-const CLIENTS: &[&str] = &[
-    "psql",
-    "mysql",
-    "mariadb",
-    "sqlite3",
-    "sqlite",
-    "sqlcmd",
-    "clickhouse-client",
-    "cqlsh",
-    "duckdb",
-    "snowsql",
-    "cockroach",
-    "usql",
-    "mongosh",
-    "mongo",
-    "redis-cli",
-    "valkey-cli",
-    "isql",
-];
-
-/// True when the program is a shell.
-pub(crate) fn is_shell(program: &str) -> bool {
-    SHELLS.contains(&program)
-}
+use crate::programs::Does;
 
 impl Shell<'_> {
     /// Runs an argument vector; the answer is what it prints.
@@ -105,7 +74,7 @@ impl Shell<'_> {
         if let Some(output) = self.builtin(&program, args, stdin) {
             return output;
         }
-        if is_shell(&program) {
+        if self.programs.does(&program, Does::SpeaksShell) {
             return self.run_shell(argv, &program, stdin);
         }
         let readers = self.trace.readers.len();
@@ -128,7 +97,8 @@ impl Shell<'_> {
 
     /// Reports the last program that is named in a chain of wrappers too long to be followed.
     fn innermost(&mut self, argv: &[String], stdin: &Data) {
-        let named = |word: &String| super::code::is_command(&program_name(word));
+        let programs = self.programs;
+        let named = |word: &String| super::code::is_command(programs, &program_name(word));
         let inner = argv.iter().rposition(named).and_then(|at| argv.get(at..)).unwrap_or_default();
         if let Some((word, args)) = inner.split_first() {
             let process = self.emit(inner);
@@ -145,7 +115,7 @@ impl Shell<'_> {
         }
         let path = self.resolve(word);
         let fetched = || {
-            let runs = self.state.is_fetched(&path) && !super::code::is_interpreter(program);
+            let runs = self.state.is_fetched(&path) && !self.programs.is_interpreter(program);
             runs.then(|| Data::unknown(Taint::FETCHED))
         };
         self.state.files.get(&path).cloned().or_else(fetched)
@@ -153,7 +123,7 @@ impl Shell<'_> {
 
     /// A client that is fed statements does what one that is given them as an argument does.
     fn client_input(&mut self, program: &str, stdin: &Data) {
-        if !CLIENTS.contains(&program) {
+        if !self.programs.does(program, Does::ReadsStatements) {
             return;
         }
         if stdin.marked().is_none() && stdin.taint == Taint::NONE {

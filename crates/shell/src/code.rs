@@ -13,6 +13,7 @@ use super::trace::{Fact, UnknownKind};
 use super::walk::{Shell, slices};
 use super::word::has_hole;
 use crate::options::Options;
+use crate::programs::{Code, Does, Programs};
 use calls::Call;
 
 /// Deepest code inside code.
@@ -24,50 +25,11 @@ const COMMANDS: &[&str] = &[
     "sh", "mv", "nc", "ncat", "shutdown", "reboot",
 ];
 
-/// How a language takes code on its command line.
-struct Language {
-    /// Options whose value is code.
-    code: &'static [&'static str],
-    /// Short options that take another value, so that clusters are read right.
-    values: &'static str,
-    /// Code arrives on standard input when no script is named.
-    stdin: bool,
-}
-
-fn language(program: &str) -> Option<Language> {
-    let base = program.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.' || c == 'w');
-    let of = |code, values, stdin| Some(Language { code, values, stdin });
-    match base {
-        "python" | "pypy" | "py" | "ipython" | "micropython" => of(&["-c"], "WXQm", true),
-        "node" | "nodejs" | "bun" | "deno" | "tsx" | "ts-node" => {
-            of(&["-e", "--eval", "-p", "--print", "-pe", "eval", "-ep"], "r", true)
-        }
-        "perl" => of(&["-e", "-E"], "IMmCDFix", true),
-        "ruby" | "jruby" => of(&["-e"], "ICrEFKTWx", true),
-        "php" => of(&["-r", "--run", "-B", "-R", "-E"], "cdfz", true),
-        "lua" | "luajit" | "texlua" => of(&["-e"], "l", true),
-        "r" | "rscript" => of(&["-e"], "", false),
-        "julia" => of(&["-e", "--eval", "-E"], "LJtpC", true),
-        "osascript" => of(&["-e"], "l", true),
-        "groovy" | "scala" | "elixir" | "erl" | "ghc" | "raku" | "crystal" | "racket" | "guile" | "swift"
-        | "jshell" => of(&["-e", "-eval", "--eval", "--execute", "eval"], "", false),
-        "ghci" | "jrunscript" | "kotlin" | "clojure" | "clj" | "bb" | "janet" | "sbcl" => {
-            of(&["-e", "-script", "--eval"], "", false)
-        }
-        "tclsh" | "expect" | "wish" => of(&[], "f", true),
-        "emacs" => of(&["--eval", "-eval", "--execute"], "lfQ", false),
-        _ => None,
-    }
-}
-
-/// True for programs that run code in a language other than the shell's.
-pub(super) fn is_interpreter(program: &str) -> bool {
-    language(program).is_some()
-}
-
 /// True for programs that could do harm, shells, and whatever runs code.
-pub(super) fn is_command(program: &str) -> bool {
-    COMMANDS.contains(&program) || super::carrier::is_shell(program) || is_interpreter(program)
+pub(super) fn is_command(programs: &Programs, program: &str) -> bool {
+    COMMANDS.contains(&program)
+        || programs.does(program, Does::SpeaksShell)
+        || programs.is_interpreter(program)
 }
 
 impl Shell<'_> {
@@ -99,7 +61,8 @@ impl Shell<'_> {
             "eval" => return,
             _ => {}
         }
-        let Some(language) = language(program) else { return };
+        let programs = self.programs;
+        let Some(language) = programs.code(program) else { return };
         let mut found = false;
         let mut at = 0;
         while let Some(arg) = refs.get(at) {
@@ -108,11 +71,11 @@ impl Shell<'_> {
                 break;
             }
             let next = || refs.get(at).copied().unwrap_or_default();
-            let exact = language.code.contains(arg).then(next);
-            let in_cluster = || clustered(arg, &language).then(next);
+            let exact = language.options.iter().any(|option| option == arg).then(next);
+            let in_cluster = || clustered(arg, language).then(next);
             let attached = || {
-                language.code.iter().find_map(|flag| {
-                    let rest = arg.strip_prefix(flag)?;
+                language.options.iter().find_map(|flag| {
+                    let rest = arg.strip_prefix(flag.as_str())?;
                     if flag.starts_with("--") {
                         rest.strip_prefix('=')
                     } else {
@@ -134,7 +97,7 @@ impl Shell<'_> {
                 None => {}
             }
         }
-        if !found && language.stdin {
+        if !found && language.input {
             let data = stdin.clone();
             if data.taint.has(Taint::NET) || data.taint.has(Taint::DECODED) {
                 self.trace.facts.push(Fact::RunsCode { process: Some(process), from: data.taint });
@@ -295,7 +258,7 @@ impl Shell<'_> {
     }
 
     fn awk(&mut self, args: &[&str], process: usize) {
-        let takes = crate::effects::takes::of("awk");
+        let takes = self.programs.takes("awk");
         let options = Options::parse(args, takes);
         let named = options.value(Some('f'), "file");
         let mut programs: Vec<&str> = options.values(Some('e'), "source").collect();
@@ -337,7 +300,7 @@ impl Shell<'_> {
 
     /// The `e` command and flag of GNU sed.
     fn sed_commands(&mut self, args: &[&str], stdin: &Data, process: usize) {
-        let options = Options::parse(args, crate::effects::takes::of("sed"));
+        let options = Options::parse(args, self.programs.takes("sed"));
         let mut scripts: Vec<String> = options.values(Some('e'), "expression").map(str::to_owned).collect();
         if scripts.is_empty() {
             scripts.extend(options.operands.first().map(|script| (*script).to_owned()));
@@ -462,14 +425,14 @@ impl Shell<'_> {
 }
 
 /// True for a cluster such as `-we` or `-lane` that ends with a code option.
-fn clustered(arg: &str, language: &Language) -> bool {
+fn clustered(arg: &str, language: &Code) -> bool {
     let Some(cluster) = arg.strip_prefix('-').filter(|rest| rest.len() > 1 && !rest.starts_with('-')) else {
         return false;
     };
     let Some((last, head)) = cluster.chars().last().zip(cluster.get(..cluster.len() - 1)) else {
         return false;
     };
-    language.code.iter().any(|flag| flag.len() == 2 && flag.ends_with(last))
+    language.options.iter().any(|flag| flag.len() == 2 && flag.ends_with(last))
         && head.chars().all(|c| c.is_ascii_alphanumeric() && !language.values.contains(c))
 }
 

@@ -1,21 +1,19 @@
 //! Programs that start another program once for each of many items.
 
-use super::carrier::{is_shell, quote};
+use super::carrier::quote;
 use super::data::{Data, Taint};
 use super::limits::{self, Bounded};
 use super::trace::Fact;
 use super::walk::{Shell, slices};
 use super::word::{HOLE, STAR, has_hole};
 use crate::effects::{Action, Touch};
-use crate::options::{Options, Takes};
+use crate::options::Options;
+use crate::programs::{Does, Programs};
 
 impl Shell<'_> {
     pub(super) fn xargs(&mut self, argv: &[String], args: &[String], stdin: &Data) -> Data {
         let refs = slices(args);
-        let takes = Takes::wrapper(
-            "aEdInLPsJRS",
-            &["arg-file", "delimiter", "max-args", "max-procs", "max-chars", "max-lines", "process-slot-var"],
-        );
+        let takes = self.programs.takes("xargs").until_operand();
         let options = Options::parse(&refs, takes);
         let template = args.get(options.consumed..).unwrap_or_default();
         let marker = options
@@ -29,7 +27,7 @@ impl Shell<'_> {
         };
         self.emit(argv);
         let Some((first, _)) = template.split_first() else { return Data::unknown(source.taint) };
-        if is_shell(&super::trace::program_name(first))
+        if self.programs.does(&super::trace::program_name(first), Does::SpeaksShell)
             && marker.is_none()
             && template.len() > 1
             && template.last().is_some_and(|a| a == "-c")
@@ -38,7 +36,7 @@ impl Shell<'_> {
             let process = self.emit(template);
             return self.run_code(&source, &[], Some(process), "xargs");
         }
-        if hands_over_code(template, marker.as_deref()) {
+        if hands_over_code(self.programs, template, marker.as_deref()) {
             self.trace.facts.push(Fact::RunsCode { process: None, from: source.taint | Taint::PROGRAM });
         }
         let items = items_of(&source, marker.is_some() || options.has('0', "null"));
@@ -72,41 +70,7 @@ impl Shell<'_> {
     pub(super) fn parallel(&mut self, argv: &[String], args: &[String], stdin: &Data) -> Data {
         self.emit(argv);
         let refs = slices(args);
-        let takes = Takes::wrapper(
-            "jaISNnLPdCEsX",
-            &[
-                "jobs",
-                "arg-file",
-                "max-args",
-                "max-procs",
-                "sshlogin",
-                "colsep",
-                "delay",
-                "joblog",
-                "results",
-                "retries",
-                "timeout",
-                "tmpdir",
-                "workdir",
-                "block",
-                "delimiter",
-                "env",
-                "halt",
-                "load",
-                "memfree",
-                "nice",
-                "tagstring",
-                "trim",
-                "basefile",
-                "return",
-                "rpl",
-                "shuf",
-                "sshdelay",
-                "arg-sep",
-                "arg-file-sep",
-                "max-replace-args",
-            ],
-        );
+        let takes = self.programs.takes("parallel").until_operand();
         let options = Options::parse(&refs, takes);
         if options.long("dry-run") {
             return Data::unknown(Taint::NONE);
@@ -118,7 +82,7 @@ impl Shell<'_> {
             .unwrap_or(rest.len());
         let template = rest.get(..cut).unwrap_or_default();
         let tail = rest.get(cut..).unwrap_or_default();
-        if tail.is_empty() && (template.is_empty() || hands_over_code(template, Some("{}"))) {
+        if tail.is_empty() && (template.is_empty() || hands_over_code(self.programs, template, Some("{}"))) {
             self.trace.facts.push(Fact::RunsCode { process: None, from: stdin.taint | Taint::PROGRAM });
         }
         let items: Option<Vec<String>> = match tail.first().map(String::as_str) {
@@ -325,14 +289,14 @@ fn replace_flag(args: &[&str], consumed: usize) -> Option<String> {
 }
 
 /// True for a template in which an item becomes code: `sh -c {}`, `sh -c 'eval "$1"'`, `sudo --`.
-fn hands_over_code(template: &[String], marker: Option<&str>) -> bool {
+fn hands_over_code(programs: &Programs, template: &[String], marker: Option<&str>) -> bool {
     const STARTERS: [&str; 8] = ["sudo", "doas", "env", "nohup", "nice", "setsid", "command", "exec"];
     let Some((first, rest)) = template.split_first() else { return false };
     let program = super::trace::program_name(first);
     if STARTERS.contains(&program.as_str()) {
         return rest.iter().all(|arg| arg.starts_with('-'));
     }
-    if !is_shell(&program) {
+    if !programs.does(&program, Does::SpeaksShell) {
         return false;
     }
     let Some(at) = rest.iter().position(|arg| arg.starts_with('-') && arg.ends_with('c')) else {

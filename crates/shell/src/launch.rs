@@ -5,7 +5,6 @@ use super::data::{Data, Taint};
 use super::project;
 use super::trace::Fact;
 use super::walk::Shell;
-use crate::effects::takes;
 use crate::options::Options;
 
 impl Shell<'_> {
@@ -19,7 +18,7 @@ impl Shell<'_> {
             .collect();
         match program {
             "tar" | "gtar" | "bsdtar" => {
-                let options = Options::parse(args, takes::of("tar"));
+                let options = Options::parse(args, self.programs.takes("tar"));
                 for long in [
                     "checkpoint-action",
                     "to-command",
@@ -39,7 +38,7 @@ impl Shell<'_> {
                 }
             }
             "rsync" => {
-                let options = Options::parse(args, takes::of("rsync"));
+                let options = Options::parse(args, self.programs.takes("rsync"));
                 texts.extend(
                     options
                         .values(Some('e'), "rsh")
@@ -75,7 +74,7 @@ impl Shell<'_> {
                 }
             }
             "make" | "gmake" | "just" => {
-                let options = Options::parse(args, takes::of("make"));
+                let options = Options::parse(args, self.programs.takes("make"));
                 let rules = match options.value(Some('f'), "file").or(options.value(None, "makefile")) {
                     Some("-" | "/dev/stdin") => Some(stdin.clone()),
                     Some(file) => Some(self.content_of(file)),
@@ -199,7 +198,7 @@ impl Shell<'_> {
             .map(|name| self.environment_of(name))
             .filter(|value| value.contains([' ', ';', '|']))
             .collect();
-        let globals = Options::parse(args, takes::of("git").until_operand());
+        let globals = Options::parse(args, self.programs.takes("git").until_operand());
         let Some((sub, rest)) = args.get(globals.consumed..).and_then(<[&str]>::split_first) else {
             return texts;
         };

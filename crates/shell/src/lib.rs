@@ -31,6 +31,7 @@
 //!   whether it should: there is no policy here, no rule and no list of dangerous files.
 //! - A [`Place`] is where the command would run: working directory, home, workspace, and a reader for files of the
 //!   workspace if they may be looked into.
+//! - [`programs`] are known as data: one entry each, which whoever asks can add to.
 //! - [`Labels`] are how whoever asks says which files hold secrets. The analysis carries that along, as [`Taint`],
 //!   through pipes, variables, copies and archives.
 //! - An [`Argument`] is text of which parts may not be known before the command runs. Such parts, and unquoted
@@ -72,6 +73,7 @@ pub mod paths;
 mod pattern;
 mod place;
 mod prescan;
+pub mod programs;
 mod project;
 mod pure;
 mod readers;
@@ -86,7 +88,6 @@ mod windows;
 mod word;
 mod worker;
 mod wrap;
-mod wrappers;
 
 pub use analyzer::{Analyzer, Labels, ShellKind};
 pub use data::Taint;
@@ -97,7 +98,6 @@ pub use place::Place;
 pub use prescan::MAX_BYTES;
 pub use readers::leaves_input_alone;
 pub use trace::{Fact, Process, Reader, Trace, Unknown, UnknownKind};
-pub use waits::waits;
 pub use word::{Argument, Certainty};
 
 /// The characters that stand in paths and arguments for what only the running shell knows.

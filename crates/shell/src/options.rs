@@ -1,39 +1,57 @@
 //! Option parsing as programs do it: clusters, attached values, abbreviated long options, `--`.
 
 /// Which options of a program take a value.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Takes {
+#[derive(Debug, Clone, Copy)]
+pub struct Takes<'a> {
     /// Short options with a value, one letter each.
-    pub(crate) short: &'static str,
+    short: &'a str,
     /// Long options with a separate value, without the dashes.
-    pub(crate) long: &'static [&'static str],
+    long: Words<'a>,
     /// The first operand ends the options (wrappers that start another program).
-    pub(crate) stop_at_operand: bool,
+    stop_at_operand: bool,
 }
 
-impl Takes {
-    /// What is known of the options of a program, or of a git subcommand written `git push`.
-    pub fn of(program: &str) -> Self {
-        crate::effects::takes::of(program)
-    }
+#[derive(Debug, Clone, Copy)]
+enum Words<'a> {
+    /// Written in the code.
+    Fixed(&'a [&'a str]),
+    /// Written in an entry.
+    Listed(&'a [String]),
+}
 
+impl Words<'_> {
+    fn any(self, is: impl Fn(&str) -> bool) -> bool {
+        match self {
+            Self::Fixed(words) => words.iter().any(|word| is(word)),
+            Self::Listed(words) => words.iter().any(|word| is(word)),
+        }
+    }
+}
+
+impl<'a> Takes<'a> {
     /// No option takes a value.
-    pub(crate) const NOTHING: Self = Self { short: "", long: &[], stop_at_operand: false };
+    pub(crate) const NOTHING: Self = Self::values("", &[]);
 
     /// These short and long options take a value.
-    pub(crate) const fn values(short: &'static str, long: &'static [&'static str]) -> Self {
-        Self { short, long, stop_at_operand: false }
+    pub(crate) const fn values(short: &'a str, long: &'a [&'a str]) -> Self {
+        Self { short, long: Words::Fixed(long), stop_at_operand: false }
+    }
+
+    /// The same from an entry.
+    pub(crate) const fn listed(short: &'a str, long: &'a [String]) -> Self {
+        Self { short, long: Words::Listed(long), stop_at_operand: false }
     }
 
     /// The same options, ending at the first operand.
+    #[must_use]
     pub const fn until_operand(mut self) -> Self {
         self.stop_at_operand = true;
         self
     }
 
     /// As [`Takes::values`], for programs that run what follows their own options.
-    pub(crate) const fn wrapper(short: &'static str, long: &'static [&'static str]) -> Self {
-        Self { short, long, stop_at_operand: true }
+    pub(crate) const fn wrapper(short: &'a str, long: &'a [&'a str]) -> Self {
+        Self::values(short, long).until_operand()
     }
 }
 
@@ -60,7 +78,7 @@ pub struct Options<'a> {
 
 impl<'a> Options<'a> {
     /// Parses the arguments after the program name.
-    pub fn parse(args: &[&'a str], takes: Takes) -> Self {
+    pub fn parse(args: &[&'a str], takes: Takes<'_>) -> Self {
         let mut options = Self::default();
         let mut at = 0;
         while let Some(&arg) = args.get(at) {
@@ -75,8 +93,8 @@ impl<'a> Options<'a> {
                 match long.split_once('=') {
                     Some((name, value)) => options.given.push((Name::Long(name), Some(value))),
                     None => {
-                        let wants = takes.long.contains(&long)
-                            || long.len() > 2 && takes.long.iter().any(|name| name.starts_with(long));
+                        let wants = takes.long.any(|name| name == long)
+                            || long.len() > 2 && takes.long.any(|name| name.starts_with(long));
                         let value = if wants { args.get(at).copied() } else { None };
                         at += usize::from(value.is_some());
                         options.given.push((Name::Long(long), value));
@@ -97,7 +115,7 @@ impl<'a> Options<'a> {
         options
     }
 
-    fn cluster(&mut self, cluster: &'a str, next: Option<&'a str>, takes: Takes) -> usize {
+    fn cluster(&mut self, cluster: &'a str, next: Option<&'a str>, takes: Takes<'_>) -> usize {
         for (at, c) in cluster.char_indices() {
             if !takes.short.contains(c) {
                 self.given.push((Name::Short(c), None));
@@ -185,7 +203,7 @@ fn is_word(given: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn parse<'a>(args: &[&'a str], takes: Takes) -> Options<'a> {
+    fn parse<'a>(args: &[&'a str], takes: Takes<'_>) -> Options<'a> {
         Options::parse(args, takes)
     }
 

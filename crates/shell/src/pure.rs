@@ -9,48 +9,7 @@ use super::decode;
 use super::walk::Shell;
 use super::word::{HOLE, STAR, has_hole, unglob};
 use crate::options::{Options, Takes};
-
-/// Programs whose output came over the network.
-const FETCHERS: &[&str] = &[
-    "curl",
-    "wget",
-    "wget2",
-    "nc",
-    "ncat",
-    "netcat",
-    "nc.traditional",
-    "nc.openbsd",
-    "socat",
-    "http",
-    "https",
-    "xh",
-    "xhs",
-    "fetch",
-    "aria2c",
-    "lynx",
-    "links",
-    "elinks",
-    "w3m",
-    "ftp",
-    "tftp",
-    "ssh",
-    "telnet",
-    "rcat",
-    "websocat",
-    "get",
-    "lwp-request",
-    "curlie",
-    "invoke-webrequest",
-    "iwr",
-    "irm",
-    "invoke-restmethod",
-];
-
-/// Programs that copy their input, or select from it.
-const FILTERS: &[&str] = &[
-    "cat", "tee", "head", "tail", "sort", "uniq", "pv", "bat", "stdbuf", "unbuffer", "buffer", "mbuffer",
-    "dos2unix", "sponge",
-];
+use crate::programs::Does;
 
 impl Shell<'_> {
     /// The output of a program that was given `args` and `stdin`.
@@ -115,12 +74,12 @@ impl Shell<'_> {
             "true" | "false" | ":" | "cd" | "exit" | "test" | "[" | "sleep" | "rm" | "mkdir" | "touch"
             | "wait" => Data::empty(),
             "seq" => Data::unknown(Taint::NONE),
-            _ if FILTERS.contains(&program) => {
+            _ if self.programs.does(program, Does::CopiesInput) => {
                 // A selection of known text is taken to be all of it: more is judged, never less.
                 if program == "tee" || program == "sponge" {
                     return stdin.clone();
                 }
-                let options = Options::parse(&refs, crate::effects::takes::of(program));
+                let options = Options::parse(&refs, self.programs.takes(program));
                 self.operand_data(&options.operands, stdin)
             }
             "history" => Data::unknown(Taint::SECRET),
@@ -134,16 +93,18 @@ impl Shell<'_> {
                 }
                 Data::text(format!("{}/{STAR}\n", folder.trim_end_matches('/')))
             }
-            _ if prints_secrets(program, &refs) => {
+            _ if self.programs.prints_secrets(program, &refs) => {
                 Data::unknown(Taint::SECRET | Taint::PROGRAM | stdin.taint.without(Taint::INPUT))
             }
-            _ if FETCHERS.contains(&program) => {
+            _ if self.programs.does(program, Does::Fetches) => {
                 if refs.iter().any(|arg| matches!(*arg, "--version" | "--help" | "-V" | "--manual")) {
                     return Data::unknown(Taint::NONE);
                 }
                 Data::unknown(Taint::NET)
             }
-            _ if computes(program, &refs) || rewrites(program) && is_written_here(stdin) => {
+            _ if computes(program, &refs)
+                || self.programs.does(program, Does::Rewrites) && is_written_here(stdin) =>
+            {
                 Data::unknown(stdin.taint.without(Taint::INPUT) | self.word_taint | Taint::DECODED)
             }
             _ => {
@@ -160,46 +121,6 @@ impl Shell<'_> {
     /// What a tool prints to be evaluated by a shell: nothing to look at where it is one of the few that everybody
     /// evaluates, and as good as a file where it is any other that is known for it. `None` for all other programs.
     fn settings_of(&self, program: &str, args: &[&str]) -> Option<Data> {
-        const EVERYDAY: &[(&str, &[&str])] = &[
-            ("ssh-agent", &["-s", "-c", ""]),
-            ("dircolors", &["-b", ""]),
-            ("lesspipe", &[""]),
-            ("brew", &["shellenv"]),
-            ("direnv", &["hook", "export"]),
-            ("starship", &["init"]),
-            ("zoxide", &["init"]),
-            ("pyenv", &["init", "virtualenv-init"]),
-            ("rbenv", &["init"]),
-            ("nodenv", &["init"]),
-            ("goenv", &["init"]),
-            ("jenv", &["init"]),
-            ("fnm", &["env"]),
-            ("mise", &["activate", "env"]),
-            ("opam", &["env"]),
-            ("conda", &["shell.bash", "shell.zsh"]),
-            ("fzf", &["--bash", "--zsh"]),
-            ("atuin", &["init"]),
-            ("minikube", &["docker-env"]),
-            ("docker-machine", &["env"]),
-        ];
-        const KNOWN: &[(&str, &[&str])] = &[
-            ("mamba", &["shell"]),
-            ("micromamba", &["shell"]),
-            ("rtx", &["activate", "env"]),
-            ("plenv", &["init"]),
-            ("phpenv", &["init"]),
-            ("thefuck", &["--alias", "-a"]),
-            ("resize", &[""]),
-            ("register-python-argcomplete", &[]),
-            ("keychain", &["--eval"]),
-            ("gpg-agent", &["--daemon"]),
-            ("mcfly", &["init"]),
-            ("navi", &["widget"]),
-            ("oh-my-posh", &["init"]),
-            ("devbox", &["shellenv"]),
-            ("luarocks", &["path"]),
-            ("perlbrew", &["env", "init"]),
-        ];
         /// What programs of every kind call the command that prints their completions.
         const COMPLETIONS: [&str; 5] =
             ["completion", "completions", "--completion", "--completions", "shell-completion"];
@@ -209,16 +130,12 @@ impl Shell<'_> {
         let first = args.first().copied().unwrap_or_default();
         let process = self.trace.processes.last();
         let folder = process.and_then(|process| Some(process.argv().first()?.raw().rsplit_once('/')?.0));
-        let exact = |(name, subs): &(&str, &[&str])| *name == program && subs.contains(&first);
-        if folder.is_none() && EVERYDAY.iter().any(exact) {
+        let settings = self.programs.get(program).map(|entry| &entry.settings);
+        if folder.is_none() && settings.is_some_and(|settings| settings.is_everyday(first)) {
             return Some(Data::empty());
         }
-        let loose = |(name, subs): &(&str, &[&str])| {
-            let called = subs.is_empty() || args.iter().any(|arg| subs.contains(arg));
-            *name == program && (called || args.is_empty() && subs.contains(&""))
-        };
-        let completes = COMPLETIONS.contains(&first) && !super::code::is_interpreter(program);
-        let named = completes || EVERYDAY.iter().chain(KNOWN).any(loose);
+        let completes = COMPLETIONS.contains(&first) && !self.programs.is_interpreter(program);
+        let named = completes || settings.is_some_and(|settings| settings.are_printed(args));
         let installed = folder.is_none_or(|folder| FOLDERS.contains(&folder));
         let known = !args.iter().any(|arg| has_hole(arg));
         (named && installed && known).then(|| Data::unknown(Taint::PROGRAM | Taint::FILE))
@@ -309,42 +226,6 @@ fn computes(program: &str, args: &[&str]) -> bool {
         }),
         _ => false,
     }
-}
-
-/// True for password managers, vaults and decryption tools that print what they keep.
-fn prints_secrets(program: &str, args: &[&str]) -> bool {
-    let has = |words: &[&str]| words.iter().all(|word| args.contains(word));
-    match program {
-        "pass" | "gopass" => {
-            args.iter().any(|arg| !arg.starts_with('-'))
-                && !matches!(args.first(), Some(&("ls" | "insert" | "git" | "generate")))
-        }
-        "age" | "rage" | "sops" => has(&["-d"]) || has(&["--decrypt"]) || has(&["decrypt"]),
-        "ansible-vault" => has(&["view"]) || has(&["decrypt"]),
-        "op" => has(&["read"]) || has(&["item", "get"]),
-        "bw" | "lpass" | "rbw" => has(&["get"]) || has(&["show"]) || has(&["export"]),
-        "vault" => has(&["read"]) || has(&["kv", "get"]),
-        "security" => args.first().is_some_and(|sub| sub.starts_with("find-") || *sub == "dump-keychain"),
-        "secret-tool" => has(&["lookup"]),
-        "kubectl" | "oc" => has(&["get"]) && args.iter().any(|arg| arg.starts_with("secret")),
-        "aws" => has(&["get-secret-value"]) || has(&["get-login-password"]) || has(&["export-credentials"]),
-        "gcloud" => has(&["secrets", "access"]) || has(&["print-access-token"]),
-        "az" => has(&["secret", "show"]) || has(&["get-access-token"]),
-        "gh" => has(&["auth", "token"]),
-        "heroku" => has(&["config"]) || has(&["auth:token"]),
-        _ => false,
-    }
-}
-
-/// True for programs that make other text of their input.
-fn rewrites(program: &str) -> bool {
-    const REWRITERS: &[&str] = &[
-        "sed", "gsed", "awk", "gawk", "mawk", "cut", "tac", "fold", "paste", "jq", "yq", "dc", "bc", "iconv",
-        "colrm", "expand", "unexpand", "fmt", "column", "perl", "ruby", "python", "python3", "node", "php",
-        "split", "csplit", "nl", "shuf", "join", "recode", "uconv", "ed", "ex", "m4", "cpp", "od", "hexdump",
-        "col", "numfmt", "look", "bash", "sh",
-    ];
-    REWRITERS.contains(&program)
 }
 
 /// True for text that stands in the command itself. Whoever rewrites such text and runs the result could

@@ -2,29 +2,14 @@
 //!
 //! What is typed into a shell is read by the shell, until it starts a program that inherits its input and takes
 //! some of it away. From then on nobody outside can tell who reads what. The law: *a program reads what is
-//! typed unless it is known not to*. The list below is of programs that never do. One that reads the files
+//! typed unless it is known not to*. The catalogue says which never do. One that reads the files
 //! it is told to read is not among them: any of those may be the input by another name.
 
 use super::data::Data;
 use super::data::Taint;
 use super::trace::{Reader, UnknownKind};
 use super::walk::Shell;
-
-/// Programs that never read their standard input, whatever their arguments are.
-const DEAF: &[&str] = &[
-    "echo", "printf", "true", "false", ":", "pwd", "ls", "test", "[", "uname", "whoami", "id", "mkdir",
-    "rmdir", "touch", "basename", "dirname", "realpath", "readlink", "type", "uptime", "sleep", "seq", "ps",
-    "nproc", "free", "arch", "groups", "tty", "cal", "df",
-];
-
-/// Wrappers that leave their input to what they start, and always start it.
-const TRANSPARENT: &[&str] = &[
-    "env", "genv", "nice", "gnice", "nohup", "timeout", "gtimeout", "stdbuf", "gstdbuf", "setsid", "ionice",
-    "chronic", "taskset",
-];
-
-/// Wrappers that leave their input to what they start, if they start anything that is written in the command.
-const CONTAINERS: &[&str] = &["docker", "podman", "nerdctl", "kubectl", "oc"];
+use crate::programs::Does;
 
 /// Builtins that read.
 const READING_BUILTINS: &[&str] = &["read", "mapfile", "readarray", "source", "."];
@@ -33,7 +18,7 @@ impl Shell<'_> {
     /// Takes down that the program may read the session's own input, unless it is known not to.
     pub(super) fn note_reader(&mut self, argv: &[String], program: &str, stdin: &Data) {
         let ours = stdin.taint.has(Taint::INPUT) && stdin.marked().is_none() && !stdin.is_dialogue();
-        if ours && !is_deaf(argv, program) {
+        if ours && !self.is_deaf(argv, program) {
             self.trace.reader(Reader { program: program.to_owned(), argv: argv.to_vec() });
         }
     }
@@ -59,20 +44,20 @@ impl Shell<'_> {
         before: usize,
     ) {
         let mut options = argv.iter().skip(1).filter(|arg| arg.starts_with('-'));
-        let hands_on = TRANSPARENT.contains(&program)
+        let hands_on = self.programs.does(program, Does::HandsInputOn)
             || matches!(program, "sudo" | "doas") && options.all(|option| !option.contains('e'))
-            || CONTAINERS.contains(&program) && self.trace.readers.len() > before;
+            || self.programs.does(program, Does::HandsInputToCommand) && self.trace.readers.len() > before;
         if !hands_on {
             self.note_reader(argv, program, stdin);
         }
     }
-}
 
-/// True for a program that leaves its standard input alone.
-fn is_deaf(argv: &[String], program: &str) -> bool {
-    // A program of somebody else's may have any name.
-    let folder = argv.first().and_then(|word| word.strip_suffix(program));
-    matches!(folder, Some("" | "/bin/" | "/usr/bin/")) && DEAF.contains(&program)
+    /// True for a program that leaves its standard input alone.
+    fn is_deaf(&self, argv: &[String], program: &str) -> bool {
+        // A program of somebody else's may have any name.
+        let folder = argv.first().and_then(|word| word.strip_suffix(program));
+        matches!(folder, Some("" | "/bin/" | "/usr/bin/")) && self.programs.does(program, Does::IgnoresInput)
+    }
 }
 
 /// True when it is certain that nothing started by the command reads what is typed behind it.

@@ -2,11 +2,14 @@
 //!
 //! A trace owes nothing to the shell that made it. Its size is bounded by whoever fills it.
 
+use std::sync::Arc;
+
 use serde::Serialize;
 
 use super::data::Taint;
 use super::word::Argument;
 use crate::effects::Touch;
+use crate::programs::Programs;
 
 /// A process that could start.
 #[derive(Debug, Clone)]
@@ -133,7 +136,7 @@ pub enum Fact {
 }
 
 /// Everything found about one command.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Trace {
     /// Every process that could start.
     pub processes: Vec<Process>,
@@ -145,6 +148,21 @@ pub struct Trace {
     pub waiting: Vec<String>,
     /// Programs that may read the session's own input.
     pub readers: Vec<Reader>,
+    /// What was known of programs.
+    pub programs: Arc<Programs>,
+}
+
+impl Default for Trace {
+    fn default() -> Self {
+        Self {
+            processes: Vec::new(),
+            facts: Vec::new(),
+            unknowns: Vec::new(),
+            waiting: Vec::new(),
+            readers: Vec::new(),
+            programs: Programs::built_in(),
+        }
+    }
 }
 
 /// A program that may read what is typed.

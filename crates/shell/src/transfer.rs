@@ -1,88 +1,19 @@
 //! Where a program moves data: from file to file, to the network, from the network to a shell.
 
-use super::carrier::is_shell;
 use super::data::{Data, Taint};
 use super::trace::{Fact, program_name};
 use super::walk::{Shell, slices};
-use crate::effects::{Action, Touch, takes};
+use crate::effects::{Action, Touch};
 use crate::marks::STAR;
 use crate::options::Options;
-
-/// Programs that send their standard input, or what they are given, to another machine.
-const SENDERS: &[&str] = &[
-    "nc",
-    "ncat",
-    "netcat",
-    "nc.traditional",
-    "nc.openbsd",
-    "socat",
-    "telnet",
-    "mail",
-    "mailx",
-    "mutt",
-    "sendmail",
-    "msmtp",
-    "swaks",
-    "ftp",
-    "tftp",
-    "lftp",
-    "ncftpput",
-    "curl",
-    "wget",
-    "wget2",
-    "http",
-    "https",
-    "xh",
-    "httpie",
-    "dig",
-    "host",
-    "nslookup",
-    "drill",
-    "ping",
-    "openssl",
-    "whois",
-    "logger",
-    "slackcat",
-    "transfer",
-    "croc",
-    "wormhole",
-    "ffsend",
-    "gh",
-    "pastebinit",
-    "aws",
-    "gsutil",
-    "gcloud",
-    "az",
-    "rclone",
-    "s3cmd",
-    "mc",
-    "azcopy",
-    "rsync",
-    "scp",
-    "sftp",
-    "invoke-webrequest",
-    "invoke-restmethod",
-    "iwr",
-    "irm",
-    "traceroute",
-    "telegram-send",
-    "websocat",
-    "nats",
-    "mosquitto_pub",
-    "redis-cli",
-    "busctl",
-    "termbin",
-    "ipfs",
-    "bore",
-    "ngrok",
-];
+use crate::programs::Does;
 
 impl Shell<'_> {
     /// Reports what the program touches and where its data goes.
     pub(crate) fn transfer(&mut self, program: &str, args: &[String], stdin: &Data, process: usize) {
         let refs = slices(args);
         let mut read = self.word_taint;
-        for mut touch in crate::effects::of_program(program, &refs) {
+        for mut touch in crate::effects::of_program(self.programs, program, &refs) {
             touch.streamed = self.open_ended
                 && args.last().is_some_and(|last| {
                     touch.path == *last || touch.path.contains(STAR) || touch.path.contains(super::word::HOLE)
@@ -96,7 +27,7 @@ impl Shell<'_> {
         if matches!(program, "remove-item" | "ri") && !refs.iter().any(|arg| !arg.starts_with('-')) {
             let mut piped = refs.clone();
             piped.extend(stdin.marked().into_iter().flat_map(str::lines));
-            for touch in crate::effects::of_program(program, &piped) {
+            for touch in crate::effects::of_program(self.programs, program, &piped) {
                 self.touch_by(Some(process), touch);
             }
         }
@@ -121,7 +52,7 @@ impl Shell<'_> {
 
     /// Remembers what files hold after the program ran.
     fn store(&mut self, program: &str, args: &[&str], stdin: &Data, read: Taint) {
-        let options = Options::parse(args, takes::of(program));
+        let options = Options::parse(args, self.programs.takes(program));
         match program {
             "tee" | "sponge" => {
                 for path in options.operands.clone() {
@@ -265,7 +196,7 @@ impl Shell<'_> {
 
     /// Remembers directories that the program fills with what came over the network.
     fn fetch(&mut self, program: &str, args: &[&str], stdin: &Data) {
-        let options = Options::parse(args, takes::of(program));
+        let options = Options::parse(args, self.programs.takes(program));
         let into = match program {
             "git" | "gh" | "hg" | "svn" => {
                 let words: Vec<&str> = options
@@ -307,21 +238,7 @@ impl Shell<'_> {
 
     /// A package that came over the network runs its own scripts when it is installed.
     fn install(&mut self, program: &str, args: &[&str], process: usize) {
-        const INSTALLERS: &[&str] = &[
-            "dpkg",
-            "rpm",
-            "apt",
-            "apt-get",
-            "dnf",
-            "yum",
-            "zypper",
-            "installer",
-            "msiexec",
-            "snap",
-            "pip",
-            "pip3",
-        ];
-        if !INSTALLERS.contains(&program) {
+        if !self.programs.does(program, Does::Installs) {
             return;
         }
         let fetched = args.iter().filter(|arg| !arg.starts_with('-')).any(|arg| {
@@ -356,11 +273,11 @@ impl Shell<'_> {
                 if reads_stdin {
                     what |= stdin.taint;
                 }
-                let options = Options::parse(args, takes::of(program));
+                let options = Options::parse(args, self.programs.takes(program));
                 options.operands.is_empty() || !options.operands.iter().all(|url| is_local(url))
             }
             "scp" | "rsync" | "sftp" => {
-                let options = Options::parse(args, takes::of(program));
+                let options = Options::parse(args, self.programs.takes(program));
                 options.operands.last().is_some_and(|target| {
                     crate::effects::is_remote(target) || target.contains(super::word::HOLE)
                 })
@@ -369,7 +286,7 @@ impl Shell<'_> {
                 let extra = self.environment_of("TAR_OPTIONS");
                 let tape = self.environment_of("TAPE");
                 let words: Vec<&str> = extra.split_whitespace().chain(args.iter().copied()).collect();
-                let options = Options::parse(&words, takes::of("tar"));
+                let options = Options::parse(&words, self.programs.takes("tar"));
                 let archive = options
                     .value(Some('f'), "file")
                     .map(str::to_owned)
@@ -432,7 +349,7 @@ impl Shell<'_> {
             }
             _ => {
                 what |= stdin.taint;
-                SENDERS.contains(&program)
+                self.programs.does(program, Does::Sends)
             }
         };
         if sends && (what.has(Taint::SECRET) || what.has(Taint::ENVIRONMENT)) {
@@ -451,11 +368,12 @@ impl Shell<'_> {
 
     /// Finds shells behind sockets.
     fn listen(&mut self, program: &str, args: &[&str], process: usize) {
+        let programs = self.programs;
         let runs_shell = |text: &str| {
             let text = text.trim_start_matches("exec ").trim_start_matches("env ");
             text.split([' ', ',', ':', '=', '\'', '"']).any(|word| {
                 let name = program_name(word);
-                is_shell(&name)
+                programs.does(&name, Does::SpeaksShell)
                     || matches!(
                         name.as_str(),
                         "cmd" | "powershell" | "pwsh" | "login" | "su" | "python" | "python3" | "perl"
@@ -464,7 +382,7 @@ impl Shell<'_> {
         };
         let found = match program {
             "nc" | "ncat" | "netcat" | "nc.traditional" | "nc.openbsd" | "netcat.traditional" => {
-                let options = Options::parse(args, takes::of("nc"));
+                let options = Options::parse(args, self.programs.takes("nc"));
                 let wired = options
                     .values(Some('e'), "exec")
                     .chain(options.values(Some('c'), "sh-exec"))

@@ -5,6 +5,7 @@
 //! and steps, depth and time are limited.
 
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Instant;
 
 use brush_parser::ast;
@@ -21,6 +22,7 @@ use super::word::{Argument, has_hole, sanitise};
 use crate::analyzer::Labels;
 use crate::effects::Touch;
 use crate::place::Place;
+use crate::programs::Programs;
 
 /// Bounds of one analysis.
 #[derive(Debug, Clone, Copy)]
@@ -31,6 +33,13 @@ pub(crate) struct Limits {
     pub(crate) depth: usize,
     /// When to stop in any case.
     pub(crate) deadline: Option<Instant>,
+}
+
+/// What whoever asks knows.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Knowledge<'a> {
+    pub(crate) labels: &'a dyn Labels,
+    pub(crate) programs: &'a Arc<Programs>,
 }
 
 /// Variables that change what the programs started after their assignment load, run or skip.
@@ -55,8 +64,8 @@ const MEANINGFUL: &[&str] = &[
 ];
 
 /// Analyses a command as a shell at `place` would run it.
-pub(crate) fn trace(command: &str, place: &Place, labels: &dyn Labels, limits: Limits) -> Trace {
-    trace_with(command, &Data::session_input(), place, labels, limits)
+pub(crate) fn trace(command: &str, place: &Place, known: Knowledge<'_>, limits: Limits) -> Trace {
+    trace_with(command, &Data::session_input(), place, known, limits)
 }
 
 /// Analyses a command as a shell at `place` would run it, with `input` as its standard input.
@@ -64,26 +73,30 @@ pub(crate) fn trace_fed(
     command: &str,
     input: &str,
     place: &Place,
-    labels: &dyn Labels,
+    known: Knowledge<'_>,
     limits: Limits,
 ) -> Trace {
     let input = sanitise(input);
-    let mut trace = trace_with(command, &Data::text(&input), place, labels, limits);
+    let mut trace = trace_with(command, &Data::text(&input), place, known, limits);
     if super::obscure::is_obfuscated(&input) {
         trace.facts.push(Fact::Obfuscated);
     }
     trace
 }
 
-fn trace_with(command: &str, input: &Data, place: &Place, labels: &dyn Labels, limits: Limits) -> Trace {
+fn trace_with(command: &str, input: &Data, place: &Place, known: Knowledge<'_>, limits: Limits) -> Trace {
     let command = sanitise(command);
     let mut files = std::collections::HashMap::new();
     let mut second = false;
     loop {
-        let mut shell = Shell::new(place, labels, limits);
+        let mut shell = Shell::new(place, known, limits);
         shell.state.files = files;
         if super::obscure::is_obfuscated(&command) {
             shell.trace.facts.push(Fact::Obfuscated);
+        }
+        if known.programs.is_broken() {
+            let reason = "the catalogue of programs can't be read";
+            shell.trace.unknown(UnknownKind::Limit, reason, true);
         }
         shell.run_text(&command, input);
         // What is written to a named pipe late is read from it early: once its content is known, the
@@ -91,6 +104,7 @@ fn trace_with(command: &str, input: &Data, place: &Place, labels: &dyn Labels, l
         let written: Vec<_> =
             shell.fifos.iter().filter_map(|path| shell.state.files.get_key_value(path)).collect();
         if second || written.is_empty() {
+            shell.trace.programs = Arc::clone(known.programs);
             return shell.trace;
         }
         files = written.into_iter().map(|(path, data)| (path.clone(), data.clone())).collect();
@@ -99,10 +113,11 @@ fn trace_with(command: &str, input: &Data, place: &Place, labels: &dyn Labels, l
 }
 
 impl<'p> Shell<'p> {
-    fn new(place: &'p Place, labels: &'p dyn Labels, limits: Limits) -> Self {
+    fn new(place: &'p Place, known: Knowledge<'p>, limits: Limits) -> Self {
         Self {
             place,
-            labels,
+            labels: known.labels,
+            programs: known.programs,
             state: Shared::at(place),
             trace: Trace::default(),
             word_taint: Taint::NONE,
@@ -129,6 +144,7 @@ impl<'p> Shell<'p> {
 pub(crate) struct Shell<'p> {
     pub(crate) place: &'p Place,
     pub(crate) labels: &'p dyn Labels,
+    pub(crate) programs: &'p Programs,
     pub(crate) state: Shared,
     pub(crate) trace: Trace,
     /// What flowed into the words of the current command.

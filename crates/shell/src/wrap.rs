@@ -5,9 +5,9 @@ use super::data::{Data, Taint};
 use super::trace::Fact;
 use super::walk::{Shell, slices};
 use super::word::has_hole;
-use super::wrappers::{LOOSE, RUNNERS, WRAPPERS};
 use crate::effects::{Action, Touch};
-use crate::options::{Options, Takes};
+use crate::options::{Name, Options, Takes};
+use crate::programs::Starts;
 
 impl Shell<'_> {
     /// Follows a wrapper; `None` when `program` is none, or wraps nothing here.
@@ -21,21 +21,11 @@ impl Shell<'_> {
             "find" | "gfind" | "bfs" => Some(self.find(argv, args, stdin)),
             "fd" | "fdfind" => self.fd(argv, args, stdin),
             "watch" | "gwatch" => {
-                let options = Options::parse(&slices(args), Takes::wrapper("n", &["interval"]));
+                let options = Options::parse(&slices(args), self.programs.takes(program).until_operand());
                 self.joined(argv, options.consumed, program)
             }
             "ssh" | "mosh" | "autossh" | "slogin" | "rsh" => self.ssh(argv, args, program, stdin),
             "su" | "runuser" => self.su(argv, args, program, stdin),
-            "vagrant" => {
-                let text = Options::parse(&slices(args), Takes::values("c", &["command"]));
-                let text = text.value(Some('c'), "command")?.to_owned();
-                Some(self.text(argv, &text, program))
-            }
-            "script" => {
-                let options = Options::parse(&slices(args), Takes::values("cIOBTtmEo", &["command"]));
-                let text = options.value(Some('c'), "command")?.to_owned();
-                Some(self.text(argv, &text, program))
-            }
             "flock" => self.flock(argv, args, stdin),
             "docker" | "podman" | "nerdctl" | "docker-compose" | "podman-compose" => {
                 self.container(argv, args, program, stdin)
@@ -70,7 +60,7 @@ impl Shell<'_> {
             "crontab" => self.crontab(argv, args, stdin),
             "at" | "batch" => {
                 let refs = slices(args);
-                let options = Options::parse(&refs, Takes::values("fqt", &[]));
+                let options = Options::parse(&refs, self.programs.takes(program));
                 let data = match options.value(Some('f'), "") {
                     Some(file) => self.content_of(file),
                     None => stdin.clone(),
@@ -102,21 +92,29 @@ impl Shell<'_> {
                 let rest: Vec<String> = args.iter().filter(|arg| !arg.starts_with('-')).cloned().collect();
                 (!rest.is_empty()).then(|| self.inner(argv, &rest, program, stdin))
             }
-            _ if LOOSE.contains(&program) || program.starts_with("ld-") && program.contains(".so") => {
-                self.loose(argv, args, program, stdin)
+            _ => self.listed(argv, args, program, stdin),
+        }
+    }
+
+    /// Follows a wrapper of which the catalogue says where its command stands.
+    fn listed(&mut self, argv: &[String], args: &[String], program: &str, stdin: &Data) -> Option<Data> {
+        let programs = self.programs;
+        match programs.starts(program)? {
+            Starts::Somewhere => self.loose(argv, args, program, stdin),
+            Starts::Subcommand { .. } => self.runner(argv, args, program, stdin),
+            Starts::Text(options) => {
+                let given = Options::parse(&slices(args), programs.takes(program));
+                let text = options.value_in(&given)?.to_owned();
+                Some(self.text(argv, &text, program))
             }
-            _ => {
-                if let Some(output) = self.runner(argv, args, program, stdin) {
-                    return Some(output);
-                }
-                let wrapper = WRAPPERS.iter().find(|wrapper| wrapper.names.contains(&program))?;
-                let options = Options::parse(&slices(args), wrapper.takes);
-                let rest = args.get(options.consumed + wrapper.skip..)?.to_vec();
+            Starts::After(operands) => {
+                let options = Options::parse(&slices(args), programs.takes(program).until_operand());
+                let rest = args.get(options.consumed + operands..)?.to_vec();
                 if rest.is_empty() {
                     return None;
                 }
                 for (name, value) in options.every_value() {
-                    if matches!(name, crate::options::Name::Short('o')) && program == "strace" {
+                    if matches!(name, Name::Short('o')) && program == "strace" {
                         self.touch_by(None, Touch::new(Action::Write, value));
                     }
                 }
@@ -127,21 +125,21 @@ impl Shell<'_> {
 
     /// A command somewhere among the options of another; `None` when no word names one.
     fn loose(&mut self, argv: &[String], args: &[String], program: &str, stdin: &Data) -> Option<Data> {
-        let at = args.iter().position(|arg| super::code::is_command(&super::trace::program_name(arg)))?;
+        let programs = self.programs;
+        let at = args
+            .iter()
+            .position(|arg| super::code::is_command(programs, &super::trace::program_name(arg)))?;
         Some(self.inner(argv, args.get(at..).unwrap_or_default(), program, stdin))
     }
 
     /// `tool run CMD...`; `None` when this is none.
     fn runner(&mut self, argv: &[String], args: &[String], program: &str, stdin: &Data) -> Option<Data> {
-        let (_, subs) = RUNNERS.iter().find(|(name, _)| *name == program)?;
+        let Starts::Subcommand { names, values } = self.programs.starts(program)? else { return None };
         let at = args.iter().position(|arg| !arg.starts_with('-'))?;
-        if !args.get(at).is_some_and(|sub| subs.contains(&sub.as_str())) {
+        if !args.get(at).is_some_and(|sub| names.contains(sub)) {
             return None;
         }
-        let takes = Takes::wrapper(
-            "pncw",
-            &["with", "python", "package", "env-file", "name", "project", "group", "extra", "directory"],
-        );
+        let takes = values.takes().until_operand();
         let options = Options::parse(&slices(args.get(at + 1..).unwrap_or_default()), takes);
         let rest = args.get(at + 1 + options.consumed..).unwrap_or_default().to_vec();
         Some(self.inner(argv, &rest, program, stdin))
@@ -192,22 +190,7 @@ impl Shell<'_> {
 
     fn sudo(&mut self, argv: &[String], args: &[String], program: &str, stdin: &Data) -> Option<Data> {
         let refs = slices(args);
-        let takes = Takes::wrapper(
-            "ugpCcDhrRtTU",
-            &[
-                "user",
-                "group",
-                "prompt",
-                "close-from",
-                "chdir",
-                "host",
-                "chroot",
-                "role",
-                "type",
-                "other-user",
-                "command-timeout",
-            ],
-        );
+        let takes = self.programs.takes(program).until_operand();
         let options = Options::parse(&refs, takes);
         let mut rest = args.get(options.consumed..).unwrap_or_default();
         if options.has('e', "edit") {
@@ -318,7 +301,7 @@ impl Shell<'_> {
 
     fn ssh(&mut self, argv: &[String], args: &[String], program: &str, stdin: &Data) -> Option<Data> {
         let refs = slices(args);
-        let options = Options::parse(&refs, Takes::wrapper("bcDEeFIiJlmOopQRSWwBL", &[]));
+        let options = Options::parse(&refs, self.programs.takes(program).until_operand());
         let proxies: Vec<String> = options
             .values(Some('o'), "")
             .filter_map(|option| option.split_once(['=', ' ']))
@@ -352,10 +335,7 @@ impl Shell<'_> {
 
     fn su(&mut self, argv: &[String], args: &[String], program: &str, stdin: &Data) -> Option<Data> {
         let refs = slices(args);
-        let options = Options::parse(
-            &refs,
-            Takes::values("cgGsuw", &["command", "group", "shell", "user", "session-command"]),
-        );
+        let options = Options::parse(&refs, self.programs.takes(program));
         if let Some(text) = options.value(Some('c'), "command").map(str::to_owned) {
             return Some(self.text(argv, &text, program));
         }
@@ -366,8 +346,7 @@ impl Shell<'_> {
 
     fn flock(&mut self, argv: &[String], args: &[String], stdin: &Data) -> Option<Data> {
         let refs = slices(args);
-        let options =
-            Options::parse(&refs, Takes::wrapper("wEc", &["timeout", "wait", "conflict-exit-code"]));
+        let options = Options::parse(&refs, self.programs.takes("flock").until_operand());
         let rest = args.get(options.consumed + 1..)?;
         match rest.split_first() {
             Some((flag, rest)) if flag == "-c" || flag == "--command" => {
@@ -389,55 +368,7 @@ impl Shell<'_> {
             return None;
         }
         let refs = slices(args.get(at + 1..)?);
-        let takes = Takes::wrapper(
-            "aceEhlLmpuvw",
-            &[
-                "add-host",
-                "annotation",
-                "attach",
-                "cap-add",
-                "cap-drop",
-                "cpus",
-                "cpu-shares",
-                "device",
-                "dns",
-                "entrypoint",
-                "env",
-                "env-file",
-                "expose",
-                "gpus",
-                "health-cmd",
-                "hostname",
-                "ip",
-                "ipc",
-                "label",
-                "link",
-                "log-driver",
-                "memory",
-                "mount",
-                "name",
-                "net",
-                "network",
-                "pid",
-                "platform",
-                "publish",
-                "pull",
-                "restart",
-                "runtime",
-                "security-opt",
-                "shm-size",
-                "stop-signal",
-                "tmpfs",
-                "ulimit",
-                "user",
-                "userns",
-                "volume",
-                "volumes-from",
-                "workdir",
-                "detach-keys",
-                "index",
-            ],
-        );
+        let takes = self.programs.takes_of(program, "run").until_operand();
         let options = Options::parse(&refs, takes);
         let entrypoint = options.value(None, "entrypoint").map(str::to_owned);
         let consumed = options.consumed;

@@ -3,7 +3,8 @@
 use std::cell::OnceCell;
 
 use backstop_shell::marks::has_hole;
-use backstop_shell::options::{Name, Options, Takes};
+use backstop_shell::options::{Name, Options};
+use backstop_shell::programs::Programs;
 use backstop_shell::{Argument, Process, Taint, Touch};
 
 use super::{Origin, Run, Signal, Test, TouchCondition};
@@ -21,20 +22,20 @@ pub(super) struct Parsed<'a> {
 }
 
 impl<'a> Parsed<'a> {
-    pub(super) fn new(process: &'a Process) -> Self {
+    pub(super) fn new(process: &'a Process, programs: &Programs) -> Self {
         let program = process.program();
         let args: Vec<&str> = process.argv().iter().skip(1).map(Argument::raw).collect();
         if program == "git" {
             // Options before the subcommand belong to git itself.
-            let globals = Options::parse(&args, Takes::of("git").until_operand());
+            let globals = Options::parse(&args, programs.takes("git").until_operand());
             let start = globals.consumed;
             let sub = args.get(start).copied().unwrap_or_default().to_ascii_lowercase();
             let rest = args.get(start + 1..).unwrap_or_default();
-            let options = Options::parse(rest, Takes::of(&format!("git {sub}")));
+            let options = Options::parse(rest, programs.takes_of("git", &sub));
             let words = args.get(start).into_iter().chain(&options.operands).copied().collect();
             return Self { process, args: args.clone(), options, words, lower: OnceCell::new() };
         }
-        let options = Options::parse(&args, Takes::of(&program));
+        let options = Options::parse(&args, programs.takes(&program));
         let words = options.operands.clone();
         Self { process, args, options, words, lower: OnceCell::new() }
     }

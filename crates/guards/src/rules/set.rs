@@ -222,7 +222,7 @@ impl RuleSet {
                     if candidates.peek().is_none() {
                         continue;
                     }
-                    let parsed = Parsed::new(started);
+                    let parsed = Parsed::new(started, &trace.programs);
                     for place in candidates {
                         if let Some(When::Run(run)) = self.condition(place)
                             && parsed.fits(run)

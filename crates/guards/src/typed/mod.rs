@@ -19,8 +19,9 @@
 
 mod plain;
 
+use backstop_shell::programs::Programs;
 use backstop_shell::{
-    MAX_BYTES, Place, Reader, ShellKind, Trace, Unknown, UnknownKind, is_whole, leaves_input_alone, waits,
+    MAX_BYTES, Place, Reader, ShellKind, Trace, Unknown, UnknownKind, is_whole, leaves_input_alone,
 };
 
 use self::plain::{NODE, PYTHON};
@@ -151,13 +152,13 @@ impl CommandGuard {
         if trace.unknowns.iter().any(|unknown| unknown.carrier) {
             return None;
         }
-        language_of(reader)
+        language_of(reader, &trace.programs)
     }
 }
 
-fn language_of(reader: &Reader) -> Option<Language> {
+fn language_of(reader: &Reader, programs: &Programs) -> Option<Language> {
     let args: Vec<&str> = reader.argv.iter().skip(1).map(String::as_str).collect();
-    if !waits(&reader.program, &args) {
+    if !programs.waits(&reader.program, &args) {
         return None;
     }
     let version = |c: char| c.is_ascii_digit() || c == '.';

@@ -1,110 +1,59 @@
 //! The families of programs.
 
-use super::names::{DELETERS, LOOKERS, WORDY};
-use super::{Action, Touch, takes};
+use super::{Action, Touch};
 use crate::marks::has_hole;
-use crate::options::{Name, Options};
+use crate::options::{Name, Options, Takes};
+use crate::programs::{Operands, Programs, Touches};
 
 /// What `program` does to files when it gets `args`.
-pub(crate) fn of_program(program: &str, args: &[&str]) -> Vec<Touch> {
-    let options = Options::parse(args, takes::of(program));
+pub(crate) fn of_program(programs: &Programs, program: &str, args: &[&str]) -> Vec<Touch> {
+    let options = Options::parse(args, programs.takes(program));
     if options.only_help() {
         return Vec::new();
     }
-    if DELETERS.contains(&program) {
-        return deletions(program, &options, args);
+    if program == "type" && options.operands.iter().any(|path| path.contains(['/', '.', '\\'])) {
+        return touches(Action::Read, &options.operands);
     }
-    match program {
-        "type" if options.operands.iter().any(|path| path.contains(['/', '.', '\\'])) => {
-            touches(Action::Read, &options.operands)
-        }
-        "mv" | "gmv" | "rename-item" | "move-item" => moves(&options),
-        "cp" | "gcp" | "install" | "ln" | "gln" | "copy-item" | "ditto" | "link" | "symlink" => {
-            copies(program, &options)
-        }
-        "chmod" | "gchmod" | "chflags" | "chattr" | "setfacl" => modes(program, args, &options),
-        "chown" | "chgrp" | "gchown" | "takeown" | "icacls" => owners(&options),
-        "tee" | "gtee" | "sponge" => {
-            let action = if options.has('a', "append") { Action::Append } else { Action::Write };
-            touches(action, &options.operands)
-        }
-        "dd" | "gdd" | "dcfldd" | "dc3dd" => dd(args),
-        "truncate" => touches(Action::Write, &options.operands),
-        "patch" => touches(Action::Write, options.operands.get(..1).unwrap_or_default()),
-        "strip" | "objcopy" | "patchelf" => {
-            let output = options.value(Some('o'), "output");
-            touches(Action::Write, &options.operands.iter().copied().chain(output).collect::<Vec<_>>())
-        }
-        "mkfifo" | "mknod" => touches(Action::Write, &options.operands),
-        "sed" | "gsed" => sed(args, &options),
-        "perl" | "ruby" if args.iter().any(|arg| in_place(arg)) => {
-            let code =
-                args.iter().position(|arg| arg.starts_with('-') && arg.ends_with('e')).map_or(0, |at| at + 2);
-            let files: Vec<&str> = args
-                .get(code..)
-                .unwrap_or_default()
-                .iter()
-                .copied()
-                .filter(|a| !a.starts_with('-'))
-                .collect();
-            touches(Action::Write, &files)
-        }
-        "rsync" => rsync(&options),
-        "scp" => {
-            let (last, sources) =
-                options.operands.split_last().map_or((None, &[][..]), |(l, s)| (Some(*l), s));
-            let mut all = touches(Action::Read, sources);
-            all.extend(last.filter(|path| !is_remote(path)).map(|path| Touch::new(Action::Place, path)));
-            all
-        }
-        "tar" | "gtar" | "bsdtar" => tar(args, &options),
-        "unzip" | "7z" | "7za" | "cpio" | "unar" => unpacked(program, args),
-        "docker" | "podman" | "nerdctl" if args.first() == Some(&"cp") => {
+    let Some(touched) = programs.touches(program) else { return readers(args) };
+    match touched {
+        Touches::Nothing => Vec::new(),
+        Touches::Operands(operands) => each(operands, &options),
+        Touches::Deletes => deletions(program, &options, args),
+        Touches::Moves => moves(&options),
+        Touches::Copies => copies(Action::Read, &options),
+        Touches::Links => copies(Action::List, &options),
+        Touches::Modes => modes(args, &options),
+        Touches::AccessLists => access_lists(&options),
+        Touches::Owners => owners(&options),
+        Touches::Dd => dd(args),
+        Touches::Sed => sed(args, &options),
+        Touches::InPlace if args.iter().any(|arg| in_place(arg)) => rewritten(args),
+        Touches::InPlace => readers(args),
+        Touches::Rsync => rsync(&options),
+        Touches::Scp => scp(&options),
+        Touches::Tar => tar(args, &options),
+        Touches::Unpacks => unpacked(program, args),
+        Touches::ContainerCopies if args.first() == Some(&"cp") => {
             touches(Action::Read, args.get(1..2).unwrap_or_default())
         }
-        "curl" | "wget" | "wget2" => fetchers(&options),
-        "grep" | "egrep" | "fgrep" | "zgrep" | "ggrep" | "rg" | "ag" | "ack" | "ugrep" => {
-            let pattern_given = options.value(Some('e'), "regexp").is_some()
-                || options.value(Some('f'), "file").is_some()
-                || options.long("files");
-            let mut all = touches(
-                Action::Read,
-                options.operands.get(usize::from(!pattern_given)..).unwrap_or_default(),
-            );
-            all.extend(options.values(Some('f'), "file").map(|path| Touch::new(Action::Read, path)));
-            all
-        }
-        "awk" | "gawk" | "mawk" | "nawk" => {
-            let scripted =
-                options.value(Some('f'), "file").is_some() || options.value(Some('e'), "source").is_some();
-            touches(Action::Read, options.operands.get(usize::from(!scripted)..).unwrap_or_default())
-        }
-        "jq" | "yq" => touches(Action::Read, options.operands.get(1..).unwrap_or_default()),
-        "cmp" | "diff" | "comm" | "join" | "paste" => touches(Action::Read, &options.operands),
-        "git" => git(args),
-        "ssh" | "openvpn" | "kubectl" | "helm" | "docker" | "podman" | "docker-compose" | "terraform"
-        | "ansible" | "ansible-playbook" | "psql" | "mysql" => Vec::new(),
-        "socat" => socat(args),
-        "openssl" => {
-            let writes = |arg: &str| matches!(arg, "-out" | "-keyout" | "-CAserial");
-            let kept: Vec<&str> = args
-                .iter()
-                .enumerate()
-                .filter(|(at, _)| {
-                    !at.checked_sub(1).and_then(|at| args.get(at)).is_some_and(|arg| writes(arg))
-                })
-                .map(|(_, arg)| *arg)
-                .collect();
-            readers(&kept)
-        }
-        "set-content" | "add-content" | "clear-content" | "out-file" | "new-item" => {
-            touches(Action::Write, &options.operands)
-        }
-        _ if LOOKERS.contains(&program) => touches(Action::List, &options.operands),
-        _ if WORDY.contains(&program) => Vec::new(),
-        _ if is_formatter(program) => formats(program, args, &options),
-        _ => readers(args),
+        Touches::ContainerCopies => Vec::new(),
+        Touches::Transfers => fetchers(&options),
+        Touches::Git => git(args),
+        Touches::Socat => socat(args),
+        Touches::Openssl => openssl(args),
+        Touches::Formats => formats(program, args, &options),
     }
+}
+
+/// The same action on each of the operands.
+fn each(what: &Operands, options: &Options<'_>) -> Vec<Touch> {
+    let skip = if what.unless.any_in(options) { 0 } else { what.skip };
+    let action = if what.append.any_in(options) { Action::Append } else { what.action };
+    let files = options.operands.get(skip..).unwrap_or_default();
+    let files = what.most.and_then(|most| files.get(..most)).unwrap_or(files);
+    let mut all = touches(action, files);
+    all.extend(touches(action, &what.values.values_in(options)));
+    all
 }
 
 fn touches(action: Action, paths: &[&str]) -> Vec<Touch> {
@@ -194,30 +143,25 @@ fn moves(options: &Options<'_>) -> Vec<Touch> {
     all
 }
 
-fn copies(program: &str, options: &Options<'_>) -> Vec<Touch> {
+fn copies(action: Action, options: &Options<'_>) -> Vec<Touch> {
     let target = options.value(Some('t'), "target-directory");
     let (last, sources) = match (target, options.operands.split_last()) {
         (Some(target), _) => (Some(target), options.operands.as_slice()),
         (None, Some((last, sources))) => (Some(*last), sources),
         (None, None) => (None, &[][..]),
     };
-    let action = if program.contains("ln") { Action::List } else { Action::Read };
     let mut all = touches(action, sources);
     all.extend(last.map(|path| Touch::new(Action::Place, path)));
     all
 }
 
-fn modes(program: &str, args: &[&str], options: &Options<'_>) -> Vec<Touch> {
-    if program == "setfacl" {
-        let options =
-            Options::parse(args, crate::options::Takes::values("mxMXn", &["modify", "remove", "set"]));
-        let mut all = touches(Action::Mode, &options.operands);
-        all.iter_mut().for_each(|touch| touch.recursive = options.has('R', "recursive"));
-        return all;
-    }
-    if matches!(program, "chattr" | "chflags") {
-        return touches(Action::Mode, options.operands.get(1..).unwrap_or_default());
-    }
+fn access_lists(options: &Options<'_>) -> Vec<Touch> {
+    let mut all = touches(Action::Mode, &options.operands);
+    all.iter_mut().for_each(|touch| touch.recursive = options.has('R', "recursive"));
+    all
+}
+
+fn modes(args: &[&str], options: &Options<'_>) -> Vec<Touch> {
     // A mode may look like an option (`-w`, `-rwx`).
     let mut words = args.iter().copied().filter(|arg| {
         let is_option = arg.strip_prefix('-').is_some_and(|rest| rest.chars().all(|c| "RvcfHLP".contains(c)));
@@ -277,6 +221,13 @@ fn in_place(arg: &str) -> bool {
     arg.starts_with('-') && !arg.starts_with("--") && arg.contains('i') && arg.len() < 8
 }
 
+/// The files behind the code that rewrites them.
+fn rewritten(args: &[&str]) -> Vec<Touch> {
+    let code = args.iter().position(|arg| arg.starts_with('-') && arg.ends_with('e')).map_or(0, |at| at + 2);
+    let files = args.get(code..).unwrap_or_default().iter().copied();
+    touches(Action::Write, &files.filter(|arg| !arg.starts_with('-')).collect::<Vec<_>>())
+}
+
 fn sed(args: &[&str], options: &Options<'_>) -> Vec<Touch> {
     let in_place = args.iter().any(|arg| {
         arg.starts_with("--in-place") || arg.starts_with('-') && !arg.starts_with("--") && arg.contains('i')
@@ -315,6 +266,13 @@ fn rsync(options: &Options<'_>) -> Vec<Touch> {
     if options.long("remove-source-files") {
         all.extend(touches(Action::Move, &local));
     }
+    all
+}
+
+fn scp(options: &Options<'_>) -> Vec<Touch> {
+    let Some((last, sources)) = options.operands.split_last() else { return Vec::new() };
+    let mut all = touches(Action::Read, sources);
+    all.extend(Some(*last).filter(|path| !is_remote(path)).map(|path| Touch::new(Action::Place, path)));
     all
 }
 
@@ -443,38 +401,12 @@ fn socat(args: &[&str]) -> Vec<Touch> {
         .collect()
 }
 
-/// True for programs that make file systems or change partitions.
-fn is_formatter(program: &str) -> bool {
-    program.starts_with("mkfs")
-        || program.starts_with("mke2fs")
-        || program.starts_with("newfs")
-        || matches!(
-            program,
-            "mkswap"
-                | "mkdosfs"
-                | "mkntfs"
-                | "mkexfatfs"
-                | "wipefs"
-                | "fdisk"
-                | "gdisk"
-                | "sgdisk"
-                | "cfdisk"
-                | "sfdisk"
-                | "parted"
-                | "blkdiscard"
-                | "badblocks"
-                | "hdparm"
-                | "nvme"
-                | "cryptsetup"
-                | "format"
-                | "diskutil"
-                | "pvcreate"
-                | "mdadm"
-                | "zpool"
-                | "fsfreeze"
-                | "dmsetup"
-                | "sg_format"
-        )
+/// All arguments that could be read, without those that are written.
+fn openssl(args: &[&str]) -> Vec<Touch> {
+    let writes = |arg: &&str| matches!(*arg, "-out" | "-keyout" | "-CAserial");
+    let behind = |at: usize| at.checked_sub(1).and_then(|before| args.get(before));
+    let kept = args.iter().enumerate().filter(|(at, _)| !behind(*at).is_some_and(&writes));
+    readers(&kept.map(|(_, arg)| *arg).collect::<Vec<_>>())
 }
 
 fn formats(program: &str, args: &[&str], options: &Options<'_>) -> Vec<Touch> {
@@ -493,15 +425,12 @@ fn formats(program: &str, args: &[&str], options: &Options<'_>) -> Vec<Touch> {
         "zpool" => !args.iter().any(|arg| matches!(*arg, "destroy" | "labelclear" | "create")),
         "dmsetup" => !args.iter().any(|arg| matches!(*arg, "remove" | "remove_all" | "wipe_table")),
         // `mke2fs -n` only shows, unless the `-n` is the value of `-L`.
-        _ => Options::parse(args, crate::options::Takes::values("LbiIjgEmoOUTtNrCGFcd", &["label"])).short('n') && program != "mkfs.vfat" && program != "mkfs.fat" && program != "mkdosfs",
+        _ => Options::parse(args, Takes::values("LbiIjgEmoOUTtNrCGFcd", &["label"])).short('n') && program != "mkfs.vfat" && program != "mkfs.fat" && program != "mkdosfs",
     };
     if dry {
         return Vec::new();
     }
-    let labels = crate::options::Takes::values(
-        if program.starts_with("mk") { "LbiIjgEmoOUTtNrCG" } else { "" },
-        &["label"],
-    );
+    let labels = Takes::values(if program.starts_with("mk") { "LbiIjgEmoOUTtNrCG" } else { "" }, &["label"]);
     let parsed = Options::parse(args, labels);
     parsed
         .operands

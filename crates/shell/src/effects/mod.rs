@@ -1,12 +1,10 @@
 //! What a process does to files, from its arguments alone.
 //!
-//! Each family of programs has a reading of its options; programs without one are taken to read whatever
-//! sensitive file they are given.
+//! The catalogue says what a program does with its operands; where that takes more than a word, the reading is here.
+//! A program of which nothing is known is taken to read whatever could be a file.
 
 mod families;
-mod names;
 mod patch;
-pub(crate) mod takes;
 
 use serde::{Deserialize, Serialize};
 

@@ -1,0 +1,331 @@
+//! One entry of the catalogue, as it is written.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, Error as _, Visitor};
+
+use crate::effects::Action;
+use crate::options::{Options, Takes};
+
+/// What is known of a program. Keys that are left out say that there is nothing to say.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Entry {
+    /// What it is called, without folders and in small letters; a `*` at the end stands for any ending.
+    pub(crate) names: Vec<String>,
+    /// Whether its names are also followed by a version (`python3.12`).
+    pub(crate) versions: bool,
+    /// Where the knowledge comes from: program and version, or document.
+    source: String,
+    /// Its options that take a value.
+    pub(crate) values: Flags,
+    /// The options of its subcommands that take a value.
+    pub(crate) subcommands: BTreeMap<String, Flags>,
+    /// What it does to the files it is given. Without it, whatever could be a file is taken to be read.
+    pub(crate) touches: Option<Touches>,
+    /// How it starts another program that stands in its arguments.
+    pub(crate) starts: Option<Starts>,
+    /// What it does with data.
+    pub(crate) does: Vec<Does>,
+    /// When it waits to be told what to do.
+    pub(crate) waits: Option<Waits>,
+    /// Subcommands that open a shell or a prompt; an empty one is the program without any.
+    pub(crate) prompts: Vec<String>,
+    /// Which output of it is made to be evaluated by a shell.
+    pub(crate) settings: Settings,
+    /// When it prints what it keeps secret.
+    pub(crate) secrets: Option<Secrets>,
+    /// How it takes code of its language.
+    pub(crate) code: Option<Code>,
+    /// Commands, and what is true of each.
+    #[serde(rename = "match")]
+    matches: Vec<String>,
+    /// Commands, and what is not true of each though it could seem so.
+    no_match: Vec<String>,
+}
+
+impl Entry {
+    /// What every entry must have, and this one has not.
+    pub(crate) fn lacking(&self) -> Option<&'static str> {
+        [
+            (self.names.is_empty(), "an entry needs `names`"),
+            (self.source.trim().is_empty(), "an entry needs a `source`: program and version, or a document"),
+            (self.matches.is_empty(), "an entry needs at least one case under `match`"),
+            (self.no_match.is_empty(), "an entry needs at least one near miss under `no_match`"),
+        ]
+        .into_iter()
+        .find_map(|(is_lacking, message)| is_lacking.then_some(message))
+    }
+
+    /// The cases, with whether they hold.
+    pub(super) fn cases(&self) -> impl Iterator<Item = (&str, bool)> {
+        let holding = self.matches.iter().map(|case| (case.as_str(), true));
+        holding.chain(self.no_match.iter().map(|case| (case.as_str(), false)))
+    }
+}
+
+/// Options, written as they are given: `-o --output`.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Flags {
+    short: String,
+    long: Vec<String>,
+}
+
+impl Flags {
+    /// As options that take a value.
+    pub(crate) fn takes(&self) -> Takes<'_> {
+        Takes::listed(&self.short, &self.long)
+    }
+
+    /// Whether one of them was given.
+    pub(crate) fn any_in(&self, given: &Options<'_>) -> bool {
+        self.short.chars().any(|c| given.short(c)) || self.long.iter().any(|name| given.long(name))
+    }
+
+    /// The values that were given to them.
+    pub(crate) fn values_in<'a>(&self, given: &Options<'a>) -> Vec<&'a str> {
+        let letters = self.short.chars().flat_map(|c| given.values(Some(c), ""));
+        letters.chain(self.long.iter().flat_map(|name| given.values(None, name))).collect()
+    }
+
+    /// The last value that was given to one of them.
+    pub(crate) fn value_in<'a>(&self, given: &Options<'a>) -> Option<&'a str> {
+        self.values_in(given).last().copied()
+    }
+
+    /// Whether `args` hold one of the words behind a single dash, as some programs write them.
+    pub(crate) fn any_behind_one_dash(&self, args: &[&str]) -> bool {
+        self.long.iter().any(|name| args.iter().any(|arg| arg.strip_prefix('-') == Some(name)))
+    }
+}
+
+impl fmt::Debug for Flags {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Flags(-{} {:?})", self.short, self.long)
+    }
+}
+
+impl<'de> Deserialize<'de> for Flags {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Written;
+
+        impl Visitor<'_> for Written {
+            type Value = Flags;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("options such as `-o --output`")
+            }
+
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Flags, E> {
+                let mut flags = Flags::default();
+                for word in text.split_whitespace() {
+                    let mut letters = word.strip_prefix('-').unwrap_or_default().chars();
+                    match (word.strip_prefix("--"), letters.next(), letters.next()) {
+                        (Some(long), ..) if !long.is_empty() => flags.long.push(long.to_owned()),
+                        (None, Some(letter), None) => flags.short.push(letter),
+                        _ => {
+                            return Err(E::custom(format_args!(
+                                "`{word}` is no option: write `-o` or `--output`"
+                            )));
+                        }
+                    }
+                }
+                Ok(flags)
+            }
+        }
+
+        deserializer.deserialize_str(Written).map_err(D::Error::custom)
+    }
+}
+
+/// What a program does with data and input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Does {
+    /// Speaks the language of POSIX shells, near enough.
+    SpeaksShell,
+    /// Sends its input, or what it is given, to another machine.
+    Sends,
+    /// Prints what came over the network.
+    Fetches,
+    /// Prints its input, or a part of it.
+    CopiesInput,
+    /// Prints other text that it makes of its input.
+    Rewrites,
+    /// Installs packages, whose scripts run.
+    Installs,
+    /// Reads statements for a database from its input.
+    ReadsStatements,
+    /// Never reads its input, whatever its arguments are.
+    IgnoresInput,
+    /// Leaves its input to what it starts, and always starts it.
+    HandsInputOn,
+    /// Leaves its input to what it starts, if that stands in the command.
+    HandsInputToCommand,
+}
+
+/// When a program waits to be told what to do by its input.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Waits {
+    /// Options with which it has something to do.
+    pub(crate) unless: Flags,
+    /// How many operands it may have and still wait; any number if there is none.
+    pub(crate) operands: Option<usize>,
+    /// Whether its own options end at the first operand.
+    pub(crate) options_first: bool,
+}
+
+/// Subcommands whose output is made to be evaluated by a shell; an empty one is the program without any.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Settings {
+    /// These print what stands in everybody's start files.
+    pub(crate) everyday: Vec<String>,
+    /// These print settings, too; without any word all of them.
+    pub(crate) known: Option<Vec<String>>,
+}
+
+impl Settings {
+    pub(crate) fn is_everyday(&self, subcommand: &str) -> bool {
+        self.everyday.iter().any(|name| name == subcommand)
+    }
+
+    /// Whether the program prints settings when it is called like that.
+    pub(crate) fn are_printed(&self, args: &[&str]) -> bool {
+        let among = |names: &[String]| {
+            let named = |name: &String| args.contains(&name.as_str()) || args.is_empty() && name.is_empty();
+            names.iter().any(named)
+        };
+        among(&self.everyday) || self.known.as_ref().is_some_and(|names| names.is_empty() || among(names))
+    }
+}
+
+/// When a program prints secrets.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Secrets {
+    /// With all words of one of these among its arguments; a `*` at the end stands for any ending.
+    when: Vec<String>,
+    /// Unless its first argument is one of these.
+    #[serde(default)]
+    unless: Vec<String>,
+}
+
+impl Secrets {
+    pub(crate) fn are_printed(&self, args: &[&str]) -> bool {
+        let is = |arg: &str, word: &str| match word.strip_suffix('*') {
+            Some(beginning) => arg.starts_with(beginning) && !arg.starts_with('-'),
+            None => arg == word,
+        };
+        let all = |words: &String| words.split(' ').all(|word| args.iter().any(|arg| is(arg, word)));
+        let first = args.first().copied().unwrap_or_default();
+        !self.unless.iter().any(|word| word == first) && self.when.iter().any(all)
+    }
+}
+
+/// How an interpreter takes code.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Code {
+    /// Options whose value is code, as they are written.
+    pub(crate) options: Vec<String>,
+    /// Letters of other options that take a value, behind which none of a cluster is code.
+    pub(crate) values: String,
+    /// Whether code is read from the input when no script is named.
+    pub(crate) input: bool,
+}
+
+/// How a program starts another.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub(crate) enum Starts {
+    /// The command follows the program's own options and so many operands.
+    After(usize),
+    /// The command begins at the first word that names a program.
+    Somewhere,
+    /// The command follows one of the subcommands and its options.
+    Subcommand {
+        /// The subcommands.
+        names: Vec<String>,
+        /// Their options that take a value.
+        #[serde(default)]
+        values: Flags,
+    },
+    /// A shell reads the value of one of these options.
+    Text(Flags),
+}
+
+/// What a program does to files.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Touches {
+    /// Its arguments are no files, or what it does with them is told elsewhere.
+    Nothing,
+    /// The same to each of its operands.
+    Operands(Operands),
+    /// Deletes its operands.
+    Deletes,
+    /// Moves all operands but the last to the last.
+    Moves,
+    /// Copies all operands but the last to the last.
+    Copies,
+    /// Makes the last operand a link to the others.
+    Links,
+    /// Changes permissions.
+    Modes,
+    /// Changes lists of access rights.
+    AccessLists,
+    /// Changes owners.
+    Owners,
+    /// Reads `if=`, writes `of=`.
+    Dd,
+    /// Rewrites its operands with `-i`, else reads them.
+    Sed,
+    /// Rewrites its operands with `-i` behind its code.
+    InPlace,
+    /// Copies between machines, and deletes what is not in the source.
+    Rsync,
+    /// Copies between machines.
+    Scp,
+    /// Makes archives and unpacks them.
+    Tar,
+    /// Unpacks archives.
+    Unpacks,
+    /// Copies into containers and out of them.
+    ContainerCopies,
+    /// Sends files to addresses, and writes what comes back.
+    Transfers,
+    /// Reads files by revision.
+    Git,
+    /// Reads the files of its addresses.
+    Socat,
+    /// Reads its arguments but those it writes.
+    Openssl,
+    /// Makes file systems or changes partitions.
+    Formats,
+}
+
+/// One action on the operands.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Operands {
+    pub(crate) action: Action,
+    /// How many operands come before the files.
+    #[serde(default)]
+    pub(crate) skip: usize,
+    /// With one of these options none is skipped.
+    #[serde(default)]
+    pub(crate) unless: Flags,
+    /// Only so many are files.
+    #[serde(default)]
+    pub(crate) most: Option<usize>,
+    /// With one of these options files are appended to.
+    #[serde(default)]
+    pub(crate) append: Flags,
+    /// Values of these options are touched in the same way.
+    #[serde(default)]
+    pub(crate) values: Flags,
+}

@@ -1,0 +1,175 @@
+//! What is known of programs, as data: one entry each, with a source and cases.
+//!
+//! The catalogue is written in YAML (`programs/*.yaml` of this crate), where each entry says everything there is to say
+//! of a program: its names, which options take values, what it does to the files it is given, where its data goes, what
+//! it starts, whether it waits to be told what to do. Programs that need more than words keep code of their own beside
+//! their entry. Whoever embeds the analysis can add entries ([`Programs::with`]) in the same form.
+//!
+//! The law: *every entry can be held to its word*. It names where its knowledge comes from, and it has cases: commands
+//! of which something is true, and near misses of which it is not ([`Entry::check`]).
+
+mod case;
+mod entry;
+mod read;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, LazyLock};
+
+use backstop_yaml::{Problem, ProblemKind, Spanned};
+
+pub(crate) use entry::{Code, Does, Operands, Starts, Touches, Waits};
+pub use entry::{Entry, Flags};
+pub use read::{entries_of, read};
+
+use crate::options::Takes;
+
+/// The built-in catalogue, compiled by the build script.
+const CATALOGUE: &str = include_str!(concat!(env!("OUT_DIR"), "/programs.json"));
+
+static BUILT_IN: LazyLock<Arc<Programs>> = LazyLock::new(|| {
+    let read = serde_json::from_str::<Vec<Entry>>(CATALOGUE);
+    // Of an analysis that knows no program at all everything is unknown; see `Programs::is_broken`.
+    Arc::new(read.map_or_else(|_| Programs { is_broken: true, ..Programs::empty() }, Programs::of))
+});
+
+/// Programs by their names.
+pub struct Programs {
+    entries: Vec<Entry>,
+    names: HashMap<String, usize>,
+    /// Names that end in `*`, without it.
+    beginnings: Vec<(String, usize)>,
+    is_broken: bool,
+}
+
+impl fmt::Debug for Programs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Programs({} entries)", self.entries.len())
+    }
+}
+
+impl Programs {
+    /// The built-in catalogue.
+    pub fn built_in() -> Arc<Self> {
+        Arc::clone(&BUILT_IN)
+    }
+
+    /// The built-in catalogue and `more`, whose cases are checked. An entry may add a program and not change a known
+    /// one: what is known of that holds for everybody.
+    ///
+    /// # Errors
+    ///
+    /// The first entry that claims a known name, lacks source or cases, or contradicts its cases, at its place.
+    pub fn with(more: Vec<Spanned<Entry>>) -> Result<Self, Problem> {
+        let mut all = Self::of(BUILT_IN.entries.clone());
+        all.is_broken = BUILT_IN.is_broken;
+        for Spanned { value: entry, at } in &more {
+            if let Some(known) = entry.names.iter().find(|name| all.get(name).is_some()) {
+                let message = format!("the program `{known}` has an entry already");
+                return Err(Problem::new(ProblemKind::Conflict, at.clone(), message).with_hint(
+                    "write a rule for it in `packs`; what is known of a program can't be changed",
+                ));
+            }
+            if let Some(lacking) = entry.lacking() {
+                return Err(Problem::new(ProblemKind::MissingKey, at.clone(), lacking));
+            }
+            all.add(entry.clone());
+        }
+        let all = Arc::new(all);
+        for Spanned { value: entry, at } in &more {
+            if let Err(wrong) = entry.check(&all) {
+                return Err(Problem::new(ProblemKind::Conflict, at.clone(), wrong));
+            }
+        }
+        // Nobody else holds it: what checked the cases is gone.
+        Ok(Arc::try_unwrap(all).unwrap_or_else(|all| Self::of(all.entries.clone())))
+    }
+
+    fn empty() -> Self {
+        Self { entries: Vec::new(), names: HashMap::new(), beginnings: Vec::new(), is_broken: false }
+    }
+
+    fn of(entries: Vec<Entry>) -> Self {
+        let mut programs = Self::empty();
+        entries.into_iter().for_each(|entry| programs.add(entry));
+        programs
+    }
+
+    fn add(&mut self, entry: Entry) {
+        let at = self.entries.len();
+        for name in &entry.names {
+            match name.strip_suffix('*') {
+                Some(beginning) => self.beginnings.push((beginning.to_owned(), at)),
+                None => {
+                    self.names.insert(name.clone(), at);
+                }
+            }
+        }
+        self.entries.push(entry);
+    }
+
+    /// Whether the catalogue could not be read. Nothing is known then, not even what is dangerous.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.is_broken
+    }
+
+    /// What is known of the program that is called `name`, also with a version behind it (`python3.12`).
+    pub fn get(&self, name: &str) -> Option<&Entry> {
+        let named = |name: &str| self.names.get(name).and_then(|at| self.entries.get(*at));
+        let versioned = || {
+            let base = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+            let windowed = || base.strip_suffix('w').and_then(named);
+            named(base).or_else(windowed).filter(|entry| entry.versions)
+        };
+        let begun = || {
+            let (_, at) = self.beginnings.iter().find(|(beginning, _)| name.starts_with(beginning))?;
+            self.entries.get(*at)
+        };
+        named(name).or_else(versioned).or_else(begun)
+    }
+
+    /// Which options of the program take a value.
+    pub fn takes(&self, name: &str) -> Takes<'_> {
+        self.get(name).map_or(Takes::NOTHING, |entry| entry.values.takes())
+    }
+
+    /// Which options of a subcommand take a value.
+    pub fn takes_of(&self, name: &str, subcommand: &str) -> Takes<'_> {
+        let flags = self.get(name).and_then(|entry| entry.subcommands.get(subcommand));
+        flags.map_or(Takes::NOTHING, Flags::takes)
+    }
+
+    pub(crate) fn does(&self, name: &str, what: Does) -> bool {
+        self.get(name).is_some_and(|entry| entry.does.contains(&what))
+    }
+
+    pub(crate) fn starts(&self, name: &str) -> Option<&Starts> {
+        self.get(name)?.starts.as_ref()
+    }
+
+    pub(crate) fn waits_when(&self, name: &str) -> Option<&Waits> {
+        self.get(name)?.waits.as_ref()
+    }
+
+    pub(crate) fn code(&self, name: &str) -> Option<&Code> {
+        self.get(name)?.code.as_ref()
+    }
+
+    /// Whether the program runs code in a language other than the shell's.
+    pub(crate) fn is_interpreter(&self, name: &str) -> bool {
+        self.code(name).is_some()
+    }
+
+    pub(crate) fn prints_secrets(&self, name: &str, args: &[&str]) -> bool {
+        self.get(name)
+            .and_then(|entry| entry.secrets.as_ref())
+            .is_some_and(|secrets| secrets.are_printed(args))
+    }
+
+    pub(crate) fn touches(&self, name: &str) -> Option<&Touches> {
+        self.get(name)?.touches.as_ref()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,44 @@
+//! Entries from YAML, with their places.
+
+use std::sync::Arc;
+
+use backstop_yaml::{Kind, Node, Problem, ProblemKind, Spanned};
+
+use super::Entry;
+
+/// Reads the text of a catalogue; `file` is its name for messages. A text with nothing in it holds no entries.
+///
+/// # Errors
+///
+/// Every entry that can't be read, each with its first problem; or that the text is no YAML.
+pub fn read(file: &str, text: &str) -> Result<Vec<Spanned<Entry>>, Vec<Problem>> {
+    match backstop_yaml::parse(&Arc::from(file), text) {
+        Ok(Some(root)) => entries_of(&root),
+        Ok(None) => Ok(Vec::new()),
+        Err(problem) => Err(vec![problem]),
+    }
+}
+
+/// The entries of a catalogue that is a tree already: one, or a list.
+///
+/// # Errors
+///
+/// As [`read`].
+pub fn entries_of(root: &Node) -> Result<Vec<Spanned<Entry>>, Vec<Problem>> {
+    let nodes = match &root.kind {
+        Kind::List(nodes) => nodes.as_slice(),
+        Kind::Map(_) => std::slice::from_ref(root),
+        _ => {
+            let message = format!("a catalogue is a list of programs, found {}", root.shape());
+            return Err(vec![Problem::new(ProblemKind::BadValue, root.at.clone(), message)]);
+        }
+    };
+    let (mut entries, mut problems) = (Vec::new(), Vec::new());
+    for node in nodes {
+        match node.read() {
+            Ok(value) => entries.push(Spanned { value, at: node.at.clone() }),
+            Err(problem) => problems.push(problem),
+        }
+    }
+    if problems.is_empty() { Ok(entries) } else { Err(problems) }
+}
