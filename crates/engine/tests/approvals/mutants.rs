@@ -8,7 +8,7 @@ use std::time::Duration;
 use backstop_engine::{
     Attendance, BlockCause, Engine, Keeping, Receipt, ReceiptSink, Verdict, tool_call_digest,
 };
-use backstop_hooks::{CallContext, Decision, Resolution};
+use backstop_hooks::{ApprovalRequest, CallContext, Decision, Resolution, Severity};
 use backstop_store::{
     ApprovalStatus, ConsumeError, GrantTarget, MAX_APPROVAL_BYTES, NewGrant, Store, Timestamp,
 };
@@ -25,6 +25,8 @@ over_both_stores! {
     a_code_does_not_answer_a_hook_that_offers_no_allow_once,
     calls_that_waited_for_the_same_allow_always_leave_one_grant,
     who_asks_is_told_where_the_question_can_not_be_written_down,
+    of_many_requests_the_first_of_the_gravest_leads_and_those_left_out_are_counted,
+    a_question_is_of_the_run_that_the_call_says,
 }
 
 /// Two processes that wait for the same answer: one of them runs.
@@ -258,4 +260,29 @@ async fn what_a_human_allowed_does_not_run_where_that_can_not_be_kept() {
     assert!(sink.0.load(Ordering::Acquire), "who can be told is told");
     let denied = permit(&engine, "ls", &Human::says(Decision::Deny)).await;
     assert!(reason(&denied).contains("denied by a human"), "a block stays the block that it was");
+}
+
+async fn of_many_requests_the_first_of_the_gravest_leads_and_those_left_out_are_counted(
+    store: Arc<dyn Store>,
+) {
+    let (engine, _) = asking(Arc::clone(&store), request());
+    for hook in 1..=8 {
+        let grave = ApprovalRequest::cut(&format!("Question {hook}?"), "because");
+        ask_more(&engine, &format!("asks-{hook}"), grave.severity(Severity::Critical));
+    }
+    let denied = reason(&permit(&engine, "ls", &Attendance::Nobody).await);
+    assert!(denied.contains("approval needed: Question 1?"), "{denied}");
+    assert!(denied.contains("asks-7: because\n- and 1 more\n"), "{denied}");
+    assert!(!denied.contains("asks-8"), "{denied}");
+}
+
+async fn a_question_is_of_the_run_that_the_call_says(store: Arc<dyn Store>) {
+    let (engine, _) = asking(Arc::clone(&store), request());
+    for (run, kept) in [(Some("inner"), "inner"), (None, "run")] {
+        let mut event = exec("ls");
+        event.run_id = run.map(Into::into);
+        engine.permit_tool_call(event, &context(), &Attendance::Nobody).await.permit.unwrap_err();
+        let runs = rows(&store).await.into_iter().filter_map(|row| row.request.run);
+        assert!(runs.into_iter().any(|run| run.as_str() == kept), "{kept}");
+    }
 }

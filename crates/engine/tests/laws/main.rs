@@ -35,3 +35,4 @@ mod findings;
 mod model;
 mod sealed_arguments;
 mod wrong_words;
+mod wrong_words_of_hosts;
