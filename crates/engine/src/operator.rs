@@ -92,18 +92,14 @@ pub enum FailureSource {
     Default,
 }
 
-/// How much of what fails a policy stops.
-fn strictness(policy: FailurePolicy) -> u8 {
-    match policy {
-        FailurePolicy::Open => 0,
-        FailurePolicy::OpenIfUnreachable => 1,
-        FailurePolicy::Closed => 2,
-    }
-}
-
-/// The stricter of two policies, the first if they are equally strict.
+/// Of two policies the one that stops more of what fails.
 pub(crate) fn stricter(one: FailurePolicy, other: FailurePolicy) -> FailurePolicy {
-    if strictness(other) > strictness(one) { other } else { one }
+    use FailurePolicy::{Closed, Open, OpenIfUnreachable};
+    match (one, other) {
+        (Closed, _) | (_, Closed) => Closed,
+        (OpenIfUnreachable, _) | (_, OpenIfUnreachable) => OpenIfUnreachable,
+        (Open, Open) => Open,
+    }
 }
 
 impl OperatorSettings {

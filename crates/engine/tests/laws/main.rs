@@ -22,6 +22,7 @@ mod law_06_ask_keeps;
 mod law_07_no_silent_gap;
 mod law_08_on_the_way;
 mod law_08_receipts;
+mod law_08_what_is_kept;
 mod law_09_blocked_is_gone;
 mod law_10_depth;
 mod law_10_destructors;

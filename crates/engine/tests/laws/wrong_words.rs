@@ -158,6 +158,14 @@ async fn a_hook_that_fails_at_a_claim_stops_it_only_where_the_operator_says_so()
     }
 }
 
+/// Where no hook stands there is nothing to go round.
+#[tokio::test]
+async fn an_answer_that_no_hook_judges_is_not_stopped_for_its_depth() {
+    let judged = engine().judge_answer(answer("run-1", &["call-1"]), &deep(MAX_DEPTH + 1)).await;
+    assert!(judged.decided.blocked().is_none());
+    assert_eq!(judged.rulings, [ToolDecision::Allow]);
+}
+
 /// Each of the three points alone bounds the depth of a call.
 #[tokio::test]
 async fn one_gate_of_any_kind_stops_a_call_that_is_too_deep() {

@@ -4,14 +4,14 @@
 use std::sync::{Arc, Mutex};
 
 use backstop_engine::{
-    BlockCause, Engine, FailureKind, HookOptions, OperatorSettings, OwnerSettings, Rewrite, Snapshot,
-    ToolMatcher,
+    BlockCause, Engine, FailureKind, HookOptions, Hosts, OperatorSettings, OwnerSettings, Rewrite, Snapshot,
+    ToolMatcher, Unasked,
 };
 use backstop_hooks::points::{
     AfterLlmCall, AfterLlmCallOutcome, BeforeToolCall, ToolBefore, ToolCallIds, ToolCallOutcome,
     TrustedToolPolicy,
 };
-use backstop_hooks::{CallContext, Json, OwnerId, ToolCallId, hook_fn};
+use backstop_hooks::{CallContext, HostProfile, Json, OwnerId, ToolCallId, hook_fn};
 use backstop_store::{SqliteStore, Store, Timestamp, ToolDecision};
 use serde_json::json;
 use tempfile::TempDir;
@@ -70,6 +70,21 @@ async fn an_answer_whose_decisions_can_not_be_stored_is_stopped_if_there_is_a_de
     );
 }
 
+/// Also where no hook stands at the answer, so that nothing was known of it before.
+#[tokio::test]
+async fn an_answer_that_is_stopped_after_all_says_whose_it_was() {
+    let folder = TempDir::new().unwrap();
+    let engine = without_a_store(&folder);
+    on(&engine, "stops", 0, hook_fn::<BeforeToolCall, _>(|_, _| Ok(Some(ToolCallOutcome::block("no")))));
+    let judged = engine.judge_answer_and_calls(answer("r", &["a"]), &in_run("s", "r"), Unasked::Deny).await;
+    let receipt = judged.decided.receipt();
+    assert_eq!(
+        receipt.blocked.as_ref().unwrap().cause,
+        BlockCause::Failure { kind: FailureKind::Unreachable }
+    );
+    assert_eq!((receipt.key.session_id.as_ref(), receipt.at > 0), (Some(&"s".into()), true));
+}
+
 /// Ids that are long enough to be nobody else's are looked up without their run.
 #[tokio::test]
 async fn a_gate_that_does_not_know_the_run_finds_calls_by_ids_of_twelve_characters() {
@@ -102,6 +117,42 @@ fn a_name_that_looks_like_a_typo_is_told_of_the_hook_that_has_it() {
     engine.registry().on(hook(), options("none", 0).tools(matcher("exec"))).unwrap();
     let hints: Vec<_> = engine.registry().list().iter().map(|meta| meta.hints.len()).collect();
     assert_eq!(hints, [1, 0]);
+}
+
+#[test]
+fn a_snapshot_says_for_which_hosts_and_under_which_settings_it_admits() {
+    let mut settings = OperatorSettings::default();
+    settings.owners.insert(OwnerId::operator(), OwnerSettings { enabled: Some(true), ..Default::default() });
+    let snapshot = Snapshot::empty(settings).hosted_by(Hosts::new([HostProfile::new("ours", "our program")]));
+    let names: Vec<_> = snapshot.hosts().here().iter().map(HostProfile::name).collect();
+    assert_eq!(names, ["ours"]);
+    assert_eq!(snapshot.settings().owner(&OwnerId::operator()).unwrap().enabled, Some(true));
+}
+
+#[test]
+fn a_hook_without_an_id_of_its_own_keeps_the_id_that_it_was_given() {
+    let engine = engine();
+    let hook = hook_fn::<BeforeToolCall, _>(|_, _| Ok(None));
+    let id = engine.registry().on(hook, HookOptions::new(OwnerId::operator())).unwrap();
+    engine.registry().reload(Snapshot::empty(OperatorSettings::default())).unwrap();
+    let ids: Vec<_> = engine.registry().list().iter().map(|meta| meta.id.clone()).collect();
+    assert_eq!(ids, [id]);
+}
+
+#[test]
+fn all_hooks_of_an_owner_go_and_no_others() {
+    let engine = engine();
+    for (owner, id) in [("one", "a"), ("two", "b"), ("one", "c")] {
+        let hook = hook_fn::<BeforeToolCall, _>(|_, _| Ok(None));
+        engine.registry().on(hook, HookOptions::new(OwnerId::new(owner)).id(id)).unwrap();
+    }
+    let remove = |owner: &str| {
+        let owner = OwnerId::new(owner);
+        engine.registry().update(|next| Ok::<_, std::convert::Infallible>(next.remove_owner(&owner))).unwrap()
+    };
+    assert!(!remove("three") && remove("one") && !remove("one"));
+    let ids: Vec<_> = engine.registry().list().iter().map(|meta| meta.id.clone()).collect();
+    assert_eq!(ids, ["b".into()]);
 }
 
 #[test]

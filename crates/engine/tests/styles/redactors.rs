@@ -348,7 +348,15 @@ fn hosts_see_who_stands_there() {
     let watching = hook_fn::<BeforeResponseEmit, _>(|_, _| Ok(None));
     let other = engine.registry().on(watching, options("other")).unwrap();
     assert_eq!(engine.response_gate(), ResponseGate::Whole);
-    engine.registry().remove(&other);
+    let before = hook_fn::<backstop_hooks::points::BeforeLlmCall, _>(|_, _| Ok(None));
+    let before = engine.registry().on(before, options("before")).unwrap();
+    let after = hook_fn::<backstop_hooks::points::BeforeToolCall, _>(|_, _| Ok(None));
+    let after = engine.registry().on(after, options("after")).unwrap();
+    let listed: Vec<_> = engine.registry().list().iter().map(|meta| meta.id.clone()).collect();
+    assert_eq!(listed, [before.clone(), id.clone(), other.clone(), after.clone()], "in running order");
+    for hook in [&other, &before, &after] {
+        assert!(engine.registry().remove(hook));
+    }
     engine.registry().reload(backstop_engine::Snapshot::empty(Default::default())).unwrap();
     assert_eq!(engine.response_gate(), ResponseGate::Spans, "a program's redactor survives a reload");
     assert!(engine.registry().on_spans(Arc::new(BOTH[0].1), options("digits")).is_err(), "ids are unique");
