@@ -6,6 +6,8 @@ pub use backstop_guards::{
     RuleSet, Severity, ShellKind, UnknownPolicy, Verdict,
 };
 
+pub use backstop_guards::programs::{Program, Programs, programs_of, read_programs};
+
 // As hooks.
 pub use backstop_guards::hooks::{
     COMMAND_SAFETY_ID, CommandSafety, FilePatterns, InvalidFilePattern, REDACTOR_ID, RedactionSettings,

@@ -84,10 +84,10 @@ fn data_folder(environment: &dyn Fn(&str) -> Option<String>) -> Option<PathBuf> 
 }
 
 /// The files beside the configuration's own from which hooks are made, so that whoever keeps hooks can tell when they
-/// are out of date: the rule packs.
+/// are out of date: the rule packs and the catalogues of programs.
 pub fn policy_files(loaded: &Loaded) -> Vec<PathBuf> {
-    let packs = loaded.config.guards.command_safety.packs.iter();
-    let files = packs.filter_map(|pack| match pack {
+    let guard = &loaded.config.guards.command_safety;
+    let files = guard.packs.iter().chain(&guard.programs).filter_map(|pack| match pack {
         Pack::File(path) => Some(from_operator(loaded, path.value.expose())),
         Pack::Inline(_) => None,
     });

@@ -53,6 +53,7 @@ mod text;
 mod values;
 mod wire;
 
+pub use backstop_yaml::Node;
 pub use discover::{FILE_NAMES, Locations, Source};
 pub use load::{Loaded, Loader};
 pub use names::{HookSlot, HookType, InRepository, KnownNames};

@@ -182,12 +182,12 @@ impl Wire for Options {
     }
 }
 
-/// A rule pack: a file, or the rules themselves.
+/// A list of rules or programs: a file, or what would be in it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Pack {
-    /// The path of a file with rules; relative paths count from the configuration file's folder.
+    /// The path of a file; relative paths count from the configuration file's folder.
     File(crate::place::Spanned<Text>),
-    /// Rules written in place.
+    /// What would be in the file, written in place.
     Inline(Options),
 }
 
@@ -196,7 +196,7 @@ impl Wire for Pack {
         match node.kind {
             Kind::Map(_) => Options::read(node, cx).map(Self::Inline),
             Kind::Text(_) => Wire::read(node, cx).map(Self::File),
-            _ => cx.expected(node, "the path of a rule pack or its rules"),
+            _ => cx.expected(node, "the path of a file or what would be in it"),
         }
     }
 

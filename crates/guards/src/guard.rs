@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use backstop_shell::programs::Programs;
 use backstop_shell::{Analyzer, Argument, Fact, Place, Process, ShellKind, Trace, Unknown, UnknownKind};
 use serde::{Deserialize, Serialize};
 
@@ -138,6 +139,8 @@ pub struct GuardSettings {
     pub profile: Profile,
     /// The rules.
     pub rules: Arc<RuleSet>,
+    /// What is known of programs.
+    pub programs: Arc<Programs>,
     /// Exceptions.
     pub allow: Vec<AllowEntry>,
     /// What to do with the unknown; by default it follows the profile.
@@ -152,6 +155,7 @@ impl Default for GuardSettings {
         Self {
             profile: Profile::Standard,
             rules: RuleSet::built_in(),
+            programs: Programs::built_in(),
             allow: Vec::new(),
             unknown: None,
             budget: Duration::from_millis(500),
@@ -167,14 +171,18 @@ pub struct CommandGuard {
 }
 
 /// A trace without deadline, for checking the examples of rules.
-pub(crate) fn trace_for_check(command: &str, place: &Place) -> Trace {
-    Analyzer::new().with_labels(Arc::new(Places)).trace(command, ShellKind::Posix, place)
+pub(crate) fn trace_for_check(command: &str, place: &Place, programs: &Arc<Programs>) -> Trace {
+    let analyzer = Analyzer::new().with_labels(Arc::new(Places)).with_programs(Arc::clone(programs));
+    analyzer.trace(command, ShellKind::Posix, place)
 }
 
 impl CommandGuard {
     /// A guard with these settings.
     pub fn new(settings: GuardSettings) -> Self {
-        let analyzer = Analyzer::new().with_labels(Arc::new(Places)).with_time(settings.budget);
+        let analyzer = Analyzer::new()
+            .with_labels(Arc::new(Places))
+            .with_programs(Arc::clone(&settings.programs))
+            .with_time(settings.budget);
         Self { settings: Arc::new(settings), analyzer }
     }
 

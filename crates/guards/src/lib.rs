@@ -20,6 +20,7 @@ mod tls;
 mod typed;
 pub mod verdicts;
 
+pub use backstop_shell::programs;
 pub use backstop_shell::{Action, Argument, Certainty, Place, Process, ShellKind, Unknown, UnknownKind};
 pub use guard::{
     AllowEntry, CommandGuard, Finding, GuardSettings, Judgement, UNSEEN_INPUT, UnknownPolicy, Verdict,

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use backstop_config::{
-    AllowCommand, CommandSafety, ExpiryDate, Loaded, Pack, Place, Problem, ProblemKind, Profile,
+    AllowCommand, CommandSafety, ExpiryDate, Loaded, Node, Pack, Place, Problem, ProblemKind, Profile,
     SensitiveFiles, Spanned, Unknown,
 };
 use backstop_engine::Snapshot;
@@ -15,6 +15,7 @@ use backstop_guards::hooks::{
     COMMAND_SAFETY_ID, CommandSafety as CommandHooks, FilePatterns, REDACTOR_ID, SECURITY_AUDIT_ID,
     SecurityAudit, register_command_safety, register_security_audit,
 };
+use backstop_guards::programs::{Programs, programs_of, read_programs};
 use backstop_guards::{
     AllowEntry, CommandGuard, GuardSettings, PathGuard, Profile as GuardProfile, Rule, RuleSet,
     UNKNOWN_READER, UNSEEN_INPUT, UnknownPolicy, read_pack, rules_of,
@@ -27,7 +28,7 @@ use crate::locations::from_operator;
 /// The built-in guards, which the configuration may name also where they are switched off.
 pub(super) const IDS: [&str; 3] = [COMMAND_SAFETY_ID, SECURITY_AUDIT_ID, REDACTOR_ID];
 
-/// The largest rule pack: the most YAML that is read.
+/// The largest rule pack or catalogue: the most YAML that is read.
 const MAX_PACK_BYTES: u64 = 1024 * 1024;
 
 pub(super) fn register(loaded: &Loaded, home: Option<&str>, snapshot: &mut Snapshot) -> Vec<Problem> {
@@ -78,12 +79,14 @@ fn command_guard(loaded: &Loaded, section: &CommandSafety) -> Result<CommandGuar
         Unknown::Block if profile == GuardProfile::Strict => Some(UnknownPolicy::BlockAll),
         Unknown::Block => Some(UnknownPolicy::BlockCarriers),
     };
-    let rules = rules(loaded, &section.packs)?;
+    let programs = programs(loaded, &section.programs)?;
+    let rules = rules(loaded, &section.packs, &programs)?;
     let (allow, problems): (Vec<_>, Vec<_>) =
         section.allow.iter().map(|entry| allow_entry(entry, &rules)).partition(Result::is_ok);
     if problems.is_empty() {
         let allow = allow.into_iter().filter_map(Result::ok).collect();
-        Ok(CommandGuard::new(GuardSettings { profile, rules, allow, unknown, ..GuardSettings::default() }))
+        let settings = GuardSettings { profile, rules, programs, allow, unknown, ..GuardSettings::default() };
+        Ok(CommandGuard::new(settings))
     } else {
         Err(problems.into_iter().filter_map(Result::err).collect())
     }
@@ -132,37 +135,61 @@ fn end_of(date: ExpiryDate) -> u64 {
     u64::try_from(midnight.unwrap_or_default()).unwrap_or_default()
 }
 
-fn rules(loaded: &Loaded, packs: &[Pack]) -> Result<Arc<RuleSet>, Vec<Problem>> {
+fn rules(loaded: &Loaded, packs: &[Pack], programs: &Arc<Programs>) -> Result<Arc<RuleSet>, Vec<Problem>> {
     if packs.is_empty() {
         return Ok(RuleSet::built_in());
     }
-    let (mut rules, mut problems) = (Vec::new(), Vec::new());
-    for pack in packs {
-        let read = match pack {
-            Pack::File(path) => from_file(&from_operator(loaded, path.value.expose()), &path.at),
-            Pack::Inline(options) => rules_of(&options.expose_node()),
-        };
-        match read {
-            Ok(more) => rules.extend(more),
-            Err(found) => problems.extend(found),
-        }
-    }
-    if !problems.is_empty() {
-        return Err(problems);
-    }
+    let rules: Vec<Spanned<Rule>> = gathered(loaded, packs, "rule pack", read_pack, rules_of)?;
     let places: Vec<(String, Place)> =
         rules.iter().map(|rule| (rule.value.id.clone(), rule.at.clone())).collect();
-    RuleSet::with(rules.into_iter().map(|rule| rule.value).collect()).map(Arc::new).map_err(|error| {
+    let rules = rules.into_iter().map(|rule| rule.value).collect();
+    RuleSet::with_programs(rules, programs).map(Arc::new).map_err(|error| {
         // The last one of a name is the one too many.
         let at = places.iter().rfind(|(id, _)| id == error.id()).map(|(_, at)| at);
         vec![at.map_or_else(|| builtin(&error), |at| problem(at, &error))]
     })
 }
 
-fn from_file(path: &Path, at: &Place) -> Result<Vec<Spanned<Rule>>, Vec<Problem>> {
+fn programs(loaded: &Loaded, catalogues: &[Pack]) -> Result<Arc<Programs>, Vec<Problem>> {
+    if catalogues.is_empty() {
+        return Ok(Programs::built_in());
+    }
+    let entries = gathered(loaded, catalogues, "catalogue", read_programs, programs_of)?;
+    Programs::with(entries).map(Arc::new).map_err(|problem| vec![problem])
+}
+
+/// What a file lists, each with its place, or every problem with it.
+type Listed<T> = Result<Vec<Spanned<T>>, Vec<Problem>>;
+
+/// What all files hold and what is written in place, or every problem with it.
+fn gathered<T>(
+    loaded: &Loaded,
+    packs: &[Pack],
+    what: &str,
+    of_text: fn(&str, &str) -> Listed<T>,
+    of_node: fn(&Node) -> Listed<T>,
+) -> Listed<T> {
+    let (mut all, mut problems) = (Vec::new(), Vec::new());
+    for pack in packs {
+        let read = match pack {
+            Pack::File(path) => {
+                let file = from_operator(loaded, path.value.expose());
+                text_of(&file, what, &path.at).and_then(|text| of_text(&file.to_string_lossy(), &text))
+            }
+            Pack::Inline(options) => of_node(&options.expose_node()),
+        };
+        match read {
+            Ok(more) => all.extend(more),
+            Err(found) => problems.extend(found),
+        }
+    }
+    if problems.is_empty() { Ok(all) } else { Err(problems) }
+}
+
+fn text_of(path: &Path, what: &str, at: &Place) -> Result<String, Vec<Problem>> {
     use std::io::Read as _;
     let unreadable = |why: &dyn std::fmt::Display| {
-        let message = format!("the rule pack `{}` can't be read: {why}", path.display());
+        let message = format!("the {what} `{}` can't be read: {why}", path.display());
         vec![Problem::new(ProblemKind::Unreadable, at.clone(), message)]
     };
     let file = std::fs::File::open(path).map_err(|error| unreadable(&error))?;
@@ -171,7 +198,7 @@ fn from_file(path: &Path, at: &Place) -> Result<Vec<Spanned<Rule>>, Vec<Problem>
     if text.len() as u64 > MAX_PACK_BYTES {
         return Err(unreadable(&format_args!("it is larger than {MAX_PACK_BYTES} bytes")));
     }
-    read_pack(&path.to_string_lossy(), &text)
+    Ok(text)
 }
 
 // ==== files ====

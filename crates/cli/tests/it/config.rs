@@ -77,6 +77,34 @@ fn a_rule_pack_is_yaml_and_its_mistakes_have_their_places() {
 }
 
 #[test]
+fn operators_add_programs_of_their_own() {
+    let user = User::with_config(
+        "guards: {command_safety: {programs: [ours.yaml], packs: [{id: own.deploy, severity: warning, verdict: ask, \
+         profile: core, reason: deploys, code: DEPLOY, source: our deploy 3, when: [{run: {program: [deploy]}}], \
+         match: [with-db orders deploy], no_match: [with-db deploy orders]}]}}\n",
+    );
+    let file = user.path().join("config/backstop/ours.yaml");
+    let entry = "- names: [with-db]\n  source: with-db 2, its README\n  starts: {after: 1}\n  \
+                 match: [with-db orders rm x => starts rm x]\n  no_match: [with-db rm x => starts rm x]\n";
+    for (text, place, hint) in [
+        (entry.replace("starts:", "start:"), "ours.yaml:3:3", "did you mean `starts`?"),
+        (entry.replace("with-db]", "curl]"), "ours.yaml:1:3", "`curl` has an entry already"),
+        (entry.replace("after: 1", "after: 0"), "ours.yaml:1:3", "should be true of `with-db orders rm x`"),
+    ] {
+        std::fs::write(&file, &text).unwrap();
+        let said = user.run(&["config", "check"]).whole();
+        assert!(said.contains(place) && said.contains(hint), "{text}: {said}");
+    }
+    std::fs::write(&file, entry).unwrap();
+    let judged = |command: &str| {
+        let call = format!(r#"{{"command": "{command}"}}"#);
+        user.run(&["check", "--tool", "exec", "--args", &call]).whole()
+    };
+    assert!(judged("with-db orders deploy prod").contains("own.deploy"));
+    assert!(!judged("other-db orders deploy prod").contains("own.deploy"));
+}
+
+#[test]
 fn ids_that_belong_to_nobody_are_refused() {
     let user = User::with_config(
         "hooks: {on_failure: {house-rules: allow}}\nplugins: {entries: {'builtin:security-audi': {enabled: false}}}\n",

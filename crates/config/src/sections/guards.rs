@@ -37,6 +37,8 @@ section! {
         allow ("allow"): Vec<AllowCommand>, OperatorOnly;
         /// Further rules: paths of rule packs, or rules written in place.
         packs ("packs"): Vec<Pack>, OperatorOnly;
+        /// Further programs: paths of catalogues, or entries written in place.
+        programs ("programs"): Vec<Pack>, OperatorOnly;
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
+use backstop_shell::programs::Programs;
 use backstop_shell::{Fact, Process, Taint, Trace};
 
 use super::matching::{Parsed, origin_fits, signal_of, touch_fits};
@@ -97,6 +98,15 @@ impl RuleSet {
     ///
     /// [`PackError`] names the first rule that is ambiguous, can never trigger, or contradicts its examples.
     pub fn with(more: Vec<Rule>) -> Result<Self, PackError> {
+        Self::with_programs(more, &Programs::built_in())
+    }
+
+    /// As [`Self::with`]; the examples may be of any of these programs.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::with`].
+    pub fn with_programs(more: Vec<Rule>, programs: &Arc<Programs>) -> Result<Self, PackError> {
         let built_in = Self::built_in();
         for (at, rule) in more.iter().enumerate() {
             let twice = more.iter().take(at).chain(&built_in.rules).any(|other| other.id == rule.id);
@@ -112,16 +122,16 @@ impl RuleSet {
         rules.extend(more);
         let mut set = Self::index(rules);
         set.broken.clone_from(&built_in.broken);
-        set.check_examples(added)?;
+        set.check_examples(added, programs)?;
         Ok(set)
     }
 
     /// Checks the examples of the rules from index `from` on.
-    pub(crate) fn check_examples(&self, from: usize) -> Result<(), PackError> {
+    pub(crate) fn check_examples(&self, from: usize, programs: &Arc<Programs>) -> Result<(), PackError> {
         let place = crate::Place::new("/work/project").with_home("/home/user");
         for (at, rule) in self.rules.iter().enumerate().skip(from) {
             let triggers = |example: &str| {
-                let trace = crate::guard::trace_for_check(example, &place);
+                let trace = crate::guard::trace_for_check(example, &place, programs);
                 self.hits(&trace, &place).iter().any(|hit| hit.rule == at)
             };
             if let Some(example) = rule.matches.iter().find(|example| !triggers(example)) {
@@ -352,7 +362,7 @@ mod tests {
         let place = crate::Place::new("/work/project").with_home("/home/user");
         for (at, rule) in set.rules.iter().enumerate() {
             let triggers = |example: &str| {
-                set.hits(&crate::guard::trace_for_check(example, &place), &place)
+                set.hits(&crate::guard::trace_for_check(example, &place, &Programs::built_in()), &place)
                     .iter()
                     .any(|hit| hit.rule == at)
             };

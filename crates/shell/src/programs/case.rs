@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use super::{Entry, Programs};
+use super::{Program, Programs};
 use crate::effects::Action;
 use crate::options::Options;
 use crate::trace::{Fact, Process, Trace};
@@ -26,7 +26,7 @@ impl Labels for CalledSecret {
     }
 }
 
-impl Entry {
+impl Program {
     /// Judges the cases of the entry by `programs`, which hold it.
     ///
     /// # Errors

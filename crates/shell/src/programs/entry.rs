@@ -12,7 +12,7 @@ use crate::options::{Options, Takes};
 /// What is known of a program. Keys that are left out say that there is nothing to say.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Entry {
+pub struct Program {
     /// What it is called, without folders and in small letters; a `*` at the end stands for any ending.
     pub(crate) names: Vec<String>,
     /// Whether its names are also followed by a version (`python3.12`).
@@ -46,7 +46,7 @@ pub struct Entry {
     no_match: Vec<String>,
 }
 
-impl Entry {
+impl Program {
     /// What every entry must have, and this one has not.
     pub(crate) fn lacking(&self) -> Option<&'static str> {
         [

@@ -6,7 +6,7 @@
 //! their entry. Whoever embeds the analysis can add entries ([`Programs::with`]) in the same form.
 //!
 //! The law: *every entry can be held to its word*. It names where its knowledge comes from, and it has cases: commands
-//! of which something is true, and near misses of which it is not ([`Entry::check`]).
+//! of which something is true, and near misses of which it is not ([`Program::check`]).
 
 mod case;
 mod entry;
@@ -19,8 +19,8 @@ use std::sync::{Arc, LazyLock};
 use backstop_yaml::{Problem, ProblemKind, Spanned};
 
 pub(crate) use entry::{Code, Does, Operands, Starts, Touches, Waits};
-pub use entry::{Entry, Flags};
-pub use read::{entries_of, read};
+pub use entry::{Flags, Program};
+pub use read::{programs_of, read_programs};
 
 use crate::options::Takes;
 
@@ -28,14 +28,14 @@ use crate::options::Takes;
 const CATALOGUE: &str = include_str!(concat!(env!("OUT_DIR"), "/programs.json"));
 
 static BUILT_IN: LazyLock<Arc<Programs>> = LazyLock::new(|| {
-    let read = serde_json::from_str::<Vec<Entry>>(CATALOGUE);
+    let read = serde_json::from_str::<Vec<Program>>(CATALOGUE);
     // Of an analysis that knows no program at all everything is unknown; see `Programs::is_broken`.
     Arc::new(read.map_or_else(|_| Programs { is_broken: true, ..Programs::empty() }, Programs::of))
 });
 
 /// Programs by their names.
 pub struct Programs {
-    entries: Vec<Entry>,
+    entries: Vec<Program>,
     names: HashMap<String, usize>,
     /// Names that end in `*`, without it.
     beginnings: Vec<(String, usize)>,
@@ -60,7 +60,7 @@ impl Programs {
     /// # Errors
     ///
     /// The first entry that claims a known name, lacks source or cases, or contradicts its cases, at its place.
-    pub fn with(more: Vec<Spanned<Entry>>) -> Result<Self, Problem> {
+    pub fn with(more: Vec<Spanned<Program>>) -> Result<Self, Problem> {
         let mut all = Self::of(BUILT_IN.entries.clone());
         all.is_broken = BUILT_IN.is_broken;
         for Spanned { value: entry, at } in &more {
@@ -89,13 +89,13 @@ impl Programs {
         Self { entries: Vec::new(), names: HashMap::new(), beginnings: Vec::new(), is_broken: false }
     }
 
-    fn of(entries: Vec<Entry>) -> Self {
+    fn of(entries: Vec<Program>) -> Self {
         let mut programs = Self::empty();
         entries.into_iter().for_each(|entry| programs.add(entry));
         programs
     }
 
-    fn add(&mut self, entry: Entry) {
+    fn add(&mut self, entry: Program) {
         let at = self.entries.len();
         for name in &entry.names {
             match name.strip_suffix('*') {
@@ -114,7 +114,7 @@ impl Programs {
     }
 
     /// What is known of the program that is called `name`, also with a version behind it (`python3.12`).
-    pub fn get(&self, name: &str) -> Option<&Entry> {
+    pub fn get(&self, name: &str) -> Option<&Program> {
         let named = |name: &str| self.names.get(name).and_then(|at| self.entries.get(*at));
         let versioned = || {
             let base = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');

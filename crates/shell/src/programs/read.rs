@@ -4,16 +4,16 @@ use std::sync::Arc;
 
 use backstop_yaml::{Kind, Node, Problem, ProblemKind, Spanned};
 
-use super::Entry;
+use super::Program;
 
 /// Reads the text of a catalogue; `file` is its name for messages. A text with nothing in it holds no entries.
 ///
 /// # Errors
 ///
 /// Every entry that can't be read, each with its first problem; or that the text is no YAML.
-pub fn read(file: &str, text: &str) -> Result<Vec<Spanned<Entry>>, Vec<Problem>> {
+pub fn read_programs(file: &str, text: &str) -> Result<Vec<Spanned<Program>>, Vec<Problem>> {
     match backstop_yaml::parse(&Arc::from(file), text) {
-        Ok(Some(root)) => entries_of(&root),
+        Ok(Some(root)) => programs_of(&root),
         Ok(None) => Ok(Vec::new()),
         Err(problem) => Err(vec![problem]),
     }
@@ -23,8 +23,8 @@ pub fn read(file: &str, text: &str) -> Result<Vec<Spanned<Entry>>, Vec<Problem>>
 ///
 /// # Errors
 ///
-/// As [`read`].
-pub fn entries_of(root: &Node) -> Result<Vec<Spanned<Entry>>, Vec<Problem>> {
+/// As [`read_programs`].
+pub fn programs_of(root: &Node) -> Result<Vec<Spanned<Program>>, Vec<Problem>> {
     let nodes = match &root.kind {
         Kind::List(nodes) => nodes.as_slice(),
         Kind::Map(_) => std::slice::from_ref(root),

@@ -2,14 +2,15 @@
 
 use super::*;
 
-fn written() -> Vec<Spanned<Entry>> {
+fn written() -> Vec<Spanned<Program>> {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("programs");
     let mut entries = Vec::new();
     for file in std::fs::read_dir(folder).unwrap() {
         let path = file.unwrap().path();
         let text = std::fs::read_to_string(&path).unwrap();
-        entries
-            .extend(read(&path.to_string_lossy(), &text).unwrap_or_else(|problems| panic!("{problems:#?}")));
+        entries.extend(
+            read_programs(&path.to_string_lossy(), &text).unwrap_or_else(|problems| panic!("{problems:#?}")),
+        );
     }
     entries
 }
@@ -38,7 +39,7 @@ const SHOOT: &str = "
 ";
 
 fn with(text: &str) -> Result<Programs, Problem> {
-    Programs::with(read("mine.yaml", text).map_err(|problems| problems.into_iter().next().unwrap())?)
+    Programs::with(read_programs("mine.yaml", text).map_err(|problems| problems.into_iter().next().unwrap())?)
 }
 
 /// What is said of a catalogue that is `SHOOT` with something else in it.
