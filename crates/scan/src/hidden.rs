@@ -81,7 +81,8 @@ fn decode(text: &[u8], start: usize) -> Option<(char, usize)> {
 
 fn character(text: &[u8], start: usize, letter: char, len: usize) -> Option<(&'static str, f32)> {
     let latin = |b: u8| b < 0x80;
-    let between_latin = latin(before(text, start)) && latin(at(text, start + len));
+    let next = at(text, start + len);
+    let between_latin = latin(before(text, start)) && latin(next);
     match letter {
         '\u{200B}'
         | '\u{2060}'..='\u{2064}'
@@ -99,8 +100,26 @@ fn character(text: &[u8], start: usize, letter: char, len: usize) -> Option<(&'s
         '\u{E0000}'..='\u{E007F}' if !in_flag(text, start) => Some(("tag_character", 0.95)),
         '\u{E0100}'..='\u{E01EF}' if between_latin => Some(("variation_selector", 0.9)),
         '\u{FE00}'..='\u{FE0E}' if latin(before(text, start)) => Some(("variation_selector", 0.7)),
+        // The one that makes an emoji of a character stands between no two letters.
+        '\u{FE0F}' if joins(before(text, start)) && (next == 0 || joins(next)) => {
+            Some(("variation_selector", 0.7))
+        }
         _ => None,
     }
+}
+
+/// Whether a byte goes on with a word or a token.
+fn joins(byte: u8) -> bool {
+    ALNUM.has(byte) || matches!(byte, b'_' | b'-' | b'.' | b'/' | b'+' | b'=')
+}
+
+/// Whether a character has no width wherever it stands.
+pub(crate) fn is_invisible(letter: char) -> bool {
+    matches!(
+        letter,
+        '\u{8}' | '\u{AD}' | '\u{34F}' | '\u{180E}' | '\u{200B}'..='\u{200F}' | '\u{202A}'..='\u{202E}'
+            | '\u{2060}'..='\u{2069}' | '\u{FE00}'..='\u{FE0F}' | '\u{FEFF}' | '\u{E0000}'..='\u{E01EF}'
+    )
 }
 
 /// Whether the tag at `start` belongs to the flag of a region: a black flag and at most six tags.

@@ -155,9 +155,11 @@ impl Scanner {
         if self.hidden {
             hidden::find(text, &mut found);
         }
-        let squeezed = Squeezed::of(text, &found);
+        if !self.secrets && !self.pii {
+            return found;
+        }
         self.visible(text, scope, &mut found);
-        if let Some(squeezed) = squeezed {
+        if let Some(squeezed) = Squeezed::of(text) {
             let mut without = Vec::new();
             self.visible(squeezed.text(), scope, &mut without);
             found.extend(without.into_iter().map(|span| squeezed.in_whole(span)));

@@ -1,66 +1,139 @@
-//! A text without the characters that hide in it.
+//! A text as its reader has it: without the characters that hide in it, and with what is escaped written out.
 //!
-//! A token with an invisible character, or the colour of a terminal, in the middle of it is no token to a detector.
-//! To a reader it is one, and taking out what hides would even put it together. So a text with hidden characters is
-//! read twice: as it is, and without them.
+//! A token with an invisible character, the colour of a terminal or an escape (`\u0067`, `%67`, `&#103;`) in the middle
+//! of it is no token to a detector. To a reader, or to the program that gets it, it is one, and taking out what hides
+//! would even put it together. So a text with any of that is read twice: as it is, and like this.
+//!
+//! Each replacement depends on a few bytes only, so that both readings are as local as one.
 
-use super::span::{Class, Span};
-use super::text::cut;
+use crate::hidden;
+use crate::span::{Class, Span};
+use crate::text::cut;
 
-/// The text, and where something was left out of it.
+/// The longest escape, in bytes.
+const LONGEST_ESCAPE: usize = 18;
+/// How many backslashes may stand in front of one escape, as text that was escaped twice has them.
+const MOST_BACKSLASHES: usize = 8;
+/// Characters by their names in HTML.
+const NAMED: [(&[u8], u8); 14] = [
+    (b"&amp;", b'&'),
+    (b"&lt;", b'<'),
+    (b"&gt;", b'>'),
+    (b"&quot;", b'"'),
+    (b"&apos;", b'\''),
+    (b"&nbsp;", b' '),
+    (b"&lowbar;", b'_'),
+    (b"&hyphen;", b'-'),
+    (b"&period;", b'.'),
+    (b"&colon;", b':'),
+    (b"&equals;", b'='),
+    (b"&plus;", b'+'),
+    (b"&sol;", b'/'),
+    (b"&commat;", b'@'),
+];
+
+/// The text, and where it differs from what was written.
 #[derive(Debug)]
-pub(super) struct Squeezed {
+pub(crate) struct Squeezed {
     text: Vec<u8>,
     gaps: Vec<Gap>,
+    /// How many bytes at the end may be the beginning of an escape.
+    tail: usize,
 }
 
-/// Something that was left out.
+/// Something that was left out, or more bytes than the one that stands for them.
 #[derive(Clone, Copy, Debug)]
 struct Gap {
-    /// Where it was, in the squeezed text.
+    /// Where it is in the squeezed text: before this byte, or, of what one byte stands for, at it.
     at: usize,
+    /// Whether a byte stands for it.
+    stands: bool,
     /// How much was left out up to and with this.
     before: usize,
+    /// Where it ends in the whole text.
+    end: usize,
+}
+
+impl Gap {
+    /// Its place among the bytes and the boundaries between them.
+    fn rank(&self) -> usize {
+        2 * self.at + usize::from(self.stands)
+    }
+}
+
+/// What is left out or written out.
+#[derive(Clone, Copy, Debug)]
+struct Stretch {
+    start: usize,
+    end: usize,
+    written: Option<u8>,
 }
 
 impl Squeezed {
-    /// `text` without the hidden characters among `found`; `None` where there are none.
-    pub(super) fn of(text: &[u8], found: &[Span]) -> Option<Self> {
-        let mut hidden: Vec<&Span> = found.iter().filter(|span| is_left_out(span)).collect();
-        hidden.sort_by_key(|span| span.start);
-        let mut squeezed = Self { text: Vec::with_capacity(text.len()), gaps: Vec::new() };
-        let mut done = 0;
-        for span in hidden {
-            squeezed.text.extend_from_slice(cut(text, done, span.start.max(done)));
-            done = span.end.max(done);
-            squeezed.gaps.push(Gap { at: squeezed.text.len(), before: done - squeezed.text.len() });
-        }
-        squeezed.text.extend_from_slice(cut(text, done, text.len()));
+    /// `text` as its reader has it; `None` where it is as it was written.
+    pub(crate) fn of(text: &[u8]) -> Option<Self> {
+        let squeezed = Self::read(text);
         (!squeezed.gaps.is_empty()).then_some(squeezed)
     }
 
-    pub(super) fn text(&self) -> &[u8] {
+    /// The same of a text that goes on: an escape may have begun at its end.
+    pub(crate) fn of_open(text: &[u8]) -> Option<Self> {
+        let mut squeezed = Self::read(text);
+        squeezed.tail = begun(text);
+        (!squeezed.gaps.is_empty() || squeezed.tail > 0).then_some(squeezed)
+    }
+
+    fn read(text: &[u8]) -> Self {
+        let stretches = stretches(text);
+        let mut squeezed = Self { text: Vec::new(), gaps: Vec::new(), tail: 0 };
+        if stretches.is_empty() {
+            squeezed.text = text.to_vec();
+            return squeezed;
+        }
+        squeezed.text.reserve(text.len());
+        let mut done = 0;
+        for Stretch { start, end, written } in stretches {
+            if start < done {
+                continue;
+            }
+            squeezed.text.extend_from_slice(cut(text, done, start));
+            let place = squeezed.text.len();
+            squeezed.text.extend(written);
+            let before = end - squeezed.text.len();
+            squeezed.gaps.push(Gap { at: place, stands: written.is_some(), before, end });
+            done = end;
+        }
+        squeezed.text.extend_from_slice(cut(text, done, text.len()));
+        squeezed
+    }
+
+    pub(crate) fn text(&self) -> &[u8] {
         &self.text
     }
 
+    /// The text without what may be the beginning of an escape.
+    pub(crate) fn settled(&self) -> &[u8] {
+        cut(&self.text, 0, self.text.len().saturating_sub(self.tail))
+    }
+
     /// A finding in the squeezed text, as one in the whole.
-    pub(super) fn in_whole(&self, span: Span) -> Span {
+    pub(crate) fn in_whole(&self, span: Span) -> Span {
         Span { start: self.start_in_whole(span.start), end: self.end_in_whole(span.end), ..span }
     }
 
     /// Where in the whole text what begins at `at` begins.
     fn start_in_whole(&self, at: usize) -> usize {
-        at + self.left_out(self.gaps.partition_point(|gap| gap.at <= at))
+        at + self.left_out(self.gaps.partition_point(|gap| gap.rank() <= 2 * at))
     }
 
     /// Where in the whole text what ends at `at` ends.
-    pub(super) fn end_in_whole(&self, at: usize) -> usize {
-        at + self.left_out(self.gaps.partition_point(|gap| gap.at < at))
+    pub(crate) fn end_in_whole(&self, at: usize) -> usize {
+        at + self.left_out(self.gaps.partition_point(|gap| gap.rank() < 2 * at))
     }
 
     /// Where a place of the whole text is in the squeezed one.
-    pub(super) fn place(&self, at: usize) -> usize {
-        let gaps = self.gaps.partition_point(|gap| gap.at + gap.before <= at);
+    pub(crate) fn place(&self, at: usize) -> usize {
+        let gaps = self.gaps.partition_point(|gap| gap.end <= at);
         let inside = self.gaps.get(gaps).map_or(usize::MAX, |gap| gap.at);
         (at - self.left_out(gaps)).min(inside)
     }
@@ -70,31 +143,146 @@ impl Squeezed {
     }
 }
 
+/// What differs for a reader, in the order of the text.
+fn stretches(text: &[u8]) -> Vec<Stretch> {
+    let mut hiding = Vec::new();
+    hidden::find(text, &mut hiding);
+    let hiding = hiding.iter().filter(|span| is_left_out(span));
+    let mut stretches: Vec<Stretch> =
+        hiding.map(|span| Stretch { start: span.start, end: span.end, written: None }).collect();
+    let mut done = 0;
+    for start in memchr::memchr3_iter(b'\\', b'%', b'&', text) {
+        if start < done {
+            continue;
+        }
+        if let Some(stretch) = escape(text, start) {
+            done = stretch.end;
+            stretches.push(stretch);
+        }
+    }
+    stretches.sort_by_key(|stretch| stretch.start);
+    stretches
+}
+
 /// Hosts that mix alphabets are seen, and stay where they are.
 fn is_left_out(span: &Span) -> bool {
     span.class == Class::Hidden && span.kind != "homoglyph_host"
 }
 
+/// The escape that begins at `start`.
+fn escape(text: &[u8], start: usize) -> Option<Stretch> {
+    let rest = cut(text, start, text.len().min(start + LONGEST_ESCAPE));
+    let (code, len) = match rest {
+        [b'%', ..] => (number(cut(rest, 1, 3), 16, 2)?, 3),
+        [b'&', b'#', b'x' | b'X', digits @ ..] => reference(digits, 16, 3)?,
+        [b'&', b'#', digits @ ..] => reference(digits, 10, 2)?,
+        [b'&', ..] => {
+            let (name, byte) = NAMED.iter().find(|(name, _)| rest.starts_with(name))?;
+            (u32::from(*byte), name.len())
+        }
+        _ => {
+            let slashes = rest.iter().position(|&b| b != b'\\').filter(|&count| count <= MOST_BACKSLASHES)?;
+            let behind = cut(rest, slashes, rest.len());
+            let (code, len) = match behind {
+                [b'u', b'{', digits @ ..] => {
+                    let end = digits.iter().position(|&b| b == b'}')?;
+                    (number(cut(digits, 0, end), 16, end)?, end + 3)
+                }
+                [b'u', ..] => (number(cut(behind, 1, 5), 16, 4)?, 5),
+                [b'U', ..] => (number(cut(behind, 1, 9), 16, 8)?, 9),
+                [b'x', ..] => (number(cut(behind, 1, 3), 16, 2)?, 3),
+                _ => return None,
+            };
+            (code, slashes + len)
+        }
+    };
+    let end = start + len;
+    match u8::try_from(code) {
+        Ok(byte @ (b' '..=b'~' | b'\n' | b'\t' | b'\r')) => Some(Stretch { start, end, written: Some(byte) }),
+        _ => hidden::is_invisible(char::from_u32(code)?).then_some(Stretch { start, end, written: None }),
+    }
+}
+
+/// A number of exactly so many digits, of which there are some.
+fn number(digits: &[u8], base: u32, len: usize) -> Option<u32> {
+    let text = std::str::from_utf8(digits).ok().filter(|_| digits.len() == len && (1..=8).contains(&len))?;
+    let plain = digits.iter().all(u8::is_ascii_alphanumeric);
+    u32::from_str_radix(text, base).ok().filter(|_| plain)
+}
+
+/// The number of a character reference, and how long that is with `led` bytes in front of it and its `;`.
+fn reference(digits: &[u8], base: u32, led: usize) -> Option<(u32, usize)> {
+    let len = digits.iter().position(|&b| b == b';')?;
+    Some((number(cut(digits, 0, len), base, len)?, led + len + 1))
+}
+
+/// How many bytes at the end of `text` may be the beginning of an escape.
+fn begun(text: &[u8]) -> usize {
+    let from = text.len().saturating_sub(LONGEST_ESCAPE);
+    let tail = cut(text, from, text.len());
+    let opens = |start: usize| {
+        let rest = cut(tail, start, tail.len());
+        let inside =
+            rest.iter().skip(1).all(|&b| b.is_ascii_alphanumeric() || matches!(b, b'\\' | b'#' | b'{'));
+        let most = if rest.first() == Some(&b'%') { 2 } else { LONGEST_ESCAPE - 1 };
+        matches!(rest.first(), Some(b'\\' | b'%' | b'&')) && inside && rest.len() <= most
+    };
+    (0..tail.len())
+        .find(|&start| opens(start) && escape(text, from + start).is_none())
+        .map_or(0, |at| tail.len() - at)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::span::Evidence;
     use super::*;
-
-    fn hidden(start: usize, end: usize) -> Span {
-        let evidence = Evidence::Format;
-        Span { class: Class::Hidden, kind: "zero_width", start, end, confidence: 0.8, evidence }
-    }
 
     #[test]
     fn places_are_found_again() {
-        let squeezed = Squeezed::of(b"ab..cd...e", &[hidden(6, 9), hidden(2, 4)]).unwrap();
+        let squeezed = Squeezed::of("ab\u{200b}cd\u{2060}\u{2060}e".as_bytes()).unwrap();
         assert_eq!(squeezed.text(), b"abcde");
         let starts: Vec<usize> = (0..=5).map(|at| squeezed.start_in_whole(at)).collect();
-        assert_eq!(starts, [0, 1, 4, 5, 9, 10]);
+        assert_eq!(starts, [0, 1, 5, 6, 13, 14]);
         let ends: Vec<usize> = (0..=5).map(|at| squeezed.end_in_whole(at)).collect();
-        assert_eq!(ends, [0, 1, 2, 5, 6, 10]);
-        let places: Vec<usize> = (0..=10).map(|at| squeezed.place(at)).collect();
-        assert_eq!(places, [0, 1, 2, 2, 2, 3, 4, 4, 4, 4, 5]);
-        assert!(Squeezed::of(b"abc", &[]).is_none());
+        assert_eq!(ends, [0, 1, 2, 6, 7, 14]);
+        let places: Vec<usize> = (0..=14).map(|at| squeezed.place(at)).collect();
+        assert_eq!(places, [0, 1, 2, 2, 2, 2, 3, 4, 4, 4, 4, 4, 4, 4, 5]);
+        assert!(Squeezed::of(b"abc").is_none());
+    }
+
+    #[test]
+    fn what_is_escaped_is_written_out() {
+        for (text, wanted) in [
+            ("g%68p", "ghp"),
+            ("\\u0067hp", "ghp"),
+            ("\\\\u0067\\u{68}\\x70\\U0000005f", "ghp_"),
+            ("&#103;&#x68;p&lowbar;", "ghp_"),
+            ("g\\u200bh%0a", "gh\n"),
+        ] {
+            let squeezed = Squeezed::of(text.as_bytes()).unwrap();
+            assert_eq!(squeezed.text(), wanted.as_bytes(), "{text}");
+        }
+        for text in ["100% of", "a && b", "C:\\Users", "%zz", "\\u00e9t\\u00e9", "&#;", "\\u{}", "&unknown;"]
+        {
+            assert!(Squeezed::of(text.as_bytes()).is_none(), "{text}");
+        }
+        let squeezed = Squeezed::of(b"a%62c").unwrap();
+        assert_eq!((squeezed.start_in_whole(1), squeezed.end_in_whole(2)), (1, 4));
+        assert_eq!((0..=5).map(|at| squeezed.place(at)).collect::<Vec<_>>(), [0, 1, 1, 1, 2, 3]);
+    }
+
+    #[test]
+    fn the_beginning_of_an_escape_is_waited_for() {
+        for (text, wanted) in [
+            ("ab%", 1),
+            ("ab%6", 2),
+            ("\\u00", 4),
+            ("\\\\", 2),
+            ("&#10", 4),
+            ("&low", 4),
+            ("%41", 0),
+            ("a & b", 0),
+        ] {
+            assert_eq!(begun(text.as_bytes()), wanted, "{text}");
+        }
     }
 }

@@ -5,7 +5,7 @@ mod tokens;
 
 use std::sync::{Arc, LazyLock};
 
-use backstop_scan::{Action, Policy, Redactor, Scanner, Stream, Vault};
+use backstop_scan::{Action, Class, Policy, Redactor, Scanner, Stream, Vault};
 use proptest::prelude::*;
 use serde_json::Value;
 
@@ -109,6 +109,26 @@ fn pieces() -> Vec<String> {
         "@",
         "#",
         "don't ",
+        "\\u00",
+        "\\u0067",
+        "67",
+        "%6",
+        "%67",
+        "&#10",
+        "&#x67;",
+        "3;",
+        "&",
+        "{",
+        "}",
+        "\u{fe0f}",
+        "\u{8}",
+        "glued",
+        "asana_id = ",
+        "Asana: \"",
+        "1201748392017465",
+        "machine host login me password ",
+        "npm_",
+        "ghp_",
     ]
     .iter()
     .map(|piece| (*piece).to_owned())
@@ -326,6 +346,76 @@ fn nothing_hides_a_secret() {
             for piece in [1, 3, 50] {
                 let cuts: Vec<usize> = (0..text.len()).step_by(piece).collect();
                 assert_eq!(streamed(&redactor, &text, &cuts).0, redactor.apply(&text).text, "{text:?}");
+            }
+        }
+    }
+}
+
+/// Ways to write a character so that a reader, or the program that gets it, has the same one.
+fn written(letter: char, how: usize) -> String {
+    let code = u32::from(letter);
+    match how {
+        0 => format!("\\u{code:04x}"),
+        1 => format!("%{code:02X}"),
+        2 => format!("&#{code};"),
+        3 => format!("&#x{code:x};"),
+        4 => format!("\\x{code:02x}"),
+        5 => format!("\\u{{{code:x}}}"),
+        6 => format!("\\\\u{code:04X}"),
+        7 => format!("{letter}\u{fe0f}"),
+        8 => format!("{letter}\u{e0100}"),
+        9 => format!("{letter}\u{8}"),
+        _ => format!("{letter}\\u200b"),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+
+    #[test]
+    fn encoding_never_hides_a_secret(how in 0_usize..11, every in 1_usize..5, from in 0_usize..5, piece in 1_usize..90) {
+        let token = ["gh", "p_", "x7Kq2Lm9Rt4Vw8Zp3Nc6Bd1Fg5Hj0Qs7Yt2W"].concat();
+        let redactor = Redactor::new(Arc::clone(&SCANNER), Policy::default());
+        let encode = |(index, letter)| match index % every == from % every {
+            true => written(letter, how),
+            false => String::from(letter),
+        };
+        let encoded: String = token.chars().enumerate().map(encode).collect();
+        let text = format!("the value is {encoded} and more");
+        let clean = redactor.apply(&text).text;
+        prop_assert!(clean.contains("[redacted:github_token]"), "{text:?} becomes {clean:?}");
+        let cuts: Vec<usize> = (0..text.len()).step_by(piece).collect();
+        prop_assert_eq!(streamed(&redactor, &text, &cuts).0, clean);
+    }
+
+    #[test]
+    fn padding_never_hides_a_secret(before in texts(6), after in texts(6)) {
+        let token = ["gl", "pat-", "x7Kq2Lm9Rt4Vw8Zp3Nc6"].concat();
+        let text = format!("{before}\n\n{token}\n\n{after}");
+        prop_assert!(!Redactor::new(Arc::clone(&SCANNER), Policy::default()).apply(&text).text.contains(&token), "{}", text);
+    }
+
+    #[test]
+    fn gluing_never_hides_a_secret(before in "[a-zA-Z0-9]{1,12}", after in "[a-zA-Z]{0,12}", piece in 1_usize..60) {
+        let random = "x7Kq2Lm9Rt4Vw8Zp3Nc6Bd1Fg5Hj0Qs7Yt2W";
+        let redactor = Redactor::new(Arc::clone(&SCANNER), Policy::default());
+        for prefix in [["gh", "p_"], ["np", "m_"], ["glp", "at-"], ["sk", "_live_"]] {
+            let prefix = prefix.concat();
+            let text = format!("see {before}{prefix}{random}{after} there");
+            let clean = redactor.apply(&text).text;
+            prop_assert!(!clean.contains(random), "{text:?} becomes {clean:?}");
+            let cuts: Vec<usize> = (0..text.len()).step_by(piece).collect();
+            prop_assert_eq!(streamed(&redactor, &text, &cuts).0, clean);
+        }
+    }
+
+    #[test]
+    fn one_class_alone_finds_what_all_together_find(text in texts(16)) {
+        for class in Class::ALL {
+            let alone = Scanner::for_classes(&[class]).detect(&text);
+            for span in SCANNER.detect(&text).iter().filter(|span| span.class == class && span.confidence >= 0.5) {
+                let same = alone.iter().any(|other| other.start < span.end && span.start < other.end);
+                prop_assert!(same, "{:?} of {:?} is not among {:?}", span, text, alone);
             }
         }
     }

@@ -185,11 +185,11 @@ impl Stream {
         let (mark, told, bytes) = (*mark, *told, text.as_bytes());
         let brief = *offset == 0 && bytes.len() <= pii::LONGEST_ALONE;
         if told == bytes.len() {
-            return (Step { mark, told, changed: changed.clone() }, Vec::new());
+            return (Step { mark, told, changed: changed.clone(), context: context(told, None) }, Vec::new());
         }
         let scope = Scope { alone: brief && last && pii::is_alone(bytes), brief: brief && last };
         let found = self.redactor.scanner.candidates(bytes, scope);
-        let squeezed = Squeezed::of(bytes, &found);
+        let squeezed = Squeezed::of_open(bytes);
         let mut chosen = self.redactor.chosen(found);
         chosen.changes.retain(|span| span.start >= mark);
         chosen.reports.retain(|span| span.start >= told);
@@ -215,7 +215,8 @@ impl Stream {
         let gone = changed.iter().cloned().chain(changes.iter().map(|span| span.start..span.end));
         let gone = gone.filter(|gone| gone.end > told_to).collect();
         let spans = span::woven(changes, reports);
-        (Step { mark: up_to, told: told_to, changed: gone }, self.redactor.edits(text, spans))
+        let context = context(told_to, squeezed.as_ref());
+        (Step { mark: up_to, told: told_to, changed: gone, context }, self.redactor.edits(text, spans))
     }
 }
 
@@ -232,7 +233,7 @@ impl<'a> Horizons<'a> {
         Self {
             hold_back: stream.hold_back,
             as_it_is: open(text),
-            squeezed: squeezed.map(|squeezed| (squeezed, open(squeezed.text()))),
+            squeezed: squeezed.map(|squeezed| (squeezed, open(squeezed.settled()))),
         }
     }
 
@@ -253,11 +254,21 @@ struct Step {
     mark: usize,
     told: usize,
     changed: Vec<Range<usize>>,
+    /// From where on the text is kept to judge what comes after.
+    context: usize,
+}
+
+/// How far back text is kept that stands before `told`: enough of it, also of what a reader has of it.
+fn context(told: usize, squeezed: Option<&Squeezed>) -> usize {
+    let as_it_is = told.saturating_sub(CONTEXT);
+    let read = squeezed
+        .map_or(as_it_is, |squeezed| squeezed.end_in_whole(squeezed.place(told).saturating_sub(CONTEXT)));
+    read.min(as_it_is).max(told.saturating_sub(LONGEST_BLOCK))
 }
 
 impl Window {
     fn go_on(&mut self, step: Step) {
-        let keep = floor_boundary(&self.text, step.told.saturating_sub(CONTEXT));
+        let keep = floor_boundary(&self.text, step.context);
         self.text.drain(..keep);
         self.offset += keep;
         self.mark = step.mark - keep;
