@@ -33,13 +33,16 @@ fn main() -> Result<(), Box<dyn Error>> {
     std::fs::write(Path::new(&out).join("secrets.rs"), secrets()?)?;
     std::fs::write(Path::new(&out).join("numbers.rs"), numbers()?)?;
     std::fs::write(Path::new(&out).join("kinds.rs"), kinds()?)?;
+    std::fs::write(Path::new(&out).join("published.rs"), published()?)?;
     Ok(())
 }
 
-/// The entries of all files in a folder, in the order of the files' names.
-fn entries<T: serde::de::DeserializeOwned>(folder: &str) -> Result<Vec<T>, Box<dyn Error>> {
-    let mut files: Vec<PathBuf> =
-        std::fs::read_dir(folder)?.map(|file| Ok(file?.path())).collect::<std::io::Result<_>>()?;
+/// The entries of all files in a folder, in the order of the files' names, or of one file.
+fn entries<T: serde::de::DeserializeOwned>(path: &str) -> Result<Vec<T>, Box<dyn Error>> {
+    let mut files: Vec<PathBuf> = match Path::new(path).is_dir() {
+        true => std::fs::read_dir(path)?.map(|file| Ok(file?.path())).collect::<std::io::Result<_>>()?,
+        false => vec![path.into()],
+    };
     files.sort();
     let mut all = Vec::new();
     for file in files {
@@ -103,6 +106,30 @@ fn numbers() -> Result<String, Box<dyn Error>> {
     }
     table.push(']');
     Ok(table)
+}
+
+/// A value that documents print.
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Published {
+    digest: String,
+    source: entry::Words,
+}
+
+fn published() -> Result<String, Box<dyn Error>> {
+    let mut digests = Vec::new();
+    for Published { digest, source } in entries("catalogue/published.yaml")? {
+        let bytes = (0..digest.len())
+            .step_by(2)
+            .map(|at| digest.get(at..at + 2).and_then(|two| u8::from_str_radix(two, 16).ok()));
+        let bytes: Option<Vec<u8>> = bytes.collect();
+        match bytes.filter(|bytes| bytes.len() == 16) {
+            Some(bytes) => digests.push(bytes),
+            None => return Err(format!("the digest of {} is not 32 hexadecimal digits", source.0).into()),
+        }
+    }
+    digests.sort();
+    Ok(format!("&{digests:?}"))
 }
 
 /// What is said about each kind.

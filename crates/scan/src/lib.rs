@@ -30,6 +30,12 @@
 //! (see the private module `template`), so that nothing has to be compiled; what is built of them takes a
 //! millisecond, when the first text is scanned, and serves all scanners of the process.
 //!
+//! **Reading.** Text that hides characters or escapes them is read a second time as its reader has it
+//! (see the private module `squeezed`): encoding, padding or gluing a token does not hide it.
+//!
+//! **Knowledge is data.** Formats of secrets and forms of numbers stand in `catalogue`, each with its source and its
+//! cases, and are compiled in; [`Catalogue`] adds an operator's own, read by the same reader.
+//!
 //! **Limits.** Only text is read: what is compressed, encrypted or spelled out in words passes. Base64 is
 //! not decoded, except for the structure of JSON web tokens. Names and postal addresses of persons are not
 //! found.
@@ -152,18 +158,16 @@ impl Scanner {
     /// All findings in a text of which so much is known, also those that overlap.
     fn candidates(&self, text: &[u8], scope: Scope) -> Vec<Span> {
         let mut found = Vec::new();
-        if self.hidden {
-            hidden::find(text, &mut found);
-        }
-        if !self.secrets && !self.pii {
-            return found;
-        }
+        hidden::find(text, &mut found);
+        let squeezed = Squeezed::of(text, &found).filter(|_| self.secrets || self.pii);
+        found.retain(|_| self.hidden);
         self.visible(text, scope, &mut found);
-        if let Some(squeezed) = Squeezed::of(text) {
+        if let Some(squeezed) = squeezed {
             let mut without = Vec::new();
             self.visible(squeezed.text(), scope, &mut without);
             found.extend(without.into_iter().map(|span| squeezed.in_whole(span)));
         }
+        secrets::published::let_go(text, &mut found);
         found
     }
 

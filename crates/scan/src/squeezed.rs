@@ -70,27 +70,23 @@ struct Stretch {
 }
 
 impl Squeezed {
-    /// `text` as its reader has it; `None` where it is as it was written.
-    pub(crate) fn of(text: &[u8]) -> Option<Self> {
-        let squeezed = Self::read(text);
-        (!squeezed.gaps.is_empty()).then_some(squeezed)
+    /// `text`, which hides `hiding`, as its reader has it; `None` where it is as it was written.
+    pub(crate) fn of(text: &[u8], hiding: &[Span]) -> Option<Self> {
+        let stretches = stretches(text, hiding);
+        (!stretches.is_empty()).then(|| Self::read(text, stretches))
     }
 
     /// The same of a text that goes on: an escape may have begun at its end.
     pub(crate) fn of_open(text: &[u8]) -> Option<Self> {
-        let mut squeezed = Self::read(text);
-        squeezed.tail = begun(text);
-        (!squeezed.gaps.is_empty() || squeezed.tail > 0).then_some(squeezed)
+        let mut hiding = Vec::new();
+        hidden::find(text, &mut hiding);
+        let stretches = stretches(text, &hiding);
+        let tail = begun(text);
+        (!stretches.is_empty() || tail > 0).then(|| Self { tail, ..Self::read(text, stretches) })
     }
 
-    fn read(text: &[u8]) -> Self {
-        let stretches = stretches(text);
-        let mut squeezed = Self { text: Vec::new(), gaps: Vec::new(), tail: 0 };
-        if stretches.is_empty() {
-            squeezed.text = text.to_vec();
-            return squeezed;
-        }
-        squeezed.text.reserve(text.len());
+    fn read(text: &[u8], stretches: Vec<Stretch>) -> Self {
+        let mut squeezed = Self { text: Vec::with_capacity(text.len()), gaps: Vec::new(), tail: 0 };
         let mut done = 0;
         for Stretch { start, end, written } in stretches {
             if start < done {
@@ -144,9 +140,7 @@ impl Squeezed {
 }
 
 /// What differs for a reader, in the order of the text.
-fn stretches(text: &[u8]) -> Vec<Stretch> {
-    let mut hiding = Vec::new();
-    hidden::find(text, &mut hiding);
+fn stretches(text: &[u8], hiding: &[Span]) -> Vec<Stretch> {
     let hiding = hiding.iter().filter(|span| is_left_out(span));
     let mut stretches: Vec<Stretch> =
         hiding.map(|span| Stretch { start: span.start, end: span.end, written: None }).collect();
@@ -236,9 +230,15 @@ fn begun(text: &[u8]) -> usize {
 mod tests {
     use super::*;
 
+    fn read(text: &str) -> Option<Squeezed> {
+        let mut hiding = Vec::new();
+        hidden::find(text.as_bytes(), &mut hiding);
+        Squeezed::of(text.as_bytes(), &hiding)
+    }
+
     #[test]
     fn places_are_found_again() {
-        let squeezed = Squeezed::of("ab\u{200b}cd\u{2060}\u{2060}e".as_bytes()).unwrap();
+        let squeezed = read("ab\u{200b}cd\u{2060}\u{2060}e").unwrap();
         assert_eq!(squeezed.text(), b"abcde");
         let starts: Vec<usize> = (0..=5).map(|at| squeezed.start_in_whole(at)).collect();
         assert_eq!(starts, [0, 1, 5, 6, 13, 14]);
@@ -246,7 +246,7 @@ mod tests {
         assert_eq!(ends, [0, 1, 2, 6, 7, 14]);
         let places: Vec<usize> = (0..=14).map(|at| squeezed.place(at)).collect();
         assert_eq!(places, [0, 1, 2, 2, 2, 2, 3, 4, 4, 4, 4, 4, 4, 4, 5]);
-        assert!(Squeezed::of(b"abc").is_none());
+        assert!(read("abc").is_none());
     }
 
     #[test]
@@ -258,14 +258,14 @@ mod tests {
             ("&#103;&#x68;p&lowbar;", "ghp_"),
             ("g\\u200bh%0a", "gh\n"),
         ] {
-            let squeezed = Squeezed::of(text.as_bytes()).unwrap();
+            let squeezed = read(text).unwrap();
             assert_eq!(squeezed.text(), wanted.as_bytes(), "{text}");
         }
         for text in ["100% of", "a && b", "C:\\Users", "%zz", "\\u00e9t\\u00e9", "&#;", "\\u{}", "&unknown;"]
         {
-            assert!(Squeezed::of(text.as_bytes()).is_none(), "{text}");
+            assert!(read(text).is_none(), "{text}");
         }
-        let squeezed = Squeezed::of(b"a%62c").unwrap();
+        let squeezed = read("a%62c").unwrap();
         assert_eq!((squeezed.start_in_whole(1), squeezed.end_in_whole(2)), (1, 4));
         assert_eq!((0..=5).map(|at| squeezed.place(at)).collect::<Vec<_>>(), [0, 1, 1, 1, 2, 3]);
     }

@@ -23,6 +23,15 @@ pub(crate) enum Part {
 }
 
 impl Part {
+    /// The fewest bytes that fit it.
+    pub(crate) fn shortest(&self) -> usize {
+        match self {
+            Self::Lit(literal) | Self::Fold(literal) => literal.len(),
+            Self::Run(_, least, _) => *least,
+            Self::Maybe(_) => 0,
+        }
+    }
+
     /// The most bytes that fit it.
     pub(crate) fn longest(&self) -> usize {
         match self {

@@ -14,6 +14,8 @@ struct Case {
     parts: Vec<String>,
     kind: Option<String>,
     why: Option<String>,
+    /// The kind that a clean text nearly holds.
+    near: Option<String>,
 }
 
 fn cases(name: &str) -> Vec<Case> {
@@ -28,7 +30,9 @@ fn judge(class: Class, found: &str, clean: &str) {
     let mut wrong = Vec::new();
     for case in cases(found).into_iter().chain(cases(clean)) {
         let text = case.parts.concat();
-        let likely = |confidence| confidence >= Policy::DEFAULT_CONFIDENCE;
+        // These two never are more than a shape.
+        let shape = matches!(case.kind.as_deref(), Some("date" | "url"));
+        let likely = |confidence| shape || confidence >= Policy::DEFAULT_CONFIDENCE;
         let spans: Vec<_> = scanner
             .detect(&text)
             .into_iter()
@@ -48,17 +52,31 @@ fn judge(class: Class, found: &str, clean: &str) {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// Kinds with code of their own have no entry in the catalogue; their cases stand here.
+#[track_caller]
+fn every_structured_kind_has_cases(class: Class, found: &str, clean: &str) {
+    let (found, clean) = (cases(found), cases(clean));
+    for kind in Scanner::structured(class) {
+        let shown = found.iter().any(|case| case.kind.as_deref() == Some(kind));
+        let near = clean.iter().any(|case| case.near.as_deref() == Some(kind));
+        assert!(shown && near, "`{kind}` needs a match ({shown}) and a near miss ({near})");
+    }
+}
+
 #[test]
 fn secrets() {
     judge(Class::Secret, "secrets.jsonl", "secrets_clean.jsonl");
+    every_structured_kind_has_cases(Class::Secret, "secrets.jsonl", "secrets_clean.jsonl");
 }
 
 #[test]
 fn personal_data() {
     judge(Class::Pii, "pii.jsonl", "pii_clean.jsonl");
+    every_structured_kind_has_cases(Class::Pii, "pii.jsonl", "pii_clean.jsonl");
 }
 
 #[test]
 fn hidden_text() {
     judge(Class::Hidden, "hidden.jsonl", "hidden_clean.jsonl");
+    every_structured_kind_has_cases(Class::Hidden, "hidden.jsonl", "hidden_clean.jsonl");
 }

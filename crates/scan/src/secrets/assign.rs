@@ -39,7 +39,7 @@ impl Name {
 const REACH: usize = 72;
 /// The longest value that is read; what is longer is data.
 const LONGEST: usize = 300;
-const VALUE: ByteSet = URL64.or(BASE64).or(EQUALS).or(DOT).or(TOKEN_MARK);
+pub(super) const VALUE: ByteSet = URL64.or(BASE64).or(EQUALS).or(DOT).or(TOKEN_MARK);
 const SOLID: ByteSet = URL64.or(PLUS_SLASH).or(EQUALS);
 
 /// What may follow a keyword inside of the same word.
@@ -267,6 +267,10 @@ fn is_mark(text: &[u8], start: usize) -> bool {
 }
 
 fn describes(name: Name, prefix: &[u8]) -> bool {
+    // A nonce of RFC 6455 that every client makes up for itself and every server sees.
+    if contains_folded(prefix, b"websocket") {
+        return true;
+    }
     let public = contains_folded(prefix, b"public") || (name == Name::Key && contains_folded(prefix, b"pub"));
     public || (name == Name::Key && LOOKUP.iter().any(|word| ends_with_word(prefix, word)))
 }
@@ -347,8 +351,44 @@ fn skip_word(text: &[u8], pos: usize, joint: &mut Joint) -> Option<usize> {
     (!describing && !glued && joint.words <= 4).then_some(end)
 }
 
+/// The longest value without quotes in which any sign may stand.
+const LONGEST_SCRAWL: usize = 100;
+
+/// The end of what stands without blanks and quotes from `start` on.
+fn solid_end(text: &[u8], start: usize) -> usize {
+    let rest = cut(text, start, text.len().min(start + LONGEST_SCRAWL));
+    start
+        + rest
+            .iter()
+            .position(|&b| !b.is_ascii_graphic() || matches!(b, b'"' | b'\'' | b'`'))
+            .unwrap_or(rest.len())
+}
+
+/// Whether a value is signs and letters in an order that no language would write: its brackets close what was never
+/// opened, or in another order.
+fn is_scrawl(value: &[u8]) -> bool {
+    let mut open = Vec::new();
+    let mut crossed = false;
+    for &byte in value {
+        match byte {
+            b'(' | b'[' | b'{' => open.push(byte),
+            b')' | b']' | b'}' => {
+                let wanted = if byte == b')' { b'(' } else { byte - 2 };
+                crossed |= open.pop().is_some_and(|last| last != wanted);
+            }
+            _ => {}
+        }
+    }
+    let mut signs: Vec<u8> = value.iter().copied().filter(u8::is_ascii_punctuation).collect();
+    signs.sort_unstable();
+    signs.dedup();
+    crossed && value.len() >= 12 && signs.len() >= 5 && LETTER.count(value) >= 4
+}
+
 fn judge(text: &[u8], name: Name, start: usize, joint: Joint) -> Option<Span> {
+    let scrawl = solid_end(text, start);
     let (end, confidence) = match joint.quote {
+        None if joint.operator && is_scrawl(cut(text, start, scrawl)) => (scrawl, 0.55),
         Some(quote) if !joint.scheme => judge_quoted(text, name, start, quote, joint)?,
         _ => judge_bare(text, name, start, joint)?,
     };
@@ -361,7 +401,10 @@ fn is_cut_off(text: &[u8], start: usize, joint: Joint) -> bool {
     let rest = cut(text, start, start.saturating_add(LONGEST).min(text.len()));
     match joint.quote {
         Some(quote) if !joint.scheme => rest.len() < LONGEST && !rest.iter().any(|&b| closes(quote, b)),
-        _ => VALUE.run(text, start, LONGEST + 1) == text.len(),
+        _ => {
+            let scrawled = joint.operator && solid_end(text, start) == text.len();
+            scrawled || VALUE.run(text, start, LONGEST + 1) == text.len()
+        }
     }
 }
 

@@ -1,10 +1,7 @@
 //! Secrets with a structure of their own: key blocks, JSON web tokens, and credentials inside of URLs.
 
 use super::super::span::{Class, Evidence, Span};
-use super::super::text::{
-    ALNUM, ByteSet, DASH, DOT, EQUALS, LETTER, PLUS_SLASH, SPACE, URL64, at, before, contains_folded, cut,
-};
-use super::quality::{is_placeholder, starts_as_reference};
+use super::super::text::{ALNUM, ByteSet, DASH, DOT, EQUALS, PLUS_SLASH, SPACE, URL64, at, before, cut};
 
 /// The longest key block that is taken for one, in bytes. A block that does not end until then is cut here.
 pub(crate) const LONGEST_BLOCK: usize = 16 * 1024;
@@ -122,94 +119,6 @@ fn base64_value(byte: u8) -> Option<u32> {
         _ => return None,
     };
     Some(u32::from(value))
-}
-
-/// The longest part of a URL that names its user and host.
-const LONGEST_AUTHORITY: usize = 256;
-/// The longest login behind an option.
-const LONGEST_LOGIN: usize = 160;
-
-fn ends_authority(byte: u8) -> bool {
-    matches!(byte, b'/' | b'"' | b'\'' | b'<' | b'>' | b'?' | b'`' | b' ' | b'\n' | b'\t' | b'\\')
-}
-
-/// Where a password begins that text which has not arrived may complete: in a URL with `://` at `colon`.
-pub(super) fn open_url_password(text: &[u8], colon: usize) -> Option<usize> {
-    open_password(text, colon + 3, LONGEST_AUTHORITY, ends_authority)
-}
-
-/// The same for a login behind an option that ends at `flag_end`.
-pub(super) fn open_login(text: &[u8], flag_end: usize) -> Option<usize> {
-    let start = flag_end + usize::from(matches!(at(text, flag_end), b'"' | b'\''));
-    open_password(text, start, LONGEST_LOGIN, |byte| SPACE.has(byte))
-}
-
-fn open_password(text: &[u8], start: usize, longest: usize, ends: impl Fn(u8) -> bool) -> Option<usize> {
-    let login = cut(text, start, text.len());
-    let goes_on = login.len() < longest && !login.iter().any(|&b| ends(b));
-    login.iter().position(|&b| b == b':').filter(|_| goes_on).map(|separator| start + separator + 1)
-}
-
-/// The password in `scheme://user:password@host`, given where `://` stands.
-pub(super) fn url_password(text: &[u8], colon: usize) -> Option<Span> {
-    let scheme = LETTER.run_back(text, colon, 16);
-    let user = colon + 3;
-    let authority = cut(text, user, (user + LONGEST_AUTHORITY).min(text.len()));
-    let stop = authority.iter().position(|&b| ends_authority(b));
-    let authority = cut(authority, 0, stop.unwrap_or(authority.len()));
-    let split = authority.iter().rposition(|&b| b == b'@')?;
-    let (login, host) = (cut(authority, 0, split), cut(authority, split + 1, authority.len()));
-    let separator = login.iter().position(|&b| b == b':')?;
-    let (name, password) = (cut(login, 0, separator), cut(login, separator + 1, login.len()));
-    let generic = [&b"user"[..], b"username", b"usr", b"login", b"name"]
-        .iter()
-        .any(|known| name.eq_ignore_ascii_case(known));
-    let filler = [&b"password"[..], b"pass", b"passwd", b"pwd", b"pw"]
-        .iter()
-        .any(|known| password.eq_ignore_ascii_case(known));
-    let reference = starts_as_reference(password)
-        || starts_as_reference(name)
-        || password.iter().any(|b| matches!(b, b'{' | b'}' | b'(' | b'[' | b'$'));
-    let named = contains_folded(password, b"_password") || contains_folded(password, b"password_");
-    if colon == scheme
-        || password.len() < 3
-        || host.is_empty()
-        || reference
-        || named
-        || (generic && filler)
-        || is_placeholder(password)
-        || (name == password && !name.is_empty())
-    {
-        return None;
-    }
-    let start = user + separator + 1;
-    let confidence = if filler || generic { 0.6 } else { 0.85 };
-    Some(secret("url_password", start, start + password.len(), confidence, Evidence::Context))
-}
-
-/// The credentials behind `-u` or `--user` of a curl command.
-pub(super) fn curl_user(text: &[u8], flag_end: usize) -> Option<Span> {
-    if !contains_folded(cut(text, flag_end.saturating_sub(256), flag_end), b"curl") {
-        return None;
-    }
-    let quoted = matches!(at(text, flag_end), b'"' | b'\'');
-    let start = flag_end + usize::from(quoted);
-    let rest = cut(text, start, (start + LONGEST_LOGIN).min(text.len()));
-    let stop =
-        rest.iter().position(|b| SPACE.has(*b) || matches!(b, b'\\') || quoted && *b == before(text, start));
-    let login = cut(rest, 0, stop.unwrap_or(rest.len()));
-    let separator = login.iter().position(|&b| b == b':')?;
-    let (name, password) = (cut(login, 0, separator), cut(login, separator + 1, login.len()));
-    let filler = [&b"password"[..], b"pass", b"passwd", b"pwd", b"test", b"pw"]
-        .iter()
-        .any(|known| password.eq_ignore_ascii_case(known));
-    let reference = login.iter().any(|b| matches!(b, b'$' | b'<' | b'>'));
-    let spelled = DASH.has(at(password, 0)) && password.len() < 4;
-    if password.len() < 4 || filler || reference || spelled || is_placeholder(password) || name == password {
-        return None;
-    }
-    let from = start + separator + 1;
-    Some(secret("url_password", from, from + password.len(), 0.75, Evidence::Context))
 }
 
 fn find(text: &[u8], needle: &[u8], from: usize) -> Option<usize> {

@@ -13,7 +13,9 @@ mod assign;
 pub(crate) mod blocks;
 mod format;
 mod formats;
+mod login;
 mod open;
+pub(crate) mod published;
 mod quality;
 mod webhook;
 mod worded;
@@ -28,6 +30,7 @@ use crate::text::{ALNUM, ByteSet, DOT, EQUALS, PLUS_SLASH, TOKEN_MARK, URL64, at
 use assign::Name;
 use format::{Inner, Judged, Search};
 use formats::FORMATS;
+use login::Login;
 use worded::Worded;
 
 pub(crate) use format::Format;
@@ -40,7 +43,7 @@ enum Anchor {
     Putty,
     WebToken,
     Url,
-    CurlUser,
+    Login(Login),
     Inner(usize),
     Prefix,
     Webhook,
@@ -62,14 +65,17 @@ const NAMES: [(Name, &str); 13] = [
     (Name::Authorization, "bearer"),
 ];
 
-const ANCHORS: [(Anchor, &str); 17] = [
+const ANCHORS: [(Anchor, &str); 20] = [
     (Anchor::Armour, "-----BEGIN"),
     (Anchor::Putty, "PuTTY-User-Key-File"),
     (Anchor::WebToken, "eyJ"),
     (Anchor::WebToken, "eyA"),
     (Anchor::Url, "://"),
-    (Anchor::CurlUser, " -u "),
-    (Anchor::CurlUser, "--user "),
+    (Anchor::Login(Login::User), " -u"),
+    (Anchor::Login(Login::User), " -U "),
+    (Anchor::Login(Login::User), "--user"),
+    (Anchor::Login(Login::User), "--proxy-user"),
+    (Anchor::Login(Login::Password), " -p "),
     (Anchor::Prefix, "hf_"),
     (Anchor::Prefix, "glpat-"),
     (Anchor::Prefix, "glc_"),
@@ -159,12 +165,16 @@ impl Secrets {
             let Some(&anchor) = self.meanings.get(hit.pattern().as_usize()) else { continue };
             let (start, end) = (hit.start(), hit.end());
             let span = match anchor {
+                Anchor::Name(Name::Password) => {
+                    let netrc = login::netrc(text, start, end);
+                    netrc.or_else(|| assign::find(text, Name::Password, start, end))
+                }
                 Anchor::Name(name) => assign::find(text, name, start, end),
                 Anchor::Armour => blocks::private_key(text, start),
                 Anchor::Putty => blocks::putty_key(text, start),
                 Anchor::WebToken => blocks::json_web_token(text, start),
-                Anchor::Url => blocks::url_password(text, start),
-                Anchor::CurlUser => blocks::curl_user(text, end),
+                Anchor::Url => login::url_password(text, start),
+                Anchor::Login(login) => login::behind_option(text, login, end),
                 Anchor::Inner(index) => self.formats.get(index).and_then(|format| inner(format, text, start)),
                 Anchor::Prefix => self.prefixed(text, start),
                 Anchor::Webhook => webhook::find(text, start, end),

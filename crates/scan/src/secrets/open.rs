@@ -4,7 +4,7 @@
 //! that begins there, this says so as long as the text beyond has not arrived. Both share the tables, so that a
 //! format added to them is held back without further ado.
 
-use super::{Anchor, Secrets, WORD_BYTES, assign, blocks, bucket, webhook};
+use super::{Anchor, Secrets, WORD_BYTES, assign, bucket, login, webhook};
 use crate::template::may_go_on;
 use crate::text::{ALNUM, SPACE, at, before, cut};
 
@@ -62,8 +62,8 @@ impl Secrets {
             let (start, end) = (from + hit.start(), from + hit.end());
             match *self.meanings.get(hit.pattern().as_usize())? {
                 Anchor::Name(name) => assign::open(text, name, start, end),
-                Anchor::Url => blocks::open_url_password(text, start),
-                Anchor::CurlUser => blocks::open_login(text, end),
+                Anchor::Url => login::open_url(text, start),
+                Anchor::Login(login) => login::open(text, login, end),
                 _ => None,
             }
         };

@@ -10,7 +10,7 @@ use aho_corasick::{AhoCorasick, MatchKind};
 use super::format::Format;
 use super::quality::{Filler, filler};
 use crate::span::{Class, Evidence, Span};
-use crate::template::match_at;
+use crate::template::{Part, match_at};
 use crate::text::{ALNUM, ByteSet, DIGIT, DOT, EQUALS, LETTER, LOWER, PLUS_SLASH, URL64, at, before, cut};
 
 /// How far before a value the name of its issuer may begin, in bytes.
@@ -28,6 +28,8 @@ pub(super) struct Worded {
     words: AhoCorasick,
     /// The formats that go with each word, as places in the list of formats.
     formats: Vec<Vec<usize>>,
+    /// The length of the shortest value, in bytes.
+    shortest: usize,
 }
 
 impl Worded {
@@ -50,13 +52,16 @@ impl Worded {
         builder.match_kind(MatchKind::LeftmostLongest).ascii_case_insensitive(true);
         let any = !words.is_empty();
         let words = any.then(|| builder.build(words.iter().map(|word| word.as_bytes())).ok())??;
-        Some(Self { words, formats: of_word })
+        let worded = formats.iter().filter(|format| !format.words.is_empty());
+        let shortest = worded.map(|format| format.parts.iter().map(Part::shortest).sum()).min().unwrap_or(0);
+        Some(Self { words, formats: of_word, shortest })
     }
 
     /// The value whose first digit stands at `digit`.
     pub(super) fn around_digit(&self, formats: &[Format], text: &[u8], digit: usize) -> Option<Span> {
         let start = VALUE.run_back(text, digit, LONGEST);
-        if cut(text, start, digit).iter().any(|&b| DIGIT.has(b)) {
+        let long = VALUE.run(text, digit, self.shortest) >= start + self.shortest;
+        if !long || cut(text, start, digit).iter().any(|&b| DIGIT.has(b)) {
             return None;
         }
         let candidates = self.named(text, start);
