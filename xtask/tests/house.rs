@@ -279,7 +279,7 @@ const PARTS: &[(&str, &str)] = &[
     ("guards/src/paths/guard.rs", "a list of findings whose verdict has been taken"),
     ("shell/src/expand.rs", "one separator; and alternatives that are counted"),
     ("shell/src/code/calls.rs", "arguments by their place in a call"),
-    ("shell/src/code/scan.rs", "values that are counted"),
+    ("shell/src/code/reader.rs", "values that are counted"),
 ];
 
 #[test]

@@ -90,9 +90,10 @@ impl Shell<'_> {
         }
         let process = self.emit(argv);
         self.client_input(&program, stdin);
-        self.inline_code(&program, args, stdin, process);
+        let printed = self.inline_code(&program, args, stdin, process);
         self.transfer(&program, args, stdin, process);
-        self.output_of(&program, args, stdin)
+        let output = self.output_of(&program, args, stdin);
+        printed.unwrap_or(output)
     }
 
     /// Reports the last program that is named in a chain of wrappers too long to be followed.

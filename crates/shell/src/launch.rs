@@ -1,6 +1,7 @@
 //! Options and settings with which programs that are no wrappers still run other programs: pagers, hooks,
 //! aliases, checkpoint actions, makefiles.
 
+use super::code::Languages;
 use super::data::{Data, Taint};
 use super::project;
 use super::trace::Fact;
@@ -69,7 +70,7 @@ impl Shell<'_> {
                         texts.push(shell.to_owned());
                     } else if text.contains("system(") || EDITOR_LANGUAGES.iter().any(|l| text.starts_with(l))
                     {
-                        self.code(text, process, 0);
+                        self.code(text, Languages::built_in().any(), process, 0);
                     }
                 }
             }
@@ -143,7 +144,7 @@ impl Shell<'_> {
                 for code in option_after(args, &["-ex", "--eval-command", "-o"]) {
                     if let Some(code) = code.strip_prefix("python ").or_else(|| code.strip_prefix("script "))
                     {
-                        self.code(code, process, 0);
+                        self.code(code, Languages::built_in().of_program("python"), process, 0);
                     }
                 }
                 texts.extend(option_after(args, &["-ex", "--eval-command", "-o"]).into_iter().filter_map(

@@ -52,6 +52,8 @@ pub(crate) static FETCHED: Limit = limit(1024, "folders are fetched");
 pub(crate) static TOKENS: Limit = limit(64 * 1024, "words are in inline code");
 /// Calls inside calls in such code, and values of one call.
 pub(crate) static CALLS: Limit = limit(64, "values or calls are in one call of inline code");
+/// Bytes of the values that such code copies: a text that is doubled in each line is none to be followed.
+pub(crate) static COPIES: Limit = limit(4 * 1024 * 1024, "bytes are copied in inline code");
 /// Pieces that text is cut into which can't be parsed.
 pub(crate) static PIECES: Limit = limit(4096, "pieces are in a text that can't be parsed");
 /// Bytes of text that are carried from one program to the next.

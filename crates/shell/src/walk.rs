@@ -133,6 +133,7 @@ impl<'p> Shell<'p> {
             inherited: Data::session_input(),
             wired: false,
             bare: false,
+            captures: false,
             readable: super::project::MAX_FILES,
             fifos: Vec::new(),
             limits,
@@ -168,6 +169,8 @@ pub(crate) struct Shell<'p> {
     pub(crate) fifos: Vec<String>,
     /// The current redirections belong to no command.
     pub(crate) bare: bool,
+    /// What is printed may go elsewhere than to whoever started the command.
+    pub(crate) captures: bool,
     /// Standard input of the code that is about to be run.
     pub(crate) inherited: Data,
     /// The current command is connected to the network by redirections.
@@ -204,6 +207,8 @@ impl Shell<'_> {
             return Data::unknown(Taint::NONE);
         }
         self.depth += 1;
+        self.captures |= text.contains(['|', '>', '`'])
+            || ["$(", "<(", "coproc", "fish"].iter().any(|word| text.contains(word));
         let output = match parse::parse(text) {
             Ok(parsed) => {
                 if !parsed.complete {

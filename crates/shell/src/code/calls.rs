@@ -1,9 +1,6 @@
-//! Which calls matter, in the languages that people write one-liners in.
+//! What calls do, and what they return.
 
-use super::names::{
-    COPIERS, DECODERS, DELETERS, EVALUATORS, MODES, MOVERS, NETWORK, OWNERS, READERS, RECURSIVE, SHELLS,
-    UNKNOWN_DECODERS, VECTORS, WRITERS,
-};
+use super::language::{Does, Language};
 use crate::Taint;
 use crate::decode;
 use crate::effects::{Action, Touch};
@@ -14,14 +11,16 @@ use crate::marks::{HOLE, STAR, has_hole};
 pub(crate) enum Call {
     /// A shell reads this text.
     Shell(String),
-    /// A process is started with this vector.
-    Vector(Vec<String>),
+    /// A process is started with this vector, and with this text as its input.
+    Vector { argv: Vec<String>, input: Option<String> },
     /// Text is evaluated as code of the same language.
     Code { text: Option<String>, from: Taint },
     /// A shell or evaluator gets something that is not known, of this origin.
     Carrier(Taint),
     /// The entries of a directory are listed.
     Lists(String),
+    /// Something is deleted that is not written in the code.
+    DeletesUnknown,
     /// A file is touched.
     Touch(Touch),
 }
@@ -35,11 +34,20 @@ impl Call {
         }
     }
 
-    /// True when a shell is told to fetch something.
+    /// Whether the code deletes something that is not written in it.
+    pub(crate) fn deletes_unknown(&self) -> bool {
+        match self {
+            Self::DeletesUnknown => true,
+            Self::Touch(touch) => touch.action == Action::Delete && has_hole(&touch.path),
+            _ => false,
+        }
+    }
+
+    /// Whether a shell is told to fetch something.
     pub(crate) fn fetches(&self) -> bool {
         let text = match self {
             Self::Shell(text) => text.as_str(),
-            Self::Vector(argv) => argv.first().map_or("", String::as_str),
+            Self::Vector { argv, .. } => argv.first().map_or("", String::as_str),
             _ => return false,
         };
         text.split_whitespace().any(|word| matches!(word, "curl" | "wget" | "nc" | "ncat" | "fetch"))
@@ -51,8 +59,14 @@ impl Call {
 pub(super) struct Value {
     pub(super) text: String,
     pub(super) taint: Taint,
+    /// It stands in a list.
     pub(super) listed: bool,
+    /// The name it is handed over by.
+    pub(super) key: Option<String>,
 }
+
+/// Begins the text of a value that is a function: its name follows.
+pub(super) const FUNCTION: char = '\u{1}';
 
 impl Value {
     pub(super) fn text(text: impl Into<String>) -> Self {
@@ -63,336 +77,421 @@ impl Value {
         Self::text(HOLE.to_string())
     }
 
+    fn tainted(text: impl Into<String>, taint: Taint) -> Self {
+        Self { taint, ..Self::text(text) }
+    }
+
+    /// The name of the function that this is.
+    pub(super) fn function(&self) -> Option<&str> {
+        self.text.strip_prefix(FUNCTION)
+    }
+
+    pub(super) fn is_known(&self) -> bool {
+        !has_hole(&self.text) && self.function().is_none()
+    }
+
     fn is_unknown(&self) -> bool {
         self.text.chars().all(|c| c == HOLE) && !self.text.is_empty()
     }
+
+    fn is_called(&self, key: &str) -> bool {
+        self.key.as_deref() == Some(key)
+    }
+
+    fn is_path(&self) -> bool {
+        !self.text.is_empty() && self.text.len() < 4096 && !self.text.contains('\n')
+    }
 }
 
-/// What a call does, and what it returns.
-pub(super) fn evaluate(
-    name: &str,
-    receiver: Option<&Value>,
-    args: &[Value],
-    network: &mut bool,
-) -> (Vec<Call>, Value) {
-    let mut calls = Vec::new();
-    let lower = name.to_ascii_lowercase();
-    let last = lower.rsplit(['.', ':', '>']).next().unwrap_or(&lower);
-    let owner = lower.strip_suffix(last).unwrap_or_default().trim_end_matches(['.', ':', '-', '>']);
-    let first = args.first();
-    let text = |at: usize| args.get(at).map(|value| value.text.clone());
-    let taint = args.iter().chain(receiver).fold(Taint::NONE, |all, value| all | value.taint);
-    let is_math = matches!(owner, "math" | "json" | "console" | "re" | "regexp" | "list" | "string" | "str");
-    if NETWORK.contains(&last)
-        && (owner.contains("http")
-            || owner.contains("request")
-            || owner.contains("url")
-            || owner.contains("net")
-            || owner.contains("axios")
-            || matches!(last, "urlopen" | "fetch" | "urlretrieve" | "curl_exec" | "getstore" | "download"))
-        || last == "open" && first.is_some_and(|value| value.text.starts_with("http"))
-        || matches!(last, "file_get_contents" | "readlines" | "source")
-            && first.is_some_and(|value| value.text.starts_with("http"))
-    {
-        *network = true;
-        if last == "source" {
-            calls.push(Call::Carrier(Taint::NET));
+/// A call as it stands in the code, and what it does.
+pub(super) struct Site<'a> {
+    /// Its whole name, in small letters.
+    pub(super) name: &'a str,
+    pub(super) receiver: Option<&'a Value>,
+    pub(super) args: &'a [Value],
+    pub(super) calls: Vec<Call>,
+    pub(super) network: bool,
+}
+
+/// The last part of a name, without what marks it as dangerous or as a question.
+pub(super) fn last_of(name: &str) -> &str {
+    let name = name.trim_end_matches(['!', '?', '(']);
+    let last = name.rsplit(['.', ':', '>', '/']).next().unwrap_or(name);
+    Some(last.trim_start_matches(['$', '@', '&'])).filter(|bare| !bare.is_empty()).unwrap_or(last)
+}
+
+/// Calls whose words are numbers or memory, even where another of that name starts a process.
+const OF_MEMORY: &[&str] = &["math", "json", "console", "re", "regexp", "list", "string", "str"];
+
+impl<'a> Site<'a> {
+    /// Runs the call; the answer is what it returns.
+    pub(super) fn run(&mut self, language: &Language) -> Value {
+        let known = language.does(self.name);
+        let mut result = None;
+        for does in known {
+            let value = self.act(*does);
+            result = result.or(value);
         }
-        return (calls, Value { text: HOLE.to_string(), taint: taint | Taint::NET, listed: false });
+        let prints = known.contains(&Does::Prints);
+        result.unwrap_or_else(|| Value::tainted(HOLE, if prints { Taint::NONE } else { self.taint() }))
     }
-    if matches!(last, "home" | "homedir" | "gethomedir") && args.is_empty() {
-        return (calls, Value::text("~"));
+
+    fn owner(&self) -> &str {
+        let last = last_of(self.name);
+        let owner = self.name.trim_end_matches(['!', '?', '(']).strip_suffix(last).unwrap_or_default();
+        owner.trim_end_matches(['.', ':', '-', '>', '$', '@', '&', '/'])
     }
-    if matches!(
-        last,
-        "walk" | "walkdir" | "scandir" | "listdir" | "iterdir" | "rglob" | "readdirsync" | "find"
-    ) && let Some(folder) =
-        first.into_iter().chain(receiver).find(|value| value.text.starts_with(['/', '~', '.']))
-    {
-        calls.push(Call::Lists(folder.text.clone()));
-        return (
-            calls,
-            Value { text: format!("{}/{STAR}", folder.text.trim_end_matches('/')), taint, listed: true },
-        );
+
+    fn taint(&self) -> Taint {
+        self.args.iter().chain(self.receiver).fold(Taint::NONE, |all, value| all | value.taint)
     }
-    if matches!(last, "glob" | "iglob" | "children" | "each_child" | "entries")
-        && let Some(pattern) =
-            first.into_iter().chain(receiver).find(|value| value.text.starts_with(['/', '~']))
-    {
+
+    /// What is handed over without being a setting.
+    fn words(&self) -> Vec<&'a Value> {
+        self.args.iter().filter(|value| !is_setting(value)).collect()
+    }
+
+    fn first(&self) -> Option<&'a Value> {
+        self.args.iter().find(|value| !is_setting(value)).or(self.args.first())
+    }
+
+    fn act(&mut self, does: Does) -> Option<Value> {
+        let of_memory = OF_MEMORY.contains(&self.owner());
+        match does {
+            Does::Shell if !of_memory => self.start(true),
+            Does::Process if !of_memory => self.start(false),
+            Does::Exec if self.evaluates_only() => self.evaluate(),
+            Does::Exec => self.start(true),
+            Does::Evaluates if !of_memory => self.evaluate(),
+            Does::Deletes | Does::DeletesTree if !of_memory => self.delete(does == Does::DeletesTree),
+            Does::Writes => self.touch(Action::Write),
+            Does::Owns => self.touch(Action::Own),
+            Does::Modes => self.touch(Action::Expose),
+            Does::Moves | Does::Copies => self.place(does == Does::Moves),
+            Does::Reads | Does::Opens if !of_memory => return self.open(does == Does::Opens),
+            Does::Lists => return self.list(),
+            Does::Globs => return self.glob(),
+            Does::Fetches => return Some(self.fetch()),
+            Does::Requests => {
+                let owner = self.owner();
+                let talks =
+                    ["http", "request", "url", "net", "axios"].iter().any(|part| owner.contains(part));
+                return talks.then(|| self.fetch());
+            }
+            Does::Home if self.args.is_empty() => return Some(Value::text("~")),
+            Does::Base64 | Does::Hex | Does::Pack => return self.decode(does),
+            Does::Decodes => return Some(Value::tainted(HOLE, self.taint() | Taint::DECODED)),
+            Does::Looks => {
+                let name = self.args.get(1).map_or("", |value| value.text.as_str());
+                return (self.args.len() > 1).then(|| Value::text(format!("{FUNCTION}{name}")));
+            }
+            Does::Joins | Does::Same | Does::Text => return self.make(does),
+            _ => {}
+        }
+        None
+    }
+
+    /// A process is started: from one text, or from a vector.
+    fn start(&mut self, shell: bool) {
+        let (words, taint) = (self.words(), self.taint());
+        let words: Vec<&'a Value> = words.into_iter().filter(|value| !is_setting_word(&value.text)).collect();
+        let Some(first) = words.first() else { return };
+        if first.is_unknown() {
+            return self.calls.push(Call::Carrier(taint));
+        }
+        if taint.has(Taint::DECODED) && words.iter().any(|word| has_hole(&word.text)) {
+            self.calls.push(Call::Carrier(taint));
+        }
+        let argv: Vec<String> = words.iter().map(|value| value.text.clone()).collect();
+        let input = self.args.iter().find(|value| value.is_called("input")).map(|value| value.text.clone());
+        let listed = self.args.iter().any(|value| value.listed);
+        let shelled = self.args.iter().any(|value| value.is_called("shell") && !is_false(&value.text));
+        if shelled {
+            // A shell reads the first of a list, and the words of others as one text.
+            let text = if first.listed { first.text.clone() } else { argv.join(" ") };
+            self.calls.push(Call::Shell(text));
+        }
+        let one_text = shell
+            && !listed
+            && first.text.contains(' ')
+            && words.get(1).is_none_or(|second| !second.text.starts_with('-'));
+        if (words.len() == 1 || one_text) && input.is_none() {
+            if !shelled {
+                self.calls.push(Call::Shell(first.text.clone()));
+            }
+        } else if !shelled || first.listed || input.is_some() {
+            self.calls.push(Call::Vector { argv, input });
+        }
+    }
+
+    /// Whether `exec` gets code and not a command.
+    fn evaluates_only(&self) -> bool {
+        let code = |value: &Value| {
+            value.text.contains('(') || value.taint != Taint::NONE || value.text.contains("import ")
+        };
+        self.owner().is_empty() && self.args.len() == 1 && self.args.first().is_some_and(code)
+    }
+
+    fn evaluate(&mut self) {
+        let known = self.first().filter(|value| !value.is_unknown()).map(|value| value.text.clone());
+        let from = self.taint();
+        if known.is_some() || from != Taint::NONE {
+            self.calls.push(Call::Code { text: known, from });
+        }
+    }
+
+    fn delete(&mut self, tree: bool) {
+        let words = self.words();
+        let operands: Vec<&'a Value> =
+            if words.is_empty() { self.receiver.into_iter().collect() } else { words };
+        let asked = self.args.iter().any(|value| {
+            let meant = value.is_called("recursive") || value.is_called("force");
+            meant && !is_false(&value.text)
+                || value.key.is_none() && matches!(value.text.as_str(), "recursive" | "true")
+        });
+        if operands.is_empty() {
+            self.calls.push(Call::DeletesUnknown);
+        }
+        for value in operands {
+            if value.function().is_some() {
+                self.calls.push(Call::DeletesUnknown);
+            } else if !value.is_path() {
+                continue;
+            }
+            let mut touch = Touch::new(Action::Delete, value.text.clone());
+            touch.recursive = tree || asked;
+            touch.force = touch.recursive;
+            self.calls.push(Call::Touch(touch));
+        }
+    }
+
+    fn touch(&mut self, action: Action) {
+        for value in self.args.iter().take(3).chain(self.receiver).filter(|value| value.is_path()) {
+            self.calls.push(Call::Touch(Touch::new(action, value.text.clone())));
+        }
+    }
+
+    /// Moves or copies all but the last to the last.
+    fn place(&mut self, moves: bool) {
+        let all: Vec<&Value> =
+            self.receiver.filter(|value| value.is_path()).into_iter().chain(self.args).collect();
+        let Some((target, sources)) = all.split_last().filter(|(_, sources)| !sources.is_empty() || moves)
+        else {
+            return;
+        };
+        let action = if moves { Action::Move } else { Action::Read };
+        let sources = sources.iter().map(|source| Call::Touch(Touch::new(action, source.text.clone())));
+        self.calls.extend(sources);
+        self.calls.push(Call::Touch(Touch::new(Action::Place, target.text.clone())));
+    }
+
+    /// A file is opened, or a command by the way Perl and others write it.
+    fn open(&mut self, by_mode: bool) -> Option<Value> {
+        let first = self.first();
+        if first.is_some_and(|value| value.text.starts_with("http")) {
+            return Some(self.fetch());
+        }
+        let mode = self.args.get(1).map(|value| value.text.clone()).unwrap_or_default();
+        // A method of a file has its mode in front.
+        let own_mode =
+            || first.filter(|_| self.receiver.is_some()).map(|value| value.text.clone()).unwrap_or_default();
+        let writes =
+            by_mode && (is_write_mode(&mode) || last_of(self.name) == "open" && is_write_mode(&own_mode()));
+        let target =
+            if first.is_some_and(Value::is_path) && !(self.receiver.is_some() && is_mode(&own_mode())) {
+                first
+            } else {
+                self.receiver
+            };
+        let mut found = Vec::new();
+        if let Some(value) = target.filter(|value| value.is_path()) {
+            let piped = mode.strip_prefix('|').or_else(|| mode.strip_suffix('|').filter(|mode| mode != &"-"));
+            let piped =
+                piped.or_else(|| value.text.strip_suffix('|')).or_else(|| value.text.strip_prefix('|'));
+            found.extend(piped.map(|command| Call::Shell(command.to_owned())));
+            let path = value.text.trim_start_matches(['<', '>', ' ']).to_owned();
+            let writes = writes || value.text.starts_with('>');
+            let action = if writes { Action::Write } else { Action::Read };
+            found.push(Call::Touch(Touch::new(action, path)));
+        }
+        let third = self.args.get(2).map(|value| value.text.clone());
+        match (mode.as_str(), third) {
+            ("<" | ">" | ">>", Some(path)) => {
+                let action = if mode == "<" { Action::Read } else { Action::Write };
+                found.push(Call::Touch(Touch::new(action, path)));
+            }
+            ("-|" | "|-", Some(_)) => {
+                let argv: Vec<String> = self.args.iter().skip(2).map(|value| value.text.clone()).collect();
+                found.push(match argv.as_slice() {
+                    [text] => Call::Shell(text.clone()),
+                    _ => Call::Vector { argv, input: None },
+                });
+            }
+            _ => {}
+        }
+        self.calls.extend(found);
+        Some(Value::tainted(HOLE, self.taint()))
+    }
+
+    fn list(&mut self) -> Option<Value> {
+        let is_folder = |value: &&Value| value.text.starts_with(['/', '~', '.']);
+        let folder = self.args.iter().chain(self.receiver).find(is_folder)?.text.clone();
+        let listed = format!("{}/{STAR}", folder.trim_end_matches('/'));
+        self.calls.push(Call::Lists(folder));
+        Some(Value { listed: true, ..Value::tainted(listed, self.taint()) })
+    }
+
+    fn glob(&mut self) -> Option<Value> {
+        let is_pattern = |value: &&Value| value.text.starts_with(['/', '~']);
+        let pattern = self.first().into_iter().chain(self.receiver).find(is_pattern)?;
         let folder = pattern.text.split('*').next().unwrap_or_default().trim_end_matches('/').to_owned();
         let text = format!("{folder}/{STAR}");
-        calls.push(Call::Lists(folder));
-        return (calls, Value { text, taint, listed: true });
+        self.calls.push(Call::Lists(folder));
+        Some(Value { listed: true, ..Value::tainted(text, self.taint()) })
     }
-    if DECODERS.contains(&last)
-        || last == "from" && args.iter().any(|value| value.text == "base64")
-        || last == "decode" && args.iter().any(|value| value.text.starts_with("base64"))
-    {
-        let decoded = first.filter(|value| !value.is_unknown()).and_then(|value| decode::base64(&value.text));
-        return (
-            calls,
-            Value {
-                text: decoded.unwrap_or_else(|| HOLE.to_string()),
-                taint: taint | Taint::DECODED,
-                listed: false,
-            },
-        );
-    }
-    let hex = match last {
-        "fromhex" | "unhexlify" | "hex2bin" | "a2b_hex" => first,
-        "pack" if first.is_some_and(|value| value.text.starts_with('H')) => args.get(1),
-        "from" if args.iter().any(|value| value.text == "hex") => first,
-        _ => None,
-    };
-    if let Some(value) = hex {
-        let decoded = if value.is_unknown() { None } else { decode::hex(&value.text) };
-        let text = decoded.unwrap_or_else(|| HOLE.to_string());
-        return (calls, Value { text, taint: taint | Taint::DECODED, listed: false });
-    }
-    if last == "bytes" && (first.is_none() || args.iter().all(Value::is_unknown)) {
-        return (calls, Value { text: HOLE.to_string(), taint: taint | Taint::DECODED, listed: false });
-    }
-    if last == "getattr" && args.len() > 1 {
-        let name = args.get(1).map_or("", |value| value.text.as_str());
-        return (calls, Value::text(format!("\u{1}{name}")));
-    }
-    if last == "join"
-        && let Some(separator) = receiver.filter(|value| name.starts_with('.') && !value.text.contains('/'))
-    {
-        let parts: Vec<&str> = args.iter().map(|value| value.text.as_str()).collect();
-        return (calls, Value { text: parts.join(&separator.text), taint, listed: false });
-    }
-    if UNKNOWN_DECODERS.contains(&last) {
-        return (calls, Value { text: HOLE.to_string(), taint: taint | Taint::DECODED, listed: false });
-    }
-    if matches!(
-        last,
-        "decode"
-            | "tostring"
-            | "str"
-            | "string"
-            | "join"
-            | "joinpath"
-            | "strip"
-            | "encode"
-            | "expanduser"
-            | "path"
-            | "abspath"
-            | "realpath"
-            | "resolve"
-            | "file"
-            | "read"
-            | "text"
-            | "bytes"
-            | "normalize"
-            | "posixpath"
-            | "purepath"
-            | "new"
-            | "expand_path"
-            | "absolute"
-            | "b"
-            | "fspath"
-            | "glob"
-            | "url"
-            | "pathtofileurl"
-            | "with_name"
-    ) && !args.is_empty() | receiver.is_some()
-        && !(last == "file" && owner == "bun" || last == "read" && owner == "file")
-    {
-        let mut parts: Vec<&str> = Vec::new();
-        if let Some(receiver) = receiver.filter(|_| {
-            !matches!(owner, "os.path" | "path" | "os")
-                || matches!(last, "decode" | "tostring" | "strip" | "resolve" | "read" | "text")
-        }) {
-            parts.push(&receiver.text);
+
+    fn fetch(&mut self) -> Value {
+        self.network = true;
+        if last_of(self.name) == "source" {
+            self.calls.push(Call::Carrier(Taint::NET));
         }
-        if matches!(
-            last,
-            "join"
-                | "joinpath"
-                | "path"
-                | "expanduser"
-                | "abspath"
-                | "realpath"
-                | "resolve"
-                | "str"
-                | "string"
-                | "new"
-                | "expand_path"
-                | "normalize"
-                | "file"
-                | "purepath"
-                | "posixpath"
-                | "b"
-                | "fspath"
-                | "glob"
-                | "url"
-                | "absolute"
-                | "pathtofileurl"
-                | "read"
-                | "text"
-        ) {
-            parts.extend(args.iter().map(|value| value.text.as_str()));
+        Value::tainted(HOLE, self.taint() | Taint::NET)
+    }
+
+    fn decode(&self, does: Does) -> Option<Value> {
+        let says = |word: &str| self.args.iter().any(|value| value.text.starts_with(word));
+        let last = last_of(self.name);
+        let first = self.args.first();
+        let decoded = |value: Option<&Value>, decode: fn(&str) -> Option<String>| {
+            let text = value.filter(|value| !value.is_unknown()).and_then(|value| decode(&value.text));
+            Some(Value::tainted(text.unwrap_or_else(|| HOLE.to_string()), self.taint() | Taint::DECODED))
+        };
+        match does {
+            Does::Base64 if matches!(last, "from" | "decode") && !says("base64") => None,
+            Does::Base64 => decoded(first, decode::base64),
+            Does::Hex if last == "from" && !says("hex") => None,
+            Does::Hex => decoded(first, decode::hex),
+            _ => {
+                let hex = first.filter(|value| value.text.starts_with('H')).and(self.args.get(1));
+                let template =
+                    first.is_some_and(|value| value.text.starts_with('H')).then_some(self.receiver).flatten();
+                hex.or(template).map_or_else(
+                    || Some(Value::tainted(HOLE, self.taint() | Taint::DECODED)),
+                    |value| decoded(Some(value), decode::hex),
+                )
+            }
+        }
+    }
+
+    /// Values that are joined by the first of them, or by what the name of the function says.
+    fn joined(&self, last: &str) -> Option<String> {
+        let parts: Vec<&str> = self.args.iter().map(|value| value.text.as_str()).collect();
+        let (first, rest) = parts.split_first()?;
+        match last {
+            "paste" => Some(parts.join(" ")),
+            "paste0" => Some(parts.concat()),
+            _ if !rest.is_empty() && first.chars().all(|c| c == ' ' || c == ',') => Some(rest.join(first)),
+            _ => None,
+        }
+    }
+
+    /// Text or a path that is made of others.
+    fn make(&self, does: Does) -> Option<Value> {
+        let (owner, last) = (self.owner(), last_of(self.name));
+        if last == "bytes"
+            && (self.args.is_empty() && self.receiver.is_none() || self.args.iter().all(Value::is_unknown))
+        {
+            return Some(Value::tainted(HOLE, self.taint() | Taint::DECODED));
+        }
+        if does == Does::Joins
+            && let Some(separator) =
+                self.receiver.filter(|value| self.name.starts_with('.') && !value.text.contains('/'))
+        {
+            let parts: Vec<&str> = self.args.iter().map(|value| value.text.as_str()).collect();
+            return Some(Value::tainted(parts.join(&separator.text), self.taint()));
+        }
+        if does == Does::Joins
+            && let Some(joined) = self.joined(last)
+        {
+            return Some(Value::tainted(joined, self.taint()));
+        }
+        if self.args.is_empty() && self.receiver.is_none() {
+            return None;
+        }
+        let of_path = matches!(owner, "os.path" | "path" | "os");
+        let receiver = self.receiver.filter(|_| !of_path || does == Does::Same || last == "resolve");
+        let mut parts: Vec<&str> = receiver.map(|value| value.text.as_str()).into_iter().collect();
+        if does != Does::Same {
+            parts.extend(self.args.iter().map(|value| value.text.as_str()));
         }
         if matches!(last, "path" | "file" | "glob" | "read" | "text" | "new") {
             parts.truncate(1);
         }
-        return (calls, Value { text: parts.join("/"), taint, listed: false });
+        Some(Value::tainted(parts.join("/"), self.taint()))
     }
-    let shellish = SHELLS.contains(&last)
-        || last == "exec"
-            && !(owner.is_empty()
-                && args.len() == 1
-                && first.is_some_and(|v| {
-                    v.text.contains('(') || v.taint != Taint::NONE || v.text.contains("import ")
-                }));
-    if shellish && !is_math {
-        start(args, taint, true, &mut calls);
-    } else if (VECTORS.contains(&last) || last == "cmd" && owner == "system") && !args.is_empty() && !is_math
-    {
-        start(args, taint, false, &mut calls);
-    } else if EVALUATORS.contains(&last) && !is_math || last == "exec" {
-        let known = first.filter(|value| !value.is_unknown()).map(|value| value.text.clone());
-        if known.is_some() || taint != Taint::NONE {
-            calls.push(Call::Code { text: known, from: taint });
-        }
-    } else if DELETERS.contains(&last) && !is_math {
-        let operand = if matches!(
-            owner,
-            "os" | "fs"
-                | "shutil"
-                | "fileutils"
-                | "file"
-                | "dir"
-                | "io"
-                | "path"
-                | "pathname"
-                | "deno"
-                | "require(\"fs\")"
-                | ""
-        ) || receiver.is_none()
-        {
-            first
-        } else {
-            receiver.or(first)
-        };
-        let operands: Vec<&Value> = if operand.is_some_and(|value| {
-            Some(value.text.as_str()) == receiver.map(|r| r.text.as_str()) && receiver.is_some()
-        }) && args.is_empty()
-        {
-            operand.into_iter().collect()
-        } else if args.is_empty() {
-            receiver.into_iter().collect()
-        } else {
-            args.iter().collect()
-        };
-        for value in operands.into_iter().filter(|value| looks_like_path(&value.text)) {
-            let mut touch = Touch::new(Action::Delete, value.text.clone());
-            touch.recursive = RECURSIVE.contains(&last)
-                || args.iter().any(|value| matches!(value.text.as_str(), "recursive" | "true"));
-            touch.force = touch.recursive;
-            calls.push(Call::Touch(touch));
-        }
-    } else if WRITERS.contains(&last)
-        || last == "write" && matches!(owner, "file" | "io" | "pathname" | "bun" | "fs")
-        || OWNERS.contains(&last)
-        || MODES.contains(&last)
-    {
-        let action = if OWNERS.contains(&last) {
-            Action::Own
-        } else if MODES.contains(&last) {
-            Action::Expose
-        } else {
-            Action::Write
-        };
-        for value in args.iter().take(3).chain(receiver).filter(|value| looks_like_path(&value.text)) {
-            calls.push(Call::Touch(Touch::new(action, value.text.clone())));
-        }
-    } else if MOVERS.contains(&last) || COPIERS.contains(&last) {
-        let moves = MOVERS.contains(&last);
-        let all: Vec<&Value> =
-            receiver.filter(|value| looks_like_path(&value.text)).into_iter().chain(args).collect();
-        if let Some((target, sources)) = all.split_last().filter(|(_, sources)| !sources.is_empty() || moves)
-        {
-            for source in sources {
-                calls.push(Call::Touch(Touch::new(
-                    if moves { Action::Move } else { Action::Read },
-                    source.text.clone(),
-                )));
-            }
-            calls.push(Call::Touch(Touch::new(Action::Place, target.text.clone())));
-        }
-    } else if READERS.contains(&last) && !is_math || last == "file" {
-        let mode = text(1).or_else(|| (first.is_none()).then(String::new)).unwrap_or_default();
-        let target = if first.is_some_and(|value| looks_like_path(&value.text)) { first } else { receiver };
-        let writes = last == "open" && is_write_mode(&mode)
-            || matches!(last, "fopen" | "opensync") && is_write_mode(&mode);
-        if let Some(value) = target.filter(|value| looks_like_path(&value.text)) {
-            if let Some(command) = mode
-                .strip_prefix('|')
-                .or_else(|| value.text.strip_suffix('|'))
-                .or_else(|| value.text.strip_prefix('|'))
-            {
-                calls.push(Call::Shell(command.to_owned()));
-            }
-            let path = value.text.trim_start_matches(['<', '>', ' ']).to_owned();
-            let writes = writes || value.text.starts_with('>');
-            calls.push(Call::Touch(Touch::new(if writes { Action::Write } else { Action::Read }, path)));
-            if let Some(path) = text(2).filter(|_| matches!(mode.as_str(), "<" | ">" | ">>")) {
-                calls.push(Call::Touch(Touch::new(
-                    if mode == "<" { Action::Read } else { Action::Write },
-                    path,
-                )));
-            }
-        }
-        return (calls, Value { text: HOLE.to_string(), taint, listed: false });
-    }
-    (
-        calls,
-        Value {
-            text: HOLE.to_string(),
-            taint: if last == "print" { Taint::NONE } else { taint },
-            listed: false,
-        },
-    )
 }
 
-/// A process is started: from one text, or from a vector.
-fn start(args: &[Value], taint: Taint, shell: bool, calls: &mut Vec<Call>) {
-    let words: Vec<&Value> = args.iter().filter(|value| !is_setting(&value.text)).collect();
-    let Some(first) = words.first() else { return };
-    if first.is_unknown() {
-        calls.push(Call::Carrier(taint));
-        return;
-    }
-    if taint.has(Taint::DECODED) && words.iter().any(|word| has_hole(&word.text)) {
-        calls.push(Call::Carrier(taint));
-    }
-    let listed = args.iter().any(|value| value.listed);
-    if words.len() == 1
-        || (shell && !listed)
-            && words.get(1).is_none_or(|second| !second.text.starts_with('-'))
-            && first.text.contains(' ')
-    {
-        calls.push(Call::Shell(first.text.clone()));
-    } else {
-        calls.push(Call::Vector(words.iter().map(|value| value.text.clone()).collect()));
-    }
+fn is_false(text: &str) -> bool {
+    matches!(text.to_ascii_lowercase().as_str(), "false" | "0" | "none" | "nil" | "null")
+}
+
+/// Whether the value says how something is done, and not what with.
+fn is_setting(value: &Value) -> bool {
+    const KEYS: &[&str] = &[
+        "shell",
+        "cwd",
+        "env",
+        "stdio",
+        "stdin",
+        "stdout",
+        "stderr",
+        "encoding",
+        "timeout",
+        "check",
+        "capture_output",
+        "text",
+        "universal_newlines",
+        "recursive",
+        "force",
+        "ignore_errors",
+        "missing_ok",
+        "exist_ok",
+        "input",
+        "windowshide",
+        "maxbuffer",
+        "detached",
+        "mode",
+        "bufsize",
+        "close_fds",
+        "errors",
+        "parents",
+        "noop",
+        "verbose",
+        "maxretries",
+        "retrydelay",
+        "chdir",
+        "out",
+        "err",
+        "in",
+        "intern",
+        "wait",
+    ];
+    value.key.as_deref().is_some_and(|key| KEYS.contains(&key))
 }
 
 /// Option words that calls to start processes take.
-fn is_setting(text: &str) -> bool {
+fn is_setting_word(text: &str) -> bool {
     matches!(
         text,
         "utf8" | "utf-8" | "inherit" | "pipe" | "ignore" | "r" | "w" | "shell" | "stdio" | "encoding" | "cwd"
     )
 }
 
+fn is_mode(text: &str) -> bool {
+    matches!(text.trim_end_matches(['b', 't', '+']), "r" | "w" | "a" | "x")
+}
+
 fn is_write_mode(mode: &str) -> bool {
     !mode.is_empty() && mode.len() <= 4 && mode.starts_with(['w', 'a', 'x', '>'])
         || mode.contains('+') && mode.len() <= 4
-}
-
-fn looks_like_path(text: &str) -> bool {
-    !text.is_empty() && text.len() < 4096 && !text.contains('\n')
 }

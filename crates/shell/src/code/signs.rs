@@ -1,0 +1,129 @@
+//! Signs of a whole program, which no single call has.
+
+use super::language::Language;
+use super::reader::Found;
+use super::tokens::Token;
+
+/// Parts of code that talk to a socket.
+const SOCKETS: &[&str] = &[
+    "socket",
+    "fsockopen",
+    "net.connect",
+    "net.socket",
+    "/dev/tcp/",
+    "tcpsocket",
+    "net.dial",
+    "tcpclient",
+    "net.createconnection",
+    "deno.connect",
+    "tcpstream::connect",
+    "require(\"net\")",
+    "require('net')",
+    "node:net",
+    "io::socket",
+];
+
+/// Parts of code that start a shell, or hand one what it reads.
+const SHELLS: &[&str] = &[
+    "/bin/sh",
+    "/bin/bash",
+    "sh -i",
+    "pty.spawn",
+    "cmd.exe",
+    "dup2",
+    "powershell",
+    "proc_open",
+    "io.popen",
+    "execsync",
+    "exec.command",
+    "processbuilder",
+    "command::new",
+    "process.start",
+    "process.new",
+    "deno.command",
+    "spawn(",
+    "`sh ",
+    "exec(",
+];
+
+/// Names that make text code.
+const EVALUATORS: &[&str] = &[
+    "eval",
+    "Function",
+    "instance_eval",
+    "class_eval",
+    "loadstring",
+    "runInThisContext",
+    "vm.runInThisContext",
+    "vm.runInNewContext",
+    "window.eval",
+    "globalThis.eval",
+    "builtins.exec",
+    "builtins.eval",
+];
+
+/// Looks for the signs in the code.
+pub(super) fn read(text: &str, tokens: &[Token], language: &Language, found: &mut Found) {
+    let lower = text.to_ascii_lowercase();
+    let has = |needle: &str| lower.contains(needle);
+    let socket = SOCKETS.iter().any(|sign| has(sign));
+    found.reverse_shell = socket && SHELLS.iter().any(|sign| has(sign));
+    found.network |= socket;
+    found.network |=
+        has("lwp::simple") || has("open-uri") || has("http.get") || has("https.get") || has("fetch(");
+    let addressed = has("http://") || has("https://");
+    found.network |= addressed && (has("get") || has("fetch") || has("open") || has("request"));
+    // `exec` of a process is no evaluation, and is found as a call.
+    found.evaluates = evaluates(tokens, has("child_process"));
+    found.environment = takes_environment(text);
+    found.talks = tokens.iter().any(|token| names_a_module(token, language));
+    found.fork_bomb =
+        has("fork") && (has("while") || has("loop") || has("for(;;)") || has("fork,fork") || has("for (;;)"));
+}
+
+/// Whether text becomes code: `eval` and its kin, called or handed on, but not methods that merely share the name
+/// (`pattern.exec(x)`), nor `exec` where it starts a process.
+fn evaluates(tokens: &[Token], starts_processes: bool) -> bool {
+    tokens.iter().any(|token| match token {
+        Token::Name(name) if name == "exec" => !starts_processes,
+        Token::Name(name) => EVALUATORS.contains(&name.as_str()),
+        _ => false,
+    })
+}
+
+/// Whether the whole environment is used, not one variable of it.
+fn takes_environment(text: &str) -> bool {
+    const NAMES: &[&str] = &[
+        "os.environ",
+        "process.env",
+        "ENV.to",
+        "%ENV",
+        "os.Environ()",
+        "getenv()",
+        "System.getenv()",
+        "import environ",
+        "Sys.getenv()",
+        "env.toObject",
+        "$_ENV",
+        "environ(",
+    ];
+    NAMES.iter().any(|name| {
+        text.match_indices(name).any(|(at, _)| {
+            let rest = text.get(at + name.len()..).unwrap_or_default();
+            !rest.starts_with(['[', '.', '{', 'b']) || rest.starts_with(".items") || rest.starts_with(".copy")
+        })
+    })
+}
+
+/// Whether it names a module of the network, in an import or as what a call belongs to.
+fn names_a_module(token: &Token, language: &Language) -> bool {
+    let text = match token {
+        Token::Name(name) => name.as_str(),
+        Token::Text(text) => text.body.as_str(),
+        _ => return false,
+    };
+    language.network.iter().any(|module| {
+        let rest = text.strip_prefix("node:").unwrap_or(text).strip_prefix(module.as_str());
+        rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_' || c == '-'))
+    })
+}
