@@ -255,6 +255,40 @@ fn no_file_is_too_long() {
     }
 }
 
+/// Functions of the guards' wing that are longer than a screen and wait to be cut.
+const LONG: &[(&str, &str)] = &[("shell/src/builtin.rs", "builtin"), ("shell/src/param.rs", "parameter")];
+
+#[test]
+fn no_function_of_the_guards_is_longer_than_a_screen() {
+    const SCREEN: usize = 80;
+    let folders = ["shell/src", "scan/src", "guards/src"].map(|folder| root().join("crates").join(folder));
+    let mut seen = 0;
+    for path in folders.iter().flat_map(|folder| files(folder, "rs")) {
+        let source = std::fs::read_to_string(&path).unwrap();
+        // Tests may list what they try.
+        let source = source.split("#[cfg(test)]\nmod tests {").next().unwrap();
+        let lines: Vec<&str> = source.lines().collect();
+        for (at, line) in lines.iter().enumerate() {
+            let indent = line.len() - line.trim_start().len();
+            let Some((before, rest)) = line.trim_start().split_once("fn ") else { continue };
+            if !before
+                .split_whitespace()
+                .all(|word| word.starts_with("pub") || ["async", "const"].contains(&word))
+            {
+                continue;
+            }
+            seen += 1;
+            let end = format!("{}}}", " ".repeat(indent));
+            let length = lines.iter().skip(at).position(|line| **line == end).map_or(0, |end| end + 1);
+            let name = rest.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap();
+            let known = path.ends_with("tests.rs")
+                || LONG.iter().any(|(file, function)| path.ends_with(file) && *function == name);
+            assert!(known || length <= SCREEN, "{}:{}: `{name}` has {length} lines", path.display(), at + 1);
+        }
+    }
+    assert!(seen > 1000, "only {seen} functions were found");
+}
+
 #[test]
 fn nothing_is_switched_off() {
     // Put together here, so that this file is no exception.

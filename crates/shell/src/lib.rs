@@ -63,6 +63,7 @@ mod decode;
 mod each;
 mod effects;
 mod expand;
+mod git;
 mod launch;
 mod limits;
 mod obscure;

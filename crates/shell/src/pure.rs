@@ -23,15 +23,7 @@ impl Shell<'_> {
             "base64" | "gbase64" | "base32" | "basenc" | "b64decode" | "openssl" | "uudecode" => {
                 self.base_coding(program, &refs, stdin)
             }
-            "xxd" | "od" | "hexdump" => {
-                let options = Options::parse(&refs, Takes::values("gclos", &[]));
-                if options.short('r') || options.long("revert") {
-                    let input = self.file_or_input(options.operands.first().copied(), stdin);
-                    return decoded(&input, decode::hex);
-                }
-                let input = self.file_or_input(options.operands.first().copied(), stdin);
-                Data::unknown(input.taint.without(Taint::INPUT))
-            }
+            "xxd" | "od" | "hexdump" => self.dump(&refs, stdin),
             "tr" => {
                 let options = Options::parse(&refs, Takes::NOTHING);
                 let from = unglob(options.operands.first().copied().unwrap_or_default());
@@ -45,17 +37,7 @@ impl Shell<'_> {
                 Data::unknown(input.taint | Taint::DECODED)
             }
             "gzip" | "bzip2" | "xz" | "zstd" | "lzma" | "lz4" | "pigz" | "gpg" | "gpg2" => {
-                let input = self.operand_data(&refs, stdin);
-                let options = Options::parse(&refs, Takes::values("o", &["output"]));
-                let decodes =
-                    options.has('d', "decompress") || options.long("decrypt") || options.long("uncompress");
-                let encrypted = program.starts_with("gpg") && (decodes || options.long("export-secret-keys"));
-                let secret = if encrypted { Taint::SECRET } else { Taint::NONE };
-                Data::unknown(if decodes {
-                    input.taint | secret | Taint::DECODED
-                } else {
-                    input.taint | secret
-                })
+                self.packed(program, &refs, stdin)
             }
             "env" | "printenv" | "export" | "set" | "declare"
                 if refs.iter().all(|arg| arg.starts_with('-')) =>
@@ -86,13 +68,7 @@ impl Shell<'_> {
             "aws" | "gsutil" | "gcloud" | "rclone" if refs.last() == Some(&"-") && refs.contains(&"cp") => {
                 Data::unknown(Taint::NET)
             }
-            "get-childitem" | "gci" => {
-                let folder = refs.iter().find(|arg| !arg.starts_with('-')).copied().unwrap_or(".");
-                if folder.to_ascii_lowercase().starts_with("env:") {
-                    return Data::unknown(Taint::ENVIRONMENT);
-                }
-                Data::text(format!("{}/{STAR}\n", folder.trim_end_matches('/')))
-            }
+            "get-childitem" | "gci" => child_items(&refs),
             _ if self.programs.prints_secrets(program, &refs) => {
                 Data::unknown(Taint::SECRET | Taint::PROGRAM | stdin.taint.without(Taint::INPUT))
             }
@@ -116,6 +92,27 @@ impl Shell<'_> {
                 Data::unknown(given.without(Taint::INPUT | Taint::FILE | Taint::UNREAD) | Taint::PROGRAM)
             }
         }
+    }
+
+    /// What a dump, or the reversal of one, prints.
+    fn dump(&mut self, args: &[&str], stdin: &Data) -> Data {
+        let options = Options::parse(args, Takes::values("gclos", &[]));
+        let input = self.file_or_input(options.operands.first().copied(), stdin);
+        if options.short('r') || options.long("revert") {
+            return decoded(&input, decode::hex);
+        }
+        Data::unknown(input.taint.without(Taint::INPUT))
+    }
+
+    /// What programs print that pack and unpack, or encrypt and decrypt.
+    fn packed(&mut self, program: &str, args: &[&str], stdin: &Data) -> Data {
+        let input = self.operand_data(args, stdin);
+        let options = Options::parse(args, Takes::values("o", &["output"]));
+        let decodes = options.has('d', "decompress") || options.long("decrypt") || options.long("uncompress");
+        let encrypted = program.starts_with("gpg") && (decodes || options.long("export-secret-keys"));
+        let secret = if encrypted { Taint::SECRET } else { Taint::NONE };
+        let code = if decodes { Taint::DECODED } else { Taint::NONE };
+        Data::unknown(input.taint | secret | code)
     }
 
     /// What a tool prints to be evaluated by a shell: nothing to look at where it is one of the few that everybody
@@ -232,6 +229,15 @@ fn computes(program: &str, args: &[&str]) -> bool {
 /// have written the result.
 fn is_written_here(data: &Data) -> bool {
     data.marked().is_some_and(|text| !text.trim().is_empty() && !has_hole(text))
+}
+
+/// What PowerShell lists: the names in a folder, or the environment.
+fn child_items(args: &[&str]) -> Data {
+    let folder = args.iter().find(|arg| !arg.starts_with('-')).copied().unwrap_or(".");
+    if folder.to_ascii_lowercase().starts_with("env:") {
+        return Data::unknown(Taint::ENVIRONMENT);
+    }
+    Data::text(format!("{}/{STAR}\n", folder.trim_end_matches('/')))
 }
 
 /// What `echo` prints.

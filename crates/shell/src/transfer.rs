@@ -8,6 +8,45 @@ use crate::marks::STAR;
 use crate::options::Options;
 use crate::programs::Does;
 
+/// Subcommands of cloud tools that copy to where they are told.
+const UPLOADS: &[&str] = &["cp", "sync", "mv", "put", "copy", "upload", "upload-batch", "rcat", "copyto"];
+
+/// Addresses of `socat` that reach another machine or another program.
+const ADDRESSES: &[&str] = &[
+    "TCP",
+    "TCP4",
+    "TCP6",
+    "UDP",
+    "UDP4",
+    "SSL",
+    "OPENSSL",
+    "TCP-CONNECT",
+    "OPENSSL-CONNECT",
+    "SCTP",
+    "PROXY",
+    "SOCKS4",
+    "SOCKS4A",
+    "DTLS",
+    "FD",
+    "VSOCK-CONNECT",
+    "UDP-SENDTO",
+    "UDP-CONNECT",
+    "SSL-CONNECT",
+    "EXEC",
+    "SYSTEM",
+];
+
+/// Arguments with which a program sends its input.
+const INPUT_UPLOADS: &[&str] = &[
+    "-T-",
+    "--upload-file=-",
+    "--post-file=-",
+    "--body-file=-",
+    "--post-file=/dev/stdin",
+    "@/dev/stdin",
+    "-T.",
+];
+
 impl Shell<'_> {
     /// Reports what the program touches and where its data goes.
     pub(crate) fn transfer(&mut self, program: &str, args: &[String], stdin: &Data, process: usize) {
@@ -54,119 +93,43 @@ impl Shell<'_> {
     fn store(&mut self, program: &str, args: &[&str], stdin: &Data, read: Taint) {
         let options = Options::parse(args, self.programs.takes(program));
         match program {
-            "tee" | "sponge" => {
-                for path in options.operands.clone() {
-                    self.write_file(path, stdin);
-                }
-            }
-            "curl" | "wget" | "wget2" | "aria2c" => {
-                let named = options
-                    .value(Some('o'), "output")
-                    .or(options.value(Some('O'), "output-document"))
-                    .map(str::to_owned);
-                let remote_name = program != "curl" || options.short('O') || options.long("remote-name");
-                let from_url = options
-                    .operands
-                    .first()
-                    .and_then(|url| url.rsplit('/').next())
-                    .filter(|name| remote_name && !name.is_empty());
-                let net = Data::unknown(Taint::NET);
-                if let Some(path) = named.or_else(|| from_url.map(str::to_owned))
-                    && path != "-"
-                {
-                    let folder = options
-                        .value(Some('P'), "directory-prefix")
-                        .filter(|_| program.starts_with("wget"))
-                        .or(options.value(None, "output-dir"))
-                        .map(str::to_owned);
-                    let path = folder.map_or_else(|| path.clone(), |folder| format!("{folder}/{path}"));
-                    let local = options
-                        .operands
-                        .iter()
-                        .find(|url| url.starts_with("file:"))
-                        .map(|url| self.content_of(url));
-                    self.write_file(&path, &local.unwrap_or(net));
-                }
-            }
+            "tee" | "sponge" => options.operands.iter().for_each(|path| self.write_file(path, stdin)),
+            "curl" | "wget" | "wget2" | "aria2c" => self.store_fetched(program, &options),
             "cp" | "mv" | "ln" | "install" | "gcp" | "gmv" | "rsync" | "scp" | "git" => {
                 if let [source, target] = options.operands.as_slice() {
-                    if crate::effects::is_remote(source) && program != "git" {
-                        let name = source.rsplit(['/', ':']).next().unwrap_or(source);
-                        self.write_file(target, &Data::unknown(Taint::NET));
-                        self.write_file(&format!("{target}/{name}"), &Data::unknown(Taint::NET));
-                        return;
-                    }
-                    if program == "ln" {
-                        let (link, leads) = (self.resolve(target), self.resolve(source));
-                        let over = self.state.link(link, leads);
-                        self.trace.note(over);
-                    }
-                    let data = self.content_of(source);
-                    if data.taint != Taint::FILE || data.marked().is_some() {
-                        let name = source.rsplit('/').next().unwrap_or(source);
-                        self.write_file(&format!("{target}/{name}"), &data);
-                        self.write_file(target, &data);
-                    }
+                    self.store_copy(program, source, target);
                 }
             }
             "dd" => {
-                let part = |key: &str| args.iter().find_map(|arg| arg.strip_prefix(key)).map(str::to_owned);
-                let data = part("if=").map_or_else(|| stdin.clone(), |path| self.content_of(&path));
+                let part = |key: &str| args.iter().find_map(|arg| arg.strip_prefix(key));
+                let data = part("if=").map_or_else(|| stdin.clone(), |path| self.content_of(path));
                 if let Some(path) = part("of=") {
-                    self.write_file(&path, &data);
+                    self.write_file(path, &data);
                 }
             }
-            "gzip" | "bzip2" | "xz" | "zstd" | "gpg" | "openssl" | "tar" | "zip" | "7z" => {
-                let secret = Data::unknown(read);
-                let output = options
-                    .value(Some('f'), "file")
-                    .or(options.value(Some('o'), "output"))
-                    .map(str::to_owned)
-                    .or_else(|| {
-                        args.iter()
-                            .position(|arg| *arg == "-out")
-                            .and_then(|at| args.get(at + 1))
-                            .map(|s| (*s).to_owned())
-                    })
-                    .or_else(|| {
-                        matches!(program, "zip" | "7z")
-                            .then(|| options.operands.first().map(|s| (*s).to_owned()))
-                            .flatten()
-                    });
-                if program == "openssl" {
-                    if let Some(input) =
-                        args.iter().position(|arg| *arg == "-in").and_then(|at| args.get(at + 1))
-                    {
-                        let taint = self.content_of(input).taint;
-                        if let Some(path) = output {
-                            self.write_file(&path, &Data::unknown(taint | Taint::DECODED));
-                        }
-                    }
-                    return;
+            "openssl" => {
+                if let (Some(input), Some(path)) = (after(args, "-in"), after(args, "-out")) {
+                    let taint = self.content_of(input).taint;
+                    self.write_file(path, &Data::unknown(taint | Taint::DECODED));
                 }
-                if read.has(Taint::SECRET) {
-                    if let Some(path) = output {
-                        self.write_file(&path, &secret);
-                    }
-                    for path in options.operands.clone() {
-                        for suffix in [".gz", ".bz2", ".xz", ".zst", ".gpg"] {
-                            self.write_file(&format!("{path}{suffix}"), &secret);
-                        }
-                    }
-                }
+            }
+            "gzip" | "bzip2" | "xz" | "zstd" | "gpg" | "tar" | "zip" | "7z" if read.has(Taint::SECRET) => {
+                self.store_packed(program, args, &options, &Data::unknown(read));
             }
             "aws" | "gsutil" | "gcloud" | "rclone" | "azcopy" | "s3cmd" | "mc" => {
                 if let [.., source, target] = options.operands.as_slice()
                     && crate::effects::is_remote(source)
                     && !crate::effects::is_remote(target)
                 {
-                    let name = source.rsplit('/').next().unwrap_or(source);
-                    self.write_file(target, &Data::unknown(Taint::NET));
-                    self.write_file(&format!("{target}/{name}"), &Data::unknown(Taint::NET));
+                    self.store_in(
+                        target,
+                        source.rsplit('/').next().unwrap_or(source),
+                        &Data::unknown(Taint::NET),
+                    );
                 }
             }
             "gunzip" | "bunzip2" | "unxz" | "unzstd" => {
-                for path in options.operands.clone() {
+                for path in &options.operands {
                     let data = self.content_of(path);
                     if let Some((plain, _)) = path.rsplit_once('.').filter(|_| data.taint != Taint::FILE) {
                         self.write_file(plain, &Data::unknown(data.taint | Taint::DECODED));
@@ -174,23 +137,78 @@ impl Shell<'_> {
                 }
             }
             "certutil" | "bitsadmin" | "start-bitstransfer" | "invoke-webrequest" | "iwr" | "wget.exe" => {
-                let named = args.iter().position(|arg| {
+                let named = |arg: &&str| {
                     matches!(arg.to_ascii_lowercase().as_str(), "-outfile" | "-destination" | "-o")
-                });
-                let path = named.and_then(|at| args.get(at + 1)).or(args.last()).copied();
-                if let Some(path) =
-                    path.filter(|path| args.iter().any(|arg| arg.contains("://")) && !path.contains("://"))
-                {
+                };
+                let named = args.iter().position(named).and_then(|at| args.get(at + 1));
+                let fetches = args.iter().any(|arg| arg.contains("://"));
+                if let Some(path) = named.or(args.last()).filter(|path| fetches && !path.contains("://")) {
                     self.write_file(path, &Data::unknown(Taint::NET));
                 }
             }
             "mkfifo" | "mknod" => {
-                for path in options.operands.clone() {
-                    let path = self.resolve(path);
-                    self.fifos.push(path);
-                }
+                let paths = options.operands.iter().map(|path| self.resolve(path));
+                self.fifos.extend(paths.collect::<Vec<_>>());
             }
             _ => {}
+        }
+    }
+
+    /// The file that is fetched, under the name it is given or has at its source.
+    fn store_fetched(&mut self, program: &str, options: &Options<'_>) {
+        let named = options.value(Some('o'), "output").or(options.value(Some('O'), "output-document"));
+        let remote_name = program != "curl" || options.short('O') || options.long("remote-name");
+        let of_url = || {
+            let name = options.operands.first()?.rsplit('/').next()?;
+            Some(name).filter(|name| remote_name && !name.is_empty())
+        };
+        let Some(path) = named.or_else(of_url).filter(|path| *path != "-") else { return };
+        let prefix = options.value(Some('P'), "directory-prefix").filter(|_| program.starts_with("wget"));
+        let path = match prefix.or(options.value(None, "output-dir")) {
+            Some(folder) => format!("{folder}/{path}"),
+            None => path.to_owned(),
+        };
+        let local = options.operands.iter().find(|url| url.starts_with("file:"));
+        let data = local.map_or_else(|| Data::unknown(Taint::NET), |url| self.content_of(url));
+        self.write_file(&path, &data);
+    }
+
+    fn store_copy(&mut self, program: &str, source: &str, target: &str) {
+        if crate::effects::is_remote(source) && program != "git" {
+            let name = source.rsplit(['/', ':']).next().unwrap_or(source);
+            return self.store_in(target, name, &Data::unknown(Taint::NET));
+        }
+        if program == "ln" {
+            let (link, leads) = (self.resolve(target), self.resolve(source));
+            let over = self.state.link(link, leads);
+            self.trace.note(over);
+        }
+        let data = self.content_of(source);
+        if data.taint != Taint::FILE || data.marked().is_some() {
+            self.store_in(target, source.rsplit('/').next().unwrap_or(source), &data);
+        }
+    }
+
+    /// The target may be a folder or the file itself.
+    fn store_in(&mut self, target: &str, name: &str, data: &Data) {
+        self.write_file(&format!("{target}/{name}"), data);
+        self.write_file(target, data);
+    }
+
+    /// What is made of secrets is secret, whatever it is called then.
+    fn store_packed(&mut self, program: &str, args: &[&str], options: &Options<'_>, secret: &Data) {
+        let output = options
+            .value(Some('f'), "file")
+            .or(options.value(Some('o'), "output"))
+            .or_else(|| after(args, "-out"))
+            .or_else(|| options.operands.first().copied().filter(|_| matches!(program, "zip" | "7z")));
+        if let Some(path) = output {
+            self.write_file(path, secret);
+        }
+        for path in &options.operands {
+            for suffix in [".gz", ".bz2", ".xz", ".zst", ".gpg"] {
+                self.write_file(&format!("{path}{suffix}"), secret);
+            }
         }
     }
 
@@ -252,109 +270,51 @@ impl Shell<'_> {
 
     /// Reports data that leaves the machine.
     fn send(&mut self, program: &str, args: &[&str], stdin: &Data, read: Taint, process: usize) {
-        let mut what = read;
-        let sends = match program {
+        let piped = read | stdin.taint;
+        let first = args.first().copied().unwrap_or_default();
+        let options = || Options::parse(args, self.programs.takes(program));
+        let (sends, what) = match program {
             "curl" | "wget" | "wget2" | "http" | "https" | "xh" | "httpie" => {
-                let reads_stdin =
-                    args.iter().any(|arg| {
-                        arg.ends_with("@-")
-                            || matches!(
-                                *arg,
-                                "-T-"
-                                    | "--upload-file=-"
-                                    | "--post-file=-"
-                                    | "--body-file=-"
-                                    | "--post-file=/dev/stdin"
-                                    | "@/dev/stdin"
-                                    | "-T."
-                            )
-                    }) || args.windows(2).any(|pair| matches!(pair, ["-T" | "--upload-file", "-" | "."]))
-                        || matches!(program, "http" | "https" | "xh");
-                if reads_stdin {
-                    what |= stdin.taint;
-                }
-                let options = Options::parse(args, self.programs.takes(program));
-                options.operands.is_empty() || !options.operands.iter().all(|url| is_local(url))
+                let targets = options().operands;
+                let remote = targets.is_empty() || !targets.iter().all(|url| is_local(url));
+                (remote, if uploads_input(program, args) { piped } else { read })
             }
             "scp" | "rsync" | "sftp" => {
-                let options = Options::parse(args, self.programs.takes(program));
-                options.operands.last().is_some_and(|target| {
-                    crate::effects::is_remote(target) || target.contains(super::word::HOLE)
-                })
+                let leaves =
+                    |target: &&str| crate::effects::is_remote(target) || target.contains(super::word::HOLE);
+                (options().operands.last().is_some_and(leaves), read)
             }
-            "tar" | "gtar" => {
-                let extra = self.environment_of("TAR_OPTIONS");
-                let tape = self.environment_of("TAPE");
-                let words: Vec<&str> = extra.split_whitespace().chain(args.iter().copied()).collect();
-                let options = Options::parse(&words, self.programs.takes("tar"));
-                let archive = options
-                    .value(Some('f'), "file")
-                    .map(str::to_owned)
-                    .or((!tape.is_empty()).then_some(tape));
-                if archive.as_deref().is_some_and(crate::effects::is_remote) && !options.long("force-local") {
-                    // Without `-c` in the arguments the members were not recognised as read.
-                    for member in &options.operands {
-                        what |= self.content_of(member).taint;
-                    }
-                    true
-                } else {
-                    false
-                }
-            }
-            "openssl" => {
-                what |= stdin.taint;
-                args.first() == Some(&"s_client")
-            }
-            "socat" => {
-                what |= stdin.taint;
-                args.iter().any(|arg| {
-                    let kind = arg.split(':').next().unwrap_or_default().to_ascii_uppercase();
-                    matches!(
-                        kind.as_str(),
-                        "TCP"
-                            | "TCP4"
-                            | "TCP6"
-                            | "UDP"
-                            | "UDP4"
-                            | "SSL"
-                            | "OPENSSL"
-                            | "TCP-CONNECT"
-                            | "OPENSSL-CONNECT"
-                            | "SCTP"
-                            | "PROXY"
-                            | "SOCKS4"
-                            | "SOCKS4A"
-                            | "DTLS"
-                            | "FD"
-                            | "VSOCK-CONNECT"
-                            | "UDP-SENDTO"
-                            | "UDP-CONNECT"
-                            | "SSL-CONNECT"
-                    ) || kind == "EXEC"
-                        || kind == "SYSTEM"
-                })
-            }
-            "gh" => {
-                what |= stdin.taint;
-                args.first() == Some(&"gist") || args.first() == Some(&"api")
-            }
+            "tar" | "gtar" => match self.remote_members(args) {
+                Some(members) => (true, read | members),
+                None => (false, read),
+            },
+            "openssl" => (first == "s_client", piped),
+            "socat" => (args.iter().any(|arg| is_address(arg)), piped),
+            "gh" => (matches!(first, "gist" | "api"), piped),
             "aws" | "gsutil" | "gcloud" | "az" | "rclone" | "s3cmd" | "mc" | "azcopy" => {
-                what |= stdin.taint;
-                args.iter().any(|arg| {
-                    matches!(
-                        *arg,
-                        "cp" | "sync" | "mv" | "put" | "copy" | "upload" | "upload-batch" | "rcat" | "copyto"
-                    )
-                })
+                (args.iter().any(|arg| UPLOADS.contains(arg)), piped)
             }
-            _ => {
-                what |= stdin.taint;
-                self.programs.does(program, Does::Sends)
-            }
+            _ => (self.programs.does(program, Does::Sends), piped),
         };
         if sends && (what.has(Taint::SECRET) || what.has(Taint::ENVIRONMENT)) {
             self.trace.facts.push(Fact::Sends { process, what });
         }
+    }
+
+    /// What `tar` puts into an archive on another machine; `None` when it makes none there.
+    fn remote_members(&mut self, args: &[&str]) -> Option<Taint> {
+        let extra = self.environment_of("TAR_OPTIONS");
+        let tape = self.environment_of("TAPE");
+        let words: Vec<&str> = extra.split_whitespace().chain(args.iter().copied()).collect();
+        let options = Options::parse(&words, self.programs.takes("tar"));
+        let archive =
+            options.value(Some('f'), "file").or(Some(tape.as_str()).filter(|tape| !tape.is_empty()));
+        if !archive.is_some_and(crate::effects::is_remote) || options.long("force-local") {
+            return None;
+        }
+        // Without `-c` in the arguments the members were not recognised as read.
+        let members = options.operands.iter().map(|member| self.content_of(member).taint);
+        Some(members.fold(Taint::NONE, |all, taint| all | taint))
     }
 
     pub(super) fn environment_of(&self, name: &str) -> String {
@@ -426,4 +386,21 @@ fn is_local(url: &str) -> bool {
     url.starts_with("file:")
         || host.starts_with("[::1]")
         || matches!(host.split(':').next().unwrap_or(host), "localhost" | "127.0.0.1" | "0.0.0.0")
+}
+
+/// Whether the program sends its input along.
+fn uploads_input(program: &str, args: &[&str]) -> bool {
+    matches!(program, "http" | "https" | "xh")
+        || args.iter().any(|arg| arg.ends_with("@-") || INPUT_UPLOADS.contains(arg))
+        || args.windows(2).any(|pair| matches!(pair, ["-T" | "--upload-file", "-" | "."]))
+}
+
+fn is_address(arg: &str) -> bool {
+    let kind = arg.split(':').next().unwrap_or_default();
+    ADDRESSES.iter().any(|address| kind.eq_ignore_ascii_case(address))
+}
+
+/// The argument after this one.
+fn after<'a>(args: &[&'a str], option: &str) -> Option<&'a str> {
+    args.iter().position(|arg| *arg == option).and_then(|at| args.get(at + 1)).copied()
 }

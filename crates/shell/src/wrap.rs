@@ -78,22 +78,24 @@ impl Shell<'_> {
                     None => self.runner(argv, args, program, stdin),
                 }
             }
-            "cmd" => {
-                let at =
-                    args.iter().position(|arg| matches!(arg.get(..2), Some("/c" | "/C" | "/k" | "/K")))?;
-                let first = args.get(at)?.get(2..).unwrap_or_default().to_owned();
-                let rest = args.get(at + 1..).unwrap_or_default();
-                let words: Vec<String> =
-                    std::iter::once(first).filter(|s| !s.is_empty()).chain(rest.iter().cloned()).collect();
-                let text = super::windows::from_cmd(&words.join(" "), self.place);
-                Some(self.text(argv, &text, program))
-            }
+            "cmd" => self.command_prompt(argv, args, program),
             "start-process" | "saps" | "invoke-item" | "ii" => {
                 let rest: Vec<String> = args.iter().filter(|arg| !arg.starts_with('-')).cloned().collect();
                 (!rest.is_empty()).then(|| self.inner(argv, &rest, program, stdin))
             }
             _ => self.listed(argv, args, program, stdin),
         }
+    }
+
+    /// `cmd /c COMMAND`.
+    fn command_prompt(&mut self, argv: &[String], args: &[String], program: &str) -> Option<Data> {
+        let at = args.iter().position(|arg| matches!(arg.get(..2), Some("/c" | "/C" | "/k" | "/K")))?;
+        let first = args.get(at)?.get(2..).unwrap_or_default().to_owned();
+        let rest = args.get(at + 1..).unwrap_or_default();
+        let words: Vec<String> =
+            std::iter::once(first).filter(|s| !s.is_empty()).chain(rest.iter().cloned()).collect();
+        let text = super::windows::from_cmd(&words.join(" "), self.place);
+        Some(self.text(argv, &text, program))
     }
 
     /// Follows a wrapper of which the catalogue says where its command stands.

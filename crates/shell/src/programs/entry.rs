@@ -27,6 +27,8 @@ pub struct Program {
     pub(crate) touches: Option<Touches>,
     /// How it starts another program that stands in its arguments.
     pub(crate) starts: Option<Starts>,
+    /// Options, as they are written, whose value a shell reads or which name a program to run.
+    pub(crate) runs: Vec<String>,
     /// What it does with data.
     pub(crate) does: Vec<Does>,
     /// When it waits to be told what to do.

@@ -147,6 +147,11 @@ impl Programs {
         self.get(name)?.starts.as_ref()
     }
 
+    /// Its options that name a program to run.
+    pub(crate) fn runs(&self, name: &str) -> &[String] {
+        self.get(name).map_or(&[], |entry| entry.runs.as_slice())
+    }
+
     pub(crate) fn waits_when(&self, name: &str) -> Option<&Waits> {
         self.get(name)?.waits.as_ref()
     }

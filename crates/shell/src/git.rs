@@ -1,0 +1,149 @@
+//! Programs that git runs: hooks, aliases, pagers, and those of its subcommands that are made for it.
+
+use super::data::Data;
+use super::launch::option_after;
+use super::walk::Shell;
+use crate::options::Options;
+
+impl Shell<'_> {
+    /// The programs that git is told to run: by its environment, and by subcommands made for it.
+    pub(super) fn git_programs(&self, args: &[&str]) -> Vec<String> {
+        const VARIABLES: [&str; 8] = [
+            "GIT_PAGER",
+            "GIT_EDITOR",
+            "GIT_SEQUENCE_EDITOR",
+            "GIT_SSH_COMMAND",
+            "GIT_EXTERNAL_DIFF",
+            "GIT_PROXY_COMMAND",
+            "GIT_ASKPASS",
+            "PAGER",
+        ];
+        let mut texts: Vec<String> = VARIABLES
+            .iter()
+            .map(|name| self.environment_of(name))
+            .filter(|value| value.contains([' ', ';', '|']))
+            .collect();
+        let globals = Options::parse(args, self.programs.takes("git").until_operand());
+        let Some((sub, rest)) = args.get(globals.consumed..).and_then(<[&str]>::split_first) else {
+            return texts;
+        };
+        match *sub {
+            "bisect" if rest.first() == Some(&"run") => {
+                texts.push(quoted(rest.get(1..).unwrap_or_default()));
+            }
+            "rebase" => texts.extend(option_after(rest, &["-x", "--exec"])),
+            "submodule" => {
+                if let Some(at) = rest.iter().position(|arg| *arg == "foreach") {
+                    let words: Vec<&str> = rest
+                        .get(at + 1..)
+                        .unwrap_or_default()
+                        .iter()
+                        .copied()
+                        .skip_while(|arg| arg.starts_with('-'))
+                        .collect();
+                    texts.push(words.join(" "));
+                }
+            }
+            "filter-branch" => texts.extend(rest.windows(2).filter_map(|pair| match pair {
+                [flag, text] if flag.ends_with("-filter") => Some((*text).to_owned()),
+                _ => None,
+            })),
+            "difftool" | "mergetool" => texts.extend(option_after(rest, &["-x", "--extcmd"])),
+            "grep" => texts.extend(
+                rest.iter()
+                    .filter_map(|arg| {
+                        arg.strip_prefix("-O").or_else(|| arg.strip_prefix("--open-files-in-pager="))
+                    })
+                    .filter(|text| !text.is_empty())
+                    .map(str::to_owned),
+            ),
+            "clone" | "fetch" | "pull" | "ls-remote" | "remote" | "push" | "submodule--helper" => {
+                texts.extend(rest.iter().filter_map(|arg| arg.strip_prefix("ext::")).map(str::to_owned));
+                texts.extend(
+                    option_after(rest, &["-u", "--upload-pack", "--receive-pack"])
+                        .into_iter()
+                        .filter(|text| text.contains([' ', ';', '|', '/'])),
+                );
+            }
+            "config" => texts.extend(
+                rest.iter()
+                    .filter_map(|arg| arg.strip_prefix('!'))
+                    .filter(|_| rest.iter().any(|arg| arg.to_ascii_lowercase().starts_with("alias.")))
+                    .map(str::to_owned),
+            ),
+            _ => {}
+        }
+        texts
+    }
+
+    /// Aliases and commands in git's configuration given on the command line or in the environment.
+    pub(super) fn git_hooks(&mut self, args: &[&str], process: usize) {
+        let mut settings: Vec<(String, String)> = Vec::new();
+        let mut at = 0;
+        while let Some(arg) = args.get(at) {
+            at += 1;
+            let pair = match *arg {
+                "-c" => {
+                    at += 1;
+                    args.get(at - 1).copied()
+                }
+                "-C" | "--git-dir" | "--work-tree" | "--namespace" | "--config-env" => {
+                    at += 1;
+                    None
+                }
+                _ if arg.starts_with("-c") => arg.get(2..),
+                _ if arg.starts_with('-') => None,
+                _ => break,
+            };
+            if let Some((key, value)) = pair.and_then(|pair| pair.split_once('=')) {
+                settings.push((key.to_lowercase(), value.to_owned()));
+            }
+        }
+        for index in 0..8 {
+            let key = self.environment_of(&format!("GIT_CONFIG_KEY_{index}"));
+            if key.is_empty() {
+                break;
+            }
+            let value = self.environment_of(&format!("GIT_CONFIG_VALUE_{index}"));
+            settings.push((key.to_lowercase(), value));
+        }
+        let sub = args
+            .get(at - usize::from(at > 0 && args.get(at - 1).is_some_and(|arg| !arg.starts_with('-'))))
+            .copied()
+            .unwrap_or_default();
+        for (key, value) in settings {
+            let used = key.strip_prefix("alias.").is_some_and(|name| name == sub);
+            let text = match value.strip_prefix('!') {
+                Some(text) if key.starts_with("alias.") => text.to_owned(),
+                None if used => format!(
+                    "git {value} {}",
+                    args.get(at..)
+                        .unwrap_or_default()
+                        .iter()
+                        .map(|arg| super::carrier::quote(arg))
+                        .collect::<Vec<_>>()
+                        .join(" ")
+                ),
+                None if matches!(
+                    key.as_str(),
+                    "core.pager"
+                        | "core.editor"
+                        | "core.fsmonitor"
+                        | "core.sshcommand"
+                        | "diff.external"
+                        | "credential.helper"
+                ) && value.contains(' ') =>
+                {
+                    value
+                }
+                _ => continue,
+            };
+            self.in_subshell(|shell| shell.run_code(&Data::text(&text), &[], Some(process), "git"));
+        }
+    }
+}
+
+/// An argument vector as shell text.
+fn quoted(words: &[&str]) -> String {
+    words.iter().map(|word| super::carrier::quote(word)).collect::<Vec<_>>().join(" ")
+}
