@@ -204,7 +204,7 @@ impl Dispatch<'_> {
                     true => (Err(Box::new(Failure::too_deep())), start),
                     false => ask(entry, event, call, start).await,
                 };
-                places.put(place, self.step(entry, event, &said, end - start));
+                places.put(place, Self::step(entry, &said, end - start));
             }
         });
         join_all(watching).await;
@@ -228,7 +228,7 @@ impl Dispatch<'_> {
                 break;
             }
             let (said, end) = ask(entry, event, self.call, start).await;
-            let mut step = self.step(entry, event, &said, end - start);
+            let mut step = Self::step(entry, &said, end - start);
             match said {
                 Ok(Some(answer)) if answer.handled() => {
                     step.said = Said::Handled;
@@ -271,18 +271,11 @@ impl Dispatch<'_> {
     }
 
     /// The step of a hook that can't change the value.
-    fn step<P: Point>(
-        &self,
-        entry: &Entry<P>,
-        event: &P::Event,
-        said: &Asked<P::Outcome>,
-        elapsed: Duration,
-    ) -> Step {
+    fn step<P: Point>(entry: &Entry<P>, said: &Asked<P::Outcome>, elapsed: Duration) -> Step {
         Step {
             said: if said.is_err() { Said::Failed } else { Said::Nothing },
             failure: said.as_ref().err().map(|failure| Failure::clone(failure)),
             elapsed,
-            detail: self.capture.then(|| seat::detail(entry, event, self.call, said)),
             ..Step::of(Arc::clone(&entry.meta))
         }
     }

@@ -2,22 +2,26 @@
 //! nobody reads.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use backstop_engine::{
     BlockCause, Engine, FailureKind, HookOptions, Hosts, OperatorSettings, OwnerSettings, Rewrite, Snapshot,
-    ToolMatcher, Unasked,
+    ToolMatcher, Unasked, Verdict,
 };
 use backstop_hooks::points::{
-    AfterLlmCall, AfterLlmCallOutcome, BeforeToolCall, ToolBefore, ToolCallIds, ToolCallOutcome,
-    TrustedToolPolicy,
+    AfterLlmCall, AfterLlmCallOutcome, AfterToolCall, BeforeAgentReply, BeforeLlmCall, BeforeToolCall,
+    ToolBefore, ToolCallIds, ToolCallOutcome, TrustedToolPolicy,
 };
-use backstop_hooks::{CallContext, HostProfile, Json, OwnerId, ToolCallId, hook_fn};
+use backstop_hooks::{CallContext, Decision, HostProfile, Json, OwnerId, ToolCallId, async_hook_fn, hook_fn};
 use backstop_store::{SqliteStore, Store, Timestamp, ToolDecision};
 use serde_json::json;
 use tempfile::TempDir;
 
+use crate::law_07_no_silent_gap::sample;
 use crate::law_11_runs_do_not_mix::answer;
-use crate::support::{command, engine, engine_with, exec, in_run, on, options, params, permit};
+use crate::support::{
+    block_on, command, context, engine, engine_with, exec, in_run, on, options, params, permit, watched,
+};
 
 #[test]
 fn a_host_learns_of_any_gate_in_front_of_tool_calls() {
@@ -102,8 +106,14 @@ async fn a_gate_that_does_not_know_the_run_finds_calls_by_ids_of_twelve_characte
 }
 
 #[tokio::test]
-async fn where_nobody_reads_receipts_no_digest_is_put_together() {
+async fn where_nobody_reads_receipts_none_is_put_together() {
     let engine = engine();
+    let claimed = engine.claim::<BeforeAgentReply>(&sample::<BeforeAgentReply>(), &context()).await;
+    let observed = engine.observe::<AfterToolCall>(&sample::<AfterToolCall>(), &context()).await;
+    let decided = engine.decide::<BeforeLlmCall>(sample::<BeforeLlmCall>(), &context()).await;
+    for receipt in [&claimed.receipt, &observed, decided.receipt()] {
+        assert_eq!((receipt.at, receipt.judged), (0, None));
+    }
     on(&engine, "judges", 0, hook_fn::<BeforeToolCall, _>(|_, _| Ok(None)));
     assert_eq!(permit(&engine, exec("ls")).await.receipt.judged, None);
 }
@@ -209,4 +219,62 @@ async fn what_a_convenience_objected_to_may_be_written_by_a_hook_that_must() {
         steps.find_map(|step| step.yielded_to.clone())
     };
     assert_eq!((yielded("proposes"), yielded("objects")), (Some("objects".into()), Some("must".into())));
+}
+
+#[test]
+fn receipts_of_what_is_watched_or_claimed_say_about_which_tool_and_how_long_it_took() {
+    let (engine, kept) = watched();
+    let wait = || tokio::time::sleep(Duration::from_millis(5));
+    let watches = async_hook_fn::<AfterToolCall, _, _>(move |_, _| async move {
+        wait().await;
+        Ok(None)
+    });
+    on(&engine, "watches", 0, watches);
+    let claims = async_hook_fn::<BeforeAgentReply, _, _>(move |_, _| async move {
+        wait().await;
+        Ok(None)
+    });
+    on(&engine, "claims", 0, claims);
+    block_on(engine.observe::<AfterToolCall>(&sample::<AfterToolCall>(), &context()));
+    block_on(engine.claim::<BeforeAgentReply>(&sample::<BeforeAgentReply>(), &context()));
+    let receipts = kept.take();
+    assert_eq!(receipts[0].key.tool, Some(sample::<AfterToolCall>().tool_name));
+    for receipt in &receipts {
+        assert!(receipt.steps[0].elapsed >= Duration::from_millis(5), "{receipt:?}");
+    }
+}
+
+/// A human who allows, and while whose answer is awaited other hooks come.
+struct Meanwhile<F>(F);
+
+impl<F: Fn() + Send + Sync + 'static> backstop_engine::Asker for Meanwhile<F> {
+    fn ask<'a>(&'a self, _: &'a backstop_store::ApprovalRecord) -> backstop_engine::AskFuture<'a> {
+        (self.0)();
+        Box::pin(std::future::ready(Some(Decision::AllowOnce)))
+    }
+
+    fn name(&self) -> &str {
+        "meanwhile"
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_dropped_while_hooks_that_came_later_judge_it_tells_what_they_had_said() {
+    let (engine, kept) = watched();
+    let ask = hook_fn::<BeforeToolCall, _>(|_, _| {
+        Ok(Some(ToolCallOutcome::ask(backstop_hooks::ApprovalRequest::cut("sure?", ""))))
+    });
+    on(&engine, "asks", 0, ask);
+    let registry = engine.clone();
+    let human = Meanwhile(move || {
+        on(&registry, "answers", 2, hook_fn::<BeforeToolCall, _>(|_, _| Ok(None)));
+        on(&registry, "hangs", 1, async_hook_fn::<BeforeToolCall, _, _>(|_, _| std::future::pending()));
+    });
+    let attendance = backstop_engine::Attendance::Present(Arc::new(human));
+    let call = context();
+    let permit = engine.permit_tool_call(exec("ls"), &call, &attendance);
+    tokio::time::timeout(Duration::from_secs(1), permit).await.unwrap_err();
+    let receipts = kept.take();
+    let ids: Vec<_> = receipts[0].steps.iter().map(|step| step.hook.id.as_str()).collect();
+    assert_eq!((receipts[0].verdict, ids), (Verdict::Dropped, vec!["asks", "answers"]));
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use backstop_engine::{
-    AnyVerdictHook, BlockCause, Engine, FailureKind, FailureSource, HookOptions, HookVerdict, Hosts,
+    AnyVerdictHook, BlockCause, Budget, Engine, FailureKind, FailureSource, HookOptions, HookVerdict, Hosts,
     LlmAnswer, LlmCall, LlmCallHook, LlmChanges, OperatorSettings, RegisterError, Said, Snapshot, Style,
     ToolCallHook, Verdict, VerdictCall, VerdictHook, VerdictSet, VerdictSlot, VerdictType, VerdictTypeError,
     VerdictTypes,
@@ -465,4 +465,75 @@ async fn the_verdict_example_denies_run_command() {
     assert!(denied("run_command", "sudo ls").await);
     assert!(!denied("run_command", "ls").await);
     assert!(!denied("exec", "sudo ls").await, "the hook asks about the name that it knows");
+}
+
+/// A hook that says everything about itself, or nothing.
+struct Plain {
+    says: bool,
+}
+
+#[async_trait]
+impl VerdictHook for Plain {
+    fn budget(&self) -> Option<Budget> {
+        self.says.then(|| Budget::from_millis(123).unwrap())
+    }
+
+    fn judges_values(&self) -> bool {
+        self.says
+    }
+
+    fn hints(&self) -> Vec<String> {
+        if self.says { vec!["mind the gap".to_owned()] } else { Vec::new() }
+    }
+}
+
+#[async_trait]
+impl ToolCallHook for Plain {
+    async fn pre_call(&self, _: VerdictCall<'_>) -> Result<HookVerdict, HookError> {
+        Ok(HookVerdict::Approve)
+    }
+}
+
+#[async_trait]
+impl LlmCallHook for Plain {
+    async fn pre_call(&self, _: LlmCall<'_>) -> Result<HookVerdict<LlmChanges>, HookError> {
+        Ok(HookVerdict::Approve)
+    }
+}
+
+/// A hook that says nothing of itself: what the trait says in its place.
+struct Silent;
+
+impl VerdictHook for Silent {}
+
+#[async_trait]
+impl ToolCallHook for Silent {
+    async fn pre_call(&self, _: VerdictCall<'_>) -> Result<HookVerdict, HookError> {
+        Ok(HookVerdict::Approve)
+    }
+}
+
+#[test]
+fn what_a_verdict_hook_says_of_itself_holds_where_it_is_registered() {
+    let mut snapshot = Snapshot::empty(OperatorSettings::default());
+    for (hook, id) in [
+        (AnyVerdictHook::for_tool_calls(Arc::new(Plain { says: true })), "says"),
+        (AnyVerdictHook::for_tool_calls(Arc::new(Plain { says: false })), "says-no"),
+        (AnyVerdictHook::for_tool_calls(Arc::new(Silent)), "silent"),
+    ] {
+        // Hooks that ship with Backstop judge values unless they say otherwise: a verdict hook always says.
+        let options = HookOptions::new(OwnerId::builtin()).id(id);
+        hook.register(VerdictSlot::ToolPreCall, &mut snapshot, options).unwrap();
+    }
+    let listed: Vec<_> = snapshot.iter().collect();
+    let told = |at: usize| {
+        (listed[at].budget == Duration::from_millis(123), listed[at].judges_values, listed[at].hints.len())
+    };
+    assert_eq!(listed.len(), 3, "none of them watches");
+    assert_eq!((told(0), told(1), told(2)), ((true, true, 1), (false, false, 0), (false, false, 0)));
+    let slots = |hook: AnyVerdictHook| hook.slots().collect::<Vec<_>>();
+    let plain = || Arc::new(Plain { says: true });
+    assert_eq!(slots(AnyVerdictHook::for_llm_calls(plain())), [VerdictSlot::LlmPreCall]);
+    let both = [VerdictSlot::ToolPreCall, VerdictSlot::LlmPreCall];
+    assert_eq!(slots(AnyVerdictHook::for_all_calls(plain())), both);
 }
