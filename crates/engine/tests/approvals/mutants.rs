@@ -27,6 +27,7 @@ over_both_stores! {
     who_asks_is_told_where_the_question_can_not_be_written_down,
     of_many_requests_the_first_of_the_gravest_leads_and_those_left_out_are_counted,
     a_question_is_of_the_run_that_the_call_says,
+    a_question_says_where_it_was_cut_and_only_there,
 }
 
 /// Two processes that wait for the same answer: one of them runs.
@@ -284,5 +285,20 @@ async fn a_question_is_of_the_run_that_the_call_says(store: Arc<dyn Store>) {
         engine.permit_tool_call(event, &context(), &Attendance::Nobody).await.permit.unwrap_err();
         let runs = rows(&store).await.into_iter().filter_map(|row| row.request.run);
         assert!(runs.into_iter().any(|run| run.as_str() == kept), "{kept}");
+    }
+}
+
+async fn a_question_says_where_it_was_cut_and_only_there(store: Arc<dyn Store>) {
+    // A scope is shown with 512 characters at most; the field around the text has eleven.
+    for (length, is_cut) in [(1, false), (501, false), (502, true), (5_000, true)] {
+        let asked: ApprovalRequest = serde_json::from_value(serde_json::json!({
+            "title": "May it be sent?", "description": "To all.", "scope": { "text": "x".repeat(length) },
+        }))
+        .unwrap();
+        let (engine, _) = asking(Arc::clone(&store), asked);
+        permit(&engine, "ls", &Attendance::Nobody).await.permit.unwrap_err();
+        let shown = rows(&store).await.into_iter().map(|row| row.request.reasons[0].description.clone());
+        let cut = shown.filter(|shown| shown.ends_with("(cut)")).count();
+        assert_eq!(cut > 0, is_cut, "{length}");
     }
 }

@@ -5,14 +5,16 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use backstop_engine::{
-    BlockCause, Engine, FailureKind, HookOptions, Hosts, OperatorSettings, OwnerSettings, Rewrite, Snapshot,
-    ToolMatcher, Unasked, Verdict,
+    BlockCause, Engine, FailureKind, HookOptions, Hosts, OperatorSettings, OwnerSettings, Rewrite, Said,
+    Snapshot, ToolMatcher, Unasked, Verdict,
 };
 use backstop_hooks::points::{
     AfterLlmCall, AfterLlmCallOutcome, AfterToolCall, BeforeAgentReply, BeforeLlmCall, BeforeToolCall,
     ToolBefore, ToolCallIds, ToolCallOutcome, TrustedToolPolicy,
 };
-use backstop_hooks::{CallContext, Decision, HostProfile, Json, OwnerId, ToolCallId, async_hook_fn, hook_fn};
+use backstop_hooks::{
+    ApprovalRequest, CallContext, Decision, HostProfile, Json, OwnerId, ToolCallId, async_hook_fn, hook_fn,
+};
 use backstop_store::{SqliteStore, Store, Timestamp, ToolDecision};
 use serde_json::json;
 use tempfile::TempDir;
@@ -244,6 +246,30 @@ fn receipts_of_what_is_watched_or_claimed_say_about_which_tool_and_how_long_it_t
     }
 }
 
+/// The step of a hook that was shown a proposal says what it made of that.
+#[test]
+fn what_a_hook_objects_to_in_a_proposal_is_said_in_its_step() {
+    let answers: [(fn() -> ToolCallOutcome, Said); 3] = [
+        (|| ToolCallOutcome::block("no"), Said::Blocked),
+        (|| ToolCallOutcome::ask(ApprovalRequest::cut("sure?", "")), Said::Asked),
+        (|| ToolCallOutcome::rewrite(params(json!({ "command": "z" }))), Said::Rewrote),
+    ];
+    for (answer, said) in answers {
+        let (engine, kept) = watched();
+        let objects = hook_fn::<BeforeToolCall, _>(move |event, _| Ok((command(event) == "y").then(answer)));
+        on(&engine, "objects", 1, objects);
+        let proposes = hook_fn::<BeforeToolCall, _>(|event, _| {
+            let rewrite = || ToolCallOutcome::rewrite(params(json!({ "command": "y" })));
+            Ok((command(event) == "x").then(rewrite))
+        });
+        engine.registry().on(proposes, options("proposes", 0).rewrite(Rewrite::Optional)).unwrap();
+        assert_eq!(command(&block_on(permit(&engine, exec("x"))).permit.unwrap()), "x");
+        let receipts = kept.take();
+        let heard = receipts[0].steps.iter().find(|step| step.proposal_of.is_some()).unwrap();
+        assert_eq!((heard.said, heard.hook.id.as_str()), (said, "objects"));
+    }
+}
+
 /// A human who allows, and while whose answer is awaited other hooks come.
 struct Meanwhile<F>(F);
 
@@ -262,7 +288,7 @@ impl<F: Fn() + Send + Sync + 'static> backstop_engine::Asker for Meanwhile<F> {
 async fn a_call_dropped_while_hooks_that_came_later_judge_it_tells_what_they_had_said() {
     let (engine, kept) = watched();
     let ask = hook_fn::<BeforeToolCall, _>(|_, _| {
-        Ok(Some(ToolCallOutcome::ask(backstop_hooks::ApprovalRequest::cut("sure?", ""))))
+        Ok(Some(ToolCallOutcome::ask(ApprovalRequest::cut("sure?", ""))))
     });
     on(&engine, "asks", 0, ask);
     let registry = engine.clone();

@@ -537,3 +537,29 @@ fn what_a_verdict_hook_says_of_itself_holds_where_it_is_registered() {
     let both = [VerdictSlot::ToolPreCall, VerdictSlot::LlmPreCall];
     assert_eq!(slots(AnyVerdictHook::for_all_calls(plain())), both);
 }
+
+/// One that watches nothing may stand among the watchers only where it says that it is a mark.
+#[test]
+fn only_watchers_and_marks_stand_where_calls_are_watched() {
+    let hook = || AnyVerdictHook::for_all_calls(Arc::new(Plain { says: false }));
+    for slot in [VerdictSlot::ToolPostCall, VerdictSlot::LlmPostCall] {
+        let mut snapshot = Snapshot::empty(OperatorSettings::default());
+        let refused = hook().register(slot, &mut snapshot, options("plain")).unwrap_err();
+        assert!(matches!(refused, RegisterError::Slot { .. }), "{refused}");
+        hook().placeholder().register(slot, &mut snapshot, options("mark")).unwrap();
+        assert_eq!(snapshot.iter().count(), 1);
+        assert!(hook().placeholder().slots().any(|possible| possible == slot));
+    }
+}
+
+/// A host that never says what came of calls has no watching half to register, and none of it is an error.
+#[test]
+fn a_watcher_judges_where_nobody_can_tell_it_what_came_of_the_calls() {
+    let point = PointId::BeforeToolCall;
+    let host = HostProfile::new("gate", "a gate").fires([point]);
+    let mut snapshot = Snapshot::empty(OperatorSettings::default()).hosted_by(Hosts::new([host]));
+    let watcher = AnyVerdictHook::for_tool_calls(Arc::new(scripted("a", &Notes::default(), Does::Approves)));
+    watcher.register(VerdictSlot::ToolPreCall, &mut snapshot, options("watches")).unwrap();
+    let points: Vec<_> = snapshot.iter().map(|meta| meta.point).collect();
+    assert_eq!(points, [point]);
+}
