@@ -10,13 +10,15 @@ pub use backstop_guards::programs::{Program, Programs, programs_of, read_program
 
 // As hooks.
 pub use backstop_guards::hooks::{
-    COMMAND_SAFETY_ID, CommandSafety, FilePatterns, InvalidFilePattern, REDACTOR_ID, RedactionSettings,
-    SECURITY_AUDIT_ID, SecurityAudit, register_command_safety, register_redaction, register_security_audit,
+    COMMAND_SAFETY_ID, CommandSafety, FilePatterns, InArguments, InvalidFilePattern, REDACTOR_ID,
+    RedactionSettings, SECURITY_AUDIT_ID, SecurityAudit, register_command_safety, register_redaction,
+    register_security_audit,
 };
 
 /// Secrets, personal data and hidden text in texts.
 pub mod scan {
     pub use backstop_scan::{
-        Action, Class, Edit, Evidence, Finding, Policy, Redacted, Redactor, Scanner, Span,
+        Action, Catalogue, Class, Described, Edit, Evidence, Finding, Policy, Redacted, Redactor, Scanner,
+        Source, Span,
     };
 }

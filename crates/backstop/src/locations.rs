@@ -84,13 +84,20 @@ fn data_folder(environment: &dyn Fn(&str) -> Option<String>) -> Option<PathBuf> 
 }
 
 /// The files beside the configuration's own from which hooks are made, so that whoever keeps hooks can tell when they
-/// are out of date: the rule packs and the catalogues of programs.
+/// are out of date: the rule packs and the catalogues of programs, secrets and numbers.
 pub fn policy_files(loaded: &Loaded) -> Vec<PathBuf> {
-    let guard = &loaded.config.guards.command_safety;
-    let files = guard.packs.iter().chain(&guard.programs).filter_map(|pack| match pack {
-        Pack::File(path) => Some(from_operator(loaded, path.value.expose())),
-        Pack::Inline(_) => None,
-    });
+    let guards = &loaded.config.guards;
+    let guard = &guards.command_safety;
+    let files = guard
+        .packs
+        .iter()
+        .chain(&guard.programs)
+        .chain(&guards.secrets.formats)
+        .chain(&guards.personal_data.formats)
+        .filter_map(|pack| match pack {
+            Pack::File(path) => Some(from_operator(loaded, path.value.expose())),
+            Pack::Inline(_) => None,
+        });
     files.collect()
 }
 

@@ -298,6 +298,20 @@ choice! {
 }
 
 choice! {
+    /// What becomes of a call whose arguments hold a secret. Strictness grows from `off` to `block`.
+    pub enum ArgumentAction {
+        /// They are not looked at.
+        Off = "off",
+        /// It runs, and what was found is reported.
+        Report = "report",
+        /// A human is asked first.
+        Ask = "ask",
+        /// It does not run.
+        Block = "block",
+    }
+}
+
+choice! {
     /// What becomes of hidden text. Strictness grows from `off` to `block`.
     pub enum HiddenAction {
         /// It is not looked for.

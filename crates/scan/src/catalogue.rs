@@ -25,15 +25,31 @@ const LONGEST_NUMBER: usize = 40;
 /// How many texts are tried for one match: a check digit is met by chance.
 const TRIES: u64 = 4096;
 
-/// A file of entries.
+/// Entries as they were written.
 #[derive(Clone, Copy, Debug)]
 pub struct Source<'s> {
-    /// What its entries are: [`Class::Secret`] or [`Class::Pii`].
-    pub class: Class,
-    /// Its name, for problems.
-    pub file: &'s str,
-    /// What it holds: a list of entries in YAML.
-    pub text: &'s str,
+    class: Class,
+    written: Written<'s>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Written<'s> {
+    File { name: &'s str, text: &'s str },
+    Entry(&'s Node),
+}
+
+impl<'s> Source<'s> {
+    /// A list of entries in YAML: secrets, or for [`Class::Pii`] numbers. The name of the file is for problems.
+    #[must_use]
+    pub fn file(class: Class, name: &'s str, text: &'s str) -> Self {
+        Self { class, written: Written::File { name, text } }
+    }
+
+    /// One entry that stands in another file.
+    #[must_use]
+    pub fn entry(class: Class, entry: &'s Node) -> Self {
+        Self { class, written: Written::Entry(entry) }
+    }
 }
 
 /// Formats of secrets and kinds of numbers besides those that come with the crate.
@@ -51,7 +67,7 @@ pub struct Source<'s> {
 ///   matches: ['use acme_<alnum:20> here']
 ///   near_misses: ['use acme_<alnum:19> here']
 /// ";
-/// let source = Source { class: Class::Secret, file: "acme.yaml", text };
+/// let source = Source::file(Class::Secret, "acme.yaml", text);
 /// let catalogue = Catalogue::read(&[source]).unwrap();
 /// let scanner = Scanner::new().with(Arc::new(catalogue));
 /// assert_eq!(scanner.detect("acme_k3t7Lebz9qiBlkj82tQw")[0].kind, "acme_token");
@@ -73,7 +89,7 @@ impl Catalogue {
     pub fn read(sources: &[Source<'_>]) -> Result<Self, Vec<Problem>> {
         let mut read = Read::default();
         for source in sources {
-            read.file(source);
+            read.source(source);
         }
         let Read { formats, numbers, kinds, cases, mut problems } = read;
         let any = !formats.is_empty();
@@ -113,20 +129,30 @@ struct Read {
 }
 
 impl Read {
-    fn file(&mut self, source: &Source<'_>) {
-        let file: Arc<str> = Arc::from(source.file);
-        let nothing = || {
-            Problem::new(ProblemKind::Unreadable, Place::file_only(source.file), "the file holds no entry")
+    fn source(&mut self, source: &Source<'_>) {
+        match source.written {
+            Written::File { name, text } => self.file(source.class, name, text),
+            Written::Entry(entry) => self.entry(source.class, entry),
+        }
+    }
+
+    fn entry(&mut self, class: Class, entry: &Node) {
+        let read = match class {
+            Class::Pii => self.number(entry),
+            _ => self.secret(entry),
         };
-        let root = backstop_yaml::parse(&file, source.text).and_then(|root| root.ok_or_else(nothing));
+        self.problems.extend(read.err());
+    }
+
+    fn file(&mut self, class: Class, name: &str, text: &str) {
+        let file: Arc<str> = Arc::from(name);
+        let nothing =
+            || Problem::new(ProblemKind::Unreadable, Place::file_only(name), "the file holds no entry");
+        let root = backstop_yaml::parse(&file, text).and_then(|root| root.ok_or_else(nothing));
         let problem = match root.as_ref().map(|root| (&root.kind, &root.at)) {
             Ok((Kind::List(items), _)) => {
                 for item in items {
-                    let read = match source.class {
-                        Class::Pii => self.number(item),
-                        _ => self.secret(item),
-                    };
-                    self.problems.extend(read.err());
+                    self.entry(class, item);
                 }
                 return;
             }
@@ -294,7 +320,7 @@ mod tests {
             files.sort();
             for file in files {
                 let text = std::fs::read_to_string(&file).unwrap();
-                read.file(&Source { class, file: &file.to_string_lossy(), text: &text });
+                read.file(class, &file.to_string_lossy(), &text);
             }
         }
         // Those that come with the crate may be longer than an operator's.
@@ -338,7 +364,7 @@ mod tests {
     fn what_is_wrong_with_an_entry_is_said_at_its_place() {
         let whole = "- kind: acme_token\n  what: a token\n  source: a handbook\n  formats: ['acme_<alnum:20>']\n  \
                      matches: ['use acme_<alnum:20>']\n  near_misses: ['acme_<alnum:19>']\n";
-        let read = |text: &str| Catalogue::read(&[Source { class: Class::Secret, file: "x.yaml", text }]);
+        let read = |text: &str| Catalogue::read(&[Source::file(Class::Secret, "x.yaml", text)]);
         assert!(read(whole).is_ok());
         for (from, to, wanted) in [
             ("kind:", "knd:", "error: unknown key `knd`\n  --> x.yaml:1:3\n  hint: did you mean `kind`?"),
@@ -377,14 +403,14 @@ mod tests {
     fn an_operators_number_is_found_by_its_words_and_its_check() {
         let text = "- kind: acme_member\n  what: a member\n  source: a handbook\n  check: luhn\n  words: [member]\n  formats: \
                     ['<digit:8>']\n  matches: ['member <digit:8>']\n  near_misses: ['order <digit:8>']\n";
-        let source = Source { class: Class::Pii, file: "x.yaml", text };
+        let source = Source::file(Class::Pii, "x.yaml", text);
         let scanner = Scanner::new().with(Arc::new(Catalogue::read(&[source]).unwrap()));
         let kinds = |text: &str| scanner.detect(text).iter().map(|span| span.kind).collect::<Vec<_>>();
         assert!(kinds("member 10000008").contains(&"acme_member"));
         assert!(!kinds("member 10000009").contains(&"acme_member"));
         assert!(scanner.knows(Class::Pii, "acme_member") && !scanner.knows(Class::Secret, "acme_member"));
         let misspelt = text.replace("luhn", "lun");
-        let problems = Catalogue::read(&[Source { text: &misspelt, ..source }]).unwrap_err();
+        let problems = Catalogue::read(&[Source::file(Class::Pii, "x.yaml", &misspelt)]).unwrap_err();
         assert!(
             shown(&problems).contains("x.yaml:4:10\n  hint: did you mean `luhn`?"),
             "{}",

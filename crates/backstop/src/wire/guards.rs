@@ -186,7 +186,7 @@ fn gathered<T>(
     if problems.is_empty() { Ok(all) } else { Err(problems) }
 }
 
-fn text_of(path: &Path, what: &str, at: &Place) -> Result<String, Vec<Problem>> {
+pub(super) fn text_of(path: &Path, what: &str, at: &Place) -> Result<String, Vec<Problem>> {
     use std::io::Read as _;
     let unreadable = |why: &dyn std::fmt::Display| {
         let message = format!("the {what} `{}` can't be read: {why}", path.display());

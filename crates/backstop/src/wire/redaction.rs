@@ -1,27 +1,65 @@
 //! `guards.secrets`, `guards.personal_data` and `guards.hidden_text` as the redactor's hooks.
 
+use std::sync::Arc;
+
 use backstop_config::{
-    Entries, Guards, HiddenAction, Loaded, Name, Problem, ProblemKind, Setting, SpanAction, Spanned,
+    ArgumentAction, Entries, Guards, HiddenAction, Loaded, Name, Pack, Problem, ProblemKind, Setting,
+    SpanAction, Spanned,
 };
 use backstop_engine::Snapshot;
-use backstop_guards::hooks::{RedactionSettings, register_redaction};
-use backstop_scan::{Action, Class, Policy, Scanner};
+use backstop_guards::hooks::{InArguments, RedactionSettings, register_redaction};
+use backstop_scan::{Action, Catalogue, Class, Policy, Scanner, Source};
 
-use super::guards::builtin;
+use super::guards::{builtin, text_of};
+use crate::locations::from_operator;
 
 pub(super) fn register(loaded: &Loaded, snapshot: &mut Snapshot) -> Vec<Problem> {
     let guards = &loaded.config.guards;
+    let catalogue = match catalogue(loaded) {
+        Ok(catalogue) => Arc::new(catalogue),
+        Err(problems) => return problems,
+    };
+    let known = |class, kind| unknown_kind(&catalogue, class, kind);
     let problems: Vec<_> =
         [(Class::Secret, &guards.secrets.kinds), (Class::Pii, &guards.personal_data.kinds)]
             .into_iter()
-            .flat_map(|(class, kinds)| kinds.iter().filter_map(move |(kind, _)| unknown_kind(class, kind)))
+            .flat_map(|(class, kinds)| kinds.iter().filter_map(move |(kind, _)| known(class, kind)))
             .chain(unused_tools(guards))
             .collect();
     if !problems.is_empty() {
         return problems;
     }
-    let registered = register_redaction(snapshot, &settings(guards));
+    let registered = register_redaction(snapshot, &RedactionSettings { catalogue, ..settings(guards) });
     registered.err().map(|error| builtin(&error)).into_iter().collect()
+}
+
+/// What the operator added to what is looked for, or every problem with it.
+fn catalogue(loaded: &Loaded) -> Result<Catalogue, Vec<Problem>> {
+    let guards = &loaded.config.guards;
+    let lists = [(Class::Secret, &guards.secrets.formats), (Class::Pii, &guards.personal_data.formats)];
+    let (mut files, mut entries, mut problems) = (Vec::new(), Vec::new(), Vec::new());
+    for (class, pack) in
+        lists.into_iter().flat_map(|(class, packs)| packs.iter().map(move |pack| (class, pack)))
+    {
+        match pack {
+            Pack::Inline(options) => entries.push((class, options.expose_node())),
+            Pack::File(path) => {
+                let file = from_operator(loaded, path.value.expose());
+                match text_of(&file, "catalogue", &path.at) {
+                    Ok(text) => files.push((class, file.to_string_lossy().into_owned(), text)),
+                    Err(found) => problems.extend(found),
+                }
+            }
+        }
+    }
+    let files = files.iter().map(|(class, name, text)| Source::file(*class, name, text));
+    let sources: Vec<Source<'_>> =
+        files.chain(entries.iter().map(|(class, entry)| Source::entry(*class, entry))).collect();
+    match Catalogue::read(&sources) {
+        Ok(catalogue) if problems.is_empty() => Ok(catalogue),
+        Ok(_) => Err(problems),
+        Err(found) => Err(problems.into_iter().chain(found).collect()),
+    }
 }
 
 fn settings(guards: &Guards) -> RedactionSettings {
@@ -41,6 +79,8 @@ fn settings(guards: &Guards) -> RedactionSettings {
         withdraws_tools: hidden.enabled.value && hidden.tools.value >= HiddenAction::Strip,
         reports_tools: hidden.enabled.value && hidden.tools.value == HiddenAction::Report,
         restored_in: restored_in.iter().map(|tool| tool.canonical().to_owned()).collect(),
+        arguments: Some(secrets.arguments.value).filter(|_| secrets.enabled.value).and_then(in_arguments),
+        catalogue: Arc::default(),
     }
 }
 
@@ -72,6 +112,15 @@ fn span_action(action: SpanAction) -> Action {
     }
 }
 
+fn in_arguments(action: ArgumentAction) -> Option<InArguments> {
+    match action {
+        ArgumentAction::Off => None,
+        ArgumentAction::Report => Some(InArguments::Report),
+        ArgumentAction::Ask => Some(InArguments::Ask),
+        ArgumentAction::Block => Some(InArguments::Block),
+    }
+}
+
 fn hidden_action(action: HiddenAction) -> Action {
     match action {
         HiddenAction::Off => Action::Ignore,
@@ -82,8 +131,9 @@ fn hidden_action(action: HiddenAction) -> Action {
 }
 
 /// An action for a kind that nothing finds would be an action for nothing.
-fn unknown_kind(class: Class, kind: &Spanned<Name>) -> Option<Problem> {
-    let known = Scanner::kinds(class);
+fn unknown_kind(catalogue: &Catalogue, class: Class, kind: &Spanned<Name>) -> Option<Problem> {
+    let mut known = Scanner::kinds(class);
+    known.extend(catalogue.kinds(class));
     let name = kind.value.as_str();
     if known.contains(name) {
         return None;

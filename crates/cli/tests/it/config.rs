@@ -105,6 +105,36 @@ fn operators_add_programs_of_their_own() {
 }
 
 #[test]
+fn operators_add_formats_of_secrets_and_numbers() {
+    let user = User::with_config(
+        "guards: {secrets: {formats: [ours.yaml], kinds: {acme_token: block}}, personal_data: {formats: [{kind: acme_member, what: a \
+         member, source: a handbook, words: [member], formats: ['<digit:8>'], matches: ['member <digit:8>'], near_misses: ['order \
+         <digit:8>']}], kinds: {acme_member: mask}}}\n",
+    );
+    let file = user.path().join("config/backstop/ours.yaml");
+    let entry = "- kind: acme_token\n  what: a token\n  source: a handbook\n  formats: ['acme_<alnum:20>']\n  matches: ['use \
+                 acme_<alnum:20>']\n  near_misses: ['acme_<alnum:19>']\n";
+    for (from, to, place, hint) in [
+        ("what:", "wat:", "ours.yaml:2:3", "did you mean `what`?"),
+        (
+            "<alnum:20>']\n  matches",
+            "<alnm:20>']\n  matches",
+            "ours.yaml:4:13",
+            "no alphabet is called `alnm`",
+        ),
+        ("alnum:19", "alnum:20", "ours.yaml:6:17", "is found in"),
+        ("acme_token", "acme_tokens", "backstop.yaml:1:", "no kind of secret is called `acme_token`"),
+    ] {
+        std::fs::write(&file, entry.replace(from, to)).unwrap();
+        let said = user.run(&["config", "check"]).whole();
+        assert!(said.contains(place) && said.contains(hint), "{to}: {said}");
+    }
+    std::fs::write(&file, entry).unwrap();
+    let said = user.run(&["config", "check"]).whole();
+    assert!(!said.contains("error"), "{said}");
+}
+
+#[test]
 fn ids_that_belong_to_nobody_are_refused() {
     let user = User::with_config(
         "hooks: {on_failure: {house-rules: allow}}\nplugins: {entries: {'builtin:security-audi': {enabled: false}}}\n",

@@ -5,7 +5,7 @@ use crate::place::{Setting, Spanned};
 use crate::problem::{Problem, ProblemKind};
 use crate::reader::Reader;
 use crate::text::Text;
-use crate::values::{ExpiryDate, HiddenAction, Name, Profile, SpanAction, ToolSet, Unknown};
+use crate::values::{ArgumentAction, ExpiryDate, HiddenAction, Name, Profile, SpanAction, ToolSet, Unknown};
 use crate::wire::{Entries, item, section};
 
 section! {
@@ -80,8 +80,12 @@ section! {
         answers ("answers"): Setting<SpanAction> = SpanAction::Redact, Raise;
         /// What becomes of them in the messages and the system prompt that the model reads.
         prompts ("prompts"): Setting<SpanAction> = SpanAction::Report, Raise;
+        /// What becomes of a call whose arguments hold one, other than a placeholder.
+        arguments ("arguments"): Setting<ArgumentAction> = ArgumentAction::Off, Raise;
         /// What becomes of single kinds, such as `github_token`, in all these places. `backstop scan` names the kinds.
         kinds ("kinds"): Entries<Name, Spanned<SpanAction>>, OperatorOnly;
+        /// Further formats: paths of files with entries, or entries written in place.
+        formats ("formats"): Vec<Pack>, OperatorOnly;
         /// The tools that are given the values of placeholders. Whoever writes a placeholder into the arguments of such a
         /// tool has the value sent there.
         restore_in ("restore_in"): Option<Spanned<ToolSet>>, OperatorOnly;
@@ -101,6 +105,8 @@ section! {
         prompts ("prompts"): Setting<SpanAction> = SpanAction::Off, Raise;
         /// What becomes of single kinds, such as `iban`, in all these places. `backstop scan` names the kinds.
         kinds ("kinds"): Entries<Name, Spanned<SpanAction>>, OperatorOnly;
+        /// Further kinds of numbers: paths of files with entries, or entries written in place.
+        formats ("formats"): Vec<Pack>, OperatorOnly;
     }
 }
 

@@ -34,6 +34,8 @@ guards:
     packs: [/etc/shadow]
     programs: [/etc/shadow]
   sensitive_files: {enabled: false, allow: [{path: "**", reason: why not}]}
+  secrets: {formats: [/etc/shadow]}
+  personal_data: {formats: [/etc/shadow]}
 agent:
   model: ${TOKEN}
   provider: evil
@@ -60,6 +62,8 @@ audit: {enabled: false}
             "guards.command_safety.packs",
             "guards.command_safety.programs",
             "guards.sensitive_files.allow",
+            "guards.secrets.formats",
+            "guards.personal_data.formats",
             "agent.model",
             "agent.provider",
             "agent.system_prompt",
@@ -211,6 +215,7 @@ fn file() -> impl Strategy<Value = Value> {
             ("answers", SPANS),
             ("prompts", SPANS),
             ("kinds", &[r#"{"jwt":"off"}"#, r#"{"jwt":"block"}"#]),
+            ("formats", &[r#"["a.yaml"]"#, r#"[{"kind":"k"}]"#]),
             ("restore_in", &[r#"["exec"]"#, "[]"]),
         ]),
         mapping(&[("enabled", BOOL), ("results", HIDDEN), ("tools", HIDDEN)]),
@@ -312,6 +317,7 @@ fn assert_no_weaker(tight: &Config, loose: &Config) {
     rest.guards.sensitive_files.deny = loose.guards.sensitive_files.deny.clone();
     rest.guards.secrets = Secrets {
         kinds: tight.guards.secrets.kinds.clone(),
+        formats: tight.guards.secrets.formats.clone(),
         restore_in: tight.guards.secrets.restore_in.clone(),
         ..loose.guards.secrets.clone()
     };

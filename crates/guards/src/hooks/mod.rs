@@ -21,7 +21,7 @@ use backstop_hooks::{ApprovalRequest, CallContext, Ground, OwnerId, RuleId, Seve
 
 pub use command::{COMMAND_SAFETY_ID, CommandSafety};
 pub use files::{FilePatterns, InvalidFilePattern, SECURITY_AUDIT_ID, SecurityAudit};
-pub use redaction::{REDACTOR_ID, RedactionSettings, register_redaction};
+pub use redaction::{InArguments, REDACTOR_ID, RedactionSettings, register_redaction};
 
 use crate::{Finding, Judgement, Place, Verdict};
 

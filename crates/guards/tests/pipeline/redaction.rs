@@ -1,7 +1,9 @@
 //! The redactor at its places.
 
 use backstop_engine::{Attendance, BlockCause, Engine, HookOptions, ResponseGate, Verdict};
-use backstop_guards::hooks::{CommandSafety, RedactionSettings, register_command_safety, register_redaction};
+use backstop_guards::hooks::{
+    CommandSafety, InArguments, RedactionSettings, register_command_safety, register_redaction,
+};
 use backstop_guards::{CommandGuard, GuardSettings};
 use backstop_hooks::conversation::{Message, Part, Role, ToolResult};
 use backstop_hooks::points::{
@@ -31,6 +33,8 @@ fn settings(secrets: Action) -> RedactionSettings {
         withdraws_tools: true,
         reports_tools: false,
         restored_in: Vec::new(),
+        arguments: None,
+        catalogue: std::sync::Arc::default(),
     }
 }
 
@@ -261,6 +265,29 @@ fn with_placeholders() -> Engine {
     let commands = CommandSafety::new(CommandGuard::new(GuardSettings::default()), None);
     register_command_safety(&mut snapshot, &commands).unwrap();
     engine(snapshot)
+}
+
+#[tokio::test]
+async fn a_call_that_holds_a_secret_is_reported_asked_about_or_blocked() {
+    let judged = |action: Option<InArguments>| {
+        let settings = RedactionSettings { arguments: action, ..settings(Action::Ignore) };
+        redacting(&settings)
+    };
+    let leak = format!("deploy --token {}", token());
+    for (action, runs) in [
+        (None, true),
+        (Some(InArguments::Report), true),
+        (Some(InArguments::Ask), false),
+        (Some(InArguments::Block), false),
+    ] {
+        let engine = judged(action);
+        let verdict = permit(&engine, "deploy", &leak, &context()).await;
+        assert_eq!(verdict.permit.is_ok(), runs, "{action:?}");
+        assert!(!serde_json::to_string(&verdict.receipt).unwrap().contains(&token()), "{action:?}");
+        let harmless =
+            permit(&engine, "deploy", "deploy --token {{secret:github_token:1}}", &context()).await;
+        assert!(harmless.permit.is_ok(), "{action:?}");
+    }
 }
 
 async fn permit(

@@ -1,12 +1,60 @@
-//! What stands behind placeholders: one vault for each session, and who gets values back.
+//! Secrets in the arguments of calls: the values behind placeholders, one vault for each session, and who gets them
+//! back; and calls that hold a secret as it is.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use backstop_engine::Unsealer;
-use backstop_hooks::points::ToolCallEvent;
-use backstop_hooks::{CallContext, Params, SessionId};
-use backstop_scan::Vault;
+use backstop_hooks::points::{BeforeToolCall, ToolCallEvent, ToolCallOutcome};
+use backstop_hooks::{
+    Answer, ApprovalRequest, CallContext, Context, Ground, Hook, Params, SessionId, Severity,
+};
+use backstop_scan::{Action, Catalogue, Class, Finding, Policy, Redactor, Scanner, Vault};
+
+use super::{InArguments, kind, kinds, log_reported};
+
+/// Judges the arguments of calls.
+#[derive(Debug)]
+pub(super) struct Calls {
+    action: InArguments,
+    redactor: Redactor,
+}
+
+impl Calls {
+    pub(super) fn new(action: InArguments, catalogue: &Arc<Catalogue>) -> Self {
+        let scanner = Scanner::for_classes(&[Class::Secret]).with(Arc::clone(catalogue));
+        Self { action, redactor: Redactor::new(Arc::new(scanner), Policy::new(Action::Report)) }
+    }
+
+    fn judge(&self, event: &ToolCallEvent) -> Option<ToolCallOutcome> {
+        let findings = self.redactor.apply_json_and_keys(&mut event.params.to_value());
+        let found = kinds(&findings);
+        if found.is_empty() {
+            return None;
+        }
+        let said = format!("its arguments hold {found}");
+        match self.action {
+            InArguments::Report => {
+                log_reported("before_tool_call", &findings);
+                None
+            }
+            InArguments::Block => Some(ToolCallOutcome::block(format!("{said}, which may not pass here"))),
+            InArguments::Ask => {
+                let ground =
+                    |finding: &Finding| Ground { rule: kind(finding).to_string().into(), about: Vec::new() };
+                let request = ApprovalRequest::cut("run a call that holds a secret", &said);
+                let grounds: Vec<_> = findings.iter().map(ground).collect();
+                Some(ToolCallOutcome::ask(request.severity(Severity::Warning).grounds(grounds)))
+            }
+        }
+    }
+}
+
+impl Hook<BeforeToolCall> for Calls {
+    fn call<'a>(&'a self, event: &'a ToolCallEvent, _: Context<'a>) -> Answer<'a, BeforeToolCall> {
+        Answer::Now(Ok(self.judge(event)))
+    }
+}
 
 /// The vaults of the sessions that are at work. Bounded: the session that was quiet for the longest time
 /// loses its vault, and its placeholders mean nothing any more.

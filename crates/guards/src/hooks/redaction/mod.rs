@@ -8,7 +8,9 @@
 //!   nothing else.
 //! - *Tools.* At `before_llm_call` a tool whose description hides text is taken off the offer.
 //! - *Arguments.* A placeholder is turned back into its value in the arguments of listed tools alone, after
-//!   every gate: see [`Unsealer`](backstop_engine::Unsealer).
+//!   every gate: see [`Unsealer`](backstop_engine::Unsealer). At `before_tool_call` a call whose arguments hold a
+//!   secret may be reported, asked about or blocked. Nothing is taken out of arguments: another value would be
+//!   another call.
 //!
 //! A place at which the policy ignores everything has no hook. What is found and left is logged, by kind and
 //! number, never by value.
@@ -22,9 +24,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use backstop_engine::{HookOptions, RegisterError, Snapshot, SpanKind};
-use backstop_hooks::points::{BeforeAgentRun, BeforeLlmCall, MessageBefore, ToolAfter};
+use backstop_hooks::points::{BeforeAgentRun, BeforeLlmCall, BeforeToolCall, MessageBefore, ToolAfter};
 use backstop_hooks::{CallContext, OwnerId, PointId};
-use backstop_scan::{Action, Class, Finding, Policy, Redactor, Scanner};
+use backstop_scan::{Action, Catalogue, Class, Finding, Policy, Redactor, Scanner};
 
 use arguments::Vaults;
 
@@ -46,6 +48,22 @@ pub struct RedactionSettings {
     pub reports_tools: bool,
     /// The tools that get the values of placeholders, by their normalised names.
     pub restored_in: Vec<String>,
+    /// With calls whose arguments hold a secret; `None` where they are not looked at.
+    pub arguments: Option<InArguments>,
+    /// What is looked for besides the kinds that everybody has.
+    pub catalogue: Arc<Catalogue>,
+}
+
+/// What becomes of a call whose arguments hold a secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum InArguments {
+    /// It runs, and what was found is logged.
+    Report,
+    /// A human is asked.
+    Ask,
+    /// It is blocked.
+    Block,
 }
 
 /// A policy for one place, its scanner, and the vaults that its placeholders go to.
@@ -57,10 +75,11 @@ struct Place {
 
 impl Place {
     /// `None` where the policy wants nothing done.
-    fn new(policy: &Policy, vaults: &Arc<Vaults>) -> Option<Self> {
+    fn new(policy: &Policy, vaults: &Arc<Vaults>, catalogue: &Arc<Catalogue>) -> Option<Self> {
         let wanted = policy.wanted();
+        let scanner = || Scanner::for_classes(&wanted).with(Arc::clone(catalogue));
         (!wanted.is_empty()).then(|| Self {
-            redactor: Redactor::new(Arc::new(Scanner::for_classes(&wanted)), policy.clone()),
+            redactor: Redactor::new(Arc::new(scanner()), policy.clone()),
             vaults: Arc::clone(vaults),
         })
     }
@@ -89,15 +108,15 @@ pub fn register_redaction(
     let options = |half: &str, priority| {
         HookOptions::new(OwnerId::new(REDACTOR_ID)).id(format!("{REDACTOR_ID}{half}")).priority(priority)
     };
-    if let Some(place) = Place::new(&settings.results, &vaults) {
+    if let Some(place) = Place::new(&settings.results, &vaults, &settings.catalogue) {
         snapshot.on_if_fired::<ToolAfter>(Arc::new(results::Results(place)), options("", 90))?;
     }
-    if let Some(place) = Place::new(&settings.answers, &vaults)
+    if let Some(place) = Place::new(&settings.answers, &vaults, &settings.catalogue)
         && snapshot.hosts().does_fire(PointId::BeforeResponseEmit)
     {
         snapshot.on_spans(Arc::new(answers::Answers(place)), options(":answers", 90))?;
     }
-    let prompts = Place::new(&settings.prompts, &vaults);
+    let prompts = Place::new(&settings.prompts, &vaults, &settings.catalogue);
     if let Some(place) = &prompts {
         snapshot.on_if_fired::<MessageBefore>(
             Arc::new(prompts::Messages(place.clone())),
@@ -111,6 +130,10 @@ pub fn register_redaction(
         let calls = prompts::Calls::new(prompts, judges_tools, settings.withdraws_tools);
         // The first who rewrites the messages locks them: nobody's rewrite may keep a secret in.
         snapshot.on_if_fired::<BeforeLlmCall>(Arc::new(calls), options(":prompts", i32::MAX))?;
+    }
+    if let Some(action) = settings.arguments {
+        let calls = arguments::Calls::new(action, &settings.catalogue);
+        snapshot.on_if_fired::<BeforeToolCall>(Arc::new(calls), options(":arguments", 90))?;
     }
     if keeps && !settings.restored_in.is_empty() {
         snapshot.set_unsealer(vaults);
