@@ -1,5 +1,5 @@
 //! What people repeat: `cargo xtask test`, `cargo xtask gen`, `cargo xtask eval`, `cargo xtask bench`,
-//! `cargo xtask mutants`, `cargo xtask live-clients`.
+//! `cargo xtask mutants`, `cargo xtask shells`, `cargo xtask live-clients`.
 //!
 //! `test` is everything that must pass before a change is merged, in one command: it puts in place what the
 //! tests need, checks form, generated files, lints and documentation, and runs every test. There is no
@@ -15,6 +15,7 @@ mod generate;
 mod mutants;
 mod sdks;
 mod setup;
+mod shells;
 mod soak;
 mod step;
 mod test;
@@ -44,6 +45,10 @@ commands:
                 changes the engine's code in one place at a time, runs its tests, and says
                 how many changes they notice; the arguments are cargo-mutants' (`--shard 1/40`).
                 Takes hours for all
+  shells [PROGRAMS [SEED]]
+                runs random programs in bash, dash and zsh, where they reach nothing but stubs,
+                and fails if one starts what the analysis of commands did not foresee;
+                `shells show SEED SHELL` shows one program
   live-clients [CLIENT]...
                 installs the real coding agents from npm and drives them, or those named
   client-versions [--try] [CLIENT]...
@@ -78,6 +83,7 @@ fn run(args: &[&str]) -> Result<(), Error> {
         ["soak", minutes] => soak::run(minutes, None),
         ["soak", minutes, program] => soak::run(minutes, Some(program)),
         ["mutants", args @ ..] => mutants::run(args),
+        ["shells", args @ ..] => shells::run(args),
         ["live-clients", clients @ ..] => clients::live(clients),
         ["client-versions", "--try", clients @ ..] => clients::versions(true, clients),
         ["client-versions", clients @ ..] => clients::versions(false, clients),

@@ -32,6 +32,18 @@ const NEEDS: &[Need] = &[
         install: &["rustup", "component", "add", "clippy"],
         hint: "install clippy for this toolchain",
     },
+    Need {
+        tool: "dash",
+        probe: &["dash", "-c", ":"],
+        install: &["apt-get", "install", "--yes", "--no-install-recommends", "dash"],
+        hint: "the analysis of commands is held against real shells; install bash, dash and zsh",
+    },
+    Need {
+        tool: "zsh",
+        probe: &["zsh", "-f", "-c", ":"],
+        install: &["apt-get", "install", "--yes", "--no-install-recommends", "zsh"],
+        hint: "the analysis of commands is held against real shells; install bash, dash and zsh",
+    },
 ];
 
 /// Gets whatever is missing.

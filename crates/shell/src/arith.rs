@@ -85,6 +85,36 @@ fn value(expr: &Expr, state: &mut State, depth: usize) -> Option<i64> {
     }
 }
 
+/// Whether an expression has an assignment in it, or something that looks like one.
+pub(crate) fn assigns(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    (0..bytes.len()).any(|at| {
+        let before = at.checked_sub(1).and_then(|at| bytes.get(at)).copied();
+        bytes.get(at) == Some(&b'=')
+            && bytes.get(at + 1) != Some(&b'=')
+            && !matches!(before, Some(b'=' | b'!' | b'<' | b'>'))
+            || text.get(at..).is_some_and(|rest| rest.starts_with("<<=") || rest.starts_with(">>="))
+    })
+}
+
+/// The expression with octal numbers read as decimal ones; `None` when it has none.
+pub(crate) fn without_octal(text: &str) -> Option<String> {
+    let mut out = String::with_capacity(text.len());
+    let mut found = false;
+    let mut before = ' ';
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        let begins = !(before.is_ascii_alphanumeric() || matches!(before, '_' | '#' | '.'));
+        if c == '0' && begins && chars.peek().is_some_and(char::is_ascii_digit) {
+            found = true;
+        } else {
+            out.push(c);
+            before = c;
+        }
+    }
+    found.then_some(out)
+}
+
 fn binary(op: &Binary, left: i64, right: i64) -> Option<i64> {
     let shift = u32::try_from(right & 63).unwrap_or_default();
     Some(match op {
@@ -122,7 +152,7 @@ fn read(target: &Target, state: &mut State, depth: usize) -> Option<i64> {
             let text = match state.assigned(name)? {
                 Value::List(list) => list.get(index)?.clone(),
                 Value::Text(text) if index == 0 => text.clone(),
-                Value::Text(_) | Value::Unset => return None,
+                Value::Text(_) | Value::Unset | Value::Outside | Value::OneOf(_) => return None,
             };
             evaluate_at(&text, state, depth + 1)
         }

@@ -1,11 +1,12 @@
 //! Builtins that change the state of the shell or run other commands.
 
 use super::data::{Data, Taint};
-use super::limits::{self, Bounded};
+use super::dialect::Dialect;
+use super::simple::{is_key, keyed};
 use super::state::Value;
 use super::trace::{Fact, UnknownKind};
 use super::walk::{Shell, slices};
-use super::word::{HOLE, has_hole};
+use super::word::{GAP, HOLE, has_hole, is_open};
 use crate::options::{Options, Takes};
 
 impl Shell<'_> {
@@ -14,7 +15,7 @@ impl Shell<'_> {
         match name {
             "cd" | "pushd" | "chdir" => self.change_directory(args),
             "popd" => self.state.cwd = None,
-            "eval" => return Some(self.eval(args)),
+            "eval" => return Some(self.eval(args, stdin)),
             "source" | "." => return Some(self.source(args, stdin)),
             "exec" => return Some(self.exec(args, stdin)),
             "builtin" | "nocorrect" | "noglob" | "-" | "--" => return Some(self.dispatch(args, stdin)),
@@ -27,50 +28,29 @@ impl Shell<'_> {
                 if args.iter().any(|arg| arg.starts_with("HIST")) {
                     self.emit_plain(name, args);
                 }
-                let functions = args.iter().any(|arg| arg == "-f");
-                for arg in args.iter().filter(|arg| !arg.starts_with('-')) {
-                    if functions {
-                        self.state.functions.remove(arg);
-                    } else {
-                        self.state.unset(arg);
-                    }
-                }
+                self.unset(args);
             }
             "alias" => {
                 for (name, text) in args.iter().filter_map(|arg| arg.split_once('=')) {
-                    self.state.aliases.insert(name.to_owned(), text.to_owned());
-                }
-            }
-            "unalias" => {
-                for arg in args {
-                    self.state.aliases.remove(arg);
+                    self.state.alias(name, text.to_owned());
                 }
             }
             "read" => self.read_builtin(args, stdin),
             "mapfile" | "readarray" => self.mapfile(args, stdin),
             "set" => {
-                if let Some(at) = args.iter().position(|arg| arg == "--") {
-                    self.state.positional = args.get(at + 1..).unwrap_or_default().to_vec();
-                } else if args.is_empty() {
+                if args.is_empty() {
                     return Some(Data::unknown(Taint::ENVIRONMENT));
                 }
+                self.set(args);
             }
-            "shift" => {
-                let by =
-                    args.first().and_then(|n| n.parse().ok()).unwrap_or(1).min(self.state.positional.len());
-                self.state.positional.drain(..by);
-            }
-            "trap" => {
-                if let Some(code) = args.iter().find(|arg| !arg.starts_with('-')) {
-                    let data = Data::text(code).tainted(self.word_taint);
-                    self.run_code(&data, &[], None, "trap");
-                }
-            }
+            "shift" => self.shift(args),
+            "trap" => self.trap(args),
             "printf" if args.first().is_some_and(|arg| arg == "-v") => {
                 let text = self.output_of("printf", args.get(2..).unwrap_or_default(), stdin);
                 if let Some(name) = args.get(1) {
+                    let text = self.settled(&text);
                     self.state.mark(name, self.word_taint);
-                    self.state.assign(name, Value::Text(text.as_word()));
+                    self.state.assign(name, Value::Text(text));
                 }
             }
             "let" => {
@@ -91,17 +71,25 @@ impl Shell<'_> {
                 if args.iter().all(|arg| arg.starts_with('-')) {
                     return Some(Data::unknown(Taint::ENVIRONMENT));
                 }
+                self.declared_words(name, args);
             }
             "hash" => {
                 if let [flag, path, name, ..] = args
                     && flag == "-p"
                 {
-                    self.state.aliases.insert(name.clone(), path.clone());
+                    self.state.alias(name, path.clone());
                 }
             }
-            "return" | "exit" | "break" | "continue" | "shopt" | "ulimit" | "umask" | "jobs" | "fg"
-            | "bg" | "disown" | ":" | "true" | "false" | "getopts" | "times" | "caller" | "enable"
-            | "bind" | "complete" | "compgen" => {}
+            "return" | "break" | "continue" => self.leave_block(name),
+            "exit" => {
+                let farewells = self.state.clone();
+                self.say_farewell();
+                self.state = farewells;
+            }
+            "unalias" => {}
+            "shopt" if args.iter().any(|arg| arg == "lastpipe") => self.state.last_pipe = true,
+            "shopt" | "ulimit" | "umask" | "jobs" | "fg" | "bg" | "disown" | ":" | "true" | "false"
+            | "getopts" | "times" | "caller" | "enable" | "bind" | "complete" | "compgen" => {}
             _ => return None,
         }
         Some(Data::empty())
@@ -132,7 +120,7 @@ impl Shell<'_> {
         };
     }
 
-    fn eval(&mut self, args: &[String]) -> Data {
+    fn eval(&mut self, args: &[String], stdin: &Data) -> Data {
         // What is evaluated many times over means what it means after a few.
         let again = args.iter().take_while(|arg| *arg == "eval").count().saturating_sub(2);
         let args = args.get(again..).unwrap_or_default();
@@ -142,8 +130,7 @@ impl Shell<'_> {
         };
         let text = args.join(" ");
         let data = Data::text(&text).tainted(self.word_taint);
-        let positional = self.state.positional.clone();
-        self.run_code(&data, &positional, None, "eval")
+        self.run_here(&data, None, "eval", stdin)
     }
 
     fn source(&mut self, args: &[String], stdin: &Data) -> Data {
@@ -170,7 +157,12 @@ impl Shell<'_> {
         if data.taint.has(Taint::INPUT) && data.marked().is_none() {
             return Data::unknown(Taint::PROGRAM);
         }
-        self.run_code(&data, &rest, None, "source")
+        // Without words of its own, or in a shell that gives it none, it sees those of the shell.
+        if rest.is_empty() || self.differs(Dialect::Dash) {
+            return self.in_function(|shell| shell.run_here(&data, None, "source", stdin));
+        }
+        let data = data.clone();
+        self.in_function(|shell| shell.run_code(&data, &rest, None, "source"))
     }
 
     fn exec(&mut self, args: &[String], stdin: &Data) -> Data {
@@ -191,47 +183,121 @@ impl Shell<'_> {
         output
     }
 
-    /// `mapfile -t lines`: an array of the lines of the input.
-    fn mapfile(&mut self, args: &[String], stdin: &Data) {
-        let refs = slices(args);
-        let options = Options::parse(&refs, Takes::values("dnOsuCc", &[]));
-        let name = options.operands.first().copied().unwrap_or("MAPFILE");
-        let lines = match stdin.marked() {
-            Some(text) => {
-                Bounded::of(&limits::LINES, text.lines().map(str::to_owned)).reported(&mut self.trace)
+    /// Forgets variables, elements of arrays, or functions.
+    fn unset(&mut self, args: &[String]) {
+        let functions = args.iter().any(|arg| arg == "-f");
+        for arg in args.iter().filter(|arg| !arg.starts_with('-')) {
+            if functions {
+                self.state.functions.remove(arg);
+            } else if let Some((name, index)) = arg.strip_suffix(']').and_then(|arg| arg.split_once('[')) {
+                self.unset_element(name, index);
+            } else if self.state.is_frozen(arg) {
+                self.state.blur(arg);
+            } else if self.state.raw(arg).is_none() && self.state.functions.contains_key(arg) {
+                // Where there is no such variable, it may be the function.
+                if self.decide_whether() == Some(true) {
+                    self.state.functions.remove(arg);
+                }
+            } else {
+                self.state.unset(arg);
             }
-            None => vec![HOLE.to_string()],
-        };
-        self.state.mark(name, stdin.taint);
-        self.state.assign(name, Value::List(lines));
+        }
     }
 
-    fn read_builtin(&mut self, args: &[String], stdin: &Data) {
-        let refs = slices(args);
-        let options = Options::parse(&refs, Takes::values("adinNptuCcOs", &[]));
-        let line = stdin.marked().map(|text| text.split('\n').next().unwrap_or_default().to_owned());
-        let mut words: Vec<String> = match &line {
-            Some(line) => line.split_whitespace().map(str::to_owned).collect(),
-            None => Vec::new(),
-        };
-        let names: Vec<&str> = options.operands.clone();
-        if let Some(name) = options.value(Some('a'), "") {
-            let list = if line.is_some() { words } else { vec![HOLE.to_string()] };
-            self.state.mark(name, stdin.taint);
-            self.state.assign(name, Value::List(list));
-            return;
+    fn unset_element(&mut self, name: &str, index: &str) {
+        if is_key(index) {
+            return self.state.unset(&keyed(name, index));
         }
-        let names = if names.is_empty() { vec!["REPLY"] } else { names };
-        let count = names.len();
-        for (at, name) in names.into_iter().enumerate() {
-            let value = match (&line, at + 1 == count) {
-                (None, _) => HOLE.to_string(),
-                (Some(_), true) => words.join(" "),
-                (Some(_), false) if words.is_empty() => String::new(),
-                (Some(_), false) => words.remove(0),
-            };
-            self.state.mark(name, stdin.taint);
-            self.state.assign(name, Value::Text(value));
+        let at = self.index(index);
+        self.settle(name);
+        if let Some(Value::List(list)) = self.state.assigned(name) {
+            let mut list = list.clone();
+            match at.and_then(|at| list.get_mut(at)) {
+                Some(slot) => *slot = GAP.to_string(),
+                None => list.retain(|item| !item.is_empty()),
+            }
+            self.state.assign(name, Value::List(list));
+        }
+    }
+
+    /// `set -- words`, `set -e`.
+    fn set(&mut self, args: &[String]) {
+        let mut at = 0;
+        while let Some(arg) = args.get(at) {
+            match arg.as_str() {
+                "--" => {
+                    at += 1;
+                    return self.set_positional(args.get(at..).unwrap_or_default());
+                }
+                "-o" | "+o" => at += 2,
+                "-" => at += 1,
+                "-A" | "+A" => return,
+                flag if flag.len() > 1 && flag.starts_with(['-', '+']) => at += 1,
+                _ => return self.set_positional(args.get(at..).unwrap_or_default()),
+            }
+        }
+    }
+
+    fn set_positional(&mut self, words: &[String]) {
+        self.state.positionals.clear();
+        self.state.positional = words.to_vec();
+    }
+
+    fn shift(&mut self, args: &[String]) {
+        self.settle_positional();
+        let by = match args.first() {
+            None => Some(1),
+            Some(text) => self.arithmetic(text).and_then(|number| usize::try_from(number).ok()),
+        };
+        let open = self.state.positional.iter().any(|item| is_open(item));
+        match by {
+            Some(_) | None if open => self.set_positional(&[HOLE.to_string()]),
+            None => self.set_positional(&[HOLE.to_string()]),
+            Some(by) if by <= self.state.positional.len() => drop(self.state.positional.drain(..by)),
+            Some(_) => {}
+        }
+    }
+
+    /// What a trap says is run now, since nobody knows when its signal comes, and what waits for the end also then.
+    fn trap(&mut self, args: &[String]) {
+        let args = args.strip_prefix(&["--".to_owned()]).unwrap_or(args);
+        let ends = args.iter().skip(1).any(|signal| matches!(signal.as_str(), "EXIT" | "0" | "exit"));
+        let Some(code) = args.first().filter(|arg| !arg.starts_with('-')) else {
+            if ends {
+                self.state.farewells.clear();
+            }
+            return;
+        };
+        let data = Data::text(code).tainted(self.word_taint);
+        let before = self.state.clone();
+        self.run_here(&data, None, "trap", &Data::session_input());
+        self.state = before;
+        if ends {
+            self.state.farewells = vec![code.clone()];
+        }
+    }
+
+    /// The words of `export`, `local` and their like that are no assignments to the parser.
+    fn declared_words(&mut self, command: &str, args: &[String]) {
+        let flags: String =
+            args.iter().filter(|arg| arg.starts_with('-')).flat_map(|arg| arg.chars()).collect();
+        for arg in args.iter().filter(|arg| !arg.starts_with('-')) {
+            if let Some((name, value)) = arg.split_once('=') {
+                let name = name.strip_suffix('+').unwrap_or(name);
+                self.declare(command, &flags, name);
+                self.state.mark(name, self.word_taint);
+                self.state.assign(name, Value::Text(value.to_owned()));
+            } else if !self.state.is_hidden(arg) {
+                self.declare(command, &flags, arg);
+                let local = self.state.is_hidden(arg);
+                let inherits = local && self.state.raw(arg).is_some() && self.differs(Dialect::Dash);
+                if local && !inherits {
+                    self.state.unset(arg);
+                }
+            }
+            if command == "readonly" || flags.contains('r') {
+                self.state.freeze(arg.split('=').next().unwrap_or(arg));
+            }
         }
     }
 }

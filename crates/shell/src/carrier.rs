@@ -37,13 +37,13 @@ impl Shell<'_> {
     }
 
     fn dispatch_inner(&mut self, argv: &[String], word: &str, args: &[String], stdin: &Data) -> Data {
-        if let Some(function) = self.state.functions.get(word).cloned() {
-            return self.call(word, &function.definition, args, stdin);
+        if let Some(definition) = self.function(word) {
+            return self.call(word, &definition, args, stdin);
         }
-        if let Some(text) = self.state.aliases.get(word).cloned() {
-            self.state.aliases.remove(word);
-            let words: Vec<String> = args.iter().map(|arg| quote(arg)).collect();
-            return self.run_text(&format!("{text} {}", words.join(" ")), stdin);
+        if self.state.aliases.contains_key(word)
+            && let Some(text) = self.alias(word)
+        {
+            return self.run_alias(word, &text, args, stdin);
         }
         if has_hole(word) && !self.is_named(word) {
             return self.unknown_program(argv, stdin);
@@ -75,18 +75,20 @@ impl Shell<'_> {
             return output;
         }
         if self.programs.does(&program, Does::SpeaksShell) {
+            self.reads_on(&program, stdin);
             return self.run_shell(argv, &program, stdin);
         }
+        self.reads_on(&program, stdin);
         let readers = self.trace.readers.len();
         if let Some(output) = self.wrapper(argv, &program, stdin) {
             self.note_reading_wrapper(argv, &program, stdin, readers);
             return output;
         }
         self.note_reader(argv, &program, stdin);
-        if let Some(handler) = self.state.functions.get("command_not_found_handle").cloned()
-            && !word.contains('/')
+        if !word.contains('/')
+            && let Some(handler) = self.function("command_not_found_handle")
         {
-            self.call("command_not_found_handle", &handler.definition, argv, stdin);
+            self.call("command_not_found_handle", &handler, argv, stdin);
         }
         let process = self.emit(argv);
         self.client_input(&program, stdin);
@@ -189,18 +191,75 @@ impl Shell<'_> {
         args: &[String],
         stdin: &Data,
     ) -> Data {
-        if let Some((_, forks)) = self.calls.iter().find(|(called, _)| called == name) {
-            if self.forks > *forks {
+        if let Some(call) = self.calls.iter().find(|call| Rc::ptr_eq(&call.definition, definition)) {
+            if self.forks > call.forks {
                 self.trace.facts.push(Fact::ForkBomb);
             }
-            return Data::unknown(Taint::NONE);
+            let active = self.calls.iter().filter(|call| Rc::ptr_eq(&call.definition, definition)).count();
+            let same =
+                self.calls.iter().any(|call| Rc::ptr_eq(&call.definition, definition) && call.args == args);
+            if same && active > 1 || active > MOST_CALLS {
+                return Data::unknown(Taint::PROGRAM);
+            }
+            if active == MOST_CALLS {
+                // What it is called with at the end of a long chain stands for all that follow.
+                return self.called(name, definition, &[HOLE.to_string()], stdin);
+            }
         }
-        self.calls.push((name.to_owned(), self.forks));
+        self.called(name, definition, args, stdin)
+    }
+
+    fn called(
+        &mut self,
+        name: &str,
+        definition: &Rc<ast::FunctionDefinition>,
+        args: &[String],
+        stdin: &Data,
+    ) -> Data {
+        let call = Call { definition: Rc::clone(definition), args: args.to_vec(), forks: self.forks };
+        self.calls.push(call);
         let positional = std::mem::replace(&mut self.state.positional, args.to_vec());
+        let others = std::mem::take(&mut self.state.positionals);
         let body = ast::Command::Compound(definition.body.0.clone(), definition.body.1.clone());
-        let output = self.run_body(&body, stdin);
+        self.state.enter();
+        let before = self.calls.len();
+        let output = self.in_function(|shell| shell.run_body(&body, stdin));
+        debug_assert_eq!(before, self.calls.len(), "the calls of `{name}` end before it does");
+        self.state.leave();
         self.state.positional = positional;
+        self.state.positionals = others;
         self.calls.pop();
+        output
+    }
+
+    /// The body that a function has, if it is defined.
+    fn function(&mut self, name: &str) -> Option<Rc<ast::FunctionDefinition>> {
+        let definitions = self.state.functions.get(name)?.definitions.clone();
+        // With more bodies than are walked, the first one is as good as any.
+        let way = self.decide(definitions.len()).unwrap_or(0);
+        definitions.into_iter().nth(way).flatten()
+    }
+
+    /// What a word is an alias of, if it is one here: shells expand aliases or not, by how they were started.
+    fn alias(&mut self, word: &str) -> Option<String> {
+        let texts = self.state.aliases.get(word)?.clone();
+        let way = self.decide(texts.len() + 1).unwrap_or(0);
+        texts.into_iter().nth(way)
+    }
+
+    fn run_alias(&mut self, word: &str, text: &str, args: &[String], stdin: &Data) -> Data {
+        let mut words: Vec<String> = args.iter().map(|arg| quote(arg)).collect();
+        if text.ends_with([' ', '\t'])
+            && let Some(first) = words.first_mut()
+            && let Some(next) = self.alias(first)
+        {
+            *first = next;
+        }
+        let aliases = self.state.aliases.remove(word);
+        let output = self.run_text(&format!("{text} {}", words.join(" ")), stdin);
+        for text in aliases.into_iter().flatten() {
+            self.state.alias(word, text);
+        }
         output
     }
 
@@ -212,6 +271,17 @@ impl Shell<'_> {
         process: Option<usize>,
         name: &str,
     ) -> Data {
+        let positional = std::mem::replace(&mut self.state.positional, args.to_vec());
+        let others = std::mem::take(&mut self.state.positionals);
+        let stdin = std::mem::replace(&mut self.inherited, Data::session_input());
+        let output = self.run_here(data, process, name, &stdin);
+        self.state.positional = positional;
+        self.state.positionals = others;
+        output
+    }
+
+    /// Runs code that arrives as data, with the arguments of the shell that runs it.
+    pub(crate) fn run_here(&mut self, data: &Data, process: Option<usize>, name: &str, stdin: &Data) -> Data {
         if data.is_empty() {
             return Data::empty();
         }
@@ -223,10 +293,7 @@ impl Shell<'_> {
                 }
                 let text = text.to_owned();
                 self.via.push(name.to_owned());
-                let positional = std::mem::replace(&mut self.state.positional, args.to_vec());
-                let stdin = std::mem::replace(&mut self.inherited, Data::session_input());
-                let output = self.run_text(&text, &stdin);
-                self.state.positional = positional;
+                let output = self.run_text(&text, stdin);
                 self.via.pop();
                 output
             }
@@ -360,6 +427,16 @@ pub(crate) fn quote(word: &str) -> String {
         return word.to_owned();
     }
     format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+/// Calls of one function inside another that are followed one by one.
+const MOST_CALLS: usize = 3;
+
+/// A function that is being called.
+pub(crate) struct Call {
+    definition: Rc<ast::FunctionDefinition>,
+    args: Vec<String>,
+    forks: usize,
 }
 
 /// How a shell is started.

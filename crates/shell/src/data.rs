@@ -8,6 +8,9 @@ use super::word::{HOLE, has_hole};
 /// Most bytes of known text that are carried along.
 pub(crate) const MAX_TEXT: usize = 64 * 1024;
 
+/// Most texts of which data may be one.
+const MAX_POSSIBLE: usize = 8;
+
 /// Where data comes from, as far as that matters to a judge. A set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub struct Taint(u16);
@@ -62,6 +65,10 @@ impl BitOrAssign for Taint {
 #[derive(Debug, Clone)]
 pub(crate) struct Data {
     text: Option<Rc<str>>,
+    /// The texts of which it is one, where it is not certain which; `text` is then all of them.
+    possible: Option<Rc<[String]>>,
+    /// Which open file it is, so that whoever reads goes on where the last one stopped; 0 when it is none.
+    pub(crate) stream: usize,
     pub(crate) taint: Taint,
 }
 
@@ -72,7 +79,7 @@ impl Data {
         if text.len() > MAX_TEXT {
             return Self::unknown(Taint::NONE);
         }
-        Self { text: Some(Rc::from(text)), taint: Taint::NONE }
+        Self { text: Some(Rc::from(text)), possible: None, stream: 0, taint: Taint::NONE }
     }
 
     /// No data at all.
@@ -82,7 +89,7 @@ impl Data {
 
     /// Data of which only the origin is known.
     pub(crate) fn unknown(taint: Taint) -> Self {
-        Self { text: None, taint }
+        Self { text: None, possible: None, stream: 0, taint }
     }
 
     /// What a command gets that nothing is piped into.
@@ -121,16 +128,49 @@ impl Data {
 
     /// True when there is certainly nothing.
     pub(crate) fn is_empty(&self) -> bool {
-        self.text.as_deref().is_some_and(str::is_empty)
+        self.possible.is_none() && self.text.as_deref().is_some_and(str::is_empty)
+    }
+
+    /// Every text that this may be; unknown data is one hole.
+    pub(crate) fn possible(&self) -> Vec<String> {
+        self.possible.as_ref().map_or_else(|| vec![self.as_word()], |texts| texts.to_vec())
+    }
+
+    /// This data, or something that is not known.
+    pub(crate) fn or_anything(mut self) -> Self {
+        let texts = few(self.possible().into_iter().chain([HOLE.to_string()]));
+        self.possible = Some(texts);
+        self
+    }
+
+    /// This data or `other`: which of them is not known. As code it is both.
+    pub(crate) fn or(&mut self, other: &Self) {
+        if self.text == other.text && self.possible == other.possible {
+            self.taint |= other.taint;
+            return;
+        }
+        let texts = few(self.possible().into_iter().chain(other.possible()));
+        let (ours, theirs) = (self.text.is_none(), other.text.is_none());
+        self.then(other);
+        if ours || theirs {
+            self.text = self.text.take().filter(|_| !(ours && theirs));
+        }
+        self.possible = Some(texts);
     }
 
     /// This data followed by `next`.
     pub(crate) fn then(&mut self, next: &Self) {
+        if self.possible.is_some() || next.possible.is_some() {
+            let ours = self.possible();
+            let theirs = next.possible();
+            let joined = ours.iter().flat_map(|head| theirs.iter().map(move |tail| format!("{head}{tail}")));
+            self.possible = Some(few(joined));
+        }
         if next.is_empty() {
             self.taint |= next.taint;
             return;
         }
-        if self.is_empty() {
+        if self.text.as_deref() == Some("") {
             self.text.clone_from(&next.text);
         } else {
             let mut joined = self.as_word();
@@ -139,4 +179,19 @@ impl Data {
         }
         self.taint |= next.taint;
     }
+}
+
+/// Texts that data may be, each once; where there are more than a few, the last one stands for all others.
+fn few(texts: impl Iterator<Item = String>) -> Rc<[String]> {
+    let mut kept: Vec<String> = Vec::new();
+    for text in texts {
+        if kept.len() >= MAX_POSSIBLE || kept.iter().map(String::len).sum::<usize>() + text.len() > MAX_TEXT {
+            kept.push(HOLE.to_string());
+            break;
+        }
+        if !kept.contains(&text) {
+            kept.push(text);
+        }
+    }
+    kept.into()
 }

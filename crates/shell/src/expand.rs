@@ -7,9 +7,12 @@ use brush_parser::word::{BraceExpressionMember as Member, BraceExpressionOrText 
 use brush_parser::word::{WordPiece as Piece, WordPieceWithSource};
 
 use super::decode;
+use super::dialect::Dialect;
 use super::limits::{self, Bounded, Over};
 use super::param::Expanded;
 use super::parse::options;
+use super::shifted;
+use super::state::Value;
 use super::trace::Trace;
 use super::walk::Shell;
 use super::word::{ANY, HOLE, SET, STAR};
@@ -25,6 +28,14 @@ struct Fields {
     /// Unquoted expansions are split.
     splits: bool,
     separators: String,
+    /// What was expanded last ended in blanks that separate.
+    blank: bool,
+    /// Another shell would not have split, or not have taken an operator for one.
+    whole: bool,
+    /// That shell reads.
+    keeps_whole: bool,
+    /// The word has one part.
+    alone: bool,
 }
 
 impl Default for Fields {
@@ -36,6 +47,10 @@ impl Default for Fields {
             globs: false,
             splits: false,
             separators: String::new(),
+            blank: false,
+            whole: false,
+            keeps_whole: false,
+            alone: false,
         }
     }
 }
@@ -58,21 +73,38 @@ impl Fields {
         self.quoted(&marked);
     }
 
+    /// Adds what an expansion came to, as fields: blanks of the separators end a field, and each other one does.
     fn split(&mut self, text: &str) {
+        self.whole |= text.contains(['*', '?', '[']) && self.globs;
         if !self.splits {
             return self.unquoted(text);
         }
-        let mut first = true;
         let separators = std::mem::take(&mut self.separators);
-        for part in text.split(|c| separators.contains(c)) {
-            if !std::mem::take(&mut first) {
-                self.cut();
+        for part in text.split_inclusive(|c| separators.contains(c)) {
+            let end = part.chars().next_back().filter(|c| separators.contains(*c));
+            let head = end.map_or(part, |end| part.strip_suffix(end).unwrap_or(part));
+            if !head.is_empty() {
+                self.unquoted(head);
+                self.blank = false;
             }
-            if !part.is_empty() {
-                self.unquoted(part);
+            let Some(end) = end else { continue };
+            self.whole = true;
+            let blank = matches!(end, ' ' | '\t' | '\n');
+            let ended = self.current.is_some();
+            if !ended && !blank && !self.blank {
+                self.quoted("");
             }
+            self.cut();
+            self.blank = blank && (ended || self.blank);
         }
         self.separators = separators;
+    }
+
+    /// Adds what an expansion came to, as the shell does that does not split.
+    fn keep(&mut self, text: &str) {
+        if !text.is_empty() {
+            self.quoted(text);
+        }
     }
 
     fn cut(&mut self) {
@@ -99,17 +131,28 @@ fn mark(c: char) -> char {
 
 /// True when a word stands for itself.
 fn is_plain(word: &str) -> bool {
-    !word.bytes().any(|b| matches!(b, b'\\' | b'\'' | b'"' | b'$' | b'`' | b'{' | b'~' | b'*' | b'?' | b'['))
+    !word.starts_with('=')
+        && !word
+            .bytes()
+            .any(|b| matches!(b, b'\\' | b'\'' | b'"' | b'$' | b'`' | b'{' | b'~' | b'*' | b'?' | b'['))
 }
 
 impl Shell<'_> {
     /// Expands a word into fields.
     pub(crate) fn fields(&mut self, word: &str) -> Vec<String> {
+        let word = &*shifted::back(word);
         if is_plain(word) {
             return vec![word.to_owned()];
         }
         let mut done = Vec::new();
-        for written in braces(word, &mut self.trace) {
+        let words = braces(word, &mut self.trace);
+        let words = match words.as_slice() {
+            [only] if only == word => words,
+            // One shell has no braces.
+            _ if self.differs(Dialect::Dash) => vec![word.to_owned()],
+            _ => words,
+        };
+        for written in words {
             done.extend(self.split_fields(&written, true));
             if done.len() > limits::FIELDS.most {
                 self.trace.note(Over::of(&limits::FIELDS));
@@ -121,13 +164,25 @@ impl Shell<'_> {
 
     fn split_fields(&mut self, word: &str, globs: bool) -> Vec<String> {
         let separators = self.separators();
-        let mut fields = Fields { globs, splits: true, separators, ..Fields::default() };
+        let keeps_whole = self.dialect == Dialect::Zsh;
+        let mut fields = Fields { globs, splits: true, separators, keeps_whole, ..Fields::default() };
         self.expand_into(word, &mut fields);
-        fields.finish(&mut self.trace)
+        if fields.whole {
+            self.differs(Dialect::Zsh);
+        }
+        let mut fields = fields.finish(&mut self.trace);
+        // `=name` is the path of a program in one shell.
+        if let Some(first) = fields.first_mut().filter(|_| word.starts_with('='))
+            && self.differs(Dialect::Zsh)
+        {
+            first.remove(0);
+        }
+        fields
     }
 
     /// Expands a word that is not split: an assigned value, a here-string, a redirection target.
     pub(crate) fn single(&mut self, word: &str) -> String {
+        let word = &*shifted::back(word);
         if is_plain(word) {
             return word.to_owned();
         }
@@ -138,6 +193,7 @@ impl Shell<'_> {
 
     /// Expands a word whose unquoted glob operators are active but which is not split.
     pub(crate) fn inner_pattern(&mut self, word: &str) -> String {
+        let word = &*shifted::back(word);
         let mut fields = Fields { globs: true, ..Fields::default() };
         self.expand_into(word, &mut fields);
         fields.finish(&mut self.trace).join(" ")
@@ -162,16 +218,29 @@ impl Shell<'_> {
         fields.finish(&mut self.trace).concat()
     }
 
-    fn separators(&self) -> String {
+    pub(crate) fn separators(&mut self) -> String {
+        self.settle("IFS");
         match self.state.assigned("IFS") {
+            None | Some(Value::Unset) => " \t\n".to_owned(),
             Some(value) => value.scalar().to_owned(),
-            None => " \t\n".to_owned(),
         }
     }
 
     fn expand_into(&mut self, word: &str, fields: &mut Fields) {
+        if has_flags(word) && self.differs(Dialect::Zsh) {
+            return fields.quoted(HOLE.encode_utf8(&mut [0; 4]));
+        }
         match brush_parser::word::parse(word, options()) {
-            Ok(pieces) => self.pieces(&pieces, false, fields),
+            Ok(pieces) => {
+                fields.alone = match pieces.as_slice() {
+                    [only] => match &only.piece {
+                        Piece::DoubleQuotedSequence(inner) => inner.len() == 1,
+                        _ => true,
+                    },
+                    _ => false,
+                };
+                self.pieces(&pieces, false, fields);
+            }
             Err(_) => {
                 self.note_unread("a word could not be read");
                 let rough: String = word.chars().filter(|c| !matches!(c, '\'' | '"' | '\\')).collect();
@@ -191,7 +260,14 @@ impl Shell<'_> {
             Piece::Text(text) if quoted => fields.quoted(text),
             Piece::Text(text) => fields.unquoted(text),
             Piece::SingleQuotedText(text) => fields.quoted(text),
-            Piece::AnsiCQuotedText(text) => fields.quoted(&decode::ansi_c(text)),
+            Piece::AnsiCQuotedText(text) => {
+                if self.differs(Dialect::Dash) {
+                    fields.quoted("$");
+                    fields.quoted(text);
+                } else {
+                    fields.quoted(&decode::ansi_c(text));
+                }
+            }
             Piece::DoubleQuotedSequence(inner) | Piece::GettextDoubleQuotedSequence(inner) => {
                 let only_list = matches!(
                     inner.as_slice(),
@@ -231,28 +307,73 @@ impl Shell<'_> {
     fn substitution(&mut self, text: &str, quoted: bool, fields: &mut Fields) {
         let output = self.substitute(text);
         self.word_taint |= output.taint;
-        let text = output.as_word();
+        let text = self.settled(&output);
         let text = text.trim_end_matches('\n');
-        if quoted { fields.quoted(text) } else { fields.split(text) }
+        if quoted {
+            fields.quoted(text);
+        } else {
+            // All shells split this, but not all look for files.
+            let globs = fields.globs;
+            fields.globs &= !fields.keeps_whole;
+            fields.split(text);
+            fields.globs = globs;
+        }
+    }
+
+    /// The word inside `${x:-word}`, where it stands: what is not quoted in it is split.
+    fn written(&mut self, word: &str, quoted: bool, fields: &mut Fields) {
+        let Ok(pieces) = brush_parser::word::parse(word, options()) else {
+            return self.expand_into(word, fields);
+        };
+        for piece in &pieces {
+            match &piece.piece {
+                Piece::Text(text) if !quoted && !fields.keeps_whole => fields.split(text),
+                // Between double quotes single ones are characters.
+                Piece::SingleQuotedText(text) if quoted => {
+                    let text = self.heredoc(&format!("'{text}'"));
+                    fields.quoted(&text);
+                }
+                inner => self.piece(inner, quoted, fields),
+            }
+        }
     }
 
     fn insert(&mut self, value: Expanded, quoted: bool, fields: &mut Fields) {
         match value {
             Expanded::One(text) if quoted => fields.quoted(&text),
+            Expanded::One(text) if fields.keeps_whole => fields.keep(&text),
             Expanded::One(text) => fields.split(&text),
+            Expanded::Written(word) => self.written(&word, quoted, fields),
             Expanded::Many { list, joined: true } if quoted => {
+                let list = self.without_nothing(list);
                 let separator: String = self.separators().chars().take(1).collect();
                 fields.quoted(&list.join(&separator));
             }
-            Expanded::Many { list, .. } => {
+            Expanded::Many { mut list, .. } => {
+                if !fields.alone {
+                    list = self.without_nothing(list);
+                }
                 for (at, item) in list.iter().enumerate() {
                     if at > 0 {
                         if fields.splits || quoted { fields.cut() } else { fields.quoted(" ") }
                     }
-                    if quoted { fields.quoted(item) } else { fields.split(item) }
+                    match (quoted, fields.keeps_whole) {
+                        (true, _) => fields.quoted(item),
+                        (false, true) => fields.keep(item),
+                        (false, false) => fields.split(item),
+                    }
                 }
             }
         }
+    }
+
+    /// A list of which items that are not known may be no items at all: then others stand at its edges.
+    fn without_nothing(&mut self, mut list: Vec<String>) -> Vec<String> {
+        let loose = |item: &String| !item.is_empty() && item.chars().all(|c| c == HOLE);
+        if list.len() > 1 && list.iter().any(loose) && self.decide_whether() == Some(false) {
+            list.retain(|item| !loose(item));
+        }
+        list
     }
 
     fn tilde(&self, tilde: &TildeExpr) -> String {
@@ -269,9 +390,20 @@ impl Shell<'_> {
     }
 }
 
+/// Whether a word has expansions that only one shell knows, such as `${(U)x}`, `$=x` and `${~x}`.
+fn has_flags(word: &str) -> bool {
+    word.split('$').skip(1).any(|rest| {
+        let rest = rest.strip_prefix('{').map_or((rest, false), |rest| (rest, true));
+        match rest {
+            (rest, true) => rest.starts_with(['(', '=', '~', '^', ':', '+']),
+            (rest, false) => rest.starts_with(['=', '~', '^', '+']),
+        }
+    })
+}
+
 /// Brace expansion of the written word, bounded.
 fn braces(word: &str, trace: &mut Trace) -> Vec<String> {
-    if !word.contains('{') || !(word.contains(',') || word.contains("..")) || word.contains("${") {
+    if !word.contains('{') || !(word.contains(',') || word.contains("..")) {
         return vec![word.to_owned()];
     }
     match brush_parser::word::parse_brace_expansions(word, options()) {

@@ -4,15 +4,18 @@ use brush_parser::word::{Parameter, ParameterExpr as Expr, ParameterTestType as 
 use brush_parser::word::{ParameterTransformOp as Transform, SubstringMatchKind as Match};
 
 use super::arith;
+use super::dialect::Dialect;
 use super::pattern::{self, End};
 use super::simple::{is_key, keyed};
 use super::state::Value;
 use super::walk::Shell;
-use super::word::{HOLE, NOT_EMPTY, has_hole, unglob};
+use super::word::{GAP, HOLE, NOT_EMPTY, has_hole, is_open, unglob};
 
 /// What a parameter expands to.
 pub(crate) enum Expanded {
     One(String),
+    /// A word as it is written, to be expanded where it stands.
+    Written(String),
     /// A list; `joined` is the form with `*`.
     Many {
         list: Vec<String>,
@@ -27,7 +30,7 @@ impl Expanded {
 
     fn map(self, mut change: impl FnMut(&str) -> String) -> Self {
         match self {
-            Self::One(text) => Self::One(change(&text)),
+            Self::One(text) | Self::Written(text) => Self::One(change(&text)),
             Self::Many { list, joined } => {
                 Self::Many { list: list.iter().map(|text| change(text)).collect(), joined }
             }
@@ -46,11 +49,17 @@ impl Shell<'_> {
             }
             Expr::AssignDefaultValues { parameter, indirect, test_type, default_value } => {
                 let (value, set) = self.read(parameter, *indirect);
-                let (result, replaced) = self.alternative(value, set, test_type, default_value.as_deref());
-                if let (true, Parameter::Named(name), Expanded::One(text)) = (replaced, parameter, &result) {
-                    self.state.assign(name, Value::Text(text.clone()));
+                match self.alternative(value, set, test_type, default_value.as_deref()) {
+                    (Expanded::Written(word), _) => {
+                        self.remember_start();
+                        let text = self.inner_word(&word);
+                        if let Parameter::Named(name) = parameter {
+                            self.state.assign(name, Value::Text(text.clone()));
+                        }
+                        Expanded::One(text)
+                    }
+                    (value, _) => value,
                 }
-                result
             }
             Expr::IndicateErrorIfNullOrUnset { parameter, indirect, .. } => {
                 self.read(parameter, *indirect).0.map(|text| {
@@ -59,15 +68,24 @@ impl Shell<'_> {
             }
             Expr::UseAlternativeValue { parameter, indirect, test_type, alternative_value } => {
                 let (value, set) = self.read(parameter, *indirect);
-                if set == Some(false) || is_empty(&value) && matches!(test_type, Test::UnsetOrNull) {
+                let null = is_empty(&value) && matches!(test_type, Test::UnsetOrNull);
+                let open =
+                    set.is_none() || !null && matches!(test_type, Test::UnsetOrNull) && may_be_empty(&value);
+                if set == Some(false) || null {
                     return Expanded::One(String::new());
                 }
-                Expanded::One(self.inner_word(alternative_value.as_deref().unwrap_or_default()))
+                match if open { self.decide_whether() } else { Some(true) } {
+                    Some(true) => Expanded::Written(alternative_value.clone().unwrap_or_default()),
+                    Some(false) => Expanded::One(String::new()),
+                    None => Expanded::hole(),
+                }
             }
             Expr::ParameterLength { parameter, indirect } => match self.read(parameter, *indirect).0 {
                 Expanded::One(text) if !has_hole(&text) => Expanded::One(text.chars().count().to_string()),
-                Expanded::Many { list, .. } => Expanded::One(list.len().to_string()),
-                Expanded::One(_) => Expanded::hole(),
+                Expanded::Many { list, .. } if !list.iter().any(|item| is_open(item)) => {
+                    Expanded::One(list.len().to_string())
+                }
+                _ => Expanded::hole(),
             },
             Expr::RemoveSmallestSuffixPattern { parameter, indirect, pattern } => {
                 self.removed(parameter, *indirect, pattern.as_deref(), End::Suffix, false)
@@ -84,7 +102,8 @@ impl Shell<'_> {
             Expr::Substring { parameter, indirect, offset, length } => {
                 let offset = self.arithmetic(&offset.value);
                 let length = length.as_ref().map(|length| self.arithmetic(&length.value));
-                substring(self.read(parameter, *indirect).0, offset, length)
+                let positional = matches!(parameter, Parameter::Special(_));
+                substring(self.read(parameter, *indirect).0, offset, length, positional)
             }
             Expr::Transform { parameter, indirect, op } => {
                 let value = self.read(parameter, *indirect).0;
@@ -93,20 +112,26 @@ impl Shell<'_> {
                     Transform::ToLowerCase => value.map(str::to_lowercase),
                     Transform::ExpandEscapeSequences => value.map(super::decode::ansi_c),
                     Transform::CapitalizeInitial => value.map(|text| first(text, true)),
-                    _ => value,
+                    _ => {
+                        value.map(
+                            |text| {
+                                if text.chars().all(is_plain) { text.to_owned() } else { HOLE.to_string() }
+                            },
+                        )
+                    }
                 }
             }
-            Expr::UppercaseFirstChar { parameter, indirect, .. } => {
-                self.read(parameter, *indirect).0.map(|text| first(text, true))
+            Expr::UppercaseFirstChar { parameter, indirect, pattern } => {
+                self.cased(parameter, *indirect, pattern.as_deref(), |text| first(text, true))
             }
-            Expr::LowercaseFirstChar { parameter, indirect, .. } => {
-                self.read(parameter, *indirect).0.map(|text| first(text, false))
+            Expr::LowercaseFirstChar { parameter, indirect, pattern } => {
+                self.cased(parameter, *indirect, pattern.as_deref(), |text| first(text, false))
             }
-            Expr::UppercasePattern { parameter, indirect, .. } => {
-                self.read(parameter, *indirect).0.map(str::to_uppercase)
+            Expr::UppercasePattern { parameter, indirect, pattern } => {
+                self.cased(parameter, *indirect, pattern.as_deref(), str::to_uppercase)
             }
-            Expr::LowercasePattern { parameter, indirect, .. } => {
-                self.read(parameter, *indirect).0.map(str::to_lowercase)
+            Expr::LowercasePattern { parameter, indirect, pattern } => {
+                self.cased(parameter, *indirect, pattern.as_deref(), str::to_lowercase)
             }
             Expr::ReplaceSubstring { parameter, indirect, pattern, replacement, match_kind } => {
                 let value = self.read(parameter, *indirect).0;
@@ -127,11 +152,36 @@ impl Shell<'_> {
                 })
             }
             Expr::VariableNames { prefix, concatenate } => {
-                let list = self.state.assigned_with_prefix(prefix).map(|(name, _)| name.to_owned()).collect();
+                let mut list: Vec<String> =
+                    self.state.assigned_with_prefix(prefix).map(|(name, _)| name.to_owned()).collect();
+                list.sort_unstable();
                 Expanded::Many { list, joined: *concatenate }
             }
             Expr::MemberKeys { .. } => Expanded::hole(),
         }
+    }
+
+    /// Changes the case of those characters that a pattern matches, which may be all of them.
+    fn cased(
+        &mut self,
+        parameter: &Parameter,
+        indirect: bool,
+        pattern: Option<&str>,
+        change: impl Fn(&str) -> String,
+    ) -> Expanded {
+        let value = self.read(parameter, indirect).0;
+        let Some(pattern) = pattern.filter(|pattern| *pattern != "?" && !pattern.is_empty()) else {
+            return value.map(change);
+        };
+        let pattern = self.inner_pattern(pattern);
+        value.map(|text| {
+            text.chars()
+                .map(|c| {
+                    let one = c.to_string();
+                    if pattern::matches(&pattern, &one) { change(&one) } else { one }
+                })
+                .collect()
+        })
     }
 
     /// Reads a parameter; the second part says whether it is certainly set or certainly not.
@@ -158,9 +208,21 @@ impl Shell<'_> {
 
     fn read_direct(&mut self, parameter: &Parameter) -> (Expanded, Option<bool>) {
         match parameter {
+            Parameter::Positional(_) | Parameter::Special(_) => self.settle_positional(),
+            Parameter::Named(name)
+            | Parameter::NamedWithIndex { name, .. }
+            | Parameter::NamedWithAllIndices { name, .. } => self.settle(name),
+        }
+        match parameter {
             Parameter::Positional(0) => (Expanded::One(self.state.name.clone()), Some(true)),
             Parameter::Positional(n) => {
-                let value = usize::try_from(*n).ok().and_then(|n| self.state.positional.get(n - 1)).cloned();
+                let place = usize::try_from(*n).unwrap_or(0).saturating_sub(1);
+                let before = self.state.positional.iter().take(place + 1).any(|item| is_open(item));
+                if before && self.state.positional.get(place).is_none_or(|item| has_hole(item)) {
+                    // What stands before it may be any number of words.
+                    return (Expanded::hole(), None);
+                }
+                let value = self.state.positional.get(place).cloned();
                 let set = value.is_some();
                 (Expanded::One(value.unwrap_or_default()), Some(set))
             }
@@ -169,6 +231,11 @@ impl Shell<'_> {
                     let list = self.state.positional.clone();
                     let set = !list.is_empty();
                     (Expanded::Many { list, joined: *concatenate }, Some(set))
+                }
+                SpecialParameter::PositionalParameterCount
+                    if self.state.positional.iter().any(|item| is_open(item)) =>
+                {
+                    (Expanded::hole(), Some(true))
                 }
                 SpecialParameter::PositionalParameterCount => {
                     (Expanded::One(self.state.positional.len().to_string()), Some(true))
@@ -183,8 +250,12 @@ impl Shell<'_> {
                     Some(_) => Some(true),
                     None => None,
                 };
+                if matches!(self.state.assigned(name), Some(Value::List(_))) && self.differs(Dialect::Zsh) {
+                    return (Expanded::Many { list: self.elements(name), joined: false }, set);
+                }
                 let value = self.state.value(name, Some(self.place.home()));
-                (Expanded::One(value.scalar().to_owned()), set)
+                let gap = value.scalar().contains(GAP);
+                (Expanded::One(if gap { String::new() } else { value.scalar().to_owned() }), set)
             }
             Parameter::NamedWithIndex { name, index } => {
                 if is_key(index)
@@ -192,31 +263,52 @@ impl Shell<'_> {
                 {
                     return (Expanded::One(value.scalar().to_owned()), Some(true));
                 }
-                let index = self.arithmetic(index);
-                match (self.state.assigned(name), index) {
-                    (Some(Value::List(list)), Some(index)) => {
-                        let at = if index < 0 {
-                            isize::try_from(index).ok().and_then(|back| list.len().checked_add_signed(back))
-                        } else {
-                            usize::try_from(index).ok()
-                        };
-                        let value = at.and_then(|at| list.get(at)).cloned();
-                        let set = value.is_some();
-                        (Expanded::One(value.unwrap_or_default()), Some(set))
-                    }
-                    (Some(Value::Text(text)), Some(0)) => (Expanded::One(text.clone()), Some(true)),
-                    (Some(Value::Unset), _) => (Expanded::One(String::new()), Some(false)),
-                    _ => (Expanded::hole(), None),
-                }
+                self.element(name, index)
             }
             Parameter::NamedWithAllIndices { name, concatenate } => match self.state.assigned(name) {
-                Some(Value::List(list)) => {
-                    (Expanded::Many { list: list.clone(), joined: *concatenate }, Some(!list.is_empty()))
+                Some(Value::List(_)) => {
+                    let list = self.elements(name);
+                    let set = Some(!list.is_empty());
+                    (Expanded::Many { list, joined: *concatenate }, set)
                 }
                 Some(Value::Text(text)) => (Expanded::One(text.clone()), Some(true)),
-                Some(Value::Unset) => (Expanded::One(String::new()), Some(false)),
-                None => (Expanded::hole(), None),
+                Some(Value::Unset) => {
+                    (Expanded::Many { list: Vec::new(), joined: *concatenate }, Some(false))
+                }
+                Some(Value::Outside | Value::OneOf(_)) | None => (Expanded::hole(), None),
             },
+        }
+    }
+
+    /// The elements that an array has.
+    fn elements(&self, name: &str) -> Vec<String> {
+        match self.state.assigned(name) {
+            Some(Value::List(list)) => list.iter().filter(|item| !item.contains(GAP)).cloned().collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// `${name[index]}` of an indexed array.
+    fn element(&mut self, name: &str, index: &str) -> (Expanded, Option<bool>) {
+        let index = self.arithmetic(index);
+        let from = i64::from(index.is_some_and(|index| index > 0) && self.differs(Dialect::Zsh));
+        match (self.state.assigned(name), index) {
+            (Some(Value::List(list)), Some(index)) => {
+                let at = if index < 0 {
+                    isize::try_from(index).ok().and_then(|back| list.len().checked_add_signed(back))
+                } else {
+                    usize::try_from(index - from).ok()
+                };
+                if at.is_none_or(|at| list.iter().take(at + 1).any(|item| is_open(item))) {
+                    return (Expanded::hole(), None);
+                }
+                let value = at.and_then(|at| list.get(at)).filter(|item| !item.contains(GAP)).cloned();
+                let set = value.is_some();
+                (Expanded::One(value.unwrap_or_default()), Some(set))
+            }
+            (Some(Value::Text(text)), Some(0)) => (Expanded::One(text.clone()), Some(true)),
+            (Some(Value::Unset), _) => (Expanded::One(String::new()), Some(false)),
+            _ => (Expanded::hole(), None),
         }
     }
 
@@ -230,12 +322,18 @@ impl Shell<'_> {
         default: Option<&str>,
     ) -> (Expanded, bool) {
         let null = is_empty(&value) && matches!(test, Test::UnsetOrNull);
-        if set == Some(true) && !null {
+        let open = !null && matches!(test, Test::UnsetOrNull) && may_be_empty(&value);
+        if set == Some(true) && !null && !open {
             return (value, false);
         }
         // A variable that this command never assigned may be set outside; what is written here is the
         // better guess, and the one an attacker controls.
-        (Expanded::One(self.inner_word(default.unwrap_or_default())), true)
+        let takes = if set == Some(false) || null { Some(true) } else { self.decide_whether() };
+        match takes {
+            Some(true) => (Expanded::Written(default.unwrap_or_default().to_owned()), true),
+            Some(false) => (value, false),
+            None => (Expanded::hole(), false),
+        }
     }
 
     fn removed(
@@ -255,17 +353,60 @@ impl Shell<'_> {
 
     /// Evaluates an arithmetic text with its expansions.
     pub(crate) fn arithmetic(&mut self, text: &str) -> Option<i64> {
+        let text = &*super::shifted::back(text);
         let expanded = if text.contains(['$', '`', '"', '\'']) {
             unglob(&self.heredoc(text)).replace(['"', '\''], "")
         } else {
             text.to_owned()
         };
-        arith::evaluate(&expanded, &mut self.state)
+        self.evaluated(&expanded)
     }
+
+    /// Evaluates arithmetic whose expansions were done.
+    pub(crate) fn evaluated(&mut self, text: &str) -> Option<i64> {
+        let names: Vec<&str> = text
+            .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+            .filter(|name| name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_'))
+            .collect();
+        for name in &names {
+            self.settle(name);
+        }
+        let assigns = text.contains("++") || text.contains("--") || arith::assigns(text);
+        if assigns {
+            self.remember_start();
+        }
+        let decimal = arith::without_octal(text);
+        let value = match decimal {
+            Some(decimal) if self.differs(Dialect::Zsh) => arith::evaluate(&decimal, &mut self.state),
+            _ => arith::evaluate(text, &mut self.state),
+        };
+        if value.is_none() && assigns {
+            for name in names {
+                self.state.blur(name);
+            }
+        }
+        value
+    }
+}
+
+/// Whether a value of which nothing is known may be nothing.
+fn may_be_empty(value: &Expanded) -> bool {
+    match value {
+        Expanded::One(text) | Expanded::Written(text) => {
+            text != NOT_EMPTY && !text.is_empty() && text.chars().all(|c| c == HOLE)
+        }
+        Expanded::Many { list, .. } => list.iter().all(|text| text.chars().all(|c| c == HOLE)),
+    }
+}
+
+/// Whether quoting would leave a character as it is.
+fn is_plain(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | HOLE)
 }
 
 fn is_empty(value: &Expanded) -> bool {
     match value {
+        Expanded::Written(text) => text.is_empty(),
         Expanded::One(text) => text.is_empty(),
         Expanded::Many { list, .. } => list.iter().all(String::is_empty),
     }
@@ -280,7 +421,12 @@ fn first(text: &str, upper: bool) -> String {
     }
 }
 
-fn substring(value: Expanded, offset: Option<i64>, length: Option<Option<i64>>) -> Expanded {
+fn substring(
+    value: Expanded,
+    offset: Option<i64>,
+    length: Option<Option<i64>>,
+    positional: bool,
+) -> Expanded {
     let Some(offset) = offset else { return Expanded::hole() };
     let length = match length {
         Some(None) => return Expanded::hole(),
@@ -300,15 +446,19 @@ fn substring(value: Expanded, offset: Option<i64>, length: Option<Option<i64>>) 
         (usize::try_from(start).unwrap_or_default(), usize::try_from(end - start).unwrap_or_default())
     }
     match value {
-        Expanded::One(text) if has_hole(&text) => Expanded::hole(),
-        Expanded::One(text) => {
+        Expanded::One(text) | Expanded::Written(text) if has_hole(&text) => Expanded::hole(),
+        Expanded::One(text) | Expanded::Written(text) => {
             let (skip, take) = bounds(text.chars().count(), offset, length);
             Expanded::One(text.chars().skip(skip).take(take).collect())
         }
         Expanded::Many { list, joined } => {
-            let (skip, take) = bounds(list.len() + 1, offset, length);
+            let from = usize::from(positional);
+            let (skip, take) = bounds(list.len() + from, offset, length);
             // `$@` counts from 1; offset 0 would begin with `$0`, which is left out here.
-            let skip = skip.saturating_sub(1);
+            if list.iter().any(|item| is_open(item)) {
+                return Expanded::hole();
+            }
+            let skip = skip.saturating_sub(from);
             Expanded::Many { list: list.into_iter().skip(skip).take(take).collect(), joined }
         }
     }

@@ -34,7 +34,8 @@ pub(crate) struct Parsed {
 pub(crate) fn parse(text: &str) -> Result<Parsed, Refusal> {
     weigh(text)?;
     let apart = nested_apart(text);
-    let text = apart.as_ref();
+    let shifted = super::shifted::away(&apart);
+    let text = shifted.as_ref();
     if let Some(program) = strict(text) {
         return Ok(Parsed {
             programs: vec![program],
@@ -207,7 +208,7 @@ fn close_quotes(piece: &str) -> Cow<'_, str> {
 
 /// Words of a piece that no parser understood: split at blanks, quotes removed.
 pub(crate) fn rough_words(piece: &str) -> Vec<String> {
-    piece
+    super::shifted::back(piece)
         .split_whitespace()
         .map(|word| word.chars().filter(|c| !matches!(c, '\'' | '"' | '\\' | '`' | '(' | ')')).collect())
         .filter(|word: &String| !word.is_empty())

@@ -16,6 +16,9 @@ impl Shell<'_> {
     pub(crate) fn output_of(&mut self, program: &str, args: &[String], stdin: &Data) -> Data {
         let refs: Vec<&str> = args.iter().map(String::as_str).collect();
         match program {
+            // A word that may be none, or many, changes more than its own place.
+            "echo" if is_loose(&refs) => Data::text(echo(&refs)).or_anything(),
+            "printf" if is_loose(&refs) => print(&refs).or_anything(),
             "echo" => Data::text(echo(&refs)),
             "printf" => print(&refs),
             "rev" => self.transformed(&refs, stdin, |text| Some(decode::rev(text))),
@@ -290,4 +293,9 @@ fn path_tool(program: &str, args: &[&str]) -> Data {
         }),
         _ => Data::text(path),
     }
+}
+
+/// Whether there is a word among others of which nothing is known.
+fn is_loose(words: &[&str]) -> bool {
+    words.len() > 1 && words.iter().any(|word| !word.is_empty() && word.chars().all(|c| c == HOLE))
 }

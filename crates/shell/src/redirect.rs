@@ -53,21 +53,26 @@ impl Shell<'_> {
         for redirect in redirects {
             match redirect {
                 ast::IoRedirect::HereString(_, word) => {
+                    let before = streams.stdin.clone();
                     let taint = std::mem::take(&mut self.word_taint);
                     let text = self.single(&word.value) + "\n";
-                    streams.stdin = Data::text(text).tainted(self.word_taint);
+                    streams.stdin = self.opened(Data::text(text).tainted(self.word_taint));
                     self.word_taint = taint;
                     let fd = descriptor(redirect, 0);
-                    self.open(fd, &mut streams, None);
+                    self.open(fd, &mut streams, Some(before));
                 }
                 ast::IoRedirect::HereDocument(_, document) => {
+                    let before = streams.stdin.clone();
                     let taint = std::mem::take(&mut self.word_taint);
-                    let body = &document.doc.value;
-                    let text = if document.requires_expansion { self.heredoc(body) } else { body.clone() };
-                    streams.stdin = Data::text(text).tainted(self.word_taint);
+                    let body = super::shifted::back(&document.doc.value);
+                    let text = match document.requires_expansion {
+                        true => self.heredoc(&body),
+                        false => body.into_owned(),
+                    };
+                    streams.stdin = self.opened(Data::text(text).tainted(self.word_taint));
                     self.word_taint = taint;
                     let fd = descriptor(redirect, 0);
-                    self.open(fd, &mut streams, None);
+                    self.open(fd, &mut streams, Some(before));
                 }
                 ast::IoRedirect::OutputAndError(word, append) => {
                     let path = self.single(&word.value);
@@ -106,7 +111,8 @@ impl Shell<'_> {
                     Kind::Read => {
                         let before = streams.stdin.clone();
                         self.touch_read(&path);
-                        streams.stdin = self.content_of(&path);
+                        let data = self.content_of(&path);
+                        streams.stdin = self.opened(data);
                         streams.from_network |= is_socket(&path) && fd == 0;
                         self.open(fd, streams, Some(before));
                     }
@@ -132,7 +138,10 @@ impl Shell<'_> {
             ast::IoFileRedirectTarget::ProcessSubstitution(kind, subshell) => {
                 let path = self.process_substitution(kind, subshell);
                 if reads {
-                    streams.stdin = self.content_of(&path);
+                    let before = streams.stdin.clone();
+                    let data = self.content_of(&path);
+                    streams.stdin = self.opened(data);
+                    self.open(fd, streams, Some(before));
                 } else if fd == 1 {
                     streams.outputs.push(path);
                     streams.passes = false;

@@ -6,9 +6,11 @@
 use brush_parser::ast;
 
 use super::data::{Data, Taint};
+use super::dialect::Dialect;
 use super::state::{Casing, Value};
 use super::trace::program_name;
 use super::walk::Shell;
+use super::word::GAP;
 
 impl Shell<'_> {
     pub(super) fn run_simple(&mut self, simple: &ast::SimpleCommand, stdin: &Data) -> (Data, Option<bool>) {
@@ -60,17 +62,46 @@ impl Shell<'_> {
         } else {
             let outer = std::mem::replace(&mut self.environment, environment);
             let status = status_of(&argv, self);
+            self.status = None;
             let wired = std::mem::replace(&mut self.wired, streams.to_network || streams.from_network);
-            let output = self.dispatch(&argv, &streams.stdin);
+            let output = self.dispatch_with_assignments(&argv, &streams.stdin);
             self.wired = wired;
             self.environment = outer;
-            (output, status)
+            (output, status.or(self.status.take()))
         };
         let program = argv.first().map(|word| program_name(word));
         let output = self.deliver(streams, output, program.as_deref());
         self.drain_sinks(&output);
         self.sinks = outer_sinks;
         (output, status)
+    }
+
+    /// Runs a command; a function or builtin sees the assignments in front of it as variables.
+    fn dispatch_with_assignments(&mut self, argv: &[String], stdin: &Data) -> Data {
+        const SPECIAL: [&str; 12] = [
+            "eval", ".", "source", ":", "export", "readonly", "set", "shift", "trap", "unset", "exec",
+            "return",
+        ];
+        let word = argv.first().map_or("", String::as_str);
+        let special = SPECIAL.contains(&word);
+        let sees = special
+            || matches!(word, "read" | "mapfile" | "readarray" | "command" | "builtin")
+            || self.state.functions.contains_key(word);
+        if self.environment.is_empty() || !sees {
+            return self.dispatch(argv, stdin);
+        }
+        self.state.enter();
+        for (name, value) in self.environment.clone() {
+            self.state.hide(&name);
+            self.state.assign(&name, Value::Text(value));
+        }
+        let output = self.dispatch(argv, stdin);
+        if special && self.differs(Dialect::Dash) {
+            self.state.stay();
+        } else {
+            self.state.leave();
+        }
+        output
     }
 
     /// Assigns (when there is no command) or collects the environment of the command.
@@ -103,6 +134,7 @@ impl Shell<'_> {
             ast::AssignmentValue::Scalar(word) => {
                 let text = self.single(&word.value);
                 if assignment.append {
+                    self.settle(&name);
                     let before =
                         self.state.assigned(&name).map(|value| value.scalar().to_owned()).unwrap_or_default();
                     Value::Text(before + &text)
@@ -110,21 +142,7 @@ impl Shell<'_> {
                     Value::Text(text)
                 }
             }
-            ast::AssignmentValue::Array(items) => {
-                let mut list = match (assignment.append, self.state.assigned(&name)) {
-                    (true, Some(Value::List(list))) => list.clone(),
-                    _ => Vec::new(),
-                };
-                for (key, word) in items {
-                    let fields = self.fields(&word.value);
-                    if let Some(key) = key.as_ref().map(|key| key.value.as_str()).filter(|key| is_key(key)) {
-                        let value = Value::Text(fields.join(" "));
-                        self.state.assign(&keyed(&name, key), value);
-                    }
-                    list.extend(fields);
-                }
-                Value::List(list)
-            }
+            ast::AssignmentValue::Array(items) => Value::List(self.array(&name, assignment.append, items)),
         };
         match &assignment.name {
             ast::AssignmentName::VariableName(_) => (name, value),
@@ -132,25 +150,51 @@ impl Shell<'_> {
                 (keyed(&name, key), Value::Text(value.scalar().to_owned()))
             }
             ast::AssignmentName::ArrayElementName(_, index) => {
-                let index = self.arithmetic(index).and_then(|index| usize::try_from(index).ok());
-                let mut list = match self.state.assigned(&name) {
-                    Some(Value::List(list)) => list.clone(),
-                    _ => Vec::new(),
-                };
+                let index = self.index(index);
+                let mut list = self.list(&name);
                 match index {
-                    Some(index) if index < 256 => {
-                        if list.len() <= index {
-                            list.resize(index + 1, String::new());
-                        }
-                        if let Some(slot) = list.get_mut(index) {
-                            *slot = value.scalar().to_owned();
-                        }
-                    }
-                    _ => list.push(value.scalar().to_owned()),
+                    Some(index) => put(&mut list, index, value.scalar().to_owned()),
+                    None => list.push(value.scalar().to_owned()),
                 }
                 (name, Value::List(list))
             }
         }
+    }
+
+    /// The elements of an array, as it stands.
+    fn list(&mut self, name: &str) -> Vec<String> {
+        self.settle(name);
+        match self.state.assigned(name) {
+            Some(Value::List(list)) => list.clone(),
+            Some(Value::Text(text)) => vec![text.clone()],
+            _ => Vec::new(),
+        }
+    }
+
+    /// The place of an element, counted from 0.
+    pub(super) fn index(&mut self, text: &str) -> Option<usize> {
+        let index = self.arithmetic(text)?;
+        let from = i64::from(index > 0 && self.differs(Dialect::Zsh));
+        usize::try_from(index - from).ok().filter(|index| *index < MOST_ELEMENTS)
+    }
+
+    fn array(&mut self, name: &str, append: bool, items: &[(Option<ast::Word>, ast::Word)]) -> Vec<String> {
+        let mut list = if append { self.list(name) } else { Vec::new() };
+        for (key, word) in items {
+            let fields = self.fields(&word.value);
+            match key.as_ref().map(|key| key.value.as_str()) {
+                Some(key) if is_key(key) => {
+                    self.state.assign(&keyed(name, key), Value::Text(fields.join(" ")));
+                    list.extend(fields);
+                }
+                Some(key) => match self.index(key) {
+                    Some(index) => put(&mut list, index, fields.join(" ")),
+                    None => list.extend(fields),
+                },
+                None => list.extend(fields),
+            }
+        }
+        list
     }
 
     /// An assignment after the command word: `export X=1`, but also `make X=1` and `dd of=/dev/sda`.
@@ -163,21 +207,39 @@ impl Shell<'_> {
             return;
         }
         let (name, value) = self.assigned_value(assignment);
-        if argv.iter().any(|flag| flag.starts_with('-') && flag.contains('n')) {
+        let flags: String =
+            argv.iter().filter(|flag| flag.starts_with('-')).flat_map(|f| f.chars()).collect();
+        if flags.contains('n') && argv.first().is_some_and(|word| word != "export") {
             let target = value.scalar().to_owned();
             self.state.declare_reference(&name, &target);
             return;
         }
-        for flag in argv.iter().filter(|flag| flag.starts_with('-')) {
-            if flag.contains('l') {
-                self.state.declare_casing(&name, Casing::Lower);
-            } else if flag.contains('u') {
-                self.state.declare_casing(&name, Casing::Upper);
-            }
-        }
+        let command = argv.first().cloned().unwrap_or_default();
+        self.declare(&command, &flags, &name);
         self.state.mark(&name, self.word_taint);
         self.assign(&name, value);
+        if command == "readonly" || flags.contains('r') {
+            self.state.freeze(&name);
+        }
         argv.push(name);
+    }
+
+    /// Gives a variable the scope and kind that `command` declares.
+    pub(super) fn declare(&mut self, command: &str, flags: &str, name: &str) {
+        let local = match command {
+            "local" => true,
+            "declare" | "typeset" => !flags.contains('g'),
+            "readonly" => self.state.is_inside() && self.differs(Dialect::Zsh),
+            _ => false,
+        };
+        if local {
+            self.state.hide(name);
+        }
+        for (flag, casing) in [('l', Casing::Lower), ('u', Casing::Upper), ('i', Casing::Number)] {
+            if flags.contains(flag) && command != "export" {
+                self.state.declare_casing(name, casing);
+            }
+        }
     }
 
     /// Assigns a variable; those that the shell itself runs are run.
@@ -196,6 +258,19 @@ pub(super) fn is_key(key: &str) -> bool {
     !key.is_empty() && !key.contains(|c: char| c.is_ascii_digit() || "$`()+*/".contains(c))
 }
 
+/// Elements beyond this are kept without their place.
+const MOST_ELEMENTS: usize = 256;
+
+/// Puts an element in its place; the places before it that are empty are gaps.
+fn put(list: &mut Vec<String>, index: usize, value: String) {
+    if list.len() <= index {
+        list.resize(index + 1, GAP.to_string());
+    }
+    if let Some(slot) = list.get_mut(index) {
+        *slot = value;
+    }
+}
+
 /// The name under which an element of an associative array is kept.
 pub(super) fn keyed(name: &str, key: &str) -> String {
     format!("{name}[{}]", key.trim_matches(['"', '\'']))
@@ -208,7 +283,8 @@ fn status_of(argv: &[String], shell: &Shell<'_>) -> Option<bool> {
         return None;
     }
     match name.as_str() {
-        "true" | ":" | "echo" | "printf" | "export" | "unset" | "declare" => Some(true),
+        "true" | ":" | "echo" | "printf" => Some(true),
+        "export" | "unset" | "declare" if argv.iter().all(|name| !shell.state.is_frozen(name)) => Some(true),
         "false" => Some(false),
         "[" | "test" => match argv.get(1).map(String::as_str) {
             Some("1" | "true" | "0" | "false") if argv.len() <= 3 => Some(true),

@@ -1,7 +1,7 @@
 //! What a shell holds while it runs: variables, functions, working directory, files it wrote, open
 //! descriptors.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 
@@ -21,7 +21,14 @@ pub(crate) enum Value {
     List(Vec<String>),
     /// Certainly not set.
     Unset,
+    /// What it is outside of this command, which is not known.
+    Outside,
+    /// One of these.
+    OneOf(Rc<[Value]>),
 }
+
+/// Most values of which a variable may have one; where there are more, it may have any.
+const MAX_VALUES: usize = 8;
 
 impl Value {
     /// The value as one text, arrays by their first element.
@@ -29,7 +36,33 @@ impl Value {
         match self {
             Self::Text(text) => text,
             Self::List(list) => list.first().map_or("", String::as_str),
-            Self::Unset => "",
+            Self::Unset | Self::Outside => "",
+            Self::OneOf(values) => values.first().map_or("", Self::scalar),
+        }
+    }
+
+    /// This value or the other: those that say more come first.
+    fn or(self, other: Self) -> Self {
+        let mut kept: Vec<Self> = Vec::new();
+        for value in [self, other] {
+            let each = match &value {
+                Self::OneOf(values) => values.as_ref(),
+                one => std::slice::from_ref(one),
+            };
+            for one in each {
+                if !kept.contains(one) {
+                    kept.push(one.clone());
+                }
+            }
+        }
+        kept.sort_by_key(|value| value.scalar().is_empty());
+        if kept.len() > MAX_VALUES {
+            kept.drain(MAX_VALUES - 1..);
+            kept.push(Self::Text(HOLE.to_string()));
+        }
+        match kept.pop() {
+            Some(only) if kept.is_empty() => only,
+            last => Self::OneOf(kept.into_iter().chain(last).collect()),
         }
     }
 }
@@ -39,12 +72,54 @@ impl Value {
 pub(crate) enum Casing {
     Lower,
     Upper,
+    /// What is assigned is an arithmetic expression.
+    Number,
 }
 
 /// A function: its body, shared with the syntax tree that was copied once.
 #[derive(Clone)]
 pub(crate) struct Function {
-    pub(crate) definition: Rc<ast::FunctionDefinition>,
+    /// Each body that it may have; `None` where it may not be defined.
+    pub(crate) definitions: Vec<Option<Rc<ast::FunctionDefinition>>>,
+}
+
+impl Function {
+    /// A function that is certainly this one.
+    pub(crate) fn new(definition: Rc<ast::FunctionDefinition>) -> Self {
+        Self { definitions: vec![Some(definition)] }
+    }
+
+    fn or(&mut self, other: Option<Self>) {
+        let others = other.map_or_else(|| vec![None], |other| other.definitions);
+        for one in others {
+            let known = self.definitions.iter().any(|ours| match (ours, &one) {
+                (Some(ours), Some(one)) => Rc::ptr_eq(ours, one),
+                (None, None) => true,
+                _ => false,
+            });
+            if !known {
+                self.definitions.push(one);
+            }
+        }
+    }
+
+    fn is(&self, other: &Self) -> bool {
+        self.definitions.len() == other.definitions.len()
+            && self.definitions.iter().zip(&other.definitions).all(|pair| match pair {
+                (Some(ours), Some(theirs)) => Rc::ptr_eq(ours, theirs),
+                (None, None) => true,
+                _ => false,
+            })
+    }
+}
+
+/// How far an open file was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Cursor {
+    /// Bytes that are gone.
+    pub(crate) at: usize,
+    /// Another program may have read on.
+    pub(crate) shared: bool,
 }
 
 /// A state that is copied when it is written to, not when it is handed on: most subshells only read.
@@ -72,6 +147,21 @@ impl Shared {
             self.fetched.clone_from(&inner.fetched);
             self.writes = inner.writes;
         }
+        if !Rc::ptr_eq(&self.0, &inner.0) && self.cursors != inner.cursors {
+            self.cursors.clone_from(&inner.cursors);
+        }
+    }
+
+    /// Whether what a command can see of both is the same.
+    pub(crate) fn looks_like(&self, other: &Self) -> bool {
+        Rc::ptr_eq(&self.0, &other.0) || self.0.looks_like(&other.0)
+    }
+
+    /// What `self` and `other` disagree about becomes anything.
+    pub(crate) fn widen(&mut self, other: &Self) {
+        if !Rc::ptr_eq(&self.0, &other.0) {
+            Rc::make_mut(&mut self.0).widen(&other.0);
+        }
     }
 }
 
@@ -97,9 +187,22 @@ pub(crate) struct State {
     references: HashMap<String, String>,
     taints: HashMap<String, Taint>,
     pub(crate) functions: HashMap<String, Function>,
-    pub(crate) aliases: HashMap<String, String>,
+    /// Each text that a word was ever an alias of: a shell replaces aliases when it reads a line, not when it runs it.
+    pub(crate) aliases: HashMap<String, Vec<String>>,
     /// `$1`, `$2`, …
     pub(crate) positional: Vec<String>,
+    /// The lists that they may be besides.
+    pub(crate) positionals: Vec<Vec<String>>,
+    /// Variables that can no longer be assigned.
+    readonly: HashSet<String>,
+    /// For each function that is being called, what its local variables hide.
+    hidden: Vec<HashMap<String, Value>>,
+    /// How far the files that are open were read.
+    pub(crate) cursors: HashMap<usize, Cursor>,
+    /// The last command of a pipe runs in the shell itself.
+    pub(crate) last_pipe: bool,
+    /// Commands to run when the shell ends.
+    pub(crate) farewells: Vec<String>,
     /// `$0`.
     pub(crate) name: String,
     /// The working directory; `None` when a `cd` went somewhere unknown.
@@ -131,6 +234,12 @@ impl State {
             functions: HashMap::new(),
             aliases: HashMap::new(),
             positional: Vec::new(),
+            positionals: Vec::new(),
+            readonly: HashSet::new(),
+            hidden: Vec::new(),
+            cursors: HashMap::new(),
+            last_pipe: false,
+            farewells: Vec::new(),
             name: "bash".into(),
             cwd: Some(place.cwd().to_owned()),
             files: HashMap::new(),
@@ -153,9 +262,82 @@ impl State {
         !self.vars.is_empty()
     }
 
-    /// The value that was assigned in this command, if one was.
+    /// The value that was assigned in this command, if one was. Where it is one of several, this is the first; see
+    /// `Shell::settle`.
     pub(crate) fn assigned(&self, name: &str) -> Option<&Value> {
+        let value = self.vars.get(self.target(name))?;
+        let value = match value {
+            Value::OneOf(values) => values.first()?,
+            one => one,
+        };
+        (*value != Value::Outside).then_some(value)
+    }
+
+    /// All that is known of the value of a variable.
+    pub(crate) fn raw(&self, name: &str) -> Option<&Value> {
         self.vars.get(self.target(name))
+    }
+
+    /// Takes one of its values for the value of a variable.
+    pub(crate) fn narrow(&mut self, name: &str, value: Value) {
+        let name = self.target(name).to_owned();
+        self.vars.insert(name, value);
+    }
+
+    /// Makes a word an alias.
+    pub(crate) fn alias(&mut self, name: &str, text: String) {
+        let texts = self.aliases.entry(name.to_owned()).or_default();
+        if !texts.contains(&text) {
+            texts.push(text);
+        }
+    }
+
+    /// Enters a function.
+    pub(crate) fn enter(&mut self) {
+        self.hidden.push(HashMap::new());
+    }
+
+    /// Leaves a function: its local variables are gone.
+    pub(crate) fn leave(&mut self) {
+        for (name, value) in self.hidden.pop().into_iter().flatten() {
+            match value {
+                Value::Outside => drop(self.vars.remove(&name)),
+                value => drop(self.vars.insert(name, value)),
+            }
+        }
+    }
+
+    /// Leaves a function whose local variables stay.
+    pub(crate) fn stay(&mut self) {
+        self.hidden.pop();
+    }
+
+    /// Whether a function is being called.
+    pub(crate) fn is_inside(&self) -> bool {
+        !self.hidden.is_empty()
+    }
+
+    /// Makes a variable local to the function that is being called; false where none is.
+    pub(crate) fn hide(&mut self, name: &str) -> bool {
+        let before = self.vars.get(name).cloned().unwrap_or(Value::Outside);
+        let Some(hidden) = self.hidden.last_mut() else { return false };
+        hidden.entry(name.to_owned()).or_insert(before);
+        true
+    }
+
+    /// Whether the function that is being called has the variable for itself.
+    pub(crate) fn is_hidden(&self, name: &str) -> bool {
+        self.hidden.last().is_some_and(|hidden| hidden.contains_key(name))
+    }
+
+    /// Keeps a variable from being assigned again.
+    pub(crate) fn freeze(&mut self, name: &str) {
+        self.readonly.insert(name.to_owned());
+    }
+
+    /// Whether assigning the variable may fail.
+    pub(crate) fn is_frozen(&self, name: &str) -> bool {
+        self.readonly.contains(self.target(name))
     }
 
     /// The value a reference to `name` expands to; unknown ones are a hole.
@@ -177,12 +359,28 @@ impl State {
     /// Assigns, honouring declared casing.
     pub(crate) fn assign(&mut self, name: &str, value: Value) {
         let name = self.target(name).to_owned();
-        let value = match (self.casings.get(&name), value) {
+        let mut value = match (self.casings.get(&name), value) {
             (Some(Casing::Lower), Value::Text(text)) => Value::Text(text.to_lowercase()),
             (Some(Casing::Upper), Value::Text(text)) => Value::Text(text.to_uppercase()),
+            (Some(Casing::Number), Value::Text(text)) => {
+                let number = super::arith::evaluate(&text, self);
+                Value::Text(number.map_or_else(|| HOLE.to_string(), |number| number.to_string()))
+            }
             (_, value) => value,
         };
+        if self.readonly.contains(&name) {
+            // Some shells refuse, others begin anew in a function.
+            value = value.or(self.vars.get(&name).cloned().unwrap_or(Value::Outside));
+        }
         self.vars.insert(name, value);
+    }
+
+    /// A variable may have been given another value, which is not known.
+    pub(crate) fn blur(&mut self, name: &str) {
+        let name = self.target(name).to_owned();
+        if let Some(value) = self.vars.remove(&name) {
+            self.vars.insert(name, value.or(Value::Text(HOLE.to_string())));
+        }
     }
 
     /// Remembers where the value of a variable comes from.
@@ -218,31 +416,106 @@ impl State {
 
     fn merge(&mut self, other: Self) {
         self.writes = self.writes.max(other.writes) + 1;
-        for (name, theirs) in other.vars {
-            match self.vars.get(&name) {
-                Some(ours) if *ours != theirs => {
-                    let kept = if ours.scalar().is_empty() { theirs } else { ours.clone() };
-                    self.vars.insert(name, kept);
-                }
-                Some(_) => {}
-                None => {
-                    self.vars.insert(name, theirs);
-                }
+        for (name, value) in &mut self.vars {
+            if !other.vars.contains_key(name) && *value != Value::Outside {
+                *value = std::mem::replace(value, Value::Outside).or(Value::Outside);
             }
+        }
+        for (name, theirs) in other.vars {
+            let ours = self.vars.remove(&name).unwrap_or(Value::Outside);
+            self.vars.insert(name, if ours == theirs { ours } else { ours.or(theirs) });
         }
         for (name, taint) in other.taints {
             *self.taints.entry(name).or_default() |= taint;
         }
-        for (name, function) in other.functions {
-            self.functions.entry(name).or_insert(function);
+        for (name, function) in &mut self.functions {
+            function.or(other.functions.get(name).cloned());
+        }
+        for (name, mut function) in other.functions {
+            self.functions.entry(name).or_insert_with(|| {
+                function.or(None);
+                function
+            });
+        }
+        for (name, texts) in other.aliases {
+            for text in texts {
+                self.alias(&name, text);
+            }
         }
         for (path, data) in other.files {
-            self.files.entry(path).or_insert(data);
+            match self.files.get_mut(&path) {
+                Some(ours) => ours.or(&data),
+                None => drop(self.files.insert(path, data)),
+            }
         }
+        for (number, data) in other.descriptors {
+            match self.descriptors.get_mut(&number) {
+                Some(ours) => ours.or(&data),
+                None => drop(self.descriptors.insert(number, data)),
+            }
+        }
+        for list in std::iter::once(other.positional).chain(other.positionals) {
+            if self.positional != list && !self.positionals.contains(&list) {
+                self.positionals.push(list);
+            }
+        }
+        for (stream, theirs) in other.cursors {
+            let ours = self.cursors.entry(stream).or_insert(theirs);
+            if *ours != theirs {
+                *ours = Cursor { at: ours.at.min(theirs.at), shared: true };
+            }
+        }
+        for (ours, theirs) in self.hidden.iter_mut().zip(other.hidden) {
+            for (name, value) in theirs {
+                ours.entry(name).or_insert(value);
+            }
+        }
+        for text in other.farewells {
+            if !self.farewells.contains(&text) {
+                self.farewells.push(text);
+            }
+        }
+        self.readonly.extend(other.readonly);
+        self.casings.extend(other.casings);
+        self.references.extend(other.references);
+        self.sockets.extend(other.sockets);
+        self.sockets.sort();
+        self.sockets.dedup();
         if self.cwd != other.cwd {
             self.cwd = None;
         }
         self.foreign |= other.foreign;
+        self.last_pipe |= other.last_pipe;
+    }
+
+    fn looks_like(&self, other: &Self) -> bool {
+        let same_functions = self.functions.len() == other.functions.len()
+            && self
+                .functions
+                .iter()
+                .all(|(name, ours)| other.functions.get(name).is_some_and(|theirs| ours.is(theirs)));
+        same_functions
+            && self.vars == other.vars
+            && self.positional == other.positional
+            && self.positionals == other.positionals
+            && self.aliases == other.aliases
+            && self.cwd == other.cwd
+            && self.farewells == other.farewells
+    }
+
+    fn widen(&mut self, other: &Self) {
+        for (name, value) in &mut self.vars {
+            if other.vars.get(name) != Some(value) {
+                *value = Value::Text(HOLE.to_string());
+            }
+        }
+        if self.positional != other.positional || self.positionals != other.positionals {
+            self.positional = vec![HOLE.to_string()];
+            self.positionals.clear();
+        }
+        if self.cwd != other.cwd {
+            self.cwd = None;
+        }
     }
 
     /// Names and values assigned in this command whose name starts with `prefix`.

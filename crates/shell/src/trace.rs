@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::data::Taint;
+use super::limits::{self, Bounded};
 use super::word::Argument;
 use crate::effects::Touch;
 use crate::programs::Programs;
@@ -135,6 +136,21 @@ pub enum Fact {
     Obfuscated,
 }
 
+impl Fact {
+    /// The same of other processes.
+    fn of_processes(self, moved: impl Fn(usize) -> usize) -> Self {
+        match self {
+            Self::Starts { process } => Self::Starts { process: moved(process) },
+            Self::Touches { process, touch } => Self::Touches { process: process.map(moved), touch },
+            Self::RunsCode { process, from } => Self::RunsCode { process: process.map(moved), from },
+            Self::NetworkShell { process } => Self::NetworkShell { process: moved(process) },
+            Self::Sends { process, what } => Self::Sends { process: moved(process), what },
+            Self::CodeActs { process } => Self::CodeActs { process: moved(process) },
+            Self::ForkBomb | Self::Obfuscated => self,
+        }
+    }
+}
+
 /// Everything found about one command.
 #[derive(Debug)]
 pub struct Trace {
@@ -182,6 +198,35 @@ const MAX_UNKNOWNS: usize = LAST_UNKNOWN + 1;
 const LAST_UNKNOWN: usize = 64;
 
 impl Trace {
+    /// Takes over what another reading of the same command found.
+    pub(super) fn absorb(&mut self, other: Self) {
+        let before = self.processes.len();
+        let (processes, over) =
+            Bounded::of(&limits::PROCESSES, self.processes.drain(..).chain(other.processes)).into_parts();
+        self.processes = processes;
+        self.note(over);
+        let last = self.processes.len().saturating_sub(1);
+        let moved = |process: usize| (process + before).min(last);
+        let facts = other.facts.into_iter().map(|fact| fact.of_processes(moved));
+        let (facts, over) = Bounded::of(&limits::FACTS, self.facts.drain(..).chain(facts)).into_parts();
+        self.facts = facts;
+        self.note(over);
+        for unknown in other.unknowns {
+            self.unknown(unknown.kind, unknown.reason, unknown.carrier);
+        }
+        for text in other.waiting {
+            if !self.waiting.contains(&text) {
+                self.waiting.push(text);
+            }
+        }
+        for reader in other.readers {
+            if !self.readers.iter().any(|known| known.argv == reader.argv && known.program == reader.program)
+            {
+                self.reader(reader);
+            }
+        }
+    }
+
     pub(super) fn reader(&mut self, reader: Reader) {
         if self.readers.len() < MAX_READERS {
             self.readers.push(reader);

@@ -10,15 +10,18 @@ use std::time::Instant;
 
 use brush_parser::ast;
 
+use super::carrier::Call;
 use super::data::{Data, Taint};
-use super::limits::{self, Bounded, Over};
+use super::dialect::Dialect;
+use super::flow::{Block, Turn, joined};
+use super::limits::{self, Over};
 use super::parse::{self, Parsed};
-use super::pattern;
 use super::prescan::Refusal;
 use super::redirect::Streams;
-use super::state::{Function, Shared, Value};
+use super::state::{Function, Shared};
 use super::trace::{Fact, Process, Trace, UnknownKind};
-use super::word::{Argument, has_hole, sanitise};
+use super::ways::Ways;
+use super::word::{Argument, sanitise};
 use crate::analyzer::Labels;
 use crate::effects::Touch;
 use crate::place::Place;
@@ -86,26 +89,45 @@ pub(crate) fn trace_fed(
 
 fn trace_with(command: &str, input: &Data, place: &Place, known: Knowledge<'_>, limits: Limits) -> Trace {
     let command = sanitise(command);
+    let (mut trace, others) = read_as(Dialect::Bash, &command, input, place, known, limits);
+    // Shells that would read something in it differently read it as well.
+    for dialect in others {
+        trace.absorb(read_as(dialect, &command, input, place, known, limits).0);
+    }
+    trace
+}
+
+/// What one shell would do; and the shells that might do something else.
+fn read_as(
+    dialect: Dialect,
+    command: &str,
+    input: &Data,
+    place: &Place,
+    known: Knowledge<'_>,
+    limits: Limits,
+) -> (Trace, Vec<Dialect>) {
     let mut files = std::collections::HashMap::new();
     let mut second = false;
     loop {
         let mut shell = Shell::new(place, known, limits);
+        shell.dialect = dialect;
         shell.state.files = files;
-        if super::obscure::is_obfuscated(&command) {
+        if super::obscure::is_obfuscated(command) {
             shell.trace.facts.push(Fact::Obfuscated);
         }
         if known.programs.is_broken() {
             let reason = "the catalogue of programs can't be read";
             shell.trace.unknown(UnknownKind::Limit, reason, true);
         }
-        shell.run_text(&command, input);
+        shell.run_text(command, input);
+        shell.say_farewell();
         // What is written to a named pipe late is read from it early: once its content is known, the
         // command is walked again with it.
         let written: Vec<_> =
             shell.fifos.iter().filter_map(|path| shell.state.files.get_key_value(path)).collect();
         if second || written.is_empty() {
             shell.trace.programs = Arc::clone(known.programs);
-            return shell.trace;
+            return (shell.trace, shell.differing);
         }
         files = written.into_iter().map(|(path, data)| (path.clone(), data.clone())).collect();
         second = true;
@@ -136,6 +158,12 @@ impl<'p> Shell<'p> {
             captures: false,
             readable: super::project::MAX_FILES,
             fifos: Vec::new(),
+            dialect: Dialect::Bash,
+            differing: Vec::new(),
+            ways: Ways::default(),
+            blocks: Vec::new(),
+            status: None,
+            streams: 0,
             limits,
         }
     }
@@ -151,8 +179,8 @@ pub(crate) struct Shell<'p> {
     /// What flowed into the words of the current command.
     pub(crate) word_taint: Taint,
     pub(crate) via: Vec<String>,
-    /// Functions being called, with the forks at the time of the call.
-    pub(crate) calls: Vec<(String, usize)>,
+    /// Functions being called.
+    pub(crate) calls: Vec<Call>,
     pub(crate) forks: usize,
     /// Background jobs that nobody waited for.
     pub(crate) pending: usize,
@@ -167,6 +195,18 @@ pub(crate) struct Shell<'p> {
     pub(crate) readable: usize,
     /// Named pipes this command made.
     pub(crate) fifos: Vec<String>,
+    /// The shell whose language this is.
+    pub(crate) dialect: Dialect,
+    /// Shells that would have read something differently.
+    pub(crate) differing: Vec<Dialect>,
+    /// What was decided in the current command that can't be known.
+    pub(crate) ways: Ways,
+    /// The loops and functions around the current command.
+    pub(crate) blocks: Vec<Block>,
+    /// The status of the builtin that was just run, where it is known.
+    pub(crate) status: Option<bool>,
+    /// How many files were opened.
+    pub(crate) streams: usize,
     /// The current redirections belong to no command.
     pub(crate) bare: bool,
     /// What is printed may go elsewhere than to whoever started the command.
@@ -273,7 +313,13 @@ impl Shell<'_> {
     pub(crate) fn in_subshell<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
         let outer = self.state.clone();
         let pending = std::mem::take(&mut self.pending);
+        let blocks = std::mem::take(&mut self.blocks);
+        if !self.state.farewells.is_empty() {
+            self.state.farewells.clear();
+        }
         let result = work(self);
+        self.say_farewell();
+        self.blocks = blocks;
         // What a subshell wrote stays written; its orphans are nobody's to wait for.
         let inner = std::mem::replace(&mut self.state, outer);
         self.state.keep_files_of(&inner);
@@ -305,19 +351,43 @@ impl Shell<'_> {
         (output, status)
     }
 
+    /// Runs a list of `&&` and `||`: a command runs in what those before it leave that ended as it asks for.
     fn run_and_or(&mut self, list: &ast::AndOrList, stdin: &Data) -> (Data, Option<bool>) {
         let (mut output, mut status) = self.run_pipeline(&list.first, stdin);
+        // The state in which another outcome than the one at hand leaves the shell.
+        let mut aside: [Option<Shared>; 2] = [None, None];
         for next in &list.additional {
             let (pipeline, runs_after) = match next {
                 ast::AndOr::And(pipeline) => (pipeline, true),
                 ast::AndOr::Or(pipeline) => (pipeline, false),
             };
-            if status == Some(!runs_after) {
-                continue;
+            let [failed, succeeded] = &mut aside;
+            let (same, other) = if runs_after { (succeeded, failed) } else { (failed, succeeded) };
+            match status {
+                Some(known) if known == runs_after => {}
+                Some(_) => {
+                    joined(other, self.state.clone());
+                    let Some(state) = same.take() else { continue };
+                    self.state = state;
+                }
+                None => joined(other, self.state.clone()),
             }
-            let (data, known) = self.run_pipeline(pipeline, stdin);
+            if let Some(state) = same.take() {
+                self.state.join(state);
+            }
+            let skipped = other.is_some();
+            let (mut data, known) = self.run_pipeline(pipeline, stdin);
+            if skipped && !data.is_empty() {
+                data.or(&Data::empty());
+            }
             output.then(&data);
-            status = if status.is_none() { None } else { known };
+            status = known;
+        }
+        for (state, outcome) in aside.into_iter().zip([false, true]) {
+            if let Some(state) = state {
+                self.state.join(state);
+                status = status.filter(|known| *known == outcome);
+            }
         }
         (output, status)
     }
@@ -326,23 +396,51 @@ impl Shell<'_> {
         let (output, status) = match pipeline.seq.as_slice() {
             [] => (Data::empty(), Some(true)),
             [only] => self.run_command(only, stdin),
-            many => {
+            [first @ .., last] => {
+                let before = self.streams;
                 let mut data = stdin.clone();
                 self.forks += 1;
-                for command in many {
-                    data = self.in_subshell(|shell| shell.run_command(command, &data)).0;
+                for command in first {
+                    let output = self.in_subshell(|shell| shell.run_command(command, &data)).0;
+                    data = self.opened(output);
                 }
+                let result = self.run_last(last, &data);
                 self.forks -= 1;
-                (data, None)
+                self.close_after(before);
+                result
             }
         };
         (output, if pipeline.bang { status.map(|ok| !ok) } else { status })
     }
 
+    /// Runs the last command of a pipe: some shells do that themselves, so that what it reads stays.
+    fn run_last(&mut self, command: &ast::Command, stdin: &Data) -> (Data, Option<bool>) {
+        if self.dialect == Dialect::Zsh || self.state.last_pipe {
+            return self.run_command(command, stdin);
+        }
+        let outer = self.state.clone();
+        let (result, stays) = self.in_subshell(|shell| {
+            let result = shell.run_command(command, stdin);
+            (result, !shell.state.looks_like(&outer))
+        });
+        if stays {
+            self.differs(Dialect::Zsh);
+        }
+        result
+    }
+
+    /// Runs a command each way it can go.
     fn run_command(&mut self, command: &ast::Command, stdin: &Data) -> (Data, Option<bool>) {
         if !self.step() {
             return (Data::unknown(Taint::NONE), None);
         }
+        let before = self.streams;
+        let result = self.each_way(|shell| shell.run_once(command, stdin));
+        self.close_after(before);
+        result
+    }
+
+    fn run_once(&mut self, command: &ast::Command, stdin: &Data) -> (Data, Option<bool>) {
         match command {
             ast::Command::Simple(simple) => self.run_simple(simple, stdin),
             ast::Command::Compound(compound, redirects) => {
@@ -352,7 +450,7 @@ impl Shell<'_> {
             }
             ast::Command::Function(definition) => {
                 let name = definition.fname.value.clone();
-                self.state.functions.insert(name, Function { definition: Rc::new(definition.clone()) });
+                self.state.functions.insert(name, Function::new(Rc::new(definition.clone())));
                 (Data::empty(), Some(true))
             }
             ast::Command::ExtendedTest(test, redirects) => {
@@ -394,21 +492,12 @@ impl Shell<'_> {
                 result.0
             }
             C::ForClause(clause) => (self.run_for(clause, stdin), None),
-            C::ArithmeticForClause(clause) => {
-                if let Some(initializer) = &clause.initializer {
-                    self.arithmetic(&initializer.value);
-                }
-                let endless = clause
-                    .condition
-                    .as_ref()
-                    .is_none_or(|c| c.value.trim().is_empty() || c.value.trim() == "1");
-                (self.run_loop(None, &clause.body.list, stdin, endless), None)
-            }
+            C::ArithmeticForClause(clause) => (self.run_counted(clause, stdin), None),
             C::WhileClause(ast::WhileOrUntilClauseCommand(condition, body, _)) => {
-                (self.run_loop(Some((condition, true)), &body.list, stdin, false), None)
+                (self.run_loop(Turn::While(condition, true), &body.list, stdin), None)
             }
             C::UntilClause(ast::WhileOrUntilClauseCommand(condition, body, _)) => {
-                (self.run_loop(Some((condition, false)), &body.list, stdin, false), None)
+                (self.run_loop(Turn::While(condition, false), &body.list, stdin), None)
             }
             C::IfClause(clause) => (self.run_if(clause, stdin), None),
             C::CaseClause(clause) => (self.run_case(clause, stdin), None),
@@ -418,124 +507,6 @@ impl Shell<'_> {
                 self.forks -= 1;
                 self.state.descriptors.insert("coproc".into(), output);
                 (Data::empty(), Some(true))
-            }
-        }
-    }
-
-    fn run_for(&mut self, clause: &ast::ForClauseCommand, stdin: &Data) -> Data {
-        let mut values: Vec<String> = Vec::new();
-        match &clause.values {
-            Some(words) => {
-                for word in words {
-                    values.extend(self.fields(&word.value));
-                }
-            }
-            None => values.extend(self.state.positional.iter().cloned()),
-        }
-        let mut output = Data::empty();
-        let taint = self.word_taint;
-        let (values, over) = Bounded::of(&limits::ROUNDS, values).into_parts();
-        for value in values {
-            self.state.assign(&clause.variable_name, Value::Text(value));
-            self.state.mark(&clause.variable_name, taint);
-            output.then(&self.run_list(&clause.body.list, stdin).0);
-        }
-        if over != Over::NOTHING {
-            self.trace.note(over);
-            self.state.assign(&clause.variable_name, Value::Text(super::word::HOLE.into()));
-            output.then(&self.run_list(&clause.body.list, stdin).0);
-        }
-        output
-    }
-
-    /// Walks a loop body once; `condition` carries the status for which the loop goes on.
-    fn run_loop(
-        &mut self,
-        condition: Option<(&ast::CompoundList, bool)>,
-        body: &ast::CompoundList,
-        stdin: &Data,
-        endless: bool,
-    ) -> Data {
-        let mut endless = endless;
-        if let Some((condition, goes_on)) = condition {
-            let (_, status) = self.run_list(condition, stdin);
-            endless |= status == Some(goes_on);
-        }
-        let before = self.state.clone();
-        let pending = std::mem::take(&mut self.pending);
-        let (output, _) = self.run_list(body, stdin);
-        if endless && self.pending > 0 {
-            self.trace.facts.push(Fact::ForkBomb);
-        }
-        self.pending += pending;
-        self.state.join(before);
-        // How often the body ran, and so what it printed, is not known; where it came from is.
-        if output.is_empty() { output } else { Data::unknown(output.taint) }
-    }
-
-    fn run_if(&mut self, clause: &ast::IfClauseCommand, stdin: &Data) -> Data {
-        let (mut output, _) = self.run_list(&clause.condition, stdin);
-        let before = self.state.clone();
-        output.then(&self.run_list(&clause.then, stdin).0);
-        let mut joined = std::mem::replace(&mut self.state, before);
-        for clause in clause.elses.iter().flatten() {
-            if let Some(condition) = &clause.condition {
-                self.run_list(condition, stdin);
-            }
-            let before = self.state.clone();
-            output.then(&self.run_list(&clause.body, stdin).0);
-            joined.join(std::mem::replace(&mut self.state, before));
-        }
-        joined.join(self.state.clone());
-        self.state = joined;
-        output
-    }
-
-    fn run_case(&mut self, clause: &ast::CaseClauseCommand, stdin: &Data) -> Data {
-        let value = self.single(&clause.value.value);
-        let known = !has_hole(&value);
-        let mut output = Data::empty();
-        let mut falls_through = false;
-        for case in &clause.cases {
-            let hit = falls_through
-                || !known
-                || case.patterns.iter().any(|word| {
-                    let pattern = self.inner_pattern(&word.value);
-                    pattern::matches(&pattern, &value)
-                });
-            if !hit {
-                continue;
-            }
-            let before = self.state.clone();
-            if let Some(list) = &case.cmd {
-                output.then(&self.run_list(list, stdin).0);
-            }
-            if !known {
-                self.state.join(before);
-            }
-            match case.post_action {
-                ast::CaseItemPostAction::ExitCase if known => break,
-                ast::CaseItemPostAction::UnconditionallyExecuteNextCaseItem => falls_through = true,
-                _ => falls_through = false,
-            }
-        }
-        output
-    }
-
-    fn run_test(&mut self, expr: &ast::ExtendedTestExpr) {
-        use ast::ExtendedTestExpr as T;
-        match expr {
-            T::And(left, right) | T::Or(left, right) => {
-                self.run_test(left);
-                self.run_test(right);
-            }
-            T::Not(inner) | T::Parenthesized(inner) => self.run_test(inner),
-            T::UnaryTest(_, word) => {
-                self.single(&word.value);
-            }
-            T::BinaryTest(_, left, right) => {
-                self.single(&left.value);
-                self.single(&right.value);
             }
         }
     }

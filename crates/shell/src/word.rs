@@ -19,11 +19,15 @@ pub const ANY: char = '\u{F8E2}';
 /// An unquoted `[`, the start of a bracket expression.
 pub const SET: char = '\u{F8E3}';
 
-const MARKS: [char; 4] = [HOLE, STAR, ANY, SET];
+/// The place of an element that an array does not have.
+pub(crate) const GAP: char = '\u{F8E4}';
+
+const MARKS: [char; 5] = [HOLE, STAR, ANY, SET, GAP];
 
 /// Replaces characters that would be taken for marks.
 pub(crate) fn sanitise(text: &str) -> Cow<'_, str> {
-    if text.contains(MARKS) { Cow::Owned(text.replace(MARKS, "\u{FFFD}")) } else { Cow::Borrowed(text) }
+    let forged = |c: char| MARKS.contains(&c) || super::shifted::is_moved(c);
+    if text.contains(forged) { Cow::Owned(text.replace(forged, "\u{FFFD}")) } else { Cow::Borrowed(text) }
 }
 
 /// Turns glob marks back into the characters they stand for; holes stay.
@@ -41,6 +45,11 @@ pub(crate) fn unglob(text: &str) -> Cow<'_, str> {
             })
             .collect(),
     )
+}
+
+/// True for a word that may become none, or many: a pattern, or something of which parts are not known.
+pub(crate) fn is_open(text: &str) -> bool {
+    text.contains([HOLE, STAR, ANY, SET])
 }
 
 /// True when some part of the text is unknown.

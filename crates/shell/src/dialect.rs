@@ -1,0 +1,24 @@
+//! What shells read differently.
+//!
+//! A command may be meant for any shell of the family. It is read as `bash` reads it; where another one would have read
+//! something differently, it is read again as that one does, and all they would start is reported.
+
+use super::walk::Shell;
+
+/// A shell of the family.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    Bash,
+    Dash,
+    Zsh,
+}
+
+impl Shell<'_> {
+    /// Notes that this shell would have read something differently, and says whether it is the one that reads.
+    pub(crate) fn differs(&mut self, dialect: Dialect) -> bool {
+        if !self.differing.contains(&dialect) {
+            self.differing.push(dialect);
+        }
+        self.dialect == dialect
+    }
+}
