@@ -25,7 +25,9 @@ async fn an_objection_blocks_what_a_human_allowed(store: Arc<dyn Store>) {
     ask_exactly(&engine, "objects", request().on_resolution(|_| async { Some("too late".into()) }));
     let verdict = permit(&engine, "ls", &Human::says(Decision::AllowOnce)).await;
     assert_eq!(reason(&verdict), "too late");
-    assert_eq!(verdict.permit.unwrap_err().hook.unwrap().as_str(), "objects");
+    let blocked = verdict.permit.unwrap_err();
+    let (hook, owner) = (blocked.hook.unwrap(), blocked.owner.unwrap());
+    assert_eq!((hook.as_str(), owner.as_str()), ("objects", "plugin"));
     assert_eq!(told(&heard), [Resolution::AllowOnce]);
 }
 

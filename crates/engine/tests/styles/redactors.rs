@@ -201,6 +201,42 @@ fn spans_that_overlap_become_one_with_the_replacement_of_who_stands_first() {
     let (engine, _) = watched(&BOTH[..1]);
     engine.registry().on_spans(Arc::new(BOTH[1].1), options("odd").priority(5)).unwrap();
     assert_eq!(streamed(&mut engine.redaction(&context("main")), ["a 123x"]).0, "a <odd>");
+
+    // Also where the one that stands first begins later.
+    let (engine, _) = watched(&BOTH);
+    assert_eq!(streamed(&mut engine.redaction(&context("main")), ["a x12"]).0, "a #");
+}
+
+#[test]
+fn a_stream_that_panics_when_it_is_dropped_disturbs_nobody() {
+    #[derive(Debug)]
+    struct OnDrop;
+    impl RedactionStream for OnDrop {
+        fn push(&mut self, _: &str) -> Settled {
+            Settled::default()
+        }
+        fn finish(&mut self) -> Settled {
+            Settled::default()
+        }
+    }
+    impl Drop for OnDrop {
+        fn drop(&mut self) {
+            panic!("on purpose");
+        }
+    }
+    #[derive(Debug)]
+    struct Opens;
+    impl SpanRedactor for Opens {
+        fn open(&self, _: &CallContext) -> Box<dyn RedactionStream> {
+            Box::new(OnDrop)
+        }
+    }
+    let (engine, kept) = watched(&[]);
+    engine.registry().on_spans(Arc::new(Opens), options("panics")).unwrap();
+    let mut redaction = engine.redaction(&context("main"));
+    assert_eq!(redaction.push(0, "text").text, "");
+    drop(redaction);
+    assert_eq!(kept.0.lock().unwrap().len(), 1);
 }
 
 #[test]
@@ -249,7 +285,7 @@ fn a_dispatch_over_whole_texts_leaves_the_same_steps() {
     assert_eq!(decided.outcome.all_content.as_ref().map(Vec::len), Some(2), "hosts may read the outcome");
     let receipts = kept.0.lock().unwrap();
     let receipt = receipts.first().unwrap();
-    assert_eq!((receipts.len(), receipt.verdict), (1, Verdict::Modify));
+    assert_eq!((receipts.len(), receipt.verdict, receipt.steps.len()), (1, Verdict::Modify, 1));
     assert_ne!(receipt.original, receipt.judged);
     assert_eq!(receipt.steps.first().unwrap().spans.first().unwrap().replaced, 2);
 }
@@ -302,6 +338,8 @@ fn a_block_stops_the_stream_and_the_dispatch_for_the_same_reason() {
     let mut redaction = engine.redaction(&context("main"));
     assert_eq!(redaction.push(0, "call ").text, "call ");
     assert_eq!(redaction.push(0, "now 1 ").text, "", "what came with it stays");
+    let more = redaction.push(0, "more");
+    assert_eq!((more.text.as_str(), more.up_to), ("", 5), "nothing more goes");
     assert_eq!(redaction.push(1, "more").text + &redaction.finish(0).text, "");
     assert!(redaction.is_blocked());
     let blocked = run(redaction.blocked()).unwrap();
@@ -330,6 +368,7 @@ fn a_redactor_that_fails_blocks_unless_the_operator_lets_it_pass() {
         let receipts = kept.0.lock().unwrap();
         let step = receipts.first().unwrap().steps.first().unwrap();
         assert_eq!((step.said, step.passed_despite_failure), (Said::Failed, true));
+        assert_eq!(step.failure.as_ref().unwrap().kind, kind);
     }
 }
 
@@ -340,6 +379,7 @@ fn hosts_see_who_stands_there() {
     assert!(engine.redaction(&context("main")).is_empty());
     let id = engine.registry().on_spans(Arc::new(BOTH[0].1), options("digits")).unwrap();
     assert_eq!(engine.response_gate(), ResponseGate::Spans);
+    assert!(!engine.redaction(&context("main")).is_empty());
     let listed = engine.registry().list();
     assert_eq!(
         listed.iter().map(|meta| (&meta.id, meta.point, meta.style)).collect::<Vec<_>>(),
@@ -371,4 +411,70 @@ fn a_redactor_is_about_the_agents_it_is_limited_to() {
     engine.registry().on_spans(Arc::new(BOTH[0].1), options("digits").agents(agents)).unwrap();
     assert_eq!(streamed(&mut engine.redaction(&context("main")), ["1"]).0, "1");
     assert_eq!(streamed(&mut engine.redaction(&context("other")), ["1"]).0, "#");
+}
+
+/// Says the same about every piece, and counts the pieces.
+#[derive(Clone, Debug)]
+struct Says {
+    up_to: usize,
+    edits: &'static [(usize, usize)],
+    asked: Arc<Mutex<usize>>,
+}
+
+impl SpanRedactor for Says {
+    fn open(&self, _: &CallContext) -> Box<dyn RedactionStream> {
+        Box::new(self.clone())
+    }
+}
+
+impl RedactionStream for Says {
+    fn push(&mut self, _: &str) -> Settled {
+        *self.asked.lock().unwrap() += 1;
+        let kind = SpanKind { class: "says", kind: "it" };
+        let edit = |&(start, end): &(usize, usize)| SpanEdit { start, end, replacement: "#".into(), kind };
+        Settled { up_to: self.up_to, edits: self.edits.iter().map(edit).collect(), ..Settled::default() }
+    }
+
+    fn finish(&mut self) -> Settled {
+        Settled { up_to: self.up_to, ..Settled::default() }
+    }
+}
+
+#[test]
+fn spans_that_make_no_sense_are_a_failure_and_nothing_is_let_go() {
+    let text = "abcd\u{e9}";
+    let cases: [(usize, &'static [(usize, usize)], bool); 9] = [
+        (6, &[], true),
+        (6, &[(0, 1), (1, 2), (4, 6)], true),
+        (6, &[(2, 3), (0, 1)], false),
+        (6, &[(0, 2), (1, 3)], false),
+        (6, &[(1, 1)], false),
+        (6, &[(3, 2)], false),
+        (3, &[(1, 4)], false),
+        (6, &[(5, 6)], false),
+        (6, &[(3, 5)], false),
+    ];
+    for (up_to, edits, makes_sense) in cases {
+        let (engine, _) = watched(&[]);
+        let says = Says { up_to, edits, asked: Arc::default() };
+        engine.registry().on_spans(Arc::new(says), options("says")).unwrap();
+        let mut redaction = engine.redaction(&context("main"));
+        let let_go = redaction.push(0, text).text;
+        let cause = run(redaction.blocked()).map(|blocked| blocked.cause);
+        let malformed = BlockCause::Failure { kind: FailureKind::Malformed };
+        assert_eq!(cause, (!makes_sense).then_some(malformed), "{edits:?} up to {up_to}");
+        assert_eq!(let_go.is_empty(), !makes_sense, "{let_go}");
+    }
+}
+
+#[test]
+fn a_redactor_that_failed_is_done_without_from_then_on() {
+    let (engine, _) = watched(&[]);
+    let asked = Arc::new(Mutex::new(0));
+    let says = Says { up_to: usize::MAX, edits: &[], asked: Arc::clone(&asked) };
+    let open = HookOptions { on_failure: Some(FailurePolicy::Open), ..options("says") };
+    engine.registry().on_spans(Arc::new(says), open).unwrap();
+    let mut redaction = engine.redaction(&context("main"));
+    assert_eq!(streamed(&mut redaction, ["one ", "two ", "three"]).0, "one two three");
+    assert_eq!(*asked.lock().unwrap(), 1);
 }
