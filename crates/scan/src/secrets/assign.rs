@@ -11,7 +11,7 @@ use super::super::text::{
     ALNUM, ANY_HEX, BASE64, ByteSet, DASH, DIGIT, DOT, EQUALS, LETTER, LOWER, PLUS_SLASH, SPACE, TOKEN_MARK,
     UNDERSCORE, UPPER, URL64, WORD, at, before, contains_folded, cut, starts_folded, trim_end,
 };
-use super::quality::{is_placeholder, is_random, randomness, starts_as_reference};
+use super::quality::{is_placeholder, is_random, is_scrawl, randomness, starts_as_reference};
 
 /// What a name promises about its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -362,27 +362,6 @@ fn solid_end(text: &[u8], start: usize) -> usize {
             .iter()
             .position(|&b| !b.is_ascii_graphic() || matches!(b, b'"' | b'\'' | b'`'))
             .unwrap_or(rest.len())
-}
-
-/// Whether a value is signs and letters in an order that no language would write: its brackets close what was never
-/// opened, or in another order.
-fn is_scrawl(value: &[u8]) -> bool {
-    let mut open = Vec::new();
-    let mut crossed = false;
-    for &byte in value {
-        match byte {
-            b'(' | b'[' | b'{' => open.push(byte),
-            b')' | b']' | b'}' => {
-                let wanted = if byte == b')' { b'(' } else { byte - 2 };
-                crossed |= open.pop().is_some_and(|last| last != wanted);
-            }
-            _ => {}
-        }
-    }
-    let mut signs: Vec<u8> = value.iter().copied().filter(u8::is_ascii_punctuation).collect();
-    signs.sort_unstable();
-    signs.dedup();
-    crossed && value.len() >= 12 && signs.len() >= 5 && LETTER.count(value) >= 4
 }
 
 fn judge(text: &[u8], name: Name, start: usize, joint: Joint) -> Option<Span> {

@@ -182,6 +182,27 @@ pub(super) fn filler(value: &[u8]) -> Filler {
     }
 }
 
+/// Whether a value is signs and letters in an order that no language would write: its brackets close what was never
+/// opened, or in another order.
+pub(super) fn is_scrawl(value: &[u8]) -> bool {
+    let mut open = Vec::new();
+    let mut crossed = false;
+    for &byte in value {
+        match byte {
+            b'(' | b'[' | b'{' => open.push(byte),
+            b')' | b']' | b'}' => {
+                let wanted = if byte == b')' { b'(' } else { byte - 2 };
+                crossed |= open.pop().is_some_and(|last| last != wanted);
+            }
+            _ => {}
+        }
+    }
+    let mut signs: Vec<u8> = value.iter().copied().filter(u8::is_ascii_punctuation).collect();
+    signs.sort_unstable();
+    signs.dedup();
+    crossed && value.len() >= 12 && signs.len() >= 5 && LETTER.count(value) >= 4
+}
+
 /// Whether `value` is filled in later: `${...}`, `{{...}}`, `<...>`, `%NAME%`, `$(...)`.
 pub(super) fn starts_as_reference(value: &[u8]) -> bool {
     match value {
