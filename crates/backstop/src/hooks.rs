@@ -4,8 +4,9 @@
 //! speaks JSON ([`json_hook`]), or a type that implements [`Hook`]. The [`points`] say what each is given.
 
 pub use backstop_hooks::{
-    Answer, CallContext, Context, Hook, HookError, HookFuture, HookLoad, HookResult, JsonFuture, JsonHook,
-    Nesting, OwnedContext, Requester, Trace, Trigger, async_hook_fn, event_json, hook_fn, json_hook,
+    Answer, CallContext, Context, Evidence, Fact, Hook, HookError, HookFuture, HookLoad, HookResult,
+    JsonFuture, JsonHook, Nesting, OwnedContext, Requester, Trace, Trigger, async_hook_fn, event_json,
+    hook_fn, json_hook,
 };
 
 // What a hook answers.

@@ -67,7 +67,8 @@ impl Client {
         let mut short = Vec::new();
         if matches!(gates.ask, AskGate::Never) {
             let honour = honour(Shortfall::AskDenied);
-            short.extend([P::TrustedToolPolicy, P::BeforeToolCall].map(|at| (at, "requireApproval", honour)));
+            let points = [P::TrustedToolPolicy, P::ToolBefore, P::BeforeToolCall];
+            short.extend(points.map(|at| (at, "requireApproval", honour)));
         }
         if gates.rewrite.is_none() {
             let honour = honour(Shortfall::RewriteDenied);

@@ -184,6 +184,7 @@ impl InterceptPoint for ToolBefore {
             args: (after.args != before.args).then_some(after.args),
             block: after.block,
             block_reason: after.block_reason,
+            require_approval: None,
         }))
     }
 

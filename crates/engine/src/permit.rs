@@ -3,12 +3,13 @@
 //! The code that acts takes a [`Permitted<T>`] and nothing else, and only the engine makes one. The value
 //! inside can be read but not changed, and the permit knows the digest of what was judged; whoever acts on
 //! its own terms takes the value out by [`Permitted::redeem`], which uses the permit up and gives the value
-//! only if it still is what was judged.
+//! only if it still is what was judged, and if everything that hooks found besides it, such as the text of a script that
+//! it runs, is still as they found it.
 
 use std::fmt;
 use std::ops::Deref;
 
-use backstop_hooks::{ApprovalId, Digest};
+use backstop_hooks::{ApprovalId, Digest, Fact};
 
 /// A value that every hook let pass.
 pub struct Permitted<T> {
@@ -16,20 +17,37 @@ pub struct Permitted<T> {
     approval: Option<ApprovalId>,
     judged: Digest,
     digest_of: fn(&T) -> Digest,
+    /// What it was judged by besides itself.
+    facts: Vec<Fact>,
 }
 
-/// A permit whose value is not the one that was judged. Nothing may be done with it.
+/// A permit that is not for what was judged. Nothing may be done with its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the value of a permit is not what was judged: {found} instead of {judged}")]
-pub struct NotWhatWasJudged {
-    judged: Digest,
-    found: Digest,
+#[non_exhaustive]
+pub enum NotWhatWasJudged {
+    /// The value is another one.
+    #[error("the value of a permit is not what was judged: {found} instead of {judged}")]
+    Value {
+        /// The digest of what was judged.
+        judged: Digest,
+        /// That of the value.
+        found: Digest,
+    },
+    /// What hooks read to judge the value is not what they read then.
+    #[error("{CHANGED_SINCE}")]
+    Evidence {
+        /// The digest of what they read.
+        judged: Digest,
+    },
 }
+
+/// What is said where evidence has changed.
+pub(crate) const CHANGED_SINCE: &str = "a file that this call was judged by has changed since, so that the judgement no longer counts; call it again";
 
 impl<T> Permitted<T> {
     /// A permit for a value that was judged as it is. `digest_of` says what counts of it.
     pub(crate) fn new(value: T, digest_of: fn(&T) -> Digest) -> Self {
-        Self { judged: digest_of(&value), value, approval: None, digest_of }
+        Self { judged: digest_of(&value), value, approval: None, digest_of, facts: Vec::new() }
     }
 
     /// A permit for a value of which this digest was judged, by a human too if one was asked.
@@ -38,8 +56,9 @@ impl<T> Permitted<T> {
         judged: Digest,
         digest_of: fn(&T) -> Digest,
         approval: Option<ApprovalId>,
+        facts: Vec<Fact>,
     ) -> Self {
-        Self { value, approval, judged, digest_of }
+        Self { value, approval, judged, digest_of, facts }
     }
 
     /// The request by which a human allowed it, if one was asked.
@@ -56,13 +75,17 @@ impl<T> Permitted<T> {
     ///
     /// # Errors
     ///
-    /// [`NotWhatWasJudged`] if the value has another digest than the one that was judged.
+    /// [`NotWhatWasJudged`] if the value has another digest than the one that was judged, or what it was judged by has
+    /// changed. To find that out, hooks look again, which may read files.
     pub fn redeem(self) -> Result<T, NotWhatWasJudged> {
         let found = (self.digest_of)(&self.value);
         if found != self.judged {
-            return Err(NotWhatWasJudged { judged: self.judged, found });
+            return Err(NotWhatWasJudged::Value { judged: self.judged, found });
         }
-        Ok(self.value)
+        match self.facts.iter().find(|fact| !fact.still_holds()) {
+            Some(fact) => Err(NotWhatWasJudged::Evidence { judged: fact.digest() }),
+            None => Ok(self.value),
+        }
     }
 }
 
@@ -103,6 +126,6 @@ mod tests {
     #[test]
     fn a_permit_for_what_was_not_judged_gives_nothing() {
         let other = digest_of(&Cell::new(2));
-        assert!(Permitted::judged(Cell::new(1), other, digest_of, None).redeem().is_err());
+        assert!(Permitted::judged(Cell::new(1), other, digest_of, None, Vec::new()).redeem().is_err());
     }
 }

@@ -19,8 +19,8 @@ use std::fmt;
 
 use backstop_hooks::points::ToolCallEvent;
 use backstop_hooks::{
-    ApprovalRequest, CallContext, Digest, Ground, HookId, OwnerId, Params, Reason, RuleId, Severity, Text,
-    contained,
+    ApprovalRequest, CallContext, Digest, Fact, Ground, HookId, OwnerId, Params, Reason, RuleId, Severity,
+    Text, contained,
 };
 use serde_json::{Map, Value};
 
@@ -36,14 +36,23 @@ pub trait Unsealer: Send + Sync + fmt::Debug + 'static {
     fn unseal(&self, event: &ToolCallEvent, call: &CallContext) -> Option<Params>;
 }
 
-/// The call with its values and the digest of what was judged of it; `None` for a call that has no placeholders.
+/// A call with the values of its placeholders.
+pub(crate) struct Unsealed {
+    pub(crate) event: ToolCallEvent,
+    /// What was judged of it.
+    pub(crate) judged: Digest,
+    /// What it was judged by besides.
+    pub(crate) facts: Vec<Fact>,
+}
+
+/// The call with its values; `None` for a call that has no placeholders.
 /// `asked` are the questions about it that humans answered.
 pub(crate) async fn unseal(
     snapshot: &Snapshot,
     event: &ToolCallEvent,
     call: &CallContext,
     asked: &[ApprovalRequest],
-) -> Result<Option<(ToolCallEvent, Digest)>, Blocked> {
+) -> Result<Option<Unsealed>, Blocked> {
     let Some(unsealer) = snapshot.unsealer() else { return Ok(None) };
     let filled = |event: &ToolCallEvent| contained(|| call.nesting.descend(|| unsealer.unseal(event, call)));
     let panicked = |_| blocked(BlockCause::Failure { kind: FailureKind::Panicked }, None);
@@ -54,7 +63,7 @@ pub(crate) async fn unseal(
     let dispatch =
         Dispatch { snapshot: &guards, call, capture: false, digests: false, sinks: &[], progress: None };
     let digest = tool_call_digest(&unsealed);
-    let Reviewed { event: judged, changed, blocked: stopped, requests, .. } =
+    let Reviewed { event: filled_in, changed, blocked: stopped, requests, facts, .. } =
         // Boxed: few calls have placeholders, and the others need not carry the room for this.
         Box::pin(dispatch.review(unsealed, None)).await;
     if let Some(stopped) = stopped {
@@ -63,8 +72,9 @@ pub(crate) async fn unseal(
     if changed {
         return Err(blocked(BlockCause::UnstableRewrite { writer: None }, None));
     }
+    let unsealed = Unsealed { event: filled_in, judged: digest, facts };
     if requests.is_empty() {
-        return Ok(Some((judged, digest)));
+        return Ok(Some(unsealed));
     }
     let mut approved = Vec::with_capacity(asked.len());
     for request in asked {
@@ -81,7 +91,7 @@ pub(crate) async fn unseal(
     });
     match new {
         Some(request) => Err(blocked(BlockCause::Decision, request.hook().cloned())),
-        None => Ok(Some((judged, digest))),
+        None => Ok(Some(unsealed)),
     }
 }
 

@@ -8,7 +8,9 @@
 use std::time::Duration;
 
 use backstop_hooks::points::{BeforeToolCall, ToolBefore, ToolCallEvent, TrustedToolPolicy};
-use backstop_hooks::{ApprovalRequest, ApprovalRequests, CallContext, Digest, Params, PointId, ToolName};
+use backstop_hooks::{
+    ApprovalRequest, ApprovalRequests, CallContext, Digest, Evidence, Fact, Params, PointId, ToolName,
+};
 use backstop_store::ToolDecision;
 use serde::Serialize;
 
@@ -16,7 +18,7 @@ use crate::foreign::too_deep;
 use crate::permit::Permitted;
 use crate::receipt::{BlockCause, Blocked, CallKey, Receipt, RecordedBlock, Verdict};
 use crate::runner::Dispatch;
-use crate::runner::chain::Chain;
+use crate::runner::chain::{Chain, Setting};
 use crate::runner::seat::{Seat, ToolSeat};
 
 /// How long a tool call waits for the answer that asks for it to be judged.
@@ -35,6 +37,8 @@ pub struct Reviewed {
     pub requests: Vec<ApprovalRequest>,
     /// What nobody needs to answer: it was asked before another hook stopped the call, or about a rewrite that gave way.
     pub moot: Vec<ApprovalRequest>,
+    /// What hooks found besides the call, and judged it by: it counts as long as all of it is as they found it.
+    pub facts: Vec<Fact>,
     /// The record so far.
     pub receipt: Receipt,
 }
@@ -79,10 +83,17 @@ impl Dispatch<'_> {
         {
             return self.reviewed(event, None, Some(blocked), original);
         }
-        let mut chain = Chain::new(self.seats(&event.tool_name), self.setting());
+        let evidence = Evidence::default();
+        let setting = Setting { evidence: Some(&evidence), ..self.setting() };
+        let mut chain = Chain::new(self.seats(&event.tool_name), setting);
         chain.run(&mut event).await;
         let stopped = chain.blocked.take();
-        self.reviewed(event, Some(chain), stopped, original)
+        let mut reviewed = self.reviewed(event, Some(chain), stopped, original);
+        reviewed.facts = evidence.facts();
+        if !reviewed.facts.is_empty() {
+            reviewed.receipt.record_mut().facts = reviewed.facts.iter().map(Fact::digest).collect();
+        }
+        reviewed
     }
 
     fn has_gates(&self) -> bool {
@@ -127,7 +138,7 @@ impl Dispatch<'_> {
         if blocked.is_some() {
             moot.append(&mut asked);
         }
-        Reviewed { event, changed, blocked, requests: asked, moot, receipt }
+        Reviewed { event, changed, blocked, requests: asked, moot, facts: Vec::new(), receipt }
     }
 }
 

@@ -29,6 +29,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::evidence::{Evidence, Fact};
 use crate::id::{AgentId, RunId, SessionId, SessionKey};
 use crate::nesting::Nesting;
 use crate::outcome::{Malformed, Outcome, record};
@@ -120,9 +121,19 @@ pub struct Context<'a> {
     pub plugin_config: &'a Json,
     /// When the runner stops waiting; `None` in tests that run a hook by hand.
     pub deadline: Option<Instant>,
+    /// Where the hook names what its answer rests on besides the event; `None` where nothing is done with the answer later.
+    pub evidence: Option<&'a Evidence>,
 }
 
 impl Context<'_> {
+    /// Names something that the answer rests on: if it is another by the time the answer is acted upon, the answer no
+    /// longer counts.
+    pub fn rests_on(&self, fact: Fact) {
+        if let Some(evidence) = self.evidence {
+            evidence.add(fact);
+        }
+    }
+
     /// How much of the hook's budget is left.
     pub fn remaining(&self) -> Option<Duration> {
         self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
@@ -257,6 +268,17 @@ pub struct OwnedContext {
     pub plugin_config: Json,
     /// When the runner stops waiting.
     pub deadline: Option<Instant>,
+    /// Where the hook names what its answer rests on.
+    pub evidence: Option<Evidence>,
+}
+
+impl OwnedContext {
+    /// As [`Context::rests_on`].
+    pub fn rests_on(&self, fact: Fact) {
+        if let Some(evidence) = &self.evidence {
+            evidence.add(fact);
+        }
+    }
 }
 
 impl Context<'_> {
@@ -266,6 +288,7 @@ impl Context<'_> {
             call: self.call.clone(),
             plugin_config: self.plugin_config.clone(),
             deadline: self.deadline,
+            evidence: self.evidence.cloned(),
         }
     }
 }

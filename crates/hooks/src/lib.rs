@@ -27,6 +27,7 @@ mod approval;
 mod contained;
 pub mod conversation;
 mod digest;
+mod evidence;
 mod hook;
 mod host;
 mod id;
@@ -46,6 +47,7 @@ pub use approval::{
 };
 pub use contained::{Contained, Panicked, contained, drop_contained};
 pub use digest::{Digest, InvalidDigest};
+pub use evidence::{Evidence, Fact};
 pub use hook::{
     Answer, CallContext, Context, Hook, HookError, HookFuture, HookLoad, HookResult, JsonFuture, JsonHook,
     OwnedContext, Requester, Trace, Trigger, async_hook_fn, event_json, hook_fn, json_hook,

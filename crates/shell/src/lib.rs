@@ -101,7 +101,7 @@ pub use data::Taint;
 pub use effects::{Action, Touch, patched};
 pub use parse::is_whole;
 pub use pattern::matches as pattern_matches;
-pub use place::Place;
+pub use place::{Looked, Place};
 pub use prescan::MAX_BYTES;
 pub use readers::leaves_input_alone;
 pub use trace::{Fact, Process, Reader, Trace, Unknown, UnknownKind};

@@ -5,10 +5,27 @@ use std::sync::Arc;
 
 use crate::paths;
 
-type Read = dyn Fn(&str) -> Option<String> + Send + Sync;
+/// What a look at a file of the workspace found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Looked {
+    /// Its text, or over 64 KiB of it.
+    Text(String),
+    /// There is no such file.
+    Missing,
+    /// There is something that the reader can't or would rather not read: a link, a pipe, what is no text. What runs it
+    /// is unknown code.
+    Unreadable,
+}
 
-/// Reads files for the analysis: an absolute path in, the text out, or nothing when there is none, when it is
-/// no text, or when the reader would rather not.
+impl From<Option<String>> for Looked {
+    fn from(text: Option<String>) -> Self {
+        text.map_or(Self::Missing, Self::Text)
+    }
+}
+
+type Read = dyn Fn(&str) -> Looked + Send + Sync;
+
+/// Reads files for the analysis: an absolute path in, what was found out.
 #[derive(Clone)]
 struct Reader(Arc<Read>);
 
@@ -76,8 +93,8 @@ impl Place {
     /// 64 KiB: a longer text is not looked into, and what runs it is unknown code. A few files are
     /// read at most, and never for one outside the workspace.
     #[must_use]
-    pub fn with_files(mut self, read: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
-        self.files = Some(Reader(Arc::new(read)));
+    pub fn with_files<L: Into<Looked>>(mut self, read: impl Fn(&str) -> L + Send + Sync + 'static) -> Self {
+        self.files = Some(Reader(Arc::new(move |path| read(path).into())));
         self
     }
 
@@ -99,11 +116,13 @@ impl Place {
         self.files.is_some()
     }
 
-    /// The text of a file in the workspace, when files may be looked into.
-    pub(crate) fn text_of(&self, path: &str) -> Option<String> {
-        let rest = path.strip_prefix(self.workspace())?;
-        let read = self.files.as_ref()?;
-        if rest.starts_with('/') { (read.0)(path) } else { None }
+    /// Looks at a file in the workspace, when files may be looked into.
+    pub(crate) fn look_at(&self, path: &str) -> Looked {
+        let is_inside = path.strip_prefix(self.workspace()).is_some_and(|rest| rest.starts_with('/'));
+        match &self.files {
+            Some(read) if is_inside => (read.0)(path),
+            _ => Looked::Missing,
+        }
     }
 
     /// The working directory.

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::data::{Data, MAX_TEXT, Taint};
+use super::place::Looked;
 use super::walk::Shell;
 use super::word::sanitise;
 
@@ -17,16 +18,26 @@ const MAX_PASSES: usize = 16;
 impl Shell<'_> {
     /// What a file holds that this command did not write.
     pub(super) fn workspace_file(&mut self, resolved: &str) -> Data {
+        self.look_at(resolved).0
+    }
+
+    /// What a file holds, and whether it begins as scripts do.
+    fn look_at(&mut self, resolved: &str) -> (Data, bool) {
         let unknown = Data::unknown(Taint::FILE);
         if self.readable == 0 {
-            return unknown;
+            return (unknown, false);
         }
-        let Some(text) = self.place.text_of(resolved) else { return unknown };
+        let text = match self.place.look_at(resolved) {
+            Looked::Text(text) => text,
+            Looked::Missing => return (unknown, false),
+            Looked::Unreadable => return (unknown.tainted(Taint::UNREAD), false),
+        };
+        let is_script = text.starts_with("#!");
         if text.len() > MAX_TEXT {
-            return unknown.tainted(Taint::UNREAD);
+            return (unknown.tainted(Taint::UNREAD), is_script);
         }
         self.readable -= 1;
-        Data::text(sanitise(&text))
+        (Data::text(sanitise(&text)), is_script)
     }
 
     /// True when files that could be looked into no longer are: what runs from one then is as unknown as can be.
@@ -40,9 +51,8 @@ impl Shell<'_> {
             self.note_limit();
         }
         let resolved = self.resolve(word);
-        let data = self.workspace_file(&resolved);
+        let (data, is_script) = self.look_at(&resolved);
         if data.taint.has(Taint::UNREAD) {
-            let is_script = self.place.text_of(&resolved).is_some_and(|text| text.starts_with("#!"));
             return (is_script || word.ends_with(".sh")).then_some(data);
         }
         let is_shell = data.exact().is_some_and(|text| {

@@ -60,6 +60,9 @@ pub enum HeadError {
     /// The text is no public key.
     #[error("this is no public key of the audit trail\nhint: `backstop audit head` prints it as `key`")]
     NotAPublicKey,
+    /// The file is longer than any key or head.
+    #[error("`{0}` is longer than the {MAX_FILE_BYTES} bytes that a key or a signed head has at most")]
+    TooLong(PathBuf),
     /// The file holds no signed head.
     #[error("`{0}` holds no signed head\nhint: `backstop audit head` prints one")]
     NotAHead(PathBuf),
@@ -169,9 +172,13 @@ impl SignedHead {
 
 fn read(path: &Path) -> Result<String, HeadError> {
     let failed = |source| HeadError::File { path: path.to_path_buf(), what: "read", source };
-    let mut text = String::new();
-    fs::File::open(path).map_err(failed)?.take(MAX_FILE_BYTES).read_to_string(&mut text).map_err(failed)?;
-    Ok(text)
+    let mut bytes = Vec::new();
+    fs::File::open(path).map_err(failed)?.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 > MAX_FILE_BYTES {
+        return Err(HeadError::TooLong(path.to_path_buf()));
+    }
+    // What is no text is neither: whoever reads on says so.
+    Ok(String::from_utf8(bytes).unwrap_or_default())
 }
 
 /// Makes the file whole under another name first: nobody ever reads half a key, and of two processes that make one
@@ -233,6 +240,23 @@ mod tests {
         renamed.key = other.public();
         assert!(matches!(renamed.verified(&other.public()), Err(HeadError::Forged)));
         assert!(matches!(signed.verified("not a key"), Err(HeadError::NotAPublicKey)));
+    }
+
+    #[test]
+    fn a_head_that_is_too_long_is_called_so_and_not_cut() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let key = HeadKey::open(&folder.path().join("key")).unwrap();
+        let signed = serde_json::to_string(&key.sign(head(7), Timestamp::from_millis(5))).unwrap();
+        let path = folder.path().join("head.json");
+        let padded = |bytes: usize| format!("{}{signed}", " ".repeat(bytes - signed.len()));
+        fs::write(&path, padded(4096)).unwrap();
+        assert!(SignedHead::read(&path).is_ok());
+        fs::write(&path, padded(4097)).unwrap();
+        let error = SignedHead::read(&path).unwrap_err();
+        assert!(matches!(error, HeadError::TooLong(_)), "{error}");
+        assert!(matches!(HeadKey::read(&path), Err(HeadError::TooLong(_))));
+        fs::write(&path, [0xff]).unwrap();
+        assert!(matches!(SignedHead::read(&path), Err(HeadError::NotAHead(_))));
     }
 
     #[test]

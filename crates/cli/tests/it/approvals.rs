@@ -117,7 +117,7 @@ fn always_holds_until_it_is_revoked() {
     done(child).succeeded();
     let grants = user.run(&["grants", "list", "--json"]).succeeded().json();
     assert_eq!(grants.as_array().unwrap().len(), 1);
-    assert_eq!(grants[0]["target"]["hook"], "builtin:command-safety-guard:ask");
+    assert_eq!(grants[0]["target"]["hook"], "builtin:command-safety-guard");
     std::fs::remove_file(user.work().join("ran.txt")).unwrap();
     done(agent(&user, &[])).succeeded();
     assert!(ran(&user), "a grant answers");

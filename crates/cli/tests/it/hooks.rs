@@ -46,18 +46,18 @@ plugins:
   entries:
     'builtin:command-safety-guard':
       hooks: {timeoutMs: 700, timeouts: {tool.before: 300}}
+    'builtin:security-audit':
+      hooks: {timeoutMs: 700}
 ",
     );
     let points = user.run(&["hooks", "--json"]).succeeded().json();
-    let budget = |point: &str| {
-        let at = points.as_array().unwrap().iter().find(|at| at["name"] == point).unwrap();
-        (
-            at["hooks"][0]["budgetMs"].as_u64().unwrap(),
-            at["hooks"][0]["budgetSource"].as_str().unwrap().to_owned(),
-        )
+    let at = points.as_array().unwrap().iter().find(|at| at["name"] == "tool.before").unwrap();
+    let budget = |hook: usize| {
+        let hook = &at["hooks"][hook];
+        (hook["budgetMs"].as_u64().unwrap(), hook["budgetSource"].as_str().unwrap().to_owned())
     };
-    assert_eq!(budget("tool.before"), (300, "operator-point".to_owned()));
-    assert_eq!(budget("before_tool_call"), (700, "operator-owner".to_owned()));
+    assert_eq!(budget(0), (300, "operator-point".to_owned()));
+    assert_eq!(budget(1), (700, "operator-owner".to_owned()));
 }
 
 #[test]

@@ -7,21 +7,24 @@
 //! that was not answered yet is put to the human as well, who is then asked about all of it. No grant or code answers
 //! that second question: they were given before it was there.
 //!
+//! What hooks read to judge the call, such as a script that it runs, has to be the same when the human has answered, and
+//! again when the permit is redeemed; what was judged by something else is refused, and may be called again.
+//!
 //! Limits: a human is asked at most [`MAX_QUESTIONS`] times about one call. The receipt has the steps of all rounds, and
 //! the note of the last question.
 
 use std::sync::Arc;
 
 use backstop_hooks::points::ToolCallEvent;
-use backstop_hooks::{ApprovalId, ApprovalRequest, CallContext, Digest, PointId, Reason};
+use backstop_hooks::{ApprovalId, ApprovalRequest, CallContext, Digest, Fact, PointId, Reason};
 
 use super::Engine;
 use crate::approvals::Attendance;
 use crate::hook_options::HookMeta;
-use crate::permit::Permitted;
+use crate::permit::{CHANGED_SINCE, Permitted};
 use crate::receipt::{BlockCause, Blocked, FailureKind, Receipt, Said};
 use crate::registry::Snapshot;
-use crate::seal;
+use crate::seal::{self, Unsealed};
 use crate::tool_call::{Reviewed, ToolVerdict, tool_call_digest, tool_key};
 use crate::underway::Underway;
 
@@ -38,6 +41,8 @@ struct Passage<'a> {
     approved: Vec<ApprovalRequest>,
     /// By which request.
     approval: Option<ApprovalId>,
+    /// What hooks judged it by besides itself.
+    facts: Vec<Fact>,
 }
 
 impl Engine {
@@ -53,8 +58,8 @@ impl Engine {
         let ruling = self.ruling(&event, call).await;
         let snapshot = self.0.registry.snapshot();
         let reviewed = self.dispatch_in(&snapshot, call, &underway).review(event, ruling).await;
-        let mut passage = Passage { snapshot, call, attendance, approved: Vec::new(), approval: None };
-        let Reviewed { event, blocked, requests, moot, receipt, .. } = reviewed;
+        let Reviewed { event, blocked, requests, moot, facts, receipt, .. } = reviewed;
+        let mut passage = Passage { snapshot, call, attendance, approved: Vec::new(), approval: None, facts };
         self.interceptors().report_built_ins(&receipt, blocked.as_ref(), call);
         let judged = receipt.judged.unwrap_or_else(|| tool_call_digest(&event));
         underway.hold(receipt);
@@ -80,8 +85,15 @@ impl Engine {
             false => Err(self.unkept(&mut receipt)),
         });
         let permit = permit.map(|unsealed| {
-            let (value, judged) = unsealed.unwrap_or_else(|| (event.clone(), judged));
-            Permitted::judged(value, judged, tool_call_digest, passage.approval)
+            let mut facts = passage.facts;
+            let (value, judged) = match unsealed {
+                Some(Unsealed { event, judged, facts: more }) => {
+                    facts.extend(more);
+                    (event, judged)
+                }
+                None => (event.clone(), judged),
+            };
+            Permitted::judged(value, judged, tool_call_digest, passage.approval, facts)
         });
         ToolVerdict { permit, event, receipt }
     }
@@ -107,6 +119,10 @@ impl Engine {
             if blocked.is_some() {
                 return blocked;
             }
+            // INVARIANT (what was judged is what runs): so does one about a script that was another one then.
+            if !passage.facts.iter().all(Fact::still_holds) {
+                return Some(judged_by_something_else());
+            }
             passage.approved = requests;
             // INVARIANT (no silent gap): a hook that was registered by now has judged what is permitted.
             let now = self.0.registry.snapshot();
@@ -115,8 +131,9 @@ impl Engine {
             }
             passage.snapshot = now;
             let dispatch = self.dispatch_in(&passage.snapshot, call, underway);
-            let Reviewed { changed, blocked, requests: asked, mut moot, receipt, .. } =
+            let Reviewed { changed, blocked, requests: asked, mut moot, facts, receipt, .. } =
                 dispatch.review(event.clone(), None).await;
+            passage.facts.extend(facts);
             self.interceptors().report_built_ins(&receipt, blocked.as_ref(), call);
             let writer = receipt.steps.iter().find(|step| step.said == Said::Rewrote);
             let writer = writer.map(|step| Arc::clone(&step.hook));
@@ -173,6 +190,15 @@ fn rewritten_after_the_answer(writer: Option<&HookMeta>) -> Blocked {
         reason: Some(Reason::fixed("rewrite.unstable", reason)),
         hook: writer.map(|writer| writer.id.clone()),
         owner: writer.map(|writer| writer.owner.clone()),
+    }
+}
+
+fn judged_by_something_else() -> Blocked {
+    Blocked {
+        cause: BlockCause::Withheld,
+        reason: Some(Reason::fixed("evidence.changed", CHANGED_SINCE)),
+        hook: None,
+        owner: None,
     }
 }
 

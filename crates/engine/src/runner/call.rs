@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 
 use backstop_hooks::{
-    Answer, CallContext, Context, Event, HookError, HookFuture, HookResult, Outcome, Point, contained,
-    drop_contained,
+    Answer, CallContext, Context, Event, Evidence, HookError, HookFuture, HookResult, Outcome, Point,
+    contained, drop_contained,
 };
 use tokio::time::{Instant, timeout_at};
 
@@ -47,10 +47,11 @@ pub(crate) async fn ask<P: Point>(
     entry: &Entry<P>,
     event: &P::Event,
     call: &CallContext,
+    evidence: Option<&Evidence>,
     start: Instant,
 ) -> (Asked<P::Outcome>, Instant) {
     let deadline = start + entry.meta.budget;
-    let said = match begin(entry, event, call, deadline) {
+    let said = match begin(entry, event, call, evidence, deadline) {
         Ok(Begun::Now(said)) => Ok(said),
         Ok(Begun::Later(future)) => within(entry, call, future, deadline).await,
         Err(failure) => Err(failure),
@@ -62,9 +63,11 @@ fn begin<'a, P: Point>(
     entry: &'a Entry<P>,
     event: &'a P::Event,
     call: &'a CallContext,
+    evidence: Option<&'a Evidence>,
     deadline: Instant,
 ) -> Result<Begun<'a, P>, Box<Failure>> {
-    let cx = Context { call, plugin_config: &entry.meta.config, deadline: Some(deadline.into_std()) };
+    let deadline = Some(deadline.into_std());
+    let cx = Context { call, plugin_config: &entry.meta.config, deadline, evidence };
     let begin = || match entry.hook.call(event, cx) {
         Answer::Now(said) => Begun::Now(boxed::<P>(said)),
         Answer::Later(future) => Begun::Later(future),

@@ -23,11 +23,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstop_hooks::{ApprovalRequest, CallContext, HookId, Outcome, Reason};
+use backstop_hooks::{ApprovalRequest, CallContext, Evidence, HookId, Outcome, Reason};
 use tokio::time::Instant;
 
 use super::call::Asked;
-use super::seat::{Said as Told, Seat};
+use super::seat::{Reply, Seat};
 use crate::hook_options::{HookMeta, Rewrite};
 use crate::receipt::{BlockCause, Blocked, Failure, Replaced, Said, Step, StepDetail};
 use crate::redaction::{self, Whole};
@@ -58,6 +58,8 @@ enum Round {
 pub(crate) struct Setting<'a> {
     pub(crate) snapshot: &'a Snapshot,
     pub(crate) call: &'a CallContext,
+    /// Where hooks name what they found besides the value.
+    pub(crate) evidence: Option<&'a Evidence>,
     /// Keep what each hook saw and said.
     pub(crate) capture: bool,
     /// Where the steps go if the dispatch is dropped.
@@ -222,8 +224,8 @@ impl<'a, S: Seat> Chain<'a, S> {
 
     /// Asks one hook about a value. Returns how that went, and its answer.
     async fn consult(&mut self, seat: S, value: &S::Value) -> (Consulted, Asked<S::Outcome>) {
-        let Setting { call, capture, .. } = self.setting;
-        let Told { answer, end, detail } = seat.ask(value, call, self.now, capture).await;
+        let Setting { call, evidence, capture, .. } = self.setting;
+        let Reply { answer, end, detail } = seat.ask(value, call, evidence, self.now, capture).await;
         let elapsed = end - std::mem::replace(&mut self.now, end);
         (Consulted { elapsed, detail }, answer)
     }
@@ -259,12 +261,7 @@ impl<'a, S: Seat> Chain<'a, S> {
         }
         self.note_keys(&answer, step);
         step.refused.extend(self.merged.merge(*answer));
-        step.said = match (blocks, asks, changed) {
-            (true, ..) => Said::Blocked,
-            (_, true, _) => Said::Asked,
-            (_, _, true) => Said::Rewrote,
-            _ => Said::Pass,
-        };
+        step.said = Said::of(blocks, asks, changed);
         self.note(index, &step.hook, blocks, asks);
     }
 
@@ -280,12 +277,7 @@ impl<'a, S: Seat> Chain<'a, S> {
         };
         let (blocks, asks) = (answer.blocks(), !answer.approvals().is_empty());
         let unstable = S::absorb(&mut value.clone(), &answer);
-        step.said = match (blocks, unstable, asks) {
-            (true, ..) => Said::Blocked,
-            (_, true, _) => Said::Rewrote,
-            (_, _, true) => Said::Asked,
-            _ => Said::Pass,
-        };
+        step.said = Said::of(blocks, asks, unstable);
         step.refused.extend(self.merged.merge(answer.gates_only()));
         self.note(index, &step.hook, blocks, asks);
         if unstable && self.blocked.is_none() {
@@ -340,12 +332,7 @@ impl<'a, S: Seat> Chain<'a, S> {
                 Ok(Some(answer)) => {
                     let (blocks, asks) = (answer.blocks(), !answer.approvals().is_empty());
                     let changes = S::absorb(&mut value.clone(), &answer);
-                    step.said = match (blocks, changes, asks) {
-                        (true, ..) => Said::Blocked,
-                        (_, true, _) => Said::Rewrote,
-                        (_, _, true) => Said::Asked,
-                        _ => Said::Pass,
-                    };
+                    step.said = Said::of(blocks, asks, changes);
                     let is_gate = blocks || (asks && !asked);
                     let required = changes && step.hook.rewrite == Rewrite::Required;
                     accepted.push(*answer);

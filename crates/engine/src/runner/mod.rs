@@ -159,7 +159,8 @@ impl Dispatch<'_> {
 
     /// What a chain has to know of this dispatch.
     pub(crate) fn setting(&self) -> Setting<'_> {
-        Setting { snapshot: self.snapshot, call: self.call, capture: self.capture, progress: self.progress }
+        let Self { snapshot, call, capture, progress, .. } = *self;
+        Setting { snapshot, call, evidence: None, capture, progress }
     }
 
     /// A value about which no hook is asked, because none may be.
@@ -202,7 +203,7 @@ impl Dispatch<'_> {
                 let start = Instant::now();
                 let (said, end) = match deep {
                     true => (Err(Box::new(Failure::too_deep())), start),
-                    false => ask(entry, event, call, start).await,
+                    false => ask(entry, event, call, None, start).await,
                 };
                 places.put(place, Self::step(entry, &said, end - start));
             }
@@ -227,7 +228,7 @@ impl Dispatch<'_> {
             if blocked.is_some() {
                 break;
             }
-            let (said, end) = ask(entry, event, self.call, start).await;
+            let (said, end) = ask(entry, event, self.call, None, start).await;
             let mut step = Self::step(entry, &said, end - start);
             match said {
                 Ok(Some(answer)) if answer.handled() => {

@@ -11,7 +11,7 @@ use backstop_hooks::points::{
     BeforeToolCall, ToolBefore, ToolBeforeEvent, ToolBeforeOutcome, ToolCallEvent, ToolCallOutcome,
     TrustedPolicyOutcome, TrustedToolPolicy,
 };
-use backstop_hooks::{CallContext, Context, Event, Outcome, Point, event_json};
+use backstop_hooks::{CallContext, Context, Event, Evidence, Outcome, Point, event_json};
 use serde::Serialize;
 use tokio::time::Instant;
 
@@ -21,7 +21,7 @@ use crate::receipt::StepDetail;
 use crate::registry::Entry;
 
 /// What one hook said.
-pub(crate) struct Said<O> {
+pub(crate) struct Reply<O> {
     /// Its answer, or why it has none.
     pub(crate) answer: Asked<O>,
     /// When the answer was there.
@@ -44,9 +44,10 @@ pub(crate) trait Seat: Copy + Send + Sync {
         &self,
         value: &Self::Value,
         call: &CallContext,
+        evidence: Option<&Evidence>,
         start: Instant,
         capture: bool,
-    ) -> impl Future<Output = Said<Self::Outcome>> + Send;
+    ) -> impl Future<Output = Reply<Self::Outcome>> + Send;
 
     /// Takes over what an answer changes in the value. Returns whether it is now another one.
     fn absorb(value: &mut Self::Value, answer: &Self::Outcome) -> bool;
@@ -64,12 +65,13 @@ impl<P: Point> Seat for &Entry<P> {
         &self,
         value: &P::Event,
         call: &CallContext,
+        evidence: Option<&Evidence>,
         start: Instant,
         capture: bool,
-    ) -> Said<P::Outcome> {
-        let (answer, end) = ask(self, value, call, start).await;
+    ) -> Reply<P::Outcome> {
+        let (answer, end) = ask(self, value, call, evidence, start).await;
         let detail = capture.then(|| detail(self, value, call, &answer));
-        Said { answer, end, detail }
+        Reply { answer, end, detail }
     }
 
     fn absorb(value: &mut P::Event, answer: &P::Outcome) -> bool {
@@ -108,16 +110,19 @@ impl Seat for ToolSeat<'_> {
         &self,
         value: &ToolCallEvent,
         call: &CallContext,
+        evidence: Option<&Evidence>,
         start: Instant,
         capture: bool,
-    ) -> Said<ToolCallOutcome> {
+    ) -> Reply<ToolCallOutcome> {
         match self {
-            Self::Policy(entry) => Seat::ask(entry, value, call, start, capture).await.map(of_policy),
+            Self::Policy(entry) => {
+                Seat::ask(entry, value, call, evidence, start, capture).await.map(of_policy)
+            }
             Self::Interceptor(entry) => {
                 let value = as_interceptor_event(value);
-                Seat::ask(entry, &value, call, start, capture).await.map(of_interceptor)
+                Seat::ask(entry, &value, call, evidence, start, capture).await.map(of_interceptor)
             }
-            Self::Hook(entry) => Seat::ask(entry, value, call, start, capture).await,
+            Self::Hook(entry) => Seat::ask(entry, value, call, evidence, start, capture).await,
         }
     }
 
@@ -126,9 +131,9 @@ impl Seat for ToolSeat<'_> {
     }
 }
 
-impl<O> Said<O> {
-    fn map<U>(self, other: impl FnOnce(O) -> U) -> Said<U> {
-        Said {
+impl<O> Reply<O> {
+    fn map<U>(self, other: impl FnOnce(O) -> U) -> Reply<U> {
+        Reply {
             answer: self.answer.map(|said| said.map(|said| Box::new(other(*said)))),
             end: self.end,
             detail: self.detail,
@@ -142,6 +147,7 @@ fn as_interceptor_event(event: &ToolCallEvent) -> ToolBeforeEvent {
         event.tool_call_id.clone().unwrap_or_else(|| "".into()),
         event.params.clone(),
     )
+    .tool_kind(event.tool_kind.clone())
 }
 
 fn of_policy(said: TrustedPolicyOutcome) -> ToolCallOutcome {
@@ -150,8 +156,8 @@ fn of_policy(said: TrustedPolicyOutcome) -> ToolCallOutcome {
 }
 
 fn of_interceptor(said: ToolBeforeOutcome) -> ToolCallOutcome {
-    let ToolBeforeOutcome { args, block, block_reason } = said;
-    ToolCallOutcome { params: args, block, block_reason, require_approval: None }
+    let ToolBeforeOutcome { args, block, block_reason, require_approval } = said;
+    ToolCallOutcome { params: args, block, block_reason, require_approval }
 }
 
 /// What a hook saw and said.
@@ -161,7 +167,7 @@ pub(super) fn detail<P: Point>(
     call: &CallContext,
     answer: &Asked<impl Serialize>,
 ) -> Box<StepDetail> {
-    let cx = Context { call, plugin_config: &entry.meta.config, deadline: None };
+    let cx = Context { call, plugin_config: &entry.meta.config, deadline: None, evidence: None };
     let said = match answer {
         Ok(outcome) => serde_json::to_value(outcome).unwrap_or_default(),
         Err(failure) => serde_json::json!({ "failed": failure.to_string() }),

@@ -1,18 +1,19 @@
 //! The command guard as hooks.
 
-use std::io::Read as _;
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::fs::OpenOptions;
+use std::io::{ErrorKind, Read as _};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use backstop_hooks::points::{
-    BeforeToolCall, TYPED_TERMINAL, ToolBefore, ToolBeforeEvent, ToolBeforeOutcome, ToolCallEvent,
-    ToolCallOutcome, UNSEEN_TERMINAL,
+    BeforeToolCall, TYPED_TERMINAL, ToolBefore, ToolBeforeEvent, ToolCallEvent, UNSEEN_TERMINAL,
 };
-use backstop_hooks::{Answer, CallContext, Context, Hook, HookError, Params, Reason, ToolName};
+use backstop_hooks::{Answer, Context, Digest, Evidence, Fact, Hook, HookError, Params, Reason, ToolName};
+use backstop_shell::Looked;
 
 use super::extract::shell_inputs;
-use super::once::Looks;
-use super::{UNKNOWN, place, question, reason, rules, stopping};
+use super::{Objection, UNKNOWN, place, question, reason, rules, stopping};
 use crate::{CommandGuard, Judgement, Typing, Verdict};
 
 /// The id of the command guard.
@@ -24,50 +25,45 @@ pub struct CommandSafety {
     guard: CommandGuard,
     home: Option<Arc<str>>,
     reads_files: bool,
-    looks: Looks,
 }
 
 impl CommandSafety {
     /// The guard; `home` is the home directory of the user whose commands are judged.
     pub fn new(guard: CommandGuard, home: Option<&str>) -> Self {
-        Self { guard, home: home.map(Arc::from), reads_files: false, looks: Looks::default() }
+        Self { guard, home: home.map(Arc::from), reads_files: false }
     }
 
     /// Looks into the scripts, makefiles and package scripts of the workspace that a command would run.
     /// Only for hosts that share the file system with the tools.
     ///
-    /// A few files are read for each command, each up to 64 KiB, and only plain ones: a name that is itself a
-    /// symbolic link is not followed. What can't be read is unknown, and the profile says what that means.
-    /// Between the judgement and the run the file may change; whoever can write it in that time can also
-    /// write what it runs, so this narrows what an agent can hide and is no sandbox.
+    /// A few files are read for each command, each up to 64 KiB, once, and only plain ones: a name that is itself a
+    /// symbolic link is not followed, and nothing waits for a pipe. What can't be read is unknown code where it runs, and the
+    /// profile says what that means. What was read, or was not there, has to be the same when the call is to run, or the
+    /// judgement no longer counts. What a program reads while it runs is not seen: this is no sandbox.
     #[must_use]
     pub fn reading_files(mut self) -> Self {
         self.reads_files = true;
         self
     }
 
-    pub(super) fn blocking_half(&self) -> Arc<dyn Hook<ToolBefore>> {
-        Arc::new(Blocks(self.clone()))
-    }
-
-    pub(super) fn asking_half(&self) -> Arc<dyn Hook<BeforeToolCall>> {
-        Arc::new(Asks(self.clone()))
-    }
-
     fn judge(
         &self,
         tool: &ToolName,
         params: &Params,
-        call: &CallContext,
+        cx: Context<'_>,
         input: Input,
     ) -> Result<Vec<Judgement>, HookError> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let read = looking_once(cx.evidence.cloned());
         let judged = shell_inputs(tool, params)
             .map_err(HookError::failed)?
             .iter()
             .map(|shell| {
-                let place = place(call, self.home.as_deref(), shell.workdir.as_deref());
-                let place = if self.reads_files { place.with_files(text_file) } else { place };
+                let place = place(cx.call, self.home.as_deref(), shell.workdir.as_deref());
+                let place = match self.reads_files {
+                    true => place.with_files(read.clone()),
+                    false => place,
+                };
                 let place = if input == Input::Unseen { place.with_unseen_input() } else { place };
                 let Some(typed) = &shell.typed else {
                     return self.guard.judge(&shell.text, shell.shell, &place, now);
@@ -88,21 +84,64 @@ impl CommandSafety {
 /// Longest file that is looked into, in bytes.
 const MAX_FILE: u64 = 64 * 1024;
 
-/// The text of a plain file, or a bit more of it than is looked into. Nothing else is opened: reading a pipe or a device could wait
-/// for ever.
-fn text_file(path: &str) -> Option<String> {
-    if !std::fs::symlink_metadata(path).ok()?.is_file() {
-        return None;
+/// A reader of files for one judgement, which looks at each file once and names what it found as a fact.
+fn looking_once(evidence: Option<Evidence>) -> impl Fn(&str) -> Looked + Clone + Send + Sync + 'static {
+    let known: Arc<Mutex<BTreeMap<String, Looked>>> = Arc::default();
+    move |path| {
+        let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(looked) = known.get(path) {
+            return looked.clone();
+        }
+        let looked = look(path);
+        if let Some(evidence) = &evidence {
+            let path = path.to_owned();
+            evidence.add(Fact::new(digest_of(&looked), move || digest_of(&look(&path))));
+        }
+        known.insert(path.to_owned(), looked.clone());
+        looked
+    }
+}
+
+fn digest_of(looked: &Looked) -> Digest {
+    match looked {
+        Looked::Text(text) => Digest::of_text("file", text),
+        Looked::Missing => Digest::of_text("no-file", ""),
+        Looked::Unreadable => Digest::of_text("unreadable-file", ""),
+    }
+}
+
+/// The text of a plain file, or a bit more of it than is looked into. It is opened once, and what was opened is what is
+/// looked at; a pipe or a device is not waited for, and a link is not followed.
+fn look(path: &str) -> Looked {
+    let mut options = OpenOptions::new();
+    options.read(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt as _;
+        let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+        options.custom_flags(flags.bits().cast_signed());
+    }
+    let file = match options.open(path) {
+        Ok(file) => file,
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            return Looked::Missing;
+        }
+        Err(_) => return Looked::Unreadable,
+    };
+    match file.metadata() {
+        Ok(kind) if kind.is_file() => {}
+        // Nothing can be run from a folder.
+        Ok(kind) if kind.is_dir() => return Looked::Missing,
+        Ok(_) | Err(_) => return Looked::Unreadable,
     }
     let mut bytes = Vec::new();
-    std::fs::File::open(path).ok()?.take(MAX_FILE + 1).read_to_end(&mut bytes).ok()?;
-    if bytes.is_empty() || bytes.contains(&0) {
-        return None;
+    if file.take(MAX_FILE + 1).read_to_end(&mut bytes).is_err() || bytes.contains(&0) {
+        return Looked::Unreadable;
     }
     // The end of what is cut off may be half a character.
     match bytes.len() as u64 > MAX_FILE {
-        true => Some(String::from_utf8_lossy(&bytes).into_owned()),
-        false => String::from_utf8(bytes).ok(),
+        true => Looked::Text(String::from_utf8_lossy(&bytes).into_owned()),
+        false => String::from_utf8(bytes).map_or(Looked::Unreadable, Looked::Text),
     }
 }
 
@@ -117,70 +156,51 @@ enum Input {
     Told,
 }
 
-struct Blocks(CommandSafety);
-
-impl Hook<ToolBefore> for Blocks {
-    fn call<'a>(&'a self, event: &'a ToolBeforeEvent, cx: Context<'a>) -> Answer<'a, ToolBefore> {
-        let judgements = match self.0.judge(&event.tool_name, &event.args, cx.call, Input::Seen) {
-            Ok(judgements) => judgements,
-            Err(error) => return Answer::Now(Err(error)),
-        };
-        let stopped = stopped_by(&judgements);
-        if stopped.is_none() {
-            self.0.looks.put(&event.tool_name, &event.args, cx.call, judgements);
-        }
-        Answer::Now(Ok(stopped.map(|reason| ToolBeforeOutcome {
-            block: Some(true),
-            block_reason: Some(reason),
-            args: None,
-        })))
-    }
-}
-
-struct Asks(CommandSafety);
-
-impl Asks {
-    /// What was found about the call. What only this point is told about who types is looked at here, and counts
-    /// together with the first look; where the host says itself what reads, that look knew too little.
-    fn judged(&self, event: &ToolCallEvent, call: &CallContext) -> Result<Vec<Judgement>, HookError> {
-        let input = match event.tool_kind.as_deref() {
+impl CommandSafety {
+    /// What there is against a call. `kind` says who sees what is typed.
+    fn object(
+        &self,
+        tool: &ToolName,
+        params: &Params,
+        kind: Option<&str>,
+        cx: Context<'_>,
+    ) -> Result<Option<Objection>, HookError> {
+        let input = match kind {
             Some(UNSEEN_TERMINAL) => Input::Unseen,
             Some(TYPED_TERMINAL) => Input::Told,
             _ => Input::Seen,
         };
-        let looked = self.0.looks.take(&event.tool_name, &event.params, call);
-        match (looked, input) {
-            (Some(judgements), Input::Seen) => Ok(judgements),
-            (Some(judgements), Input::Unseen) => {
-                let mut judged = self.0.judge(&event.tool_name, &event.params, call, input)?;
-                judged.extend(judgements);
-                Ok(judged)
-            }
-            (_, input) => self.0.judge(&event.tool_name, &event.params, call, input),
-        }
-    }
-}
-
-impl Hook<BeforeToolCall> for Asks {
-    fn call<'a>(&'a self, event: &'a ToolCallEvent, cx: Context<'a>) -> Answer<'a, BeforeToolCall> {
-        let judgements = match self.judged(event, cx.call) {
-            Ok(judgements) => judgements,
-            Err(error) => return Answer::Now(Err(error)),
-        };
+        let judgements = self.judge(tool, params, cx, input)?;
         if let Some(reason) = stopped_by(&judgements) {
-            return Answer::Now(Ok(Some(ToolCallOutcome::block(reason))));
+            return Ok(Some(Objection::Stop(reason)));
         }
         let asked: Vec<_> =
             judgements.into_iter().filter(|judgement| judgement.verdict == Verdict::Ask).collect();
+        if asked.is_empty() {
+            return Ok(None);
+        }
         let told: Vec<_> = asked.iter().flat_map(unknown).collect();
         let unknown: Vec<_> = asked
             .iter()
             .flat_map(|judgement| judgement.unknown.iter().map(|unknown| unknown.reason.as_str()))
             .collect();
         let findings: Vec<_> = asked.iter().flat_map(|judgement| &judgement.findings).collect();
-        Answer::Now(Ok((!asked.is_empty()).then(|| {
-            ToolCallOutcome::ask(question("run a command that needs a look", &findings, &unknown, &told))
-        })))
+        let request = question("run a command that needs a look", &findings, &unknown, &told);
+        Ok(Some(Objection::Ask(request)))
+    }
+}
+
+impl Hook<ToolBefore> for CommandSafety {
+    fn call<'a>(&'a self, event: &'a ToolBeforeEvent, cx: Context<'a>) -> Answer<'a, ToolBefore> {
+        let found = self.object(&event.tool_name, &event.args, event.tool_kind.as_deref(), cx);
+        Answer::Now(found.map(|found| found.map(Into::into)))
+    }
+}
+
+impl Hook<BeforeToolCall> for CommandSafety {
+    fn call<'a>(&'a self, event: &'a ToolCallEvent, cx: Context<'a>) -> Answer<'a, BeforeToolCall> {
+        let found = self.object(&event.tool_name, &event.params, event.tool_kind.as_deref(), cx);
+        Answer::Now(found.map(|found| found.map(Into::into)))
     }
 }
 

@@ -3,15 +3,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use backstop_hooks::points::{
-    BeforeToolCall, ToolBefore, ToolBeforeEvent, ToolBeforeOutcome, ToolCallEvent, ToolCallOutcome,
-};
-use backstop_hooks::{Answer, CallContext, Context, Hook, HookError, Params, Reason, ToolName};
+use backstop_hooks::points::{BeforeToolCall, ToolBefore, ToolBeforeEvent, ToolCallEvent};
+use backstop_hooks::{Answer, Context, Digest, Fact, Hook, HookError, Params, Reason, ToolName};
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
 use super::extract::file_uses;
-use super::once::Looks;
-use super::{place, question, reason, rules, stopping};
+use super::{Objection, place, question, reason, rules, stopping};
 use crate::{Finding, Judgement, PathGuard, Severity, Verdict};
 
 /// The id of the file guard.
@@ -75,35 +72,26 @@ pub struct SecurityAudit {
     allow: FilePatterns,
     deny: FilePatterns,
     home: Option<Arc<str>>,
-    looks: Looks,
 }
 
 impl SecurityAudit {
     /// The guard, with the operator's exceptions and additions.
     pub fn new(guard: PathGuard, allow: FilePatterns, deny: FilePatterns, home: Option<&str>) -> Self {
-        Self { guard, allow, deny, home: home.map(Arc::from), looks: Looks::default() }
+        Self { guard, allow, deny, home: home.map(Arc::from) }
     }
 
-    pub(super) fn blocking_half(&self) -> Arc<dyn Hook<ToolBefore>> {
-        Arc::new(Blocks(self.clone()))
-    }
-
-    pub(super) fn asking_half(&self) -> Arc<dyn Hook<BeforeToolCall>> {
-        Arc::new(Asks(self.clone()))
-    }
-
-    fn judge(
-        &self,
-        tool: &ToolName,
-        params: &Params,
-        call: &CallContext,
-    ) -> Result<Vec<Judgement>, HookError> {
-        let place = place(call, self.home.as_deref(), None);
+    fn judge(&self, tool: &ToolName, params: &Params, cx: Context<'_>) -> Result<Vec<Judgement>, HookError> {
+        let place = place(cx.call, self.home.as_deref(), None);
         let judged = file_uses(tool, params)
             .map_err(HookError::failed)?
             .iter()
             .map(|used| {
                 let meanings = self.guard.meanings(&used.path, &place);
+                if self.guard.looks_at_files() {
+                    let (guard, path, place) = (self.guard.clone(), used.path.clone(), place.clone());
+                    let leads = move || Digest::of("leads-to", &guard.meanings(&path, &place).paths);
+                    cx.rests_on(Fact::new(Digest::of("leads-to", &meanings.paths), leads));
+                }
                 if let Some(denied) = meanings.paths.iter().find(|path| self.deny.matches(path)) {
                     return denied_by_operator(denied);
                 }
@@ -142,43 +130,36 @@ fn stopped_by(judgements: &[Judgement]) -> Option<Reason> {
     Some(Reason::new(format!("access denied: {}", reason(finding))).by(rules(&stopped)))
 }
 
-struct Blocks(SecurityAudit);
-
-impl Hook<ToolBefore> for Blocks {
-    fn call<'a>(&'a self, event: &'a ToolBeforeEvent, cx: Context<'a>) -> Answer<'a, ToolBefore> {
-        let judgements = match self.0.judge(&event.tool_name, &event.args, cx.call) {
-            Ok(judgements) => judgements,
-            Err(error) => return Answer::Now(Err(error)),
-        };
-        let stopped = stopped_by(&judgements);
-        if stopped.is_none() {
-            self.0.looks.put(&event.tool_name, &event.args, cx.call, judgements);
-        }
-        Answer::Now(Ok(stopped.map(|reason| ToolBeforeOutcome {
-            block: Some(true),
-            block_reason: Some(reason),
-            args: None,
-        })))
-    }
-}
-
-struct Asks(SecurityAudit);
-
-impl Hook<BeforeToolCall> for Asks {
-    fn call<'a>(&'a self, event: &'a ToolCallEvent, cx: Context<'a>) -> Answer<'a, BeforeToolCall> {
-        let looked = self.0.looks.take(&event.tool_name, &event.params, cx.call).map(Ok);
-        let judged = looked.unwrap_or_else(|| self.0.judge(&event.tool_name, &event.params, cx.call));
-        let judgements = match judged {
-            Ok(judgements) => judgements,
-            Err(error) => return Answer::Now(Err(error)),
-        };
+impl SecurityAudit {
+    /// What there is against a call.
+    fn object(
+        &self,
+        tool: &ToolName,
+        params: &Params,
+        cx: Context<'_>,
+    ) -> Result<Option<Objection>, HookError> {
+        let judgements = self.judge(tool, params, cx)?;
         if let Some(reason) = stopped_by(&judgements) {
-            return Answer::Now(Ok(Some(ToolCallOutcome::block(reason))));
+            return Ok(Some(Objection::Stop(reason)));
         }
         let asked: Vec<_> =
             judgements.into_iter().filter(|judgement| judgement.verdict == Verdict::Ask).collect();
         let findings: Vec<_> = asked.iter().flat_map(|judgement| &judgement.findings).collect();
-        Answer::Now(Ok((!asked.is_empty())
-            .then(|| ToolCallOutcome::ask(question("touch a file that needs a look", &findings, &[], &[])))))
+        let ask = || Objection::Ask(question("touch a file that needs a look", &findings, &[], &[]));
+        Ok((!asked.is_empty()).then(ask))
+    }
+}
+
+impl Hook<ToolBefore> for SecurityAudit {
+    fn call<'a>(&'a self, event: &'a ToolBeforeEvent, cx: Context<'a>) -> Answer<'a, ToolBefore> {
+        let found = self.object(&event.tool_name, &event.args, cx);
+        Answer::Now(found.map(|found| found.map(Into::into)))
+    }
+}
+
+impl Hook<BeforeToolCall> for SecurityAudit {
+    fn call<'a>(&'a self, event: &'a ToolCallEvent, cx: Context<'a>) -> Answer<'a, BeforeToolCall> {
+        let found = self.object(&event.tool_name, &event.params, cx);
+        Answer::Now(found.map(|found| found.map(Into::into)))
     }
 }

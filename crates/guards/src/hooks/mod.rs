@@ -1,11 +1,11 @@
 //! The guards as hooks.
 //!
-//! `builtin:command-safety-guard` stands at `tool.before` with priority 100 and stops commands;
-//! `builtin:security-audit` stands there with priority 99 and stops access to sensitive files. What they
-//! would rather have a human look at they say at `before_tool_call`, since an interceptor can't ask;
-//! these halves have the same ids with `:ask`. Both halves go by one look at the call (`once`), and the
-//! second stops what the first did not come to. A half that is asked again because a later hook rewrote
-//! the call judges the rewritten call.
+//! `builtin:command-safety-guard` stands at `tool.before` with priority 100 and judges commands;
+//! `builtin:security-audit` stands there with priority 99 and judges access to files. Each judges a call once for each
+//! version of its arguments, and says then and there what is to be stopped and what a human is to look at; one that is
+//! asked again because a later hook rewrote the call judges the rewritten call. What they read to judge, they name as
+//! facts ([`Fact`](backstop_hooks::Fact)): if it is another by the time the call is to run, the judgement no longer
+//! counts.
 //!
 //! `builtin:redactor` takes secrets, personal data and hidden text out of what changes hands; its places
 //! are in `redaction`.
@@ -13,11 +13,13 @@
 mod command;
 mod extract;
 mod files;
-mod once;
 mod redaction;
 
+use std::sync::Arc;
+
 use backstop_engine::{HookOptions, RegisterError, Snapshot};
-use backstop_hooks::{ApprovalRequest, CallContext, Ground, OwnerId, RuleId, Severity};
+use backstop_hooks::points::{BeforeToolCall, ToolBefore, ToolBeforeOutcome, ToolCallOutcome};
+use backstop_hooks::{ApprovalRequest, CallContext, Ground, Hook, OwnerId, Reason, RuleId, Severity};
 
 pub use command::{COMMAND_SAFETY_ID, CommandSafety};
 pub use files::{FilePatterns, InvalidFilePattern, SECURITY_AUDIT_ID, SecurityAudit};
@@ -31,10 +33,7 @@ use crate::{Finding, Judgement, Place, Verdict};
 ///
 /// [`RegisterError`] when it can't stand there.
 pub fn register_command_safety(snapshot: &mut Snapshot, guard: &CommandSafety) -> Result<(), RegisterError> {
-    let options = |id: String| HookOptions::new(OwnerId::new(COMMAND_SAFETY_ID)).id(id).priority(100);
-    snapshot.on_if_fired(guard.blocking_half(), options(COMMAND_SAFETY_ID.to_owned()))?;
-    snapshot.on_if_fired(guard.asking_half(), options(format!("{COMMAND_SAFETY_ID}:ask")))?;
-    Ok(())
+    stand(snapshot, guard, COMMAND_SAFETY_ID, 100)
 }
 
 /// Puts the file guard into a snapshot, where a host of this process shows tool calls.
@@ -43,10 +42,47 @@ pub fn register_command_safety(snapshot: &mut Snapshot, guard: &CommandSafety) -
 ///
 /// [`RegisterError`] when it can't stand there.
 pub fn register_security_audit(snapshot: &mut Snapshot, guard: &SecurityAudit) -> Result<(), RegisterError> {
-    let options = |id: String| HookOptions::new(OwnerId::new(SECURITY_AUDIT_ID)).id(id).priority(99);
-    snapshot.on_if_fired(guard.blocking_half(), options(SECURITY_AUDIT_ID.to_owned()))?;
-    snapshot.on_if_fired(guard.asking_half(), options(format!("{SECURITY_AUDIT_ID}:ask")))?;
+    stand(snapshot, guard, SECURITY_AUDIT_ID, 99)
+}
+
+/// In front of other interceptors; where a host shows calls to `before_tool_call` only, there.
+fn stand<G>(snapshot: &mut Snapshot, guard: &G, id: &str, priority: i32) -> Result<(), RegisterError>
+where
+    G: Hook<ToolBefore> + Hook<BeforeToolCall> + Clone,
+{
+    let options = || HookOptions::new(OwnerId::new(id)).id(id).priority(priority);
+    if snapshot.on_if_fired::<ToolBefore>(Arc::new(guard.clone()), options())?.is_none() {
+        snapshot.on_if_fired::<BeforeToolCall>(Arc::new(guard.clone()), options())?;
+    }
     Ok(())
+}
+
+/// What a guard has against a call.
+enum Objection {
+    /// It is stopped.
+    Stop(Reason),
+    /// A human is to look at it.
+    Ask(ApprovalRequest),
+}
+
+impl From<Objection> for ToolBeforeOutcome {
+    fn from(objection: Objection) -> Self {
+        match objection {
+            Objection::Stop(reason) => {
+                Self { block: Some(true), block_reason: Some(reason), ..Self::default() }
+            }
+            Objection::Ask(request) => Self { require_approval: Some(request.into()), ..Self::default() },
+        }
+    }
+}
+
+impl From<Objection> for ToolCallOutcome {
+    fn from(objection: Objection) -> Self {
+        match objection {
+            Objection::Stop(reason) => Self::block(reason),
+            Objection::Ask(request) => Self::ask(request),
+        }
+    }
 }
 
 /// Where a call happens, as far as the host says.

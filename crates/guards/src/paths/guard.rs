@@ -11,8 +11,6 @@ use crate::rules::{Profile, Severity};
 const MAX_PATH: usize = 4096;
 /// How many segments at the end of a longer one are judged.
 const KEPT_SEGMENTS: usize = 16;
-/// Most findings that are listed.
-const MAX_FINDINGS: usize = 8;
 
 /// Every path that a written one could mean.
 #[derive(Debug, Default)]
@@ -55,6 +53,11 @@ impl PathGuard {
         self
     }
 
+    /// Whether what links lead to is judged as well.
+    pub(crate) fn looks_at_files(&self) -> bool {
+        self.symlinks
+    }
+
     /// Judges an access.
     pub fn judge(&self, path: &str, access: Access, place: &Place) -> Judgement {
         let meanings = self.meanings(path, place);
@@ -67,10 +70,8 @@ impl PathGuard {
                 "this is longer than any path the system takes, so where it leads can't be looked up";
             findings.push(found("path.too-long", Verdict::Ask, reason.to_owned(), "a path of many bytes"));
         }
-        // What is left out of the list has been counted.
         let verdict = findings.iter().map(|finding: &Finding| finding.verdict).max().unwrap_or(Verdict::Pass);
         findings.sort_by_key(|finding| std::cmp::Reverse(finding.verdict));
-        findings.truncate(MAX_FINDINGS);
         Judgement { verdict, findings, unknown: Vec::new(), processes: Vec::new() }
     }
 

@@ -1,12 +1,16 @@
 //! The built-in guards at their points: order, categories, asking, rewriting.
 
-use backstop_engine::{Engine, HookOptions};
+use std::sync::Arc;
+
+use backstop_engine::{
+    AskFuture, Asker, Attendance, Engine, HookOptions, Hosts, NotWhatWasJudged, Reviewed, ToolVerdict,
+};
 use backstop_guards::hooks::{
     CommandSafety, FilePatterns, SecurityAudit, register_command_safety, register_security_audit,
 };
 use backstop_guards::{CommandGuard, GuardSettings, PathGuard, Profile};
-use backstop_hooks::points::{BeforeToolCall, ToolBefore, ToolBeforeEvent, ToolCallOutcome};
-use backstop_hooks::{OwnerId, Params, hook_fn};
+use backstop_hooks::points::{BeforeToolCall, ToolCallOutcome};
+use backstop_hooks::{CallContext, Decision, Digest, HostProfile, OwnerId, Params, PointId, hook_fn};
 use serde_json::{Value, json};
 
 use super::support::{engine, review, snapshot, why};
@@ -42,6 +46,18 @@ async fn the_guards_stand_where_the_catalogue_of_built_ins_says() {
         .collect();
     assert!(hooks.contains(&("builtin:command-safety-guard".into(), "tool.before", 100)));
     assert!(hooks.contains(&("builtin:security-audit".into(), "tool.before", 99)));
+    assert_eq!(hooks.len(), 2, "each judges at one point: {hooks:?}");
+}
+
+#[tokio::test]
+async fn a_host_that_shows_calls_to_one_point_only_has_the_guards_there() {
+    let mut snapshot = snapshot()
+        .hosted_by(Hosts::new([HostProfile::new("bot", "the bot").fires([PointId::BeforeToolCall])]));
+    let guard = CommandSafety::new(CommandGuard::new(GuardSettings::default()), Some(HOME));
+    register_command_safety(&mut snapshot, &guard).unwrap();
+    let engine = engine(snapshot);
+    assert!(review(&engine, "exec", json!({"command": "rm -rf /"})).await.blocked.is_some());
+    assert_eq!(review(&engine, "exec", json!({"command": "python3 -c \"$CODE\""})).await.requests.len(), 1);
 }
 
 #[tokio::test]
@@ -174,41 +190,153 @@ async fn a_later_rewrite_is_judged_by_the_guards_again() {
     assert_eq!(reviewed.blocked.unwrap().hook.unwrap().as_str(), "builtin:command-safety-guard");
 }
 
-#[tokio::test]
-async fn the_first_look_at_a_call_counts_at_both_points() {
-    let folder = std::env::temp_dir().join(format!("backstop-looks-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    let script = folder.join("run.sh");
-    std::fs::write(&script, "python3 -c \"$CODE\"\n").unwrap();
-    let mut snapshot = snapshot();
-    let guard = CommandSafety::new(CommandGuard::new(GuardSettings::default()), Some(HOME)).reading_files();
-    register_command_safety(&mut snapshot, &guard).unwrap();
-    let path = script.clone();
-    // Between the two points the script becomes harmless.
-    let changes = hook_fn(move |_: &ToolBeforeEvent, _| {
-        std::fs::write(&path, "ls\n").unwrap();
-        Ok(None)
-    });
-    snapshot.on::<ToolBefore>(changes, HookOptions::new(OwnerId::operator())).unwrap();
-    let call = super::support::call("exec", json!({"command": "sh run.sh"}));
-    let mut context = super::support::context();
-    context.workspace_dir = folder.to_str().map(str::to_owned);
-    let reviewed = engine(snapshot).review_tool_call(call, &context, false).await;
-    let left = std::fs::read_to_string(&script).unwrap();
-    std::fs::remove_dir_all(&folder).unwrap();
-    assert_eq!((left.as_str(), reviewed.requests.len()), ("ls\n", 1), "{}", why(&reviewed));
+/// A folder of a test's own, with an engine whose command guard looks into the files there.
+struct Workspace {
+    folder: tempfile::TempDir,
+    engine: Engine,
+}
+
+impl Workspace {
+    fn new() -> Self {
+        let mut snapshot = snapshot();
+        let guard =
+            CommandSafety::new(CommandGuard::new(GuardSettings::default()), Some(HOME)).reading_files();
+        register_command_safety(&mut snapshot, &guard).unwrap();
+        let none = || FilePatterns::new([], Some(HOME)).unwrap();
+        let paths = PathGuard::new(Profile::Standard).resolving_symlinks();
+        register_security_audit(&mut snapshot, &SecurityAudit::new(paths, none(), none(), Some(HOME)))
+            .unwrap();
+        Self { folder: tempfile::TempDir::new().unwrap(), engine: engine(snapshot) }
+    }
+
+    fn path(&self, name: &str) -> std::path::PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.path(name), text).unwrap();
+    }
+
+    fn context(&self) -> CallContext {
+        let workspace_dir = self.folder.path().to_str().map(str::to_owned);
+        CallContext { workspace_dir, ..super::support::context() }
+    }
+
+    async fn review(&self, tool: &str, params: Value) -> Reviewed {
+        self.engine.review_tool_call(super::support::call(tool, params), &self.context(), false).await
+    }
+
+    async fn permit(&self, tool: &str, params: Value, attendance: &Attendance) -> ToolVerdict {
+        let call = super::support::call(tool, params);
+        self.engine.permit_tool_call(call, &self.context(), attendance).await
+    }
 }
 
 #[tokio::test]
-async fn each_of_the_two_points_stops_on_its_own() {
-    for (tool, params, id) in [
-        ("exec", json!({"command": "rm -rf /"}), "builtin:command-safety-guard"),
-        ("read", json!({"path": "~/.ssh/id_rsa"}), "builtin:security-audit"),
-    ] {
-        let engine = guarded();
-        engine.registry().remove(&id.into());
-        let reviewed = review(&engine, tool, params).await;
-        assert_eq!(reviewed.blocked.unwrap().hook.unwrap().as_str(), format!("{id}:ask"));
+async fn one_judgement_is_one_step_also_where_it_asks() {
+    let workspace = Workspace::new();
+    let code = "python3 -c \"$CODE\"\n";
+    workspace.write("run.sh", code);
+    let read = Digest::of_text("file", code);
+    for (command, asked) in [("sh run.sh", true), ("ls", false)] {
+        let reviewed = workspace.review("exec", json!({ "command": command })).await;
+        assert_eq!(!reviewed.requests.is_empty(), asked, "{command}");
+        let steps: Vec<_> = reviewed.receipt.steps.iter().map(|step| step.hook.id.as_str()).collect();
+        assert_eq!(steps, ["builtin:command-safety-guard", "builtin:security-audit"], "{command}");
+        let looks = reviewed.receipt.facts.iter().filter(|fact| **fact == read).count();
+        assert_eq!(looks, usize::from(asked), "{command}");
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_changes_before_the_permit_is_used_voids_the_judgement() {
+    let (exec, params) = ("exec", json!({"command": "sh run.sh"}));
+    for (after, runs) in [("echo one\n", true), ("echo two\n", false)] {
+        let workspace = Workspace::new();
+        workspace.write("run.sh", "echo one\n");
+        let verdict = workspace.permit(exec, params.clone(), &Attendance::Nobody).await;
+        let permit = verdict.permit.unwrap();
+        workspace.write("run.sh", after);
+        assert_eq!(permit.redeem().is_ok(), runs, "{after}");
+    }
+    // What was not there is a finding as well.
+    let workspace = Workspace::new();
+    let permit = workspace.permit(exec, params.clone(), &Attendance::Nobody).await.permit.unwrap();
+    workspace.write("run.sh", "echo marker\n");
+    assert!(matches!(permit.redeem(), Err(NotWhatWasJudged::Evidence { .. })));
+    // The next judgement is about what is there now.
+    let permit = workspace.permit(exec, params, &Attendance::Nobody).await.permit.unwrap();
+    assert!(permit.redeem().is_ok());
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_link_that_leads_elsewhere_by_then_voids_the_judgement() {
+    let workspace = Workspace::new();
+    for name in ["one.txt", "two.txt"] {
+        workspace.write(name, "marker");
+    }
+    let link = workspace.path("link.txt");
+    std::os::unix::fs::symlink(workspace.path("one.txt"), &link).unwrap();
+    let read = json!({"path": "link.txt"});
+    let permit = workspace.permit("read", read.clone(), &Attendance::Nobody).await.permit.unwrap();
+    let same = workspace.permit("read", read, &Attendance::Nobody).await.permit.unwrap();
+    assert!(same.redeem().is_ok());
+    std::fs::remove_file(&link).unwrap();
+    std::os::unix::fs::symlink(workspace.path("two.txt"), &link).unwrap();
+    assert!(permit.redeem().is_err());
+}
+
+/// A human who allows everything, during whose answer something happens.
+struct Meanwhile<F>(F);
+
+impl<F: Fn() + Send + Sync + 'static> Asker for Meanwhile<F> {
+    fn ask<'a>(&'a self, _: &'a backstop_store::ApprovalRecord) -> AskFuture<'a> {
+        (self.0)();
+        Box::pin(async { Some(Decision::AllowOnce) })
+    }
+
+    fn name(&self) -> &'static str {
+        "human"
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_changes_while_a_human_is_asked_is_not_what_they_allowed() {
+    let code = "python3 -c \"$CODE\"\n";
+    for (after, runs) in [(code.to_owned(), true), (format!("{code}echo marker\n"), false)] {
+        let workspace = Workspace::new();
+        workspace.write("run.sh", code);
+        let path = workspace.path("run.sh");
+        let human = Meanwhile(move || std::fs::write(&path, &after).unwrap());
+        let attendance = Attendance::Present(Arc::new(human));
+        let verdict = workspace.permit("exec", json!({"command": "sh run.sh"}), &attendance).await;
+        assert_eq!(verdict.permit.is_ok(), runs);
+        if let Err(blocked) = verdict.permit {
+            assert!(blocked.reason_or_default().contains("has changed since"));
+        }
+    }
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn what_cannot_be_read_is_asked_about_where_it_would_run() {
+    let workspace = Workspace::new();
+    workspace.write("real.sh", "echo marker\n");
+    std::os::unix::fs::symlink(workspace.path("real.sh"), workspace.path("link.sh")).unwrap();
+    std::fs::write(workspace.path("latin.sh"), b"echo marker \xff\n").unwrap();
+    std::fs::write(workspace.path("nul.sh"), b"echo marker\0\n").unwrap();
+    let pipe = workspace.path("pipe.sh");
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    for (name, asked) in
+        [("real.sh", false), ("link.sh", true), ("latin.sh", true), ("nul.sh", true), ("pipe.sh", true)]
+    {
+        for command in [format!("sh {name}"), format!("./{name}")] {
+            let reviewed = workspace.review("exec", json!({ "command": command })).await;
+            assert!(reviewed.blocked.is_none(), "{command}");
+            assert_eq!(!reviewed.requests.is_empty(), asked, "{command}");
+        }
     }
 }
 

@@ -268,6 +268,8 @@ event! {
         tool_call_id: ToolCallId,
         /// The arguments, as the interceptor before left them.
         args: Params,
+        /// What kind of tool it is, where the host says.
+        tool_kind?: String,
     }
 }
 
@@ -280,6 +282,8 @@ outcome! {
         block / "block": bool => Block,
         /// Why; shown to the model.
         block_reason / "blockReason": Reason => BlockReason,
+        /// Ask a human first.
+        require_approval / "requireApproval": ApprovalRequests => Collect,
     }
 }
 

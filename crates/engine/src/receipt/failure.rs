@@ -1,0 +1,186 @@
+//! How hooks fail, and what may be kept of their words.
+//!
+//! The law: *blocked is gone*. A failure's message is the hook's own, and may repeat what the hook judged; then it is not
+//! kept, and of any other a record has the digest.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::Deref;
+use std::time::Duration;
+
+use backstop_hooks::{Digest, FailurePolicy, HookError, HookLoad, Text};
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+
+use crate::foreign::TOO_DEEP;
+
+/// How a hook failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FailureKind {
+    /// It said so.
+    Failed,
+    /// What it depends on can't be reached.
+    Unreachable,
+    /// It answered something that is no outcome of its point.
+    Malformed,
+    /// It panicked.
+    Panicked,
+    /// Its budget was used up.
+    TimedOut,
+    /// As many of its calls were under way as there may be.
+    Overloaded,
+    /// It was not asked: the call comes from too deep inside of hooks.
+    TooDeep,
+}
+
+/// A hook has no answer.
+///
+/// A record has the message where it is Backstop's own, and the digest of it where it is the hook's.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Failure {
+    /// How.
+    pub kind: FailureKind,
+    /// In words, without values of the event.
+    pub message: FailureMessage,
+}
+
+/// What is said of a failure.
+#[derive(Clone, PartialEq, Eq)]
+pub enum FailureMessage {
+    /// Backstop says it, in words that are the same for every event.
+    Own(Cow<'static, str>),
+    /// The hook says it, in words that may name anything.
+    OfHook(Text),
+}
+
+impl FailureMessage {
+    /// The words.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Own(message) => message,
+            Self::OfHook(message) => message,
+        }
+    }
+}
+
+impl Deref for FailureMessage {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        self.as_str()
+    }
+}
+
+impl fmt::Display for FailureMessage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl fmt::Debug for FailureMessage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Own(message) => fmt::Debug::fmt(message, f),
+            Self::OfHook(message) => fmt::Debug::fmt(message, f),
+        }
+    }
+}
+
+impl Serialize for Failure {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Wire<'a> {
+            kind: FailureKind,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            message: Option<&'a str>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            digest: Option<Digest>,
+        }
+        let (message, digest) = match &self.message {
+            FailureMessage::Own(message) => (Some(&**message), None),
+            FailureMessage::OfHook(message) => (None, Some(Digest::of_text("failure", message))),
+        };
+        Wire { kind: self.kind, message, digest }.serialize(serializer)
+    }
+}
+
+impl Failure {
+    /// Whether a hook that failed like this stops the value.
+    pub fn blocks(&self, policy: FailurePolicy) -> bool {
+        match policy {
+            FailurePolicy::Closed => true,
+            FailurePolicy::Open => false,
+            FailurePolicy::OpenIfUnreachable => {
+                !matches!(self.kind, FailureKind::Unreachable | FailureKind::TimedOut)
+            }
+        }
+    }
+
+    pub(crate) fn panicked() -> Self {
+        // The panic's own message may quote the event, so it is not taken over.
+        Self { kind: FailureKind::Panicked, message: FailureMessage::Own("the hook panicked".into()) }
+    }
+
+    /// An answer that makes no sense, in words that quote nothing.
+    pub(crate) fn malformed(message: &'static str) -> Self {
+        Self { kind: FailureKind::Malformed, message: FailureMessage::Own(message.into()) }
+    }
+
+    pub(crate) fn timed_out(budget: Duration, load: Option<HookLoad>) -> Self {
+        let load = load.map(|load| format!("; {load}")).unwrap_or_default();
+        let message = format!("no answer within {} ms{load}", budget.as_millis());
+        Self { kind: FailureKind::TimedOut, message: FailureMessage::Own(message.into()) }
+    }
+
+    pub(crate) fn overloaded(message: String) -> Self {
+        Self { kind: FailureKind::Overloaded, message: FailureMessage::Own(message.into()) }
+    }
+
+    pub(crate) fn too_deep() -> Self {
+        Self { kind: FailureKind::TooDeep, message: FailureMessage::Own(TOO_DEEP.into()) }
+    }
+
+    /// A failure in the hook's own words, unless they quote the event they are about.
+    pub(crate) fn of<E: Serialize>(error: &HookError, event: &E) -> Self {
+        let kind = match error {
+            HookError::Unreachable(_) => FailureKind::Unreachable,
+            HookError::Malformed(_) => FailureKind::Malformed,
+            HookError::Overloaded(_) => FailureKind::Overloaded,
+            HookError::Panicked => FailureKind::Panicked,
+            _ => FailureKind::Failed,
+        };
+        let message: String = error.to_string().chars().take(MAX_MESSAGE_CHARS).collect();
+        let quotes = serde_json::to_value(event).is_ok_and(|event| quotes(&message, &event));
+        let message = match quotes {
+            true => FailureMessage::Own("its message quotes what it judged, and is not kept".into()),
+            false => FailureMessage::OfHook(message.into()),
+        };
+        Self { kind, message }
+    }
+}
+
+/// Most characters of a failure's message.
+const MAX_MESSAGE_CHARS: usize = 300;
+/// From this length on, a text of the event that a message repeats counts as quoted.
+const QUOTE_CHARS: usize = 6;
+/// A run of characters this long that both have counts as quoted at the latest when it is twice as long.
+const OVERLAP_CHARS: usize = 12;
+
+/// Whether `message` repeats a text of `event`, or a longer piece of one.
+fn quotes(message: &str, event: &Value) -> bool {
+    match event {
+        Value::String(text) => {
+            (text.chars().count() >= QUOTE_CHARS && message.contains(text.trim())) || overlaps(message, text)
+        }
+        Value::Array(items) => items.iter().any(|item| quotes(message, item)),
+        Value::Object(fields) => fields.values().any(|field| quotes(message, field)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+fn overlaps(message: &str, text: &str) -> bool {
+    let chars: Vec<char> = message.chars().collect();
+    chars.chunks_exact(OVERLAP_CHARS).any(|piece| text.contains(&*String::from_iter(piece)))
+}

@@ -1,0 +1,335 @@
+//! Receipts: the record of one dispatch.
+//!
+//! Who was asked, what each said, what a latch refused, how long it took, and the digest of what was
+//! judged. A receipt never holds what was judged: text that is blocked or redacted must not survive in
+//! the trail of its own removal. What `explain` shows beyond that is captured apart, on request, and
+//! stays in memory ([`StepDetail`]).
+
+mod block;
+mod failure;
+mod step;
+
+use std::ops::Deref;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use backstop_hooks::{
+    AgentId, ApprovalId, CallContext, Digest, PointId, Resolution, RuleId, RunId, SessionId, SessionKey,
+    ToolCallId, ToolName,
+};
+use backstop_store::GrantId;
+use serde::{Serialize, Serializer};
+
+pub use self::block::{BlockCause, Blocked, RecordedBlock};
+pub use self::failure::{Failure, FailureKind, FailureMessage};
+pub use self::step::{Replaced, Said, Step, StepDetail};
+
+fn as_micros<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_u64(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX))
+}
+
+/// What came out of a dispatch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// As it was.
+    Pass,
+    /// Changed.
+    Modify,
+    /// Stopped.
+    Block,
+    /// Taken by a hook.
+    Handled,
+    /// Watched.
+    Observed,
+    /// Given up before it was decided, by whoever waited for it: nothing came of it.
+    Dropped,
+}
+
+impl Verdict {
+    pub(crate) fn of(blocked: bool, changed: bool) -> Self {
+        match (blocked, changed) {
+            (true, _) => Self::Block,
+            (false, true) => Self::Modify,
+            (false, false) => Self::Pass,
+        }
+    }
+}
+
+/// How a human was asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ApprovalNote {
+    /// The request; absent when a grant given earlier answered it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<ApprovalId>,
+    /// How it ended.
+    pub resolution: Resolution,
+    /// The digest the human saw.
+    pub digest: Digest,
+    /// The grants that answered, if it was they.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub grants: Vec<GrantId>,
+    /// The rules that wanted a human, where the hooks that asked name them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<RuleId>,
+}
+
+/// Whose dispatch it was.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CallKey {
+    /// The agent.
+    pub agent_id: Option<AgentId>,
+    /// The conversation.
+    pub session_key: Option<SessionKey>,
+    /// The session.
+    pub session_id: Option<SessionId>,
+    /// The turn.
+    pub run_id: Option<RunId>,
+    /// The tool call.
+    pub tool_call_id: Option<ToolCallId>,
+    /// The tool, as called and canonical.
+    pub tool: Option<ToolName>,
+}
+
+impl CallKey {
+    pub(crate) fn of(call: &CallContext) -> Self {
+        Self {
+            agent_id: call.agent_id.clone(),
+            session_key: call.session_key.clone(),
+            session_id: call.session_id.clone(),
+            run_id: call.run_id.clone(),
+            tool_call_id: None,
+            tool: None,
+        }
+    }
+}
+
+/// The record of one dispatch. What is known only where hooks were asked is in its [`Record`], which it
+/// dereferences to.
+#[derive(Clone, Debug)]
+pub struct Receipt {
+    /// The dispatch's number in this process; with the process's start it names the dispatch.
+    pub seq: u64,
+    /// Where.
+    pub point: PointId,
+    /// What came out.
+    pub verdict: Verdict,
+    // Absent where no hook was met and nobody reads receipts: such a dispatch allocates nothing.
+    // Shared, so that who keeps receipts copies none.
+    record: Option<Arc<Record>>,
+}
+
+/// What a receipt says of the hooks that were asked.
+#[derive(Clone, Debug, Default)]
+pub struct Record {
+    /// When, as Unix milliseconds; 0 for a dispatch that met no hook.
+    pub at: u64,
+    /// Whose.
+    pub key: CallKey,
+    /// Why it was stopped.
+    pub blocked: Option<RecordedBlock>,
+    /// The digest of the value as it came.
+    pub original: Option<Digest>,
+    /// The digest of the value as it was judged last.
+    pub judged: Option<Digest>,
+    /// The digests of what hooks found besides the value, and judged it by.
+    pub facts: Vec<Digest>,
+    /// How a human was asked.
+    pub approval: Option<ApprovalNote>,
+    /// Who was asked, in order.
+    pub steps: Vec<Step>,
+    /// How long it took, waiting for a human not included.
+    pub elapsed: Duration,
+}
+
+static NO_RECORD: Record = Record {
+    at: 0,
+    key: CallKey {
+        agent_id: None,
+        session_key: None,
+        session_id: None,
+        run_id: None,
+        tool_call_id: None,
+        tool: None,
+    },
+    blocked: None,
+    original: None,
+    judged: None,
+    facts: Vec::new(),
+    approval: None,
+    steps: Vec::new(),
+    elapsed: Duration::ZERO,
+};
+
+impl Deref for Receipt {
+    type Target = Record;
+
+    fn deref(&self) -> &Record {
+        self.record.as_deref().unwrap_or(&NO_RECORD)
+    }
+}
+
+impl Serialize for Receipt {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Wire<'a> {
+            #[serde(serialize_with = "receipt_id", rename = "id")]
+            seq: u64,
+            point: PointId,
+            at: u64,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            agent_id: &'a Option<AgentId>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            session_key: &'a Option<SessionKey>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            session_id: &'a Option<SessionId>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            run_id: &'a Option<RunId>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            tool_call_id: &'a Option<ToolCallId>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            tool: Option<&'a str>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            called_as: Option<&'a str>,
+            verdict: Verdict,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            blocked: &'a Option<RecordedBlock>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            original: Option<Digest>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            judged: Option<Digest>,
+            #[serde(skip_serializing_if = "<[_]>::is_empty")]
+            facts: &'a [Digest],
+            #[serde(skip_serializing_if = "Option::is_none")]
+            approval: &'a Option<ApprovalNote>,
+            steps: &'a [Step],
+            #[serde(rename = "elapsedUs", serialize_with = "as_micros")]
+            elapsed: Duration,
+        }
+        let CallKey { agent_id, session_key, session_id, run_id, tool_call_id, tool } = &self.key;
+        let wire = Wire {
+            seq: self.seq,
+            point: self.point,
+            at: self.at,
+            agent_id,
+            session_key,
+            session_id,
+            run_id,
+            tool_call_id,
+            tool: tool.as_ref().map(ToolName::canonical),
+            called_as: tool.as_ref().and_then(ToolName::called_as),
+            verdict: self.verdict,
+            blocked: &self.blocked,
+            original: self.original,
+            judged: self.judged,
+            facts: &self.facts,
+            approval: &self.approval,
+            steps: &self.steps,
+            elapsed: self.elapsed,
+        };
+        wire.serialize(serializer)
+    }
+}
+
+fn receipt_id<S: Serializer>(seq: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&format_args!("{}-{seq}", process_tag()))
+}
+
+/// A tag of this process's start, so that receipts of two processes never share an id.
+fn process_tag() -> &'static str {
+    static TAG: std::sync::OnceLock<String> = std::sync::OnceLock::new();
+    TAG.get_or_init(|| uuid::Uuid::now_v7().simple().to_string())
+}
+
+impl Receipt {
+    /// The receipt of a dispatch that met no hook.
+    pub(crate) fn untouched(point: PointId, verdict: Verdict) -> Self {
+        Self { seq: next_seq(), point, verdict, record: None }
+    }
+
+    pub(crate) fn of(
+        point: PointId,
+        verdict: Verdict,
+        key: CallKey,
+        steps: Vec<Step>,
+        elapsed: Duration,
+    ) -> Self {
+        let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+        let at = u64::try_from(at).unwrap_or(u64::MAX);
+        let record = Record { at, key, steps, elapsed, ..Record::default() };
+        Self { record: Some(Arc::new(record)), ..Self::untouched(point, verdict) }
+    }
+
+    pub(crate) fn record_mut(&mut self) -> &mut Record {
+        Arc::make_mut(self.record.get_or_insert_default())
+    }
+
+    /// Says whose dispatch it was, where nothing is known of it yet.
+    pub(crate) fn belongs_to(&mut self, call: &CallContext) {
+        if self.record.is_none() {
+            let seq = self.seq;
+            *self = Self::of(self.point, self.verdict, CallKey::of(call), Vec::new(), Duration::ZERO);
+            self.seq = seq;
+        }
+    }
+
+    /// Notes that it was stopped.
+    pub(crate) fn stop(&mut self, blocked: &Blocked) {
+        self.verdict = Verdict::Block;
+        self.record_mut().blocked = Some(blocked.into());
+    }
+
+    /// Notes what hooks said that judged the value once more, after a human had answered.
+    pub(crate) fn judged_again(&mut self, again: &Self) {
+        let record = self.record_mut();
+        record.elapsed = record.elapsed.saturating_add(again.elapsed);
+        record.facts.extend(&again.facts);
+        record.steps.extend(again.steps.iter().cloned().map(|step| Step { again: true, ..step }));
+    }
+
+    /// Whether something was stopped or asked: it is kept before its answer leaves.
+    pub fn is_decisive(&self) -> bool {
+        self.blocked.is_some() || self.approval.is_some()
+    }
+
+    /// The receipt's id as text.
+    pub fn id(&self) -> String {
+        format!("{}-{}", process_tag(), self.seq)
+    }
+}
+
+fn next_seq() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// The wait until a sink has kept a receipt. Resolves to whether it has.
+pub type Keeping = Pin<Box<dyn Future<Output = bool> + Send>>;
+
+/// Somebody who is shown every receipt: the log, the audit trail, a terminal.
+///
+/// A sink is called after the decision, on the caller's task; it must not wait. A sink that needs to
+/// wait puts the receipt into a bounded queue of its own. What stopped or asked may be waited for: [`Self::keep`].
+pub trait ReceiptSink: Send + Sync + 'static {
+    /// Takes note of a dispatch.
+    fn record(&self, receipt: &Receipt);
+
+    /// Takes note of a dispatch that [stopped or asked](Receipt::is_decisive), before its answer leaves. A sink that
+    /// keeps receipts for good answers with the wait for it, and the answer leaves after that. A block that can't be
+    /// kept stays a block; a call that a human allowed does not run where that can't be kept.
+    fn keep(&self, receipt: &Receipt) -> Option<Keeping> {
+        self.record(receipt);
+        None
+    }
+
+    /// Whether it wants to know of dispatches at `point` that met no hook. What nobody wants to know is not put
+    /// together: such a receipt says neither when nor whose, and has no digest, which is what it costs.
+    fn reads_idle(&self, point: PointId) -> bool {
+        let _ = point;
+        true
+    }
+}

@@ -1,0 +1,60 @@
+//! What a judgement rests on besides its event: files that were read, places that links led to.
+//!
+//! A judgement of a call counts for the call and for what was read to reach it. A hook that reads something names it as
+//! a [`Fact`]: the digest of what it found, and a way to look again. The engine keeps the facts of a review, writes
+//! their digests into its receipt, and looks again before the permit is used: what has changed since was not judged.
+//!
+//! Limits: a fact is looked at again when a human has answered and when the permit is redeemed. What changes after that, while
+//! the call runs, is not seen. Looking again is the hook's own code, run where the permit is redeemed: it must not wait.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::contained::contained;
+use crate::digest::Digest;
+
+/// Something that a hook found, and can look for again.
+#[derive(Clone)]
+pub struct Fact {
+    found: Digest,
+    look: Arc<dyn Fn() -> Digest + Send + Sync>,
+}
+
+impl Fact {
+    /// What was found, and how to look for it again. That it was not there is a finding as well.
+    pub fn new(found: Digest, look: impl Fn() -> Digest + Send + Sync + 'static) -> Self {
+        Self { found, look: Arc::new(look) }
+    }
+
+    /// The digest of what was found.
+    pub fn digest(&self) -> Digest {
+        self.found
+    }
+
+    /// Whether it is as it was found. A look that panics finds nothing.
+    pub fn still_holds(&self) -> bool {
+        contained(|| (self.look)()).is_ok_and(|found| found == self.found)
+    }
+}
+
+impl fmt::Debug for Fact {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Fact").field(&self.found).finish()
+    }
+}
+
+/// The facts of one review; clones are the same collection.
+#[derive(Clone, Debug, Default)]
+pub struct Evidence(Arc<Mutex<Vec<Fact>>>);
+
+impl Evidence {
+    /// Adds a fact.
+    pub fn add(&self, fact: Fact) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(fact);
+    }
+
+    /// All facts so far.
+    pub fn facts(&self) -> Vec<Fact> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
