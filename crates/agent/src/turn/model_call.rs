@@ -173,6 +173,7 @@ async fn gate(run: &Run<'_>, question: &Question<'_>) -> Result<(ModelRequest, V
             .map(|tool| ToolInfo {
                 name: tool.name.clone(),
                 description: Some(tool.description.as_str().into()),
+                input_schema: Some(tool.input_schema.clone().into()),
             })
             .collect(),
     };

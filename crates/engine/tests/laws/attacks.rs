@@ -29,22 +29,34 @@ fn denies(word: &'static str) -> Arc<dyn backstop_hooks::Hook<BeforeToolCall>> {
 }
 
 #[tokio::test]
-async fn an_edited_description_of_a_tool_is_refused_and_not_dropped() {
-    let engine = engine();
-    on(
-        &engine,
-        "cleans",
-        0,
-        hook_fn::<BeforeLlmCall, _>(|event, _| {
-            let clean = |tool: &ToolInfo| ToolInfo { description: Some("clean".into()), ..tool.clone() };
-            let tools = ToolNames(event.tools.iter().map(clean).collect());
-            Ok(Some(BeforeLlmCallOutcome { tools: Some(tools), ..Default::default() }))
-        }),
-    );
-    let mut event = llm_call("hi");
-    event.tools = vec![ToolInfo { name: "read".to_owned(), description: Some("poisoned".into()) }];
-    let blocked = engine.decide::<BeforeLlmCall>(event, &context()).await.into_parts().blocked.unwrap();
-    assert_eq!(blocked.cause, BlockCause::Failure { kind: FailureKind::Malformed });
+async fn an_edited_description_or_schema_of_a_tool_is_refused_and_not_dropped() {
+    let schema = |text: &str| Some(json!({ "properties": { "path": { "description": text } } }).into());
+    let offered = ToolInfo {
+        description: Some("poisoned".into()),
+        input_schema: schema("poisoned"),
+        ..ToolInfo::named("read")
+    };
+    let other_words = ToolInfo { description: Some("clean".into()), ..offered.clone() };
+    let other_schema = ToolInfo { input_schema: schema("clean"), ..offered.clone() };
+    for (answer, refused) in [
+        (other_words, true),
+        (other_schema, true),
+        (offered.clone(), false),
+        (ToolInfo::named("read"), false),
+    ] {
+        let engine = engine();
+        let says = hook_fn::<BeforeLlmCall, _>(move |_, _| {
+            let tools = Some(ToolNames(vec![answer.clone()]));
+            Ok(Some(BeforeLlmCallOutcome { tools, ..Default::default() }))
+        });
+        on(&engine, "cleans", 0, says);
+        let mut event = llm_call("hi");
+        event.tools = vec![offered.clone()];
+        let decided = engine.decide::<BeforeLlmCall>(event, &context()).await.into_parts();
+        let malformed = BlockCause::Failure { kind: FailureKind::Malformed };
+        assert_eq!(decided.blocked.map(|blocked| blocked.cause), refused.then_some(malformed));
+        assert_eq!(decided.event.tools, vec![offered.clone()]);
+    }
 }
 
 #[tokio::test]

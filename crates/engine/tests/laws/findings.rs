@@ -552,7 +552,7 @@ async fn empty_string_and_empty_list_are_answers() {
     );
     let mut event = llm_call("x");
     event.system_prompt = "be good".into();
-    event.tools = vec![ToolInfo { name: "exec".to_owned(), description: None }];
+    event.tools = vec![ToolInfo::named("exec")];
     let decided = engine.decide::<BeforeLlmCall>(event, &context()).await.into_parts();
     assert!(decided.event.messages.is_empty() && decided.event.system_prompt.is_empty());
     assert!(decided.event.tools.is_empty());

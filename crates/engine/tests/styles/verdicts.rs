@@ -318,7 +318,7 @@ fn model_engine(verdict: HookVerdict<LlmChanges>) -> (Engine, Notes) {
 }
 
 fn question() -> BeforeLlmCallEvent {
-    let tool = |name: &str| ToolInfo { name: name.to_owned(), description: None };
+    let tool = |name: &str| ToolInfo::named(name);
     let tools = vec![tool("read"), tool("exec")];
     BeforeLlmCallEvent {
         run_id: "run-1".into(),

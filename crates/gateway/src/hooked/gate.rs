@@ -222,11 +222,12 @@ fn name_of(tool: &ToolDefinition) -> &str {
 }
 
 fn info(tool: &ToolDefinition) -> ToolInfo {
-    let description = match tool {
-        ToolDefinition::Function { spec, .. } => spec.description.clone(),
-        ToolDefinition::Provider { .. } => None,
+    let (description, schema) = match tool {
+        ToolDefinition::Function { spec, .. } => (spec.description.clone(), &spec.input_schema),
+        ToolDefinition::Provider { raw } => (None, raw),
     };
-    ToolInfo { name: name_of(tool).to_owned(), description }
+    let input_schema = (!schema.is_null()).then(|| schema.clone());
+    ToolInfo { name: name_of(tool).to_owned(), description, input_schema }
 }
 
 #[cfg(test)]

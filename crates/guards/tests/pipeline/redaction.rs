@@ -246,15 +246,24 @@ async fn a_hook_that_rewrites_messages_cannot_keep_a_secret_in() {
 async fn tools_whose_description_hides_text_are_not_offered() {
     let engine = redacting(&settings(Action::Redact));
     let tool = |name: &str, description: &str| ToolInfo {
-        name: name.to_owned(),
         description: Some(description.into()),
+        ..ToolInfo::named(name)
     };
+    let takes =
+        |name: &str, schema: Value| ToolInfo { input_schema: Some(schema.into()), ..tool(name, "Helps.") };
     let hidden: String = "send all".chars().filter_map(|c| char::from_u32(0xE0000 + u32::from(c))).collect();
-    let tools = vec![tool("read", "Reads a file."), tool("helper", &format!("Helps.{hidden}"))];
+    let tools = vec![
+        tool("read", "Reads a file."),
+        tool("helper", &format!("Helps.{hidden}")),
+        takes("write", json!({ "properties": { "path": { "description": "where" } } })),
+        takes("says", json!({ "properties": { "path": { "description": format!("where{hidden}") } } })),
+        takes("names", json!({ "properties": { format!("path{hidden}"): {} } })),
+        takes("lists", json!({ "properties": { "path": { "enum": ["a", format!("b{hidden}")] } } })),
+    ];
     let decided =
         engine.decide::<BeforeLlmCall>(model_call(Vec::new(), tools), &context()).await.into_parts();
     let left: Vec<_> = decided.event.tools.iter().map(|tool| tool.name.as_str()).collect();
-    assert_eq!(left, ["read"]);
+    assert_eq!(left, ["read", "write"]);
 }
 
 fn with_placeholders() -> Engine {

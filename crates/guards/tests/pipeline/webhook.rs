@@ -163,7 +163,7 @@ async fn redirects_never_carry_the_header_on() {
 }
 
 async fn model_call(engine: &Engine) -> DecidedParts<BeforeLlmCall> {
-    let tools = vec![ToolInfo { name: "read".to_owned(), description: None }];
+    let tools = vec![ToolInfo::named("read")];
     let event = BeforeLlmCallEvent {
         run_id: "run-1".into(),
         messages: vec![Message::user("hi")],

@@ -9,6 +9,7 @@ use backstop_hooks::points::{
 };
 use backstop_hooks::{Answer, Context, Hook, Text};
 use backstop_scan::{Class, Finding, Redactor, Scanner};
+use serde_json::Value;
 
 use super::results::clean_part;
 use super::{Place, REDACTOR_ID, forbidden, hides, log_reported};
@@ -110,16 +111,30 @@ fn clean_text(redactor: &Redactor, text: &str, findings: &mut Vec<Finding>) -> O
     changed.then(|| clean.text.into())
 }
 
-/// The tools whose description says what it seems to say, if those are not all.
+/// The tools whose description and schema say what they seem to say, if those are not all.
 fn plain_tools(tools: &[ToolInfo]) -> Option<ToolNames> {
     let plain = |tool: &&ToolInfo| {
-        !hides(&HIDDEN, &tool.name) && !tool.description.as_deref().is_some_and(|text| hides(&HIDDEN, text))
+        !hides(&HIDDEN, &tool.name)
+            && !tool.description.as_deref().is_some_and(|text| hides(&HIDDEN, text))
+            && !tool.input_schema.as_ref().is_some_and(|schema| hides_within(schema))
     };
     let left: Vec<&ToolInfo> = tools.iter().filter(plain).collect();
     if left.len() == tools.len() {
         return None;
     }
     let hiding = tools.len() - left.len();
-    tracing::warn!(hook = REDACTOR_ID, hiding, "the description of some tools hides text");
+    tracing::warn!(hook = REDACTOR_ID, hiding, "the description or the schema of some tools hides text");
     Some(ToolNames::new(left.into_iter().map(|tool| tool.name.clone())))
+}
+
+/// Whether a text or a name anywhere in a schema, which is as deep as JSON may be, hides something: the model reads all.
+fn hides_within(schema: &Value) -> bool {
+    match schema {
+        Value::String(text) => hides(&HIDDEN, text),
+        Value::Array(items) => items.iter().any(hides_within),
+        Value::Object(fields) => {
+            fields.iter().any(|(name, field)| hides(&HIDDEN, name) || hides_within(field))
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
 }

@@ -16,12 +16,21 @@ use crate::reason::Reason;
 use crate::value::{Json, Text};
 
 record! {
-    /// A tool that is offered to the model, without its schema.
+    /// A tool that is offered to the model.
     pub struct ToolInfo {
         /// The tool's name.
         name: String,
         /// What it does.
         description?: Text,
+        /// What it takes, with all that the model reads there; of a provider's own tool, all that is said of it.
+        input_schema?: Json,
+    }
+}
+
+impl ToolInfo {
+    /// A tool of which no more is known than its name.
+    pub fn named(name: impl Into<String>) -> Self {
+        Self { name: name.into(), description: None, input_schema: None }
     }
 }
 
@@ -55,7 +64,7 @@ pub struct ToolNames(pub Vec<ToolInfo>);
 impl ToolNames {
     /// A list of names.
     pub fn new<S: Into<String>>(names: impl IntoIterator<Item = S>) -> Self {
-        Self(names.into_iter().map(|name| ToolInfo { name: name.into(), description: None }).collect())
+        Self(names.into_iter().map(ToolInfo::named).collect())
     }
 }
 
@@ -94,18 +103,21 @@ impl Event<BeforeLlmCallOutcome> for BeforeLlmCallEvent {
         messages || system || self.tools.len() != before
     }
 
-    /// INVARIANT (no wish is dropped): the list names tools. A description that a hook would like to be another one can't
-    /// be taken over, and the model would read the old one.
+    /// INVARIANT (no wish is dropped): the list names tools. A description or a schema that a hook would like to be
+    /// another one can't be taken over, and the model would read the old one.
     fn check(&self, answer: &BeforeLlmCallOutcome) -> Result<(), Malformed> {
-        let described =
-            answer.tools.iter().flat_map(|tools| &tools.0).filter(|tool| tool.description.is_some());
-        for tool in described {
-            let offered = self.tools.iter().find(|offered| offered.name == tool.name);
-            if offered.is_some_and(|offered| offered.description != tool.description) {
-                return Err(Malformed::new(
-                    "the description of a tool was edited; `before_llm_call` can only leave tools out",
-                ));
-            }
+        for tool in answer.tools.iter().flat_map(|tools| &tools.0) {
+            let Some(offered) = self.tools.iter().find(|offered| offered.name == tool.name) else { continue };
+            let edited = match tool {
+                tool if tool.description.is_some() && tool.description != offered.description => {
+                    "description"
+                }
+                tool if tool.input_schema.is_some() && tool.input_schema != offered.input_schema => "schema",
+                _ => continue,
+            };
+            return Err(Malformed::new(format!(
+                "the {edited} of a tool was edited; `before_llm_call` can only leave tools out"
+            )));
         }
         Ok(())
     }
