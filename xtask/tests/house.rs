@@ -32,7 +32,10 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
             "backstop-engine",
         ],
     ),
-    ("backstop-agent", &["backstop-hooks", "backstop-store", "backstop-engine", "backstop-llm"]),
+    (
+        "backstop-agent",
+        &["backstop-hooks", "backstop-shell", "backstop-store", "backstop-engine", "backstop-llm"],
+    ),
     (
         "backstop-gateway",
         &["backstop-hooks", "backstop-store", "backstop-engine", "backstop-llm", "backstop-guards"],

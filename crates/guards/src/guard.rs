@@ -193,6 +193,13 @@ impl CommandGuard {
         self.conclude(trace, None, command, place, now)
     }
 
+    /// Judges code of a language that nobody here reads: it may do anything.
+    pub(crate) fn judge_unread(&self, language: &str) -> Judgement {
+        let reason = format!("code in {language} is not read");
+        let unknown = vec![Unknown { kind: UnknownKind::Code, reason, carrier: true }];
+        Judgement { verdict: self.about_unknown(&unknown), unknown, ..Judgement::default() }
+    }
+
     /// Analyses a command whose standard input is known.
     pub(crate) fn trace_fed(&self, command: &str, input: &str, place: &Place) -> Trace {
         self.analyzer.trace_fed(command, input, place)

@@ -88,6 +88,7 @@ mod simple;
 mod state;
 mod trace;
 mod transfer;
+pub mod variables;
 mod waits;
 mod walk;
 mod ways;

@@ -257,11 +257,6 @@ impl State {
         self.references.get(name).map_or(name, String::as_str)
     }
 
-    /// True when anything was assigned in this command.
-    pub(crate) fn has_assignments(&self) -> bool {
-        !self.vars.is_empty()
-    }
-
     /// The value that was assigned in this command, if one was. Where it is one of several, this is the first; see
     /// `Shell::settle`.
     pub(crate) fn assigned(&self, name: &str) -> Option<&Value> {

@@ -272,6 +272,7 @@ impl Shell<'_> {
     fn send(&mut self, program: &str, args: &[&str], stdin: &Data, read: Taint, process: usize) {
         let piped = read | stdin.taint;
         let first = args.first().copied().unwrap_or_default();
+        self.send_batch(program, stdin, process);
         let options = || Options::parse(args, self.programs.takes(program));
         let (sends, what) = match program {
             "curl" | "wget" | "wget2" | "http" | "https" | "xh" | "httpie" => {
@@ -290,14 +291,38 @@ impl Shell<'_> {
             },
             "openssl" => (first == "s_client", piped),
             "socat" => (args.iter().any(|arg| is_address(arg)), piped),
-            "gh" => (matches!(first, "gist" | "api"), piped),
+            "gh" => (matches!(first, "gist" | "api"), piped | self.published(args)),
             "aws" | "gsutil" | "gcloud" | "az" | "rclone" | "s3cmd" | "mc" | "azcopy" => {
                 (args.iter().any(|arg| UPLOADS.contains(arg)), piped)
             }
             _ => (self.programs.does(program, Does::Sends), piped),
         };
-        if sends && (what.has(Taint::SECRET) || what.has(Taint::ENVIRONMENT)) {
+        if sends {
+            self.sends(what, process);
+        }
+    }
+
+    /// Reports data that leaves, where it is not everybody's.
+    fn sends(&mut self, what: Taint, process: usize) {
+        if what.has(Taint::SECRET) || what.has(Taint::ENVIRONMENT) {
             self.trace.facts.push(Fact::Sends { process, what });
+        }
+    }
+
+    /// What the files hold that `gh gist` publishes.
+    fn published(&mut self, args: &[&str]) -> Taint {
+        let ["gist", "create" | "edit", files @ ..] = args else { return Taint::NONE };
+        files.iter().filter(|file| !file.starts_with('-')).fold(Taint::NONE, |taint, file| {
+            taint | self.content_of(file).taint.without(Taint::FILE | Taint::UNREAD | Taint::INPUT)
+        })
+    }
+
+    /// Reports the files that a batch of `sftp` sends.
+    fn send_batch(&mut self, program: &str, stdin: &Data, process: usize) {
+        let batch = stdin.exact().filter(|_| program == "sftp").unwrap_or_default().to_owned();
+        for file in batch.lines().filter_map(|line| sent_by_line(line.trim())) {
+            let taint = self.content_of(file).taint;
+            self.sends(taint, process);
         }
     }
 
@@ -403,4 +428,11 @@ fn is_address(arg: &str) -> bool {
 /// The argument after this one.
 fn after<'a>(args: &[&'a str], option: &str) -> Option<&'a str> {
     args.iter().position(|arg| *arg == option).and_then(|at| args.get(at + 1)).copied()
+}
+
+/// The file that a line of a batch for `sftp` sends.
+fn sent_by_line(line: &str) -> Option<&str> {
+    let (command, rest) = line.trim_start_matches('-').split_once(char::is_whitespace)?;
+    let sends = matches!(command, "put" | "mput" | "reput");
+    rest.split_whitespace().find(|word| !word.starts_with('-')).filter(|_| sends)
 }

@@ -26,6 +26,7 @@ use crate::analyzer::Labels;
 use crate::effects::Touch;
 use crate::place::Place;
 use crate::programs::Programs;
+use crate::variables;
 
 /// Bounds of one analysis.
 #[derive(Debug, Clone, Copy)]
@@ -45,26 +46,10 @@ pub(crate) struct Knowledge<'a> {
     pub(crate) programs: &'a Arc<Programs>,
 }
 
-/// Variables that change what the programs started after their assignment load, run or skip.
-const MEANINGFUL: &[&str] = &[
-    "LD_PRELOAD",
-    "LD_AUDIT",
-    "LD_LIBRARY_PATH",
-    "DYLD_INSERT_LIBRARIES",
-    "GIT_SSH_COMMAND",
-    "GIT_EXTERNAL_DIFF",
-    "GIT_CONFIG_COUNT",
-    "HUSKY",
-    "HUSKY_SKIP_HOOKS",
-    "SKIP",
-    "LEFTHOOK",
-    "PRE_COMMIT_ALLOW_NO_CONFIG",
-    "OVERCOMMIT_DISABLE",
-    "NODE_OPTIONS",
-    "PYTHONSTARTUP",
-    "PERL5OPT",
-    "RUBYOPT",
-];
+/// Variables that make git skip its hooks, beside those of [`variables`] that run other code: both are kept for the
+/// programs started after their assignment.
+const SKIPPING: &[&str] =
+    &["HUSKY", "HUSKY_SKIP_HOOKS", "SKIP", "LEFTHOOK", "PRE_COMMIT_ALLOW_NO_CONFIG", "OVERCOMMIT_DISABLE"];
 
 /// Analyses a command as a shell at `place` would run it.
 pub(crate) fn trace(command: &str, place: &Place, known: Knowledge<'_>, limits: Limits) -> Trace {
@@ -515,15 +500,19 @@ impl Shell<'_> {
     /// change what a program loads or skips when they were assigned before.
     fn process_environment(&self) -> Vec<(String, String)> {
         let mut environment = self.environment.clone();
-        if self.state.has_assignments() {
-            for name in MEANINGFUL {
-                if let Some(value) = self.state.assigned(name)
-                    && !environment.iter().any(|(known, _)| known == name)
-                {
-                    environment.push(((*name).to_owned(), value.scalar().to_owned()));
-                }
+        let in_front = environment.len();
+        for (name, _) in self.state.assigned_with_prefix("") {
+            let matters =
+                SKIPPING.contains(&name) || name.starts_with("GIT_CONFIG_") || variables::of(name).is_some();
+            if matters
+                && !environment.iter().any(|(known, _)| known == name)
+                && let Some(value) = self.state.assigned(name)
+            {
+                environment.push((name.to_owned(), value.scalar().to_owned()));
             }
         }
+        // Assignments are kept in no order of their own.
+        environment.get_mut(in_front..).unwrap_or_default().sort_unstable();
         environment
     }
 

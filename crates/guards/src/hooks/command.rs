@@ -55,8 +55,10 @@ impl CommandSafety {
     ) -> Result<Vec<Judgement>, HookError> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let read = looking_once(cx.evidence.cloned());
-        let judged = shell_inputs(tool, params)
-            .map_err(HookError::failed)?
+        let runs = shell_inputs(tool, params).map_err(HookError::failed)?;
+        let unread = runs.unread.iter().map(|language| self.guard.judge_unread(language));
+        let judged = runs
+            .commands
             .iter()
             .map(|shell| {
                 let place = place(cx.call, self.home.as_deref(), shell.workdir.as_deref());
@@ -76,6 +78,7 @@ impl CommandSafety {
                 };
                 self.guard.judge_typed(&typing, &place, now)
             })
+            .chain(unread)
             .collect();
         Ok(judged)
     }

@@ -8,6 +8,7 @@ use backstop_hooks::{Params, ToolName};
 use backstop_shell::patched;
 use serde_json::{Map, Value};
 
+use super::shapes;
 use crate::{Access, ShellKind};
 
 /// A command that a tool call hands to a shell.
@@ -19,6 +20,14 @@ pub(super) struct ShellInput {
     pub(super) workdir: Option<String>,
     /// What reads it, for text that is typed into a running program.
     pub(super) typed: Option<Typed>,
+}
+
+/// What a tool call runs.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Runs {
+    pub(super) commands: Vec<ShellInput>,
+    /// The languages of code that nobody here reads.
+    pub(super) unread: Vec<String>,
 }
 
 /// What the arguments say about the program that is typed into.
@@ -35,6 +44,16 @@ pub(super) struct Typed {
 pub(super) struct FileUse {
     pub(super) path: String,
     pub(super) access: Access,
+    /// What would be written, where the call says it whole.
+    pub(super) content: Option<String>,
+    /// What would be put in, where the call says only that.
+    pub(super) inserted: Option<String>,
+}
+
+impl FileUse {
+    fn new(path: String, access: Access) -> Self {
+        Self { path, access, content: None, inserted: None }
+    }
 }
 
 /// Names of arguments, compared without capitals, `_` and `-`.
@@ -94,6 +113,12 @@ const PATH_KEYS: &[&str] = &[
     "dir",
 ];
 const PATCH_KEYS: &[&str] = &["patch", "input", "patchtext", "diff"];
+/// What a tool writes into the file that stands beside it.
+const CONTENT_KEYS: &[&str] =
+    &["content", "contents", "filetext", "newcontent", "codecontent", "text", "body"];
+/// What a tool puts in the place of something else.
+const INSERTED_KEYS: &[&str] =
+    &["newstring", "newstr", "newtext", "replacement", "replacementcontent", "insertedtext", "inserttext"];
 
 /// Arguments with more values than this are not judged, and so don't pass.
 const MAX_VALUES: usize = 65_536;
@@ -121,11 +146,11 @@ fn names(tool: &ToolName) -> [String; 2] {
 /// # Errors
 ///
 /// [`TooManyValues`], where some would be left unread.
-pub(super) fn shell_inputs(tool: &ToolName, params: &Params) -> Result<Vec<ShellInput>, TooManyValues> {
+pub(super) fn shell_inputs(tool: &ToolName, params: &Params) -> Result<Runs, TooManyValues> {
     let names = names(tool);
     let terminal = TERMINALS.iter().any(|word| names.iter().any(|name| name.contains(word)));
     let inner = calls_in_texts(params)?;
-    let mut inputs = Vec::new();
+    let mut runs = Runs::default();
     for fields in all_objects(params, &inner)? {
         let field =
             |keys: &[&str]| fields.iter().find(|(key, _)| is_one_of(key, keys)).map(|(_, value)| *value);
@@ -143,6 +168,8 @@ pub(super) fn shell_inputs(tool: &ToolName, params: &Params) -> Result<Vec<Shell
                 typed_texts.extend(strings_in(value));
             } else if typed || code || is_one_of(key, COMMAND_KEYS) {
                 texts.extend(commands_in(value));
+            } else {
+                texts.extend(shapes::command_of(key, value));
             }
         }
         let program = field(PROGRAM_KEYS).or_else(|| field(COMMAND_KEYS)).and_then(Value::as_str);
@@ -150,14 +177,22 @@ pub(super) fn shell_inputs(tool: &ToolName, params: &Params) -> Result<Vec<Shell
             let words = arguments.iter().filter_map(Value::as_str).map(quoted);
             texts.push(std::iter::once(program.to_owned()).chain(words).collect::<Vec<_>>().join(" "));
         }
+        if shell.is_none() && shapes::runs_code(&names) {
+            let code = fields.iter().find(|(key, _)| is_one_of(key, CODE_KEYS)).map(|(_, value)| *value);
+            match shapes::code(language, &names, code.and_then(Value::as_str)) {
+                shapes::Code::None => {}
+                shapes::Code::Command(text) => texts.push(text),
+                shapes::Code::Unread(language) => runs.unread.push(language),
+            }
+        }
         let shell = shell.unwrap_or_default();
         let input = |text, typed| ShellInput { text, shell, workdir: workdir.clone(), typed };
-        inputs.extend(texts.into_iter().map(|text| input(text, None)));
+        runs.commands.extend(texts.into_iter().map(|text| input(text, None)));
         let said = |key: &str| field(&[key]).and_then(Value::as_str).map(str::to_owned);
         let typed = || Typed { program: said("program"), before: said("typed") };
-        inputs.extend(typed_texts.into_iter().map(|text| input(text, Some(typed()))));
+        runs.commands.extend(typed_texts.into_iter().map(|text| input(text, Some(typed()))));
     }
-    Ok(inputs)
+    Ok(runs)
 }
 
 /// True for a tool that types into running programs and does nothing else with texts.
@@ -196,7 +231,7 @@ fn shell_named(name: &str) -> Option<ShellKind> {
 }
 
 /// True when `key` is one of `names`, however it is spelled.
-fn is_one_of(key: &str, names: &[&str]) -> bool {
+pub(super) fn is_one_of(key: &str, names: &[&str]) -> bool {
     let plain = |c: &char| !matches!(c, '_' | '-');
     names.iter().any(|name| key.chars().filter(plain).map(|c| c.to_ascii_lowercase()).eq(name.chars()))
 }
@@ -285,7 +320,7 @@ fn commands_in(value: &Value) -> Vec<String> {
     }
 }
 
-fn quoted(word: &str) -> String {
+pub(super) fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
@@ -304,14 +339,33 @@ pub(super) fn file_uses(tool: &ToolName, params: &Params) -> Result<Vec<FileUse>
     };
     let mut uses = Vec::new();
     let patches = is_called("patch");
+    let searches = shapes::searches(&names);
     let inner = calls_in_texts(params)?;
-    for (key, value) in all_objects(params, &inner)?.into_iter().flatten() {
-        if is_one_of(key, PATH_KEYS) {
-            uses.extend(strings(value).into_iter().map(|path| FileUse { path, access }));
-        }
-        if patches && is_one_of(key, PATCH_KEYS) {
-            let patch = value.as_str().unwrap_or_default();
-            uses.extend(patched(patch).map(|(_, path)| FileUse { path, access: Access::Write }));
+    for fields in all_objects(params, &inner)? {
+        let text = |keys: &[&str]| {
+            let found = fields.iter().find(|(key, _)| is_one_of(key, keys));
+            found.and_then(|(_, value)| value.as_str()).map(str::to_owned)
+        };
+        let (content, inserted) = (text(CONTENT_KEYS), text(INSERTED_KEYS));
+        for (key, value) in &fields {
+            if is_one_of(key, PATH_KEYS) {
+                uses.extend(strings(value).into_iter().map(|path| FileUse {
+                    content: content.clone(),
+                    inserted: inserted.clone(),
+                    ..FileUse::new(path, access)
+                }));
+            }
+            if searches && shapes::is_glob_key(key, &names) {
+                let globs = strings(value).into_iter().map(|glob| shapes::marked(&glob));
+                uses.extend(globs.map(|path| FileUse::new(path, Access::Read)));
+            }
+            let text = value.as_str().unwrap_or_default();
+            if patches && is_one_of(key, PATCH_KEYS) || shapes::is_patch(text) {
+                uses.extend(patched(text).map(|(_, path)| FileUse::new(path, Access::Write)));
+            }
+            if let Some(path) = shapes::file_address(key, text).filter(|_| !is_one_of(key, PATH_KEYS)) {
+                uses.push(FileUse::new(path, Access::Read));
+            }
         }
     }
     Ok(uses)
@@ -338,6 +392,7 @@ mod tests {
     fn texts(tool: &str, value: Value) -> Vec<String> {
         shell_inputs(&ToolName::new(tool), &params(value))
             .unwrap()
+            .commands
             .into_iter()
             .map(|input| input.text)
             .collect()
@@ -369,13 +424,53 @@ mod tests {
         assert_eq!(texts("mcp__run", json!({"program": "ls", "args": ["-l"]})), ["ls '-l'"]);
         assert_eq!(texts("write_stdin", json!({"session_id": 1, "chars": "ls\n"})), ["ls\n"]);
         assert_eq!(texts("run_code", json!({"language": "bash", "code": "ls"})), ["ls"]);
-        assert_eq!(texts("run_code", json!({"language": "python", "code": "ls"})), Vec::<String>::new());
+        assert_eq!(texts("run_code", json!({"language": "python", "code": "ls"})), ["python3 -c 'ls'"]);
         let batch = json!({"tool_calls": [{"tool": "bash", "parameters": {"command": "ls"}}]});
         assert_eq!(texts("batch", batch), ["ls"]);
         assert_eq!(
             texts("local_shell", json!({"action": {"command": ["bash", "-lc", "ls -a"]}})),
             ["'bash' '-lc' 'ls -a'", "ls -a"]
         );
+    }
+
+    #[test]
+    fn dangerous_shapes_are_judged_as_the_commands_that_do_the_same() {
+        let python = ["python3 -c 'import os'"];
+        assert_eq!(texts("execute_code", json!({"language": "Python", "source": "import os"})), python);
+        assert_eq!(texts("jupyter_run_cell", json!({"code": "import os"})), python);
+        assert_eq!(texts("run_javascript", json!({"code": "1"})), ["node -e '1'"]);
+        assert_eq!(texts("format_code", json!({"language": "python", "code": "x"})), Vec::<String>::new());
+        assert_eq!(texts("run_code", json!({"language": "markdown", "code": "x"})), Vec::<String>::new());
+        let unread = |value| shell_inputs(&ToolName::new("run_code"), &params(value)).unwrap().unread;
+        assert_eq!(unread(json!({"language": "befunge", "code": "x"})), ["befunge"]);
+        let metadata = ["curl http://169.254.169.254/latest/meta-data/"];
+        for url in
+            ["http://169.254.169.254/latest", "http://u@METADATA.google.internal/x", "http://2852039166"]
+        {
+            assert_eq!(texts("web_fetch", json!({"url": url})), metadata, "{url}");
+        }
+        assert_eq!(
+            texts("web_fetch", json!({"url": "https://example.com/169.254.169.254"})),
+            Vec::<String>::new()
+        );
+        assert_eq!(
+            texts("db", json!({"sql": "select 1; drop table x"})),
+            ["psql -c 'select 1; drop table x'"]
+        );
+        assert_eq!(texts("db", json!({"query": "select 1"})), Vec::<String>::new());
+        assert_eq!(texts("search", json!({"query": "drop"})), Vec::<String>::new());
+    }
+
+    #[test]
+    fn files_are_seen_behind_patches_addresses_and_patterns() {
+        let patch = "*** Begin Patch\n*** Update File: a\n*** End Patch";
+        assert_eq!(paths("change", json!({"anything": patch})), ["a"]);
+        assert_eq!(paths("x", json!({"y": "diff --git a/f b/f\n--- a/f\n+++ b/f\n@@ -1 +1 @@"})), ["f", "f"]);
+        assert_eq!(paths("fetch", json!({"url": "file:///etc/hosts"})), ["/etc/hosts"]);
+        assert_eq!(paths("fetch", json!({"url": "FILE://localhost/etc/hosts"})), ["/etc/hosts"]);
+        let star = backstop_shell::marks::STAR;
+        assert_eq!(paths("Glob", json!({"pattern": "**/.ssh/id_*"})), [format!(".ssh/id_{star}")]);
+        assert_eq!(paths("grep", json!({"pattern": "id_rsa", "glob": "*.rs"})), [format!("{star}.rs")]);
     }
 
     #[test]
@@ -394,7 +489,11 @@ mod tests {
     #[test]
     fn a_shell_is_known_by_tool_or_language() {
         let kind = |tool, value| {
-            shell_inputs(&ToolName::new(tool), &params(value)).unwrap().first().map(|input| input.shell)
+            shell_inputs(&ToolName::new(tool), &params(value))
+                .unwrap()
+                .commands
+                .first()
+                .map(|input| input.shell)
         };
         assert_eq!(kind("executePwsh", json!({"command": "ls"})), Some(ShellKind::PowerShell));
         assert_eq!(kind("run", json!({"shell": "powershell", "command": "ls"})), Some(ShellKind::PowerShell));

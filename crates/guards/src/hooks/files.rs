@@ -8,6 +8,7 @@ use backstop_hooks::{Answer, Context, Digest, Fact, Hook, HookError, Params, Rea
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
 use super::extract::file_uses;
+use super::package;
 use super::{Objection, place, question, reason, rules, stopping};
 use crate::{Finding, Judgement, PathGuard, Severity, Verdict};
 
@@ -100,7 +101,16 @@ impl SecurityAudit {
                 if allowed && !meanings.paths.is_empty() && !meanings.too_long {
                     return Judgement::default();
                 }
-                self.guard.judge(&used.path, used.access, &place)
+                let mut judged = self.guard.judge(&used.path, used.access, &place);
+                if let Some(finding) =
+                    meanings.paths.iter().find_map(|path| package::changes_scripts(used, path))
+                {
+                    judged.add(finding);
+                }
+                // What is there already is no change.
+                let same = judged.verdict == Verdict::Ask
+                    && meanings.paths.iter().all(|path| package::holds_already(used, path));
+                if same { Judgement::default() } else { judged }
             })
             .collect();
         Ok(judged)

@@ -13,7 +13,9 @@
 mod command;
 mod extract;
 mod files;
+mod package;
 mod redaction;
+mod shapes;
 
 use std::sync::Arc;
 

@@ -34,5 +34,44 @@ pub(super) const INNOCENT_SUFFIXES: &[&str] = &[
 ];
 
 /// Directories below which sensitive names are test material or vendored code.
-pub(super) const INNOCENT_DIRECTORIES: &[&str] =
-    &["node_modules", "test", "tests", "testdata", "fixtures", "__fixtures__", "site-packages", "vendor"];
+pub(super) const INNOCENT_DIRECTORIES: &[&str] = &[
+    "node_modules",
+    "test",
+    "tests",
+    "testdata",
+    "fixtures",
+    "__fixtures__",
+    "site-packages",
+    "templates",
+    "vendor",
+];
+
+/// Directories of other people's code and of test material: what lies there is not run where it lies.
+pub(super) const VENDORED: &[&str] =
+    &["node_modules", "testdata", "fixtures", "__fixtures__", "vendor", "templates"];
+
+/// Endings that make a copy of a file.
+pub(super) const BACKUPS: &[&str] = &[
+    ".bak",
+    ".backup",
+    ".old",
+    ".orig",
+    ".save",
+    ".saved",
+    ".copy",
+    ".swp",
+    ".tmp",
+    ".disabled",
+    "~",
+    "-backup",
+    "-old",
+    "_backup",
+    "_old",
+    ".gz",
+    ".zip",
+    ".tar",
+    ".tgz",
+    ".xz",
+    ".zst",
+    ".b64",
+];

@@ -10,13 +10,15 @@ use backstop_shell::Place;
 use backstop_shell::marks::{ANY, STAR};
 use serde::{Deserialize, Serialize};
 
-use super::innocent::{INNOCENT_DIRECTORIES, INNOCENT_NAMES, INNOCENT_SUFFIXES};
+use super::innocent::{BACKUPS, INNOCENT_DIRECTORIES, INNOCENT_NAMES, INNOCENT_SUFFIXES, VENDORED};
 use super::table::entries;
 
 /// How much harm reading the path does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Level {
+    /// What a tool runs, or an agent follows, of its own accord: not to be written unasked.
+    Runs,
     /// Settings that decide what an agent may do: not to be written, and read only in strict.
     Config,
     /// Private, and kept from file tools; a shell may read it except in strict.
@@ -88,8 +90,34 @@ impl Index {
     }
 }
 
-/// The family an absolute, normalised path belongs to, if it is sensitive.
+/// The family an absolute, normalised path belongs to, if it is sensitive. A backup of credentials is as good as they
+/// are.
 pub(crate) fn find(path: &str, place: &Place) -> Option<&'static Entry> {
+    let itself = by_name(path, place);
+    if itself.is_some_and(|entry| entry.level == Level::Secret) {
+        return itself;
+    }
+    let original = without_backup(path).and_then(|original| by_name(original, place));
+    original.filter(|entry| entry.level == Level::Secret).or(itself)
+}
+
+/// The path of a file whose backup this seems to be.
+fn without_backup(path: &str) -> Option<&str> {
+    let (start, name) = path.rsplit_once('/').map_or((0, path), |(folder, name)| (folder.len() + 1, name));
+    let kept = BACKUPS.iter().find_map(|suffix| {
+        let end = name.len().checked_sub(suffix.len())?;
+        name.get(end..).filter(|found| found.eq_ignore_ascii_case(suffix)).map(|_| end)
+    });
+    // `name.20250131`, `name.2025-01-31`, `name.1`.
+    let dated = || {
+        let (kept, date) = name.rsplit_once('.')?;
+        date.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-').then_some(kept.len())
+    };
+    let end = kept.or_else(dated).filter(|end| *end > 0)?;
+    path.get(..start + end)
+}
+
+fn by_name(path: &str, place: &Place) -> Option<&'static Entry> {
     let lower = path.to_lowercase();
     let segments: Vec<&str> = lower.split('/').filter(|segment| !segment.is_empty()).collect();
     let name = *segments.last()?;
@@ -187,6 +215,9 @@ fn globbed(pattern: &Pattern, segments: &[&str], home: Option<usize>) -> bool {
 }
 
 fn is_innocent(pattern: &Pattern, segments: &[&str], name: &str) -> bool {
+    if pattern.entry.level == Level::Runs {
+        return segments.iter().rev().skip(1).any(|segment| VENDORED.contains(segment));
+    }
     if INNOCENT_NAMES.contains(&name) {
         return true;
     }

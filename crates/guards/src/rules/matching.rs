@@ -5,14 +5,16 @@ use std::cell::OnceCell;
 use backstop_shell::marks::has_hole;
 use backstop_shell::options::{Name, Options};
 use backstop_shell::programs::Programs;
-use backstop_shell::{Argument, Process, Taint, Touch};
+use backstop_shell::{Argument, Place, Process, Taint, Touch, paths};
 
-use super::{Origin, Run, Signal, Test, TouchCondition};
-use crate::paths::Target;
+use super::{Origin, Run, Signal, Test, TouchCondition, environment};
+use crate::paths::{Class, Target, class, is_confidential};
 
 /// A process with its arguments parsed once, for all rules.
 pub(super) struct Parsed<'a> {
     pub(super) process: &'a Process,
+    /// Where the command runs.
+    at: &'a Place,
     args: Vec<&'a str>,
     options: Options<'a>,
     /// Words of the subcommand and operands.
@@ -22,7 +24,7 @@ pub(super) struct Parsed<'a> {
 }
 
 impl<'a> Parsed<'a> {
-    pub(super) fn new(process: &'a Process, programs: &Programs) -> Self {
+    pub(super) fn new(process: &'a Process, programs: &Programs, at: &'a Place) -> Self {
         let program = process.program();
         let args: Vec<&str> = process.argv().iter().skip(1).map(Argument::raw).collect();
         if program == "git" {
@@ -33,11 +35,11 @@ impl<'a> Parsed<'a> {
             let rest = args.get(start + 1..).unwrap_or_default();
             let options = Options::parse(rest, programs.takes_of("git", &sub));
             let words = args.get(start).into_iter().chain(&options.operands).copied().collect();
-            return Self { process, args: args.clone(), options, words, lower: OnceCell::new() };
+            return Self { process, at, args: args.clone(), options, words, lower: OnceCell::new() };
         }
         let options = Options::parse(&args, programs.takes(&program));
         let words = options.operands.clone();
-        Self { process, args, options, words, lower: OnceCell::new() }
+        Self { process, at, args, options, words, lower: OnceCell::new() }
     }
 
     pub(super) fn fits(&self, run: &Run) -> bool {
@@ -55,9 +57,7 @@ impl<'a> Parsed<'a> {
 
     fn has_sub(&self, wanted: &[String]) -> bool {
         wanted.iter().enumerate().all(|(at, choices)| {
-            self.words
-                .get(at)
-                .is_some_and(|word| choices.split('|').any(|choice| word.eq_ignore_ascii_case(choice)))
+            self.words.get(at).is_some_and(|word| choices.split('|').any(|choice| is_called(word, choice)))
         })
     }
 
@@ -84,6 +84,19 @@ impl<'a> Parsed<'a> {
             let named = name.strip_prefix('*').map_or(known == name, |ending| known.ends_with(ending));
             named && value.is_none_or(|value| value == text)
         })
+    }
+
+    /// A path from where the process runs.
+    fn resolved(&self, path: &str) -> String {
+        paths::lexical(path, self.process.cwd().unwrap_or_else(|| self.at.cwd()))
+    }
+
+    /// Returns whether a path is known to lie in a temporary folder, or in what a build makes again.
+    fn is_remade(&self, path: &str) -> bool {
+        if has_hole(path) || self.process.cwd().is_none() && !path.starts_with('/') {
+            return false;
+        }
+        matches!(class::of(&self.resolved(path), self.at), Class::Temp | Class::Rebuilt)
     }
 
     /// True for interpreters whose code is written out, so that what is streamed to them is data.
@@ -177,6 +190,19 @@ impl<'a> Parsed<'a> {
                     && (!self.operands().is_empty()
                         || self.options.value(None, "pathspec-from-file").is_some())
             }
+            Test::CleansWork => {
+                self.operands().is_empty() || !self.operands().iter().all(|path| self.is_remade(path))
+            }
+            Test::NamesSecret => {
+                self.operands().iter().any(|path| is_confidential(&self.resolved(path), self.at))
+            }
+            Test::SearchesWork => {
+                let starts = || self.args.iter().skip_while(|arg| FIND_OPTIONS.contains(arg));
+                let starts: Vec<_> =
+                    starts().take_while(|arg| !arg.starts_with(['-', '(', '!'])).copied().collect();
+                starts.is_empty() || !starts.iter().all(|path| self.is_remade(path))
+            }
+            Test::EnvironmentRunsCode => environment::runs_code(self.process, self.at),
             Test::DestructiveSql => self.args.iter().any(|arg| destructive_sql(arg)),
             Test::NamedPackages => self
                 .words
@@ -202,6 +228,19 @@ impl<'a> Parsed<'a> {
                 .first()
                 .is_some_and(|arg| has_hole(arg.raw().rsplit('/').next().unwrap_or_default())),
         }
+    }
+}
+
+/// Options of `find` that stand in front of where it starts.
+const FIND_OPTIONS: [&str; 3] = ["-H", "-L", "-P"];
+
+/// Whether a word is the one that is wanted; `*` at the end of that stands for any ending.
+fn is_called(word: &str, wanted: &str) -> bool {
+    match wanted.strip_suffix('*') {
+        Some(beginning) => {
+            word.get(..beginning.len()).is_some_and(|front| front.eq_ignore_ascii_case(beginning))
+        }
+        None => word.eq_ignore_ascii_case(wanted),
     }
 }
 

@@ -8,6 +8,7 @@
 //! Packs are YAML, one rule under the other (`packs`). The built-in ones are compiled into the binary by the build
 //! script; those of the configuration have the same form and are read by [`read_pack`].
 
+mod environment;
 mod matching;
 mod pack;
 mod set;
@@ -116,7 +117,7 @@ pub enum When {
 pub struct Run {
     /// Program names; `*` at the end stands for any ending.
     pub program: Vec<String>,
-    /// The words a subcommand starts with, alternatives separated by `|`.
+    /// The words a subcommand starts with, alternatives separated by `|`; `*` at the end stands for any ending.
     pub sub: Vec<String>,
     /// At least one of these options: `-f`, `--force`, or `=text` for an exact argument.
     pub any: Vec<String>,
@@ -152,6 +153,14 @@ pub enum Test {
     CheckoutOverwrites,
     /// `git restore` that touches the working tree.
     RestoreWorktree,
+    /// `git clean` that is not about what a build makes again alone.
+    CleansWork,
+    /// An operand names a file of credentials.
+    NamesSecret,
+    /// A search that starts somewhere else than in temporary folders and in what a build makes again.
+    SearchesWork,
+    /// A variable that the process is given makes it run, load or find other code.
+    EnvironmentRunsCode,
     /// SQL that drops, truncates or deletes everything.
     DestructiveSql,
     /// A package name or URL instead of what a lock file says.

@@ -232,7 +232,7 @@ impl RuleSet {
                     if candidates.peek().is_none() {
                         continue;
                     }
-                    let parsed = Parsed::new(started, &trace.programs);
+                    let parsed = Parsed::new(started, &trace.programs, at);
                     for place in candidates {
                         if let Some(When::Run(run)) = self.condition(place)
                             && parsed.fits(run)

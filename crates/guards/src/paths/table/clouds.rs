@@ -38,6 +38,8 @@ pub(super) const ENTRIES: &[Entry] = &[
             "*-service-account.json",
             "service-account-key*.json",
             "client_secret*.json",
+            "~/.config/gcloud",
+            "~/.config/gcloud/**",
         ],
     ),
     entry(

@@ -8,6 +8,7 @@ mod agents;
 mod clouds;
 mod keys;
 mod machine;
+mod runs;
 mod tools;
 
 use super::sensitive::{Entry, Level};
@@ -23,5 +24,7 @@ const fn entry(
 
 /// Every family. Where two fit a path equally well, the first one names it.
 pub(super) fn entries() -> impl Iterator<Item = &'static Entry> {
-    [keys::ENTRIES, clouds::ENTRIES, tools::ENTRIES, agents::ENTRIES, machine::ENTRIES].into_iter().flatten()
+    [keys::ENTRIES, clouds::ENTRIES, tools::ENTRIES, agents::ENTRIES, machine::ENTRIES, runs::ENTRIES]
+        .into_iter()
+        .flatten()
 }

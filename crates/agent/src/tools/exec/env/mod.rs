@@ -16,9 +16,8 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
 
-use names::{
-    INHERITED, NEVER, NEVER_PREFIXES, NOT_SET, NOT_SET_PREFIXES, PROVIDER_PREFIXES, SECRET_SUFFIXES,
-};
+use backstop_shell::variables::{self, Influence};
+use names::{INHERITED, NEVER, NOT_SET, NOT_SET_PREFIXES, PROVIDER_PREFIXES, SECRET_SUFFIXES};
 
 const MAX_NAME_BYTES: usize = 256;
 const MAX_VALUE_BYTES: usize = 32 * 1024;
@@ -56,6 +55,19 @@ pub enum Harm {
     Credential,
     /// It is reserved for this program.
     Reserved,
+}
+
+impl From<Influence> for Harm {
+    fn from(influence: Influence) -> Self {
+        match influence {
+            Influence::SearchPath => Self::SearchPath,
+            Influence::Shell => Self::Shell,
+            Influence::Loader => Self::Loader,
+            Influence::Program => Self::Program,
+            Influence::Build => Self::Build,
+            Influence::Runtime => Self::Runtime,
+        }
+    }
 }
 
 impl fmt::Display for Harm {
@@ -122,13 +134,9 @@ fn harm_of_override(name: &str, value: &str) -> Option<Harm> {
     if matches!(upper.as_str(), "PAGER" | "GIT_PAGER") && matches!(value, "" | "cat") {
         return None;
     }
-    if upper == "PATH" {
-        return Some(Harm::SearchPath);
-    }
     harm_always(&upper)
         .or_else(|| harm_in(NOT_SET, &upper))
         .or_else(|| harm_by_prefix(NOT_SET_PREFIXES, &upper))
-        .or_else(|| is_cargo_target_program(&upper).then_some(Harm::Build))
 }
 
 /// What a command gets of the variables of this program.
@@ -155,15 +163,15 @@ fn inherited_value(upper: &str, value: OsString) -> Option<OsString> {
         }
         "GIT_PROTOCOL_FROM_USER" => Some("0".into()),
         _ => {
-            let inherited =
-                INHERITED.contains(&upper) || (harm_in(NOT_SET, upper).is_none() && !is_secret(upper));
-            (inherited && harm_always(upper).is_none()).then_some(value)
+            let harmless =
+                harm_always(upper).is_none() && harm_in(NOT_SET, upper).is_none() && !is_secret(upper);
+            (INHERITED.contains(&upper) || harmless).then_some(value)
         }
     }
 }
 
 fn harm_always(upper: &str) -> Option<Harm> {
-    harm_in(NEVER, upper).or_else(|| harm_by_prefix(NEVER_PREFIXES, upper))
+    harm_in(NEVER, upper).or_else(|| variables::of(upper).map(|(influence, _)| influence.into()))
 }
 
 fn harm_in(lists: &[(Harm, &[&str])], upper: &str) -> Option<Harm> {
@@ -177,14 +185,6 @@ fn harm_by_prefix(prefixes: &[(Harm, &str)], upper: &str) -> Option<Harm> {
 fn is_secret(upper: &str) -> bool {
     PROVIDER_PREFIXES.iter().any(|prefix| upper.starts_with(prefix))
         || SECRET_SUFFIXES.iter().any(|suffix| upper.ends_with(suffix))
-}
-
-/// `CARGO_TARGET_<TRIPLE>_LINKER` and `_RUNNER`.
-fn is_cargo_target_program(upper: &str) -> bool {
-    upper
-        .strip_prefix("CARGO_TARGET_")
-        .and_then(|rest| rest.strip_suffix("_LINKER").or_else(|| rest.strip_suffix("_RUNNER")))
-        .is_some_and(|triple| !triple.is_empty())
 }
 
 fn is_name(name: &str) -> bool {
@@ -211,16 +211,23 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_complete_and_name_each_variable_once() {
-        let count = |lists: &[(Harm, &[&str])]| lists.iter().map(|(_, names)| names.len()).sum::<usize>();
-        assert_eq!((count(NEVER), count(NOT_SET), INHERITED.len()), (110, 141, 42));
+    fn lists_name_each_variable_once_and_what_is_inherited_is_listed() {
         let mut all: Vec<&str> =
             NEVER.iter().chain(NOT_SET).flat_map(|(_, names)| names.iter().copied()).collect();
+        all.extend(variables::names());
+        let listed = all.len();
         all.sort_unstable();
         all.dedup();
-        assert_eq!(all.len(), 251);
-        assert!(INHERITED.iter().all(|name| harm_in(NOT_SET, name).is_some()));
+        assert_eq!(all.len(), listed);
+        assert!(INHERITED.iter().all(|name| all.contains(name)));
         assert!(all.iter().all(|name| name.to_ascii_uppercase() == *name), "names are compared in capitals");
+    }
+
+    #[test]
+    fn nothing_that_runs_other_code_can_be_set() {
+        for name in variables::names() {
+            assert!(override_of(name, "x").is_some(), "{name}");
+        }
     }
 
     #[test]
@@ -237,6 +244,7 @@ mod tests {
             ("GIT_SSH_COMMAND", Harm::Program),
             ("GIT_CONFIG_COUNT", Harm::Repository),
             ("npm_config_registry", Harm::Network),
+            ("npm_config_script_shell", Harm::Program),
             ("CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER", Harm::Build),
             ("HOME", Harm::Folder),
             ("GITHUB_TOKEN", Harm::Credential),
@@ -311,9 +319,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_kept_is_on_a_list_in_any_case(name in "[A-Za-z_]{1,4}", listed in 0_usize..251, lower in any::<bool>()) {
-            let all: Vec<&str> = NEVER.iter().chain(NOT_SET).flat_map(|(_, names)| names.iter().copied()).collect();
-            let bad = if lower { all[listed].to_lowercase() } else { all[listed].to_owned() };
+        fn nothing_kept_is_on_a_list_in_any_case(name in "[A-Za-z_]{1,4}", listed in any::<prop::sample::Index>(), lower in any::<bool>()) {
+            let own = NEVER.iter().chain(NOT_SET).flat_map(|(_, names)| names.iter().copied());
+            let all: Vec<&str> = own.chain(variables::names()).collect();
+            let bad = listed.get(&all);
+            let bad = if lower { bad.to_lowercase() } else { (*bad).to_owned() };
             let given = BTreeMap::from([(name.clone(), "x".to_owned()), (bad.clone(), "x".to_owned())]);
             let (kept, dropped) = filter_overrides(&given);
             prop_assert!(!kept.contains_key(&bad));

@@ -1,211 +1,35 @@
-//! The variable names that decide what an environment may hold.
+//! The variable names that decide what an environment may hold, beside those that run other code, which stand in
+//! [`backstop_shell::variables`].
 //!
 //! Names are compared without regard to case, for some programs read them so. Each name stands once.
 
 use super::Harm;
 
-/// Neither inherited nor set: each makes an ordinary program run, load or reveal something else.
-pub(super) const NEVER: &[(Harm, &[&str])] = &[
-    (
-        Harm::Shell,
-        &[
-            "BASHOPTS",
-            "BASH_ENV",
-            "CONFIG_SHELL",
-            "CONFIG_SITE",
-            "ENV",
-            "FPATH",
-            "IFS",
-            "KSH_ENV",
-            "PS4",
-            "SHELL",
-            "SHELLOPTS",
-        ],
-    ),
-    (Harm::Loader, &["GCONV_PATH", "GLIBC_TUNABLES", "HOSTALIASES", "SSLKEYLOGFILE"]),
-    (
-        Harm::Program,
-        &[
-            "BROWSER",
-            "BZR_EDITOR",
-            "BZR_SSH",
-            "EMACSLOADPATH",
-            "EXINIT",
-            "GIT_EDITOR",
-            "GIT_EXTERNAL_DIFF",
-            "GIT_SEQUENCE_EDITOR",
-            "GVIMINIT",
-            "HGEDITOR",
-            "HGMERGE",
-            "JULIA_EDITOR",
-            "MYVIMRC",
-            "SUDO_ASKPASS",
-            "SVN_EDITOR",
-            "SVN_SSH",
-            "VIMINIT",
-        ],
-    ),
-    (
-        Harm::Repository,
-        &[
-            "BZR_PLUGIN_PATH",
-            "GIT_ALLOW_PROTOCOL",
-            "GIT_ALTERNATE_OBJECT_DIRECTORIES",
-            "GIT_COMMON_DIR",
-            "GIT_DIR",
-            "GIT_EXEC_PATH",
-            "GIT_HOOK_PATH",
-            "GIT_INDEX_FILE",
-            "GIT_NAMESPACE",
-            "GIT_OBJECT_DIRECTORY",
-            "GIT_PROTOCOL_FROM_USER",
-            "GIT_SSL_CAINFO",
-            "GIT_SSL_CAPATH",
-            "GIT_SSL_NO_VERIFY",
-            "GIT_TEMPLATE_DIR",
-            "GIT_WORK_TREE",
-            "HGRCPATH",
-        ],
-    ),
-    (
-        Harm::Build,
-        &[
-            "CARGO_BUILD_RUSTC",
-            "CARGO_BUILD_RUSTC_WORKSPACE_WRAPPER",
-            "CARGO_BUILD_RUSTC_WRAPPER",
-            "CARGO_BUILD_RUSTDOC",
-            "CC",
-            "CMAKE_CXX_COMPILER",
-            "CMAKE_C_COMPILER",
-            "CMAKE_TOOLCHAIN_FILE",
-            "CPP",
-            "CXX",
-            "CXXCPP",
-            "HELM_PLUGINS",
-            "MAKE",
-            "MAKEFLAGS",
-            "MFLAGS",
-            "PACKER_PLUGIN_PATH",
-            "RUSTC",
-            "RUSTC_WORKSPACE_WRAPPER",
-            "RUSTC_WRAPPER",
-            "RUSTDOC",
-            "VAGRANT_VAGRANTFILE",
-        ],
-    ),
-    (
-        Harm::Runtime,
-        &[
-            "ANT_OPTS",
-            "CATALINA_OPTS",
-            "CORECLR_PROFILER",
-            "DOTNET_ADDITIONAL_DEPS",
-            "DOTNET_STARTUP_HOOKS",
-            "ELIXIR_ERL_OPTIONS",
-            "ERL_AFLAGS",
-            "ERL_FLAGS",
-            "ERL_ZFLAGS",
-            "GRADLE_OPTS",
-            "JAVA_OPTS",
-            "JAVA_TOOL_OPTIONS",
-            "JDK_JAVA_OPTIONS",
-            "LUA_INIT",
-            "LUA_INIT_5_1",
-            "LUA_INIT_5_2",
-            "LUA_INIT_5_3",
-            "LUA_INIT_5_4",
-            "MAVEN_OPTS",
-            "NODE_OPTIONS",
-            "NODE_PATH",
-            "NODE_REDIRECT_WARNINGS",
-            "NODE_REPL_EXTERNAL_MODULE",
-            "NODE_REPL_HISTORY",
-            "NODE_V8_COVERAGE",
-            "PERL5LIB",
-            "PERL5OPT",
-            "PYTHONBREAKPOINT",
-            "PYTHONHOME",
-            "PYTHONPATH",
-            "RUBYLIB",
-            "RUBYOPT",
-            "RUBYSHELL",
-            "R_ENVIRON",
-            "R_ENVIRON_USER",
-            "R_PROFILE",
-            "R_PROFILE_USER",
-            "SBT_OPTS",
-            "TCLLIBPATH",
-            "_JAVA_OPTIONS",
-        ],
-    ),
-];
+/// Neither inherited nor set: each makes version control work on, or trust, something else.
+pub(super) const NEVER: &[(Harm, &[&str])] = &[(
+    Harm::Repository,
+    &[
+        "GIT_ALLOW_PROTOCOL",
+        "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+        "GIT_COMMON_DIR",
+        "GIT_DIR",
+        "GIT_EXEC_PATH",
+        "GIT_HOOK_PATH",
+        "GIT_INDEX_FILE",
+        "GIT_NAMESPACE",
+        "GIT_OBJECT_DIRECTORY",
+        "GIT_PROTOCOL_FROM_USER",
+        "GIT_SSL_CAINFO",
+        "GIT_SSL_CAPATH",
+        "GIT_SSL_NO_VERIFY",
+        "GIT_TEMPLATE_DIR",
+        "GIT_WORK_TREE",
+        "HGRCPATH",
+    ],
+)];
 
 /// Not to be set by a model or a hook. Not inherited either, but for [`INHERITED`].
 pub(super) const NOT_SET: &[(Harm, &[&str])] = &[
-    (Harm::Shell, &["FCEDIT", "HISTFILE", "PROMPT_COMMAND", "ZDOTDIR"]),
-    (
-        Harm::Program,
-        &[
-            "EDITOR",
-            "GIT_ASKPASS",
-            "GIT_PAGER",
-            "GIT_PROXY_COMMAND",
-            "GIT_SSH",
-            "GIT_SSH_COMMAND",
-            "LESSCLOSE",
-            "LESSOPEN",
-            "MANPAGER",
-            "PAGER",
-            "SSH_ASKPASS",
-            "SUDO_EDITOR",
-            "VISUAL",
-        ],
-    ),
-    (
-        Harm::Build,
-        &[
-            "BUNDLE_GEMFILE",
-            "CFLAGS",
-            "CGO_CFLAGS",
-            "CGO_LDFLAGS",
-            "CPATH",
-            "CPLUS_INCLUDE_PATH",
-            "C_INCLUDE_PATH",
-            "GOFLAGS",
-            "LDFLAGS",
-            "LIBRARY_PATH",
-            "OBJC_INCLUDE_PATH",
-            "RUSTFLAGS",
-        ],
-    ),
-    (
-        Harm::Runtime,
-        &[
-            "ANSIBLE_CALLBACK_PLUGINS",
-            "ANSIBLE_COLLECTIONS_PATH",
-            "ANSIBLE_CONFIG",
-            "ANSIBLE_CONNECTION_PLUGINS",
-            "ANSIBLE_FILTER_PLUGINS",
-            "ANSIBLE_INVENTORY_PLUGINS",
-            "ANSIBLE_LIBRARY",
-            "ANSIBLE_LOOKUP_PLUGINS",
-            "ANSIBLE_MODULE_UTILS",
-            "ANSIBLE_REMOTE_TEMP",
-            "ANSIBLE_ROLES_PATH",
-            "ANSIBLE_STRATEGY_PLUGINS",
-            "CLASSPATH",
-            "CORECLR_PROFILER_PATH",
-            "GEM_HOME",
-            "GEM_PATH",
-            "LUA_CPATH",
-            "LUA_PATH",
-            "PERL5DB",
-            "PERL5DBCMD",
-            "PYTHONSTARTUP",
-            "PYTHONUSERBASE",
-            "R_LIBS_USER",
-        ],
-    ),
     (
         Harm::Network,
         &[
@@ -312,8 +136,8 @@ pub(super) const NOT_SET: &[(Harm, &[&str])] = &[
     ),
 ];
 
-/// Those of [`NOT_SET`] that a command gets from the operator as they are: without them its programs would not
-/// find their home, their network or their configuration.
+/// Those that are not to be set, or run other code, and that a command gets from the operator nevertheless: without
+/// them its programs would not find each other, their home, their network or their configuration.
 pub(super) const INHERITED: &[&str] = &[
     "ALL_PROXY",
     "AWS_CONFIG_FILE",
@@ -338,6 +162,7 @@ pub(super) const INHERITED: &[&str] = &[
     "NODE_TLS_REJECT_UNAUTHORIZED",
     "NO_PROXY",
     "PAGER",
+    "PATH",
     "REQUESTS_CA_BUNDLE",
     "RUSTUP_DIST_ROOT",
     "RUSTUP_DIST_SERVER",
@@ -358,10 +183,6 @@ pub(super) const INHERITED: &[&str] = &[
     "XDG_STATE_HOME",
     "ZDOTDIR",
 ];
-
-/// Beginnings of names that are never inherited nor set.
-pub(super) const NEVER_PREFIXES: &[(Harm, &str)] =
-    &[(Harm::Loader, "DYLD_"), (Harm::Loader, "LD_"), (Harm::Shell, "BASH_FUNC_")];
 
 /// Beginnings of names that are not to be set.
 pub(super) const NOT_SET_PREFIXES: &[(Harm, &str)] = &[
