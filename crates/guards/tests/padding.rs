@@ -3,13 +3,14 @@
 
 #![expect(clippy::panic, reason = "helpers of tests may fail loudly")]
 
+mod corpus;
+
 use std::time::Duration;
 
 use backstop_guards::{
-    Access, CommandGuard, GuardSettings, PathGuard, Place, Profile, RuleSet, ShellKind, UnknownKind, Verdict,
+    Access, CommandGuard, GuardSettings, PathGuard, Place, Profile, ShellKind, UnknownKind, Verdict,
 };
 use proptest::prelude::*;
-use serde_json::Value;
 
 fn guard(profile: Profile) -> CommandGuard {
     // Unoptimised builds are slow; work is bounded by steps.
@@ -19,35 +20,6 @@ fn guard(profile: Profile) -> CommandGuard {
 fn verdict(profile: Profile, command: &str) -> Verdict {
     let place = Place::new("/work/project").with_home("/home/me");
     guard(profile).judge(command, ShellKind::Posix, &place, 0).verdict
-}
-
-/// Every command of every case file.
-fn corpus() -> Vec<String> {
-    [
-        include_str!("cases/dangerous.jsonl"),
-        include_str!("cases/hidden.jsonl"),
-        include_str!("cases/rules/abuse.jsonl"),
-        include_str!("cases/rules/code.jsonl"),
-        include_str!("cases/rules/filesystem.jsonl"),
-        include_str!("cases/rules/git.jsonl"),
-        include_str!("cases/rules/secrets.jsonl"),
-        include_str!("cases/rules/services.jsonl"),
-        include_str!("cases/rules/system.jsonl"),
-    ]
-    .iter()
-    .flat_map(|text| text.lines())
-    .map(|line| {
-        let case: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}"));
-        let command = case.get("input").or_else(|| case.get("command")).and_then(Value::as_str);
-        command.unwrap_or_else(|| panic!("{line}: no command")).to_owned()
-    })
-    .chain(
-        RuleSet::built_in()
-            .rules()
-            .iter()
-            .flat_map(|rule| rule.matches.iter().chain(&rule.no_match).cloned()),
-    )
-    .collect()
 }
 
 fn numbered(count: usize, text: impl Fn(usize) -> String) -> String {
@@ -79,7 +51,7 @@ proptest! {
         behind in any::<bool>(),
         profile in prop_oneof![Just(Profile::Core), Just(Profile::Standard), Just(Profile::Strict)],
     ) {
-        let (corpus, paddings) = (corpus(), paddings(count));
+        let (corpus, paddings) = (corpus::commands(), paddings(count));
         let (command, padding) = (at.get(&corpus), kind.get(&paddings));
         let padded = if behind { format!("{command}\n{padding}") } else { format!("{padding}{command}") };
         let head: String = padding.chars().take(40).collect();
