@@ -22,6 +22,12 @@ pub(super) struct ShellInput {
     pub(super) typed: Option<Typed>,
 }
 
+impl ShellInput {
+    fn posix(text: String) -> Self {
+        Self { text, shell: ShellKind::Posix, workdir: None, typed: None }
+    }
+}
+
 /// What a tool call runs.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Runs {
@@ -75,6 +81,9 @@ const ARGUMENT_KEYS: &[&str] = &["args", "arguments", "argv", "parameters"];
 const TYPED_KEYS: &[&str] = &["data", "chars", "keys", "keystrokes", "input", "text", "stdin"];
 /// Code that a tool runs when its language is a shell.
 const CODE_KEYS: &[&str] = &["code", "source", "content"];
+/// Variables that are set for a command.
+const ENVIRONMENT_KEYS: &[&str] =
+    &["env", "envs", "environ", "environment", "envvars", "environmentvariables"];
 const WORKDIR_KEYS: &[&str] =
     &["workdir", "cwd", "workingdirectory", "dirpath", "directory", "cd", "workingdir"];
 const PATH_KEYS: &[&str] = &[
@@ -186,6 +195,15 @@ pub(super) fn shell_inputs(tool: &ToolName, params: &Params) -> Result<Runs, Too
             }
         }
         let shell = shell.unwrap_or_default();
+        if let Some(variables) = field(ENVIRONMENT_KEYS).filter(|_| !texts.is_empty()) {
+            match shapes::exports(variables) {
+                Some(exports) if shell == ShellKind::Posix => {
+                    texts.iter_mut().for_each(|text| text.insert_str(0, &exports));
+                }
+                Some(exports) => runs.commands.push(ShellInput::posix(exports + "true")),
+                None => runs.unread.push("variables".to_owned()),
+            }
+        }
         let input = |text, typed| ShellInput { text, shell, workdir: workdir.clone(), typed };
         runs.commands.extend(texts.into_iter().map(|text| input(text, None)));
         let said = |key: &str| field(&[key]).and_then(Value::as_str).map(str::to_owned);
@@ -298,12 +316,14 @@ fn all_objects<'a>(params: &'a Params, inner: &'a [Params]) -> Result<Vec<Fields
 }
 
 /// A string is a command line, a list of strings is one argument vector or several command lines; both
-/// readings are judged. Objects are found on their own.
+/// readings are judged. A number or a truth value is the text that a tool would make of it. Objects are found on their
+/// own.
 fn commands_in(value: &Value) -> Vec<String> {
     match value {
         Value::String(text) => vec![text.clone()],
         Value::Array(items) => {
-            let words: Vec<&str> = items.iter().filter_map(Value::as_str).collect();
+            let texts: Vec<String> = items.iter().filter_map(text_of).collect();
+            let words: Vec<&str> = texts.iter().map(String::as_str).collect();
             let mut found: Vec<String> = Vec::new();
             if !words.is_empty() {
                 found.push(words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "));
@@ -316,7 +336,17 @@ fn commands_in(value: &Value) -> Vec<String> {
             }
             found
         }
-        _ => Vec::new(),
+        scalar => text_of(scalar).into_iter().collect(),
+    }
+}
+
+/// A value as the text that a tool would make of it.
+pub(super) fn text_of(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Bool(truth) => Some(truth.to_string()),
+        Value::Null | Value::Array(_) | Value::Object(_) => None,
     }
 }
 
@@ -425,12 +455,29 @@ mod tests {
         assert_eq!(texts("write_stdin", json!({"session_id": 1, "chars": "ls\n"})), ["ls\n"]);
         assert_eq!(texts("run_code", json!({"language": "bash", "code": "ls"})), ["ls"]);
         assert_eq!(texts("run_code", json!({"language": "python", "code": "ls"})), ["python3 -c 'ls'"]);
+        assert_eq!(texts("bash", json!({"command": 5})), ["5"]);
+        assert_eq!(texts("bash", json!({"command": ["head", "-n", 5]})), ["'head' '-n' '5'"]);
         let batch = json!({"tool_calls": [{"tool": "bash", "parameters": {"command": "ls"}}]});
         assert_eq!(texts("batch", batch), ["ls"]);
         assert_eq!(
             texts("local_shell", json!({"action": {"command": ["bash", "-lc", "ls -a"]}})),
             ["'bash' '-lc' 'ls -a'", "ls -a"]
         );
+    }
+
+    #[test]
+    fn a_command_is_judged_with_the_variables_that_are_set_for_it() {
+        let exported = ["export A='b c' N='1'\nls"];
+        assert_eq!(texts("exec", json!({"command": "ls", "env": {"A": "b c", "N": 1}})), exported);
+        assert_eq!(texts("exec", json!({"command": "ls", "environment": ["A=b c", "N=1"]})), exported);
+        assert_eq!(texts("exec", json!({"command": "ls", "env": {}})), ["ls"]);
+        assert_eq!(texts("deploy", json!({"env": {"A": "b"}})), Vec::<String>::new(), "nothing runs");
+        assert_eq!(texts("exec", json!({"command": "ls", "env": "production"})), ["ls"], "no variables");
+        let other = texts("powershell", json!({"command": "ls", "env": {"A": "b"}}));
+        assert_eq!(other, ["export A='b'\ntrue", "ls"]);
+        let odd = json!({"command": "ls", "env": {"BASH_FUNC_ls%%": "() { :; }"}});
+        let runs = shell_inputs(&ToolName::new("exec"), &params(odd)).unwrap();
+        assert_eq!(runs.unread, ["variables"], "no name that a shell can set");
     }
 
     #[test]

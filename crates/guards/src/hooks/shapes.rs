@@ -7,7 +7,7 @@
 use backstop_shell::marks::{ANY, STAR};
 use serde_json::Value;
 
-use super::extract::{is_one_of, quoted};
+use super::extract::{is_one_of, quoted, text_of};
 
 /// Code with its language beside it.
 pub(super) enum Code {
@@ -53,6 +53,34 @@ pub(super) fn code(language: Option<&str>, names: &[String; 2], code: Option<&st
     }
     let named = names.iter().find_map(|name| name.split(['_', '-', '.']).find_map(interpreter));
     named.map_or(Code::None, |interpreter| Code::Command(format!("{interpreter} {}", quoted(code))))
+}
+
+/// The variables that are set for a command, as a line in front of it. `None` where one has a name that no shell can set,
+/// such as those by which bash takes over functions.
+pub(super) fn exports(variables: &Value) -> Option<String> {
+    let pairs: Vec<(String, String)> = match variables {
+        Value::Object(fields) => {
+            fields.iter().filter_map(|(name, value)| Some((name.clone(), text_of(value)?))).collect()
+        }
+        Value::Array(items) => {
+            let pair = |item: &Value| {
+                item.as_str()?.split_once('=').map(|(name, value)| (name.into(), value.into()))
+            };
+            items.iter().filter_map(pair).collect()
+        }
+        _ => Vec::new(),
+    };
+    if !pairs.iter().all(|(name, _)| is_name(name)) {
+        return None;
+    }
+    let words: String = pairs.iter().map(|(name, value)| format!(" {name}={}", quoted(value))).collect();
+    Some(if words.is_empty() { words } else { format!("export{words}\n") })
+}
+
+fn is_name(name: &str) -> bool {
+    !name.starts_with(|first: char| first.is_ascii_digit())
+        && !name.is_empty()
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
 /// Languages that start nothing.

@@ -206,12 +206,30 @@ fn globbed(pattern: &Pattern, segments: &[&str], home: Option<usize>) -> bool {
     if pattern.anchor == Anchor::Root && start != 0 || pattern.anchor == Anchor::Home && home != Some(start) {
         return false;
     }
-    let fixed = |segment: &str| segment.chars().filter(|c| !matches!(*c, STAR | ANY)).count();
+    // `*.json` is how people name all files of a kind, wherever credentials of that kind may lie; it names none of them.
+    let is_name = pattern.anchor == Anchor::Anywhere && len == 1;
+    if is_name
+        && segments.last().is_some_and(|glob| names_a_kind(glob))
+        && segments.last() != pattern.segments.last()
+    {
+        return false;
+    }
     segments.iter().skip(start).zip(&pattern.segments).all(|(glob, wanted)| {
         // What a pattern of ours stands for at least is its text without the star.
         let shortest = wanted.replace('*', "");
         fixed(glob) >= 3 && backstop_shell::pattern_matches(glob, &shortest) || glob == wanted
     })
+}
+
+/// How many characters of a glob stand for themselves.
+fn fixed(glob: &str) -> usize {
+    glob.chars().filter(|c| !matches!(*c, STAR | ANY)).count()
+}
+
+/// Whether a glob names nothing of a file but its extension.
+fn names_a_kind(glob: &str) -> bool {
+    glob.rsplit_once('.')
+        .is_some_and(|(stem, extension)| !stem.is_empty() && fixed(stem) == 0 && fixed(extension) > 0)
 }
 
 fn is_innocent(pattern: &Pattern, segments: &[&str], name: &str) -> bool {
