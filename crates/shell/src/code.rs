@@ -15,6 +15,7 @@ mod powershell;
 mod reader;
 mod signs;
 mod tokens;
+mod written;
 
 use super::data::{Data, Taint};
 use super::trace::{Fact, UnknownKind};
@@ -100,6 +101,7 @@ impl Shell<'_> {
         process: usize,
     ) -> Option<Data> {
         let refs = slices(args);
+        self.collected(program, &refs, process);
         match program {
             "awk" | "gawk" | "mawk" | "nawk" | "original-awk" => self.awk(&refs, process),
             "sed" | "gsed" => self.sed_commands(&refs, stdin, process),
@@ -140,6 +142,12 @@ impl Shell<'_> {
             return printed;
         }
         match given.script {
+            Some(code) if code.starts_with('(') => return self.code_argument(program, code, process, false),
+            // `python -m pytest` is `pytest`.
+            Some(module) if args.windows(2).any(|pair| *pair == ["-m", module]) => {
+                let rest = args.iter().skip_while(|arg| **arg != module).skip(1).copied().collect::<Vec<_>>();
+                self.collected(module, &rest, process);
+            }
             Some(script) => self.script_argument(program, script, process),
             None if takes.input => return self.code_of_input(program, stdin, process, given.plainly),
             None => {}

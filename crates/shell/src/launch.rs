@@ -79,10 +79,15 @@ impl Shell<'_> {
     fn editor_programs(&mut self, args: &[&str], process: usize) -> Vec<String> {
         const QUIET: [&str; 4] = ["silent! ", "silent ", "sil! ", "sil "];
         let mut texts = Vec::new();
-        for text in option_after(args, &["-c", "--cmd"]).into_iter().chain(behind(args, &["+"])) {
+        let clustered =
+            args.windows(2).filter(|pair| pair.first().is_some_and(|flag| takes_editor_command(flag)));
+        let clustered = clustered.filter_map(|pair| pair.get(1)).map(|text| (*text).to_owned());
+        for text in clustered.chain(behind(args, &["+", "-c"])) {
             let text = text.trim_start_matches(':');
             let text = QUIET.iter().find_map(|quiet| text.strip_prefix(quiet)).unwrap_or(text);
-            if let Some(shell) = text.strip_prefix('!') {
+            if let Some((range, shell)) = text.split_once('!')
+                && range.chars().all(|c| c.is_ascii_digit() || "%$.,rw ".contains(c))
+            {
                 texts.push(shell.to_owned());
             } else if text.contains("system(") || EDITOR_LANGUAGES.iter().any(|l| text.starts_with(l)) {
                 self.code(text, Languages::built_in().any(), process, 0);
@@ -178,4 +183,10 @@ pub(super) fn option_after(args: &[&str], names: &[impl AsRef<str>]) -> Vec<Stri
         );
     }
     found
+}
+
+/// Whether an editor takes the next word for a command: `-c`, also as the last of several letters (`-esc`).
+fn takes_editor_command(flag: &str) -> bool {
+    let letters = flag.strip_prefix('-').unwrap_or_default();
+    flag == "--cmd" || letters.ends_with('c') && letters.chars().all(|c| c.is_ascii_alphabetic())
 }

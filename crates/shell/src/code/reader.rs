@@ -212,6 +212,14 @@ impl Reader<'_> {
                     let top = self.top();
                     top.lists = top.lists.saturating_sub(1);
                 }
+                Token::Mark('(')
+                    if self.language.syntax.lisp && matches!(tokens.get(at), Some(Token::Name(_))) =>
+                {
+                    if let Some(Token::Name(name)) = tokens.get(at) {
+                        self.frames.push(Frame::new(name.clone(), None, false));
+                    }
+                    at += 1;
+                }
                 Token::Mark('(') => {
                     self.call_of_a_value(at.checked_sub(2).and_then(|before| tokens.get(before)));
                 }
@@ -252,7 +260,9 @@ impl Reader<'_> {
                     own().then(|| self.top().value.take()).flatten().or_else(|| self.receiver_of(name));
                 self.frames.push(Frame::new(name.to_owned(), receiver, false));
             }
-            Some(Token::Text(_) | Token::Command(_)) if !is_keyword(name) && room => {
+            Some(Token::Text(_) | Token::Command(_))
+                if !is_keyword(name) && room && !self.language.syntax.lisp =>
+            {
                 self.frames.push(Frame::new(name.to_owned(), None, true));
             }
             Some(Token::Name(of)) if room && self.is_bare_call(name, of, tokens.get(*at + 1)) => {
@@ -295,9 +305,9 @@ impl Reader<'_> {
 
     /// Functions that languages let take what follows without parentheses: `eval pack(...)`, `unlink glob "/etc/*"`.
     fn is_bare_call(&self, name: &str, of: &str, behind: Option<&Token>) -> bool {
-        let known = |name: &str| !self.does(name).is_empty() && !name.contains('.');
-        let is_called =
-            behind == Some(&Token::Mark('(')) || known(of) && matches!(behind, Some(Token::Text(_)));
+        let known = |name: &str| !self.does(name).is_empty();
+        let is_called = matches!(behind, Some(Token::Mark('(' | '[')))
+            || known(of) && matches!(behind, Some(Token::Text(_)));
         let takes =
             self.language.syntax.percent || self.language.syntax.sigils || self.language.name == "any";
         takes && known(name) && !is_keyword(name) && (is_called || of.starts_with('$'))

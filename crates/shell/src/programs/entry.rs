@@ -41,6 +41,10 @@ pub struct Program {
     pub(crate) secrets: Option<Secrets>,
     /// How it takes code of its language.
     pub(crate) code: Option<Code>,
+    /// What the program is called that it makes of the source files it is given; `*` for the name of the first.
+    pub(crate) compiles: Option<String>,
+    /// Files that it runs without being told their names, as patterns, with the subcommands that do so; all if none.
+    pub(crate) collects: BTreeMap<String, String>,
     /// Commands, and what is true of each.
     #[serde(rename = "match")]
     matches: Vec<String>,

@@ -1,0 +1,84 @@
+//! Programs that are made of texts which the same command wrote, and texts that run without being named: a program
+//! compiled of a here-document, a `conftest.py` in front of `pytest`.
+//!
+//! Which programs do that is said by their entries (`compiles`, `collects`). A text in a language that is read is read; of
+//! any other it is not known what it does, unless it only prints.
+
+use super::{Languages, reader};
+use crate::Taint;
+use crate::data::Data;
+use crate::options::Options;
+use crate::pattern;
+use crate::walk::Shell;
+use crate::word::STAR;
+
+/// Programs that start a tool of the project by its name.
+const LAUNCHERS: &[&str] = &[
+    "npx", "bunx", "pnpx", "npm", "pnpm", "yarn", "bun", "poetry", "uv", "uvx", "pipenv", "hatch", "bundle",
+];
+
+impl Shell<'_> {
+    /// Looks for files of this command that the program compiles, or runs without being told to.
+    pub(super) fn collected(&mut self, program: &str, args: &[&str], process: usize) {
+        let programs = self.programs;
+        if self.state.files.is_empty() {
+            return;
+        }
+        if LAUNCHERS.contains(&program)
+            && let Some(at) =
+                args.iter().position(|arg| programs.get(arg).is_some_and(|entry| !entry.collects.is_empty()))
+            && let Some((started, rest)) = args.get(at..).and_then(<[&str]>::split_first)
+        {
+            self.collected(started, rest, process);
+        }
+        let Some(entry) = programs.get(program) else { return };
+        if let Some(output) = &entry.compiles {
+            self.compile(output, program, args);
+        }
+        let asked = |when: &str| when.is_empty() || when.split(' ').any(|word| args.contains(&word));
+        for pattern in entry.collects.iter().filter(|(_, when)| asked(when)).map(|(pattern, _)| pattern) {
+            let is_run = |path: &&String| {
+                let name = path.rsplit('/').next().unwrap_or(path);
+                pattern::matches(&pattern.replace('*', &String::from(STAR)), name)
+            };
+            let mut files: Vec<String> = self.state.files.keys().filter(is_run).cloned().collect();
+            files.sort();
+            for file in files {
+                self.script_argument(program, &file, process);
+            }
+        }
+    }
+
+    /// What is compiled of texts that are not harmless is code that nobody has read.
+    fn compile(&mut self, output: &str, program: &str, args: &[&str]) {
+        let sources: Vec<(&str, Data)> = args
+            .iter()
+            .filter_map(|arg| Some((*arg, self.state.files.get(&self.resolve(arg))?.clone())))
+            .collect();
+        let Some((first, _)) = sources.first() else { return };
+        let options = Options::parse(args, self.programs.takes(program));
+        let stem = first.rsplit_once('.').map_or(*first, |(stem, _)| stem);
+        let made = options.value(Some('o'), "output").unwrap_or(if output == "*" { stem } else { output });
+        let (languages, home) = (Languages::built_in(), self.place.home());
+        let harmless = sources.iter().all(|(path, data)| {
+            data.exact()
+                .is_some_and(|text| reader::read(text, languages.of_file(path), home, 0).is_harmless())
+        });
+        // A harmless program is as any other of the workspace: what it prints is not known.
+        if !harmless {
+            let taint = sources.iter().fold(Taint::PROGRAM, |all, (_, data)| all | data.taint);
+            self.write_file(made, &Data::unknown(taint));
+        }
+        for (path, _) in sources {
+            let process = self.trace.processes.len().saturating_sub(1);
+            self.code_of_source(path, process);
+        }
+    }
+
+    /// What the text of a program starts counts when it is compiled: the program may be run by any name.
+    fn code_of_source(&mut self, path: &str, process: usize) {
+        if let Some(text) = self.content_of(path).exact().map(str::to_owned) {
+            self.code(&text, Languages::built_in().of_file(path), process, 0);
+        }
+    }
+}
