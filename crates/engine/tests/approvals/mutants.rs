@@ -2,13 +2,13 @@
 //! between an answer and a permit is taken out.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use backstop_engine::{
     Attendance, BlockCause, Engine, Keeping, Receipt, ReceiptSink, Verdict, tool_call_digest,
 };
-use backstop_hooks::{ApprovalRequest, CallContext, Decision, Resolution, Severity};
+use backstop_hooks::{ApprovalId, ApprovalRequest, CallContext, Decision, Resolution, Severity};
 use backstop_store::{
     ApprovalStatus, ConsumeError, GrantTarget, MAX_APPROVAL_BYTES, NewGrant, Store, Timestamp,
 };
@@ -23,6 +23,7 @@ over_both_stores! {
     another_tool_with_the_same_arguments_is_another_call,
     a_grant_that_covers_half_of_what_is_asked_is_not_used,
     a_code_does_not_answer_a_hook_that_offers_no_allow_once,
+    a_code_does_not_answer_what_a_hook_asks_that_came_while_a_human_was_asked,
     calls_that_waited_for_the_same_allow_always_leave_one_grant,
     who_asks_is_told_where_the_question_can_not_be_written_down,
     of_many_requests_the_first_of_the_gravest_leads_and_those_left_out_are_counted,
@@ -147,6 +148,43 @@ async fn a_code_does_not_answer_a_hook_that_offers_no_allow_once(store: Arc<dyn 
     let strict = ask_more(&engine, "strict", request().decisions([Decision::AllowAlways]));
     permit(&engine, "ls", &Attendance::Nobody).await.permit.unwrap_err();
     assert_eq!(told(&strict), [Resolution::Cancelled], "it was not there when the code was given");
+}
+
+/// Somebody who allows what they are asked first, and nothing after it. Meanwhile another hook comes, and a code is used
+/// for the same call.
+struct OnlyOnce {
+    engine: Engine,
+    store: Arc<dyn Store>,
+    coded: ApprovalId,
+    asked: Arc<AtomicUsize>,
+}
+
+impl backstop_engine::Asker for OnlyOnce {
+    fn ask<'a>(&'a self, _: &'a backstop_store::ApprovalRecord) -> backstop_engine::AskFuture<'a> {
+        Box::pin(async move {
+            if self.asked.fetch_add(1, Ordering::AcqRel) > 0 {
+                return Some(Decision::Deny);
+            }
+            let (ttl, now) = (Duration::from_secs(600), Timestamp::now());
+            self.store.allow_later(&self.coded, "me", ttl, now).await.unwrap();
+            ask_more(&self.engine, "late", request());
+            Some(Decision::AllowOnce)
+        })
+    }
+
+    fn name(&self) -> &str {
+        "only once"
+    }
+}
+
+async fn a_code_does_not_answer_what_a_hook_asks_that_came_while_a_human_was_asked(store: Arc<dyn Store>) {
+    let (engine, _) = asking(Arc::clone(&store), request());
+    permit(&engine, "ls", &Attendance::Nobody).await.permit.unwrap_err();
+    let (coded, asked) = (rows(&store).await.remove(0).id, Arc::new(AtomicUsize::new(0)));
+    let human = OnlyOnce { engine: engine.clone(), store, coded, asked: Arc::clone(&asked) };
+    let verdict = permit(&engine, "ls", &Attendance::Present(Arc::new(human))).await;
+    assert_eq!((resolution(&verdict), asked.load(Ordering::Acquire)), (Resolution::Deny, 2));
+    verdict.permit.unwrap_err();
 }
 
 async fn calls_that_waited_for_the_same_allow_always_leave_one_grant(store: Arc<dyn Store>) {

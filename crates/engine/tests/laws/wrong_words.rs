@@ -3,17 +3,19 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use backstop_engine::{
-    Attendance, BlockCause, Engine, FailureKind, HookOptions, MAX_DEPTH, MAX_UNDER_WAY, Receipt, ReceiptSink,
-    Verdict,
+    AgentMatcher, Attendance, BlockCause, Budget, Engine, FailureKind, HookOptions, MAX_DEPTH, MAX_UNDER_WAY,
+    Receipt, ReceiptSink, Verdict,
 };
 use backstop_hooks::points::{
-    AfterLlmCall, AfterLlmCallOutcome, BeforeAgentReply, BeforeLlmCall, BeforeMessageWrite,
+    AfterLlmCall, AfterLlmCallOutcome, AfterToolCall, BeforeAgentReply, BeforeLlmCall, BeforeMessageWrite,
     BeforePromptBuild, BeforeToolCall, PromptBuildOutcome, ToolBefore, ToolCallIds, TrustedToolPolicy,
 };
 use backstop_hooks::{CallContext, FailurePolicy, HookError, PointId, async_hook_fn, hook_fn};
 use backstop_store::ToolDecision;
+use futures_util::FutureExt;
 use futures_util::future::join_all;
 use tokio::sync::Semaphore;
 
@@ -119,8 +121,11 @@ async fn a_sink_that_does_not_want_idle_dispatches_is_not_told_of_them() {
 #[tokio::test]
 async fn explanations_have_digests_and_details_where_nobody_records() {
     let engine = engine();
-    let idle = engine.explain::<BeforeLlmCall>(sample::<BeforeLlmCall>(), &context()).await;
-    assert!(idle.receipt().judged.is_some(), "no hook stands there, and it is explained all the same");
+    let indifferent = Engine::builder().sink(Arc::new(OnlyHooks::default())).build();
+    for engine in [&engine, &indifferent] {
+        let idle = engine.explain::<BeforeLlmCall>(sample::<BeforeLlmCall>(), &context()).await;
+        assert!(idle.receipt().judged.is_some(), "no hook stands there, and it is explained all the same");
+    }
     on(&engine, "watches", 0, hook_fn::<BeforeLlmCall, _>(|_, _| Ok(None)));
     on(&engine, "judges", 0, hook_fn::<BeforeToolCall, _>(|_, _| Ok(None)));
     let explained = engine.explain::<BeforeLlmCall>(sample::<BeforeLlmCall>(), &context()).await;
@@ -192,9 +197,8 @@ async fn a_call_that_its_answer_denied_says_that_nobody_judged_it() {
     assert_eq!((blocked.cause, blocked.hook), (BlockCause::Withheld, None));
 }
 
-/// Once a hook has named the calls of a run that may stay, those of its later answers are named, too.
-#[tokio::test]
-async fn a_run_whose_calls_were_named_stays_so_after_an_answer_that_named_none() {
+/// An engine with a hook that says which calls may stay where there is one of the id `named`, and otherwise nothing.
+fn naming() -> Engine {
     let engine = engine();
     let hook = hook_fn::<AfterLlmCall, _>(|event, _| {
         let named = event.tool_calls.iter().any(|call| call.id.as_str() == "named");
@@ -202,9 +206,55 @@ async fn a_run_whose_calls_were_named_stays_so_after_an_answer_that_named_none()
         Ok(Some(AfterLlmCallOutcome { tool_calls, ..Default::default() }))
     });
     on(&engine, "names", 0, hook);
+    engine
+}
+
+/// An empty id names nothing, also not a call that was allowed before calls were named.
+#[tokio::test]
+async fn a_call_without_an_id_is_not_allowed_by_an_earlier_one_without_an_id() {
+    let engine = naming();
+    engine.judge_answer(answer("r", &[""]), &in_run("s", "r")).await;
+    assert!(may_run(&engine, "s", "r", Some("")).await);
+    engine.judge_answer(answer("r", &["named"]), &in_run("s", "r")).await;
+    assert!(!may_run(&engine, "s", "r", Some("")).await);
+}
+
+/// Once a hook has named the calls of a run that may stay, those of its later answers are named, too.
+#[tokio::test]
+async fn a_run_whose_calls_were_named_stays_so_after_an_answer_that_named_none() {
+    let engine = naming();
     for answered in ["named", "other"] {
         engine.judge_answer(answer("r", &[answered]), &in_run("s", "r")).await;
         assert!(may_run(&engine, "s", "r", Some(answered)).await);
         assert!(!may_run(&engine, "s", "r", Some("unheard-of")).await, "after {answered}");
+    }
+}
+
+/// A hook that is about others is none that this dispatch met.
+#[tokio::test]
+async fn for_a_sink_that_does_not_want_idle_dispatches_none_is_put_together() {
+    let sink = Arc::new(OnlyHooks::default());
+    let engine = Engine::builder().sink(Arc::clone(&sink) as Arc<dyn ReceiptSink>).build();
+    let others = || options("others", 0).agents(AgentMatcher::regex("^other$").unwrap());
+    engine.registry().on(hook_fn::<AfterToolCall, _>(|_, _| Ok(None)), others()).unwrap();
+    let receipt = engine.observe::<AfterToolCall>(&sample::<AfterToolCall>(), &context()).await;
+    assert_eq!((receipt.at, receipt.judged), (0, None));
+}
+
+/// By a clock that stands still but where a hook moves it.
+#[tokio::test(start_paused = true)]
+async fn an_answer_at_the_deadline_itself_counts_and_a_later_one_does_not() {
+    for (takes, is_late) in [(100, false), (101, true)] {
+        let engine = engine();
+        let slow = hook_fn::<BeforeToolCall, _>(move |_, _| {
+            // The clock moves at the first look at the future.
+            let _moved = tokio::time::advance(Duration::from_millis(takes)).now_or_never();
+            Ok(None)
+        });
+        let timeout = Some(Budget::from_millis(100).unwrap());
+        engine.registry().on(slow, HookOptions { timeout, ..options("slow", 0) }).unwrap();
+        let cause = permit(&engine, exec("ls")).await.permit.err().map(|blocked| blocked.cause);
+        let timed_out = BlockCause::Failure { kind: FailureKind::TimedOut };
+        assert_eq!(cause, is_late.then_some(timed_out), "{takes} ms");
     }
 }

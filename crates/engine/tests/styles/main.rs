@@ -4,6 +4,7 @@
 
 mod interceptors;
 mod redactors;
+mod verdict_lives;
 mod verdicts;
 
 use std::sync::{Arc, Mutex};

@@ -1,13 +1,15 @@
 //! Span redactors: over text that grows and over whole texts, alone and beside other hooks.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use backstop_engine::{
-    BlockCause, DecidedParts, Engine, FailureKind, HookOptions, Receipt, ReceiptSink, Redaction,
+    BlockCause, Budget, DecidedParts, Engine, FailureKind, HookOptions, Receipt, ReceiptSink, Redaction,
     RedactionStream, ResponseGate, Rewrite, Said, Settled, SpanEdit, SpanKind, SpanRedactor, Style, Verdict,
 };
 use backstop_hooks::points::{BeforeResponseEmit, ResponseEmitEvent, ResponseEmitOutcome};
 use backstop_hooks::{CallContext, FailurePolicy, OwnerId, PointId, Text, hook_fn};
+use futures_util::FutureExt;
 use proptest::prelude::*;
 
 use crate::context;
@@ -202,6 +204,11 @@ fn spans_that_overlap_become_one_with_the_replacement_of_who_stands_first() {
     engine.registry().on_spans(Arc::new(BOTH[1].1), options("odd").priority(5)).unwrap();
     assert_eq!(streamed(&mut engine.redaction(&context("main")), ["a 123x"]).0, "a <odd>");
 
+    // Side by side they stay two.
+    let (engine, _) = watched(&[BOTH[0], ("letters", Runs { set: "xy", does: Does::Replaces("<xy>") })]);
+    let (text, edits) = streamed(&mut engine.redaction(&context("main")), ["a 12x b"]);
+    assert_eq!((text.as_str(), edits.len()), ("a #<xy> b", 2));
+
     // Also where the one that stands first begins later.
     let (engine, _) = watched(&BOTH);
     assert_eq!(streamed(&mut engine.redaction(&context("main")), ["a x12"]).0, "a #");
@@ -311,9 +318,24 @@ fn a_hook_that_writes_what_a_redactor_takes_out_is_unstable() {
         Ok(Some(ResponseEmitOutcome { content: Some("call 110".into()), ..Default::default() }))
     });
     engine.registry().on(leak, options("leak")).unwrap();
-    let blocked = dispatch(&engine, &["call nobody"]).blocked.unwrap();
+    let decided = dispatch(&engine, &["call nobody"]);
+    let blocked = decided.blocked.unwrap();
     assert_eq!(blocked.cause, BlockCause::UnstableRewrite { writer: Some("leak".into()) });
     assert_eq!(blocked.hook, Some("digits".into()));
+    let steps = decided.receipt.steps.iter().map(|step| (step.hook.id.as_str(), step.again));
+    assert_eq!(steps.collect::<Vec<_>>(), [("digits", false), ("leak", false), ("digits", true)]);
+}
+
+/// A redactor that stops what a hook wrote is not covered up by one that would only have changed it.
+#[test]
+fn what_stops_the_answer_of_a_hook_is_the_block_of_a_redactor_and_not_the_change_of_another() {
+    let (engine, _) = watched(&[BOTH[0], ("letters", Runs { set: "xy", does: Does::Blocks })]);
+    let leak = hook_fn::<BeforeResponseEmit, _>(|_, _| {
+        Ok(Some(ResponseEmitOutcome { content: Some("call 110 x".into()), ..Default::default() }))
+    });
+    engine.registry().on(leak, options("leak")).unwrap();
+    let blocked = dispatch(&engine, &["call me"]).blocked.unwrap();
+    assert_eq!((blocked.cause, blocked.hook), (BlockCause::Decision, Some("letters".into())));
 }
 
 #[test]
@@ -337,6 +359,7 @@ fn a_block_stops_the_stream_and_the_dispatch_for_the_same_reason() {
     let (engine, kept) = watched(&[("digits", digits(Does::Blocks))]);
     let mut redaction = engine.redaction(&context("main"));
     assert_eq!(redaction.push(0, "call ").text, "call ");
+    assert!(!redaction.is_blocked());
     assert_eq!(redaction.push(0, "now 1 ").text, "", "what came with it stays");
     let more = redaction.push(0, "more");
     assert_eq!((more.text.as_str(), more.up_to), ("", 5), "nothing more goes");
@@ -345,16 +368,21 @@ fn a_block_stops_the_stream_and_the_dispatch_for_the_same_reason() {
     let blocked = run(redaction.blocked()).unwrap();
     drop(redaction);
     assert_eq!(kept.0.lock().unwrap().first().unwrap().verdict, Verdict::Block);
-    assert_eq!(Some(blocked), dispatch(&engine, &["call now 1 "]).blocked);
+    let decided = dispatch(&engine, &["call now 1 "]);
+    assert_eq!(left(&decided), ["call now 1 "], "what is stopped is told as it came");
+    assert_eq!(Some(blocked), decided.blocked);
 }
 
 #[test]
 fn a_redactor_that_fails_blocks_unless_the_operator_lets_it_pass() {
     for (does, kind) in [(Does::Panics, FailureKind::Panicked), (Does::Babbles, FailureKind::Malformed)] {
-        let (engine, _) = watched(&[("digits", digits(does))]);
+        let (engine, kept) = watched(&[("digits", digits(does))]);
         let mut redaction = engine.redaction(&context("main"));
         assert_eq!(streamed(&mut redaction, ["safe ", "1 ", "more"]).0, "safe ");
         let blocked = run(redaction.blocked()).unwrap();
+        let receipt = kept.0.lock().unwrap().remove(0);
+        let step = receipt.steps.first().unwrap();
+        assert_eq!((step.said, step.passed_despite_failure), (Said::Failed, false));
         assert_eq!(blocked.cause, BlockCause::Failure { kind });
         assert!(!blocked.reason_or_default().contains("found 1"));
         assert_eq!(dispatch(&engine, &["1 "]).blocked, Some(blocked));
@@ -413,11 +441,14 @@ fn a_redactor_is_about_the_agents_it_is_limited_to() {
     assert_eq!(streamed(&mut engine.redaction(&context("other")), ["1"]).0, "#");
 }
 
+/// Where spans begin and end.
+type Spans = &'static [(usize, usize)];
+
 /// Says the same about every piece, and counts the pieces.
 #[derive(Clone, Debug)]
 struct Says {
     up_to: usize,
-    edits: &'static [(usize, usize)],
+    edits: Spans,
     asked: Arc<Mutex<usize>>,
 }
 
@@ -443,7 +474,7 @@ impl RedactionStream for Says {
 #[test]
 fn spans_that_make_no_sense_are_a_failure_and_nothing_is_let_go() {
     let text = "abcd\u{e9}";
-    let cases: [(usize, &'static [(usize, usize)], bool); 9] = [
+    let cases: [(usize, Spans, bool); 9] = [
         (6, &[], true),
         (6, &[(0, 1), (1, 2), (4, 6)], true),
         (6, &[(2, 3), (0, 1)], false),
@@ -477,4 +508,51 @@ fn a_redactor_that_failed_is_done_without_from_then_on() {
     let mut redaction = engine.redaction(&context("main"));
     assert_eq!(streamed(&mut redaction, ["one ", "two ", "three"]).0, "one two three");
     assert_eq!(*asked.lock().unwrap(), 1);
+}
+
+/// Takes as long over each piece as it is told, by a clock that stands still otherwise.
+#[derive(Clone, Copy, Debug)]
+struct Slow {
+    takes: Duration,
+    up_to: usize,
+}
+
+impl SpanRedactor for Slow {
+    fn open(&self, _: &CallContext) -> Box<dyn RedactionStream> {
+        Box::new(*self)
+    }
+}
+
+impl RedactionStream for Slow {
+    fn push(&mut self, text: &str) -> Settled {
+        // The clock moves at the first look at the future.
+        let _moved = tokio::time::advance(self.takes).now_or_never();
+        self.up_to += text.len();
+        Settled { up_to: self.up_to, ..Settled::default() }
+    }
+
+    fn finish(&mut self) -> Settled {
+        Settled { up_to: self.up_to, ..Settled::default() }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_redactor_that_takes_longer_than_its_budget_has_failed_and_one_that_uses_it_up_has_not() {
+    for (takes, is_late) in [(99, false), (100, false), (101, true), (1_000, true)] {
+        let (engine, kept) = watched(&[]);
+        let takes = Duration::from_millis(takes);
+        let timeout = Some(Budget::from_millis(100).unwrap());
+        let slow = Slow { takes, up_to: 0 };
+        engine.registry().on_spans(Arc::new(slow), HookOptions { timeout, ..options("slow") }).unwrap();
+        let mut redaction = engine.redaction(&context("main"));
+        assert_eq!(redaction.push(0, "text").text, if is_late { "" } else { "text" }, "{takes:?}");
+        let timed_out = BlockCause::Failure { kind: FailureKind::TimedOut };
+        let cause = redaction.blocked().await.map(|blocked| blocked.cause);
+        assert_eq!(cause, is_late.then_some(timed_out), "{takes:?}");
+        drop(redaction);
+        let receipt = kept.0.lock().unwrap().remove(0);
+        let step = receipt.steps.first().unwrap();
+        assert_eq!((receipt.elapsed, step.elapsed), (takes, takes));
+        assert_eq!(step.failure.is_some(), is_late);
+    }
 }
