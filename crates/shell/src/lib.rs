@@ -10,7 +10,7 @@
 //! use backstop_shell::{Action, Analyzer, Fact, Place, ShellKind};
 //!
 //! let place = Place::new("/work/project").with_home("/home/me");
-//! let command = "cd build && X=out; sudo env A=b sh -c \"cat notes.txt > ../$X.txt\"";
+//! let command = "cd build; X=out; sudo env A=b sh -c \"cat notes.txt > ../$X.txt\"";
 //! let trace = Analyzer::new().trace(command, ShellKind::Posix, &place);
 //!
 //! let programs: Vec<_> = trace.processes.iter().map(|process| process.program()).collect();
