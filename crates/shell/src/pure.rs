@@ -27,13 +27,7 @@ impl Shell<'_> {
                 self.base_coding(program, &refs, stdin)
             }
             "xxd" | "od" | "hexdump" => self.dump(&refs, stdin),
-            "tr" => {
-                let options = Options::parse(&refs, Takes::NOTHING);
-                let from = unglob(options.operands.first().copied().unwrap_or_default());
-                let to = unglob(options.operands.get(1).copied().unwrap_or_default());
-                let delete = options.has('d', "delete");
-                decoded(stdin, |text| decode::tr(text, &from, &to, delete))
-            }
+            "tr" => translated(&refs, stdin),
             "gunzip" | "zcat" | "gzcat" | "bunzip2" | "bzcat" | "unxz" | "xzcat" | "unlzma" | "zstdcat"
             | "unzstd" | "lz4cat" | "uncompress" => {
                 let input = self.operand_data(&refs, stdin);
@@ -59,11 +53,9 @@ impl Shell<'_> {
             "true" | "false" | ":" | "cd" | "exit" | "test" | "[" | "sleep" | "rm" | "mkdir" | "touch"
             | "wait" => Data::empty(),
             "seq" => Data::unknown(Taint::NONE),
+            "tee" | "sponge" => stdin.clone(),
+            // A selection of known text is taken to be all of it: more is judged, never less.
             _ if self.programs.does(program, Does::CopiesInput) => {
-                // A selection of known text is taken to be all of it: more is judged, never less.
-                if program == "tee" || program == "sponge" {
-                    return stdin.clone();
-                }
                 let options = Options::parse(&refs, self.programs.takes(program));
                 self.operand_data(&options.operands, stdin)
             }
@@ -199,6 +191,15 @@ impl Shell<'_> {
             },
         }
     }
+}
+
+/// What `tr` makes of its input.
+fn translated(args: &[&str], stdin: &Data) -> Data {
+    let options = Options::parse(args, Takes::NOTHING);
+    let from = unglob(options.operands.first().copied().unwrap_or_default());
+    let to = unglob(options.operands.get(1).copied().unwrap_or_default());
+    let delete = options.has('d', "delete");
+    decoded(stdin, |text| decode::tr(text, &from, &to, delete))
 }
 
 /// The input changed by a decoder: known when the input is, else of decoded origin.

@@ -179,10 +179,10 @@ fn a_repository_only_tightens_and_is_told_what_had_no_effect() {
         "guards: {command_safety: {enabled: false, profile: strict}}\n",
     )
     .unwrap();
-    snapshot!(user.run(&["check", "--tool", "exec", "--args", r#"{"command": "git push --force"}"#]).whole(), @r"
+    snapshot!(user.run(&["check", "--tool", "exec", "--args", r#"{"command": "git branch -D topic"}"#]).whole(), @r"
     exit: 0
     --- stdout
-    block by builtin:command-safety-guard: overwrites history that others have [GIT_FORCE_PUSH]: git push --force; safer: git push --force-with-lease
+    ask by builtin:command-safety-guard: run a command that needs a look: deletes a branch that may not be merged [GIT_BRANCH_DELETE]: git branch -D topic; safer: git branch -d x (rule git.branch-delete)
     --- stderr
     ignored: `guards.command_safety.enabled` at [user]/work/backstop.yaml:1:36 has no effect: it would be less strict than the value in force
     ");
