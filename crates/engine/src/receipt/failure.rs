@@ -151,8 +151,13 @@ impl Failure {
             HookError::Panicked => FailureKind::Panicked,
             _ => FailureKind::Failed,
         };
-        let message: String = error.to_string().chars().take(MAX_MESSAGE_CHARS).collect();
+        let said = error.to_string();
+        let mut message: String = said.chars().take(MAX_MESSAGE_CHARS).collect();
         let quotes = serde_json::to_value(event).is_ok_and(|event| quotes(&message, &event));
+        if message.len() < said.len() {
+            // A quote that the cut goes through is found only if enough of it stands before the cut.
+            message = message.chars().take(MAX_MESSAGE_CHARS - 2 * OVERLAP_CHARS).chain(['…']).collect();
+        }
         let message = match quotes {
             true => FailureMessage::Own("its message quotes what it judged, and is not kept".into()),
             false => FailureMessage::OfHook(message.into()),
@@ -161,7 +166,7 @@ impl Failure {
     }
 }
 
-/// Most characters of a failure's message.
+/// Most characters of a failure's message that are looked at; of a longer one somewhat fewer are kept, and a mark.
 const MAX_MESSAGE_CHARS: usize = 300;
 /// From this length on, a text of the event that a message repeats counts as quoted.
 const QUOTE_CHARS: usize = 6;

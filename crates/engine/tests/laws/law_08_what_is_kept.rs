@@ -38,6 +38,16 @@ fn law_08_what_a_failed_hook_says_is_kept_unless_it_quotes_what_it_judged() {
 }
 
 #[test]
+fn law_08_no_cut_hides_that_a_failed_hook_quotes_what_it_judged() {
+    let secret = "q1w2-e3r4-t5y6-u7i8";
+    for before in 260..320 {
+        let message = format!("{} {secret} is wrong, and so on", "-".repeat(before));
+        let kept = kept_of(&message, json!({ "command": secret }));
+        assert!(!kept.contains("q1w2"), "{before}: {kept}");
+    }
+}
+
+#[test]
 fn law_08_steps_say_only_what_is_so() {
     let (engine, kept) = watched();
     on_failing::<BeforeToolCall>(

@@ -85,7 +85,7 @@ impl CommandSafety {
 }
 
 /// Longest file that is looked into, in bytes.
-const MAX_FILE: u64 = 64 * 1024;
+pub(super) const MAX_FILE: u64 = 64 * 1024;
 
 /// A reader of files for one judgement, which looks at each file once and names what it found as a fact.
 fn looking_once(evidence: Option<Evidence>) -> impl Fn(&str) -> Looked + Clone + Send + Sync + 'static {
@@ -115,7 +115,7 @@ fn digest_of(looked: &Looked) -> Digest {
 
 /// The text of a plain file, or a bit more of it than is looked into. It is opened once, and what was opened is what is
 /// looked at; a pipe or a device is not waited for, and a link is not followed.
-fn look(path: &str) -> Looked {
+pub(super) fn look(path: &str) -> Looked {
     let mut options = OpenOptions::new();
     options.read(true);
     #[cfg(unix)]

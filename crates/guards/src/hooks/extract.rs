@@ -475,9 +475,17 @@ mod tests {
         assert_eq!(texts("exec", json!({"command": "ls", "env": "production"})), ["ls"], "no variables");
         let other = texts("powershell", json!({"command": "ls", "env": {"A": "b"}}));
         assert_eq!(other, ["export A='b'\ntrue", "ls"]);
-        let odd = json!({"command": "ls", "env": {"BASH_FUNC_ls%%": "() { :; }"}});
-        let runs = shell_inputs(&ToolName::new("exec"), &params(odd)).unwrap();
-        assert_eq!(runs.unread, ["variables"], "no name that a shell can set");
+        for odd in [
+            json!({"BASH_FUNC_ls%%": "() { :; }"}),
+            json!({"A": ["b"]}),
+            json!([{"name": "A", "value": "b"}]),
+            json!(["A=b", "C"]),
+            json!("A=b"),
+        ] {
+            let call = json!({"command": "ls", "env": odd});
+            let runs = shell_inputs(&ToolName::new("exec"), &params(call.clone())).unwrap();
+            assert_eq!(runs.unread, ["variables"], "not dropped in silence: {call}");
+        }
     }
 
     #[test]

@@ -2,10 +2,10 @@
 //!
 //! A package's file is written all day, and most of it starts nothing. The scripts that its manager runs unasked do.
 
-use std::io::Read as _;
-
+use backstop_shell::Looked;
 use serde_json::Value;
 
+use super::command::{MAX_FILE, look};
 use super::extract::FileUse;
 use crate::{Access, Finding, Judgement, Severity, Verdict};
 
@@ -23,9 +23,6 @@ const LIFE_CYCLE: [&str; 11] = [
     "postpack",
     "dependencies",
 ];
-
-/// Longest file that is compared, in bytes.
-const MAX_FILE: u64 = 1024 * 1024;
 
 /// The question about a write that changes what the manager of a package runs by itself.
 pub(super) fn changes_scripts(used: &FileUse, path: &str) -> Option<Judgement> {
@@ -75,15 +72,12 @@ pub(super) fn holds_already(used: &FileUse, path: &str) -> bool {
     whole && used.content.is_some() && used.content == held(path)
 }
 
-/// The text of a plain file of a bounded size.
+/// The text of a plain file of a bounded size, opened once.
 fn held(path: &str) -> Option<String> {
-    let known = std::fs::symlink_metadata(path).ok()?;
-    if !known.is_file() || known.len() > MAX_FILE {
-        return None;
+    match look(path) {
+        Looked::Text(text) if text.len() as u64 <= MAX_FILE => Some(text),
+        Looked::Text(_) | Looked::Missing | Looked::Unreadable => None,
     }
-    let mut text = String::new();
-    std::fs::File::open(path).ok()?.take(MAX_FILE).read_to_string(&mut text).ok()?;
-    Some(text)
 }
 
 #[cfg(test)]

@@ -55,19 +55,18 @@ pub(super) fn code(language: Option<&str>, names: &[String; 2], code: Option<&st
     named.map_or(Code::None, |interpreter| Code::Command(format!("{interpreter} {}", quoted(code))))
 }
 
-/// The variables that are set for a command, as a line in front of it. `None` where one has a name that no shell can set,
-/// such as those by which bash takes over functions.
+/// The variables that are set for a command, as a line in front of it. `None` where one can't be read so: it has no plain
+/// value, or a name that no shell can set, such as those by which bash takes over functions.
 pub(super) fn exports(variables: &Value) -> Option<String> {
+    let split = |text: &str| text.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
     let pairs: Vec<(String, String)> = match variables {
         Value::Object(fields) => {
-            fields.iter().filter_map(|(name, value)| Some((name.clone(), text_of(value)?))).collect()
+            let set = fields.iter().filter(|(_, value)| !value.is_null());
+            set.map(|(name, value)| Some((name.clone(), text_of(value)?))).collect::<Option<_>>()?
         }
-        Value::Array(items) => {
-            let pair = |item: &Value| {
-                item.as_str()?.split_once('=').map(|(name, value)| (name.into(), value.into()))
-            };
-            items.iter().filter_map(pair).collect()
-        }
+        Value::Array(items) => items.iter().map(|item| split(item.as_str()?)).collect::<Option<_>>()?,
+        // The name of an environment (`production`) sets nothing; a text with assignments may be split anywhere.
+        Value::String(text) if text.contains('=') => return None,
         _ => Vec::new(),
     };
     if !pairs.iter().all(|(name, _)| is_name(name)) {
