@@ -396,7 +396,7 @@ fn describe(trace: &Trace, fact: usize, process: Option<usize>) -> String {
     };
     let words: Vec<_> = process.argv().iter().take(12).map(Argument::display).collect();
     let mut text = words.join(" ");
-    if text.len() > 160 {
+    if text.len() > 160 || words.len() < process.argv().len() {
         text = text.chars().take(160).chain(['…']).collect();
     }
     text
