@@ -1,8 +1,8 @@
 //! Decisions: what Backstop says at each moment, before it is put into a client's words.
 //!
 //! Each moment has its own type, so that a decision which makes no sense there can't be made. What a client
-//! can't honour *degrades*, always to something stricter: a question becomes a refusal that says how a human
-//! can approve, changed arguments become a refusal, a changed result is withheld or ends the run. Where a
+//! can't honour *degrades*, always to something stricter: a question becomes a refusal that says that a person
+//! may allow the call, changed arguments become a refusal, a changed result is withheld or ends the run. Where a
 //! client offers nothing at all, [`Reply::shortfall`] says so: the caller logs it, and nobody believes it
 //! was done.
 
@@ -29,7 +29,7 @@ pub enum CallDecision {
     Ask {
         /// What the human reads.
         question: Reason,
-        /// What the model reads where the client can't ask; says how to approve.
+        /// What the model reads where the client can't ask. Never holds what could answer the question.
         refusal: Reason,
         /// The arguments of each part, where hooks changed them.
         changed: Option<Vec<Params>>,
@@ -106,7 +106,7 @@ impl Shortfall {
     /// What happens, in words.
     pub const fn as_str(self) -> &'static str {
         match self {
-            Self::AskDenied => "it can't ask a human here: the call is denied, with the way to approve it",
+            Self::AskDenied => "it can't ask a human here: the call is denied, and waits among the approvals",
             Self::RewriteDenied => "it can't take changed arguments: the call is denied",
             Self::RewriteHasNoForm => "the changed arguments have no form of its own: the call is denied",
             Self::ResultFlattened => "a changed result reaches the model as plain text",

@@ -30,7 +30,8 @@ use crate::tools::{ToolOutput, ToolUse};
 /// Takes an event through the engine and says what the client is to be told.
 ///
 /// `attendance` says whom the engine can ask about a tool call. With [`Attendance::Nobody`] a question that
-/// the client can ask its own user is handed to the client; any other is a refusal with the way to approve.
+/// the client can ask its own user is handed to the client; any other is a refusal. No code by which a call can be
+/// allowed is in either: all that a hook says reaches the model, or a transcript that its agent can read.
 pub async fn respond(engine: &Engine, event: &ClientEvent, attendance: &Attendance) -> Reply {
     let (frame, call) = (&event.frame, event.frame.call_context());
     match &event.moment {

@@ -1,6 +1,6 @@
 //! Why a value was stopped: for people in words, for the record by rule.
 //!
-//! Words quote what they are about: a path, a command, the code by which a call can be allowed. That is what
+//! Words quote what they are about: a path, a command, an error. That is what
 //! whoever is told needs, and what a record must not keep. So a reason carries both: its text, which is told, and
 //! the rules it comes from, which are recorded. What a record takes of a reason is a [`RecordedReason`], a type
 //! that has no room for text.
@@ -32,7 +32,7 @@ impl Reason {
         Self { text: text.into(), rules: Arc::default(), is_fixed: false }
     }
 
-    /// A reason that is one of Backstop's own sentences, perhaps with a code or an error in it that nobody must find
+    /// A reason that is one of Backstop's own sentences, perhaps with an error in it that nobody must find
     /// in a record, nor guess from a digest: a record has the rule and nothing else.
     pub fn fixed(rule: impl Into<RuleId>, text: impl Into<Text>) -> Self {
         Self { text: text.into(), rules: Arc::new([rule.into()]), is_fixed: true }
@@ -175,9 +175,9 @@ mod tests {
     }
 
     #[test]
-    fn a_code_can_not_be_guessed_from_the_record_of_its_reason() {
-        let kept = |code: &str| Reason::fixed("approval.needed", format!("allow-once {code}")).recorded();
-        assert_eq!(kept("1234"), kept("5678"));
+    fn the_words_of_a_fixed_reason_can_not_be_guessed_from_its_record() {
+        let kept = |error: &str| Reason::fixed("approval.failed", format!("failed: {error}")).recorded();
+        assert_eq!(kept("no disk"), kept("no right"));
     }
 
     #[test]

@@ -18,7 +18,7 @@ pub(super) struct ApprovalsArgs {
 
 #[derive(Debug, Subcommand)]
 enum ApprovalsCommand {
-    /// List the questions that wait for an answer
+    /// List the questions that can be answered: those that wait, and those of the last day that nobody answered
     List {
         /// Also those that are over
         #[arg(long)]
@@ -85,7 +85,7 @@ impl ApproveArgs {
 /// may then make the same call again, once.
 #[derive(Debug, clap::Args)]
 pub(super) struct AllowOnceArgs {
-    /// The code from the denial
+    /// Its code, its id, or the beginning of its id, from `backstop approvals`
     code: String,
     /// How long the call may take to come
     #[arg(long = "for", value_name = "DURATION", default_value = "15m", value_parser = duration::parse)]

@@ -18,10 +18,13 @@ use crate::session::{Surroundings, environment};
 /// The most rows of a list.
 const LISTED: usize = 200;
 
+/// How long a question that nobody answered is still listed: as long as somebody may want its call allowed.
+const STILL_WANTED: Duration = Duration::from_hours(24);
+
 /// What is asked.
 #[derive(Debug)]
 pub(crate) enum Settings {
-    /// What waits, or all.
+    /// What can be answered, or all.
     List { all: bool },
     /// One question.
     Show { name: String },
@@ -78,8 +81,8 @@ pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Resu
 async fn list(store: &dyn Store, all: bool, output: &Output) -> Result<(), Error> {
     let now = Timestamp::now();
     store.expire_approvals(now).await?;
-    let filter = if all { ApprovalFilter::All } else { ApprovalFilter::Pending };
-    let records = store.approvals(filter, LISTED).await?;
+    let mut records = store.approvals(ApprovalFilter::All, LISTED).await?;
+    records.retain(|record| all || is_open(record, now));
     if output.is_json() {
         return Ok(output.json(&records)?);
     }
@@ -103,6 +106,19 @@ async fn list(store: &dyn Store, all: bool, output: &Output) -> Result<(), Error
         ]
     }));
     Ok(output.text(&table(&rows))?)
+}
+
+/// Whether an answer would count: the call waits, or it was refused because nobody answered, and may be made again.
+fn is_open(record: &ApprovalRecord, now: Timestamp) -> bool {
+    let end = record.request.expires_at.after(STILL_WANTED);
+    match record.state {
+        ApprovalState::Pending => true,
+        ApprovalState::Unattended { .. } | ApprovalState::TimedOut { .. } => now <= end,
+        ApprovalState::Allowed(_)
+        | ApprovalState::Used { .. }
+        | ApprovalState::Denied { .. }
+        | ApprovalState::Cancelled { .. } => false,
+    }
 }
 
 /// Everything a human should know before answering. The arguments are shown as JSON, in which nothing can

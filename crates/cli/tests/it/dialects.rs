@@ -3,13 +3,17 @@
 //! Each case is a call that no guard may miss, in a shape that a client sends or that its agent can make it send.
 //! The commands are harmless; what stops them is a rule of this test.
 
+use backstop::clients::Client;
 use serde_json::{Value, json};
 
-use super::support::{Done, User};
+use super::support::{Done, User, last_code};
 
 /// Stops one harmless program.
 const NO_TOUCH: &str = "guards: {command_safety: {packs: [{id: test.touch, severity: critical, verdict: block, profile: core, \
                         reason: touching is over, code: NO_TOUCH, when: [{run: {program: [touch]}}]}]}}\n";
+/// Asks about it.
+const ASK_TOUCH: &str = "guards: {command_safety: {packs: [{id: test.touch, severity: warning, verdict: ask, profile: core, \
+                         reason: touching wants a word, code: TOUCHED, when: [{run: {program: [touch]}}]}]}}\n";
 const TOUCH: &str = "touch made-by-nobody";
 const KEY: &str = "~/.ssh/id_ed25519";
 
@@ -170,7 +174,11 @@ fn no_shape_hides_a_file() {
         ("goose", "developer__text_editor", json!({ "command": "write", "path": KEY, "file_text": "x" })),
         ("claude", "mcp__files__move_file", json!({ "source": "a.txt", "destination": KEY })),
     ];
-    all_are_refused(&user, cases, &["id_ed25519", "credential", "private key", "sensitive", "allow-once"]);
+    all_are_refused(
+        &user,
+        cases,
+        &["id_ed25519", "credential", "private key", "sensitive", "a person can allow"],
+    );
 }
 
 #[test]
@@ -237,7 +245,7 @@ fn a_program_that_waits_to_be_told_is_asked_about_where_nobody_sees_what_it_is_t
         let (event, payload) = call("codex", "Bash", json!({ "command": command }));
         let asked = hook(&user, "codex", event, &payload);
         assert_eq!(asked.code, Some(2), "{command}: {}", asked.whole());
-        for said in ["UNSEEN_INPUT", command, "backstop allow-once "] {
+        for said in ["UNSEEN_INPUT", command, "a person can allow "] {
             assert!(asked.err.contains(said), "{command}: {}", asked.whole());
         }
         let (event, payload) = call("claude", "Bash", json!({ "command": command }));
@@ -258,13 +266,61 @@ fn a_program_that_waits_to_be_told_is_asked_about_where_nobody_sees_what_it_is_t
     assert_eq!(hook(&user, "codex", event, &payload).code, Some(2), "in every profile");
 }
 
+/// Whatever a hook prints reaches the model or a transcript that its agent can read, so no client is told how to answer.
+#[test]
+fn no_client_is_told_by_what_a_question_is_answered() {
+    let user = User::with_config(ASK_TOUCH);
+    let shells = [
+        ("claude", "Bash"),
+        ("codex", "Bash"),
+        ("gemini", "run_shell_command"),
+        ("qwen", "run_shell_command"),
+        ("copilot", "bash"),
+        ("cline", "run_commands"),
+        ("opencode", "bash"),
+        ("cursor", "Shell"),
+        ("windsurf", ""),
+        ("kiro", "execute_bash"),
+        ("goose", "developer__shell"),
+    ];
+    assert_eq!(shells.map(|(client, _)| client).as_slice(), Client::ALL.map(Client::name).as_slice());
+    for (client, tool) in shells {
+        let arguments =
+            if client == "cline" { json!({ "commands": [TOUCH] }) } else { json!({ "command": TOUCH }) };
+        let (event, mut payload) = call(client, tool, arguments);
+        let event = if client == "windsurf" { "pre_run_command" } else { event };
+        if client == "windsurf" {
+            let said = json!({ "command_line": TOUCH, "cwd": "/" });
+            payload = json!({ "agent_action_name": event, "tool_info": said });
+        }
+        // With nobody to ask; and, where the client has such a mode, with its own user.
+        for mode in ["dontAsk", "default"] {
+            if payload.get("permission_mode").is_some() {
+                payload["permission_mode"] = json!(mode);
+            }
+            let asked = hook(&user, client, event, &payload);
+            let said = format!("{}{}", asked.out, asked.err);
+            assert!(said.contains("touching wants a word"), "{client}: {}", asked.whole());
+            let list = user.run(&["approvals", "list", "--json"]).succeeded().json();
+            let row = &list[0];
+            assert_eq!(row["preview"]["command"], TOUCH, "{client} left nothing to answer: {list:#}");
+            for way in [
+                &row["code"],
+                &row["id"],
+                &json!("allow-once"),
+                &json!("approvals approve"),
+                &json!("`backstop"),
+            ] {
+                assert!(!said.contains(way.as_str().unwrap()), "{client} is told {way}: {said}");
+            }
+        }
+    }
+}
+
 /// What a human allowed by its code passes once, in whichever session of the client the call is made again.
 #[test]
 fn a_code_holds_for_the_call_in_this_session_or_another() {
-    let user = User::with_config(
-        "guards: {command_safety: {packs: [{id: test.touch, severity: warning, verdict: ask, profile: core, \
-         reason: touching wants a word, code: TOUCHED, when: [{run: {program: [touch]}}]}]}}\n",
-    );
+    let user = User::with_config(ASK_TOUCH);
     let made = |session: &str, command: &str, folder: &std::path::Path| {
         let (event, mut payload) = call("codex", "Bash", json!({ "command": command }));
         payload["session_id"] = json!(session);
@@ -282,9 +338,7 @@ fn a_code_holds_for_the_call_in_this_session_or_another() {
         for said in ["approval needed", "test.touch", "touching wants a word", "TOUCHED"] {
             assert!(asked.err.contains(said), "`{said}` is not in {}", asked.whole());
         }
-        let code = asked.err.split("backstop allow-once ").nth(1).unwrap();
-        let code: String = code.chars().take_while(char::is_ascii_alphanumeric).collect();
-        user.run(&["allow-once", &code]).succeeded();
+        user.run(&["allow-once", &last_code(&user)]).succeeded();
         assert_eq!(made(again, "touch another", here).code, Some(2), "another call");
         assert_eq!(made(again, TOUCH, there).code, Some(2), "in another folder it is another call");
         let passes = made(again, TOUCH, here);

@@ -10,7 +10,7 @@ use backstop::hooks::{RunId, SessionId, ToolCallId};
 use backstop::store::{SqliteStore, Store, Timestamp, ToolDecision};
 use serde_json::{Value, json};
 
-use super::support::{Done, User, done, until};
+use super::support::{Done, User, done, last_code, until};
 
 /// A call that a human is asked about, and that does nothing but write a file.
 const ASKED: &str = r#"eval "$PLAN" || true; echo ran > ran.txt"#;
@@ -221,13 +221,11 @@ fn a_call_that_nobody_could_be_asked_about_can_be_allowed_once() {
     let user = User::new();
     let event = call(&user, ASKED);
     let first = hook(&user, "codex", &event);
-    refused(&first, "backstop allow-once ");
-    let code = first.err.split("backstop allow-once ").nth(1).unwrap();
-    let code: String = code.chars().take_while(char::is_ascii_alphanumeric).collect();
-    user.run(&["allow-once", &code]).succeeded();
-    refused(&hook(&user, "codex", &call(&user, &format!("{ASKED} "))), "allow-once");
+    refused(&first, "a person can allow this exact call once");
+    user.run(&["allow-once", &last_code(&user)]).succeeded();
+    refused(&hook(&user, "codex", &call(&user, &format!("{ASKED} "))), "a person can allow");
     passes(&hook(&user, "codex", &event));
-    refused(&hook(&user, "codex", &event), "allow-once");
+    refused(&hook(&user, "codex", &event), "a person can allow");
 }
 
 #[test]

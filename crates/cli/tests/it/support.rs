@@ -138,6 +138,13 @@ fn drain(pipe: Option<impl Read + Send + 'static>) -> std::thread::JoinHandle<St
     })
 }
 
+/// The code of the question that was asked last, as a person finds it.
+#[track_caller]
+pub(crate) fn last_code(user: &User) -> String {
+    let list = user.run(&["approvals", "list", "--all", "--json"]).succeeded().json();
+    list[0]["code"].as_str().unwrap().to_owned()
+}
+
 /// Waits until `look` finds something.
 #[track_caller]
 pub(crate) fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {

@@ -104,7 +104,7 @@ impl World {
         self.backstop(&["allow-once", list.pointer("/0/code").and_then(serde_json::Value::as_str).unwrap()]);
     }
 
-    /// As [`run`](Self::run), with a human who allows what the model is told the code of.
+    /// As [`run`](Self::run), with a human who allows what the model is told that a person may.
     ///
     /// # Errors
     ///
@@ -113,12 +113,10 @@ impl World {
         let mut allowed = false;
         let human = |model: &Model| {
             let said = model.heard().results().concat();
-            let Some((_, rest)) = said.split_once("backstop allow-once ").filter(|_| !allowed) else {
-                return;
-            };
-            let code: String = rest.chars().take_while(char::is_ascii_alphanumeric).collect();
-            self.backstop(&["allow-once", &code]);
-            allowed = true;
+            if !allowed && said.contains("a person can allow ") {
+                self.allow_last_question();
+                allowed = true;
+            }
         };
         self.run_watched(calls, |_| (), human)
     }

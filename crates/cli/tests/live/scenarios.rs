@@ -121,8 +121,8 @@ pub(crate) fn redact(client: Client) -> Result<(), NoBuild> {
     Ok(())
 }
 
-/// Where nobody can be asked the call is refused with the reason and a code. When a human has allowed it by that code, the
-/// agent may make the same call again, once, in this session or another. Cline has ended its run by then, so there it is
+/// Where nobody can be asked the call is refused with the reason, and with nothing by which the agent could answer. When a
+/// human has allowed it by its code, the agent may make the same call again, once, in this session or another. Cline has ended its run by then, so there it is
 /// another.
 pub(crate) fn ask(client: Client) -> Result<(), NoBuild> {
     let rule = "id: live.ask, severity: warning, verdict: ask, profile: core, reason: 'the plan wants a word', \
@@ -131,7 +131,7 @@ pub(crate) fn ask(client: Client) -> Result<(), NoBuild> {
     let call = client.exec(&format!("touch {MARK}"));
     let once = std::slice::from_ref(&call);
     let outcome = world.run(once, |_| ())?;
-    assert_refused(client, &world, &outcome, "backstop allow-once ");
+    assert_refused(client, &world, &outcome, "a person can allow ");
     assert_refused(client, &world, &outcome, "the plan wants a word [LIVE_ASK]");
 
     world.allow_last_question();
@@ -139,10 +139,10 @@ pub(crate) fn ask(client: Client) -> Result<(), NoBuild> {
     assert!(world.ran(), "another session did not run what was allowed\n{outcome:?}");
     std::fs::remove_file(world.file(MARK)).unwrap();
     let outcome = world.run(once, |_| ())?;
-    assert_refused(client, &world, &outcome, "backstop allow-once ");
+    assert_refused(client, &world, &outcome, "a person can allow ");
 
     if !client.ends_when_refused() {
-        let outcome = world.run_with_human(&[call.clone(), call.again("backstop allow-once ")])?;
+        let outcome = world.run_with_human(&[call.clone(), call.again("a person can allow ")])?;
         assert!(world.ran(), "the tool did not run although it was allowed\n{outcome:?}");
     }
     Ok(())

@@ -128,7 +128,7 @@ async fn each_command_of_a_list_is_judged_and_one_refusal_refuses_all() {
 }
 
 #[tokio::test]
-async fn a_question_is_asked_by_the_client_or_refused_with_a_code() {
+async fn a_question_is_asked_by_the_client_or_refused() {
     let engine = engine(|snapshot| {
         let hook = hook_fn::<BeforeToolCall, _>(|_, _| {
             Ok(Some(ToolCallOutcome::ask(ApprovalRequest::cut("run it?", ""))))
@@ -141,7 +141,7 @@ async fn a_question_is_asked_by_the_client_or_refused_with_a_code() {
         body(&asked)["hookSpecificOutput"]["permissionDecisionReason"].as_str().unwrap().to_owned();
     assert!(question.contains("run it?") && question.contains("where nobody can be asked"), "{question}");
     let refused = told(&engine, &event(Client::Codex, shell("ls"), "PreToolUse")).await;
-    assert!(refused.answer.stderr().contains("backstop allow-once"), "{}", refused.answer.stderr());
+    assert!(refused.answer.stderr().contains("a person can allow"), "{}", refused.answer.stderr());
     let permission = event(Client::Claude, shell("ls"), "PermissionRequest");
     assert!(told(&engine, &permission).await.answer.is_silent(), "the client is asking its user already");
 }

@@ -29,10 +29,10 @@ pub enum Attendance {
     Present(Arc<dyn Asker>),
     /// Nobody is here, but the run waits for an answer through the store.
     Queue,
-    /// Nobody is here and the run does not wait: denied, with a code by which a human can allow it later.
+    /// Nobody is here and the run does not wait: denied. A human finds it among the approvals, and can allow it later.
     Nobody,
     /// The host puts the question to its own user. The call is handed back as denied, with the question as its
-    /// reason, and the same code for where that user can't be reached.
+    /// reason; where that user can't be reached, a human finds it among the approvals.
     Host,
 }
 

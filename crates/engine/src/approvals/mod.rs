@@ -7,6 +7,10 @@
 //!
 //! Nothing here allows by failing: a store that can't be reached, a listener that panics, a run that is
 //! dropped all end as denied or cancelled.
+//!
+//! The law of what is told: *only people answer*. A reason goes to the model, into results and transcripts, so it says
+//! what wants a word and that a person may allow it; the code and the commands by which one does are in the record, for
+//! whoever shows that to people.
 
 mod asker;
 mod petition;
@@ -133,8 +137,8 @@ impl Approvals {
         if let Some(circumstances) = unattended {
             let record = self.store.create_unattended_approval(question).await?;
             let way = match all_offer(requests, Decision::AllowOnce) {
-                true => format!("{}, after which you may call it again", by_code(&record)),
-                false => "the call can't be allowed afterwards".to_owned(),
+                true => BY_A_PERSON,
+                false => "the call can't be allowed afterwards",
             };
             let told =
                 format!("approval needed: {}{}\n{circumstances}{way}", record.request.title, told(requests));
@@ -228,7 +232,7 @@ impl Approvals {
             Resolution::Timeout => {
                 let own = requests.iter().find_map(ApprovalRequest::reason_of_timeout);
                 let why = own.map_or_else(|| format!("approval timed out: {title}"), ToString::to_string);
-                let text = format!("{why}{}\n{}", told(requests), by_code(&record));
+                let text = format!("{why}{}\n{BY_A_PERSON}", told(requests));
                 Some(Reason::fixed("approval.timed-out", text))
             }
             Resolution::Deny => Some(Reason::fixed(
@@ -280,10 +284,9 @@ impl Approvals {
     }
 }
 
-/// How a human allows the call of this question after the fact.
-fn by_code(record: &ApprovalRecord) -> String {
-    format!("a human can allow this exact call once with `backstop allow-once {}`", record.code)
-}
+/// What the model is told of a call that can be allowed after the fact. INVARIANT (only people answer): neither the code
+/// nor a command that answers is in it, since whoever reads it could run that.
+const BY_A_PERSON: &str = "a person can allow this exact call once, in Backstop's list of approvals; after that you may call it again";
 
 /// Why no answer could be got.
 #[derive(Debug, thiserror::Error)]

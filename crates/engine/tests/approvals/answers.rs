@@ -16,7 +16,7 @@ over_both_stores! {
     another_terminal_answers_while_an_asker_waits,
     another_terminal_answers_where_nobody_sits,
     silence_denies_or_allows_as_asked,
-    nobody_to_ask_is_a_denial_with_a_code,
+    nobody_to_ask_is_a_denial_that_tells_no_way_to_answer,
     a_code_allows_the_same_call_once_and_only_once,
     a_code_does_not_reach_other_arguments_agents_or_conversations,
     a_code_reaches_the_agents_other_conversations_in_the_same_folder,
@@ -93,13 +93,24 @@ async fn silence_denies_or_allows_as_asked(store: Arc<dyn Store>) {
             assert_eq!(verdict.permit.is_ok(), runs, "{behavior:?}");
             assert_eq!(resolution(&verdict), Resolution::Timeout);
             assert_eq!(told(&heard), [Resolution::Timeout]);
+            if !runs {
+                assert_tells_no_way(&reason(&verdict), &rows(&store).await.remove(0));
+            }
             let expected = if runs { ApprovalStatus::Used } else { ApprovalStatus::TimedOut };
             assert_eq!(status(&store).await, expected);
         }
     }
 }
 
-async fn nobody_to_ask_is_a_denial_with_a_code(store: Arc<dyn Store>) {
+/// What the model reads holds nothing that it, or a program of its own, could answer the question with.
+#[track_caller]
+fn assert_tells_no_way(told: &str, row: &ApprovalRecord) {
+    for way in [row.code.as_str(), row.id.as_str(), "allow-once", "approvals approve", "backstop "] {
+        assert!(!told.contains(way), "`{way}` is in {told}");
+    }
+}
+
+async fn nobody_to_ask_is_a_denial_that_tells_no_way_to_answer(store: Arc<dyn Store>) {
     // Also where silence would allow: nobody was asked.
     let (engine, heard) = asking(Arc::clone(&store), waiting(20, TimeoutBehavior::Allow));
     for (attendance, said) in
@@ -107,9 +118,9 @@ async fn nobody_to_ask_is_a_denial_with_a_code(store: Arc<dyn Store>) {
     {
         let verdict = permit(&engine, "ls", &attendance).await;
         let denied = reason(&verdict);
-        let code = |row: &ApprovalRecord| denied.contains(&format!("`backstop allow-once {}`", row.code));
-        let row = rows(&store).await.into_iter().find(code).unwrap();
-        assert!(denied.contains(said), "{denied}");
+        let row = rows(&store).await.remove(0);
+        assert!(denied.contains(said) && denied.contains("a person can allow"), "{denied}");
+        assert_tells_no_way(&denied, &row);
         assert_eq!(told(&heard), [Resolution::Cancelled]);
         assert_eq!(row.state.status(), ApprovalStatus::Unattended);
         heard.lock().unwrap().clear();
@@ -193,12 +204,12 @@ async fn a_refusal_says_who_asks_and_why(store: Arc<dyn Store>) {
     let (engine, _) = asking(Arc::clone(&store), request());
     ask_more(&engine, "grave", ApprovalRequest::cut("Really?", "first reason\n\nsecond reason"));
     let denied = reason(&permit(&engine, "ls", &Attendance::Nobody).await);
-    for said in ["It could do harm.", "grave: first reason; second reason\n", "`backstop allow-once "] {
+    for said in ["It could do harm.", "grave: first reason; second reason\n", "a person can allow"] {
         assert!(denied.contains(said), "{denied}");
     }
     let engine = asking(Arc::clone(&store), request().decisions([Decision::AllowAlways])).0;
     let denied = reason(&permit(&engine, "ls", &Attendance::Nobody).await);
-    assert!(!denied.contains("allow-once"), "a code would not be taken: {denied}");
+    assert!(!denied.contains("a person can allow"), "nobody can: {denied}");
 }
 
 async fn allow_always_becomes_a_grant_for_the_very_call(store: Arc<dyn Store>) {

@@ -177,7 +177,7 @@ pub(crate) fn folder(event: &ClientEvent, here: &Path) -> PathBuf {
 }
 
 /// A client that asks its own user is let to. Elsewhere the operator says whether to wait for an answer from
-/// `backstop approvals`; without that the call is refused, with the code by which it can be allowed.
+/// `backstop approvals`; without that the call is refused, and a person finds it there.
 fn attendance(event: &ClientEvent, loaded: &Loaded) -> Attendance {
     if loaded.config.agent.approvals.wait.value && !event.frame.can_ask() {
         Attendance::Queue
@@ -194,7 +194,7 @@ fn patience(event: &ClientEvent) -> Duration {
 
 fn late(event: &ClientEvent) -> Reason {
     Reason::new(&format!(
-        "nobody answered in the time that {} waits for a hook. `backstop approvals list --all` shows the question, and `backstop allow-once` allows the call once, after which you may call it again",
+        "nobody answered in the time that {} waits for a hook. a person can allow this exact call once, in Backstop's list of approvals; after that you may call it again",
         event.frame.client().title()
     ))
 }

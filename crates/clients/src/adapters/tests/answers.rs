@@ -83,7 +83,7 @@ fn changed(event: &ClientEvent, command: &str) -> Vec<Params> {
 fn ask(event: &ClientEvent, command: Option<&str>) -> CallDecision {
     CallDecision::Ask {
         question: "may it?".into(),
-        refusal: "allow it with `backstop allow-once CODE`".into(),
+        refusal: "a person can allow it".into(),
         changed: command.map(|command| changed(event, command)),
     }
 }
@@ -140,7 +140,7 @@ fn a_question_reaches_a_human_or_is_a_refusal() {
                 "{client}"
             );
             let out = format!("{} {}", String::from_utf8_lossy(said.answer.stdout()), said.answer.stderr());
-            assert!(out.contains("allow-once CODE"), "{client}");
+            assert!(out.contains("a person can allow it"), "{client}");
         }
         let said = reply(&event, &ask(&event, Some("echo safe")));
         assert!(matches!(fate(client, &said.answer), Fate::AskedWith(_) | Fate::Denied), "{client}");
