@@ -1,6 +1,6 @@
 //! `backstop.yaml`: where it is found, what is wrong with it, and what it says.
 
 pub use backstop_config::{
-    Config, ConfigError, DaemonFailure, Dropped, FILE_NAMES, HookSlot, HookType, InRepository, KnownNames,
-    LayerKind, Loaded, Loader, Locations, Place, Problem, ProblemKind, Setting, Source, schema,
+    Config, ConfigError, CriticalAt, DaemonFailure, Dropped, FILE_NAMES, HookSlot, HookType, InRepository,
+    KnownNames, LayerKind, Loaded, Loader, Locations, Place, Problem, ProblemKind, Setting, Source, schema,
 };

@@ -72,8 +72,8 @@ pub use sections::{
 };
 pub use text::{Environment, Secret, Text};
 pub use values::{
-    Api, ArgumentAction, BudgetPer, BudgetWindow, DaemonFailure, ExpiryDate, HiddenAction, LiveBlock,
-    LiveCalls, LiveText, LoopAction, Millis, Money, Name, OnFailure, Profile, RewriteChoice, SpanAction,
-    Temperature, Thinking, ToolSet, Unjudged, Unknown, Verbose, Whole,
+    Api, ArgumentAction, BudgetPer, BudgetWindow, CriticalAt, DaemonFailure, ExpiryDate, HiddenAction,
+    LiveBlock, LiveCalls, LiveText, LoopAction, Millis, Money, Name, OnFailure, Profile, RewriteChoice,
+    SpanAction, Temperature, Thinking, ToolSet, Unjudged, Unknown, Verbose, Whole,
 };
 pub use wire::Entries;

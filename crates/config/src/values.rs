@@ -354,6 +354,16 @@ choice! {
 }
 
 choice! {
+    /// Where questions about what is critical are answered.
+    pub enum CriticalAt {
+        /// In another terminal than the agent's own.
+        Elsewhere = "elsewhere",
+        /// On the agent's own terminal as well.
+        Here = "here",
+    }
+}
+
+choice! {
     /// How much of the hooks' work the agent reports.
     pub enum Verbose {
         /// Nothing.

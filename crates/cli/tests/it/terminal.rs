@@ -5,11 +5,15 @@ use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::process::Child;
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
 use super::support::{ModelServer, User, interrupt, until};
+
+/// Longer than nothing must come before a key counts.
+const AT_REST: Duration = Duration::from_millis(900);
 
 struct Terminal {
     child: Child,
@@ -51,7 +55,40 @@ impl Terminal {
     }
 
     fn press(&mut self, keys: &str) {
-        self.keys.write_all(keys.as_bytes()).unwrap();
+        self.type_bytes(keys.as_bytes());
+    }
+
+    fn type_bytes(&mut self, bytes: &[u8]) {
+        self.keys.write_all(bytes).unwrap();
+    }
+
+    /// Presses a key at rest, again where a busy machine did not take it for one, until `text` is on the screen.
+    #[track_caller]
+    fn answer(&mut self, key: &str, text: &str) -> String {
+        for _ in 0..10 {
+            std::thread::sleep(AT_REST);
+            self.press(key);
+            let end = Instant::now() + Duration::from_secs(6);
+            while Instant::now() < end {
+                let mut seen = self.seen.lock().unwrap();
+                if seen.contains(text) {
+                    return std::mem::take(&mut *seen);
+                }
+                drop(seen);
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        }
+        panic!("`{key}` did not lead to `{text}`: {}", self.seen.lock().unwrap());
+    }
+
+    /// Types a word as a person does, and ends it.
+    fn type_slowly(&mut self, word: &str) {
+        std::thread::sleep(AT_REST);
+        for c in word.chars() {
+            self.press(&c.to_string());
+            std::thread::sleep(Duration::from_millis(120));
+        }
+        self.press("\n");
     }
 
     fn end(mut self) -> Option<i32> {
@@ -82,14 +119,12 @@ fn a_conversation_with_a_question_and_a_cancelled_turn() {
     for part in ["run a command that needs a look", "eval", "code:", "expires in"] {
         assert!(question.contains(part), "no `{part}` in {question}");
     }
-    terminal.wait_for("(expires in 118 s)");
-    terminal.press("xd");
-    terminal.wait_for("as you like");
+    terminal.wait_for("(expires in 117 s)");
+    terminal.answer("d", "as you like");
     assert!(!user.work().join("ran.txt").exists());
     terminal.press("do it all the same\n");
     terminal.wait_for("d deny");
-    terminal.press("a");
-    terminal.wait_for("it ran");
+    terminal.answer("a", "it ran");
     assert!(user.work().join("ran.txt").exists());
     terminal.press("wait\n");
     terminal.wait_for("sleep 614");
@@ -100,6 +135,161 @@ fn a_conversation_with_a_question_and_a_cancelled_turn() {
     terminal.press("\u{4}");
     assert_eq!(terminal.end(), Some(0));
     assert_eq!(model.stop().code, Some(0));
+}
+
+const ASKS_ONCE: &str = r#"{"tool_calls": [{"name": "exec", "arguments": {"command": "eval \"$PLAN\" || true; echo ran > ran.txt"}}]}
+       {"text": "over"}"#;
+
+/// What comes at once, and the milliseconds before the next.
+type Piece = (Vec<u8>, u64);
+
+/// What nobody means as the answer `key`, in pieces as they come.
+fn no_answers(key: char) -> Vec<(&'static str, Vec<Piece>)> {
+    let upper = key.to_ascii_uppercase();
+    let at_once = |text: String| vec![(text.into_bytes(), 0)];
+    let ctrl = (key as u8) & 0x1f;
+    vec![
+        ("an arrow", at_once("\u{1b}[A".to_owned())),
+        ("an arrow of another mode", at_once("\u{1b}OA".to_owned())),
+        ("an arrow with Shift, as some terminals have it", at_once(format!("\u{1b}[{key}"))),
+        ("an arrow cut in pieces", vec![(b"\x1b".to_vec(), 30), (b"[".to_vec(), 30), (b"A".to_vec(), 0)]),
+        ("Alt", at_once(format!("\u{1b}{key}"))),
+        ("Alt, cut in pieces", vec![(b"\x1b".to_vec(), 30), (vec![key as u8], 0)]),
+        ("Ctrl", vec![(vec![ctrl], 0)]),
+        ("Shift", at_once(upper.to_string())),
+        ("a paste with brackets", at_once(format!("\u{1b}[200~{key}\u{1b}[201~"))),
+        ("a paste without", at_once(format!("{key}\n"))),
+        ("a paste of more", at_once(format!("{key}{key}{key}"))),
+        ("a letter that comes in two pieces", vec![(vec![0xc3], 700), (vec![0xa9], 0)]),
+        ("a line", at_once("yes\n".to_owned())),
+    ]
+}
+
+/// Presses what is no answer, allowing and denying, and answers in the end: the answer is what counts.
+#[track_caller]
+fn only_the_answer_counts(key: &str, runs: bool) {
+    let user = User::new();
+    let model = ModelServer::start(&user, ASKS_ONCE);
+    user.configure(
+        &model.config("").replace("scripted-model }", "scripted-model, approvals: {timeoutMs: 600000} }"),
+    );
+    let mut terminal = Terminal::start(&user, &["agent", "-m", "do it"]);
+    // Ahead of the question, and as it comes.
+    terminal.press("aaaa");
+    terminal.wait_for("d deny");
+    terminal.press("a");
+    for meant in ['a', 'd', 'y', 'n', 'w'] {
+        for (what, pieces) in no_answers(meant) {
+            for (bytes, pause) in pieces {
+                terminal.type_bytes(&bytes);
+                std::thread::sleep(Duration::from_millis(pause));
+            }
+            std::thread::sleep(Duration::from_millis(560));
+            assert!(!terminal.seen.lock().unwrap().contains("over"), "{what} of `{meant}` was an answer");
+        }
+    }
+    let process = rustix::process::Pid::from_raw(i32::try_from(terminal.child.id()).unwrap()).unwrap();
+    rustix::process::kill_process(process, rustix::process::Signal::WINCH).unwrap();
+    let screen = terminal.answer(key, "over");
+    assert!(!screen.contains("type `always`"), "{screen}");
+    assert_eq!(terminal.end(), Some(0));
+    assert_eq!(user.work().join("ran.txt").exists(), runs);
+    assert_eq!(user.run(&["grants", "list", "--json"]).succeeded().out, "[]\n");
+}
+
+#[test]
+fn what_is_no_key_on_its_own_allows_nothing() {
+    only_the_answer_counts("d", false);
+}
+
+#[test]
+fn what_is_no_key_on_its_own_denies_nothing() {
+    only_the_answer_counts("a", true);
+}
+
+#[test]
+fn what_holds_from_now_on_wants_a_word_that_is_typed() {
+    let user = User::new();
+    let model = ModelServer::start(&user, ASKS_ONCE);
+    user.configure(&model.config(""));
+    let mut terminal = Terminal::start(&user, &["agent", "-m", "do it"]);
+    terminal.wait_for("d deny");
+    terminal.answer("w", "type `always` and Enter");
+    std::thread::sleep(AT_REST);
+    terminal.press("always\n");
+    terminal.wait_for("d deny");
+    assert_eq!(user.run(&["grants", "list", "--json"]).succeeded().out, "[]\n", "pasted");
+    let end = Instant::now() + Duration::from_secs(50);
+    while !terminal.seen.lock().unwrap().contains("over") {
+        assert!(Instant::now() < end, "no word was taken");
+        terminal.answer("w", "type `always` and Enter");
+        terminal.type_slowly("always");
+        std::thread::sleep(AT_REST);
+    }
+    assert_eq!(terminal.end(), Some(0));
+    assert!(user.work().join("ran.txt").exists());
+    let grants = user.run(&["grants", "list", "--json"]).succeeded().json();
+    assert_eq!(grants.as_array().unwrap().len(), 1, "{grants:#}");
+}
+
+#[test]
+fn what_is_critical_is_allowed_in_another_terminal() {
+    let critical = "guards: {command_safety: {packs: [{id: test.touch, severity: critical, verdict: ask, profile: core, \
+                    reason: touching wants a word, code: TOUCHED, when: [{run: {program: [touch]}}]}]}}\n";
+    let script =
+        r#"{"tool_calls": [{"name": "exec", "arguments": {"command": "touch ran.txt"}}]} {"text": "over"}"#;
+    for here in [false, true] {
+        let user = User::new();
+        let model = ModelServer::start(&user, script);
+        let config = model.config(critical);
+        user.configure(&match here {
+            true => config.replace("scripted-model }", "scripted-model, approvals: {critical: here} }"),
+            false => config,
+        });
+        let mut terminal = Terminal::start(&user, &["agent", "-m", "do it"]);
+        let question = terminal.wait_for("d deny");
+        let list = user.run(&["approvals", "list", "--json"]).succeeded().json();
+        let code = list[0]["code"].as_str().unwrap();
+        assert_eq!(question.contains("a allow once"), here, "{question}");
+        assert_eq!(question.contains(&format!("backstop approvals approve {code}")), !here, "{question}");
+        if here {
+            terminal.answer("a", "over");
+        } else {
+            std::thread::sleep(AT_REST);
+            terminal.press("a");
+            terminal.wait_for("expires in 115 s");
+            assert!(!user.work().join("ran.txt").exists(), "it was allowed here");
+            user.run(&["approvals", "approve", code]).succeeded();
+            terminal.wait_for("over");
+        }
+        assert_eq!(terminal.end(), Some(0));
+        assert!(user.work().join("ran.txt").exists());
+    }
+}
+
+/// The terminal's settings, as `stty -g` has them.
+fn settings_of(terminal: &Terminal) -> rustix::termios::Termios {
+    rustix::termios::tcgetattr(&terminal.keys).unwrap()
+}
+
+#[test]
+fn a_signal_at_a_question_leaves_the_terminal_as_it_was() {
+    use rustix::process::{Pid, Signal, kill_process};
+    use rustix::termios::LocalModes;
+    for signal in [Signal::TERM, Signal::QUIT, Signal::HUP] {
+        let user = User::new();
+        let model = ModelServer::start(&user, ASKS_ONCE);
+        user.configure(&model.config(""));
+        let mut terminal = Terminal::start(&user, &["agent", "-m", "do it"]);
+        terminal.wait_for("d deny");
+        let echo = LocalModes::ECHO | LocalModes::ICANON;
+        until("single keys", || (!settings_of(&terminal).local_modes.intersects(echo)).then_some(()));
+        let process = Pid::from_raw(i32::try_from(terminal.child.id()).unwrap()).unwrap();
+        kill_process(process, signal).unwrap();
+        until("the end", || terminal.child.try_wait().unwrap());
+        assert!(settings_of(&terminal).local_modes.contains(echo), "{signal:?}");
+        terminal.wait_for("\u{1b}[?2004l");
+    }
 }
 
 #[test]
@@ -141,8 +331,7 @@ fn the_demo_can_be_answered_by_hand() {
     let mut terminal = Terminal::start(&user, &["demo", "--interactive"]);
     let shown = terminal.wait_for("d deny");
     assert!(shown.contains("\u{1b}[1m"), "colour is for terminals: {shown}");
-    terminal.press("d");
-    terminal.wait_for("asked: deny");
+    terminal.answer("d", "asked: deny");
     assert_eq!(terminal.end(), Some(0));
 }
 

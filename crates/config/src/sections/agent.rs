@@ -2,7 +2,7 @@
 
 use crate::place::{Setting, Spanned};
 use crate::text::Text;
-use crate::values::{Millis, Name, Temperature, Thinking, ToolSet, Verbose, Whole};
+use crate::values::{CriticalAt, Millis, Name, Temperature, Thinking, ToolSet, Verbose, Whole};
 use crate::wire::section;
 
 section! {
@@ -47,6 +47,9 @@ section! {
         timeout ("timeoutMs"): Setting<Millis> = Millis::clamped(120_000), OperatorOnly;
         /// Whether a run without a terminal waits for an answer from elsewhere. Otherwise the call is denied at once.
         wait ("wait"): Setting<bool> = false, OperatorOnly;
+        /// Where what is critical is allowed, if `backstop agent` asks on a terminal: in another one with
+        /// `backstop approvals`, since what an agent runs can type into its own, or `here`, too.
+        critical ("critical"): Setting<CriticalAt> = CriticalAt::Elsewhere, OperatorOnly;
     }
 }
 

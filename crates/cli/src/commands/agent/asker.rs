@@ -1,18 +1,30 @@
 //! Asking the human at the terminal.
 //!
 //! The question is in the store already and may be answered from another terminal meanwhile; the engine then drops
-//! this one, and the terminal is as it was.
+//! this one, and the terminal is as it was. What is grave is shown here and answered elsewhere, unless the operator
+//! says otherwise: what runs on this terminal can type into it.
 
 use std::io::{self, Write as _};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use backstop::engine::{AskFuture, Asker};
-use backstop::hooks::Decision;
+use backstop::engine::{ApprovalSettings, AskFuture, Asker};
+use backstop::hooks::{Decision, Severity};
 use backstop::store::{ApprovalRecord, Timestamp};
+use tokio::time::sleep_until;
 
+use super::attention::{Attention, Typing, WORD, Word};
 use super::keyboard::{Keyboard, SingleKeys};
 use crate::commands::approvals::{question, who};
 use crate::output::{Paint, Style, in_future};
+
+/// Where grave questions are answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Grave {
+    /// Wherever the question is shown.
+    Here,
+    /// In another terminal than the agent's.
+    Elsewhere,
+}
 
 /// Asks on stderr, takes the answer from the keyboard.
 #[derive(Debug)]
@@ -20,34 +32,44 @@ pub(crate) struct TerminalAsker {
     keyboard: Keyboard,
     paint: Paint,
     who: String,
+    grave: Grave,
 }
 
 impl TerminalAsker {
-    pub(crate) fn new(keyboard: Keyboard, paint: Paint) -> Self {
-        Self { keyboard, paint, who: who() }
+    pub(crate) fn new(keyboard: Keyboard, paint: Paint, grave: Grave) -> Self {
+        Self { keyboard, paint, who: who(), grave }
     }
 
     async fn answer(&self, record: &ApprovalRecord) -> Option<Decision> {
-        let shown = Shown::begin(record, self.paint);
-        let mut forget = true;
+        let offer = Offer::of(record, self.grave);
+        let shown = Shown::begin(record, &offer, self.paint);
+        let mut keys = self.keyboard.keys()?;
+        let mut attention = Attention::since(Instant::now());
+        let mut word: Option<Word> = None;
         loop {
-            shown.countdown(record);
-            let key = tokio::select! {
-                key = self.keyboard.key(forget) => key?,
-                () = tokio::time::sleep(Duration::from_secs(1)) => {
-                    forget = false;
-                    continue;
-                }
+            shown.status(record, &offer, word.as_ref());
+            let tick = Instant::now() + Duration::from_secs(1);
+            let until = attention.settles_at().map_or(tick, |at| at.min(tick));
+            let pressed = tokio::select! {
+                pressed = keys.recv() => Some(pressed?),
+                () = sleep_until(until.into()) => None,
             };
-            forget = false;
-            let decision = match key {
-                b'a' | b'y' => Decision::AllowOnce,
-                b'A' => Decision::AllowAlways,
-                b'd' | b'n' => Decision::Deny,
-                _ => continue,
-            };
-            if decision == Decision::Deny || record.request.allowed_decisions.contains(&decision) {
-                return Some(decision);
+            match (pressed, &mut word) {
+                (Some(pressed), Some(typed)) => match typed.hear(pressed) {
+                    Typing::Goes => {}
+                    Typing::Done => return Some(Decision::AllowAlways),
+                    Typing::Dropped => {
+                        word = None;
+                        attention = Attention::since(pressed.at);
+                    }
+                },
+                (Some(pressed), None) => attention.hear(pressed),
+                (None, _) => {}
+            }
+            match attention.settled(Instant::now()).and_then(|key| offer.meant_by(key)) {
+                Some(Decision::AllowAlways) => word = Some(Word::since(Instant::now())),
+                Some(decision) => return Some(decision),
+                None => {}
             }
         }
     }
@@ -63,6 +85,44 @@ impl Asker for TerminalAsker {
     }
 }
 
+/// What can be answered here.
+#[derive(Debug)]
+struct Offer {
+    decisions: Vec<Decision>,
+    /// The rest is answered in another terminal.
+    elsewhere: bool,
+}
+
+impl Offer {
+    fn of(record: &ApprovalRecord, grave: Grave) -> Self {
+        let elsewhere = grave == Grave::Elsewhere && record.request.severity == Severity::Critical;
+        let offered = |decision: &Decision| {
+            *decision == Decision::Deny || !elsewhere && record.request.allowed_decisions.contains(decision)
+        };
+        let all = [Decision::AllowOnce, Decision::AllowAlways, Decision::Deny];
+        Self { decisions: all.into_iter().filter(offered).collect(), elsewhere }
+    }
+
+    fn meant_by(&self, key: char) -> Option<Decision> {
+        let decision = match key {
+            'a' | 'y' => Decision::AllowOnce,
+            'w' => Decision::AllowAlways,
+            'd' | 'n' => Decision::Deny,
+            _ => return None,
+        };
+        self.decisions.contains(&decision).then_some(decision)
+    }
+
+    fn keys(&self) -> String {
+        let shown = self.decisions.iter().map(|decision| match decision {
+            Decision::AllowOnce => "a allow once",
+            Decision::AllowAlways => "w allow always, by a word",
+            Decision::Deny => "d deny",
+        });
+        shown.collect::<Vec<_>>().join(" · ")
+    }
+}
+
 /// The question on the screen; gone from it in one piece, however the asking ends.
 struct Shown {
     paint: Paint,
@@ -70,29 +130,38 @@ struct Shown {
 }
 
 impl Shown {
-    fn begin(record: &ApprovalRecord, paint: Paint) -> Self {
-        let text = question(record, Timestamp::now(), paint);
+    fn begin(record: &ApprovalRecord, offer: &Offer, paint: Paint) -> Self {
+        let mut text = question(record, Timestamp::now(), paint);
+        if offer.elsewhere {
+            text.push_str(&format!(
+                "  {}\n  in another: backstop approvals approve {code}, or deny {code}\n",
+                paint.with(
+                    Style::Bad,
+                    "critical: not allowed on the agent's own terminal, which can be typed into"
+                ),
+                code = record.code,
+            ));
+        }
         let _ = write!(io::stderr().lock(), "\n{text}");
         Self { paint, keys: SingleKeys::on() }
     }
 
-    fn countdown(&self, record: &ApprovalRecord) {
-        let offered = &record.request.allowed_decisions;
-        let mut keys = Vec::new();
-        for (decision, key) in [
-            (Decision::AllowOnce, "a allow once"),
-            (Decision::AllowAlways, "A allow always"),
-            (Decision::Deny, "d deny"),
-        ] {
-            if decision == Decision::Deny || offered.contains(&decision) {
-                keys.push(key);
+    fn status(&self, record: &ApprovalRecord, offer: &Offer, word: Option<&Word>) {
+        let now = Timestamp::now();
+        let what = match word {
+            Some(word) => {
+                let ends = ApprovalSettings::default().grant_ttl.map(|ttl| now.after(ttl).to_string());
+                let ends = ends.as_deref().and_then(|end| end.get(..10)).unwrap_or("it is revoked");
+                format!("type `{WORD}` and Enter to allow this exact call until {ends}: {}", word.typed())
             }
-        }
-        let expires = in_future(Timestamp::now(), record.request.expires_at);
-        let line = format!("  {} (expires {expires}) ", self.paint.with(Style::Name, keys.join(" · ")));
+            None => {
+                let expires = in_future(now, record.request.expires_at);
+                format!("{} (expires {expires}) ", self.paint.with(Style::Name, offer.keys()))
+            }
+        };
         let mut talk = io::stderr().lock();
         // Back to the start of the line, and clear it: this is only reached where stderr is a terminal.
-        let _ = write!(talk, "\r\u{1b}[2K{line}").and_then(|()| talk.flush());
+        let _ = write!(talk, "\r\u{1b}[2K  {what}").and_then(|()| talk.flush());
     }
 }
 

@@ -1,6 +1,7 @@
 //! `backstop agent`: one turn, or a conversation on the terminal.
 
 mod asker;
+mod attention;
 mod keyboard;
 mod screen;
 
@@ -14,7 +15,7 @@ use backstop::agent::{
     Agent, AgentError, AgentParts, AgentSession, AgentSettings, Fresh, Leaving, SessionChoice, TurnInput,
     TurnOutcome, TurnReport, TurnTrigger, Verbosity as Level,
 };
-use backstop::config::Loaded;
+use backstop::config::{CriticalAt, Loaded};
 use backstop::engine::Attendance;
 use backstop::hooks::{AgentId, Requester, SessionId, SessionKey};
 use backstop::store::{LeaseError, Timestamp};
@@ -29,7 +30,7 @@ use crate::exit::Exit;
 use crate::output::{Output, Style, plain};
 use crate::session::{AGENT_ID, Surroundings, builder, environment, workspace};
 
-pub(super) use self::asker::TerminalAsker;
+pub(super) use self::asker::{Grave, TerminalAsker};
 pub(super) use self::keyboard::Keyboard;
 
 /// How long a killed process keeps others from its session.
@@ -168,7 +169,13 @@ fn attendance(
     output: &Output,
 ) -> Attendance {
     match keyboard {
-        Some(keyboard) => Attendance::Present(Arc::new(TerminalAsker::new(keyboard, output.talk_paint()))),
+        Some(keyboard) => {
+            let grave = match loaded.config.agent.approvals.critical.value {
+                CriticalAt::Here => Grave::Here,
+                CriticalAt::Elsewhere => Grave::Elsewhere,
+            };
+            Attendance::Present(Arc::new(TerminalAsker::new(keyboard, output.talk_paint(), grave)))
+        }
         None if settings.wait_approvals || loaded.config.agent.approvals.wait.value => Attendance::Queue,
         None => Attendance::Nobody,
     }
@@ -226,7 +233,7 @@ impl Host<'_> {
         ));
         loop {
             screen::prompt(paint);
-            let Some(line) = self.line(keyboard).await else { return Ok(Exit::Success) };
+            let Some(line) = self.line(keyboard).await? else { return Ok(Exit::Success) };
             let fresh = match line.trim() {
                 "" => continue,
                 "/new" => Some(Fresh::New),
@@ -257,12 +264,14 @@ impl Host<'_> {
         }
     }
 
-    /// The next line; `None` at the end of input or when Ctrl-C is pressed at the prompt.
-    async fn line(&self, keyboard: &Keyboard) -> Option<String> {
-        tokio::select! {
+    /// The next line; `None` at the end of input or when a signal comes at the prompt, such as that of Ctrl-C.
+    async fn line(&self, keyboard: &Keyboard) -> Result<Option<String>, Error> {
+        let mut ends = Ends::listen()?;
+        Ok(tokio::select! {
             line = keyboard.line() => line,
             _ = tokio::signal::ctrl_c() => None,
-        }
+            () = ends.next() => None,
+        })
     }
 
     /// Runs a turn. The first Ctrl-C cancels it, the second leaves at once.
@@ -270,12 +279,14 @@ impl Host<'_> {
         let cancel = CancelToken::new();
         let mut terminated = signals(SignalKind::terminate())?;
         let mut interrupted = signals(SignalKind::interrupt())?;
+        let mut ends = Ends::listen()?;
         let mut turn = std::pin::pin!(self.agent.turn(&self.session, input, &cancel));
         loop {
             let stop = tokio::select! {
                 report = &mut turn => return Ok(Ended::Turn(report?)),
                 _ = interrupted.recv() => cancel.is_cancelled(),
                 _ = terminated.recv() => cancel.is_cancelled(),
+                () = ends.next() => true,
             };
             if stop {
                 return Ok(Ended::Quit);
@@ -333,6 +344,26 @@ impl Host<'_> {
         drop(agent);
         if !backstop.shut_down().await {
             output.say("warning: the audit trail is not complete; the database could not keep up or failed");
+        }
+    }
+}
+
+/// The signals that end the program at once. They are listened to so that a question is taken off the terminal first: it
+/// would be left without an echo.
+struct Ends {
+    hang_up: Signal,
+    quit: Signal,
+}
+
+impl Ends {
+    fn listen() -> Result<Self, Error> {
+        Ok(Self { hang_up: signals(SignalKind::hangup())?, quit: signals(SignalKind::quit())? })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.hang_up.recv() => {}
+            _ = self.quit.recv() => {}
         }
     }
 }

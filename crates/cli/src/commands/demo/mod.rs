@@ -27,7 +27,7 @@ use serde_json::{Value, json};
 use self::folder::Folder;
 use self::human::ScriptedHuman;
 use self::steps::{STEPS, Step};
-use super::agent::{Keyboard, TerminalAsker};
+use super::agent::{Grave, Keyboard, TerminalAsker};
 use super::receipts;
 use crate::error::Error;
 use crate::exit::Exit;
@@ -93,7 +93,7 @@ fn attendance(settings: Settings, output: &Output) -> Result<Attendance, Error> 
     if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
         return Err(Error::Usage("`--interactive` needs a terminal".to_owned()));
     }
-    Ok(Attendance::Present(Arc::new(TerminalAsker::new(Keyboard::default(), paint))))
+    Ok(Attendance::Present(Arc::new(TerminalAsker::new(Keyboard::default(), paint, Grave::Here))))
 }
 
 /// Keeps the receipts of the step that is played.
