@@ -9,7 +9,7 @@ pub use backstop_clients::{
 /// Putting the entries into the settings, and taking them out.
 pub mod install {
     pub use backstop_clients::install::{
-        ApplyError, Change, ConfigError, Folders, HookCommand, InvalidProgram, Once, OnceError, Plan,
-        PlanError, Scope, Status, folder_variables, plan_install, plan_once, plan_uninstall, status,
+        ApplyError, Change, ConfigError, Fixed, Folders, HookCommand, InvalidProgram, Once, OnceError, Plan,
+        PlanError, Program, Scope, Status, folder_variables, plan_install, plan_once, plan_uninstall, status,
     };
 }

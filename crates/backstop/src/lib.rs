@@ -76,6 +76,8 @@ mod hook_types;
 mod hosts;
 #[cfg(feature = "config")]
 mod locations;
+#[cfg(feature = "config")]
+mod pin;
 #[cfg(feature = "agent")]
 mod providers;
 #[cfg(feature = "config")]
@@ -100,7 +102,11 @@ pub use hosts::all_hosts;
 #[cfg(feature = "gateway")]
 pub use hosts::server_hosts;
 #[cfg(feature = "config")]
-pub use locations::{audit_key, daemon_socket, from_operator, load, load_sources, policy_files, store_path};
+pub use locations::{
+    audit_key, daemon_socket, data_folder, from_operator, load, load_sources, policy_files, store_path,
+};
+#[cfg(feature = "config")]
+pub use pin::{Pin, PinChange, PinDifference, PinError};
 #[cfg(feature = "agent")]
 pub use providers::Providers;
 #[cfg(feature = "config")]

@@ -76,8 +76,8 @@ pub fn audit_key(environment: &dyn Fn(&str) -> Option<String>) -> Result<PathBuf
     Ok(data_folder(environment).ok_or(NoDataFolder)?.join("audit.key"))
 }
 
-/// Our folder below `$XDG_DATA_HOME`, or below `~/.local/share`.
-fn data_folder(environment: &dyn Fn(&str) -> Option<String>) -> Option<PathBuf> {
+/// Our folder below `$XDG_DATA_HOME`, or below `~/.local/share`. `None` where neither variable is an absolute path.
+pub fn data_folder(environment: &dyn Fn(&str) -> Option<String>) -> Option<PathBuf> {
     let absolute = |name: &str| environment(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let data = absolute("XDG_DATA_HOME").or_else(|| Some(absolute("HOME")?.join(".local/share")))?;
     Some(data.join("backstop"))

@@ -28,8 +28,11 @@ fn main() {
     let home = tempfile::tempdir().unwrap();
     report("/bin/true", &series(rounds, || start("/bin/true", &[], home.path())));
     let hook = |round: usize| {
-        let mut child = start(BACKSTOP, &["hook", "claude"], home.path());
-        child.stdin.take().unwrap().write_all(event(home.path(), round).as_bytes()).unwrap();
+        let (home, folders) = (home.path(), folders(home.path()));
+        let words: Vec<&str> =
+            ["hook", "claude"].into_iter().chain(folders.iter().map(String::as_str)).collect();
+        let mut child = start(BACKSTOP, &words, home);
+        child.stdin.take().unwrap().write_all(event(home, round).as_bytes()).unwrap();
         child
     };
     let mut round = 0;
@@ -44,6 +47,13 @@ fn main() {
     report("hook, through a daemon", &series(rounds, &mut next));
     daemon.kill().unwrap();
     daemon.wait().unwrap();
+}
+
+/// The folders, as `install` writes them into the command.
+fn folders(home: &Path) -> Vec<String> {
+    let [operator, data] = [".config/backstop", ".local/share/backstop"].map(|folder| home.join(folder));
+    let named = [("--home", home.to_path_buf()), ("--operator", operator), ("--data", data)];
+    named.into_iter().flat_map(|(option, folder)| [option.to_owned(), folder.display().to_string()]).collect()
 }
 
 fn event(home: &Path, round: usize) -> String {

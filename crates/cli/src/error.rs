@@ -12,14 +12,32 @@ use backstop::store::{
     AppendAuditError, DeleteError, FindApprovalError, ResolveError, SessionError, StoreError,
     VerifyAuditError,
 };
-use backstop::{BuildError, GatewayConfigError, HeadError, NoDataFolder, ProviderError};
+use backstop::{
+    BuildError, GatewayConfigError, HeadError, NoDataFolder, PinDifference, PinError, ProviderError,
+};
 
 use crate::daemon::ListenError;
 use crate::exit::Exit;
+use crate::output::plain;
 
 /// A command's failure, said so that its user can go on: lower case, the thing, the place, the next step.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
+    /// The operator's configuration is not the pinned one.
+    #[error(
+        "the operator's configuration is not the one that was pinned: {}\nhint: a person who has looked at it pins it by `backstop config pin` in a terminal of their own; whoever did not change it should ask who did",
+        different(.0)
+    )]
+    NotPinned(Vec<PinDifference>),
+    /// It should be pinned, and is not.
+    #[error(
+        "there is no pin of the operator's configuration at `{}`, which this hook demands\nhint: a person pins it by `backstop config pin` in a terminal of their own",
+        .0.display()
+    )]
+    NoPin(PathBuf),
+    /// The pin can't be read.
+    #[error(transparent)]
+    Pin(#[from] PinError),
     /// The arguments make no sense together, or a value is not what it must be.
     #[error("{0}")]
     Usage(String),
@@ -118,6 +136,9 @@ impl Error {
     pub(crate) fn exit(&self) -> Exit {
         match self {
             Self::Usage(_)
+            | Self::NotPinned(_)
+            | Self::NoPin(_)
+            | Self::Pin(_)
             | Self::Config(_)
             | Self::Build(_)
             | Self::GatewayConfig(_)
@@ -151,6 +172,12 @@ impl Error {
             other => format!("error: {other}"),
         }
     }
+}
+
+/// The files that are not what was pinned, in one line.
+pub(crate) fn different(differences: &[PinDifference]) -> String {
+    let one = |found: &PinDifference| format!("`{}` is {}", plain(&found.path), found.change.name());
+    differences.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
 impl From<BuildError> for Error {

@@ -3,10 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use backstop::config::{LayerKind, Loaded, Locations, Source};
+use backstop::config::{LayerKind, Loaded, Locations, Source, account};
 use backstop::hooks::{AgentId, CallContext};
 use backstop::store::{SqliteStore, Store};
-use backstop::{Backstop, Builder, HookTypes, load_sources, store_path};
+use backstop::{
+    Backstop, Builder, HookTypes, NoDataFolder, Pin, PinDifference, data_folder, load_sources, store_path,
+};
 
 use crate::error::Error;
 use crate::output::{Output, Style, plain};
@@ -29,7 +31,57 @@ pub(crate) struct Global {
 #[derive(Clone, Debug)]
 pub(crate) struct Surroundings {
     config: Option<PathBuf>,
+    /// Where the operator's folders are said to be; `None` for a person's command, whose environment says it.
+    fixed: Option<OperatorFolders>,
     pub(crate) output: Output,
+}
+
+/// The operator's folders, as whoever installed a hook has fixed them. The environment of a hook chooses none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct OperatorFolders {
+    pub(crate) home: PathBuf,
+    /// The folder of the operator's file, named `backstop`.
+    pub(crate) operator: PathBuf,
+    /// The folder of the database and the daemon's socket, named `backstop`.
+    pub(crate) data: PathBuf,
+    /// Whether the configuration must be the pinned one.
+    pub(crate) pinned: bool,
+}
+
+impl OperatorFolders {
+    /// Those of the account, for a hook whose command does not name any.
+    pub(crate) fn of_account() -> Result<Self, Error> {
+        let home = account::home().ok_or_else(|| {
+            Error::Failed(
+                "the system's list of users has no home for this account, so the operator's folders are not known
+hint: `backstop install` writes them into the command of the hook".to_owned(),
+            )
+        })?;
+        Ok(Self {
+            operator: home.join(".config/backstop"),
+            data: home.join(".local/share/backstop"),
+            home,
+            pinned: false,
+        })
+    }
+
+    /// The variable of that name, where it says which folders these are.
+    fn variable(&self, name: &str) -> Option<String> {
+        let folder = match name {
+            "HOME" => Some(self.home.as_path()),
+            "XDG_CONFIG_HOME" => self.operator.parent(),
+            "XDG_DATA_HOME" => self.data.parent(),
+            _ => return None,
+        };
+        folder.and_then(Path::to_str).map(str::to_owned)
+    }
+}
+
+/// The operator's part of the configuration, and the texts it was made of.
+#[derive(Debug)]
+pub(crate) struct Operators {
+    pub(crate) loaded: Loaded,
+    sources: Vec<Source>,
 }
 
 /// The environment variable of that name, if it is set and is text.
@@ -40,7 +92,40 @@ pub(crate) fn environment(name: &str) -> Option<String> {
 impl Surroundings {
     pub(crate) fn new(global: Global) -> Self {
         let no_color = global.no_color || std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        Self { config: global.config, output: Output::new(global.json, no_color) }
+        Self { config: global.config, fixed: None, output: Output::new(global.json, no_color) }
+    }
+
+    /// The same for a hook, whose folders are fixed.
+    pub(crate) fn fixed(&self, folders: OperatorFolders) -> Self {
+        Self { fixed: Some(folders), ..self.clone() }
+    }
+
+    /// The variable of that name. What names the operator's folders is not taken from a hook's environment.
+    pub(crate) fn variable(&self, name: &str) -> Option<String> {
+        match &self.fixed {
+            Some(folders) => folders.variable(name).or_else(|| environment(name)),
+            None => environment(name),
+        }
+    }
+
+    /// The user's home.
+    pub(crate) fn home(&self) -> Option<PathBuf> {
+        self.variable("HOME").map(PathBuf::from).filter(|home| home.is_absolute())
+    }
+
+    /// The folder of the operator's file.
+    pub(crate) fn operator_folder(&self) -> Option<PathBuf> {
+        Locations::user_folder(&|name| self.variable(name))
+    }
+
+    /// Backstop's data folder.
+    pub(crate) fn data_folder(&self) -> Result<PathBuf, Error> {
+        Ok(data_folder(&|name| self.variable(name)).ok_or(NoDataFolder)?)
+    }
+
+    /// Whether the configuration must be the pinned one.
+    pub(crate) fn is_pinned(&self) -> bool {
+        self.fixed.as_ref().is_some_and(|folders| folders.pinned)
     }
 
     /// Reads the configuration, and says on stderr what repository files said without effect.
@@ -64,16 +149,49 @@ impl Surroundings {
         self.load_sources(&self.sources_in(folder)?)
     }
 
-    /// Reads the operator's part of the configuration.
-    pub(crate) fn load_operators(&self) -> Result<Loaded, Error> {
-        self.load_sources(&self.sources(None)?)
+    /// Reads the operator's part of the configuration. A hook whose configuration is pinned judges by no other.
+    pub(crate) fn load_operators(&self) -> Result<Operators, Error> {
+        let sources = self.sources(None)?;
+        let loaded = self.load_sources(&sources)?;
+        let operators = Operators { loaded, sources };
+        if self.is_pinned() {
+            self.check_pin(&operators.pin())?;
+        }
+        Ok(operators)
     }
 
     /// Reads the configuration that holds in `folder`, where the operator's part was read already.
-    pub(crate) fn load_over(&self, operators: Loaded, folder: &Path) -> Result<Loaded, Error> {
-        let sources = self.sources_in(folder)?;
-        let adds = sources.iter().any(|source| source.kind == LayerKind::Repository);
-        if adds { self.load_sources(&sources) } else { Ok(operators) }
+    pub(crate) fn load_over(&self, operators: Operators, folder: &Path) -> Result<Loaded, Error> {
+        let mut sources = self.sources_in(folder)?;
+        sources.retain(|source| source.kind == LayerKind::Repository);
+        if sources.is_empty() {
+            return Ok(operators.loaded);
+        }
+        // What was compared with the pin is what counts, and not what the file says by now.
+        sources.splice(0..0, operators.sources);
+        self.load_sources(&sources)
+    }
+
+    /// The pin that these texts would make, repository files aside.
+    pub(crate) fn pin_of(&self, sources: &[Source]) -> Result<Pin, Error> {
+        let operators: Vec<Source> =
+            sources.iter().filter(|source| source.kind == LayerKind::Operator).cloned().collect();
+        Ok(Pin::of(&operators, &self.load_sources(&operators)?))
+    }
+
+    /// What is different from the pin; `None` where nothing was pinned.
+    pub(crate) fn pin_differences(&self, now: &Pin) -> Result<Option<Vec<PinDifference>>, Error> {
+        let pinned = Pin::read(&Pin::path(&self.data_folder()?))?;
+        Ok(pinned.map(|pinned| pinned.differences(now)))
+    }
+
+    /// Whether the configuration is the one that a person has pinned.
+    pub(crate) fn check_pin(&self, now: &Pin) -> Result<(), Error> {
+        match self.pin_differences(now)? {
+            Some(differences) if differences.is_empty() => Ok(()),
+            Some(differences) => Err(Error::NotPinned(differences)),
+            None => Err(Error::NoPin(Pin::path(&self.data_folder()?))),
+        }
     }
 
     /// The texts of the configuration that holds in `folder`.
@@ -83,14 +201,15 @@ impl Surroundings {
 
     /// The configuration that these texts are.
     pub(crate) fn load_sources(&self, sources: &[Source]) -> Result<Loaded, Error> {
-        Ok(load_sources(sources, &HookTypes::built_in(&[]), &environment)?)
+        Ok(load_sources(sources, &HookTypes::built_in(&[]), &|name| self.variable(name))?)
     }
 
     fn sources(&self, folder: Option<&Path>) -> Result<Vec<Source>, Error> {
         let locations = Locations {
             explicit: self.config.clone(),
             working_directory: folder.map(Path::to_path_buf),
-            user_folder: Locations::user_folder(&environment),
+            user_folder: self.operator_folder(),
+            home: self.home(),
         };
         Ok(locations.read()?)
     }
@@ -117,12 +236,19 @@ impl Surroundings {
 
     /// The database. It is created when something is first written or read.
     pub(crate) fn store(&self, loaded: &Loaded) -> Result<Arc<dyn Store>, Error> {
-        Ok(Arc::new(SqliteStore::new(store_path(loaded, &environment)?)))
+        Ok(Arc::new(SqliteStore::new(store_path(loaded, &|name| self.variable(name))?)))
     }
 
     /// The database of the configuration in force, for commands that need nothing else.
     pub(crate) fn only_store(&self) -> Result<Arc<dyn Store>, Error> {
         self.store(&self.load()?)
+    }
+}
+
+impl Operators {
+    /// The pin that they would make.
+    pub(crate) fn pin(&self) -> Pin {
+        Pin::of(&self.sources, &self.loaded)
     }
 }
 

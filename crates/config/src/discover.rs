@@ -14,6 +14,7 @@ use crate::place::Place;
 use crate::problem::{ConfigError, Problem, ProblemKind, escape};
 use crate::reader::LayerKind;
 use crate::text::Environment;
+use crate::trust;
 use backstop_yaml::MAX_BYTES;
 
 /// The names a configuration file may have. A folder may hold only one of them.
@@ -26,8 +27,10 @@ pub struct Locations {
     pub explicit: Option<PathBuf>,
     /// The folder from which to look upward for repository files; `None` to look for none.
     pub working_directory: Option<PathBuf>,
-    /// The folder of the operator's file.
+    /// The folder of the operator's file. A file there must be the user's own and out of a workspace's reach.
     pub user_folder: Option<PathBuf>,
+    /// The user's home directory. A working directory that holds it is no workspace of somebody else's.
+    pub home: Option<PathBuf>,
 }
 
 impl Locations {
@@ -45,7 +48,8 @@ impl Locations {
     /// # Errors
     ///
     /// When the explicit file does not exist, a folder holds two configuration files, or a file cannot be read, is not
-    /// a regular file, is not UTF-8 or is larger than 1 MiB. A repository file that is a symbolic link is refused.
+    /// a regular file, is not UTF-8 or is larger than 1 MiB. A repository file that is a symbolic link is refused, and an
+    /// operator's file in the user's folder that others may write, or that a workspace or `/proc` leads to.
     pub fn read(&self) -> Result<Vec<Source>, ConfigError> {
         let mut problems = Vec::new();
         let mut sources = Vec::new();
@@ -55,7 +59,7 @@ impl Locations {
         };
         let operator = self.operator_file();
         let operator_path = operator.as_ref().ok().and_then(|path| fs::canonicalize(path.as_deref()?).ok());
-        take(operator.and_then(|path| path.map(|path| Source::read(LayerKind::Operator, &path)).transpose()));
+        take(operator.and_then(|path| path.map(|path| self.read_operators(&path)).transpose()));
         let mut folders: Vec<&Path> =
             self.working_directory.iter().flat_map(|folder| folder.ancestors()).collect();
         folders.reverse();
@@ -69,6 +73,14 @@ impl Locations {
         }
         ConfigError::check(problems)?;
         Ok(sources)
+    }
+
+    fn read_operators(&self, path: &Path) -> Result<Source, Problem> {
+        match &self.explicit {
+            // Somebody has named it just now.
+            Some(_) => Source::read(LayerKind::Operator, path),
+            None => Source::from_file(LayerKind::Operator, path, trust::open(path, self)?),
+        }
     }
 
     fn operator_file(&self) -> Result<Option<PathBuf>, Problem> {
@@ -131,9 +143,17 @@ impl Source {
         if !fs::metadata(path).map_err(fail)?.is_file() {
             return Err(unreadable(path, "it is not a regular file"));
         }
+        Self::from_file(kind, path, File::open(path).map_err(fail)?)
+    }
+
+    fn from_file(kind: LayerKind, path: &Path, file: File) -> Result<Self, Problem> {
+        let fail = |error: io::Error| unreadable(path, &error.to_string());
+        if !file.metadata().map_err(fail)?.is_file() {
+            return Err(unreadable(path, "it is not a regular file"));
+        }
         let mut bytes = Vec::new();
         let limit = MAX_BYTES as u64 + 1;
-        File::open(path).and_then(|file| file.take(limit).read_to_end(&mut bytes)).map_err(fail)?;
+        file.take(limit).read_to_end(&mut bytes).map_err(fail)?;
         if bytes.len() > MAX_BYTES {
             return Err(unreadable(path, &format!("it is larger than {MAX_BYTES} bytes")));
         }
@@ -152,12 +172,12 @@ impl Source {
     }
 }
 
-fn unreadable(path: &Path, why: &str) -> Problem {
+pub(crate) fn unreadable(path: &Path, why: &str) -> Problem {
     let message = format!("the configuration file cannot be read: {why}");
     Problem::new(ProblemKind::Unreadable, Place::file_only(shown(path)), message)
 }
 
 /// A path for people: what cannot be seen is escaped.
-fn shown(path: &Path) -> String {
+pub(crate) fn shown(path: &Path) -> String {
     escape(path.to_string_lossy().chars())
 }

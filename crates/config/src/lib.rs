@@ -39,6 +39,7 @@
 //! );
 //! ```
 
+pub mod account;
 mod discover;
 mod load;
 mod names;
@@ -50,6 +51,7 @@ mod rules;
 mod schema;
 mod sections;
 mod text;
+mod trust;
 mod values;
 mod wire;
 

@@ -1,10 +1,13 @@
 //! `backstop hook`, `install`, `uninstall`, `status` and `doctor`.
 
+use std::path::PathBuf;
+
 use backstop::clients::Client;
 use backstop::clients::install::Scope;
 
 use crate::commands::clients::{Chosen, doctor, install};
 use crate::commands::hook;
+use crate::session::OperatorFolders;
 
 /// Judges one event of a coding agent: what its hooks start.
 ///
@@ -16,6 +19,32 @@ pub(super) struct HookArgs {
     client: String,
     /// The event, for clients whose input does not name it
     event: Option<String>,
+    #[command(flatten)]
+    folders: FoldersArgs,
+}
+
+/// Where the operator's folders are. Without these, they are those of the account, whatever the environment says.
+#[derive(Debug, clap::Args)]
+struct FoldersArgs {
+    /// The user's home, as `install` writes it
+    #[arg(long, value_name = "DIR", requires_all = ["operator", "data"])]
+    home: Option<PathBuf>,
+    /// The folder of the operator's file, as `install` writes it
+    #[arg(long, value_name = "DIR", requires = "home")]
+    operator: Option<PathBuf>,
+    /// The folder of Backstop's data, as `install` writes it
+    #[arg(long, value_name = "DIR", requires = "home")]
+    data: Option<PathBuf>,
+    /// Judge by the configuration that was pinned, or not at all
+    #[arg(long, requires = "home")]
+    pinned: bool,
+}
+
+impl FoldersArgs {
+    fn lower(self) -> Option<OperatorFolders> {
+        let Self { home, operator, data, pinned } = self;
+        Some(OperatorFolders { home: home?, operator: operator?, data: data?, pinned })
+    }
 }
 
 #[derive(Debug, clap::Args)]
@@ -74,7 +103,7 @@ pub(super) struct DoctorArgs {
 
 impl HookArgs {
     pub(super) fn lower(self) -> hook::Settings {
-        hook::Settings { client: self.client, event: self.event }
+        hook::Settings { client: self.client, event: self.event, folders: self.folders.lower() }
     }
 }
 

@@ -18,7 +18,7 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{Action, hook};
 use crate::error::Error;
-use crate::session::Global;
+use crate::session::{Global, OperatorFolders};
 
 /// One pipeline of hooks around the whole life of an AI agent
 #[derive(Debug, Parser)]
@@ -98,19 +98,36 @@ enum Command {
 /// What hooks start, without the definitions of everything else, which take longer than judging. `None` for a command line
 /// that is not just `hook` with names.
 pub(crate) fn plain_hook() -> Option<(Global, Action)> {
-    let mut words = std::env::args_os().skip(1).map(|word| word.into_string().ok());
-    let mut name = || words.next().map(|word| word.filter(|word| !word.is_empty() && !word.starts_with('-')));
-    if name()?? != "hook" {
-        return None;
-    }
-    let (client, event, end) = (name()??, name(), name());
-    let event = match (event, end) {
-        (None, None) => None,
-        (Some(Some(event)), None) => Some(event),
+    let words: Option<Vec<String>> =
+        std::env::args_os().skip(1).map(|word| word.into_string().ok()).collect();
+    let settings = plain_hook_of(&words?)?;
+    Some((Global { config: None, json: false, no_color: false }, Action::Hook(settings)))
+}
+
+/// `hook` with names and the folders that `install` writes, each once and in its order.
+fn plain_hook_of(words: &[String]) -> Option<hook::Settings> {
+    let is_name = |word: &&String| !word.is_empty() && !word.starts_with('-');
+    let (command, rest) = words.split_first()?;
+    let (client, rest) = rest.split_first().filter(|(client, _)| command == "hook" && is_name(client))?;
+    let (event, rest) = match rest.split_first().filter(|(event, _)| is_name(event)) {
+        Some((event, rest)) => (Some(event.clone()), rest),
+        None => (None, rest),
+    };
+    let folders = match rest {
+        [] => None,
+        [home_option, home, operator_option, operator, data_option, data, pinned @ ..]
+            if home_option == "--home" && operator_option == "--operator" && data_option == "--data" =>
+        {
+            let pinned = match pinned {
+                [] => false,
+                [option] if option == "--pinned" => true,
+                _ => return None,
+            };
+            Some(OperatorFolders { home: home.into(), operator: operator.into(), data: data.into(), pinned })
+        }
         _ => return None,
     };
-    let global = Global { config: None, json: false, no_color: false };
-    Some((global, Action::Hook(hook::Settings { client, event })))
+    Some(hook::Settings { client: client.clone(), event, folders })
 }
 
 impl Cli {

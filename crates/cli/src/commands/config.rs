@@ -1,10 +1,13 @@
 //! `backstop config`.
 
+use std::path::Path;
+
+use backstop::Pin;
 use backstop::config::{ConfigError, LayerKind, Loaded, Problem, schema};
 use serde_json::{Value, json};
 
 use super::outages::outages;
-use crate::error::Error;
+use crate::error::{Error, different};
 use crate::exit::Exit;
 use crate::output::{Output, Style, one_line, plain};
 use crate::session::{Surroundings, builder};
@@ -16,6 +19,8 @@ pub(crate) enum Settings {
     Check,
     /// What is in force.
     Show,
+    /// That what is there is as it should be.
+    Pin,
     /// The JSON Schema.
     Schema,
 }
@@ -26,6 +31,7 @@ pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Resu
         Settings::Schema => output.json(&schema())?,
         Settings::Show => show(&surroundings.load_quietly()?, output)?,
         Settings::Check => return check(surroundings).await,
+        Settings::Pin => pin(surroundings)?,
     }
     Ok(Exit::Success)
 }
@@ -64,6 +70,14 @@ async fn check(surroundings: &Surroundings) -> Result<Exit, Error> {
                 "{}: {what}{webhooks}{hints}",
                 output.paint().with(Style::Good, "no problems")
             ))?;
+            let changed = surroundings.pin_differences(&surroundings.load_operators()?.pin())?;
+            if let Some(changed) = changed.filter(|changed| !changed.is_empty()) {
+                output.say(&format!(
+                    "{} it is not what was pinned ({}), so hooks refuse every call\nhint: `backstop config pin`",
+                    output.talk_paint().with(Style::Notice, "warning:"),
+                    different(&changed),
+                ));
+            }
         }
         (Err(Error::Config(error)), true) => {
             output.json(&json!({ "ok": false, "files": [], "problems": problems(&error) }))?;
@@ -72,6 +86,58 @@ async fn check(surroundings: &Surroundings) -> Result<Exit, Error> {
         (Err(error), _) => return Err(error),
     }
     Ok(Exit::Success)
+}
+
+/// Pins the operator's configuration, and says what is different from the pin before.
+pub(super) fn pin(surroundings: &Surroundings) -> Result<(), Error> {
+    let output = &surroundings.output;
+    if surroundings.explicit_config().is_some() {
+        return Err(Error::Usage(
+            "hooks read the operator's file in the user's configuration folder, so `--config` can't be pinned"
+                .to_owned(),
+        ));
+    }
+    let now = surroundings.load_operators()?.pin();
+    let data = surroundings.data_folder()?;
+    let path = Pin::path(&data);
+    // One that is damaged is replaced, and what it said is not known.
+    let before = Pin::read(&path).ok().flatten();
+    if before.as_ref() == Some(&now) {
+        return Ok(());
+    }
+    write_private(&path, &now.text()).map_err(|source| Error::File {
+        path: path.clone(),
+        what: "written",
+        source,
+    })?;
+    let what = match before {
+        Some(before) => different(&before.differences(&now)),
+        None => "hooks judge by what it is now".to_owned(),
+    };
+    output.say(&format!("the operator's configuration is pinned: {what}"));
+    output
+        .say("hint: `backstop config pin` pins it again after a change; until then hooks refuse every call");
+    Ok(())
+}
+
+/// Writes a file for the user alone, whole or not at all.
+fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
+    use std::io::Write as _;
+    use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+    let folder = path.parent().ok_or_else(|| std::io::Error::other("it has no folder"))?;
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    let new = path.with_extension(format!("new-{}", std::process::id()));
+    let file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new);
+    let written = file.and_then(|mut file| {
+        file.write_all(text.as_bytes())?;
+        file.sync_all()
+    });
+    let moved = written.and_then(|()| std::fs::rename(&new, path));
+    if moved.is_err() {
+        // What is half written is of no use to anybody.
+        let _ = std::fs::remove_file(&new);
+    }
+    moved
 }
 
 fn files(loaded: &Loaded) -> Vec<Value> {

@@ -9,11 +9,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
-use backstop::Backstop;
 use backstop::clients::ClientEvent;
 use backstop::config::Source;
 use backstop::engine::ReceiptSink;
 use backstop::store::{SqliteStore, Store};
+use backstop::{Backstop, Pin};
 use tokio::sync::Mutex;
 
 use super::Said;
@@ -21,7 +21,7 @@ use super::protocol::{Question, Viewpoint};
 use super::twins::Twins;
 use crate::commands::hook::{Unjudged, folder, judged, read_event, recorded};
 use crate::error::Error;
-use crate::session::{Surroundings, builder, environment};
+use crate::session::{Surroundings, builder};
 
 /// The most policies that are kept. More folders than that with files of their own seldom work at once.
 const MOST_KEPT: usize = 32;
@@ -56,6 +56,8 @@ fn today() -> u64 {
 
 struct Policy {
     ingredients: Ingredients,
+    /// What a pin of it would say.
+    pin: Arc<Pin>,
     backstop: Arc<Backstop>,
 }
 
@@ -109,7 +111,10 @@ impl Policies {
 
     async fn judge_event(&self, question: &Question, event: &ClientEvent) -> Result<Said, Unjudged> {
         let folder = folder(event, Path::new(&question.folder));
-        let policy = self.policy(&folder).await?;
+        let (policy, pin) = self.policy(&folder).await?;
+        if question.pinned && !self.is_runs_own() {
+            self.surroundings.check_pin(&pin)?;
+        }
         let reply = judged(&policy, event, Duration::from_millis(question.patience_ms)).await;
         let complete = match policy.audit() {
             Some(audit) => audit.flush().await,
@@ -119,20 +124,32 @@ impl Policies {
         recorded(event.frame.client(), reply, complete)
     }
 
-    async fn policy(&self, folder: &Path) -> Result<Arc<Backstop>, Error> {
+    /// Whether this is a run whose operator's file was named on its command line: a person has said just then what
+    /// holds.
+    fn is_runs_own(&self) -> bool {
+        self.is_run && self.surroundings.explicit_config().is_some()
+    }
+
+    async fn policy(&self, folder: &Path) -> Result<(Arc<Backstop>, Arc<Pin>), Error> {
         let sources = self.surroundings.sources_in(folder)?;
         let day = today();
         let mut kept = self.kept.lock().await;
         if let Some(place) = kept.iter().position(|policy| policy.ingredients.still_hold(&sources, day)) {
             let policy = kept.remove(place);
-            let backstop = Arc::clone(&policy.backstop);
+            let found = (Arc::clone(&policy.backstop), Arc::clone(&policy.pin));
             kept.push(policy);
-            return Ok(backstop);
+            return Ok(found);
         }
         let loaded = self.surroundings.load_sources(&sources)?;
+        let pin = Arc::new(self.surroundings.pin_of(&sources)?);
         let packs = backstop::policy_files(&loaded).into_iter().map(|path| (stamp(&path), path));
         let packs = packs.map(|(stamp, path)| (path, stamp)).collect();
-        let store = self.store(backstop::store_path(&loaded, &environment).map_err(Error::from)?).await;
+        let store = self
+            .store(
+                backstop::store_path(&loaded, &|name| self.surroundings.variable(name))
+                    .map_err(Error::from)?,
+            )
+            .await;
         let watch = Arc::clone(&self.watch);
         let hosts = backstop::server_hosts(&backstop::gateway_hooks(&loaded), true);
         let policy = builder(loaded).hosts(hosts).store(store).shared_decisions(true);
@@ -144,12 +161,12 @@ impl Policies {
         *kept = current;
         let surplus = (kept.len() + 1).saturating_sub(MOST_KEPT);
         let gone: Vec<_> = kept.drain(..surplus).chain(outdated).collect();
-        kept.push(Policy { ingredients, backstop: Arc::clone(&backstop) });
+        kept.push(Policy { ingredients, pin: Arc::clone(&pin), backstop: Arc::clone(&backstop) });
         drop(kept);
         for policy in gone {
             release(policy.backstop).await;
         }
-        Ok(backstop)
+        Ok((backstop, pin))
     }
 
     async fn store(&self, path: PathBuf) -> Arc<dyn Store> {

@@ -9,6 +9,7 @@
 //! program that speaks something else.
 
 use std::io::{self, Read, Write};
+use std::path::PathBuf;
 
 use backstop::clients::{Answer, Client, MAX_PAYLOAD_BYTES};
 use serde::de::DeserializeOwned;
@@ -66,23 +67,23 @@ pub(crate) struct Viewpoint {
     version: String,
     /// The operator's file, where one is named on the command line.
     config: Option<String>,
-    /// What the environment says about the user's folders.
+    /// The user's folders.
     home: Option<String>,
-    config_home: Option<String>,
-    data_home: Option<String>,
+    operator: Option<String>,
+    data: Option<String>,
 }
 
 impl Viewpoint {
     /// That of this process.
     pub(crate) fn of(surroundings: &Surroundings) -> Self {
-        let variable = |name: &str| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
-        let config = surroundings.explicit_config().map(|path| path.to_string_lossy().into_owned());
+        let text = |path: PathBuf| path.to_string_lossy().into_owned();
+        let config = surroundings.explicit_config().map(text);
         Self {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             config,
-            home: variable("HOME"),
-            config_home: variable("XDG_CONFIG_HOME"),
-            data_home: variable("XDG_DATA_HOME"),
+            home: surroundings.home().map(text),
+            operator: surroundings.operator_folder().map(text),
+            data: surroundings.data_folder().ok().map(text),
         }
     }
 
@@ -94,9 +95,7 @@ impl Viewpoint {
             Some("it is another version")
         } else if !inherits && self.config != other.config {
             Some("it has another operator's file")
-        } else if (&self.home, &self.config_home, &self.data_home)
-            != (&other.home, &other.config_home, &other.data_home)
-        {
+        } else if (&self.home, &self.operator, &self.data) != (&other.home, &other.operator, &other.data) {
             Some("its user's folders are elsewhere")
         } else {
             None
@@ -109,6 +108,8 @@ impl Viewpoint {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Question {
     pub(crate) viewpoint: Viewpoint,
+    /// Whether the configuration must be the pinned one.
+    pub(crate) pinned: bool,
     /// The client's name.
     pub(crate) client: String,
     /// The event's name from the command line.
@@ -266,14 +267,15 @@ mod tests {
             version: "1.2.3".to_owned(),
             config: None,
             home: Some("/home/me".to_owned()),
-            config_home: None,
-            data_home: None,
+            operator: None,
+            data: None,
         }
     }
 
     fn question() -> Question {
         Question {
             viewpoint: viewpoint(),
+            pinned: false,
             client: "claude".to_owned(),
             event: None,
             folder: "/work".to_owned(),
@@ -331,8 +333,8 @@ mod tests {
         let others = [
             Viewpoint { version: "1.2.4".to_owned(), ..viewpoint() },
             Viewpoint { home: None, ..viewpoint() },
-            Viewpoint { config_home: Some("/elsewhere".to_owned()), ..viewpoint() },
-            Viewpoint { data_home: Some("/elsewhere".to_owned()), ..viewpoint() },
+            Viewpoint { operator: Some("/elsewhere".to_owned()), ..viewpoint() },
+            Viewpoint { data: Some("/elsewhere".to_owned()), ..viewpoint() },
             Viewpoint { config: Some("/a.yaml".to_owned()), ..viewpoint() },
         ];
         for other in others {

@@ -22,13 +22,13 @@ fn socket(user: &User) -> PathBuf {
 }
 
 /// A daemon, and where it says it listens.
-struct Serving {
+pub(crate) struct Serving {
     child: Child,
     line: Value,
 }
 
 impl Serving {
-    fn start(user: &User) -> Self {
+    pub(crate) fn start(user: &User) -> Self {
         Self::with(user, &[])
     }
 
@@ -41,7 +41,7 @@ impl Serving {
         Self { child, line }
     }
 
-    fn stop(self) -> Done {
+    pub(crate) fn stop(self) -> Done {
         interrupt(&self.child);
         done(self.child)
     }

@@ -197,10 +197,14 @@ fn without_a_place_for_the_audit_trail_no_call_runs() {
     let file = user.path().join("file");
     std::fs::write(&file, "").unwrap();
     let run = || {
-        let mut command = user.command(&["hook", "claude"]);
+        let [home, operator, data] =
+            [user.path().to_path_buf(), user.path().join("config/backstop"), file.join("backstop")];
+        let [home, operator, data] = [&home, &operator, &data].map(|path| path.to_str().unwrap());
+        let folders = ["--home", home, "--operator", operator, "--data", data];
+        let mut command = user.command(&[&["hook", "claude"][..], &folders].concat());
         let input = user.path().join("event.json");
         std::fs::write(&input, call(&user, "ls").to_string()).unwrap();
-        command.env("XDG_DATA_HOME", &file).stdin(std::fs::File::open(input).unwrap());
+        command.stdin(std::fs::File::open(input).unwrap());
         done(command.spawn().unwrap())
     };
     refused(&run(), "can't be");
@@ -283,7 +287,13 @@ fn opencodes_plugin_gets_its_answers() {
     }
     let template = include_str!("../../../clients/src/adapters/opencode/plugin.js");
     let program = json!(super::support::BACKSTOP).to_string();
-    let plugin = template.replace("\"@PROGRAM@\"", &program).replace("\"@TIMEOUT@\"", "30000");
+    let folders = user.folders();
+    let words: Vec<&str> =
+        ["hook", "opencode"].into_iter().chain(folders.iter().map(|word| word.to_str().unwrap())).collect();
+    let plugin = template
+        .replace("\"@PROGRAM@\"", &program)
+        .replace("\"@ARGUMENTS@\"", &json!(words).to_string())
+        .replace("\"@TIMEOUT@\"", "30000");
     std::fs::write(user.work().join("backstop.mjs"), plugin).unwrap();
     let driver = r#"
 import { Backstop } from "./backstop.mjs"

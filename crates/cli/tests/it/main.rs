@@ -15,6 +15,7 @@ mod daemon;
 mod demo;
 mod dialects;
 mod explain;
+mod footing;
 mod gateway;
 mod help;
 mod hook;

@@ -146,7 +146,8 @@ fn clients_that_read_a_variable_are_pointed_at_the_run() {
 fn hooks_that_are_installed_are_answered_by_the_run_too() {
     let user = User::with_config(NO_SHELL);
     std::fs::write(user.work().join("event.json"), event(&user).to_string()).unwrap();
-    let hook = format!("{} hook claude < event.json", super::support::BACKSTOP);
+    let folders: Vec<_> = user.folders().iter().map(|word| word.display().to_string()).collect();
+    let hook = format!("{} hook claude {} < event.json", super::support::BACKSTOP, folders.join(" "));
     let twice = format!("({hook}) & ({hook}); code=$?; wait; exit $code");
     let ended = done(run(&user, &["--no-hooks"], &program(&user, "claude", &twice), &[]));
     blocked(&ended);

@@ -74,10 +74,21 @@ impl User {
         self.path().join("work")
     }
 
+    /// The options that name this user's folders to a hook.
+    pub(crate) fn folders(&self) -> Vec<PathBuf> {
+        let [operator, data] = ["config/backstop", "data/backstop"].map(|folder| self.path().join(folder));
+        let named = [("--home", self.path().to_path_buf()), ("--operator", operator), ("--data", data)];
+        named.into_iter().flat_map(|(option, folder)| [PathBuf::from(option), folder]).collect()
+    }
+
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(BACKSTOP);
+        command.args(args);
+        if args.first() == Some(&"hook") && !args.contains(&"--home") {
+            // A hook takes its folders from no variable.
+            command.args(self.folders());
+        }
         command
-            .args(args)
             .current_dir(self.work())
             .env_clear()
             .env("PATH", "/usr/local/bin:/usr/bin:/bin")

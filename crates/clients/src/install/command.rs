@@ -24,17 +24,101 @@ pub enum InvalidProgram {
     NotText(PathBuf),
 }
 
+/// What an entry says about the operator, so that the environment of the hook chooses nothing.
+///
+/// A coding agent starts its hooks with an environment that a repository may have a part in. What these folders are is
+/// therefore said in the command itself, by the person who installs it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fixed {
+    home: String,
+    operator: String,
+    data: String,
+    pinned: bool,
+}
+
+/// Options of `backstop hook` that name what is [`Fixed`].
+const HOME: &str = "--home";
+const OPERATOR: &str = "--operator";
+const DATA: &str = "--data";
+const PINNED: &str = "--pinned";
+
+impl Fixed {
+    /// The user's home, the folder of the operator's file and the folder of Backstop's data; `pinned`: the operator's file
+    /// must be the one that a person has pinned.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidProgram`] for a folder that is not absolute, or not text in one line.
+    pub fn new(home: &Path, operator: &Path, data: &Path, pinned: bool) -> Result<Self, InvalidProgram> {
+        let [home, operator, data] = [home, operator, data].map(absolute_text);
+        Ok(Self { home: home?, operator: operator?, data: data?, pinned })
+    }
+
+    /// As options of `backstop hook`.
+    fn words(&self) -> Vec<String> {
+        let folders = [(HOME, &self.home), (OPERATOR, &self.operator), (DATA, &self.data)];
+        let words = folders.into_iter().flat_map(|(option, folder)| [option.to_owned(), folder.clone()]);
+        words.chain(self.pinned.then(|| PINNED.to_owned())).collect()
+    }
+
+    /// Reads what [`words`](Self::words) writes: all of it, in any order, or nothing at all.
+    fn parse(words: &[&str]) -> Option<Option<Self>> {
+        let (mut home, mut operator, mut data, mut pinned) = (None, None, None, false);
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            let place = match *word {
+                HOME => &mut home,
+                OPERATOR => &mut operator,
+                DATA => &mut data,
+                PINNED if !pinned => {
+                    pinned = true;
+                    continue;
+                }
+                _ => return None,
+            };
+            if place.replace((*words.next()?).to_owned()).is_some() {
+                return None;
+            }
+        }
+        match (home, operator, data, pinned) {
+            (None, None, None, false) => Some(None),
+            (Some(home), Some(operator), Some(data), pinned) => {
+                Some(Some(Self { home, operator, data, pinned }))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// A program and what its entries are to say about the operator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program {
+    /// Its absolute path.
+    pub path: PathBuf,
+    /// What is said beside it.
+    pub fixed: Option<Fixed>,
+}
+
+impl<P: AsRef<Path> + ?Sized> From<&P> for Program {
+    fn from(path: &P) -> Self {
+        Self { path: path.as_ref().to_path_buf(), fixed: None }
+    }
+}
+
 /// The command that an entry holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HookCommand {
     program: String,
     client: Client,
     event: Option<String>,
+    fixed: Option<Fixed>,
 }
 
-/// What the shell around a program says when that fails.
-const FAILED: &str =
-    r#"s=$?; case $s in 0|2) exit $s;; esac; echo "backstop failed with $s: denied" >&2; exit 2"#;
+/// What the shell around a program starts, and what it says when that fails. No word in it can be taken for the name of
+/// a variable: some clients put variables into their settings before any shell reads them.
+const SCRIPT: &str = r#""$@"; case $? in 0) exit 0;; 2) exit 2;; *) echo "backstop failed with $?: denied" >&2; exit 2;; esac"#;
+/// What that shell is called.
+const SHELL: &str = "backstop";
 
 impl HookCommand {
     /// The command by which `client` starts `program`.
@@ -42,16 +126,13 @@ impl HookCommand {
     /// # Errors
     ///
     /// [`InvalidProgram`] when the path can't be used from a configuration file.
-    pub fn new(client: Client, program: &Path) -> Result<Self, InvalidProgram> {
-        let text = program.to_str().filter(|text| !text.chars().any(char::is_control));
-        let text = text.ok_or_else(|| InvalidProgram::NotText(program.to_owned()))?;
-        if !program.is_absolute() {
-            return Err(InvalidProgram::NotAbsolute(program.to_owned()));
+    pub fn new(client: Client, program: impl Into<Program>) -> Result<Self, InvalidProgram> {
+        let Program { path, fixed } = program.into();
+        let text = absolute_text(&path)?;
+        if !is_ours(&text) {
+            return Err(InvalidProgram::NotOurs(path));
         }
-        if !is_ours(text) {
-            return Err(InvalidProgram::NotOurs(program.to_owned()));
-        }
-        Ok(Self { program: text.to_owned(), client, event: None })
+        Ok(Self { program: text, client, event: None, fixed })
     }
 
     /// The same command with the event's name, for clients whose payload does not say it.
@@ -74,44 +155,53 @@ impl HookCommand {
         self.event.as_deref()
     }
 
-    fn arguments(&self) -> String {
-        match &self.event {
-            Some(event) => format!("hook {} {event}", self.client),
-            None => format!("hook {}", self.client),
-        }
+    /// What the program is given.
+    pub(crate) fn arguments(&self) -> Vec<String> {
+        let names = ["hook", self.client.name()].into_iter().map(str::to_owned);
+        let fixed = self.fixed.as_ref().map(Fixed::words).unwrap_or_default();
+        names.chain(self.event.clone()).chain(fixed).collect()
     }
 
     /// The command for a shell.
     pub fn plain(&self) -> String {
-        format!("{} {}", quoted(&self.program), self.arguments())
+        let words = self.arguments();
+        let words = std::iter::once(&self.program).chain(&words).map(|word| quoted(word));
+        words.collect::<Vec<_>>().join(" ")
     }
 
     /// The command with a shell of its own around it, which turns every end but 0 and 2 into a refusal: a
     /// missing program, a crash, a signal. Whatever shell the client uses only has to read single quotes.
     pub fn guarded(&self) -> String {
-        format!("/bin/sh -c '\"$0\" {}; {FAILED}' {}", self.arguments(), quoted(&self.program))
+        format!("/bin/sh -c '{SCRIPT}' {SHELL} {}", self.plain())
     }
 
     /// Reads a command of ours; `None` for anything else.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let words = words(text)?;
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        if let ["/bin/sh", "-c", script, program] = words.as_slice() {
-            let arguments = script.strip_prefix("\"$0\" ")?.split(';').next()?;
-            return Self::of(program, &arguments.split_whitespace().collect::<Vec<_>>());
+        match words.as_slice() {
+            ["/bin/sh", "-c", SCRIPT, SHELL, program, arguments @ ..] => return Self::of(program, arguments),
+            // As versions before this one wrote it: the words stand in the script.
+            ["/bin/sh", "-c", script, program] => {
+                let started = script.strip_prefix("\"$0\" ")?.split(';').next()?;
+                return Self::of(program, &started.split_whitespace().collect::<Vec<_>>());
+            }
+            _ => {}
         }
         let (program, arguments) = words.split_first()?;
         Self::of(program, arguments)
     }
 
     fn of(program: &str, arguments: &[&str]) -> Option<Self> {
-        let (client, event) = match arguments {
-            ["hook", client] => (client, None),
-            ["hook", client, event] => (client, Some((*event).to_owned())),
+        let (client, event, options) = match arguments {
+            ["hook", client, event, options @ ..] if !event.starts_with('-') => {
+                (client, Some((*event).to_owned()), options)
+            }
+            ["hook", client, options @ ..] => (client, None, options),
             _ => return None,
         };
-        let client = client.parse().ok()?;
-        is_ours(program).then(|| Self { program: program.to_owned(), client, event })
+        let (client, fixed) = (client.parse().ok()?, Fixed::parse(options)?);
+        is_ours(program).then(|| Self { program: program.to_owned(), client, event, fixed })
     }
 }
 
@@ -119,6 +209,16 @@ impl fmt::Display for HookCommand {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.plain())
     }
+}
+
+/// A path that means the same in every folder and can stand in a line of text.
+fn absolute_text(path: &Path) -> Result<String, InvalidProgram> {
+    let text = path.to_str().filter(|text| !text.chars().any(char::is_control));
+    let text = text.ok_or_else(|| InvalidProgram::NotText(path.to_owned()))?;
+    if !path.is_absolute() {
+        return Err(InvalidProgram::NotAbsolute(path.to_owned()));
+    }
+    Ok(text.to_owned())
 }
 
 /// Whether a path's last part names a Backstop: `backstop`, `backstop-1.2`, `backstop.exe`.
@@ -175,8 +275,12 @@ mod tests {
     #[test]
     fn what_is_written_is_recognised() {
         for program in ["/opt/backstop", "/home/a b/it's/backstop-1.2", "/ä/$HOME/backstop"] {
-            let command = command(program);
-            for written in [command.clone(), command.at("PreToolUse")] {
+            let folder = Path::new("/home/a b/it's");
+            let fixed = |pinned| Fixed::new(folder, &folder.join("c"), &folder.join("d"), pinned).ok();
+            let (plain, mut pinned, mut followed) = (command(program), command(program), command(program));
+            (pinned.fixed, followed.fixed) = (fixed(true), fixed(false));
+            let all = [plain, pinned, followed];
+            for written in all.iter().cloned().chain(all.iter().map(|command| command.at("PreToolUse"))) {
                 assert_eq!(HookCommand::parse(&written.plain()), Some(written.clone()), "{program}");
                 assert_eq!(HookCommand::parse(&written.guarded()), Some(written), "{program}");
             }
@@ -196,10 +300,15 @@ mod tests {
             "/opt/backstop hook claude; rm x",
             "/opt/backstop hook claude && other",
             "'/opt/backstop hook claude",
+            "/opt/backstop hook claude --home /h",
+            "/opt/backstop hook claude --pinned",
+            "/opt/backstop hook claude --home /h --operator /o --data /d --config /evil.yaml",
         ] {
             assert_eq!(HookCommand::parse(foreign), None, "{foreign}");
         }
         assert!(HookCommand::parse("backstop hook claude").is_some());
+        let before = r#"/bin/sh -c '"$0" hook codex PreToolUse; exit 2' /opt/backstop"#;
+        assert_eq!(HookCommand::parse(before).unwrap().event(), Some("PreToolUse"));
         assert!(HookCommand::parse("\"/opt/x y/backstop\"  hook claude PreToolUse").is_some());
     }
 

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-pub use self::command::{HookCommand, InvalidProgram};
+pub use self::command::{Fixed, HookCommand, InvalidProgram, Program};
 pub use self::edit::ConfigError;
 pub(crate) use self::once::ForOneRun;
 pub use self::once::{Once, OnceError, plan_once};

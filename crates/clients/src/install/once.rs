@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::command::HookCommand;
 use super::edit::ConfigError;
-use super::{Form, InvalidProgram, Merged, merge};
+use super::{Form, InvalidProgram, Merged, Program, merge};
 use crate::client::Client;
 
 /// The largest file of settings that is read.
@@ -82,7 +82,7 @@ pub enum OnceError {
 /// [`OnceError`] when it could be told, but not beside what it is started with.
 pub fn plan_once(
     client: Client,
-    program: &Path,
+    program: impl Into<Program>,
     folder: &Path,
     arguments: &[OsString],
     environment: &dyn Fn(&str) -> Option<OsString>,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::command::{HookCommand, InvalidProgram, quoted};
+use super::command::{HookCommand, InvalidProgram, Program, quoted};
 use super::edit::ConfigError;
 use super::{Folders, Form, Installed, Merged, OwnFile, Scope, Status, merge};
 use crate::client::Client;
@@ -104,7 +104,7 @@ pub fn plan_install(
     client: Client,
     scope: Scope,
     folders: &Folders,
-    program: &Path,
+    program: impl Into<Program>,
 ) -> Result<Plan, PlanError> {
     let command = HookCommand::new(client, program)?;
     let layout = client.layout();
@@ -136,7 +136,7 @@ pub fn plan_uninstall(
     client: Client,
     scope: Scope,
     folders: &Folders,
-    program: &Path,
+    program: impl Into<Program>,
 ) -> Result<Plan, PlanError> {
     let command = HookCommand::new(client, program)?;
     let layout = client.layout();
@@ -259,7 +259,12 @@ fn lines_in(text: &str) -> Vec<(String, HookCommand)> {
 /// # Errors
 ///
 /// [`PlanError`] when a file can't be read or parsed.
-pub fn status(client: Client, scope: Scope, folders: &Folders, program: &Path) -> Result<Status, PlanError> {
+pub fn status(
+    client: Client,
+    scope: Scope,
+    folders: &Folders,
+    program: impl Into<Program>,
+) -> Result<Status, PlanError> {
     let command = HookCommand::new(client, program)?;
     let layout = client.layout();
     match &layout.form {

@@ -32,6 +32,7 @@ impl Place {
             explicit: explicit.map(|path| self.path(path)),
             working_directory: Some(self.path("project/vendor/lib")),
             user_folder: Some(self.path("home/backstop")),
+            home: Some(self.path("home")),
         }
         .read()
     }
@@ -157,4 +158,78 @@ fn the_user_folder_never_depends_on_the_working_directory() {
 fn a_byte_order_mark_is_no_key() {
     let source = Source::new(LayerKind::Operator, "f", "\u{feff}audit: {enabled: false}");
     assert!(!crate::support::load(&[source]).unwrap().config.audit.enabled.value);
+}
+
+#[cfg(unix)]
+fn mode(path: &Path, mode: u32) {
+    use std::os::unix::fs::PermissionsExt as _;
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+#[test]
+#[cfg(unix)]
+fn an_operators_file_that_others_may_write_is_refused() {
+    let place = Place::new();
+    write(&place.path("home/backstop/backstop.yaml"), "{}");
+    mode(&place.path("home/backstop/backstop.yaml"), 0o646);
+    let error = place.error(None);
+    assert!(error.contains("other users may write") && error.contains("chmod go-w"), "{error}");
+    mode(&place.path("home/backstop/backstop.yaml"), 0o644);
+    mode(&place.path("home/backstop"), 0o777);
+    assert!(
+        place.error(None).contains("other users may write"),
+        "whoever may write the folder may replace the file"
+    );
+    mode(&place.path("home/backstop"), 0o755);
+    assert_eq!(place.layers(None).len(), 1);
+}
+
+#[test]
+#[cfg(unix)]
+fn an_operators_file_that_a_link_leads_into_the_workspace_is_refused() {
+    let place = Place::new();
+    write(&place.path("project/evil/backstop.yaml"), "guards: {command_safety: {enabled: false}}");
+    fs::create_dir(place.path("project/.git")).unwrap();
+    let file = place.path("home/backstop/backstop.yaml");
+    std::os::unix::fs::symlink(place.path("project/evil/backstop.yaml"), &file).unwrap();
+    let error = place.error(None);
+    assert!(error.contains("lies in the workspace `project`"), "{error}");
+    fs::remove_file(&file).unwrap();
+    fs::remove_dir(place.path("home/backstop")).unwrap();
+    std::os::unix::fs::symlink(place.path("project/evil"), place.path("home/backstop")).unwrap();
+    assert!(place.error(None).contains("lies in the workspace"), "a link to the folder leads there, too");
+}
+
+#[test]
+fn a_home_that_is_itself_under_version_control_is_no_workspace() {
+    let place = Place::new();
+    fs::create_dir_all(place.path("home/.git")).unwrap();
+    write(&place.path("home/backstop/backstop.yaml"), "{}");
+    let locations = Locations {
+        explicit: None,
+        working_directory: Some(place.path("home")),
+        user_folder: Some(place.path("home/backstop")),
+        home: Some(place.path("home")),
+    };
+    assert_eq!(locations.read().unwrap().len(), 1);
+    let elsewhere = Locations { home: Some(place.path("other")), ..locations };
+    assert!(elsewhere.read().unwrap_err().to_string().contains("lies in the workspace"));
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn an_operators_file_behind_proc_is_refused() {
+    let place = Place::new();
+    write(&place.path("away/backstop.yaml"), "{}");
+    let here = place.path("away");
+    let opened = fs::File::open(&here).unwrap();
+    use std::os::fd::AsRawFd as _;
+    let locations = Locations {
+        user_folder: Some(format!("/proc/self/fd/{}", opened.as_raw_fd()).into()),
+        ..Locations::default()
+    };
+    let error = locations.read().unwrap_err().to_string();
+    assert!(error.contains("`/proc`"), "{error}");
+    let plain = Locations { user_folder: Some(here), ..Locations::default() };
+    assert_eq!(plain.read().unwrap().len(), 1);
 }

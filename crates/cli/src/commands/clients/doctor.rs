@@ -13,7 +13,7 @@ use serde::Serialize;
 use tokio::process::Command;
 
 use super::fire::fire;
-use super::{Chosen, folders, in_path, is_executable, program_of, scope_name, this_program};
+use super::{Chosen, entry_program, folders, in_path, is_executable, program_of, scope_name};
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::output::{Output, Style, plain};
@@ -64,7 +64,7 @@ impl Diagnosis {
 }
 
 pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surroundings) -> Result<Exit, Error> {
-    let (folders, program) = (folders()?, this_program()?);
+    let folders = folders()?;
     let output = &surroundings.output;
     let clients = settings.chosen.clients(&folders);
     if clients.is_empty() {
@@ -73,7 +73,7 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
     let standing = standing(surroundings).await;
     let mut all = Vec::new();
     for client in clients {
-        let mut diagnosis = examine(client, &folders, &program).await;
+        let mut diagnosis = examine(client, &folders, surroundings).await?;
         points(&mut diagnosis, client, &standing);
         if !output.is_json() {
             show(client, &diagnosis, output)?;
@@ -132,11 +132,12 @@ fn show(client: Client, diagnosis: &Diagnosis, output: &Output) -> Result<(), Er
     Ok(output.text(&text)?)
 }
 
-async fn examine(client: Client, folders: &Folders, program: &Path) -> Diagnosis {
+async fn examine(client: Client, folders: &Folders, surroundings: &Surroundings) -> Result<Diagnosis, Error> {
     let mut diagnosis = Diagnosis { client: client.name(), checks: Vec::new() };
     let mut installed = 0;
     for scope in [Scope::User, Scope::Project] {
-        match status(client, scope, folders, program) {
+        let program = entry_program(scope, surroundings)?;
+        match status(client, scope, folders, program.clone()) {
             Err(error) => {
                 let hint = "a client that can't read its file may run without any hook; mend it by hand";
                 diagnosis.add(Grade::Failed, error.to_string(), Some(hint.to_owned()));
@@ -144,7 +145,7 @@ async fn examine(client: Client, folders: &Folders, program: &Path) -> Diagnosis
             Ok(status) if status.is_absent() => {}
             Ok(status) => {
                 installed += status.programs.len();
-                entries(&mut diagnosis, client, scope, &status, program);
+                entries(&mut diagnosis, client, scope, &status, &program.path);
                 answers(&mut diagnosis, client, scope, &status, folders).await;
             }
         }
@@ -166,7 +167,7 @@ async fn examine(client: Client, folders: &Folders, program: &Path) -> Diagnosis
     for gap in client.facts().gaps {
         diagnosis.add(Grade::Note, *gap, None);
     }
-    diagnosis
+    Ok(diagnosis)
 }
 
 fn entries(diagnosis: &mut Diagnosis, client: Client, scope: Scope, status: &Status, program: &Path) {

@@ -4,7 +4,8 @@ use backstop::clients::Client;
 use backstop::clients::install::{Change, Plan, Scope, plan_install, plan_uninstall};
 use serde_json::{Value, json};
 
-use super::{Chosen, folders, guide, scope_name, this_program};
+use super::{Chosen, entry_program, folders, guide, scope_name};
+use crate::commands::config;
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::output::{Output, Style, plain};
@@ -29,7 +30,7 @@ pub(in crate::commands) fn run(settings: &Settings, surroundings: &Surroundings)
         ));
     }
     let folders = folders()?;
-    let program = this_program()?;
+    let program = entry_program(settings.scope, surroundings)?;
     let output = &surroundings.output;
     let clients = match (&settings.chosen, settings.remove) {
         (Chosen::All, true) => Client::ALL.to_vec(),
@@ -38,11 +39,15 @@ pub(in crate::commands) fn run(settings: &Settings, surroundings: &Surroundings)
     if clients.is_empty() {
         output.say("no client was found; name those that are meant, as in `backstop install claude`");
     }
+    if !settings.remove && !settings.dry_run && settings.scope == Scope::User && !clients.is_empty() {
+        // Before any entry demands it.
+        config::pin(surroundings)?;
+    }
     let mut exit = Exit::Success;
     let mut told = Vec::new();
     for client in clients {
         let plan = if settings.remove { plan_uninstall } else { plan_install };
-        let planned = plan(client, settings.scope, &folders, &program).map_err(Error::from);
+        let planned = plan(client, settings.scope, &folders, program.clone()).map_err(Error::from);
         if let (Ok(plan), false) = (&planned, output.is_json()) {
             show(plan, settings, output)?;
         }

@@ -11,10 +11,10 @@ pub(crate) mod status;
 use std::path::{Path, PathBuf};
 
 use backstop::clients::Client;
-use backstop::clients::install::{Folders, Scope, folder_variables};
+use backstop::clients::install::{Fixed, Folders, Program, Scope, folder_variables};
 
 use crate::error::Error;
-use crate::session::working_directory;
+use crate::session::{Surroundings, working_directory};
 
 /// Which clients are meant.
 #[derive(Debug)]
@@ -56,6 +56,29 @@ fn absolute(name: &str) -> Option<PathBuf> {
 pub(super) fn this_program() -> Result<PathBuf, Error> {
     std::env::current_exe()
         .map_err(|error| Error::Failed(format!("the path of this program can't be found: {error}")))
+}
+
+/// This program, and what its entries say about the operator: the folders that hold for this command, which a person
+/// has started. `pinned`: the configuration must be the pinned one.
+pub(super) fn fixed_program(surroundings: &Surroundings, pinned: bool) -> Result<Program, Error> {
+    let unknown = || {
+        Error::Failed(
+            "the home directory is not known, so hooks can't be told of it\nhint: set HOME".to_owned(),
+        )
+    };
+    let home = surroundings.home().ok_or_else(unknown)?;
+    let operator = surroundings.operator_folder().ok_or_else(unknown)?;
+    let fixed = Fixed::new(&home, &operator, &surroundings.data_folder()?, pinned)
+        .map_err(|error| Error::Failed(error.to_string()))?;
+    Ok(Program { path: this_program()?, fixed: Some(fixed) })
+}
+
+/// What an installation in that scope starts. What is in a repository is not one user's alone, so it names no folders.
+fn entry_program(scope: Scope, surroundings: &Surroundings) -> Result<Program, Error> {
+    match scope {
+        Scope::User => fixed_program(surroundings, true),
+        Scope::Project => Ok(Program { path: this_program()?, fixed: None }),
+    }
 }
 
 /// The program that a client is started by, where it has a command line.

@@ -1,10 +1,10 @@
 //! `backstop status`: in which clients' configurations our entries are.
 
 use backstop::clients::Client;
-use backstop::clients::install::{Folders, PlanError, Scope, Status, status};
+use backstop::clients::install::{Folders, PlanError, Program, Scope, Status, status};
 use serde::Serialize;
 
-use super::{folders, is_there, scope_name, this_program};
+use super::{entry_program, folders, is_there, scope_name};
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::output::{plain, table};
@@ -67,12 +67,12 @@ impl State {
 }
 
 pub(in crate::commands) fn run(surroundings: &Surroundings) -> Result<Exit, Error> {
-    let (folders, program) = (folders()?, this_program()?);
+    let folders = folders()?;
     let rows: Vec<Row> = Client::ALL
         .into_iter()
         .flat_map(|client| [Scope::User, Scope::Project].map(|scope| (client, scope)))
-        .map(|(client, scope)| row(client, scope, &folders, &program))
-        .collect();
+        .map(|(client, scope)| Ok(row(client, scope, &folders, &entry_program(scope, surroundings)?)))
+        .collect::<Result<_, Error>>()?;
     let output = &surroundings.output;
     if output.is_json() {
         output.json(&rows)?;
@@ -92,9 +92,9 @@ pub(in crate::commands) fn run(surroundings: &Surroundings) -> Result<Exit, Erro
     Ok(Exit::Success)
 }
 
-fn row(client: Client, scope: Scope, folders: &Folders, program: &std::path::Path) -> Row {
-    let found = status(client, scope, folders, program);
-    let state = State::of(&found, program);
+fn row(client: Client, scope: Scope, folders: &Folders, program: &Program) -> Row {
+    let found = status(client, scope, folders, program.clone());
+    let state = State::of(&found, &program.path);
     let (status, error) = match found {
         Ok(status) => (status, None),
         Err(error) => (Status::default(), Some(error.to_string())),

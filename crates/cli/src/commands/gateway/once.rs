@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 use backstop::clients::Client;
 use backstop::clients::install::{Once, plan_once};
 
-use crate::commands::clients::{program_of, this_program};
+use crate::commands::clients::{fixed_program, program_of};
 use crate::daemon::SOCKET_VARIABLE;
 use crate::error::Error;
-use crate::output::Output;
+use crate::session::Surroundings;
 
 /// A folder for one run, which is gone with it.
 #[derive(Debug)]
@@ -83,13 +83,14 @@ impl Launch {
         command: Vec<OsString>,
         client: Option<Client>,
         folder: &RunFolder,
-        output: &Output,
+        surroundings: &Surroundings,
     ) -> Result<Self, Error> {
         let launch = Self::plain(command, folder);
         let Some((program, arguments)) = launch.command.split_first() else { return Ok(launch) };
         let Some(client) = client.or_else(|| client_of(program)) else { return Ok(launch) };
-        let hooks = this_program()?;
-        let planned = plan_once(client, &hooks, folder.path(), arguments, &|name| std::env::var_os(name));
+        // The run has read its configuration just now, on a person's word.
+        let hooks = fixed_program(surroundings, false)?;
+        let planned = plan_once(client, hooks, folder.path(), arguments, &|name| std::env::var_os(name));
         let planned = planned.map_err(|error| {
             Error::Failed(format!(
                 "{} can't be given hooks for this run: {error}\nhint: `--no-hooks` runs it without",
@@ -97,7 +98,7 @@ impl Launch {
             ))
         })?;
         let Some(mut once) = planned else {
-            output.say(&format!(
+            surroundings.output.say(&format!(
                 "note: {} can't be given hooks for one run; `backstop install {client}` puts them into its configuration",
                 client.title()
             ));

@@ -44,7 +44,7 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
     };
     let folder = RunFolder::create()?;
     let launch = match settings.hooks {
-        true => Launch::hooked(settings.command, settings.client, &folder, &surroundings.output)?,
+        true => Launch::hooked(settings.command, settings.client, &folder, surroundings)?,
         false => Launch::plain(settings.command, &folder),
     };
     let listen = Listen::ForRun(folder.socket());

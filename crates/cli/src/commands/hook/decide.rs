@@ -14,7 +14,7 @@ use backstop::{daemon_socket, store_path};
 use super::speak::remark;
 use crate::daemon::{self, Asked, Question, Said, Viewpoint};
 use crate::error::Error;
-use crate::session::{Surroundings, builder, environment, working_directory};
+use crate::session::{Surroundings, builder, working_directory};
 
 /// What is kept back of the client's patience for saying that a daemon took too long.
 const MARGIN: Duration = Duration::from_millis(200);
@@ -68,7 +68,7 @@ pub(crate) fn read_event(
 pub(super) fn decide(heard: &Heard<'_>, surroundings: &Surroundings) -> Result<Said, Unjudged> {
     let here = working_directory()?;
     let operator = surroundings.load_operators()?;
-    if let Some(said) = ask_daemon(heard, &here, &operator, surroundings)? {
+    if let Some(said) = ask_daemon(heard, &here, &operator.loaded, surroundings)? {
         return Ok(said);
     }
     let loaded = surroundings.load_over(operator, &folder(heard.event, &here))?;
@@ -76,7 +76,7 @@ pub(super) fn decide(heard: &Heard<'_>, surroundings: &Surroundings) -> Result<S
         .enable_all()
         .build()
         .map_err(|error| Unjudged(format!("no runtime: {error}")))?;
-    runtime.block_on(decide_here(heard, loaded))
+    runtime.block_on(decide_here(heard, loaded, surroundings))
 }
 
 /// What a daemon says about it; `None` where none listens, or the one that does leaves it to us.
@@ -87,11 +87,16 @@ fn ask_daemon(
     surroundings: &Surroundings,
 ) -> Result<Option<Said>, Unjudged> {
     let settings = &operator.config.daemon;
-    let configured = settings.enabled.value.then(|| daemon_socket(operator, &environment)).transpose();
+    let configured = settings
+        .enabled
+        .value
+        .then(|| daemon_socket(operator, &|name| surroundings.variable(name)))
+        .transpose();
     let sockets = daemon::socket_of_run().into_iter().chain(configured?);
     let left = patience(heard.event).saturating_sub(heard.started.elapsed());
     let question = Question {
         viewpoint: Viewpoint::of(surroundings),
+        pinned: surroundings.is_pinned(),
         client: heard.client.name().to_owned(),
         event: heard.name.map(str::to_owned),
         folder: here.to_string_lossy().into_owned(),
@@ -112,8 +117,12 @@ fn ask_daemon(
 }
 
 /// Takes the event through the hooks in force in the client's folder.
-async fn decide_here(heard: &Heard<'_>, loaded: Loaded) -> Result<Said, Unjudged> {
-    let path = store_path(&loaded, &environment)?;
+async fn decide_here(
+    heard: &Heard<'_>,
+    loaded: Loaded,
+    surroundings: &Surroundings,
+) -> Result<Said, Unjudged> {
+    let path = store_path(&loaded, &|name| surroundings.variable(name))?;
     // What is not there can't hold what a proxy decided about the call; what can't be looked at may.
     let shared = path.try_exists().unwrap_or(true);
     let log = std::fs::metadata(log_of(&path)).map_or(0, |log| log.len());
@@ -124,7 +133,9 @@ async fn decide_here(heard: &Heard<'_>, loaded: Loaded) -> Result<Said, Unjudged
     let shared_store: Arc<dyn Store> = Arc::<SqliteStore>::clone(&store);
     // The policy is the one by which a server would judge, so that it makes no difference which of them does.
     let hosts = backstop::server_hosts(&backstop::gateway_hooks(&loaded), true);
-    let built = builder(loaded).hosts(hosts).store(shared_store).shared_decisions(shared).build().await;
+    let home = surroundings.variable("HOME").unwrap_or_default();
+    let built =
+        builder(loaded).home(home).hosts(hosts).store(shared_store).shared_decisions(shared).build().await;
     let backstop = built.map_err(Error::from)?;
     let left = patience(heard.event).saturating_sub(heard.started.elapsed());
     let reply = judged(&backstop, heard.event, left).await;

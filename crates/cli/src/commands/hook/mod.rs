@@ -20,6 +20,7 @@
 mod decide;
 mod speak;
 
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -29,8 +30,9 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use crate::daemon::Said;
+use crate::error::Error;
 use crate::exit::Exit;
-use crate::session::Surroundings;
+use crate::session::{OperatorFolders, Surroundings};
 
 use self::decide::{Heard, decide, said};
 pub(crate) use self::decide::{Unjudged, folder, judged, read_event, recorded};
@@ -47,6 +49,8 @@ pub(crate) struct Settings {
     pub(crate) client: String,
     /// The event's name, for clients whose payload does not say it.
     pub(crate) event: Option<String>,
+    /// The operator's folders; those of the account where none are named.
+    pub(crate) folders: Option<OperatorFolders>,
 }
 
 /// The event, as soon as it is read.
@@ -57,12 +61,16 @@ pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Exit
         Ok(client) => client,
         Err(error) => return refuse_blindly(&error.to_string()),
     };
+    let surroundings = match folders_of(settings.folders) {
+        Ok(folders) => surroundings.fixed(folders),
+        Err(error) => return refuse_blindly(&error.report()),
+    };
     let started = Instant::now();
     let patience = client.facts().patience(settings.event.as_deref().unwrap_or_default());
     let known = Arc::new(Known::new());
     let (answer, answered) = oneshot::channel();
     let worker = {
-        let (known, surroundings) = (Arc::clone(&known), surroundings.clone());
+        let known = Arc::clone(&known);
         std::thread::Builder::new().name("backstop-hook".to_owned()).spawn(move || {
             // Nobody listens when the answer comes too late.
             drop(answer.send(judge(client, settings.event, &known, started, &surroundings)));
@@ -76,6 +84,18 @@ pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Exit
         Ok(said) => tell(&said),
         Err(why) => tell(&said(client, refused(known.get(), &why))),
     }
+}
+
+/// The operator's folders, which no variable of the environment chooses.
+fn folders_of(said: Option<OperatorFolders>) -> Result<OperatorFolders, Error> {
+    let Some(folders) = said else { return OperatorFolders::of_account() };
+    let is_ours = |folder: &Path| folder.is_absolute() && folder.ends_with("backstop");
+    if folders.home.is_absolute() && is_ours(&folders.operator) && is_ours(&folders.data) {
+        return Ok(folders);
+    }
+    Err(Error::Usage(
+        "`--operator` and `--data` are absolute paths of folders named `backstop`, `--home` is an absolute path\nhint: `backstop install` writes them".to_owned(),
+    ))
 }
 
 /// Waits for the answer, but no longer than the client does.

@@ -21,6 +21,7 @@ fn files(command: &HookCommand) -> Vec<OwnFile> {
     let text = TEMPLATE
         .replace("@COMMAND@", &command.plain())
         .replace("\"@PROGRAM@\"", &program)
+        .replace("\"@ARGUMENTS@\"", &serde_json::Value::from(command.arguments()).to_string())
         .replace("\"@TIMEOUT@\"", &(TIMEOUT_SECONDS * 1000).to_string());
     vec![OwnFile::text("backstop.js", text)]
 }

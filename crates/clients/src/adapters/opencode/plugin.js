@@ -4,6 +4,7 @@ import { spawn } from "node:child_process"
 
 // command: @COMMAND@
 const program = "@PROGRAM@"
+const words = "@ARGUMENTS@"
 const timeout = "@TIMEOUT@"
 const mostBytes = 16 * 1024 * 1024
 
@@ -15,7 +16,7 @@ function judge(directory, event, input, output) {
   const payload = { event, directory, input, output: output ?? null, mcpServers: servers, parentSessionID: parents.get(session) }
   return new Promise((resolve, reject) => {
     const refuse = (why) => reject(new Error(`backstop could not judge this: ${why}`))
-    const child = spawn(program, ["hook", "opencode"], { cwd: directory, stdio: ["pipe", "pipe", "pipe"] })
+    const child = spawn(program, words, { cwd: directory, stdio: ["pipe", "pipe", "pipe"] })
     const clock = setTimeout(() => { child.kill("SIGKILL"); refuse("no answer in time") }, timeout)
     const said = { stdout: [], stderr: [] }
     let bytes = 0

@@ -1,0 +1,89 @@
+//! The account that this process runs as, by the system's own list of users and not by the environment.
+//!
+//! `HOME` is whatever whoever started a program wrote there, and some coding agents let a repository's `.env` file
+//! write it. The list of users is root's. Accounts that only a directory service knows are asked of `getent`, by its
+//! absolute path and without the environment.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+const USERS: &str = "/etc/passwd";
+const GROUPS: &str = "/etc/group";
+const GETENT: &str = "/usr/bin/getent";
+
+/// The home directory of the account that this process runs as. `None` for an account that the system does not list, or
+/// that has none.
+#[must_use]
+pub fn home() -> Option<PathBuf> {
+    let uid = rustix::process::geteuid().as_raw();
+    let listed = fs::read_to_string(USERS).unwrap_or_default();
+    home_in(&listed, uid).or_else(|| home_in(&asked(uid)?, uid))
+}
+
+/// The home directory that a list of users gives for `uid`.
+fn home_in(users: &str, uid: u32) -> Option<PathBuf> {
+    let entry = users.lines().find(|line| field(line, 2) == Some(&uid.to_string()))?;
+    field(entry, 5).map(PathBuf::from).filter(|home| home.is_absolute())
+}
+
+fn asked(uid: u32) -> Option<String> {
+    let asked = Command::new(GETENT)
+        .args(["passwd", &uid.to_string()])
+        .env_clear()
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .output()
+        .ok()?;
+    String::from_utf8(asked.stdout).ok()
+}
+
+fn field(entry: &str, place: usize) -> Option<&str> {
+    entry.split(':').nth(place)
+}
+
+/// Whether nobody but this account is in the group, as where each user has a group of the same name.
+pub(crate) fn is_own_group(gid: u32) -> bool {
+    let users = fs::read_to_string(USERS).unwrap_or_default();
+    let groups = fs::read_to_string(GROUPS).unwrap_or_default();
+    is_alone_in(&users, &groups, rustix::process::geteuid().as_raw(), gid)
+}
+
+fn is_alone_in(users: &str, groups: &str, uid: u32, gid: u32) -> bool {
+    let (uid, gid) = (uid.to_string(), gid.to_string());
+    let mut primary = users.lines().filter(|line| field(line, 3) == Some(&gid));
+    let Some(name) =
+        primary.next().filter(|line| field(line, 2) == Some(&uid)).and_then(|line| field(line, 0))
+    else {
+        return false;
+    };
+    let members = groups.lines().find(|line| field(line, 2) == Some(&gid)).and_then(|line| field(line, 3));
+    primary.next().is_none()
+        && members.is_some_and(|members| members.split(',').all(|member| member.is_empty() || member == name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIST: &str = "root:x:0:0:root:/root:/bin/bash\nann:x:1000:1000:Ann,,,:/home/ann:/bin/zsh\n\
+                        bob:x:1001:100::/home/bob:/bin/sh\ncarl:x:1002:100::relative:/bin/sh\n";
+
+    #[test]
+    fn a_home_is_what_the_list_of_users_says() {
+        assert_eq!(home_in(LIST, 1000), Some(PathBuf::from("/home/ann")));
+        assert_eq!(home_in(LIST, 0), Some(PathBuf::from("/root")));
+        assert_eq!(home_in(LIST, 100), None, "a group is no user");
+        assert_eq!(home_in(LIST, 1002), None, "a home has one place");
+    }
+
+    #[test]
+    fn a_group_is_ones_own_when_nobody_else_is_in_it() {
+        let groups = "root:x:0:\nann:x:1000:\nusers:x:100:\nwheel:x:10:ann\n";
+        assert!(is_alone_in(LIST, groups, 1000, 1000));
+        assert!(!is_alone_in(LIST, groups, 1001, 100), "carl is in it, too");
+        assert!(!is_alone_in(LIST, groups, 1000, 10), "it is not the account's own");
+        assert!(!is_alone_in(LIST, "ann:x:1000:bob\n", 1000, 1000), "bob is a member");
+        assert!(!is_alone_in(LIST, "", 1000, 1000), "a group that is not listed may hold anybody");
+    }
+}
