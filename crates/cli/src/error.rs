@@ -25,13 +25,13 @@ use crate::output::plain;
 pub(crate) enum Error {
     /// The operator's configuration is not the pinned one.
     #[error(
-        "the operator's configuration is not the one that was pinned: {}\nhint: a person who has looked at it pins it by `backstop config pin` in a terminal of their own; whoever did not change it should ask who did",
+        "the operator's configuration is not the one that was pinned: {}\nhint: only a person may look at it and pin it again; `backstop doctor` tells them how",
         different(.0)
     )]
     NotPinned(Vec<PinDifference>),
     /// It should be pinned, and is not.
     #[error(
-        "there is no pin of the operator's configuration at `{}`, which this hook demands\nhint: a person pins it by `backstop config pin` in a terminal of their own",
+        "there is no pin of the operator's configuration at `{}`, which this hook demands\nhint: only a person may look at it and pin it; `backstop doctor` tells them how",
         .0.display()
     )]
     NoPin(PathBuf),
