@@ -1,16 +1,18 @@
 //! Compiles the packs of rules into the binary.
 //!
-//! Packs are YAML for people. Reading all of them as such takes some 16 ms, a hundred times a judgement, and `check`
-//! judges once and ends; so they become JSON here, which takes less than one. A file that is no YAML, or has a key
+//! Packs are YAML for people. What is compiled in is one text for each rule, read when the rule is first looked at, and
+//! tables that say where to look: which conditions are about which program, and which about which action on a file. A
+//! process that judges one command reads the few rules that could be about it. A file that is no YAML, or has a key
 //! twice, fails the build with its line; what the rules mean is checked by the tests of `rules`.
 
 #![expect(clippy::print_stderr, reason = "how a build script talks to cargo")]
 
-use std::path::{Path, PathBuf};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
 use std::process::ExitCode;
-use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 const PACKS: &str = "src/rules/packs";
 
@@ -27,24 +29,67 @@ fn main() -> ExitCode {
 
 fn compile() -> Result<(), String> {
     let folder = std::env::var_os("OUT_DIR").ok_or("cargo did not say where to write")?;
-    let compiled = Value::Array(rules()?).to_string();
-    std::fs::write(Path::new(&folder).join("packs.json"), compiled).map_err(|error| error.to_string())
+    std::fs::write(Path::new(&folder).join("packs.rs"), packs()?).map_err(|error| error.to_string())
 }
 
-/// The rules of all packs, file by file in the order of their names.
-fn rules() -> Result<Vec<Value>, String> {
-    let unreadable = |error: std::io::Error| format!("`{PACKS}` can't be read: {error}");
-    let entries = std::fs::read_dir(PACKS).map_err(unreadable)?;
-    let mut paths: Vec<PathBuf> =
-        entries.map(|entry| entry.map(|entry| entry.path())).collect::<Result<_, _>>().map_err(unreadable)?;
-    paths.sort();
-    let mut rules = Vec::new();
-    for path in paths {
-        let text = std::fs::read_to_string(&path).map_err(unreadable)?;
-        let file = Arc::from(path.to_string_lossy());
-        let root = backstop_yaml::parse(&file, &text).map_err(|problem| problem.to_string())?;
-        let root = root.ok_or_else(|| format!("`{file}` holds no rules"))?;
-        rules.extend(root.read::<Vec<Value>>().map_err(|problem| problem.to_string())?);
+/// Where conditions stand, by what they are about.
+#[derive(Default)]
+struct Index(BTreeMap<String, BTreeMap<String, Vec<(usize, usize)>>>);
+
+impl Index {
+    fn add(&mut self, kind: &str, about: &str, place: (usize, usize)) {
+        self.0.entry(kind.to_owned()).or_default().entry(about.to_owned()).or_default().push(place);
     }
-    Ok(rules)
+
+    fn add_condition(&mut self, condition: &Value, place: (usize, usize)) {
+        let words = |of: &Value, key: &str| -> Vec<String> {
+            let words = of.get(key).and_then(Value::as_array).into_iter().flatten();
+            words.filter_map(Value::as_str).map(str::to_owned).collect()
+        };
+        for (kind, of) in condition.as_object().into_iter().flatten() {
+            let about = match kind.as_str() {
+                "run" => words(of, "program"),
+                "touch" => words(of, "action"),
+                _ => Vec::new(),
+            };
+            if about.is_empty() {
+                self.add(kind, "", place);
+            }
+            about.iter().for_each(|about| self.add(kind, about, place));
+        }
+    }
+}
+
+/// The rules of all packs, file by file in the order of their names, and where their conditions stand.
+fn packs() -> Result<String, String> {
+    let mut index = Index::default();
+    let mut rules = Vec::new();
+    for root in backstop_yaml::read_files(PACKS)? {
+        for rule in root.read::<Vec<Map<String, Value>>>().map_err(|problem| problem.to_string())? {
+            let conditions = rule.get("when").and_then(Value::as_array).into_iter().flatten();
+            for (nth, condition) in conditions.enumerate() {
+                index.add_condition(condition, (rules.len(), nth));
+            }
+            rules.push(Value::Object(rule).to_string());
+        }
+    }
+    let mut out = String::from("static RULES: &[&str] = &[\n");
+    for rule in rules {
+        let _ = writeln!(out, "    {rule:?},");
+    }
+    out.push_str("];\n");
+    let mut remaining = index.0;
+    for (name, kind) in
+        [("RUNS", "run"), ("TOUCHES", "touch"), ("CODE", "code"), ("SENDS", "sends"), ("SIGNALS", "signal")]
+    {
+        let _ = writeln!(out, "static {name}: &[(&str, &[Condition])] = &[");
+        for (about, places) in remaining.remove(kind).unwrap_or_default() {
+            let _ = writeln!(out, "    ({about:?}, &{places:?}),");
+        }
+        out.push_str("];\n");
+    }
+    match remaining.pop_first() {
+        Some((kind, _)) => Err(format!("a rule has a condition of an unknown kind: `{kind}`")),
+        None => Ok(out),
+    }
 }

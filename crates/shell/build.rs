@@ -1,17 +1,18 @@
 //! Compiles the catalogues of programs and of languages into the binary.
 //!
-//! They are YAML for people. Reading them as such takes longer than a judgement may, so they become JSON here. A
-//! file that is no YAML, and a name that two programs claim, fail the build with their lines; what the entries say is
-//! checked by the tests of `programs` and of `code`.
+//! They are YAML for people. What is compiled in is a table of names, sorted, and one text for each entry, which is
+//! read when somebody asks for the first of its names: a command names a few programs, and a process that judges one
+//! command should not wait for all of them. A file that is no YAML, and a name that two programs claim, fail the build
+//! with their lines; what the entries say is checked by the tests of `programs` and of `code`.
 
 #![expect(clippy::print_stderr, reason = "how a build script talks to cargo")]
 
-use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
 use std::process::ExitCode;
-use std::sync::Arc;
 
-use backstop_yaml::{Kind, Node};
+use backstop_yaml::{Kind, read_files};
 use serde_json::{Map, Value};
 
 const CATALOGUE: &str = "programs";
@@ -34,28 +35,10 @@ fn main() -> ExitCode {
 
 fn compile() -> Result<(), String> {
     let folder = std::env::var_os("OUT_DIR").ok_or("cargo did not say where to write")?;
-    for (entries, to) in [(programs()?, "programs.json"), (languages()?, "languages.json")] {
-        let compiled = Value::Array(entries).to_string();
-        std::fs::write(Path::new(&folder).join(to), compiled).map_err(|error| error.to_string())?;
+    for (tables, to) in [(programs()?, "programs.rs"), (languages()?, "languages.rs")] {
+        std::fs::write(Path::new(&folder).join(to), tables).map_err(|error| error.to_string())?;
     }
     Ok(())
-}
-
-/// The files of a catalogue, read.
-fn files(catalogue: &str) -> Result<Vec<Node>, String> {
-    let unreadable = |error: std::io::Error| format!("`{catalogue}` can't be read: {error}");
-    let files = std::fs::read_dir(catalogue).map_err(unreadable)?;
-    let mut paths: Vec<PathBuf> =
-        files.map(|file| file.map(|file| file.path())).collect::<Result<_, _>>().map_err(unreadable)?;
-    paths.sort();
-    let mut roots = Vec::new();
-    for path in paths {
-        let text = std::fs::read_to_string(&path).map_err(unreadable)?;
-        let file = Arc::from(path.to_string_lossy());
-        let root = backstop_yaml::parse(&file, &text).map_err(|problem| problem.to_string())?;
-        roots.push(root.ok_or_else(|| format!("`{file}` holds no entries"))?);
-    }
-    Ok(roots)
 }
 
 fn without_notes(entry: &mut Map<String, Value>) {
@@ -64,37 +47,72 @@ fn without_notes(entry: &mut Map<String, Value>) {
     });
 }
 
-/// The entries of programs of all files.
-fn programs() -> Result<Vec<Value>, String> {
-    let mut claimed = HashMap::new();
+fn names<'a>(entry: &'a Map<String, Value>, key: &str) -> impl Iterator<Item = &'a str> {
+    entry.get(key).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
+}
+
+/// A static table in Rust.
+fn table(name: &str, of: &str, items: impl Iterator<Item = String>) -> String {
+    let items: Vec<String> = items.collect();
+    format!(
+        "static {name}: &[{of}] = &[\n{}];\n",
+        items.iter().fold(String::new(), |mut all, item| {
+            let _ = writeln!(all, "    {item},");
+            all
+        })
+    )
+}
+
+/// The tables of programs: their names, the beginnings of names, and the entries.
+fn programs() -> Result<String, String> {
+    let mut claimed = BTreeMap::new();
     let mut entries = Vec::new();
-    for root in files(CATALOGUE)? {
+    for root in read_files(CATALOGUE)? {
         let Kind::List(nodes) = root.kind else {
             return Err(format!("{}: this is no list of entries", root.at));
         };
         for node in nodes {
             let mut entry: Map<String, Value> = node.read().map_err(|problem| problem.to_string())?;
-            let names = entry.get("names").and_then(Value::as_array).into_iter().flatten();
-            for name in names.filter_map(Value::as_str) {
-                if let Some(other) = claimed.insert(name.to_owned(), node.at.clone()) {
+            for name in names(&entry, "names") {
+                if let Some((other, _)) = claimed.insert(name.to_owned(), (node.at.clone(), entries.len())) {
                     return Err(format!("{}: `{name}` has an entry at {other} already", node.at));
                 }
             }
             without_notes(&mut entry);
-            entries.push(Value::Object(entry));
+            entries.push(Value::Object(entry).to_string());
         }
     }
-    Ok(entries)
+    let (beginnings, names): (Vec<_>, Vec<_>) =
+        claimed.iter().map(|(name, (_, at))| (name, at)).partition(|(name, _)| name.ends_with('*'));
+    let mut beginnings: Vec<_> =
+        beginnings.into_iter().map(|(name, at)| (at, name.trim_end_matches('*'))).collect();
+    // The first entry of the catalogue that fits is the one that counts.
+    beginnings.sort_unstable();
+    let named = names.into_iter().map(|(name, at)| format!("({name:?}, {at})"));
+    let begun = beginnings.into_iter().map(|(at, name)| format!("({name:?}, {at})"));
+    Ok(table("NAMES", "(&str, usize)", named)
+        + &table("BEGINNINGS", "(&str, usize)", begun)
+        + &table("ENTRIES", "&str", entries.iter().map(|entry| format!("{entry:?}"))))
 }
 
-/// The languages, one for each file.
-fn languages() -> Result<Vec<Value>, String> {
-    let mut languages = Vec::new();
-    for root in files(LANGUAGES)? {
+/// The tables of languages: the programs that run them, the endings of their files, and the languages.
+fn languages() -> Result<String, String> {
+    let mut programs = BTreeMap::new();
+    let mut endings = Vec::new();
+    let mut entries = Vec::new();
+    for root in read_files(LANGUAGES)? {
         let mut language: Map<String, Value> = root.read().map_err(|problem| problem.to_string())?;
+        programs.extend(names(&language, "programs").map(|name| (name.to_owned(), entries.len())));
+        endings.extend(names(&language, "endings").map(|ending| (ending.to_owned(), entries.len())));
+        // The tables say them.
+        ["programs", "endings"].iter().for_each(|key| drop(language.remove(*key)));
         let calls = language.get_mut("calls").and_then(Value::as_array_mut).into_iter().flatten();
         calls.filter_map(Value::as_object_mut).for_each(without_notes);
-        languages.push(Value::Object(language));
+        entries.push(Value::Object(language).to_string());
     }
-    Ok(languages)
+    let pair = |(name, at): &(String, usize)| format!("({name:?}, {at})");
+    let programs: Vec<_> = programs.into_iter().collect();
+    Ok(table("PROGRAMS", "(&str, usize)", programs.iter().map(pair))
+        + &table("ENDINGS", "(&str, usize)", endings.iter().map(pair))
+        + &table("ENTRIES", "&str", entries.iter().map(|entry| format!("{entry:?}"))))
 }

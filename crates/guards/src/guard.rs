@@ -219,13 +219,15 @@ impl CommandGuard {
         now: u64,
     ) -> Judgement {
         let rules = &self.settings.rules;
+        let mut findings: Vec<Finding> = Vec::new();
+        let mut said = known.map(|known| self.said(known, place)).unwrap_or_default();
+        let hits = rules.hits(&trace, place);
+        // Looking is when a rule turns out to be unreadable.
         if let Some(why) = rules.broken() {
             return without_rules(why);
         }
-        let mut findings: Vec<Finding> = Vec::new();
-        let mut said = known.map(|known| self.said(known, place)).unwrap_or_default();
-        for hit in rules.hits(&trace, place) {
-            let Some(rule) = rules.rules().get(hit.rule) else { continue };
+        for hit in hits {
+            let Some(rule) = rules.rule(hit.rule) else { continue };
             if rule.profile > self.settings.profile {
                 continue;
             }

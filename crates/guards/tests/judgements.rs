@@ -137,7 +137,7 @@ fn rule_cases() -> Vec<RuleCase> {
     .iter()
     .flat_map(|text| text.lines())
     .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}")))
-    .chain(RuleSet::built_in().rules().iter().flat_map(examples))
+    .chain(RuleSet::built_in().rules().flat_map(examples))
     .collect()
 }
 
@@ -178,7 +178,7 @@ fn every_rule_has_a_case_of_every_kind() {
         }
     }
     for case in &cases {
-        let known = RuleSet::built_in().rules().iter().any(|rule| rule.id == case.rule);
+        let known = RuleSet::built_in().rules().any(|rule| rule.id == case.rule);
         assert!(known, "`{}` is no rule", case.rule);
     }
 }

@@ -64,7 +64,7 @@ impl BitOrAssign for Taint {
 /// Text, known or not, with its taint.
 #[derive(Debug, Clone)]
 pub(crate) struct Data {
-    text: Option<Rc<str>>,
+    text: Option<Rc<String>>,
     /// The texts of which it is one, where it is not certain which; `text` is then all of them.
     possible: Option<Rc<[String]>>,
     /// Which open file it is, so that whoever reads goes on where the last one stopped; 0 when it is none.
@@ -79,7 +79,7 @@ impl Data {
         if text.len() > MAX_TEXT {
             return Self::unknown(Taint::NONE);
         }
-        Self { text: Some(Rc::from(text)), possible: None, stream: 0, taint: Taint::NONE }
+        Self { text: Some(Rc::new(text.to_owned())), possible: None, stream: 0, taint: Taint::NONE }
     }
 
     /// No data at all.
@@ -105,18 +105,18 @@ impl Data {
 
     /// The text without any unknown part.
     pub(crate) fn exact(&self) -> Option<&str> {
-        self.text.as_deref().filter(|text| !has_hole(text))
+        self.marked().filter(|text| !has_hole(text))
     }
 
     /// The text, parts of which may be holes.
     pub(crate) fn marked(&self) -> Option<&str> {
-        self.text.as_deref()
+        self.text.as_deref().map(String::as_str)
     }
 
     /// The text for use inside a word: unknown data is one hole.
     pub(crate) fn as_word(&self) -> String {
         match &self.text {
-            Some(text) => text.to_string(),
+            Some(text) => text.as_str().to_owned(),
             None => HOLE.to_string(),
         }
     }
@@ -128,7 +128,7 @@ impl Data {
 
     /// True when there is certainly nothing.
     pub(crate) fn is_empty(&self) -> bool {
-        self.possible.is_none() && self.text.as_deref().is_some_and(str::is_empty)
+        self.possible.is_none() && self.marked().is_some_and(str::is_empty)
     }
 
     /// Every text that this may be; unknown data is one hole.
@@ -170,12 +170,16 @@ impl Data {
             self.taint |= next.taint;
             return;
         }
-        if self.text.as_deref() == Some("") {
+        if self.marked() == Some("") {
             self.text.clone_from(&next.text);
         } else {
-            let mut joined = self.as_word();
-            joined.push_str(&next.as_word());
-            self.text = (joined.len() <= MAX_TEXT).then(|| Rc::from(joined));
+            // The text grows in place where nobody else holds it.
+            let mut joined = self.text.take().unwrap_or_else(|| Rc::new(HOLE.to_string()));
+            match &next.text {
+                Some(text) => Rc::make_mut(&mut joined).push_str(text),
+                None => Rc::make_mut(&mut joined).push(HOLE),
+            }
+            self.text = (joined.len() <= MAX_TEXT).then_some(joined);
         }
         self.taint |= next.taint;
     }

@@ -1,5 +1,7 @@
 //! Programs that start another program once for each of many items.
 
+use std::collections::HashMap;
+
 use super::carrier::quote;
 use super::data::{Data, Taint};
 use super::limits::{self, Bounded};
@@ -47,15 +49,10 @@ impl Shell<'_> {
         let outer_open = self.open_ended;
         self.open_ended |= !known;
         let output = self.pushed("xargs", |shell| match marker {
-            Some(marker) => {
-                let mut output = Data::empty();
-                for item in Bounded::of(&limits::ITEMS, items).reported(&mut shell.trace) {
-                    let words: Vec<String> =
-                        template.iter().map(|word| word.replace(&marker, &item)).collect();
-                    output.then(&shell.dispatch(&words, &Data::empty()));
-                }
-                output
-            }
+            Some(marker) => shell.for_each(items, |shell, item| {
+                let words: Vec<String> = template.iter().map(|word| word.replace(&marker, item)).collect();
+                shell.dispatch(&words, &Data::empty())
+            }),
             None => {
                 let mut words = template.to_vec();
                 words.extend(Bounded::of(&limits::WORDS, items).reported(&mut shell.trace));
@@ -64,6 +61,30 @@ impl Shell<'_> {
         });
         self.open_ended = outer_open;
         self.word_taint = outer_taint;
+        output
+    }
+
+    /// Does `work` for each item. For one that was met before it would find what it found then, unless the state has
+    /// changed since.
+    fn for_each(&mut self, items: Vec<String>, mut work: impl FnMut(&mut Self, &str) -> Data) -> Data {
+        let mut output = Data::empty();
+        let mut since = self.state.clone();
+        let mut met: HashMap<String, Data> = HashMap::new();
+        for item in Bounded::of(&limits::ITEMS, items).reported(&mut self.trace) {
+            if !self.state.is(&since) {
+                met.clear();
+                since = self.state.clone();
+            }
+            let printed = match met.get(&item) {
+                Some(printed) => printed.clone(),
+                None => {
+                    let printed = work(self, &item);
+                    met.insert(item, printed.clone());
+                    printed
+                }
+            };
+            output.then(&printed);
+        }
         output
     }
 
@@ -99,12 +120,11 @@ impl Shell<'_> {
         let has_marker = template.iter().any(|word| word.contains('{'));
         let taint = stdin.taint;
         let output = self.pushed("parallel", |shell| {
-            let mut output = Data::empty();
-            for item in &Bounded::of(&limits::ITEMS, items).reported(&mut shell.trace) {
+            shell.for_each(items, |shell, item| {
                 // The words are joined and read by a shell once more.
                 let mut text = template.join(" ");
                 if template.is_empty() {
-                    text.clone_from(item);
+                    item.clone_into(&mut text);
                 } else if has_marker {
                     text = text.replace("{}", item);
                 } else {
@@ -112,26 +132,25 @@ impl Shell<'_> {
                 }
                 if template.is_empty() && has_hole(item) {
                     shell.trace.facts.push(Fact::RunsCode { process: None, from: taint });
-                    continue;
+                    return Data::empty();
                 }
                 let simple = !template
                     .iter()
                     .any(|word| word.contains(|c: char| c.is_whitespace() || "$`;|&<>()".contains(c)));
                 if simple && !template.is_empty() {
-                    output.then(&shell.in_subshell(|shell| shell.run_text(&text, &Data::empty())));
+                    shell.in_subshell(|shell| shell.run_text(&text, &Data::empty()))
                 } else if template.is_empty() || template.len() == 1 {
                     let item = if template.is_empty() { item } else { &text };
-                    output.then(&shell.in_subshell(|shell| shell.run_text(item, &Data::empty())));
+                    shell.in_subshell(|shell| shell.run_text(item, &Data::empty()))
                 } else {
                     let mut words: Vec<String> =
                         template.iter().map(|word| word.replace("{}", item)).collect();
                     if !has_marker {
-                        words.push(item.clone());
+                        words.push(item.to_owned());
                     }
-                    output.then(&shell.dispatch(&words, &Data::empty()));
+                    shell.dispatch(&words, &Data::empty())
                 }
-            }
-            output
+            })
         });
         self.open_ended = outer;
         output

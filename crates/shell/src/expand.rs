@@ -209,7 +209,7 @@ impl Shell<'_> {
         if !body.contains(['$', '`', '\\']) {
             return body.to_owned();
         }
-        let Ok(pieces) = brush_parser::word::parse_heredoc(body, options()) else {
+        let Some(pieces) = self.texts.heredoc(body) else {
             self.note_unread("a here-document could not be read");
             return body.to_owned();
         };
@@ -230,9 +230,9 @@ impl Shell<'_> {
         if has_flags(word) && self.differs(Dialect::Zsh) {
             return fields.quoted(HOLE.encode_utf8(&mut [0; 4]));
         }
-        match brush_parser::word::parse(word, options()) {
-            Ok(pieces) => {
-                fields.alone = match pieces.as_slice() {
+        match self.texts.word(word) {
+            Some(pieces) => {
+                fields.alone = match &*pieces {
                     [only] => match &only.piece {
                         Piece::DoubleQuotedSequence(inner) => inner.len() == 1,
                         _ => true,
@@ -241,7 +241,7 @@ impl Shell<'_> {
                 };
                 self.pieces(&pieces, false, fields);
             }
-            Err(_) => {
+            None => {
                 self.note_unread("a word could not be read");
                 let rough: String = word.chars().filter(|c| !matches!(c, '\'' | '"' | '\\')).collect();
                 fields.quoted(&rough);
@@ -322,10 +322,10 @@ impl Shell<'_> {
 
     /// The word inside `${x:-word}`, where it stands: what is not quoted in it is split.
     fn written(&mut self, word: &str, quoted: bool, fields: &mut Fields) {
-        let Ok(pieces) = brush_parser::word::parse(word, options()) else {
+        let Some(pieces) = self.texts.word(word) else {
             return self.expand_into(word, fields);
         };
-        for piece in &pieces {
+        for piece in pieces.iter() {
             match &piece.piece {
                 Piece::Text(text) if !quoted && !fields.keeps_whole => fields.split(text),
                 // Between double quotes single ones are characters.

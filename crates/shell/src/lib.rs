@@ -86,6 +86,7 @@ mod redirect;
 mod shifted;
 mod simple;
 mod state;
+mod texts;
 mod trace;
 mod transfer;
 pub mod variables;

@@ -83,7 +83,7 @@ impl Shell<'_> {
                     return settings;
                 }
                 // Whatever it does, it may pass on what it was given, by name or on its input.
-                let given = self.operand_data(&refs, stdin).taint | stdin.taint | self.word_taint;
+                let given = self.operand_taint(&refs) | stdin.taint | self.word_taint;
                 Data::unknown(given.without(Taint::INPUT | Taint::FILE | Taint::UNREAD) | Taint::PROGRAM)
             }
         }
@@ -145,6 +145,12 @@ impl Shell<'_> {
             all.then(&data);
         }
         all
+    }
+
+    /// Where the data of all operands comes from.
+    fn operand_taint(&mut self, args: &[&str]) -> Taint {
+        let files = args.iter().filter(|arg| !arg.starts_with('-'));
+        files.fold(Taint::NONE, |taint, file| taint | self.content_of(file).taint)
     }
 
     fn file_or_input(&mut self, file: Option<&str>, stdin: &Data) -> Data {

@@ -152,6 +152,11 @@ impl Shared {
         }
     }
 
+    /// Whether nothing was written to either since one was handed on as the other.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Rc::ptr_eq(&self.0, &other.0)
+    }
+
     /// Whether what a command can see of both is the same.
     pub(crate) fn looks_like(&self, other: &Self) -> bool {
         Rc::ptr_eq(&self.0, &other.0) || self.0.looks_like(&other.0)

@@ -2,6 +2,7 @@
 //!
 //! A trace owes nothing to the shell that made it. Its size is bounded by whoever fills it.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -13,7 +14,7 @@ use crate::effects::Touch;
 use crate::programs::Programs;
 
 /// A process that could start.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Process {
     /// The program and its arguments.
     pub(crate) argv: Vec<Argument>,
@@ -92,7 +93,7 @@ pub struct Unknown {
 }
 
 /// Something that the command would do.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Fact {
     /// A process could start.
     Starts {
@@ -198,16 +199,30 @@ const MAX_UNKNOWNS: usize = LAST_UNKNOWN + 1;
 const LAST_UNKNOWN: usize = 64;
 
 impl Trace {
-    /// Takes over what another reading of the same command found.
+    /// Takes over what another reading of the same command found. What both found in the same place is the same
+    /// process, and known already: most of a command means the same to every shell.
     pub(super) fn absorb(&mut self, other: Self) {
         let before = self.processes.len();
+        let mut places = Vec::with_capacity(other.processes.len());
+        let mut added = Vec::new();
+        for (at, process) in other.processes.into_iter().enumerate() {
+            if self.processes.get(at) == Some(&process) {
+                places.push(at);
+            } else {
+                places.push(before + added.len());
+                added.push(process);
+            }
+        }
         let (processes, over) =
-            Bounded::of(&limits::PROCESSES, self.processes.drain(..).chain(other.processes)).into_parts();
+            Bounded::of(&limits::PROCESSES, self.processes.drain(..).chain(added)).into_parts();
         self.processes = processes;
         self.note(over);
         let last = self.processes.len().saturating_sub(1);
-        let moved = |process: usize| (process + before).min(last);
-        let facts = other.facts.into_iter().map(|fact| fact.of_processes(moved));
+        let moved = |process: usize| places.get(process).map_or(last, |place| last.min(*place));
+        let facts: Vec<Fact> = other.facts.into_iter().map(|fact| fact.of_processes(moved)).collect();
+        let known: HashSet<&Fact> = self.facts.iter().collect();
+        let is_new: Vec<bool> = facts.iter().map(|fact| !known.contains(fact)).collect();
+        let facts = facts.into_iter().zip(is_new).filter_map(|(fact, is_new)| is_new.then_some(fact));
         let (facts, over) = Bounded::of(&limits::FACTS, self.facts.drain(..).chain(facts)).into_parts();
         self.facts = facts;
         self.note(over);

@@ -19,6 +19,7 @@ use super::parse::{self, Parsed};
 use super::prescan::Refusal;
 use super::redirect::Streams;
 use super::state::{Function, Shared};
+use super::texts::Texts;
 use super::trace::{Fact, Process, Trace, UnknownKind};
 use super::ways::Ways;
 use super::word::{Argument, sanitise};
@@ -74,10 +75,12 @@ pub(crate) fn trace_fed(
 
 fn trace_with(command: &str, input: &Data, place: &Place, known: Knowledge<'_>, limits: Limits) -> Trace {
     let command = sanitise(command);
-    let (mut trace, others) = read_as(Dialect::Bash, &command, input, place, known, limits);
+    let mut texts = Texts::default();
+    let mut read = |dialect| read_as(dialect, &command, input, place, known, limits, &mut texts);
+    let (mut trace, others) = read(Dialect::Bash);
     // Shells that would read something in it differently read it as well.
     for dialect in others {
-        trace.absorb(read_as(dialect, &command, input, place, known, limits).0);
+        trace.absorb(read(dialect).0);
     }
     trace
 }
@@ -90,27 +93,30 @@ fn read_as(
     place: &Place,
     known: Knowledge<'_>,
     limits: Limits,
+    texts: &mut Texts,
 ) -> (Trace, Vec<Dialect>) {
     let mut files = std::collections::HashMap::new();
     let mut second = false;
     loop {
         let mut shell = Shell::new(place, known, limits);
         shell.dialect = dialect;
+        shell.texts = std::mem::take(texts);
         shell.state.files = files;
         if super::obscure::is_obfuscated(command) {
             shell.trace.facts.push(Fact::Obfuscated);
         }
-        if known.programs.is_broken() {
-            let reason = "the catalogue of programs can't be read";
-            shell.trace.unknown(UnknownKind::Limit, reason, true);
-        }
         shell.run_text(command, input);
         shell.say_farewell();
+        *texts = std::mem::take(&mut shell.texts);
         // What is written to a named pipe late is read from it early: once its content is known, the
         // command is walked again with it.
         let written: Vec<_> =
             shell.fifos.iter().filter_map(|path| shell.state.files.get_key_value(path)).collect();
         if second || written.is_empty() {
+            if known.programs.is_broken() {
+                let reason = "the catalogue of programs can't be read";
+                shell.trace.unknown(UnknownKind::Limit, reason, true);
+            }
             shell.trace.programs = Arc::clone(known.programs);
             return (shell.trace, shell.differing);
         }
@@ -146,6 +152,7 @@ impl<'p> Shell<'p> {
             dialect: Dialect::Bash,
             differing: Vec::new(),
             ways: Ways::default(),
+            texts: Texts::default(),
             blocks: Vec::new(),
             status: None,
             streams: 0,
@@ -186,6 +193,8 @@ pub(crate) struct Shell<'p> {
     pub(crate) differing: Vec<Dialect>,
     /// What was decided in the current command that can't be known.
     pub(crate) ways: Ways,
+    /// What was parsed before.
+    pub(crate) texts: Texts,
     /// The loops and functions around the current command.
     pub(crate) blocks: Vec<Block>,
     /// The status of the builtin that was just run, where it is known.
@@ -234,7 +243,7 @@ impl Shell<'_> {
         self.depth += 1;
         self.captures |= text.contains(['|', '>', '`'])
             || ["$(", "<(", "coproc", "fish"].iter().any(|word| text.contains(word));
-        let output = match parse::parse(text) {
+        let output = match &*self.texts.program(text) {
             Ok(parsed) => {
                 if !parsed.complete {
                     // A shell runs the lines before an error, and may know syntax that the parser does not.
@@ -246,7 +255,7 @@ impl Shell<'_> {
                         carrier,
                     );
                 }
-                self.run_parsed(&parsed, stdin)
+                self.run_parsed(parsed, stdin)
             }
             Err(refusal) => {
                 let reason = match refusal {

@@ -28,10 +28,12 @@
 //! ```
 
 mod de;
+mod files;
 mod place;
 mod problem;
 mod tree;
 
+pub use files::read_files;
 pub use place::{Place, Spanned};
 pub use problem::{Problem, ProblemKind, escape, is_invisible, nearest, quote, quoted_list, suggestion};
 pub use tree::{Entry, Kind, MAX_BYTES, MAX_DEPTH, MAX_NODES, Node, parse};

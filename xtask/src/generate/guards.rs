@@ -20,7 +20,7 @@ pub(crate) fn files() -> Result<Vec<Generated>, Error> {
     Ok(vec![Generated::new(PAGE, page)])
 }
 
-fn table(rules: &[Rule]) -> String {
+fn table<'a>(rules: impl Iterator<Item = &'a Rule>) -> String {
     let mut text =
         String::from("| rule | severity | verdict | from profile | why |\n| --- | --- | --- | --- | --- |\n");
     for rule in rules {

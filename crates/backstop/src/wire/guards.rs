@@ -120,7 +120,7 @@ fn allow_entry(entry: &AllowCommand, rules: &RuleSet) -> Result<AllowEntry, Prob
 fn known_rule(rule: &Spanned<backstop_config::Name>, rules: &RuleSet) -> Result<(), Problem> {
     let name = rule.value.as_str();
     let named = ["*", UNSEEN_INPUT, UNKNOWN_READER].contains(&name);
-    if named || rules.rules().iter().any(|known| known.id == name) {
+    if named || rules.rules().any(|known| known.id == name) {
         return Ok(());
     }
     let message = format!("no rule of the command guard is called `{name}`");

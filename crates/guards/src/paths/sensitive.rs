@@ -3,11 +3,12 @@
 //! Patterns are filed under one literal segment (or extension), so that judging a path costs a lookup per
 //! segment and not a match per pattern.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use backstop_shell::Place;
-use backstop_shell::marks::{ANY, STAR};
+use backstop_shell::marks::{ANY, HOLE, SET, STAR};
 use serde::{Deserialize, Serialize};
 
 use super::innocent::{BACKUPS, INNOCENT_DIRECTORIES, INNOCENT_NAMES, INNOCENT_SUFFIXES, VENDORED};
@@ -47,6 +48,8 @@ struct Pattern {
     entry: &'static Entry,
     anchor: Anchor,
     segments: Vec<&'static str>,
+    /// What each segment stands for at least: its text without the star.
+    shortest: Vec<String>,
     below: bool,
 }
 
@@ -55,7 +58,10 @@ struct Index {
     patterns: Vec<Pattern>,
     by_segment: HashMap<&'static str, Vec<usize>>,
     by_extension: HashMap<&'static str, Vec<usize>>,
-    loose: Vec<usize>,
+    /// Those without a literal segment, by the byte with which a name begins that they may fit.
+    loose: HashMap<u8, Vec<usize>>,
+    /// Those of them that fit names with any beginning.
+    any_beginning: Vec<usize>,
 }
 
 static INDEX: LazyLock<Index> = LazyLock::new(|| {
@@ -65,6 +71,10 @@ static INDEX: LazyLock<Index> = LazyLock::new(|| {
             index.add(entry, written);
         }
     }
+    index.any_beginning.iter().for_each(|at| {
+        index.loose.values_mut().for_each(|fitting| fitting.push(*at));
+    });
+    index.loose.values_mut().for_each(|fitting| fitting.sort_unstable());
     index
 });
 
@@ -81,12 +91,15 @@ impl Index {
         let last = segments.last().copied().unwrap_or_default();
         let literal = segments.iter().rev().find(|segment| !segment.contains('*'));
         let extension = last.strip_prefix("*.").filter(|ext| !ext.contains(['*', '.']));
-        match (literal, extension) {
-            (Some(literal), _) => self.by_segment.entry(literal).or_default().push(at),
-            (None, Some(extension)) => self.by_extension.entry(extension).or_default().push(at),
-            (None, None) => self.loose.push(at),
+        let beginning = last.bytes().next().filter(|byte| *byte != b'*' && !below);
+        match (literal, extension, beginning) {
+            (Some(literal), ..) => self.by_segment.entry(literal).or_default().push(at),
+            (None, Some(extension), _) => self.by_extension.entry(extension).or_default().push(at),
+            (None, None, Some(beginning)) => self.loose.entry(beginning).or_default().push(at),
+            (None, None, None) => self.any_beginning.push(at),
         }
-        self.patterns.push(Pattern { entry, anchor, segments, below });
+        let shortest = segments.iter().map(|segment| segment.replace('*', "")).collect();
+        self.patterns.push(Pattern { entry, anchor, segments, shortest, below });
     }
 }
 
@@ -118,7 +131,7 @@ fn without_backup(path: &str) -> Option<&str> {
 }
 
 fn by_name(path: &str, place: &Place) -> Option<&'static Entry> {
-    let lower = path.to_lowercase();
+    let lower = in_small_letters(path);
     let segments: Vec<&str> = lower.split('/').filter(|segment| !segment.is_empty()).collect();
     let name = *segments.last()?;
     let home = home_depth(&lower, &segments, place);
@@ -138,8 +151,9 @@ fn by_name(path: &str, place: &Place) -> Option<&'static Entry> {
     if let Some((_, extension)) = name.rsplit_once('.') {
         index.by_extension.get(extension).into_iter().flatten().for_each(&mut consider);
     }
-    index.loose.iter().for_each(&mut consider);
-    if found.is_none() && name.contains([STAR, ANY]) {
+    let loose = name.bytes().next().and_then(|first| index.loose.get(&first));
+    loose.unwrap_or(&index.any_beginning).iter().for_each(&mut consider);
+    if found.is_none() && name.contains([STAR, ANY]) && fixed(name) >= LEAST_FIXED {
         found = index.patterns.iter().find(|pattern| globbed(pattern, &segments, home));
     }
     let pattern = found?;
@@ -147,10 +161,15 @@ fn by_name(path: &str, place: &Place) -> Option<&'static Entry> {
     (!is_innocent(pattern, inner, name)).then_some(pattern.entry)
 }
 
+fn in_small_letters(text: &str) -> Cow<'_, str> {
+    let is_small = text.bytes().all(|byte| byte.is_ascii() && !byte.is_ascii_uppercase());
+    if is_small { Cow::Borrowed(text) } else { Cow::Owned(text.to_lowercase()) }
+}
+
 /// How many leading segments are the home directory of somebody.
 fn home_depth(lower: &str, segments: &[&str], place: &Place) -> Option<usize> {
-    let home = place.home().to_lowercase();
-    if lower.strip_prefix(home.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')) {
+    let home = in_small_letters(place.home());
+    if lower.strip_prefix(&*home).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')) {
         return Some(home.split('/').filter(|segment| !segment.is_empty()).count());
     }
     match segments {
@@ -214,11 +233,23 @@ fn globbed(pattern: &Pattern, segments: &[&str], home: Option<usize>) -> bool {
     {
         return false;
     }
-    segments.iter().skip(start).zip(&pattern.segments).all(|(glob, wanted)| {
-        // What a pattern of ours stands for at least is its text without the star.
-        let shortest = wanted.replace('*', "");
-        fixed(glob) >= 3 && backstop_shell::pattern_matches(glob, &shortest) || glob == wanted
-    })
+    segments.iter().skip(start).zip(pattern.segments.iter().zip(&pattern.shortest)).all(
+        |(glob, (wanted, shortest))| {
+            glob == wanted
+                || may_begin(glob, shortest)
+                    && fixed(glob) >= LEAST_FIXED
+                    && backstop_shell::pattern_matches(glob, shortest)
+        },
+    )
+}
+
+/// Characters that a glob must have of a name to mean it.
+const LEAST_FIXED: usize = 3;
+
+/// Whether a name that begins like `text` may be one that a glob stands for.
+fn may_begin(glob: &str, text: &str) -> bool {
+    let first = glob.chars().next();
+    first == text.chars().next() || first.is_some_and(|c| matches!(c, STAR | ANY | SET | HOLE))
 }
 
 /// How many characters of a glob stand for themselves.

@@ -15,9 +15,10 @@ pub(crate) struct Target {
 
 impl Target {
     pub(crate) fn of(touch: &Touch, place: &Place) -> Self {
-        let sensitive = sensitive::find(&touch.resolved, place)
-            .or_else(|| sensitive::find(touch.resolved.trim_end_matches(['/', STAR]), place))
-            .map(|entry| (entry.id, entry.level));
+        let below = touch.resolved.trim_end_matches(['/', STAR]);
+        let below = || if below == touch.resolved { None } else { sensitive::find(below, place) };
+        let sensitive =
+            sensitive::find(&touch.resolved, place).or_else(below).map(|entry| (entry.id, entry.level));
         Self { class: class_of(touch, place), sensitive }
     }
 }

@@ -8,6 +8,7 @@
 //! Packs are YAML, one rule under the other (`packs`). The built-in ones are compiled into the binary by the build
 //! script; those of the configuration have the same form and are read by [`read_pack`].
 
+mod built_in;
 mod environment;
 mod matching;
 mod pack;

@@ -1,19 +1,17 @@
 //! Rules, indexed by what they look at.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 use backstop_shell::programs::Programs;
-use backstop_shell::{Fact, Process, Taint, Trace};
+use backstop_shell::{Action, Fact, Process, Taint, Trace};
 
 use super::matching::{Parsed, origin_fits, signal_of, touch_fits};
-use super::{Rule, When};
+use super::{Rule, When, built_in};
 use crate::paths::Target;
 
-/// The built-in packs, compiled by the build script.
-const PACKS: &str = include_str!(concat!(env!("OUT_DIR"), "/packs.json"));
-
-static BUILT_IN: LazyLock<Arc<RuleSet>> = LazyLock::new(|| Arc::new(RuleSet::read(PACKS)));
+static BUILT_IN: LazyLock<Arc<RuleSet>> = LazyLock::new(|| Arc::new(built_in::rules()));
 
 /// Why a pack of rules was refused.
 #[derive(Debug, thiserror::Error)]
@@ -63,20 +61,40 @@ impl PackError {
 }
 
 /// A set of rules that can be asked about a command.
-#[derive(Debug)]
+#[derive(Debug, Default, Clone)]
 pub struct RuleSet {
-    broken: Option<String>,
-    rules: Vec<Rule>,
-    runs: HashMap<String, Vec<Place>>,
-    prefixes: Vec<(String, Place)>,
-    touches: Vec<Place>,
-    code: Vec<Place>,
-    sends: Vec<Place>,
-    signals: Vec<Place>,
+    rules: Vec<Slot>,
+    /// Where to look, by program.
+    runs: HashMap<Cow<'static, str>, Vec<Condition>>,
+    /// The same by the beginning of its name.
+    prefixes: Vec<(Cow<'static, str>, Condition)>,
+    /// Where to look, by what is done to a file.
+    touches: HashMap<Action, Vec<Condition>>,
+    code: Vec<Condition>,
+    sends: Vec<Condition>,
+    signals: Vec<Condition>,
+    broken: OnceLock<String>,
+}
+
+/// A rule, read when it is first looked at.
+#[derive(Debug, Clone)]
+struct Slot {
+    written: &'static str,
+    rule: OnceLock<Option<Box<Rule>>>,
+}
+
+impl Slot {
+    fn written(written: &'static str) -> Self {
+        Self { written, rule: OnceLock::new() }
+    }
+
+    fn read(rule: Rule) -> Self {
+        Self { written: "", rule: OnceLock::from(Some(Box::new(rule))) }
+    }
 }
 
 /// Where a condition stands: the rule, and which of its conditions.
-type Place = (usize, usize);
+pub(super) type Condition = (usize, usize);
 
 /// A rule that applies, and to which process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -109,7 +127,7 @@ impl RuleSet {
     pub fn with_programs(more: Vec<Rule>, programs: &Arc<Programs>) -> Result<Self, PackError> {
         let built_in = Self::built_in();
         for (at, rule) in more.iter().enumerate() {
-            let twice = more.iter().take(at).chain(&built_in.rules).any(|other| other.id == rule.id);
+            let twice = more.iter().take(at).chain(built_in.rules()).any(|other| other.id == rule.id);
             if twice {
                 return Err(PackError::Duplicate { id: rule.id.clone() });
             }
@@ -117,11 +135,9 @@ impl RuleSet {
                 return Err(PackError::NeverMatches { id: rule.id.clone() });
             }
         }
-        let mut rules = built_in.rules.clone();
-        let added = rules.len();
-        rules.extend(more);
-        let mut set = Self::index(rules);
-        set.broken.clone_from(&built_in.broken);
+        let mut set = Self::clone(&built_in);
+        let added = set.rules.len();
+        more.into_iter().for_each(|rule| set.add(rule));
         set.check_examples(added, programs)?;
         Ok(set)
     }
@@ -129,7 +145,7 @@ impl RuleSet {
     /// Checks the examples of the rules from index `from` on.
     pub(crate) fn check_examples(&self, from: usize, programs: &Arc<Programs>) -> Result<(), PackError> {
         let place = crate::Place::new("/work/project").with_home("/home/user");
-        for (at, rule) in self.rules.iter().enumerate().skip(from) {
+        for (at, rule) in (from..).zip(self.rules().skip(from)) {
             let triggers = |example: &str| {
                 let trace = crate::guard::trace_for_check(example, &place, programs);
                 self.hits(&trace, &place).iter().any(|hit| hit.rule == at)
@@ -148,71 +164,86 @@ impl RuleSet {
     }
 
     /// The rules.
-    pub fn rules(&self) -> &[Rule] {
-        &self.rules
+    pub fn rules(&self) -> impl Iterator<Item = &Rule> {
+        (0..self.rules.len()).filter_map(|at| self.rule(at))
     }
 
-    /// Reads compiled packs. Those that can't be read leave a set that says so, and a guard with such a set stops
-    /// everything: a guard without its rules must not look like one that found nothing.
-    fn read(packs: &str) -> Self {
-        match serde_json::from_str::<Vec<Rule>>(packs) {
-            Ok(rules) => Self::index(rules),
+    /// One of them.
+    pub(crate) fn rule(&self, at: usize) -> Option<&Rule> {
+        let slot = self.rules.get(at)?;
+        let read = || match serde_json::from_str(slot.written) {
+            Ok(rule) => Some(Box::new(prepared(rule))),
             Err(error) => {
-                let mut set = Self::index(Vec::new());
-                set.broken = Some(error.to_string());
-                set
+                // It is enough to know of the first.
+                let _ = self.broken.set(error.to_string());
+                None
             }
-        }
-    }
-
-    /// Why the set is not whole, if it is not.
-    pub(crate) fn broken(&self) -> Option<&str> {
-        self.broken.as_deref()
-    }
-
-    fn index(mut rules: Vec<Rule>) -> Self {
-        for when in rules.iter_mut().flat_map(|rule| &mut rule.when) {
-            if let When::Run(run) = when {
-                for text in run.contains.iter_mut().chain(&mut run.lacks) {
-                    *text = searched(text);
-                }
-            }
-        }
-        let mut set = Self {
-            broken: None,
-            rules: Vec::new(),
-            runs: HashMap::new(),
-            prefixes: Vec::new(),
-            touches: Vec::new(),
-            code: Vec::new(),
-            sends: Vec::new(),
-            signals: Vec::new(),
         };
-        for (at, rule) in rules.iter().enumerate() {
-            for (nth, when) in rule.when.iter().enumerate() {
-                let place = (at, nth);
-                match when {
-                    When::Run(run) => {
-                        for program in &run.program {
-                            match program.strip_suffix('*') {
-                                Some(prefix) => set.prefixes.push((prefix.to_owned(), place)),
-                                None => set.runs.entry(program.clone()).or_default().push(place),
-                            }
-                        }
-                    }
-                    When::Touch(_) => set.touches.push(place),
-                    When::Code(_) => set.code.push(place),
-                    When::Sends(_) => set.sends.push(place),
-                    When::Signal(_) => set.signals.push(place),
-                }
-            }
-        }
-        set.rules = rules;
-        set
+        slot.rule.get_or_init(read).as_deref()
     }
 
-    fn condition(&self, (rule, nth): Place) -> Option<&When> {
-        self.rules.get(rule)?.when.get(nth)
+    /// Why the set is not whole, if one of the rules that were looked at could not be read. A guard with such a set
+    /// stops everything: a guard without its rules must not look like one that found nothing.
+    pub(crate) fn broken(&self) -> Option<&str> {
+        self.broken.get().map(String::as_str)
+    }
+
+    /// Rules as the build script writes them, without the tables that lead to them.
+    pub(super) fn written(rules: &'static [&'static str]) -> Self {
+        Self { rules: rules.iter().map(|rule| Slot::written(rule)).collect(), ..Self::default() }
+    }
+
+    /// Where to look for code that runs, data that leaves, and signals.
+    pub(super) fn add_others(
+        &mut self,
+        code: Vec<Condition>,
+        sends: Vec<Condition>,
+        signals: Vec<Condition>,
+    ) {
+        self.code = code;
+        self.sends = sends;
+        self.signals = signals;
+        self.prefixes.sort_by_key(|(_, condition)| *condition);
+    }
+
+    fn add(&mut self, rule: Rule) {
+        let at = self.rules.len();
+        for (nth, when) in rule.when.iter().enumerate() {
+            let condition = (at, nth);
+            match when {
+                When::Run(run) => {
+                    run.program.iter().for_each(|program| self.add_run(program.clone().into(), condition));
+                }
+                When::Touch(touch) if touch.action.is_empty() => {
+                    Action::ALL.iter().for_each(|action| self.add_touch(*action, condition));
+                }
+                When::Touch(touch) => {
+                    touch.action.iter().for_each(|action| self.add_touch(*action, condition));
+                }
+                When::Code(_) => self.code.push(condition),
+                When::Sends(_) => self.sends.push(condition),
+                When::Signal(_) => self.signals.push(condition),
+            }
+        }
+        self.rules.push(Slot::read(prepared(rule)));
+    }
+
+    pub(super) fn add_run(&mut self, program: Cow<'static, str>, condition: Condition) {
+        match program.strip_suffix('*') {
+            Some(prefix) => self.prefixes.push((prefix.to_owned().into(), condition)),
+            None => self.runs.entry(program).or_default().push(condition),
+        }
+    }
+
+    pub(super) fn add_touch(&mut self, action: Action, condition: Condition) {
+        let known = self.touches.entry(action).or_default();
+        if known.last() != Some(&condition) {
+            known.push(condition);
+        }
+    }
+
+    fn condition(&self, (rule, nth): Condition) -> Option<&When> {
+        self.rule(rule)?.when.get(nth)
     }
 
     /// Every rule that applies to something in the trace.
@@ -225,9 +256,8 @@ impl RuleSet {
                 Fact::Starts { process } => {
                     let Some(started) = trace.processes.get(*process) else { continue };
                     let program = started.program();
-                    let prefixed =
-                        self.prefixes.iter().filter(|(prefix, _)| program.starts_with(prefix.as_str()));
-                    let named = self.runs.get(&program).into_iter().flatten();
+                    let prefixed = self.prefixes.iter().filter(|(prefix, _)| program.starts_with(&**prefix));
+                    let named = self.runs.get(program.as_str()).into_iter().flatten();
                     let mut candidates = prefixed.map(|(_, place)| *place).chain(named.copied()).peekable();
                     if candidates.peek().is_none() {
                         continue;
@@ -245,7 +275,7 @@ impl RuleSet {
                     let program = process.and_then(|at| trace.processes.get(at)).map(Process::program);
                     let program = program.as_deref().unwrap_or_default();
                     let target = Target::of(touch, at);
-                    for &place in &self.touches {
+                    for &place in self.touches.get(&touch.action).into_iter().flatten() {
                         if let Some(When::Touch(condition)) = self.condition(place)
                             && touch_fits(condition, touch, target, program)
                         {
@@ -292,6 +322,18 @@ impl RuleSet {
     }
 }
 
+/// A rule whose texts are written as they are searched for.
+fn prepared(mut rule: Rule) -> Rule {
+    for when in &mut rule.when {
+        if let When::Run(run) = when {
+            for text in run.contains.iter_mut().chain(&mut run.lacks) {
+                *text = searched(text);
+            }
+        }
+    }
+    rule
+}
+
 /// A text as it is searched for among the arguments, which are in small letters and each between NULs.
 fn searched(text: &str) -> String {
     let (front, text) = text.strip_prefix('^').map_or(("", text), |rest| ("\0", rest));
@@ -306,9 +348,9 @@ mod tests {
 
     #[test]
     fn a_guard_without_its_rules_stops_everything() {
-        assert_eq!(RuleSet::built_in().broken(), None);
-        let rules = Arc::new(RuleSet::read("[{"));
-        assert!(rules.broken().is_some());
+        let mut rules = RuleSet { rules: vec![Slot::written("{")], ..RuleSet::default() };
+        rules.add_run("ls".into(), (0, 0));
+        let rules = Arc::new(rules);
         let guard = crate::CommandGuard::new(crate::GuardSettings { rules, ..Default::default() });
         let judgement = guard.judge("ls", crate::ShellKind::Posix, &crate::Place::unknown(), 0);
         assert_eq!(judgement.verdict, crate::Verdict::Block);
@@ -335,8 +377,9 @@ mod tests {
     fn the_built_in_packs_are_read_by_the_reader_of_operators() {
         let ids: Vec<String> = written().into_iter().map(|rule| rule.value.id).collect();
         let set = RuleSet::built_in();
-        let compiled: Vec<&str> = set.rules.iter().map(|rule| rule.id.as_str()).collect();
+        let compiled: Vec<&str> = set.rules().map(|rule| rule.id.as_str()).collect();
         assert_eq!(compiled, ids);
+        assert_eq!(set.broken(), None);
     }
 
     #[test]
@@ -354,13 +397,13 @@ mod tests {
     #[test]
     fn every_built_in_rule_keeps_its_promises_and_has_a_name_of_its_own() {
         let set = RuleSet::built_in();
-        let mut ids: Vec<&str> = set.rules.iter().map(|rule| rule.id.as_str()).collect();
+        let mut ids: Vec<&str> = set.rules().map(|rule| rule.id.as_str()).collect();
         ids.sort_unstable();
         ids.dedup();
-        assert_eq!(ids.len(), set.rules.len());
+        assert_eq!(ids.len(), written().len());
         let mut wrong = Vec::new();
         let place = crate::Place::new("/work/project").with_home("/home/user");
-        for (at, rule) in set.rules.iter().enumerate() {
+        for (at, rule) in written().into_iter().map(|rule| rule.value).enumerate() {
             let triggers = |example: &str| {
                 set.hits(&crate::guard::trace_for_check(example, &place, &Programs::built_in()), &place)
                     .iter()

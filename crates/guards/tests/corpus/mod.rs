@@ -23,11 +23,6 @@ pub(crate) fn commands() -> Vec<String> {
         let command = case.get("input").or_else(|| case.get("command")).and_then(Value::as_str);
         command.unwrap_or_else(|| panic!("{line}: no command")).to_owned()
     })
-    .chain(
-        RuleSet::built_in()
-            .rules()
-            .iter()
-            .flat_map(|rule| rule.matches.iter().chain(&rule.no_match).cloned()),
-    )
+    .chain(RuleSet::built_in().rules().flat_map(|rule| rule.matches.iter().chain(&rule.no_match).cloned()))
     .collect()
 }

@@ -5,12 +5,12 @@
 //! of all of them, and is not taken to be understood by that (`is_read`).
 
 use std::collections::HashMap;
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
 use serde::Deserialize;
 
-/// The languages, compiled by the build script.
-const CATALOGUE: &str = include_str!(concat!(env!("OUT_DIR"), "/languages.json"));
+// The languages, compiled by the build script.
+include!(concat!(env!("OUT_DIR"), "/languages.rs"));
 
 /// The language that stands for all.
 const ANY: &str = "any";
@@ -145,10 +145,6 @@ pub(super) struct Syntax {
 #[serde(deny_unknown_fields)]
 struct Written {
     language: String,
-    #[serde(default)]
-    programs: Vec<String>,
-    #[serde(default)]
-    endings: Vec<String>,
     /// Its calls are known, and little else: what does not only print may do anything.
     #[serde(default)]
     unread: bool,
@@ -236,19 +232,22 @@ fn parts_of(name: &str) -> impl Iterator<Item = &str> {
     [Some(three), two, one].into_iter().flatten().filter_map(|at| name.get(at..))
 }
 
-/// All languages.
-#[derive(Debug, Default)]
+/// All languages, each read when it is first asked for.
+#[derive(Debug)]
 pub(crate) struct Languages {
-    all: Vec<Language>,
-    programs: HashMap<String, usize>,
-    endings: Vec<(String, usize)>,
-    any: Language,
+    read: Vec<OnceLock<Language>>,
+    any: OnceLock<Language>,
 }
 
-static LANGUAGES: LazyLock<Languages> = LazyLock::new(|| {
-    // Without its catalogue the code knows no call, and so takes none to be harmless.
-    Languages::of(&serde_json::from_str::<Vec<Written>>(CATALOGUE).unwrap_or_default())
+static LANGUAGES: LazyLock<Languages> = LazyLock::new(|| Languages {
+    read: ENTRIES.iter().map(|_| OnceLock::new()).collect(),
+    any: OnceLock::new(),
 });
+
+/// What is written of a language. One that can't be read knows no call, and so takes none to be harmless.
+fn written(at: usize) -> Option<Written> {
+    serde_json::from_str(ENTRIES.get(at)?).ok()
+}
 
 impl Languages {
     /// What is built in.
@@ -256,49 +255,44 @@ impl Languages {
         &LANGUAGES
     }
 
-    fn of(written: &[Written]) -> Self {
-        let mut languages = Self::default();
-        for one in written {
-            if one.language == ANY {
-                languages.any.syntax = one.syntax.clone();
-                languages.any.name = ANY.to_owned();
-            } else {
-                let at = languages.all.len();
-                languages.programs.extend(one.programs.iter().map(|program| (program.clone(), at)));
-                languages.endings.extend(one.endings.iter().map(|ending| (ending.clone(), at)));
-                let mut language = Language {
-                    name: one.language.clone(),
-                    syntax: one.syntax.clone(),
-                    is_read: !one.unread,
-                    ..Language::default()
-                };
-                language.add(one);
-                languages.all.push(language);
-            }
-            languages.any.add(one);
-        }
-        languages
-    }
-
     /// The language that the program runs; one that stands for all if nobody knows.
     pub(crate) fn of_program(&self, program: &str) -> &Language {
         let base = program.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.' || c == 'w' || c == '-');
-        self.by(self.programs.get(program).or_else(|| self.programs.get(base)).copied())
+        let at = |name: &str| {
+            let at = PROGRAMS.binary_search_by(|(known, _)| (*known).cmp(name)).ok()?;
+            PROGRAMS.get(at).map(|(_, language)| *language)
+        };
+        self.by(at(program).or_else(|| at(base)))
     }
 
     /// The language of a file, by its name.
     pub(crate) fn of_file(&self, path: &str) -> &Language {
         let ending =
             path.rsplit('/').next().and_then(|name| name.rsplit_once('.')).map_or("", |(_, ending)| ending);
-        self.by(self.endings.iter().find(|(known, _)| known == ending).map(|(_, at)| *at))
+        self.by(ENDINGS.iter().find(|(known, _)| *known == ending).map(|(_, at)| *at))
     }
 
     /// Any language.
     pub(crate) fn any(&self) -> &Language {
-        &self.any
+        self.any.get_or_init(|| {
+            let mut any = Language { name: ANY.to_owned(), ..Language::default() };
+            for written in (0..ENTRIES.len()).filter_map(written) {
+                any.add(&written);
+                if written.language == ANY {
+                    any.syntax = written.syntax;
+                }
+            }
+            any
+        })
     }
 
     fn by(&self, at: Option<usize>) -> &Language {
-        at.and_then(|at| self.all.get(at)).unwrap_or(&self.any)
+        let Some((at, read)) = at.and_then(|at| Some((at, self.read.get(at)?))) else { return self.any() };
+        read.get_or_init(|| {
+            let Some(written) = written(at) else { return Language::default() };
+            let mut language = Language { is_read: !written.unread, ..Language::default() };
+            language.add(&written);
+            Language { name: written.language, syntax: written.syntax, ..language }
+        })
     }
 }

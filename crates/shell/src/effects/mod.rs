@@ -46,8 +46,46 @@ pub enum Action {
     Run,
 }
 
+impl Action {
+    /// All actions.
+    pub const ALL: [Self; 13] = [
+        Self::Read,
+        Self::List,
+        Self::Write,
+        Self::Empty,
+        Self::Append,
+        Self::Place,
+        Self::Delete,
+        Self::Move,
+        Self::Mode,
+        Self::Expose,
+        Self::Own,
+        Self::Format,
+        Self::Run,
+    ];
+
+    /// What it is called in rules and catalogues.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::List => "list",
+            Self::Write => "write",
+            Self::Empty => "empty",
+            Self::Append => "append",
+            Self::Place => "place",
+            Self::Delete => "delete",
+            Self::Move => "move",
+            Self::Mode => "mode",
+            Self::Expose => "expose",
+            Self::Own => "own",
+            Self::Format => "format",
+            Self::Run => "run",
+        }
+    }
+}
+
 /// A file and what is done to it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Touch {
     /// What is done.
     pub action: Action,
@@ -90,5 +128,17 @@ impl Touch {
             Some(rest) if rest.is_empty() || rest.starts_with('/') => paths::of_tool(&self.path, place),
             _ => paths::lexical(&self.path, cwd.unwrap_or("/unknown")),
         };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn actions_are_called_what_they_are_written_as() {
+        for action in Action::ALL {
+            assert_eq!(serde_json::to_value(action).unwrap(), action.name());
+        }
     }
 }

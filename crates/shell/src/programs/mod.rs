@@ -12,6 +12,8 @@ mod case;
 mod entry;
 mod read;
 
+mod built_in;
+
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, LazyLock};
@@ -24,18 +26,11 @@ pub use read::{programs_of, read_programs};
 
 use crate::options::Takes;
 
-/// The built-in catalogue, compiled by the build script.
-const CATALOGUE: &str = include_str!(concat!(env!("OUT_DIR"), "/programs.json"));
+static BUILT_IN: LazyLock<Arc<Programs>> = LazyLock::new(|| Arc::new(Programs::empty()));
 
-static BUILT_IN: LazyLock<Arc<Programs>> = LazyLock::new(|| {
-    let read = serde_json::from_str::<Vec<Program>>(CATALOGUE);
-    // Of an analysis that knows no program at all everything is unknown; see `Programs::is_broken`.
-    Arc::new(read.map_or_else(|_| Programs { is_broken: true, ..Programs::empty() }, Programs::of))
-});
-
-/// Programs by their names.
+/// Programs by their names: those that are built in, and those that were added.
 pub struct Programs {
-    entries: Vec<Program>,
+    added: Vec<Program>,
     names: HashMap<String, usize>,
     /// Names that end in `*`, without it.
     beginnings: Vec<(String, usize)>,
@@ -44,7 +39,7 @@ pub struct Programs {
 
 impl fmt::Debug for Programs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Programs({} entries)", self.entries.len())
+        write!(f, "Programs({} added)", self.added.len())
     }
 }
 
@@ -61,8 +56,7 @@ impl Programs {
     ///
     /// The first entry that claims a known name, lacks source or cases, or contradicts its cases, at its place.
     pub fn with(more: Vec<Spanned<Program>>) -> Result<Self, Problem> {
-        let mut all = Self::of(BUILT_IN.entries.clone());
-        all.is_broken = BUILT_IN.is_broken;
+        let mut all = Self::empty();
         for Spanned { value: entry, at } in &more {
             if let Some(known) = entry.names.iter().find(|name| all.get(name).is_some()) {
                 let message = format!("the program `{known}` has an entry already");
@@ -82,21 +76,19 @@ impl Programs {
             }
         }
         // Nobody else holds it: what checked the cases is gone.
-        Ok(Arc::try_unwrap(all).unwrap_or_else(|all| Self::of(all.entries.clone())))
+        Ok(Arc::try_unwrap(all).unwrap_or_else(|all| {
+            let mut again = Self::empty();
+            all.added.iter().for_each(|entry| again.add(entry.clone()));
+            again
+        }))
     }
 
     fn empty() -> Self {
-        Self { entries: Vec::new(), names: HashMap::new(), beginnings: Vec::new(), is_broken: false }
-    }
-
-    fn of(entries: Vec<Program>) -> Self {
-        let mut programs = Self::empty();
-        entries.into_iter().for_each(|entry| programs.add(entry));
-        programs
+        Self { added: Vec::new(), names: HashMap::new(), beginnings: Vec::new(), is_broken: false }
     }
 
     fn add(&mut self, entry: Program) {
-        let at = self.entries.len();
+        let at = self.added.len();
         for name in &entry.names {
             match name.strip_suffix('*') {
                 Some(beginning) => self.beginnings.push((beginning.to_owned(), at)),
@@ -105,27 +97,30 @@ impl Programs {
                 }
             }
         }
-        self.entries.push(entry);
+        self.added.push(entry);
     }
 
-    /// Whether the catalogue could not be read. Nothing is known then, not even what is dangerous.
+    /// Whether an entry that was asked for could not be read. Nothing is known then, not even what is dangerous.
     pub(crate) fn is_broken(&self) -> bool {
-        self.is_broken
+        self.is_broken || built_in::is_broken()
     }
 
     /// What is known of the program that is called `name`, also with a version behind it (`python3.12`).
     pub fn get(&self, name: &str) -> Option<&Program> {
-        let named = |name: &str| self.names.get(name).and_then(|at| self.entries.get(*at));
+        let named = |name: &str| {
+            built_in::named(name).or_else(|| self.names.get(name).and_then(|at| self.added.get(*at)))
+        };
         let versioned = || {
             let base = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
             let windowed = || base.strip_suffix('w').and_then(named);
-            named(base).or_else(windowed).filter(|entry| entry.versions)
+            let unversioned = || if base.len() < name.len() { named(base) } else { None };
+            unversioned().or_else(windowed).filter(|entry| entry.versions)
         };
         let begun = || {
             let (_, at) = self.beginnings.iter().find(|(beginning, _)| name.starts_with(beginning))?;
-            self.entries.get(*at)
+            self.added.get(*at)
         };
-        named(name).or_else(versioned).or_else(begun)
+        named(name).or_else(versioned).or_else(|| built_in::begun(name)).or_else(begun)
     }
 
     /// Which options of the program take a value.

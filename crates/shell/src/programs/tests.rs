@@ -19,7 +19,6 @@ fn written() -> Vec<Spanned<Program>> {
 fn every_entry_has_a_source_and_keeps_its_word() {
     let (programs, written) = (Programs::built_in(), written());
     assert!(!programs.is_broken());
-    assert_eq!(programs.entries.len(), written.len());
     let mut wrong = Vec::new();
     for Spanned { value: entry, at } in &written {
         wrong.extend(entry.lacking().map(|lacking| format!("{at}: {lacking}")));

@@ -1,0 +1,68 @@
+//! What was parsed, kept for when it is met again.
+//!
+//! A command is walked each way it can go, a loop for each of its rounds, and all of it once more as every shell that
+//! reads it differently. What a text means depends on the state then; how it is parsed depends on the text alone. So
+//! each text of one analysis is parsed once.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use brush_parser::word::WordPieceWithSource;
+
+use super::parse::{self, Parsed, options};
+use super::prescan::Refusal;
+
+/// Bytes of text that are kept; texts beyond are parsed each time.
+const MOST_BYTES: usize = 4 * 1024 * 1024;
+
+/// The parts of a word; `None` for one that can't be read.
+pub(crate) type Pieces = Option<Rc<[WordPieceWithSource]>>;
+
+/// A program, or why it is not given to the parser.
+pub(crate) type Program = Rc<Result<Parsed, Refusal>>;
+
+/// The texts of one analysis, parsed.
+#[derive(Default)]
+pub(crate) struct Texts {
+    programs: HashMap<Box<str>, Program>,
+    words: HashMap<Box<str>, Pieces>,
+    heredocs: HashMap<Box<str>, Pieces>,
+    bytes: usize,
+}
+
+impl Texts {
+    /// Shell code.
+    pub(crate) fn program(&mut self, text: &str) -> Program {
+        kept(&mut self.programs, &mut self.bytes, text, |text| Rc::new(parse::parse(text)))
+    }
+
+    /// A word.
+    pub(crate) fn word(&mut self, word: &str) -> Pieces {
+        let parse = |word: &str| brush_parser::word::parse(word, options()).ok().map(Rc::from);
+        kept(&mut self.words, &mut self.bytes, word, parse)
+    }
+
+    /// The body of a here-document with an unquoted delimiter.
+    pub(crate) fn heredoc(&mut self, body: &str) -> Pieces {
+        let parse = |body: &str| brush_parser::word::parse_heredoc(body, options()).ok().map(Rc::from);
+        kept(&mut self.heredocs, &mut self.bytes, body, parse)
+    }
+}
+
+/// What `text` is known to be, or what `parse` makes of it.
+fn kept<T: Clone>(
+    known: &mut HashMap<Box<str>, T>,
+    bytes: &mut usize,
+    text: &str,
+    parse: impl FnOnce(&str) -> T,
+) -> T {
+    if let Some(parsed) = known.get(text) {
+        return parsed.clone();
+    }
+    let parsed = parse(text);
+    if *bytes + text.len() <= MOST_BYTES {
+        *bytes += text.len();
+        known.insert(text.into(), parsed.clone());
+    }
+    parsed
+}
