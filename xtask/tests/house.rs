@@ -13,6 +13,8 @@ use serde_json::Value;
 /// in this table does not belong to the house.
 const MAY_KNOW: &[(&str, &[&str])] = &[
     ("backstop-hooks", &[]),
+    // It starts programs, and knows nothing of why.
+    ("backstop-confine", &[]),
     ("backstop-yaml", &[]),
     ("backstop-scan", &["backstop-yaml"]),
     ("backstop-config", &["backstop-hooks", "backstop-yaml"]),
@@ -55,6 +57,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
             "backstop-agent",
             "backstop-gateway",
             "backstop-clients",
+            "backstop-confine",
         ],
     ),
     ("backstop-cli", &["backstop"]),
@@ -65,6 +68,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
 /// Crates from outside that a crate must not know: the contract runs nothing, the engine speaks to nobody.
 const MUST_NOT_USE: &[(&str, &[&str])] = &[
     ("backstop-yaml", &["tokio", "hyper", "reqwest", "rusqlite", "clap"]),
+    ("backstop-confine", &["tokio", "hyper", "reqwest", "http", "rusqlite", "clap", "tracing"]),
     ("backstop-hooks", &["tokio", "hyper", "reqwest", "rusqlite", "http"]),
     ("backstop-config", &["tokio", "hyper", "reqwest", "rusqlite", "clap"]),
     ("backstop-engine", &["hyper", "reqwest", "rusqlite", "clap"]),

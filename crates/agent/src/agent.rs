@@ -181,7 +181,9 @@ impl Agent {
     }
 
     fn tools(&self) -> ToolContext {
-        ToolContext::new(self.workspace.clone(), self.limits.clone())
+        let mut context = ToolContext::new(self.workspace.clone(), self.limits.clone());
+        context.launcher = self.settings.launcher.as_slice().into();
+        context
     }
 
     /// Takes one message through a turn. Turns of one session wait for each other. When `cancel` fires, running

@@ -1,5 +1,6 @@
 //! What an agent is told before its first turn.
 
+use std::ffi::OsString;
 use std::time::Duration;
 
 use backstop_hooks::points::{ReasoningLevel, SessionEndReason, ThinkLevel, ToolsAllow};
@@ -85,6 +86,8 @@ pub struct AgentSettings {
     pub verbosity: Verbosity,
     /// When the conversation is shortened; never if `None`.
     pub compaction: Option<Compaction>,
+    /// The words that commands are started with, such as those of a program that confines them. None if empty.
+    pub launcher: Vec<OsString>,
     /// When a conversation is begun anew instead of gone on with.
     pub expiry: SessionExpiry,
     /// How often a model call that broke off before anything was shown is made again, on top of what the
@@ -116,6 +119,7 @@ impl AgentSettings {
             hold_back_bytes: 512,
             verbosity: Verbosity::Off,
             compaction: Some(Compaction::default()),
+            launcher: Vec::new(),
             expiry: SessionExpiry::default(),
             model_retries: 1,
             lease: Duration::from_secs(30),

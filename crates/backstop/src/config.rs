@@ -2,6 +2,6 @@
 
 pub use backstop_config::{
     Config, ConfigError, CriticalAt, DaemonFailure, Dropped, FILE_NAMES, HookSlot, HookType, InRepository,
-    KnownNames, LayerKind, Loaded, Loader, Locations, Place, Problem, ProblemKind, Setting, Source, account,
-    schema,
+    KnownNames, LayerKind, Loaded, Loader, Locations, Place, Problem, ProblemKind, SandboxMode, SandboxWrite,
+    Setting, Source, Spanned, Text, account, schema,
 };

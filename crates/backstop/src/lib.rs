@@ -39,7 +39,7 @@
 //! Without features this is the contract ([`hooks`]), the [`engine`] and its state in memory ([`store`]); such
 //! a program compiles no HTTP, no TLS and no SQLite. `sqlite` keeps state in a file, `guards` are the built-in
 //! guards, `config` is `backstop.yaml` and [`Backstop::builder`], `llm` the wires of providers; `agent`,
-//! `gateway` and `clients` are the hosts. All are on by default.
+//! `gateway` and `clients` are the hosts; `confine` starts programs behind walls. All are on by default.
 //!
 //! # What holds
 //!
@@ -55,6 +55,8 @@ pub mod agent;
 pub mod clients;
 #[cfg(feature = "config")]
 pub mod config;
+#[cfg(feature = "confine")]
+pub mod confine;
 pub mod engine;
 #[cfg(feature = "gateway")]
 pub mod gateway;

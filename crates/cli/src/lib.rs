@@ -6,6 +6,7 @@
 
 mod args;
 mod commands;
+mod confine;
 mod daemon;
 mod error;
 mod exit;
@@ -51,6 +52,10 @@ fn report_panic(info: &PanicHookInfo<'_>) {
 }
 
 fn run() -> Exit {
+    // While this process has one thread.
+    if let Some(exit) = confine::become_program() {
+        return exit;
+    }
     let read = match args::plain_hook().map_or_else(Cli::read, |hook| Ok(Ok(hook))) {
         Ok(read) => read,
         Err(error) => {

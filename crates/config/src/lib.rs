@@ -69,13 +69,13 @@ pub use sections::{
     Compaction, Config, Daemon, Days, Expiry, Gateway, GatewayAgent, GatewayHooks, GatewayLimits,
     GatewayProviders, GatewayRoute, GatewayTimeouts, Guards, HiddenText, HookEntry, Hooks, KeptApprovals,
     KeptAudit, KeptSessions, KeptTranscripts, Listen, LlmCallHooks, Loops, ModelAccess, Most, PersonalData,
-    PluginEntry, PluginHooks, Plugins, Price, Provider, Retention, Secrets, SensitiveFiles, Store,
+    PluginEntry, PluginHooks, Plugins, Price, Provider, Retention, Sandbox, Secrets, SensitiveFiles, Store,
     ToolCallHooks,
 };
 pub use text::{Environment, Secret, Text};
 pub use values::{
     Api, ArgumentAction, BudgetPer, BudgetWindow, CriticalAt, DaemonFailure, ExpiryDate, HiddenAction,
     LiveBlock, LiveCalls, LiveText, LoopAction, Millis, Money, Name, OnFailure, Profile, RewriteChoice,
-    SpanAction, Temperature, Thinking, ToolSet, Unjudged, Unknown, Verbose, Whole,
+    SandboxMode, SandboxWrite, SpanAction, Temperature, Thinking, ToolSet, Unjudged, Unknown, Verbose, Whole,
 };
 pub use wire::Entries;

@@ -456,6 +456,28 @@ choice! {
 }
 
 choice! {
+    /// How much is insisted on that programs are confined.
+    pub enum SandboxMode {
+        /// As strongly as this machine can; where it can't, they are started all the same, and it is said.
+        Auto = "auto",
+        /// Where they can't be confined, they are not started.
+        Required = "required",
+        /// They are not confined.
+        Off = "off",
+    }
+}
+
+choice! {
+    /// What confined programs can change.
+    pub enum SandboxWrite {
+        /// Everything but what is protected.
+        Anywhere = "anywhere",
+        /// The workspace and temporary folders. Refused where the machine can't do it.
+        Workspace = "workspace",
+    }
+}
+
+choice! {
     /// What becomes of requests to models that cannot be judged while hooks stand that decide.
     pub enum Unjudged {
         /// They pass untouched.

@@ -1,6 +1,7 @@
 //! What a tool call may use, and how much of it.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,6 +49,8 @@ pub struct ToolContext {
     /// Variables that `exec` sets on top of the inherited environment and of what the model asked for. They
     /// are set as they are: pass what hooks answered through [`filter_overrides`](super::filter_overrides).
     pub exec_env: BTreeMap<String, String>,
+    /// The words that commands are started with, such as those of a program that confines them. None if empty.
+    pub launcher: Arc<[OsString]>,
     /// The arguments as they were judged, where placeholders stand for values that the tool itself is given.
     /// Tools that keep arguments for others to read keep these.
     pub shown: Option<Params>,
@@ -67,6 +70,7 @@ impl ToolContext {
             workspace,
             cancel: CancelToken::new(),
             exec_env: BTreeMap::new(),
+            launcher: Arc::default(),
             shown: None,
             limits,
             processes: Arc::new(ProcessTable::new()),

@@ -40,6 +40,9 @@ pub(super) struct RunArgs {
     /// Give a coding agent no hooks; its model calls pass ours all the same
     #[arg(long)]
     no_hooks: bool,
+    /// Do not confine it: it can then change Backstop's own places and the settings of coding agents
+    #[arg(long)]
+    no_sandbox: bool,
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
     command: Vec<OsString>,
@@ -53,6 +56,12 @@ impl ServeArgs {
 
 impl RunArgs {
     pub(super) fn lower(self) -> run::Settings {
-        run::Settings { command: self.command, agent: self.agent, client: self.client, hooks: !self.no_hooks }
+        run::Settings {
+            command: self.command,
+            agent: self.agent,
+            client: self.client,
+            hooks: !self.no_hooks,
+            sandbox: !self.no_sandbox,
+        }
     }
 }

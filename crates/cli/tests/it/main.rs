@@ -11,6 +11,7 @@ mod agent;
 mod approvals;
 mod check;
 mod config;
+mod confine;
 mod daemon;
 mod demo;
 mod dialects;

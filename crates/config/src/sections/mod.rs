@@ -9,6 +9,7 @@ mod limits;
 mod plugins;
 mod providers;
 mod retention;
+mod sandbox;
 
 pub use agent::{Agent, Approvals, Compaction, Expiry};
 pub use daemon::Daemon;
@@ -23,6 +24,7 @@ pub use limits::{Budget, Budgets, GatewayHooks, Loops, ModelAccess, Price};
 pub use plugins::{PluginEntry, PluginHooks, Plugins};
 pub use providers::{Audit, Provider, Store};
 pub use retention::{Days, KeptApprovals, KeptAudit, KeptSessions, KeptTranscripts, Most, Retention};
+pub use sandbox::Sandbox;
 
 use crate::problem::{Problem, ProblemKind};
 use crate::reader::Reader;
@@ -49,6 +51,9 @@ section! {
         /// The daemon that answers the hooks of coding agents. A repository that could set it could have its own
         /// program judge.
         daemon ("daemon"): Daemon, OperatorOnly;
+        /// How the programs that agents start are confined. A repository that could set it could open the door for its
+        /// own scripts.
+        sandbox ("sandbox"): Sandbox, OperatorOnly;
         /// How much agents may use of models.
         budgets ("budgets"): Budgets, OperatorOnly;
         /// Calls that go round in circles.

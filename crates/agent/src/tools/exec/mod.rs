@@ -18,6 +18,7 @@ pub(super) mod spawn;
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::process::ExitStatusExt as _;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -161,7 +162,14 @@ fn job(args: &Args<'_>, cx: &ToolContext, background: bool) -> Result<Job, ToolE
     }
     let half = cx.limits.output_bytes / 2;
     let capture = if background { Capture::new(0, 2 * half) } else { Capture::new(half, half) };
-    Ok(Job { command: command.to_owned(), directory, environment, with_input: background, capture })
+    Ok(Job {
+        launcher: Arc::clone(&cx.launcher),
+        command: command.to_owned(),
+        directory,
+        environment,
+        with_input: background,
+        capture,
+    })
 }
 
 fn report(rendered: Rendered, total: u64, ending: &Ending) -> ToolOutput {

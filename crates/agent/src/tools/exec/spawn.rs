@@ -30,6 +30,8 @@ const CHUNK_BYTES: usize = 32 * 1024;
 
 /// What to start.
 pub(in crate::tools) struct Job {
+    /// The words before the shell's own.
+    pub(in crate::tools) launcher: Arc<[OsString]>,
     pub(in crate::tools) command: String,
     pub(in crate::tools) directory: PathBuf,
     pub(in crate::tools) environment: BTreeMap<OsString, OsString>,
@@ -102,8 +104,11 @@ pub(in crate::tools) fn start(job: Job, processes: &ProcessTable) -> io::Result<
     let reader = pipe::Receiver::from_owned_fd(reader.into())?;
     let marker = processes.next_marker();
     let started = Instant::now();
-    let mut command = Command::new("/bin/sh");
+    let shell = OsString::from("/bin/sh");
+    let mut words = job.launcher.iter().chain([&shell]);
+    let mut command = Command::new(words.next().unwrap_or(&shell));
     command
+        .args(words)
         .arg("-c")
         .arg(&job.command)
         .current_dir(&job.directory)

@@ -17,7 +17,7 @@ use backstop::agent::{
 };
 use backstop::config::{CriticalAt, Loaded};
 use backstop::engine::Attendance;
-use backstop::hooks::{AgentId, Requester, SessionId, SessionKey};
+use backstop::hooks::{AgentId, Requester, SessionId, SessionKey, ToolCallId};
 use backstop::store::{LeaseError, Timestamp};
 use backstop::{Backstop, Bounds, Providers, agent_settings};
 use serde_json::{Value, json};
@@ -25,6 +25,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use self::screen::Screen;
 use crate::commands::sessions;
+use crate::confine::confine;
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::output::{Output, Style, plain};
@@ -83,7 +84,10 @@ pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Resu
     let key = SessionKey::new(format!("{AGENT_ID}:{}", place.root().display()));
     let providers = Providers::new(loaded.clone(), environment);
     let (provider, model) = providers.choose(settings.provider.as_deref(), settings.model.as_deref())?;
-    let agent_settings = lower(&settings, &loaded, provider, model);
+    // So that the database is there, and can be hidden.
+    store.decision_on_call(&ToolCallId::new("-"), Timestamp::now()).await?;
+    let launcher = confine(surroundings, &loaded, place.root(), &[], None)?.words;
+    let agent_settings = AgentSettings { launcher, ..lower(&settings, &loaded, provider, model) };
     let keyboard = Keyboard::default();
     let attendance = attendance(&settings, &loaded, terminal.then(|| keyboard.clone()), output);
     let hosts = [backstop::agent::host_profile()];

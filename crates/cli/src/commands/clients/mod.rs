@@ -35,7 +35,7 @@ fn scope_name(scope: Scope) -> &'static str {
 
 /// Where the clients' configurations are: below the home directory, and in the repository around the working
 /// directory, or in that itself where there is none.
-fn folders() -> Result<Folders, Error> {
+pub(crate) fn folders() -> Result<Folders, Error> {
     let home = absolute("HOME").ok_or_else(|| {
         Error::Failed(
             "the home directory is not known, so neither are the clients' folders\nhint: set HOME".to_owned(),
@@ -53,7 +53,7 @@ fn absolute(name: &str) -> Option<PathBuf> {
 }
 
 /// This program, as clients are to start it.
-pub(super) fn this_program() -> Result<PathBuf, Error> {
+pub(crate) fn this_program() -> Result<PathBuf, Error> {
     std::env::current_exe()
         .map_err(|error| Error::Failed(format!("the path of this program can't be found: {error}")))
 }

@@ -1,15 +1,17 @@
 //! The program that runs behind a gateway.
 //!
 //! On a terminal it stays in Backstop's process group, so that it can read the keyboard and the terminal's signals
-//! reach it directly. Elsewhere it leads a group of its own, which is ended as a whole. It never outlives
-//! Backstop.
+//! reach it directly. Elsewhere it leads a group of its own, which is ended as a whole. What the program leaves behind, in
+//! whatever group or session, comes to Backstop and is ended with the run. It never outlives Backstop.
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal as _};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::ExitStatus;
+use std::time::Duration;
 
+use backstop::confine::{adopt_orphans, end_descendants, reap_orphans};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{Signal as Signals, SignalKind, signal};
@@ -18,6 +20,8 @@ use super::lifeline::Lifeline;
 use crate::error::Error;
 use crate::exit::Exit;
 
+/// How often ended orphans of the program are cleared away.
+const REAPING: Duration = Duration::from_secs(5);
 /// What shells answer for a program that does not exist, and for one that can't be run.
 const NOT_FOUND: u8 = 127;
 const NOT_RUNNABLE: u8 = 126;
@@ -76,6 +80,8 @@ pub(super) async fn run(
     if !on_terminal {
         builder.process_group(0);
     }
+    // Where the system can't do it, orphans go where they always went.
+    let _ = adopt_orphans();
     let mut child = match builder.spawn() {
         Ok(child) => child,
         Err(error) => {
@@ -86,10 +92,13 @@ pub(super) async fn run(
     };
     let process = pid(&child)?;
     let lifeline = Lifeline::new(process, !on_terminal, folder)?;
+    let own: Vec<Pid> = std::iter::once(process).chain(lifeline.process()).collect();
+    let mut reaping = tokio::time::interval(REAPING);
     let ended = loop {
         tokio::select! {
             ended = child.wait() => break ended,
             signal = received.next() => pass_on(signal, process, on_terminal),
+            _ = reaping.tick() => reap_orphans(&own),
         }
     };
     if !on_terminal {
@@ -97,6 +106,7 @@ pub(super) async fn run(
         let _ = kill_process_group(process, Signal::KILL);
     }
     lifeline.cut();
+    end_descendants(&[]);
     Ok(exit(ended?))
 }
 

@@ -41,6 +41,11 @@ impl Lifeline {
         Ok(Self { watcher })
     }
 
+    /// The process that watches.
+    pub(super) fn process(&self) -> Option<Pid> {
+        i32::try_from(self.watcher.id()).ok().and_then(Pid::from_raw)
+    }
+
     /// The process has ended; its number may belong to another one soon.
     pub(super) fn cut(mut self) {
         if let Some(pipe) = &mut self.watcher.stdin {

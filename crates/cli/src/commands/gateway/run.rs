@@ -4,15 +4,17 @@ use std::ffi::OsString;
 use std::net::Ipv4Addr;
 
 use backstop::clients::Client;
+use backstop::config::Loaded;
 use backstop::gateway_settings;
 use backstop::hooks::AgentId;
 
 use super::environment::variables;
 use super::once::{Launch, RunFolder};
 use super::{Listen, Running, child};
+use crate::confine::{Confined, confine};
 use crate::error::Error;
 use crate::exit::Exit;
-use crate::session::{Surroundings, environment};
+use crate::session::{Surroundings, environment, working_directory};
 
 /// What is run, and as whom.
 #[derive(Debug)]
@@ -25,6 +27,8 @@ pub(crate) struct Settings {
     pub(crate) client: Option<Client>,
     /// Whether a coding agent is given our hooks.
     pub(crate) hooks: bool,
+    /// Whether it is confined as the configuration says.
+    pub(crate) sandbox: bool,
 }
 
 pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surroundings) -> Result<Exit, Error> {
@@ -48,14 +52,26 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
         false => Launch::plain(settings.command, &folder),
     };
     let listen = Listen::ForRun(folder.socket());
-    let running = Running::start(gateway.clone(), loaded, listen, surroundings).await?;
+    let running = Running::start(gateway.clone(), loaded.clone(), listen, surroundings).await?;
+    // Now that the database is there, and can be hidden.
+    let confined = match confined(settings.sandbox, &loaded, &folder, launch.client, surroundings) {
+        Ok(confined) => confined,
+        Err(error) => {
+            running.stop(surroundings, std::future::pending()).await;
+            return Err(error);
+        }
+    };
     let url = format!("http://{}/t/{}", running.gateway.address(), token.expose());
     let pointing =
         variables(&url, &token, &gateway, &environment).into_iter().map(|(name, value)| (name, value.into()));
     let variables: Vec<(&str, OsString)> = pointing.chain(launch.variables).collect();
-    let ended = child::run(&launch.command, &variables, folder.path()).await;
+    let command: Vec<OsString> = confined.words.iter().chain(&launch.command).cloned().collect();
+    let ended = child::run(&command, &variables, folder.path()).await;
     let heard = running.daemon.as_ref().is_some_and(crate::daemon::Daemon::was_asked);
     running.stop(surroundings, std::future::pending()).await;
+    for path in confined.appeared() {
+        surroundings.output.say(&format!("warning: `{}` was made in this run", path.display()));
+    }
     if let (Some(client), false, Ok(_)) = (launch.client, heard, &ended) {
         surroundings.output.say(&format!(
             "note: no hook of {} was heard of in this run; `backstop doctor {client}` says what may keep it from starting them",
@@ -63,4 +79,17 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
         ));
     }
     ended
+}
+
+fn confined(
+    sandbox: bool,
+    loaded: &Loaded,
+    folder: &RunFolder,
+    client: Option<Client>,
+    surroundings: &Surroundings,
+) -> Result<Confined, Error> {
+    match sandbox {
+        true => confine(surroundings, loaded, &working_directory()?, &[folder.path()], client),
+        false => Ok(Confined::default()),
+    }
 }

@@ -1,0 +1,173 @@
+//! Confinement of what `run` and the agent start: which places are walled off, at which tier, and what is said about it.
+//!
+//! The law: *nothing that was asked for is left out in silence*. A tier that this machine lacks is named with the reason;
+//! with `sandbox.mode: required`, and where only the workspace may be changed, nothing is started without it.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+
+use backstop::clients::Client;
+use backstop::clients::install::Scope;
+use backstop::config::{LayerKind, Loaded, SandboxMode, SandboxWrite};
+use backstop::confine::{Confinement, Probe, Tier, Walls};
+use backstop::{audit_key, store_path};
+
+use crate::commands::clients::{folders as client_folders, this_program};
+use crate::error::Error;
+use crate::exit::Exit;
+use crate::output::Output;
+use crate::session::Surroundings;
+
+/// The word by which this program is started as a launcher. It is no command for people.
+const LAUNCHER: &str = "confined";
+/// What shells answer for a program that does not exist, and for one that can't be run.
+const NOT_FOUND: u8 = 127;
+const NOT_RUNNABLE: u8 = 126;
+
+/// What a program is started with.
+#[derive(Debug, Default)]
+pub(crate) struct Confined {
+    /// The words before the program.
+    pub(crate) words: Vec<OsString>,
+    /// Protected names that did not exist when it was started.
+    missing: Vec<PathBuf>,
+}
+
+/// Becomes a program behind walls, where this process is to do that. `None` where it is not.
+pub(crate) fn become_program() -> Option<Exit> {
+    let mut words = std::env::args_os().skip(1);
+    if words.next()? != LAUNCHER {
+        return None;
+    }
+    let words: Vec<OsString> = words.collect();
+    Some(match backstop::confine::enter_and_run(&words) {
+        Ok(()) => Exit::Success,
+        Err(error) => {
+            use std::io::Write as _;
+            let _ = writeln!(std::io::stderr().lock(), "error: {error}");
+            Exit::Program(if error.is_no_such_program() { NOT_FOUND } else { NOT_RUNNABLE })
+        }
+    })
+}
+
+/// The words by which this program is started as a launcher.
+pub(crate) fn launcher() -> Result<Vec<OsString>, Error> {
+    Ok(vec![this_program()?.into_os_string(), LAUNCHER.into()])
+}
+
+/// Confines as the configuration says. `workspace` is where the program works; `more` are places of this run that it may
+/// read only. A `client` has its own folder and perhaps a sandbox of its own.
+pub(crate) fn confine(
+    surroundings: &Surroundings,
+    loaded: &Loaded,
+    workspace: &Path,
+    more: &[&Path],
+    client: Option<Client>,
+) -> Result<Confined, Error> {
+    let sandbox = &loaded.config.sandbox;
+    if sandbox.mode.value == SandboxMode::Off {
+        return Ok(Confined::default());
+    }
+    let launcher = launcher()?;
+    let (strongest, probe) = Probe::strongest(&launcher);
+    let tier = borne_by(client, strongest, &surroundings.output);
+    let insists =
+        sandbox.mode.value == SandboxMode::Required || sandbox.write.value == SandboxWrite::Workspace;
+    if tier == Tier::Label {
+        let why = [Tier::Mount, Tier::Landlock].map(|tier| probe.why_not(tier).unwrap_or("not used"));
+        let why = format!("by mounts: {}; by Landlock: {}", why[0], why[1]);
+        if insists {
+            return Err(Error::Failed(format!(
+                "programs can't be confined here, and `sandbox` insists on it: {why}\nhint: `backstop doctor` says more"
+            )));
+        }
+        surroundings.output.say(&format!("warning: not confined: {why}"));
+    }
+    let walls = walls(surroundings, loaded, workspace, more, client)?;
+    let confinement = Confinement::new(&probe, tier, &walls, launcher)
+        .map_err(|error| Error::Failed(format!("a program can't be confined: {error}")))?;
+    Ok(Confined { words: confinement.words(), missing: confinement.standing().missing.clone() })
+}
+
+impl Confined {
+    /// Protected names that a program has made since.
+    pub(crate) fn appeared(&self) -> impl Iterator<Item = &Path> {
+        self.missing.iter().map(PathBuf::as_path).filter(|path| path.symlink_metadata().is_ok())
+    }
+}
+
+/// Behind Landlock nothing can be mounted, and some clients confine their own tools by mounts.
+fn borne_by(client: Option<Client>, tier: Tier, output: &Output) -> Tier {
+    match (client, tier) {
+        (Some(client @ (Client::Codex | Client::Claude)), Tier::Landlock) => {
+            output.say(&format!(
+                "warning: not confined: {} has a sandbox of its own, which can't be used behind Landlock",
+                client.title()
+            ));
+            Tier::Label
+        }
+        (_, tier) => tier,
+    }
+}
+
+fn walls(
+    surroundings: &Surroundings,
+    loaded: &Loaded,
+    workspace: &Path,
+    more: &[&Path],
+    client: Option<Client>,
+) -> Result<Walls, Error> {
+    let sandbox = &loaded.config.sandbox;
+    let folders = client_folders()?;
+    let named = |path: &str| match path.strip_prefix("~/") {
+        Some(rest) => folders.home.join(rest),
+        None => backstop::from_operator(loaded, path),
+    };
+    let all = |paths: &[backstop::config::Spanned<backstop::config::Text>]| -> BTreeSet<PathBuf> {
+        paths.iter().map(|path| named(path.value.expose())).collect()
+    };
+    let (mut read_only, mut hidden) = (all(&sandbox.read_only), all(&sandbox.hidden));
+    read_only.insert(this_program()?);
+    read_only.extend(more.iter().map(|path| path.to_path_buf()));
+    read_only.extend(surroundings.explicit_config());
+    read_only.extend(loaded.layers.iter().filter(|(kind, _)| *kind == LayerKind::Repository).map(
+        |(_, name)| {
+            let path = PathBuf::from(name);
+            std::path::absolute(&path).unwrap_or(path)
+        },
+    ));
+    // A folder that is not there yet could be made by the program, with something in it.
+    read_only.extend(surroundings.operator_folder().map(made));
+    let variable = |name: &str| surroundings.variable(name);
+    // Hooks inside read there what was pinned.
+    let data = made(surroundings.data_folder()?);
+    hidden.extend([audit_key(&variable)?, data.join("daemon")]);
+    read_only.insert(data);
+    let database = store_path(loaded, &variable)?;
+    hidden.extend(["", "-wal", "-shm"].map(|end| {
+        let mut path = database.clone().into_os_string();
+        path.push(end);
+        PathBuf::from(path)
+    }));
+    for client in Client::ALL {
+        read_only.extend([Scope::User, Scope::Project].map(|scope| client.layout().path(scope, &folders)));
+    }
+    let writable = (sandbox.write.value == SandboxWrite::Workspace).then(|| {
+        let mut writable = all(&sandbox.writable);
+        writable.extend([workspace.to_path_buf(), std::env::temp_dir()]);
+        let own = client
+            .and_then(|client| client.layout().path(Scope::User, &folders).parent().map(Path::to_path_buf));
+        writable.extend(own);
+        writable
+    });
+    Ok(Walls { read_only, hidden, writable })
+}
+
+/// A folder for the user alone, made where it is not there. One that can't be made is reported as missing.
+fn made(folder: PathBuf) -> PathBuf {
+    let _ = DirBuilder::new().recursive(true).mode(0o700).create(&folder);
+    folder
+}

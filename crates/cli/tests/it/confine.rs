@@ -1,0 +1,259 @@
+//! Confinement, by what a program can't do behind the walls of each tier. Every program here is a shell that tries to
+//! write into files of the test.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use super::support::{BACKSTOP, Done, ModelServer, User, done};
+
+/// The walls of a launcher, and a program behind them.
+struct Walled<'a> {
+    how: &'static str,
+    read_only: &'a [&'a Path],
+    hidden: &'a [&'a Path],
+    writable: &'a [&'a Path],
+}
+
+impl Walled<'_> {
+    fn run(&self, folder: &Path, script: &str) -> Done {
+        let mut command = Command::new(BACKSTOP);
+        self.command(&mut command, script).current_dir(folder);
+        done(command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
+    }
+
+    /// As somebody who has no right to make mounts of their own without a user namespace.
+    fn run_without_rights(&self, folder: &Path, script: &str) -> Done {
+        let mut command = Command::new("setpriv");
+        command.args(["--bounding-set", "-sys_admin", "--inh-caps", "-sys_admin", BACKSTOP]);
+        self.command(&mut command, script).current_dir(folder);
+        done(command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
+    }
+
+    fn command<'c>(&self, command: &'c mut Command, script: &str) -> &'c mut Command {
+        command.args(["confined", self.how]);
+        for (option, paths) in
+            [("--read-only", self.read_only), ("--hidden", self.hidden), ("--writable", self.writable)]
+        {
+            for path in paths {
+                command.arg(option).arg(path);
+            }
+        }
+        command.args(["--", "sh", "-c", script])
+    }
+}
+
+const TIERS: [&str; 2] = ["--mount-walls", "--keep-files"];
+
+/// A home with a protected file and a secret one, and a place to work in.
+fn scene() -> tempfile::TempDir {
+    let home = tempfile::tempdir().unwrap();
+    for folder in ["agent", "data", "work"] {
+        std::fs::create_dir(home.path().join(folder)).unwrap();
+    }
+    std::fs::write(home.path().join("agent/settings"), "guarded").unwrap();
+    std::fs::write(home.path().join("agent/state"), "old").unwrap();
+    std::fs::write(home.path().join("data/rows"), "hush").unwrap();
+    home
+}
+
+fn read(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap()
+}
+
+/// Ways to put something else where a protected file is. Each ends with the name of the file's content, if it could.
+const WAYS: [&str; 12] = [
+    "echo evil > ../agent/settings",
+    "echo evil >> ../agent/settings",
+    "rm -f ../agent/settings; echo evil > ../agent/settings",
+    "echo evil > ../agent/x; mv ../agent/x ../agent/settings",
+    "mv ../agent ../gone; mkdir ../agent; echo evil > ../agent/settings",
+    "mv ../agent/settings ../agent/gone; echo evil > ../agent/settings",
+    "cd ..; mv work/../agent elsewhere; mkdir -p agent; echo evil > agent/settings",
+    "ln ../agent/settings k; echo evil > k",
+    "ln -s ../agent/settings l; echo evil > l",
+    "cd ../agent; echo evil > settings",
+    "echo evil > /proc/self/cwd/../agent/settings",
+    "unshare --user --map-root-user --mount sh -c 'umount ../agent/settings; echo evil > ../agent/settings'",
+];
+
+#[test]
+fn a_protected_file_stays_what_it_is_whatever_is_tried() {
+    for how in TIERS {
+        for way in WAYS {
+            let home = scene();
+            let settings = home.path().join("agent/settings");
+            let walled = Walled { how, read_only: &[&settings], hidden: &[], writable: &[] };
+            for done in [
+                walled.run(&home.path().join("work"), way),
+                walled.run_without_rights(&home.path().join("work"), way),
+            ] {
+                assert_eq!(read(&settings), "guarded", "{how}: {way}: {}", done.whole());
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_hidden_can_not_be_read_nor_replaced() {
+    for how in TIERS {
+        let home = scene();
+        let data = home.path().join("data");
+        let rows = data.join("rows");
+        for hidden in [&data, &rows] {
+            let walled = Walled { how, read_only: &[], hidden: &[hidden], writable: &[] };
+            let tried = "cat ../data/rows; cat /proc/self/cwd/../data/rows; echo evil > ../data/rows; \
+                         mv ../data ../gone && mkdir ../data && echo evil > ../data/rows; cp ../data/rows taken; cat taken";
+            let done = walled.run(&home.path().join("work"), tried);
+            assert!(!done.out.contains("hush"), "{how}: {}", done.whole());
+            assert_eq!(read(&rows), "hush", "{how}: {}", done.whole());
+        }
+    }
+}
+
+#[test]
+fn what_is_not_protected_can_be_used_as_ever() {
+    for how in TIERS {
+        let home = scene();
+        let settings = home.path().join("agent/settings");
+        let walled =
+            Walled { how, read_only: &[&settings], hidden: &[&home.path().join("data")], writable: &[] };
+        let usual = "cat ../agent/settings && echo new > ../agent/state && mkdir d && echo a > d/f && mv d/f g && \
+                     echo x > /dev/null && ls .. > /dev/null && sleep 0 & wait; exit 7";
+        let done = walled.run(&home.path().join("work"), usual);
+        assert_eq!(done.code, Some(7), "{how}: {}", done.whole());
+        assert!(done.out.contains("guarded"), "{how}: {}", done.whole());
+        assert_eq!(read(&home.path().join("agent/state")), "new\n", "{how}");
+        assert_eq!(read(&home.path().join("work/g")), "a\n", "{how}");
+    }
+    // In a folder that holds a protected file, new names can be made where mounts protect it.
+    let home = scene();
+    let settings = home.path().join("agent/settings");
+    let walled = Walled { how: "--mount-walls", read_only: &[&settings], hidden: &[], writable: &[] };
+    walled
+        .run(&home.path().join("work"), "echo b > ../agent/new && mv ../agent/new ../agent/state")
+        .succeeded();
+    assert_eq!(read(&home.path().join("agent/state")), "b\n");
+}
+
+#[test]
+fn where_only_some_places_can_be_changed_no_other_can() {
+    for how in TIERS {
+        let home = scene();
+        let (work, settings) = (home.path().join("work"), home.path().join("work/settings"));
+        std::fs::write(&settings, "guarded").unwrap();
+        let walled = Walled { how, read_only: &[&settings], hidden: &[], writable: &[&work] };
+        let tried = "echo a > a; echo evil > settings; echo evil > ../agent/state; echo evil > ../new; echo x > /dev/null && echo null";
+        let done = walled.run(&work, tried);
+        assert!(done.out.contains("null"), "{how}: {}", done.whole());
+        assert_eq!(read(&settings), "guarded", "{how}");
+        assert_eq!(read(&home.path().join("agent/state")), "old", "{how}");
+        assert!(!home.path().join("new").exists(), "{how}");
+        if how == "--mount-walls" {
+            assert_eq!(read(&work.join("a")), "a\n", "{}", done.whole());
+        }
+    }
+}
+
+#[test]
+fn a_wall_that_can_not_be_built_starts_nothing() {
+    for how in TIERS {
+        let home = scene();
+        let absent = home.path().join("absent");
+        let walled = Walled { how, read_only: &[&absent], hidden: &[], writable: &[] };
+        let done = walled.run(home.path(), "echo started");
+        assert_eq!(done.code, Some(126), "{}", done.whole());
+        assert!(done.err.contains("absent") && done.out.is_empty(), "{}", done.whole());
+    }
+    let done = done(
+        Command::new(BACKSTOP)
+            .args(["confined", "--unheard-of", "--", "true"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap(),
+    );
+    assert_eq!(done.code, Some(126), "{}", done.whole());
+}
+
+#[test]
+fn a_run_can_not_reach_what_judges_it() {
+    let user = User::with_config("{}");
+    std::fs::create_dir(user.path().join(".claude")).unwrap();
+    let settings = user.path().join(".claude/settings.json");
+    std::fs::write(&settings, "{}").unwrap();
+    let tried = "echo evil > ~/.claude/settings.json; echo evil > \"$XDG_CONFIG_HOME/backstop/backstop.yaml\"; \
+                 cat \"$XDG_DATA_HOME\"/backstop/*; echo evil > \"$XDG_DATA_HOME/backstop/backstop.db\"; \
+                 kill -0 \"$PPID\" && echo reached; echo evil > \"$BACKSTOP\"; echo done > here; exit 3";
+    let program = std::fs::metadata(BACKSTOP).unwrap().len();
+    let mut command = user.command(&["run", "--", "sh", "-c", tried]);
+    let done = done(command.env("BACKSTOP", BACKSTOP).spawn().unwrap());
+    assert_eq!(done.code, Some(3), "{}", done.whole());
+    assert!(!done.out.contains("reached") && !done.out.contains("SQLite"), "{}", done.whole());
+    assert_eq!(read(&settings), "{}");
+    assert_eq!(read(&user.path().join("config/backstop/backstop.yaml")), "{}");
+    assert_eq!(std::fs::metadata(BACKSTOP).unwrap().len(), program);
+    assert_eq!(read(&user.work().join("here")), "done\n");
+    // The same without walls, so that this is known to test them.
+    user.run(&["run", "--no-sandbox", "--", "sh", "-c", "echo changed > ~/.claude/settings.json"])
+        .succeeded();
+    assert_eq!(read(&settings), "changed\n");
+}
+
+#[test]
+fn a_protected_name_that_a_run_makes_is_told_of() {
+    let user = User::with_config("{}");
+    std::fs::create_dir(user.path().join(".claude")).unwrap();
+    let done = user.run(&["run", "--", "sh", "-c", "echo '{}' > ~/.claude/settings.json"]);
+    let is_there = user.path().join(".claude/settings.json").exists();
+    assert_eq!(is_there, done.err.contains("was made in this run"), "{}", done.whole());
+}
+
+#[test]
+fn a_run_may_change_the_workspace_alone_where_the_operator_says_so() {
+    let user = User::with_config("sandbox: {write: workspace, writable: [~/more]}");
+    for folder in ["more", "other"] {
+        std::fs::create_dir(user.path().join(folder)).unwrap();
+    }
+    // The home of the test lies in a temporary folder, where anything goes; not in this one.
+    let mut command =
+        user.command(&["run", "--", "sh", "-c", "echo a > here; echo a > ~/more/f; echo a > ~/other/f; :"]);
+    let done = done(command.env("TMPDIR", user.path().join("more")).spawn().unwrap());
+    assert_eq!(done.code, Some(0), "{}", done.whole());
+    assert!(user.path().join("more/f").exists(), "{}", done.whole());
+    assert!(!user.path().join("other/f").exists(), "{}", done.whole());
+}
+
+#[test]
+fn what_the_agent_starts_is_confined() {
+    for (mode, expected) in [("auto", "{}"), ("required", "{}"), ("\"off\"", "evil")] {
+        let user = User::new();
+        std::fs::create_dir(user.path().join(".claude")).unwrap();
+        let settings = user.path().join(".claude/settings.json");
+        std::fs::write(&settings, "{}").unwrap();
+        std::fs::write(user.work().join("tool.sh"), "printf evil > \"$HOME/.claude/settings.json\"").unwrap();
+        let script = r#"{"text": "I try.", "tool_calls": [{"name": "exec", "arguments": {"command": "sh tool.sh"}}]}
+                        {"text": "I tried."}"#;
+        let model = ModelServer::start(&user, script);
+        // The guards would stop it first.
+        let more = format!(
+            "guards: {{command_safety: {{enabled: false}}, sensitive_files: {{enabled: false}}}}\nsandbox: {{mode: {mode}}}\n"
+        );
+        user.configure(&model.config(&more));
+        let done = user.run(&["agent", "-m", "go"]).succeeded();
+        assert_eq!(read(&settings), expected, "{mode}: {}", done.whole());
+    }
+}
+
+#[test]
+fn a_run_leaves_no_process_behind() {
+    let user = User::with_config("{}");
+    for sandbox in [&["run"][..], &["run", "--no-sandbox"]] {
+        let script = "setsid sh -c 'echo $$ > pid; exec sleep 600' & while [ ! -s pid ]; do sleep 0.05; done; echo ended";
+        let _ = std::fs::remove_file(user.work().join("pid"));
+        let words: Vec<&str> = sandbox.iter().copied().chain(["--", "sh", "-c", script]).collect();
+        user.run(&words).succeeded();
+        let process = read(&user.work().join("pid"));
+        assert!(!Path::new("/proc").join(process.trim()).exists(), "{process} still runs");
+    }
+}
