@@ -13,8 +13,8 @@ impl Shell<'_> {
     /// Runs a builtin; `None` when `name` is none.
     pub(crate) fn builtin(&mut self, name: &str, args: &[String], stdin: &Data) -> Option<Data> {
         match name {
-            "cd" | "pushd" | "chdir" => self.change_directory(args),
-            "popd" => self.state.cwd = None,
+            "cd" | "chdir" => self.change_directory(args),
+            "pushd" | "popd" => self.stack(name, args),
             "eval" => return Some(self.eval(args, stdin)),
             "source" | "." => return Some(self.source(args, stdin)),
             "exec" => return Some(self.exec(args, stdin)),
@@ -101,23 +101,56 @@ impl Shell<'_> {
         self.emit(&argv);
     }
 
+    /// `cd`, which remembers where it was.
     fn change_directory(&mut self, args: &[String]) {
         let target = args.iter().find(|arg| !arg.starts_with('-') || *arg == "-");
+        let before = self.state.cwd.clone();
         self.state.cwd = match target.map(String::as_str) {
             None => {
                 let home = self.state.value("HOME", Some(self.place.home()));
                 Some(home.scalar().to_owned())
             }
-            Some("-") => None,
-            Some(path) if has_hole(path) => None,
-            Some(path) => {
-                let is_relative = !path.starts_with('/');
-                match (&self.state.cwd, is_relative) {
-                    (None, true) => None,
-                    _ => Some(self.resolve(path)),
-                }
-            }
+            Some("-") => self.place_before(),
+            Some(path) => self.folder(path),
         };
+        let before = before.unwrap_or_else(|| HOLE.to_string());
+        self.state.assign("OLDPWD", Value::Text(before));
+    }
+
+    /// A folder by its path, if that is known.
+    fn folder(&self, path: &str) -> Option<String> {
+        let known = !has_hole(path) && (path.starts_with('/') || self.state.cwd.is_some());
+        known.then(|| self.resolve(path))
+    }
+
+    /// The folder that `cd -` goes to.
+    fn place_before(&mut self) -> Option<String> {
+        self.settle("OLDPWD");
+        let before = self.state.assigned("OLDPWD")?.scalar().to_owned();
+        self.folder(&before)
+    }
+
+    /// `pushd` and `popd`: folders to come back to, the next one last.
+    fn stack(&mut self, name: &str, args: &[String]) {
+        let mut folders = match self.state.assigned(FOLDERS) {
+            Some(Value::List(list)) => list.clone(),
+            _ => Vec::new(),
+        };
+        let before = self.state.cwd.clone().unwrap_or_else(|| HOLE.to_string());
+        let target = args.iter().find(|arg| !arg.starts_with('-')).cloned();
+        if args.iter().any(|arg| is_turn(arg)) {
+            // The whole stack is turned.
+            folders = vec![HOLE.to_string()];
+            self.state.cwd = None;
+        } else if name == "popd" {
+            self.state.cwd = folders.pop().and_then(|folder| self.folder(&folder));
+        } else {
+            let to = target.or_else(|| folders.pop());
+            self.state.cwd = to.and_then(|to| self.folder(&to));
+            folders.push(before.clone());
+        }
+        self.state.assign(FOLDERS, Value::List(folders));
+        self.state.assign("OLDPWD", Value::Text(before));
     }
 
     fn eval(&mut self, args: &[String], stdin: &Data) -> Data {
@@ -271,7 +304,8 @@ impl Shell<'_> {
         let data = Data::text(code).tainted(self.word_taint);
         let before = self.state.clone();
         self.run_here(&data, None, "trap", &Data::session_input());
-        self.state = before;
+        let after = std::mem::replace(&mut self.state, before);
+        self.state.keep_files_of(&after);
         if ends {
             self.state.farewells = vec![code.clone()];
         }
@@ -300,4 +334,13 @@ impl Shell<'_> {
             }
         }
     }
+}
+
+/// The name under which the folders of `pushd` are kept.
+const FOLDERS: &str = "\u{0}folders";
+
+/// `+1`, `-1`: which folder of the stack.
+fn is_turn(arg: &str) -> bool {
+    arg.strip_prefix(['+', '-'])
+        .is_some_and(|digits| !digits.is_empty() && digits.chars().all(|c| c.is_ascii_digit()))
 }

@@ -51,7 +51,7 @@ impl Shell<'_> {
         if word.contains([STAR, ANY]) || word.contains(SET) && word.contains(']') {
             self.trace.unknown(UnknownKind::Program, "the program is named by a pattern", true);
         }
-        if word.contains(char::is_whitespace) && self.via.is_empty() {
+        if word.contains(char::is_whitespace) {
             // No program is called that; whoever wrote it meant the command inside.
             let process = self.emit(argv);
             self.trace.facts.push(Fact::RunsCode { process: Some(process), from: Taint::PROGRAM });
@@ -61,13 +61,19 @@ impl Shell<'_> {
         let program = program_name(word);
         if let Some(data) = self.made_here(word, &program) {
             let process = self.emit(argv);
-            return self.run_code(&data, args, Some(process), &program);
+            let name = std::mem::replace(&mut self.state.name, word.to_owned());
+            let output = self.run_code(&data, args, Some(process), &program);
+            self.state.name = name;
+            return output;
         }
         if word.contains('/')
             && let Some(script) = self.script(word)
         {
             let process = self.emit(argv);
-            return self.in_subshell(|shell| shell.run_code(&script, args, Some(process), &program));
+            return self.in_subshell(|shell| {
+                word.clone_into(&mut shell.state.name);
+                shell.run_code(&script, args, Some(process), &program)
+            });
         }
         self.note_waiting(argv, &program, stdin);
         self.note_reading_builtin(argv, &program, stdin);
@@ -274,7 +280,10 @@ impl Shell<'_> {
         let positional = std::mem::replace(&mut self.state.positional, args.to_vec());
         let others = std::mem::take(&mut self.state.positionals);
         let stdin = std::mem::replace(&mut self.inherited, Data::session_input());
+        // Words are added to the program that runs the code, not to those that the code starts.
+        let open_ended = std::mem::take(&mut self.open_ended);
         let output = self.run_here(data, process, name, &stdin);
+        self.open_ended = open_ended;
         self.state.positional = positional;
         self.state.positionals = others;
         output
@@ -370,7 +379,10 @@ impl Shell<'_> {
                     self.note_reader(argv, program, stdin);
                     return Data::unknown(Taint::PROGRAM);
                 }
-                self.in_subshell(|shell| shell.run_code(&data, rest, Some(process), program))
+                self.in_subshell(|shell| {
+                    shell.state.name.clone_from(script);
+                    shell.run_code(&data, rest, Some(process), program)
+                })
             }
             _ => {
                 if stdin.taint.has(Taint::INPUT) && stdin.marked().is_none() && !suspicious(stdin.taint) {

@@ -379,6 +379,10 @@ fn is_source(arg: &str) -> bool {
 
 fn starts_like_command(text: &str) -> bool {
     let Some((first, rest)) = text.trim_start().split_once(char::is_whitespace) else { return false };
+    // A call whose text begins with a path is no command.
+    if first.contains(['(', '"', '\'', '`']) {
+        return false;
+    }
     let first = first.rsplit('/').next().unwrap_or(first);
     let named = COMMANDS.contains(&first) || first.starts_with("mkfs.");
     named && !rest.trim_start().starts_with(['=', '(', '.'])

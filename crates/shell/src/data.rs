@@ -34,6 +34,8 @@ impl Taint {
     pub const FETCHED: Self = Self(128);
     /// The content of a file of the workspace that is too big to be looked into.
     pub const UNREAD: Self = Self(256);
+    /// Never ends.
+    pub const ENDLESS: Self = Self(512);
     /// Printed by a local program that is not modelled.
     pub const PROGRAM: Self = Self(64);
 

@@ -29,6 +29,7 @@ impl Shell<'_> {
         };
         self.emit(argv);
         let Some((first, _)) = template.split_first() else { return Data::unknown(source.taint) };
+        self.note_flood(options.value(Some('P'), "max-procs"), &source);
         if self.programs.does(&super::trace::program_name(first), Does::SpeaksShell)
             && marker.is_none()
             && template.len() > 1
@@ -47,7 +48,9 @@ impl Shell<'_> {
         let outer_taint = self.word_taint;
         self.word_taint |= source.taint.without(Taint::INPUT | Taint::FILE | Taint::UNREAD);
         let outer_open = self.open_ended;
-        self.open_ended |= !known;
+        let takes_items =
+            marker.as_deref().is_none_or(|marker| template.iter().any(|word| word.contains(marker)));
+        self.open_ended |= !known && takes_items;
         let output = self.pushed("xargs", |shell| match marker {
             Some(marker) => shell.for_each(items, |shell, item| {
                 let words: Vec<String> = template.iter().map(|word| word.replace(&marker, item)).collect();
@@ -88,6 +91,15 @@ impl Shell<'_> {
         output
     }
 
+    /// As many processes as there are items, of which there is no end.
+    fn note_flood(&mut self, at_once: Option<&str>, items: &Data) {
+        let unbounded =
+            at_once.and_then(|most| most.parse::<usize>().ok()).is_some_and(|most| most == 0 || most > 1000);
+        if unbounded && items.taint.has(Taint::ENDLESS) {
+            self.trace.facts.push(Fact::ForkBomb);
+        }
+    }
+
     pub(super) fn parallel(&mut self, argv: &[String], args: &[String], stdin: &Data) -> Data {
         self.emit(argv);
         let refs = slices(args);
@@ -96,6 +108,7 @@ impl Shell<'_> {
         if options.long("dry-run") {
             return Data::unknown(Taint::NONE);
         }
+        self.note_flood(options.value(Some('j'), "jobs"), stdin);
         let rest = args.get(options.consumed..).unwrap_or_default();
         let cut = rest
             .iter()
@@ -176,7 +189,8 @@ impl Shell<'_> {
                     for found in self.found_by(&starts, args) {
                         let words: Vec<String> =
                             template.iter().map(|word| word.replace("{}", &found)).collect();
-                        let outer = std::mem::replace(&mut self.open_ended, true);
+                        let names_found = template.iter().any(|word| word.contains("{}"));
+                        let outer = std::mem::replace(&mut self.open_ended, names_found);
                         self.pushed("find", |shell| {
                             shell.in_subshell(|shell| {
                                 shell.state.functions.clear();
@@ -228,6 +242,11 @@ impl Shell<'_> {
     /// What stands for the files that a search finds: everything below its starts, and the names it looks
     /// for where these are secret, or the start is a folder like any other.
     fn found_by(&self, starts: &[String], args: &[String]) -> Vec<String> {
+        let only_starts =
+            args.windows(2).any(|pair| matches!(pair, [test, depth] if test == "-maxdepth" && depth == "0"));
+        if only_starts {
+            return starts.to_vec();
+        }
         let mut all = Vec::new();
         for start in starts {
             let whole = found_below(start, &STAR.to_string());

@@ -6,7 +6,8 @@
 
 use brush_parser::ast;
 
-use super::data::Data;
+use super::data::{Data, Taint};
+use super::forever::{always, ends_itself};
 use super::limits::{self, Bounded, Over};
 use super::pattern;
 use super::state::{Shared, Value};
@@ -41,6 +42,14 @@ fn is_endless(turn: Turn<'_>) -> bool {
     match turn {
         Turn::While(..) => true,
         Turn::Count(condition, _) => condition.is_none_or(|text| matches!(text.trim(), "" | "1")),
+    }
+}
+
+/// Whether no round is the last one, by what is written.
+fn never_ends(turn: Turn<'_>) -> bool {
+    match turn {
+        Turn::While(condition, goes_on) => always(condition, goes_on),
+        Turn::Count(..) => is_endless(turn),
     }
 }
 
@@ -151,6 +160,8 @@ impl Shell<'_> {
         let pending = std::mem::take(&mut self.pending);
         let mut rounds = 0;
         let mut still = 0;
+        let fed = stdin.taint.has(Taint::ENDLESS);
+        let unending = is_endless(turn) && !ends_itself(body);
         self.enter_loop();
         loop {
             let begin = self.state.clone();
@@ -167,7 +178,8 @@ impl Shell<'_> {
             }
             output.then(&self.run_list(body, stdin).0);
             let reads_on = self.state.cursors != begin.cursors;
-            if goes_on == Some(true) && self.pending > 0 && !reads_on && is_endless(turn) {
+            let stays = goes_on == Some(true) && !reads_on || never_ends(turn);
+            if unending && self.pending > 0 && (stays || fed && goes_on != Some(false)) {
                 self.trace.facts.push(Fact::ForkBomb);
             }
             self.next_round();
@@ -194,7 +206,8 @@ impl Shell<'_> {
         self.leave_blocks();
         self.pending += pending;
         // How often the body ran, and so what it printed, is not known; where it came from is.
-        if output.is_empty() { output } else { Data::unknown(output.taint) }
+        let endless = if unending && never_ends(turn) { Taint::ENDLESS } else { Taint::NONE };
+        if output.is_empty() { output } else { Data::unknown(output.taint | endless) }
     }
 
     /// Whether there is another round, where that is known.

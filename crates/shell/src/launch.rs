@@ -22,7 +22,7 @@ impl Shell<'_> {
             "tar" | "gtar" | "bsdtar" => self.tar_programs(args),
             "rsync" => option_after(args, &["-e", "--rsh", "--rsync-path"])
                 .into_iter()
-                .filter(|text| text.contains(' '))
+                .filter(|text| !matches!(text.as_str(), "ssh" | "rsh" | "rsync"))
                 .collect(),
             "git" => {
                 self.git_hooks(args, process);
@@ -124,6 +124,8 @@ impl Shell<'_> {
             let calls = text.split("$(shell ").skip(1).filter_map(|rest| rest.rsplit_once(')'));
             texts.extend(calls.map(|(code, _)| code.to_owned()));
             texts.extend(text.split(['\t', ';']).skip(1).map(str::to_owned));
+            // The recipe behind a target is one text, whatever is in it.
+            texts.extend(text.split_once(';').map(|(_, recipe)| recipe.to_owned()));
         }
         texts
     }

@@ -12,6 +12,7 @@ use brush_parser::{Parser, ParserOptions, ast};
 
 use super::limits::{self, Bounded, Over};
 use super::prescan::{Refusal, weigh};
+use super::respell::{self, Names};
 
 static OPTIONS: LazyLock<ParserOptions> = LazyLock::new(ParserOptions::default);
 
@@ -31,9 +32,10 @@ pub(crate) struct Parsed {
 }
 
 /// Parses `text`, recovering what can be recovered.
-pub(crate) fn parse(text: &str) -> Result<Parsed, Refusal> {
+pub(crate) fn parse(text: &str, names: &mut Names) -> Result<Parsed, Refusal> {
     weigh(text)?;
-    let apart = nested_apart(text);
+    let respelled = respell::parsable(text, names);
+    let apart = nested_apart(&respelled);
     let shifted = super::shifted::away(&apart);
     let text = shifted.as_ref();
     if let Some(program) = strict(text) {
@@ -58,7 +60,7 @@ pub(crate) fn parse(text: &str) -> Result<Parsed, Refusal> {
 /// Whether `text` is shell code that a shell would have read to its end: no quote, no construct and no document is
 /// left open.
 pub fn is_whole(text: &str) -> bool {
-    parse(text).is_ok_and(|parsed| parsed.complete)
+    parse(text, &mut Names::default()).is_ok_and(|parsed| parsed.complete)
 }
 
 /// `( (x) )` as `( :; (x) )`: the parser takes two parentheses for arithmetic whatever is between them.
@@ -133,6 +135,16 @@ pub(crate) fn recover(text: &str) -> Parsed {
         }
     }
     parsed
+}
+
+/// A subshell that runs `text`, if that is whole.
+pub(crate) fn subshell(text: &str) -> Option<ast::SubshellCommand> {
+    let program = weigh(text).ok().and_then(|_| strict(&format!("({text}\n)")))?;
+    let list = program.complete_commands.into_iter().next()?.0.into_iter().next()?.0;
+    match list.first.seq.into_iter().next()? {
+        ast::Command::Compound(ast::CompoundCommand::Subshell(subshell), _) => Some(subshell),
+        _ => None,
+    }
 }
 
 fn strict(text: &str) -> Option<ast::Program> {

@@ -99,12 +99,17 @@ impl Shell<'_> {
         Record::Line(line, ended)
     }
 
+    fn descriptor_data(&self, number: &str) -> Data {
+        let known = self.state.descriptors.get(number).cloned();
+        known.or_else(|| self.chosen(number)).unwrap_or_else(Data::session_input)
+    }
+
     pub(super) fn read_builtin(&mut self, args: &[String], stdin: &Data) {
         let refs = slices(args);
         let options = Options::parse(&refs, Takes::values("adinNptuCcOsk", &[]));
         let raw = options.short('r');
         let data = match options.value(Some('u'), "") {
-            Some(number) => self.state.descriptors.get(number).cloned().unwrap_or_else(Data::session_input),
+            Some(number) => self.descriptor_data(number),
             None => stdin.clone(),
         };
         let delimiter = options.value(Some('d'), "").map(|text| text.chars().next().unwrap_or('\0'));
@@ -169,7 +174,7 @@ impl Shell<'_> {
         let name = options.operands.first().copied().unwrap_or("MAPFILE");
         let stripped = options.short('t');
         let data = match options.value(Some('u'), "") {
-            Some(number) => self.state.descriptors.get(number).cloned().unwrap_or_else(Data::session_input),
+            Some(number) => self.descriptor_data(number),
             None => stdin.clone(),
         };
         let cursor = self.state.cursors.get(&data.stream).copied().unwrap_or_default();

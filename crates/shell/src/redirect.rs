@@ -5,6 +5,8 @@ use std::rc::Rc;
 use brush_parser::ast;
 
 use super::data::{Data, Taint};
+use super::dialect::Dialect;
+use super::state::Value;
 use super::trace::Fact;
 use super::walk::Shell;
 use super::word::HOLE;
@@ -13,8 +15,10 @@ use crate::effects::{Action, Touch};
 /// The streams of one command after its redirections.
 pub(crate) struct Streams {
     pub(crate) stdin: Data,
+    /// Standard input is not that of the surrounding shell.
+    pub(crate) feeds: bool,
     /// Files that standard output goes to.
-    pub(crate) outputs: Vec<String>,
+    pub(crate) outputs: Vec<Output>,
     /// Standard output goes to a network connection.
     pub(crate) to_network: bool,
     /// Standard input comes from a network connection.
@@ -36,7 +40,70 @@ fn is_sink(path: &str) -> bool {
         || path.starts_with("/proc/self/fd/")
 }
 
+/// A file that is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Output {
+    path: String,
+    /// What it holds stays.
+    append: bool,
+}
+
+/// The name under which the path is kept that a descriptor writes to.
+fn written_by(descriptor: &str) -> String {
+    format!("\u{0}fd{descriptor}")
+}
+
 impl Shell<'_> {
+    /// The name of a descriptor: its number, or what the command calls it. Such a descriptor is opened under a number
+    /// that the shell chooses.
+    fn key_of(&mut self, fd: i32) -> String {
+        let Some(name) = self.texts.names.of(fd).map(str::to_owned) else { return fd.to_string() };
+        self.state.assign(&name, Value::Text(HOLE.into()));
+        format!("{{{name}}}")
+    }
+
+    /// The word that a descriptor with a name is in a shell that knows none.
+    pub(crate) fn as_word(&mut self, redirect: &ast::IoRedirect) -> Option<String> {
+        let fd = match redirect {
+            ast::IoRedirect::File(fd, ..)
+            | ast::IoRedirect::HereDocument(fd, _)
+            | ast::IoRedirect::HereString(fd, _) => (*fd)?,
+            ast::IoRedirect::OutputAndError(..) => return None,
+        };
+        let name = self.texts.names.of(fd)?.to_owned();
+        self.differs(Dialect::Dash).then(|| format!("{{{name}}}"))
+    }
+
+    /// The number of a descriptor as this shell knows it.
+    fn number(&self, fd: Option<i32>, default: i32) -> i32 {
+        fd.filter(|fd| self.dialect != Dialect::Dash || self.texts.names.of(*fd).is_none()).unwrap_or(default)
+    }
+
+    /// What can be read behind a descriptor; where it is not known which one it is, any that the shell has chosen.
+    fn behind(&self, source: &str, streams: &Streams) -> Option<Data> {
+        if let Some(data) = self.state.descriptors.get(source) {
+            return Some(data.clone());
+        }
+        if source == "0" {
+            return Some(streams.stdin.clone());
+        }
+        self.chosen(source)
+    }
+
+    /// What can be read behind a descriptor of which only the shell knows the number.
+    pub(crate) fn chosen(&self, source: &str) -> Option<Data> {
+        if !source.contains(HOLE) {
+            return None;
+        }
+        let mut named: Vec<_> =
+            self.state.descriptors.iter().filter(|(name, _)| name.starts_with('{')).collect();
+        named.sort_by_key(|(name, _)| name.as_str());
+        named.into_iter().map(|(_, data)| data.clone()).reduce(|mut all, data| {
+            all.or(&data);
+            all
+        })
+    }
+
     /// Evaluates redirections in order.
     pub(crate) fn streams<'r>(
         &mut self,
@@ -44,7 +111,8 @@ impl Shell<'_> {
         stdin: &Data,
     ) -> Streams {
         let mut streams = Streams {
-            stdin: stdin.clone(),
+            stdin: self.state.input_or(stdin),
+            feeds: false,
             outputs: Vec::new(),
             to_network: false,
             from_network: false,
@@ -58,7 +126,7 @@ impl Shell<'_> {
                     let text = self.single(&word.value) + "\n";
                     streams.stdin = self.opened(Data::text(text).tainted(self.word_taint));
                     self.word_taint = taint;
-                    let fd = descriptor(redirect, 0);
+                    let fd = self.descriptor(redirect, 0);
                     self.open(fd, &mut streams, Some(before));
                 }
                 ast::IoRedirect::HereDocument(_, document) => {
@@ -71,7 +139,7 @@ impl Shell<'_> {
                     };
                     streams.stdin = self.opened(Data::text(text).tainted(self.word_taint));
                     self.word_taint = taint;
-                    let fd = descriptor(redirect, 0);
+                    let fd = self.descriptor(redirect, 0);
                     self.open(fd, &mut streams, Some(before));
                 }
                 ast::IoRedirect::OutputAndError(word, append) => {
@@ -86,12 +154,24 @@ impl Shell<'_> {
         streams
     }
 
-    /// Moves what was read into a numbered descriptor when it is not standard input.
-    fn open(&mut self, fd: i32, streams: &mut Streams, before: Option<Data>) {
-        if fd != 0 {
-            let data = std::mem::replace(&mut streams.stdin, before.unwrap_or_else(Data::session_input));
-            self.state.descriptors.insert(fd.to_string(), data);
+    fn descriptor(&self, redirect: &ast::IoRedirect, default: i32) -> i32 {
+        match redirect {
+            ast::IoRedirect::File(fd, ..)
+            | ast::IoRedirect::HereDocument(fd, _)
+            | ast::IoRedirect::HereString(fd, _) => self.number(*fd, default),
+            ast::IoRedirect::OutputAndError(..) => default,
         }
+    }
+
+    /// Moves what was read into another descriptor when it is not standard input.
+    fn open(&mut self, fd: i32, streams: &mut Streams, before: Option<Data>) {
+        if fd == 0 {
+            streams.feeds = true;
+            return;
+        }
+        let data = std::mem::replace(&mut streams.stdin, before.unwrap_or_else(Data::session_input));
+        let key = self.key_of(fd);
+        self.state.descriptors.insert(key, data);
     }
 
     fn file_redirect(
@@ -103,7 +183,7 @@ impl Shell<'_> {
     ) {
         use ast::IoFileRedirectKind as Kind;
         let reads = matches!(kind, Kind::Read | Kind::DuplicateInput);
-        let fd = fd.unwrap_or(if reads || matches!(kind, Kind::ReadAndWrite) { 0 } else { 1 });
+        let fd = self.number(fd, if reads || matches!(kind, Kind::ReadAndWrite) { 0 } else { 1 });
         match target {
             ast::IoFileRedirectTarget::Filename(word) => {
                 let path = self.single(&word.value);
@@ -118,8 +198,7 @@ impl Shell<'_> {
                     }
                     Kind::ReadAndWrite => {
                         if is_socket(&path) {
-                            self.state.sockets.push(fd.to_string());
-                            self.state.descriptors.insert(fd.to_string(), Data::unknown(Taint::NET));
+                            self.connect(fd);
                             streams.from_network |= fd == 0;
                         } else {
                             self.output(&path, true, fd, streams);
@@ -143,51 +222,75 @@ impl Shell<'_> {
                     streams.stdin = self.opened(data);
                     self.open(fd, streams, Some(before));
                 } else if fd == 1 {
-                    streams.outputs.push(path);
+                    streams.outputs.push(Output { path, append: false });
                     streams.passes = false;
                 }
             }
         }
     }
 
+    /// A descriptor is connected to the network.
+    fn connect(&mut self, fd: i32) {
+        let key = self.key_of(fd);
+        self.state.descriptors.insert(key.clone(), Data::unknown(Taint::NET));
+        self.state.sockets.push(key);
+    }
+
+    /// Makes a descriptor the same as another. Whether it is written as one to read or to write makes no difference.
     fn duplicate(&mut self, source: &str, fd: i32, reads: bool, streams: &mut Streams) {
         let source = source.trim_end_matches('-');
-        if reads {
-            let data = match self.state.descriptors.get(source) {
-                Some(data) => Some(data.clone()),
-                None if source.contains(HOLE) => self.state.descriptors.get("coproc").cloned(),
-                None => None,
-            };
-            if let Some(data) = data
-                && fd == 0
-            {
+        if source.is_empty() {
+            return;
+        }
+        if let Some(data) = self.behind(source, streams) {
+            if fd == 0 {
                 streams.from_network |= data.taint.has(Taint::NET);
                 streams.stdin = data;
+                streams.feeds = true;
+            } else if fd > 2 {
+                let key = self.key_of(fd);
+                self.state.descriptors.insert(key, data);
             }
-            if self.state.sockets.iter().any(|socket| socket == source) && fd == 0 {
-                streams.from_network = true;
+        }
+        let is_socket =
+            |socket: &String| socket == source || source.contains(HOLE) && socket.starts_with('{');
+        if self.state.sockets.iter().any(is_socket) {
+            streams.to_network |= fd == 1;
+            streams.from_network |= fd == 0;
+            if fd > 2 {
+                self.connect(fd);
             }
             return;
         }
-        if self.state.sockets.iter().any(|socket| socket == source) {
-            streams.to_network |= fd == 1;
-            streams.from_network |= fd == 0;
-        } else if source.parse::<i32>().is_err() && !source.is_empty() && !source.contains(HOLE) {
+        let paths = self.paths_behind(source);
+        if paths.is_empty() && !reads && source.parse::<i32>().is_err() && !source.contains(HOLE) {
             // `>&file` is `>file 2>&1`.
-            self.output(source, false, fd, streams);
-        } else if let Some(path) =
-            self.state.assigned(&format!("\u{0}fd{source}")).map(|v| v.scalar().to_owned())
-            && fd == 1
-        {
-            streams.outputs.push(path);
-            streams.passes = false;
+            return self.output(source, false, fd, streams);
         }
+        for path in paths {
+            if fd == 1 {
+                streams.outputs.push(Output { path, append: true });
+                streams.passes = false;
+            } else if fd > 2 {
+                let key = self.key_of(fd);
+                self.state.assign(&written_by(&key), Value::Text(path));
+            }
+        }
+    }
+
+    /// The files that a descriptor writes to, of one that is not known all.
+    fn paths_behind(&self, source: &str) -> Vec<String> {
+        let any = source.contains(HOLE);
+        let name = written_by(if any { "{" } else { source });
+        let named = self.state.assigned_with_prefix(&name).filter(|(found, _)| any || *found == name);
+        let mut paths: Vec<String> = named.map(|(_, value)| value.scalar().to_owned()).collect();
+        paths.sort_unstable();
+        paths
     }
 
     fn output(&mut self, path: &str, append: bool, fd: i32, streams: &mut Streams) {
         if is_socket(path) {
-            self.state.sockets.push(fd.to_string());
-            self.state.descriptors.insert(fd.to_string(), Data::unknown(Taint::NET));
+            self.connect(fd);
             streams.to_network |= fd == 1;
             return;
         }
@@ -201,11 +304,14 @@ impl Shell<'_> {
             self.touch_by(None, Touch::new(action, path));
         }
         if fd == 1 {
-            streams.outputs.push(path.to_owned());
+            streams.outputs.push(Output { path: path.to_owned(), append });
             streams.passes = matches!(resolved.as_str(), "/dev/stdout" | "/dev/tty");
         } else if fd > 2 {
-            let name = format!("\u{0}fd{fd}");
-            self.state.assign(&name, super::state::Value::Text(path.to_owned()));
+            if !append {
+                self.write_file(path, &Data::empty());
+            }
+            let name = written_by(&self.key_of(fd));
+            self.state.assign(&name, Value::Text(path.to_owned()));
         }
     }
 
@@ -215,11 +321,20 @@ impl Shell<'_> {
             let process = self.trace.processes.len().saturating_sub(1);
             self.trace.facts.push(Fact::Sends { process, what: output.taint | self.word_taint });
         }
+        if streams.passes && program.is_some() && !output.is_empty() {
+            // What `exec` redirected gets what nothing else takes.
+            for Output { path, .. } in self.state.outputs.clone() {
+                self.append_file(&path, &output);
+            }
+        }
         if program == Some("exec") || streams.is_plain() {
             return output;
         }
-        for path in &streams.outputs {
-            self.write_file(path, &output);
+        for Output { path, append } in &streams.outputs {
+            match append {
+                true => self.append_file(path, &output),
+                false => self.write_file(path, &output),
+            }
         }
         if streams.passes { output } else { Data::empty() }
     }
@@ -229,6 +344,23 @@ impl Shell<'_> {
         let resolved = self.resolve(path);
         let over = self.state.write(resolved, data.clone());
         self.trace.note(over);
+    }
+
+    /// Remembers what a file holds besides what it held. What that was is known only of files that the command made.
+    fn append_file(&mut self, path: &str, data: &Data) {
+        let mut all = self.state.files.get(&self.resolve(path)).cloned().unwrap_or_else(Data::empty);
+        all.then(data);
+        self.write_file(path, &all);
+    }
+
+    /// Makes the redirections of an `exec` without a command those of the shell.
+    pub(crate) fn keep_streams(&mut self, streams: &Streams) {
+        if streams.feeds {
+            self.state.input = Some(streams.stdin.clone());
+        }
+        if !streams.is_plain() {
+            self.state.outputs.clone_from(&streams.outputs);
+        }
     }
 
     /// The absolute, normalised form of a path.
@@ -245,14 +377,21 @@ impl Shell<'_> {
         if matches!(resolved.as_str(), "/dev/stdin" | "/dev/tty" | "/proc/self/fd/0" | "/dev/fd/0") {
             return Data::session_input();
         }
-        if resolved == "/dev/null" {
-            return Data::empty();
+        match resolved.as_str() {
+            "/dev/null" => return Data::empty(),
+            "/dev/zero" | "/dev/random" | "/dev/urandom" => {
+                return Data::unknown(Taint::FILE | Taint::ENDLESS);
+            }
+            _ => {}
         }
         if let Some(fd) =
             resolved.strip_prefix("/dev/fd/").or_else(|| resolved.strip_prefix("/proc/self/fd/"))
             && let Some(data) = self.state.descriptors.get(fd)
         {
             return data.clone();
+        }
+        if let Some(data) = resolved.contains("/fd/").then(|| self.chosen(&resolved)).flatten() {
+            return data;
         }
         let data = match self.state.files.get(&resolved) {
             Some(known) => known.clone(),
@@ -306,14 +445,5 @@ impl Shell<'_> {
             let data = self.state.files.get(&path).cloned().unwrap_or_else(|| output.clone());
             self.in_subshell(|shell| shell.run_list(&subshell.list, &data));
         }
-    }
-}
-
-fn descriptor(redirect: &ast::IoRedirect, default: i32) -> i32 {
-    match redirect {
-        ast::IoRedirect::File(fd, ..)
-        | ast::IoRedirect::HereDocument(fd, _)
-        | ast::IoRedirect::HereString(fd, _) => fd.unwrap_or(default),
-        ast::IoRedirect::OutputAndError(..) => default,
     }
 }

@@ -31,7 +31,10 @@ impl Shell<'_> {
                 argv.extend(self.fields(&word.value));
             }
             match item {
-                ast::CommandPrefixOrSuffixItem::IoRedirect(redirect) => redirects.push(redirect),
+                ast::CommandPrefixOrSuffixItem::IoRedirect(redirect) => {
+                    argv.extend(self.as_word(redirect));
+                    redirects.push(redirect);
+                }
                 ast::CommandPrefixOrSuffixItem::Word(word) => argv.extend(self.fields(&word.value)),
                 ast::CommandPrefixOrSuffixItem::AssignmentWord(assignment, word) => {
                     if at < prefix_len {
@@ -69,6 +72,9 @@ impl Shell<'_> {
             self.environment = outer;
             (output, status.or(self.status.take()))
         };
+        if argv == ["exec"] {
+            self.keep_streams(&streams);
+        }
         let program = argv.first().map(|word| program_name(word));
         let output = self.deliver(streams, output, program.as_deref());
         self.drain_sinks(&output);

@@ -9,6 +9,7 @@ use brush_parser::ast;
 
 use super::data::{Data, Taint};
 use super::limits::{self, Over};
+use super::redirect::Output;
 use super::word::HOLE;
 use crate::place::Place;
 
@@ -220,6 +221,10 @@ pub(crate) struct State {
     links: Vec<(String, String)>,
     /// Directories that this command filled from the network, by resolved path.
     fetched: Vec<String>,
+    /// What `exec` made the standard input of the shell.
+    pub(crate) input: Option<Data>,
+    /// Where `exec` sends the standard output of the shell.
+    pub(crate) outputs: Vec<Output>,
     /// Data behind open descriptors.
     pub(crate) descriptors: HashMap<String, Data>,
     /// Descriptors that lead to the network when written.
@@ -251,10 +256,25 @@ impl State {
             writes: 0,
             links: Vec::new(),
             fetched: Vec::new(),
+            input: None,
+            outputs: Vec::new(),
             descriptors: HashMap::new(),
             sockets: Vec::new(),
             foreign: false,
         }
+    }
+
+    /// What a command reads that is given `stdin`: where that is the session's, what `exec` put in its place.
+    pub(crate) fn input_or(&self, stdin: &Data) -> Data {
+        let Some(input) = &self.input else { return stdin.clone() };
+        if stdin.marked().is_none() && stdin.taint == Taint::INPUT {
+            return input.clone();
+        }
+        let mut either = stdin.clone();
+        if either.marked() != input.marked() {
+            either.or(input);
+        }
+        either
     }
 
     /// The variable `name` stands for, following one name reference.
@@ -454,6 +474,7 @@ impl State {
                 None => drop(self.descriptors.insert(number, data)),
             }
         }
+        self.merge_streams(other.input, other.outputs);
         for list in std::iter::once(other.positional).chain(other.positionals) {
             if self.positional != list && !self.positionals.contains(&list) {
                 self.positionals.push(list);
@@ -486,6 +507,19 @@ impl State {
         }
         self.foreign |= other.foreign;
         self.last_pipe |= other.last_pipe;
+    }
+
+    /// What `exec` may have redirected.
+    fn merge_streams(&mut self, input: Option<Data>, outputs: Vec<Output>) {
+        match (&mut self.input, input) {
+            (Some(ours), Some(theirs)) => ours.or(&theirs),
+            (ours, theirs) => *ours = ours.take().or(theirs),
+        }
+        for output in outputs {
+            if !self.outputs.contains(&output) {
+                self.outputs.push(output);
+            }
+        }
     }
 
     fn looks_like(&self, other: &Self) -> bool {

@@ -11,6 +11,7 @@ use brush_parser::word::WordPieceWithSource;
 
 use super::parse::{self, Parsed, options};
 use super::prescan::Refusal;
+use super::respell::Names;
 
 /// Bytes of text that are kept; texts beyond are parsed each time.
 const MOST_BYTES: usize = 4 * 1024 * 1024;
@@ -27,13 +28,16 @@ pub(crate) struct Texts {
     programs: HashMap<Box<str>, Program>,
     words: HashMap<Box<str>, Pieces>,
     heredocs: HashMap<Box<str>, Pieces>,
+    /// Descriptors with names that were met.
+    pub(crate) names: Names,
     bytes: usize,
 }
 
 impl Texts {
     /// Shell code.
     pub(crate) fn program(&mut self, text: &str) -> Program {
-        kept(&mut self.programs, &mut self.bytes, text, |text| Rc::new(parse::parse(text)))
+        let names = &mut self.names;
+        kept(&mut self.programs, &mut self.bytes, text, |text| Rc::new(parse::parse(text, names)))
     }
 
     /// A word.

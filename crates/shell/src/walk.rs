@@ -14,10 +14,12 @@ use super::carrier::Call;
 use super::data::{Data, Taint};
 use super::dialect::Dialect;
 use super::flow::{Block, Turn, joined};
+use super::forever::Running;
 use super::limits::{self, Over};
 use super::parse::{self, Parsed};
 use super::prescan::Refusal;
 use super::redirect::Streams;
+use super::respell;
 use super::state::{Function, Shared};
 use super::texts::Texts;
 use super::trace::{Fact, Process, Trace, UnknownKind};
@@ -46,6 +48,12 @@ pub(crate) struct Knowledge<'a> {
     pub(crate) labels: &'a dyn Labels,
     pub(crate) programs: &'a Arc<Programs>,
 }
+
+/// Substitutions that are the path of what a process prints or reads.
+const PROCESSES: [(char, ast::ProcessSubstitutionKind); 2] = [
+    (respell::READS, ast::ProcessSubstitutionKind::Read),
+    (respell::WRITES, ast::ProcessSubstitutionKind::Write),
+];
 
 /// Variables that make git skip its hooks, beside those of [`variables`] that run other code: both are kept for the
 /// programs started after their assignment.
@@ -156,6 +164,7 @@ impl<'p> Shell<'p> {
             blocks: Vec::new(),
             status: None,
             streams: 0,
+            running: Vec::new(),
             limits,
         }
     }
@@ -201,6 +210,8 @@ pub(crate) struct Shell<'p> {
     pub(crate) status: Option<bool>,
     /// How many files were opened.
     pub(crate) streams: usize,
+    /// The texts that are being read, one inside the other.
+    pub(crate) running: Vec<Running>,
     /// The current redirections belong to no command.
     pub(crate) bare: bool,
     /// What is printed may go elsewhere than to whoever started the command.
@@ -240,6 +251,10 @@ impl Shell<'_> {
             self.note_limit();
             return Data::unknown(Taint::NONE);
         }
+        if !self.begin_text(text) {
+            self.end_text();
+            return Data::unknown(Taint::PROGRAM);
+        }
         self.depth += 1;
         self.captures |= text.contains(['|', '>', '`'])
             || ["$(", "<(", "coproc", "fish"].iter().any(|word| text.contains(word));
@@ -267,6 +282,7 @@ impl Shell<'_> {
             }
         };
         self.depth -= 1;
+        self.end_text();
         output
     }
 
@@ -287,6 +303,11 @@ impl Shell<'_> {
 
     /// Runs text in a subshell and returns what it prints.
     pub(crate) fn substitute(&mut self, text: &str) -> Data {
+        for (mark, kind) in PROCESSES {
+            if let Some(subshell) = text.strip_prefix(mark).and_then(parse::subshell) {
+                return Data::text(self.process_substitution(&kind, &subshell));
+            }
+        }
         let taint = std::mem::take(&mut self.word_taint);
         let environment = std::mem::take(&mut self.environment);
         // `$(<file)` reads the file.
@@ -499,7 +520,8 @@ impl Shell<'_> {
                 self.forks += 1;
                 let (output, _) = self.in_subshell(|shell| shell.run_command(&coproc.body, stdin));
                 self.forks -= 1;
-                self.state.descriptors.insert("coproc".into(), output);
+                // Its descriptors are in an array.
+                self.state.descriptors.insert("{coproc}".into(), output);
                 (Data::empty(), Some(true))
             }
         }

@@ -22,7 +22,7 @@ pub const SET: char = '\u{F8E3}';
 /// The place of an element that an array does not have.
 pub(crate) const GAP: char = '\u{F8E4}';
 
-const MARKS: [char; 5] = [HOLE, STAR, ANY, SET, GAP];
+const MARKS: [char; 7] = [HOLE, STAR, ANY, SET, GAP, super::respell::READS, super::respell::WRITES];
 
 /// Replaces characters that would be taken for marks.
 pub(crate) fn sanitise(text: &str) -> Cow<'_, str> {

@@ -24,7 +24,8 @@ impl Shell<'_> {
                 let options = Options::parse(&slices(args), self.programs.takes(program).until_operand());
                 self.joined(argv, options.consumed, program)
             }
-            "ssh" | "mosh" | "autossh" | "slogin" | "rsh" => self.ssh(argv, args, program, stdin),
+            "mosh" => self.mosh(argv, args, stdin),
+            "ssh" | "autossh" | "slogin" | "rsh" => self.ssh(argv, args, program, stdin),
             "su" | "runuser" => self.su(argv, args, program, stdin),
             "flock" => self.flock(argv, args, stdin),
             "docker" | "podman" | "nerdctl" | "docker-compose" | "podman-compose" => {
@@ -38,7 +39,7 @@ impl Shell<'_> {
                 Some(self.inner(argv, &rest, program, stdin))
             }
             "hyperfine" | "nodemon" | "onchange" | "concurrently" => {
-                let texts: Vec<String> = args.iter().filter(|arg| arg.contains(' ')).cloned().collect();
+                let texts: Vec<String> = args.iter().filter(|arg| !arg.starts_with('-')).cloned().collect();
                 self.emit(argv);
                 let mut output = Data::empty();
                 for text in texts {
@@ -50,13 +51,7 @@ impl Shell<'_> {
                 let at = args.iter().position(|arg| matches!(arg.as_str(), "--run" | "--command" | "-c"))?;
                 self.joined(argv, at + 1, program)
             }
-            "tmux" | "screen" => {
-                let text = args.iter().filter(|arg| arg.contains(' ')).cloned().collect::<Vec<_>>();
-                if text.is_empty() {
-                    return self.loose(argv, args, program, stdin);
-                }
-                Some(self.text(argv, &text.join("\n"), program))
-            }
+            "tmux" | "screen" => self.terminal(argv, args, program, stdin),
             "crontab" => self.crontab(argv, args, stdin),
             "at" | "batch" => {
                 let refs = slices(args);
@@ -71,8 +66,9 @@ impl Shell<'_> {
                 if program == "npx"
                     || args.first().is_some_and(|sub| matches!(sub.as_str(), "exec" | "x")) =>
             {
-                let refs = slices(args);
-                let text = Options::parse(&refs, Takes::values("cp", &["call", "package"]));
+                let own = if program == "npx" { args } else { args.get(1..).unwrap_or_default() };
+                let refs = slices(own);
+                let text = Options::parse(&refs, Takes::values("cp", &["call", "package"]).until_operand());
                 match text.value(Some('c'), "call").map(str::to_owned) {
                     Some(text) => Some(self.text(argv, &text, program)),
                     None => self.runner(argv, args, program, stdin),
@@ -128,10 +124,38 @@ impl Shell<'_> {
     /// A command somewhere among the options of another; `None` when no word names one.
     fn loose(&mut self, argv: &[String], args: &[String], program: &str, stdin: &Data) -> Option<Data> {
         let programs = self.programs;
-        let at = args
-            .iter()
-            .position(|arg| super::code::is_command(programs, &super::trace::program_name(arg)))?;
-        Some(self.inner(argv, args.get(at..).unwrap_or_default(), program, stdin))
+        let known =
+            args.iter().position(|arg| super::code::is_command(programs, &super::trace::program_name(arg)));
+        // A word before it, or any if none is known, could be a program that nobody here knows.
+        let unknown = (0..known.unwrap_or(args.len()).min(MOST_UNKNOWN))
+            .filter(|at| args.get(*at).is_some_and(|arg| !arg.starts_with('-')));
+        let mut output = None;
+        for at in unknown.chain(known).collect::<Vec<_>>() {
+            let printed = self.inner(argv, args.get(at..).unwrap_or_default(), program, stdin);
+            output.get_or_insert_with(Data::empty).or(&printed);
+        }
+        output
+    }
+
+    /// Programs that keep terminals: words with blanks or operators are read by a shell, keys are typed into one, and
+    /// other words are a command.
+    fn terminal(&mut self, argv: &[String], args: &[String], program: &str, stdin: &Data) -> Option<Data> {
+        let typed = args.iter().position(|arg| matches!(arg.as_str(), "send-keys" | "send" | "stuff"));
+        let mut texts: Vec<String> = match typed {
+            Some(at) => vec![typed_keys(args.get(at + 1..).unwrap_or_default())],
+            None => Vec::new(),
+        };
+        texts.extend(
+            args.iter()
+                .filter(|arg| arg.contains(|c: char| c.is_whitespace() || "$`;|&<>(){}".contains(c)))
+                .cloned(),
+        );
+        let mut output = self.loose(argv, args, program, stdin);
+        if !texts.is_empty() {
+            let printed = self.text(argv, &texts.join("\n"), program);
+            output.get_or_insert_with(Data::empty).or(&printed);
+        }
+        output
     }
 
     /// `tool run CMD...`; `None` when this is none.
@@ -335,6 +359,25 @@ impl Shell<'_> {
         Some(Data::unknown(output.taint | Taint::NET))
     }
 
+    /// `mosh HOST [--] COMMAND`, whose words reach the other side as they are.
+    fn mosh(&mut self, argv: &[String], args: &[String], stdin: &Data) -> Option<Data> {
+        let options = Options::parse(&slices(args), self.programs.takes("mosh").until_operand());
+        let rest = args.get(options.consumed + 1..).unwrap_or_default();
+        let rest = rest.strip_prefix(&["--".to_owned()]).unwrap_or(rest);
+        if rest.is_empty() {
+            return None;
+        }
+        self.emit(argv);
+        self.pushed("mosh", |shell| {
+            shell.in_subshell(|shell| {
+                shell.state.cwd = None;
+                shell.state.functions.clear();
+                shell.dispatch(rest, stdin)
+            })
+        });
+        Some(Data::unknown(Taint::NET))
+    }
+
     fn su(&mut self, argv: &[String], args: &[String], program: &str, stdin: &Data) -> Option<Data> {
         let refs = slices(args);
         let options = Options::parse(&refs, self.programs.takes(program));
@@ -436,4 +479,24 @@ fn is_name(text: &str) -> bool {
     !text.is_empty()
         && !text.starts_with(|c: char| c.is_ascii_digit())
         && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+/// Words of a wrapper that are taken for the beginning of a command though nobody knows such a program.
+const MOST_UNKNOWN: usize = 16;
+
+/// What keys type: those with a name are not spelled out.
+fn typed_keys(keys: &[String]) -> String {
+    let mut text = String::new();
+    for key in keys {
+        match key.as_str() {
+            "Enter" | "C-m" | "C-j" | "KPEnter" => text.push('\n'),
+            "Space" => text.push(' '),
+            "Tab" => text.push('\t'),
+            "-t" | "-l" | "-H" | "-R" | "-M" => {}
+            key => text.push_str(
+                &key.replace("^M", "\n").replace("\\n", "\n").replace("\\015", "\n").replace("\\r", "\n"),
+            ),
+        }
+    }
+    text
 }

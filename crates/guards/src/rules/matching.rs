@@ -220,7 +220,7 @@ impl<'a> Parsed<'a> {
                 const HARMFUL: [&str; 8] = ["rm", "dd", "mkfs", "shred", "chmod", "chown", "curl", "sudo"];
                 let name = self.process.argv().first().map(|arg| arg.raw().trim()).unwrap_or_default();
                 let first = name.split(char::is_whitespace).next().unwrap_or_default();
-                self.process.via().is_empty() && first != name && HARMFUL.contains(&first)
+                first != name && HARMFUL.contains(&first)
             }
             Test::ComputedProgram => self
                 .process
