@@ -7,6 +7,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::Said;
+use super::key::Key;
+use super::peer::{Kin, is_kin};
 use super::protocol::{Question, Unreadable, Word, read_word, said, write_question};
 
 /// The longest that a daemon takes to say that it has a question. Judging may take longer; this takes no thought.
@@ -31,14 +33,19 @@ pub(crate) enum DaemonError {
     #[error("the daemon's socket `{0}` is not the user's alone")]
     NotPrivate(String),
     #[error(
+        "whoever listens at `{0}` is not the daemon that belongs there\nhint: only the `backstop run` that started the client may be named by a variable; elsewhere unset `BACKSTOP_SOCKET`"
+    )]
+    Foreign(String),
+    #[error(
         "the daemon at `{socket}` gives no answer: {source}\nhint: start `backstop serve` again, or stop it"
     )]
     Silent { socket: String, source: Unreadable },
 }
 
-/// Asks the daemon at `socket`, and waits for its answer until `deadline`.
+/// Asks the daemon at `socket`, which must be `kin`, and waits for its answer until `deadline`.
 pub(crate) fn ask(
     socket: &Path,
+    kin: Kin,
     question: &Question,
     payload: &[u8],
     deadline: Instant,
@@ -52,7 +59,11 @@ pub(crate) fn ask(
         Err(error) if is_nobody(&error) => return Ok(Asked::Nobody),
         Err(error) => return Err(silent(error.into())),
     };
-    match converse(&mut stream, question, payload, deadline) {
+    if !is_kin(&stream, kin) {
+        return Err(DaemonError::Foreign(socket.display().to_string()));
+    }
+    let key = Key::of(socket).map_err(|error| silent(error.into()))?;
+    match converse(&mut stream, &key, question, payload, deadline) {
         Err(Unreadable::OtherVersion(_)) => Ok(Asked::Declined),
         other => other.map_err(silent),
     }
@@ -82,6 +93,7 @@ fn is_there(socket: &Path) -> Result<bool, DaemonError> {
 
 fn converse(
     stream: &mut UnixStream,
+    key: &Key,
     question: &Question,
     payload: &[u8],
     deadline: Instant,
@@ -90,14 +102,14 @@ fn converse(
     wait_until(stream, accepted_by)?;
     // A daemon that declines may do so before it has read everything.
     let sent = write_question(stream, question, payload);
-    match read_word(stream)? {
+    match read_word(stream, key, &question.nonce)? {
         Word::Accepted => sent?,
         Word::Declined { .. } => return Ok(Asked::Declined),
         Word::Failed { why } => return Ok(Asked::Failed(why)),
         Word::Answered { .. } => return Err(Unreadable::Nonsense),
     }
     wait_until(stream, deadline)?;
-    match read_word(stream)? {
+    match read_word(stream, key, &question.nonce)? {
         Word::Answered { stdout, stderr, exit_code, remark } => {
             Ok(Asked::Answered(said(stdout, stderr, exit_code, remark)?))
         }

@@ -11,15 +11,19 @@
 //! - **A daemon never makes a call pass that would not pass without it.** One that listens and does not answer,
 //!   answers nonsense, or belongs to somebody else is a failure, and a failure blocks (`daemon.on_failure`).
 //!   Where nobody listens, the hook judges alone.
-//! - **The user's alone.** The socket has mode 0600 in a folder of mode 0700, and whoever connects must be the same
-//!   user. What a connection may send, how long it may take, and how many there are is bounded.
+//! - **The user's alone.** The socket has mode 0600 in a folder of mode 0700, and both sides look at the other's user.
+//!   What a connection may send, how long it may take, and how many there are is bounded.
+//! - **No squatter is believed.** A daemon signs what it says with a [key](key) that lies beside its socket; and the one
+//!   that a variable names counts only where it is the `backstop run` above the hook.
 //! - **One at a time.** A lock beside the socket says who listens. It goes with its process, so that what a killed
 //!   daemon left behind is replaced, and a living one is respected.
 //!
 //! Variables in the configuration (`${VAR}`) are those of the daemon's environment.
 
 mod ask;
+mod key;
 mod lock;
+mod peer;
 mod policies;
 mod protocol;
 mod server;
@@ -30,6 +34,7 @@ use std::path::PathBuf;
 use backstop::clients::Answer;
 
 pub(crate) use self::ask::{Asked, ask};
+pub(crate) use self::peer::Kin;
 pub(crate) use self::policies::Policies;
 pub(crate) use self::protocol::{Question, Viewpoint};
 pub(crate) use self::server::{Daemon, ListenError};

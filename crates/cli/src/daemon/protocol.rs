@@ -5,6 +5,9 @@
 //! and the client's payload as it came. The daemon answers with [`Word`]s as JSON: at once that it has the question,
 //! or that it declines it; then the answer.
 //!
+//! Behind each of the daemon's words stands its signature (see [`key`](super::key)), which the length does not count: over
+//! the word and the question's `nonce`.
+//!
 //! A header of another version is understood as such, and nothing behind it is read: the two are told apart from a
 //! program that speaks something else.
 
@@ -17,10 +20,11 @@ use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 
 use super::Said;
+use super::key::{Key, TAG_BYTES};
 use crate::session::Surroundings;
 
 const MAGIC: [u8; 4] = *b"BKST";
-const VERSION: u16 = 1;
+const VERSION: u16 = 2;
 const HEADER_BYTES: usize = 10;
 
 /// The longest question, the payload aside.
@@ -55,6 +59,8 @@ pub(crate) enum Unreadable {
     Nonsense,
     #[error("its message is too long")]
     TooLong,
+    #[error("what it says is not signed with the daemon's key")]
+    Unsigned,
     #[error(transparent)]
     Io(#[from] io::Error),
 }
@@ -108,6 +114,8 @@ impl Viewpoint {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Question {
     pub(crate) viewpoint: Viewpoint,
+    /// What makes this question differ from every other.
+    pub(crate) nonce: String,
     /// Whether the configuration must be the pinned one.
     pub(crate) pinned: bool,
     /// The client's name.
@@ -209,8 +217,8 @@ pub(super) fn write_question(
     Ok(out.write_all(&bytes)?)
 }
 
-/// The next word.
-pub(super) fn read_word(from: &mut impl Read) -> Result<Word, Unreadable> {
+/// The next word, if it is the daemon's.
+pub(super) fn read_word(from: &mut impl Read, key: &Key, nonce: &str) -> Result<Word, Unreadable> {
     let mut header = [0; HEADER_BYTES];
     from.read_exact(&mut header)?;
     let length = length(header, Kind::Word)?;
@@ -219,7 +227,9 @@ pub(super) fn read_word(from: &mut impl Read) -> Result<Word, Unreadable> {
     if body.len() < length {
         return Err(Unreadable::Io(io::ErrorKind::UnexpectedEof.into()));
     }
-    parsed(&body)
+    let mut tag = [0; TAG_BYTES];
+    from.read_exact(&mut tag)?;
+    if tag == key.tag(nonce, &body) { parsed(&body) } else { Err(Unreadable::Unsigned) }
 }
 
 // ==== the daemon's side ====
@@ -251,9 +261,16 @@ async fn announced(from: &mut (impl AsyncRead + Unpin), kind: Kind) -> Result<us
     length(header, kind)
 }
 
-/// Says a word.
-pub(super) async fn write_word(out: &mut (impl AsyncWrite + Unpin), word: &Word) -> Result<(), Unreadable> {
-    let bytes = written(word, Kind::Word)?;
+/// Says a word to whoever asked with that `nonce`.
+pub(super) async fn write_word(
+    out: &mut (impl AsyncWrite + Unpin),
+    word: &Word,
+    key: &Key,
+    nonce: &str,
+) -> Result<(), Unreadable> {
+    let mut bytes = written(word, Kind::Word)?;
+    let tag = key.tag(nonce, bytes.get(HEADER_BYTES..).unwrap_or_default());
+    bytes.extend(tag);
     out.write_all(&bytes).await?;
     Ok(out.flush().await?)
 }
@@ -275,6 +292,7 @@ mod tests {
     fn question() -> Question {
         Question {
             viewpoint: viewpoint(),
+            nonce: "n".to_owned(),
             pinned: false,
             client: "claude".to_owned(),
             event: None,
@@ -297,21 +315,34 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_no_message_is_told_from_one_of_another_version() {
+        let folder = tempfile::tempdir().unwrap();
+        let key = Key::create(&folder.path().join("s")).unwrap();
+        let read = |mut bytes: &[u8]| read_word(&mut bytes, &key, "n");
         let mut word = Vec::new();
-        write_word(&mut word, &Word::Accepted).await.unwrap();
-        assert!(matches!(read_word(&mut word.as_slice()), Ok(Word::Accepted)));
+        write_word(&mut word, &Word::Accepted, &key, "n").await.unwrap();
+        assert!(matches!(read(&word), Ok(Word::Accepted)));
         for cut in 0..word.len() {
-            assert!(matches!(read_word(&mut &word[..cut]), Err(Unreadable::Io(_))), "{cut}");
+            assert!(matches!(read(&word[..cut]), Err(Unreadable::Io(_))), "{cut}");
         }
         let mut other = word.clone();
         other[5] = 9;
-        assert!(matches!(read_word(&mut other.as_slice()), Err(Unreadable::OtherVersion(9))));
+        assert!(matches!(read(&other), Err(Unreadable::OtherVersion(9))));
         let mut long = word.clone();
         long[6] = 0xff;
-        assert!(matches!(read_word(&mut long.as_slice()), Err(Unreadable::TooLong)));
-        for nonsense in [&b"HTTP/1.1 200 OK\r\n\r\n"[..], b"BKST\0\x01\0\0\0\x02{}"] {
-            assert!(matches!(read_word(&mut &nonsense[..]), Err(Unreadable::Nonsense)));
-        }
+        assert!(matches!(read(&long), Err(Unreadable::TooLong)));
+        assert!(matches!(read(b"HTTP/1.1 200 OK\r\n\r\n"), Err(Unreadable::Nonsense)));
+        let mut unsigned = word.clone();
+        *unsigned.last_mut().unwrap() ^= 1;
+        assert!(matches!(read(&unsigned), Err(Unreadable::Unsigned)));
+        assert!(
+            matches!(read_word(&mut word.as_slice(), &key, "m"), Err(Unreadable::Unsigned)),
+            "said to another"
+        );
+        let other = Key::create(&folder.path().join("t")).unwrap();
+        assert!(matches!(read_word(&mut word.as_slice(), &other, "n"), Err(Unreadable::Unsigned)));
+        let mut signed = b"BKST\0\x02\0\0\0\x02{}".to_vec();
+        signed.extend(key.tag("n", b"{}"));
+        assert!(matches!(read(&signed), Err(Unreadable::Nonsense)));
     }
 
     #[test]

@@ -13,6 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 
+use super::key::Key;
 use super::lock::Lock;
 use super::policies::Policies;
 use super::protocol::{Unreadable, Word, payload_length, read_body, read_question, write_word};
@@ -73,10 +74,12 @@ impl Daemon {
     pub(crate) fn start(socket: &Path, policies: Policies) -> Result<Self, ListenError> {
         let lock = Lock::take(socket)?;
         let failed = |source: io::Error| ListenError::Io { socket: socket.display().to_string(), source };
+        // Before anybody can connect.
+        let key = Key::create(socket).map_err(failed)?;
         let listener = UnixListener::bind(socket).map_err(failed)?;
         fs::set_permissions(socket, fs::Permissions::from_mode(0o600)).map_err(failed)?;
         let (policies, stop) = (Arc::new(policies), Arc::new(Semaphore::new(0)));
-        let serving = tokio::spawn(serve(listener, Arc::clone(&policies), Arc::clone(&stop)));
+        let serving = tokio::spawn(serve(listener, key, Arc::clone(&policies), Arc::clone(&stop)));
         Ok(Self { socket: socket.to_path_buf(), policies, serving, stop, _lock: lock })
     }
 
@@ -98,11 +101,12 @@ impl Daemon {
         self.stop.close();
         // A bug in there was reported where it happened.
         let _ = self.serving.await;
+        Key::remove(&self.socket);
         self.policies.shut_down().await
     }
 }
 
-async fn serve(listener: UnixListener, policies: Arc<Policies>, stop: Arc<Semaphore>) {
+async fn serve(listener: UnixListener, key: Key, policies: Arc<Policies>, stop: Arc<Semaphore>) {
     let connections = Arc::new(Semaphore::new(MOST_CONNECTIONS));
     let payload_bytes = Arc::new(Semaphore::new(MOST_PAYLOAD_BYTES));
     let mut answering = JoinSet::new();
@@ -115,10 +119,10 @@ async fn serve(listener: UnixListener, policies: Arc<Policies>, stop: Arc<Semaph
         };
         match accepted {
             Ok((stream, turn)) if is_user(&stream) => {
-                let (policies, room) = (Arc::clone(&policies), Arc::clone(&payload_bytes));
+                let (policies, room, key) = (Arc::clone(&policies), Arc::clone(&payload_bytes), key.clone());
                 answering.spawn(async move {
                     // Who went away needs no answer, and nobody else could use the reason.
-                    let _ = Box::pin(answer(stream, &policies, &room)).await;
+                    let _ = Box::pin(answer(stream, &key, &policies, &room)).await;
                     drop(turn);
                 });
             }
@@ -148,21 +152,26 @@ fn is_user(stream: &UnixStream) -> bool {
 }
 
 /// Answers one connection.
-async fn answer(mut stream: UnixStream, policies: &Policies, room: &Semaphore) -> Result<(), Unreadable> {
+async fn answer(
+    mut stream: UnixStream,
+    key: &Key,
+    policies: &Policies,
+    room: &Semaphore,
+) -> Result<(), Unreadable> {
     let late = |_| io::Error::from(io::ErrorKind::TimedOut);
     let question = match timeout(TRAVEL_PATIENCE, read_question(&mut stream)).await.map_err(late)? {
         Err(Unreadable::OtherVersion(_)) => {
             let why = "another version of the protocol is spoken here".to_owned();
-            return say(&mut stream, &Word::Declined { why }).await;
+            return say(&mut stream, &Word::Declined { why }, key, "").await;
         }
         question => question?,
     };
     if let Some(why) = policies.declines(&question) {
-        return say(&mut stream, &Word::Declined { why: why.to_owned() }).await;
+        return say(&mut stream, &Word::Declined { why: why.to_owned() }, key, &question.nonce).await;
     }
     let arrival = arrival(&mut stream, room);
     let (payload, _room) = timeout(TRAVEL_PATIENCE, arrival).await.map_err(late)??;
-    say(&mut stream, &Word::Accepted).await?;
+    say(&mut stream, &Word::Accepted, key, &question.nonce).await?;
     let patience = Duration::from_millis(question.patience_ms).min(LONGEST_PATIENCE);
     let word = tokio::select! {
         judged = timeout(patience, policies.judge(&question, &payload)) => match judged {
@@ -173,7 +182,7 @@ async fn answer(mut stream: UnixStream, policies: &Policies, room: &Semaphore) -
         // Its client has gone, or has stopped waiting: what is being asked on its behalf is withdrawn.
         () = gone(&mut stream) => return Ok(()),
     };
-    say(&mut stream, &word).await
+    say(&mut stream, &word, key, &question.nonce).await
 }
 
 /// The payload, and the room that it takes up.
@@ -187,9 +196,9 @@ async fn arrival<'r>(
     Ok((read_body(stream, length).await?, taken))
 }
 
-async fn say(stream: &mut UnixStream, word: &Word) -> Result<(), Unreadable> {
+async fn say(stream: &mut UnixStream, word: &Word, key: &Key, nonce: &str) -> Result<(), Unreadable> {
     let late = |_| io::Error::from(io::ErrorKind::TimedOut);
-    timeout(TRAVEL_PATIENCE, write_word(stream, word)).await.map_err(late)?
+    timeout(TRAVEL_PATIENCE, write_word(stream, word, key, nonce)).await.map_err(late)?
 }
 
 /// Returns when the other side has closed the connection. It has nothing more to say until then.

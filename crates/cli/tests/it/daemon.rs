@@ -199,8 +199,56 @@ fn babble(listener: UnixListener, bytes: &'static [u8]) {
     });
 }
 
+/// A word of this version of the protocol, whole, well-formed, and signed by nobody.
 const CONSENT: &[u8] =
-    b"BKST\0\x01\0\0\0\x42{\"answered\":{\"stdout\":\"\",\"stderr\":\"\",\"exit_code\":0,\"remark\":null}}";
+    b"BKST\0\x02\0\0\0\x42{\"answered\":{\"stdout\":\"\",\"stderr\":\"\",\"exit_code\":0,\"remark\":null}}\
+      ................................";
+/// The same of one that first says that it has the question.
+const ACCEPTED_CONSENT: &[u8] = b"BKST\0\x02\0\0\0\x0a\"accepted\"................................\
+      BKST\0\x02\0\0\0\x42{\"answered\":{\"stdout\":\"\",\"stderr\":\"\",\"exit_code\":0,\"remark\":null}}\
+      ................................";
+
+/// A key where a daemon's would lie, such as a killed one leaves.
+fn key(user: &User) {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let path = socket(user).with_extension("key");
+    let mut file =
+        std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path).unwrap();
+    file.write_all(b"a key of before").unwrap();
+}
+
+#[test]
+fn a_squatter_on_the_socket_is_not_believed() {
+    for bytes in [CONSENT, ACCEPTED_CONSENT] {
+        for has_key in [true, false] {
+            let user = User::with_config(NO_SHELL);
+            babble(impostor(&user), bytes);
+            if has_key {
+                key(&user);
+            }
+            let asked = hook(&user, "claude", &call(&user, "ls"));
+            refused(&asked, "gives no answer");
+            assert!(asked.err.contains("not signed"), "{}", asked.whole());
+        }
+    }
+}
+
+#[test]
+fn a_variable_names_no_daemon_but_the_run_above() {
+    let user = User::with_config(NO_SHELL);
+    // A true daemon, of this user, with its key: but no run that has started the hook.
+    let serving = Serving::start(&user);
+    let named = |socket: &std::path::Path| {
+        let path = user.path().join("event.json");
+        std::fs::write(&path, call(&user, "ls").to_string()).unwrap();
+        let mut command = user.command(&["hook", "claude"]);
+        command.env("BACKSTOP_SOCKET", socket).stdin(std::fs::File::open(path).unwrap());
+        done(command.spawn().unwrap())
+    };
+    refused(&named(&socket(&user)), "is not the daemon that belongs there");
+    refused(&named(&user.work().join("nobody.sock")), "deny_tools");
+    serving.stop();
+}
 
 #[test]
 fn a_daemon_that_talks_nonsense_or_dies_is_a_refusal_or_whatever_the_operator_wants() {
@@ -280,7 +328,7 @@ fn what_others_send_to_the_daemon_does_not_keep_it_from_answering() {
     let serving = Serving::start(&user);
     let mut held = Vec::new();
     for bytes in
-        [&b"GET / HTTP/1.1\r\n\r\n"[..], b"BKST\0\x01\xff\xff\xff\xff", b"BKST\0\x01\0\0\0\x02[]", b"BK", b""]
+        [&b"GET / HTTP/1.1\r\n\r\n"[..], b"BKST\0\x02\xff\xff\xff\xff", b"BKST\0\x02\0\0\0\x02[]", b"BK", b""]
     {
         let mut stream = UnixStream::connect(socket(&user)).unwrap();
         let _ = stream.write_all(bytes);

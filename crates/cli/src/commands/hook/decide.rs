@@ -12,7 +12,7 @@ use backstop::store::{SqliteStore, Store};
 use backstop::{daemon_socket, store_path};
 
 use super::speak::remark;
-use crate::daemon::{self, Asked, Question, Said, Viewpoint};
+use crate::daemon::{self, Asked, Kin, Question, Said, Viewpoint};
 use crate::error::Error;
 use crate::session::{Surroundings, builder, working_directory};
 
@@ -92,18 +92,20 @@ fn ask_daemon(
         .value
         .then(|| daemon_socket(operator, &|name| surroundings.variable(name)))
         .transpose();
-    let sockets = daemon::socket_of_run().into_iter().chain(configured?);
+    let of_run = daemon::socket_of_run().map(|socket| (socket, Kin::Ancestor));
+    let sockets = of_run.into_iter().chain(configured?.map(|socket| (socket, Kin::SameUser)));
     let left = patience(heard.event).saturating_sub(heard.started.elapsed());
     let question = Question {
         viewpoint: Viewpoint::of(surroundings),
+        nonce: backstop::new_token().expose().clone(),
         pinned: surroundings.is_pinned(),
         client: heard.client.name().to_owned(),
         event: heard.name.map(str::to_owned),
         folder: here.to_string_lossy().into_owned(),
         patience_ms: u64::try_from(left.as_millis()).unwrap_or(u64::MAX),
     };
-    for socket in sockets {
-        match daemon::ask(&socket, &question, heard.bytes, Instant::now() + left + MARGIN) {
+    for (socket, kin) in sockets {
+        match daemon::ask(&socket, kin, &question, heard.bytes, Instant::now() + left + MARGIN) {
             Ok(Asked::Nobody | Asked::Declined) => {}
             Ok(Asked::Answered(said)) => return Ok(Some(said)),
             Ok(Asked::Failed(why)) => return Err(Unjudged(why)),
