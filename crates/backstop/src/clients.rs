@@ -10,6 +10,7 @@ pub use backstop_clients::{
 pub mod install {
     pub use backstop_clients::install::{
         ApplyError, Change, ConfigError, Fixed, Folders, HookCommand, InvalidProgram, Once, OnceError, Plan,
-        PlanError, Program, Scope, Status, folder_variables, plan_install, plan_once, plan_uninstall, status,
+        PlanError, Program, Scope, Status, Switch, folder_variables, is_trusted, plan_install, plan_once,
+        plan_uninstall, status, switches,
     };
 }

@@ -48,10 +48,21 @@ impl Client {
             ),
             Self::Goose => (
                 "PreToolUse",
-                r#"{"hook_event_name":"PreToolUse","session_id":"sample","tool_name":"developer__shell","tool_input":{"command":"true"}}"#,
+                r#"{"event":"PreToolUse","session_id":"sample","tool_name":"developer__shell","tool_input":{"command":"true"}}"#,
             ),
         };
         Sample { event, payload }
+    }
+}
+
+/// The command of the recorded payloads.
+const RECORDED: &str = "echo FROM_SHELL > /run/project/ran.txt; echo SHELL_RAN";
+
+impl Sample {
+    /// What the client would write for another command, which has neither quotes nor backslashes.
+    pub fn with(&self, command: &str) -> String {
+        let written = format!("\"{command}\"");
+        self.payload.replace(RECORDED, command).replace("\"true\"", &written)
     }
 }
 
@@ -70,6 +81,11 @@ mod tests {
             assert_eq!(event.frame.event(), sample.event, "{client}");
             let Moment::ToolCall(call) = event.moment else { panic!("{client}") };
             assert_eq!(call.name().canonical(), "exec", "{client}");
+            let other = sample.with("uname -a");
+            assert!(other.contains("uname -a"), "{client}");
+            assert!(!other.contains(RECORDED) && !other.contains("\"true\""), "{client}: {other}");
+            let payload = Payload::parse(other.as_bytes()).unwrap();
+            assert!(client.read(&payload, Some(sample.event)).is_ok(), "{client}");
         }
     }
 }

@@ -61,7 +61,7 @@ impl Action {
             Self::Serve(settings) => Box::pin(gateway::serve::run(settings, surroundings)).await,
             Self::Run(settings) => Box::pin(gateway::run::run(settings, surroundings)).await,
             Self::Install(settings) => clients::install::run(&settings, surroundings),
-            Self::Status => clients::status::run(surroundings),
+            Self::Status => clients::status::run(surroundings).await,
             Self::Doctor(settings) => Box::pin(clients::doctor::run(settings, surroundings)).await,
             Self::Hook(settings) => Ok(Box::pin(hook::run(settings, surroundings)).await),
             Self::Check(settings) => Box::pin(check::run(settings, surroundings)).await,

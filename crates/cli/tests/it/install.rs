@@ -72,7 +72,9 @@ fn every_client_is_installed_fired_and_taken_out_again() {
     }
     for name in names() {
         let (code, found) = checks(&user, name);
-        assert_eq!(code, Some(0), "{name}: {found:#?}");
+        // Codex was never told to trust them.
+        let expected = if name == "codex" { 1 } else { 0 };
+        assert_eq!(code, Some(expected), "{name}: {found:#?}");
         finds(&found, "good", "fired");
     }
     user.run(&["uninstall", "--all"]).succeeded();
@@ -144,7 +146,7 @@ fn the_doctor_finds_what_is_broken() {
     std::fs::set_permissions(&gone, std::fs::Permissions::from_mode(0o755)).unwrap();
     let (code, found) = checks(&user, "claude");
     assert_eq!(code, Some(1));
-    finds(&found, "failed", "half an event was not refused");
+    finds(&found, "failed", "a call that nothing should let pass was not refused");
     finds(&found, "warning", "not this program");
 
     let mut settings: Value = serde_json::from_str(&installed).unwrap();
@@ -161,6 +163,109 @@ fn the_doctor_says_what_no_hook_sees() {
     {
         finds(&checks(&user, client).1, "note", said);
     }
+}
+
+#[test]
+fn every_weakening_of_an_entry_is_failed() {
+    for (what, from, to) in [
+        ("narrowed", "\"matcher\": \"*\"", "\"matcher\": \"Read\""),
+        ("async", "\"type\": \"command\"", "\"async\": true, \"type\": \"command\""),
+        ("too late", "\"timeout\": 300", "\"timeout\": 0.001"),
+        ("open", "\"onFailure\": \"block\"", "\"onFailure\": \"continue\""),
+        ("unpinned", " --pinned", ""),
+        ("of another operator", "config/backstop", "work/.evil/backstop"),
+    ] {
+        let user = with_claude("{}");
+        user.run(&["install", "claude"]).succeeded();
+        let text = std::fs::read_to_string(claude_settings(&user)).unwrap();
+        assert!(text.contains(from), "{what}: {text}");
+        std::fs::write(claude_settings(&user), text.replacen(from, to, 1)).unwrap();
+        let (code, found) = checks(&user, "claude");
+        assert_eq!(code, Some(1), "{what}");
+        finds(&found, "failed", "not what `backstop install` writes");
+        user.run(&["install", "claude"]).succeeded();
+        assert_eq!(checks(&user, "claude").0, Some(0), "{what}: the hint mends it");
+    }
+    let user = User::new();
+    user.run(&["install", "opencode"]).succeeded();
+    let plugin = user.path().join("config/opencode/plugins/backstop.js");
+    let text = std::fs::read_to_string(&plugin).unwrap();
+    std::fs::write(&plugin, text.replace("if (code === 2)", "if (code === 77)")).unwrap();
+    finds(&checks(&user, "opencode").1, "failed", "not what `backstop install` writes");
+}
+
+#[test]
+fn what_lets_everything_pass_or_nothing_is_failed() {
+    let user = User::with_config("guards: {command_safety: {enabled: false}}\n");
+    user.run(&["install", "claude"]).succeeded();
+    let (code, found) = checks(&user, "claude");
+    assert_eq!(code, Some(1));
+    finds(&found, "failed", "a call that nothing should let pass was not refused");
+
+    user.configure("{}\n");
+    let (code, found) = checks(&user, "claude");
+    assert_eq!(code, Some(1));
+    finds(&found, "failed", "is not what was pinned");
+    finds(&found, "failed", "a harmless call was refused");
+    user.run(&["config", "pin"]).succeeded();
+    assert_eq!(checks(&user, "claude").0, Some(0));
+
+    user.configure("guards: {no_such_guard: {}}\n");
+    finds(&checks(&user, "claude").1, "failed", "no_such_guard");
+    user.configure("{}\n");
+    std::fs::write(user.path().join("data/backstop/backstop.db"), "no database at all, but some text")
+        .unwrap();
+    let (code, found) = checks(&user, "claude");
+    assert_eq!(code, Some(1));
+    finds(&found, "failed", "the database can't be read");
+}
+
+#[test]
+fn what_switches_hooks_off_or_moves_the_client_is_failed() {
+    let user = with_claude("{}");
+    std::fs::create_dir(user.work().join(".git")).unwrap();
+    user.run(&["install", "claude", "qwen"]).succeeded();
+    let settings = user.work().join(".claude/settings.local.json");
+    std::fs::create_dir(settings.parent().unwrap()).unwrap();
+    std::fs::write(&settings, "{\"disableAllHooks\": true}").unwrap();
+    let (code, found) = checks(&user, "claude");
+    assert_eq!(code, Some(1));
+    finds(&found, "failed", "it runs no hooks here");
+
+    let mut moved = user.command(&["doctor", "qwen", "--json"]);
+    let done = super::support::done(moved.env("QWEN_HOME", user.path().join("other")).spawn().unwrap());
+    assert_eq!(done.code, Some(1), "{}", done.whole());
+    assert!(done.out.contains("`QWEN_HOME` moves it to where nothing is installed"), "{}", done.whole());
+}
+
+#[test]
+fn what_is_left_to_do_is_the_last_and_loudest_line() {
+    let user = User::new();
+    let done = user.run(&["install", "codex", "claude"]).succeeded();
+    let last = done.err.trim_end().lines().last().unwrap();
+    assert!(last.starts_with("ONE STEP IS LEFT: start `codex` and enter `/hooks`"), "{}", done.whole());
+    finds(&checks(&user, "codex").1, "failed", "was not told to trust");
+    assert!(!user.run(&["install", "claude"]).succeeded().err.contains("ONE STEP"));
+    assert!(!user.run(&["install", "codex", "--dry-run"]).succeeded().err.contains("ONE STEP"));
+}
+
+#[test]
+fn the_last_event_of_a_client_is_shown() {
+    let user = User::new();
+    user.run(&["install", "claude"]).succeeded();
+    finds(&checks(&user, "claude").1, "note", "no event of it has been heard");
+    finds(&checks(&user, "claude").1, "note", "no event of it has been heard");
+    let event = serde_json::json!({
+        "hook_event_name": "PreToolUse", "session_id": "s-real", "cwd": user.work(), "tool_name": "Bash",
+        "tool_input": { "command": "ls" },
+    });
+    user.feed(&["hook", "claude"], event.to_string()).succeeded();
+    finds(&checks(&user, "claude").1, "note", "last heard of at ");
+    let told = user.run(&["status", "--json"]).succeeded().json();
+    let rows = told.as_array().unwrap();
+    let heard = |client: &str| rows.iter().find(|row| row["client"] == client).unwrap()["heard"].clone();
+    assert!(heard("claude")["at"].is_string() || heard("claude")["at"].is_number(), "{told:#}");
+    assert!(heard("gemini").is_null());
 }
 
 #[test]

@@ -120,11 +120,35 @@ fn a_client_can_be_run_without_hooks_and_under_another_name() {
     assert!(silent.err.contains("no hook of Claude Code was heard of"), "{}", silent.whole());
     let other = program(&user, "agent", "echo \"arguments: $*\"");
     let ended = done(run(&user, &["--client", "codex"], &other, &["exec"]));
-    assert!(ended.out.contains("arguments: -c hooks={\"PreToolUse\"="), "{}", ended.whole());
+    let started = "arguments: -c features.hooks=true -c hooks={\"PreToolUse\"=";
+    assert!(ended.out.contains(started), "{}", ended.whole());
     assert!(ended.out.ends_with("} exec\n"), "{}", ended.whole());
     let ended = done(run(&user, &["--client", "cursor"], &other, &["exec"]));
     assert!(ended.out.contains("arguments: exec\n"), "{}", ended.whole());
     assert!(ended.err.contains("`backstop install cursor`"), "{}", ended.whole());
+}
+
+#[test]
+fn a_client_that_would_run_no_hooks_is_not_started() {
+    let user = User::with_config(NO_SHELL);
+    let show = program(&user, "claude", "echo \"arguments: $*\"");
+    let ended = done(run(&user, &[], &show, &["--bare", "-p"]));
+    assert_eq!(ended.code, Some(1), "{}", ended.whole());
+    assert!(ended.err.contains("`--bare` keeps it from running hooks"), "{}", ended.whole());
+    assert!(!ended.out.contains("arguments"), "{}", ended.whole());
+    let copilot = program(&user, "copilot", "echo \"arguments: $*\"");
+    let folder = user.work().join(".github/hooks");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("quiet.json"), r#"{"version": 1, "disableAllHooks": true}"#).unwrap();
+    let ended = done(run(&user, &[], &copilot, &[]));
+    assert_eq!(ended.code, Some(1), "{}", ended.whole());
+    assert!(
+        ended.err.contains("runs no hooks here") && !ended.out.contains("arguments"),
+        "{}",
+        ended.whole()
+    );
+    let ended = done(run(&user, &["--no-hooks"], &copilot, &[]));
+    assert!(ended.out.contains("arguments"), "{}", ended.whole());
 }
 
 #[test]

@@ -114,9 +114,10 @@ pub struct HookCommand {
     fixed: Option<Fixed>,
 }
 
-/// What the shell around a program starts, and what it says when that fails. No word in it can be taken for the name of
+/// What the shell around a program starts, and what it says when that fails. It outlives a signal to its group, which
+/// would else be no answer and let the tool run; the program refuses then. No word in it can be taken for the name of
 /// a variable: some clients put variables into their settings before any shell reads them.
-const SCRIPT: &str = r#""$@"; case $? in 0) exit 0;; 2) exit 2;; *) echo "backstop failed with $?: denied" >&2; exit 2;; esac"#;
+const SCRIPT: &str = r#"trap "" HUP INT TERM; "$@"; case $? in 0) exit 0;; 2) exit 2;; *) echo "backstop failed with $?: denied" >&2; exit 2;; esac"#;
 /// What that shell is called.
 const SHELL: &str = "backstop";
 
@@ -347,6 +348,11 @@ mod tests {
             let (code, said) = run(Some(failure));
             assert_eq!(code, Some(2), "{failure}");
             assert!(said.contains("denied"), "{said}");
+        }
+        // What ends the group ends the shell, too, and a shell that is killed lets the tool run.
+        for signal in ["HUP", "INT", "TERM"] {
+            let (code, said) = run(Some(&format!("kill -{signal} $PPID; echo no >&2; exit 2")));
+            assert_eq!((code, said.as_str()), (Some(2), "no\n"), "{signal}");
         }
     }
 }

@@ -29,6 +29,17 @@ pub(super) fn install(text: &str, layout: &Merged, command: &HookCommand) -> Res
     Ok(text)
 }
 
+/// The text with that value of that key, whatever it said before.
+pub(super) fn set(text: &str, key: &str, value: &Value) -> Result<String, ConfigError> {
+    let node = edit::parse(text)?;
+    let root = root(text, node.as_ref())?;
+    let entry = Entry { key: Some(key), value };
+    Ok(match member(text, root, key)? {
+        Some(_) => edit::replace(text, &root.into(), position(root, key), entry),
+        None => edit::append(text, &root.into(), entry),
+    })
+}
+
 /// The text without our entries, and without what they leave empty.
 pub(super) fn uninstall(text: &str, command: &HookCommand) -> Result<String, ConfigError> {
     let mut text = text.to_owned();

@@ -14,6 +14,8 @@ mod edit;
 mod merge;
 mod once;
 mod plan;
+mod switches;
+mod trust;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -25,6 +27,8 @@ pub use self::edit::ConfigError;
 pub(crate) use self::once::ForOneRun;
 pub use self::once::{Once, OnceError, plan_once};
 pub use self::plan::{ApplyError, Change, Plan, PlanError, plan_install, plan_uninstall, status};
+pub use self::switches::{Switch, switches};
+pub use self::trust::is_trusted;
 use crate::client::Client;
 
 /// Whose configuration.
@@ -47,11 +51,20 @@ pub struct Folders {
     pub variables: Vec<(String, PathBuf)>,
 }
 
+/// A variable that moves a client's folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moved {
+    /// The environment variable.
+    pub(crate) by: &'static str,
+    /// The folder below what it names; empty where it names the folder itself.
+    pub(crate) below: &'static str,
+}
+
 /// A file of a client.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
-    /// An environment variable that names the folder instead.
-    pub(crate) variable: Option<&'static str>,
+    /// What moves the folder.
+    pub(crate) variable: Option<Moved>,
     /// The folder, below the home directory or the project.
     pub(crate) folder: &'static str,
     /// The file in it.
@@ -122,9 +135,22 @@ impl Layout {
             Scope::User => &folders.home,
             Scope::Project => &folders.project,
         };
-        let named =
-            place.variable.and_then(|name| folders.variables.iter().find(|(variable, _)| variable == name));
-        named.map_or_else(|| base.join(place.folder), |(_, folder)| folder.clone())
+        match self.moved(scope, folders) {
+            Some((moved, folder)) => folder.join(moved.below),
+            None => base.join(place.folder),
+        }
+    }
+
+    /// What moves the folder, and to where.
+    fn moved<'f>(&self, scope: Scope, folders: &'f Folders) -> Option<(Moved, &'f Path)> {
+        let moved = self.place(scope).variable?;
+        let named = folders.variables.iter().find(|(variable, _)| variable == moved.by)?;
+        Some((moved, &named.1))
+    }
+
+    /// The environment variable that moves the user's folder, where one does.
+    pub fn moved_by(&self, folders: &Folders) -> Option<&'static str> {
+        self.moved(Scope::User, folders).map(|(moved, _)| moved.by)
     }
 
     /// The file that an installation writes, or the first of several.
@@ -135,7 +161,7 @@ impl Layout {
 
 /// The environment variables that move a client's folder.
 pub fn folder_variables() -> impl Iterator<Item = &'static str> {
-    Client::ALL.into_iter().filter_map(|client| client.layout().user.variable)
+    Client::ALL.into_iter().filter_map(|client| client.layout().user.variable).map(|moved| moved.by)
 }
 
 /// What a client's configuration says about us.

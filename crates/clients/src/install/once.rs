@@ -19,6 +19,10 @@ use crate::client::Client;
 /// The largest file of settings that is read.
 const MOST_BYTES: u64 = 4 * 1024 * 1024;
 const SETTINGS_FILE: &str = "settings.json";
+/// The setting by which Claude Code and Qwen Code run no hook at all.
+pub(super) const DISABLE_ALL: &str = "disableAllHooks";
+/// The same of Codex, where it is a feature that is on.
+const CODEX_FEATURE: &str = "features.hooks";
 
 /// How a client is told of hooks when it is started.
 #[derive(Clone, Copy, Debug)]
@@ -61,6 +65,9 @@ pub enum OnceError {
         /// Why not.
         source: ConfigError,
     },
+    /// It would be started so that it runs no hooks.
+    #[error("`{0}` keeps it from running hooks")]
+    WithoutHooks(String),
     /// They can't be read.
     #[error("the settings in `{place}` can't be read: {source}")]
     Unreadable {
@@ -89,6 +96,9 @@ pub fn plan_once(
 ) -> Result<Option<Once>, OnceError> {
     let command = HookCommand::new(client, program)?;
     let layout = client.layout();
+    if let Some(what) = without_hooks(client, arguments, environment) {
+        return Err(OnceError::WithoutHooks(what));
+    }
     let mut once = Once { arguments: arguments.to_vec(), ..Once::default() };
     match (layout.once, &layout.form) {
         (ForOneRun::SettingsOption(option), Form::Merged(merged)) => {
@@ -99,19 +109,20 @@ pub fn plan_once(
             };
             let place = given.unwrap_or_default().to_string_lossy().into_owned();
             let text = settings(&text, merged, &command, place)?;
-            let file = once.add(folder, SETTINGS_FILE, text);
+            let file = once.add(folder, SETTINGS_FILE, switched_on(text));
             once.arguments.splice(0..0, [option.into(), file]);
         }
         (ForOneRun::SettingsVariable { name, otherwise }, Form::Merged(merged)) => {
             let place = environment(name).map_or_else(|| otherwise.into(), PathBuf::from);
             let text = read(&place)?;
             let text = settings(&text, merged, &command, place.display().to_string())?;
-            let file = once.add(folder, SETTINGS_FILE, text);
+            let file = once.add(folder, SETTINGS_FILE, switched_on(text));
             once.variables.push((name, file));
         }
         (ForOneRun::TrustedOption(option), Form::Merged(merged)) => {
             let value = format!("hooks={}", toml(&trusted(merged, &command)));
-            once.arguments.splice(0..0, [option.into(), value.into()]);
+            let on = format!("{CODEX_FEATURE}=true");
+            once.arguments.splice(0..0, [option.into(), on.into(), option.into(), value.into()]);
         }
         (ForOneRun::PluginVariable(name), Form::Own(files)) => {
             let given = environment(name).unwrap_or_default();
@@ -137,6 +148,38 @@ impl Once {
 
 fn settings(text: &str, merged: &Merged, command: &HookCommand, place: String) -> Result<String, OnceError> {
     merge::install(text, merged, command).map_err(|source| OnceError::Settings { place, source })
+}
+
+/// The option or variable by which the client would start without hooks, settings or plugins, if one is there.
+fn without_hooks(
+    client: Client,
+    arguments: &[OsString],
+    environment: &dyn Fn(&str) -> Option<OsString>,
+) -> Option<String> {
+    let (options, variables): (&[&str], &[&str]) = match client {
+        Client::Claude => (&["--bare", "--safe-mode"], &["CLAUDE_CODE_SIMPLE", "CLAUDE_CODE_SAFE_MODE"]),
+        Client::Qwen => (&["--bare", "--safe-mode"], &[]),
+        Client::OpenCode => (&["--pure"], &["OPENCODE_PURE"]),
+        Client::Codex => (&["features.hooks=false", "features.codex_hooks=false"], &[]),
+        _ => (&[], &[]),
+    };
+    let text = |argument: &OsString| argument.to_string_lossy().replace(' ', "");
+    let option = arguments.iter().map(text).find(|argument| options.iter().any(|option| argument == option));
+    let disabled = || {
+        let pairs = arguments.windows(2).filter(|_| client == Client::Codex);
+        let mut pairs = pairs.filter_map(|pair| Some((pair.first()?.to_str()?, pair.get(1)?.to_str()?)));
+        pairs
+            .find(|pair| matches!(pair, ("--disable", "hooks" | "codex_hooks")))
+            .map(|_| "--disable hooks".to_owned())
+    };
+    let is_set = |name: &&&str| environment(name).is_some_and(|value| !value.is_empty() && value != "0");
+    let variable = || variables.iter().find(is_set).map(|name| (*name).to_owned());
+    option.or_else(disabled).or_else(variable)
+}
+
+/// The settings with hooks switched on, whatever a repository's settings say about them.
+fn switched_on(text: String) -> String {
+    merge::set(&text, DISABLE_ALL, &json!(false)).unwrap_or(text)
 }
 
 fn is_option(argument: &OsStr, option: &str) -> bool {
@@ -230,6 +273,11 @@ fn trusted(merged: &Merged, command: &HookCommand) -> Value {
     Value::Object(hooks)
 }
 
+/// The digest by which Codex knows the hook in `entry` at that event.
+pub(super) fn trust_digest_at(event: &str, entry: &Value) -> String {
+    trust_digest(&snake_case(event), entry)
+}
+
 /// The digest by which Codex knows a command: of its identity as JSON with sorted keys.
 fn trust_digest(label: &str, entry: &Value) -> String {
     let identity = json!({
@@ -276,7 +324,8 @@ mod tests {
     fn plan(client: Client, arguments: &[&str], variable: Option<&str>) -> Result<Option<Once>, OnceError> {
         let arguments: Vec<OsString> = arguments.iter().map(OsString::from).collect();
         let folder = Path::new("/run/once");
-        plan_once(client, Path::new(PROGRAM), folder, &arguments, &|_| variable.map(OsString::from))
+        let environment = |name: &str| variable.filter(|_| !name.contains("PURE")).map(OsString::from);
+        plan_once(client, Path::new(PROGRAM), folder, &arguments, &environment)
     }
 
     fn planned(client: Client, arguments: &[&str], variable: Option<&str>) -> Once {
@@ -310,6 +359,7 @@ mod tests {
             let once = planned(Client::Claude, arguments, None);
             assert_eq!(words(&once), ["--settings", "/run/once/settings.json", "-p", "hi"]);
             let text = &once.files[0].1;
+            assert!(text.contains("\"disableAllHooks\": false"), "{text}");
             assert!(text.contains("bell") && text.contains("\"model\": \"m\""), "{text}");
         }
         let folder = tempfile::tempdir().unwrap();
@@ -324,6 +374,24 @@ mod tests {
         let once = planned(Client::OpenCode, &[], Some(r#"{"plugin": ["a"], "share": "off"}"#));
         let expected = json!({ "plugin": ["a", "file:///run/once/backstop.js"], "share": "off" });
         assert_eq!(once.variables, [("OPENCODE_CONFIG_CONTENT", expected.to_string().into())]);
+    }
+
+    #[test]
+    fn a_client_that_would_start_without_hooks_is_an_error() {
+        for (client, arguments) in [
+            (Client::Claude, &["-p", "--bare"][..]),
+            (Client::Claude, &["--safe-mode"]),
+            (Client::Codex, &["--disable", "hooks"]),
+            (Client::Codex, &["-c", "features.hooks = false"]),
+            (Client::OpenCode, &["--pure"]),
+        ] {
+            let error = plan(client, arguments, None).unwrap_err();
+            assert!(matches!(error, OnceError::WithoutHooks(_)), "{client}: {error}");
+        }
+        let simple = |name: &str| (name == "CLAUDE_CODE_SIMPLE").then(|| OsString::from("1"));
+        let planned = plan_once(Client::Claude, Path::new(PROGRAM), Path::new("/run/once"), &[], &simple);
+        assert!(matches!(planned, Err(OnceError::WithoutHooks(_))));
+        assert!(plan(Client::Codex, &["--disable", "web"], None).is_ok());
     }
 
     #[test]
@@ -348,8 +416,8 @@ mod tests {
             "sha256:d68e1f191a6c14bdf560ff129356a1ec1795d599ad9833570640a87af6e296c6"
         );
         let once = planned(Client::Codex, &["exec"], None);
-        let [option, value, rest] = words(&once)[..] else { panic!("{:?}", once.arguments) };
-        assert_eq!((option, rest), ("-c", "exec"));
+        let [first, on, option, value, rest] = words(&once)[..] else { panic!("{:?}", once.arguments) };
+        assert_eq!((first, on, option, rest), ("-c", "features.hooks=true", "-c", "exec"));
         assert!(
             value.starts_with(r#"hooks={"PreToolUse"=[{"hooks"=[{"type"="command","command"="#),
             "{value}"

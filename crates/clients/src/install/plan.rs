@@ -345,11 +345,13 @@ impl Change {
             return Err(ApplyError::Changed(self.path.clone()));
         }
         if let (Some(backup), Some(before)) = (&self.backup, &self.before) {
-            write(backup, before, false)
+            // Whoever may not read the one may not read the other.
+            let mode = fs::metadata(&path).map(|data| data.permissions()).map_err(failed)?;
+            write(backup, before, Mode::Of(mode))
                 .map_err(|source| ApplyError::Write { path: backup.clone(), source })?;
         }
         match &self.after {
-            Some(text) => write(&path, text, self.executable).map_err(failed)?,
+            Some(text) => write(&path, text, Mode::new(self.executable)).map_err(failed)?,
             None if now.is_some() => fs::remove_file(&path).map_err(failed)?,
             None => {}
         }
@@ -362,16 +364,31 @@ impl Change {
     }
 }
 
+/// What a file that is new may be done with.
+enum Mode {
+    Text,
+    Program,
+    Of(fs::Permissions),
+}
+
+impl Mode {
+    fn new(executable: bool) -> Self {
+        if executable { Self::Program } else { Self::Text }
+    }
+}
+
 /// Writes a file whole or not at all, with the permissions it had.
-fn write(path: &Path, text: &str, executable: bool) -> io::Result<()> {
+fn write(path: &Path, text: &str, mode: Mode) -> io::Result<()> {
     let folder = path.parent().ok_or_else(|| io::Error::other("it has no folder"))?;
     fs::create_dir_all(folder)?;
     let mut file = tempfile::NamedTempFile::new_in(folder)?;
     file.write_all(text.as_bytes())?;
-    match fs::metadata(path) {
-        Ok(data) => file.as_file().set_permissions(data.permissions())?,
-        Err(_) => file.as_file().set_permissions(new_permissions(executable, file.path())?)?,
-    }
+    let permissions = match (mode, fs::metadata(path)) {
+        (Mode::Of(permissions), _) => permissions,
+        (_, Ok(data)) => data.permissions(),
+        (mode, Err(_)) => new_permissions(matches!(mode, Mode::Program), file.path())?,
+    };
+    file.as_file().set_permissions(permissions)?;
     file.as_file().sync_all()?;
     file.persist(path).map(drop).map_err(|error| error.error)
 }

@@ -254,6 +254,41 @@ fn a_variable_moves_a_clients_folder() {
     assert_eq!(plan.changes[0].path, moved.join("hooks.json"));
 }
 
+#[test]
+fn every_variable_that_moves_a_client_moves_what_is_installed() {
+    for (client, variable, file) in [
+        (Client::Claude, "CLAUDE_CONFIG_DIR", "settings.json"),
+        (Client::Codex, "CODEX_HOME", "hooks.json"),
+        (Client::Gemini, "GEMINI_CLI_HOME", ".gemini/settings.json"),
+        (Client::Qwen, "QWEN_HOME", "settings.json"),
+        (Client::Copilot, "COPILOT_HOME", "hooks/backstop.json"),
+        (Client::Cline, "CLINE_DIR", "hooks/PreToolUse"),
+        (Client::OpenCode, "XDG_CONFIG_HOME", "opencode/plugins/backstop.js"),
+    ] {
+        let home = Home::new();
+        let moved = home.folder.path().join("moved");
+        let folders = Folders { variables: vec![(variable.to_owned(), moved.clone())], ..home.folders() };
+        plan_install(client, Scope::User, &folders, Path::new(PROGRAM)).unwrap().apply().unwrap();
+        assert!(moved.join(file).exists(), "{client}: {:?}", home.files());
+        assert!(!home.config(client).exists(), "{client}");
+        assert_eq!(client.layout().moved_by(&folders), Some(variable));
+        assert!(status(client, Scope::User, &home.folders(), Path::new(PROGRAM)).unwrap().is_absent());
+    }
+}
+
+#[test]
+#[cfg(unix)]
+fn a_backup_is_as_private_as_its_file() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let home = Home::new();
+    home.write(Client::Claude, "{\"env\": {\"KEY\": \"x\"}}");
+    fs::set_permissions(home.config(Client::Claude), fs::Permissions::from_mode(0o600)).unwrap();
+    home.install(Client::Claude);
+    let is_backup = |path: &PathBuf| path.to_string_lossy().ends_with("before-backstop");
+    let backup = home.files().into_iter().find(is_backup).unwrap();
+    assert_eq!(fs::metadata(backup).unwrap().permissions().mode() & 0o777, 0o600);
+}
+
 /// A script of Cline's says the refusal itself when the program fails.
 #[test]
 #[cfg(unix)]

@@ -1,11 +1,14 @@
 //! `backstop doctor`: whether an installation does what it should.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstop::clients::install::{Folders, Scope, Status, status};
+use backstop::clients::install::{
+    Folders, PlanError, Program, Scope, Status, Switch, is_trusted, status, switches,
+};
 use backstop::clients::{Client, Evidence};
 use backstop::engine::HookMeta;
 use backstop::hooks::{Family, Honour, PointId};
@@ -13,8 +16,9 @@ use serde::Serialize;
 use tokio::process::Command;
 
 use super::fire::fire;
+use super::heard::{Heard, MOST_ENTRIES, heard};
 use super::{Chosen, entry_program, folders, in_path, is_executable, program_of, scope_name};
-use crate::error::Error;
+use crate::error::{Error, different};
 use crate::exit::Exit;
 use crate::output::{Output, Style, plain};
 use crate::session::Surroundings;
@@ -71,9 +75,11 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
         output.say("no client was found; name the one that is meant, as in `backstop doctor claude`");
     }
     let standing = standing(surroundings).await;
+    let footing = Footing::look(surroundings).await;
     let mut all = Vec::new();
     for client in clients {
         let mut diagnosis = examine(client, &folders, surroundings).await?;
+        footing.tell(&mut diagnosis, client);
         points(&mut diagnosis, client, &standing);
         if !output.is_json() {
             show(client, &diagnosis, output)?;
@@ -84,6 +90,61 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
         output.json(&all)?;
     }
     Ok(if all.iter().any(Diagnosis::has_failed) { Exit::Failed } else { Exit::Success })
+}
+
+/// What all clients stand on: the operator's configuration and the database.
+struct Footing {
+    problems: Vec<(String, &'static str)>,
+    heard: BTreeMap<&'static str, Heard>,
+}
+
+impl Footing {
+    async fn look(surroundings: &Surroundings) -> Self {
+        let mut footing = Self { problems: Vec::new(), heard: BTreeMap::new() };
+        match Self::pinned(surroundings) {
+            Ok(None) => {}
+            Ok(Some(changed)) => footing.problems.push((
+                format!(
+                    "the operator's configuration is not what was pinned ({changed}): every call is refused"
+                ),
+                "look at it, then `backstop config pin`",
+            )),
+            Err(error) => footing.problems.push((error.to_string(), "backstop config check")),
+        }
+        let store = surroundings.load_quietly().and_then(|loaded| surroundings.store(&loaded));
+        let heard = match store {
+            Ok(store) => heard(store.as_ref()).await.map_err(Error::from),
+            Err(error) => Err(error),
+        };
+        match heard {
+            Ok(heard) => footing.heard = heard,
+            Err(Error::Config(_)) => {}
+            Err(error) => footing.problems.push((
+                format!("the database can't be read, so every call is refused: {error}"),
+                "mend `store.path`, or move the file away",
+            )),
+        }
+        footing
+    }
+
+    /// What is not as it was pinned.
+    fn pinned(surroundings: &Surroundings) -> Result<Option<String>, Error> {
+        let changed = surroundings.pin_differences(&surroundings.load_operators()?.pin())?;
+        Ok(changed.filter(|changed| !changed.is_empty()).map(|changed| different(&changed)))
+    }
+
+    fn tell(&self, diagnosis: &mut Diagnosis, client: Client) {
+        for (problem, hint) in &self.problems {
+            diagnosis.add(Grade::Failed, problem.as_str(), Some((*hint).to_owned()));
+        }
+        let text = match self.heard.get(client.name()) {
+            Some(heard) => format!("last heard of at {}, {}", heard.at, heard.point),
+            None => format!(
+                "no event of it has been heard of in the last {MOST_ENTRIES} entries of the audit trail; start it, let it use a tool, and look again"
+            ),
+        };
+        diagnosis.add(Grade::Note, text, None);
+    }
 }
 
 /// The hooks of the configuration in force; none where it can't be read, which `config check` and the entries that are
@@ -137,7 +198,7 @@ async fn examine(client: Client, folders: &Folders, surroundings: &Surroundings)
     let mut installed = 0;
     for scope in [Scope::User, Scope::Project] {
         let program = entry_program(scope, surroundings)?;
-        match status(client, scope, folders, program.clone()) {
+        match status_of(client, scope, folders, &program) {
             Err(error) => {
                 let hint = "a client that can't read its file may run without any hook; mend it by hand";
                 diagnosis.add(Grade::Failed, error.to_string(), Some(hint.to_owned()));
@@ -146,16 +207,29 @@ async fn examine(client: Client, folders: &Folders, surroundings: &Surroundings)
             Ok(status) => {
                 installed += status.programs.len();
                 entries(&mut diagnosis, client, scope, &status, &program.path);
+                trusted(&mut diagnosis, client, folders, &status, &program)?;
                 answers(&mut diagnosis, client, scope, &status, folders).await;
             }
         }
     }
+    let moved = client.layout().moved_by(folders);
+    let place = client.layout().path(Scope::User, folders).display().to_string();
+    if let (Some(variable), 1..) = (moved, installed) {
+        let text = format!("`{variable}` moves it: this is about `{place}`, and about no other folder of it");
+        diagnosis.add(Grade::Note, text, None);
+    }
+    for Switch { file, says } in switches(client, folders) {
+        let text = format!("it runs no hooks here: `{}` says {says}", file.display());
+        diagnosis.add(Grade::Failed, text, Some(format!("take that out of `{}`", file.display())));
+    }
     match installed {
-        0 => diagnosis.add(
-            Grade::Failed,
-            "nothing is installed",
-            Some(format!("backstop install {client}")),
-        ),
+        0 => {
+            let text = match moved {
+                Some(variable) => format!("`{variable}` moves it to where nothing is installed, `{place}`"),
+                None => "nothing is installed".to_owned(),
+            };
+            diagnosis.add(Grade::Failed, text, Some(format!("backstop install {client}")));
+        }
         1 => {}
         _ => diagnosis.add(
             Grade::Warning,
@@ -170,6 +244,46 @@ async fn examine(client: Client, folders: &Folders, surroundings: &Surroundings)
     Ok(diagnosis)
 }
 
+/// What an entry says beside the program it starts is compared with what this version would write for that program.
+fn status_of(
+    client: Client,
+    scope: Scope,
+    folders: &Folders,
+    program: &Program,
+) -> Result<Status, PlanError> {
+    let found = status(client, scope, folders, program.clone())?;
+    let mut others = found.programs.iter().filter(|path| Path::new(path) != program.path);
+    match (others.next(), others.next()) {
+        (Some(other), None) if found.programs.len() == 1 => {
+            let other = Program { path: other.into(), fixed: program.fixed.clone() };
+            status(client, scope, folders, other)
+        }
+        _ => Ok(found),
+    }
+}
+
+/// Whether a client that runs only what its user trusts does trust this.
+fn trusted(
+    diagnosis: &mut Diagnosis,
+    client: Client,
+    folders: &Folders,
+    status: &Status,
+    program: &Program,
+) -> Result<(), Error> {
+    let path = status.programs.first().map_or_else(|| program.path.clone(), Into::into);
+    let program = Program { path, fixed: program.fixed.clone() };
+    match is_trusted(client, folders, program).map_err(PlanError::from)? {
+        Some(false) => diagnosis.add(
+            Grade::Failed,
+            "it was not told to trust these hooks, so it runs none of them and says nothing",
+            Some(format!("start `{client}` and enter `/hooks`")),
+        ),
+        Some(true) => diagnosis.add(Grade::Good, "it trusts these hooks", None),
+        None => {}
+    }
+    Ok(())
+}
+
 fn entries(diagnosis: &mut Diagnosis, client: Client, scope: Scope, status: &Status, program: &Path) {
     let again = || Some(format!("backstop install {client} --{}", scope_name(scope)));
     for found in &status.programs {
@@ -180,7 +294,7 @@ fn entries(diagnosis: &mut Diagnosis, client: Client, scope: Scope, status: &Sta
             diagnosis.add(Grade::Failed, format!("`{found}` is not executable"), again());
         } else if others_may_write(path) {
             let hint = Some(format!("chmod o-w {found}"));
-            diagnosis.add(Grade::Warning, format!("everybody can replace `{found}`"), hint);
+            diagnosis.add(Grade::Failed, format!("everybody can replace `{found}`"), hint);
         } else if path != program {
             diagnosis.add(
                 Grade::Warning,
@@ -196,8 +310,9 @@ fn entries(diagnosis: &mut Diagnosis, client: Client, scope: Scope, status: &Sta
         let text = format!("without an entry: {}", status.missing.join(", "));
         diagnosis.add(Grade::Failed, text, again());
     }
-    if status.outdated && status.missing.is_empty() {
-        diagnosis.add(Grade::Warning, "an entry is not what this version writes", again());
+    if status.outdated {
+        let text = "an entry is not what `backstop install` writes: it may not be asked about every call, be too late, or fail open";
+        diagnosis.add(Grade::Failed, text, again());
     }
     if status.foreign > 0 {
         let text = format!(
@@ -228,7 +343,7 @@ async fn answers(
             diagnosis.add(Grade::Good, text, None);
         }
         Err(why) => {
-            let hint = Some(format!("run it by hand: {command}"));
+            let hint = Some(format!("backstop config check; backstop install {client}; by hand: {command}"));
             diagnosis.add(Grade::Failed, format!("did not fire at {event}: {why}"), hint);
         }
     }

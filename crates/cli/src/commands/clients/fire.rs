@@ -1,8 +1,8 @@
 //! Firing: the command in a client's configuration is started as the client would start it, and its answer is
 //! looked at.
 //!
-//! Two events: a harmless call, which must get a whole answer, whatever policy says about it; and half of one,
-//! which must be refused. Neither runs anything but the hook.
+//! Three events: a harmless call, which must pass; a stand-in of a bad one, which must be refused; and half of one,
+//! which must be refused, too. None of them runs anything but the hook.
 
 use std::path::Path;
 use std::process::{Output, Stdio};
@@ -19,23 +19,46 @@ use crate::output::one_line;
 /// The longest that an answer may take here.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Starts `command` with both events. What is wrong with the answers, if something is.
+/// A command that does nothing, and must pass.
+const HARMLESS: &str = "true";
+/// A command that every profile refuses, and that does nothing either where it runs all the same: there is no such device.
+const STAND_IN: &str = "mkfs.ext4 /dev/mapper/backstop-doctor-stand-in";
+
+/// Starts `command` with each event. What is wrong with the answers, if something is.
 pub(super) async fn fire(client: Client, command: &str, folder: &Path) -> Result<(), String> {
     let sample = client.sample();
-    let whole = start(command, sample.payload, folder).await?;
-    if !is_whole(&whole) {
-        return Err(format!("a harmless call got no answer that a client understands: {}", shown(&whole)));
+    let harmless = start(client, command, &sample.with(HARMLESS), folder).await?;
+    if !is_whole(&harmless) {
+        return Err(format!("a harmless call got no answer that a client understands: {}", shown(&harmless)));
+    }
+    if !is_pass(&harmless) {
+        return Err(format!("a harmless call was refused: {}", shown(&harmless)));
+    }
+    let bad = start(client, command, &sample.with(STAND_IN), folder).await?;
+    if !is_refusal(client, &bad) {
+        return Err(format!(
+            "a call that nothing should let pass was not refused, so calls are not judged: {}",
+            shown(&bad)
+        ));
     }
     let half: String = sample.payload.chars().take(sample.payload.chars().count() / 2).collect();
-    let refused = start(command, &half, folder).await?;
+    let refused = start(client, command, &half, folder).await?;
     if !is_refusal(client, &refused) {
         return Err(format!("half an event was not refused: {}", shown(&refused)));
     }
     Ok(())
 }
 
-async fn start(command: &str, payload: &str, folder: &Path) -> Result<Output, String> {
-    let mut child = Command::new("/bin/sh")
+/// The shell that the client gives its commands to.
+fn shell(client: Client) -> &'static str {
+    match client {
+        Client::Copilot => "bash",
+        _ => "/bin/sh",
+    }
+}
+
+async fn start(client: Client, command: &str, payload: &str, folder: &Path) -> Result<Output, String> {
+    let mut child = Command::new(shell(client))
         .args(["-c", command])
         .current_dir(folder)
         .stdin(Stdio::piped())
@@ -52,6 +75,28 @@ async fn start(command: &str, payload: &str, folder: &Path) -> Result<Output, St
         Ok(ended) => ended.map_err(|error| format!("its answer can't be read: {error}")),
         Err(_) => Err(format!("it did not answer within {} s", PATIENCE.as_secs())),
     }
+}
+
+/// Consent: nothing is said against it.
+fn is_pass(ended: &Output) -> bool {
+    const AGAINST: [&str; 5] = ["deny", "ask", "block", "cancel", "reject"];
+    let says = |value: &Value| match value {
+        Value::String(word) => AGAINST.contains(&word.as_str()),
+        _ => false,
+    };
+    let mut pending: Vec<Value> = json(ended).into_iter().collect();
+    while let Some(value) = pending.pop() {
+        if says(&value) {
+            return false;
+        }
+        match value {
+            Value::Object(fields) if fields.get("cancel") == Some(&Value::Bool(true)) => return false,
+            Value::Object(fields) => pending.extend(fields.into_iter().map(|(_, field)| field)),
+            Value::Array(items) => pending.extend(items),
+            _ => {}
+        }
+    }
+    ended.status.code() == Some(0)
 }
 
 /// Consent or refusal, and nothing else on stdout.

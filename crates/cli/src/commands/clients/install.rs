@@ -1,7 +1,9 @@
 //! `backstop install` and `backstop uninstall`.
 
 use backstop::clients::Client;
-use backstop::clients::install::{Change, Plan, Scope, plan_install, plan_uninstall};
+use backstop::clients::install::{
+    Change, Folders, Plan, PlanError, Program, Scope, is_trusted, plan_install, plan_uninstall,
+};
 use serde_json::{Value, json};
 
 use super::{Chosen, entry_program, folders, guide, scope_name};
@@ -45,6 +47,7 @@ pub(in crate::commands) fn run(settings: &Settings, surroundings: &Surroundings)
     }
     let mut exit = Exit::Success;
     let mut told = Vec::new();
+    let mut done_for = Vec::new();
     for client in clients {
         let plan = if settings.remove { plan_uninstall } else { plan_install };
         let planned = plan(client, settings.scope, &folders, program.clone()).map_err(Error::from);
@@ -59,7 +62,10 @@ pub(in crate::commands) fn run(settings: &Settings, surroundings: &Surroundings)
             Ok(plan)
         });
         match done {
-            Ok(plan) => told.push(report(&plan, settings)),
+            Ok(plan) => {
+                done_for.push(plan.client);
+                told.push(report(&plan, settings));
+            }
             Err(error) => {
                 exit = Exit::Failed;
                 output.say(&error.report());
@@ -72,7 +78,29 @@ pub(in crate::commands) fn run(settings: &Settings, surroundings: &Surroundings)
     } else if settings.dry_run {
         output.say("nothing was written");
     }
+    if !settings.remove && !settings.dry_run {
+        steps_left(&done_for, &folders, &program, output)?;
+    }
     Ok(exit)
+}
+
+/// What only the user can do, said last and loudest: without it the client runs none of what was installed.
+fn steps_left(
+    clients: &[Client],
+    folders: &Folders,
+    program: &Program,
+    output: &Output,
+) -> Result<(), Error> {
+    for client in clients {
+        if is_trusted(*client, folders, program.clone()).map_err(PlanError::from)? == Some(false) {
+            let step = format!(
+                "ONE STEP IS LEFT: start `{client}` and enter `/hooks` to trust these hooks. Until then {} runs none of them and says nothing.",
+                client.title()
+            );
+            output.say(&format!("\n{}", output.talk_paint().with(Style::Bad, step)));
+        }
+    }
+    Ok(())
 }
 
 fn show(plan: &Plan, settings: &Settings, output: &Output) -> Result<(), Error> {

@@ -1,9 +1,12 @@
 //! `backstop status`: in which clients' configurations our entries are.
 
+use std::collections::BTreeMap;
+
 use backstop::clients::Client;
 use backstop::clients::install::{Folders, PlanError, Program, Scope, Status, status};
 use serde::Serialize;
 
+use super::heard::{Heard, heard};
 use super::{entry_program, folders, is_there, scope_name};
 use crate::error::Error;
 use crate::exit::Exit;
@@ -24,6 +27,8 @@ struct Row {
     /// Hooks of others beside ours.
     foreign: usize,
     error: Option<String>,
+    /// When the client was last heard of.
+    heard: Option<Heard>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -66,19 +71,27 @@ impl State {
     }
 }
 
-pub(in crate::commands) fn run(surroundings: &Surroundings) -> Result<Exit, Error> {
+pub(in crate::commands) async fn run(surroundings: &Surroundings) -> Result<Exit, Error> {
     let folders = folders()?;
-    let rows: Vec<Row> = Client::ALL
+    // What can't be read here is the doctor's business.
+    let heard = match surroundings.load_quietly().and_then(|loaded| surroundings.store(&loaded)) {
+        Ok(store) => heard(store.as_ref()).await.unwrap_or_default(),
+        Err(_) => BTreeMap::new(),
+    };
+    let mut rows: Vec<Row> = Client::ALL
         .into_iter()
         .flat_map(|client| [Scope::User, Scope::Project].map(|scope| (client, scope)))
         .map(|(client, scope)| Ok(row(client, scope, &folders, &entry_program(scope, surroundings)?)))
         .collect::<Result<_, Error>>()?;
+    for row in &mut rows {
+        row.heard = heard.get(row.client).cloned();
+    }
     let output = &surroundings.output;
     if output.is_json() {
         output.json(&rows)?;
         return Ok(Exit::Success);
     }
-    let mut lines = vec![["client", "scope", "state", "file"].map(str::to_owned).to_vec()];
+    let mut lines = vec![["client", "scope", "state", "last event", "file"].map(str::to_owned).to_vec()];
     // A project's file says something only when ours is in it.
     let telling = |row: &&Row| row.scope == "user" || row.state != State::Absent;
     lines.extend(rows.iter().filter(telling).map(|row| {
@@ -86,7 +99,8 @@ pub(in crate::commands) fn run(surroundings: &Surroundings) -> Result<Exit, Erro
             (State::Absent, false) => "client not found",
             (state, _) => state.shown(),
         };
-        vec![row.client.to_owned(), row.scope.to_owned(), state.to_owned(), plain(&row.path)]
+        let heard = row.heard.as_ref().map_or_else(|| "-".to_owned(), |heard| heard.at.to_string());
+        vec![row.client.to_owned(), row.scope.to_owned(), state.to_owned(), heard, plain(&row.path)]
     }));
     output.text(&table(&lines))?;
     Ok(Exit::Success)
@@ -109,5 +123,6 @@ fn row(client: Client, scope: Scope, folders: &Folders, program: &Program) -> Ro
         missing: status.missing,
         foreign: status.foreign,
         error,
+        heard: None,
     }
 }

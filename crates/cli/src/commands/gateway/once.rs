@@ -10,9 +10,9 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use backstop::clients::Client;
-use backstop::clients::install::{Once, plan_once};
+use backstop::clients::install::{Once, Switch, plan_once, switches};
 
-use crate::commands::clients::{fixed_program, program_of};
+use crate::commands::clients::{fixed_program, folders, program_of};
 use crate::daemon::SOCKET_VARIABLE;
 use crate::error::Error;
 use crate::session::Surroundings;
@@ -98,6 +98,14 @@ impl Launch {
             ))
         })?;
         let Some(mut once) = planned else {
+            // What is installed for good is all there is, so it must not be switched off.
+            if let Some(Switch { file, says }) = switches(client, &folders()?).into_iter().next() {
+                return Err(Error::Failed(format!(
+                    "{} runs no hooks here: `{}` says {says}\nhint: take that out, or run it with `--no-hooks`",
+                    client.title(),
+                    file.display()
+                )));
+            }
             surroundings.output.say(&format!(
                 "note: {} can't be given hooks for one run; `backstop install {client}` puts them into its configuration",
                 client.title()

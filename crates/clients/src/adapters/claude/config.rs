@@ -6,13 +6,17 @@
 use serde_json::{Value, json};
 
 use crate::adapters::claude_like;
-use crate::install::{ForOneRun, Form, HookCommand, Layout, Merged, Place};
+use crate::install::{ForOneRun, Form, HookCommand, Layout, Merged, Moved, Place};
 
 pub(super) const TIMEOUT_SECONDS: u64 = 300;
 
 pub(super) const LAYOUT: Layout = Layout {
     once: ForOneRun::SettingsOption("--settings"),
-    user: Place { variable: Some("CLAUDE_CONFIG_DIR"), folder: ".claude", file: "settings.json" },
+    user: Place {
+        variable: Some(Moved { by: "CLAUDE_CONFIG_DIR", below: "" }),
+        folder: ".claude",
+        file: "settings.json",
+    },
     project: Place { variable: None, folder: ".claude", file: "settings.json" },
     form: Form::Merged(Merged { preamble: &[], events: claude_like::EVENTS, group }),
 };

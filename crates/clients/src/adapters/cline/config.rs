@@ -2,12 +2,16 @@
 //! the event. The script says the refusal itself when the program fails: a last line that begins with
 //! `HOOK_CONTROL` counts whatever stands before it.
 
-use crate::install::{ForOneRun, Form, HookCommand, Layout, OwnFile, Place};
+use crate::install::{ForOneRun, Form, HookCommand, Layout, Moved, OwnFile, Place};
 
 pub(super) const LAYOUT: Layout = Layout {
     // Its option `--hooks-dir` was seen to have no effect.
     once: ForOneRun::Never,
-    user: Place { variable: None, folder: ".cline/hooks", file: "PreToolUse" },
+    user: Place {
+        variable: Some(Moved { by: "CLINE_DIR", below: "hooks" }),
+        folder: ".cline/hooks",
+        file: "PreToolUse",
+    },
     project: Place { variable: None, folder: ".clinerules/hooks", file: "PreToolUse" },
     form: Form::Own(files),
 };

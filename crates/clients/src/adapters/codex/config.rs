@@ -6,13 +6,17 @@
 
 use serde_json::{Value, json};
 
-use crate::install::{ForOneRun, Form, HookCommand, Layout, Merged, Place};
+use crate::install::{ForOneRun, Form, HookCommand, Layout, Merged, Moved, Place};
 
 pub(super) const TIMEOUT_SECONDS: u64 = 300;
 
 pub(super) const LAYOUT: Layout = Layout {
     once: ForOneRun::TrustedOption("-c"),
-    user: Place { variable: Some("CODEX_HOME"), folder: ".codex", file: "hooks.json" },
+    user: Place {
+        variable: Some(Moved { by: "CODEX_HOME", below: "" }),
+        folder: ".codex",
+        file: "hooks.json",
+    },
     project: Place { variable: None, folder: ".codex", file: "hooks.json" },
     form: Form::Merged(Merged {
         preamble: &[],

@@ -3,13 +3,17 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::install::{ForOneRun, Form, HookCommand, Layout, OwnFile, Place};
+use crate::install::{ForOneRun, Form, HookCommand, Layout, Moved, OwnFile, Place};
 
 pub(super) const TIMEOUT_SECONDS: u64 = 300;
 
 pub(super) const LAYOUT: Layout = Layout {
     once: ForOneRun::Never,
-    user: Place { variable: None, folder: ".copilot/hooks", file: "backstop.json" },
+    user: Place {
+        variable: Some(Moved { by: "COPILOT_HOME", below: "hooks" }),
+        folder: ".copilot/hooks",
+        file: "backstop.json",
+    },
     project: Place { variable: None, folder: ".github/hooks", file: "backstop.json" },
     form: Form::Own(files),
 };

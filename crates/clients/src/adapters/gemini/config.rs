@@ -2,14 +2,18 @@
 
 use serde_json::{Value, json};
 
-use crate::install::{ForOneRun, Form, HookCommand, Layout, Merged, Place};
+use crate::install::{ForOneRun, Form, HookCommand, Layout, Merged, Moved, Place};
 
 pub(super) const TIMEOUT_MILLISECONDS: u64 = 300_000;
 
 pub(super) const LAYOUT: Layout = Layout {
     // Settings of the machine must be root's, and there is no other way to add to the user's.
     once: ForOneRun::Never,
-    user: Place { variable: None, folder: ".gemini", file: "settings.json" },
+    user: Place {
+        variable: Some(Moved { by: "GEMINI_CLI_HOME", below: ".gemini" }),
+        folder: ".gemini",
+        file: "settings.json",
+    },
     project: Place { variable: None, folder: ".gemini", file: "settings.json" },
     form: Form::Merged(Merged {
         preamble: &[],

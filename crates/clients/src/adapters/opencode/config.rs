@@ -2,13 +2,17 @@
 //!
 //! A hook of a plugin that never ends holds the client for ever, so the plugin has a clock of its own.
 
-use crate::install::{ForOneRun, Form, HookCommand, Layout, OwnFile, Place};
+use crate::install::{ForOneRun, Form, HookCommand, Layout, Moved, OwnFile, Place};
 
 pub(super) const TIMEOUT_SECONDS: u64 = 300;
 
 pub(super) const LAYOUT: Layout = Layout {
     once: ForOneRun::PluginVariable("OPENCODE_CONFIG_CONTENT"),
-    user: Place { variable: None, folder: ".config/opencode/plugins", file: "backstop.js" },
+    user: Place {
+        variable: Some(Moved { by: "XDG_CONFIG_HOME", below: "opencode/plugins" }),
+        folder: ".config/opencode/plugins",
+        file: "backstop.js",
+    },
     project: Place { variable: None, folder: ".opencode/plugins", file: "backstop.js" },
     form: Form::Own(files),
 };

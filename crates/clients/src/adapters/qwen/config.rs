@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::adapters::claude_like;
-use crate::install::{ForOneRun, Form, HookCommand, Layout, Merged, Place};
+use crate::install::{ForOneRun, Form, HookCommand, Layout, Merged, Moved, Place};
 
 pub(super) const TIMEOUT_MILLISECONDS: u64 = 300_000;
 
@@ -16,7 +16,11 @@ pub(super) const LAYOUT: Layout = Layout {
             "/etc/qwen-code/settings.json"
         },
     },
-    user: Place { variable: None, folder: ".qwen", file: "settings.json" },
+    user: Place {
+        variable: Some(Moved { by: "QWEN_HOME", below: "" }),
+        folder: ".qwen",
+        file: "settings.json",
+    },
     project: Place { variable: None, folder: ".qwen", file: "settings.json" },
     form: Form::Merged(Merged { preamble: &[], events: claude_like::EVENTS, group }),
 };
