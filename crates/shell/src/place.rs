@@ -112,12 +112,12 @@ impl Place {
     }
 
     /// Returns whether files of the workspace may be looked into.
-    pub(crate) fn reads_files(&self) -> bool {
+    pub fn reads_files(&self) -> bool {
         self.files.is_some()
     }
 
     /// Looks at a file in the workspace, when files may be looked into.
-    pub(crate) fn look_at(&self, path: &str) -> Looked {
+    pub fn look_at(&self, path: &str) -> Looked {
         let is_inside = path.strip_prefix(self.workspace()).is_some_and(|rest| rest.starts_with('/'));
         match &self.files {
             Some(read) if is_inside => (read.0)(path),

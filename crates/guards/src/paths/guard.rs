@@ -3,7 +3,7 @@
 use backstop_shell::{Place, paths};
 use serde::{Deserialize, Serialize};
 
-use super::{Class, Level, class, sensitive};
+use super::{Class, Level, class, footing, sensitive};
 use crate::guard::{Finding, Judgement, Verdict};
 use crate::rules::{Profile, Severity};
 
@@ -108,6 +108,10 @@ impl PathGuard {
     fn judge_resolved(&self, path: &str, access: Access, place: &Place, findings: &mut Vec<Finding>) {
         let class = class::of(path, place);
         let writes = access != Access::Read;
+        if writes && self.profile != Profile::Core && footing::holds(path, place) {
+            let reason = "this decides which of an agent's calls are judged".to_owned();
+            findings.push(found("path.footing", Verdict::Block, reason, path));
+        }
         if let Some(entry) = sensitive::find(path, place) {
             let verdict = match (entry.level, self.profile) {
                 (Level::Secret, _) => Verdict::Block,
@@ -179,7 +183,7 @@ fn end_of(path: &str) -> String {
 ///
 /// From the root down, so that it ends at the first part that does not exist: from the other end, each of many
 /// parts would be looked up from the root again.
-fn real_path(path: &str) -> Option<String> {
+pub(crate) fn real_path(path: &str) -> Option<String> {
     use std::path::{Component, Path, PathBuf};
 
     let mut existing = PathBuf::from("/");

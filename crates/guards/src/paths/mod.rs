@@ -3,6 +3,7 @@
 use backstop_shell::Place;
 
 pub(crate) mod class;
+pub(crate) mod footing;
 mod guard;
 mod innocent;
 pub(crate) mod sensitive;
@@ -10,6 +11,7 @@ mod table;
 mod touched;
 
 pub use class::Class;
+pub(crate) use guard::real_path;
 pub use guard::{Access, PathGuard};
 pub use sensitive::Level;
 

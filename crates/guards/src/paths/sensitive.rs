@@ -114,6 +114,15 @@ pub(crate) fn find(path: &str, place: &Place) -> Option<&'static Entry> {
     original.filter(|entry| entry.level == Level::Secret).or(itself)
 }
 
+/// Whether an absolute, normalised path belongs to one of these families, whatever else it belongs to.
+pub(crate) fn belongs(path: &str, place: &Place, families: &[&str]) -> bool {
+    let lower = path.to_lowercase();
+    let segments: Vec<&str> = lower.split('/').filter(|segment| !segment.is_empty()).collect();
+    let home = home_depth(&lower, &segments, place);
+    let mut patterns = INDEX.patterns.iter();
+    patterns.any(|pattern| families.contains(&pattern.entry.id) && fits(pattern, &segments, home))
+}
+
 /// The path of a file whose backup this seems to be.
 fn without_backup(path: &str) -> Option<&str> {
     let (start, name) = path.rsplit_once('/').map_or((0, path), |(folder, name)| (folder.len() + 1, name));

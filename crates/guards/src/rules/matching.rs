@@ -5,10 +5,10 @@ use std::cell::OnceCell;
 use backstop_shell::marks::has_hole;
 use backstop_shell::options::{Name, Options};
 use backstop_shell::programs::Programs;
-use backstop_shell::{Argument, Place, Process, Taint, Touch, paths};
+use backstop_shell::{Action, Argument, Place, Process, Taint, Touch, paths};
 
-use super::{Origin, Run, Signal, Test, TouchCondition, environment};
-use crate::paths::{Class, Target, class, is_confidential};
+use super::{Origin, Run, Signal, Test, TouchCondition, environment, footing};
+use crate::paths::{Class, Target, class, footing as places, is_confidential};
 
 /// A process with its arguments parsed once, for all rules.
 pub(super) struct Parsed<'a> {
@@ -196,6 +196,10 @@ impl<'a> Parsed<'a> {
             Test::NamesSecret => {
                 self.operands().iter().any(|path| is_confidential(&self.resolved(path), self.at))
             }
+            Test::LinksSecret => {
+                let is_secret = |path: &&str| is_confidential(&self.resolved(path), self.at);
+                self.words.iter().any(is_secret)
+            }
             Test::SearchesWork => {
                 let starts = || self.args.iter().skip_while(|arg| FIND_OPTIONS.contains(arg));
                 let starts: Vec<_> =
@@ -209,6 +213,8 @@ impl<'a> Parsed<'a> {
                 .iter()
                 .skip(1)
                 .any(|word| !word.starts_with('.') && !word.contains('=') || word.contains("==")),
+            Test::ChangesFooting => footing::changes(self.process, self.at),
+            Test::MayLoseHooks => footing::may_lose_hooks(self.process),
             Test::UnknownArgument => self.args.iter().any(|arg| has_hole(arg)),
             Test::StreamedArguments => self.process.is_open_ended() && !self.has_its_code(),
             Test::ProgramInTemp => self
@@ -261,7 +267,13 @@ fn destructive_sql(text: &str) -> bool {
 }
 
 /// Does a touch fit the condition?
-pub(super) fn touch_fits(condition: &TouchCondition, touch: &Touch, target: Target, program: &str) -> bool {
+pub(super) fn touch_fits(
+    condition: &TouchCondition,
+    touch: &Touch,
+    target: Target,
+    program: &str,
+    at: &Place,
+) -> bool {
     let listed = |list: &[String], name: &str| list.iter().any(|item| item == name);
     let below = |prefixes: &[String]| {
         prefixes.iter().any(|prefix| {
@@ -270,6 +282,10 @@ pub(super) fn touch_fits(condition: &TouchCondition, touch: &Touch, target: Targ
                 .strip_prefix(prefix.as_str())
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || prefix.ends_with('/'))
         })
+    };
+    let is_footing = || {
+        let goes = touch.action == Action::Move || touch.recursive && touch.action == Action::Delete;
+        places::holds(&touch.resolved, at) || goes && places::is_above(&touch.resolved, at)
     };
     (condition.action.is_empty() || condition.action.contains(&touch.action))
         && (condition.class.is_empty() || condition.class.contains(&target.class))
@@ -288,6 +304,7 @@ pub(super) fn touch_fits(condition: &TouchCondition, touch: &Touch, target: Targ
             || condition.ends.iter().any(|end| touch.resolved.ends_with(end.as_str())))
         && (condition.program.is_empty() || listed(&condition.program, program))
         && !listed(&condition.not_program, program)
+        && (!condition.footing || is_footing())
 }
 
 /// Does data of this taint have one of the origins?

@@ -10,6 +10,7 @@
 
 mod built_in;
 mod environment;
+mod footing;
 mod matching;
 mod pack;
 mod set;
@@ -158,6 +159,8 @@ pub enum Test {
     CleansWork,
     /// An operand names a file of credentials.
     NamesSecret,
+    /// Another name is given to a file of credentials.
+    LinksSecret,
     /// A search that starts somewhere else than in temporary folders and in what a build makes again.
     SearchesWork,
     /// A variable that the process is given makes it run, load or find other code.
@@ -166,6 +169,10 @@ pub enum Test {
     DestructiveSql,
     /// A package name or URL instead of what a lock file says.
     NamedPackages,
+    /// It unpacks, applies, copies or edits what an agent stands on: settings that decide about hooks, Backstop itself.
+    ChangesFooting,
+    /// A coding agent that is not known to keep its hooks.
+    MayLoseHooks,
     /// An argument that is not known.
     UnknownArgument,
     /// An argument that is added from outside the command.
@@ -192,6 +199,8 @@ pub struct TouchCondition {
     pub family: Vec<String>,
     /// Families that do not count.
     pub not_family: Vec<String>,
+    /// What an agent stands on: settings that decide about hooks, their folders, and what these are moved away with.
+    pub footing: bool,
     /// With everything below it.
     pub recursive: Option<bool>,
     /// Without questions.

@@ -4,12 +4,13 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, OnceLock};
 
+use backstop_shell::marks::{ANY, STAR, has_hole};
 use backstop_shell::programs::Programs;
-use backstop_shell::{Action, Fact, Process, Taint, Trace};
+use backstop_shell::{Action, Fact, Process, Taint, Touch, Trace};
 
 use super::matching::{Parsed, origin_fits, signal_of, touch_fits};
 use super::{Rule, When, built_in};
-use crate::paths::Target;
+use crate::paths::{Target, real_path};
 
 static BUILT_IN: LazyLock<Arc<RuleSet>> = LazyLock::new(|| Arc::new(built_in::rules()));
 
@@ -274,12 +275,16 @@ impl RuleSet {
                 Fact::Touches { process, touch } => {
                     let program = process.and_then(|at| trace.processes.get(at)).map(Process::program);
                     let program = program.as_deref().unwrap_or_default();
-                    let target = Target::of(touch, at);
-                    for &place in self.touches.get(&touch.action).into_iter().flatten() {
-                        if let Some(When::Touch(condition)) = self.condition(place)
-                            && touch_fits(condition, touch, target, program)
-                        {
-                            add(place.0, *process);
+                    // As it is written, and as the disk has it.
+                    let real = at.reads_files().then(|| on_disk(touch)).flatten();
+                    for touch in [Some(touch), real.as_ref()].into_iter().flatten() {
+                        let target = Target::of(touch, at);
+                        for &place in self.touches.get(&touch.action).into_iter().flatten() {
+                            if let Some(When::Touch(condition)) = self.condition(place)
+                                && touch_fits(condition, touch, target, program, at)
+                            {
+                                add(place.0, *process);
+                            }
                         }
                     }
                 }
@@ -332,6 +337,15 @@ fn prepared(mut rule: Rule) -> Rule {
         }
     }
     rule
+}
+
+/// The touch of what links on the disk lead to, where that is something else.
+fn on_disk(touch: &Touch) -> Option<Touch> {
+    if !touch.is_anchored || has_hole(&touch.resolved) || touch.resolved.contains([STAR, ANY]) {
+        return None;
+    }
+    let real = real_path(&touch.resolved).filter(|real| *real != touch.resolved)?;
+    Some(Touch { resolved: real, ..touch.clone() })
 }
 
 /// A text as it is searched for among the arguments, which are in small letters and each between NULs.
