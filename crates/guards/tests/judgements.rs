@@ -130,6 +130,7 @@ fn rule_cases() -> Vec<RuleCase> {
         include_str!("cases/rules/code.jsonl"),
         include_str!("cases/rules/filesystem.jsonl"),
         include_str!("cases/rules/git.jsonl"),
+        include_str!("cases/rules/outward.jsonl"),
         include_str!("cases/rules/secrets.jsonl"),
         include_str!("cases/rules/services.jsonl"),
         include_str!("cases/rules/system.jsonl"),

@@ -71,9 +71,12 @@ impl Shell<'_> {
                 let text = Options::parse(&refs, Takes::values("cp", &["call", "package"]).until_operand());
                 match text.value(Some('c'), "call").map(str::to_owned) {
                     Some(text) => Some(self.text(argv, &text, program)),
-                    None => self.runner(argv, args, program, stdin),
+                    None => self.listed(argv, args, program, stdin),
                 }
             }
+            "aws" => self.sent_commands(argv, args, program, stdin),
+            // Elsewhere `--command` is what a container starts.
+            "gcloud" if !args.iter().any(|arg| arg == "ssh") => None,
             "cmd" => self.command_prompt(argv, args, program),
             "start-process" | "saps" | "invoke-item" | "ii" => {
                 let rest: Vec<String> = args.iter().filter(|arg| !arg.starts_with('-')).cloned().collect();
@@ -104,6 +107,16 @@ impl Shell<'_> {
                 let given = Options::parse(&slices(args), programs.takes(program));
                 let text = options.value_in(&given)?.to_owned();
                 Some(self.text(argv, &text, program))
+            }
+            Starts::Remote(operands) => {
+                let options = Options::parse(&slices(args), programs.takes(program).until_operand());
+                self.remote(argv, args.get(options.consumed + operands..)?, program, stdin)
+            }
+            Starts::RemoteBehind(words) => {
+                let at = args.iter().position(|arg| words.contains(arg))? + 1;
+                let rest = args.get(at..)?;
+                let options = Options::parse(&slices(rest), programs.takes(program).until_operand());
+                self.remote(argv, rest.get(options.consumed..)?, program, stdin)
             }
             Starts::After(operands) => {
                 let options = Options::parse(&slices(args), programs.takes(program).until_operand());
@@ -204,6 +217,46 @@ impl Shell<'_> {
             return Data::empty();
         }
         self.in_subshell(|shell| shell.run_code(data, &[], Some(process), program))
+    }
+
+    /// Runs words that are handed to another machine: put together for a shell there, or as they are.
+    fn remote(&mut self, argv: &[String], words: &[String], program: &str, stdin: &Data) -> Option<Data> {
+        if words.is_empty() {
+            return None;
+        }
+        self.emit(argv);
+        let output = self.pushed(program, |shell| {
+            let joined = shell.in_subshell(|shell| shell.run_text(&words.join(" "), stdin));
+            let mut output = joined;
+            if words.len() > 1 {
+                output.then(&shell.in_subshell(|shell| {
+                    shell.state.functions.clear();
+                    shell.dispatch(words, stdin)
+                }));
+            }
+            output
+        });
+        Some(Data::unknown(output.taint | Taint::NET))
+    }
+
+    /// `aws ssm send-command --parameters commands=TEXT`, where the texts may be a list in JSON.
+    fn sent_commands(
+        &mut self,
+        argv: &[String],
+        args: &[String],
+        program: &str,
+        stdin: &Data,
+    ) -> Option<Data> {
+        if !args.iter().any(|arg| matches!(arg.as_str(), "send-command" | "start-session")) {
+            return None;
+        }
+        let value = args.iter().find_map(|arg| arg.split_once("commands").map(|(_, value)| value))?;
+        let value = value.trim_start_matches(['"', '=', ':', ' ']);
+        let list = value.rfind(']').and_then(|end| value.get(..=end)).filter(|_| value.starts_with('['));
+        let texts: Option<Vec<String>> =
+            list.and_then(|list| serde_json::from_str(&list.replace(char::is_control, " ")).ok());
+        let text = texts.map_or_else(|| value.to_owned(), |texts| texts.join("\n"));
+        self.remote(argv, &[text], program, stdin)
     }
 
     fn joined(&mut self, argv: &[String], skip: usize, program: &str) -> Option<Data> {

@@ -49,10 +49,37 @@ impl<'a> Parsed<'a> {
             && run.all.iter().all(|flag| self.has(flag))
             && !run.none.iter().any(|flag| self.has(flag))
             && (run.contains.is_empty() || run.contains.iter().any(|text| self.contains(text)))
+            && (run.also.is_empty() || run.also.iter().any(|text| self.contains(text)))
             && !run.lacks.iter().any(|text| self.contains(text))
             && self.words.len() >= run.operands + run.sub.len()
             && run.at_most.is_none_or(|most| self.words.len() <= most + run.sub.len())
             && run.test.is_none_or(|test| self.passes(test))
+            && !self.only_asks_for_help(run)
+    }
+
+    /// Whether the program is only asked how it is used: a word for help behind plain words, which are its subcommands
+    /// (`kubectl delete --help`). Behind an option the word could be its value, and what is read as code or started all
+    /// the same is no question; nor does it help where a rule is about the variables or the place of any program.
+    fn only_asks_for_help(&self, run: &Run) -> bool {
+        let named = run.environment.is_empty() && !run.program.iter().any(|name| name == "*");
+        let Some((last, before)) = self.args.split_last().filter(|_| named && !self.process.is_open_ended())
+        else {
+            return false;
+        };
+        let plain = |word: &&str| {
+            !word.starts_with('-') && word.chars().all(|c| c.is_ascii_alphanumeric() || "-_:.".contains(c))
+        };
+        let program = self.process.program();
+        // `kill` of a shell takes whatever stands behind a number for another process.
+        let asks = match *last {
+            "--help" => program != "kill",
+            // Elsewhere this is a cluster of letters, and `-h` a host, or says to halt.
+            "-help" => HASHICORP.contains(&program.as_str()),
+            "-h" => !run.sub.is_empty() && !before.is_empty(),
+            "help" => program == "aws" && !before.is_empty(),
+            _ => false,
+        };
+        asks && before.iter().all(plain) || program == "heroku" && self.args.first() == Some(&"help")
     }
 
     fn has_sub(&self, wanted: &[String]) -> bool {
@@ -236,6 +263,10 @@ impl<'a> Parsed<'a> {
         }
     }
 }
+
+/// Programs whose long options have one dash.
+const HASHICORP: [&str; 9] =
+    ["terraform", "tofu", "terragrunt", "packer", "vault", "consul", "nomad", "boundary", "waypoint"];
 
 /// Options of `find` that stand in front of where it starts.
 const FIND_OPTIONS: [&str; 3] = ["-H", "-L", "-P"];

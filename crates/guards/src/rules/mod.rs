@@ -130,6 +130,8 @@ pub struct Run {
     /// Some argument contains one of these texts, ignoring case. A `^` in front and a `$` behind stand for the
     /// beginning and the end of the argument, a NUL between two words for the gap between two arguments.
     pub contains: Vec<String>,
+    /// Some argument contains one of these texts, too, which are written in the same way.
+    pub also: Vec<String>,
     /// No argument contains any of these texts, which are written in the same way.
     pub lacks: Vec<String>,
     /// One of these variables is set for the process: `NAME` or `NAME=value`; `*` at the start of the name

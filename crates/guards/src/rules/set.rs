@@ -331,7 +331,7 @@ impl RuleSet {
 fn prepared(mut rule: Rule) -> Rule {
     for when in &mut rule.when {
         if let When::Run(run) = when {
-            for text in run.contains.iter_mut().chain(&mut run.lacks) {
+            for text in run.contains.iter_mut().chain(&mut run.also).chain(&mut run.lacks) {
                 *text = searched(text);
             }
         }

@@ -12,6 +12,7 @@ pub(crate) fn commands() -> Vec<String> {
         include_str!("../cases/rules/code.jsonl"),
         include_str!("../cases/rules/filesystem.jsonl"),
         include_str!("../cases/rules/git.jsonl"),
+        include_str!("../cases/rules/outward.jsonl"),
         include_str!("../cases/rules/secrets.jsonl"),
         include_str!("../cases/rules/services.jsonl"),
         include_str!("../cases/rules/system.jsonl"),

@@ -102,7 +102,7 @@ fn deletions(program: &str, options: &Options<'_>, args: &[&str]) -> Vec<Touch> 
     let has = |name: &str| args.iter().any(|arg| switch(arg) && arg.to_ascii_lowercase().contains(name));
     let prefixed =
         |name: &str| args.iter().any(|arg| arg.len() > 2 && name.starts_with(&arg.to_ascii_lowercase()));
-    let tool = matches!(program, "rimraf" | "srm" | "wipe" | "trash" | "trash-put" | "rip");
+    let tool = matches!(program, "rimraf" | "del-cli" | "srm" | "wipe" | "trash" | "trash-put" | "rip");
     let recursive = options.has('r', "recursive")
         || options.short('R')
         || tool

@@ -262,6 +262,10 @@ pub(crate) enum Starts {
     },
     /// A shell reads the value of one of these options.
     Text(Flags),
+    /// A shell of another machine reads what follows the program's own options and so many operands.
+    Remote(usize),
+    /// A shell of another machine reads what follows one of these words and its options.
+    RemoteBehind(Vec<String>),
 }
 
 /// What a program does to files.
