@@ -368,6 +368,12 @@ const HARMLESS_VARIABLES: &[&str] = &[
     "_",
 ];
 
+/// Programs that start others with the environment and the account that they have themselves.
+const HARMLESS_STARTERS: &[&str] = &[
+    "timeout", "nice", "ionice", "nohup", "time", "command", "exec", "builtin", "sh", "bash", "dash", "zsh",
+    "stdbuf", "setsid", "watch",
+];
+
 /// Whether a process is a coding agent that is not known to keep its hooks.
 pub(super) fn may_lose_hooks(process: &Process) -> bool {
     let program = process.program();
@@ -377,6 +383,9 @@ pub(super) fn may_lose_hooks(process: &Process) -> bool {
         && TELL.contains(only)
     {
         return false;
+    }
+    if process.via().iter().any(|starter| !HARMLESS_STARTERS.contains(&starter.as_str())) {
+        return true;
     }
     let harmless = |name: &str| HARMLESS_VARIABLES.contains(&name);
     process.environment().iter().any(|(name, _)| !harmless(name)) || !known.keeps(&args)
