@@ -17,6 +17,7 @@ use serde_json::{Map, Value};
 
 const CATALOGUE: &str = "programs";
 const LANGUAGES: &str = "languages";
+const CREDENTIALS: &str = "credentials";
 
 /// Keys for people and tests; the binary does not need them.
 const NOTES: [&str; 3] = ["source", "match", "no_match"];
@@ -24,6 +25,7 @@ const NOTES: [&str; 3] = ["source", "match", "no_match"];
 fn main() -> ExitCode {
     println!("cargo::rerun-if-changed={CATALOGUE}");
     println!("cargo::rerun-if-changed={LANGUAGES}");
+    println!("cargo::rerun-if-changed={CREDENTIALS}");
     match compile() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -35,7 +37,9 @@ fn main() -> ExitCode {
 
 fn compile() -> Result<(), String> {
     let folder = std::env::var_os("OUT_DIR").ok_or("cargo did not say where to write")?;
-    for (tables, to) in [(programs()?, "programs.rs"), (languages()?, "languages.rs")] {
+    for (tables, to) in
+        [(programs()?, "programs.rs"), (languages()?, "languages.rs"), (services()?, "services.rs")]
+    {
         std::fs::write(Path::new(&folder).join(to), tables).map_err(|error| error.to_string())?;
     }
     Ok(())
@@ -93,6 +97,21 @@ fn programs() -> Result<String, String> {
     Ok(table("NAMES", "(&str, usize)", named)
         + &table("BEGINNINGS", "(&str, usize)", begun)
         + &table("ENTRIES", "&str", entries.iter().map(|entry| format!("{entry:?}"))))
+}
+
+/// The tables of services: the variables of their credentials, and their hosts.
+fn services() -> Result<String, String> {
+    let mut variables = BTreeMap::new();
+    let mut hosts = Vec::new();
+    for root in read_files(CREDENTIALS)? {
+        let entries: Vec<Map<String, Value>> = root.read().map_err(|problem| problem.to_string())?;
+        for entry in &entries {
+            variables.extend(names(entry, "names").map(|name| (name.to_owned(), hosts.len())));
+            hosts.push(format!("&{:?}", names(entry, "hosts").collect::<Vec<_>>()));
+        }
+    }
+    let named = variables.iter().map(|(name, at)| format!("({name:?}, {at})"));
+    Ok(table("NAMES", "(&str, usize)", named) + &table("HOSTS", "&[&str]", hosts.iter().cloned()))
 }
 
 /// The tables of languages: the programs that run them, the endings of their files, and the languages.

@@ -260,7 +260,8 @@ impl CommandGuard {
     fn said(&self, trace: &Trace, place: &Place) -> HashMap<(usize, String), usize> {
         let mut said = HashMap::new();
         for hit in self.settings.rules.hits(trace, place) {
-            let whole = matches!(trace.facts.get(hit.fact), Some(Fact::Obfuscated | Fact::ForkBomb));
+            let whole =
+                matches!(trace.facts.get(hit.fact), Some(Fact::Obfuscated | Fact::ForkBomb | Fact::Endless));
             if !whole {
                 *said.entry((hit.rule, describe(trace, hit.fact, hit.process))).or_default() += 1;
             }

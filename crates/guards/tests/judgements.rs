@@ -131,6 +131,7 @@ fn rule_cases() -> Vec<RuleCase> {
         include_str!("cases/rules/filesystem.jsonl"),
         include_str!("cases/rules/git.jsonl"),
         include_str!("cases/rules/outward.jsonl"),
+        include_str!("cases/rules/reach.jsonl"),
         include_str!("cases/rules/secrets.jsonl"),
         include_str!("cases/rules/services.jsonl"),
         include_str!("cases/rules/system.jsonl"),

@@ -17,7 +17,10 @@ impl Shell<'_> {
             "pushd" | "popd" => self.stack(name, args),
             "eval" => return Some(self.eval(args, stdin)),
             "source" | "." => return Some(self.source(args, stdin)),
-            "exec" => return Some(self.exec(args, stdin)),
+            "exec" => {
+                self.rests += usize::from(!args.is_empty());
+                return Some(self.exec(args, stdin));
+            }
             "builtin" | "nocorrect" | "noglob" | "-" | "--" => return Some(self.dispatch(args, stdin)),
             "command" => return Some(self.command(args, stdin)),
             "time" | "!" => {
@@ -35,7 +38,11 @@ impl Shell<'_> {
                     self.state.alias(name, text.to_owned());
                 }
             }
-            "read" => self.read_builtin(args, stdin),
+            "read" => {
+                // Whoever waits for somebody to type is in no hurry.
+                self.rests += usize::from(stdin.taint.has(Taint::INPUT));
+                self.read_builtin(args, stdin);
+            }
             "mapfile" | "readarray" => self.mapfile(args, stdin),
             "set" => {
                 if args.is_empty() {
@@ -58,9 +65,13 @@ impl Shell<'_> {
                     self.arithmetic(arg);
                 }
             }
-            "wait" => self.pending = if self.pending >= 1000 { 1000 } else { 0 },
+            "wait" => {
+                self.rests += 1;
+                self.pending = if self.pending >= 1000 { 1000 } else { 0 };
+            }
             "sleep" => {
                 self.pending = 0;
+                self.rests += 1;
                 self.emit_plain("sleep", args);
             }
             "export" | "declare" | "typeset" | "local" | "readonly" => {
@@ -80,8 +91,12 @@ impl Shell<'_> {
                     self.state.alias(name, path.clone());
                 }
             }
-            "return" | "break" | "continue" => self.leave_block(name),
+            "return" | "break" | "continue" => {
+                self.rests += usize::from(name != "continue");
+                self.leave_block(name);
+            }
             "exit" => {
+                self.rests += 1;
                 let farewells = self.state.clone();
                 self.say_farewell();
                 self.state = farewells;
@@ -111,7 +126,10 @@ impl Shell<'_> {
                 Some(home.scalar().to_owned())
             }
             Some("-") => self.place_before(),
-            Some(path) => self.folder(path),
+            Some(path) => {
+                let path = self.searched_folder(path);
+                self.folder(&path)
+            }
         };
         let before = before.unwrap_or_else(|| HOLE.to_string());
         self.state.assign("OLDPWD", Value::Text(before));
@@ -151,6 +169,18 @@ impl Shell<'_> {
         }
         self.state.assign(FOLDERS, Value::List(folders));
         self.state.assign("OLDPWD", Value::Text(before));
+    }
+
+    /// Where `cd` goes that looks in the folders of `CDPATH` first: what is written there is meant to be found.
+    fn searched_folder(&self, path: &str) -> String {
+        let folders =
+            self.state.assigned("CDPATH").map(|value| value.scalar().to_owned()).unwrap_or_default();
+        match folders.split(':').next() {
+            Some(folder) if !folder.is_empty() && !path.starts_with(['/', '.', '~']) => {
+                format!("{folder}/{path}")
+            }
+            _ => path.to_owned(),
+        }
     }
 
     fn eval(&mut self, args: &[String], stdin: &Data) -> Data {
@@ -208,7 +238,12 @@ impl Shell<'_> {
         let refs = slices(args);
         let options = Options::parse(&refs, Takes::wrapper("", &[]));
         if options.short('v') || options.short('V') {
-            return Data::unknown(Taint::NONE);
+            // Where it lies is not known, nor whether it is there at all.
+            let named = args.last().filter(|name| !name.starts_with('-') && !has_hole(name));
+            return named.map_or_else(
+                || Data::unknown(Taint::NONE),
+                |name| Data::text(format!("{HOLE}/{name}\n")).or_anything(),
+            );
         }
         let functions = std::mem::take(&mut self.state.functions);
         let output = self.dispatch(args.get(options.consumed..).unwrap_or_default(), stdin);

@@ -268,6 +268,12 @@ impl Shell<'_> {
         if found.environment && sends {
             self.trace.facts.push(Fact::Sends { process, what: Taint::ENVIRONMENT });
         }
+        if sends
+            && !found.hosts.is_empty()
+            && super::credentials::is_for_another(found.credentials, &found.hosts)
+        {
+            self.trace.facts.push(Fact::Sends { process, what: Taint::CREDENTIAL });
+        }
         if found.evaluates {
             self.evaluates(&found, process);
         }
@@ -286,8 +292,16 @@ impl Shell<'_> {
         if found.fork_bomb {
             self.trace.facts.push(Fact::ForkBomb);
         }
-        let starts = |call: &Call| !matches!(call, Call::Touch(_) | Call::Lists(_) | Call::DeletesUnknown);
-        if found.calls.iter().any(starts) || found.network || found.evaluates {
+        // What is written out is judged as what it is; here counts what nobody can read, and what leaves the machine.
+        let hides = |call: &Call| match call {
+            Call::Carrier(_) | Call::Code { text: None, .. } => true,
+            Call::Shell(text) => has_hole(text),
+            Call::Vector { argv, .. } => argv.iter().any(|word| has_hole(word)),
+            _ => false,
+        };
+        let reads = |call: &Call| matches!(call, Call::Code { text: Some(_), .. });
+        let evaluates = found.evaluates && !found.calls.iter().any(reads);
+        if found.calls.iter().any(hides) || found.uploads || evaluates {
             self.trace.facts.push(Fact::CodeActs { process });
         }
     }

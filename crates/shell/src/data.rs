@@ -13,7 +13,7 @@ const MAX_POSSIBLE: usize = 8;
 
 /// Where data comes from, as far as that matters to a judge. A set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
-pub struct Taint(u16);
+pub struct Taint(u64);
 
 impl Taint {
     /// Nothing of note.
@@ -38,6 +38,28 @@ impl Taint {
     pub const ENDLESS: Self = Self(512);
     /// Printed by a local program that is not modelled.
     pub const PROGRAM: Self = Self(64);
+    /// The value of a variable that services document for their credentials.
+    pub const CREDENTIAL: Self = Self(1024);
+
+    /// The bit of the first service whose credentials are told apart.
+    const FIRST_OWNER: u32 = 16;
+
+    /// A credential of the service that the catalogue lists at this place.
+    pub(crate) fn credential_of(service: usize) -> Self {
+        let bit = u32::try_from(service).ok().and_then(|at| 1u64.checked_shl(Self::FIRST_OWNER + at));
+        Self(Self::CREDENTIAL.0 | bit.unwrap_or_default())
+    }
+
+    /// The places of the services whose credentials it is.
+    pub(crate) fn owners(self) -> impl Iterator<Item = usize> {
+        let bits = self.0 >> Self::FIRST_OWNER;
+        (0..48).filter(move |at| bits & (1u64 << at) != 0)
+    }
+
+    /// The set without credentials, whosever they are.
+    pub(crate) fn without_credentials(self) -> Self {
+        Self(self.0 & !Self::CREDENTIAL.0 & ((1 << Self::FIRST_OWNER) - 1))
+    }
 
     /// True when all of `other` is in the set.
     pub fn has(self, other: Self) -> bool {
@@ -102,6 +124,12 @@ impl Data {
     /// The same data with more taint.
     pub(crate) fn tainted(mut self, taint: Taint) -> Self {
         self.taint |= taint;
+        self
+    }
+
+    /// The same data with this taint alone.
+    pub(crate) fn only(mut self, taint: Taint) -> Self {
+        self.taint = taint;
         self
     }
 

@@ -7,7 +7,7 @@ use super::data::{Data, Taint};
 use super::limits::{self, Bounded};
 use super::trace::Fact;
 use super::walk::{Shell, slices};
-use super::word::{HOLE, STAR, has_hole};
+use super::word::{HOLE, STAR, has_hole, is_open};
 use crate::effects::{Action, Touch};
 use crate::options::Options;
 use crate::programs::{Does, Programs};
@@ -43,7 +43,7 @@ impl Shell<'_> {
             self.trace.facts.push(Fact::RunsCode { process: None, from: source.taint | Taint::PROGRAM });
         }
         let items = items_of(&source, marker.is_some() || options.has('0', "null"));
-        let known = items.as_ref().is_some_and(|items| !items.iter().any(|item| has_hole(item)));
+        let known = items.as_ref().is_some_and(|items| !items.iter().any(|item| is_open(item)));
         let items = items.unwrap_or_else(|| vec![HOLE.to_string()]);
         let outer_taint = self.word_taint;
         self.word_taint |= source.taint.without(Taint::INPUT | Taint::FILE | Taint::UNREAD);
@@ -231,11 +231,18 @@ impl Shell<'_> {
             touch.recursive = true;
             self.touch_by(Some(process), touch);
         }
-        let lines: Vec<String> = starts
-            .iter()
-            .flat_map(|start| names_in(args).into_iter().map(move |name| found_below(start, &name)))
-            .map(|path| path.replace([STAR, '*'], HOLE.encode_utf8(&mut [0; 4])))
-            .collect();
+        let lines: Vec<String> =
+            starts
+                .iter()
+                .flat_map(|start| names_in(args).into_iter().map(move |name| found_below(start, &name)))
+                .map(|path| {
+                    if narrows(args) {
+                        path.replace([STAR, '*'], HOLE.encode_utf8(&mut [0; 4]))
+                    } else {
+                        path
+                    }
+                })
+                .collect();
         Data::text(lines.join("\n") + "\n").tainted(Taint::PROGRAM)
     }
 
@@ -275,7 +282,15 @@ impl Shell<'_> {
         let at =
             args.iter().position(|arg| matches!(arg.as_str(), "-x" | "--exec" | "-X" | "--exec-batch"))?;
         let mut words: Vec<String> = args.get(at + 1..)?.to_vec();
-        let found = format!("./{STAR}");
+        let operands: Vec<&String> = args.iter().take(at).filter(|arg| !arg.starts_with('-')).collect();
+        // A pattern that every name fits, and the folder behind it.
+        let found = match operands.as_slice() {
+            [pattern, folder, ..] if matches!(pattern.as_str(), "." | "" | ".*") => {
+                found_below(folder, &STAR.to_string())
+            }
+            [_, folder, ..] => found_below(folder, &HOLE.to_string()),
+            _ => format!("./{STAR}"),
+        };
         if words.iter().any(|word| word.contains("{}")) {
             words.iter_mut().for_each(|word| *word = word.replace("{}", &found));
         } else {
@@ -307,6 +322,23 @@ fn names_in(args: &[String]) -> Vec<String> {
         names.push(STAR.to_string());
     }
     names
+}
+
+/// Whether a search looks for some files and not for all.
+fn narrows(args: &[String]) -> bool {
+    const ALL: [&str; 10] = [
+        "-print",
+        "-print0",
+        "-depth",
+        "-follow",
+        "-xdev",
+        "-mount",
+        "-type",
+        "-maxdepth",
+        "-mindepth",
+        "-L",
+    ];
+    args.iter().any(|arg| arg.starts_with('-') && !ALL.contains(&arg.as_str()))
 }
 
 fn found_below(start: &str, name: &str) -> String {

@@ -14,6 +14,7 @@ use super::state::{Shared, Value};
 use super::trace::Fact;
 use super::walk::Shell;
 use super::word::{HOLE, has_hole};
+use crate::programs::Does;
 
 /// Rounds of a loop that are walked as they stand, before what changes in them is taken for unknown.
 const ROUNDS: usize = 3;
@@ -162,10 +163,13 @@ impl Shell<'_> {
         let mut still = 0;
         let fed = stdin.taint.has(Taint::ENDLESS);
         let unending = is_endless(turn) && !ends_itself(body);
+        let mut busy = is_endless(turn) || fed;
+        let (rests, started) = (self.rests, self.trace.processes.len());
         self.enter_loop();
         loop {
             let begin = self.state.clone();
             let goes_on = self.turn(turn, stdin);
+            busy &= goes_on == Some(true) || goes_on.is_none() && fed;
             if goes_on != Some(true) {
                 joined(&mut exits, self.state.clone());
             }
@@ -198,6 +202,9 @@ impl Shell<'_> {
                 break;
             }
         }
+        if busy && rounds > 0 && self.rests == rests && self.ended_at_once(started) {
+            self.trace.facts.push(Fact::Endless);
+        }
         // What a loop leaves behind that nothing ends is seen by what follows all the same.
         joined(&mut exits, self.state.clone());
         if let Some(exits) = exits {
@@ -208,6 +215,12 @@ impl Shell<'_> {
         // How often the body ran, and so what it printed, is not known; where it came from is.
         let endless = if unending && never_ends(turn) { Taint::ENDLESS } else { Taint::NONE };
         if output.is_empty() { output } else { Data::unknown(output.taint | endless) }
+    }
+
+    /// Whether all that was started since then is known to end at once.
+    fn ended_at_once(&self, started: usize) -> bool {
+        let processes = self.trace.processes.get(started..).unwrap_or_default();
+        processes.iter().all(|process| self.programs.does(&process.program(), Does::EndsAtOnce))
     }
 
     /// Whether there is another round, where that is known.

@@ -67,7 +67,7 @@ impl Shell<'_> {
                 })
             }
             Expr::UseAlternativeValue { parameter, indirect, test_type, alternative_value } => {
-                let (value, set) = self.read(parameter, *indirect);
+                let (value, set) = self.untold(parameter, *indirect);
                 let null = is_empty(&value) && matches!(test_type, Test::UnsetOrNull);
                 let open =
                     set.is_none() || !null && matches!(test_type, Test::UnsetOrNull) && may_be_empty(&value);
@@ -80,7 +80,7 @@ impl Shell<'_> {
                     None => Expanded::hole(),
                 }
             }
-            Expr::ParameterLength { parameter, indirect } => match self.read(parameter, *indirect).0 {
+            Expr::ParameterLength { parameter, indirect } => match self.untold(parameter, *indirect).0 {
                 Expanded::One(text) if !has_hole(&text) => Expanded::One(text.chars().count().to_string()),
                 Expanded::Many { list, .. } if !list.iter().any(|item| is_open(item)) => {
                     Expanded::One(list.len().to_string())
@@ -103,6 +103,9 @@ impl Shell<'_> {
                 let offset = self.arithmetic(&offset.value);
                 let length = length.as_ref().map(|length| self.arithmetic(&length.value));
                 let positional = matches!(parameter, Parameter::Special(_));
+                if offset == Some(0) && length == Some(Some(1)) && self.begins_at_root(parameter) {
+                    return Expanded::One("/".to_owned());
+                }
                 substring(self.read(parameter, *indirect).0, offset, length, positional)
             }
             Expr::Transform { parameter, indirect, op } => {
@@ -184,6 +187,20 @@ impl Shell<'_> {
         })
     }
 
+    /// Reads a parameter of which only is told whether it has a value, or how long that is.
+    fn untold(&mut self, parameter: &Parameter, indirect: bool) -> (Expanded, Option<bool>) {
+        let taint = self.word_taint;
+        let read = self.read(parameter, indirect);
+        self.word_taint = taint;
+        read
+    }
+
+    /// Whether a parameter holds an absolute path, whatever it is.
+    fn begins_at_root(&self, parameter: &Parameter) -> bool {
+        const PATHS: [&str; 5] = ["PATH", "HOME", "PWD", "OLDPWD", "SHELL"];
+        matches!(parameter, Parameter::Named(name) if PATHS.contains(&name.as_str()) && self.state.assigned(name).is_none())
+    }
+
     /// Reads a parameter; the second part says whether it is certainly set or certainly not.
     fn read(&mut self, parameter: &Parameter, indirect: bool) -> (Expanded, Option<bool>) {
         if !indirect {
@@ -245,6 +262,9 @@ impl Shell<'_> {
             },
             Parameter::Named(name) => {
                 self.word_taint |= self.state.taint(name);
+                if self.state.assigned(name).is_none() {
+                    self.word_taint |= super::credentials::taint_of(name);
+                }
                 let set = match self.state.assigned(name) {
                     Some(Value::Unset) => Some(false),
                     Some(_) => Some(true),

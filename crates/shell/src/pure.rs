@@ -15,12 +15,11 @@ impl Shell<'_> {
     /// The output of a program that was given `args` and `stdin`.
     pub(crate) fn output_of(&mut self, program: &str, args: &[String], stdin: &Data) -> Data {
         let refs: Vec<&str> = args.iter().map(String::as_str).collect();
+        if let Some(listed) = listing(program, &refs, stdin) {
+            return listed;
+        }
         match program {
-            // A word that may be none, or many, changes more than its own place.
-            "echo" if is_loose(&refs) => Data::text(echo(&refs)).or_anything(),
-            "printf" if is_loose(&refs) => print(&refs).or_anything(),
-            "echo" => Data::text(echo(&refs)),
-            "printf" => print(&refs),
+            "echo" | "printf" => self.said(program, &refs),
             "rev" => self.transformed(&refs, stdin, |text| Some(decode::rev(text))),
             "openssl" if refs.first() == Some(&"s_client") => Data::unknown(Taint::NET),
             "base64" | "gbase64" | "base32" | "basenc" | "b64decode" | "openssl" | "uudecode" => {
@@ -42,21 +41,16 @@ impl Shell<'_> {
                 Data::unknown(Taint::ENVIRONMENT)
             }
             "pwd" => Data::text(self.state.cwd.clone().unwrap_or_else(|| HOLE.into())),
-            "basename" | "dirname" | "realpath" | "readlink" => path_tool(program, &refs),
-            "mktemp" => Data::text(format!("/tmp/tmp.{HOLE}")),
             "which" | "type" if refs.iter().any(|arg| !arg.starts_with('-')) => match refs.last() {
                 Some(name) if !has_hole(name) => Data::text(format!("/usr/bin/{name}")),
                 _ => Data::unknown(Taint::PROGRAM),
             },
-            // The numbers are not known, but whose they are is: the name stays readable for the rules.
-            "pgrep" | "pidof" => Data::text(format!("{HOLE}{}{HOLE}", refs.join(" "))),
             "true" | "false" | ":" | "cd" | "exit" | "test" | "[" | "sleep" | "rm" | "mkdir" | "touch"
             | "wait" => Data::empty(),
-            "yes" => {
-                let words = if refs.is_empty() { "y".to_owned() } else { refs.join(" ") };
-                Data::text(words + "\n").tainted(Taint::ENDLESS)
+            "head" | "tail" => {
+                let options = Options::parse(&refs, self.programs.takes(program));
+                a_part_of(self.operand_data(&options.operands, stdin))
             }
-            "seq" => Data::unknown(Taint::NONE),
             "tee" | "sponge" => stdin.clone(),
             // A selection of known text is taken to be all of it: more is judged, never less.
             _ if self.programs.does(program, Does::CopiesInput) => {
@@ -88,9 +82,24 @@ impl Shell<'_> {
                 }
                 // Whatever it does, it may pass on what it was given, by name or on its input.
                 let given = self.operand_taint(&refs) | stdin.taint | self.word_taint;
+                // A program that is given its own credential does not print it.
+                let given = given.without_credentials().without(Taint::ENDLESS);
                 Data::unknown(given.without(Taint::INPUT | Taint::FILE | Taint::UNREAD) | Taint::PROGRAM)
             }
         }
+    }
+
+    /// What is printed of the words of the command itself.
+    fn said(&self, program: &str, args: &[&str]) -> Data {
+        let text = if program == "echo" { Data::text(echo(args)) } else { print(args) };
+        // A word that may be none, or many, changes more than its own place.
+        let text = if is_loose(args) { text.or_anything() } else { text };
+        text.tainted(self.own_credentials())
+    }
+
+    /// The credentials among what flowed into the words of the current command.
+    fn own_credentials(&self) -> Taint {
+        self.word_taint.without(self.word_taint.without_credentials())
     }
 
     /// What a dump, or the reversal of one, prints.
@@ -303,6 +312,70 @@ fn path_tool(program: &str, args: &[&str]) -> Data {
             None => ".",
         }),
         _ => Data::text(path),
+    }
+}
+
+/// What programs print that list or name things: files, numbers, variables. `None` for all other programs.
+fn listing(program: &str, args: &[&str], stdin: &Data) -> Option<Data> {
+    match program {
+        "yes" => {
+            let words = if args.is_empty() { "y".to_owned() } else { args.join(" ") };
+            Some(Data::text(words + "\n").tainted(Taint::ENDLESS))
+        }
+        "seq" if args.contains(&"inf") => Some(Data::unknown(Taint::ENDLESS)),
+        "seq" => Some(Data::unknown(Taint::NONE)),
+        "printenv" if args.iter().any(|arg| !arg.starts_with('-')) => {
+            let taints = args.iter().map(|name| super::credentials::taint_of(name));
+            Some(Data::unknown(taints.fold(Taint::NONE, |all, taint| all | taint)))
+        }
+        "ls" | "dir" | "vdir" => Some(listed(args)),
+        "git" if lists_all_files(args) => Some(Data::text(format!("./{STAR}\n")).tainted(Taint::PROGRAM)),
+        "cut" => cut_characters(args, stdin),
+        "basename" | "dirname" | "realpath" | "readlink" => Some(path_tool(program, args)),
+        "mktemp" => Some(Data::text(format!("/tmp/tmp.{HOLE}"))),
+        // The numbers are not known, but whose they are is: the name stays readable for the rules.
+        "pgrep" | "pidof" => Some(Data::text(format!("{HOLE}{}{HOLE}", args.join(" ")))),
+        _ => None,
+    }
+}
+
+/// What a listing prints: the names in a folder, without it.
+fn listed(args: &[&str]) -> Data {
+    let all = args.iter().filter(|arg| !arg.starts_with('-')).count() < 2;
+    let names = args
+        .iter()
+        .all(|arg| arg.starts_with("--") || !arg.starts_with('-') || !arg.contains(['l', 'd', 'R']));
+    if all && names {
+        Data::text(format!("{STAR}\n")).tainted(Taint::PROGRAM)
+    } else {
+        Data::unknown(Taint::PROGRAM)
+    }
+}
+
+/// Whether git lists every file that it knows.
+fn lists_all_files(args: &[&str]) -> bool {
+    matches!(args.split_first(), Some((&"ls-files", rest)) if rest.iter().all(|arg| matches!(*arg, "-z" | "-c" | "--cached" | "." | "--full-name")))
+}
+
+/// The first characters of known lines: `cut -c1`, `cut -c 1-3`, `cut -b1`.
+fn cut_characters(args: &[&str], stdin: &Data) -> Option<Data> {
+    let text = stdin.exact()?;
+    let options = Options::parse(args, Takes::values("bcdf", &["bytes", "characters"]));
+    let range = options.value(Some('c'), "characters").or(options.value(Some('b'), "bytes"))?;
+    let (from, to) = range.split_once('-').unwrap_or((range, range));
+    let (from, to) = (from.parse::<usize>().ok()?.checked_sub(1)?, to.parse::<usize>().ok()?);
+    let lines = text.lines().map(|line| line.chars().take(to).skip(from).collect::<String>() + "\n");
+    options.operands.is_empty().then(|| Data::text(lines.collect::<String>()).tainted(stdin.taint))
+}
+
+/// A part of data, which has an end and is not all that a pattern in it stands for.
+fn a_part_of(data: Data) -> Data {
+    let taint = data.taint.without(Taint::ENDLESS);
+    match data.marked() {
+        Some(text) if text.contains(STAR) => {
+            Data::text(text.replace(STAR, HOLE.encode_utf8(&mut [0; 4]))).tainted(taint)
+        }
+        _ => data.only(taint),
     }
 }
 

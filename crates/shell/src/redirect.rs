@@ -331,6 +331,11 @@ impl Shell<'_> {
             return output;
         }
         for Output { path, append } in &streams.outputs {
+            let keeps = !is_sink(&self.resolve(path)) && !path.starts_with("/dev/");
+            // What a loop prints now and then fills no disk.
+            if output.taint.has(Taint::ENDLESS) && keeps && program.is_some() {
+                self.trace.facts.push(Fact::Endless);
+            }
             match append {
                 true => self.append_file(path, &output),
                 false => self.write_file(path, &output),

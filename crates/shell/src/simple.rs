@@ -64,6 +64,7 @@ impl Shell<'_> {
             (Data::empty(), Some(true))
         } else {
             let outer = std::mem::replace(&mut self.environment, environment);
+            self.expand_prompts();
             let status = status_of(&argv, self);
             self.status = None;
             let wired = std::mem::replace(&mut self.wired, streams.to_network || streams.from_network);
@@ -250,11 +251,24 @@ impl Shell<'_> {
 
     /// Assigns a variable; those that the shell itself runs are run.
     fn assign(&mut self, name: &str, value: Value) {
-        let code = matches!(name, "PROMPT_COMMAND" | "PS0")
+        let code = (matches!(name, "PROMPT_COMMAND" | "PS0") && !value.scalar().is_empty())
             .then(|| Data::text(value.scalar()).tainted(self.word_taint));
         self.state.assign(name, value);
         if let Some(code) = code {
             self.in_subshell(|shell| shell.run_code(&code, &[], None, name));
+        }
+    }
+
+    /// Expands the prompts that a shell is told to show: it runs the commands that are substituted in them.
+    pub(super) fn expand_prompts(&mut self) {
+        let is_prompt = |name: &str| matches!(name, "PS1" | "PS2" | "PS4" | "RPROMPT" | "PROMPT");
+        let of_command =
+            self.environment.iter().filter(|(name, _)| is_prompt(name)).map(|(_, value)| value.clone());
+        let texts: Vec<String> =
+            of_command.filter(|text| text.contains("$(") || text.contains('`')).collect();
+        for text in texts {
+            let data = Data::text(format!("echo \"{text}\""));
+            self.in_subshell(|shell| shell.run_code(&data, &[], None, "prompt"));
         }
     }
 }

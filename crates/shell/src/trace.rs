@@ -133,6 +133,8 @@ pub enum Fact {
     },
     /// Processes multiply without end.
     ForkBomb,
+    /// A loop, or what is written to a file, has no end.
+    Endless,
     /// The text is written so that it cannot be read.
     Obfuscated,
 }
@@ -147,7 +149,7 @@ impl Fact {
             Self::NetworkShell { process } => Self::NetworkShell { process: moved(process) },
             Self::Sends { process, what } => Self::Sends { process: moved(process), what },
             Self::CodeActs { process } => Self::CodeActs { process: moved(process) },
-            Self::ForkBomb | Self::Obfuscated => self,
+            Self::ForkBomb | Self::Endless | Self::Obfuscated => self,
         }
     }
 }

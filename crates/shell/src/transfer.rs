@@ -93,7 +93,12 @@ impl Shell<'_> {
     fn store(&mut self, program: &str, args: &[&str], stdin: &Data, read: Taint) {
         let options = Options::parse(args, self.programs.takes(program));
         match program {
-            "tee" | "sponge" => options.operands.iter().for_each(|path| self.write_file(path, stdin)),
+            "tee" | "sponge" => {
+                if stdin.taint.has(Taint::ENDLESS) && !options.operands.is_empty() {
+                    self.trace.facts.push(Fact::Endless);
+                }
+                options.operands.iter().for_each(|path| self.write_file(path, stdin));
+            }
             "curl" | "wget" | "wget2" | "aria2c" => self.store_fetched(program, &options),
             "cp" | "mv" | "ln" | "install" | "gcp" | "gmv" | "rsync" | "scp" | "git" => {
                 if let [source, target] = options.operands.as_slice() {
@@ -182,6 +187,11 @@ impl Shell<'_> {
             let (link, leads) = (self.resolve(target), self.resolve(source));
             let over = self.state.link(link, leads);
             self.trace.note(over);
+        }
+        if is_installed(&self.resolve(source)) {
+            // A program by another name does what it did by its own.
+            let data = Data::text(format!("{source} \"$@\"\n"));
+            return self.store_in(target, source.rsplit('/').next().unwrap_or(source), &data);
         }
         let data = self.content_of(source);
         if data.taint != Taint::FILE || data.marked().is_some() {
@@ -272,7 +282,7 @@ impl Shell<'_> {
     fn send(&mut self, program: &str, args: &[&str], stdin: &Data, read: Taint, process: usize) {
         let piped = read | stdin.taint;
         let first = args.first().copied().unwrap_or_default();
-        self.send_batch(program, stdin, process);
+        self.send_batch(program, args, stdin, process);
         let options = || Options::parse(args, self.programs.takes(program));
         let (sends, what) = match program {
             "curl" | "wget" | "wget2" | "http" | "https" | "xh" | "httpie" => {
@@ -298,7 +308,28 @@ impl Shell<'_> {
             _ => (self.programs.does(program, Does::Sends), piped),
         };
         if sends {
-            self.sends(what, process);
+            self.sends(what.without_credentials(), process);
+        }
+        if sends || program == "git" {
+            self.send_credentials(what, program, args, process);
+        }
+    }
+
+    /// Reports credentials that go to another host than that of their service.
+    fn send_credentials(&mut self, what: Taint, program: &str, args: &[&str], process: usize) {
+        let hosts: Vec<String> = args.iter().filter_map(|arg| super::credentials::host_of(arg)).collect();
+        let bare = || args.iter().rev().find(|arg| !arg.starts_with('-') && arg.contains('.')).copied();
+        let hosts = match bare() {
+            Some(host) if hosts.is_empty() && !self.programs.does(program, Does::BelongsToService) => {
+                let host = host.split(['/', ':']).next().unwrap_or(host);
+                vec![host.rsplit('@').next().unwrap_or(host).to_ascii_lowercase()]
+            }
+            _ => hosts,
+        };
+        let own =
+            hosts.is_empty() && (program == "git" || self.programs.does(program, Does::BelongsToService));
+        if !own && super::credentials::is_for_another(what, &hosts) {
+            self.trace.facts.push(Fact::Sends { process, what: Taint::CREDENTIAL });
         }
     }
 
@@ -317,10 +348,17 @@ impl Shell<'_> {
         })
     }
 
-    /// Reports the files that a batch of `sftp` sends.
-    fn send_batch(&mut self, program: &str, stdin: &Data, process: usize) {
-        let batch = stdin.exact().filter(|_| program == "sftp").unwrap_or_default().to_owned();
-        for file in batch.lines().filter_map(|line| sent_by_line(line.trim())) {
+    /// Reports the files that the commands of a transfer send.
+    fn send_batch(&mut self, program: &str, args: &[&str], stdin: &Data, process: usize) {
+        let programs = self.programs;
+        let Some(flags) = programs.get(program).and_then(|entry| entry.batch.as_ref()) else { return };
+        let options = Options::parse(args, flags.takes());
+        let mut batch = stdin.exact().unwrap_or_default().to_owned();
+        for value in flags.values_in(&options) {
+            batch.push('\n');
+            batch.push_str(value);
+        }
+        for file in batch.split(['\n', ';']).filter_map(|line| sent_by_line(line.trim())) {
             let taint = self.content_of(file).taint;
             self.sends(taint, process);
         }
@@ -401,6 +439,13 @@ impl Shell<'_> {
             self.trace.facts.push(Fact::NetworkShell { process });
         }
     }
+}
+
+/// Whether a path leads into a folder of installed programs.
+fn is_installed(path: &str) -> bool {
+    const FOLDERS: [&str; 6] =
+        ["/bin", "/usr/bin", "/sbin", "/usr/sbin", "/usr/local/bin", "/opt/homebrew/bin"];
+    path.rsplit_once('/').is_some_and(|(folder, name)| FOLDERS.contains(&folder) && !name.is_empty())
 }
 
 /// True for addresses that never leave the machine.

@@ -11,6 +11,7 @@ use std::time::Instant;
 use brush_parser::ast;
 
 use super::carrier::Call;
+use super::container::Mounts;
 use super::data::{Data, Taint};
 use super::dialect::Dialect;
 use super::flow::{Block, Turn, joined};
@@ -165,6 +166,8 @@ impl<'p> Shell<'p> {
             status: None,
             streams: 0,
             running: Vec::new(),
+            rests: 0,
+            mounts: None,
             limits,
         }
     }
@@ -216,6 +219,10 @@ pub(crate) struct Shell<'p> {
     pub(crate) bare: bool,
     /// What is printed may go elsewhere than to whoever started the command.
     pub(crate) captures: bool,
+    /// How many commands were seen at which a loop waits, or which may leave it or take long.
+    pub(crate) rests: usize,
+    /// The container the current command runs in.
+    pub(crate) mounts: Option<Rc<Mounts>>,
     /// Standard input of the code that is about to be run.
     pub(crate) inherited: Data,
     /// The current command is connected to the network by redirections.
@@ -574,6 +581,9 @@ impl Shell<'_> {
 
     pub(crate) fn touch_by(&mut self, process: Option<usize>, mut touch: Touch) {
         touch.resolve(self.state.cwd.as_deref(), self.place);
+        if let Some(mounts) = &self.mounts {
+            mounts.lead(&mut touch);
+        }
         if let Some(target) = self.state.followed(&touch.resolved) {
             touch.path = target;
             touch.resolve(self.state.cwd.as_deref(), self.place);

@@ -1,6 +1,9 @@
 //! Programs that start another program given in their arguments.
 
+use std::rc::Rc;
+
 use super::carrier::quote;
+use super::container::Mounts;
 use super::data::{Data, Taint};
 use super::trace::Fact;
 use super::walk::{Shell, slices};
@@ -469,6 +472,9 @@ impl Shell<'_> {
         let takes = self.programs.takes_of(program, "run").until_operand();
         let options = Options::parse(&refs, takes);
         let entrypoint = options.value(None, "entrypoint").map(str::to_owned);
+        let outside = self.state.cwd.clone().unwrap_or_else(|| "/unknown".to_owned());
+        let mounts = Rc::new(Mounts::of(&options, &outside));
+        let folder = options.value(Some('w'), "workdir").map(str::to_owned);
         let consumed = options.consumed;
         let mut rest = args.get(at + 1 + consumed + 1..)?.to_vec();
         if let Some(entrypoint) = entrypoint {
@@ -478,12 +484,17 @@ impl Shell<'_> {
             return None;
         }
         self.emit(argv);
+        let outer = self.mounts.replace(Rc::clone(&mounts));
         let output = self.pushed(program, |shell| {
             shell.in_subshell(|shell| {
                 shell.state.functions.clear();
+                if let Some(folder) = folder.filter(|folder| folder.starts_with('/')) {
+                    shell.state.cwd = Some(folder);
+                }
                 shell.dispatch(&rest, stdin)
             })
         });
+        self.mounts = outer;
         Some(output)
     }
 

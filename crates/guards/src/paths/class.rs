@@ -61,6 +61,9 @@ const SYSTEM: &[&str] = &[
     "lost+found",
 ];
 
+/// Directories of a Windows drive that the system lives in.
+const WINDOWS: &[&str] = &["windows", "program files", "program files (x86)", "programdata"];
+
 const HOMES: &[&str] = &["home", "users"];
 
 /// Directories that tools fill and fill again.
@@ -129,8 +132,9 @@ pub(crate) fn of(path: &str, place: &Place) -> Class {
     let kept = segments.len() - segments.iter().rev().take_while(|segment| is_everything(segment)).count();
     let whole = kept < segments.len();
     let base: Vec<&str> = segments.iter().take(kept).copied().collect();
-    let drive = base.first().is_some_and(|first| first.len() == 2 && first.ends_with(':'));
-    let base = if drive { base.get(1..).unwrap_or_default() } else { &base };
+    let windows = drive(&base);
+    let is_drive = windows.is_some();
+    let base = windows.unwrap_or(&base);
     let Some((first, rest)) = base.split_first() else { return Class::Root };
     if first.starts_with(HOLE) && rest.is_empty() && !whole && segments.len() == 1 {
         return Class::Unknown;
@@ -166,8 +170,8 @@ pub(crate) fn of(path: &str, place: &Place) -> Class {
     if tmp {
         return if below || whole { Class::Temp } else { Class::System };
     }
-    if SYSTEM.iter().any(|name| name.eq_ignore_ascii_case(first))
-        || drive && first.eq_ignore_ascii_case("windows")
+    if SYSTEM.iter().any(|name| is_or_means(first, name))
+        || is_drive && WINDOWS.iter().any(|name| is_or_means(first, name))
     {
         return Class::System;
     }
@@ -179,6 +183,32 @@ fn cached(base: &[&str], place: &Place) -> bool {
     let home = place.home().split('/').filter(|segment| !segment.is_empty()).count();
     is_below(base, place.home())
         && matches!(base.get(home..), Some([".cache", _, ..] | ["Library", "Caches", _, ..]))
+}
+
+/// What lies on a Windows drive: `C:/x`, `/mnt/c/x` of WSL, `/c/Windows` of shells that run there.
+fn drive<'a, 'p>(base: &'a [&'p str]) -> Option<&'a [&'p str]> {
+    let is_letter = |name: &str| name.len() == 1 && name.bytes().all(|byte| byte.is_ascii_alphabetic());
+    match base {
+        [first, rest @ ..] if first.len() == 2 && first.ends_with(':') => Some(rest),
+        ["mnt", letter, rest @ ..] if is_letter(letter) => Some(rest),
+        [letter, rest @ ..] if is_letter(letter) => {
+            let known = WINDOWS.iter().chain(HOMES);
+            let first = rest.first()?;
+            known.into_iter().any(|name| first.eq_ignore_ascii_case(name)).then_some(rest)
+        }
+        _ => None,
+    }
+}
+
+/// Whether a segment is a name, or a pattern that this name fits.
+fn is_or_means(segment: &str, name: &str) -> bool {
+    let means = segment.contains([STAR, ANY, SET]) && !segment.starts_with(HOLE);
+    segment.eq_ignore_ascii_case(name) || means && backstop_shell::pattern_matches(segment, name)
+}
+
+/// Whether a path ends in everything that its folder holds.
+pub(crate) fn ends_open(path: &str) -> bool {
+    path.rsplit('/').next().is_some_and(is_everything)
 }
 
 /// True for a segment that matches every name: `*`, `.*`, `**`, `?*`, `{*}`.
@@ -282,8 +312,19 @@ mod tests {
             ("/dev/null", Class::Null),
             ("/dev/stderr.log", Class::System),
             ("/home/me/Downloads/x", Class::Outside),
+            ("/e?c", Class::System),
+            ("/*bin", Class::System),
+            ("/[e]tc/x", Class::System),
+            ("/data*", Class::Outside),
+            ("/mnt/c/Windows", Class::System),
+            ("/mnt/c/Users", Class::Home),
+            ("/mnt/c", Class::Root),
+            ("/mnt/disk/x", Class::Outside),
+            ("/c/Program Files", Class::System),
+            ("/c/src", Class::Outside),
         ] {
-            let path = lexical(&path.replace('*', &star), place.cwd());
+            let path = path.replace('*', &star).replace('?', &ANY.to_string()).replace('[', &SET.to_string());
+            let path = lexical(&path, place.cwd());
             assert_eq!(of(&path, &place), expected, "{path}");
         }
     }

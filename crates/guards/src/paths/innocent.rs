@@ -33,6 +33,13 @@ pub(super) const INNOCENT_SUFFIXES: &[&str] = &[
     ".snap",
 ];
 
+/// Endings of source files: a name of keys in front of one says what the code is about.
+pub(super) const SOURCES: &[&str] = &[
+    ".go", ".rs", ".py", ".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx", ".java", ".kt", ".scala", ".swift",
+    ".c", ".h", ".cc", ".cpp", ".hpp", ".cs", ".rb", ".php", ".ex", ".erl", ".hs", ".lua", ".dart", ".vue",
+    ".svelte", ".html", ".css", ".sql", ".proto", ".svg", ".png",
+];
+
 /// Directories below which sensitive names are test material or vendored code.
 pub(super) const INNOCENT_DIRECTORIES: &[&str] = &[
     "node_modules",
@@ -44,6 +51,10 @@ pub(super) const INNOCENT_DIRECTORIES: &[&str] = &[
     "site-packages",
     "templates",
     "vendor",
+    "locales",
+    "locale",
+    "i18n",
+    "translations",
 ];
 
 /// Directories of other people's code and of test material: what lies there is not run where it lies.

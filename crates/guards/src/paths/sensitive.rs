@@ -11,7 +11,7 @@ use backstop_shell::Place;
 use backstop_shell::marks::{ANY, HOLE, SET, STAR};
 use serde::{Deserialize, Serialize};
 
-use super::innocent::{BACKUPS, INNOCENT_DIRECTORIES, INNOCENT_NAMES, INNOCENT_SUFFIXES, VENDORED};
+use super::innocent::{BACKUPS, INNOCENT_DIRECTORIES, INNOCENT_NAMES, INNOCENT_SUFFIXES, SOURCES, VENDORED};
 use super::table::entries;
 
 /// How much harm reading the path does.
@@ -283,6 +283,11 @@ fn is_innocent(pattern: &Pattern, segments: &[&str], name: &str) -> bool {
     let innocent_part =
         INNOCENT_SUFFIXES.iter().any(|suffix| name.ends_with(suffix) || name.contains(&format!("{suffix}.")));
     if innocent_part && pattern.entry.id != "ssh-directory" || name.ends_with(".pub") {
+        return true;
+    }
+    if matches!(pattern.entry.id, "ssh-key" | "key-file")
+        && SOURCES.iter().any(|ending| name.ends_with(ending))
+    {
         return true;
     }
     if pattern.anchor != Anchor::Anywhere || pattern.segments.len() > 1 {

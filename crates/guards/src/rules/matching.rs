@@ -2,12 +2,12 @@
 
 use std::cell::OnceCell;
 
-use backstop_shell::marks::has_hole;
+use backstop_shell::marks::{ANY, SET, STAR, has_hole};
 use backstop_shell::options::{Name, Options};
 use backstop_shell::programs::Programs;
 use backstop_shell::{Action, Argument, Place, Process, Taint, Touch, paths};
 
-use super::{Origin, Run, Signal, Test, TouchCondition, environment, footing};
+use super::{Origin, Run, Signal, Test, TouchCondition, environment, footing, library};
 use crate::paths::{Class, Target, class, footing as places, is_confidential};
 
 /// A process with its arguments parsed once, for all rules.
@@ -116,6 +116,13 @@ impl<'a> Parsed<'a> {
     /// A path from where the process runs.
     fn resolved(&self, path: &str) -> String {
         paths::lexical(path, self.process.cwd().unwrap_or_else(|| self.at.cwd()))
+    }
+
+    /// Returns whether a word is a path that leads out of the workspace.
+    fn leads_out(&self, word: &str) -> bool {
+        let outside = |class| matches!(class, Class::Root | Class::Home | Class::System | Class::Outside);
+        let is_path = word.starts_with(['/', '~']) || word.starts_with("..");
+        is_path && outside(class::of(&self.resolved(word), self.at))
     }
 
     /// Returns whether a path is known to lie in a temporary folder, or in what a build makes again.
@@ -242,6 +249,11 @@ impl<'a> Parsed<'a> {
                 .any(|word| !word.starts_with('.') && !word.contains('=') || word.contains("==")),
             Test::ChangesFooting => footing::changes(self.process, self.at),
             Test::MayLoseHooks => footing::may_lose_hooks(self.process),
+            Test::DeletesByLibrary => self.args.iter().any(|code| library::deletes(code)),
+            Test::ManyArguments => {
+                self.words.len() > 2 || self.words.iter().any(|word| word.contains([STAR, ANY, SET]))
+            }
+            Test::OutsideArgument => self.words.iter().any(|word| self.leads_out(word)),
             Test::UnknownArgument => self.args.iter().any(|arg| has_hole(arg)),
             Test::StreamedArguments => self.process.is_open_ended() && !self.has_its_code(),
             Test::ProgramInTemp => self
@@ -329,6 +341,7 @@ pub(super) fn touch_fits(
         && condition.force.is_none_or(|wanted| wanted == touch.force)
         && condition.searched.is_none_or(|wanted| wanted == touch.searched)
         && condition.streamed.is_none_or(|wanted| wanted == touch.streamed)
+        && condition.ends_open.is_none_or(|wanted| wanted == class::ends_open(&touch.resolved))
         && (condition.below.is_empty() || below(&condition.below))
         && !below(&condition.not_below)
         && (condition.ends.is_empty()
@@ -346,6 +359,7 @@ pub(super) fn origin_fits(origins: &[Origin], taint: Taint) -> bool {
         Origin::Decoded => taint.has(Taint::DECODED),
         Origin::Secret => taint.has(Taint::SECRET),
         Origin::Environment => taint.has(Taint::ENVIRONMENT),
+        Origin::Credential => taint.has(Taint::CREDENTIAL),
         Origin::Program => taint.has(Taint::PROGRAM),
         Origin::Unknown => true,
     })
@@ -356,6 +370,7 @@ pub(super) fn signal_of(fact: &backstop_shell::Fact) -> Option<Signal> {
     match fact {
         backstop_shell::Fact::CodeActs { .. } => Some(Signal::CodeActs),
         backstop_shell::Fact::ForkBomb => Some(Signal::ForkBomb),
+        backstop_shell::Fact::Endless => Some(Signal::Endless),
         backstop_shell::Fact::NetworkShell { .. } => Some(Signal::NetworkShell),
         backstop_shell::Fact::Obfuscated => Some(Signal::Obfuscated),
         _ => None,

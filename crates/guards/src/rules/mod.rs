@@ -11,6 +11,7 @@
 mod built_in;
 mod environment;
 mod footing;
+mod library;
 mod matching;
 mod pack;
 mod set;
@@ -175,6 +176,12 @@ pub enum Test {
     ChangesFooting,
     /// A coding agent that is not known to keep its hooks.
     MayLoseHooks,
+    /// Code on the command line calls what deletes, or ends for good, something that a library reaches.
+    DeletesByLibrary,
+    /// An operand that may be many: a pattern, or more than one word.
+    ManyArguments,
+    /// An operand leads out of the workspace.
+    OutsideArgument,
     /// An argument that is not known.
     UnknownArgument,
     /// An argument that is added from outside the command.
@@ -215,6 +222,8 @@ pub struct TouchCondition {
     pub below: Vec<String>,
     /// The path does not start with any of these.
     pub not_below: Vec<String>,
+    /// The path ends in a pattern that stands for everything in its folder.
+    pub ends_open: Option<bool>,
     /// The path, in its absolute form, ends with one of these.
     pub ends: Vec<String>,
     /// Only for these programs.
@@ -237,6 +246,8 @@ pub enum Origin {
     Secret,
     /// The environment.
     Environment,
+    /// A variable in which a service has its credentials put, sent to another than that service.
+    Credential,
     /// The output of a local program.
     Program,
     /// Anything that is not known.
@@ -251,6 +262,8 @@ pub enum Signal {
     CodeActs,
     /// Processes multiply without end.
     ForkBomb,
+    /// A loop, or what is written to a file, has no end.
+    Endless,
     /// A shell is wired to the network.
     NetworkShell,
     /// The text is written so that it cannot be read.

@@ -307,7 +307,11 @@ impl RuleSet {
                         }
                     }
                 }
-                Fact::ForkBomb | Fact::NetworkShell { .. } | Fact::CodeActs { .. } | Fact::Obfuscated => {
+                Fact::ForkBomb
+                | Fact::Endless
+                | Fact::NetworkShell { .. }
+                | Fact::CodeActs { .. }
+                | Fact::Obfuscated => {
                     let process = match fact {
                         Fact::NetworkShell { process } | Fact::CodeActs { process } => Some(*process),
                         _ => None,

@@ -18,8 +18,14 @@ pub(crate) struct Found {
     pub(crate) fork_bomb: bool,
     /// Text is evaluated as code somewhere.
     pub(crate) evaluates: bool,
+    /// It sends something to another machine, or talks to one over a socket.
+    pub(crate) uploads: bool,
     /// The environment is taken as a whole.
     pub(crate) environment: bool,
+    /// The variables of credentials that are taken out of it.
+    pub(crate) credentials: Taint,
+    /// The hosts that are named in it.
+    pub(crate) hosts: Vec<String>,
     /// A module of the network is named.
     pub(crate) talks: bool,
     /// Something stands in it that is not known to be harmless.

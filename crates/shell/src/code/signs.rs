@@ -3,6 +3,7 @@
 use super::language::Language;
 use super::reader::Found;
 use super::tokens::Token;
+use crate::{Taint, credentials};
 
 /// Parts of code that talk to a socket.
 const SOCKETS: &[&str] = &[
@@ -46,6 +47,12 @@ const SHELLS: &[&str] = &[
     "exec(",
 ];
 
+/// Parts of code that give something to another machine.
+const UPLOADS: &[&str] = &[
+    "post", "put(", "patch(", "delete(", "socket", "send", "upload", "connect(", "net.dial", "ftp", "smtp",
+    "data=", "body:",
+];
+
 /// Names that make text code.
 const EVALUATORS: &[&str] = &[
     "eval",
@@ -73,9 +80,13 @@ pub(super) fn read(text: &str, tokens: &[Token], language: &Language, found: &mu
         has("lwp::simple") || has("open-uri") || has("http.get") || has("https.get") || has("fetch(");
     let addressed = has("http://") || has("https://");
     found.network |= addressed && (has("get") || has("fetch") || has("open") || has("request"));
+    found.hosts = hosts(text);
     // `exec` of a process is no evaluation, and is found as a call.
     found.evaluates = evaluates(tokens, has("child_process"));
+    let away = found.hosts.iter().any(|host| !credentials::stays(host)) || found.hosts.is_empty();
+    found.uploads = found.network && away && UPLOADS.iter().any(|sign| has(sign));
     found.environment = takes_environment(text);
+    found.credentials = takes_credentials(text);
     found.talks = tokens.iter().any(|token| names_a_module(token, language));
     found.fork_bomb =
         has("fork") && (has("while") || has("loop") || has("for(;;)") || has("fork,fork") || has("for (;;)"));
@@ -113,6 +124,22 @@ fn takes_environment(text: &str) -> bool {
             !rest.starts_with(['[', '.', '{', 'b']) || rest.starts_with(".items") || rest.starts_with(".copy")
         })
     })
+}
+
+/// The variables of credentials that code takes out of the environment.
+fn takes_credentials(text: &str) -> Taint {
+    const READERS: [&str; 6] = ["environ", "getenv", "process.env", "Deno.env", "ENV", "$_SERVER"];
+    if !READERS.iter().any(|reader| text.contains(reader)) {
+        return Taint::NONE;
+    }
+    let names = text.split(|c: char| !c.is_ascii_uppercase() && !c.is_ascii_digit() && c != '_');
+    names.fold(Taint::NONE, |all, name| all | credentials::taint_of(name))
+}
+
+/// The hosts that code names in addresses.
+fn hosts(text: &str) -> Vec<String> {
+    let schemes = text.match_indices("://");
+    schemes.filter_map(|(at, _)| credentials::host_of(text.get(at..)?)).collect()
 }
 
 /// Whether it names a module of the network, in an import or as what a call belongs to.

@@ -1,7 +1,7 @@
 //! Whether an entry keeps its word.
 //!
 //! A case is a command, `=>`, and what is true of it: `starts WORDS`, an action and a path (`read x`, `delete x`),
-//! `operand WORD`, `sends`, `waits`, `reads-input`, `runs-code`, `unknown` (which code runs is). Files called `secret` hold secrets. A command that
+//! `operand WORD`, `sends`, `endless`, `waits`, `reads-input`, `runs-code`, `unknown` (which code runs is). Files called `secret` hold secrets. A command that
 //! begins with the first name of its entry stands for all names of it.
 
 use std::sync::Arc;
@@ -77,6 +77,7 @@ fn is_true(fact: &str, trace: &Trace, programs: &Programs) -> Option<bool> {
         }),
         "waits" => !trace.waiting.is_empty(),
         "reads-input" => !trace.readers.is_empty(),
+        "endless" => any(|fact| matches!(fact, Fact::Endless)),
         "sends" => any(|fact| matches!(fact, Fact::Sends { .. })),
         "unknown" => trace.unknowns.iter().any(|unknown| unknown.carrier),
         "runs-code" => any(|fact| matches!(fact, Fact::RunsCode { .. })),

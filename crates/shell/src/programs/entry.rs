@@ -31,6 +31,8 @@ pub struct Program {
     pub(crate) runs: Vec<String>,
     /// What it does with data.
     pub(crate) does: Vec<Does>,
+    /// Options whose values are commands of a transfer (`put FILE`), as its input is.
+    pub(crate) batch: Option<Flags>,
     /// When it waits to be told what to do.
     pub(crate) waits: Option<Waits>,
     /// Subcommands that open a shell or a prompt; an empty one is the program without any.
@@ -164,6 +166,10 @@ pub(crate) enum Does {
     Installs,
     /// Reads statements for a database from its input.
     ReadsStatements,
+    /// Talks to one service only, whose credentials it is made for.
+    BelongsToService,
+    /// Ends as soon as it has done what it was told, which takes no time worth mentioning.
+    EndsAtOnce,
     /// Never reads its input, whatever its arguments are.
     IgnoresInput,
     /// Leaves its input to what it starts, and always starts it.

@@ -4,13 +4,12 @@ use super::{Entry, entry};
 use crate::paths::Level::{Config, Private, Secret};
 
 pub(super) const ENTRIES: &[Entry] = &[
+    entry("accounts", Secret, "the system's accounts", &["/etc/passwd", "/etc/passwd-"]),
     entry(
         "system-auth",
         Secret,
-        "the system's accounts",
+        "the passwords and keys of the system",
         &[
-            "/etc/passwd",
-            "/etc/passwd-",
             "/etc/shadow",
             "/etc/shadow-",
             "/etc/gshadow",
