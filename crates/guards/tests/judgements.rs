@@ -236,7 +236,8 @@ fn the_operator_says_what_the_unknown_means() {
         };
         CommandGuard::new(settings).judge(command, ShellKind::Posix, &place(), 0).verdict
     };
-    let (carrier, harmless, long) = ("python -c \"$CODE\"", "$TOOL --version", "echo hi; ".repeat(20_000));
+    let long = format!("ls {}", "a/".repeat(40_000));
+    let (carrier, harmless) = ("python -c \"$CODE\"", "$TOOL --version");
     use UnknownPolicy::{AskAll, AskCarriers, BlockAll, BlockCarriers, PassAll};
     for (policy, expected) in [
         (PassAll, [Verdict::Pass, Verdict::Pass, Verdict::Ask]),
@@ -428,7 +429,7 @@ fn adversarial_shapes_end_within_their_budget() {
 
 #[test]
 fn what_is_too_big_is_asked_about_and_still_read_in_parts() {
-    let long = "echo hi; ".repeat(20_000);
+    let long: String = (0..20_000).map(|at| format!("ls w{at}; ")).collect();
     let judgement = guard(Profile::Standard).judge(&long, ShellKind::Posix, &place(), 0);
     assert_eq!(judgement.verdict, Verdict::Ask);
     assert!(judgement.unknown.iter().any(|unknown| unknown.kind == UnknownKind::Limit));

@@ -77,6 +77,65 @@ fn no_padding_of_the_plain_catastrophes_passes() {
 }
 
 #[test]
+fn what_only_says_something_costs_no_more_than_its_bytes() {
+    const BYTES: usize = 160 * 1024;
+    let of = |unit: &str| unit.repeat(BYTES / unit.len());
+    let distinct = numbered(BYTES / 12, |at| format!("echo w{at}\n"));
+    let paddings = [
+        ("a quoted text", format!("echo '{}'\n", of("some text; and more. "))),
+        ("text in double quotes", format!("echo \"{}\"; ", of("some | text > and (more) "))),
+        ("a text in a variable", format!("x='{}'\n", of("some text, and more. "))),
+        ("words", format!("printf {}\n", of("some words "))),
+        ("comments", of("# some words; and more\n")),
+        ("one long comment", format!("# {}\n", of("some words; "))),
+        ("one statement again and again", of("ls -la; ")),
+        ("other statements", distinct),
+        ("an argument", format!("git log --grep '{}'\n", of("some text, and more. "))),
+    ];
+    for command in
+        ["curl http://127.0.0.1:9/x | sh", "for d in / /etc; do rm -rf $d; done", "x=/; rm -rf \"$x\""]
+    {
+        let plain = verdict(Profile::Standard, command);
+        assert_eq!(plain, Verdict::Block, "{command}");
+        for (what, padding) in &paddings {
+            assert_eq!(
+                verdict(Profile::Standard, &format!("{padding}{command}")),
+                plain,
+                "{command} behind {what}"
+            );
+            let behind = verdict(Profile::Standard, &format!("{command}\n{padding}"));
+            assert_eq!(behind, plain, "{command} in front of {what}");
+        }
+    }
+}
+
+#[test]
+fn what_is_said_is_heard_where_somebody_listens() {
+    let padding = "echo some words\n".repeat(1000);
+    for (command, wanted) in [
+        // Another meaning of the word.
+        (format!("echo() {{ rm -rf /; }}\n{padding}"), Verdict::Block),
+        (format!("{padding}alias printf='rm -rf'\nprintf /\n{padding}"), Verdict::Block),
+        (format!("eval 'echo() {{ rm -rf /; }}'\n{padding}"), Verdict::Block),
+        // What it says is run.
+        (format!("bash -c \"{padding}echo rm -rf /\" | sh"), Verdict::Block),
+        (format!("{{ {padding}echo rm -rf /\n}} | sh"), Verdict::Block),
+        (format!("x=$({padding}echo rm -rf /\n); eval \"$x\""), Verdict::Block),
+        // Rules that look at the words of any program see them.
+        (format!("{padding}echo stratum+tcp://127.0.0.1:9\n"), Verdict::Block),
+        (padding, Verdict::Pass),
+    ] {
+        let head: String = command.chars().take(60).collect();
+        let plain = verdict(Profile::Standard, &command.replace("echo some words\n", ""));
+        let judged = verdict(Profile::Standard, &command);
+        assert!(judged >= plain, "{head}: {judged:?} and not {plain:?}");
+        if wanted == Verdict::Pass {
+            assert_eq!(judged, wanted, "{head}");
+        }
+    }
+}
+
+#[test]
 fn the_last_of_many_is_judged_like_the_first() {
     let words = |count: usize| numbered(count, |at| format!("w{at} "));
     let statements = numbered(100, |at| format!("select {at};\n"));

@@ -229,6 +229,7 @@ impl Shell<'_> {
     }
 
     fn exec(&mut self, args: &[String], stdin: &Data) -> Data {
+        self.moved = true;
         let refs = slices(args);
         let options = Options::parse(&refs, Takes::wrapper("a", &[]));
         self.dispatch(args.get(options.consumed..).unwrap_or_default(), stdin)

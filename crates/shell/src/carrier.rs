@@ -182,8 +182,11 @@ impl Shell<'_> {
     /// What is unknown may be empty: the words that are left are a command too.
     fn without_the_unknown(&mut self, word: &str, args: &[String], stdin: &Data) {
         let rest: String = word.chars().filter(|c| *c != HOLE).collect();
-        let left: Vec<String> =
-            Some(rest).filter(|rest| !rest.is_empty()).into_iter().chain(args.iter().cloned()).collect();
+        let first = Some(rest).filter(|rest| !rest.is_empty());
+        // So may those behind it: what is left begins with the first word of which something is known.
+        let nothing = |arg: &&String| first.is_none() && !arg.is_empty() && arg.chars().all(|c| c == HOLE);
+        let known = args.iter().skip_while(nothing).cloned();
+        let left: Vec<String> = first.clone().into_iter().chain(known).collect();
         if !left.is_empty() {
             self.in_subshell(|shell| shell.dispatch(&left, stdin));
         }

@@ -56,6 +56,8 @@ pub(crate) static CALLS: Limit = limit(64, "values or calls are in one call of i
 pub(crate) static COPIES: Limit = limit(4 * 1024 * 1024, "bytes are copied in inline code");
 /// Pieces that text is cut into which can't be parsed.
 pub(crate) static PIECES: Limit = limit(4096, "pieces are in a text that can't be parsed");
+/// Files that the arguments of one command name, each counted once.
+pub(crate) static TOUCHES: Limit = limit(16 * 1024, "files are named in one command");
 /// Bytes of text that are carried from one program to the next.
 pub(crate) static TEXT: Limit = limit(super::data::MAX_TEXT, "bytes are sent to a program");
 

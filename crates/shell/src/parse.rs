@@ -218,10 +218,17 @@ fn close_quotes(piece: &str) -> Cow<'_, str> {
     }
 }
 
-/// Words of a piece that no parser understood: split at blanks, quotes removed.
+/// Words that are taken as they stand; those behind them that were met before are left out.
+const FEW: usize = 1024;
+
+/// Words of a piece that no parser understood, from where they are many each once: split at blanks, quotes removed.
 pub(crate) fn rough_words(piece: &str) -> Vec<String> {
+    let mut met = std::collections::HashSet::new();
     super::shifted::back(piece)
         .split_whitespace()
+        .enumerate()
+        .filter(|(at, word)| met.insert(*word) || *at < FEW)
+        .map(|(_, word)| word)
         .map(|word| word.chars().filter(|c| !matches!(c, '\'' | '"' | '\\' | '`' | '(' | ')')).collect())
         .filter(|word: &String| !word.is_empty())
         .collect()

@@ -6,6 +6,7 @@
 
 use super::data::{Data, Taint};
 use super::decode;
+use super::limits;
 use super::walk::Shell;
 use super::word::{HOLE, STAR, has_hole, unglob};
 use crate::options::{Options, Takes};
@@ -162,8 +163,9 @@ impl Shell<'_> {
 
     /// Where the data of all operands comes from.
     fn operand_taint(&mut self, args: &[&str]) -> Taint {
-        let files = args.iter().filter(|arg| !arg.starts_with('-'));
-        files.fold(Taint::NONE, |taint, file| taint | self.content_of(file).taint)
+        let mut met = std::collections::HashSet::new();
+        let files = args.iter().filter(|arg| !arg.starts_with('-') && met.insert(**arg));
+        files.take(limits::TOUCHES.most).fold(Taint::NONE, |taint, file| taint | self.content_of(file).taint)
     }
 
     fn file_or_input(&mut self, file: Option<&str>, stdin: &Data) -> Data {

@@ -1,6 +1,7 @@
 //! Where a program moves data: from file to file, to the network, from the network to a shell.
 
 use super::data::{Data, Taint};
+use super::limits::{self, Bounded};
 use super::trace::{Fact, program_name};
 use super::walk::{Shell, slices};
 use crate::effects::{Action, Touch};
@@ -47,12 +48,15 @@ const INPUT_UPLOADS: &[&str] = &[
     "-T.",
 ];
 
+/// More files than this are looked through for those that are named twice.
+const FEW: usize = 32;
+
 impl Shell<'_> {
     /// Reports what the program touches and where its data goes.
     pub(crate) fn transfer(&mut self, program: &str, args: &[String], stdin: &Data, process: usize) {
         let refs = slices(args);
         let mut read = self.word_taint;
-        for mut touch in crate::effects::of_program(self.programs, program, &refs) {
+        for mut touch in self.touches_of(program, &refs) {
             touch.streamed = self.open_ended
                 && args.last().is_some_and(|last| {
                     touch.path == *last || touch.path.contains(STAR) || touch.path.contains(super::word::HOLE)
@@ -87,6 +91,16 @@ impl Shell<'_> {
             self.trace.facts.push(Fact::NetworkShell { process });
         }
         self.hooks(program, &refs, stdin, process);
+    }
+
+    /// What the program does to files, each once.
+    fn touches_of(&mut self, program: &str, args: &[&str]) -> Vec<Touch> {
+        let mut touches = crate::effects::of_program(self.programs, program, args);
+        if touches.len() > FEW {
+            let mut met = std::collections::HashSet::new();
+            touches.retain(|touch| met.insert((touch.action, touch.path.clone(), touch.recursive)));
+        }
+        Bounded::of(&limits::TOUCHES, touches).reported(&mut self.trace)
     }
 
     /// Remembers what files hold after the program ran.

@@ -18,7 +18,6 @@ use super::flow::{Block, Turn, joined};
 use super::forever::Running;
 use super::limits::{self, Over};
 use super::parse::{self, Parsed};
-use super::prescan::Refusal;
 use super::redirect::Streams;
 use super::respell;
 use super::state::{Function, Shared};
@@ -161,6 +160,7 @@ impl<'p> Shell<'p> {
             dialect: Dialect::Bash,
             differing: Vec::new(),
             ways: Ways::default(),
+            moved: false,
             texts: Texts::default(),
             blocks: Vec::new(),
             status: None,
@@ -205,6 +205,8 @@ pub(crate) struct Shell<'p> {
     pub(crate) differing: Vec<Dialect>,
     /// What was decided in the current command that can't be known.
     pub(crate) ways: Ways,
+    /// `exec` may have moved what this shell prints.
+    pub(crate) moved: bool,
     /// What was parsed before.
     pub(crate) texts: Texts,
     /// The loops and functions around the current command.
@@ -265,7 +267,18 @@ impl Shell<'_> {
         self.depth += 1;
         self.captures |= text.contains(['|', '>', '`'])
             || ["$(", "<(", "coproc", "fish"].iter().any(|word| text.contains(word));
-        let output = match &*self.texts.program(text) {
+        let output = match self.run_long(text, stdin) {
+            Some(output) => output,
+            None => self.run_whole(text, stdin),
+        };
+        self.depth -= 1;
+        self.end_text();
+        output
+    }
+
+    /// Runs text that is parsed in one piece.
+    fn run_whole(&mut self, text: &str, stdin: &Data) -> Data {
+        match &*self.texts.program(text) {
             Ok(parsed) => {
                 if !parsed.complete {
                     // A shell runs the lines before an error, and may know syntax that the parser does not.
@@ -279,21 +292,11 @@ impl Shell<'_> {
                 }
                 self.run_parsed(parsed, stdin)
             }
-            Err(refusal) => {
-                let reason = match refusal {
-                    Refusal::TooLong => "the command is too long to be analysed",
-                    Refusal::TooDeep => "the command is nested too deeply to be analysed",
-                };
-                self.trace.unknown(UnknownKind::Limit, reason, true);
-                self.run_parsed(&parse::recover(text), stdin)
-            }
-        };
-        self.depth -= 1;
-        self.end_text();
-        output
+            Err(refusal) => self.run_refused(text, *refusal, stdin),
+        }
     }
 
-    fn run_parsed(&mut self, parsed: &Parsed, stdin: &Data) -> Data {
+    pub(crate) fn run_parsed(&mut self, parsed: &Parsed, stdin: &Data) -> Data {
         self.trace.note(parsed.over);
         let mut output = Data::empty();
         for program in &parsed.programs {

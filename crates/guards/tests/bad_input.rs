@@ -1,0 +1,59 @@
+//! What is made to be slow to read: a megabyte of it ends by what is counted, without a look at the clock, and where
+//! something of it was left out somebody is asked.
+
+use std::time::Duration;
+
+use backstop_guards::{CommandGuard, GuardSettings, Place, Profile, ShellKind, UnknownKind, Verdict};
+
+const MEGABYTE: usize = 1024 * 1024;
+
+/// A guard that no clock stops.
+fn guard(profile: Profile) -> CommandGuard {
+    CommandGuard::new(GuardSettings { profile, budget: Duration::MAX, ..GuardSettings::default() })
+}
+
+fn shapes() -> Vec<(&'static str, String)> {
+    let of = |unit: &str| unit.repeat(MEGABYTE / unit.len());
+    vec![
+        ("braces", of("{a,b}")),
+        ("commas in braces", format!("{{{}}}", of("a,"))),
+        ("pipes", of("a|")),
+        ("quotes", of("'\"`")),
+        ("substitutions", of("$(")),
+        ("expansions", of("${@")),
+        ("backslashes", of("\\")),
+        ("here-documents", of("cat <<E\n")),
+        ("patterns", of("*?[")),
+        ("patterns apart", of("* ")),
+        ("functions", of("f() { ")),
+        ("whole functions", of("f() { a; }; ")),
+        ("conditions", of("if a; then ")),
+        ("variables", of("$a ")),
+        ("words", of("a ")),
+        ("substitutions apart", of("`a` ")),
+        ("calculations", of("$((1+1)) ")),
+        ("folders", format!("cat {}", of("a/"))),
+        ("NUL", of("\0")),
+    ]
+}
+
+#[test]
+fn a_megabyte_of_anything_ends_by_counting_and_is_asked_about() {
+    for (what, command) in shapes() {
+        let judgement =
+            guard(Profile::Core).judge(&command, ShellKind::Posix, &Place::new("/work/project"), 0);
+        assert!(judgement.verdict >= Verdict::Ask, "{what}: {:?}", judgement.verdict);
+        assert!(judgement.unknown.iter().any(|unknown| unknown.kind == UnknownKind::Limit), "{what}");
+        assert!(judgement.processes.len() <= 4096, "{what}: {} processes", judgement.processes.len());
+    }
+}
+
+#[test]
+fn what_is_dangerous_in_front_of_it_is_found_all_the_same() {
+    for (what, command) in shapes() {
+        let command = format!("rm -rf /\n{command}");
+        let judgement =
+            guard(Profile::Core).judge(&command, ShellKind::Posix, &Place::new("/work/project"), 0);
+        assert_eq!(judgement.verdict, Verdict::Block, "{what}");
+    }
+}

@@ -1,0 +1,473 @@
+//! Long programs, cut into the statements they consist of.
+//!
+//! A shell reads a statement, runs it and reads the next. Whoever parses a long program whole pays for all of it, and
+//! has to refuse it as soon as one part is too long. So a long text is cut where a shell would stop reading, and what is
+//! cut off is told apart: a statement that only says something (`echo`, `printf`, `true`, `:` with words that stand for
+//! themselves) costs no more than its bytes.
+//!
+//! The law: *a cut stands only where every shell would end a statement*. Where that can't be told by a look at the
+//! characters (`case`, here-documents inside of parentheses, what is left open), the rest of the text is one statement.
+
+use super::word::HOLE;
+
+/// A part of a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Statement<'a> {
+    /// A command that only says something, in words that stand for themselves.
+    Idle(&'a str),
+    /// Anything else.
+    Code(&'a str),
+}
+
+/// Commands that change nothing and start nothing.
+const IDLE: [&str; 4] = ["echo", "printf", "true", ":"];
+
+/// The statements of a program, without its comments.
+pub(crate) fn cut(text: &str) -> Vec<Statement<'_>> {
+    let bytes = text.as_bytes();
+    let mut statements = Vec::new();
+    let mut at = 0;
+    while let Some(byte) = bytes.get(at) {
+        match byte {
+            b' ' | b'\t' | b'\n' => at += 1,
+            b'#' => at = after(bytes, at, b'\n').unwrap_or(bytes.len()),
+            _ => {
+                let idle = idle_end(bytes, at);
+                let end = idle.or_else(|| Reader::new(bytes, at).end()).unwrap_or(bytes.len());
+                let statement = text.get(at..end).unwrap_or_default();
+                statements.push(match idle {
+                    Some(_) => Statement::Idle(statement.trim_end_matches([';', '\n', ' ', '\t'])),
+                    None => Statement::Code(statement),
+                });
+                at = end.max(at + 1);
+            }
+        }
+    }
+    statements
+}
+
+/// The words of an idle statement, as its command gets them.
+pub(crate) fn idle_words(statement: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote: Option<char> = None;
+    for c in statement.chars() {
+        match (quote, c) {
+            (Some(open), c) if c == open => quote = None,
+            (Some(_), c) => word.get_or_insert_default().push(c),
+            (None, '\'' | '"') => {
+                quote = Some(c);
+                word.get_or_insert_default();
+            }
+            (None, ' ' | '\t') => words.extend(word.take()),
+            (None, c) => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word);
+    words
+}
+
+/// A statement with a mark in the place of each long text in it: of quotes in which nothing is expanded. `None`
+/// where there is no such text, or its end can't be told.
+pub(crate) fn abridged(code: &str) -> Option<String> {
+    let bytes = code.as_bytes();
+    let mut out = String::new();
+    let (mut at, mut copied) = (0, 0);
+    while let Some(byte) = bytes.get(at) {
+        let end = match byte {
+            b'\'' => after(bytes, at + 1, b'\'')?,
+            b'"' => part_end(bytes, at)?,
+            b'\\' => at + 2,
+            _ => at + 1,
+        };
+        let inner = bytes.get(at + 1..end.saturating_sub(1)).unwrap_or_default();
+        let is_dead = *byte == b'\'' || !inner.iter().any(|byte| matches!(byte, b'$' | b'`' | b'\\'));
+        if inner.len() > LONG_TEXT && is_dead {
+            out.push_str(code.get(copied..=at)?);
+            out.push(HOLE);
+            copied = end - 1;
+        }
+        at = end;
+    }
+    out.push_str(code.get(copied..)?);
+    (copied > 0).then_some(out)
+}
+
+/// Texts longer than this are taken out of a statement that is too long.
+const LONG_TEXT: usize = 1024;
+
+/// Behind the next `byte` from `at` on.
+fn after(bytes: &[u8], at: usize, byte: u8) -> Option<usize> {
+    let rest = bytes.get(at..)?;
+    rest.iter().position(|other| *other == byte).map(|found| at + found + 1)
+}
+
+/// Where the statement ends that begins at `start`, if it is idle.
+fn idle_end(bytes: &[u8], start: usize) -> Option<usize> {
+    let rest = bytes.get(start..)?;
+    let name = IDLE.into_iter().find(|name| {
+        rest.strip_prefix(name.as_bytes())
+            .is_some_and(|rest| matches!(rest.first(), None | Some(b' ' | b'\t' | b'\n' | b';')))
+    })?;
+    let mut at = start + name.len();
+    let mut before = b' ';
+    while let Some(&byte) = bytes.get(at) {
+        match byte {
+            b'\n' => return Some(at + 1),
+            b';' if bytes.get(at + 1) == Some(&b';') => return None,
+            b';' => return Some(at + 1),
+            b'\'' => at = after(bytes, at + 1, b'\'')?,
+            b'"' => {
+                let end = after(bytes, at + 1, b'"')?;
+                let inner = bytes.get(at..end)?;
+                if inner.iter().any(|byte| matches!(byte, b'$' | b'`' | b'\\' | b'!')) {
+                    return None;
+                }
+                at = end;
+            }
+            b'#' | b'=' | b'-' if matches!(before, b' ' | b'\t') => return None,
+            b'$' | b'`' | b'\\' | b'<' | b'>' | b'|' | b'&' | b'(' | b')' | b'{' | b'}' | b'*' | b'?'
+            | b'[' | b'~' | b'!' | b'^' | 0 | b'\r' => return None,
+            _ => at += 1,
+        }
+        before = byte;
+    }
+    Some(at)
+}
+
+/// Finds the end of one statement.
+struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    /// Constructs that are open.
+    depth: usize,
+    /// The next word is a command.
+    first: bool,
+    /// An operator stands last, so that the statement goes on in the next line.
+    goes_on: bool,
+    /// The ends of here-documents whose text is still to come, and whether tabs may stand before them.
+    documents: Vec<(Vec<u8>, bool)>,
+}
+
+impl<'a> Reader<'a> {
+    fn new(bytes: &'a [u8], at: usize) -> Self {
+        Self { bytes, at, depth: 0, first: true, goes_on: false, documents: Vec::new() }
+    }
+
+    fn peek(&self, ahead: usize) -> Option<u8> {
+        self.bytes.get(self.at + ahead).copied()
+    }
+
+    /// Behind the end of the statement; `None` where it can't be told.
+    fn end(mut self) -> Option<usize> {
+        while let Some(byte) = self.peek(0) {
+            let is_end = match byte {
+                b' ' | b'\t' => {
+                    self.at += 1;
+                    false
+                }
+                b'\n' => self.line_ends()?,
+                b';' if self.peek(1) == Some(b';') => return None,
+                b';' => {
+                    self.at += 1;
+                    self.operator(false);
+                    self.depth == 0 && self.documents.is_empty()
+                }
+                b'&' => self.ampersand(),
+                b'|' => {
+                    self.at += if matches!(self.peek(1), Some(b'|' | b'&')) { 2 } else { 1 };
+                    self.operator(true);
+                    false
+                }
+                b'<' | b'>' => {
+                    self.redirection()?;
+                    false
+                }
+                b'(' => {
+                    self.at = closed(self.bytes, self.at)?;
+                    self.operator(false);
+                    false
+                }
+                b')' => return None,
+                b'#' => {
+                    self.at = after(self.bytes, self.at, b'\n').map_or(self.bytes.len(), |next| next - 1);
+                    false
+                }
+                _ => {
+                    self.word()?;
+                    false
+                }
+            };
+            if is_end {
+                return Some(self.at);
+            }
+        }
+        (self.depth == 0 && self.documents.is_empty()).then_some(self.at)
+    }
+
+    fn operator(&mut self, goes_on: bool) {
+        self.first = true;
+        self.goes_on = goes_on;
+    }
+
+    fn line_ends(&mut self) -> Option<bool> {
+        self.at += 1;
+        for (end, tabs) in std::mem::take(&mut self.documents) {
+            loop {
+                let next = after(self.bytes, self.at, b'\n');
+                let line = self.bytes.get(self.at..next.map_or(self.bytes.len(), |next| next - 1))?;
+                let indent = if tabs { line.iter().take_while(|byte| **byte == b'\t').count() } else { 0 };
+                let is_end = line.get(indent..) == Some(&end);
+                self.at = next.unwrap_or(self.bytes.len());
+                if is_end {
+                    break;
+                }
+                // A document that never ends is for the parser to judge.
+                next?;
+            }
+        }
+        self.first = true;
+        Some(self.depth == 0 && !self.goes_on)
+    }
+
+    fn ampersand(&mut self) -> bool {
+        match self.peek(1) {
+            Some(b'&') => {
+                self.at += 2;
+                self.operator(true);
+                false
+            }
+            Some(b'>') => {
+                self.at += 1;
+                false
+            }
+            _ => {
+                self.at += 1;
+                self.operator(false);
+                self.depth == 0 && self.documents.is_empty()
+            }
+        }
+    }
+
+    fn redirection(&mut self) -> Option<()> {
+        self.goes_on = false;
+        let rest = self.bytes.get(self.at..)?;
+        if rest.starts_with(b"<<<") {
+            self.at += 3;
+        } else if rest.starts_with(b"<<") {
+            let tabs = self.peek(2) == Some(b'-');
+            self.at += if tabs { 3 } else { 2 };
+            while matches!(self.peek(0), Some(b' ' | b'\t')) {
+                self.at += 1;
+            }
+            let start = self.at;
+            self.word()?;
+            let word = self.bytes.get(start..self.at)?;
+            let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
+            let end: Vec<u8> = match word {
+                [b'\'', inner @ .., b'\''] | [b'"', inner @ .., b'"'] => inner.to_vec(),
+                plain => plain.to_vec(),
+            };
+            (!end.is_empty() && end.iter().all(is_plain)).then_some(())?;
+            self.documents.push((end, tabs));
+        } else if rest.starts_with(b"<(") || rest.starts_with(b">(") {
+            self.at = closed(self.bytes, self.at + 1)?;
+        } else {
+            self.at += if matches!(rest.get(1), Some(b'>' | b'&' | b'|')) { 2 } else { 1 };
+        }
+        Some(())
+    }
+
+    /// Reads one word, and what it opens or closes if it stands where a command does.
+    fn word(&mut self) -> Option<()> {
+        let start = self.at;
+        while let Some(byte) = self.peek(0) {
+            match byte {
+                b' ' | b'\t' | b'\n' | b';' | b'&' | b'|' | b'<' | b'>' | b'(' | b')' => break,
+                _ => self.at = part_end(self.bytes, self.at)?,
+            }
+        }
+        self.goes_on = false;
+        if !self.first {
+            return Some(());
+        }
+        self.first = false;
+        match self.bytes.get(start..self.at)? {
+            b"if" | b"while" | b"until" | b"{" => {
+                self.depth += 1;
+                self.first = true;
+            }
+            b"for" | b"select" => self.depth += 1,
+            b"fi" | b"done" | b"}" => self.depth = self.depth.checked_sub(1)?,
+            b"then" | b"do" | b"else" | b"elif" | b"!" | b"time" => self.first = true,
+            b"case" | b"function" | b"coproc" => return None,
+            _ => {}
+        }
+        Some(())
+    }
+}
+
+/// Behind the part of a word that begins at `at`: a character, or what is quoted or expanded.
+fn part_end(bytes: &[u8], at: usize) -> Option<usize> {
+    match bytes.get(at)? {
+        b'\\' => Some((at + 2).min(bytes.len())),
+        b'\'' => after(bytes, at + 1, b'\''),
+        b'"' => {
+            let mut at = at + 1;
+            loop {
+                match bytes.get(at)? {
+                    b'"' => return Some(at + 1),
+                    b'\'' => at += 1,
+                    _ => at = part_end(bytes, at)?,
+                }
+            }
+        }
+        b'`' => {
+            let end = after(bytes, at + 1, b'`')?;
+            // Quotes and escapes in there are read twice.
+            let is_plain = !bytes.get(at..end)?.iter().any(|byte| matches!(byte, b'\\' | b'\'' | b'"'));
+            is_plain.then_some(end)
+        }
+        b'$' => match bytes.get(at + 1) {
+            Some(b'(') => closed(bytes, at + 1),
+            Some(b'{') => {
+                let end = after(bytes, at, b'}')?;
+                let is_plain = |byte: &u8| !matches!(byte, b'\'' | b'"' | b'`' | b'\\' | b'$' | b'{');
+                bytes.get(at + 2..end)?.iter().all(is_plain).then_some(end)
+            }
+            // In these a backslash escapes the quote.
+            Some(b'\'') => {
+                let end = after(bytes, at + 2, b'\'')?;
+                (!bytes.get(at..end)?.contains(&b'\\')).then_some(end)
+            }
+            _ => Some(at + 1),
+        },
+        _ => Some(at + 1),
+    }
+}
+
+/// Behind the parenthesis that closes the one at `at`.
+fn closed(bytes: &[u8], at: usize) -> Option<usize> {
+    let mut open = vec![at];
+    let mut at = at + 1;
+    while !open.is_empty() {
+        match bytes.get(at)? {
+            b'(' => {
+                open.push(at);
+                at += 1;
+            }
+            b')' => {
+                open.pop();
+                at += 1;
+            }
+            // What these mean depends on where they stand.
+            b'<' if bytes.get(at + 1) == Some(&b'<') => return None,
+            b'#' => return None,
+            b'c' if bytes.get(at..)?.starts_with(b"case") => return None,
+            _ => at = part_end(bytes, at)?,
+        }
+        if open.len() > MOST_OPEN {
+            return None;
+        }
+    }
+    Some(at)
+}
+
+/// Parentheses inside of one another that are followed.
+const MOST_OPEN: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parts(text: &str) -> Vec<&str> {
+        cut(text)
+            .into_iter()
+            .map(|statement| match statement {
+                Statement::Idle(_) => "idle",
+                Statement::Code(code) => code.trim(),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn statements_end_where_a_shell_ends_them() {
+        for (text, wanted) in [
+            ("a; b\nc", &["a;", "b", "c"][..]),
+            ("a && b\nc & d", &["a && b", "c &", "d"]),
+            ("a &&\nb |\nc\nd", &["a &&\nb |\nc", "d"]),
+            ("if a; then b; fi; c", &["if a; then b; fi;", "c"]),
+            ("for x in a b\ndo c; done\nd", &["for x in a b\ndo c; done", "d"]),
+            ("{ a; b; }; c", &["{ a; b; };", "c"]),
+            ("f() { a; }\nf", &["f() { a; }", "f"]),
+            ("(a; b); c", &["(a; b);", "c"]),
+            ("x=$(a; b); c \"$(d; e)\"; f", &["x=$(a; b);", "c \"$(d; e)\";", "f"]),
+            ("a 'x; y' \"z; w\" \\; b; c", &["a 'x; y' \"z; w\" \\; b;", "c"]),
+            ("a > b 2>&1; c &> d; e", &["a > b 2>&1;", "c &> d;", "e"]),
+            ("cat <<E > f; b\nx; y\nE\nc", &["cat <<E > f; b\nx; y\nE", "c"]),
+            ("cat <<'E' <<-F\nx\nE\ny\n\tF\nc", &["cat <<'E' <<-F\nx\nE\ny\n\tF", "c"]),
+            ("a ${x:-y}; b `c`; d", &["a ${x:-y};", "b `c`;", "d"]),
+            ("a # b; c\nd", &["a # b; c", "d"]),
+            ("# a\n  # b\nc", &["c"]),
+            ("echo a 'b; c'; printf \"d\ne\"\ntrue\n: x;rm y", &["idle", "idle", "idle", "idle", "rm y"]),
+        ] {
+            assert_eq!(parts(text), wanted, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_can_t_be_told_is_not_cut() {
+        for text in [
+            "case a in b) c;; esac; d",
+            "x=$(cat <<E\n)\nE\n); c",
+            "a 'b; c",
+            "a \"b; c",
+            "if a; then b; c",
+            "a <<E\nb; c",
+            "echo `a 'b`'; c",
+            "a $'b\\'; c'; d",
+            "a ); b",
+            "function f { a; }; b",
+            "x ${a:-\"b;\"}; c",
+        ] {
+            assert_eq!(parts(text), [text], "{text}");
+        }
+    }
+
+    #[test]
+    fn long_texts_are_taken_out_where_nothing_in_them_is_expanded() {
+        let long = "some; text ".repeat(200);
+        let shown = |code: &str| abridged(code).map(|code| code.replace(HOLE, "…"));
+        assert_eq!(
+            shown(&format!("A='{long}' b \"{long}\" 'c'; d")).as_deref(),
+            Some("A='…' b \"…\" 'c'; d")
+        );
+        for code in [format!("a \"$x{long}\""), "a 'b'".to_owned(), format!("a '{long}")] {
+            assert_eq!(shown(&code), None, "{code}");
+        }
+    }
+
+    #[test]
+    fn only_words_that_stand_for_themselves_are_idle() {
+        for text in [
+            "echo $x",
+            "echo `x`",
+            "echo \"$x\"",
+            "echo a > b",
+            "echo a | b",
+            "echo a && b",
+            "echo *",
+            "echo ~",
+            "echo {a,b}",
+            "printf -v x y",
+            "echo =ls",
+            "echo a &",
+            "echoes a",
+            "echo a\\\nb",
+            "echo() { a; }",
+        ] {
+            assert!(matches!(cut(text).as_slice(), [Statement::Code(_)]), "{text}");
+        }
+        assert_eq!(idle_words("echo a 'b  c'\"d\" ''  é"), ["echo", "a", "b  cd", "", "é"]);
+    }
+}
