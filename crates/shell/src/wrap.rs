@@ -510,6 +510,10 @@ impl Shell<'_> {
     fn crontab(&mut self, argv: &[String], args: &[String], stdin: &Data) -> Option<Data> {
         let reads_stdin = args.iter().any(|arg| arg == "-") || args.is_empty();
         let process = self.emit(argv);
+        if args.iter().any(|arg| arg == "-l") {
+            // What is there already runs by itself, and is no part of what is set up now.
+            return Some(Data::text("#\n").tainted(Taint::PROGRAM));
+        }
         let data = if reads_stdin {
             stdin.clone()
         } else {

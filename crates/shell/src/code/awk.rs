@@ -33,6 +33,9 @@ impl Shell<'_> {
                 let call = format!("system({name})");
                 program = program.replace(&call, &format!("system({value:?})"));
             }
+            if multiplies(&program) {
+                self.trace.facts.push(Fact::ForkBomb);
+            }
             let found = read(&program);
             self.trace.note(found.over);
             if found.network {
@@ -80,6 +83,14 @@ impl Shell<'_> {
             }
         }
     }
+}
+
+/// Whether a loop without an end starts what it does not wait for.
+fn multiplies(program: &str) -> bool {
+    const LOOPS: [&str; 4] = ["while(1)", "for(;;)", "while(\"x\")", "do{"];
+    let compact: String = program.chars().filter(|c| !c.is_whitespace()).collect();
+    let detached = compact.contains("&\")") || compact.contains("&';") || compact.contains("|getline&");
+    detached && compact.contains("system(") && LOOPS.iter().any(|endless| compact.contains(endless))
 }
 
 /// Splits `s/a/b/flags` into replacement and flags.

@@ -69,6 +69,45 @@ const EVALUATORS: &[&str] = &[
     "builtins.eval",
 ];
 
+/// Parts of code, without blanks, that run a source of the network: R 4.4 `source`, Julia 1.10 `include`, PHP 8.3
+/// `include`, Lua 5.4 `load`, ECMAScript `import`.
+const REMOTE_SOURCES: &[&str] = &[
+    "source(\"http",
+    "source('http",
+    "source(url(",
+    "source_url(",
+    "include(\"http",
+    "include('http",
+    "include'http",
+    "include\"http",
+    "require'http",
+    "require_once'http",
+    "include(download(",
+    "import('http",
+    "import(\"http",
+    "importscripts(",
+    "dofile('http",
+    "load('http",
+    "load(\"http",
+];
+
+/// Whether code starts its own program again and again: Node.js 22 `process.execPath`, Python 3.13 `sys.executable`.
+fn starts_itself(compact: &str) -> bool {
+    const OWN: [&str; 6] = [
+        "process.execpath",
+        "process.argv[0]",
+        "process.argv0",
+        "sys.executable,__file__",
+        "sys.executable,sys.argv",
+        "fork(__filename",
+    ];
+    const STARTERS: [&str; 5] = ["spawn(", "fork(", "exec(", "popen(", "execfile("];
+    const AGAIN: [&str; 7] =
+        ["while(1)", "while(true)", "for(;;)", "setinterval(", "whiletrue:", "while1:", "setimmediate("];
+    let has = |signs: &[&str]| signs.iter().any(|sign| compact.contains(sign));
+    has(&OWN) && has(&STARTERS) && has(&AGAIN)
+}
+
 /// Looks for the signs in the code.
 pub(super) fn read(text: &str, tokens: &[Token], language: &Language, found: &mut Found) {
     let lower = text.to_ascii_lowercase();
@@ -88,8 +127,13 @@ pub(super) fn read(text: &str, tokens: &[Token], language: &Language, found: &mu
     found.environment = takes_environment(text);
     found.credentials = takes_credentials(text);
     found.talks = tokens.iter().any(|token| names_a_module(token, language));
-    found.fork_bomb =
-        has("fork") && (has("while") || has("loop") || has("for(;;)") || has("fork,fork") || has("for (;;)"));
+    let compact: String = lower.chars().filter(|c| !c.is_whitespace()).collect();
+    let sourced = REMOTE_SOURCES.iter().any(|sign| compact.contains(sign));
+    found.network |= sourced;
+    found.evaluates |= sourced;
+    found.fork_bomb = has("fork")
+        && (has("while") || has("loop") || has("for(;;)") || has("fork,fork") || has("for (;;)"))
+        || starts_itself(&compact);
 }
 
 /// Whether text becomes code: `eval` and its kin, called or handed on, but not methods that merely share the name
