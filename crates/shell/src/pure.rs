@@ -366,7 +366,10 @@ fn cut_characters(args: &[&str], stdin: &Data) -> Option<Data> {
     let range = options.value(Some('c'), "characters").or(options.value(Some('b'), "bytes"))?;
     let (from, to) = range.split_once('-').unwrap_or((range, range));
     let (from, to) = (from.parse::<usize>().ok()?.checked_sub(1)?, to.parse::<usize>().ok()?);
-    let lines = text.lines().map(|line| line.chars().take(to).skip(from).collect::<String>() + "\n");
+    let place = |line: &str, nth: usize| line.char_indices().nth(nth).map_or(line.len(), |(at, _)| at);
+    let lines = text
+        .lines()
+        .map(|line| line.get(place(line, from)..place(line, to)).unwrap_or_default().to_owned() + "\n");
     options.operands.is_empty().then(|| Data::text(lines.collect::<String>()).tainted(stdin.taint))
 }
 

@@ -312,11 +312,7 @@ impl RuleSet {
                 | Fact::NetworkShell { .. }
                 | Fact::CodeActs { .. }
                 | Fact::Obfuscated => {
-                    let process = match fact {
-                        Fact::NetworkShell { process } | Fact::CodeActs { process } => Some(*process),
-                        _ => None,
-                    };
-                    let signal = signal_of(fact);
+                    let (process, signal) = (process_of(fact), signal_of(fact));
                     for &place in &self.signals {
                         if let Some(When::Signal(wanted)) = self.condition(place)
                             && signal == Some(*wanted)
@@ -350,6 +346,14 @@ fn on_disk(touch: &Touch) -> Option<Touch> {
     }
     let real = real_path(&touch.resolved).filter(|real| *real != touch.resolved)?;
     Some(Touch { resolved: real, ..touch.clone() })
+}
+
+/// The process that a signal is about, if it is about one.
+fn process_of(signal: &Fact) -> Option<usize> {
+    match signal {
+        Fact::NetworkShell { process } | Fact::CodeActs { process } => Some(*process),
+        _ => None,
+    }
 }
 
 /// A text as it is searched for among the arguments, which are in small letters and each between NULs.
