@@ -7,10 +7,11 @@ pub use backstop_store::{MemoryStore, Store, StoreError, StoreErrorKind, Timesta
 
 // Approvals and grants.
 pub use backstop_store::{
-    Allowance, AllowanceScope, ApprovalFilter, ApprovalReason, ApprovalRecord, ApprovalState, ApprovalStatus,
-    ApprovalStore, ConsumeError, CreateApprovalError, FindApprovalError, Grant, GrantId, GrantQuery,
-    GrantStore, GrantTarget, MAX_APPROVAL_BYTES, NewApproval, NewGrant, Reach, ResolveError, Resolved,
-    preview,
+    APPROVAL_ANSWERED, Allowance, AllowanceScope, ApprovalFilter, ApprovalReason, ApprovalRecord,
+    ApprovalState, ApprovalStatus, ApprovalStore, Asked, ConsumeError, CreateApprovalError,
+    FindApprovalError, GRANT_GIVEN, GRANT_REVOKED, GRANTS_VOIDED, Grant, GrantId, GrantPlace, GrantQuery,
+    GrantStore, GrantTarget, MAX_APPROVAL_BYTES, NewApproval, NewGrant, Preview, Reach, ResolveError,
+    Resolved, VoidGrant, preview,
 };
 
 // The audit trail.

@@ -95,6 +95,13 @@ pub(crate) async fn unseal(
     }
 }
 
+/// Whether values would be put into the call. An unsealer that breaks may have had some.
+pub(crate) fn has_placeholders(snapshot: &Snapshot, event: &ToolCallEvent, call: &CallContext) -> bool {
+    let Some(unsealer) = snapshot.unsealer() else { return false };
+    let filled = contained(|| call.nesting.descend(|| unsealer.unseal(event, call)));
+    !matches!(filled, Ok(None))
+}
+
 /// Whether whoever allowed what was `approved` has allowed this as well.
 pub(crate) fn is_answered(request: &ApprovalRequest, approved: &[ApprovalRequest]) -> bool {
     let question = Question::of(request);

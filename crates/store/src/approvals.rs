@@ -23,15 +23,16 @@ pub(crate) mod wait;
 
 use async_trait::async_trait;
 use backstop_hooks::{
-    AgentId, ApprovalId, Decision, Digest, HookId, Json, OwnerId, RunId, SessionId, SessionKey, Severity,
-    Text, TimeoutBehavior, ToolCallId, ToolName,
+    AgentId, ApprovalId, Decision, Digest, HookId, Json, OwnerId, RuleId, RunId, SessionId, SessionKey,
+    Severity, Text, TimeoutBehavior, ToolCallId, ToolName,
 };
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-pub use self::preview::preview;
+pub use self::preview::{Preview, preview};
 use crate::names::named;
-use crate::{StoreError, Timestamp};
+use crate::{GrantPlace, StoreError, Timestamp};
 
 /// The largest request that is kept, in bytes of JSON.
 pub const MAX_APPROVAL_BYTES: usize = 256 * 1024;
@@ -67,8 +68,17 @@ pub struct NewApproval {
     pub severity: Severity,
     /// Every hook that asked.
     pub reasons: Vec<ApprovalReason>,
+    /// Where a grant that comes of the answer would count.
+    #[serde(default)]
+    pub place: GrantPlace,
     /// The arguments, bounded for display (see [`preview`]).
     pub preview: Json,
+    /// All of the arguments, where the preview shows a part of them and they can be kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub whole: Option<Json>,
+    /// Whether a part of the arguments has been shown to nobody. Such a call can be denied, and not allowed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unseen: bool,
     /// What the human can answer. Deny is always on offer.
     pub allowed_decisions: Vec<Decision>,
     /// When it was asked.
@@ -93,6 +103,27 @@ pub struct ApprovalReason {
     pub description: Text,
     /// How grave it says it is.
     pub severity: Severity,
+    /// The rules that it rests on, where it says so.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub rules: BTreeSet<RuleId>,
+    /// The program and subcommand that all of it is about, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<Vec<String>>,
+}
+
+impl NewApproval {
+    /// Leaves nothing of what the call and the hooks say but digest and rules.
+    pub(crate) fn forget_texts(&mut self) {
+        self.title = Text::from("denied; what was asked is erased");
+        self.description = Text::default();
+        self.preview = Json::default();
+        self.whole = None;
+        for reason in &mut self.reasons {
+            reason.title = Text::default();
+            reason.description = Text::default();
+            reason.program = None;
+        }
+    }
 }
 
 /// A question and its state.
@@ -295,6 +326,14 @@ pub enum ResolveError {
         /// The answer.
         decision: Decision,
     },
+    /// A part of what would be allowed has been shown to nobody.
+    #[error(
+        "approval `{code}` shows a part of its arguments only, so it can't be allowed yet\nhint: `backstop approvals show {code} --whole` shows all of them"
+    )]
+    Unseen {
+        /// Its code.
+        code: String,
+    },
     /// The answer came too late.
     #[error("approval `{code}` expired at {at}")]
     Expired {
@@ -367,7 +406,8 @@ pub trait ApprovalStore {
         limit: usize,
     ) -> Result<Vec<ApprovalRecord>, StoreError>;
 
-    /// Gives a human's answer. The same answer again is no error.
+    /// Gives a human's answer. The same answer again is no error. It is said in the audit trail; of what was denied
+    /// nothing is kept but digest and rules.
     async fn resolve_approval(
         &self,
         id: &ApprovalId,
@@ -426,4 +466,8 @@ pub trait ApprovalStore {
 
     /// Wipes what an approval shows of the arguments; the digest stays. Returns whether it exists.
     async fn erase_preview(&self, id: &ApprovalId) -> Result<bool, StoreError>;
+
+    /// Notes that a human was shown all of the arguments, where they are kept ([`NewApproval::whole`]). Returns the
+    /// approval as it is then.
+    async fn mark_seen(&self, id: &ApprovalId) -> Result<Option<ApprovalRecord>, StoreError>;
 }

@@ -1,13 +1,19 @@
 //! Grants: what a human allowed for good.
 //!
-//! *Allow always* becomes a row that covers later calls of one agent and one tool: either the very same
-//! call (by digest) or whatever one hook asks about. A grant answers hooks that ask; it never overrules a
-//! block. It can end by itself, and is revoked at any time, which is kept as a fact.
+//! *Allow always* becomes a row that covers later calls of one agent and one tool: the very same call (by digest), those
+//! of one program and subcommand, or those that one rule asks about. A grant answers hooks that ask; it never overrules a
+//! block.
+//!
+//! The law: *a grant answers the question that was answered, where it was*. It is bound to the workspace, the requester
+//! and the channel, and to the hook that asked, by the same rules and no more gravely. Every grant has an end, and is
+//! revoked at any time, which is kept as a fact. Who grants and who revokes is in the audit trail, in the same
+//! transaction.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use async_trait::async_trait;
-use backstop_hooks::{AgentId, Digest, HookId, OwnerId, Text, ToolName};
+use backstop_hooks::{AgentId, Digest, HookId, OwnerId, RuleId, Severity, Text, ToolName};
 use serde::{Deserialize, Serialize};
 
 use crate::{StoreError, Timestamp};
@@ -54,6 +60,10 @@ pub struct NewGrant {
     /// The tool. What was granted for one spelling holds for no other, which may be another tool's.
     #[serde(flatten)]
     pub tool_name: ToolName,
+    /// Where, for whom, on which channel.
+    pub place: GrantPlace,
+    /// Whose question is answered, how grave it is, by which rules.
+    pub question: Asked,
     /// Which calls of the tool.
     pub target: GrantTarget,
     /// The question that was answered, for the list.
@@ -62,11 +72,54 @@ pub struct NewGrant {
     pub created_by: String,
     /// When.
     pub created_at: Timestamp,
-    /// The last moment at which it counts; `None` for no end.
-    pub expires_at: Option<Timestamp>,
+    /// The last moment at which it counts.
+    pub expires_at: Timestamp,
 }
 
-/// Which calls of a tool a grant covers.
+/// Where a grant counts: a call from any other place is asked about. What is missing is missing there, too.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GrantPlace {
+    /// The folder that the agent works in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspace: Option<String>,
+    /// On whose behalf it acts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requester: Option<String>,
+    /// The channel, and the conversation there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub channel: Option<String>,
+}
+
+/// A question of one hook in substance, as far as a grant is bound to it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Asked {
+    /// Who registered the hook.
+    pub owner: OwnerId,
+    /// The hook.
+    pub hook: HookId,
+    /// How grave it says it is.
+    pub severity: Severity,
+    /// The rules that it rests on. Where the hook names none, its title is all there is to compare.
+    pub rules: BTreeSet<RuleId>,
+    /// Its one-line question.
+    pub title: Text,
+}
+
+impl Asked {
+    /// Whether whoever answered this has answered `other` as well.
+    fn covers(&self, other: &Self) -> bool {
+        let same = if self.rules.is_empty() {
+            other.rules.is_empty() && self.title == other.title
+        } else {
+            !other.rules.is_empty() && other.rules.is_subset(&self.rules)
+        };
+        same && (&self.owner, &self.hook) == (&other.owner, &other.hook) && other.severity <= self.severity
+    }
+}
+
+/// Which calls of a tool a grant covers, where the same question is asked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum GrantTarget {
@@ -75,13 +128,25 @@ pub enum GrantTarget {
         /// Its digest.
         digest: Digest,
     },
-    /// Whatever this hook asks about.
-    Hook {
-        /// Who registered the hook.
-        owner: OwnerId,
-        /// The hook.
-        hook: HookId,
+    /// Those in which all that is asked about begins with these words: a program and its subcommand.
+    Program {
+        /// The words.
+        words: Vec<String>,
     },
+    /// Those about which these rules ask, in a workspace.
+    Rule,
+}
+
+/// A grant of an earlier version, which was bound to no place and counts no longer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct VoidGrant {
+    /// Its id.
+    pub id: GrantId,
+    /// The question that was answered.
+    pub title: Text,
+    /// Who granted it.
+    pub created_by: String,
 }
 
 /// A grant.
@@ -106,24 +171,34 @@ pub struct GrantQuery {
     pub agent: AgentId,
     /// The tool, as called and canonical.
     pub tool_name: ToolName,
+    /// Where, for whom, on which channel.
+    pub place: GrantPlace,
     /// The digest of the call.
     pub digest: Digest,
-    /// Who registered the hook.
-    pub owner: OwnerId,
-    /// The hook.
-    pub hook: HookId,
+    /// What the hook asks.
+    pub question: Asked,
+    /// The program and subcommand that all of it is about, where there is one.
+    pub program: Option<Vec<String>>,
 }
 
 impl Grant {
     /// Whether the grant counts at `now` and covers what is asked.
     pub fn covers(&self, query: &GrantQuery, now: Timestamp) -> bool {
+        let granted = &self.granted;
         self.revoked_at.is_none()
-            && self.granted.expires_at.is_none_or(|end| now <= end)
-            && self.granted.agent == query.agent
-            && self.granted.tool_name == query.tool_name
-            && match &self.granted.target {
+            && now <= granted.expires_at
+            && granted.agent == query.agent
+            && granted.tool_name == query.tool_name
+            && granted.place == query.place
+            && granted.question.covers(&query.question)
+            && match &granted.target {
                 GrantTarget::Call { digest } => *digest == query.digest,
-                GrantTarget::Hook { owner, hook } => *owner == query.owner && *hook == query.hook,
+                GrantTarget::Program { words } => {
+                    !words.is_empty()
+                        && !granted.question.rules.is_empty()
+                        && query.program.as_ref() == Some(words)
+                }
+                GrantTarget::Rule => granted.place.workspace.is_some() && !granted.question.rules.is_empty(),
             }
     }
 }
@@ -144,5 +219,9 @@ pub trait GrantStore {
     async fn grants(&self, limit: usize) -> Result<Vec<Grant>, StoreError>;
 
     /// Revokes a grant. Returns it as it is then, `None` if it does not exist; the first revocation is kept.
-    async fn revoke_grant(&self, id: &GrantId, now: Timestamp) -> Result<Option<Grant>, StoreError>;
+    async fn revoke_grant(&self, id: &GrantId, by: &str, now: Timestamp)
+    -> Result<Option<Grant>, StoreError>;
+
+    /// At most `limit` grants of an earlier version that count no longer, the newest first.
+    async fn void_grants(&self, limit: usize) -> Result<Vec<VoidGrant>, StoreError>;
 }

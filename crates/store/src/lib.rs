@@ -15,6 +15,7 @@
 //!
 //! Time is always given by the caller, so that a decision and its record carry the same moment.
 
+mod answered;
 mod approvals;
 mod audit;
 mod budgets;
@@ -32,10 +33,11 @@ mod sqlite;
 mod time;
 mod transcript;
 
+pub use answered::{APPROVAL_ANSWERED, GRANT_GIVEN, GRANT_REVOKED, GRANTS_VOIDED};
 pub use approvals::{
     Allowance, AllowanceScope, ApprovalFilter, ApprovalReason, ApprovalRecord, ApprovalState, ApprovalStatus,
     ApprovalStore, ConsumeError, CreateApprovalError, FindApprovalError, MAX_APPROVAL_BYTES, NewApproval,
-    Reach, ResolveError, Resolved, preview,
+    Preview, Reach, ResolveError, Resolved, preview,
 };
 pub use audit::{
     AUDIT_GAP, AUDIT_PRUNED, AppendAuditError, AuditBody, AuditEntry, AuditFilter, AuditGap, AuditHead,
@@ -45,7 +47,9 @@ pub use audit::{
 pub use budgets::{BudgetStore, BudgetUse, Charge, Exceeded, MAX_CHARGES, ReservationId, ReserveError};
 pub use decisions::{DecisionStore, ToolDecision};
 pub use error::{StoreError, StoreErrorKind};
-pub use grants::{Grant, GrantId, GrantQuery, GrantStore, GrantTarget, NewGrant};
+pub use grants::{
+    Asked, Grant, GrantId, GrantPlace, GrantQuery, GrantStore, GrantTarget, NewGrant, VoidGrant,
+};
 pub use injections::{
     EnqueueError, Enqueued, Injection, InjectionStore, MAX_IDEMPOTENCY_KEY_CHARS, MAX_INJECTION_CHARS,
     MAX_QUEUED_INJECTIONS, NewInjection,

@@ -23,7 +23,10 @@ use tokio::sync::watch;
 use self::budgets::Ledger;
 use self::injections::Queued;
 use crate::audit::Link;
-use crate::{ApprovalRecord, AuditHead, Entry, Grant, Lease, Run, Session, Timestamp, ToolDecision};
+use crate::{
+    ApprovalRecord, AuditHead, Entry, Grant, Lease, NewAuditEntry, Run, Session, StoreError, StoreErrorKind,
+    Timestamp, ToolDecision,
+};
 
 /// State in memory.
 #[derive(Debug)]
@@ -75,6 +78,15 @@ impl Default for MemoryStore {
 }
 
 impl State {
+    /// Adds an entry to the trail.
+    fn tell(&mut self, entry: NewAuditEntry) -> Result<(), StoreError> {
+        let because = |error| StoreError::because("memory", StoreErrorKind::Corrupt, error);
+        let (link, head) = Link::next(self.audit_head, entry).map_err(because)?;
+        self.audit_head = head;
+        self.audit.push(link);
+        Ok(())
+    }
+
     fn has_session(&self, id: &SessionId) -> bool {
         self.sessions.iter().any(|session| session.id == *id)
     }

@@ -28,6 +28,9 @@ enum ApprovalsCommand {
     Show {
         /// Its code, its id, or the beginning of its id
         name: String,
+        /// All of the arguments, where they are shown in part otherwise; only then can the call be allowed
+        #[arg(long)]
+        whole: bool,
     },
     /// Allow the call that waits
     Approve(ApproveArgs),
@@ -48,7 +51,8 @@ struct ApproveArgs {
     /// How long "from now on" lasts, such as `8h` or `7d` [default: 30d]
     #[arg(long = "for", value_name = "DURATION", requires = "always", value_parser = duration::parse)]
     ttl: Option<Duration>,
-    /// What is allowed from now on: this very call, or whatever the hooks that ask now ask about this tool
+    /// What is allowed from now on, in the same workspace, for the same requester and by the same rules: this very call,
+    /// calls of the same program and subcommand, or what these rules ask about
     #[arg(long, value_name = "SCOPE", requires = "always", default_value = "call")]
     scope: ScopeArg,
 }
@@ -56,14 +60,15 @@ struct ApproveArgs {
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum ScopeArg {
     Call,
-    Hook,
+    Program,
+    Rule,
 }
 
 impl ApprovalsArgs {
     pub(super) fn lower(self) -> Result<Settings, Error> {
         Ok(match self.command {
             ApprovalsCommand::List { all } => Settings::List { all },
-            ApprovalsCommand::Show { name } => Settings::Show { name },
+            ApprovalsCommand::Show { name, whole } => Settings::Show { name, whole },
             ApprovalsCommand::Approve(args) => args.lower(),
             ApprovalsCommand::Deny { name } => Settings::Deny { name },
         })
@@ -74,7 +79,8 @@ impl ApproveArgs {
     fn lower(self) -> Settings {
         let scope = match self.scope {
             ScopeArg::Call => Scope::Call,
-            ScopeArg::Hook => Scope::Hook,
+            ScopeArg::Program => Scope::Program,
+            ScopeArg::Rule => Scope::Rule,
         };
         let always = self.always.then_some(Always { scope, ttl: self.ttl });
         Settings::Approve { name: self.name, always }

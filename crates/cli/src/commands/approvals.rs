@@ -5,15 +5,16 @@ use std::time::Duration;
 use backstop::engine::ApprovalSettings;
 use backstop::hooks::{Decision, Severity};
 use backstop::store::{
-    Allowance, ApprovalFilter, ApprovalRecord, ApprovalState, Grant, GrantTarget, NewGrant, Reach, Store,
-    Timestamp,
+    Allowance, ApprovalFilter, ApprovalReason, ApprovalRecord, ApprovalState, Asked, Grant, GrantTarget,
+    NewGrant, Reach, Store, Timestamp,
 };
 use serde_json::json;
 
+use super::answerer;
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::output::{Output, Paint, Style, ago, in_future, one_line, plain, table};
-use crate::session::{Surroundings, environment};
+use crate::session::Surroundings;
 
 /// The most rows of a list.
 const LISTED: usize = 200;
@@ -26,8 +27,8 @@ const STILL_WANTED: Duration = Duration::from_hours(24);
 pub(crate) enum Settings {
     /// What can be answered, or all.
     List { all: bool },
-    /// One question.
-    Show { name: String },
+    /// One question, with all of the arguments where they are shown in part otherwise.
+    Show { name: String, whole: bool },
     /// Allow the call that waits.
     Approve { name: String, always: Option<Always> },
     /// Deny it.
@@ -49,8 +50,10 @@ pub(crate) struct Always {
 pub(crate) enum Scope {
     /// This very call.
     Call,
-    /// Whatever the hooks that asked ask about this tool.
-    Hook,
+    /// Calls of the same program and subcommand, about which the same rules ask.
+    Program,
+    /// What the same rules ask about in this workspace.
+    Rule,
 }
 
 pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Result<Exit, Error> {
@@ -58,14 +61,7 @@ pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Resu
     let (store, output) = (store.as_ref(), &surroundings.output);
     match settings {
         Settings::List { all } => list(store, all, output).await?,
-        Settings::Show { name } => {
-            let record = store.find_approval(&name).await?;
-            if output.is_json() {
-                output.json(&record)?;
-            } else {
-                output.text(&question(&record, Timestamp::now(), output.paint()))?;
-            }
-        }
+        Settings::Show { name, whole } => show(store, &name, whole, output).await?,
         Settings::Approve { name, always: None } => {
             answer(store, &name, Decision::AllowOnce, output).await?;
         }
@@ -76,6 +72,30 @@ pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Resu
         Settings::AllowLater { name, ttl } => allow_later(store, &name, ttl, output).await?,
     }
     Ok(Exit::Success)
+}
+
+async fn show(store: &dyn Store, name: &str, whole: bool, output: &Output) -> Result<(), Error> {
+    let record = store.find_approval(name).await?;
+    if output.is_json() {
+        return Ok(output.json(&record)?);
+    }
+    output.text(&question(&record, Timestamp::now(), output.paint()))?;
+    if !whole {
+        return Ok(());
+    }
+    let Some(all) = &record.request.whole else {
+        let why = match record.request.unseen {
+            true => "the arguments are too large to be kept, so they can't be shown whole, nor allowed",
+            false => "all of the arguments are above",
+        };
+        output.say(why);
+        return Ok(());
+    };
+    let all = serde_json::to_string_pretty(all).unwrap_or_default();
+    output.text(&format!("whole:\n{}", plain(&all)))?;
+    // Afterwards: what could not be written was not shown.
+    store.mark_seen(&record.id).await?;
+    Ok(())
 }
 
 async fn list(store: &dyn Store, all: bool, output: &Output) -> Result<(), Error> {
@@ -153,6 +173,14 @@ pub(crate) fn question(record: &ApprovalRecord, now: Timestamp, paint: Paint) ->
             one_line(&reason.title, 120),
         ));
     }
+    if request.unseen {
+        let note = match request.whole {
+            Some(_) => format!("`backstop approvals show {} --whole` shows all", record.code),
+            None => "they are too large to be kept".to_owned(),
+        };
+        let told = format!("not all arguments are shown, so this can't be allowed: {note}");
+        text.push_str(&format!("  {}\n", paint.with(Style::Bad, told)));
+    }
     text.push_str(&format!("  digest: {}\n", request.digest.short()));
     text.push_str(&format!("  code: {}\n", paint.with(Style::Name, &record.code)));
     text.push_str(&format!("  asked: {}\n", ago(request.created_at, now)));
@@ -206,45 +234,64 @@ async fn approve_always(store: &dyn Store, name: &str, always: Always, output: &
     let record = store.find_approval(name).await?;
     // The grants come first: the call that waits goes on the moment its question is answered, and writes a
     // grant of its own only where none covers it.
+    if !record.request.allowed_decisions.contains(&Decision::AllowAlways) {
+        return Err(Error::Failed(format!("approval `{}` can't be answered with allow-always", record.code)));
+    }
     let mut grants = Vec::new();
-    for target in targets(&record, always.scope) {
-        grants.push(store.add_grant(grant(&record, target, always.ttl)).await?);
+    for reason in &record.request.reasons {
+        let grant = grant(&record, reason, always)?;
+        grants.push(store.add_grant(grant).await?);
     }
     let answered = store.resolve_approval(&record.id, Decision::AllowAlways, &who(), Timestamp::now()).await;
     match answered {
         Ok(resolved) => tell(&resolved.record, output, Some(&grants)),
         Err(error) => {
             for grant in &grants {
-                store.revoke_grant(&grant.id, Timestamp::now()).await?;
+                store.revoke_grant(&grant.id, &who(), Timestamp::now()).await?;
             }
             Err(error.into())
         }
     }
 }
 
-fn targets(record: &ApprovalRecord, scope: Scope) -> Vec<GrantTarget> {
-    match scope {
-        Scope::Call => vec![GrantTarget::Call { digest: record.request.digest }],
-        Scope::Hook => record
-            .request
-            .reasons
-            .iter()
-            .map(|reason| GrantTarget::Hook { owner: reason.owner.clone(), hook: reason.hook.clone() })
-            .collect(),
-    }
-}
-
-fn grant(record: &ApprovalRecord, target: GrantTarget, ttl: Option<Duration>) -> NewGrant {
+/// What answers one of those who asked from now on.
+fn grant(record: &ApprovalRecord, reason: &ApprovalReason, always: Always) -> Result<NewGrant, Error> {
+    let request = &record.request;
+    let failed = |why: &str| {
+        Error::Failed(format!(
+            "what {} asks can't be allowed so: {why}\nhint: `--scope call` allows this very call",
+            plain(reason.hook.as_str())
+        ))
+    };
+    let target = match always.scope {
+        Scope::Call => GrantTarget::Call { digest: request.digest },
+        Scope::Program => match &reason.program {
+            Some(words) => GrantTarget::Program { words: words.clone() },
+            None => return Err(failed("it is not about one program that is known by name")),
+        },
+        Scope::Rule if reason.rules.is_empty() => return Err(failed("it names no rule")),
+        Scope::Rule if request.place.workspace.is_none() => return Err(failed("the call has no workspace")),
+        Scope::Rule => GrantTarget::Rule,
+    };
+    let question = Asked {
+        owner: reason.owner.clone(),
+        hook: reason.hook.clone(),
+        severity: reason.severity,
+        rules: reason.rules.clone(),
+        title: reason.title.clone(),
+    };
     let now = Timestamp::now();
-    NewGrant {
-        agent: record.request.agent.clone(),
-        tool_name: record.request.tool_name.clone(),
+    Ok(NewGrant {
+        agent: request.agent.clone(),
+        tool_name: request.tool_name.clone(),
+        place: request.place.clone(),
+        question,
         target,
-        title: record.request.title.clone(),
+        title: reason.title.clone(),
         created_by: who(),
         created_at: now,
-        expires_at: ttl.or(ApprovalSettings::default().grant_ttl).map(|ttl| now.after(ttl)),
-    }
+        expires_at: now.after(always.ttl.unwrap_or(ApprovalSettings::default().grant_ttl)),
+    })
 }
 
 async fn allow_later(store: &dyn Store, name: &str, ttl: Duration, output: &Output) -> Result<(), Error> {
@@ -265,15 +312,13 @@ fn tell(record: &ApprovalRecord, output: &Output, grants: Option<&[Grant]>) -> R
     let title = one_line(&record.request.title, 80);
     output.text(&format!("{}: {} ({title})", record.code, state(record, now)))?;
     for grant in grants.unwrap_or_default() {
-        let end = grant.granted.expires_at.map_or_else(|| "for good".to_owned(), |end| in_future(now, end));
-        output.say(&format!("granted, ends {end}; `backstop grants revoke {}` takes it back", grant.id));
+        let end = grant.granted.expires_at;
+        output.say(&format!("granted until {end}; `backstop grants revoke {}` takes it back", grant.id));
     }
     Ok(())
 }
 
 /// Who answers, for the record.
-pub(crate) fn who() -> String {
-    let user =
-        environment("USER").or_else(|| environment("LOGNAME")).unwrap_or_else(|| "somebody".to_owned());
-    format!("{user} (command line)")
+pub(super) fn who() -> String {
+    answerer::who("the command line")
 }

@@ -1,7 +1,9 @@
 //! `backstop grants`: what was allowed for good, and taking it back.
 
+use backstop::hooks::RuleId;
 use backstop::store::{Grant, GrantTarget, Store, Timestamp};
 
+use super::answerer::who;
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::output::{Output, ago, in_future, one_line, plain, table};
@@ -31,6 +33,16 @@ pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Resu
 async fn list(store: &dyn Store, all: bool, output: &Output) -> Result<(), Error> {
     let now = Timestamp::now();
     let mut grants = store.grants(LISTED).await?;
+    let void = store.void_grants(LISTED).await?;
+    if !void.is_empty() {
+        let titles: Vec<String> = void.iter().take(5).map(|grant| one_line(&grant.title, 60)).collect();
+        output.say(&format!(
+            "note: {} of an earlier version count no longer, since they held in every folder and for everybody: {}{}",
+            void.len(),
+            titles.join("; "),
+            if void.len() > titles.len() { "; ..." } else { "" },
+        ));
+    }
     grants.retain(|grant| all || is_in_force(grant, now));
     if output.is_json() {
         return Ok(output.json(&grants)?);
@@ -39,31 +51,37 @@ async fn list(store: &dyn Store, all: bool, output: &Output) -> Result<(), Error
         output.say("no grants are in force");
         return Ok(());
     }
-    let heads = ["id", "tool", "covers", "granted", "ends", "uses", "question"];
+    let heads = ["id", "tool", "covers", "where", "granted", "ends", "uses", "question"];
     let mut rows = vec![heads.map(str::to_owned).to_vec()];
     rows.extend(grants.iter().map(|grant| row(grant, now)));
     Ok(output.text(&table(&rows))?)
 }
 
 fn is_in_force(grant: &Grant, now: Timestamp) -> bool {
-    grant.revoked_at.is_none() && grant.granted.expires_at.is_none_or(|end| now <= end)
+    grant.revoked_at.is_none() && now <= grant.granted.expires_at
 }
 
 fn row(grant: &Grant, now: Timestamp) -> Vec<String> {
     let granted = &grant.granted;
     let covers = match &granted.target {
         GrantTarget::Call { digest } => format!("the call {}", digest.short()),
-        GrantTarget::Hook { hook, .. } => format!("what {} asks", plain(hook.as_str())),
+        GrantTarget::Program { words } => format!("calls of {}", one_line(&words.join(" "), 40)),
+        GrantTarget::Rule => {
+            let rules: Vec<&str> = granted.question.rules.iter().map(RuleId::as_str).collect();
+            format!("the rule {}", one_line(&rules.join(", "), 60))
+        }
     };
-    let ends = match (grant.revoked_at, granted.expires_at) {
-        (Some(_), _) => "revoked".to_owned(),
-        (None, Some(end)) => in_future(now, end),
-        (None, None) => "never".to_owned(),
+    let ends = match grant.revoked_at {
+        Some(_) => "revoked".to_owned(),
+        None => format!("{} ({})", in_future(now, granted.expires_at), granted.expires_at),
     };
+    let place = [&granted.place.workspace, &granted.place.requester, &granted.place.channel];
+    let place: Vec<&str> = place.into_iter().flatten().map(String::as_str).collect();
     vec![
         grant.id.to_string(),
         one_line(&format!("{:#}", granted.tool_name), 32),
         covers,
+        one_line(&place.join(" "), 60),
         ago(granted.created_at, now),
         ends,
         grant.uses.to_string(),
@@ -89,7 +107,7 @@ async fn revoke(store: &dyn Store, name: &str, output: &Output) -> Result<(), Er
             )));
         }
     };
-    let revoked = store.revoke_grant(&grant.id, Timestamp::now()).await?;
+    let revoked = store.revoke_grant(&grant.id, &who("the command line"), Timestamp::now()).await?;
     if output.is_json() {
         return Ok(output.json(&revoked)?);
     }

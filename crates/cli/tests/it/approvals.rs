@@ -54,7 +54,7 @@ fn an_answer_from_another_process_lets_the_call_run_once() {
         (r"[0-9a-f]{12}", "[digest]"),
     ] }, { insta::assert_snapshot!(shown) });
     let approved = user.run(&["approvals", "approve", &code(&approval)]).succeeded();
-    assert!(approved.out.contains("allowed by tester (command line)"), "{}", approved.whole());
+    assert!(approved.out.contains("by the command line"), "{}", approved.whole());
     let done = done(child).succeeded();
     assert_eq!(done.out, "finished\n");
     assert!(ran(&user));
@@ -112,12 +112,18 @@ fn always_holds_until_it_is_revoked() {
     let (user, _model) = scene(3);
     let child = agent(&user, &["--wait-approvals"]);
     let approval = waiting(&user);
-    let args = ["approvals", "approve", &code(&approval), "--always", "--for", "8h", "--scope", "hook"];
+    let args = ["approvals", "approve", &code(&approval), "--always", "--for", "8h", "--scope", "rule"];
     user.run(&args).succeeded();
     done(child).succeeded();
     let grants = user.run(&["grants", "list", "--json"]).succeeded().json();
     assert_eq!(grants.as_array().unwrap().len(), 1);
-    assert_eq!(grants[0]["target"]["hook"], "builtin:command-safety-guard");
+    assert_eq!(grants[0]["question"]["hook"], "builtin:command-safety-guard");
+    assert_eq!(grants[0]["target"]["kind"], "rule");
+    assert_eq!(
+        grants[0]["place"]["workspace"],
+        std::fs::canonicalize(user.work()).unwrap().to_str().unwrap()
+    );
+    assert!(grants[0]["createdBy"].as_str().unwrap().contains("(uid "), "{grants:#}");
     std::fs::remove_file(user.work().join("ran.txt")).unwrap();
     done(agent(&user, &[])).succeeded();
     assert!(ran(&user), "a grant answers");
@@ -125,6 +131,9 @@ fn always_holds_until_it_is_revoked() {
     user.run(&["grants", "revoke", grants[0]["id"].as_str().unwrap()]).succeeded();
     done(agent(&user, &[])).succeeded();
     assert!(!ran(&user), "a revoked grant does not");
+    let kinds = |kind: &str| user.run(&["audit", "list", "--json"]).succeeded().out.matches(kind).count();
+    assert_eq!([kinds("approval.answered"), kinds("grant.given"), kinds("grant.revoked")], [1, 1, 1]);
+    user.run(&["audit", "verify"]).succeeded();
 }
 
 #[test]

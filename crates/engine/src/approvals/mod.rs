@@ -21,11 +21,12 @@ use std::time::Duration;
 
 use backstop_hooks::points::ToolCallEvent;
 use backstop_hooks::{
-    ApprovalRequest, CallContext, Contained, DEFAULT_TIMEOUT, Decision, Reason, Resolution, TimeoutBehavior,
+    ApprovalRequest, CallContext, Contained, DEFAULT_TIMEOUT, Decision, Reason, Resolution, Text,
+    TimeoutBehavior,
 };
 use backstop_store::{
-    AllowanceScope, ApprovalRecord, ApprovalState, CreateApprovalError, GrantId, GrantTarget, NewApproval,
-    NewGrant, ResolveError, Store, StoreError, Timestamp,
+    AllowanceScope, ApprovalRecord, ApprovalState, CreateApprovalError, GrantId, GrantQuery, GrantTarget,
+    NewApproval, NewGrant, ResolveError, Store, StoreError, Timestamp,
 };
 
 pub use self::asker::{AskFuture, Asker, Attendance};
@@ -38,8 +39,8 @@ use crate::tool_call::tool_call_digest;
 /// How approvals are kept.
 #[derive(Clone, Debug)]
 pub struct ApprovalSettings {
-    /// How long an allow-always counts; `None` for no end.
-    pub grant_ttl: Option<Duration>,
+    /// How long an allow-always counts.
+    pub grant_ttl: Duration,
     /// How long a question waits for its answer, where the hook that asks does not say.
     pub timeout: Duration,
     /// How long whoever asked is waited for once the answer is known.
@@ -49,7 +50,7 @@ pub struct ApprovalSettings {
 impl Default for ApprovalSettings {
     fn default() -> Self {
         Self {
-            grant_ttl: Some(Duration::from_secs(30 * 24 * 3600)),
+            grant_ttl: Duration::from_secs(30 * 24 * 3600),
             timeout: DEFAULT_TIMEOUT,
             listener_budget: Duration::from_secs(15),
         }
@@ -84,7 +85,8 @@ impl Approvals {
     }
 
     /// Gets an answer for `event` from a human, or from a grant or a code that one gave earlier where `earlier` says
-    /// so: an answer given to one question about the call is none to the next.
+    /// so: an answer given to one question about the call is none to the next. No grant answers for a call that is
+    /// `sealed`, and none comes of it: with other values in the place of its placeholders it would be another call.
     pub(crate) async fn settle(
         &self,
         event: &ToolCallEvent,
@@ -92,12 +94,19 @@ impl Approvals {
         call: &CallContext,
         attendance: &Attendance,
         earlier: bool,
+        sealed: bool,
     ) -> Settled {
         let mut petition = self.petition(requests, call);
         let digest = tool_call_digest(event);
-        let question = question(event, digest, requests, self.settings.timeout, call, Timestamp::now());
+        let timeout = self.settings.timeout;
+        let question = question(event, digest, requests, timeout, call, Timestamp::now(), sealed);
+        let queries = match sealed {
+            true => Vec::new(),
+            false => requests.iter().map(|request| query_of(request, &question)).collect(),
+        };
+        let asking = Asking { requests, queries, scope: scope_of(&question), title: question.title.clone() };
         let answered = self
-            .answer(question, requests, attendance, earlier, &mut petition)
+            .answer(question, &asking, attendance, earlier, &mut petition)
             .await
             .unwrap_or_else(|error| {
                 let told = format!("approval needed, and it could not be asked for: {error}");
@@ -113,19 +122,20 @@ impl Approvals {
     async fn answer(
         &self,
         question: NewApproval,
-        requests: &[ApprovalRequest],
+        asking: &Asking<'_>,
         attendance: &Attendance,
         earlier: bool,
         petition: &mut Petition,
     ) -> Result<Answered, AskError> {
-        let (scope, now) = (scope_of(&question), question.created_at);
-        if earlier && let Some(grants) = self.granted(&scope, requests, now).await? {
+        let Asking { requests, scope, .. } = asking;
+        let now = question.created_at;
+        if earlier && let Some(grants) = self.granted(asking, now).await? {
             let resolution = Resolution::AllowAlways;
             return Ok(Answered { resolution, record: None, grants, blocked: None });
         }
         if earlier
             && all_offer(requests, Decision::AllowOnce)
-            && let Some(record) = self.store.take_allowance(&scope, now).await?
+            && let Some(record) = self.store.take_allowance(scope, now).await?
         {
             return Ok(Answered::allowed(Resolution::AllowOnce, record));
         }
@@ -147,27 +157,22 @@ impl Approvals {
         }
         let record = petition.open(&self.store, question).await?;
         let record = self.wait(record, attendance).await?;
-        self.conclude(record, requests, &scope).await
+        self.conclude(record, asking).await
     }
 
-    /// The earlier grants that cover the requests (the very call, or all that the hook asks about), if they cover every one.
-    async fn granted(
-        &self,
-        scope: &AllowanceScope,
-        requests: &[ApprovalRequest],
-        now: Timestamp,
-    ) -> Result<Option<Vec<GrantId>>, StoreError> {
-        if !all_offer(requests, Decision::AllowAlways) {
+    /// The earlier grants that cover the requests, if they cover every one.
+    async fn granted(&self, asking: &Asking<'_>, now: Timestamp) -> Result<Option<Vec<GrantId>>, StoreError> {
+        let queries = &asking.queries;
+        if queries.is_empty() || !all_offer(asking.requests, Decision::AllowAlways) {
             return Ok(None);
         }
-        let queries: Vec<_> = requests.iter().map(|request| query_of(request, scope)).collect();
-        for query in &queries {
+        for query in queries {
             if self.store.find_grant(query, now).await?.is_none() {
                 return Ok(None);
             }
         }
         let mut grants = Vec::with_capacity(queries.len());
-        for query in &queries {
+        for query in queries {
             // Revoked between the two looks: the revocation wins.
             let Some(grant) = self.store.use_grant(query, now).await? else { return Ok(None) };
             if !grants.contains(&grant.id) {
@@ -212,13 +217,10 @@ impl Approvals {
         }
     }
 
-    async fn conclude(
-        &self,
-        record: ApprovalRecord,
-        requests: &[ApprovalRequest],
-        scope: &AllowanceScope,
-    ) -> Result<Answered, AskError> {
-        let (now, title) = (Timestamp::now(), record.request.title.clone());
+    async fn conclude(&self, record: ApprovalRecord, asking: &Asking<'_>) -> Result<Answered, AskError> {
+        // Of what was denied the record has no words any more.
+        let Asking { requests, scope, title, .. } = asking;
+        let now = Timestamp::now();
         let resolution = match &record.state {
             ApprovalState::Allowed(allowance) => Resolution::from(allowance.decision),
             ApprovalState::TimedOut { .. } => Resolution::Timeout,
@@ -252,35 +254,38 @@ impl Approvals {
             return Ok(Answered::denied(Resolution::Cancelled, Some(record), reason));
         }
         if resolution == Resolution::AllowAlways {
-            self.grant(&record, requests, scope, now).await?;
+            self.grant(&record, asking, now).await?;
         }
         Ok(Answered::allowed(resolution, record))
     }
 
-    /// Writes an allow-always down, unless another call of the same kind was answered so meanwhile.
+    /// Writes an allow-always down, for each who asked, unless another call of the same kind was answered so meanwhile.
     async fn grant(
         &self,
         record: &ApprovalRecord,
-        requests: &[ApprovalRequest],
-        scope: &AllowanceScope,
+        asking: &Asking<'_>,
         now: Timestamp,
     ) -> Result<(), StoreError> {
         let ApprovalState::Allowed(allowance) = &record.state else { return Ok(()) };
-        if self.granted(scope, requests, now).await?.is_some() {
-            return Ok(());
+        for query in &asking.queries {
+            if self.store.find_grant(query, now).await?.is_some() {
+                continue;
+            }
+            self.store
+                .add_grant(NewGrant {
+                    agent: query.agent.clone(),
+                    tool_name: query.tool_name.clone(),
+                    place: query.place.clone(),
+                    question: query.question.clone(),
+                    target: GrantTarget::Call { digest: query.digest },
+                    title: query.question.title.clone(),
+                    created_by: allowance.by.clone(),
+                    created_at: now,
+                    expires_at: now.after(self.settings.grant_ttl),
+                })
+                .await?;
         }
-        self.store
-            .add_grant(NewGrant {
-                agent: scope.agent.clone(),
-                tool_name: scope.tool_name.clone(),
-                target: GrantTarget::Call { digest: scope.digest },
-                title: record.request.title.clone(),
-                created_by: allowance.by.clone(),
-                created_at: now,
-                expires_at: self.settings.grant_ttl.map(|ttl| now.after(ttl)),
-            })
-            .await
-            .map(drop)
+        Ok(())
     }
 }
 
@@ -299,6 +304,15 @@ enum AskError {
     Resolve(ResolveError),
     #[error("the store that keeps approvals failed: {0}")]
     Store(#[from] StoreError),
+}
+
+/// What is asked about one call.
+struct Asking<'a> {
+    requests: &'a [ApprovalRequest],
+    /// What grants must cover to answer it; nothing for a call that none answers.
+    queries: Vec<GrantQuery>,
+    scope: AllowanceScope,
+    title: Text,
 }
 
 struct Answered {

@@ -5,18 +5,23 @@ use std::time::Duration;
 
 use backstop_hooks::points::ToolCallEvent;
 use backstop_hooks::{
-    ApprovalRequest, CallContext, Decision, Digest, HookId, OwnerId, RuleId, SessionId, Severity, Text,
+    ApprovalRequest, CallContext, Decision, Digest, HookId, Json, OwnerId, RuleId, SessionId, Severity, Text,
     TimeoutBehavior,
 };
-use backstop_store::{AllowanceScope, ApprovalReason, GrantQuery, NewApproval, Timestamp, preview};
+use backstop_store::{
+    AllowanceScope, ApprovalReason, Asked, GrantPlace, GrantQuery, NewApproval, Preview, Timestamp, preview,
+};
 
 /// The session under which calls without one are asked about.
 pub(crate) fn session_of(session: Option<&SessionId>) -> SessionId {
     session.cloned().unwrap_or_else(|| "none".into())
 }
 
+/// The largest arguments that are kept whole beside what is shown of them, in bytes of JSON.
+const MOST_WHOLE_BYTES: usize = 128 * 1024;
+
 /// One question out of several requests: the gravest one leads, the strictest limits hold. `patience` is
-/// how long hooks wait that do not say.
+/// how long hooks wait that do not say; a `sealed` call has placeholders, and is allowed once or not at all.
 pub(super) fn question(
     event: &ToolCallEvent,
     digest: Digest,
@@ -24,16 +29,21 @@ pub(super) fn question(
     patience: Duration,
     call: &CallContext,
     now: Timestamp,
+    sealed: bool,
 ) -> NewApproval {
     let gravest = requests.iter().rev().max_by_key(|request| request.severity_level());
     let offered = [Decision::AllowOnce, Decision::AllowAlways, Decision::Deny]
         .into_iter()
-        .filter(|decision| all_offer(requests, *decision));
+        .filter(|decision| all_offer(requests, *decision))
+        .filter(|decision| !(sealed && *decision == Decision::AllowAlways));
     let timeouts = requests.iter().map(|request| request.own_timeout().unwrap_or(patience));
     let allow = requests.iter().all(|request| request.timeout_behavior() == TimeoutBehavior::Allow);
     // Where silence allows, the longest wait is the strictest; where it denies, the shortest.
     let timeout = if allow { timeouts.max() } else { timeouts.min() }.unwrap_or_default();
     let session = session_of(call.session_id.as_ref());
+    let arguments = event.params.to_value();
+    let Preview { shown, is_cut } = preview(&arguments);
+    let is_kept = is_cut && arguments.to_string().len() <= MOST_WHOLE_BYTES;
     NewApproval {
         agent: call.agent_id.clone().unwrap_or_else(|| "default".into()),
         session_key: call.session_key.clone().unwrap_or_else(|| session.as_str().into()),
@@ -47,7 +57,10 @@ pub(super) fn question(
         description: gravest.map(|request| request.description().clone()).unwrap_or_default(),
         severity: gravest.map_or(Severity::Warning, ApprovalRequest::severity_level),
         reasons: requests.iter().map(reason).collect(),
-        preview: preview(&event.params.to_value()),
+        place: place_of(call),
+        preview: shown,
+        whole: is_kept.then(|| Json::new(arguments)),
+        unseen: is_cut,
         allowed_decisions: offered.collect(),
         created_at: now,
         expires_at: now.after(timeout),
@@ -64,6 +77,48 @@ pub(super) fn question(
 fn workspace_of(call: &CallContext) -> Option<String> {
     let is_somebodys = call.requester.is_some() || call.channel_id.is_some();
     call.workspace_dir.clone().filter(|folder| !is_somebodys && !folder.is_empty())
+}
+
+/// Where a grant that comes of a call counts.
+fn place_of(call: &CallContext) -> GrantPlace {
+    let named = |parts: &[Option<&String>]| {
+        parts.iter().any(Option::is_some).then(|| {
+            serde_json::Value::from_iter(parts.iter().map(|part| part.map(String::as_str))).to_string()
+        })
+    };
+    let requester = call
+        .requester
+        .as_ref()
+        .and_then(|who| named(&[who.channel.as_ref(), who.account_id.as_ref(), who.sender_id.as_ref()]));
+    GrantPlace {
+        workspace: call.workspace_dir.clone().filter(|folder| !folder.is_empty()),
+        requester,
+        channel: named(&[call.message_provider.as_ref(), call.channel_id.as_ref()]),
+    }
+}
+
+/// The question in substance, as far as grants are bound to it.
+fn asked_of(request: &ApprovalRequest) -> Asked {
+    let (owner, hook) = asker_of(request);
+    let rules = request.rests_on().iter().map(|ground| ground.rule.clone()).collect();
+    Asked { owner, hook, severity: request.severity_level(), rules, title: request.title().clone() }
+}
+
+/// The program and subcommand that all of a request is about: the first two words, where each ground is about one
+/// process and these words are plain. What is not known of a command stands in its words as a sign that is in no plain one.
+fn program_of(request: &ApprovalRequest) -> Option<Vec<String>> {
+    let mut programs = request.rests_on().iter().map(|ground| {
+        let (end, words) = ground.about.split_last()?;
+        let is_plain = |word: &&Text| {
+            let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '/' | '+' | '-');
+            !word.is_empty() && !word.starts_with('-') && word.chars().all(plain)
+        };
+        let leads: Vec<String> = words.iter().take(2).map(|word| word.as_str().to_owned()).collect();
+        let is_one = end.as_str() == "\n" && words.iter().all(|word| word.as_str() != "\n");
+        (is_one && !leads.is_empty() && words.iter().take(2).all(|word| is_plain(&word))).then_some(leads)
+    });
+    let first = programs.next()??;
+    programs.all(|other| other.as_ref() == Some(&first)).then_some(first)
 }
 
 /// Most requests whose reasons are told; a human sees all with `backstop approvals show`.
@@ -111,14 +166,14 @@ pub(super) fn scope_of(question: &NewApproval) -> AllowanceScope {
 }
 
 /// What a grant must cover to answer this request.
-pub(super) fn query_of(request: &ApprovalRequest, scope: &AllowanceScope) -> GrantQuery {
-    let (owner, hook) = asker_of(request);
+pub(super) fn query_of(request: &ApprovalRequest, question: &NewApproval) -> GrantQuery {
     GrantQuery {
-        agent: scope.agent.clone(),
-        tool_name: scope.tool_name.clone(),
-        digest: scope.digest,
-        owner,
-        hook,
+        agent: question.agent.clone(),
+        tool_name: question.tool_name.clone(),
+        place: question.place.clone(),
+        digest: question.digest,
+        question: asked_of(request),
+        program: program_of(request),
     }
 }
 
@@ -130,6 +185,8 @@ fn reason(request: &ApprovalRequest) -> ApprovalReason {
         title: request.title().clone(),
         description: described(request),
         severity: request.severity_level(),
+        rules: request.rests_on().iter().map(|ground| ground.rule.clone()).collect(),
+        program: program_of(request),
     }
 }
 

@@ -109,8 +109,10 @@ impl Engine {
         underway: &mut Underway<'_>,
     ) -> Option<Blocked> {
         let Passage { call, attendance, .. } = *passage;
+        let sealed = seal::has_placeholders(&passage.snapshot, event, call);
         for round in 0..MAX_QUESTIONS {
-            let settled = self.0.approvals.settle(event, &requests, call, attendance, round == 0).await;
+            let first = round == 0;
+            let settled = self.0.approvals.settle(event, &requests, call, attendance, first, sealed).await;
             passage.approval.clone_from(&settled.note.id);
             let (saw, resolution) = (settled.note.digest, settled.note.resolution);
             underway.note(|receipt| receipt.record_mut().approval = Some(settled.note));

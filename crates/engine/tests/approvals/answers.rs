@@ -5,9 +5,12 @@ use std::time::Duration;
 
 use backstop_engine::{Attendance, BlockCause, Verdict, tool_call_digest};
 use backstop_hooks::{
-    ApprovalRequest, CallContext, Decision, Resolution, Severity, TimeoutBehavior, ToolName,
+    ApprovalRequest, CallContext, Decision, Ground, Requester, Resolution, Severity, TimeoutBehavior,
+    ToolName,
 };
-use backstop_store::{ApprovalRecord, ApprovalStatus, GrantTarget, NewGrant, Store, Timestamp};
+use backstop_store::{
+    ApprovalRecord, ApprovalStatus, Asked, GrantPlace, GrantTarget, NewGrant, Store, Timestamp,
+};
 
 use crate::support::*;
 
@@ -23,7 +26,10 @@ over_both_stores! {
     a_code_of_somebodys_conversation_stays_in_it,
     a_refusal_says_who_asks_and_why,
     allow_always_becomes_a_grant_for_the_very_call,
-    a_grant_for_a_hook_covers_all_that_it_asks_about,
+    a_grant_answers_the_question_that_was_answered_where_it_was,
+    a_grant_answers_no_graver_and_no_other_question_of_its_hook,
+    grants_of_programs_and_rules_go_by_what_is_asked_about,
+    what_was_shown_in_part_is_not_allowed,
     what_one_spelling_may_another_may_not,
     a_permit_and_a_question_carry_both_names,
     a_request_says_what_a_timeout_means_and_what_the_call_does,
@@ -227,15 +233,24 @@ async fn allow_always_becomes_a_grant_for_the_very_call(store: Arc<dyn Store>) {
     assert_eq!(grants[0].uses, 2);
     assert_eq!(grants[0].granted.created_by, "human");
     assert_eq!(grants[0].granted.target, GrantTarget::Call { digest: tool_call_digest(&exec("ls")) });
-    assert!(grants[0].granted.expires_at.is_some());
+    assert!(grants[0].granted.expires_at > grants[0].granted.created_at);
     assert_eq!(told(&heard)[..3], [Resolution::AllowAlways; 3]);
 }
 
-fn grant_for_hook(expires_at: Option<Timestamp>) -> NewGrant {
+/// What somebody allowed from now on, for this very call and question.
+fn granted(hook: &str, expires_at: Timestamp) -> NewGrant {
     NewGrant {
         agent: "main".into(),
         tool_name: "exec".into(),
-        target: GrantTarget::Hook { owner: "plugin".into(), hook: "asks".into() },
+        place: GrantPlace::default(),
+        question: Asked {
+            owner: "plugin".into(),
+            hook: hook.into(),
+            severity: Severity::Warning,
+            rules: [].into(),
+            title: "May it run?".into(),
+        },
+        target: GrantTarget::Call { digest: tool_call_digest(&exec("ls")) },
         title: "May it run?".into(),
         created_by: "me".to_owned(),
         created_at: Timestamp::from_millis(0),
@@ -243,19 +258,98 @@ fn grant_for_hook(expires_at: Option<Timestamp>) -> NewGrant {
     }
 }
 
-async fn a_grant_for_a_hook_covers_all_that_it_asks_about(store: Arc<dyn Store>) {
+fn in_an_hour() -> Timestamp {
+    Timestamp::now().after(Duration::from_secs(3_600))
+}
+
+async fn a_grant_answers_the_question_that_was_answered_where_it_was(store: Arc<dyn Store>) {
     let (engine, _) = asking(Arc::clone(&store), request());
-    store.add_grant(grant_for_hook(None)).await.unwrap();
-    permit(&engine, "ls", &Attendance::Nobody).await.permit.unwrap();
-    permit(&engine, "ls -l", &Attendance::Nobody).await.permit.unwrap();
-    // Another hook asks as well: the grant does not speak for it.
+    let here = CallContext {
+        workspace_dir: Some("/p".to_owned()),
+        message_provider: Some("chat".to_owned()),
+        channel_id: Some("room".to_owned()),
+        requester: Some(Requester { sender_id: Some("ann".to_owned()), ..Requester::default() }),
+        ..context()
+    };
+    let always = Human::says(Decision::AllowAlways);
+    engine.permit_tool_call(exec("ls"), &here, &always).await.permit.unwrap();
+    let call =
+        async |call: &CallContext| engine.permit_tool_call(exec("ls"), call, &Attendance::Nobody).await;
+    let again =
+        CallContext { session_id: Some("other".into()), session_key: Some("other".into()), ..here.clone() };
+    call(&again).await.permit.unwrap();
+    let bob = Requester { sender_id: Some("bob".to_owned()), ..Requester::default() };
+    for other in [
+        CallContext { workspace_dir: Some("/q".to_owned()), ..here.clone() },
+        CallContext { workspace_dir: None, ..here.clone() },
+        CallContext { requester: Some(bob), ..here.clone() },
+        CallContext { requester: None, ..here.clone() },
+        CallContext { channel_id: Some("hall".to_owned()), ..here.clone() },
+        CallContext { message_provider: None, ..here.clone() },
+    ] {
+        assert!(call(&other).await.permit.is_err(), "{other:?}");
+    }
+    // Another hook asks as well, later: nobody was asked that.
     ask_more(&engine, "other", request());
+    call(&here).await.permit.unwrap_err();
+}
+
+async fn a_grant_answers_no_graver_and_no_other_question_of_its_hook(store: Arc<dyn Store>) {
+    let (engine, _) = asking(Arc::clone(&store), request());
+    permit(&engine, "ls", &Human::says(Decision::AllowAlways)).await.permit.unwrap();
+    permit(&engine, "ls", &Attendance::Nobody).await.permit.unwrap();
+    for other in [
+        request().severity(Severity::Critical),
+        ApprovalRequest::cut("May it delete?", "It could do harm."),
+        request().grounds([Ground { rule: "a.rule".into(), about: Vec::new() }]),
+    ] {
+        let (engine, _) = asking(Arc::clone(&store), other);
+        permit(&engine, "ls", &Attendance::Nobody).await.permit.unwrap_err();
+    }
+}
+
+/// The rules and words of a request decide which grants of a program or a rule cover it.
+async fn grants_of_programs_and_rules_go_by_what_is_asked_about(store: Arc<dyn Store>) {
+    let about = |rule: &str, words: &[&str]| Ground {
+        rule: rule.into(),
+        about: words.iter().chain(&["\n"]).map(|word| (*word).into()).collect(),
+    };
+    let push = |more: &str| about("git.push", &["git", "push", more]);
+    let (engine, _) = asking(Arc::clone(&store), request().grounds([push("origin")]));
     permit(&engine, "ls", &Attendance::Nobody).await.permit.unwrap_err();
+    let row = rows(&store).await.remove(0).request;
+    assert_eq!(row.reasons[0].program, Some(vec!["git".to_owned(), "push".to_owned()]));
+    let words = row.reasons[0].program.clone().unwrap();
+    let rules = row.reasons[0].rules.clone();
+    let base = granted("asks", in_an_hour());
+    let question = Asked { rules, ..base.question.clone() };
+    store.add_grant(NewGrant { question, target: GrantTarget::Program { words }, ..base }).await.unwrap();
+    let allowed = async |grounds: Vec<Ground>| {
+        let (engine, _) = asking(Arc::clone(&store), request().grounds(grounds));
+        permit(&engine, "other", &Attendance::Nobody).await.permit.is_ok()
+    };
+    assert!(allowed(vec![push("elsewhere")]).await);
+    assert!(allowed(vec![push("a"), push("b")]).await);
+    let unknown = about("git.push", &["git", "$X"]);
+    let two = Ground {
+        rule: "git.push".into(),
+        about: ["git", "push", "\n", "rm", "x", "\n"].map(Into::into).to_vec(),
+    };
+    for grounds in [
+        vec![about("git.force", &["git", "push", "-f"])],
+        vec![push("a"), about("git.push", &["git", "fetch"])],
+        vec![about("git.push", &["git", "-C", "x", "push"])],
+        vec![unknown],
+        vec![two],
+        vec![Ground { rule: "git.push".into(), about: vec!["git".into(), "push".into()] }],
+    ] {
+        assert!(!allowed(grounds.clone()).await, "{grounds:?}");
+    }
 }
 
 async fn what_one_spelling_may_another_may_not(store: Arc<dyn Store>) {
     let (engine, _) = asking(Arc::clone(&store), request());
-    store.add_grant(grant_for_hook(None)).await.unwrap();
+    store.add_grant(granted("asks", in_an_hour())).await.unwrap();
     permit(&engine, "ls", &Attendance::Nobody).await.permit.unwrap();
     // A tool of somebody else's that a host takes for the same, and another spelling.
     for tool in [ToolName::with_canonical("remote_exec", "exec"), ToolName::new("bash")] {
@@ -294,18 +388,40 @@ async fn a_request_says_what_a_timeout_means_and_what_the_call_does(store: Arc<d
 
 async fn revoked_and_ended_grants_do_not_count(store: Arc<dyn Store>) {
     let (engine, _) = asking(Arc::clone(&store), request());
-    store.add_grant(grant_for_hook(Some(Timestamp::from_millis(1)))).await.unwrap();
+    store.add_grant(granted("asks", Timestamp::from_millis(1))).await.unwrap();
     permit(&engine, "ls", &Attendance::Nobody).await.permit.unwrap_err();
-    let grant = store.add_grant(grant_for_hook(None)).await.unwrap();
+    let grant = store.add_grant(granted("asks", in_an_hour())).await.unwrap();
     permit(&engine, "ls", &Attendance::Nobody).await.permit.unwrap();
-    store.revoke_grant(&grant.id, Timestamp::now()).await.unwrap();
+    store.revoke_grant(&grant.id, "me", Timestamp::now()).await.unwrap();
     permit(&engine, "ls", &Attendance::Nobody).await.permit.unwrap_err();
 }
 
 async fn a_grant_covers_only_those_who_offered_it(store: Arc<dyn Store>) {
     let (engine, _) = asking(Arc::clone(&store), request().decisions([Decision::AllowOnce]));
-    store.add_grant(grant_for_hook(None)).await.unwrap();
+    store.add_grant(granted("asks", in_an_hour())).await.unwrap();
     permit(&engine, "ls", &Attendance::Nobody).await.permit.unwrap_err();
+}
+
+async fn what_was_shown_in_part_is_not_allowed(store: Arc<dyn Store>) {
+    let (engine, _) = asking(Arc::clone(&store), request());
+    let long = "x".repeat(40_000);
+    let verdict = permit(&engine, &long, &Human::says(Decision::AllowOnce)).await;
+    assert!(reason(&verdict).contains("shows a part of its arguments"), "{}", reason(&verdict));
+    let row = rows(&store).await.remove(0);
+    assert_eq!(row.request.whole, Some(exec(&long).params.to_value().into()));
+    // Whoever was shown it whole can allow the same call.
+    let call = tokio::spawn({
+        let (engine, long) = (engine.clone(), long.clone());
+        async move { permit(&engine, &long, &Attendance::Queue).await }
+    });
+    let row = pending(&store).await;
+    store.mark_seen(&row.id).await.unwrap();
+    store.resolve_approval(&row.id, Decision::AllowOnce, "me", Timestamp::now()).await.unwrap();
+    call.await.unwrap().permit.unwrap();
+    let huge = permit(&engine, &"x".repeat(200_000), &Attendance::Nobody).await;
+    huge.permit.unwrap_err();
+    let row = rows(&store).await.remove(0).request;
+    assert!(row.whole.is_none() && row.unseen, "too large to be kept beside what is shown");
 }
 
 async fn an_answer_that_was_not_offered_allows_nothing(store: Arc<dyn Store>) {

@@ -10,7 +10,8 @@ use backstop_engine::{
 };
 use backstop_hooks::{ApprovalId, ApprovalRequest, CallContext, Decision, Resolution, Severity};
 use backstop_store::{
-    ApprovalStatus, ConsumeError, GrantTarget, MAX_APPROVAL_BYTES, NewGrant, Store, Timestamp,
+    ApprovalStatus, Asked, ConsumeError, GrantPlace, GrantTarget, MAX_APPROVAL_BYTES, NewGrant, Store,
+    Timestamp,
 };
 
 use crate::support::*;
@@ -120,11 +121,19 @@ fn grant_for(hook: &str) -> NewGrant {
     NewGrant {
         agent: "main".into(),
         tool_name: "exec".into(),
-        target: GrantTarget::Hook { owner: "plugin".into(), hook: hook.into() },
+        place: GrantPlace::default(),
+        question: Asked {
+            owner: "plugin".into(),
+            hook: hook.into(),
+            severity: Severity::Warning,
+            rules: [].into(),
+            title: "May it run?".into(),
+        },
+        target: GrantTarget::Call { digest: tool_call_digest(&exec("ls")) },
         title: "May it run?".into(),
         created_by: "me".to_owned(),
         created_at: Timestamp::from_millis(0),
-        expires_at: None,
+        expires_at: Timestamp::now().after(Duration::from_secs(3_600)),
     }
 }
 

@@ -160,8 +160,10 @@ fn lapsed(allowance: &Allowance, now: Timestamp) -> bool {
     matches!(allowance.reach, Reach::LaterCall { until } if now > until)
 }
 
+/// INVARIANT (what the human saw): a call of which a part was shown to nobody is not allowed.
 fn offers(record: &ApprovalRecord, decision: Decision) -> bool {
-    decision == Decision::Deny || record.request.allowed_decisions.contains(&decision)
+    let ApprovalRecord { request, .. } = record;
+    decision == Decision::Deny || (!request.unseen && request.allowed_decisions.contains(&decision))
 }
 
 fn answered(decision: Decision, by: &str, at: Timestamp, reach: Reach) -> ApprovalState {
@@ -190,6 +192,9 @@ fn already(record: &ApprovalRecord) -> ResolveError {
 }
 
 fn not_offered(record: &ApprovalRecord, decision: Decision) -> ResolveError {
+    if record.request.unseen && record.request.allowed_decisions.contains(&decision) {
+        return ResolveError::Unseen { code: record.code.clone() };
+    }
     ResolveError::NotOffered { code: record.code.clone(), decision }
 }
 

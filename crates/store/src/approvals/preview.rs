@@ -11,47 +11,102 @@ const MAX_ENTRIES: usize = 64;
 const MAX_DEPTH: usize = 8;
 const CUT: &str = "…[truncated]";
 
-/// The value, cut to what an approval may hold: 16,384 characters of text, 64 entries in each list and
-/// object, 8 levels. What was cut is marked `…[truncated]`, so that the human sees that there is more.
-pub fn preview(value: &Value) -> Json {
-    let mut budget = TEXT_BUDGET;
-    Json::new(bounded(value, MAX_DEPTH, &mut budget))
+/// Characters of one argument that are shown at least, however many there are.
+const LEAST_SHARE: usize = 256;
+
+/// Arguments as a human is shown them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Preview {
+    /// What is shown.
+    pub shown: Json,
+    /// Whether something is missing from it.
+    pub is_cut: bool,
 }
 
-fn bounded(value: &Value, depth: usize, budget: &mut usize) -> Value {
-    match value {
-        Value::String(text) => Value::String(cut(text, budget)),
-        Value::Array(_) | Value::Object(_) if depth == 0 || *budget == 0 => Value::String(CUT.to_owned()),
-        Value::Array(items) => {
-            let mut kept: Vec<Value> =
-                items.iter().take(MAX_ENTRIES).map(|item| bounded(item, depth - 1, budget)).collect();
-            if items.len() > MAX_ENTRIES {
-                kept.push(Value::String(CUT.to_owned()));
-            }
-            Value::Array(kept)
-        }
+/// The value, cut to what an approval may show: 16,384 characters of text, 64 entries in each list and
+/// object, 8 levels. Each argument has the same share of that. Of a longer text the head and the tail are shown, and how
+/// much there is between them; what else was cut is marked `…[truncated]`.
+pub fn preview(value: &Value) -> Preview {
+    let mut cutter = Cutter { budget: TEXT_BUDGET, is_cut: false };
+    if let Some(shown) = cutter.whole(value) {
+        return Preview { shown, is_cut: false };
+    }
+    let shown = match value {
         Value::Object(map) => {
-            let mut kept = Map::new();
-            for (key, item) in map.iter().take(MAX_ENTRIES) {
-                kept.insert(cut(key, budget), bounded(item, depth - 1, budget));
-            }
-            if map.len() > MAX_ENTRIES {
-                kept.insert(CUT.to_owned(), Value::Null);
-            }
-            Value::Object(kept)
+            let share = (TEXT_BUDGET / map.len().clamp(1, MAX_ENTRIES)).max(LEAST_SHARE);
+            cutter.object(map, MAX_DEPTH, Some(share))
         }
-        Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
-    }
+        other => cutter.bounded(other, MAX_DEPTH),
+    };
+    Preview { shown: Json::new(shown), is_cut: true }
 }
 
-fn cut(text: &str, budget: &mut usize) -> String {
-    let mut kept: String = text.chars().take(*budget).collect();
-    let whole = kept.len() == text.len();
-    *budget = budget.saturating_sub(kept.chars().count().max(1));
-    if !whole {
-        kept.push_str(CUT);
+struct Cutter {
+    budget: usize,
+    is_cut: bool,
+}
+
+impl Cutter {
+    /// All of it, if it fits.
+    fn whole(&mut self, value: &Value) -> Option<Json> {
+        let shown = self.bounded(value, MAX_DEPTH);
+        let fits = !self.is_cut;
+        *self = Self { budget: TEXT_BUDGET, is_cut: false };
+        fits.then(|| Json::new(shown))
     }
-    kept
+
+    fn bounded(&mut self, value: &Value, depth: usize) -> Value {
+        match value {
+            Value::String(text) => Value::String(self.cut(text)),
+            Value::Array(_) | Value::Object(_) if depth == 0 || self.budget == 0 => self.gone(),
+            Value::Array(items) => {
+                let mut kept: Vec<Value> =
+                    items.iter().take(MAX_ENTRIES).map(|item| self.bounded(item, depth - 1)).collect();
+                if items.len() > MAX_ENTRIES {
+                    kept.push(self.gone());
+                }
+                Value::Array(kept)
+            }
+            Value::Object(map) => self.object(map, depth, None),
+            Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+        }
+    }
+
+    /// Each entry has `share`, if there is one, and what others leave otherwise.
+    fn object(&mut self, map: &Map<String, Value>, depth: usize, share: Option<usize>) -> Value {
+        let mut kept = Map::new();
+        for (key, item) in map.iter().take(MAX_ENTRIES) {
+            if let Some(share) = share {
+                self.budget = share;
+            }
+            let key = self.cut(key);
+            kept.insert(key, self.bounded(item, depth - 1));
+        }
+        if map.len() > MAX_ENTRIES {
+            self.is_cut = true;
+            kept.insert(CUT.to_owned(), Value::Null);
+        }
+        Value::Object(kept)
+    }
+
+    fn gone(&mut self) -> Value {
+        self.is_cut = true;
+        Value::String(CUT.to_owned())
+    }
+
+    /// The text, or its head and its tail.
+    fn cut(&mut self, text: &str) -> String {
+        let (length, budget) = (text.chars().count(), self.budget);
+        self.budget = budget.saturating_sub(length.max(1));
+        if length <= budget {
+            return text.to_owned();
+        }
+        self.is_cut = true;
+        let tail = budget / 3;
+        let head: String = text.chars().take(budget - tail).collect();
+        let end: String = text.chars().skip(length - tail).collect();
+        format!("{head}…[{} characters are not shown]…{end}", length - budget)
+    }
 }
 
 #[cfg(test)]
@@ -62,7 +117,8 @@ mod tests {
     #[test]
     fn what_fits_is_shown_as_it_is() {
         let value = json!({"command": "ls -la", "env": {"A": ["b", 1, null, true]}, "empty": ""});
-        assert_eq!(preview(&value).to_value(), value);
+        let shown = preview(&value);
+        assert_eq!((shown.shown.to_value(), shown.is_cut), (value, false));
     }
 
     #[test]
@@ -71,9 +127,22 @@ mod tests {
         let wide = json!(vec!["é".repeat(1_000); 5_000]);
         let bombs = json!((0..64).map(|_| vec![vec!["y"; 64]; 64]).collect::<Vec<_>>());
         for value in [deep, wide, bombs, json!({"a": "z".repeat(1 << 20)})] {
-            let text = serde_json::to_string(&preview(&value)).unwrap();
-            assert!(text.contains(CUT));
-            assert!(text.len() < 200_000, "{}", text.len());
+            let preview = preview(&value);
+            let text = serde_json::to_string(&preview.shown).unwrap();
+            assert!(preview.is_cut && (text.contains(CUT) || text.contains("not shown")));
+            assert!(text.len() < 300_000, "{}", text.len());
+        }
+    }
+
+    #[test]
+    fn of_every_argument_head_and_tail_are_shown() {
+        let long = |name: &str| format!("{name} begins{}{name} ends", "x".repeat(50_000));
+        let shown =
+            preview(&json!({"content": long("the first"), "command": long("the second"), "cwd": "/p"}));
+        let text = serde_json::to_string(&shown.shown).unwrap();
+        assert!(shown.is_cut);
+        for part in ["the first begins", "the first ends", "the second begins", "the second ends", "/p"] {
+            assert!(text.contains(part), "`{part}` is missing");
         }
     }
 }

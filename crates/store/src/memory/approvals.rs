@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use backstop_hooks::{ApprovalId, Decision, Digest, Json, RunId, SessionId};
 
 use super::MemoryStore;
+use crate::answered;
 use crate::approvals::machine::{self, Step};
 use crate::approvals::{code, wait};
 use crate::{
@@ -67,6 +68,11 @@ impl ApprovalStore for MemoryStore {
         let (record, answer) = self
             .step(id, |record| machine::resolve(record, decision, by, now))
             .ok_or_else(|| ResolveError::Unknown(id.clone()))?;
+        if let ApprovalState::Denied { .. } = record.state
+            && let Some(kept) = self.state().approvals.iter_mut().find(|kept| kept.id == *id)
+        {
+            kept.request.forget_texts();
+        }
         answer.map(|first| Resolved { record, first })
     }
 
@@ -144,7 +150,21 @@ impl ApprovalStore for MemoryStore {
     async fn erase_preview(&self, id: &ApprovalId) -> Result<bool, StoreError> {
         let mut state = self.state();
         let record = state.approvals.iter_mut().find(|record| record.id == *id);
-        Ok(record.map(|record| record.request.preview = Json::default()).is_some())
+        Ok(record
+            .map(|record| {
+                record.request.preview = Json::default();
+                record.request.whole = None;
+            })
+            .is_some())
+    }
+
+    async fn mark_seen(&self, id: &ApprovalId) -> Result<Option<ApprovalRecord>, StoreError> {
+        let mut state = self.state();
+        let record = state.approvals.iter_mut().find(|record| record.id == *id);
+        Ok(record.map(|record| {
+            record.request.unseen &= record.request.whole.is_none();
+            record.clone()
+        }))
     }
 }
 
@@ -170,11 +190,15 @@ impl MemoryStore {
         let mut state = self.state();
         let record = state.approvals.iter_mut().find(|record| record.id == *id)?;
         let Step { next, answer } = step(record);
+        let said = next.as_ref().and_then(|next| answered::answer(record, next));
         if let Some(next) = next {
             record.state = next;
             self.approvals_changed.send_replace(());
         }
-        Some((record.clone(), answer))
+        let record = record.clone();
+        // What is said of an answer is bounded, so the trail takes it.
+        let _ = said.map(|entry| state.tell(entry));
+        Some((record, answer))
     }
 
     /// Takes a step with each record. Returns those that changed.

@@ -6,7 +6,8 @@ use rusqlite::{Connection, Row, ToSql, params};
 
 use super::SqliteStore;
 use super::row::{AsJson, Word, id as id_column, json, limit as limit_of, to_json};
-use super::texts;
+use super::{audit, texts};
+use crate::answered;
 use crate::approvals::machine::{self, Step};
 use crate::approvals::{code, wait};
 use crate::{
@@ -81,7 +82,11 @@ impl ApprovalStore for SqliteStore {
         let step = move |record: &ApprovalRecord| machine::resolve(record, decision, &by, now);
         let stepped: Result<_, ResolveError> = self.step(id, step).await;
         let (record, answer) = stepped?.ok_or_else(|| ResolveError::Unknown(id.clone()))?;
-        answer.map(|first| Resolved { record, first })
+        let first = answer?;
+        if let ApprovalState::Denied { .. } = record.state {
+            self.rewrite(id, NewApproval::forget_texts).await?;
+        }
+        Ok(Resolved { record, first })
     }
 
     async fn cancel_approval(&self, id: &ApprovalId, now: Timestamp) -> Result<ApprovalRecord, ResolveError> {
@@ -171,21 +176,38 @@ impl ApprovalStore for SqliteStore {
     }
 
     async fn erase_preview(&self, id: &ApprovalId) -> Result<bool, StoreError> {
-        let id = id.clone();
-        let erased = self.database.erase::<_, StoreError>(move |db| {
-            let Some(mut record) = find(db, &id)? else { return Ok(false) };
-            record.request.preview = Json::default();
-            texts::wipe(db, "SELECT text FROM approvals WHERE id = ?1", &[&id.as_str()])?;
-            let json = to_json(&record.request)?;
-            let sql = "UPDATE approvals SET text = ?2 WHERE id = ?1";
-            db.prepare_cached(sql)?.execute(params![id.as_str(), texts::put(db, &json)?])?;
-            Ok(true)
+        let erased = self.rewrite(id, |request| {
+            request.preview = Json::default();
+            request.whole = None;
         });
-        Ok(erased.await?.0)
+        Ok(erased.await?.is_some())
+    }
+
+    async fn mark_seen(&self, id: &ApprovalId) -> Result<Option<ApprovalRecord>, StoreError> {
+        self.rewrite(id, |request| request.unseen &= request.whole.is_none()).await
     }
 }
 
 impl SqliteStore {
+    /// Writes a request anew, and wipes what it said before. Returns the record as it is then.
+    async fn rewrite(
+        &self,
+        id: &ApprovalId,
+        change: impl FnOnce(&mut NewApproval) + Send + 'static,
+    ) -> Result<Option<ApprovalRecord>, StoreError> {
+        let id = id.clone();
+        let rewritten = self.database.erase::<_, StoreError>(move |db| {
+            let Some(mut record) = find(db, &id)? else { return Ok(None) };
+            change(&mut record.request);
+            texts::wipe(db, "SELECT text FROM approvals WHERE id = ?1", &[&id.as_str()])?;
+            let json = to_json(&record.request)?;
+            let sql = "UPDATE approvals SET text = ?2 WHERE id = ?1";
+            db.prepare_cached(sql)?.execute(params![id.as_str(), texts::put(db, &json)?])?;
+            Ok(Some(record))
+        });
+        Ok(rewritten.await?.0)
+    }
+
     async fn add(
         &self,
         request: NewApproval,
@@ -291,6 +313,9 @@ fn step_all(
 
 fn change(db: &Connection, record: &mut ApprovalRecord, next: ApprovalState) -> rusqlite::Result<()> {
     let status = next.status();
+    if let Some(entry) = answered::answer(record, &next) {
+        audit::say(db, entry)?;
+    }
     let sql = "UPDATE approvals SET status = ?2, state = ?3 WHERE id = ?1";
     db.prepare_cached(sql)?.execute(params![record.id.as_str(), Word(status), AsJson(&next)])?;
     record.state = next;

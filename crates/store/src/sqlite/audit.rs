@@ -129,6 +129,13 @@ pub(super) fn head(db: &Connection) -> rusqlite::Result<AuditHead> {
     last.map_or_else(|| start(db), Ok)
 }
 
+/// Adds an entry in the transaction of what it is about. Its facts are bounded, so that the trail takes it.
+pub(super) fn say(db: &Connection, entry: NewAuditEntry) -> rusqlite::Result<()> {
+    let refused = |error| rusqlite::Error::ToSqlConversionFailure(Box::new(error));
+    let (link, _) = Link::next(head(db)?, entry).map_err(refused)?;
+    insert(db, &link)
+}
+
 pub(super) fn insert(db: &Connection, link: &Link) -> rusqlite::Result<()> {
     let sql = "INSERT INTO audit (seq, at, kind, session, run, body, prev, digest) \
                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";

@@ -1,9 +1,10 @@
 use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
-use super::SqliteStore;
 use super::row::{AsJson, Count, id as id_column, json, limit as limit_of};
-use crate::{Grant, GrantId, GrantQuery, GrantStore, NewGrant, StoreError, Timestamp};
+use super::{SqliteStore, audit};
+use crate::answered;
+use crate::{Grant, GrantId, GrantQuery, GrantStore, NewGrant, StoreError, Timestamp, VoidGrant};
 
 #[async_trait]
 impl GrantStore for SqliteStore {
@@ -16,6 +17,7 @@ impl GrantStore for SqliteStore {
                 let values =
                     params![grant.id.as_str(), agent.as_str(), tool_name.canonical(), AsJson(&grant.granted)];
                 db.prepare_cached(sql)?.execute(values)?;
+                audit::say(db, answered::granted(&grant))?;
                 Ok(grant)
             })
             .await
@@ -49,12 +51,42 @@ impl GrantStore for SqliteStore {
             .await
     }
 
-    async fn revoke_grant(&self, id: &GrantId, now: Timestamp) -> Result<Option<Grant>, StoreError> {
-        let id = id.clone();
+    async fn revoke_grant(
+        &self,
+        id: &GrantId,
+        by: &str,
+        now: Timestamp,
+    ) -> Result<Option<Grant>, StoreError> {
+        let (id, by) = (id.clone(), by.to_owned());
         self.database
             .write(move |db| {
-                let sql = "UPDATE grants SET revoked_at = coalesce(revoked_at, ?2) WHERE id = ?1 RETURNING *";
-                Ok(db.prepare_cached(sql)?.query_row(params![id.as_str(), now], grant_of).optional()?)
+                let sql =
+                    "UPDATE grants SET revoked_at = ?2 WHERE id = ?1 AND revoked_at IS NULL RETURNING *";
+                let revoked =
+                    db.prepare_cached(sql)?.query_row(params![id.as_str(), now], grant_of).optional()?;
+                if let Some(grant) = revoked {
+                    audit::say(db, answered::revoked(&grant, &by, now))?;
+                    return Ok(Some(grant));
+                }
+                let sql = "SELECT * FROM grants WHERE id = ?1";
+                Ok(db.prepare_cached(sql)?.query_row([id.as_str()], grant_of).optional()?)
+            })
+            .await
+    }
+
+    async fn void_grants(&self, limit: usize) -> Result<Vec<VoidGrant>, StoreError> {
+        self.database
+            .read(move |db| {
+                let sql = "SELECT id, coalesce(granted ->> '$.title', '') AS title, \
+                           coalesce(granted ->> '$.createdBy', '') AS created_by FROM void_grants \
+                           WHERE revoked_at IS NULL ORDER BY row DESC LIMIT ?1";
+                let mut statement = db.prepare_cached(sql)?;
+                let grants = statement.query_map([limit_of(limit)], |row| {
+                    let title: String = row.get("title")?;
+                    let (id, created_by) = (id_column(row, "id")?, row.get("created_by")?);
+                    Ok(VoidGrant { id, title: title.into(), created_by })
+                })?;
+                Ok(grants.collect::<Result<_, _>>()?)
             })
             .await
     }

@@ -5,8 +5,12 @@ use tempfile::TempDir;
 
 use super::SqliteStore;
 use super::database::Fault;
+use super::migrations::STEPS;
 use super::open::describe;
-use crate::{AppendAuditError, AuditStore as _, NewAuditEntry, StoreError, StoreErrorKind, Timestamp};
+use crate::{
+    AppendAuditError, AuditFilter, AuditStore as _, GRANTS_VOIDED, GrantStore as _, NewAuditEntry,
+    StoreError, StoreErrorKind, Timestamp,
+};
 
 fn entry(size: usize) -> NewAuditEntry {
     let body = serde_json::Value::from("x".repeat(size)).into();
@@ -61,6 +65,34 @@ async fn an_operation_that_is_refused_is_undone() {
         .read(|db| Ok(db.query_row("SELECT count(*) FROM pending_erasure", [], |row| row.get(0))?))
         .await;
     assert_eq!(left.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn grants_that_were_bound_to_no_place_count_no_longer_and_that_is_said() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("state.db");
+    let db = Connection::open(&path).unwrap();
+    for step in &STEPS[..3] {
+        db.execute_batch(step).unwrap();
+    }
+    db.pragma_update(None, "application_id", 0x424b_5354).unwrap();
+    db.pragma_update(None, "user_version", 3).unwrap();
+    let old = r#"{"agent":"main","toolName":"exec","target":{"kind":"hook","owner":"o","hook":"h"},"title":"Run it?","createdBy":"ann","createdAt":1,"expiresAt":null}"#;
+    for (id, revoked) in [("one", None), ("two", Some(5)), ("three", None)] {
+        let sql = "INSERT INTO grants (id, agent, tool_name, granted, revoked_at) VALUES (?1, 'main', 'exec', ?2, ?3)";
+        db.execute(sql, rusqlite::params![id, old, revoked]).unwrap();
+    }
+    drop(db);
+    let store = SqliteStore::new(path);
+    assert!(store.grants(9).await.unwrap().is_empty());
+    let void = store.void_grants(9).await.unwrap();
+    let ids: Vec<&str> = void.iter().map(|grant| grant.id.as_str()).collect();
+    assert_eq!(ids, ["three", "one"], "the one that was revoked needs no word");
+    assert_eq!((void[0].title.as_str(), void[0].created_by.as_str()), ("Run it?", "ann"));
+    let said = store.audit(&AuditFilter::default(), 0, 9).await.unwrap();
+    assert_eq!((said.len(), said[0].kind.as_str()), (1, GRANTS_VOIDED));
+    assert_eq!(said[0].body.to_value()["grants"], serde_json::json!(["one", "three"]));
+    store.verify_audit(None).await.unwrap();
 }
 
 #[test]

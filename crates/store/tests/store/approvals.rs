@@ -1,10 +1,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstop_hooks::{Decision, TimeoutBehavior};
+use backstop_hooks::{Decision, Severity, TimeoutBehavior};
 use backstop_store::{
-    AllowanceScope, ApprovalFilter, ApprovalRecord, ApprovalStatus, ConsumeError, CreateApprovalError,
-    FindApprovalError, MAX_APPROVAL_BYTES, NewApproval, ResolveError, SqliteStore, Store, Timestamp,
+    AllowanceScope, ApprovalFilter, ApprovalReason, ApprovalRecord, ApprovalStatus, ConsumeError,
+    CreateApprovalError, FindApprovalError, MAX_APPROVAL_BYTES, NewApproval, ResolveError, SqliteStore,
+    Store, Timestamp,
 };
 use proptest::prelude::*;
 use tempfile::TempDir;
@@ -26,6 +27,8 @@ over_all_forms!(
     a_denial_by_a_human_is_final,
     waiting_ends_with_the_answer_or_the_deadline,
     an_erased_preview_leaves_the_digest,
+    of_what_was_denied_no_words_are_kept,
+    what_was_shown_in_part_is_not_allowed_before_it_is_shown_whole,
     what_is_too_large_is_refused,
 );
 
@@ -228,7 +231,7 @@ async fn waiting_ends_with_the_answer_or_the_deadline(store: &dyn Store) {
     assert!(Timestamp::now() >= soon);
     let (waited, answered) = tokio::join!(
         store.wait_approval(&asked.id, Timestamp::now().after(HOUR)),
-        store.resolve_approval(&asked.id, Decision::Deny, "ann", at(1_500)),
+        store.resolve_approval(&asked.id, Decision::AllowOnce, "ann", at(1_500)),
     );
     assert_eq!(waited.unwrap().unwrap(), answered.unwrap().record);
     assert_eq!(store.wait_approval(&"nope".into(), Timestamp::now().after(HOUR)).await.unwrap(), None);
@@ -241,6 +244,56 @@ async fn an_erased_preview_leaves_the_digest(store: &dyn Store) {
     assert!(left.preview.is_null());
     assert_eq!(left.digest, digest("ls"));
     assert!(!store.erase_preview(&"nope".into()).await.unwrap());
+}
+
+async fn of_what_was_denied_no_words_are_kept(store: &dyn Store) {
+    let reason = ApprovalReason {
+        owner: "o".into(),
+        hook: "h".into(),
+        title: "SECRET title".into(),
+        description: "SECRET why".into(),
+        severity: Severity::Info,
+        rules: ["a.rule".into()].into(),
+        program: Some(vec!["SECRET".to_owned()]),
+    };
+    let secret = NewApproval {
+        reasons: vec![reason],
+        whole: Some(serde_json::json!("SECRET").into()),
+        ..question("SECRET command")
+    };
+    let asked = store.create_approval(secret).await.unwrap();
+    store.resolve_approval(&asked.id, Decision::Deny, "me", at(1_500)).await.unwrap();
+    let left = store.approval(&asked.id).await.unwrap().unwrap();
+    assert_eq!(left.state.status(), ApprovalStatus::Denied);
+    assert_eq!(left.request.digest, digest("SECRET command"));
+    assert_eq!(left.request.reasons[0].rules, ["a.rule".into()].into());
+    let kept = serde_json::to_string(&left).unwrap();
+    assert!(!kept.contains("SECRET") && !kept.contains("deletes things"), "{kept}");
+    let allowed = ask(store, "ls").await;
+    store.resolve_approval(&allowed.id, Decision::AllowOnce, "me", at(1_500)).await.unwrap();
+    assert!(!store.approval(&allowed.id).await.unwrap().unwrap().request.preview.is_null());
+}
+
+async fn what_was_shown_in_part_is_not_allowed_before_it_is_shown_whole(store: &dyn Store) {
+    let cut = |whole: Option<&str>| NewApproval {
+        unseen: true,
+        whole: whole.map(|all| serde_json::json!(all).into()),
+        ..question("ls")
+    };
+    let kept = store.create_approval(cut(Some("all of it"))).await.unwrap();
+    for decision in [Decision::AllowOnce, Decision::AllowAlways] {
+        let refused = store.resolve_approval(&kept.id, decision, "me", at(1_500)).await;
+        assert!(matches!(refused, Err(ResolveError::Unseen { .. })), "{refused:?}");
+    }
+    let refused = store.allow_later(&kept.id, "me", HOUR, at(1_500)).await;
+    assert!(matches!(refused, Err(ResolveError::Unseen { .. })), "{refused:?}");
+    assert!(!store.mark_seen(&kept.id).await.unwrap().unwrap().request.unseen);
+    store.resolve_approval(&kept.id, Decision::AllowOnce, "me", at(1_500)).await.unwrap();
+    let gone = store.create_approval(cut(None)).await.unwrap();
+    assert!(store.mark_seen(&gone.id).await.unwrap().unwrap().request.unseen, "nobody can be shown it");
+    store.resolve_approval(&gone.id, Decision::AllowOnce, "me", at(1_500)).await.unwrap_err();
+    store.resolve_approval(&gone.id, Decision::Deny, "me", at(1_500)).await.unwrap();
+    assert!(store.mark_seen(&"nope".into()).await.unwrap().is_none());
 }
 
 async fn what_is_too_large_is_refused(store: &dyn Store) {

@@ -1,67 +1,132 @@
-use backstop_store::{GrantId, GrantQuery, GrantTarget, NewGrant, Store};
+use backstop_hooks::{Decision, Severity};
+use backstop_store::{
+    APPROVAL_ANSWERED, Asked, AuditFilter, GRANT_GIVEN, GRANT_REVOKED, GrantId, GrantPlace, GrantQuery,
+    GrantTarget, NewGrant, Store,
+};
 
-use crate::support::{at, digest, over_all_forms};
+use crate::support::{at, digest, over_all_forms, question};
 
 over_all_forms!(
     a_grant_covers_its_scope_only,
-    a_grant_of_a_hook_covers_all_that_it_asks,
+    a_grant_answers_no_other_question,
+    a_grant_of_a_program_covers_its_calls,
+    a_grant_of_a_rule_covers_what_the_rule_asks_in_a_workspace,
     uses_are_counted_until_it_ends,
     a_revoked_grant_is_listed_and_does_not_count,
+    who_answers_grants_and_revokes_is_in_the_trail,
 );
+
+fn place() -> GrantPlace {
+    GrantPlace { workspace: Some("/p".to_owned()), requester: Some("ann".to_owned()), channel: None }
+}
+
+fn asked() -> Asked {
+    Asked {
+        owner: "builtin".into(),
+        hook: "command-safety".into(),
+        severity: Severity::Warning,
+        rules: ["git.push".into()].into(),
+        title: "Push?".into(),
+    }
+}
 
 fn grant(target: GrantTarget) -> NewGrant {
     NewGrant {
         agent: "main".into(),
         tool_name: "exec".into(),
+        place: place(),
+        question: asked(),
         target,
-        title: "Run this?".into(),
+        title: "Push?".into(),
         created_by: "ann".to_owned(),
         created_at: at(1),
-        expires_at: Some(at(100)),
+        expires_at: at(100),
     }
 }
 
 fn of_call() -> GrantTarget {
-    GrantTarget::Call { digest: digest("ls") }
+    GrantTarget::Call { digest: digest("git push") }
 }
 
 fn query() -> GrantQuery {
     GrantQuery {
         agent: "main".into(),
         tool_name: "exec".into(),
-        digest: digest("ls"),
-        owner: "builtin".into(),
-        hook: "command-safety".into(),
+        place: place(),
+        digest: digest("git push"),
+        question: asked(),
+        program: Some(vec!["git".to_owned(), "push".to_owned()]),
     }
+}
+
+/// Queries that no grant of these covers, whatever its target is.
+fn others() -> Vec<GrantQuery> {
+    let of = |place: GrantPlace| GrantQuery { place, ..query() };
+    let by = |question: Asked| GrantQuery { question, ..query() };
+    vec![
+        GrantQuery { agent: "other".into(), ..query() },
+        GrantQuery { tool_name: "process".into(), ..query() },
+        of(GrantPlace { workspace: Some("/q".to_owned()), ..place() }),
+        of(GrantPlace { workspace: None, ..place() }),
+        of(GrantPlace { requester: Some("bob".to_owned()), ..place() }),
+        of(GrantPlace { requester: None, ..place() }),
+        of(GrantPlace { channel: Some("chat".to_owned()), ..place() }),
+        by(Asked { owner: "evil".into(), ..asked() }),
+        by(Asked { hook: "other".into(), ..asked() }),
+        by(Asked { severity: Severity::Critical, ..asked() }),
+        by(Asked { rules: ["git.push".into(), "git.force".into()].into(), ..asked() }),
+        by(Asked { rules: [].into(), ..asked() }),
+    ]
 }
 
 async fn a_grant_covers_its_scope_only(store: &dyn Store) {
     let added = store.add_grant(grant(of_call())).await.unwrap();
-    assert_eq!(store.find_grant(&query(), at(50)).await.unwrap(), Some(added));
-    let others = [
-        GrantQuery { agent: "other".into(), ..query() },
-        GrantQuery { tool_name: "process".into(), ..query() },
-        GrantQuery { digest: digest("rm"), ..query() },
-    ];
-    for other in others {
+    assert_eq!(store.find_grant(&query(), at(50)).await.unwrap(), Some(added.clone()));
+    let milder = Asked { severity: Severity::Info, ..asked() };
+    let milder = GrantQuery { question: milder, ..query() };
+    assert_eq!(store.find_grant(&milder, at(50)).await.unwrap(), Some(added));
+    let other_call = GrantQuery { digest: digest("rm"), ..query() };
+    for other in others().into_iter().chain([other_call]) {
         assert_eq!(store.find_grant(&other, at(50)).await.unwrap(), None, "{other:?}");
     }
 }
 
-async fn a_grant_of_a_hook_covers_all_that_it_asks(store: &dyn Store) {
-    let target = GrantTarget::Hook { owner: "builtin".into(), hook: "command-safety".into() };
-    store.add_grant(grant(target)).await.unwrap();
-    let asks = |digest, owner: &str, hook: &str| GrantQuery {
-        digest,
-        owner: owner.into(),
-        hook: hook.into(),
-        ..query()
-    };
-    let covered = asks(digest("anything"), "builtin", "command-safety");
-    assert!(store.find_grant(&covered, at(50)).await.unwrap().is_some());
-    for other in [asks(digest("ls"), "evil", "command-safety"), asks(digest("ls"), "builtin", "other")] {
+/// Where a hook names no rules, its question is the one of the same title.
+async fn a_grant_answers_no_other_question(store: &dyn Store) {
+    let without = Asked { rules: [].into(), ..asked() };
+    store.add_grant(NewGrant { question: without.clone(), ..grant(of_call()) }).await.unwrap();
+    let same = GrantQuery { question: without.clone(), ..query() };
+    assert!(store.find_grant(&same, at(50)).await.unwrap().is_some());
+    let another = Asked { title: "Delete?".into(), ..without };
+    for question in [another, asked()] {
+        let other = GrantQuery { question, ..query() };
         assert_eq!(store.find_grant(&other, at(50)).await.unwrap(), None, "{other:?}");
     }
+}
+
+async fn a_grant_of_a_program_covers_its_calls(store: &dyn Store) {
+    let words = vec!["git".to_owned(), "push".to_owned()];
+    store.add_grant(grant(GrantTarget::Program { words })).await.unwrap();
+    let call = GrantQuery { digest: digest("git push origin"), ..query() };
+    assert!(store.find_grant(&call, at(50)).await.unwrap().is_some());
+    let programs = [None, Some(vec!["git".to_owned()]), Some(vec!["git".to_owned(), "fetch".to_owned()])];
+    let programs = programs.map(|program| GrantQuery { program, ..call.clone() });
+    for other in others().into_iter().chain(programs) {
+        assert_eq!(store.find_grant(&other, at(50)).await.unwrap(), None, "{other:?}");
+    }
+}
+
+async fn a_grant_of_a_rule_covers_what_the_rule_asks_in_a_workspace(store: &dyn Store) {
+    store.add_grant(grant(GrantTarget::Rule)).await.unwrap();
+    let call = GrantQuery { digest: digest("anything"), program: None, ..query() };
+    assert!(store.find_grant(&call, at(50)).await.unwrap().is_some());
+    for other in others() {
+        assert_eq!(store.find_grant(&other, at(50)).await.unwrap(), None, "{other:?}");
+    }
+    let nowhere = GrantPlace { workspace: None, ..place() };
+    store.add_grant(NewGrant { place: nowhere.clone(), ..grant(GrantTarget::Rule) }).await.unwrap();
+    let query = GrantQuery { place: nowhere, ..query() };
+    assert_eq!(store.find_grant(&query, at(50)).await.unwrap(), None, "a rule counts in a workspace");
 }
 
 async fn uses_are_counted_until_it_ends(store: &dyn Store) {
@@ -75,15 +140,40 @@ async fn uses_are_counted_until_it_ends(store: &dyn Store) {
 async fn a_revoked_grant_is_listed_and_does_not_count(store: &dyn Store) {
     let one = store.add_grant(grant(of_call())).await.unwrap();
     let two = store.add_grant(grant(of_call())).await.unwrap();
-    let revoked = store.revoke_grant(&one.id, at(10)).await.unwrap().unwrap();
+    let revoked = store.revoke_grant(&one.id, "bob", at(10)).await.unwrap().unwrap();
     assert_eq!(revoked.revoked_at, Some(at(10)));
     assert_eq!(
-        store.revoke_grant(&one.id, at(20)).await.unwrap(),
+        store.revoke_grant(&one.id, "ann", at(20)).await.unwrap(),
         Some(revoked.clone()),
         "the first one stays"
     );
     assert_eq!(store.find_grant(&query(), at(50)).await.unwrap(), Some(two.clone()));
     assert_eq!(store.grants(9).await.unwrap(), [two.clone(), revoked]);
     assert_eq!(store.grants(1).await.unwrap(), [two]);
-    assert_eq!(store.revoke_grant(&GrantId::new("nope"), at(1)).await.unwrap(), None);
+    assert_eq!(store.revoke_grant(&GrantId::new("nope"), "ann", at(1)).await.unwrap(), None);
+    assert!(store.void_grants(9).await.unwrap().is_empty());
+}
+
+async fn who_answers_grants_and_revokes_is_in_the_trail(store: &dyn Store) {
+    let asked = store.create_approval(question("ls")).await.unwrap();
+    store.resolve_approval(&asked.id, Decision::Deny, "ann at tty1", at(1_500)).await.unwrap();
+    store.resolve_approval(&asked.id, Decision::Deny, "bob", at(1_501)).await.unwrap();
+    let later = store.create_unattended_approval(question("pwd")).await.unwrap();
+    store.allow_later(&later.id, "eve", std::time::Duration::from_secs(9), at(1_600)).await.unwrap();
+    let grant = store.add_grant(grant(of_call())).await.unwrap();
+    for _ in 0..2 {
+        store.revoke_grant(&grant.id, "joe", at(1_700)).await.unwrap();
+    }
+    let entries = store.audit(&AuditFilter::default(), 0, 99).await.unwrap();
+    let said: Vec<_> =
+        entries.iter().map(|entry| (entry.kind.as_str(), entry.body.to_value()["by"].clone())).collect();
+    let expected = [
+        (APPROVAL_ANSWERED, "ann at tty1"),
+        (APPROVAL_ANSWERED, "eve"),
+        (GRANT_GIVEN, "ann"),
+        (GRANT_REVOKED, "joe"),
+    ];
+    assert_eq!(said, expected.map(|(kind, by)| (kind, by.into())));
+    assert_eq!(entries[0].body.to_value()["decision"], "deny");
+    store.verify_audit(None).await.unwrap();
 }

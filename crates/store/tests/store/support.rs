@@ -6,7 +6,8 @@ use std::time::Duration;
 use backstop_hooks::conversation::Message;
 use backstop_hooks::{Decision, Digest, SessionId, Severity, TimeoutBehavior};
 use backstop_store::{
-    LeaseHolder, MemoryStore, NewApproval, NewEntry, Session, SqliteStore, Store, Timestamp, preview,
+    GrantPlace, LeaseHolder, MemoryStore, NewApproval, NewEntry, Session, SqliteStore, Store, Timestamp,
+    preview,
 };
 use serde_json::json;
 use tempfile::TempDir;
@@ -111,7 +112,10 @@ pub(crate) fn question(command: &str) -> NewApproval {
         description: "It deletes things.".into(),
         severity: Severity::Critical,
         reasons: Vec::new(),
-        preview: preview(&json!({"command": command})),
+        place: GrantPlace::default(),
+        preview: preview(&json!({"command": command})).shown,
+        whole: None,
+        unseen: false,
         allowed_decisions: vec![Decision::AllowOnce, Decision::AllowAlways, Decision::Deny],
         created_at: at(1_000),
         expires_at: at(2_000),

@@ -14,7 +14,8 @@ use tokio::time::sleep_until;
 
 use super::attention::{Attention, Typing, WORD, Word};
 use super::keyboard::{Keyboard, SingleKeys};
-use crate::commands::approvals::{question, who};
+use crate::commands::answerer::who;
+use crate::commands::approvals::question;
 use crate::output::{Paint, Style, in_future};
 
 /// Where grave questions are answered.
@@ -37,7 +38,7 @@ pub(crate) struct TerminalAsker {
 
 impl TerminalAsker {
     pub(crate) fn new(keyboard: Keyboard, paint: Paint, grave: Grave) -> Self {
-        Self { keyboard, paint, who: who(), grave }
+        Self { keyboard, paint, who: who("the terminal of the agent"), grave }
     }
 
     async fn answer(&self, record: &ApprovalRecord) -> Option<Decision> {
@@ -97,7 +98,8 @@ impl Offer {
     fn of(record: &ApprovalRecord, grave: Grave) -> Self {
         let elsewhere = grave == Grave::Elsewhere && record.request.severity == Severity::Critical;
         let offered = |decision: &Decision| {
-            *decision == Decision::Deny || !elsewhere && record.request.allowed_decisions.contains(decision)
+            *decision == Decision::Deny
+                || !elsewhere && !record.request.unseen && record.request.allowed_decisions.contains(decision)
         };
         let all = [Decision::AllowOnce, Decision::AllowAlways, Decision::Deny];
         Self { decisions: all.into_iter().filter(offered).collect(), elsewhere }
@@ -150,8 +152,8 @@ impl Shown {
         let now = Timestamp::now();
         let what = match word {
             Some(word) => {
-                let ends = ApprovalSettings::default().grant_ttl.map(|ttl| now.after(ttl).to_string());
-                let ends = ends.as_deref().and_then(|end| end.get(..10)).unwrap_or("it is revoked");
+                let ends = now.after(ApprovalSettings::default().grant_ttl).to_string();
+                let ends = ends.split('T').next().unwrap_or_default();
                 format!("type `{WORD}` and Enter to allow this exact call until {ends}: {}", word.typed())
             }
             None => {

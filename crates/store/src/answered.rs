@@ -1,0 +1,82 @@
+//! What the audit trail says of answers: who allowed, denied, granted and revoked what.
+//!
+//! The law: *an answer is said in the transaction that makes it count*. The trail has ids, digests and rules; the words
+//! of the question are not in it.
+
+use backstop_hooks::Decision;
+use serde_json::json;
+
+use crate::{ApprovalRecord, ApprovalState, Grant, GrantTarget, NewAuditEntry, Timestamp};
+
+/// The kind of the entry that says that a question was answered.
+pub const APPROVAL_ANSWERED: &str = "approval.answered";
+/// The kind of the entry that says that something was granted.
+pub const GRANT_GIVEN: &str = "grant.given";
+/// The kind of the entry that says that a grant was revoked.
+pub const GRANT_REVOKED: &str = "grant.revoked";
+/// The kind of the entry that says that grants of an earlier version count no longer.
+pub const GRANTS_VOIDED: &str = "grants.voided";
+
+/// Most characters of who answered.
+const MOST_WHO_CHARS: usize = 256;
+
+fn who(by: &str) -> String {
+    by.chars().take(MOST_WHO_CHARS).collect()
+}
+
+/// The entry about a record that has just become `state`, if that is an answer.
+pub(crate) fn answer(record: &ApprovalRecord, state: &ApprovalState) -> Option<NewAuditEntry> {
+    let (decision, at, by) = match state {
+        ApprovalState::Allowed(allowance) => (allowance.decision, allowance.at, &allowance.by),
+        ApprovalState::Denied { at, by } => (Decision::Deny, *at, by),
+        _ => return None,
+    };
+    let request = &record.request;
+    Some(NewAuditEntry {
+        at,
+        kind: APPROVAL_ANSWERED.to_owned(),
+        session: Some(request.session.clone()),
+        run: request.run.clone(),
+        body: json!({
+            "approval": record.id, "digest": request.digest, "tool": request.tool_name.canonical(),
+            "decision": decision, "severity": request.severity, "by": who(by),
+        })
+        .into(),
+    })
+}
+
+/// The entry about a grant.
+pub(crate) fn granted(grant: &Grant) -> NewAuditEntry {
+    let given = &grant.granted;
+    let target = match &given.target {
+        GrantTarget::Call { digest } => json!({ "call": digest }),
+        GrantTarget::Program { .. } => json!("program"),
+        GrantTarget::Rule => json!("rule"),
+    };
+    let body = json!({
+        "grant": grant.id, "tool": given.tool_name.canonical(), "hook": given.question.hook,
+        "rules": given.question.rules, "covers": target, "until": given.expires_at, "by": who(&given.created_by),
+    });
+    NewAuditEntry {
+        at: given.created_at,
+        kind: GRANT_GIVEN.to_owned(),
+        session: None,
+        run: None,
+        body: body.into(),
+    }
+}
+
+/// The entry about a revocation.
+pub(crate) fn revoked(grant: &Grant, by: &str, at: Timestamp) -> NewAuditEntry {
+    let body = json!({ "grant": grant.id, "by": who(by) });
+    NewAuditEntry { at, kind: GRANT_REVOKED.to_owned(), session: None, run: None, body: body.into() }
+}
+
+/// The entry about grants of an earlier version.
+#[cfg(feature = "sqlite")]
+pub(crate) fn voided(ids: &[String], at: Timestamp) -> NewAuditEntry {
+    let named: Vec<&String> = ids.iter().take(100).collect();
+    let body =
+        json!({ "count": ids.len(), "grants": named, "why": "they held in every folder and for everybody" });
+    NewAuditEntry { at, kind: GRANTS_VOIDED.to_owned(), session: None, run: None, body: body.into() }
+}
