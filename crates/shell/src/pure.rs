@@ -6,7 +6,7 @@
 
 use super::data::{Data, Taint};
 use super::decode;
-use super::limits;
+use super::limits::{Bounded, TOUCHES};
 use super::walk::Shell;
 use super::word::{HOLE, STAR, has_hole, unglob};
 use crate::options::{Options, Takes};
@@ -165,7 +165,8 @@ impl Shell<'_> {
     fn operand_taint(&mut self, args: &[&str]) -> Taint {
         let mut met = std::collections::HashSet::new();
         let files = args.iter().filter(|arg| !arg.starts_with('-') && met.insert(**arg));
-        files.take(limits::TOUCHES.most).fold(Taint::NONE, |taint, file| taint | self.content_of(file).taint)
+        let files = Bounded::of(&TOUCHES, files).reported(&mut self.trace);
+        files.into_iter().fold(Taint::NONE, |taint, file| taint | self.content_of(file).taint)
     }
 
     fn file_or_input(&mut self, file: Option<&str>, stdin: &Data) -> Data {
