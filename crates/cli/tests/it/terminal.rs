@@ -122,10 +122,13 @@ fn a_conversation_with_a_question_and_a_cancelled_turn() {
     terminal.wait_for("(expires in 117 s)");
     terminal.answer("d", "as you like");
     assert!(!user.work().join("ran.txt").exists());
+    // What is typed while the question is still being taken off the screen belongs to nobody.
+    std::thread::sleep(AT_REST);
     terminal.press("do it all the same\n");
     terminal.wait_for("d deny");
     terminal.answer("a", "it ran");
     assert!(user.work().join("ran.txt").exists());
+    std::thread::sleep(AT_REST);
     terminal.press("wait\n");
     terminal.wait_for("sleep 614");
     interrupt(&terminal.child);
