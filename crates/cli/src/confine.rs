@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use backstop::clients::Client;
 use backstop::clients::install::Scope;
-use backstop::config::{LayerKind, Loaded, SandboxMode, SandboxWrite};
+use backstop::config::{LayerKind, Loaded, SandboxMode, SandboxWrite, Spanned, Text};
 use backstop::confine::{Confinement, Probe, Tier, Walls};
 use backstop::{audit_key, store_path};
 
@@ -34,6 +34,8 @@ pub(crate) struct Confined {
     pub(crate) words: Vec<OsString>,
     /// Protected names that did not exist when it was started.
     missing: Vec<PathBuf>,
+    /// Protected names that are links, which no wall keeps from being replaced, and where they led.
+    links: Vec<(PathBuf, Option<PathBuf>)>,
 }
 
 /// Becomes a program behind walls, where this process is to do that. `None` where it is not.
@@ -81,7 +83,7 @@ pub(crate) fn confine(
         let why = format!("by mounts: {}; by Landlock: {}", why[0], why[1]);
         if insists {
             return Err(Error::Failed(format!(
-                "programs can't be confined here, and `sandbox` insists on it: {why}\nhint: `backstop doctor` says more"
+                "programs can't be confined here, and `sandbox` insists on it: {why}\nhint: install what is missing, or set `sandbox.mode: auto` and `sandbox.write: anywhere`"
             )));
         }
         surroundings.output.say(&format!("warning: not confined: {why}"));
@@ -89,13 +91,27 @@ pub(crate) fn confine(
     let walls = walls(surroundings, loaded, workspace, more, client)?;
     let confinement = Confinement::new(&probe, tier, &walls, launcher)
         .map_err(|error| Error::Failed(format!("a program can't be confined: {error}")))?;
-    Ok(Confined { words: confinement.words(), missing: confinement.standing().missing.clone() })
+    let standing = confinement.standing();
+    let named = loaded.config.sandbox.read_only.iter().chain(&loaded.config.sandbox.hidden);
+    let home = client_folders()?.home;
+    for path in named.map(|path| place_of(path, loaded, &home)) {
+        if standing.missing.contains(&path) {
+            let path = path.display();
+            surroundings
+                .output
+                .say(&format!("warning: `{path}` of `sandbox` is not there, so it is not protected"));
+        }
+    }
+    let links = standing.links.iter().map(|link| (link.clone(), std::fs::read_link(link).ok()));
+    Ok(Confined { words: confinement.words(), missing: standing.missing.clone(), links: links.collect() })
 }
 
 impl Confined {
-    /// Protected names that a program has made since.
+    /// Protected names that a program has made since, or made to lead elsewhere.
     pub(crate) fn appeared(&self) -> impl Iterator<Item = &Path> {
-        self.missing.iter().map(PathBuf::as_path).filter(|path| path.symlink_metadata().is_ok())
+        let made = self.missing.iter().filter(|path| path.symlink_metadata().is_ok());
+        let moved = self.links.iter().filter(|(link, led)| std::fs::read_link(link).ok() != *led);
+        made.chain(moved.map(|(link, _)| link)).map(PathBuf::as_path)
     }
 }
 
@@ -113,6 +129,14 @@ fn borne_by(client: Option<Client>, tier: Tier, output: &Output) -> Tier {
     }
 }
 
+/// A place that the configuration names.
+fn place_of(path: &Spanned<Text>, loaded: &Loaded, home: &Path) -> PathBuf {
+    match path.value.expose().strip_prefix("~/") {
+        Some(rest) => home.join(rest),
+        None => backstop::from_operator(loaded, path.value.expose()),
+    }
+}
+
 fn walls(
     surroundings: &Surroundings,
     loaded: &Loaded,
@@ -122,12 +146,8 @@ fn walls(
 ) -> Result<Walls, Error> {
     let sandbox = &loaded.config.sandbox;
     let folders = client_folders()?;
-    let named = |path: &str| match path.strip_prefix("~/") {
-        Some(rest) => folders.home.join(rest),
-        None => backstop::from_operator(loaded, path),
-    };
-    let all = |paths: &[backstop::config::Spanned<backstop::config::Text>]| -> BTreeSet<PathBuf> {
-        paths.iter().map(|path| named(path.value.expose())).collect()
+    let all = |paths: &[Spanned<Text>]| -> BTreeSet<PathBuf> {
+        paths.iter().map(|path| place_of(path, loaded, &folders.home)).collect()
     };
     let (mut read_only, mut hidden) = (all(&sandbox.read_only), all(&sandbox.hidden));
     read_only.insert(this_program()?);

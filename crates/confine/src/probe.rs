@@ -33,7 +33,11 @@ impl Tier {
         const SERVICES: &str = "services of the same user that run things on request (systemd --user, D-Bus, tmux, \
                                 docker, ssh to this machine)";
         match self {
-            Self::Mount => &[SERVICES, "protected names that do not exist yet"],
+            Self::Mount => &[
+                SERVICES,
+                "protected names that do not exist yet",
+                "links to protected places, which can be replaced",
+            ],
             Self::Landlock => &[
                 SERVICES,
                 "sockets in folders that are not protected",

@@ -257,3 +257,27 @@ fn a_run_leaves_no_process_behind() {
         assert!(!Path::new("/proc").join(process.trim()).exists(), "{process} still runs");
     }
 }
+
+#[test]
+fn a_protected_link_that_a_run_replaces_and_a_named_place_that_is_not_there_are_told_of() {
+    let user = User::with_config("sandbox: {hidden: [~/nowhere]}");
+    std::fs::create_dir(user.path().join(".claude")).unwrap();
+    std::fs::write(user.path().join("mine.json"), "{}").unwrap();
+    std::os::unix::fs::symlink("../mine.json", user.path().join(".claude/settings.json")).unwrap();
+    let done = user.run(&[
+        "run",
+        "--",
+        "sh",
+        "-c",
+        "echo evil > ~/mine.json; ln -sf ../other ~/.claude/settings.json",
+    ]);
+    assert_eq!(read(&user.path().join("mine.json")), "{}", "{}", done.whole());
+    let link = std::fs::read_link(user.path().join(".claude/settings.json")).unwrap();
+    assert_eq!(
+        link != Path::new("../mine.json"),
+        done.err.contains("leads elsewhere now"),
+        "{}",
+        done.whole()
+    );
+    assert!(done.err.contains("nowhere` of `sandbox` is not there"), "{}", done.whole());
+}

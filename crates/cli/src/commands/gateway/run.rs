@@ -70,7 +70,9 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
     let heard = running.daemon.as_ref().is_some_and(crate::daemon::Daemon::was_asked);
     running.stop(surroundings, std::future::pending()).await;
     for path in confined.appeared() {
-        surroundings.output.say(&format!("warning: `{}` was made in this run", path.display()));
+        surroundings
+            .output
+            .say(&format!("warning: `{}` was made in this run, or leads elsewhere now", path.display()));
     }
     if let (Some(client), false, Ok(_)) = (launch.client, heard, &ended) {
         surroundings.output.say(&format!(
