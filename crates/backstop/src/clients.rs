@@ -1,9 +1,9 @@
 //! Coding agents: their hook protocols, and our entries in their settings.
 
 pub use backstop_clients::{
-    Answer, CallDecision, Client, ClientEvent, Degradation, Evidence, MAX_PAYLOAD_BYTES, MAX_REASON_BYTES,
-    Moment, MomentKind, OnFailure, Payload, PayloadError, PromptDecision, Reason, Reply, ResultDecision,
-    Sample, StopDecision, UnknownClient, Wish, refuse, respond, universal_deny,
+    Answer, Attended, CallDecision, Client, ClientEvent, Degradation, Evidence, MAX_PAYLOAD_BYTES,
+    MAX_REASON_BYTES, Moment, MomentKind, OnFailure, Payload, PayloadError, PromptDecision, Reason, Reply,
+    ResultDecision, Sample, StopDecision, UnknownClient, Wish, refuse, respond, universal_deny,
 };
 
 /// Putting the entries into the settings, and taking them out.

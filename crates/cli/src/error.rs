@@ -41,6 +41,16 @@ pub(crate) enum Error {
     /// The arguments make no sense together, or a value is not what it must be.
     #[error("{0}")]
     Usage(String),
+    /// Something that people do, from inside of a guarded agent.
+    #[error(
+        "{what} is for people, and this was started from inside of an agent: {why}\nhint: do it in a terminal that the agent did not start"
+    )]
+    Inside {
+        /// What was to be done.
+        what: &'static str,
+        /// By what it shows.
+        why: String,
+    },
     /// The configuration does not load. Its problems bring their own `error:`.
     #[error(transparent)]
     Config(#[from] ConfigError),
@@ -139,6 +149,7 @@ impl Error {
             | Self::NotPinned(_)
             | Self::NoPin(_)
             | Self::Pin(_)
+            | Self::Inside { .. }
             | Self::Config(_)
             | Self::Build(_)
             | Self::GatewayConfig(_)

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::adapter::{AskGate, ResultGate};
 use crate::answer::Answer;
-use crate::event::Frame;
+use crate::event::{Attended, Frame};
 use crate::reason::Reason;
 use crate::tools::{ToolOutput, ToolUse};
 
@@ -196,7 +196,7 @@ impl Frame {
         let AskGate::Native { when, encode, with_changes, .. } = self.client.gates(self).ask else {
             return refused();
         };
-        if !when(self) || (changed.is_some() && !with_changes) {
+        if self.attended != Attended::Yes || !when(self) || (changed.is_some() && !with_changes) {
             return refused();
         }
         match changed.map(|parts| call.restore(parts)).transpose() {
@@ -205,10 +205,10 @@ impl Frame {
         }
     }
 
-    /// Whether the client itself would ask its user about a call at this moment.
+    /// Whether the client itself would ask its user about a call at this moment, and somebody attends it.
     pub fn can_ask(&self) -> bool {
         match self.client.gates(self).ask {
-            AskGate::Native { when, .. } => when(self),
+            AskGate::Native { when, .. } => self.attended == Attended::Yes && when(self),
             AskGate::Never => false,
         }
     }

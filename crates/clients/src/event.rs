@@ -28,6 +28,39 @@ pub struct Frame {
     pub(crate) folder: Option<String>,
     pub(crate) sub_agent: Option<SubAgent>,
     pub(crate) mode: Option<String>,
+    pub(crate) attended: Attended,
+}
+
+/// Whether a person sits at a client and would see its question.
+///
+/// Where nobody does, a client denies what it is told to ask about, waits for ever, or, in a mode in which it asks
+/// nothing, runs the tool. So a question is left to a client only where it is known that somebody attends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Attended {
+    /// The client does not say.
+    #[default]
+    Unsaid,
+    /// It says that a person does, or the operator says it in its place.
+    Yes,
+    /// It says that nobody does.
+    No,
+}
+
+impl Attended {
+    /// What the environment of a client's hooks says. Claude Code alone was found to say anything.
+    pub fn by(client: Client, environment: &dyn Fn(&str) -> Option<String>) -> Self {
+        if client != Client::Claude {
+            return Self::Unsaid;
+        }
+        // With `-p` and below an SDK nobody sees a question.
+        let entry = environment("CLAUDE_CODE_ENTRYPOINT").unwrap_or_default();
+        match environment("CLAUDE_CODE_SESSION_ATTENDED").as_deref() {
+            Some("1") if !entry.starts_with("sdk") => Self::Yes,
+            Some(_) => Self::No,
+            None if entry.starts_with("sdk") => Self::No,
+            None => Self::Unsaid,
+        }
+    }
 }
 
 /// A sub-agent, as its client names it.
@@ -111,6 +144,22 @@ pub struct Stop {
 }
 
 impl ClientEvent {
+    /// The event of a client of which this is known.
+    #[must_use]
+    pub fn attended(mut self, attended: Attended) -> Self {
+        self.frame.attended = attended;
+        self
+    }
+
+    /// The event, where the operator says that a person attends clients that do not say so themselves.
+    #[must_use]
+    pub fn attended_unless_said(mut self) -> Self {
+        if self.frame.attended == Attended::Unsaid {
+            self.frame.attended = Attended::Yes;
+        }
+        self
+    }
+
     /// The event of a hook that was started in `folder`, an absolute path.
     ///
     /// For a client whose agent chooses the folder that a payload names ([`Facts::names_the_calls_folder`]): what
@@ -146,6 +195,7 @@ impl Frame {
             folder: None,
             sub_agent: None,
             mode: None,
+            attended: Attended::Unsaid,
         }
     }
 

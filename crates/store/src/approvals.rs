@@ -112,6 +112,16 @@ pub struct ApprovalReason {
 }
 
 impl NewApproval {
+    /// Whether it asks the same about the same call of the same run: a client may bring a call twice.
+    pub(crate) fn asks_as(&self, other: &Self) -> bool {
+        (&self.session, &self.run, &self.digest, &self.tool_name)
+            == (&other.session, &other.run, &other.digest, &other.tool_name)
+            && (&self.agent, &self.session_key, &self.workspace, &self.place)
+                == (&other.agent, &other.session_key, &other.workspace, &other.place)
+            && (&self.title, &self.reasons, &self.allowed_decisions)
+                == (&other.title, &other.reasons, &other.allowed_decisions)
+    }
+
     /// Leaves nothing of what the call and the hooks say but digest and rules.
     pub(crate) fn forget_texts(&mut self) {
         self.title = Text::from("denied; what was asked is erased");
@@ -387,7 +397,8 @@ pub trait ApprovalStore {
     /// Writes a question down, for a human to answer.
     async fn create_approval(&self, request: NewApproval) -> Result<ApprovalRecord, CreateApprovalError>;
 
-    /// Writes down a question that nobody could be asked, so that a human can allow the call later.
+    /// Writes down a question that nobody could be asked, so that a human can allow the call later. One that is there
+    /// already, about the same call of the same run, stays the one.
     async fn create_unattended_approval(
         &self,
         request: NewApproval,

@@ -1,6 +1,7 @@
 //! The commands: one file each, with its settings and how it is done.
 
 pub(crate) mod agent;
+mod ancestry;
 mod answerer;
 pub(crate) mod approvals;
 pub(crate) mod audit;
@@ -15,6 +16,7 @@ pub(crate) mod hook;
 pub(crate) mod hooks;
 mod lines;
 pub(crate) mod model;
+pub(crate) mod notify;
 mod outages;
 mod receipts;
 pub(crate) mod scan;
@@ -54,8 +56,40 @@ impl Action {
         matches!(self, Self::Demo(_) | Self::Agent(_) | Self::Serve(_) | Self::Run(_) | Self::Model(_))
     }
 
+    /// What of it only people do: answering, granting, configuring and installing. Each command says so here or is
+    /// for everybody.
+    fn for_people(&self) -> Option<&'static str> {
+        match self {
+            Self::Install(_) => Some("installing"),
+            Self::Approvals(_) => Some("answering questions, and seeing their codes,"),
+            Self::Config(config::Settings::Pin) => Some("pinning the configuration"),
+            Self::Run(settings) if !settings.sandbox => Some("running something without confinement"),
+            Self::Run(settings) if !settings.hooks => Some("running something without hooks"),
+            Self::Config(config::Settings::Check | config::Settings::Show | config::Settings::Schema)
+            | Self::Run(_)
+            // Revoking makes nothing milder, and the list holds no codes.
+            | Self::Grants(_)
+            | Self::Demo(_)
+            | Self::Agent(_)
+            | Self::Serve(_)
+            | Self::Status
+            | Self::Doctor(_)
+            | Self::Hook(_)
+            | Self::Check(_)
+            | Self::Explain(_)
+            | Self::Scan(_)
+            | Self::Hooks(_)
+            | Self::Sessions(_)
+            | Self::Audit(_)
+            | Self::Model(_) => None,
+        }
+    }
+
     /// Does it.
     pub(crate) async fn perform(self, surroundings: &Surroundings) -> Result<Exit, Error> {
+        if let Some(what) = self.for_people() {
+            ancestry::only_people(what)?;
+        }
         match self {
             Self::Demo(settings) => Box::pin(demo::run(settings, surroundings)).await,
             Self::Agent(settings) => Box::pin(agent::run(settings, surroundings)).await,

@@ -100,6 +100,7 @@ impl Policies {
         let client = client.ok_or_else(|| Unjudged(format!("no client is called `{}`", question.client)))?;
         let here = Path::new(&question.folder);
         let event = read_event(client, payload, question.event.as_deref(), Some(here))?;
+        let event = event.attended(question.attended.into());
         self.asked.store(true, Ordering::Relaxed);
         self.twins.once(&event, &question.folder, payload, Box::pin(self.judge_event(question, &event))).await
     }

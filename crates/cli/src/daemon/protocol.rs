@@ -14,7 +14,7 @@
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
 
-use backstop::clients::{Answer, Client, MAX_PAYLOAD_BYTES};
+use backstop::clients::{Answer, Attended, Client, MAX_PAYLOAD_BYTES};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
@@ -124,8 +124,39 @@ pub(crate) struct Question {
     pub(crate) event: Option<String>,
     /// The hook's working directory, for payloads that name no folder.
     pub(crate) folder: String,
+    /// Whether a person attends the client, as the hook's environment says.
+    pub(crate) attended: Presence,
     /// How long the hook will wait for the answer, in milliseconds.
     pub(crate) patience_ms: u64,
+}
+
+/// [`Attended`], as it travels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Presence {
+    Unsaid,
+    Yes,
+    No,
+}
+
+impl From<Attended> for Presence {
+    fn from(attended: Attended) -> Self {
+        match attended {
+            Attended::Unsaid => Self::Unsaid,
+            Attended::Yes => Self::Yes,
+            Attended::No => Self::No,
+        }
+    }
+}
+
+impl From<Presence> for Attended {
+    fn from(presence: Presence) -> Self {
+        match presence {
+            Presence::Unsaid => Self::Unsaid,
+            Presence::Yes => Self::Yes,
+            Presence::No => Self::No,
+        }
+    }
 }
 
 impl Question {
@@ -297,6 +328,7 @@ mod tests {
             client: "claude".to_owned(),
             event: None,
             folder: "/work".to_owned(),
+            attended: Presence::Unsaid,
             patience_ms: 1000,
         }
     }

@@ -9,11 +9,11 @@ use serde_json::Value;
 
 use super::support::{ModelServer, User, done, interrupt, until};
 
-const MESSAGE: &str =
+pub(super) const MESSAGE: &str =
     r#"{"model": "scripted-model", "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]}"#;
 
 /// Posts to `url`, which has everything but the scheme, and gives the whole answer.
-fn post(url: &str, body: &str) -> String {
+pub(super) fn post(url: &str, body: &str) -> String {
     let (address, path) = url.strip_prefix("http://").unwrap().split_once('/').unwrap();
     let mut stream = TcpStream::connect(address).unwrap();
     let length = body.len();

@@ -54,6 +54,7 @@ fn hook(user: &User, client: &str, payload: &Value) -> Done {
 fn call(user: &User, command: &str) -> Value {
     json!({
         "hook_event_name": "PreToolUse", "session_id": "s-1", "cwd": user.work(), "tool_name": "Bash",
+        "permission_mode": "default",
         "tool_use_id": "toolu_0123456789abcdef", "tool_input": { "command": command },
     })
 }
@@ -216,8 +217,54 @@ fn without_a_place_for_the_audit_trail_no_call_runs() {
 #[test]
 fn a_client_that_can_ask_is_handed_the_question() {
     let user = User::new();
-    let asked = hook(&user, "claude", &call(&user, ASKED)).succeeded().json();
+    let asked = attended(&user, "claude", &call(&user, ASKED)).succeeded().json();
     assert_eq!(asked["hookSpecificOutput"]["permissionDecision"], "ask");
+}
+
+/// A hook in an environment that says that somebody attends.
+fn attended(user: &User, client: &str, payload: &Value) -> Done {
+    let path = user.path().join("event.json");
+    std::fs::write(&path, payload.to_string()).unwrap();
+    let mut command = user.command(&["hook", client]);
+    command.env("CLAUDE_CODE_SESSION_ATTENDED", "1").env("CLAUDE_CODE_ENTRYPOINT", "cli");
+    done(command.stdin(std::fs::File::open(path).unwrap()).spawn().unwrap())
+}
+
+#[test]
+fn a_client_that_nobody_attends_is_not_told_to_ask() {
+    let user = User::new();
+    // Nothing is known of who attends; then somebody does, and the mode asks nobody, or the client can't say.
+    refused(&hook(&user, "claude", &call(&user, ASKED)), "a person can allow");
+    for mode in ["bypassPermissions", "dontAsk", "auto"] {
+        let mut payload = call(&user, ASKED);
+        payload["permission_mode"] = json!(mode);
+        refused(&attended(&user, "claude", &payload), "a person can allow");
+    }
+    let copilot = json!({ "hook_event_name": "PreToolUse", "session_id": "s", "tool_name": "Bash", "tool_input": { "command": ASKED } });
+    refused(&attended(&user, "copilot", &copilot), "a person can allow");
+    user.configure("agent: {approvals: {attended: true}}\n");
+    let asked = hook(&user, "copilot", &copilot).succeeded().json();
+    assert_eq!(asked["hookSpecificOutput"]["permissionDecision"], "ask", "the operator says it");
+}
+
+#[test]
+fn clients_that_nobody_attends_wait_for_the_queue_where_that_is_configured() {
+    let user = User::with_config("agent: {approvals: {wait: true}}\n");
+    let copilot = json!({ "hook_event_name": "PreToolUse", "session_id": "s", "cwd": user.work(), "tool_name": "Bash", "tool_input": { "command": ASKED } });
+    for (client, payload) in [("claude", call(&user, ASKED)), ("copilot", copilot)] {
+        let path = user.path().join("event.json");
+        std::fs::write(&path, payload.to_string()).unwrap();
+        let child =
+            user.command(&["hook", client]).stdin(std::fs::File::open(path).unwrap()).spawn().unwrap();
+        let code = until("a question", || {
+            let list = user.run(&["approvals", "list", "--json"]).succeeded().json();
+            let row =
+                list.as_array().unwrap().iter().find(|row| row["state"]["status"] == "pending").cloned();
+            row.map(|row| row["code"].as_str().unwrap().to_owned())
+        });
+        user.run(&["approvals", "approve", &code]).succeeded();
+        passes(&done(child));
+    }
 }
 
 #[test]

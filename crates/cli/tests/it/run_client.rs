@@ -1,14 +1,16 @@
 //! `backstop run` with a program that is a coding agent: a stand-in that reads what it was given, and starts the hooks in
 //! it as the client would.
 
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::support::{Done, User, done, until};
+use super::gateway::{MESSAGE, post};
+use super::support::{BACKSTOP, Done, ModelServer, User, done, until};
 
-const NO_SHELL: &str =
+pub(super) const NO_SHELL: &str =
     "hooks: {tool_call: {pre_call: [{type: policy, id: house-rules, config: {deny_tools: [exec]}}]}}\n";
 
 /// A program of that name in the user's folder.
@@ -49,7 +51,7 @@ shift 2
 echo "arguments: $*"
 exit $code"#;
 
-fn claude(user: &User) -> PathBuf {
+pub(super) fn claude(user: &User) -> PathBuf {
     std::fs::write(user.work().join("event.json"), event(user).to_string()).unwrap();
     program(user, "claude", FIRE_SETTINGS)
 }
@@ -87,6 +89,110 @@ fn the_configuration_of_the_run_holds_for_its_hooks() {
     blocked(&done(run(&user, &config, &claude(&user), &[])));
     let without = done(run(&user, &[], &claude(&user), &[]));
     assert_eq!(without.code, Some(0), "{}", without.whole());
+}
+
+/// A stand-in for an agent that tries to answer its own question: by the program, by a copy of it, without its
+/// environment, in a session of its own, and orphaned.
+#[test]
+fn nothing_that_a_client_starts_answers_its_question_or_is_shown_the_code() {
+    let user = User::new();
+    let question = json!({
+        "hook_event_name": "PreToolUse", "session_id": "s", "tool_name": "Bash",
+        "tool_input": { "command": "eval \"$PLAN\"" },
+    });
+    user.feed(&["hook", "codex"], question.to_string());
+    let list = user.run(&["approvals", "list", "--json"]).succeeded().json();
+    let code = list[0]["code"].as_str().unwrap();
+    let script = format!(
+        r#"
+cp {BACKSTOP} ./b
+clean="env -i HOME=$HOME XDG_CONFIG_HOME=$XDG_CONFIG_HOME XDG_DATA_HOME=$XDG_DATA_HOME"
+{BACKSTOP} allow-once {code}
+./b allow-once {code}
+$clean ./b approvals approve {code}
+$clean ./b approvals list --all
+$clean ./b approvals show {code} --whole
+$clean ./b install claude
+$clean ./b config pin
+$clean ./b run --no-sandbox -- true
+$clean ./b run --no-hooks -- true
+setsid $clean ./b allow-once {code}
+sh -c 'exec ./b allow-once {code}'
+(setsid sh -c 'sleep 0.5; ./b allow-once {code}' > orphan.out 2>&1 &)
+sleep 1.5"#
+    );
+    let client = program(&user, "claude", &script);
+    for launch in [vec!["run", "--no-hooks", "--"], vec![]] {
+        let mut command = match launch.is_empty() {
+            true => {
+                let mut command = std::process::Command::new(&client);
+                command.current_dir(user.work()).env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin");
+                command
+                    .env("HOME", user.path())
+                    .env("XDG_CONFIG_HOME", user.path().join("config"))
+                    .env("XDG_DATA_HOME", user.path().join("data"))
+                    .stdout(std::process::Stdio::piped())
+                    .stderr(std::process::Stdio::piped());
+                command
+            }
+            false => user.command(&[launch.as_slice(), &[client.to_str().unwrap()]].concat()),
+        };
+        let ended = done(command.spawn().unwrap());
+        let refused =
+            ended.err.matches("is for people, and this was started from inside of an agent").count();
+        assert_eq!(refused, 11, "{}", ended.whole());
+        assert!(!ended.out.contains(code), "{}", ended.whole());
+        let orphan = std::fs::read_to_string(user.work().join("orphan.out")).unwrap();
+        assert!(launch.is_empty() || orphan.contains("is for people"), "{orphan}");
+        let list = user.run(&["approvals", "list", "--all", "--json"]).succeeded().json();
+        if !launch.is_empty() {
+            assert_eq!(list[0]["state"]["status"], "unattended", "{list:#}");
+        }
+        assert!(!user.path().join(".claude").exists(), "it installed something");
+    }
+}
+
+#[test]
+fn a_client_that_calls_a_tool_without_its_hooks_is_ended() {
+    let user = User::new();
+    let model =
+        ModelServer::start(&user, r#"{"tool_calls": [{"name": "exec", "arguments": {"command": "ls"}}]}"#);
+    user.configure(&model.config(""));
+    // It only says where its model is, and never starts a hook.
+    let deaf = program(&user, "claude", "echo $ANTHROPIC_BASE_URL; exec sleep 55");
+    let mut child = run(&user, &[], &deaf, &[]);
+    let mut url = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut url).unwrap();
+    let answer = post(&format!("{}/v1/messages", url.trim()), MESSAGE);
+    assert!(answer.contains("exec"), "{answer}");
+    let ended = done(child);
+    assert_eq!(ended.code, Some(1), "{}", ended.whole());
+    for said in ["none of its hooks was heard of", "backstop doctor claude", "1 tool call judged"] {
+        assert!(ended.err.contains(said), "no `{said}` in {}", ended.whole());
+    }
+}
+
+/// What the proxy would have to ask about is asked about by the hooks, which see it next.
+#[test]
+fn a_question_is_left_to_the_hooks_of_the_client() {
+    let user = User::new();
+    let script = r#"{"tool_calls": [{"name": "exec", "arguments": {"command": "eval \"$PLAN\""}}]}"#;
+    let model = ModelServer::start(&user, &format!("{script} {script}"));
+    user.configure(&model.config(""));
+    let tells = program(&user, "claude", "echo $ANTHROPIC_BASE_URL; exec cat");
+    for (hooks, is_left) in [(&["--no-hooks"][..], false), (&[], true)] {
+        let args = [&["run"], hooks, &["--", tells.to_str().unwrap()]].concat();
+        std::fs::create_dir_all(user.path().join("tmp")).unwrap();
+        let mut command = user.command(&args);
+        command.env("TMPDIR", user.path().join("tmp")).stdin(std::process::Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut url = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut url).unwrap();
+        let answer = post(&format!("{}/v1/messages", url.trim()), MESSAGE);
+        assert_eq!(answer.contains("eval"), is_left, "{answer}");
+        drop(child.stdin.take());
+        done(child);
+    }
 }
 
 #[test]
@@ -171,7 +277,7 @@ fn hooks_that_are_installed_are_answered_by_the_run_too() {
     let user = User::with_config(NO_SHELL);
     std::fs::write(user.work().join("event.json"), event(&user).to_string()).unwrap();
     let folders: Vec<_> = user.folders().iter().map(|word| word.display().to_string()).collect();
-    let hook = format!("{} hook claude {} < event.json", super::support::BACKSTOP, folders.join(" "));
+    let hook = format!("{} hook claude {} < event.json", BACKSTOP, folders.join(" "));
     let twice = format!("({hook}) & ({hook}); code=$?; wait; exit $code");
     let ended = done(run(&user, &["--no-hooks"], &program(&user, "claude", &twice), &[]));
     blocked(&ended);

@@ -10,6 +10,9 @@ use tempfile::TempDir;
 /// The binary under test.
 pub(crate) const BACKSTOP: &str = env!("CARGO_BIN_EXE_backstop");
 
+/// Starts a program in a session of its own.
+const SETSID: &str = "/usr/bin/setsid";
+
 /// The longest that anything here may take.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -82,7 +85,10 @@ impl User {
     }
 
     pub(crate) fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(BACKSTOP);
+        let for_people =
+            ["approvals", "allow-once", "install", "uninstall", "pin", "--no-hooks", "--no-sandbox"];
+        let is_for_people = args.iter().any(|arg| for_people.contains(arg));
+        let mut command = if is_for_people { in_a_session(BACKSTOP) } else { Command::new(BACKSTOP) };
         command.args(args);
         if args.first() == Some(&"hook") && !args.contains(&"--home") {
             // A hook takes its folders from no variable.
@@ -118,6 +124,17 @@ impl User {
         writer.join().unwrap();
         done
     }
+}
+
+/// The program in a session of its own: what people do is refused to whoever lost theirs, as tests may have that run in
+/// the background.
+pub(crate) fn in_a_session(program: &str) -> Command {
+    if !Path::new(SETSID).exists() {
+        return Command::new(program);
+    }
+    let mut command = Command::new(SETSID);
+    command.arg(program);
+    command
 }
 
 /// Waits for a process, at most [`PATIENCE`].

@@ -338,6 +338,20 @@ fn the_demo_can_be_answered_by_hand() {
     assert_eq!(terminal.end(), Some(0));
 }
 
+/// A program that owns the terminal has it to itself; what was decided is told when it is over.
+#[test]
+fn nothing_is_written_into_a_program_that_runs_on_the_terminal() {
+    let user = User::with_config(super::run_client::NO_SHELL);
+    let claude = super::run_client::claude(&user);
+    let terminal = Terminal::start(&user, &["run", "--", claude.to_str().unwrap(), "-p", "hi"]);
+    let screen = terminal.wait_for("asked about");
+    assert_eq!(terminal.end(), Some(2));
+    assert!(!screen.contains("before_tool_call"), "{screen}");
+    let (before, after) = screen.split_once("arguments: -p hi").unwrap();
+    assert!(!before.contains("backstop: "), "{screen}");
+    assert!(after.contains("backstop: 1 tool call judged, 1 blocked, 0 asked about"), "{screen}");
+}
+
 #[test]
 fn no_color_is_honoured() {
     let user = User::new();

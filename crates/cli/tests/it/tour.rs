@@ -1,9 +1,9 @@
 //! `docs/tour.md` does what it says.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
-use super::support::{BACKSTOP, done};
+use super::support::{BACKSTOP, done, in_a_session};
 
 #[test]
 fn every_block_of_the_tour_runs() {
@@ -17,7 +17,7 @@ fn every_block_of_the_tour_runs() {
         .collect();
     let folder = tempfile::tempdir().unwrap();
     let binaries = Path::new(BACKSTOP).parent().unwrap();
-    let child = Command::new("sh")
+    let child = in_a_session("sh")
         .arg("-c")
         .arg(script)
         .current_dir(folder.path())

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use backstop_clients::{Client, ClientEvent, Payload, Reply, respond};
+use backstop_clients::{Attended, Client, ClientEvent, Payload, Reply, respond};
 use backstop_engine::{Attendance, Engine, HookOptions, OperatorSettings, Snapshot};
 use backstop_hooks::conversation::Part;
 use backstop_hooks::points::{
@@ -135,7 +135,8 @@ async fn a_question_is_asked_by_the_client_or_refused() {
         });
         snapshot.on(hook, options()).unwrap();
     });
-    let asked = told(&engine, &event(Client::Claude, shell("ls"), "PreToolUse")).await;
+    let attended = event(Client::Claude, shell("ls"), "PreToolUse").attended(Attended::Yes);
+    let asked = told(&engine, &attended).await;
     assert_eq!(body(&asked)["hookSpecificOutput"]["permissionDecision"], "ask");
     let question =
         body(&asked)["hookSpecificOutput"]["permissionDecisionReason"].as_str().unwrap().to_owned();

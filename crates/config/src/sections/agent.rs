@@ -47,6 +47,9 @@ section! {
         timeout ("timeoutMs"): Setting<Millis> = Millis::clamped(120_000), OperatorOnly;
         /// Whether a run without a terminal waits for an answer from elsewhere. Otherwise the call is denied at once.
         wait ("wait"): Setting<bool> = false, OperatorOnly;
+        /// Whether a person sits at coding agents that can't say so themselves (all but Claude Code), and would see their
+        /// question. Otherwise such an agent is not told to ask: the call waits here, or is denied.
+        attended ("attended"): Setting<bool> = false, OperatorOnly;
         /// Where what is critical is allowed, if `backstop agent` asks on a terminal: in another one with
         /// `backstop approvals`, since what an agent runs can type into its own, or `here`, too.
         critical ("critical"): Setting<CriticalAt> = CriticalAt::Elsewhere, OperatorOnly;

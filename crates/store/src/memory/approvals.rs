@@ -23,6 +23,17 @@ impl ApprovalStore for MemoryStore {
         request: NewApproval,
     ) -> Result<ApprovalRecord, CreateApprovalError> {
         let at = request.created_at;
+        let is_open = |record: &&ApprovalRecord| matches!(record.state, ApprovalState::Unattended { .. });
+        let known = self
+            .state()
+            .approvals
+            .iter()
+            .filter(is_open)
+            .find(|record| record.request.asks_as(&request))
+            .cloned();
+        if let Some(known) = known {
+            return Ok(known);
+        }
         self.add(request, ApprovalState::Unattended { at })
     }
 

@@ -216,6 +216,14 @@ impl SqliteStore {
         let json = machine::encoded(&request)?;
         self.database
             .write(move |db| {
+                if let ApprovalState::Unattended { .. } = state {
+                    let clause = "WHERE status = 'unattended' AND digest = ?1 AND session = ?2 ORDER BY row DESC LIMIT 32";
+                    let (digest, session) = (request.digest.to_string(), request.session.as_str());
+                    let known = select(db, clause, &[&digest, &session])?;
+                    if let Some(known) = known.into_iter().find(|known| known.request.asks_as(&request)) {
+                        return Ok(known);
+                    }
+                }
                 let record = ApprovalRecord { id: code::random_id(), code: free_code(db)?, request, state };
                 insert(db, &record, &json)?;
                 Ok(record)

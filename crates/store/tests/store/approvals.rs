@@ -27,6 +27,7 @@ over_all_forms!(
     a_denial_by_a_human_is_final,
     waiting_ends_with_the_answer_or_the_deadline,
     an_erased_preview_leaves_the_digest,
+    a_call_that_comes_twice_is_one_question,
     of_what_was_denied_no_words_are_kept,
     what_was_shown_in_part_is_not_allowed_before_it_is_shown_whole,
     what_is_too_large_is_refused,
@@ -244,6 +245,22 @@ async fn an_erased_preview_leaves_the_digest(store: &dyn Store) {
     assert!(left.preview.is_null());
     assert_eq!(left.digest, digest("ls"));
     assert!(!store.erase_preview(&"nope".into()).await.unwrap());
+}
+
+async fn a_call_that_comes_twice_is_one_question(store: &dyn Store) {
+    let first = store.create_unattended_approval(question("ls")).await.unwrap();
+    let later = NewApproval { created_at: at(1_100), expires_at: at(2_100), ..question("ls") };
+    assert_eq!(store.create_unattended_approval(later.clone()).await.unwrap(), first);
+    for other in [
+        NewApproval { run: Some("r2".into()), ..later.clone() },
+        NewApproval { session: "s2".into(), ..later.clone() },
+        NewApproval { title: "Another?".into(), ..later.clone() },
+        question("pwd"),
+    ] {
+        assert_ne!(store.create_unattended_approval(other).await.unwrap().id, first.id);
+    }
+    store.allow_later(&first.id, "me", HOUR, at(1_200)).await.unwrap();
+    assert_ne!(store.create_unattended_approval(later).await.unwrap().id, first.id, "that one was answered");
 }
 
 async fn of_what_was_denied_no_words_are_kept(store: &dyn Store) {

@@ -18,6 +18,9 @@ use crate::commands::answerer::who;
 use crate::commands::approvals::question;
 use crate::output::{Paint, Style, in_future};
 
+/// The bell, and a notification by the terminals that know them.
+const CALL: &str = "\u{7}\u{1b}]9;Backstop: a call waits for your answer\u{7}";
+
 /// Where grave questions are answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Grave {
@@ -144,7 +147,8 @@ impl Shown {
                 code = record.code,
             ));
         }
-        let _ = write!(io::stderr().lock(), "\n{text}");
+        // The terminal is ours: it may call whoever looks elsewhere.
+        let _ = write!(io::stderr().lock(), "{CALL}\n{text}");
         Self { paint, keys: SingleKeys::on() }
     }
 

@@ -24,6 +24,7 @@ use serde_json::{Value, json};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use self::screen::Screen;
+use crate::commands::notify::Notifier;
 use crate::commands::sessions;
 use crate::confine::confine;
 use crate::error::Error;
@@ -180,7 +181,9 @@ fn attendance(
             };
             Attendance::Present(Arc::new(TerminalAsker::new(keyboard, output.talk_paint(), grave)))
         }
-        None if settings.wait_approvals || loaded.config.agent.approvals.wait.value => Attendance::Queue,
+        None if settings.wait_approvals || loaded.config.agent.approvals.wait.value => {
+            Attendance::Present(Arc::new(Notifier))
+        }
         None => Attendance::Nobody,
     }
 }

@@ -11,6 +11,7 @@ use std::path::Path;
 use std::process::ExitStatus;
 use std::time::Duration;
 
+use backstop::clients::Client;
 use backstop::confine::{adopt_orphans, end_descendants, reap_orphans};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use tokio::process::{Child, Command};
@@ -61,10 +62,12 @@ impl Received {
 }
 
 /// Runs a program to its end, and says how it ended. `folder` is cleared when this process is killed and can't do it.
+/// A client is ended when `unheard` returns: it calls tools without its hooks.
 pub(super) async fn run(
     command: &[OsString],
     variables: &[(&str, OsString)],
     folder: &Path,
+    unheard: Option<(Client, impl Future<Output = ()>)>,
 ) -> Result<Exit, Error> {
     let Some((program, arguments)) = command.split_first() else {
         return Err(Error::Usage("a program to run is missing".to_owned()));
@@ -94,11 +97,24 @@ pub(super) async fn run(
     let lifeline = Lifeline::new(process, !on_terminal, folder)?;
     let own: Vec<Pid> = std::iter::once(process).chain(lifeline.process()).collect();
     let mut reaping = tokio::time::interval(REAPING);
+    let client = unheard.as_ref().map(|(client, _)| *client);
+    let unheard = async {
+        match unheard {
+            Some((_, unheard)) => unheard.await,
+            None => std::future::pending().await,
+        }
+    };
+    let mut unheard = std::pin::pin!(unheard);
+    let mut was_ended = false;
     let ended = loop {
         tokio::select! {
             ended = child.wait() => break ended,
             signal = received.next() => pass_on(signal, process, on_terminal),
             _ = reaping.tick() => reap_orphans(&own),
+            () = &mut unheard, if !was_ended => {
+                was_ended = true;
+                pass_on(Signal::KILL, process, on_terminal);
+            }
         }
     };
     if !on_terminal {
@@ -107,7 +123,13 @@ pub(super) async fn run(
     }
     lifeline.cut();
     end_descendants(&[]);
-    Ok(exit(ended?))
+    match client {
+        Some(client) if was_ended => Err(Error::Failed(format!(
+            "{} called a tool and none of its hooks was heard of, so the run was ended\nhint: `backstop doctor {client}` says what may keep it from starting them",
+            client.title()
+        ))),
+        _ => Ok(exit(ended?)),
+    }
 }
 
 fn pid(child: &Child) -> Result<Pid, Error> {

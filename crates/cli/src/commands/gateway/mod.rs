@@ -9,19 +9,20 @@ pub(crate) mod serve;
 mod watch;
 
 use std::future::pending;
+use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use backstop::Backstop;
 use backstop::engine::ReceiptSink;
-use backstop::gateway::hooked::{HookSettings, Hooks};
+use backstop::gateway::hooked::{HookSettings, Hooks, ToolCalls, Unasked};
 use backstop::gateway::{Gateway, Settings};
 use backstop::hooks::ToolCallId;
 use backstop::store::Timestamp;
 use tokio::task::JoinHandle;
 
-use self::watch::Decisions;
+use self::watch::{Counted, Decisions};
 use crate::daemon::{Daemon, ListenError, Policies};
 use crate::error::Error;
 use crate::session::{Surroundings, builder};
@@ -32,6 +33,9 @@ struct Running {
     hooks: Hooks,
     backstop: Backstop,
     daemon: Option<Daemon>,
+    /// What was decided about traffic, and about the events of clients.
+    decisions: Arc<Decisions>,
+    watch: Arc<Decisions>,
     /// Deletes what is kept no longer.
     sweeping: Option<JoinHandle<()>>,
 }
@@ -41,8 +45,11 @@ enum Listen {
     Nowhere,
     /// Unless another one does.
     Unless(PathBuf),
-    /// For the program of `backstop run`.
-    ForRun(PathBuf),
+    /// For the program of `backstop run`, which may be a client that was given our hooks.
+    ForRun {
+        socket: PathBuf,
+        has_hooks: bool,
+    },
 }
 
 impl Running {
@@ -54,15 +61,24 @@ impl Running {
         surroundings: &Surroundings,
     ) -> Result<Self, Error> {
         let store = surroundings.store(&loaded)?;
-        let decisions: Arc<dyn ReceiptSink> = Arc::new(Decisions::new(surroundings.output.talk_paint()));
-        let how = backstop::gateway_hooks(&loaded);
+        // A program that is run owns the terminal that it is on.
+        let is_silent = matches!(listen, Listen::ForRun { .. }) && is_on_terminal();
+        let seen = || Arc::new(Decisions::new(surroundings.output.talk_paint(), is_silent));
+        let (decisions, watch) = (seen(), seen());
+        let mut how = backstop::gateway_hooks(&loaded);
+        if matches!(listen, Listen::ForRun { has_hooks: true, .. })
+            && how.tool_calls == ToolCalls::Judge(Unasked::Deny)
+        {
+            // One call is asked about once: by the hooks, which see it next.
+            how.tool_calls = ToolCalls::Judge(Unasked::Leave);
+        }
         let answers_clients = !matches!(listen, Listen::Nowhere);
         let backstop = builder(loaded)
             .hosts(backstop::server_hosts(&how, answers_clients))
             .store(store)
             .shared_decisions(true)
             .judges_answers(true)
-            .sink(Arc::clone(&decisions))
+            .sink(Arc::clone(&decisions) as Arc<dyn ReceiptSink>)
             .build()
             .await?;
         let (gateway, hooks) = match Self::open(settings, &backstop, how).await {
@@ -72,13 +88,13 @@ impl Running {
                 return Err(error);
             }
         };
-        match start_daemon(listen, decisions, surroundings) {
+        match start_daemon(listen, Arc::clone(&watch) as Arc<dyn ReceiptSink>, surroundings) {
             Ok(daemon) => {
                 let sweeping = sweep(&backstop);
-                Ok(Self { gateway, hooks, backstop, daemon, sweeping })
+                Ok(Self { gateway, hooks, backstop, daemon, decisions, watch, sweeping })
             }
             Err(error) => {
-                Self { gateway, hooks, backstop, daemon: None, sweeping: None }
+                Self { gateway, hooks, backstop, daemon: None, decisions, watch, sweeping: None }
                     .stop(surroundings, pending())
                     .await;
                 Err(error.into())
@@ -100,6 +116,20 @@ impl Running {
         Ok((gateway, hooks))
     }
 
+    /// Whether a tool call went by of which no hook has been heard.
+    fn has_unheard_call(&self) -> bool {
+        let was_asked = self.daemon.as_ref().is_some_and(Daemon::was_asked);
+        !was_asked && self.decisions.counted().judged > 0
+    }
+
+    /// What became of tool calls: by hooks where a client has them, in what it was answered otherwise.
+    fn counted(&self) -> Counted {
+        match self.watch.counted() {
+            Counted { judged: 0, .. } => self.decisions.counted(),
+            counted => counted,
+        }
+    }
+
     /// Lets running answers end, or cuts them off in a hurry, and writes what is left of the audit trail.
     async fn stop(self, surroundings: &Surroundings, hurry: impl Future<Output = ()>) {
         // Each deletion is whole or absent.
@@ -119,6 +149,10 @@ impl Running {
             surroundings.output.say("warning: the audit trail could not be written to its end");
         }
     }
+}
+
+fn is_on_terminal() -> bool {
+    std::io::stdin().is_terminal() || std::io::stdout().is_terminal() || std::io::stderr().is_terminal()
 }
 
 /// How often a server deletes what is kept no longer.
@@ -148,7 +182,7 @@ fn start_daemon(
     let (socket, is_run) = match listen {
         Listen::Nowhere => return Ok(None),
         Listen::Unless(socket) => (socket, false),
-        Listen::ForRun(socket) => (socket, true),
+        Listen::ForRun { socket, .. } => (socket, true),
     };
     match Daemon::start(&socket, Policies::new(surroundings, watch, is_run)) {
         Err(error @ ListenError::Taken(_)) if !is_run => {

@@ -1,6 +1,7 @@
-//! Decisions on stderr, as they are made.
+//! Decisions as they are made: on stderr, or counted where a program owns the terminal.
 
 use std::io::Write as _;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use backstop::engine::{Receipt, ReceiptSink, Verdict};
 use backstop::hooks::PointId;
@@ -8,14 +9,33 @@ use backstop::hooks::PointId;
 use crate::commands::receipts;
 use crate::output::Paint;
 
-/// Tells of what was stopped or changed, a line each.
+/// Tells of what was stopped or changed, a line each, and counts tool calls.
 pub(super) struct Decisions {
     paint: Paint,
+    /// Nothing is said while it is made: the terminal is another program's.
+    is_silent: bool,
+    judged: AtomicU64,
+    blocked: AtomicU64,
+    asked: AtomicU64,
+}
+
+/// What became of tool calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Counted {
+    pub(super) judged: u64,
+    pub(super) blocked: u64,
+    pub(super) asked: u64,
 }
 
 impl Decisions {
-    pub(super) fn new(paint: Paint) -> Self {
-        Self { paint }
+    pub(super) fn new(paint: Paint, is_silent: bool) -> Self {
+        let (judged, blocked, asked) = Default::default();
+        Self { paint, is_silent, judged, blocked, asked }
+    }
+
+    pub(super) fn counted(&self) -> Counted {
+        let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        Counted { judged: of(&self.judged), blocked: of(&self.blocked), asked: of(&self.asked) }
     }
 }
 
@@ -25,9 +45,28 @@ impl ReceiptSink for Decisions {
     }
 
     fn record(&self, receipt: &Receipt) {
-        if matches!(receipt.verdict, Verdict::Block | Verdict::Modify) {
+        if receipt.point == PointId::BeforeToolCall {
+            self.judged.fetch_add(1, Ordering::Relaxed);
+            match (&receipt.approval, receipt.verdict) {
+                (Some(_), _) => self.asked.fetch_add(1, Ordering::Relaxed),
+                (None, Verdict::Block) => self.blocked.fetch_add(1, Ordering::Relaxed),
+                (None, _) => 0,
+            };
+        }
+        if !self.is_silent && matches!(receipt.verdict, Verdict::Block | Verdict::Modify) {
             // That nobody listens is no error.
             let _ = writeln!(std::io::stderr().lock(), "backstop: {}", receipts::line(receipt, self.paint));
+        }
+    }
+}
+
+impl std::fmt::Display for Counted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let calls = if self.judged == 1 { "tool call" } else { "tool calls" };
+        write!(f, "{} {calls} judged, {} blocked, {} asked about", self.judged, self.blocked, self.asked)?;
+        match self.asked {
+            0 => Ok(()),
+            _ => f.write_str("; `backstop approvals list` shows what can still be answered"),
         }
     }
 }

@@ -5,16 +5,17 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use backstop::Backstop;
-use backstop::clients::{Client, ClientEvent, Payload, Reason, Reply, refuse, respond};
+use backstop::clients::{Attended, Client, ClientEvent, Payload, Reason, Reply, refuse, respond};
 use backstop::config::{DaemonFailure, Loaded};
 use backstop::engine::Attendance;
 use backstop::store::{SqliteStore, Store};
 use backstop::{daemon_socket, store_path};
 
 use super::speak::remark;
+use crate::commands::notify::Notifier;
 use crate::daemon::{self, Asked, Kin, Question, Said, Viewpoint};
 use crate::error::Error;
-use crate::session::{Surroundings, builder, working_directory};
+use crate::session::{Surroundings, builder, environment, working_directory};
 
 /// What is kept back of the client's patience for saying that a daemon took too long.
 const MARGIN: Duration = Duration::from_millis(200);
@@ -47,6 +48,11 @@ pub(super) struct Heard<'a> {
     pub(super) event: &'a ClientEvent,
     /// When the hook was started.
     pub(super) started: Instant,
+}
+
+/// What the client says of whether a person attends it, to a hook that it has started.
+pub(crate) fn attended(client: Client) -> Attended {
+    Attended::by(client, &environment)
 }
 
 /// Understands what a client wrote. `here` is the folder in which it started the hook.
@@ -102,6 +108,7 @@ fn ask_daemon(
         client: heard.client.name().to_owned(),
         event: heard.name.map(str::to_owned),
         folder: here.to_string_lossy().into_owned(),
+        attended: attended(heard.client).into(),
         patience_ms: u64::try_from(left.as_millis()).unwrap_or(u64::MAX),
     };
     for (socket, kin) in sockets {
@@ -158,6 +165,9 @@ fn log_of(database: &Path) -> PathBuf {
 
 /// What the client is told by these hooks, in the time that is left.
 pub(crate) async fn judged(backstop: &Backstop, event: &ClientEvent, left: Duration) -> Reply {
+    let says_so = backstop.config().config.agent.approvals.attended.value;
+    let settled = says_so.then(|| event.clone().attended_unless_said());
+    let event = settled.as_ref().unwrap_or(event);
     let attendance = attendance(event, backstop.config());
     match tokio::time::timeout(left, respond(backstop.engine(), event, &attendance)).await {
         Ok(reply) => reply,
@@ -189,11 +199,11 @@ pub(crate) fn folder(event: &ClientEvent, here: &Path) -> PathBuf {
     said.filter(|folder| folder.is_absolute() && folder.is_dir()).unwrap_or(here).to_path_buf()
 }
 
-/// A client that asks its own user is let to. Elsewhere the operator says whether to wait for an answer from
+/// A client that asks its own user, where one attends, is let to. Elsewhere the operator says whether to wait for an answer from
 /// `backstop approvals`; without that the call is refused, and a person finds it there.
 fn attendance(event: &ClientEvent, loaded: &Loaded) -> Attendance {
     if loaded.config.agent.approvals.wait.value && !event.frame.can_ask() {
-        Attendance::Queue
+        Attendance::Present(Arc::new(Notifier))
     } else {
         Attendance::Nobody
     }

@@ -34,7 +34,7 @@ use crate::error::Error;
 use crate::exit::Exit;
 use crate::session::{OperatorFolders, Surroundings};
 
-use self::decide::{Heard, decide, said};
+use self::decide::{Heard, attended, decide, said};
 pub(crate) use self::decide::{Unjudged, folder, judged, read_event, recorded};
 pub(crate) use self::speak::refuse_blindly;
 use self::speak::{remark, speak};
@@ -150,7 +150,7 @@ fn judge(
     let name = event.as_deref();
     let here = std::env::current_dir().ok();
     let event = read_event(client, &bytes, name, here.as_deref()).map_err(|Unjudged(why)| why)?;
-    let event = known.get_or_init(|| event);
+    let event = known.get_or_init(|| event.attended(attended(client)));
     let heard = Heard { client, name, bytes: &bytes, event, started };
     decide(&heard, surroundings).map_err(|Unjudged(why)| why)
 }

@@ -20,7 +20,7 @@ pub(super) const GATES: Gates = Gates {
         when: asks,
         encode: ask,
         with_changes: true,
-        note: "in an interactive session; with -p it is a refusal. Not in the modes auto and dontAsk, where the call is denied",
+        note: "in a session of which the client says that a person attends it (CLAUDE_CODE_SESSION_ATTENDED). Not with -p or below an SDK, nor in the modes auto, dontAsk and bypassPermissions, where the call is denied",
     },
     rewrite: Some(rewrite),
     deny_permission: Some(deny_permission),
@@ -31,9 +31,11 @@ pub(super) const GATES: Gates = Gates {
     revise: Some(revise),
 };
 
-/// In the mode `auto` a question has no effect, and `dontAsk` says that nobody wants to be asked.
+/// In the mode `auto` a question has no effect, `dontAsk` says that nobody wants to be asked, and with
+/// `bypassPermissions` a question about what the client itself holds for sensitive is dropped, and the tool runs. A mode
+/// that is not known may be the next one like that.
 fn asks(frame: &Frame) -> bool {
-    !matches!(frame.mode(), Some("auto" | "dontAsk"))
+    matches!(frame.mode(), Some("default" | "plan" | "acceptEdits"))
 }
 
 fn deny(_: &Frame, reason: &Reason) -> Answer {

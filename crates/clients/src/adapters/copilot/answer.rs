@@ -11,7 +11,7 @@ use crate::event::Frame;
 use crate::reason::Reason;
 use crate::tools::ToolOutput;
 
-const NOTE: &str = "in an interactive session; with -p it is a refusal";
+const NOTE: &str = "where the operator says that a person attends it (agent.approvals.attended); otherwise the call is denied";
 
 pub(super) const GATES: Gates = Gates {
     pass: |_| Answer::silence(),

@@ -17,7 +17,7 @@ pub(super) const GATES: Gates = Gates {
         when: asks,
         encode: ask,
         with_changes: false,
-        note: "at beforeShellExecution and beforeMCPExecution only; an installation uses preToolUse, where a question is accepted and ignored: there the call is denied",
+        note: "where the operator says that a person attends it (agent.approvals.attended), at beforeShellExecution and beforeMCPExecution only; an installation uses preToolUse, where a question is accepted and ignored: there the call is denied",
     },
     rewrite: Some(rewrite),
     deny_permission: None,

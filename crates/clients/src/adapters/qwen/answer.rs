@@ -18,7 +18,7 @@ pub(super) const GATES: Gates = Gates {
         when: asks,
         encode: ask,
         with_changes: false,
-        note: "in an interactive session; headless it is a refusal. Not in the mode yolo, where the call is denied",
+        note: "where the operator says that a person attends it (agent.approvals.attended), and not in the mode yolo; otherwise the call is denied",
     },
     rewrite: None,
     deny_permission: None,

@@ -12,7 +12,7 @@ use super::model::{Fate, fate};
 use crate::answer::{Answer, universal_deny};
 use crate::client::Client;
 use crate::decision::{CallDecision, PromptDecision, Reply, ResultDecision, Shortfall, StopDecision};
-use crate::event::{ClientEvent, Moment};
+use crate::event::{Attended, ClientEvent, Moment};
 use crate::payload::Payload;
 use crate::reason::Reason;
 
@@ -63,7 +63,8 @@ fn shell_call(client: Client, command: &str) -> (ClientEvent, Value) {
         Client::Goose => ("developer__shell", json!({ "command": command })),
     };
     let payload = tool_payload(client, tool, &arguments);
-    (client.read(&payload.into(), Some(tool_event(client))).unwrap(), arguments)
+    let event = client.read(&payload.into(), Some(tool_event(client))).unwrap();
+    (event.attended(Attended::Yes), arguments)
 }
 
 fn reply(event: &ClientEvent, decision: &CallDecision) -> Reply {
@@ -149,15 +150,60 @@ fn a_question_reaches_a_human_or_is_a_refusal() {
 
 #[test]
 fn a_mode_in_which_nobody_is_asked_is_a_refusal() {
-    for (client, mode) in [(Client::Claude, "auto"), (Client::Claude, "dontAsk"), (Client::Qwen, "yolo")] {
+    for (client, mode) in [
+        (Client::Claude, "auto"),
+        (Client::Claude, "dontAsk"),
+        (Client::Claude, "bypassPermissions"),
+        (Client::Claude, "a mode of tomorrow"),
+        (Client::Qwen, "yolo"),
+    ] {
         let (mut event, _) = shell_call(client, "ls");
         event.frame.mode = Some(mode.to_owned());
         assert_eq!(fate(client, &reply(&event, &ask(&event, None)).answer), Fate::Denied, "{client} {mode}");
         assert!(!event.frame.can_ask());
     }
-    let (mut event, _) = shell_call(Client::Claude, "ls");
-    event.frame.mode = Some("bypassPermissions".to_owned());
-    assert_eq!(fate(Client::Claude, &reply(&event, &ask(&event, None)).answer), Fate::Asked);
+}
+
+/// A client that nobody attends, or of which that is not known, is never told to ask.
+#[test]
+fn a_question_is_left_to_a_client_only_where_somebody_attends() {
+    for client in Client::ALL {
+        for attended in [Attended::Unsaid, Attended::No] {
+            let (event, _) = shell_call(client, "ls");
+            let event = event.attended(attended);
+            assert!(!event.frame.can_ask(), "{client}");
+            for command in [None, Some("echo safe")] {
+                let said = reply(&event, &ask(&event, command));
+                assert_eq!(fate(client, &said.answer), Fate::Denied, "{client} {attended:?}");
+            }
+        }
+        let (event, _) = shell_call(client, "ls");
+        let said = |attended| event.clone().attended(attended).attended_unless_said().frame.attended;
+        assert_eq!(said(Attended::Unsaid), Attended::Yes);
+        assert_eq!(said(Attended::No), Attended::No, "what the client says counts");
+    }
+}
+
+#[test]
+fn claude_code_alone_says_whether_somebody_attends() {
+    let by = |client, attended: Option<&str>, entry: Option<&str>| {
+        Attended::by(client, &|name| match name {
+            "CLAUDE_CODE_SESSION_ATTENDED" => attended.map(str::to_owned),
+            "CLAUDE_CODE_ENTRYPOINT" => entry.map(str::to_owned),
+            _ => None,
+        })
+    };
+    let claude = |attended, entry| by(Client::Claude, attended, entry);
+    assert_eq!(claude(Some("1"), Some("cli")), Attended::Yes);
+    assert_eq!(claude(Some("1"), None), Attended::Yes);
+    assert_eq!(claude(Some("1"), Some("sdk-ts")), Attended::No);
+    assert_eq!(claude(None, Some("sdk-cli")), Attended::No);
+    assert_eq!(claude(Some("0"), Some("cli")), Attended::No);
+    assert_eq!(claude(Some("yes"), Some("cli")), Attended::No);
+    assert_eq!(claude(None, Some("cli")), Attended::Unsaid);
+    for client in Client::ALL.into_iter().filter(|client| *client != Client::Claude) {
+        assert_eq!(by(client, Some("1"), Some("cli")), Attended::Unsaid, "{client}");
+    }
 }
 
 #[test]

@@ -1,0 +1,329 @@
+//! Whether this process was started from inside of a guarded agent.
+//!
+//! The law: *nothing from inside a guarded tree answers, and nothing in there installs or is told a code*. Where agent and
+//! person are one user, the system knows no difference between them but where their processes come from. So the
+//! ancestors of whoever answers are walked, each by its number and the time it was started, up to the first process: one
+//! that is a coding agent, `backstop run` or `backstop agent` has this one inside. A link that is gone counts as one:
+//! processes are orphaned on purpose. So does what an agent leaves in the environment of what it starts.
+//!
+//! Limits: this shows what does not hide. A program that takes itself out of its session and its environment, or has a
+//! service of the same user start it (a terminal multiplexer, the service manager, a container daemon), is not told from
+//! a person. What must hold against that needs another user, or a tree that is confined. On systems without `/proc` only
+//! the environment is looked at.
+
+use std::path::Path;
+
+use backstop::clients::Client;
+
+use super::clients::program_of;
+use crate::daemon::SOCKET_VARIABLE;
+use crate::error::Error;
+
+/// The most ancestors that are walked. No person's terminal is further away, so whoever has more of them hides.
+const MOST_ANCESTORS: usize = 128;
+
+/// What agents leave in the environment of what they start.
+const MARKS: [&str; 11] = [
+    SOCKET_VARIABLE,
+    "AI_AGENT",
+    "CLAUDECODE",
+    "CLINE_ACTIVE",
+    "CODEX_SANDBOX",
+    "CODEX_THREAD_ID",
+    "COPILOT_CLI",
+    "CURSOR_AGENT",
+    "GEMINI_CLI",
+    "OPENCODE",
+    "QWEN_CODE",
+];
+
+/// A process, as far as it is looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Process {
+    id: i32,
+    parent: i32,
+    session: i32,
+    /// Its terminal; 0 for none.
+    terminal: i64,
+    /// Whether the service manager started it as what it is.
+    is_service: bool,
+    /// In the system's ticks since it was started.
+    started: u64,
+    arguments: Vec<String>,
+}
+
+/// Why a process is held to be inside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Inside {
+    /// An ancestor is this program.
+    Below { program: String, id: i32 },
+    /// Somebody on the way to its session is gone.
+    Orphaned,
+    /// More processes are above it than are walked.
+    Deep,
+    /// This variable is set.
+    Marked(&'static str),
+}
+
+/// Refuses what a person does, where this process was started from inside of a guarded agent.
+///
+/// # Errors
+///
+/// [`Error::Inside`], saying by what that shows.
+pub(crate) fn only_people(what: &'static str) -> Result<(), Error> {
+    let marks = |name: &str| std::env::var_os(name).is_some();
+    let own = i32::try_from(std::process::id()).unwrap_or_default();
+    match inside(own, &look, &marks) {
+        None => Ok(()),
+        Some(inside) => Err(Error::Inside { what, why: inside.to_string() }),
+    }
+}
+
+impl std::fmt::Display for Inside {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Below { program, id } => write!(f, "process {id} above this one is `{program}`"),
+            Self::Orphaned => f.write_str("whoever started this is gone"),
+            Self::Deep => write!(f, "more than {MOST_ANCESTORS} processes are above it"),
+            Self::Marked(name) => write!(f, "`{name}` is set"),
+        }
+    }
+}
+
+fn inside(own: i32, look: &dyn Fn(i32) -> Option<Process>, is_set: &dyn Fn(&str) -> bool) -> Option<Inside> {
+    if let Some(mark) = MARKS.into_iter().find(|mark| is_set(mark)) {
+        return Some(Inside::Marked(mark));
+    }
+    // Without a list of processes there is nothing to walk.
+    let mut process = look(own)?;
+    let session = process.session;
+    let mut leader = (session == own).then(|| (process.clone(), None));
+    let mut left = MOST_ANCESTORS;
+    // Up to the first process, or to one of which the rest is outside of what can be seen.
+    while process.parent > 0 {
+        if left == 0 {
+            return Some(Inside::Deep);
+        }
+        left -= 1;
+        let Some(parent) = look(process.parent) else { return Some(Inside::Orphaned) };
+        // A number that was given away again is no parent.
+        if parent.started > process.started {
+            return Some(Inside::Orphaned);
+        }
+        if let Some(program) = guarded(&parent.arguments) {
+            return Some(Inside::Below { program, id: parent.id });
+        }
+        match &mut leader {
+            Some((leader, above @ None)) if leader.parent == parent.id => *above = Some(parent.clone()),
+            None if parent.id == session => leader = Some((parent.clone(), None)),
+            _ => {}
+        }
+        process = parent;
+    }
+    // Whoever left their session behind has its leader not among their ancestors, or leads one that nobody sits at.
+    let is_lost = match leader {
+        Some((leader, above)) => {
+            leader.terminal == 0 && !leader.is_service && above.is_some_and(|above| takes_orphans(&above))
+        }
+        None => session != 0,
+    };
+    is_lost.then_some(Inside::Orphaned)
+}
+
+/// What takes the processes in whose parents are gone, beside the first one of all.
+const REAPERS: [&str; 8] =
+    ["systemd", "init", "launchd", "tini", "dumb-init", "docker-init", "catatonit", "s6-svscan"];
+
+fn takes_orphans(process: &Process) -> bool {
+    let name = process.arguments.first().and_then(|first| Path::new(first).file_name()?.to_str());
+    process.id == 1 || name.is_some_and(|name| REAPERS.contains(&name))
+}
+
+/// What runs a program that its first argument names.
+const INTERPRETERS: [&str; 8] = ["node", "bun", "deno", "sh", "bash", "dash", "zsh", "env"];
+
+/// Folders of clients whose script is called like many others (`cli.js`, `index.js`).
+const PACKAGES: [&str; 4] = ["claude-code", "gemini-cli", "qwen-code", "cursor-agent"];
+
+/// The guarded program that a process with these arguments is, if it is one.
+fn guarded(arguments: &[String]) -> Option<String> {
+    let named = |argument: &String| {
+        let name = Path::new(argument).file_name()?.to_str()?.trim_start_matches('-');
+        let script = name.strip_suffix(".js").or_else(|| name.strip_suffix(".mjs"));
+        Some(script.unwrap_or(name).to_owned())
+    };
+    let (first, more) = arguments.split_first()?;
+    let name = named(first)?;
+    if name == "backstop" {
+        let word = more.iter().find(|word| matches!(word.as_str(), "run" | "agent" | "hook"))?;
+        return Some(format!("backstop {word}"));
+    }
+    let name = match INTERPRETERS.contains(&name.as_str()) {
+        true => {
+            let script = more.iter().find(|argument| !argument.starts_with('-'))?;
+            let mut folders = Path::new(script).iter().filter_map(|part| part.to_str());
+            if let Some(package) = folders.find(|part| PACKAGES.contains(part)) {
+                return Some(package.to_owned());
+            }
+            named(script)?
+        }
+        false => name,
+    };
+    Client::ALL.into_iter().any(|client| program_of(client) == Some(name.as_str())).then_some(name)
+}
+
+/// What the system says of a process.
+fn look(id: i32) -> Option<Process> {
+    let folder = Path::new("/proc").join(id.to_string());
+    let stat = std::fs::read_to_string(folder.join("stat")).ok()?;
+    let arguments = std::fs::read(folder.join("cmdline")).unwrap_or_default();
+    let arguments = arguments.split(|byte| *byte == 0).filter(|argument| !argument.is_empty());
+    let arguments = arguments.map(|argument| String::from_utf8_lossy(argument).into_owned()).collect();
+    let cgroup = std::fs::read_to_string(folder.join("cgroup")).unwrap_or_default();
+    // The name in parentheses may hold anything; the fields begin behind the last one.
+    let (_, fields) = stat.rsplit_once(") ")?;
+    let fields: Vec<&str> = fields.split(' ').collect();
+    let number = |index: usize| fields.get(index)?.parse::<i64>().ok();
+    Some(Process {
+        id,
+        parent: i32::try_from(number(1)?).ok()?,
+        session: i32::try_from(number(3)?).ok()?,
+        terminal: number(4)?,
+        is_service: cgroup.lines().next().is_some_and(|group| group.ends_with(".service")),
+        started: u64::try_from(number(19)?).ok()?,
+        arguments,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A process whose number says when it was started.
+    fn process(id: i32, parent: i32, session: i32, command: &str) -> Process {
+        let arguments = command.split(' ').map(str::to_owned).collect();
+        let (started, terminal) = (u64::try_from(id).unwrap(), i64::from(session == 30));
+        Process { id, parent, session, terminal, is_service: false, started, arguments }
+    }
+
+    fn judged(tree: &[Process], own: i32) -> Option<Inside> {
+        inside(own, &|id| tree.iter().find(|process| process.id == id).cloned(), &|_| false)
+    }
+
+    fn person() -> Vec<Process> {
+        vec![
+            process(1, 0, 1, "/sbin/init"),
+            process(20, 1, 20, "tmux new-session"),
+            process(30, 20, 30, "-zsh"),
+            process(90, 30, 30, "backstop approvals approve X"),
+        ]
+    }
+
+    #[test]
+    fn a_person_at_a_terminal_is_outside() {
+        assert_eq!(judged(&person(), 90), None);
+        // In a container, whose first process is the shell; and where the rest can't be seen.
+        assert_eq!(judged(&[process(1, 0, 1, "sh"), process(7, 1, 1, "backstop allow-once X")], 7), None);
+        assert_eq!(judged(&[process(7, 0, 0, "backstop allow-once X")], 7), None);
+        assert_eq!(judged(&[], 7), None, "nothing can be seen here");
+        // A service that answers for people, and what somebody's shell started on the console.
+        let service = Process { is_service: true, ..process(50, 1, 50, "bot") };
+        let console = Process { terminal: 4, ..process(50, 1, 50, "sh") };
+        for leader in [service, console] {
+            let tree = [person(), vec![leader, process(51, 50, 50, "backstop allow-once X")]].concat();
+            assert_eq!(judged(&tree, 51), None);
+        }
+    }
+
+    #[test]
+    fn what_an_agent_started_is_inside() {
+        for client in [
+            "claude",
+            "/usr/bin/claude -p hi",
+            "node /usr/lib/claude",
+            "node --no-warnings /opt/bin/gemini",
+            "/usr/bin/node /x/bin/codex.js exec",
+            "/bin/sh /home/me/bin/qwen",
+            "node --enable-source-maps /x/node_modules/@anthropic-ai/claude-code/cli.js",
+            "/x/cursor-agent/versions/1/node --use-system-ca /x/cursor-agent/versions/1/index.js",
+            "backstop --config x run -- cat",
+            "/opt/backstop agent",
+        ] {
+            let mut tree = person();
+            tree.extend([
+                process(40, 30, 30, client),
+                process(41, 40, 41, "bash -c make"),
+                process(42, 41, 41, "make answer"),
+                process(99, 42, 41, "./b allow-once X"),
+            ]);
+            let said = judged(&tree, 99);
+            assert!(matches!(said, Some(Inside::Below { id: 40, .. })), "{client}: {said:?}");
+        }
+        for command in ["cargo test claude", "vim claude", "backstop install claude"] {
+            let mut tree = person();
+            tree.extend([process(40, 30, 30, command), process(41, 40, 30, "backstop allow-once X")]);
+            assert_eq!(judged(&tree, 41), None, "`{command}` is no agent");
+        }
+        let mut other = person();
+        other.extend([process(40, 30, 30, "vim claude.md"), process(41, 40, 30, "backstop allow-once X")]);
+        assert_eq!(judged(&other, 41), None, "a file of that name is no agent");
+    }
+
+    #[test]
+    fn a_link_that_is_gone_counts_as_inside() {
+        let orphan = |id, session| process(id, 1, session, "./b allow-once X");
+        let with = |more: &[Process]| [person(), more.to_vec()].concat();
+        assert_eq!(
+            judged(&with(&[orphan(99, 30)]), 99),
+            Some(Inside::Orphaned),
+            "its session is above nobody"
+        );
+        assert_eq!(judged(&with(&[orphan(99, 40)]), 99), Some(Inside::Orphaned), "its session is gone");
+        assert_eq!(judged(&with(&[orphan(99, 99)]), 99), Some(Inside::Orphaned), "it made one for itself");
+        let behind = [process(98, 1, 98, "sh -c x"), process(99, 98, 98, "./b allow-once X")];
+        assert_eq!(judged(&with(&behind), 99), Some(Inside::Orphaned), "nobody sits at its session");
+        // On a desktop the user's own service manager takes orphans in.
+        let manager = process(15, 1, 15, "/usr/lib/systemd/systemd --user");
+        let taken = process(99, 15, 99, "./b allow-once X");
+        assert_eq!(judged(&with(&[manager, taken]), 99), Some(Inside::Orphaned), "it was taken in");
+        let gone = process(99, 55, 30, "./b allow-once X");
+        assert_eq!(
+            judged(&with(std::slice::from_ref(&gone)), 99),
+            Some(Inside::Orphaned),
+            "its parent is gone"
+        );
+        let reused = Process { started: 200, ..process(55, 30, 30, "sh") };
+        assert_eq!(
+            judged(&with(&[gone, reused]), 99),
+            Some(Inside::Orphaned),
+            "its parent's number is another's"
+        );
+    }
+
+    #[test]
+    fn whoever_hides_behind_many_processes_is_inside() {
+        let chain = |length: i32| -> Vec<Process> {
+            let first = process(100, 30, 30, "claude");
+            let row = (101..100 + length).map(|id| process(id, id - 1, 30, "sh -c x"));
+            [person(), vec![first], row.collect()].concat()
+        };
+        assert!(matches!(judged(&chain(20), 119), Some(Inside::Below { .. })));
+        assert_eq!(judged(&chain(200), 299), Some(Inside::Deep));
+    }
+
+    #[test]
+    fn what_an_agent_leaves_in_the_environment_counts() {
+        for mark in MARKS {
+            assert_eq!(inside(90, &|_| None, &|name| name == mark), Some(Inside::Marked(mark)));
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn the_system_says_who_started_this() {
+        let own = look(i32::try_from(std::process::id()).unwrap()).unwrap();
+        assert_eq!(own.parent, i32::try_from(std::os::unix::process::parent_id()).unwrap());
+        assert!(own.started > 0 && !own.arguments.is_empty());
+        assert!(look(own.parent).unwrap().started <= own.started);
+    }
+}
