@@ -211,6 +211,40 @@ fn symbolic_links_are_judged_by_where_they_lead() {
     assert_eq!((lexical, followed), (Verdict::Pass, Verdict::Block));
 }
 
+#[cfg(unix)]
+#[test]
+fn links_are_followed_as_the_system_follows_them() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let at = |name: &str| folder.path().join(name);
+    for (link, target) in [
+        ("first", "second"),
+        ("second", "/etc/not-there/yet"),
+        ("programs", "/usr/bin"),
+        ("round", "about"),
+        ("about", "round"),
+    ] {
+        std::os::unix::fs::symlink(target, at(link)).expect("a link");
+    }
+    let judge = |guard: PathGuard, path: &str| {
+        guard.judge(at(path).to_str().expect("a plain path"), Access::Write, &place()).verdict
+    };
+    for (path, followed) in [
+        // What a link to a link to nothing is written to is made where the last one leads.
+        ("first", Verdict::Block),
+        // Behind a link, `..` is the folder above what it leads to.
+        ("programs/../lib/x", Verdict::Block),
+        ("programs/../../etc/x", Verdict::Block),
+        ("round", Verdict::Ask),
+        ("round/x", Verdict::Ask),
+        ("plain", Verdict::Pass),
+        ("plain/../plain", Verdict::Pass),
+    ] {
+        assert_eq!(judge(PathGuard::new(Profile::Standard), path), Verdict::Pass, "{path}");
+        let guard = PathGuard::new(Profile::Standard).resolving_symlinks();
+        assert_eq!(judge(guard, path), followed, "{path}");
+    }
+}
+
 #[test]
 fn an_allowance_lifts_its_rule_until_it_expires() {
     let allow = AllowEntry {

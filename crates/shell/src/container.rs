@@ -54,6 +54,8 @@ impl Mounts {
         if let Some(path) = self.source_of(&touch.resolved) {
             touch.path.clone_from(&path);
             touch.resolved = path;
+            // The disk of the machine says nothing about links in a container.
+            touch.climbing = None;
         }
     }
 }

@@ -40,7 +40,31 @@ pub fn lexical(path: &str, cwd: &str) -> String {
 
 /// As [`lexical`], with `~`, `$HOME` and their Windows cousins resolved as a tool that expands them would.
 pub fn of_tool(path: &str, place: &Place) -> String {
-    let trimmed = path.trim();
+    match expanded(path.trim(), place) {
+        Some(path) => lexical(&path, "/"),
+        None => lexical(path.trim(), place.cwd()),
+    }
+}
+
+/// The absolute form of `path` with its `..` left in, where it has any: behind a link, `..` is the folder above what
+/// the link leads to, which only the disk knows.
+pub fn climbing(path: &str, cwd: &str) -> Option<String> {
+    let path = without_scheme(path);
+    let path = slashes(&path);
+    let climbs = path.split('/').any(|segment| segment == "..");
+    climbs.then(|| if path.starts_with('/') { path.into_owned() } else { format!("{cwd}/{path}") })
+}
+
+/// As [`climbing`], with what [`of_tool`] resolves.
+pub fn climbing_of_tool(path: &str, place: &Place) -> Option<String> {
+    match expanded(path.trim(), place) {
+        Some(path) => climbing(&path, "/"),
+        None => climbing(path.trim(), place.cwd()),
+    }
+}
+
+/// A path that begins with a home or a working directory, with that written out.
+fn expanded(path: &str, place: &Place) -> Option<String> {
     for (prefix, base) in [
         ("~", place.home()),
         ("$HOME", place.home()),
@@ -51,21 +75,15 @@ pub fn of_tool(path: &str, place: &Place) -> String {
         ("$PWD", place.cwd()),
         ("${PWD}", place.cwd()),
     ] {
-        if let Some(rest) = trimmed.strip_prefix(prefix)
+        if let Some(rest) = path.strip_prefix(prefix)
             && (rest.is_empty() || rest.starts_with(['/', '\\']))
         {
-            return lexical(&format!("{base}/{}", rest.replace('\\', "/")), "/");
+            return Some(format!("{base}/{}", rest.replace('\\', "/")));
         }
     }
-    match trimmed.strip_prefix('~').and_then(|rest| rest.split_once('/').or(Some((rest, "")))) {
-        Some((user, rest))
-            if !user.is_empty() && user.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c)) =>
-        {
-            let base = if user == "root" { "/root".to_owned() } else { format!("/home/{user}") };
-            lexical(&format!("{base}/{rest}"), "/")
-        }
-        _ => lexical(trimmed, place.cwd()),
-    }
+    let (user, rest) = path.strip_prefix('~').map(|rest| rest.split_once('/').unwrap_or((rest, "")))?;
+    let is_name = !user.is_empty() && user.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c));
+    is_name.then(|| if user == "root" { format!("/root/{rest}") } else { format!("/home/{user}/{rest}") })
 }
 
 fn push_all<'a>(segments: &mut Vec<&'a str>, path: &'a str) {

@@ -98,7 +98,7 @@ impl SecurityAudit {
                 }
                 // Every meaning must be allowed: an allowed name that leads elsewhere is not.
                 let allowed = meanings.paths.iter().all(|path| self.allow.matches(path));
-                if allowed && !meanings.paths.is_empty() && !meanings.too_long {
+                if allowed && !meanings.paths.is_empty() && !meanings.too_long && !meanings.endless {
                     return Judgement::default();
                 }
                 let mut judged = self.guard.judge(&used.path, used.access, &place);

@@ -1,5 +1,9 @@
 //! The path guard: a path and an access in, a judgement out.
 
+use std::ffi::OsString;
+use std::io::ErrorKind;
+use std::path::{Component, Path, PathBuf};
+
 use backstop_shell::{Place, paths};
 use serde::{Deserialize, Serialize};
 
@@ -11,6 +15,8 @@ use crate::rules::{Profile, Severity};
 const MAX_PATH: usize = 4096;
 /// How many segments at the end of a longer one are judged.
 const KEPT_SEGMENTS: usize = 16;
+/// How many links one path may lead through: as many as Linux follows (`MAXSYMLINKS` in `include/linux/namei.h`).
+const MAX_LINKS: usize = 40;
 
 /// Every path that a written one could mean.
 #[derive(Debug, Default)]
@@ -19,6 +25,8 @@ pub(crate) struct Meanings {
     pub(crate) paths: Vec<String>,
     /// Whether one of them is longer than any path the system takes.
     pub(crate) too_long: bool,
+    /// Whether one of them leads through more links than the system follows.
+    pub(crate) endless: bool,
 }
 
 /// What a tool wants to do with a file.
@@ -70,6 +78,11 @@ impl PathGuard {
                 "this is longer than any path the system takes, so where it leads can't be looked up";
             findings.push(found("path.too-long", Verdict::Ask, reason.to_owned(), "a path of many bytes"));
         }
+        if meanings.endless {
+            let reason =
+                "this leads through more links than the system follows, so where it will lead is not known";
+            findings.push(found("path.endless-links", Verdict::Ask, reason.to_owned(), path));
+        }
         let verdict = findings.iter().map(|finding: &Finding| finding.verdict).max().unwrap_or(Verdict::Pass);
         findings.sort_by_key(|finding| std::cmp::Reverse(finding.verdict));
         Judgement { verdict, findings, unknown: Vec::new(), processes: Vec::new() }
@@ -97,12 +110,19 @@ impl PathGuard {
         for path in meanings.iter_mut().filter(|path| path.len() > MAX_PATH) {
             *path = end_of(path);
         }
+        let mut endless = false;
         if self.symlinks && !too_long {
-            let real = meanings.iter().filter_map(|path| real_path(path)).collect::<Vec<_>>();
-            meanings.extend(real);
+            let climbing = paths::climbing_of_tool(&path, place).filter(|path| path.len() <= MAX_PATH);
+            let written: Vec<String> = meanings.iter().cloned().chain(climbing).collect();
+            for real in written.iter().map(|path| real_path(path)) {
+                match real {
+                    Ok(real) => meanings.push(real),
+                    Err(TooManyLinks) => endless = true,
+                }
+            }
         }
         meanings.dedup();
-        Meanings { paths: meanings, too_long }
+        Meanings { paths: meanings, too_long, endless }
     }
 
     fn judge_resolved(&self, path: &str, access: Access, place: &Place, findings: &mut Vec<Finding>) {
@@ -179,31 +199,56 @@ fn end_of(path: &str) -> String {
     end.get(end.ceil_char_boundary(start)..).unwrap_or_default().to_owned()
 }
 
-/// Where a path leads when links are followed; parts that do not exist stay as written.
-///
-/// From the root down, so that it ends at the first part that does not exist: from the other end, each of many
-/// parts would be looked up from the root again.
-pub(crate) fn real_path(path: &str) -> Option<String> {
-    use std::path::{Component, Path, PathBuf};
+/// A path that leads through more links than the system follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TooManyLinks;
 
-    let mut existing = PathBuf::from("/");
-    let mut rest = Path::new(path).components().filter(|part| matches!(part, Component::Normal(_)));
-    for part in rest.by_ref() {
-        existing.push(part);
-        if existing.metadata().is_err() {
-            break;
+/// Where a path leads when links are followed, also those to what is not there yet, and `..` behind them; parts that do
+/// not exist stay as written.
+///
+/// From the root down and one part at a time, as the system does it. Below a folder that is not there nothing is
+/// looked up.
+///
+/// # Errors
+///
+/// [`TooManyLinks`] where the system would give up, too.
+pub(crate) fn real_path(path: &str) -> Result<String, TooManyLinks> {
+    let mut real = PathBuf::from("/");
+    let mut rest = Vec::new();
+    ahead(Path::new(path), &mut rest);
+    let mut links = 0;
+    let mut missing: Option<PathBuf> = None;
+    while let Some(part) = rest.pop() {
+        if part == ".." {
+            real.pop();
+            continue;
+        }
+        real.push(part);
+        if missing.as_ref().is_some_and(|folder| real.starts_with(folder)) {
+            continue;
+        }
+        match real.read_link() {
+            Ok(_) if links == MAX_LINKS => return Err(TooManyLinks),
+            Ok(target) => {
+                links += 1;
+                real.pop();
+                if target.has_root() {
+                    real = PathBuf::from("/");
+                }
+                ahead(&target, &mut rest);
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => missing = Some(real.clone()),
+            Err(_) => {}
         }
     }
-    let mut missing = None;
-    if existing.metadata().is_err() {
-        // A link to nothing is written to where it leads.
-        missing = existing.read_link().ok().or_else(|| existing.file_name().map(PathBuf::from));
-        existing.pop();
-    }
-    let real = existing.canonicalize().ok()?;
-    let full = missing
-        .into_iter()
-        .chain(rest.map(|part| PathBuf::from(part.as_os_str())))
-        .fold(real, |path, part| path.join(part));
-    full.to_str().map(|text| paths::lexical(text, "/"))
+    Ok(paths::lexical(&real.to_string_lossy(), "/"))
+}
+
+/// Puts the parts of a path on top of those that are still to be walked, the first one last.
+fn ahead(path: &Path, rest: &mut Vec<OsString>) {
+    rest.extend(path.components().rev().filter_map(|part| match part {
+        Component::Normal(name) => Some(name.to_owned()),
+        Component::ParentDir => Some(OsString::from("..")),
+        Component::RootDir | Component::CurDir | Component::Prefix(_) => None,
+    }));
 }

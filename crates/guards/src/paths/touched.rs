@@ -46,7 +46,7 @@ impl Labels for Places {
     fn is_secret(&self, path: &str, place: &Place) -> bool {
         // What a link on the disk leads to is what is read.
         is_confidential(path, place)
-            || place.reads_files() && real_path(path).is_some_and(|real| is_confidential(&real, place))
+            || place.reads_files() && real_path(path).is_ok_and(|real| is_confidential(&real, place))
     }
 
     fn is_ordinary(&self, path: &str, place: &Place) -> bool {

@@ -341,10 +341,11 @@ fn prepared(mut rule: Rule) -> Rule {
 
 /// The touch of what links on the disk lead to, where that is something else.
 fn on_disk(touch: &Touch) -> Option<Touch> {
-    if !touch.is_anchored || has_hole(&touch.resolved) || touch.resolved.contains([STAR, ANY]) {
+    let written = touch.climbing.as_ref().unwrap_or(&touch.resolved);
+    if !touch.is_anchored || has_hole(written) || written.contains([STAR, ANY]) {
         return None;
     }
-    let real = real_path(&touch.resolved).filter(|real| *real != touch.resolved)?;
+    let real = real_path(written).ok().filter(|real| *real != touch.resolved)?;
     Some(Touch { resolved: real, ..touch.clone() })
 }
 

@@ -340,6 +340,21 @@ async fn what_cannot_be_read_is_asked_about_where_it_would_run() {
     }
 }
 
+#[cfg(unix)]
+#[tokio::test]
+async fn a_command_that_climbs_out_behind_a_link_is_judged_by_where_it_ends() {
+    let workspace = Workspace::new();
+    std::os::unix::fs::symlink("/usr/bin", workspace.path("programs")).unwrap();
+    for (command, stopped) in [
+        ("cp notes programs/../../etc/passwd", true),
+        ("cp notes ./programs/.././../etc/passwd", true),
+        ("cp notes src/../etc/passwd", false),
+    ] {
+        let reviewed = workspace.review("exec", json!({ "command": command })).await;
+        assert_eq!(reviewed.blocked.is_some(), stopped, "{command}");
+    }
+}
+
 #[tokio::test]
 async fn a_look_that_is_cut_off_by_the_clock_never_lets_a_call_pass() {
     let mut snapshot = snapshot();

@@ -93,6 +93,8 @@ pub struct Touch {
     pub path: String,
     /// The path in its absolute form, with links followed that the command itself made.
     pub resolved: String,
+    /// The absolute form with its `..` left in, where it has any: behind a link on the disk they lead elsewhere.
+    pub climbing: Option<String>,
     /// Whether it is known where the path leads; if not, it is relative to a folder that is not known, and
     /// [`Self::resolved`] lies below a stand-in for that.
     pub is_anchored: bool,
@@ -112,6 +114,7 @@ impl Touch {
             action,
             path: path.into(),
             resolved: String::new(),
+            climbing: None,
             is_anchored: false,
             recursive: false,
             force: false,
@@ -124,9 +127,14 @@ impl Touch {
     pub(crate) fn resolve(&mut self, cwd: Option<&str>, place: &Place) {
         let relative = !self.path.starts_with(['/', '~']) && !self.path.contains(':');
         self.is_anchored = cwd.is_some() || !relative;
-        self.resolved = match self.path.strip_prefix('~') {
-            Some(rest) if rest.is_empty() || rest.starts_with('/') => paths::of_tool(&self.path, place),
-            _ => paths::lexical(&self.path, cwd.unwrap_or("/unknown")),
+        (self.resolved, self.climbing) = match self.path.strip_prefix('~') {
+            Some(rest) if rest.is_empty() || rest.starts_with('/') => {
+                (paths::of_tool(&self.path, place), paths::climbing_of_tool(&self.path, place))
+            }
+            _ => {
+                let cwd = cwd.unwrap_or("/unknown");
+                (paths::lexical(&self.path, cwd), paths::climbing(&self.path, cwd))
+            }
         };
     }
 }
