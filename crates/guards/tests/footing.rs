@@ -28,8 +28,13 @@ impl Disk {
 
     fn place(&self) -> Place {
         let read = |path: &str| std::fs::read_to_string(Path::new(path)).ok();
+        let follow = |path: &str| {
+            let there = Path::new(path).ancestors().find(|path| path.exists())?;
+            let real = there.canonicalize().ok()?.join(Path::new(path).strip_prefix(there).ok()?);
+            Some(real.to_str()?.trim_end_matches('/').to_owned())
+        };
         let text = |path: &str| self.at(path).to_str().unwrap().to_owned();
-        Place::new(text("work")).with_home(text("home")).with_files(read)
+        Place::new(text("work")).with_home(text("home")).with_files(read).with_links(follow)
     }
 
     fn judged(&self, command: &str) -> (Verdict, Vec<String>) {

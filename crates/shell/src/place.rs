@@ -25,23 +25,30 @@ impl From<Option<String>> for Looked {
 
 type Read = dyn Fn(&str) -> Looked + Send + Sync;
 
-/// Reads files for the analysis: an absolute path in, what was found out.
-#[derive(Clone)]
-struct Reader(Arc<Read>);
+type Follow = dyn Fn(&str) -> Option<String> + Send + Sync;
 
-impl fmt::Debug for Reader {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Reader")
+/// Looks at the disk for the analysis: an absolute path in, what was found out.
+struct Look<F: ?Sized>(Arc<F>);
+
+impl<F: ?Sized> Clone for Look<F> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
     }
 }
 
-impl PartialEq for Reader {
+impl<F: ?Sized> fmt::Debug for Look<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Look")
+    }
+}
+
+impl<F: ?Sized> PartialEq for Look<F> {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 }
 
-impl Eq for Reader {}
+impl<F: ?Sized> Eq for Look<F> {}
 
 /// The surroundings of a command or a file access. Paths are absolute, with `/` between segments.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,7 +57,8 @@ pub struct Place {
     cwd_given: bool,
     home: Option<String>,
     workspace: Option<String>,
-    files: Option<Reader>,
+    files: Option<Look<Read>>,
+    links: Option<Look<Follow>>,
     input_is_unseen: bool,
 }
 
@@ -59,7 +67,15 @@ impl Place {
     /// workspace.
     pub fn new(cwd: impl AsRef<str>) -> Self {
         let cwd = paths::lexical(cwd.as_ref(), "/");
-        Self { cwd, cwd_given: true, home: None, workspace: None, files: None, input_is_unseen: false }
+        Self {
+            cwd,
+            cwd_given: true,
+            home: None,
+            workspace: None,
+            files: None,
+            links: None,
+            input_is_unseen: false,
+        }
     }
 
     /// A place of which nothing is known but that it is some project directory.
@@ -70,6 +86,7 @@ impl Place {
             home: None,
             workspace: None,
             files: None,
+            links: None,
             input_is_unseen: false,
         }
     }
@@ -94,8 +111,21 @@ impl Place {
     /// read at most, and never for one outside the workspace.
     #[must_use]
     pub fn with_files<L: Into<Looked>>(mut self, read: impl Fn(&str) -> L + Send + Sync + 'static) -> Self {
-        self.files = Some(Reader(Arc::new(move |path| read(path).into())));
+        self.files = Some(Look(Arc::new(move |path| read(path).into())));
         self
+    }
+
+    /// Lets the analysis ask where a path leads when links on the disk are followed. `follow` gets an absolute path, which
+    /// may hold `..`, and returns where it leads, also if nothing is there; `None` if it leads nowhere.
+    #[must_use]
+    pub fn with_links(mut self, follow: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
+        self.links = Some(Look(Arc::new(follow)));
+        self
+    }
+
+    /// Where an absolute path leads when links on the disk are followed, when that may be asked.
+    pub fn leads_to(&self, path: &str) -> Option<String> {
+        self.links.as_ref().and_then(|follow| (follow.0)(path))
     }
 
     /// Says that nobody sees what is typed into a program that runs here. The analysis is the same; it is for those

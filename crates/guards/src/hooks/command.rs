@@ -14,6 +14,7 @@ use backstop_shell::Looked;
 
 use super::extract::shell_inputs;
 use super::{Objection, UNKNOWN, place, question, reason, rules, stopping};
+use crate::paths::real_path;
 use crate::{CommandGuard, Judgement, Typing, Verdict};
 
 /// The id of the command guard.
@@ -54,7 +55,8 @@ impl CommandSafety {
         input: Input,
     ) -> Result<Vec<Judgement>, HookError> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        let read = looking_once(cx.evidence.cloned());
+        let read = once(look, digest_of, cx.evidence.cloned());
+        let follow = once(real_path, leads, cx.evidence.cloned());
         let runs = shell_inputs(tool, params).map_err(HookError::failed)?;
         let unread = runs.unread.iter().map(|language| self.guard.judge_unread(language));
         let judged = runs
@@ -63,7 +65,7 @@ impl CommandSafety {
             .map(|shell| {
                 let place = place(cx.call, self.home.as_deref(), shell.workdir.as_deref());
                 let place = match self.reads_files {
-                    true => place.with_files(read.clone()),
+                    true => place.with_files(read.clone()).with_links(follow.clone()),
                     false => place,
                 };
                 let place = if input == Input::Unseen { place.with_unseen_input() } else { place };
@@ -87,22 +89,32 @@ impl CommandSafety {
 /// Longest file that is looked into, in bytes.
 pub(super) const MAX_FILE: u64 = 64 * 1024;
 
-/// A reader of files for one judgement, which looks at each file once and names what it found as a fact.
-fn looking_once(evidence: Option<Evidence>) -> impl Fn(&str) -> Looked + Clone + Send + Sync + 'static {
-    let known: Arc<Mutex<BTreeMap<String, Looked>>> = Arc::default();
+/// A look at the disk for one judgement, which looks at each path once and names what it found as a fact.
+fn once<T: Clone + Send + 'static>(
+    look: fn(&str) -> T,
+    digest: fn(&T) -> Digest,
+    evidence: Option<Evidence>,
+) -> impl Fn(&str) -> T + Clone + Send + Sync + 'static {
+    let known: Arc<Mutex<BTreeMap<String, T>>> = Arc::default();
     move |path| {
         let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(looked) = known.get(path) {
-            return looked.clone();
+        if let Some(found) = known.get(path) {
+            return found.clone();
         }
-        let looked = look(path);
+        let found = look(path);
         if let Some(evidence) = &evidence {
             let path = path.to_owned();
-            evidence.add(Fact::new(digest_of(&looked), move || digest_of(&look(&path))));
+            evidence.add(Fact::new(digest(&found), move || digest(&look(&path))));
         }
-        known.insert(path.to_owned(), looked.clone());
-        looked
+        known.insert(path.to_owned(), found.clone());
+        found
     }
+}
+
+/// The digest of where a path leads.
+#[expect(clippy::ref_option, reason = "a look is digested by reference, whatever it finds")]
+fn leads(real: &Option<String>) -> Digest {
+    Digest::of("leads-to", real)
 }
 
 fn digest_of(looked: &Looked) -> Digest {

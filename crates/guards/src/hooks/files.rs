@@ -83,6 +83,18 @@ impl SecurityAudit {
 
     fn judge(&self, tool: &ToolName, params: &Params, cx: Context<'_>) -> Result<Vec<Judgement>, HookError> {
         let place = place(cx.call, self.home.as_deref(), None);
+        // What a file holds is looked at by guards that may look at files, and the answer rests on it.
+        let held = |path: &str| {
+            if !self.guard.looks_at_files() {
+                return None;
+            }
+            let text = package::held(path);
+            let at = path.to_owned();
+            cx.rests_on(Fact::new(Digest::of("holds", &text), move || {
+                Digest::of("holds", &package::held(&at))
+            }));
+            text
+        };
         let judged = file_uses(tool, params)
             .map_err(HookError::failed)?
             .iter()
@@ -101,15 +113,15 @@ impl SecurityAudit {
                 if allowed && !meanings.paths.is_empty() && !meanings.too_long && !meanings.endless {
                     return Judgement::default();
                 }
-                let mut judged = self.guard.judge(&used.path, used.access, &place);
+                let mut judged = self.guard.judge_meanings(&meanings, used.access, &place);
                 if let Some(finding) =
-                    meanings.paths.iter().find_map(|path| package::changes_scripts(used, path))
+                    meanings.paths.iter().find_map(|path| package::changes_scripts(used, path, &held))
                 {
                     judged.add(finding);
                 }
                 // What is there already is no change.
                 let same = judged.verdict == Verdict::Ask
-                    && meanings.paths.iter().all(|path| package::holds_already(used, path));
+                    && meanings.paths.iter().all(|path| package::holds_already(used, path, &held));
                 if same { Judgement::default() } else { judged }
             })
             .collect();

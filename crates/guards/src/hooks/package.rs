@@ -25,7 +25,13 @@ const LIFE_CYCLE: [&str; 11] = [
 ];
 
 /// The question about a write that changes what the manager of a package runs by itself.
-pub(super) fn changes_scripts(used: &FileUse, path: &str) -> Option<Judgement> {
+///
+/// `held` reads the text of a file.
+pub(super) fn changes_scripts(
+    used: &FileUse,
+    path: &str,
+    held: &dyn Fn(&str) -> Option<String>,
+) -> Option<Judgement> {
     if used.access == Access::Read || !path.ends_with("/package.json") || path.contains("/node_modules/") {
         return None;
     }
@@ -66,14 +72,14 @@ fn scripts(text: &str) -> Option<Vec<(String, Value)>> {
     Some(of_cycle.map(|(name, text)| (name.clone(), text.clone())).collect())
 }
 
-/// Returns whether the file holds what would be written.
-pub(super) fn holds_already(used: &FileUse, path: &str) -> bool {
+/// Returns whether the file holds what would be written; `held` reads its text.
+pub(super) fn holds_already(used: &FileUse, path: &str, held: &dyn Fn(&str) -> Option<String>) -> bool {
     let whole = used.access == Access::Write && used.inserted.is_none();
     whole && used.content.is_some() && used.content == held(path)
 }
 
 /// The text of a plain file of a bounded size, opened once.
-fn held(path: &str) -> Option<String> {
+pub(super) fn held(path: &str) -> Option<String> {
     match look(path) {
         Looked::Text(text) if text.len() as u64 <= MAX_FILE => Some(text),
         Looked::Text(_) | Looked::Missing | Looked::Unreadable => None,
@@ -100,7 +106,7 @@ mod tests {
         let file = folder.join("package.json");
         std::fs::write(&file, r#"{"scripts": {"prepare": "husky", "test": "jest"}}"#).expect("a file");
         let path = file.to_str().expect("a plain path");
-        let asks = |used: &FileUse, path: &str| changes_scripts(used, path).is_some();
+        let asks = |used: &FileUse, path: &str| changes_scripts(used, path, &held).is_some();
         let writes = |text: &str| used(Access::Write, Some(text), None);
         assert!(!asks(&writes(r#"{"scripts": {"prepare": "husky", "test": "vitest"}}"#), path));
         assert!(asks(&writes(r#"{"scripts": {"prepare": "./x"}}"#), path));
@@ -119,10 +125,10 @@ mod tests {
         let file = std::env::temp_dir().join(format!("backstop-same-{}", std::process::id()));
         std::fs::write(&file, "same").expect("a file");
         let path = file.to_str().expect("a plain path");
-        assert!(holds_already(&used(Access::Write, Some("same"), None), path));
-        assert!(!holds_already(&used(Access::Write, Some("other"), None), path));
-        assert!(!holds_already(&used(Access::Write, None, None), path));
+        assert!(holds_already(&used(Access::Write, Some("same"), None), path, &held));
+        assert!(!holds_already(&used(Access::Write, Some("other"), None), path, &held));
+        assert!(!holds_already(&used(Access::Write, None, None), path, &held));
         std::fs::remove_file(&file).expect("the file goes away");
-        assert!(!holds_already(&used(Access::Write, Some("same"), None), path));
+        assert!(!holds_already(&used(Access::Write, Some("same"), None), path, &held));
     }
 }

@@ -68,7 +68,11 @@ impl PathGuard {
 
     /// Judges an access.
     pub fn judge(&self, path: &str, access: Access, place: &Place) -> Judgement {
-        let meanings = self.meanings(path, place);
+        self.judge_meanings(&self.meanings(path, place), access, place)
+    }
+
+    /// Judges an access by what was found out about its path, so that it is looked up once.
+    pub(crate) fn judge_meanings(&self, meanings: &Meanings, access: Access, place: &Place) -> Judgement {
         let mut findings = Vec::new();
         for resolved in &meanings.paths {
             self.judge_resolved(resolved, access, place, &mut findings);
@@ -81,6 +85,7 @@ impl PathGuard {
         if meanings.endless {
             let reason =
                 "this leads through more links than the system follows, so where it will lead is not known";
+            let path = meanings.paths.first().map_or("a path", String::as_str);
             findings.push(found("path.endless-links", Verdict::Ask, reason.to_owned(), path));
         }
         let verdict = findings.iter().map(|finding: &Finding| finding.verdict).max().unwrap_or(Verdict::Pass);
@@ -116,8 +121,8 @@ impl PathGuard {
             let written: Vec<String> = meanings.iter().cloned().chain(climbing).collect();
             for real in written.iter().map(|path| real_path(path)) {
                 match real {
-                    Ok(real) => meanings.push(real),
-                    Err(TooManyLinks) => endless = true,
+                    Some(real) => meanings.push(real),
+                    None => endless = true,
                 }
             }
         }
@@ -199,20 +204,15 @@ fn end_of(path: &str) -> String {
     end.get(end.ceil_char_boundary(start)..).unwrap_or_default().to_owned()
 }
 
-/// A path that leads through more links than the system follows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct TooManyLinks;
-
 /// Where a path leads when links are followed, also those to what is not there yet, and `..` behind them; parts that do
-/// not exist stay as written.
+/// not exist stay as written. `None` where the system would give up, too: it leads through too many links, or is too long.
 ///
 /// From the root down and one part at a time, as the system does it. Below a folder that is not there nothing is
 /// looked up.
-///
-/// # Errors
-///
-/// [`TooManyLinks`] where the system would give up, too.
-pub(crate) fn real_path(path: &str) -> Result<String, TooManyLinks> {
+pub(crate) fn real_path(path: &str) -> Option<String> {
+    if path.len() > MAX_PATH {
+        return None;
+    }
     let mut real = PathBuf::from("/");
     let mut rest = Vec::new();
     ahead(Path::new(path), &mut rest);
@@ -228,7 +228,7 @@ pub(crate) fn real_path(path: &str) -> Result<String, TooManyLinks> {
             continue;
         }
         match real.read_link() {
-            Ok(_) if links == MAX_LINKS => return Err(TooManyLinks),
+            Ok(_) if links == MAX_LINKS => return None,
             Ok(target) => {
                 links += 1;
                 real.pop();
@@ -241,7 +241,7 @@ pub(crate) fn real_path(path: &str) -> Result<String, TooManyLinks> {
             Err(_) => {}
         }
     }
-    Ok(paths::lexical(&real.to_string_lossy(), "/"))
+    Some(paths::lexical(&real.to_string_lossy(), "/"))
 }
 
 /// Puts the parts of a path on top of those that are still to be walked, the first one last.

@@ -3,7 +3,7 @@
 use backstop_shell::marks::{HOLE, NOT_EMPTY, STAR};
 use backstop_shell::{Labels, Place, Touch, paths};
 
-use super::{Class, Level, class, is_confidential, real_path, sensitive};
+use super::{Class, Level, class, is_confidential, sensitive};
 
 /// What the tables say of a file that a command touches.
 #[derive(Debug, Clone, Copy)]
@@ -45,8 +45,7 @@ pub(crate) struct Places;
 impl Labels for Places {
     fn is_secret(&self, path: &str, place: &Place) -> bool {
         // What a link on the disk leads to is what is read.
-        is_confidential(path, place)
-            || place.reads_files() && real_path(path).is_ok_and(|real| is_confidential(&real, place))
+        is_confidential(path, place) || place.leads_to(path).is_some_and(|real| is_confidential(&real, place))
     }
 
     fn is_ordinary(&self, path: &str, place: &Place) -> bool {

@@ -6,11 +6,11 @@ use std::sync::{Arc, LazyLock, OnceLock};
 
 use backstop_shell::marks::{ANY, STAR, has_hole};
 use backstop_shell::programs::Programs;
-use backstop_shell::{Action, Fact, Process, Taint, Touch, Trace};
+use backstop_shell::{Action, Fact, Place, Process, Taint, Touch, Trace};
 
 use super::matching::{Parsed, origin_fits, signal_of, touch_fits};
 use super::{Rule, When, built_in};
-use crate::paths::{Target, real_path};
+use crate::paths::Target;
 
 static BUILT_IN: LazyLock<Arc<RuleSet>> = LazyLock::new(|| Arc::new(built_in::rules()));
 
@@ -248,7 +248,7 @@ impl RuleSet {
     }
 
     /// Every rule that applies to something in the trace.
-    pub(crate) fn hits(&self, trace: &Trace, at: &backstop_shell::Place) -> Vec<Hit> {
+    pub(crate) fn hits(&self, trace: &Trace, at: &Place) -> Vec<Hit> {
         let mut hits = Vec::new();
         for (fact_at, fact) in trace.facts.iter().enumerate() {
             let mut add =
@@ -276,7 +276,7 @@ impl RuleSet {
                     let program = process.and_then(|at| trace.processes.get(at)).map(Process::program);
                     let program = program.as_deref().unwrap_or_default();
                     // As it is written, and as the disk has it.
-                    let real = at.reads_files().then(|| on_disk(touch)).flatten();
+                    let real = on_disk(touch, at);
                     for touch in [Some(touch), real.as_ref()].into_iter().flatten() {
                         let target = Target::of(touch, at);
                         for &place in self.touches.get(&touch.action).into_iter().flatten() {
@@ -340,12 +340,12 @@ fn prepared(mut rule: Rule) -> Rule {
 }
 
 /// The touch of what links on the disk lead to, where that is something else.
-fn on_disk(touch: &Touch) -> Option<Touch> {
+fn on_disk(touch: &Touch, at: &Place) -> Option<Touch> {
     let written = touch.climbing.as_ref().unwrap_or(&touch.resolved);
     if !touch.is_anchored || has_hole(written) || written.contains([STAR, ANY]) {
         return None;
     }
-    let real = real_path(written).ok().filter(|real| *real != touch.resolved)?;
+    let real = at.leads_to(written).filter(|real| *real != touch.resolved)?;
     Some(Touch { resolved: real, ..touch.clone() })
 }
 

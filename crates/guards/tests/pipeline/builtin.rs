@@ -278,13 +278,32 @@ async fn a_link_that_leads_elsewhere_by_then_voids_the_judgement() {
     }
     let link = workspace.path("link.txt");
     std::os::unix::fs::symlink(workspace.path("one.txt"), &link).unwrap();
-    let read = json!({"path": "link.txt"});
-    let permit = workspace.permit("read", read.clone(), &Attendance::Nobody).await.permit.unwrap();
-    let same = workspace.permit("read", read, &Attendance::Nobody).await.permit.unwrap();
-    assert!(same.redeem().is_ok());
-    std::fs::remove_file(&link).unwrap();
-    std::os::unix::fs::symlink(workspace.path("two.txt"), &link).unwrap();
-    assert!(permit.redeem().is_err());
+    for (tool, params) in
+        [("read", json!({"path": "link.txt"})), ("exec", json!({"command": "cat link.txt"}))]
+    {
+        std::fs::remove_file(&link).unwrap();
+        std::os::unix::fs::symlink(workspace.path("one.txt"), &link).unwrap();
+        let permit = workspace.permit(tool, params.clone(), &Attendance::Nobody).await.permit.unwrap();
+        let same = workspace.permit(tool, params, &Attendance::Nobody).await.permit.unwrap();
+        assert!(same.redeem().is_ok(), "{tool}");
+        std::fs::remove_file(&link).unwrap();
+        std::os::unix::fs::symlink(workspace.path("two.txt"), &link).unwrap();
+        assert!(permit.redeem().is_err(), "{tool}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_change_only_while_the_file_holds_it_is_judged_again() {
+    let workspace = Workspace::new();
+    let same = r#"{"scripts": {"postinstall": "husky"}}"#;
+    workspace.write("package.json", same);
+    let write = json!({"path": "package.json", "content": same});
+    for (after, runs) in [(same, true), ("{}", false)] {
+        workspace.write("package.json", same);
+        let permit = workspace.permit("write", write.clone(), &Attendance::Nobody).await.permit.unwrap();
+        workspace.write("package.json", after);
+        assert_eq!(permit.redeem().is_ok(), runs, "{after}");
+    }
 }
 
 /// A human who allows everything, during whose answer something happens.
