@@ -65,7 +65,10 @@ fn a_link_to_the_footing_is_judged_like_the_footing() {
     let (verdict, rules) = disk.judged("echo x > settings/settings.json");
     assert_eq!(verdict, Verdict::Block, "{rules:?}");
     assert!(rules.contains(&"system.footing".to_owned()), "{rules:?}");
-    assert_eq!(disk.judged("echo x > settings/notes.md").0, Verdict::Pass);
+    assert_eq!(disk.judged("echo x > settings/plans/p.md").0, Verdict::Pass);
+    for command in ["rm settings", "mv settings old"] {
+        assert_eq!(disk.judged(command).0, Verdict::Pass, "the link itself goes: {command}");
+    }
 }
 
 #[test]

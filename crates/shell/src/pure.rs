@@ -302,8 +302,11 @@ fn print(args: &[&str]) -> Data {
 }
 
 fn path_tool(program: &str, args: &[&str]) -> Data {
-    let Some(path) = args.iter().find(|arg| !arg.starts_with('-')).filter(|path| !has_hole(path)) else {
-        return Data::unknown(Taint::NONE);
+    let path = args.iter().find(|arg| !arg.starts_with('-'));
+    let Some(path) = path.filter(|path| !has_hole(path)) else {
+        // Most paths are no links, and keep their name.
+        let followed = path.filter(|_| matches!(program, "realpath" | "readlink"));
+        return followed.map_or_else(|| Data::unknown(Taint::NONE), |path| Data::text(path).or_anything());
     };
     let trimmed = path.trim_end_matches('/');
     match program {

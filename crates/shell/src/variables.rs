@@ -271,6 +271,47 @@ pub fn of(name: &str) -> Option<(Influence, Value)> {
     triple.filter(|triple| !triple.is_empty()).map(|_| (Influence::Build, Value::Program))
 }
 
+/// Variables that move a folder of settings, and where that folder is below a home while they don't.
+///
+/// Sources: the environment variables of Claude Code 2.1, Codex 0.169, Gemini CLI 0.61, Qwen Code, Copilot CLI and Cline; XDG
+/// Base Directory Specification 0.8.
+const FOLDERS: &[(&str, &str)] = &[
+    ("CLAUDE_CONFIG_DIR", "/.claude"),
+    ("CLINE_DIR", "/.cline"),
+    ("CODEX_HOME", "/.codex"),
+    ("COPILOT_HOME", "/.copilot"),
+    ("GEMINI_CLI_HOME", ""),
+    ("QWEN_HOME", "/.qwen"),
+    ("XDG_CONFIG_HOME", "/.config"),
+    ("XDG_DATA_HOME", "/.local/share"),
+];
+
+/// Beginnings of variables that coding agents and Backstop read.
+const OF_AGENTS: &[&str] = &[
+    "BACKSTOP_",
+    "CLAUDE",
+    "CLINE_",
+    "CODEX_",
+    "COPILOT_",
+    "CURSOR_",
+    "GEMINI_",
+    "GOOSE_",
+    "KIRO_",
+    "OPENCODE_",
+    "QWEN_",
+    "XDG_",
+];
+
+/// The folder below a home that a variable stands for when nobody moved it.
+pub(crate) fn usual_folder(name: &str) -> Option<&'static str> {
+    FOLDERS.iter().find_map(|(known, folder)| (*known == name).then_some(*folder))
+}
+
+/// Returns whether a variable says where settings are, or changes what a coding agent does.
+pub(crate) fn leads_agents(name: &str) -> bool {
+    name == "HOME" || OF_AGENTS.iter().any(|beginning| name.starts_with(beginning))
+}
+
 /// Every variable that is listed by name.
 pub fn names() -> impl Iterator<Item = &'static str> {
     GROUPS.iter().flat_map(|(_, _, names)| names.iter().copied())

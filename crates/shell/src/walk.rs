@@ -20,7 +20,7 @@ use super::limits::{self, Over};
 use super::parse::{self, Parsed};
 use super::redirect::Streams;
 use super::respell;
-use super::state::{Function, Shared};
+use super::state::{Function, Shared, Value};
 use super::texts::Texts;
 use super::trace::{Fact, Process, Trace, UnknownKind};
 use super::ways::Ways;
@@ -543,11 +543,14 @@ impl Shell<'_> {
         let mut environment = self.environment.clone();
         let in_front = environment.len();
         for (name, _) in self.state.assigned_with_prefix("") {
-            let matters =
-                SKIPPING.contains(&name) || name.starts_with("GIT_CONFIG_") || variables::of(name).is_some();
+            let matters = SKIPPING.contains(&name)
+                || name.starts_with("GIT_CONFIG_")
+                || variables::leads_agents(name)
+                || variables::of(name).is_some();
             if matters
                 && !environment.iter().any(|(known, _)| known == name)
                 && let Some(value) = self.state.assigned(name)
+                && !self.is_usual_folder(name, value)
             {
                 environment.push((name.to_owned(), value.scalar().to_owned()));
             }
@@ -555,6 +558,12 @@ impl Shell<'_> {
         // Assignments are kept in no order of their own.
         environment.get_mut(in_front..).unwrap_or_default().sort_unstable();
         environment
+    }
+
+    /// Whether this is the folder for which the variable stands where nobody set it.
+    fn is_usual_folder(&self, name: &str, value: &Value) -> bool {
+        let rest = variables::usual_folder(name).and_then(|folder| value.scalar().strip_suffix(folder));
+        rest == Some(self.place.home())
     }
 
     /// Reports a process, with what it touches.

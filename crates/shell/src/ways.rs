@@ -5,10 +5,13 @@
 //! the state in which it began, until all were taken; the states in which they end are joined. A command with more ways
 //! than are walked is walked a last time with everything undecided left open, which stands for all the others.
 
+use std::rc::Rc;
+
 use super::data::Data;
 use super::state::{Shared, Value};
 use super::walk::Shell;
 use super::word::HOLE;
+use crate::variables;
 
 /// Ways that one command is walked before the rest is left open.
 const MOST: usize = 12;
@@ -107,8 +110,17 @@ impl Shell<'_> {
 
     /// Decides which of its values a variable has.
     pub(crate) fn settle(&mut self, name: &str) {
-        let Some(Value::OneOf(values)) = self.state.raw(name) else { return };
-        let values = values.clone();
+        let values: Rc<[Value]> = match self.state.raw(name) {
+            Some(Value::OneOf(values)) => values.clone(),
+            // A folder of settings is where it stands, unless somebody moved it or it is not set at all.
+            None => match variables::usual_folder(name) {
+                Some(folder) => {
+                    [Value::Text(format!("{}{folder}", self.place.home())), Value::Outside].into()
+                }
+                None => return,
+            },
+            Some(_) => return,
+        };
         let value = self.decide(values.len()).and_then(|way| values.get(way).cloned());
         self.state.narrow(name, value.unwrap_or_else(|| Value::Text(HOLE.to_string())));
     }

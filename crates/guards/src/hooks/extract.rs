@@ -120,6 +120,7 @@ const PATH_KEYS: &[&str] = &[
     "include",
     "folder",
     "dir",
+    "dbpath",
 ];
 const PATCH_KEYS: &[&str] = &["patch", "input", "patchtext", "diff"];
 /// What a tool writes into the file that stands beside it.

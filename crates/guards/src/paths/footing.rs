@@ -1,8 +1,9 @@
 //! What an agent stands on: the settings by which it starts its hooks, and Backstop itself.
 //!
 //! A place is protected as a class: the folder, everything in it that decides about hooks, whatever is put into it
-//! under a name that is not known, and what moves it away together with a folder above it. Clients keep state of
-//! their own in the same folders (plans, sessions, memory), which is not meant.
+//! under a name that is not known, links to it, and what moves it away together with a folder above it. In a home the whole
+//! folder of a client is meant, whatever the client will put there next, but for what agents keep there for themselves (plans,
+//! sessions, memory). Which places these are is said by the table of sensitive paths alone.
 //!
 //! Limits: a folder that a variable of the client moves is known only where the command or the path names it as such.
 
@@ -11,72 +12,24 @@ use backstop_shell::marks::{ANY, HOLE, STAR};
 
 use super::sensitive;
 
-/// The families of files that decide about hooks.
-const FAMILIES: [&str; 2] = ["agent-footing", "guard-config"];
-
-/// Folders that hold such files, by their last segments.
-const FOLDERS: &[&[&str]] = &[
-    &[".claude"],
-    &[".claude", "hooks"],
-    &[".codex"],
-    &[".codex", "hooks"],
-    &[".gemini"],
-    &[".gemini", "config"],
-    &[".qwen"],
-    &[".copilot"],
-    &[".copilot", "hooks"],
-    &[".github", "hooks"],
-    &[".github", "copilot"],
-    &[".cline"],
-    &[".cline", "hooks"],
-    &[".clinerules"],
-    &[".clinerules", "hooks"],
-    &[".opencode"],
-    &[".opencode", "plugin"],
-    &[".opencode", "plugins"],
-    &[".config", "opencode"],
-    &["opencode", "plugins"],
-    &[".cursor"],
-    &[".cursor", "hooks"],
-    &[".windsurf"],
-    &[".codeium"],
-    &[".codeium", "windsurf"],
-    &[".kiro"],
-    &[".kiro", "hooks"],
-    &[".agents"],
-    &[".agents", "plugins"],
-    &[".factory"],
-    &[".devin"],
-    &[".config", "goose"],
-    &[".kimi"],
-    &[".kimi-code"],
-    &[".config", "backstop"],
-    &[".local", "share", "backstop"],
-    &[".backstop"],
-    &["etc", "claude-code"],
-    &["etc", "codex"],
-    &["etc", "gemini-cli"],
-    &["etc", "qwen-code"],
-    &["etc", "github-copilot"],
-    &["etc", "opencode"],
-    &["etc", "cursor"],
-    &["etc", "windsurf"],
-    &["etc", "backstop"],
-];
+/// The families of files and folders that decide which calls are judged.
+pub(super) const FAMILIES: [&str; 5] =
+    ["agent-footing", "guard-config", "guard-data", "guard-program", "guard-service"];
 
 /// Folders of a home that hold some of these.
-const ABOVE: &[&[&str]] = &[&[], &[".config"], &[".local"], &[".local", "share"]];
+const ABOVE: &[&[&str]] =
+    &[&[], &[".config"], &[".local"], &[".local", "share"], &[".agents"], &["Documents", "Cline"]];
 
-/// Whether an absolute path is such a folder or such a file.
+/// Whether an absolute path is such a folder or such a file, by its name or by where links on the disk lead.
 pub(crate) fn holds(path: &str, place: &Place) -> bool {
-    is_folder(path) || sensitive::belongs(path, place, &FAMILIES)
+    is_one(path, place) || place.leads_to(path).is_some_and(|real| is_one(&real, place))
 }
 
-/// Whether an absolute path is such a folder, or stands for what is directly in it.
-pub(crate) fn is_folder(path: &str) -> bool {
-    let lower = path.to_lowercase();
-    let segments = named(&lower);
-    FOLDERS.iter().any(|folder| segments.ends_with(folder))
+/// The same by its name alone.
+pub(crate) fn is_one(path: &str, place: &Place) -> bool {
+    let named = named(path);
+    let shortest = format!("/{}", named.join("/"));
+    sensitive::is_footing(path, place) || shortest != path && sensitive::is_footing(&shortest, place)
 }
 
 /// Whether a folder of the user is one that such folders lie in.
@@ -116,17 +69,26 @@ mod tests {
             "/home/me/.local/share/backstop/pinned.json",
             "/etc/claude-code/managed-settings.json",
             "/home/other/.codex/config.toml",
+            "/home/me/.claude/plugins/known.json",
+            "/home/me/.c*/settings.json",
+            "/home/me/.config/systemd/user/backstop.service",
+            "/usr/local/bin/backstop",
         ] {
-            assert!(holds(&path.replace('*', &star), &place), "{path}");
+            assert!(is_one(&path.replace('*', &star), &place), "{path}");
         }
         for path in [
             "/home/me/.claude/plans/p.md",
             "/home/me/.claude/projects/x/memory/m.md",
+            "/home/me/.claude/CLAUDE.md",
+            "/home/me/.config/app/settings.json",
+            "/work/app/*.json",
+            "/work/app/.claude/commands/x.md",
+            "/work/app/crates/backstop/src/lib.rs",
             "/work/app/src/settings.json",
             "/work/app/claude/settings.json",
             "/etc/hosts",
         ] {
-            assert!(!holds(path, &place), "{path}");
+            assert!(!is_one(path, &place), "{path}");
         }
     }
 

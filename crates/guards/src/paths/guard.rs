@@ -133,7 +133,7 @@ impl PathGuard {
     fn judge_resolved(&self, path: &str, access: Access, place: &Place, findings: &mut Vec<Finding>) {
         let class = class::of(path, place);
         let writes = access != Access::Read;
-        if writes && self.profile != Profile::Core && footing::holds(path, place) {
+        if writes && self.profile != Profile::Core && footing::is_one(path, place) {
             let reason = "this decides which of an agent's calls are judged".to_owned();
             findings.push(found("path.footing", Verdict::Block, reason, path));
         }

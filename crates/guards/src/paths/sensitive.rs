@@ -11,7 +11,10 @@ use backstop_shell::Place;
 use backstop_shell::marks::{ANY, HOLE, SET, STAR};
 use serde::{Deserialize, Serialize};
 
-use super::innocent::{BACKUPS, INNOCENT_DIRECTORIES, INNOCENT_NAMES, INNOCENT_SUFFIXES, SOURCES, VENDORED};
+use super::footing::FAMILIES as FOOTING;
+use super::innocent::{
+    BACKUPS, INNOCENT_DIRECTORIES, INNOCENT_NAMES, INNOCENT_SUFFIXES, OWN_NOTES, SOURCES, VENDORED,
+};
 use super::table::entries;
 
 /// How much harm reading the path does.
@@ -35,6 +38,13 @@ pub(crate) struct Entry {
     pub(crate) level: Level,
     pub(crate) what: &'static str,
     pub(super) patterns: &'static [&'static str],
+}
+
+impl Entry {
+    /// Whether it decides which of an agent's calls are judged.
+    fn is_footing(&self) -> bool {
+        FOOTING.contains(&self.id)
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,13 +124,26 @@ pub(crate) fn find(path: &str, place: &Place) -> Option<&'static Entry> {
     original.filter(|entry| entry.level == Level::Secret).or(itself)
 }
 
-/// Whether an absolute, normalised path belongs to one of these families, whatever else it belongs to.
-pub(crate) fn belongs(path: &str, place: &Place, families: &[&str]) -> bool {
-    let lower = path.to_lowercase();
+/// Whether an absolute, normalised path is one that decides which calls are judged, whatever else it is.
+pub(super) fn is_footing(path: &str, place: &Place) -> bool {
+    let lower = in_small_letters(path);
     let segments: Vec<&str> = lower.split('/').filter(|segment| !segment.is_empty()).collect();
     let home = home_depth(&lower, &segments, place);
-    let mut patterns = INDEX.patterns.iter();
-    patterns.any(|pattern| families.contains(&pattern.entry.id) && fits(pattern, &segments, home))
+    let index = &*INDEX;
+    let filed = segments.iter().filter_map(|segment| index.by_segment.get(segment)).flatten();
+    let mut filed = filed.filter_map(|at| index.patterns.get(*at)).filter(|it| it.entry.is_footing());
+    filed.any(|pattern| fits(pattern, &segments, home)) || is_globbed_footing(&segments, home)
+}
+
+/// Whether a written glob in the user's own folders, or in the workspace, can match such a path.
+fn is_globbed_footing(segments: &[&str], home: Option<usize>) -> bool {
+    let inner = segments.get(home.unwrap_or_default()..).unwrap_or_default();
+    let may_mean_more =
+        |segment: &&str| segment.contains([STAR, ANY, SET]) && fixed(segment) >= LEAST_FIXED_OF_FOOTING;
+    inner.iter().any(may_mean_more)
+        && INDEX.patterns.iter().any(|pattern| {
+            pattern.entry.is_footing() && globbed(pattern, segments, home, LEAST_FIXED_OF_FOOTING)
+        })
 }
 
 /// The path of a file whose backup this seems to be.
@@ -163,7 +186,8 @@ fn by_name(path: &str, place: &Place) -> Option<&'static Entry> {
     let loose = name.bytes().next().and_then(|first| index.loose.get(&first));
     loose.unwrap_or(&index.any_beginning).iter().for_each(&mut consider);
     if found.is_none() && name.contains([STAR, ANY]) && fixed(name) >= LEAST_FIXED {
-        found = index.patterns.iter().find(|pattern| globbed(pattern, &segments, home));
+        let mut secrets = index.patterns.iter().filter(|pattern| pattern.entry.level == Level::Secret);
+        found = secrets.find(|pattern| globbed(pattern, &segments, home, LEAST_FIXED));
     }
     let pattern = found?;
     let inner = segments.get(home.unwrap_or_default()..).unwrap_or_default();
@@ -204,11 +228,21 @@ fn fits(pattern: &Pattern, segments: &[&str], home: Option<usize>) -> bool {
             (pattern.below || start == last) && matches_at(start)
         }
         (Anchor::Home, Some(last)) => {
-            home.is_some_and(|start| (pattern.below || start == last) && matches_at(start))
+            let is_own = |start| pattern.entry.is_footing() && is_own_note(segments, start);
+            home.is_some_and(|start| (pattern.below || start == last) && matches_at(start) && !is_own(start))
         }
         (Anchor::Anywhere, Some(last)) if pattern.below => (0..=last).any(matches_at),
         (Anchor::Anywhere, Some(last)) => matches_at(last),
     }
+}
+
+/// Whether this is what an agent writes for itself below its folder in a home of `start` segments.
+fn is_own_note(segments: &[&str], start: usize) -> bool {
+    let below = segments.get(start..).unwrap_or_default();
+    OWN_NOTES.iter().any(|note| {
+        let mut rest = below.iter();
+        note.split('/').all(|wanted| rest.next() == Some(&wanted))
+    })
 }
 
 /// Matches one segment; `*` does not stand for blanks, so that prose which mentions a name is no path.
@@ -225,10 +259,7 @@ fn segment_fits(wanted: &str, segment: &str) -> bool {
 }
 
 /// A written glob that can match a sensitive name (`~/.ss?/id*`).
-fn globbed(pattern: &Pattern, segments: &[&str], home: Option<usize>) -> bool {
-    if pattern.entry.level != Level::Secret {
-        return false;
-    }
+fn globbed(pattern: &Pattern, segments: &[&str], home: Option<usize>, least: usize) -> bool {
     let len = pattern.segments.len();
     let Some(start) = segments.len().checked_sub(len) else { return false };
     if pattern.anchor == Anchor::Root && start != 0 || pattern.anchor == Anchor::Home && home != Some(start) {
@@ -246,7 +277,7 @@ fn globbed(pattern: &Pattern, segments: &[&str], home: Option<usize>) -> bool {
         |(glob, (wanted, shortest))| {
             glob == wanted
                 || may_begin(glob, shortest)
-                    && fixed(glob) >= LEAST_FIXED
+                    && fixed(glob) >= least
                     && backstop_shell::pattern_matches(glob, shortest)
         },
     )
@@ -254,6 +285,9 @@ fn globbed(pattern: &Pattern, segments: &[&str], home: Option<usize>) -> bool {
 
 /// Characters that a glob must have of a name to mean it.
 const LEAST_FIXED: usize = 3;
+
+/// The same of what decides which calls are judged: nobody means `.c*` to leave `.claude` out.
+const LEAST_FIXED_OF_FOOTING: usize = 2;
 
 /// Whether a name that begins like `text` may be one that a glob stands for.
 fn may_begin(glob: &str, text: &str) -> bool {
@@ -275,6 +309,9 @@ fn names_a_kind(glob: &str) -> bool {
 fn is_innocent(pattern: &Pattern, segments: &[&str], name: &str) -> bool {
     if pattern.entry.level == Level::Runs {
         return segments.iter().rev().skip(1).any(|segment| VENDORED.contains(segment));
+    }
+    if pattern.entry.is_footing() {
+        return false;
     }
     if INNOCENT_NAMES.contains(&name) {
         return true;

@@ -1,30 +1,18 @@
 //! Programs that change what an agent stands on, and clients that are started without it.
 //!
-//! What the analysis knows a program to do to files is judged by the files. Here are the others: programs that unpack,
-//! apply, fetch or edit by their own language, told from those that only look by what they are called; and coding
-//! agents, which are asked about unless their whole command line and environment are known to keep their hooks.
+//! What the analysis knows a program to do to files is judged by the files. Beyond that it is turned round for these places:
+//! the rule lists the programs that are known to read them, and whatever else is given such a path is taken to change it
+//! ([`names`]). What is changed without being named is here ([`changes`]): by programs that unpack or fetch where they work,
+//! by patches, and under the own names of what is copied. Coding agents are asked about unless their whole command line
+//! and environment are known to keep their hooks.
 
-use backstop_shell::marks::has_hole;
+use backstop_shell::marks::{ANY, HOLE, SET, STAR, has_hole};
 use backstop_shell::{Argument, Looked, Place, Process, paths};
 
 use crate::paths::footing;
 
-/// Programs that change files that they are given, by their first operand or by the folder they work in.
-const EDITORS: &[&str] = &[
-    "ed",
-    "ex",
-    "vi",
-    "vim",
-    "nvim",
-    "view",
-    "rvim",
-    "nano",
-    "emacs",
-    "emacsclient",
-    "micro",
-    "hx",
-    "patch",
-    "sponge",
+/// Programs that write files into the folder they work in.
+const FILLERS: &[&str] = &[
     "unzip",
     "cpio",
     "7z",
@@ -33,21 +21,18 @@ const EDITORS: &[&str] = &[
     "unrar",
     "unar",
     "unsquashfs",
-    "mount",
-    "umount",
-    "bindfs",
     "wget",
     "aria2c",
+    "patch",
     "git-apply",
-    "crudini",
-    "dasel",
-    "yq",
 ];
 /// Programs that copy to their last operand, or to the folder that an option names.
 const COPIERS: &[&str] =
     &["cp", "scp", "rsync", "rclone", "install", "gcp", "ditto", "robocopy", "xcopy", "sftp"];
-/// Programs that take away what they are given, or make another name for it.
-const MOVERS: &[&str] = &["mv", "ln", "link", "rename", "gmv", "gln", "exch"];
+/// Programs that make another name for what they are given.
+const LINKERS: &[&str] = &["ln", "link", "gln"];
+/// Programs that take away what they are given, which the analysis knows.
+const MOVERS: &[&str] = &["mv", "gmv"];
 /// Programs that unpack if they are told so.
 const ARCHIVERS: &[&str] = &["tar", "bsdtar", "gtar", "star", "pax"];
 /// Subcommands of git that write files of the working folder.
@@ -80,13 +65,15 @@ const TARGETS: &[&str] = &["-t", "--target-directory"];
 /// Whether a process changes a place that an agent stands on.
 pub(super) fn changes(process: &Process, at: &Place) -> bool {
     let program = process.program();
-    let args: Vec<&str> = process.argv().iter().skip(1).map(Argument::raw).collect();
+    let args = arguments(process);
     let look = Look { process, at };
     match program.as_str() {
         "patch" if look.patches(&args) => true,
-        name if EDITORS.contains(&name) => look.names_any(&args) || look.works_there(),
+        "wget" if look.names_any(&args) => true,
+        name if FILLERS.contains(&name) => look.works_there(),
         name if ARCHIVERS.contains(&name) => unpacks(&args) && (look.names_any(&args) || look.works_there()),
-        name if MOVERS.contains(&name) => look.names_any(&args) || look.lands_there(&args),
+        name if LINKERS.contains(&name) => look.names_any(&args) || look.lands_there(&args),
+        name if MOVERS.contains(&name) => look.lands_there(&args),
         name if COPIERS.contains(&name) => look.targets(&args) || look.lands_there(&args),
         "git" => {
             let writes = args.iter().any(|arg| GIT_WRITES.contains(arg));
@@ -95,6 +82,57 @@ pub(super) fn changes(process: &Process, at: &Place) -> bool {
         }
         _ => false,
     }
+}
+
+/// Whether a process fills a folder in which such places lie with what another folder holds: what that is called is not known.
+pub(super) fn fills_above(process: &Process, at: &Place) -> bool {
+    let cwd = process.cwd().unwrap_or_else(|| at.cwd());
+    let args = arguments(process);
+    let mut operands = args.iter().filter(|arg| !arg.starts_with('-'));
+    let above = |path: &str| footing::is_above(&paths::lexical(path, cwd), at);
+    let is_content = |path: &&&str| path.ends_with(['/', STAR]) || path.ends_with("/.") || **path == ".";
+    operands.next_back().is_some_and(|target| above(target)) && operands.any(|source| is_content(&source))
+}
+
+/// Whether an argument of a process, or a path in one, names a place that an agent stands on. Paths are found in values of
+/// options, behind `=`, `:` and `@`, and in texts, which may be code of any language.
+pub(super) fn names(process: &Process, at: &Place) -> bool {
+    let cwd = process.cwd().unwrap_or_else(|| at.cwd());
+    arguments(process).iter().any(|arg| mentions(arg, cwd, at))
+}
+
+fn mentions(arg: &str, cwd: &str, at: &Place) -> bool {
+    let resolved = |path: &str| match path.starts_with('~') {
+        true => paths::of_tool(path, at),
+        false => paths::lexical(path, cwd),
+    };
+    // What stands in a text or behind a mark is known by its name alone.
+    let leads = |path: &str| footing::is_one(&resolved(path), at);
+    // A bare word leads there only from a folder that is near; most words are looked at no further.
+    let near = cwd.contains("/.")
+        || !cwd.strip_prefix(at.workspace()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    let is_text = arg.contains(char::is_whitespace);
+    let could_be = |part: &str| match is_text {
+        true => part.contains('/'),
+        false => !part.starts_with('-') && (near || part.contains(['/', '.', '~', STAR, ANY, SET, HOLE])),
+    };
+    let whole = || !is_text && could_be(arg) && footing::holds(&resolved(arg), at);
+    let mut parts = arg.split(is_no_part_of_a_path).filter(|part| part.len() < arg.len() && could_be(part));
+    behind_letter(arg).is_some_and(|path| path.contains('/') && leads(path)) || whole() || parts.any(leads)
+}
+
+fn is_no_part_of_a_path(c: char) -> bool {
+    c.is_whitespace() || "\"'`(){}[],;<>|&=:@!".contains(c)
+}
+
+/// The value that is written behind the letter of an option.
+fn behind_letter(arg: &str) -> Option<&str> {
+    let mut letters = arg.strip_prefix('-').filter(|rest| !rest.starts_with('-'))?.chars();
+    letters.next().map(|_| letters.as_str())
+}
+
+fn arguments(process: &Process) -> Vec<&str> {
+    process.argv().iter().skip(1).map(Argument::raw).collect()
 }
 
 fn unpacks(args: &[&str]) -> bool {
@@ -134,11 +172,10 @@ impl Look<'_> {
     /// Whether an argument is such a place: as it stands, behind `=` or `:`, or behind the letter of an option.
     fn names(&self, arg: &str) -> bool {
         let behind = |mark: char| arg.split_once(mark).is_some_and(|(_, rest)| self.holds(rest));
-        let letter = arg.strip_prefix('-').filter(|rest| !rest.starts_with('-')).and_then(|rest| {
-            let mut letters = rest.chars();
-            letters.next().map(|_| letters.as_str())
-        });
-        self.holds(arg) || behind('=') || behind(':') || letter.is_some_and(|path| self.holds(path))
+        self.holds(arg)
+            || behind('=')
+            || behind(':')
+            || behind_letter(arg).is_some_and(|path| self.holds(path))
     }
 
     fn names_any(&self, args: &[&str]) -> bool {
@@ -147,7 +184,7 @@ impl Look<'_> {
 
     /// Whether the process works in such a folder, where what it writes lands without being named.
     fn works_there(&self) -> bool {
-        self.process.cwd().is_some_and(footing::is_folder)
+        self.process.cwd().is_some_and(|cwd| footing::holds(cwd, self.at))
     }
 
     /// Whether a patch in the workspace that is named changes such a place.
@@ -187,7 +224,7 @@ impl Look<'_> {
 
 /// What of a client's command line keeps its hooks.
 struct Known {
-    program: &'static str,
+    programs: &'static [&'static str],
     /// Options without a value.
     flags: &'static [&'static str],
     /// Options with one.
@@ -198,7 +235,7 @@ struct Known {
 
 const CLIENTS: &[Known] = &[
     Known {
-        program: "claude",
+        programs: &["claude"],
         flags: &[
             "-p",
             "--print",
@@ -235,10 +272,10 @@ const CLIENTS: &[Known] = &[
             "-n",
             "--name",
         ],
-        not_sub: &["config", "plugin", "plugins"],
+        not_sub: &["config", "plugin", "plugins", "mcp"],
     },
     Known {
-        program: "codex",
+        programs: &["codex"],
         flags: &[
             "--json",
             "--full-auto",
@@ -265,11 +302,23 @@ const CLIENTS: &[Known] = &[
             "--color",
             "--add-dir",
         ],
-        not_sub: &["features", "config"],
+        not_sub: &["features", "config", "mcp", "app-server", "mcp-server", "sandbox", "debug", "proto"],
     },
+    // Qwen Code is made from Gemini CLI.
     Known {
-        program: "gemini",
-        flags: &["-d", "--debug", "--list-sessions", "-s", "--sandbox", "-l", "--list-extensions"],
+        programs: &["gemini", "qwen"],
+        flags: &[
+            "-c",
+            "--continue",
+            "-d",
+            "--debug",
+            "-l",
+            "--list-extensions",
+            "--list-sessions",
+            "-s",
+            "--sandbox",
+            "--screen-reader",
+        ],
         valued: &[
             "-m",
             "--model",
@@ -283,40 +332,22 @@ const CLIENTS: &[Known] = &[
             "--resume",
             "--include-directories",
         ],
-        not_sub: &["hooks", "extensions"],
+        not_sub: &["hooks", "extensions", "mcp", "serve", "web", "acp"],
     },
     Known {
-        program: "qwen",
-        flags: &["-d", "--debug", "-s", "--sandbox", "-c", "--continue"],
-        valued: &[
-            "-m",
-            "--model",
-            "-p",
-            "--prompt",
-            "-i",
-            "--prompt-interactive",
-            "-o",
-            "--output-format",
-            "-r",
-            "--resume",
-            "--include-directories",
-        ],
-        not_sub: &["hooks", "extensions"],
-    },
-    Known {
-        program: "copilot",
+        programs: &["copilot"],
         flags: &["--continue", "-s", "--silent", "--no-color", "--banner"],
         valued: &["-p", "--prompt", "-i", "--interactive", "--model", "--resume", "--add-dir", "--log-level"],
-        not_sub: &["plugin"],
+        not_sub: &["plugin", "mcp"],
     },
     Known {
-        program: "cline",
+        programs: &["cline"],
         flags: &["--json", "--plan", "--act", "-a", "--verbose"],
         valued: &["-m", "--model", "-t", "--timeout", "-c", "--cwd"],
         not_sub: &["config", "auth"],
     },
     Known {
-        program: "opencode",
+        programs: &["opencode"],
         flags: &["-c", "--continue", "--print-logs", "--share"],
         valued: &[
             "-m",
@@ -330,13 +361,35 @@ const CLIENTS: &[Known] = &[
             "--title",
             "-f",
             "--file",
+            "--variant",
         ],
-        not_sub: &["plugin"],
+        not_sub: &["plugin", "mcp", "serve", "web", "acp", "attach"],
+    },
+    Known {
+        programs: &["cursor-agent"],
+        flags: &["-p", "--print", "--continue"],
+        valued: &["-m", "--model", "--output-format", "--resume"],
+        not_sub: &["mcp"],
+    },
+    Known {
+        programs: &["goose"],
+        flags: &["-r", "--resume", "-q", "--quiet"],
+        valued: &["-t", "--text", "-i", "--instructions", "-n", "--name"],
+        not_sub: &["configure", "mcp", "serve", "web", "acp"],
+    },
+    Known {
+        programs: &["kiro-cli", "kiro-cli-chat"],
+        flags: &["--resume", "--no-interactive"],
+        valued: &[],
+        not_sub: &["mcp", "settings", "agent", "acp"],
     },
 ];
 
 /// Options that only tell something.
 const TELL: &[&str] = &["-h", "--help", "-v", "-V", "--version"];
+
+/// Words behind a subcommand that only tell how something is set.
+const ONLY_SAY: &[&str] = &["list", "ls", "show", "get", "status", "view", "help", "-h", "--help"];
 
 /// Variables that say nothing about hooks, settings or folders.
 const HARMLESS_VARIABLES: &[&str] = &[
@@ -375,20 +428,38 @@ const HARMLESS_STARTERS: &[&str] = &[
 ];
 
 /// Whether a process is a coding agent that is not known to keep its hooks.
-pub(super) fn may_lose_hooks(process: &Process) -> bool {
+pub(super) fn may_lose_hooks(process: &Process, at: &Place) -> bool {
     let program = process.program();
-    let Some(known) = CLIENTS.iter().find(|known| known.program == program) else { return false };
-    let args: Vec<&str> = process.argv().iter().skip(1).map(Argument::raw).collect();
+    let Some(known) = CLIENTS.iter().find(|known| known.programs.contains(&program.as_str())) else {
+        return false;
+    };
+    let args = arguments(process);
     if let [only] = args.as_slice()
         && TELL.contains(only)
     {
         return false;
     }
-    if process.via().iter().any(|starter| !HARMLESS_STARTERS.contains(&starter.as_str())) {
+    // Settings of another folder could switch hooks off.
+    let elsewhere = |cwd: &str| {
+        !cwd.strip_prefix(at.workspace()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    if process.via().iter().any(|starter| !HARMLESS_STARTERS.contains(&starter.as_str()))
+        || process.cwd().is_none_or(elsewhere)
+    {
         return true;
     }
     let harmless = |name: &str| HARMLESS_VARIABLES.contains(&name);
     process.environment().iter().any(|(name, _)| !harmless(name)) || !known.keeps(&args)
+}
+
+/// Whether an operand is the program of a coding agent: in a folder of programs, or where a shell finds it.
+pub(super) fn copies_client(process: &Process) -> bool {
+    let is_client = |name: &str| CLIENTS.iter().any(|known| known.programs.contains(&name));
+    arguments(process).iter().any(|arg| {
+        let Some((folder, name)) = arg.rsplit_once('/') else { return false };
+        is_client(name) && (folder.ends_with("bin") || folder.starts_with(HOLE))
+            || arg.contains("/claude/versions/")
+    })
 }
 
 impl Known {
@@ -409,7 +480,7 @@ impl Known {
                 (false, _) if has_hole(arg) && !arg.contains(' ') => return false,
                 (false, _) => {
                     if operands == 0 && self.not_sub.contains(arg) {
-                        return false;
+                        return args.next().is_some_and(|word| ONLY_SAY.contains(word));
                     }
                     operands += 1;
                 }

@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 
 use backstop_shell::marks::{ANY, SET, STAR, has_hole};
 use backstop_shell::options::{Name, Options};
-use backstop_shell::programs::Programs;
+use backstop_shell::programs::{Program, Programs};
 use backstop_shell::{Action, Argument, Place, Process, Taint, Touch, paths};
 
 use super::{Origin, Run, Signal, Test, TouchCondition, environment, footing, library};
@@ -13,6 +13,7 @@ use crate::paths::{Class, Target, class, footing as places, is_confidential};
 /// A process with its arguments parsed once, for all rules.
 pub(super) struct Parsed<'a> {
     pub(super) process: &'a Process,
+    programs: &'a Programs,
     /// Where the command runs.
     at: &'a Place,
     args: Vec<&'a str>,
@@ -24,7 +25,7 @@ pub(super) struct Parsed<'a> {
 }
 
 impl<'a> Parsed<'a> {
-    pub(super) fn new(process: &'a Process, programs: &Programs, at: &'a Place) -> Self {
+    pub(super) fn new(process: &'a Process, programs: &'a Programs, at: &'a Place) -> Self {
         let program = process.program();
         let args: Vec<&str> = process.argv().iter().skip(1).map(Argument::raw).collect();
         if program == "git" {
@@ -35,15 +36,25 @@ impl<'a> Parsed<'a> {
             let rest = args.get(start + 1..).unwrap_or_default();
             let options = Options::parse(rest, programs.takes_of("git", &sub));
             let words = args.get(start).into_iter().chain(&options.operands).copied().collect();
-            return Self { process, at, args: args.clone(), options, words, lower: OnceCell::new() };
+            return Self {
+                process,
+                programs,
+                at,
+                args: args.clone(),
+                options,
+                words,
+                lower: OnceCell::new(),
+            };
         }
         let options = Options::parse(&args, programs.takes(&program));
         let words = options.operands.clone();
-        Self { process, at, args, options, words, lower: OnceCell::new() }
+        Self { process, programs, at, args, options, words, lower: OnceCell::new() }
     }
 
     pub(super) fn fits(&self, run: &Run) -> bool {
-        (run.sub.is_empty() || self.has_sub(&run.sub))
+        (run.not_program.is_empty() || !self.is_one_of(&run.not_program))
+            && !self.words.first().is_some_and(|word| run.not_sub.iter().any(|sub| is_called(word, sub)))
+            && (run.sub.is_empty() || self.has_sub(&run.sub))
             && (run.environment.is_empty() || run.environment.iter().any(|wanted| self.has_variable(wanted)))
             && (run.any.is_empty() || run.any.iter().any(|flag| self.has(flag)))
             && run.all.iter().all(|flag| self.has(flag))
@@ -80,6 +91,13 @@ impl<'a> Parsed<'a> {
             _ => false,
         };
         asks && before.iter().all(plain) || program == "heroku" && self.args.first() == Some(&"help")
+    }
+
+    /// One of these programs, or a wrapper or interpreter, whose command or code is judged by itself.
+    fn is_one_of(&self, programs: &[String]) -> bool {
+        let program = self.process.program();
+        programs.iter().any(|name| is_called(&program, name))
+            || self.programs.get(&program).is_some_and(Program::leads_to_other_code)
     }
 
     fn has_sub(&self, wanted: &[String]) -> bool {
@@ -195,6 +213,19 @@ impl<'a> Parsed<'a> {
         self.words.get(1..).unwrap_or_default()
     }
 
+    /// Whether `git checkout` is given files, and not a branch alone.
+    fn overwrites_by_checkout(&self) -> bool {
+        let creates = self.options.short('b')
+            || self.options.short('B')
+            || self.options.long("orphan")
+            || self.options.long("track");
+        let count = self.operands().len();
+        let separated = self.options.dashes_at.is_some_and(|at| count > at);
+        let pathlike =
+            self.operands().iter().any(|arg| *arg == "." || arg.starts_with("./") || arg.starts_with(":/"));
+        !creates && (separated || pathlike || count > 1)
+    }
+
     fn passes(&self, test: Test) -> bool {
         match test {
             Test::ForcedRefspec => self
@@ -202,19 +233,7 @@ impl<'a> Parsed<'a> {
                 .iter()
                 .any(|arg| arg.len() > 1 && arg.starts_with('+') && !self.is_leased(arg)),
             Test::DeletingRefspec => self.operands().iter().any(|arg| arg.starts_with(':') && arg.len() > 1),
-            Test::CheckoutOverwrites => {
-                let creates = self.options.short('b')
-                    || self.options.short('B')
-                    || self.options.long("orphan")
-                    || self.options.long("track");
-                let count = self.operands().len();
-                let separated = self.options.dashes_at.is_some_and(|at| count > at);
-                let pathlike = self
-                    .operands()
-                    .iter()
-                    .any(|arg| *arg == "." || arg.starts_with("./") || arg.starts_with(":/"));
-                !creates && (separated || pathlike || count > 1)
-            }
+            Test::CheckoutOverwrites => self.overwrites_by_checkout(),
             Test::RestoreWorktree => {
                 let staged = self.options.has('S', "staged");
                 let worktree = self.options.has('W', "worktree");
@@ -248,7 +267,10 @@ impl<'a> Parsed<'a> {
                 .skip(1)
                 .any(|word| !word.starts_with('.') && !word.contains('=') || word.contains("==")),
             Test::ChangesFooting => footing::changes(self.process, self.at),
-            Test::MayLoseHooks => footing::may_lose_hooks(self.process),
+            Test::NamesFooting => footing::names(self.process, self.at),
+            Test::FillsAboveFooting => footing::fills_above(self.process, self.at),
+            Test::CopiesClient => footing::copies_client(self.process),
+            Test::MayLoseHooks => footing::may_lose_hooks(self.process, self.at),
             Test::DeletesByLibrary => self.args.iter().any(|code| library::deletes(code)),
             Test::ManyArguments => {
                 self.words.len() > 2 || self.words.iter().any(|word| word.contains([STAR, ANY, SET]))
@@ -328,7 +350,7 @@ pub(super) fn touch_fits(
     };
     let is_footing = || {
         let goes = touch.action == Action::Move || touch.recursive && touch.action == Action::Delete;
-        places::holds(&touch.resolved, at) || goes && places::is_above(&touch.resolved, at)
+        places::is_one(&touch.resolved, at) || goes && places::is_above(&touch.resolved, at)
     };
     (condition.action.is_empty() || condition.action.contains(&touch.action))
         && (condition.class.is_empty() || condition.class.contains(&target.class))

@@ -120,8 +120,12 @@ pub enum When {
 pub struct Run {
     /// Program names; `*` at the end stands for any ending.
     pub program: Vec<String>,
+    /// Not these programs, nor one that only starts what stands in its arguments.
+    pub not_program: Vec<String>,
     /// The words a subcommand starts with, alternatives separated by `|`; `*` at the end stands for any ending.
     pub sub: Vec<String>,
+    /// The first word is none of these.
+    pub not_sub: Vec<String>,
     /// At least one of these options: `-f`, `--force`, or `=text` for an exact argument.
     pub any: Vec<String>,
     /// All of these options.
@@ -174,6 +178,12 @@ pub enum Test {
     NamedPackages,
     /// It unpacks, applies, copies or edits what an agent stands on: settings that decide about hooks, Backstop itself.
     ChangesFooting,
+    /// An argument, or a path in one, names what an agent stands on.
+    NamesFooting,
+    /// It copies what a folder holds into a folder in which an agent keeps its settings.
+    FillsAboveFooting,
+    /// An operand is the program of a coding agent, which it could start under another name.
+    CopiesClient,
     /// A coding agent that is not known to keep its hooks.
     MayLoseHooks,
     /// Code on the command line calls what deletes, or ends for good, something that a library reaches.

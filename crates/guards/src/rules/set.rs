@@ -145,7 +145,7 @@ impl RuleSet {
 
     /// Checks the examples of the rules from index `from` on.
     pub(crate) fn check_examples(&self, from: usize, programs: &Arc<Programs>) -> Result<(), PackError> {
-        let place = crate::Place::new("/work/project").with_home("/home/user");
+        let place = Place::new("/work/project").with_home("/home/user");
         for (at, rule) in (from..).zip(self.rules().skip(from)) {
             let triggers = |example: &str| {
                 let trace = crate::guard::trace_for_check(example, &place, programs);
@@ -339,14 +339,19 @@ fn prepared(mut rule: Rule) -> Rule {
     rule
 }
 
-/// The touch of what links on the disk lead to, where that is something else.
+/// The touch of what links on the disk lead to, where that is something else. What is deleted or moved is a link itself, in
+/// the folder that links before it lead to.
 fn on_disk(touch: &Touch, at: &Place) -> Option<Touch> {
     let written = touch.climbing.as_ref().unwrap_or(&touch.resolved);
     if !touch.is_anchored || has_hole(written) || written.contains([STAR, ANY]) {
         return None;
     }
-    let real = at.leads_to(written).filter(|real| *real != touch.resolved)?;
-    Some(Touch { resolved: real, ..touch.clone() })
+    let goes = matches!(touch.action, Action::Delete | Action::Move) && !touch.path.ends_with('/');
+    let real = match written.rsplit_once('/').filter(|(_, name)| goes && *name != "..") {
+        Some((folder, name)) => format!("{}/{name}", at.leads_to(folder)?.trim_end_matches('/')),
+        None => at.leads_to(written)?,
+    };
+    (real != touch.resolved).then(|| Touch { resolved: real, ..touch.clone() })
 }
 
 /// The process that a signal is about, if it is about one.
@@ -375,7 +380,7 @@ mod tests {
         rules.add_run("ls".into(), (0, 0));
         let rules = Arc::new(rules);
         let guard = crate::CommandGuard::new(crate::GuardSettings { rules, ..Default::default() });
-        let judgement = guard.judge("ls", crate::ShellKind::Posix, &crate::Place::unknown(), 0);
+        let judgement = guard.judge("ls", crate::ShellKind::Posix, &Place::unknown(), 0);
         assert_eq!(judgement.verdict, crate::Verdict::Block);
         assert_eq!(judgement.findings.first().map(|finding| finding.rule_id.as_str()), Some("guard.broken"));
     }
@@ -425,7 +430,7 @@ mod tests {
         ids.dedup();
         assert_eq!(ids.len(), written().len());
         let mut wrong = Vec::new();
-        let place = crate::Place::new("/work/project").with_home("/home/user");
+        let place = Place::new("/work/project").with_home("/home/user");
         for (at, rule) in written().into_iter().map(|rule| rule.value).enumerate() {
             let triggers = |example: &str| {
                 set.hits(&crate::guard::trace_for_check(example, &place, &Programs::built_in()), &place)

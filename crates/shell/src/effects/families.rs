@@ -139,7 +139,26 @@ fn moves(options: &Options<'_>) -> Vec<Touch> {
     for touch in &mut all {
         touch.recursive = true;
     }
-    all.extend(last.map(|path| Touch::new(Action::Place, path)));
+    all.extend(placed(target.is_some(), last, sources));
+    all
+}
+
+/// Where copies and moves arrive: at the last operand, and in it under their own names where it is known to be a folder.
+fn placed(named_as_folder: bool, last: Option<&str>, sources: &[&str]) -> Vec<Touch> {
+    let Some(last) = last else { return Vec::new() };
+    let mut all = vec![Touch::new(Action::Place, last)];
+    let by_name = matches!(last, "." | ".." | "~")
+        || last.ends_with(['/', '\\'])
+        || last.ends_with("/..")
+        || last.ends_with("/.");
+    if named_as_folder || by_name || sources.len() > 1 {
+        let name =
+            |source: &&str| source.trim_end_matches('/').rsplit('/').next().unwrap_or_default().to_owned();
+        let names = sources.iter().map(name).filter(|name| !name.is_empty() && name != "." && name != "..");
+        all.extend(
+            names.map(|name| Touch::new(Action::Place, format!("{}/{name}", last.trim_end_matches('/')))),
+        );
+    }
     all
 }
 
@@ -151,7 +170,7 @@ fn copies(action: Action, options: &Options<'_>) -> Vec<Touch> {
         (None, None) => (None, &[][..]),
     };
     let mut all = touches(action, sources);
-    all.extend(last.map(|path| Touch::new(Action::Place, path)));
+    all.extend(placed(target.is_some(), last, sources));
     all
 }
 
@@ -286,8 +305,14 @@ fn tar(args: &[&str], options: &Options<'_>) -> Vec<Touch> {
     let archive = options
         .value(Some('f'), "file")
         .or_else(|| bundled.contains('f').then(|| options.operands.get(1).copied()).flatten());
+    let directory = options.value(Some('C'), "directory");
     if creates {
-        all.extend(touches(Action::Read, members));
+        let inside = |member: &&str| match directory {
+            Some(directory) if !member.starts_with(['/', '~']) => format!("{directory}/{member}"),
+            _ => (*member).to_owned(),
+        };
+        let members = members.iter().filter(|member| !member.is_empty());
+        all.extend(members.map(|member| Touch::new(Action::Read, inside(member))));
         all.extend(
             archive
                 .filter(|path| *path != "-" && !is_remote(path))
@@ -295,8 +320,8 @@ fn tar(args: &[&str], options: &Options<'_>) -> Vec<Touch> {
         );
     } else {
         all.extend(archive.filter(|path| *path != "-").map(|path| Touch::new(Action::Read, path)));
-        if extracts && let Some(directory) = options.value(Some('C'), "directory") {
-            all.push(filled(directory));
+        if extracts {
+            all.push(directory.map_or_else(|| Touch::new(Action::Place, "."), filled));
         }
         if !extracts && archive.is_none() {
             all.extend(touches(Action::Read, members));
@@ -339,7 +364,7 @@ pub(crate) fn unpacks_into<'a>(program: &str, args: &[&'a str]) -> Option<&'a st
 
 fn unpacked(program: &str, args: &[&str]) -> Vec<Touch> {
     let mut all = readers(args);
-    all.extend(unpacks_into(program, args).map(filled));
+    all.push(unpacks_into(program, args).map_or_else(|| Touch::new(Action::Place, "."), filled));
     all
 }
 
@@ -350,6 +375,8 @@ fn fetchers(options: &Options<'_>) -> Vec<Touch> {
             all.push(Touch::new(Action::Place, path));
         }
     }
+    let folders = options.values(None, "output-dir").chain(options.values(Some('P'), "directory-prefix"));
+    all.extend(folders.map(|folder| Touch::new(Action::Place, folder)));
     for (_, value) in options.every_value() {
         let Some(file) = value.strip_prefix('@').or_else(|| value.split_once("=@").map(|(_, file)| file))
         else {

@@ -55,6 +55,12 @@ pub struct Program {
 }
 
 impl Program {
+    /// Returns whether it starts what stands in its arguments, or runs code of a language: what that does is said apart
+    /// from the program itself.
+    pub fn leads_to_other_code(&self) -> bool {
+        self.starts.is_some() || self.code.is_some() || self.does.contains(&Does::SpeaksShell)
+    }
+
     /// What every entry must have, and this one has not.
     pub(crate) fn lacking(&self) -> Option<&'static str> {
         [

@@ -158,6 +158,7 @@ pub(super) const ENTRIES: &[Entry] = &[
             "launchdaemons/**",
             "autostart/**",
             ".config/systemd/user/**",
+            ".config/environment.d/**",
             "/etc/systemd/**",
             "/lib/systemd/**",
             "/etc/init.d/**",
