@@ -68,18 +68,56 @@ fn secrets() -> Result<String, Box<dyn Error>> {
                 let (kind, format) = (&entry.kind.0, &format.written);
                 return Err(format!("`{format}` is both `{other}` and `{kind}`").into());
             }
-            writeln!(
-                table,
-                "Format {{ kind: {:?}, proof: Proof::{:?}, words: {}, parts: {} }},",
-                entry.kind.0,
-                entry.proof,
-                borrowed(words.iter().map(|word| format!("Cow::Borrowed({word:?})"))),
-                borrowed(format.parts.iter().map(part)),
-            )?;
+            let words = borrowed(words.iter().map(|word| format!("Cow::Borrowed({word:?})")));
+            let mut write = |words: &str, parts: &[Part]| {
+                let parts = borrowed(parts.iter().map(part));
+                let (kind, proof) = (&entry.kind.0, entry.proof);
+                writeln!(
+                    table,
+                    "Format {{ kind: {kind:?}, proof: Proof::{proof:?}, words: {words}, parts: {parts} }},"
+                )
+            };
+            write(&words, &format.parts)?;
+            if let Some(wrapped) = wrapped(&format.parts).filter(|_| entry.words.is_empty()) {
+                write(&words, &wrapped)?;
+            }
         }
     }
     table.push(']');
     Ok(table)
+}
+
+/// The fewest characters of a wrapped token that its prefix decides.
+const LEAST_WRAPPED: usize = 5;
+
+/// A token that was written in base64 once more, as `echo ... | base64 -d` and manifests have it: its prefix decides the
+/// first characters, and the rest may be any.
+fn wrapped(parts: &[Part]) -> Option<[Part; 4]> {
+    let Some(Part::Lit(prefix)) = parts.first() else { return None };
+    let decided = prefix.len() * 8 / 6;
+    let encoded: String = base64(prefix.as_bytes()).chars().take(decided).collect();
+    let long = |bytes: usize| bytes.div_ceil(3) * 4;
+    let least = long(parts.iter().map(Part::shortest).sum()).saturating_sub(decided + 2);
+    let most = long(parts.iter().map(Part::longest).sum::<usize>() + 1).saturating_sub(decided);
+    let padding = || Part::Maybe(text::EQUALS);
+    let rest = Part::Run(text::ALNUM.or(text::PLUS_SLASH), least, most);
+    (decided >= LEAST_WRAPPED).then(|| [Part::Lit(encoded.into()), rest, padding(), padding()])
+}
+
+fn base64(bytes: &[u8]) -> String {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut written = String::new();
+    for three in bytes.chunks(3) {
+        let bits = three.iter().fold(0_usize, |bits, &byte| bits << 8 | usize::from(byte))
+            << (8 * (3 - three.len()));
+        written.extend(
+            [18, 12, 6, 0]
+                .into_iter()
+                .take(three.len() + 1)
+                .filter_map(|shift| ALPHABET.get(bits >> shift & 63).map(|&byte| char::from(byte))),
+        );
+    }
+    written
 }
 
 fn numbers() -> Result<String, Box<dyn Error>> {

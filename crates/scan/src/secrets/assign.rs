@@ -205,7 +205,8 @@ fn read<T>(
     let prefix = cut(text, word, start);
     let in_mark =
         is_mark(text, word.saturating_sub(1)) || is_mark(text, word.saturating_sub("[redacted:".len()));
-    if in_mark || describes(name, prefix) {
+    let front = cut(text, word.saturating_sub("public ".len()), word);
+    if in_mark || describes(name, prefix) || front.eq_ignore_ascii_case(b"public ") {
         return None;
     }
     let mut joint =
@@ -319,7 +320,7 @@ fn skip_word(text: &[u8], pos: usize, joint: &mut Joint) -> Option<usize> {
     let end = ALNUM.run(text, pos, 24);
     let word = cut(text, pos, end);
     if word.is_empty() {
-        let separator = matches!(at(text, pos), b'_' | b'-' | b'.' | b'@' | b'*' | b'+' | b'/');
+        let separator = matches!(at(text, pos), b'_' | b'-' | b'.' | b'*' | b'+' | b'/');
         return (!joint.operator && separator).then_some(pos + 1);
     }
     if joint.operator || joint.argument {
@@ -473,7 +474,9 @@ fn is_setting(text: &[u8], start: usize, end: usize, value: &[u8], joint: Joint)
     let type_name = TYPES.iter().any(|known| value.eq_ignore_ascii_case(known));
     let member =
         value.contains(&b'.') && value.iter().all(|&b| WORD.or(DOT).has(b)) && DIGIT.count(value) == 0;
-    let code = is_code(value) || member || value.contains(&b':') || type_name || is_own_name(value);
+    // A tag of YAML says how the next value is to be read (`!vault`, `!Ref`).
+    let tag = value.strip_prefix(b"!").is_some_and(|tag| LETTER.or(UNDERSCORE).or(DASH).all(tag));
+    let code = is_code(value) || member || tag || value.contains(&b':') || type_name || is_own_name(value);
     let introduced =
         joint.flag && !joint.operator || tight || joint.operator && strong && joint.newlines == 0;
     value.len() >= 5

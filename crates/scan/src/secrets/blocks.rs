@@ -59,6 +59,23 @@ fn end_of_body(window: &[u8], from: usize) -> usize {
     end
 }
 
+/// `-----BEGIN` in base64, as far as it says nothing of what follows.
+pub(crate) const WRAPPED_ARMOUR: &str = "LS0tLS1CRUdJTi";
+/// How much of a wrapped block is unwrapped, in characters: its first line.
+const WRAPPED_HEAD: usize = 64;
+
+/// A private key in PEM armour that was written in base64 once more, as in Kubernetes' `client-key-data`.
+pub(super) fn wrapped_private_key(text: &[u8], start: usize) -> Option<Span> {
+    if ALNUM.has(before(text, start)) {
+        return None;
+    }
+    let body = ALNUM.or(PLUS_SLASH).run(text, start, LONGEST_BLOCK);
+    let head = decoded(cut(text, start, body.min(start + WRAPPED_HEAD)));
+    let label = head.get("-----BEGIN ".len()..)?.split(|&b| b == b'-').next()?;
+    let end = EQUALS.run(text, body, 2);
+    super::is_private_label(label).then(|| secret("private_key", start, end, 0.99, Evidence::Format))
+}
+
 /// A key file of `PuTTY`, from its first line to its authentication code.
 pub(super) fn putty_key(text: &[u8], start: usize) -> Option<Span> {
     let window = cut(text, start, start.saturating_add(LONGEST_BLOCK).min(text.len()));
@@ -93,11 +110,18 @@ pub(super) fn json_web_token(text: &[u8], start: usize) -> Option<Span> {
 
 /// Whether the first bytes of `value`, read as base64url, open a JSON object with a key.
 fn decodes_to_object(value: &[u8]) -> bool {
+    let head = cut(value, 0, value.len().min(32));
+    let is_alphabet = head.iter().all(|&byte| base64_value(byte).is_some());
+    let open: Vec<u8> = decoded(head).into_iter().filter(|b| !b.is_ascii_whitespace()).collect();
+    is_alphabet && open.starts_with(b"{\"") && open.iter().skip(2).all(|b| b.is_ascii_graphic() || *b >= 0x80)
+}
+
+/// What a text means in either alphabet of base64, up to the first character of neither.
+fn decoded(value: &[u8]) -> Vec<u8> {
     let mut bits = 0_u32;
     let mut held = 0;
-    let mut decoded = Vec::with_capacity(24);
-    for &byte in cut(value, 0, value.len().min(32)) {
-        let Some(six) = base64_value(byte) else { return false };
+    let mut decoded = Vec::with_capacity(value.len());
+    for six in value.iter().map_while(|&byte| base64_value(byte)) {
         bits = (bits << 6 | six) & 0xFFFF;
         held += 6;
         if held >= 8 {
@@ -105,8 +129,7 @@ fn decodes_to_object(value: &[u8]) -> bool {
             decoded.push(u8::try_from(bits >> held & 0xFF).unwrap_or(0));
         }
     }
-    let open: Vec<u8> = decoded.into_iter().filter(|b| !b.is_ascii_whitespace()).collect();
-    open.starts_with(b"{\"") && open.iter().skip(2).all(|b| b.is_ascii_graphic() || *b >= 0x80)
+    decoded
 }
 
 fn base64_value(byte: u8) -> Option<u32> {

@@ -22,6 +22,8 @@ const PASSWORD_TOOLS: [&[u8]; 9] = [
     b"rabbitmqadmin",
     b"mosquitto_",
 ];
+/// Tools that read a password right behind `-p`, and with a blank in between ask for it (mysql(1) 8.4, 7z(1)).
+const GLUED_PASSWORD_TOOLS: [&[u8]; 5] = [b"mysql", b"mariadb", b"7z", b"7za", b"unrar"];
 /// Words that stand for a password where none is written.
 const FILLERS: [&[u8]; 6] = [b"password", b"pass", b"passwd", b"pwd", b"pw", b"test"];
 
@@ -32,6 +34,19 @@ pub(super) enum Login {
     User,
     /// A password behind an option.
     Password,
+    /// A password that is glued to its option.
+    Glued,
+}
+
+impl Login {
+    /// Programs of which one has to be named in front of the option.
+    fn tools(self) -> &'static [&'static [u8]] {
+        match self {
+            Self::User => &[b"curl"],
+            Self::Password => &PASSWORD_TOOLS,
+            Self::Glued => &GLUED_PASSWORD_TOOLS,
+        }
+    }
 }
 
 fn password(start: usize, end: usize, confidence: f32) -> Span {
@@ -54,13 +69,13 @@ pub(super) fn open_url(text: &[u8], colon: usize) -> Option<usize> {
 
 /// The same for a login behind an option that ends at `flag_end`.
 pub(super) fn open(text: &[u8], login: Login, flag_end: usize) -> Option<usize> {
-    let start = login_start(text, flag_end);
+    let start = login_start(text, login, flag_end);
     match login {
         Login::User => open_password(text, start, LONGEST_LOGIN, |byte| SPACE.has(byte)),
-        Login::Password => {
+        Login::Password | Login::Glued => {
             let value = cut(text, start, text.len());
             let goes_on = value.len() < LONGEST_LOGIN && !value.iter().any(|&b| SPACE.has(b));
-            (goes_on && is_near(text, flag_end, &PASSWORD_TOOLS)).then_some(start.min(text.len()))
+            (goes_on && is_near(text, flag_end, login.tools())).then_some(start.min(text.len()))
         }
     }
 }
@@ -72,8 +87,9 @@ fn open_password(text: &[u8], start: usize, longest: usize, ends: impl Fn(u8) ->
 }
 
 /// Where the value of an option begins that ends at `flag_end`: behind a blank or a sign, and a quote.
-fn login_start(text: &[u8], flag_end: usize) -> usize {
-    let parted = flag_end + usize::from(matches!(at(text, flag_end), b' ' | b'='));
+fn login_start(text: &[u8], login: Login, flag_end: usize) -> usize {
+    let is_parted = login != Login::Glued && matches!(at(text, flag_end), b' ' | b'=');
+    let parted = flag_end + usize::from(is_parted);
     parted + usize::from(matches!(at(text, parted), b'"' | b'\''))
 }
 
@@ -117,11 +133,10 @@ pub(super) fn url_password(text: &[u8], colon: usize) -> Option<Span> {
 
 /// What stands behind an option that ends at `flag_end`, if its tool is named in front of it.
 pub(super) fn behind_option(text: &[u8], login: Login, flag_end: usize) -> Option<Span> {
-    let tools: &[&[u8]] = if login == Login::User { &[b"curl"] } else { &PASSWORD_TOOLS };
-    if !is_near(text, flag_end, tools) {
+    if !is_near(text, flag_end, login.tools()) {
         return None;
     }
-    let start = login_start(text, flag_end);
+    let start = login_start(text, login, flag_end);
     let quote = Some(before(text, start)).filter(|b| matches!(b, b'"' | b'\'') && start > flag_end);
     let rest = cut(text, start, (start + LONGEST_LOGIN).min(text.len()));
     let stop = rest.iter().position(|b| SPACE.has(*b) || *b == b'\\' || Some(*b) == quote);
@@ -131,12 +146,11 @@ pub(super) fn behind_option(text: &[u8], login: Login, flag_end: usize) -> Optio
             let separator = whole.iter().position(|&b| b == b':')?;
             (cut(whole, 0, separator), cut(whole, separator + 1, whole.len()))
         }
-        Login::Password => (&b""[..], whole),
+        Login::Password | Login::Glued => (&b""[..], whole),
     };
     let reference = whole.iter().any(|b| matches!(b, b'$' | b'<' | b'>' | b'{'));
-    let option = DASH.has(at(value, 0)) && (value.len() < 4 || login == Login::Password);
-    let path =
-        login == Login::Password && value.iter().all(|&b| b.is_ascii_digit() || matches!(b, b':' | b'/'));
+    let option = DASH.has(at(value, 0)) && (value.len() < 4 || login != Login::User);
+    let path = login != Login::User && value.iter().all(|&b| b.is_ascii_digit() || matches!(b, b':' | b'/'));
     if value.len() < 4
         || is_filler(value)
         || reference

@@ -40,6 +40,7 @@ pub(crate) use format::Format;
 enum Anchor {
     Name(Name),
     Armour,
+    WrappedArmour,
     Putty,
     WebToken,
     Url,
@@ -65,8 +66,9 @@ const NAMES: [(Name, &str); 13] = [
     (Name::Authorization, "bearer"),
 ];
 
-const ANCHORS: [(Anchor, &str); 20] = [
+const ANCHORS: [(Anchor, &str); 22] = [
     (Anchor::Armour, "-----BEGIN"),
+    (Anchor::WrappedArmour, blocks::WRAPPED_ARMOUR),
     (Anchor::Putty, "PuTTY-User-Key-File"),
     (Anchor::WebToken, "eyJ"),
     (Anchor::WebToken, "eyA"),
@@ -76,6 +78,7 @@ const ANCHORS: [(Anchor, &str); 20] = [
     (Anchor::Login(Login::User), "--user"),
     (Anchor::Login(Login::User), "--proxy-user"),
     (Anchor::Login(Login::Password), " -p "),
+    (Anchor::Login(Login::Glued), " -p"),
     (Anchor::Prefix, "hf_"),
     (Anchor::Prefix, "glpat-"),
     (Anchor::Prefix, "glc_"),
@@ -171,6 +174,7 @@ impl Secrets {
                 }
                 Anchor::Name(name) => assign::find(text, name, start, end),
                 Anchor::Armour => blocks::private_key(text, start),
+                Anchor::WrappedArmour => blocks::wrapped_private_key(text, start),
                 Anchor::Putty => blocks::putty_key(text, start),
                 Anchor::WebToken => blocks::json_web_token(text, start),
                 Anchor::Url => login::url_password(text, start),

@@ -4,6 +4,7 @@
 //! that begins there, this says so as long as the text beyond has not arrived. Both share the tables, so that a
 //! format added to them is held back without further ado.
 
+use super::blocks::WRAPPED_ARMOUR;
 use super::{Anchor, Secrets, WORD_BYTES, assign, bucket, login, webhook};
 use crate::template::may_go_on;
 use crate::text::{ALNUM, SPACE, at, before, cut};
@@ -13,7 +14,8 @@ const REACH: usize = 512;
 /// The longest token that is known by a mark inside of it.
 const LONGEST_INNER: usize = 300;
 /// What begins a secret that is longer than the reach, or is searched for as it stands.
-const BEGINNINGS: [&[u8]; 4] = [b"-----BEGIN", b"PuTTY-User-Key-File", b"eyJ", b"eyA"];
+const BEGINNINGS: [&[u8]; 5] =
+    [b"-----BEGIN", WRAPPED_ARMOUR.as_bytes(), b"PuTTY-User-Key-File", b"eyJ", b"eyA"];
 
 impl Secrets {
     /// The first place from which on text that has not arrived could make a secret, or make one longer. Blocks
@@ -82,7 +84,7 @@ fn beginning(text: &[u8]) -> Option<usize> {
     let begun = |literal: &&[u8]| {
         let longest = (1..literal.len()).rev().find(|&len| text.ends_with(cut(literal, 0, len)))?;
         let start = text.len() - longest;
-        let token = literal.first() == Some(&b'e');
+        let token = matches!(literal.first(), Some(b'e' | b'L'));
         (!token || !ALNUM.has(before(text, start))).then_some(start)
     };
     BEGINNINGS.iter().filter_map(begun).min()

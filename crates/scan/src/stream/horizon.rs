@@ -12,7 +12,10 @@ use memchr::memmem::Finder;
 
 use super::super::pii;
 use super::super::policy::Chosen;
-use super::super::secrets::{self, blocks::LONGEST_BLOCK};
+use super::super::secrets::{
+    self,
+    blocks::{LONGEST_BLOCK, WRAPPED_ARMOUR},
+};
 use super::super::text::{DIGIT, LETTER, before, cut};
 use super::super::{Class, Scanner, hidden};
 
@@ -21,7 +24,7 @@ const NUMBER_REACH: usize = 96;
 /// The longest mark that stands in the place of something.
 const LONGEST_MARK: usize = 64;
 /// What begins a token that may be longer than the window.
-const LONG_TOKENS: [&[u8]; 4] = [b"eyJ", b"eyA", b"bedrock-api-key-", b"$krb5"];
+const LONG_TOKENS: [&[u8]; 5] = [b"eyJ", b"eyA", b"bedrock-api-key-", b"$krb5", WRAPPED_ARMOUR.as_bytes()];
 
 static KEY_BLOCK: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"-----BEGIN"));
 static PUTTY_KEY: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"PuTTY-User-Key-File"));
