@@ -8,7 +8,7 @@ use backstop_engine::{
     ApprovalSettings, Engine, Hosts, ReceiptSink, RegisterError, RunningVerdicts, Snapshot,
 };
 use backstop_hooks::HostProfile;
-use backstop_store::{MemoryStore, Store};
+use backstop_store::{AnswerStore, MemoryStore, Store};
 
 use crate::audit::AuditSink;
 use crate::error::BuildError;
@@ -23,6 +23,7 @@ pub struct Builder {
     types: HookTypes,
     hosts: Hosts,
     store: Option<Arc<dyn Store>>,
+    answer_store: Option<Arc<dyn AnswerStore>>,
     sinks: Vec<Arc<dyn ReceiptSink>>,
     hooks: Vec<Registration>,
     approvals: Option<ApprovalSettings>,
@@ -59,6 +60,14 @@ impl Builder {
     #[must_use]
     pub fn store(mut self, store: Arc<dyn Store>) -> Self {
         self.store = Some(store);
+        self
+    }
+
+    /// Where questions, answers and grants are kept, if not in the store; see
+    /// [`EngineBuilder::answer_store`](backstop_engine::EngineBuilder::answer_store).
+    #[must_use]
+    pub fn answer_store(mut self, store: Arc<dyn AnswerStore>) -> Self {
+        self.answer_store = Some(store);
         self
     }
 
@@ -141,6 +150,9 @@ impl Builder {
             .store(Arc::clone(&store))
             .approvals(self.approvals.unwrap_or_else(|| wire::approvals(&config)))
             .shared_decisions(self.shared_decisions);
+        if let Some(answers) = self.answer_store {
+            engine = engine.answer_store(answers);
+        }
         for sink in self.sinks {
             engine = engine.sink(sink);
         }
@@ -174,6 +186,7 @@ impl Backstop {
             types: HookTypes::built_in(&[]),
             hosts: Hosts::default(),
             store: None,
+            answer_store: None,
             sinks: Vec::new(),
             hooks: Vec::new(),
             approvals: None,

@@ -8,6 +8,7 @@ mod args;
 mod commands;
 mod confine;
 mod daemon;
+mod desk;
 mod error;
 mod exit;
 mod log;

@@ -19,7 +19,7 @@ use backstop_hooks::{
     CallContext, Claim, ClaimPoint, Contained, DecidePoint, Event as _, ObservePoint, Point, PointId, Reason,
     RunId, SessionId, Text, ToolCallId, ToolName, contained,
 };
-use backstop_store::{MemoryStore, Store, StoreError, Timestamp, ToolDecision};
+use backstop_store::{AnswerStore, MemoryStore, Store, StoreError, Timestamp, ToolDecision};
 use futures_util::future::join_all;
 
 use crate::answers::{Answers, rule};
@@ -44,6 +44,7 @@ const MIN_UNIQUE_ID_CHARS: usize = 12;
 pub struct EngineBuilder {
     snapshot: Snapshot,
     store: Option<Arc<dyn Store>>,
+    answer_store: Option<Arc<dyn AnswerStore>>,
     sinks: Vec<Arc<dyn ReceiptSink>>,
     approvals: ApprovalSettings,
     shared_decisions: bool,
@@ -61,6 +62,13 @@ impl EngineBuilder {
     #[must_use]
     pub fn store(mut self, store: Arc<dyn Store>) -> Self {
         self.store = Some(store);
+        self
+    }
+
+    /// Where questions, answers and grants are kept, if not in the store: rows in that then answer nothing.
+    #[must_use]
+    pub fn answer_store(mut self, store: Arc<dyn AnswerStore>) -> Self {
+        self.answer_store = Some(store);
         self
     }
 
@@ -94,7 +102,11 @@ impl EngineBuilder {
             interceptors: Interceptors::new(Arc::clone(&registry)),
             registry,
             sinks: self.sinks,
-            approvals: Approvals { store, settings: self.approvals },
+            approvals: Approvals {
+                store: self.answer_store.unwrap_or_else(|| Arc::<dyn Store>::clone(&store)),
+                settings: self.approvals,
+            },
+            store,
             answers: Answers::default(),
             shared_decisions: self.shared_decisions,
         }))
@@ -111,6 +123,7 @@ struct Inner {
     registry: Arc<Registry>,
     interceptors: Interceptors,
     sinks: Vec<Arc<dyn ReceiptSink>>,
+    store: Arc<dyn Store>,
     approvals: Approvals,
     answers: Answers,
     shared_decisions: bool,
@@ -151,6 +164,7 @@ impl Engine {
         EngineBuilder {
             snapshot: Snapshot::empty(OperatorSettings::default()),
             store: None,
+            answer_store: None,
             sinks: Vec::new(),
             approvals: ApprovalSettings::default(),
             shared_decisions: false,
@@ -167,8 +181,14 @@ impl Engine {
         &self.0.interceptors
     }
 
-    /// Where approvals, grants and decisions are kept.
+    /// Where decisions are kept, and questions with their answers, unless these have [a store](Self::answer_store) of
+    /// their own.
     pub fn store(&self) -> &Arc<dyn Store> {
+        &self.0.store
+    }
+
+    /// Where questions, answers and grants are kept.
+    pub fn answer_store(&self) -> &Arc<dyn AnswerStore> {
         &self.0.approvals.store
     }
 
@@ -462,7 +482,7 @@ impl Engine {
     /// [`StoreError`] when the store can't be told; the run is forgotten in this process all the same.
     pub async fn end_run(&self, session: Option<&SessionId>, run: &RunId) -> Result<(), StoreError> {
         self.0.answers.end(session, run);
-        self.store().cancel_run_approvals(&session_of(session), run, Timestamp::now()).await?;
+        self.answer_store().cancel_run_approvals(&session_of(session), run, Timestamp::now()).await?;
         match session {
             Some(session) => self.store().clear_decisions(session, run).await,
             None => Ok(()),

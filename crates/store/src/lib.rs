@@ -69,21 +69,22 @@ pub use transcript::{
     unanswered_calls,
 };
 
+/// Questions, and what people answered: the part of the state that can be kept apart from all other.
+pub trait AnswerStore: ApprovalStore + GrantStore + std::fmt::Debug + Send + Sync {}
+
+impl<T> AnswerStore for T where T: ApprovalStore + GrantStore + std::fmt::Debug + Send + Sync {}
+
 /// All areas of durable state.
 pub trait Store:
-    SessionStore
+    AnswerStore
+    + SessionStore
     + RunStore
     + TranscriptStore
-    + ApprovalStore
-    + GrantStore
     + DecisionStore
     + BudgetStore
     + InjectionStore
     + AuditStore
     + RetentionStore
-    + std::fmt::Debug
-    + Send
-    + Sync
 {
 }
 

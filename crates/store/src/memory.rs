@@ -1,6 +1,9 @@
 //! The form that keeps everything in memory and forgets it with the process.
 //!
 //! Each operation holds one lock from beginning to end, and never across a wait.
+//!
+//! A process may keep only questions and answers here, so that nothing another program writes into a file counts as
+//! one, and have what is answered said in the audit trail of a store that lasts: said first, and counting only then.
 
 mod approvals;
 mod audit;
@@ -15,7 +18,7 @@ mod transcript;
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use backstop_hooks::{RunId, SessionId, ToolCallId};
 use tokio::sync::watch;
@@ -24,8 +27,8 @@ use self::budgets::Ledger;
 use self::injections::Queued;
 use crate::audit::Link;
 use crate::{
-    ApprovalRecord, AuditHead, Entry, Grant, Lease, NewAuditEntry, Run, Session, StoreError, StoreErrorKind,
-    Timestamp, ToolDecision,
+    AppendAuditError, ApprovalRecord, AuditHead, Entry, Grant, Lease, NewAuditEntry, Run, Session, Store,
+    StoreError, StoreErrorKind, Timestamp, ToolDecision,
 };
 
 /// State in memory.
@@ -33,6 +36,10 @@ use crate::{
 pub struct MemoryStore {
     state: Mutex<State>,
     approvals_changed: watch::Sender<()>,
+    /// Whose audit trail tells of answers, if it is not the one in here.
+    trail: Option<Arc<dyn Store>>,
+    /// Held by whoever answers, so that what the trail says of an answer is still so when it counts.
+    answering: tokio::sync::Mutex<()>,
 }
 
 /// Everything that is kept. What has an order is in it.
@@ -62,7 +69,28 @@ struct Transcript {
 impl MemoryStore {
     /// An empty store.
     pub fn new() -> Self {
-        Self { state: Mutex::default(), approvals_changed: watch::Sender::new(()) }
+        Self {
+            state: Mutex::default(),
+            approvals_changed: watch::Sender::new(()),
+            trail: None,
+            answering: tokio::sync::Mutex::default(),
+        }
+    }
+
+    /// An empty store for questions and answers of one process, whose answers are said in the audit trail of `trail`
+    /// before they count. It keeps two thousand questions; the oldest that are over make room.
+    pub fn for_answers(trail: Arc<dyn Store>) -> Self {
+        Self { trail: Some(trail), ..Self::new() }
+    }
+
+    /// Says something in the audit trail of another store, where this one has none of its own.
+    async fn announce(&self, entry: Option<NewAuditEntry>) -> Result<(), StoreError> {
+        let (Some(trail), Some(entry)) = (&self.trail, entry) else { return Ok(()) };
+        match trail.append_audit(entry).await {
+            Ok(_) => Ok(()),
+            Err(AppendAuditError::Store(error)) => Err(error),
+            Err(error) => Err(StoreError::because("memory", StoreErrorKind::Internal, error)),
+        }
     }
 
     /// Every operation leaves the state whole at each of its steps, so one that panicked spoils nothing.

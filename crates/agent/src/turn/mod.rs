@@ -292,14 +292,15 @@ async fn recover(
 /// Closes the questions of a run whose process is gone, and keeps the answers that it did not live to see.
 async fn inherit_answers(agent: &Agent, session: &AgentSession, run: &RunId) -> Result<(), AgentError> {
     let now = Timestamp::now();
-    agent.store.cancel_run_approvals(session.id(), run, now).await?;
-    for record in agent.store.approvals(ApprovalFilter::All, LOOK_BACK).await? {
+    let answers = agent.engine.answer_store();
+    answers.cancel_run_approvals(session.id(), run, now).await?;
+    for record in answers.approvals(ApprovalFilter::All, LOOK_BACK).await? {
         let asked_here = record.request.session == *session.id() && record.request.run.as_ref() == Some(run);
         if let ApprovalState::Allowed(Allowance { by, reach: Reach::WaitingCall, .. }) = &record.state
             && asked_here
         {
             // An answer that can't be kept is no reason not to go on: the call is asked about again.
-            if let Err(error) = agent.store.allow_later(&record.id, by, INHERITED, now).await {
+            if let Err(error) = answers.allow_later(&record.id, by, INHERITED, now).await {
                 tracing::warn!(approval = %record.code, %error, "an answer could not be kept");
             }
         }

@@ -227,7 +227,7 @@ async fn permit(run: &Run<'_>, event: ToolCallEvent) -> Result<ToolVerdict, Stop
     let deadline = Instant::now() + CANCEL_GRACE;
     while Instant::now() < deadline {
         // The question may be on its way into the store only now, hence more than once.
-        agent.store.cancel_run_approvals(run.session.id(), &run.id, Timestamp::now()).await?;
+        agent.engine.answer_store().cancel_run_approvals(run.session.id(), &run.id, Timestamp::now()).await?;
         if tokio::time::timeout(Duration::from_millis(200), &mut judging).await.is_ok() {
             break;
         }

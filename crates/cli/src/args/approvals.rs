@@ -5,8 +5,9 @@ use std::time::Duration;
 use clap::{Subcommand, ValueEnum};
 
 use super::duration;
-use crate::commands::approvals::{Always, Scope, Settings};
+use crate::commands::approvals::Settings;
 use crate::commands::grants;
+use crate::desk::{Always, Scope};
 use crate::error::Error;
 
 /// Answers the questions that hooks ask before a call may run.

@@ -73,7 +73,33 @@ enum Inside {
 pub(crate) fn only_people(what: &'static str) -> Result<(), Error> {
     let marks = |name: &str| std::env::var_os(name).is_some();
     let own = i32::try_from(std::process::id()).unwrap_or_default();
-    match inside(own, &look, &marks) {
+    refused(what, inside(own, &look, &marks))
+}
+
+/// Refuses another process what a person does, where that was started from inside of a guarded agent.
+///
+/// # Errors
+///
+/// [`Error::Inside`], saying by what that shows.
+pub(crate) fn only_people_at(process: i32) -> Result<(), Error> {
+    let environment = std::fs::read(Path::new("/proc").join(process.to_string()).join("environ"));
+    let environment = environment.unwrap_or_default();
+    let marks = |name: &str| {
+        environment
+            .split(|byte| *byte == 0)
+            .any(|set| set.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.starts_with(b"=")))
+    };
+    // An agent may ask by itself; of this program, what it was started for says who asks.
+    let itself = look(process).and_then(|found| {
+        let program = guarded(&found.arguments).filter(|program| !program.starts_with("backstop "))?;
+        Some(Inside::Below { program, id: process })
+    });
+    let inside = itself.or_else(|| inside(process, &look, &marks));
+    refused("answering questions, and seeing their codes,", inside)
+}
+
+fn refused(what: &'static str, inside: Option<Inside>) -> Result<(), Error> {
+    match inside {
         None => Ok(()),
         Some(inside) => Err(Error::Inside { what, why: inside.to_string() }),
     }
@@ -82,7 +108,7 @@ pub(crate) fn only_people(what: &'static str) -> Result<(), Error> {
 impl std::fmt::Display for Inside {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Below { program, id } => write!(f, "process {id} above this one is `{program}`"),
+            Self::Below { program, id } => write!(f, "process {id} on the way to it is `{program}`"),
             Self::Orphaned => f.write_str("whoever started this is gone"),
             Self::Deep => write!(f, "more than {MOST_ANCESTORS} processes are above it"),
             Self::Marked(name) => write!(f, "`{name}` is set"),

@@ -1,16 +1,13 @@
-//! `backstop approvals` and `backstop allow-once`: a human's answers, given through the store.
+//! `backstop approvals` and `backstop allow-once`: a human's answers, given through the database or at a desk.
 
 use std::time::Duration;
 
-use backstop::engine::ApprovalSettings;
 use backstop::hooks::{Decision, Severity};
-use backstop::store::{
-    Allowance, ApprovalFilter, ApprovalReason, ApprovalRecord, ApprovalState, Asked, Grant, GrantTarget,
-    NewGrant, Reach, Store, Timestamp,
-};
+use backstop::store::{Allowance, ApprovalRecord, ApprovalState, Grant, Reach, Timestamp};
 use serde_json::json;
 
 use super::answerer;
+use crate::desk::{Always, Answers};
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::output::{Output, Paint, Style, ago, in_future, one_line, plain, table};
@@ -37,45 +34,31 @@ pub(crate) enum Settings {
     AllowLater { name: String, ttl: Duration },
 }
 
-/// An answer that holds from now on.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Always {
-    pub(crate) scope: Scope,
-    /// How long; the engine's default if `None`.
-    pub(crate) ttl: Option<Duration>,
-}
-
-/// What is allowed from now on.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Scope {
-    /// This very call.
-    Call,
-    /// Calls of the same program and subcommand, about which the same rules ask.
-    Program,
-    /// What the same rules ask about in this workspace.
-    Rule,
-}
-
 pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Result<Exit, Error> {
-    let store = surroundings.only_store()?;
-    let (store, output) = (store.as_ref(), &surroundings.output);
+    let answers = Answers::of(surroundings)?;
+    let output = &surroundings.output;
     match settings {
-        Settings::List { all } => list(store, all, output).await?,
-        Settings::Show { name, whole } => show(store, &name, whole, output).await?,
+        Settings::List { all } => list(&answers, all, output).await?,
+        Settings::Show { name, whole } => show(&answers, &name, whole, output).await?,
         Settings::Approve { name, always: None } => {
-            answer(store, &name, Decision::AllowOnce, output).await?;
+            answer(&answers, &name, Decision::AllowOnce, output).await?;
         }
         Settings::Approve { name, always: Some(always) } => {
-            approve_always(store, &name, always, output).await?;
+            let (place, record) = answers.find(&name).await?;
+            let (record, grants) = place.always(&record.id, always, who()).await?;
+            tell(&record, output, Some(&grants))?;
         }
-        Settings::Deny { name } => answer(store, &name, Decision::Deny, output).await?,
-        Settings::AllowLater { name, ttl } => allow_later(store, &name, ttl, output).await?,
+        Settings::Deny { name } => answer(&answers, &name, Decision::Deny, output).await?,
+        Settings::AllowLater { name, ttl } => {
+            let (place, record) = answers.find(&name).await?;
+            tell(&place.allow_later(&record.id, ttl, who()).await?, output, None)?;
+        }
     }
     Ok(Exit::Success)
 }
 
-async fn show(store: &dyn Store, name: &str, whole: bool, output: &Output) -> Result<(), Error> {
-    let record = store.find_approval(name).await?;
+async fn show(answers: &Answers, name: &str, whole: bool, output: &Output) -> Result<(), Error> {
+    let (place, record) = answers.find(name).await?;
     if output.is_json() {
         return Ok(output.json(&record)?);
     }
@@ -94,20 +77,21 @@ async fn show(store: &dyn Store, name: &str, whole: bool, output: &Output) -> Re
     let all = serde_json::to_string_pretty(all).unwrap_or_default();
     output.text(&format!("whole:\n{}", plain(&all)))?;
     // Afterwards: what could not be written was not shown.
-    store.mark_seen(&record.id).await?;
-    Ok(())
+    place.seen(&record.id).await
 }
 
-async fn list(store: &dyn Store, all: bool, output: &Output) -> Result<(), Error> {
+async fn list(answers: &Answers, all: bool, output: &Output) -> Result<(), Error> {
     let now = Timestamp::now();
-    store.expire_approvals(now).await?;
-    let mut records = store.approvals(ApprovalFilter::All, LISTED).await?;
+    let mut records = answers.list(LISTED).await?;
     records.retain(|record| all || is_open(record, now));
     if output.is_json() {
         return Ok(output.json(&records)?);
     }
     if records.is_empty() {
         output.say("no approvals wait");
+        if let Some(note) = answers.note() {
+            output.say(note);
+        }
         return Ok(());
     }
     let heads = ["code", "status", "severity", "tool", "asked", "expires", "question"];
@@ -224,80 +208,9 @@ fn severity(severity: Severity) -> &'static str {
     }
 }
 
-async fn answer(store: &dyn Store, name: &str, decision: Decision, output: &Output) -> Result<(), Error> {
-    let record = store.find_approval(name).await?;
-    let resolved = store.resolve_approval(&record.id, decision, &who(), Timestamp::now()).await?;
-    tell(&resolved.record, output, None)
-}
-
-async fn approve_always(store: &dyn Store, name: &str, always: Always, output: &Output) -> Result<(), Error> {
-    let record = store.find_approval(name).await?;
-    // The grants come first: the call that waits goes on the moment its question is answered, and writes a
-    // grant of its own only where none covers it.
-    if !record.request.allowed_decisions.contains(&Decision::AllowAlways) {
-        return Err(Error::Failed(format!("approval `{}` can't be answered with allow-always", record.code)));
-    }
-    let mut grants = Vec::new();
-    for reason in &record.request.reasons {
-        let grant = grant(&record, reason, always)?;
-        grants.push(store.add_grant(grant).await?);
-    }
-    let answered = store.resolve_approval(&record.id, Decision::AllowAlways, &who(), Timestamp::now()).await;
-    match answered {
-        Ok(resolved) => tell(&resolved.record, output, Some(&grants)),
-        Err(error) => {
-            for grant in &grants {
-                store.revoke_grant(&grant.id, &who(), Timestamp::now()).await?;
-            }
-            Err(error.into())
-        }
-    }
-}
-
-/// What answers one of those who asked from now on.
-fn grant(record: &ApprovalRecord, reason: &ApprovalReason, always: Always) -> Result<NewGrant, Error> {
-    let request = &record.request;
-    let failed = |why: &str| {
-        Error::Failed(format!(
-            "what {} asks can't be allowed so: {why}\nhint: `--scope call` allows this very call",
-            plain(reason.hook.as_str())
-        ))
-    };
-    let target = match always.scope {
-        Scope::Call => GrantTarget::Call { digest: request.digest },
-        Scope::Program => match &reason.program {
-            Some(words) => GrantTarget::Program { words: words.clone() },
-            None => return Err(failed("it is not about one program that is known by name")),
-        },
-        Scope::Rule if reason.rules.is_empty() => return Err(failed("it names no rule")),
-        Scope::Rule if request.place.workspace.is_none() => return Err(failed("the call has no workspace")),
-        Scope::Rule => GrantTarget::Rule,
-    };
-    let question = Asked {
-        owner: reason.owner.clone(),
-        hook: reason.hook.clone(),
-        severity: reason.severity,
-        rules: reason.rules.clone(),
-        title: reason.title.clone(),
-    };
-    let now = Timestamp::now();
-    Ok(NewGrant {
-        agent: request.agent.clone(),
-        tool_name: request.tool_name.clone(),
-        place: request.place.clone(),
-        question,
-        target,
-        title: reason.title.clone(),
-        created_by: who(),
-        created_at: now,
-        expires_at: now.after(always.ttl.unwrap_or(ApprovalSettings::default().grant_ttl)),
-    })
-}
-
-async fn allow_later(store: &dyn Store, name: &str, ttl: Duration, output: &Output) -> Result<(), Error> {
-    let record = store.find_approval(name).await?;
-    let record = store.allow_later(&record.id, &who(), ttl, Timestamp::now()).await?;
-    tell(&record, output, None)
+async fn answer(answers: &Answers, name: &str, decision: Decision, output: &Output) -> Result<(), Error> {
+    let (place, record) = answers.find(name).await?;
+    tell(&place.answer(&record.id, decision, who()).await?, output, None)
 }
 
 fn tell(record: &ApprovalRecord, output: &Output, grants: Option<&[Grant]>) -> Result<(), Error> {

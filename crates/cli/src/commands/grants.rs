@@ -1,16 +1,14 @@
 //! `backstop grants`: what was allowed for good, and taking it back.
 
 use backstop::hooks::RuleId;
-use backstop::store::{Grant, GrantTarget, Store, Timestamp};
+use backstop::store::{Grant, GrantTarget, Timestamp};
 
 use super::answerer::who;
+use crate::desk::Answers;
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::output::{Output, ago, in_future, one_line, plain, table};
 use crate::session::Surroundings;
-
-/// The most grants that are looked at.
-const LISTED: usize = 1_000;
 
 /// What is asked.
 #[derive(Debug)]
@@ -22,18 +20,18 @@ pub(crate) enum Settings {
 }
 
 pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Result<Exit, Error> {
-    let store = surroundings.only_store()?;
+    let answers = Answers::of(surroundings)?;
     match settings {
-        Settings::List { all } => list(store.as_ref(), all, &surroundings.output).await?,
-        Settings::Revoke { id } => revoke(store.as_ref(), &id, &surroundings.output).await?,
+        Settings::List { all } => list(&answers, all, &surroundings.output).await?,
+        Settings::Revoke { id } => revoke(&answers, &id, &surroundings.output).await?,
     }
     Ok(Exit::Success)
 }
 
-async fn list(store: &dyn Store, all: bool, output: &Output) -> Result<(), Error> {
+async fn list(answers: &Answers, all: bool, output: &Output) -> Result<(), Error> {
     let now = Timestamp::now();
-    let mut grants = store.grants(LISTED).await?;
-    let void = store.void_grants(LISTED).await?;
+    let (grants, void) = answers.grants().await?;
+    let mut grants: Vec<Grant> = grants.into_iter().map(|(_, grant)| grant).collect();
     if !void.is_empty() {
         let titles: Vec<String> = void.iter().take(5).map(|grant| one_line(&grant.title, 60)).collect();
         output.say(&format!(
@@ -49,6 +47,9 @@ async fn list(store: &dyn Store, all: bool, output: &Output) -> Result<(), Error
     }
     if grants.is_empty() {
         output.say("no grants are in force");
+        if let Some(note) = answers.note() {
+            output.say(note);
+        }
         return Ok(());
     }
     let heads = ["id", "tool", "covers", "where", "granted", "ends", "uses", "question"];
@@ -89,11 +90,12 @@ fn row(grant: &Grant, now: Timestamp) -> Vec<String> {
     ]
 }
 
-async fn revoke(store: &dyn Store, name: &str, output: &Output) -> Result<(), Error> {
-    let grants = store.grants(LISTED).await?;
-    let mut meant = grants.iter().filter(|grant| !name.is_empty() && grant.id.as_str().starts_with(name));
-    let grant = match (meant.next(), meant.next()) {
-        (Some(grant), None) => grant,
+async fn revoke(answers: &Answers, name: &str, output: &Output) -> Result<(), Error> {
+    let (grants, _) = answers.grants().await?;
+    let mut meant =
+        grants.iter().filter(|(_, grant)| !name.is_empty() && grant.id.as_str().starts_with(name));
+    let (place, grant) = match (meant.next(), meant.next()) {
+        (Some(meant), None) => meant,
         (Some(_), Some(_)) => {
             return Err(Error::Failed(format!(
                 "several grants begin with `{}`\nhint: give more of the id",
@@ -107,7 +109,7 @@ async fn revoke(store: &dyn Store, name: &str, output: &Output) -> Result<(), Er
             )));
         }
     };
-    let revoked = store.revoke_grant(&grant.id, &who("the command line"), Timestamp::now()).await?;
+    let revoked = place.revoke(&grant.id, who("the command line")).await?;
     if output.is_json() {
         return Ok(output.json(&revoked)?);
     }

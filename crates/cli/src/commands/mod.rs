@@ -1,7 +1,7 @@
 //! The commands: one file each, with its settings and how it is done.
 
 pub(crate) mod agent;
-mod ancestry;
+pub(crate) mod ancestry;
 mod answerer;
 pub(crate) mod approvals;
 pub(crate) mod audit;

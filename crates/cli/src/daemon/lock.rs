@@ -64,7 +64,8 @@ fn held(path: &Path) -> io::Result<Option<File>> {
     Ok(same.then_some(file))
 }
 
-fn private_folder(folder: &Path) -> Result<(), ListenError> {
+/// Makes sure that a folder is there and the user's alone.
+pub(crate) fn private_folder(folder: &Path) -> Result<(), ListenError> {
     let place = || folder.display().to_string();
     let failed = |source: io::Error| ListenError::Io { socket: place(), source };
     if !folder.exists() {

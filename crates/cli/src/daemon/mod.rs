@@ -34,6 +34,7 @@ use std::path::PathBuf;
 use backstop::clients::Answer;
 
 pub(crate) use self::ask::{Asked, ask};
+pub(crate) use self::lock::private_folder;
 pub(crate) use self::peer::Kin;
 pub(crate) use self::policies::Policies;
 pub(crate) use self::protocol::{Question, Viewpoint};

@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 use backstop::clients::ClientEvent;
 use backstop::config::Source;
 use backstop::engine::ReceiptSink;
-use backstop::store::{SqliteStore, Store};
+use backstop::store::{AnswerStore, SqliteStore, Store};
 use backstop::{Backstop, Pin};
 use tokio::sync::Mutex;
 
@@ -67,6 +67,8 @@ pub(crate) struct Policies {
     viewpoint: Viewpoint,
     is_run: bool,
     watch: Arc<dyn ReceiptSink>,
+    /// Where questions and answers are kept, if not in the database.
+    answers: Option<Arc<dyn AnswerStore>>,
     /// The one used last stands last.
     kept: Mutex<Vec<Policy>>,
     store: Mutex<Option<(PathBuf, Arc<dyn Store>)>>,
@@ -75,13 +77,20 @@ pub(crate) struct Policies {
 }
 
 impl Policies {
-    /// None yet; `watch` is shown every receipt. `is_run`: hooks are sent here by `backstop run`.
-    pub(crate) fn new(surroundings: &Surroundings, watch: Arc<dyn ReceiptSink>, is_run: bool) -> Self {
+    /// None yet; `watch` is shown every receipt, `answers` are where people answer if not in the database. `is_run`: hooks
+    /// are sent here by `backstop run`.
+    pub(crate) fn new(
+        surroundings: &Surroundings,
+        watch: Arc<dyn ReceiptSink>,
+        answers: Option<Arc<dyn AnswerStore>>,
+        is_run: bool,
+    ) -> Self {
         Self {
             surroundings: surroundings.clone(),
             viewpoint: Viewpoint::of(surroundings),
             is_run,
             watch,
+            answers,
             kept: Mutex::default(),
             store: Mutex::default(),
             twins: Twins::default(),
@@ -116,7 +125,7 @@ impl Policies {
         if question.pinned && !self.is_runs_own() {
             self.surroundings.check_pin(&pin)?;
         }
-        let reply = judged(&policy, event, Duration::from_millis(question.patience_ms)).await;
+        let reply = judged(&policy, event, Duration::from_millis(question.patience_ms), true).await;
         let complete = match policy.audit() {
             Some(audit) => audit.flush().await,
             None => true,
@@ -152,8 +161,17 @@ impl Policies {
             )
             .await;
         let watch = Arc::clone(&self.watch);
+        let is_strict = loaded.config.agent.approvals.strict.value;
         let hosts = backstop::server_hosts(&backstop::gateway_hooks(&loaded), true);
-        let policy = builder(loaded).hosts(hosts).store(store).shared_decisions(true);
+        let mut policy = builder(loaded);
+        if is_strict {
+            // Set after this process was started, as a change of the file does.
+            let answers = self.answers.clone().ok_or_else(|| Error::Failed(
+                "`agent.approvals.strict` was not set when this daemon was started, so it has no place for answers\nhint: start it again".to_owned(),
+            ))?;
+            policy = policy.answer_store(answers);
+        }
+        let policy = policy.hosts(hosts).store(store).shared_decisions(true);
         let built = policy.sink(watch).build().await?;
         let backstop = Arc::new(built);
         let ingredients = Ingredients { sources, packs, day };

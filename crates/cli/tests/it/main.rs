@@ -27,6 +27,7 @@ mod records;
 mod retention;
 mod run_client;
 mod scan;
+mod strict;
 mod support;
 mod terminal;
 mod tour;

@@ -14,7 +14,7 @@ pub(super) const NO_SHELL: &str =
     "hooks: {tool_call: {pre_call: [{type: policy, id: house-rules, config: {deny_tools: [exec]}}]}}\n";
 
 /// A program of that name in the user's folder.
-fn program(user: &User, name: &str, script: &str) -> PathBuf {
+pub(super) fn program(user: &User, name: &str, script: &str) -> PathBuf {
     let path = user.path().join("bin").join(name);
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();

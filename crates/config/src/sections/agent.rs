@@ -50,6 +50,9 @@ section! {
         /// Whether a person sits at coding agents that can't say so themselves (all but Claude Code), and would see their
         /// question. Otherwise such an agent is not told to ask: the call waits here, or is denied.
         attended ("attended"): Setting<bool> = false, OperatorOnly;
+        /// Whether questions, answers and grants are kept in the memory of the process that asks (`serve`, `run`, `agent`) and
+        /// end with it. What another program writes into the database then answers nothing.
+        strict ("strict"): Setting<bool> = false, OperatorOnly;
         /// Where what is critical is allowed, if `backstop agent` asks on a terminal: in another one with
         /// `backstop approvals`, since what an agent runs can type into its own, or `here`, too.
         critical ("critical"): Setting<CriticalAt> = CriticalAt::Elsewhere, OperatorOnly;

@@ -25,8 +25,8 @@ use backstop_hooks::{
     TimeoutBehavior,
 };
 use backstop_store::{
-    AllowanceScope, ApprovalRecord, ApprovalState, CreateApprovalError, GrantId, GrantQuery, GrantTarget,
-    NewApproval, NewGrant, ResolveError, Store, StoreError, Timestamp,
+    AllowanceScope, AnswerStore, ApprovalRecord, ApprovalState, CreateApprovalError, GrantId, GrantQuery,
+    GrantTarget, NewApproval, NewGrant, ResolveError, StoreError, Timestamp,
 };
 
 pub use self::asker::{AskFuture, Asker, Attendance};
@@ -67,7 +67,7 @@ pub(crate) struct Settled {
 /// The approvals of one engine.
 #[derive(Debug)]
 pub(crate) struct Approvals {
-    pub(crate) store: Arc<dyn Store>,
+    pub(crate) store: Arc<dyn AnswerStore>,
     pub(crate) settings: ApprovalSettings,
 }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use backstop_hooks::{
     ApprovalId, ApprovalRequest, CallContext, HookId, Nesting, OnResolution, OwnerId, Reason, Resolution,
 };
-use backstop_store::{ApprovalRecord, CreateApprovalError, NewApproval, Store, Timestamp};
+use backstop_store::{AnswerStore, ApprovalRecord, CreateApprovalError, NewApproval, Timestamp};
 use futures_util::future::join_all;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
@@ -29,7 +29,7 @@ pub(crate) struct Petition {
 
 /// A row that waits for an answer, or is about to.
 struct Row {
-    store: Arc<dyn Store>,
+    store: Arc<dyn AnswerStore>,
     creating: JoinHandle<Result<ApprovalRecord, CreateApprovalError>>,
     /// Known once it is created.
     id: Option<ApprovalId>,
@@ -73,7 +73,7 @@ impl Petition {
     /// for this very step is dropped.
     pub(super) async fn open(
         &mut self,
-        store: &Arc<dyn Store>,
+        store: &Arc<dyn AnswerStore>,
         question: NewApproval,
     ) -> Result<ApprovalRecord, AskError> {
         let (writer, store) = (Arc::clone(store), Arc::clone(store));

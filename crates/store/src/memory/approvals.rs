@@ -9,8 +9,12 @@ use crate::approvals::machine::{self, Step};
 use crate::approvals::{code, wait};
 use crate::{
     AllowanceScope, ApprovalFilter, ApprovalRecord, ApprovalState, ApprovalStore, ConsumeError,
-    CreateApprovalError, FindApprovalError, NewApproval, ResolveError, Resolved, StoreError, Timestamp,
+    CreateApprovalError, FindApprovalError, NewApproval, NewAuditEntry, ResolveError, Resolved, StoreError,
+    StoreErrorKind, Timestamp,
 };
+
+/// The most questions that a process keeps which keeps nothing else.
+const MOST_QUESTIONS: usize = 2_000;
 
 #[async_trait]
 impl ApprovalStore for MemoryStore {
@@ -76,9 +80,10 @@ impl ApprovalStore for MemoryStore {
         by: &str,
         now: Timestamp,
     ) -> Result<Resolved, ResolveError> {
-        let (record, answer) = self
-            .step(id, |record| machine::resolve(record, decision, by, now))
-            .ok_or_else(|| ResolveError::Unknown(id.clone()))?;
+        let _turn = self.answering.lock().await;
+        let step = |record: &ApprovalRecord| machine::resolve(record, decision, by, now);
+        self.announce(self.announced(id, step)).await?;
+        let (record, answer) = self.step(id, step).ok_or_else(|| ResolveError::Unknown(id.clone()))?;
         if let ApprovalState::Denied { .. } = record.state
             && let Some(kept) = self.state().approvals.iter_mut().find(|kept| kept.id == *id)
         {
@@ -129,9 +134,10 @@ impl ApprovalStore for MemoryStore {
         ttl: Duration,
         now: Timestamp,
     ) -> Result<ApprovalRecord, ResolveError> {
-        let (record, answer) = self
-            .step(id, |record| machine::allow_later(record, by, ttl, now))
-            .ok_or_else(|| ResolveError::Unknown(id.clone()))?;
+        let _turn = self.answering.lock().await;
+        let step = |record: &ApprovalRecord| machine::allow_later(record, by, ttl, now);
+        self.announce(self.announced(id, step)).await?;
+        let (record, answer) = self.step(id, step).ok_or_else(|| ResolveError::Unknown(id.clone()))?;
         answer.map(|()| record)
     }
 
@@ -183,6 +189,14 @@ impl MemoryStore {
     fn add(&self, request: NewApproval, state: ApprovalState) -> Result<ApprovalRecord, CreateApprovalError> {
         machine::encoded(&request)?;
         let mut all = self.state();
+        if self.trail.is_some() && all.approvals.len() >= MOST_QUESTIONS {
+            let is_over = |record: &ApprovalRecord| {
+                !matches!(record.state, ApprovalState::Pending | ApprovalState::Allowed(_))
+            };
+            let oldest = all.approvals.iter().position(is_over);
+            let full = || StoreError::because("memory", StoreErrorKind::Full, "too many questions wait");
+            all.approvals.remove(oldest.ok_or_else(full)?);
+        }
         let mut code = code::random_code();
         while all.approvals.iter().any(|record| record.code == code) {
             code = code::random_code();
@@ -207,9 +221,22 @@ impl MemoryStore {
             self.approvals_changed.send_replace(());
         }
         let record = record.clone();
-        // What is said of an answer is bounded, so the trail takes it.
-        let _ = said.map(|entry| state.tell(entry));
+        if self.trail.is_none() {
+            // What is said of an answer is bounded, so the trail takes it.
+            let _ = said.map(|entry| state.tell(entry));
+        }
         Some((record, answer))
+    }
+
+    /// What there is to say of a step that is about to be taken.
+    fn announced<T>(
+        &self,
+        id: &ApprovalId,
+        step: impl FnOnce(&ApprovalRecord) -> Step<T>,
+    ) -> Option<NewAuditEntry> {
+        let state = self.state();
+        let record = state.approvals.iter().find(|record| record.id == *id)?;
+        step(record).next.as_ref().and_then(|next| answered::answer(record, next))
     }
 
     /// Takes a step with each record. Returns those that changed.

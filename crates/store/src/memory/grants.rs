@@ -8,8 +8,14 @@ use crate::{Grant, GrantId, GrantQuery, GrantStore, NewGrant, StoreError, Timest
 impl GrantStore for MemoryStore {
     async fn add_grant(&self, grant: NewGrant) -> Result<Grant, StoreError> {
         let grant = Grant { id: GrantId::random(), granted: grant, revoked_at: None, uses: 0 };
+        let said = answered::granted(&grant);
+        if self.trail.is_some() {
+            self.announce(Some(said)).await?;
+            self.state().grants.push(grant.clone());
+            return Ok(grant);
+        }
         let mut state = self.state();
-        state.tell(answered::granted(&grant))?;
+        state.tell(said)?;
         state.grants.push(grant.clone());
         Ok(grant)
     }
@@ -37,10 +43,13 @@ impl GrantStore for MemoryStore {
         by: &str,
         now: Timestamp,
     ) -> Result<Option<Grant>, StoreError> {
+        let _turn = self.answering.lock().await;
+        let said = |grant: &Grant| grant.revoked_at.is_none().then(|| answered::revoked(grant, by, now));
+        let announced = self.state().grants.iter().find(|grant| grant.id == *id).and_then(said);
+        self.announce(announced).await?;
         let mut state = self.state();
         let Some(at) = state.grants.iter().position(|grant| grant.id == *id) else { return Ok(None) };
-        let said = state.grants.get(at).filter(|grant| grant.revoked_at.is_none());
-        if let Some(entry) = said.map(|grant| answered::revoked(grant, by, now)) {
+        if let (None, Some(entry)) = (&self.trail, state.grants.get(at).and_then(said)) {
             state.tell(entry)?;
         }
         Ok(state.grants.get_mut(at).map(|grant| {

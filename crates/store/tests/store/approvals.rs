@@ -3,9 +3,9 @@ use std::time::Duration;
 
 use backstop_hooks::{Decision, Severity, TimeoutBehavior};
 use backstop_store::{
-    AllowanceScope, ApprovalFilter, ApprovalReason, ApprovalRecord, ApprovalStatus, ConsumeError,
-    CreateApprovalError, FindApprovalError, MAX_APPROVAL_BYTES, NewApproval, ResolveError, SqliteStore,
-    Store, Timestamp,
+    APPROVAL_ANSWERED, AllowanceScope, ApprovalFilter, ApprovalReason, ApprovalRecord, ApprovalStatus,
+    ApprovalStore as _, AuditFilter, ConsumeError, CreateApprovalError, FindApprovalError,
+    MAX_APPROVAL_BYTES, MemoryStore, NewApproval, ResolveError, SqliteStore, Store, Timestamp,
 };
 use proptest::prelude::*;
 use tempfile::TempDir;
@@ -245,6 +245,40 @@ async fn an_erased_preview_leaves_the_digest(store: &dyn Store) {
     assert!(left.preview.is_null());
     assert_eq!(left.digest, digest("ls"));
     assert!(!store.erase_preview(&"nope".into()).await.unwrap());
+}
+
+#[tokio::test]
+async fn what_is_kept_in_memory_alone_is_on_record_elsewhere_before_it_counts() {
+    let folder = TempDir::new().unwrap();
+    let trail: Arc<dyn Store> = Arc::new(SqliteStore::new(folder.path().join("t.db")));
+    let store = MemoryStore::for_answers(Arc::clone(&trail));
+    let asked = ask(&store, "ls").await;
+    store.resolve_approval(&asked.id, Decision::AllowOnce, "me", at(1_100)).await.unwrap();
+    let later = ask(&store, "pwd").await;
+    store.resolve_approval(&later.id, Decision::Deny, "me", at(1_100)).await.unwrap();
+    assert!(trail.approvals(ApprovalFilter::All, 9).await.unwrap().is_empty());
+    let said = trail.audit(&AuditFilter::default(), 0, 9).await.unwrap();
+    assert_eq!(said.iter().map(|entry| entry.kind.as_str()).collect::<Vec<_>>(), [APPROVAL_ANSWERED; 2]);
+    // Where nothing can be said, nothing counts.
+    let broken: Arc<dyn Store> = Arc::new(SqliteStore::new(folder.path()));
+    let store = MemoryStore::for_answers(broken);
+    let asked = ask(&store, "ls").await;
+    let answered = store.resolve_approval(&asked.id, Decision::AllowOnce, "me", at(1_100)).await;
+    assert!(matches!(answered, Err(ResolveError::Store(_))), "{answered:?}");
+    assert_eq!(status(&store, &asked).await, ApprovalStatus::Pending);
+}
+
+#[tokio::test]
+async fn what_is_kept_in_memory_alone_is_bounded() {
+    let store = MemoryStore::for_answers(Arc::new(MemoryStore::new()));
+    let over = store.create_unattended_approval(question("0")).await.unwrap();
+    for number in 1..2_000 {
+        ask(&store, &number.to_string()).await;
+    }
+    ask(&store, "one more").await;
+    assert!(store.approval(&over.id).await.unwrap().is_none(), "what is over made room");
+    let full = store.create_approval(question("too many")).await;
+    assert!(matches!(full, Err(CreateApprovalError::Store(_))), "what waits is not forgotten");
 }
 
 async fn a_call_that_comes_twice_is_one_question(store: &dyn Store) {

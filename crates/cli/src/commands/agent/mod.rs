@@ -27,6 +27,7 @@ use self::screen::Screen;
 use crate::commands::notify::Notifier;
 use crate::commands::sessions;
 use crate::confine::confine;
+use crate::desk::Desk;
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::output::{Output, Style, plain};
@@ -92,7 +93,12 @@ pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Resu
     let keyboard = Keyboard::default();
     let attendance = attendance(&settings, &loaded, terminal.then(|| keyboard.clone()), output);
     let hosts = [backstop::agent::host_profile()];
-    let backstop = builder(loaded).hosts(hosts).store(Arc::clone(&store)).build().await?;
+    let desk = Desk::open(&loaded, &store, surroundings)?;
+    let mut builder = builder(loaded);
+    if let Some(desk) = &desk {
+        builder = builder.answer_store(desk.answers());
+    }
+    let backstop = builder.hosts(hosts).store(Arc::clone(&store)).build().await?;
     let screen = Arc::new(Screen::new(output));
     let agent = Agent::new(AgentParts {
         engine: backstop.engine().clone(),
@@ -118,6 +124,7 @@ pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Resu
         None => host.conversation(&keyboard).await,
     };
     host.end(backstop).await;
+    drop(desk);
     done
 }
 

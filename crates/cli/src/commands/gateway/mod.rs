@@ -24,6 +24,7 @@ use tokio::task::JoinHandle;
 
 use self::watch::{Counted, Decisions};
 use crate::daemon::{Daemon, ListenError, Policies};
+use crate::desk::Desk;
 use crate::error::Error;
 use crate::session::{Surroundings, builder};
 
@@ -33,6 +34,8 @@ struct Running {
     hooks: Hooks,
     backstop: Backstop,
     daemon: Option<Daemon>,
+    /// Where people answer, if that is not in the database.
+    desk: Option<Desk>,
     /// What was decided about traffic, and about the events of clients.
     decisions: Arc<Decisions>,
     watch: Arc<Decisions>,
@@ -72,8 +75,14 @@ impl Running {
             // One call is asked about once: by the hooks, which see it next.
             how.tool_calls = ToolCalls::Judge(Unasked::Leave);
         }
+        let desk = Desk::open(&loaded, &store, surroundings)?;
+        let answers = desk.as_ref().map(Desk::answers);
         let answers_clients = !matches!(listen, Listen::Nowhere);
-        let backstop = builder(loaded)
+        let mut builder = builder(loaded);
+        if let Some(answers) = &answers {
+            builder = builder.answer_store(Arc::clone(answers));
+        }
+        let backstop = builder
             .hosts(backstop::server_hosts(&how, answers_clients))
             .store(store)
             .shared_decisions(true)
@@ -88,13 +97,15 @@ impl Running {
                 return Err(error);
             }
         };
-        match start_daemon(listen, Arc::clone(&watch) as Arc<dyn ReceiptSink>, surroundings) {
+        let policies =
+            |is_run| Policies::new(surroundings, Arc::clone(&watch) as Arc<dyn ReceiptSink>, answers, is_run);
+        match start_daemon(listen, policies, surroundings) {
             Ok(daemon) => {
                 let sweeping = sweep(&backstop);
-                Ok(Self { gateway, hooks, backstop, daemon, decisions, watch, sweeping })
+                Ok(Self { gateway, hooks, backstop, daemon, desk, decisions, watch, sweeping })
             }
             Err(error) => {
-                Self { gateway, hooks, backstop, daemon: None, decisions, watch, sweeping: None }
+                Self { gateway, hooks, backstop, daemon: None, desk, decisions, watch, sweeping: None }
                     .stop(surroundings, pending())
                     .await;
                 Err(error.into())
@@ -145,6 +156,8 @@ impl Running {
             () = hurry => {}
         }
         self.hooks.stopped("shutdown").await;
+        // Nobody waits for an answer any more.
+        drop(self.desk);
         if !self.backstop.shut_down().await || !hooks_recorded {
             surroundings.output.say("warning: the audit trail could not be written to its end");
         }
@@ -176,7 +189,7 @@ fn sweep(backstop: &Backstop) -> Option<JoinHandle<()>> {
 
 fn start_daemon(
     listen: Listen,
-    watch: Arc<dyn ReceiptSink>,
+    policies: impl FnOnce(bool) -> Policies,
     surroundings: &Surroundings,
 ) -> Result<Option<Daemon>, ListenError> {
     let (socket, is_run) = match listen {
@@ -184,7 +197,7 @@ fn start_daemon(
         Listen::Unless(socket) => (socket, false),
         Listen::ForRun { socket, .. } => (socket, true),
     };
-    match Daemon::start(&socket, Policies::new(surroundings, watch, is_run)) {
+    match Daemon::start(&socket, policies(is_run)) {
         Err(error @ ListenError::Taken(_)) if !is_run => {
             surroundings.output.say(&format!("note: {error}, so this process leaves them to it"));
             Ok(None)

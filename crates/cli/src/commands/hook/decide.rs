@@ -8,7 +8,7 @@ use backstop::Backstop;
 use backstop::clients::{Attended, Client, ClientEvent, Payload, Reason, Reply, refuse, respond};
 use backstop::config::{DaemonFailure, Loaded};
 use backstop::engine::Attendance;
-use backstop::store::{SqliteStore, Store};
+use backstop::store::{MemoryStore, SqliteStore, Store};
 use backstop::{daemon_socket, store_path};
 
 use super::speak::remark;
@@ -140,14 +140,19 @@ async fn decide_here(
     // ends without closing leaves the log to the next one; nothing in it is lost.
     std::mem::forget(Arc::clone(&store));
     let shared_store: Arc<dyn Store> = Arc::<SqliteStore>::clone(&store);
+    let is_strict = loaded.config.agent.approvals.strict.value;
     // The policy is the one by which a server would judge, so that it makes no difference which of them does.
     let hosts = backstop::server_hosts(&backstop::gateway_hooks(&loaded), true);
     let home = surroundings.variable("HOME").unwrap_or_default();
-    let built =
-        builder(loaded).home(home).hosts(hosts).store(shared_store).shared_decisions(shared).build().await;
+    let mut policy = builder(loaded);
+    if is_strict {
+        // Nothing that lies somewhere is an answer, and nobody could give one before this process ends.
+        policy = policy.answer_store(Arc::new(MemoryStore::for_answers(Arc::clone(&shared_store))));
+    }
+    let built = policy.home(home).hosts(hosts).store(shared_store).shared_decisions(shared).build().await;
     let backstop = built.map_err(Error::from)?;
     let left = patience(heard.event).saturating_sub(heard.started.elapsed());
-    let reply = judged(&backstop, heard.event, left).await;
+    let reply = judged(&backstop, heard.event, left, !is_strict).await;
     let complete = backstop.shut_down().await;
     if log > LONG_LOG_BYTES {
         // Where this fails, the next one tries; what is in the log counts wherever it is.
@@ -163,12 +168,17 @@ fn log_of(database: &Path) -> PathBuf {
     name.into()
 }
 
-/// What the client is told by these hooks, in the time that is left.
-pub(crate) async fn judged(backstop: &Backstop, event: &ClientEvent, left: Duration) -> Reply {
+/// What the client is told by these hooks, in the time that is left. `has_desk`: people can answer while it waits.
+pub(crate) async fn judged(
+    backstop: &Backstop,
+    event: &ClientEvent,
+    left: Duration,
+    has_desk: bool,
+) -> Reply {
     let says_so = backstop.config().config.agent.approvals.attended.value;
     let settled = says_so.then(|| event.clone().attended_unless_said());
     let event = settled.as_ref().unwrap_or(event);
-    let attendance = attendance(event, backstop.config());
+    let attendance = attendance(event, backstop.config(), has_desk);
     match tokio::time::timeout(left, respond(backstop.engine(), event, &attendance)).await {
         Ok(reply) => reply,
         Err(_) => refuse(event, &late(event)),
@@ -201,8 +211,8 @@ pub(crate) fn folder(event: &ClientEvent, here: &Path) -> PathBuf {
 
 /// A client that asks its own user, where one attends, is let to. Elsewhere the operator says whether to wait for an answer from
 /// `backstop approvals`; without that the call is refused, and a person finds it there.
-fn attendance(event: &ClientEvent, loaded: &Loaded) -> Attendance {
-    if loaded.config.agent.approvals.wait.value && !event.frame.can_ask() {
+fn attendance(event: &ClientEvent, loaded: &Loaded, has_desk: bool) -> Attendance {
+    if has_desk && loaded.config.agent.approvals.wait.value && !event.frame.can_ask() {
         Attendance::Present(Arc::new(Notifier))
     } else {
         Attendance::Nobody

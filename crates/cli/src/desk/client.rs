@@ -1,0 +1,230 @@
+//! The side of people: the questions of the database, or of all desks that are open.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use backstop::hooks::{ApprovalId, Decision};
+use backstop::store::{ApprovalRecord, FindApprovalError, Grant, GrantId, Store, VoidGrant};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::UnixStream;
+use tokio::time::timeout;
+
+use super::answers::answer;
+use super::{Always, MOST_REPLY_BYTES, PATIENCE, Reply, Request, folder};
+use crate::error::Error;
+use crate::session::Surroundings;
+
+/// Everything that can be answered.
+#[derive(Debug)]
+pub(crate) struct Answers {
+    places: Vec<Place>,
+    is_strict: bool,
+}
+
+/// Where questions are.
+#[derive(Clone, Debug)]
+pub(crate) enum Place {
+    Database(Arc<dyn Store>),
+    Desk(PathBuf),
+}
+
+impl Answers {
+    /// Those of the database, or those of open desks, as the configuration says.
+    pub(crate) fn of(surroundings: &Surroundings) -> Result<Self, Error> {
+        let loaded = surroundings.load()?;
+        if !loaded.config.agent.approvals.strict.value {
+            let places = vec![Place::Database(surroundings.store(&loaded)?)];
+            return Ok(Self { places, is_strict: false });
+        }
+        Ok(Self { places: open_desks(&folder(surroundings.data_folder()?))?, is_strict: true })
+    }
+
+    /// What is to be said where answers are kept in memory, and nobody keeps any.
+    pub(crate) fn note(&self) -> Option<&'static str> {
+        (self.is_strict && self.places.is_empty()).then_some(
+            "note: answers are kept in memory (`agent.approvals.strict`), and no process is running that asks: `backstop serve`, `run` or `agent`",
+        )
+    }
+
+    /// The newest `limit` questions of each place, the newest first.
+    pub(crate) async fn list(&self, limit: usize) -> Result<Vec<ApprovalRecord>, Error> {
+        let mut all = Vec::new();
+        for place in &self.places {
+            match place.ask(Request::List { limit }).await? {
+                Some(Reply::Questions(records)) => all.extend(records),
+                Some(other) => return Err(other.unexpected()),
+                None => {}
+            }
+        }
+        all.sort_by_key(|record| std::cmp::Reverse(record.request.created_at));
+        Ok(all)
+    }
+
+    /// The question that is meant, and where it is.
+    pub(crate) async fn find(&self, name: &str) -> Result<(&Place, ApprovalRecord), Error> {
+        let mut found = Vec::new();
+        for place in &self.places {
+            match place.ask(Request::Find { name: name.to_owned() }).await? {
+                Some(Reply::Question(record)) => found.push((place, *record)),
+                Some(Reply::Unknown) | None => {}
+                Some(other) => return Err(other.unexpected()),
+            }
+        }
+        match (found.pop(), found.is_empty(), self.note()) {
+            (Some(found), true, _) => Ok(found),
+            // Two that say so: one of them stands in for the other.
+            (Some(_), false, _) => Err(FindApprovalError::Ambiguous(name.to_owned()).into()),
+            (None, _, Some(note)) => Err(Error::Failed(format!("there is no approval `{name}`\n{note}"))),
+            (None, _, None) => Err(FindApprovalError::Unknown(name.to_owned()).into()),
+        }
+    }
+
+    /// Grants with where they are, and those of earlier versions that count no longer.
+    pub(crate) async fn grants(&self) -> Result<(Vec<(&Place, Grant)>, Vec<VoidGrant>), Error> {
+        let (mut all, mut gone) = (Vec::new(), Vec::new());
+        for place in &self.places {
+            match place.ask(Request::Grants).await? {
+                Some(Reply::Grants(grants, void)) => {
+                    all.extend(grants.into_iter().map(|grant| (place, grant)));
+                    gone.extend(void);
+                }
+                Some(other) => return Err(other.unexpected()),
+                None => {}
+            }
+        }
+        Ok((all, gone))
+    }
+}
+
+impl Place {
+    /// Says that all arguments of a question were shown.
+    pub(crate) async fn seen(&self, id: &ApprovalId) -> Result<(), Error> {
+        self.ask(Request::Seen { id: id.clone() }).await.map(drop)
+    }
+
+    /// Answers the call that waits.
+    pub(crate) async fn answer(
+        &self,
+        id: &ApprovalId,
+        decision: Decision,
+        by: String,
+    ) -> Result<ApprovalRecord, Error> {
+        self.question(Request::Answer { id: id.clone(), decision, by }).await
+    }
+
+    /// Allows one later call.
+    pub(crate) async fn allow_later(
+        &self,
+        id: &ApprovalId,
+        ttl: Duration,
+        by: String,
+    ) -> Result<ApprovalRecord, Error> {
+        self.question(Request::Later { id: id.clone(), ttl, by }).await
+    }
+
+    /// Answers the call that waits, and from now on. Returns what that grants, too.
+    pub(crate) async fn always(
+        &self,
+        id: &ApprovalId,
+        always: Always,
+        by: String,
+    ) -> Result<(ApprovalRecord, Vec<Grant>), Error> {
+        match self.ask(Request::Always { id: id.clone(), always, by }).await? {
+            Some(Reply::Granted(record, grants)) => Ok((*record, grants)),
+            other => Err(unexpected(other)),
+        }
+    }
+
+    /// Takes a grant back.
+    pub(crate) async fn revoke(&self, id: &GrantId, by: String) -> Result<Option<Grant>, Error> {
+        match self.ask(Request::Revoke { id: id.clone(), by }).await? {
+            Some(Reply::Revoked(grant)) => Ok(grant.map(|grant| *grant)),
+            other => Err(unexpected(other)),
+        }
+    }
+
+    async fn question(&self, request: Request) -> Result<ApprovalRecord, Error> {
+        match self.ask(request).await? {
+            Some(Reply::Question(record)) => Ok(*record),
+            other => Err(unexpected(other)),
+        }
+    }
+
+    /// What it says; `None` where nobody is there any more.
+    async fn ask(&self, request: Request) -> Result<Option<Reply>, Error> {
+        match self {
+            Self::Database(store) => answer(store.as_ref(), request).await.map(Some),
+            Self::Desk(socket) => {
+                let asked = timeout(PATIENCE, converse(socket, &request)).await;
+                match asked.unwrap_or_else(|_| Err(io::Error::from(io::ErrorKind::TimedOut))) {
+                    Ok(Reply::Refused(why)) => Err(Error::Failed(why)),
+                    Ok(reply) => Ok(Some(reply)),
+                    Err(error) if is_nobody(&error) => {
+                        // Of a process that was killed.
+                        let _ = std::fs::remove_file(socket);
+                        Ok(None)
+                    }
+                    Err(source) => {
+                        Err(Error::File { path: socket.clone(), what: "asked for answers", source })
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Reply {
+    fn unexpected(self) -> Error {
+        unexpected(Some(self))
+    }
+}
+
+fn unexpected(reply: Option<Reply>) -> Error {
+    Error::Failed(
+        match reply {
+            Some(Reply::Unknown) => "the question is gone",
+            Some(_) => "a process that asks talks nonsense",
+            None => "the process that asked has ended",
+        }
+        .to_owned(),
+    )
+}
+
+fn is_nobody(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
+}
+
+fn open_desks(folder: &Path) -> Result<Vec<Place>, Error> {
+    let failed = |source| Error::File { path: folder.to_path_buf(), what: "read", source };
+    let entries = match std::fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(failed)?,
+    };
+    let mut desks = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(failed)?.path();
+        if path.extension().is_some_and(|extension| extension == "sock") {
+            desks.push(Place::Desk(path));
+        }
+    }
+    Ok(desks)
+}
+
+async fn converse(socket: &Path, request: &Request) -> io::Result<Reply> {
+    let mut stream = UnixStream::connect(socket).await?;
+    if stream.peer_cred()?.uid() != rustix::process::geteuid().as_raw() {
+        return Err(io::Error::other("another user listens there"));
+    }
+    let bytes = serde_json::to_vec(request)?;
+    stream.write_u32(u32::try_from(bytes.len()).map_err(io::Error::other)?).await?;
+    stream.write_all(&bytes).await?;
+    let length = usize::try_from(stream.read_u32().await?).unwrap_or(usize::MAX);
+    if length > MOST_REPLY_BYTES {
+        return Err(io::Error::other("its reply is too long"));
+    }
+    let mut bytes = vec![0; length];
+    stream.read_exact(&mut bytes).await?;
+    Ok(serde_json::from_slice(&bytes)?)
+}

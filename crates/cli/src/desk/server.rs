@@ -1,0 +1,145 @@
+//! The desk of a process that asks.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use backstop::config::Loaded;
+use backstop::store::{AnswerStore, MemoryStore, Store};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use super::answers::answer;
+use super::{MOST_REPLY_BYTES, MOST_REQUEST_BYTES, PATIENCE, Reply, Request, folder};
+use crate::commands::ancestry;
+use crate::daemon::private_folder;
+use crate::error::Error;
+use crate::session::Surroundings;
+
+/// The most people who are answered at once. More wait for their turn.
+const MOST_AT_ONCE: usize = 8;
+
+/// Questions and answers in the memory of this process, and the socket at which people answer them.
+#[derive(Debug)]
+pub(crate) struct Desk {
+    answers: Arc<dyn AnswerStore>,
+    socket: PathBuf,
+    serving: JoinHandle<()>,
+}
+
+impl Desk {
+    /// Opens a desk, where the configuration keeps answers in memory. From then on this process can't be traced or
+    /// dumped by others of its user. What is answered is said in the audit trail of `store`.
+    pub(crate) fn open(
+        loaded: &Loaded,
+        store: &Arc<dyn Store>,
+        surroundings: &Surroundings,
+    ) -> Result<Option<Self>, Error> {
+        if !loaded.config.agent.approvals.strict.value {
+            return Ok(None);
+        }
+        close_memory()?;
+        let folder = folder(surroundings.data_folder()?);
+        private_folder(&folder)?;
+        let socket = folder.join(format!("{}.sock", std::process::id()));
+        // One that is there is that of a process that is gone, whose number this one has now.
+        let _ = fs::remove_file(&socket);
+        let failed = |source| Error::File { path: socket.clone(), what: "listened at", source };
+        let listener = UnixListener::bind(&socket).map_err(failed)?;
+        fs::set_permissions(&socket, fs::Permissions::from_mode(0o600)).map_err(failed)?;
+        let answers: Arc<dyn AnswerStore> = Arc::new(MemoryStore::for_answers(Arc::clone(store)));
+        let serving = tokio::spawn(serve(listener, Arc::clone(&answers)));
+        Ok(Some(Self { answers, socket, serving }))
+    }
+
+    /// Where the questions are.
+    pub(crate) fn answers(&self) -> Arc<dyn AnswerStore> {
+        Arc::clone(&self.answers)
+    }
+}
+
+impl Drop for Desk {
+    fn drop(&mut self) {
+        self.serving.abort();
+        // One that stays is refused by the system, and cleared away by whoever looks next.
+        let _ = fs::remove_file(&self.socket);
+    }
+}
+
+/// Keeps other processes of the user from reading and writing the memory of this one.
+fn close_memory() -> Result<(), Error> {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+        set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(|error| {
+            Error::Failed(format!("the memory of this process can't be closed to others: {error}"))
+        })?;
+    }
+    Ok(())
+}
+
+async fn serve(listener: UnixListener, answers: Arc<dyn AnswerStore>) {
+    let turns = Arc::new(Semaphore::new(MOST_AT_ONCE));
+    loop {
+        let Ok(turn) = Arc::clone(&turns).acquire_owned().await else { return };
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let answers = Arc::clone(&answers);
+                tokio::spawn(async move {
+                    // Who went away needs no reply.
+                    let _ = timeout(PATIENCE, attend(stream, answers.as_ref())).await;
+                    drop(turn);
+                });
+            }
+            Err(error) => {
+                tracing::warn!(%error, "somebody who answers can't be heard");
+                tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+            }
+        }
+    }
+}
+
+async fn attend(mut stream: UnixStream, answers: &dyn AnswerStore) -> std::io::Result<()> {
+    let peer = stream.peer_cred()?;
+    if peer.uid() != rustix::process::geteuid().as_raw() {
+        return Ok(());
+    }
+    let length = usize::try_from(stream.read_u32().await?).unwrap_or(usize::MAX);
+    let reply = if length > MOST_REQUEST_BYTES {
+        Reply::Refused("the request is too long".to_owned())
+    } else {
+        let mut bytes = vec![0; length];
+        stream.read_exact(&mut bytes).await?;
+        let refused = |error: Error| Reply::Refused(error.to_string());
+        match (peer.pid().map_or(Ok(()), ancestry::only_people_at), serde_json::from_slice::<Request>(&bytes))
+        {
+            (Err(error), _) => refused(error),
+            (Ok(()), Ok(request)) => answer(answers, request).await.unwrap_or_else(refused),
+            (Ok(()), Err(_)) => Reply::Refused("the request is of another version of Backstop".to_owned()),
+        }
+    };
+    let bytes = serde_json::to_vec(&reply).unwrap_or_default();
+    let bytes = match bytes.len() {
+        1..=MOST_REPLY_BYTES => bytes,
+        _ => serde_json::to_vec(&Reply::Refused("the reply is too long".to_owned())).unwrap_or_default(),
+    };
+    stream.write_u32(u32::try_from(bytes.len()).unwrap_or_default()).await?;
+    stream.write_all(&bytes).await
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_with_answers_is_closed_to_others() {
+        use rustix::process::{DumpableBehavior, dumpable_behavior};
+        assert_eq!(dumpable_behavior().unwrap(), DumpableBehavior::Dumpable);
+        close_memory().unwrap();
+        assert_eq!(dumpable_behavior().unwrap(), DumpableBehavior::NotDumpable);
+    }
+}
