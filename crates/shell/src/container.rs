@@ -1,22 +1,48 @@
 //! Paths inside a container, and where they lie on the machine that runs it.
 //!
 //! What a container mounts is the machine's own: a path below the place of a mount is followed to its source. All other
-//! paths are the container's, of which nothing is known; they are told as they are written.
+//! paths are the container's. Whether that is gone with the command is known only where the command makes the container,
+//! shares nothing with it but mounts, and no mount lies at or below the path; what a volume holds outlives it, too.
 
-use crate::effects::Touch;
+use crate::effects::{Holder, Touch};
 use crate::options::Options;
 use crate::paths;
 
+/// Options that let a container have more of the machine than its mounts.
+const SHARING: [&str; 10] = [
+    "cap-add",
+    "device",
+    "gpus",
+    "ipc",
+    "pid",
+    "privileged",
+    "runtime",
+    "secret",
+    "security-opt",
+    "volumes-from",
+];
+
 /// The folders of the machine that a container sees, each with the place where it sees it.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Mounts {
     folders: Vec<(String, String)>,
+    /// Places that hold what outlives the container.
+    volumes: Vec<String>,
+    /// Whose everything else is.
+    rest: Holder,
+    /// It is not known in which folder of the container the command starts.
+    starts_anywhere: bool,
 }
 
 impl Mounts {
     /// The mounts among the options of `docker run`; folders of the machine are relative to `cwd`.
     pub(crate) fn of(options: &Options<'_>, cwd: &str) -> Self {
-        let mut mounts = Self::default();
+        let shares = SHARING.iter().any(|name| options.long(name));
+        let mut mounts = Self {
+            rest: if shares { Holder::Machine } else { Holder::NewContainer },
+            starts_anywhere: options.value(Some('w'), "workdir").is_none(),
+            ..Self::default()
+        };
         for value in options.values(Some('v'), "volume") {
             if let [source, place, ..] = value.split(':').collect::<Vec<_>>().as_slice() {
                 mounts.add(source, place, cwd);
@@ -28,18 +54,44 @@ impl Mounts {
                 parts.find_map(|(name, value)| names.contains(&name).then_some(value))
             };
             let source = part(["source", "src", "source"]);
-            if let (Some(source), Some(place)) = (source, part(["target", "destination", "dst"])) {
-                mounts.add(source, place, cwd);
+            match (source, part(["target", "destination", "dst"])) {
+                (Some(source), Some(place)) => mounts.add(source, place, cwd),
+                (None, Some(place)) => mounts.volumes.push(place.to_owned()),
+                (_, None) => {}
             }
         }
         mounts
+    }
+
+    /// As for a container that was there before, of which nothing else is known.
+    pub(crate) fn of_others(self) -> Self {
+        Self { rest: Holder::Container, ..self }
+    }
+
+    /// As for a container that may be anything.
+    pub(crate) fn of_the_machine(self) -> Self {
+        Self { rest: Holder::Machine, ..self }
     }
 
     fn add(&mut self, source: &str, place: &str, cwd: &str) {
         // A name without a folder is a volume that the engine keeps.
         if source.starts_with(['/', '.', '~']) || crate::marks::has_hole(source) {
             self.folders.push((place.to_owned(), paths::lexical(source, cwd)));
+        } else {
+            self.volumes.push(place.to_owned());
         }
+    }
+
+    /// Whose a path of the container is that leads to no folder of the machine.
+    fn holder_of(&self, touch: &Touch) -> Holder {
+        let mut places = self.folders.iter().map(|(place, _)| place).chain(&self.volumes);
+        let is_relative = !touch.path.starts_with(['/', '~']);
+        if is_relative && self.starts_anywhere && places.clone().next().is_some() {
+            return Holder::Machine;
+        }
+        let path = touch.resolved.as_str();
+        let meets = |place: &String| below(path, place).is_some() || below(place, path).is_some();
+        if places.any(meets) { Holder::Machine } else { self.rest }
     }
 
     /// The folder of the machine that a path of the container leads to.
@@ -56,6 +108,8 @@ impl Mounts {
             touch.resolved = path;
             // The disk of the machine says nothing about links in a container.
             touch.climbing = None;
+        } else {
+            touch.holder = self.holder_of(touch);
         }
     }
 }
@@ -88,6 +142,32 @@ mod tests {
             touch.resolved = path.to_owned();
             mounts.lead(&mut touch);
             assert_eq!(touch.resolved, leads, "{path}");
+        }
+    }
+
+    #[test]
+    fn what_a_new_container_holds_is_its_own_unless_it_shares_it() {
+        let held = |args: &[&str], path: &str| {
+            let mounts =
+                Mounts::of(&Options::parse(args, Takes::values("vw", &["volume", "workdir"])), "/work");
+            let mut touch = Touch::new(Action::Delete, path);
+            touch.resolved = paths::lexical(path, "/work");
+            mounts.lead(&mut touch);
+            touch.holder
+        };
+        for (args, path, holder) in [
+            (&[][..], "/etc", Holder::NewContainer),
+            (&[], "x", Holder::NewContainer),
+            (&["-v", "/:/host"], "/etc", Holder::NewContainer),
+            (&["-v", "/:/host"], "/host/etc", Holder::Machine),
+            (&["-v", "/:/host"], "/", Holder::Machine),
+            (&["-v", ".:/app"], "x", Holder::Machine),
+            (&["-v", "data:/etc/x"], "/etc", Holder::Machine),
+            (&["-v", "data:/data"], "/data/x", Holder::Machine),
+            (&["--privileged"], "/etc", Holder::Machine),
+            (&["--volumes-from", "db"], "/data", Holder::Machine),
+        ] {
+            assert_eq!(held(args, path), holder, "{args:?} {path}");
         }
     }
 }

@@ -106,7 +106,7 @@ mod wrap;
 
 pub use analyzer::{Analyzer, Labels, ShellKind};
 pub use data::Taint;
-pub use effects::{Action, Touch, patched};
+pub use effects::{Action, Holder, Touch, patched};
 pub use parse::is_whole;
 pub use pattern::matches as pattern_matches;
 pub use place::{Looked, Place};

@@ -190,7 +190,13 @@ impl Shell<'_> {
     /// Runs `work` below `program`.
     pub(super) fn pushed<T>(&mut self, program: &str, work: impl FnOnce(&mut Self) -> T) -> T {
         self.via.push(program.to_owned());
+        let outer = self.mounts.clone();
+        if let Some(mounts) = outer.as_ref().filter(|_| !STAYS.contains(&program)) {
+            // It may lead out of the container: to another machine, root or container.
+            self.mounts = Some(Rc::new(mounts.as_ref().clone().of_the_machine()));
+        }
         let result = work(self);
+        self.mounts = outer;
         self.via.pop();
         result
     }
@@ -473,7 +479,12 @@ impl Shell<'_> {
         let options = Options::parse(&refs, takes);
         let entrypoint = options.value(None, "entrypoint").map(str::to_owned);
         let outside = self.state.cwd.clone().unwrap_or_else(|| "/unknown".to_owned());
-        let mounts = Rc::new(Mounts::of(&options, &outside));
+        let mounts = Mounts::of(&options, &outside);
+        // What an `exec` enters, or a file of services describes, was set up by somebody else.
+        let is_new =
+            at == 0 && args.first().is_some_and(|sub| sub == "run") && !program.ends_with("-compose");
+        let mounts = if is_new { mounts } else { others(mounts, args) };
+        let mounts = Rc::new(mounts);
         let folder = options.value(Some('w'), "workdir").map(str::to_owned);
         let consumed = options.consumed;
         let mut rest = args.get(at + 1 + consumed + 1..)?.to_vec();
@@ -484,8 +495,8 @@ impl Shell<'_> {
             return None;
         }
         self.emit(argv);
-        let outer = self.mounts.replace(Rc::clone(&mounts));
         let output = self.pushed(program, |shell| {
+            shell.mounts = Some(mounts);
             shell.in_subshell(|shell| {
                 shell.state.functions.clear();
                 if let Some(folder) = folder.filter(|folder| folder.starts_with('/')) {
@@ -494,7 +505,6 @@ impl Shell<'_> {
                 shell.dispatch(&rest, stdin)
             })
         });
-        self.mounts = outer;
         Some(output)
     }
 
@@ -504,7 +514,15 @@ impl Shell<'_> {
         }
         let at = args.iter().position(|arg| arg == "--")?;
         let rest = args.get(at + 1..)?.to_vec();
-        Some(self.inner(argv, &rest, program, stdin))
+        let mounts = others(Mounts::default(), args.get(..at).unwrap_or_default());
+        self.emit(argv);
+        Some(self.pushed(program, |shell| {
+            shell.mounts = Some(Rc::new(mounts));
+            shell.in_subshell(|shell| {
+                shell.state.functions.clear();
+                shell.dispatch(&rest, stdin)
+            })
+        }))
     }
 
     fn crontab(&mut self, argv: &[String], args: &[String], stdin: &Data) -> Option<Data> {
@@ -547,6 +565,46 @@ fn is_name(text: &str) -> bool {
     !text.is_empty()
         && !text.starts_with(|c: char| c.is_ascii_digit())
         && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+/// Wrappers whose command runs in the container in which they run themselves.
+const STAYS: [&str; 28] = [
+    "ash",
+    "bash",
+    "builtin",
+    "busybox",
+    "command",
+    "dash",
+    "dumb-init",
+    "env",
+    "eval",
+    "exec",
+    "find",
+    "gosu",
+    "ionice",
+    "ksh",
+    "nice",
+    "nohup",
+    "setsid",
+    "sh",
+    "stdbuf",
+    "su",
+    "su-exec",
+    "sudo",
+    "time",
+    "timeout",
+    "tini",
+    "watch",
+    "xargs",
+    "zsh",
+];
+
+/// The mounts of a container that was there before; one that is called as if it served people may hold anything.
+fn others(mounts: Mounts, args: &[String]) -> Mounts {
+    const SERVES: [&str; 4] = ["prod", "production", "prd", "live"];
+    let serves =
+        |arg: &String| arg.split(|c: char| !c.is_ascii_alphabetic()).any(|part| SERVES.contains(&part));
+    if args.iter().any(serves) { mounts.of_the_machine() } else { mounts.of_others() }
 }
 
 /// Words of a wrapper that are taken for the beginning of a command though nobody knows such a program.

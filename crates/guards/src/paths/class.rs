@@ -178,6 +178,13 @@ pub(crate) fn of(path: &str, place: &Place) -> Class {
     Class::Outside
 }
 
+/// True for a path below a folder that is called as one that programs fill again, wherever it lies but in homes.
+pub(crate) fn is_cache(path: &str) -> bool {
+    let mut segments = path.split('/').filter(|segment| !segment.is_empty());
+    let in_home = segments.clone().next().is_some_and(|first| HOMES.contains(&first) || first == "root");
+    !in_home && segments.any(|name| name == "cache" || name == "caches" || REBUILT.contains(&name))
+}
+
 /// True for what lies in the folder of caches of the user's home directory.
 fn cached(base: &[&str], place: &Place) -> bool {
     let home = place.home().split('/').filter(|segment| !segment.is_empty()).count();

@@ -1,7 +1,7 @@
 //! Where a file that a command touches lies, and what it holds.
 
 use backstop_shell::marks::{HOLE, NOT_EMPTY, STAR};
-use backstop_shell::{Labels, Place, Touch, paths};
+use backstop_shell::{Holder, Labels, Place, Touch, paths};
 
 use super::{Class, Level, class, is_confidential, sensitive};
 
@@ -17,8 +17,10 @@ impl Target {
     pub(crate) fn of(touch: &Touch, place: &Place) -> Self {
         let below = touch.resolved.trim_end_matches(['/', STAR]);
         let below = || if below == touch.resolved { None } else { sensitive::find(below, place) };
-        let sensitive =
-            sensitive::find(&touch.resolved, place).or_else(below).map(|entry| (entry.id, entry.level));
+        let sensitive = sensitive::find(&touch.resolved, place).or_else(below);
+        // What an image holds, everybody has who has the image.
+        let sensitive = sensitive.filter(|_| touch.holder != Holder::NewContainer);
+        let sensitive = sensitive.map(|entry| (entry.id, entry.level));
         Self { class: class_of(touch, place), sensitive }
     }
 }
@@ -28,7 +30,13 @@ fn class_of(touch: &Touch, place: &Place) -> Class {
         return Class::Unknown;
     }
     if !touch.path.starts_with(HOLE) {
-        return class::of(&touch.resolved, place);
+        let class = class::of(&touch.resolved, place);
+        let is_gone = match touch.holder {
+            Holder::Machine => false,
+            Holder::Container => class == Class::Outside && class::is_cache(&touch.resolved),
+            Holder::NewContainer => !matches!(class, Class::Device | Class::Null),
+        };
+        return if is_gone { Class::Temp } else { class };
     }
     // Two marks in a row stand for what is known not to be empty (`${x:?}`).
     let rest = touch.path.trim_start_matches(HOLE);

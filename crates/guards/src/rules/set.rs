@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock, OnceLock};
 
 use backstop_shell::marks::{ANY, STAR, has_hole};
 use backstop_shell::programs::Programs;
-use backstop_shell::{Action, Fact, Place, Process, Taint, Touch, Trace};
+use backstop_shell::{Action, Fact, Holder, Place, Process, Taint, Touch, Trace};
 
 use super::matching::{Parsed, origin_fits, signal_of, touch_fits};
 use super::{Rule, When, built_in};
@@ -343,7 +343,11 @@ fn prepared(mut rule: Rule) -> Rule {
 /// the folder that links before it lead to.
 fn on_disk(touch: &Touch, at: &Place) -> Option<Touch> {
     let written = touch.climbing.as_ref().unwrap_or(&touch.resolved);
-    if !touch.is_anchored || has_hole(written) || written.contains([STAR, ANY]) {
+    if !touch.is_anchored
+        || touch.holder != Holder::Machine
+        || has_hole(written)
+        || written.contains([STAR, ANY])
+    {
         return None;
     }
     let goes = matches!(touch.action, Action::Delete | Action::Move) && !touch.path.ends_with('/');

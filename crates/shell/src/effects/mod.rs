@@ -84,6 +84,19 @@ impl Action {
     }
 }
 
+/// Whose a file is that is touched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Holder {
+    /// The machine's that runs the command, or it is not known to be anything else's.
+    #[default]
+    Machine,
+    /// That of a container that was there before.
+    Container,
+    /// That of a container which the command makes of an image and which has nothing of the machine but its mounts: gone
+    /// with it.
+    NewContainer,
+}
+
 /// A file and what is done to it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Touch {
@@ -106,6 +119,8 @@ pub struct Touch {
     pub searched: bool,
     /// Whether the targets come from data that is not in the command.
     pub streamed: bool,
+    /// Whose the file is.
+    pub holder: Holder,
 }
 
 impl Touch {
@@ -120,6 +135,7 @@ impl Touch {
             force: false,
             searched: false,
             streamed: false,
+            holder: Holder::Machine,
         }
     }
 
