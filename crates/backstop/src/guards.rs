@@ -3,7 +3,7 @@
 // Commands and files.
 pub use backstop_guards::{
     Access, AllowEntry, CommandGuard, Finding, GuardSettings, Judgement, PathGuard, Place, Profile, Rule,
-    RuleSet, Severity, ShellKind, UnknownPolicy, Verdict,
+    RuleSet, Severity, ShellKind, UnknownPolicy, Verdict, real_path,
 };
 
 pub use backstop_guards::programs::{Program, Programs, programs_of, read_programs};
@@ -12,7 +12,7 @@ pub use backstop_guards::programs::{Program, Programs, programs_of, read_program
 pub use backstop_guards::hooks::{
     COMMAND_SAFETY_ID, CommandSafety, FilePatterns, InArguments, InvalidFilePattern, REDACTOR_ID,
     RedactionSettings, SECURITY_AUDIT_ID, SecurityAudit, register_command_safety, register_redaction,
-    register_security_audit,
+    register_security_audit, seen,
 };
 
 /// Secrets, personal data and hidden text in texts.

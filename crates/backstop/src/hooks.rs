@@ -16,6 +16,9 @@ pub use backstop_hooks::{
     RecordedReason, Resolution, ResolutionFuture, Severity, TimeoutBehavior,
 };
 
+// Through whose eyes a judge sees the disk.
+pub use backstop_hooks::{Eyes, Seen, Sight};
+
 // Where hooks stand.
 pub use backstop_hooks::{
     Claim, ClaimPoint, DecidePoint, Event, FailurePolicy, Family, Field, Latch, Mode, ObservePoint, Point,

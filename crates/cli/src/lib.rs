@@ -15,6 +15,7 @@ mod log;
 mod output;
 mod reference;
 mod session;
+mod system;
 
 use std::panic::PanicHookInfo;
 use std::process::ExitCode;
@@ -87,7 +88,7 @@ fn failed(exit: Exit, why: &str) -> Exit {
 }
 
 fn perform(global: Global, action: Action) -> Result<Exit, Error> {
-    let surroundings = Surroundings::new(global);
+    let surroundings = Surroundings::new(global)?;
     let runtime = runtime(&action).map_err(|error| Error::Failed(format!("no runtime: {error}")))?;
     let done = runtime.block_on(action.perform(&surroundings));
     // A thread that is stuck in a system call (reading the terminal) must not hold the end up.

@@ -12,6 +12,7 @@ use backstop::{
 
 use crate::error::Error;
 use crate::output::{Output, Style, plain};
+use crate::system;
 
 /// The name of the agent that `backstop agent` runs, and for which calls are judged.
 pub(crate) const AGENT_ID: &str = "main";
@@ -21,6 +22,8 @@ pub(crate) const AGENT_ID: &str = "main";
 pub(crate) struct Global {
     /// The operator's file, if given.
     pub(crate) config: Option<PathBuf>,
+    /// The user whose part of the system scope is meant.
+    pub(crate) of: Option<String>,
     /// JSON on stdout.
     pub(crate) json: bool,
     /// No colours, whatever the terminal can do.
@@ -90,9 +93,10 @@ pub(crate) fn environment(name: &str) -> Option<String> {
 }
 
 impl Surroundings {
-    pub(crate) fn new(global: Global) -> Self {
+    pub(crate) fn new(global: Global) -> Result<Self, Error> {
         let no_color = global.no_color || std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        Self { config: global.config, fixed: None, output: Output::new(global.json, no_color) }
+        let fixed = global.of.map(|user| system::folders_of_named(&user)).transpose()?;
+        Ok(Self { config: global.config, fixed, output: Output::new(global.json, no_color) })
     }
 
     /// The same for a hook, whose folders are fixed.
@@ -106,6 +110,11 @@ impl Surroundings {
             Some(folders) => folders.variable(name).or_else(|| environment(name)),
             None => environment(name),
         }
+    }
+
+    /// Whether the folders are fixed, and none is chosen by the environment.
+    pub(crate) fn is_fixed(&self) -> bool {
+        self.fixed.is_some()
     }
 
     /// The user's home.
@@ -197,6 +206,11 @@ impl Surroundings {
     /// The texts of the configuration that holds in `folder`.
     pub(crate) fn sources_in(&self, folder: &Path) -> Result<Vec<Source>, Error> {
         self.sources(Some(folder))
+    }
+
+    /// The texts of the operator's part of the configuration.
+    pub(crate) fn operator_sources(&self) -> Result<Vec<Source>, Error> {
+        self.sources(None)
     }
 
     /// The configuration that these texts are.

@@ -4,7 +4,7 @@
 //! sub-agent, and a [`Moment`], which says what is happening. Names of events differ per client; moments
 //! don't.
 
-use backstop_hooks::{AgentId, CallContext, RunId, SessionId, SessionKey, Text, Trigger};
+use backstop_hooks::{AgentId, CallContext, RunId, SessionId, SessionKey, Sight, Text, Trigger};
 
 use crate::client::Client;
 use crate::tools::{ToolOutput, ToolUse};
@@ -29,6 +29,7 @@ pub struct Frame {
     pub(crate) sub_agent: Option<SubAgent>,
     pub(crate) mode: Option<String>,
     pub(crate) attended: Attended,
+    pub(crate) sight: Sight,
 }
 
 /// Whether a person sits at a client and would see its question.
@@ -144,6 +145,13 @@ pub struct Stop {
 }
 
 impl ClientEvent {
+    /// The event with the disk around it seen through these eyes, for a judge of another user.
+    #[must_use]
+    pub fn seen_through(mut self, sight: Sight) -> Self {
+        self.frame.sight = sight;
+        self
+    }
+
     /// The event of a client of which this is known.
     #[must_use]
     pub fn attended(mut self, attended: Attended) -> Self {
@@ -196,6 +204,7 @@ impl Frame {
             sub_agent: None,
             mode: None,
             attended: Attended::Unsaid,
+            sight: Sight::default(),
         }
     }
 
@@ -254,6 +263,7 @@ impl Frame {
             run_id: self.run.clone(),
             trigger: Some(if self.sub_agent.is_some() { Trigger::Agent } else { Trigger::User }),
             workspace_dir: self.folder.clone(),
+            sight: self.sight.clone(),
             ..CallContext::default()
         }
     }

@@ -17,19 +17,52 @@ const GETENT: &str = "/usr/bin/getent";
 #[must_use]
 pub fn home() -> Option<PathBuf> {
     let uid = rustix::process::geteuid().as_raw();
+    by_uid(uid).map(|account| account.home)
+}
+
+/// An account that the system lists.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Account {
+    /// Its number.
+    pub uid: u32,
+    /// The number of its own group.
+    pub gid: u32,
+    /// Its name.
+    pub name: String,
+    /// Its home directory.
+    pub home: PathBuf,
+}
+
+/// The account with that number. `None` for one that the system does not list, or that has no home.
+#[must_use]
+pub fn by_uid(uid: u32) -> Option<Account> {
     let listed = fs::read_to_string(USERS).unwrap_or_default();
-    home_in(&listed, uid).or_else(|| home_in(&asked(uid)?, uid))
+    let is_it = |account: &Account| account.uid == uid;
+    find_in(&listed, is_it).or_else(|| find_in(&asked(&uid.to_string())?, is_it))
 }
 
-/// The home directory that a list of users gives for `uid`.
-fn home_in(users: &str, uid: u32) -> Option<PathBuf> {
-    let entry = users.lines().find(|line| field(line, 2) == Some(&uid.to_string()))?;
-    field(entry, 5).map(PathBuf::from).filter(|home| home.is_absolute())
+/// The account of that name, as [`by_uid`].
+#[must_use]
+pub fn by_name(name: &str) -> Option<Account> {
+    let listed = fs::read_to_string(USERS).unwrap_or_default();
+    let is_it = |account: &Account| account.name == name;
+    // A name that begins like an option would be one for the program that is asked.
+    let ask = || asked(Some(name).filter(|name| !name.starts_with('-'))?);
+    find_in(&listed, is_it).or_else(|| find_in(&ask()?, is_it))
 }
 
-fn asked(uid: u32) -> Option<String> {
+fn find_in(users: &str, is_it: impl Fn(&Account) -> bool) -> Option<Account> {
+    let read = |entry: &str| {
+        let home = field(entry, 5).map(PathBuf::from).filter(|home| home.is_absolute())?;
+        let number = |place| field(entry, place)?.parse().ok();
+        Some(Account { uid: number(2)?, gid: number(3)?, name: field(entry, 0)?.to_owned(), home })
+    };
+    users.lines().filter_map(read).find(|account| is_it(account))
+}
+
+fn asked(user: &str) -> Option<String> {
     let asked = Command::new(GETENT)
-        .args(["passwd", &uid.to_string()])
+        .args(["passwd", user])
         .env_clear()
         .stdin(Stdio::null())
         .stderr(Stdio::null())
@@ -71,10 +104,13 @@ mod tests {
 
     #[test]
     fn a_home_is_what_the_list_of_users_says() {
-        assert_eq!(home_in(LIST, 1000), Some(PathBuf::from("/home/ann")));
-        assert_eq!(home_in(LIST, 0), Some(PathBuf::from("/root")));
-        assert_eq!(home_in(LIST, 100), None, "a group is no user");
-        assert_eq!(home_in(LIST, 1002), None, "a home has one place");
+        let home_in = |uid| find_in(LIST, |account| account.uid == uid).map(|account| account.home);
+        assert_eq!(home_in(1000), Some(PathBuf::from("/home/ann")));
+        assert_eq!(home_in(0), Some(PathBuf::from("/root")));
+        assert_eq!(home_in(100), None, "a group is no user");
+        assert_eq!(home_in(1002), None, "a home has one place");
+        let bob = find_in(LIST, |account| account.name == "bob");
+        assert_eq!(bob.map(|bob| (bob.uid, bob.gid)), Some((1001, 100)));
     }
 
     #[test]

@@ -25,7 +25,7 @@ pub use backstop_shell::{Action, Argument, Certainty, Place, Process, ShellKind,
 pub use guard::{
     AllowEntry, CommandGuard, Finding, GuardSettings, Judgement, UNSEEN_INPUT, UnknownPolicy, Verdict,
 };
-pub use paths::{Access, Class, Level, PathGuard};
+pub use paths::{Access, Class, Level, PathGuard, real_path};
 pub use rules::{
     Answer, Origin, PackError, Profile, Rule, RuleSet, Run, Severity, Signal, Test, TouchCondition, When,
     read_pack, rules_of,

@@ -34,6 +34,7 @@ use crate::id::{AgentId, RunId, SessionId, SessionKey};
 use crate::nesting::Nesting;
 use crate::outcome::{Malformed, Outcome, record};
 use crate::point::{Point, PointId};
+use crate::sight::Sight;
 use crate::value::Json;
 
 record! {
@@ -66,6 +67,9 @@ record! {
         /// How many hooks the call is inside of. It is set by making or copying the context, in no other way.
         #[serde(skip)]
         nesting: Nesting,
+        /// Through whose eyes the disk around the call is seen.
+        #[serde(skip)]
+        sight: Sight,
     }
 }
 

@@ -37,6 +37,7 @@ mod outcome;
 mod point;
 pub mod points;
 mod reason;
+mod sight;
 pub mod tool_name;
 mod value;
 
@@ -65,5 +66,6 @@ pub use point::{
     PointInfo, UnknownPoint,
 };
 pub use reason::{Reason, RecordedReason};
+pub use sight::{Eyes, Seen, Sight};
 pub use tool_name::ToolName;
 pub use value::{Json, Params, Secret, Text};

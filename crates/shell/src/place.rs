@@ -123,6 +123,11 @@ impl Place {
         self
     }
 
+    /// Returns whether it may be asked where links on the disk lead.
+    pub fn follows_links(&self) -> bool {
+        self.links.is_some()
+    }
+
     /// Where an absolute path leads when links on the disk are followed, when that may be asked.
     pub fn leads_to(&self, path: &str) -> Option<String> {
         self.links.as_ref().and_then(|follow| (follow.0)(path))

@@ -3,11 +3,13 @@
 use std::path::PathBuf;
 
 use backstop::clients::Client;
-use backstop::clients::install::Scope;
+use backstop::clients::install::{Machine, Scope};
 
+use crate::commands::Action;
 use crate::commands::clients::{Chosen, doctor, install};
 use crate::commands::hook;
 use crate::session::OperatorFolders;
+use crate::system::install as system;
 
 /// Judges one event of a coding agent: what its hooks start.
 ///
@@ -21,6 +23,9 @@ pub(super) struct HookArgs {
     event: Option<String>,
     #[command(flatten)]
     folders: FoldersArgs,
+    /// Hand the event to the service of this machine that listens there, and judge nothing, as `install --system` writes it
+    #[arg(long, value_name = "SOCKET", conflicts_with = "home")]
+    service: Option<PathBuf>,
 }
 
 /// Where the operator's folders are. Without these, they are those of the account, whatever the environment says.
@@ -48,10 +53,9 @@ impl FoldersArgs {
 }
 
 #[derive(Debug, clap::Args)]
-#[group(required = true, multiple = false)]
 struct Clients {
     /// The clients: claude, codex, gemini, qwen, copilot, cline, opencode, cursor, windsurf, kiro, goose
-    #[arg(value_name = "CLIENT")]
+    #[arg(value_name = "CLIENT", required_unless_present_any = ["all", "system"], conflicts_with = "all")]
     clients: Vec<Client>,
     /// All clients that are found here
     #[arg(long)]
@@ -82,11 +86,21 @@ pub(super) struct UninstallArgs {
 #[derive(Debug, clap::Args)]
 struct Place {
     /// In the user's configuration, for all folders; this is what happens without an option
-    #[arg(long, conflicts_with = "project")]
+    #[arg(long, conflicts_with_all = ["project", "system"])]
     user: bool,
     /// In the configuration of the repository around the working directory
-    #[arg(long)]
+    #[arg(long, conflicts_with = "system")]
     project: bool,
+    /// For all users of this machine, out of their reach: program, configuration, a service with a user of its own, and the
+    /// clients' places for the whole machine. For root; without clients, all that have such a place
+    #[arg(long)]
+    system: bool,
+    /// With --system: write everything below this folder and start nothing
+    #[arg(long, value_name = "DIR", requires = "system")]
+    root: Option<PathBuf>,
+    /// With --root: the kind of machine that it is for
+    #[arg(long, value_name = "OS", requires = "root", value_parser = ["linux", "macos"])]
+    os: Option<String>,
     /// Show what would be written, and write nothing
     #[arg(long)]
     dry_run: bool,
@@ -103,7 +117,8 @@ pub(super) struct DoctorArgs {
 
 impl HookArgs {
     pub(super) fn lower(self) -> hook::Settings {
-        hook::Settings { client: self.client, event: self.event, folders: self.folders.lower() }
+        let Self { client, event, folders, service } = self;
+        hook::Settings { client, event, folders: folders.lower(), service }
     }
 }
 
@@ -113,20 +128,35 @@ impl Clients {
     }
 }
 
-fn settings(clients: Clients, place: &Place, remove: bool) -> install::Settings {
+/// One installation: of a user or project, or of the machine.
+fn action(clients: Clients, place: Place, remove: bool) -> Action {
+    if place.system {
+        let machine = match place.os.as_deref() {
+            Some("macos") => Machine::MacOs,
+            Some(_) => Machine::Linux,
+            None => Machine::this(),
+        };
+        return Action::InstallSystem(system::Settings {
+            clients: clients.clients,
+            root: place.root,
+            machine,
+            dry_run: place.dry_run,
+            remove,
+        });
+    }
     let scope = if place.project { Scope::Project } else { Scope::User };
-    install::Settings { chosen: clients.lower(), scope, dry_run: place.dry_run, remove }
+    Action::Install(install::Settings { chosen: clients.lower(), scope, dry_run: place.dry_run, remove })
 }
 
 impl InstallArgs {
-    pub(super) fn lower(self) -> install::Settings {
-        settings(self.clients, &self.place, false)
+    pub(super) fn lower(self) -> Action {
+        action(self.clients, self.place, false)
     }
 }
 
 impl UninstallArgs {
-    pub(super) fn lower(self) -> install::Settings {
-        settings(self.clients, &self.place, true)
+    pub(super) fn lower(self) -> Action {
+        action(self.clients, self.place, true)
     }
 }
 

@@ -11,6 +11,7 @@ mod hooks;
 mod model;
 mod records;
 mod scan;
+mod system;
 
 use std::path::PathBuf;
 
@@ -41,6 +42,10 @@ struct GlobalArgs {
     /// The operator's configuration file, instead of the one in the user's configuration folder
     #[arg(long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// That user's part of the system scope: the configuration of this machine, and the database that the service keeps for
+    /// them. For root and the service's user
+    #[arg(long, global = true, value_name = "USER", conflicts_with = "config")]
+    of: Option<String>,
     /// Print JSON on stdout
     #[arg(long, global = true)]
     json: bool,
@@ -67,6 +72,8 @@ enum Command {
     Status,
     /// Try an installation in coding agents
     Doctor(clients::DoctorArgs),
+    /// Answer the hooks of all users of this machine; what a service manager starts
+    Daemon(system::DaemonArgs),
     /// Judge one event of a coding agent; what its hooks start
     Hook(clients::HookArgs),
     /// Judge tool calls without running them
@@ -101,7 +108,7 @@ pub(crate) fn plain_hook() -> Option<(Global, Action)> {
     let words: Option<Vec<String>> =
         std::env::args_os().skip(1).map(|word| word.into_string().ok()).collect();
     let settings = plain_hook_of(&words?)?;
-    Some((Global { config: None, json: false, no_color: false }, Action::Hook(settings)))
+    Some((Global { config: None, of: None, json: false, no_color: false }, Action::Hook(settings)))
 }
 
 /// `hook` with names and the folders that `install` writes, each once and in its order.
@@ -113,8 +120,9 @@ fn plain_hook_of(words: &[String]) -> Option<hook::Settings> {
         Some((event, rest)) => (Some(event.clone()), rest),
         None => (None, rest),
     };
-    let folders = match rest {
-        [] => None,
+    let (folders, service) = match rest {
+        [] => (None, None),
+        [option, socket] if option == "--service" => (None, Some(socket.into())),
         [home_option, home, operator_option, operator, data_option, data, pinned @ ..]
             if home_option == "--home" && operator_option == "--operator" && data_option == "--data" =>
         {
@@ -123,11 +131,12 @@ fn plain_hook_of(words: &[String]) -> Option<hook::Settings> {
                 [option] if option == "--pinned" => true,
                 _ => return None,
             };
-            Some(OperatorFolders { home: home.into(), operator: operator.into(), data: data.into(), pinned })
+            let (home, operator, data) = (home.into(), operator.into(), data.into());
+            (Some(OperatorFolders { home, operator, data, pinned }), None)
         }
         _ => return None,
     };
-    Some(hook::Settings { client: client.clone(), event, folders })
+    Some(hook::Settings { client: client.clone(), event, folders, service })
 }
 
 impl Cli {
@@ -137,17 +146,18 @@ impl Cli {
     }
 
     fn lower(self) -> Result<(Global, Action), Error> {
-        let GlobalArgs { config, json, no_color } = self.global;
-        let global = Global { config, json, no_color };
+        let GlobalArgs { config, of, json, no_color } = self.global;
+        let global = Global { config, of, json, no_color };
         let action = match self.command {
             Command::Demo(args) => Action::Demo(args.lower()),
             Command::Agent(args) => Action::Agent(args.lower()?),
             Command::Serve(args) => Action::Serve(args.lower()),
             Command::Run(args) => Action::Run(args.lower()),
-            Command::Install(args) => Action::Install(args.lower()),
-            Command::Uninstall(args) => Action::Install(args.lower()),
+            Command::Install(args) => args.lower(),
+            Command::Uninstall(args) => args.lower(),
             Command::Status => Action::Status,
             Command::Doctor(args) => Action::Doctor(args.lower()),
+            Command::Daemon(args) => Action::Daemon(args.lower()),
             Command::Hook(args) => Action::Hook(args.lower()),
             Command::Check(args) => Action::Check(args.lower()?),
             Command::Explain(args) => Action::Explain(args.lower()?),

@@ -26,6 +26,7 @@ mod verdict;
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::session::Surroundings;
+use crate::system::{install as system, service};
 
 /// What is to be done.
 #[derive(Debug)]
@@ -35,8 +36,10 @@ pub(crate) enum Action {
     Serve(gateway::serve::Settings),
     Run(gateway::run::Settings),
     Install(clients::install::Settings),
+    InstallSystem(system::Settings),
     Status,
     Doctor(clients::doctor::Settings),
+    Daemon(service::Settings),
     Hook(hook::Settings),
     Check(check::Settings),
     Explain(check::Call),
@@ -53,14 +56,17 @@ pub(crate) enum Action {
 impl Action {
     /// Whether it runs tools or serves, rather than answering a question.
     pub(crate) fn is_long_running(&self) -> bool {
-        matches!(self, Self::Demo(_) | Self::Agent(_) | Self::Serve(_) | Self::Run(_) | Self::Model(_))
+        matches!(
+            self,
+            Self::Demo(_) | Self::Agent(_) | Self::Serve(_) | Self::Run(_) | Self::Daemon(_) | Self::Model(_)
+        )
     }
 
     /// What of it only people do: answering, granting, configuring and installing. Each command says so here or is
     /// for everybody.
     fn for_people(&self) -> Option<&'static str> {
         match self {
-            Self::Install(_) => Some("installing"),
+            Self::Install(_) | Self::InstallSystem(_) => Some("installing"),
             Self::Approvals(_) => Some("answering questions, and seeing their codes,"),
             Self::Config(config::Settings::Pin) => Some("pinning the configuration"),
             Self::Run(settings) if !settings.sandbox => Some("running something without confinement"),
@@ -74,6 +80,7 @@ impl Action {
             | Self::Serve(_)
             | Self::Status
             | Self::Doctor(_)
+            | Self::Daemon(_)
             | Self::Hook(_)
             | Self::Check(_)
             | Self::Explain(_)
@@ -95,9 +102,11 @@ impl Action {
             Self::Agent(settings) => Box::pin(agent::run(settings, surroundings)).await,
             Self::Serve(settings) => Box::pin(gateway::serve::run(settings, surroundings)).await,
             Self::Run(settings) => Box::pin(gateway::run::run(settings, surroundings)).await,
+            Self::InstallSystem(settings) => system::run(&settings, surroundings),
             Self::Install(settings) => clients::install::run(&settings, surroundings),
             Self::Status => clients::status::run(surroundings).await,
             Self::Doctor(settings) => Box::pin(clients::doctor::run(settings, surroundings)).await,
+            Self::Daemon(settings) => Box::pin(service::run(settings, surroundings)).await,
             Self::Hook(settings) => Ok(Box::pin(hook::run(settings, surroundings)).await),
             Self::Check(settings) => Box::pin(check::run(settings, surroundings)).await,
             Self::Explain(call) => Box::pin(explain::run(call, surroundings)).await,

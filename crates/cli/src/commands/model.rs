@@ -84,17 +84,17 @@ fn told(report: &ScriptReport) -> serde_json::Value {
 /// Ctrl-C, or the signal by which services are ended. Listened for before anybody can know that there is something to
 /// end.
 #[derive(Debug)]
-pub(super) struct EndAsked {
+pub(crate) struct EndAsked {
     signals: [Signal; 2],
 }
 
 impl EndAsked {
-    pub(super) fn listen() -> std::io::Result<Self> {
+    pub(crate) fn listen() -> std::io::Result<Self> {
         Ok(Self { signals: [signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?] })
     }
 
     /// Until somebody asks, once more if somebody has.
-    pub(super) async fn wait(&mut self) {
+    pub(crate) async fn wait(&mut self) {
         let [interrupted, terminated] = &mut self.signals;
         tokio::select! {
             _ = interrupted.recv() => {}

@@ -106,7 +106,7 @@ fn converse(
         Word::Accepted => sent?,
         Word::Declined { .. } => return Ok(Asked::Declined),
         Word::Failed { why } => return Ok(Asked::Failed(why)),
-        Word::Answered { .. } => return Err(Unreadable::Nonsense),
+        Word::Answered { .. } | Word::Look(_) => return Err(Unreadable::Nonsense),
     }
     wait_until(stream, deadline)?;
     match read_word(stream, key, &question.nonce)? {
@@ -114,7 +114,7 @@ fn converse(
             Ok(Asked::Answered(said(stdout, stderr, exit_code, remark)?))
         }
         Word::Failed { why } => Ok(Asked::Failed(why)),
-        Word::Accepted | Word::Declined { .. } => Err(Unreadable::Nonsense),
+        Word::Accepted | Word::Declined { .. } | Word::Look(_) => Err(Unreadable::Nonsense),
     }
 }
 

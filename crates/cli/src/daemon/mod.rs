@@ -27,6 +27,7 @@ mod peer;
 mod policies;
 mod protocol;
 mod server;
+mod service;
 mod twins;
 
 use std::path::PathBuf;
@@ -37,8 +38,9 @@ pub(crate) use self::ask::{Asked, ask};
 pub(crate) use self::lock::private_folder;
 pub(crate) use self::peer::Kin;
 pub(crate) use self::policies::Policies;
-pub(crate) use self::protocol::{Question, Viewpoint};
+pub(crate) use self::protocol::{Claims, Question, Viewpoint};
 pub(crate) use self::server::{Daemon, ListenError};
+pub(crate) use self::service::{Service, ask_service};
 
 /// The environment variable by which `backstop run` tells the hooks below it where its daemon listens.
 pub(crate) const SOCKET_VARIABLE: &str = "BACKSTOP_SOCKET";

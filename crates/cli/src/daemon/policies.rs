@@ -9,9 +9,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
-use backstop::clients::ClientEvent;
-use backstop::config::Source;
+use backstop::clients::{Attended, ClientEvent};
+use backstop::config::account::Account;
+use backstop::config::{LayerKind, Source};
 use backstop::engine::ReceiptSink;
+use backstop::hooks::Sight;
 use backstop::store::{AnswerStore, SqliteStore, Store};
 use backstop::{Backstop, Pin};
 use tokio::sync::Mutex;
@@ -22,6 +24,7 @@ use super::twins::Twins;
 use crate::commands::hook::{Unjudged, folder, judged, read_event, recorded};
 use crate::error::Error;
 use crate::session::{Surroundings, builder};
+use crate::system;
 
 /// The most policies that are kept. More folders than that with files of their own seldom work at once.
 const MOST_KEPT: usize = 32;
@@ -30,6 +33,8 @@ const DAY: Duration = Duration::from_hours(24);
 /// What a policy is made of.
 #[derive(Clone, Debug, PartialEq)]
 struct Ingredients {
+    /// The data folder, which says whose policy it is.
+    whose: PathBuf,
     sources: Vec<Source>,
     packs: Vec<(PathBuf, Option<(u64, SystemTime)>)>,
     day: u64,
@@ -37,8 +42,9 @@ struct Ingredients {
 
 impl Ingredients {
     /// Whether these texts, on this day, with the packs as they are now, make the same policy.
-    fn still_hold(&self, sources: &[Source], day: u64) -> bool {
+    fn still_hold(&self, whose: &Path, sources: &[Source], day: u64) -> bool {
         self.day == day
+            && self.whose == whose
             && self.sources == sources
             && self.packs.iter().all(|(path, seen)| stamp(path) == *seen)
     }
@@ -71,7 +77,8 @@ pub(crate) struct Policies {
     answers: Option<Arc<dyn AnswerStore>>,
     /// The one used last stands last.
     kept: Mutex<Vec<Policy>>,
-    store: Mutex<Option<(PathBuf, Arc<dyn Store>)>>,
+    /// Databases by their path, the one used last at the end.
+    stores: Mutex<Vec<(PathBuf, Arc<dyn Store>)>>,
     twins: Twins,
     asked: AtomicBool,
 }
@@ -92,7 +99,7 @@ impl Policies {
             watch,
             answers,
             kept: Mutex::default(),
-            store: Mutex::default(),
+            stores: Mutex::default(),
             twins: Twins::default(),
             asked: AtomicBool::new(false),
         }
@@ -119,12 +126,61 @@ impl Policies {
         self.asked.load(Ordering::Relaxed)
     }
 
+    /// Why the service of all users does not take a question, if it does not.
+    pub(super) fn turns_away(&self, question: &Question) -> Option<&'static str> {
+        if question.claims.is_none() {
+            Some("this is the service of all users, and no daemon of this user")
+        } else if !self.viewpoint.has_version_of(&question.viewpoint) {
+            Some("the service is another version of Backstop, and has to be started again by root")
+        } else {
+            None
+        }
+    }
+
+    /// Judges an event of another user's client: by the operator's configuration, tightened by what the hook claims, over that
+    /// user's own database.
+    pub(super) async fn judge_for(
+        &self,
+        account: &Account,
+        question: &Question,
+        payload: &[u8],
+        sight: Sight,
+    ) -> Result<Said, Unjudged> {
+        let client = question.client();
+        let client = client.ok_or_else(|| Unjudged(format!("no client is called `{}`", question.client)))?;
+        let here = Path::new(&question.folder);
+        let event = read_event(client, payload, question.event.as_deref(), Some(here))?;
+        let event = event.seen_through(sight).attended(Attended::No);
+        let judge = async {
+            let folders = system::folders_of(account, &self.surroundings)?;
+            let surroundings = self.surroundings.fixed(folders);
+            let mut sources = surroundings.operator_sources()?;
+            let claims = question.claims.iter().flat_map(|claims| &claims.layers);
+            sources
+                .extend(claims.map(|(name, text)| Source::new(LayerKind::Repository, name, text.as_str())));
+            let (policy, _) = self.made(sources, &surroundings).await?;
+            self.answer_of(policy, question, &event).await
+        };
+        let whose = format!("{}:{}", account.uid, question.folder);
+        self.twins.once(&event, &whose, payload, Box::pin(judge)).await
+    }
+
     async fn judge_event(&self, question: &Question, event: &ClientEvent) -> Result<Said, Unjudged> {
         let folder = folder(event, Path::new(&question.folder));
-        let (policy, pin) = self.policy(&folder).await?;
+        let sources = self.surroundings.sources_in(&folder)?;
+        let (policy, pin) = self.made(sources, &self.surroundings).await?;
         if question.pinned && !self.is_runs_own() {
             self.surroundings.check_pin(&pin)?;
         }
+        self.answer_of(policy, question, event).await
+    }
+
+    async fn answer_of(
+        &self,
+        policy: Arc<Backstop>,
+        question: &Question,
+        event: &ClientEvent,
+    ) -> Result<Said, Unjudged> {
         let reply = judged(&policy, event, Duration::from_millis(question.patience_ms), true).await;
         let complete = match policy.audit() {
             Some(audit) => audit.flush().await,
@@ -140,31 +196,37 @@ impl Policies {
         self.is_run && self.surroundings.explicit_config().is_some()
     }
 
-    async fn policy(&self, folder: &Path) -> Result<(Arc<Backstop>, Arc<Pin>), Error> {
-        let sources = self.surroundings.sources_in(folder)?;
+    /// The policy that these texts make for whose surroundings these are.
+    async fn made(
+        &self,
+        sources: Vec<Source>,
+        surroundings: &Surroundings,
+    ) -> Result<(Arc<Backstop>, Arc<Pin>), Error> {
         let day = today();
+        let whose = surroundings.data_folder()?;
         let mut kept = self.kept.lock().await;
-        if let Some(place) = kept.iter().position(|policy| policy.ingredients.still_hold(&sources, day)) {
+        let is_it = |policy: &Policy| policy.ingredients.still_hold(&whose, &sources, day);
+        if let Some(place) = kept.iter().position(is_it) {
             let policy = kept.remove(place);
             let found = (Arc::clone(&policy.backstop), Arc::clone(&policy.pin));
             kept.push(policy);
             return Ok(found);
         }
-        let loaded = self.surroundings.load_sources(&sources)?;
-        let pin = Arc::new(self.surroundings.pin_of(&sources)?);
+        let loaded = surroundings.load_sources(&sources)?;
+        if self.surroundings.is_fixed() && loaded.config.store.path.is_some() {
+            return Err(system::one_database_for_all());
+        }
+        let pin = Arc::new(surroundings.pin_of(&sources)?);
         let packs = backstop::policy_files(&loaded).into_iter().map(|path| (stamp(&path), path));
         let packs = packs.map(|(stamp, path)| (path, stamp)).collect();
-        let store = self
-            .store(
-                backstop::store_path(&loaded, &|name| self.surroundings.variable(name))
-                    .map_err(Error::from)?,
-            )
-            .await;
+        let path = backstop::store_path(&loaded, &|name| surroundings.variable(name))?;
+        let store = self.store(path).await;
         let watch = Arc::clone(&self.watch);
         let is_strict = loaded.config.agent.approvals.strict.value;
         let hosts = backstop::server_hosts(&backstop::gateway_hooks(&loaded), true);
-        let mut policy = builder(loaded);
-        if is_strict {
+        let mut policy = builder(loaded).home(surroundings.variable("HOME").unwrap_or_default());
+        // Rows of the service are out of everybody's reach already.
+        if is_strict && !self.surroundings.is_fixed() {
             // Set after this process was started, as a change of the file does.
             let answers = self.answers.clone().ok_or_else(|| Error::Failed(
                 "`agent.approvals.strict` was not set when this daemon was started, so it has no place for answers\nhint: start it again".to_owned(),
@@ -174,7 +236,7 @@ impl Policies {
         let policy = policy.hosts(hosts).store(store).shared_decisions(true);
         let built = policy.sink(watch).build().await?;
         let backstop = Arc::new(built);
-        let ingredients = Ingredients { sources, packs, day };
+        let ingredients = Ingredients { whose, sources, packs, day };
         let (current, outdated): (Vec<_>, Vec<_>) =
             std::mem::take(&mut *kept).into_iter().partition(|policy| policy.ingredients.day == day);
         *kept = current;
@@ -189,15 +251,16 @@ impl Policies {
     }
 
     async fn store(&self, path: PathBuf) -> Arc<dyn Store> {
-        let mut kept = self.store.lock().await;
-        match &*kept {
-            Some((known, store)) if *known == path => Arc::clone(store),
-            _ => {
-                let store: Arc<dyn Store> = Arc::new(SqliteStore::new(path.clone()));
-                *kept = Some((path, Arc::clone(&store)));
-                store
-            }
-        }
+        let mut stores = self.stores.lock().await;
+        let found = match stores.iter().position(|(known, _)| *known == path) {
+            Some(place) => stores.remove(place),
+            None => (path.clone(), Arc::new(SqliteStore::new(path)) as Arc<dyn Store>),
+        };
+        let surplus = (stores.len() + 1).saturating_sub(MOST_KEPT);
+        stores.drain(..surplus);
+        let store = Arc::clone(&found.1);
+        stores.push(found);
+        store
     }
 
     /// Takes every policy down. Answers whether the audit trail is complete.

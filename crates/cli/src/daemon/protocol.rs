@@ -24,11 +24,13 @@ use super::key::{Key, TAG_BYTES};
 use crate::session::Surroundings;
 
 const MAGIC: [u8; 4] = *b"BKST";
-const VERSION: u16 = 2;
+const VERSION: u16 = 3;
 const HEADER_BYTES: usize = 10;
 
 /// The longest question, the payload aside.
-const MAX_QUESTION_BYTES: usize = 64 * 1024;
+const MAX_QUESTION_BYTES: usize = 512 * 1024;
+/// The longest report of what was seen: a file that is looked into, with room for escapes.
+const MAX_SIGHTING_BYTES: usize = 512 * 1024;
 /// The longest answer: changed arguments or a changed result of the largest payload, with room for escapes.
 const MAX_WORD_BYTES: usize = 8 * MAX_PAYLOAD_BYTES;
 
@@ -38,6 +40,7 @@ enum Kind {
     Question,
     Payload,
     Word,
+    Sighting,
 }
 
 impl Kind {
@@ -46,6 +49,7 @@ impl Kind {
             Self::Question => MAX_QUESTION_BYTES,
             Self::Payload => MAX_PAYLOAD_BYTES,
             Self::Word => MAX_WORD_BYTES,
+            Self::Sighting => MAX_SIGHTING_BYTES,
         }
     }
 }
@@ -93,6 +97,17 @@ impl Viewpoint {
         }
     }
 
+    /// That of a hook that asks the service of all users, which knows where everything is by itself.
+    pub(crate) fn of_version() -> Self {
+        let version = env!("CARGO_PKG_VERSION").to_owned();
+        Self { version, config: None, home: None, operator: None, data: None }
+    }
+
+    /// Whether the other is of the same version of this program.
+    pub(super) fn has_version_of(&self, other: &Self) -> bool {
+        self.version == other.version
+    }
+
     /// Why a hook with the other viewpoint is to judge alone, if it is. In a run, whose daemon hooks are sent to,
     /// those that name no file of their own are judged by the run's.
     pub(super) fn difference(&self, other: &Self, is_run: bool) -> Option<&'static str> {
@@ -128,6 +143,41 @@ pub(crate) struct Question {
     pub(crate) attended: Presence,
     /// How long the hook will wait for the answer, in milliseconds.
     pub(crate) patience_ms: u64,
+    /// What the hook says of its user's surroundings, for the service of all users.
+    #[serde(default)]
+    pub(crate) claims: Option<Claims>,
+}
+
+/// What a hook says of surroundings that the service of all users can't see. None of it is believed where it loosens.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Claims {
+    /// Configuration texts with their names: the user's, then those of the workspace from the outermost to the nearest.
+    pub(crate) layers: Vec<(String, String)>,
+}
+
+/// What the service wants a hook to look at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Lookup {
+    /// A file's text.
+    File(String),
+    /// Where a path leads.
+    Links(String),
+}
+
+/// What a hook has seen.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Sighting {
+    /// The file's text.
+    Text(String),
+    /// There is no such file.
+    Missing,
+    /// It can't be read.
+    Unreadable,
+    /// Where the path leads, if that can be told.
+    LeadsTo(Option<String>),
 }
 
 /// [`Attended`], as it travels.
@@ -173,6 +223,8 @@ pub(super) enum Word {
     Accepted,
     /// The hook is to judge alone.
     Declined { why: String },
+    /// The hook is to look at something and to say what it saw; more words follow.
+    Look(Lookup),
     /// The answer.
     Answered { stdout: String, stderr: String, exit_code: u8, remark: Option<String> },
     /// It can't be judged, for this reason: the event is refused.
@@ -248,6 +300,11 @@ pub(super) fn write_question(
     Ok(out.write_all(&bytes)?)
 }
 
+/// Says what was seen.
+pub(super) fn write_sighting(out: &mut impl Write, sighting: &Sighting) -> Result<(), Unreadable> {
+    Ok(out.write_all(&written(sighting, Kind::Sighting)?)?)
+}
+
 /// The next word, if it is the daemon's.
 pub(super) fn read_word(from: &mut impl Read, key: &Key, nonce: &str) -> Result<Word, Unreadable> {
     let mut header = [0; HEADER_BYTES];
@@ -284,6 +341,12 @@ pub(super) async fn read_body(
     let mut body = vec![0; length];
     from.read_exact(&mut body).await?;
     Ok(body)
+}
+
+/// What the hook has seen.
+pub(super) async fn read_sighting(from: &mut (impl AsyncRead + Unpin)) -> Result<Sighting, Unreadable> {
+    let length = announced(from, Kind::Sighting).await?;
+    parsed(&read_body(from, length).await?)
 }
 
 async fn announced(from: &mut (impl AsyncRead + Unpin), kind: Kind) -> Result<usize, Unreadable> {
@@ -330,6 +393,7 @@ mod tests {
             folder: "/work".to_owned(),
             attended: Presence::Unsaid,
             patience_ms: 1000,
+            claims: None,
         }
     }
 
@@ -372,7 +436,7 @@ mod tests {
         );
         let other = Key::create(&folder.path().join("t")).unwrap();
         assert!(matches!(read_word(&mut word.as_slice(), &other, "n"), Err(Unreadable::Unsigned)));
-        let mut signed = b"BKST\0\x02\0\0\0\x02{}".to_vec();
+        let mut signed = b"BKST\0\x03\0\0\0\x02{}".to_vec();
         signed.extend(key.tag("n", b"{}"));
         assert!(matches!(read(&signed), Err(Unreadable::Nonsense)));
     }

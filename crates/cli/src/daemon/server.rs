@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::io::AsyncReadExt as _;
+use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 use tokio::task::{JoinHandle, JoinSet};
@@ -20,17 +20,17 @@ use super::protocol::{Unreadable, Word, payload_length, read_body, read_question
 use crate::commands::hook::Unjudged;
 
 /// The most hooks that are answered at once. More wait for their turn.
-const MOST_CONNECTIONS: usize = 128;
+pub(super) const MOST_CONNECTIONS: usize = 128;
 /// The most bytes of payloads that are in memory at once.
-const MOST_PAYLOAD_BYTES: usize = 64 * 1024 * 1024;
+pub(super) const MOST_PAYLOAD_BYTES: usize = 64 * 1024 * 1024;
 /// The longest that a question may take to arrive, and an answer to be taken.
-const TRAVEL_PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const TRAVEL_PATIENCE: Duration = Duration::from_secs(10);
 /// The longest that a hook waits.
-const LONGEST_PATIENCE: Duration = Duration::from_mins(15);
+pub(super) const LONGEST_PATIENCE: Duration = Duration::from_mins(15);
 /// How long hooks that are being answered may go on at the end.
-const DRAIN: Duration = Duration::from_secs(5);
+pub(super) const DRAIN: Duration = Duration::from_secs(5);
 /// What a failing system is given to recover before the next connection is taken.
-const PAUSE: Duration = Duration::from_millis(100);
+pub(super) const PAUSE: Duration = Duration::from_millis(100);
 
 /// Why a daemon can't listen.
 #[derive(Debug, thiserror::Error)]
@@ -139,7 +139,7 @@ async fn serve(listener: UnixListener, key: Key, policies: Arc<Policies>, stop: 
 }
 
 /// The next connection, as soon as there is room for one more.
-async fn next(
+pub(super) async fn next(
     listener: &UnixListener,
     connections: &Arc<Semaphore>,
 ) -> io::Result<(UnixStream, Option<OwnedSemaphorePermit>)> {
@@ -186,8 +186,8 @@ async fn answer(
 }
 
 /// The payload, and the room that it takes up.
-async fn arrival<'r>(
-    stream: &mut UnixStream,
+pub(super) async fn arrival<'r>(
+    stream: &mut (impl AsyncRead + Unpin),
     room: &'r Semaphore,
 ) -> Result<(Vec<u8>, Option<SemaphorePermit<'r>>), Unreadable> {
     let length = payload_length(stream).await?;

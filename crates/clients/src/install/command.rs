@@ -29,11 +29,14 @@ pub enum InvalidProgram {
 /// A coding agent starts its hooks with an environment that a repository may have a part in. What these folders are is
 /// therefore said in the command itself, by the person who installs it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fixed {
-    home: String,
-    operator: String,
-    data: String,
-    pinned: bool,
+pub struct Fixed(Told);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Told {
+    /// Where the operator's things are, for a hook that judges.
+    Folders { home: String, operator: String, data: String, pinned: bool },
+    /// Where the service of the machine listens, for a hook that hands over.
+    Service(String),
 }
 
 /// Options of `backstop hook` that name what is [`Fixed`].
@@ -41,6 +44,7 @@ const HOME: &str = "--home";
 const OPERATOR: &str = "--operator";
 const DATA: &str = "--data";
 const PINNED: &str = "--pinned";
+const SERVICE: &str = "--service";
 
 impl Fixed {
     /// The user's home, the folder of the operator's file and the folder of Backstop's data; `pinned`: the operator's file
@@ -51,18 +55,34 @@ impl Fixed {
     /// [`InvalidProgram`] for a folder that is not absolute, or not text in one line.
     pub fn new(home: &Path, operator: &Path, data: &Path, pinned: bool) -> Result<Self, InvalidProgram> {
         let [home, operator, data] = [home, operator, data].map(absolute_text);
-        Ok(Self { home: home?, operator: operator?, data: data?, pinned })
+        Ok(Self(Told::Folders { home: home?, operator: operator?, data: data?, pinned }))
+    }
+
+    /// The socket at which the service of the machine judges for all users.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidProgram`] for a path that is not absolute, or not text in one line.
+    pub fn service(socket: &Path) -> Result<Self, InvalidProgram> {
+        Ok(Self(Told::Service(absolute_text(socket)?)))
     }
 
     /// As options of `backstop hook`.
     fn words(&self) -> Vec<String> {
-        let folders = [(HOME, &self.home), (OPERATOR, &self.operator), (DATA, &self.data)];
+        let (home, operator, data, pinned) = match &self.0 {
+            Told::Folders { home, operator, data, pinned } => (home, operator, data, *pinned),
+            Told::Service(socket) => return vec![SERVICE.to_owned(), socket.clone()],
+        };
+        let folders = [(HOME, home), (OPERATOR, operator), (DATA, data)];
         let words = folders.into_iter().flat_map(|(option, folder)| [option.to_owned(), folder.clone()]);
-        words.chain(self.pinned.then(|| PINNED.to_owned())).collect()
+        words.chain(pinned.then(|| PINNED.to_owned())).collect()
     }
 
     /// Reads what [`words`](Self::words) writes: all of it, in any order, or nothing at all.
     fn parse(words: &[&str]) -> Option<Option<Self>> {
+        if let [SERVICE, socket] = words {
+            return Some(Some(Self(Told::Service((*socket).to_owned()))));
+        }
         let (mut home, mut operator, mut data, mut pinned) = (None, None, None, false);
         let mut words = words.iter();
         while let Some(word) = words.next() {
@@ -83,7 +103,7 @@ impl Fixed {
         match (home, operator, data, pinned) {
             (None, None, None, false) => Some(None),
             (Some(home), Some(operator), Some(data), pinned) => {
-                Some(Some(Self { home, operator, data, pinned }))
+                Some(Some(Self(Told::Folders { home, operator, data, pinned })))
             }
             _ => None,
         }
@@ -280,7 +300,9 @@ mod tests {
             let fixed = |pinned| Fixed::new(folder, &folder.join("c"), &folder.join("d"), pinned).ok();
             let (plain, mut pinned, mut followed) = (command(program), command(program), command(program));
             (pinned.fixed, followed.fixed) = (fixed(true), fixed(false));
-            let all = [plain, pinned, followed];
+            let mut handed_over = command(program);
+            handed_over.fixed = Fixed::service(&folder.join("s")).ok();
+            let all = [plain, pinned, followed, handed_over];
             for written in all.iter().cloned().chain(all.iter().map(|command| command.at("PreToolUse"))) {
                 assert_eq!(HookCommand::parse(&written.plain()), Some(written.clone()), "{program}");
                 assert_eq!(HookCommand::parse(&written.guarded()), Some(written), "{program}");
@@ -303,6 +325,8 @@ mod tests {
             "'/opt/backstop hook claude",
             "/opt/backstop hook claude --home /h",
             "/opt/backstop hook claude --pinned",
+            "/opt/backstop hook claude --service",
+            "/opt/backstop hook claude --service /s --pinned",
             "/opt/backstop hook claude --home /h --operator /o --data /d --config /evil.yaml",
         ] {
             assert_eq!(HookCommand::parse(foreign), None, "{foreign}");

@@ -41,6 +41,18 @@ pub enum ConfigError {
         /// What it should be.
         expected: &'static str,
     },
+    /// A key says something that hooks can't stand beside.
+    #[error(
+        "`{key}` at line {line} says otherwise than `{wanted}`; hint: the file was left as it is, take that out or settle it"
+    )]
+    Differs {
+        /// The key.
+        key: String,
+        /// Counted from 1.
+        line: usize,
+        /// What it has to say.
+        wanted: String,
+    },
     /// A key that counts is there twice, and clients differ in which one they read.
     #[error("`{key}` is there twice, the second time at line {line}; hint: keep one of the two")]
     Twice {

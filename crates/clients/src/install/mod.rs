@@ -11,6 +11,7 @@
 
 mod command;
 mod edit;
+mod machine;
 mod merge;
 mod once;
 mod plan;
@@ -24,6 +25,7 @@ use serde_json::Value;
 
 pub use self::command::{Fixed, HookCommand, InvalidProgram, Program};
 pub use self::edit::ConfigError;
+pub use self::machine::{Machine, MachineFacts, MachineFile, machine_facts, machine_files};
 pub(crate) use self::once::ForOneRun;
 pub use self::once::{Once, OnceError, plan_once};
 pub use self::plan::{ApplyError, Change, Plan, PlanError, plan_install, plan_uninstall, status};

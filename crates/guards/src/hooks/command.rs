@@ -9,7 +9,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use backstop_hooks::points::{
     BeforeToolCall, TYPED_TERMINAL, ToolBefore, ToolBeforeEvent, ToolCallEvent, UNSEEN_TERMINAL,
 };
-use backstop_hooks::{Answer, Context, Digest, Evidence, Fact, Hook, HookError, Params, Reason, ToolName};
+use backstop_hooks::{
+    Answer, Context, Digest, Evidence, Fact, Hook, HookError, Params, Reason, Seen, Sight, ToolName,
+};
 use backstop_shell::Looked;
 
 use super::extract::shell_inputs;
@@ -55,8 +57,8 @@ impl CommandSafety {
         input: Input,
     ) -> Result<Vec<Judgement>, HookError> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        let read = once(look, digest_of, cx.evidence.cloned());
-        let follow = once(real_path, leads, cx.evidence.cloned());
+        let read = once(through(cx, look), digest_of, cx.evidence.cloned());
+        let follow = once(through(cx, led), leads, cx.evidence.cloned());
         let runs = shell_inputs(tool, params).map_err(HookError::failed)?;
         let unread = runs.unread.iter().map(|language| self.guard.judge_unread(language));
         let judged = runs
@@ -91,7 +93,7 @@ pub(super) const MAX_FILE: u64 = 64 * 1024;
 
 /// A look at the disk for one judgement, which looks at each path once and names what it found as a fact.
 fn once<T: Clone + Send + 'static>(
-    look: fn(&str) -> T,
+    look: impl Fn(&str) -> T + Clone + Send + Sync + 'static,
     digest: fn(&T) -> Digest,
     evidence: Option<Evidence>,
 ) -> impl Fn(&str) -> T + Clone + Send + Sync + 'static {
@@ -103,11 +105,28 @@ fn once<T: Clone + Send + 'static>(
         }
         let found = look(path);
         if let Some(evidence) = &evidence {
-            let path = path.to_owned();
+            let (path, look) = (path.to_owned(), look.clone());
             evidence.add(Fact::new(digest(&found), move || digest(&look(&path))));
         }
         known.insert(path.to_owned(), found.clone());
         found
+    }
+}
+
+/// A look through the eyes that the call is seen with.
+fn through<T: 'static>(
+    cx: Context<'_>,
+    look: fn(&str, &Sight) -> T,
+) -> impl Fn(&str) -> T + Clone + Send + Sync + 'static {
+    let sight = cx.call.sight.clone();
+    move |path| look(path, &sight)
+}
+
+/// Where a path leads, as it is seen through these eyes.
+fn led(path: &str, sight: &Sight) -> Option<String> {
+    match sight.lent() {
+        Some(eyes) => eyes.leads_to(path),
+        None => real_path(path),
     }
 }
 
@@ -125,9 +144,28 @@ fn digest_of(looked: &Looked) -> Digest {
     }
 }
 
+/// The text of a plain file, as it is seen through these eyes.
+pub(super) fn look(path: &str, sight: &Sight) -> Looked {
+    let Some(eyes) = sight.lent() else { return look_here(path) };
+    match eyes.file(path) {
+        Seen::Text(text) => Looked::Text(text),
+        Seen::Missing => Looked::Missing,
+        Seen::Unreadable => Looked::Unreadable,
+    }
+}
+
+/// What this process sees of a file, for a judge elsewhere.
+pub fn seen(path: &str) -> Seen {
+    match look_here(path) {
+        Looked::Text(text) => Seen::Text(text),
+        Looked::Missing => Seen::Missing,
+        Looked::Unreadable => Seen::Unreadable,
+    }
+}
+
 /// The text of a plain file, or a bit more of it than is looked into. It is opened once, and what was opened is what is
 /// looked at; a pipe or a device is not waited for, and a link is not followed.
-pub(super) fn look(path: &str) -> Looked {
+fn look_here(path: &str) -> Looked {
     let mut options = OpenOptions::new();
     options.read(true);
     #[cfg(unix)]

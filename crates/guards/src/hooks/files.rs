@@ -88,10 +88,11 @@ impl SecurityAudit {
             if !self.guard.looks_at_files() {
                 return None;
             }
-            let text = package::held(path);
+            let sight = cx.call.sight.clone();
+            let text = package::held(path, &sight);
             let at = path.to_owned();
             cx.rests_on(Fact::new(Digest::of("holds", &text), move || {
-                Digest::of("holds", &package::held(&at))
+                Digest::of("holds", &package::held(&at, &sight))
             }));
             text
         };

@@ -23,7 +23,7 @@ use backstop_engine::{HookOptions, RegisterError, Snapshot};
 use backstop_hooks::points::{BeforeToolCall, ToolBefore, ToolBeforeOutcome, ToolCallOutcome};
 use backstop_hooks::{ApprovalRequest, CallContext, Ground, Hook, OwnerId, Reason, RuleId, Severity};
 
-pub use command::{COMMAND_SAFETY_ID, CommandSafety};
+pub use command::{COMMAND_SAFETY_ID, CommandSafety, seen};
 pub use files::{FilePatterns, InvalidFilePattern, SECURITY_AUDIT_ID, SecurityAudit};
 pub use redaction::{InArguments, REDACTOR_ID, RedactionSettings, register_redaction};
 
@@ -95,6 +95,10 @@ fn place(call: &CallContext, home: Option<&str>, workdir: Option<&str>) -> Place
         (Some(root), None) => Place::new(root).with_workspace(root),
         (None, Some(dir)) if dir.starts_with('/') => Place::new(dir),
         (None, _) => Place::unknown(),
+    };
+    let place = match call.sight.lent().cloned() {
+        Some(eyes) => place.with_links(move |path| eyes.leads_to(path)),
+        None => place,
     };
     match home {
         Some(home) => place.with_home(home),

@@ -2,6 +2,7 @@
 //!
 //! A package's file is written all day, and most of it starts nothing. The scripts that its manager runs unasked do.
 
+use backstop_hooks::Sight;
 use backstop_shell::Looked;
 use serde_json::Value;
 
@@ -79,8 +80,8 @@ pub(super) fn holds_already(used: &FileUse, path: &str, held: &dyn Fn(&str) -> O
 }
 
 /// The text of a plain file of a bounded size, opened once.
-pub(super) fn held(path: &str) -> Option<String> {
-    match look(path) {
+pub(super) fn held(path: &str, sight: &Sight) -> Option<String> {
+    match look(path, sight) {
         Looked::Text(text) if text.len() as u64 <= MAX_FILE => Some(text),
         Looked::Text(_) | Looked::Missing | Looked::Unreadable => None,
     }
@@ -89,6 +90,10 @@ pub(super) fn held(path: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn here(path: &str) -> Option<String> {
+        held(path, &Sight::default())
+    }
 
     fn used(access: Access, content: Option<&str>, inserted: Option<&str>) -> FileUse {
         FileUse {
@@ -106,7 +111,7 @@ mod tests {
         let file = folder.join("package.json");
         std::fs::write(&file, r#"{"scripts": {"prepare": "husky", "test": "jest"}}"#).expect("a file");
         let path = file.to_str().expect("a plain path");
-        let asks = |used: &FileUse, path: &str| changes_scripts(used, path, &held).is_some();
+        let asks = |used: &FileUse, path: &str| changes_scripts(used, path, &here).is_some();
         let writes = |text: &str| used(Access::Write, Some(text), None);
         assert!(!asks(&writes(r#"{"scripts": {"prepare": "husky", "test": "vitest"}}"#), path));
         assert!(asks(&writes(r#"{"scripts": {"prepare": "./x"}}"#), path));
@@ -125,10 +130,10 @@ mod tests {
         let file = std::env::temp_dir().join(format!("backstop-same-{}", std::process::id()));
         std::fs::write(&file, "same").expect("a file");
         let path = file.to_str().expect("a plain path");
-        assert!(holds_already(&used(Access::Write, Some("same"), None), path, &held));
-        assert!(!holds_already(&used(Access::Write, Some("other"), None), path, &held));
-        assert!(!holds_already(&used(Access::Write, None, None), path, &held));
+        assert!(holds_already(&used(Access::Write, Some("same"), None), path, &here));
+        assert!(!holds_already(&used(Access::Write, Some("other"), None), path, &here));
+        assert!(!holds_already(&used(Access::Write, None, None), path, &here));
         std::fs::remove_file(&file).expect("the file goes away");
-        assert!(!holds_already(&used(Access::Write, Some("same"), None), path, &held));
+        assert!(!holds_already(&used(Access::Write, Some("same"), None), path, &here));
     }
 }

@@ -119,7 +119,7 @@ impl PathGuard {
         if self.symlinks && !too_long {
             let climbing = paths::climbing_of_tool(&path, place).filter(|path| path.len() <= MAX_PATH);
             let written: Vec<String> = meanings.iter().cloned().chain(climbing).collect();
-            for real in written.iter().map(|path| real_path(path)) {
+            for real in written.iter().map(|path| followed(path, place)) {
                 match real {
                     Some(real) => meanings.push(real),
                     None => endless = true,
@@ -204,12 +204,17 @@ fn end_of(path: &str) -> String {
     end.get(end.ceil_char_boundary(start)..).unwrap_or_default().to_owned()
 }
 
+/// Where a path leads, by whoever follows links for this place, or else by this process.
+fn followed(path: &str, place: &Place) -> Option<String> {
+    if place.follows_links() { place.leads_to(path) } else { real_path(path) }
+}
+
 /// Where a path leads when links are followed, also those to what is not there yet, and `..` behind them; parts that do
 /// not exist stay as written. `None` where the system would give up, too: it leads through too many links, or is too long.
 ///
 /// From the root down and one part at a time, as the system does it. Below a folder that is not there nothing is
 /// looked up.
-pub(crate) fn real_path(path: &str) -> Option<String> {
+pub fn real_path(path: &str) -> Option<String> {
     if path.len() > MAX_PATH {
         return None;
     }

@@ -11,7 +11,7 @@ mod table;
 mod touched;
 
 pub use class::Class;
-pub(crate) use guard::real_path;
+pub use guard::real_path;
 pub use guard::{Access, PathGuard};
 pub use sensitive::Level;
 

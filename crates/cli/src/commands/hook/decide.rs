@@ -18,7 +18,7 @@ use crate::error::Error;
 use crate::session::{Surroundings, builder, environment, working_directory};
 
 /// What is kept back of the client's patience for saying that a daemon took too long.
-const MARGIN: Duration = Duration::from_millis(200);
+pub(super) const MARGIN: Duration = Duration::from_millis(200);
 
 /// From this length on a hook moves the database's log, since each that opens the database alone reads all of it.
 const LONG_LOG_BYTES: u64 = 128 * 1024;
@@ -110,6 +110,7 @@ fn ask_daemon(
         folder: here.to_string_lossy().into_owned(),
         attended: attended(heard.client).into(),
         patience_ms: u64::try_from(left.as_millis()).unwrap_or(u64::MAX),
+        claims: None,
     };
     for (socket, kin) in sockets {
         match daemon::ask(&socket, kin, &question, heard.bytes, Instant::now() + left + MARGIN) {
@@ -220,7 +221,7 @@ fn attendance(event: &ClientEvent, loaded: &Loaded, has_desk: bool) -> Attendanc
 }
 
 /// What the client waits, less what is needed to withdraw a question and to write the record.
-fn patience(event: &ClientEvent) -> Duration {
+pub(super) fn patience(event: &ClientEvent) -> Duration {
     let whole = event.frame.client().facts().patience(event.frame.event());
     whole.saturating_sub((whole / 10).min(Duration::from_secs(2)))
 }

@@ -11,6 +11,8 @@
 //!   stops waiting;
 //! - a refusal that nobody can read on stdout is still said by the exit code and on stderr.
 //!
+//! With `--service` it is a pipe to the service of the machine and judges nothing (the module `pipe`).
+//!
 //! Where a [daemon](crate::daemon) listens, it judges, and nothing is read or built here but the event.
 //!
 //! What was decided is in the audit trail before the answer leaves. Where the trail can't be written, calls
@@ -18,9 +20,10 @@
 //! one says so with `audit.enabled`.
 
 mod decide;
+mod pipe;
 mod speak;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -36,6 +39,7 @@ use crate::session::{OperatorFolders, Surroundings};
 
 use self::decide::{Heard, attended, decide, said};
 pub(crate) use self::decide::{Unjudged, folder, judged, read_event, recorded};
+use self::pipe::hand_over;
 pub(crate) use self::speak::refuse_blindly;
 use self::speak::{remark, speak};
 
@@ -51,6 +55,8 @@ pub(crate) struct Settings {
     pub(crate) event: Option<String>,
     /// The operator's folders; those of the account where none are named.
     pub(crate) folders: Option<OperatorFolders>,
+    /// The socket of the service that judges for this machine. With one, nothing is judged here.
+    pub(crate) service: Option<PathBuf>,
 }
 
 /// The event, as soon as it is read.
@@ -73,7 +79,8 @@ pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Exit
         let known = Arc::clone(&known);
         std::thread::Builder::new().name("backstop-hook".to_owned()).spawn(move || {
             // Nobody listens when the answer comes too late.
-            drop(answer.send(judge(client, settings.event, &known, started, &surroundings)));
+            let asked = Asked { client, name: settings.event, service: settings.service };
+            drop(answer.send(judge(&asked, &known, started, &surroundings)));
         })
     };
     let ended = match worker {
@@ -138,21 +145,31 @@ fn shown(time: Duration) -> String {
     format!("{} s", time.as_secs_f32())
 }
 
+/// What the command line says about an event.
+struct Asked {
+    client: Client,
+    name: Option<String>,
+    service: Option<PathBuf>,
+}
+
 /// Reads the event and decides about it.
 fn judge(
-    client: Client,
-    event: Option<String>,
+    asked: &Asked,
     known: &Known,
     started: Instant,
     surroundings: &Surroundings,
 ) -> Result<Said, String> {
     let bytes = read().map_err(|error| format!("stdin can't be read: {error}"))?;
-    let name = event.as_deref();
+    let (client, name) = (asked.client, asked.name.as_deref());
     let here = std::env::current_dir().ok();
     let event = read_event(client, &bytes, name, here.as_deref()).map_err(|Unjudged(why)| why)?;
     let event = known.get_or_init(|| event.attended(attended(client)));
     let heard = Heard { client, name, bytes: &bytes, event, started };
-    decide(&heard, surroundings).map_err(|Unjudged(why)| why)
+    let decided = match &asked.service {
+        Some(socket) => hand_over(&heard, socket, surroundings),
+        None => decide(&heard, surroundings),
+    };
+    decided.map_err(|Unjudged(why)| why)
 }
 
 /// At most one byte more than a payload may have, which is enough to refuse it.

@@ -1,0 +1,63 @@
+//! Through whose eyes a call's surroundings on the disk are seen.
+//!
+//! What a call would touch is judged by what is on the disk: what a script says, where a link leads. A judge that runs as
+//! the same user as the tools looks for itself. One that runs as another user can't: folders are closed to it, and a
+//! link that it does not see looks like none. It is given somebody's eyes, and never uses its own.
+//!
+//! Limits: what somebody else says to have seen is believed. It has to be somebody for whom a lie would be of no use: the
+//! program that carries the call to the judge and whose refusal stops it.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// What a look at a file found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Seen {
+    /// Its text, or a bit more of it than is looked into.
+    Text(String),
+    /// There is no such file.
+    Missing,
+    /// There is something that can't or should not be read.
+    Unreadable,
+}
+
+/// Somebody who can look at the disk as the tools see it.
+pub trait Eyes: Send + Sync {
+    /// A plain file, by its absolute path. Links are not followed, and nothing is waited for.
+    fn file(&self, path: &str) -> Seen;
+
+    /// Where an absolute path leads when links are followed, parts that do not exist staying as written. `None` where that
+    /// can't be told.
+    fn leads_to(&self, path: &str) -> Option<String>;
+}
+
+/// Whose eyes a call's surroundings are seen with: the judge's own, unless somebody's were lent.
+#[derive(Clone, Default)]
+pub struct Sight(Option<Arc<dyn Eyes>>);
+
+impl Sight {
+    /// The sight of somebody else.
+    pub fn through(eyes: Arc<dyn Eyes>) -> Self {
+        Self(Some(eyes))
+    }
+
+    /// Whose eyes were lent; `None` for the judge's own.
+    pub fn lent(&self) -> Option<&Arc<dyn Eyes>> {
+        self.0.as_ref()
+    }
+}
+
+impl fmt::Debug for Sight {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "Sight(lent)" } else { "Sight(own)" })
+    }
+}
+
+/// How something is looked at is no fact about the call: contexts that say the same are the same.
+impl PartialEq for Sight {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Sight {}
