@@ -12,13 +12,12 @@ use std::path::{Path, PathBuf};
 use backstop::clients::Client;
 use backstop::clients::install::Scope;
 use backstop::config::{LayerKind, Loaded, SandboxMode, SandboxWrite, Spanned, Text};
-use backstop::confine::{Confinement, Probe, Tier, Walls};
+use backstop::confine::{Confinement, Probe, Standing, Tier, Walls};
 use backstop::{audit_key, store_path};
 
 use crate::commands::clients::{folders as client_folders, this_program};
 use crate::error::Error;
 use crate::exit::Exit;
-use crate::output::Output;
 use crate::session::Surroundings;
 
 /// The word by which this program is started as a launcher. It is no command for people.
@@ -32,10 +31,10 @@ const NOT_RUNNABLE: u8 = 126;
 pub(crate) struct Confined {
     /// The words before the program.
     pub(crate) words: Vec<OsString>,
-    /// Protected names that did not exist when it was started.
-    missing: Vec<PathBuf>,
-    /// Protected names that are links, which no wall keeps from being replaced, and where they led.
-    links: Vec<(PathBuf, Option<PathBuf>)>,
+    /// What of the walls stood when it was started.
+    standing: Standing,
+    /// Where protected names that are links led, which no wall keeps from being replaced.
+    led: Vec<Option<PathBuf>>,
 }
 
 /// Becomes a program behind walls, where this process is to do that. `None` where it is not.
@@ -75,12 +74,14 @@ pub(crate) fn confine(
     }
     let launcher = launcher()?;
     let (strongest, probe) = Probe::strongest(&launcher);
-    let tier = borne_by(client, strongest, &surroundings.output);
+    let (tier, lowered) = borne_by(client, strongest);
+    if let Some(why) = lowered {
+        surroundings.output.say(&format!("warning: not confined: {why}"));
+    }
     let insists =
         sandbox.mode.value == SandboxMode::Required || sandbox.write.value == SandboxWrite::Workspace;
     if tier == Tier::Label {
-        let why = [Tier::Mount, Tier::Landlock].map(|tier| probe.why_not(tier).unwrap_or("not used"));
-        let why = format!("by mounts: {}; by Landlock: {}", why[0], why[1]);
+        let why = why_not(&probe);
         if insists {
             return Err(Error::Failed(format!(
                 "programs can't be confined here, and `sandbox` insists on it: {why}\nhint: install what is missing, or set `sandbox.mode: auto` and `sandbox.write: anywhere`"
@@ -102,30 +103,59 @@ pub(crate) fn confine(
                 .say(&format!("warning: `{path}` of `sandbox` is not there, so it is not protected"));
         }
     }
-    let links = standing.links.iter().map(|link| (link.clone(), std::fs::read_link(link).ok()));
-    Ok(Confined { words: confinement.words(), missing: standing.missing.clone(), links: links.collect() })
+    let led = standing.links.iter().map(|link| std::fs::read_link(link).ok()).collect();
+    Ok(Confined { words: confinement.words(), led, standing: confinement.into_standing() })
 }
 
 impl Confined {
     /// Protected names that a program has made since, or made to lead elsewhere.
     pub(crate) fn appeared(&self) -> impl Iterator<Item = &Path> {
-        let made = self.missing.iter().filter(|path| path.symlink_metadata().is_ok());
-        let moved = self.links.iter().filter(|(link, led)| std::fs::read_link(link).ok() != *led);
+        let Standing { missing, links, .. } = &self.standing;
+        let made = missing.iter().filter(|path| path.symlink_metadata().is_ok());
+        let moved = links.iter().zip(&self.led).filter(|(link, led)| std::fs::read_link(link).ok() != **led);
         made.chain(moved.map(|(link, _)| link)).map(PathBuf::as_path)
     }
 }
 
-/// Behind Landlock nothing can be mounted, and some clients confine their own tools by mounts.
-fn borne_by(client: Option<Client>, tier: Tier, output: &Output) -> Tier {
+fn why_not(probe: &Probe) -> String {
+    let [mount, landlock] =
+        [Tier::Mount, Tier::Landlock].map(|tier| probe.why_not(tier).unwrap_or("not used"));
+    format!("by mounts: {mount}; by Landlock: {landlock}")
+}
+
+/// The tier that a client bears, and why that is not the one that there is. Behind Landlock nothing can be mounted, and
+/// some clients confine their own tools by mounts.
+fn borne_by(client: Option<Client>, tier: Tier) -> (Tier, Option<String>) {
     match (client, tier) {
         (Some(client @ (Client::Codex | Client::Claude)), Tier::Landlock) => {
-            output.say(&format!(
-                "warning: not confined: {} has a sandbox of its own, which can't be used behind Landlock",
-                client.title()
-            ));
-            Tier::Label
+            let title = client.title();
+            (
+                Tier::Label,
+                Some(format!("{title} has a sandbox of its own, which can't be used behind Landlock")),
+            )
         }
-        (_, tier) => tier,
+        (_, tier) => (tier, None),
+    }
+}
+
+/// What of confinement this machine has, found by trying it.
+#[derive(Debug)]
+pub(crate) struct Machine {
+    strongest: Tier,
+    probe: Probe,
+}
+
+impl Machine {
+    pub(crate) fn look() -> Result<Self, Error> {
+        let (strongest, probe) = Probe::strongest(&launcher()?);
+        Ok(Self { strongest, probe })
+    }
+
+    /// How a run of `client` is confined here, and why not more strongly.
+    pub(crate) fn tier_of(&self, client: Client) -> (Tier, Option<String>) {
+        let (tier, lowered) = borne_by(Some(client), self.strongest);
+        let why = (tier != Tier::Mount).then(|| lowered.unwrap_or_else(|| why_not(&self.probe)));
+        (tier, why)
     }
 }
 

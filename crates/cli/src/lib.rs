@@ -58,6 +58,9 @@ fn run() -> Exit {
     if let Some(exit) = confine::become_program() {
         return exit;
     }
+    if let Some(exit) = commands::gateway::banner::print_line() {
+        return exit;
+    }
     let read = match args::plain_hook().map_or_else(Cli::read, |hook| Ok(Ok(hook))) {
         Ok(read) => read,
         Err(error) => {

@@ -10,7 +10,7 @@ use backstop::{
     Backstop, Builder, HookTypes, NoDataFolder, Pin, PinDifference, data_folder, load_sources, store_path,
 };
 
-use crate::error::Error;
+use crate::error::{Error, different};
 use crate::output::{Output, Style, plain};
 use crate::system;
 
@@ -192,6 +192,30 @@ impl Surroundings {
     pub(crate) fn pin_differences(&self, now: &Pin) -> Result<Option<Vec<PinDifference>>, Error> {
         let pinned = Pin::read(&Pin::path(&self.data_folder()?))?;
         Ok(pinned.map(|pinned| pinned.differences(now)))
+    }
+
+    /// What is to be said to people where hooks refuse every call, since the configuration is not what was pinned.
+    pub(crate) fn pin_warning(&self) -> Result<Option<String>, Error> {
+        if self.config.is_some() {
+            // What was named for this command is what no hook reads.
+            return Ok(None);
+        }
+        let changed = self.pin_differences(&self.load_operators()?.pin())?;
+        Ok(changed.filter(|changed| !changed.is_empty()).map(|changed| {
+            format!(
+                "{} the operator's configuration is not what was pinned ({}), so hooks refuse every call\nhint: look at it, then `backstop config pin`",
+                self.output.talk_paint().with(Style::Notice, "warning:"),
+                different(&changed),
+            )
+        }))
+    }
+
+    /// Says so, where it is so.
+    pub(crate) fn warn_of_pin(&self) {
+        // A configuration or a pin that can't be read is told of by whoever reads it.
+        if let Ok(Some(warning)) = self.pin_warning() {
+            self.output.say(&warning);
+        }
     }
 
     /// Whether the configuration is the one that a person has pinned.

@@ -93,6 +93,11 @@ impl Confinement {
         &self.standing
     }
 
+    /// As [`standing`](Self::standing), of a confinement that is needed no longer.
+    pub fn into_standing(self) -> Standing {
+        self.standing
+    }
+
     /// Whether processes outside of the tree get no signals from inside.
     pub fn keeps_signals(&self) -> bool {
         self.signals

@@ -38,7 +38,10 @@ pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Resu
     let answers = Answers::of(surroundings)?;
     let output = &surroundings.output;
     match settings {
-        Settings::List { all } => list(&answers, all, output).await?,
+        Settings::List { all } => {
+            list(&answers, all, output).await?;
+            surroundings.warn_of_pin();
+        }
         Settings::Show { name, whole } => show(&answers, &name, whole, output).await?,
         Settings::Approve { name, always: None } => {
             answer(&answers, &name, Decision::AllowOnce, output).await?;

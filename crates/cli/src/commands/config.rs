@@ -70,13 +70,8 @@ async fn check(surroundings: &Surroundings) -> Result<Exit, Error> {
                 "{}: {what}{webhooks}{hints}",
                 output.paint().with(Style::Good, "no problems")
             ))?;
-            let changed = surroundings.pin_differences(&surroundings.load_operators()?.pin())?;
-            if let Some(changed) = changed.filter(|changed| !changed.is_empty()) {
-                output.say(&format!(
-                    "{} it is not what was pinned ({}), so hooks refuse every call\nhint: `backstop config pin`",
-                    output.talk_paint().with(Style::Notice, "warning:"),
-                    different(&changed),
-                ));
+            if let Some(warning) = surroundings.pin_warning()? {
+                output.say(&warning);
             }
         }
         (Err(Error::Config(error)), true) => {

@@ -73,8 +73,12 @@ impl Key {
             return Err(io::Error::other("its key is not the user's alone"));
         }
         let mut key = String::new();
-        file.take(MOST_BYTES).read_to_string(&mut key)?;
-        if key.is_empty() { Err(io::Error::other("its key is empty")) } else { Ok(Self(key)) }
+        file.take(MOST_BYTES + 1).read_to_string(&mut key)?;
+        match u64::try_from(key.len()).unwrap_or(u64::MAX) {
+            0 => Err(io::Error::other("its key is empty")),
+            length if length > MOST_BYTES => Err(io::Error::other("its key is too long")),
+            _ => Ok(Self(key)),
+        }
     }
 
     /// What stands for a key where everybody may ask, and the system says who answers: known to all, so that a signature
@@ -113,6 +117,17 @@ mod tests {
         assert_ne!(Key::create(&socket).unwrap().tag("n", b"{}"), tag);
         Key::remove(&socket);
         assert!(Key::read(&socket).is_err());
+    }
+
+    #[test]
+    fn a_key_that_is_cut_short_is_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("hooks.sock");
+        Key::create(&socket).unwrap();
+        fs::write(place(&socket), "k".repeat(1024)).unwrap();
+        assert!(Key::read(&socket).is_ok());
+        fs::write(place(&socket), "k".repeat(1025)).unwrap();
+        assert_eq!(Key::read(&socket).unwrap_err().to_string(), "its key is too long");
     }
 
     #[test]

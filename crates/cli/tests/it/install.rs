@@ -156,6 +156,20 @@ fn the_doctor_finds_what_is_broken() {
 }
 
 #[test]
+fn the_doctor_says_how_a_run_is_confined_and_who_can_answer() {
+    let user = User::with_config("sandbox: {mode: off}\nagent: {approvals: {strict: true}}\n");
+    user.run(&["install", "claude"]).succeeded();
+    let (_, found) = checks(&user, "claude");
+    finds(&found, "warning", "`sandbox.mode` is `off`");
+    finds(&found, "warning", "No daemon is running, so what hooks ask about is denied");
+    user.configure("{}\n");
+    user.run(&["config", "pin"]).succeeded();
+    let (_, found) = checks(&user, "claude");
+    assert!(found.iter().any(|(_, text)| text.contains("`backstop run claude` is confined")), "{found:?}");
+    finds(&found, "note", "who can answer: ");
+}
+
+#[test]
 fn the_doctor_says_what_no_hook_sees() {
     let user = User::new();
     for (client, said) in
@@ -206,8 +220,17 @@ fn what_lets_everything_pass_or_nothing_is_failed() {
     let (code, found) = checks(&user, "claude");
     assert_eq!(code, Some(1));
     finds(&found, "failed", "is not what was pinned");
+    for told in [&["config", "check"][..], &["status"], &["approvals", "list"]] {
+        let told = user.run(told).succeeded();
+        assert!(
+            told.err.contains("is not what was pinned") && told.err.contains("config pin"),
+            "{}",
+            told.whole()
+        );
+    }
     finds(&found, "failed", "a harmless call was refused");
     user.run(&["config", "pin"]).succeeded();
+    assert!(!user.run(&["status"]).succeeded().err.contains("pinned"));
     assert_eq!(checks(&user, "claude").0, Some(0));
 
     user.configure("guards: {no_such_guard: {}}\n");

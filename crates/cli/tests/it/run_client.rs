@@ -195,6 +195,31 @@ fn a_question_is_left_to_the_hooks_of_the_client() {
     }
 }
 
+/// The client reads the command from its settings, and starts it as it would.
+#[test]
+fn a_client_shows_a_line_of_its_run() {
+    let user = User::with_config(NO_SHELL);
+    let show = r#"python3 - "$2" <<'END'
+import json, subprocess, sys, time
+command = json.load(open(sys.argv[1]))["statusLine"]["command"]
+for _ in range(100):
+    done = subprocess.run(["sh", "-c", command], input=b'{"session_id": "s"}', capture_output=True)
+    if b"guarded" in done.stdout:
+        break
+    time.sleep(0.1)
+print(done.stdout.decode(), done.stderr.decode())
+END"#;
+    let client = program(&user, "claude", show);
+    let shown = done(run(&user, &[], &client, &[]));
+    assert!(shown.out.contains("guarded by backstop (standard) \u{b7} 0 judged"), "{}", shown.whole());
+    // Where the user has a line of their own, it is theirs.
+    std::fs::create_dir_all(user.path().join(".claude")).unwrap();
+    let theirs = r#"{"statusLine": {"type": "command", "command": "date"}}"#;
+    std::fs::write(user.path().join(".claude/settings.json"), theirs).unwrap();
+    let kept = done(run(&user, &[], &client, &[]));
+    assert!(kept.err.contains("KeyError: 'statusLine'"), "{}", kept.whole());
+}
+
 #[test]
 fn settings_that_the_user_gives_are_kept() {
     let user = User::with_config(NO_SHELL);

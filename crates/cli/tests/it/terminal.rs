@@ -156,6 +156,8 @@ fn no_answers(key: char) -> Vec<(&'static str, Vec<Piece>)> {
         ("an arrow of another mode", at_once("\u{1b}OA".to_owned())),
         ("an arrow with Shift, as some terminals have it", at_once(format!("\u{1b}[{key}"))),
         ("an arrow cut in pieces", vec![(b"\x1b".to_vec(), 30), (b"[".to_vec(), 30), (b"A".to_vec(), 0)]),
+        ("an arrow or a key by its letter", at_once(format!("\u{1b}[{upper}"))),
+        ("Ctrl, as newer terminals have it", at_once(format!("\u{1b}[{};5u", key as u32))),
         ("Alt", at_once(format!("\u{1b}{key}"))),
         ("Alt, cut in pieces", vec![(b"\x1b".to_vec(), 30), (vec![key as u8], 0)]),
         ("Ctrl", vec![(vec![ctrl], 0)]),
@@ -191,8 +193,13 @@ fn only_the_answer_counts(key: &str, runs: bool) {
             assert!(!terminal.seen.lock().unwrap().contains("over"), "{what} of `{meant}` was an answer");
         }
     }
+    // A resize is no key either.
+    let size = rustix::termios::Winsize { ws_row: 7, ws_col: 31, ws_xpixel: 0, ws_ypixel: 0 };
+    rustix::termios::tcsetwinsize(&terminal.keys, size).unwrap();
     let process = rustix::process::Pid::from_raw(i32::try_from(terminal.child.id()).unwrap()).unwrap();
     rustix::process::kill_process(process, rustix::process::Signal::WINCH).unwrap();
+    std::thread::sleep(Duration::from_millis(560));
+    assert!(!terminal.seen.lock().unwrap().contains("over"), "a resize was an answer");
     let screen = terminal.answer(key, "over");
     assert!(!screen.contains("type `always`"), "{screen}");
     assert_eq!(terminal.end(), Some(0));

@@ -40,6 +40,15 @@ pub(super) fn set(text: &str, key: &str, value: &Value) -> Result<String, Config
     })
 }
 
+/// Whether the text is known to have no such key.
+pub(super) fn lacks(text: &str, key: &str) -> bool {
+    if text.trim().is_empty() {
+        return true;
+    }
+    let Ok(node) = edit::parse(text) else { return false };
+    root(text, node.as_ref()).and_then(|root| Ok(member(text, root, key)?.is_none())).unwrap_or(false)
+}
+
 /// The text without our entries, and without what they leave empty.
 pub(super) fn uninstall(text: &str, command: &HookCommand) -> Result<String, ConfigError> {
     let mut text = text.to_owned();

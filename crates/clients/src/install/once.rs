@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use super::command::HookCommand;
+use super::command::{HookCommand, quoted};
 use super::edit::ConfigError;
 use super::{Form, InvalidProgram, Merged, Program, merge};
 use crate::client::Client;
@@ -21,6 +21,8 @@ const MOST_BYTES: u64 = 4 * 1024 * 1024;
 const SETTINGS_FILE: &str = "settings.json";
 /// The setting by which Claude Code and Qwen Code run no hook at all.
 pub(super) const DISABLE_ALL: &str = "disableAllHooks";
+/// The setting by which Claude Code shows a line of what a command prints.
+const STATUS_LINE: &str = "statusLine";
 /// The same of Codex, where it is a feature that is on.
 const CODEX_FEATURE: &str = "features.hooks";
 
@@ -68,6 +70,12 @@ pub enum OnceError {
     /// It would be started so that it runs no hooks.
     #[error("`{0}` keeps it from running hooks")]
     WithoutHooks(String),
+    /// They are longer than is read.
+    #[error("the settings in `{place}` are too long: at most {MOST_BYTES} bytes are read")]
+    TooLong {
+        /// Where they come from.
+        place: String,
+    },
     /// They can't be read.
     #[error("the settings in `{place}` can't be read: {source}")]
     Unreadable {
@@ -143,6 +151,25 @@ impl Once {
         let path = folder.join(name);
         self.files.push((path.clone(), text));
         path.into_os_string()
+    }
+}
+
+impl Once {
+    /// Has a client show a line of ours, which `command` prints, where it has such a thing and its user none: neither in
+    /// what it is started with, nor in `settings`, the texts of the files that it reads. One that can't be read may have it.
+    pub fn show_status(&mut self, client: Client, settings: &[String], command: &[&str]) {
+        if client != Client::Claude || !settings.iter().all(|text| merge::lacks(text, STATUS_LINE)) {
+            return;
+        }
+        let words: Vec<String> = command.iter().map(|word| quoted(word)).collect();
+        let line = json!({ "type": "command", "command": words.join(" ") });
+        for (_, text) in &mut self.files {
+            if merge::lacks(text, STATUS_LINE)
+                && let Ok(with) = merge::set(text, STATUS_LINE, &line)
+            {
+                *text = with;
+            }
+        }
     }
 }
 
@@ -228,8 +255,11 @@ fn read(path: &Path) -> Result<String, OnceError> {
         Err(error) => return Err(unreadable(error)),
     };
     let mut text = String::new();
-    file.take(MOST_BYTES).read_to_string(&mut text).map_err(unreadable)?;
-    Ok(text)
+    file.take(MOST_BYTES + 1).read_to_string(&mut text).map_err(unreadable)?;
+    if u64::try_from(text.len()).is_ok_and(|length| length <= MOST_BYTES) {
+        return Ok(text);
+    }
+    Err(OnceError::TooLong { place: path.display().to_string() })
 }
 
 /// The configuration in a variable, with our plugins beside those that it names.
@@ -392,6 +422,42 @@ mod tests {
         let planned = plan_once(Client::Claude, Path::new(PROGRAM), Path::new("/run/once"), &[], &simple);
         assert!(matches!(planned, Err(OnceError::WithoutHooks(_))));
         assert!(plan(Client::Codex, &["--disable", "web"], None).is_ok());
+    }
+
+    #[test]
+    fn settings_that_are_cut_short_are_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("s.json");
+        let write = |more: usize| {
+            let length = usize::try_from(MOST_BYTES).unwrap() + more - 2;
+            std::fs::write(&file, format!("{{{}}}", " ".repeat(length))).unwrap();
+        };
+        write(0);
+        assert!(plan(Client::Claude, &["--settings", file.to_str().unwrap()], None).is_ok());
+        write(1);
+        let error = plan(Client::Claude, &["--settings", file.to_str().unwrap()], None).unwrap_err();
+        assert!(error.to_string().contains("are too long"), "{error}");
+    }
+
+    #[test]
+    fn a_status_line_is_shown_where_the_user_has_none() {
+        let given = |settings: &str, user: &[&str]| {
+            let mut once = plan(Client::Claude, &["--settings", settings], None).unwrap().unwrap();
+            let user: Vec<String> = user.iter().map(|text| (*text).to_owned()).collect();
+            once.show_status(Client::Claude, &user, &["/opt/back stop/backstop", "statusline", "/run/s"]);
+            serde_json::from_str::<Value>(&once.files[0].1).unwrap()
+        };
+        let ours = json!({ "type": "command", "command": "'/opt/back stop/backstop' statusline /run/s" });
+        assert_eq!(given("{}", &["", "{ // none\n}"])["statusLine"], ours);
+        let theirs = r#"{"statusLine": {"type": "command", "command": "date"}}"#;
+        assert_eq!(given(theirs, &[])["statusLine"]["command"], "date");
+        for kept in [theirs, "{]"] {
+            assert!(given("{}", &["{}", kept]).get("statusLine").is_none(), "{kept}");
+        }
+        let mut other = plan(Client::Qwen, &[], Some("/no/such")).unwrap().unwrap();
+        let before = other.files.clone();
+        other.show_status(Client::Qwen, &[], &["backstop"]);
+        assert_eq!(other.files, before, "it has no such setting");
     }
 
     #[test]

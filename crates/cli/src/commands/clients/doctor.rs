@@ -17,6 +17,7 @@ use tokio::process::Command;
 
 use super::fire::fire;
 use super::heard::{Heard, MOST_ENTRIES, heard};
+use super::machine::Facts;
 use super::{Chosen, entry_program, folders, in_path, is_executable, program_of, scope_name};
 use crate::error::{Error, different};
 use crate::exit::Exit;
@@ -76,10 +77,15 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
     }
     let standing = standing(surroundings).await;
     let footing = Footing::look(surroundings).await;
+    let machine = Facts::look(surroundings)?;
     let mut all = Vec::new();
     for client in clients {
         let mut diagnosis = examine(client, &folders, surroundings).await?;
         footing.tell(&mut diagnosis, client);
+        for told in machine.iter().flat_map(|machine| machine.about(client)) {
+            let grade = if told.is_warning { Grade::Warning } else { Grade::Note };
+            diagnosis.add(grade, told.text, told.hint);
+        }
         points(&mut diagnosis, client, &standing);
         if !output.is_json() {
             show(client, &diagnosis, output)?;

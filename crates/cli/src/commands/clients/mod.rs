@@ -7,6 +7,7 @@ mod fire;
 pub(crate) mod guide;
 mod heard;
 pub(crate) mod install;
+mod machine;
 pub(crate) mod status;
 
 use std::path::{Path, PathBuf};

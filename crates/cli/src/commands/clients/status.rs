@@ -103,6 +103,7 @@ pub(in crate::commands) async fn run(surroundings: &Surroundings) -> Result<Exit
         vec![row.client.to_owned(), row.scope.to_owned(), state.to_owned(), heard, plain(&row.path)]
     }));
     output.text(&table(&lines))?;
+    surroundings.warn_of_pin();
     Ok(Exit::Success)
 }
 

@@ -1,5 +1,6 @@
 //! `backstop serve` and `backstop run`: the LLM proxy, and the daemon that answers hooks.
 
+pub(crate) mod banner;
 mod child;
 mod environment;
 mod lifeline;

@@ -10,9 +10,10 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use backstop::clients::Client;
-use backstop::clients::install::{Once, Switch, plan_once, switches};
+use backstop::clients::install::{Once, Scope, Switch, plan_once, switches};
 
-use crate::commands::clients::{fixed_program, folders, program_of};
+use super::banner;
+use crate::commands::clients::{fixed_program, folders, program_of, this_program};
 use crate::daemon::SOCKET_VARIABLE;
 use crate::error::Error;
 use crate::session::Surroundings;
@@ -112,12 +113,33 @@ impl Launch {
             ));
             return Ok(launch);
         };
+        let (own, line) = (this_program()?, banner::file(folder.path()));
+        if let (Some(own), Some(line)) = (own.to_str(), line.to_str()) {
+            once.show_status(client, &settings_of(client)?, &[own, banner::WORD, line]);
+        }
         folder.write(&once)?;
         let mut variables = launch.variables;
         variables.append(&mut once.variables);
         let command = std::iter::once(program.clone()).chain(once.arguments).collect();
         Ok(Self { command, variables, client: Some(client) })
     }
+}
+
+/// The texts of the files in which the user of a client, and the project, have their settings. What can't be read as one
+/// is no settings, so that nothing is taken for granted about it.
+fn settings_of(client: Client) -> Result<Vec<String>, Error> {
+    let folders = folders()?;
+    let path = |scope| client.layout().path(scope, &folders);
+    let local = path(Scope::Project).with_file_name("settings.local.json");
+    let files = [path(Scope::User), path(Scope::Project), local];
+    Ok(files
+        .iter()
+        .map(|file| match fs::read_to_string(file) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+            Err(_) => "unreadable".to_owned(),
+        })
+        .collect())
 }
 
 /// The client that a program is, by its name.

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use backstop::clients::Client;
@@ -11,7 +12,7 @@ use backstop::hooks::AgentId;
 
 use super::environment::variables;
 use super::once::{Launch, RunFolder};
-use super::{Listen, Running, child};
+use super::{Listen, Running, banner, child};
 use crate::confine::{Confined, confine};
 use crate::error::Error;
 use crate::exit::Exit;
@@ -68,7 +69,13 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
     let variables: Vec<(&str, OsString)> = pointing.chain(launch.variables).collect();
     let command: Vec<OsString> = confined.words.iter().chain(&launch.command).cloned().collect();
     let unheard = launch.client.map(|client| (client, unheard(&running)));
-    let ended = child::run(&command, &variables, folder.path(), unheard).await;
+    let profile = loaded.config.guards.command_safety.profile.value.name();
+    let answers = Arc::clone(running.backstop.engine().answer_store());
+    let line = banner::keep(folder.path(), profile, || running.counted(), answers.as_ref());
+    let ended = tokio::select! {
+        ended = child::run(&command, &variables, folder.path(), unheard) => ended,
+        never = line => match never {},
+    };
     let heard = running.daemon.as_ref().is_some_and(crate::daemon::Daemon::was_asked);
     let counted = running.counted();
     running.stop(surroundings, std::future::pending()).await;
