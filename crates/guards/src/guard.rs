@@ -205,12 +205,33 @@ impl CommandGuard {
         self.analyzer.trace_fed(command, input, place)
     }
 
+    /// What is known of programs.
+    pub(crate) fn programs(&self) -> &Programs {
+        &self.settings.programs
+    }
+
     pub(crate) fn trace(&self, command: &str, shell: ShellKind, place: &Place) -> Trace {
         self.analyzer.trace(command, shell, place)
     }
 
-    /// What the rules say about a trace, except for what they said about `known`, the trace of its beginning.
+    /// What there is to say about a trace, except for what was said about `known`, the trace of its beginning.
     pub(crate) fn conclude(
+        &self,
+        trace: Trace,
+        known: Option<&Trace>,
+        command: &str,
+        place: &Place,
+        now: u64,
+    ) -> Judgement {
+        let mut judgement = self.by_rules(trace, known, command, place, now);
+        if judgement.verdict == Verdict::Pass {
+            self.judge_what_is_given(&mut judgement, command, place, now);
+        }
+        judgement
+    }
+
+    /// What the rules say about a trace.
+    pub(crate) fn by_rules(
         &self,
         trace: Trace,
         known: Option<&Trace>,

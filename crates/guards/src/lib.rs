@@ -11,6 +11,7 @@
 //! What they do not do: they do not sandbox. A script that is started by name is read only when the
 //! [`Place`] offers a reader, and a program that deletes on its own is not seen through.
 
+mod given;
 mod guard;
 pub mod hooks;
 pub mod limits;
