@@ -172,15 +172,19 @@ fn a_client_that_calls_a_tool_without_its_hooks_is_ended() {
     }
 }
 
-/// What the proxy would have to ask about is asked about by the hooks, which see it next.
+/// What the proxy would have to ask about is asked about by the hooks, which see it next; what it blocks stays blocked.
 #[test]
 fn a_question_is_left_to_the_hooks_of_the_client() {
     let user = User::new();
     let script = r#"{"tool_calls": [{"name": "exec", "arguments": {"command": "eval \"$PLAN\""}}]}"#;
-    let model = ModelServer::start(&user, &format!("{script} {script}"));
-    user.configure(&model.config(""));
+    let model = ModelServer::start(&user, &format!("{script} {script} {script}"));
     let tells = program(&user, "claude", "echo $ANTHROPIC_BASE_URL; exec cat");
-    for (hooks, is_left) in [(&["--no-hooks"][..], false), (&[], true)] {
+    let questions =
+        || user.run(&["approvals", "list", "--all", "--json"]).succeeded().json().as_array().unwrap().len();
+    for (hooks, more, is_left) in [(&["--no-hooks"][..], "", false), (&[], "", true), (&[], NO_SHELL, false)]
+    {
+        user.configure(&model.config(more));
+        let before = questions();
         let args = [&["run"], hooks, &["--", tells.to_str().unwrap()]].concat();
         std::fs::create_dir_all(user.path().join("tmp")).unwrap();
         let mut command = user.command(&args);
@@ -190,6 +194,7 @@ fn a_question_is_left_to_the_hooks_of_the_client() {
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut url).unwrap();
         let answer = post(&format!("{}/v1/messages", url.trim()), MESSAGE);
         assert_eq!(answer.contains("eval"), is_left, "{answer}");
+        assert!(!is_left || questions() == before, "the proxy asked, too");
         drop(child.stdin.take());
         done(child);
     }
