@@ -13,7 +13,7 @@ use backstop_shell::{Argument, Certainty, Place, Process, ShellKind, Unknown, Un
 
 use crate::guard::{CommandGuard, Judgement, Verdict, typed_finding};
 
-/// The rule that a command which would be stopped is handed to a program that nobody knows. It counts in every profile.
+/// The rule that a command which would be stopped is handed to what nobody knows. It counts in every profile.
 const GIVEN: &str = "unknown.given";
 /// The most commands and texts that are looked at in one judgement. No tool is given more of them.
 const MOST: usize = 64;
@@ -53,24 +53,43 @@ impl CommandGuard {
             judgement.verdict = judgement.verdict.max(self.about_unknown(&judgement.unknown));
         }
         let stopped = given.iter().take(MOST).find(|given| {
-            let text = given.text.get(..LONGEST.min(given.text.len())).unwrap_or_default();
-            let judged = self.by_rules(self.trace(text, ShellKind::Posix, place), None, command, place, now);
-            let by_rule = judged.findings.iter().filter(|finding| finding.allowed_by.is_none());
-            let worst = by_rule.map(|finding| finding.verdict).max().unwrap_or(Verdict::Pass);
+            let cut = given.text.floor_char_boundary(LONGEST);
+            let text = given.text.get(..cut).unwrap_or_default();
+            let worst = self.worst_of(text, ShellKind::Posix, place, now);
             worst == Verdict::Block || worst == Verdict::Ask && given.is_introduced
         });
         if let Some(given) = stopped {
-            let what: String = given.text.chars().take(160).collect();
-            let allowed_by = self.exception(GIVEN, command, now);
-            let reason =
-                "a program that is not known is given a command that would be stopped, and may run it";
-            let finding =
-                typed_finding(GIVEN, "UNKNOWN_GIVEN", reason, "run the command itself", &what, allowed_by);
-            if finding.allowed_by.is_none() {
-                judgement.verdict = judgement.verdict.max(Verdict::Ask);
-            }
-            judgement.findings.push(finding);
+            self.ask_about(&given.text, command, now, judgement);
         }
+    }
+
+    /// Asks about a text that a tool which runs things is given under a key that nobody knows, where it is a command that
+    /// would be blocked.
+    pub(crate) fn judge_guess(&self, text: &str, shell: ShellKind, place: &Place, now: u64) -> Judgement {
+        let mut judgement = Judgement::default();
+        if self.worst_of(text, shell, place, now) == Verdict::Block {
+            self.ask_about(text, text, now, &mut judgement);
+        }
+        judgement
+    }
+
+    /// The worst that rules say of a text, read as a command.
+    fn worst_of(&self, text: &str, shell: ShellKind, place: &Place, now: u64) -> Verdict {
+        let judged = self.by_rules(self.trace(text, shell, place), None, text, place, now);
+        let standing = judged.findings.iter().filter(|finding| finding.allowed_by.is_none());
+        standing.map(|finding| finding.verdict).max().unwrap_or(Verdict::Pass)
+    }
+
+    fn ask_about(&self, text: &str, command: &str, now: u64, judgement: &mut Judgement) {
+        let what: String = text.chars().take(160).collect();
+        let allowed_by = self.exception(GIVEN, command, now);
+        let reason = "what is not known is given a command that would be stopped, and may run it";
+        let finding =
+            typed_finding(GIVEN, "UNKNOWN_GIVEN", reason, "run the command itself", &what, allowed_by);
+        if finding.allowed_by.is_none() {
+            judgement.verdict = judgement.verdict.max(Verdict::Ask);
+        }
+        judgement.findings.push(finding);
     }
 
     /// Whether it is not known what a process does with what it is given.

@@ -71,6 +71,9 @@ impl CommandSafety {
                     false => place,
                 };
                 let place = if input == Input::Unseen { place.with_unseen_input() } else { place };
+                if shell.is_guess {
+                    return self.guard.judge_guess(&shell.text, shell.shell, &place, now);
+                }
                 let Some(typed) = &shell.typed else {
                     return self.guard.judge(&shell.text, shell.shell, &place, now);
                 };

@@ -20,11 +20,13 @@ pub(super) struct ShellInput {
     pub(super) workdir: Option<String>,
     /// What reads it, for text that is typed into a running program.
     pub(super) typed: Option<Typed>,
+    /// Whether it is a text under a key that nobody knows, of a tool that runs what it is given.
+    pub(super) is_guess: bool,
 }
 
 impl ShellInput {
     fn posix(text: String) -> Self {
-        Self { text, shell: ShellKind::Posix, workdir: None, typed: None }
+        Self { text, shell: ShellKind::Posix, workdir: None, typed: None, is_guess: false }
     }
 }
 
@@ -75,7 +77,7 @@ const COMMAND_KEYS: &[&str] = &[
     "bash",
 ];
 /// Programs whose arguments stand beside them.
-const PROGRAM_KEYS: &[&str] = &["program", "executable", "binary", "exe"];
+const PROGRAM_KEYS: &[&str] = &["program", "executable", "binary", "exe", "file"];
 const ARGUMENT_KEYS: &[&str] = &["args", "arguments", "argv", "parameters"];
 /// What a terminal tool types into a running program.
 const TYPED_KEYS: &[&str] = &["data", "chars", "keys", "keystrokes", "input", "text", "stdin"];
@@ -83,9 +85,45 @@ const TYPED_KEYS: &[&str] = &["data", "chars", "keys", "keystrokes", "input", "t
 const CODE_KEYS: &[&str] = &["code", "source", "content"];
 /// Variables that are set for a command.
 const ENVIRONMENT_KEYS: &[&str] =
-    &["env", "envs", "environ", "environment", "envvars", "environmentvariables"];
-const WORKDIR_KEYS: &[&str] =
-    &["workdir", "cwd", "workingdirectory", "dirpath", "directory", "cd", "workingdir"];
+    &["env", "envs", "environ", "environment", "envvars", "environmentvariables", "variables", "vars"];
+const WORKDIR_KEYS: &[&str] = &[
+    "workdir",
+    "cwd",
+    "workingdirectory",
+    "dirpath",
+    "directory",
+    "cd",
+    "workingdir",
+    "chdir",
+    "basedir",
+    "dir",
+    "root",
+];
+/// What a language is said by; the last ones only where they name one.
+const LANGUAGE_KEYS: &[&str] = &["language", "lang", "shell", "interpreter", "runtime"];
+const KIND_KEYS: &[&str] = &["kernel", "type", "kind"];
+/// Arguments that are for people, or that say how and not what.
+const QUIET_KEYS: &[&str] = &[
+    "comment",
+    "description",
+    "encoding",
+    "explanation",
+    "id",
+    "justification",
+    "label",
+    "note",
+    "purpose",
+    "reason",
+    "sandboxpermissions",
+    "session",
+    "sessionid",
+    "summary",
+    "thought",
+    "timeout",
+    "title",
+    "unfinished",
+    "typed",
+];
 const PATH_KEYS: &[&str] = &[
     "path",
     "paths",
@@ -159,18 +197,20 @@ fn names(tool: &ToolName) -> [String; 2] {
 pub(super) fn shell_inputs(tool: &ToolName, params: &Params) -> Result<Runs, TooManyValues> {
     let names = names(tool);
     let terminal = TERMINALS.iter().any(|word| names.iter().any(|name| name.contains(word)));
+    let runs_texts = terminal || shapes::runs_code(&names);
     let inner = calls_in_texts(params)?;
     let mut runs = Runs::default();
     for fields in all_objects(params, &inner)? {
         let field =
             |keys: &[&str]| fields.iter().find(|(key, _)| is_one_of(key, keys)).map(|(_, value)| *value);
-        let language =
-            field(&["language", "lang", "shell", "interpreter", "runtime"]).and_then(Value::as_str);
+        let kind = || field(KIND_KEYS).and_then(Value::as_str).filter(|kind| shapes::is_language(kind));
+        let language = field(LANGUAGE_KEYS).and_then(Value::as_str).or_else(kind);
         let shell = shell_named(language.unwrap_or_default())
             .or_else(|| names.iter().find_map(|name| shell_named(name)));
         let workdir = field(WORKDIR_KEYS).and_then(Value::as_str).map(str::to_owned);
         let mut texts = Vec::new();
         let mut typed_texts = Vec::new();
+        let mut guesses = Vec::new();
         for (key, value) in &fields {
             let typed = terminal && is_one_of(key, TYPED_KEYS);
             let code = shell.is_some() && is_one_of(key, CODE_KEYS);
@@ -180,12 +220,19 @@ pub(super) fn shell_inputs(tool: &ToolName, params: &Params) -> Result<Runs, Too
                 texts.extend(commands_in(value));
             } else {
                 texts.extend(shapes::command_of(key, value));
+                if runs_texts && !is_one_of(key, QUIET_KEYS) {
+                    guesses.extend(commands_in(value));
+                }
             }
         }
         let program = field(PROGRAM_KEYS).or_else(|| field(COMMAND_KEYS)).and_then(Value::as_str);
-        if let (Some(program), Some(Value::Array(arguments))) = (program, field(ARGUMENT_KEYS)) {
-            let words = arguments.iter().filter_map(Value::as_str).map(quoted);
-            texts.push(std::iter::once(program.to_owned()).chain(words).collect::<Vec<_>>().join(" "));
+        match (program, field(ARGUMENT_KEYS)) {
+            (Some(program), Some(Value::Array(arguments))) => {
+                let words = arguments.iter().filter_map(Value::as_str).map(quoted);
+                texts.push(std::iter::once(program.to_owned()).chain(words).collect::<Vec<_>>().join(" "));
+            }
+            (Some(program), Some(Value::String(arguments))) => texts.push(format!("{program} {arguments}")),
+            _ => {}
         }
         if shell.is_none() && shapes::runs_code(&names) {
             let code = fields.iter().find(|(key, _)| is_one_of(key, CODE_KEYS)).map(|(_, value)| *value);
@@ -205,11 +252,14 @@ pub(super) fn shell_inputs(tool: &ToolName, params: &Params) -> Result<Runs, Too
                 None => runs.unread.push("variables".to_owned()),
             }
         }
-        let input = |text, typed| ShellInput { text, shell, workdir: workdir.clone(), typed };
-        runs.commands.extend(texts.into_iter().map(|text| input(text, None)));
+        let input =
+            |text, typed, is_guess| ShellInput { text, shell, workdir: workdir.clone(), typed, is_guess };
+        guesses.retain(|guess| guess.contains(char::is_whitespace) && !texts.contains(guess));
+        runs.commands.extend(texts.into_iter().map(|text| input(text, None, false)));
+        runs.commands.extend(guesses.into_iter().map(|text| input(text, None, true)));
         let said = |key: &str| field(&[key]).and_then(Value::as_str).map(str::to_owned);
         let typed = || Typed { program: said("program"), before: said("typed") };
-        runs.commands.extend(typed_texts.into_iter().map(|text| input(text, Some(typed()))));
+        runs.commands.extend(typed_texts.into_iter().map(|text| input(text, Some(typed()), false)));
     }
     Ok(runs)
 }
@@ -289,7 +339,8 @@ fn calls_in_texts(params: &Params) -> Result<Vec<Params>, TooManyValues> {
     while let Some(params) = next {
         for (key, value) in objects(&params)?.into_iter().flatten() {
             let text = value.as_str().map(str::trim_start).filter(|text| text.starts_with(['{', '[']));
-            let Some(text) = text.filter(|_| is_one_of(key, CALL_KEYS)) else { continue };
+            let holds_call = is_one_of(key, CALL_KEYS) || is_one_of(key, COMMAND_KEYS);
+            let Some(text) = text.filter(|_| holds_call) else { continue };
             if found.len() >= MAX_TEXTS {
                 return Err(TooManyValues);
             }
@@ -323,7 +374,7 @@ fn commands_in(value: &Value) -> Vec<String> {
     match value {
         Value::String(text) => vec![text.clone()],
         Value::Array(items) => {
-            let texts: Vec<String> = items.iter().filter_map(text_of).collect();
+            let texts: Vec<String> = items.iter().flat_map(words_of).collect();
             let words: Vec<&str> = texts.iter().map(String::as_str).collect();
             let mut found: Vec<String> = Vec::new();
             if !words.is_empty() {
@@ -337,6 +388,14 @@ fn commands_in(value: &Value) -> Vec<String> {
             }
             found
         }
+        scalar => text_of(scalar).into_iter().collect(),
+    }
+}
+
+/// The words of a list, and of the lists in it.
+fn words_of(value: &Value) -> Vec<String> {
+    match value {
+        Value::Array(items) => items.iter().flat_map(words_of).collect(),
         scalar => text_of(scalar).into_iter().collect(),
     }
 }
@@ -425,6 +484,7 @@ mod tests {
             .unwrap()
             .commands
             .into_iter()
+            .filter(|input| !input.is_guess)
             .map(|input| input.text)
             .collect()
     }

@@ -89,6 +89,12 @@ impl From<Objection> for ToolCallOutcome {
 
 /// Where a call happens, as far as the host says.
 fn place(call: &CallContext, home: Option<&str>, workdir: Option<&str>) -> Place {
+    // A home in front of it is written out, as the tool does.
+    let dir = workdir.filter(|dir| dir.starts_with(['~', '$'])).map(|dir| {
+        let place = Place::new(call.workspace_dir.as_deref().unwrap_or("/"));
+        backstop_shell::paths::of_tool(dir, &home.map_or(place.clone(), |home| place.with_home(home)))
+    });
+    let workdir = dir.as_deref().or(workdir);
     let place = match (call.workspace_dir.as_deref(), workdir) {
         (Some(root), Some(dir)) if dir.starts_with('/') => Place::new(dir).with_workspace(root),
         (Some(root), Some(dir)) => Place::new(format!("{root}/{dir}")).with_workspace(root),

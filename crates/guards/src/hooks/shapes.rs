@@ -104,6 +104,13 @@ fn interpreter(language: &str) -> Option<&'static str> {
     })
 }
 
+/// Returns whether a word names a language that code is written in, and not what else a kind may be.
+pub(super) fn is_language(word: &str) -> bool {
+    let word = word.to_ascii_lowercase();
+    matches!(word.as_str(), "sh" | "bash" | "zsh" | "shell" | "powershell" | "pwsh" | "cmd")
+        || interpreter(&word).is_some()
+}
+
 const ADDRESS_KEYS: [&str; 9] =
     ["url", "urls", "uri", "address", "href", "link", "endpoint", "baseurl", "targeturl"];
 const STATEMENT_KEYS: [&str; 6] = ["sql", "query", "statement", "statements", "queries", "sqlquery"];

@@ -121,9 +121,40 @@ async fn every_way_to_a_shell_is_guarded() {
         ("mcp__box__run", json!({"cmd": "rm -rf /"})),
         ("run_commands", json!({"commands": ["ls", "rm -rf /"]})),
         ("Shell", json!({"command": ["bash", "-c", "rm -rf /"]})),
+        ("exec", json!({"command": [["rm", "-rf", "/"]]})),
+        ("exec", json!({"command": "rm", "args": "-rf /"})),
+        ("exec", json!({"file": "rm", "args": ["-rf", "/"]})),
+        ("exec", json!({"command": "[\"bash\", \"-c\", \"rm -rf /\"]"})),
+        ("exec", json!({"command": "rm -rf etc", "chdir": "/"})),
+        ("exec", json!({"command": "rm -rf $D", "variables": {"D": "/"}})),
+        ("run_code", json!({"kernel": "bash", "code": "rm -rf /"})),
+        ("run_code", json!({"type": "python", "code": "import shutil; shutil.rmtree('/')"})),
     ] {
-        let reviewed = review(&engine, tool, params).await;
-        assert!(reviewed.blocked.is_some(), "{tool} passed");
+        let reviewed = review(&engine, tool, params.clone()).await;
+        assert!(reviewed.blocked.is_some(), "{tool} {params} passed");
+    }
+}
+
+#[tokio::test]
+async fn a_command_under_a_key_that_nobody_knows_is_asked_about_where_texts_are_run() {
+    let engine = guarded();
+    for key in ["line", "run", "payload", "body", "then", "anything-else"] {
+        for tool in ["exec", "mcp__box__run", "terminal_tool"] {
+            for value in [json!("rm -rf /"), json!(["rm", "-rf", "/"]), json!({"x": "rm -rf /"})] {
+                let reviewed = review(&engine, tool, json!({ key: value })).await;
+                assert!(reviewed.blocked.is_some() || reviewed.requests.len() == 1, "{tool} {key}");
+            }
+        }
+    }
+    // What is for people, and what nothing runs, is a text.
+    for (tool, params) in [
+        ("exec", json!({"command": "ls", "description": "rm -rf / is what this does not do"})),
+        ("exec", json!({"command": "ls", "timeout": 10, "anything": "else"})),
+        ("note", json!({"line": "rm -rf /"})),
+        ("run_query", json!({"text": "select the best of all", "limit": 3})),
+    ] {
+        let reviewed = review(&engine, tool, params.clone()).await;
+        assert!(reviewed.blocked.is_none() && reviewed.requests.is_empty(), "{tool} {params}");
     }
 }
 
