@@ -113,6 +113,9 @@ struct Place {
 pub(super) struct DoctorArgs {
     /// The client, instead of all that are found here
     client: Option<Client>,
+    /// The installation for the whole machine: its files, their owners, the service, and each client's entry there
+    #[arg(long)]
+    system: bool,
 }
 
 impl HookArgs {
@@ -161,8 +164,11 @@ impl UninstallArgs {
 }
 
 impl DoctorArgs {
-    pub(super) fn lower(self) -> doctor::Settings {
+    pub(super) fn lower(self) -> Action {
+        if self.system {
+            return Action::DoctorSystem(self.client);
+        }
         let chosen = self.client.map_or(Chosen::All, |client| Chosen::Named(vec![client]));
-        doctor::Settings { chosen }
+        Action::Doctor(doctor::Settings { chosen })
     }
 }

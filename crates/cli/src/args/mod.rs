@@ -156,7 +156,7 @@ impl Cli {
             Command::Install(args) => args.lower(),
             Command::Uninstall(args) => args.lower(),
             Command::Status => Action::Status,
-            Command::Doctor(args) => Action::Doctor(args.lower()),
+            Command::Doctor(args) => args.lower(),
             Command::Daemon(args) => Action::Daemon(args.lower()),
             Command::Hook(args) => Action::Hook(args.lower()),
             Command::Check(args) => Action::Check(args.lower()?),

@@ -26,7 +26,7 @@ mod verdict;
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::session::Surroundings;
-use crate::system::{install as system, service};
+use crate::system::{doctor, install as system, service};
 
 /// What is to be done.
 #[derive(Debug)]
@@ -39,6 +39,7 @@ pub(crate) enum Action {
     InstallSystem(system::Settings),
     Status,
     Doctor(clients::doctor::Settings),
+    DoctorSystem(Option<backstop::clients::Client>),
     Daemon(service::Settings),
     Hook(hook::Settings),
     Check(check::Settings),
@@ -80,6 +81,7 @@ impl Action {
             | Self::Serve(_)
             | Self::Status
             | Self::Doctor(_)
+            | Self::DoctorSystem(_)
             | Self::Daemon(_)
             | Self::Hook(_)
             | Self::Check(_)
@@ -105,6 +107,7 @@ impl Action {
             Self::InstallSystem(settings) => system::run(&settings, surroundings),
             Self::Install(settings) => clients::install::run(&settings, surroundings),
             Self::Status => clients::status::run(surroundings).await,
+            Self::DoctorSystem(client) => Box::pin(doctor::run(client, surroundings)).await,
             Self::Doctor(settings) => Box::pin(clients::doctor::run(settings, surroundings)).await,
             Self::Daemon(settings) => Box::pin(service::run(settings, surroundings)).await,
             Self::Hook(settings) => Ok(Box::pin(hook::run(settings, surroundings)).await),

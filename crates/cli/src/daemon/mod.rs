@@ -40,7 +40,7 @@ pub(crate) use self::peer::Kin;
 pub(crate) use self::policies::Policies;
 pub(crate) use self::protocol::{Claims, Question, Viewpoint};
 pub(crate) use self::server::{Daemon, ListenError};
-pub(crate) use self::service::{Service, ask_service};
+pub(crate) use self::service::{Service, ask_service, owner_of_place};
 
 /// The environment variable by which `backstop run` tells the hooks below it where its daemon listens.
 pub(crate) const SOCKET_VARIABLE: &str = "BACKSTOP_SOCKET";

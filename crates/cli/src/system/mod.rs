@@ -3,6 +3,7 @@
 //!
 //! Here is where everything lies. How hooks and service talk is in [`crate::daemon`].
 
+pub(crate) mod doctor;
 pub(crate) mod install;
 mod places;
 mod record;

@@ -137,3 +137,27 @@ fn clients_without_a_place_and_users_without_the_right_are_told_so() {
     assert_eq!(done.code, Some(2), "{}", done.whole());
     assert!(done.err.contains("only root may write"), "{}", done.whole());
 }
+
+#[test]
+fn a_machine_without_an_installation_fails_with_what_mends_it() {
+    let user = User::new();
+    let done = user.run(&["doctor", "--system", "claude", "--json"]);
+    assert_eq!(done.code, Some(1), "{}", done.whole());
+    let checks = done.json();
+    let failed: Vec<_> =
+        checks.as_array().unwrap().iter().filter(|check| check["grade"] == "failed").collect();
+    assert!(
+        failed.iter().all(|check| check["hint"].as_str().is_some_and(|hint| !hint.is_empty())),
+        "{checks:#}"
+    );
+    for about in ["/opt/backstop/bin/backstop", "/etc/claude-code/managed-settings.json"] {
+        assert!(
+            failed.iter().any(|check| check["text"].as_str().unwrap().contains(about)),
+            "{about}: {checks:#}"
+        );
+    }
+    assert!(
+        failed.iter().any(|check| check["text"].as_str().unwrap().contains("did not fire")),
+        "{checks:#}"
+    );
+}

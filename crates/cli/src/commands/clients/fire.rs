@@ -25,7 +25,7 @@ const HARMLESS: &str = "true";
 const STAND_IN: &str = "mkfs.ext4 /dev/mapper/backstop-doctor-stand-in";
 
 /// Starts `command` with each event. What is wrong with the answers, if something is.
-pub(super) async fn fire(client: Client, command: &str, folder: &Path) -> Result<(), String> {
+pub(crate) async fn fire(client: Client, command: &str, folder: &Path) -> Result<(), String> {
     let sample = client.sample();
     let harmless = start(client, command, &sample.with(HARMLESS), folder).await?;
     if !is_whole(&harmless) {

@@ -3,7 +3,7 @@
 //! What is written, and where, is the business of the adapters; here it is shown first, then done.
 
 pub(crate) mod doctor;
-mod fire;
+pub(crate) mod fire;
 pub(crate) mod guide;
 mod heard;
 pub(crate) mod install;

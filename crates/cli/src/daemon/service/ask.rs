@@ -134,6 +134,11 @@ fn owner_of(socket: &Path) -> Result<u32, ServiceError> {
     }
 }
 
+/// Who owns the folder of a socket that only the service can have put there, or why it can't be taken for that.
+pub(crate) fn owner_of_place(socket: &Path) -> Result<u32, String> {
+    owner_of(socket).map_err(|error| error.to_string())
+}
+
 /// Whether the peer is root, which binds the socket and hands it on, or the owner of its folder; and is nobody whom this user
 /// can be.
 #[cfg(target_os = "linux")]

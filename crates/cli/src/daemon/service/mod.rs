@@ -22,5 +22,5 @@ mod ask;
 mod eyes;
 mod serve;
 
-pub(crate) use self::ask::ask_service;
+pub(crate) use self::ask::{ask_service, owner_of_place};
 pub(crate) use self::serve::Service;
