@@ -2,6 +2,7 @@
 
 use super::data::{Data, Taint};
 use super::dialect::Dialect;
+use super::redirect::descriptor_in;
 use super::simple::{is_key, keyed};
 use super::state::Value;
 use super::trace::{Fact, UnknownKind};
@@ -12,6 +13,7 @@ use crate::options::{Options, Takes};
 impl Shell<'_> {
     /// Runs a builtin; `None` when `name` is none.
     pub(crate) fn builtin(&mut self, name: &str, args: &[String], stdin: &Data) -> Option<Data> {
+        let keeps = self.keep_code(name, args, stdin);
         match name {
             "cd" | "chdir" => self.change_directory(args),
             "pushd" | "popd" => self.stack(name, args),
@@ -34,10 +36,14 @@ impl Shell<'_> {
                 self.unset(args);
             }
             "alias" => {
+                let of_endings = args.first().is_some_and(|flag| flag == "-s");
                 for (name, text) in args.iter().filter_map(|arg| arg.split_once('=')) {
-                    self.state.alias(name, text.to_owned());
+                    let name = if of_endings { format!(".{name}") } else { name.to_owned() };
+                    self.state.alias(&name, text.to_owned());
                 }
             }
+            "repeat" => return Some(self.dispatch(args.get(1..).unwrap_or_default(), stdin)),
+            "print" => return Some(self.print(args)),
             "read" => {
                 // Whoever waits for somebody to type is in no hurry.
                 self.rests += usize::from(stdin.taint.has(Taint::INPUT));
@@ -57,7 +63,7 @@ impl Shell<'_> {
                 if let Some(name) = args.get(1) {
                     let text = self.settled(&text);
                     self.state.mark(name, self.word_taint);
-                    self.state.assign(name, Value::Text(text));
+                    self.assign_named(name, Value::Text(text));
                 }
             }
             "let" => {
@@ -105,9 +111,29 @@ impl Shell<'_> {
             "shopt" if args.iter().any(|arg| arg == "lastpipe") => self.state.last_pipe = true,
             "shopt" | "ulimit" | "umask" | "jobs" | "fg" | "bg" | "disown" | ":" | "true" | "false"
             | "getopts" | "times" | "caller" | "enable" | "bind" | "complete" | "compgen" => {}
+            _ if keeps => {}
             _ => return None,
         }
         Some(Data::empty())
+    }
+
+    /// `print` of shells that have it; in others it is a program, of which is not known what it prints.
+    fn print(&mut self, args: &[String]) -> Data {
+        self.emit_plain("print", args);
+        let refs = slices(args);
+        let options = Options::parse(&refs, Takes::values("Cfuvx", &[]));
+        let text = options.operands.join(" ");
+        if options.short('p') {
+            let words: Vec<String> = options.operands.iter().map(|word| (*word).to_owned()).collect();
+            self.print_to_coprocess(&words);
+        }
+        if options.short('P') {
+            self.prompt(&text);
+        }
+        if options.short('s') {
+            self.keep_code("history", &["-s".to_owned(), text.clone()], &Data::empty());
+        }
+        Data::text(text + "\n").or_anything()
     }
 
     fn emit_plain(&mut self, name: &str, args: &[String]) {
@@ -132,6 +158,7 @@ impl Shell<'_> {
             }
         };
         let before = before.unwrap_or_else(|| HOLE.to_string());
+        self.state.forget("PWD");
         self.state.assign("OLDPWD", Value::Text(before));
     }
 
@@ -168,19 +195,46 @@ impl Shell<'_> {
             folders.push(before.clone());
         }
         self.state.assign(FOLDERS, Value::List(folders));
+        self.state.forget("PWD");
         self.state.assign("OLDPWD", Value::Text(before));
     }
 
-    /// Where `cd` goes that looks in the folders of `CDPATH` first: what is written there is meant to be found.
-    fn searched_folder(&self, path: &str) -> String {
-        let folders =
-            self.state.assigned("CDPATH").map(|value| value.scalar().to_owned()).unwrap_or_default();
-        match folders.split(':').next() {
-            Some(folder) if !folder.is_empty() && !path.starts_with(['/', '.', '~']) => {
-                format!("{folder}/{path}")
-            }
-            _ => path.to_owned(),
+    /// A folder of the stack, counted from the working directory or from the other end.
+    pub(super) fn stacked(&self, count: usize, from_end: bool) -> String {
+        let folders = match self.state.assigned(FOLDERS) {
+            Some(Value::List(list)) => list.as_slice(),
+            _ => &[],
+        };
+        let at = if from_end { Some(count) } else { folders.len().checked_sub(count) };
+        let here = || self.state.cwd.clone();
+        let folder = match at {
+            Some(at) if at == folders.len() => here(),
+            at => at.and_then(|at| folders.get(at).cloned()),
+        };
+        folder.unwrap_or_else(|| HOLE.to_string())
+    }
+
+    /// Where `cd` goes: it looks in the folders of `CDPATH` first, of which it is not known which have such a folder.
+    fn searched_folder(&mut self, path: &str) -> String {
+        if path.starts_with(['/', '.', '~']) || path.is_empty() {
+            return path.to_owned();
         }
+        let set = self.environment_of("CDPATH");
+        let list = match self.state.assigned("cdpath") {
+            Some(Value::List(list)) => list.clone(),
+            _ => Vec::new(),
+        };
+        let folders = set.split(':').filter(|_| !set.is_empty()).map(str::to_owned).chain(list);
+        let mut found: Vec<String> = folders
+            .map(|folder| match folder.as_str() {
+                "" | "." => path.to_owned(),
+                folder => format!("{folder}/{path}"),
+            })
+            .collect();
+        found.push(path.to_owned());
+        found.dedup();
+        let way = self.decide(found.len());
+        way.and_then(|way| found.into_iter().nth(way)).unwrap_or_else(|| HOLE.to_string())
     }
 
     fn eval(&mut self, args: &[String], stdin: &Data) -> Data {
@@ -204,15 +258,19 @@ impl Shell<'_> {
             return if piped { self.run_code(stdin, &[], None, "source") } else { Data::empty() };
         };
         let rest: Vec<String> = rest.iter().map(|arg| (*arg).to_owned()).collect();
-        if has_hole(path) {
+        let opened = descriptor_in(&self.resolve(path)).is_some();
+        if has_hole(path) && !opened {
             self.state.foreign = true;
             self.trace.unknown(UnknownKind::Code, "a script that is not known is sourced", false);
             self.trace.facts.push(Fact::RunsCode { process: None, from: self.word_taint });
             return Data::unknown(Taint::PROGRAM);
         }
         let path = (*path).to_owned();
-        let data =
-            if matches!(path.as_str(), "/dev/stdin" | "-") { stdin.clone() } else { self.content_of(&path) };
+        // What is sourced is gone from the input.
+        let own =
+            path == "-" || descriptor_in(&self.resolve(&path)).is_some_and(|fd| fd == "0" || has_hole(fd));
+        let rest_of_input = if own { Data::session_input() } else { stdin.clone() };
+        let data = if path == "-" { stdin.clone() } else { self.program_text(&path) };
         if data.taint.without(Taint::SECRET) == Taint::FILE && data.marked().is_none() {
             self.state.foreign = true;
             return Data::unknown(Taint::PROGRAM);
@@ -222,7 +280,7 @@ impl Shell<'_> {
         }
         // Without words of its own, or in a shell that gives it none, it sees those of the shell.
         if rest.is_empty() || self.differs(Dialect::Dash) {
-            return self.in_function(|shell| shell.run_here(&data, None, "source", stdin));
+            return self.in_function(|shell| shell.run_here(&data, None, "source", &rest_of_input));
         }
         let data = data.clone();
         self.in_function(|shell| shell.run_code(&data, &rest, None, "source"))
@@ -274,15 +332,18 @@ impl Shell<'_> {
     }
 
     fn unset_element(&mut self, name: &str, index: &str) {
-        if is_key(index) {
+        if self.state.is_keyed(name) || is_key(index) {
             return self.state.unset(&keyed(name, index));
         }
         let at = self.index(index);
         self.settle(name);
-        if let Some(Value::List(list)) = self.state.assigned(name) {
+        if matches!(self.state.assigned(name), Some(Value::List(_))) {
+            // One shell keeps an empty element in the place.
+            let nothing = if self.differs(Dialect::Zsh) { String::new() } else { GAP.to_string() };
+            let Some(Value::List(list)) = self.state.assigned(name) else { return };
             let mut list = list.clone();
             match at.and_then(|at| list.get_mut(at)) {
-                Some(slot) => *slot = GAP.to_string(),
+                Some(slot) => *slot = nothing,
                 None => list.retain(|item| !item.is_empty()),
             }
             self.state.assign(name, Value::List(list));
@@ -356,7 +417,7 @@ impl Shell<'_> {
                 let name = name.strip_suffix('+').unwrap_or(name);
                 self.declare(command, &flags, name);
                 self.state.mark(name, self.word_taint);
-                self.state.assign(name, Value::Text(value.to_owned()));
+                self.assign_named(name, Value::Text(value.to_owned()));
             } else if !self.state.is_hidden(arg) {
                 self.declare(command, &flags, arg);
                 let local = self.state.is_hidden(arg);

@@ -8,7 +8,7 @@ use super::data::{Data, Taint};
 use super::limits::{self, Bounded, Over};
 use super::trace::{Fact, UnknownKind, program_name};
 use super::walk::{Shell, slices};
-use super::word::{ANY, HOLE, SET, STAR, has_hole};
+use super::word::{ANY, HOLE, SET, STAR, has_hole, unglob};
 use crate::programs::Does;
 
 impl Shell<'_> {
@@ -24,14 +24,20 @@ impl Shell<'_> {
             return Data::unknown(Taint::NONE);
         }
         self.depth += 1;
+        let outer = std::mem::replace(&mut self.stdin, stdin.clone());
         // A bracket of its own is a command, not a pattern.
-        let output = match word.strip_prefix(SET) {
+        let searched = self.searched(word);
+        let mut output = match word.strip_prefix(SET) {
             Some("") => {
                 let argv: Vec<String> = std::iter::once("[".to_owned()).chain(args.iter().cloned()).collect();
                 self.dispatch_inner(&argv, "[", args, stdin)
             }
             _ => self.dispatch_inner(argv, word, args, stdin),
         };
+        if let Some(path) = searched {
+            output.or(&self.run_searched(&path, argv, stdin));
+        }
+        self.stdin = outer;
         self.depth -= 1;
         output
     }
@@ -44,6 +50,12 @@ impl Shell<'_> {
             && let Some(text) = self.alias(word)
         {
             return self.run_alias(word, &text, args, stdin);
+        }
+        if let Some((_, ending)) = word.rsplit_once('.').filter(|_| !self.state.aliases.is_empty())
+            && let Some(text) = self.alias(&format!(".{ending}"))
+        {
+            // A file that is opened by a program of this ending.
+            return self.run_alias(&format!(".{ending}"), &text, argv, stdin);
         }
         if has_hole(word) && !self.is_named(word) {
             return self.unknown_program(argv, stdin);
@@ -77,6 +89,11 @@ impl Shell<'_> {
         }
         self.note_waiting(argv, &program, stdin);
         self.note_reading_builtin(argv, &program, stdin);
+        if args.iter().any(|arg| arg.contains('[') || arg == "-eq")
+            || matches!(word, "exit" | "return" | "shift")
+        {
+            self.expand_subscripts(&program, args);
+        }
         if let Some(output) = self.builtin(&program, args, stdin) {
             return output;
         }
@@ -90,18 +107,29 @@ impl Shell<'_> {
             self.note_reading_wrapper(argv, &program, stdin, readers);
             return output;
         }
-        self.note_reader(argv, &program, stdin);
-        if !word.contains('/')
-            && let Some(handler) = self.function("command_not_found_handle")
-        {
-            self.call("command_not_found_handle", &handler, argv, stdin);
+        if let Some(output) = self.opened_shell(argv, &program, stdin) {
+            return output;
         }
+        self.note_reader(argv, &program, stdin);
         let process = self.emit(argv);
         self.client_input(&program, stdin);
         let printed = self.inline_code(&program, args, stdin, process);
         self.transfer(&program, args, stdin, process);
         let output = self.output_of(&program, args, stdin);
         printed.unwrap_or(output)
+    }
+
+    /// Runs what a wrapper is fed that was not told what to start, and starts a shell instead.
+    fn opened_shell(&mut self, argv: &[String], program: &str, stdin: &Data) -> Option<Data> {
+        let typed = stdin.taint.has(Taint::INPUT) && stdin.marked().is_none();
+        let opens = self.programs.does(program, Does::OpensShell);
+        if typed || stdin.is_empty() || !opens {
+            return None;
+        }
+        let process = self.emit(argv);
+        self.transfer(program, argv.get(1..).unwrap_or_default(), stdin, process);
+        let printed = self.in_subshell(|shell| shell.run_code(stdin, &[], Some(process), program));
+        Some(Data::unknown(printed.taint))
     }
 
     /// Reports the last program that is named in a chain of wrappers too long to be followed.
@@ -122,7 +150,7 @@ impl Shell<'_> {
         if !by_path {
             return None;
         }
-        let path = self.resolve(word);
+        let path = self.located(word);
         let fetched = || {
             let runs = self.state.is_fetched(&path) && !self.programs.is_interpreter(program);
             runs.then(|| Data::unknown(Taint::FETCHED))
@@ -265,7 +293,9 @@ impl Shell<'_> {
             *first = next;
         }
         let aliases = self.state.aliases.remove(word);
-        let output = self.run_text(&format!("{text} {}", words.join(" ")), stdin);
+        // A here-document ends with its last line.
+        let text = if words.is_empty() { text.to_owned() } else { format!("{text} {}", words.join(" ")) };
+        let output = self.run_text(&text, stdin);
         for text in aliases.into_iter().flatten() {
             self.state.alias(word, text);
         }
@@ -303,7 +333,7 @@ impl Shell<'_> {
                 if suspicious {
                     self.trace.facts.push(Fact::RunsCode { process, from: data.taint });
                 }
-                let text = text.to_owned();
+                let text = unglob(text).into_owned();
                 self.via.push(name.to_owned());
                 let output = self.run_text(&text, stdin);
                 self.via.pop();
@@ -312,6 +342,12 @@ impl Shell<'_> {
             None => {
                 self.trace.facts.push(Fact::RunsCode { process, from: data.taint });
                 self.note_unknown_code(name, data.taint);
+                if let Some(text) = data.like().map(str::to_owned) {
+                    // What was done to it may have left it as it was.
+                    self.via.push(name.to_owned());
+                    self.in_subshell(|shell| shell.run_text(&text, stdin));
+                    self.via.pop();
+                }
                 Data::unknown(data.taint | Taint::PROGRAM)
             }
         }
@@ -325,6 +361,11 @@ impl Shell<'_> {
         self.trace.unknown(UnknownKind::Code, reason, carrier);
     }
 
+    /// Whether a path is standard input by another name.
+    fn is_input(&self, path: &str) -> bool {
+        path == "-" || super::redirect::descriptor_in(&self.resolve(path)) == Some("0")
+    }
+
     /// `bash ...` and its family.
     fn run_shell(&mut self, argv: &[String], program: &str, stdin: &Data) -> Data {
         let process = self.emit(argv);
@@ -333,13 +374,7 @@ impl Shell<'_> {
         }
         let args = argv.get(1..).unwrap_or_default();
         let call = ShellCall::parse(&slices(args));
-        if let Some((_, startup)) =
-            self.environment.iter().find(|(name, _)| name == "BASH_ENV" || name == "ENV")
-            && !startup.is_empty()
-        {
-            let data = self.content_of(&startup.clone());
-            self.run_code(&data, &[], Some(process), program);
-        }
+        self.run_startup_files(&call.startup, process, program);
         if call.noexec {
             return Data::empty();
         }
@@ -362,14 +397,15 @@ impl Shell<'_> {
             });
         }
         match operands.split_first() {
-            Some((script, rest)) if !call.from_stdin && !matches!(script.as_str(), "/dev/stdin" | "-") => {
-                let data = match has_hole(script) {
+            Some((script, rest)) if !call.from_stdin && !self.is_input(script) => {
+                let opened = super::redirect::descriptor_in(&self.resolve(script)).is_some();
+                let data = match has_hole(script) && !opened {
                     // Which script it is depends on a program; that it is a file does not.
                     true if self.word_taint.has(Taint::PROGRAM) => {
                         Data::unknown(self.word_taint | Taint::FILE)
                     }
                     true => Data::unknown(self.word_taint),
-                    false => self.content_of(script),
+                    false => self.program_text(script),
                 };
                 self.touch(crate::effects::Touch::new(crate::effects::Action::Run, script));
                 if data.taint == Taint::FILE
@@ -393,26 +429,10 @@ impl Shell<'_> {
                     // What an interactive shell prints; see `Data::is_dialogue`.
                     return Data::unknown(Taint::INPUT | Taint::PROGRAM);
                 }
-                self.in_subshell(|shell| shell.run_code(stdin, &operands, Some(process), program))
+                let words =
+                    if call.from_stdin { operands.as_slice() } else { operands.get(1..).unwrap_or_default() };
+                self.in_subshell(|shell| shell.run_code(stdin, words, Some(process), program))
             }
-        }
-    }
-
-    /// Runs the code that a shell takes from its environment: functions and commands of the prompt.
-    fn run_inherited_code(&mut self, process: usize, program: &str) {
-        let inherited: Vec<String> = self
-            .environment
-            .iter()
-            .filter_map(|(name, value)| match name.as_str() {
-                "PROMPT_COMMAND" => Some(value.clone()),
-                _ if name.starts_with("BASH_FUNC_") => {
-                    value.trim_start().strip_prefix("()").map(|body| body.trim().to_owned())
-                }
-                _ => None,
-            })
-            .collect();
-        for text in inherited {
-            self.in_subshell(|shell| shell.run_code(&Data::text(&text), &[], Some(process), program));
         }
     }
 
@@ -428,7 +448,8 @@ impl Shell<'_> {
 pub(super) fn reads_commands(args: &[&str]) -> bool {
     let call = ShellCall::parse(args);
     let script = call.operands.first().copied();
-    let is_input = |path| matches!(path, "-" | "/dev/stdin" | "/dev/tty" | "/dev/fd/0" | "/proc/self/fd/0");
+    let is_input =
+        |path| matches!(path, "-" | "/dev/tty") || super::redirect::descriptor_in(path) == Some("0");
     !call.command && !call.noexec && (call.from_stdin || script.is_none_or(is_input))
 }
 
@@ -436,12 +457,23 @@ fn suspicious(taint: Taint) -> bool {
     taint.has(Taint::NET) || taint.has(Taint::DECODED)
 }
 
-/// Quotes a word so that a shell reads it as one.
+/// Quotes a word so that a shell reads it as one; operators of patterns stay what they are.
 pub(crate) fn quote(word: &str) -> String {
     if !word.is_empty() && word.chars().all(|c| c.is_alphanumeric() || "-_./=:,@%+".contains(c)) {
         return word.to_owned();
     }
-    format!("'{}'", word.replace('\'', "'\\''"))
+    let literal = |text: &str| match text {
+        "" => String::new(),
+        text => format!("'{}'", text.replace('\'', "'\\''")),
+    };
+    if !word.contains([STAR, ANY, SET]) {
+        return if word.is_empty() { "''".to_owned() } else { literal(word) };
+    }
+    let parts = word.split_inclusive([STAR, ANY, SET]).map(|part| {
+        let text = part.trim_end_matches([STAR, ANY, SET]);
+        literal(text) + &unglob(part.get(text.len()..).unwrap_or_default())
+    });
+    parts.collect()
 }
 
 /// Calls of one function inside another that are followed one by one.
@@ -459,20 +491,35 @@ struct ShellCall<'a> {
     command: bool,
     from_stdin: bool,
     noexec: bool,
+    /// Files that it reads first.
+    startup: Vec<&'a str>,
     operands: Vec<&'a str>,
 }
 
 impl<'a> ShellCall<'a> {
     fn parse(args: &[&'a str]) -> Self {
-        let mut call = Self { command: false, from_stdin: false, noexec: false, operands: Vec::new() };
+        let mut call = Self {
+            command: false,
+            from_stdin: false,
+            noexec: false,
+            startup: Vec::new(),
+            operands: Vec::new(),
+        };
         let mut at = 0;
         while let Some(&arg) = args.get(at) {
             at += 1;
             match arg {
                 "--" | "-" => break,
-                "--rcfile" | "--init-file" | "-o" | "+o" | "-O" | "+O" => at += 1,
+                "--rcfile" | "--init-file" => {
+                    call.startup.extend(args.get(at));
+                    at += 1;
+                }
+                "-o" | "+o" | "-O" | "+O" => at += 1,
                 "--command" => call.command = true,
-                _ if arg.starts_with("--") => {}
+                _ if arg.starts_with("--") => {
+                    let file = |name| arg.strip_prefix(name);
+                    call.startup.extend(file("--rcfile=").or_else(|| file("--init-file=")));
+                }
                 _ => match arg.strip_prefix('-').or_else(|| arg.strip_prefix('+')) {
                     Some(letters) if !letters.is_empty() => {
                         let sets = arg.starts_with('-');

@@ -20,7 +20,7 @@ mod written;
 use super::data::{Data, Taint};
 use super::trace::{Fact, UnknownKind};
 use super::walk::{Shell, slices};
-use super::word::{HOLE, has_hole};
+use super::word::{HOLE, has_hole, unglob};
 use crate::effects::{Action, Touch};
 use crate::programs::{Code, Does, Programs};
 use calls::Call;
@@ -164,7 +164,7 @@ impl Shell<'_> {
             self.runs_code(process, data.taint);
         }
         if let Some(text) = data.exact() {
-            return self.known_code(program, text, process, plainly);
+            return self.known_code(program, &unglob(text), process, plainly);
         }
         if self.open_ended || !data.taint.has(Taint::INPUT) {
             self.runs_code(process, data.taint);

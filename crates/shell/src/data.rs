@@ -8,6 +8,9 @@ use super::word::{HOLE, has_hole};
 /// Most bytes of known text that are carried along.
 pub(crate) const MAX_TEXT: usize = 64 * 1024;
 
+/// Most bytes of a text that stands in the command as it is.
+const MAX_DOCUMENT: usize = 2 * 1024 * 1024;
+
 /// Most texts of which data may be one.
 const MAX_POSSIBLE: usize = 8;
 
@@ -91,6 +94,8 @@ pub(crate) struct Data {
     text: Option<Rc<String>>,
     /// The texts of which it is one, where it is not certain which; `text` is then all of them.
     possible: Option<Rc<[String]>>,
+    /// What unknown text was made of, as which it may have come through unchanged.
+    like: Option<Rc<String>>,
     /// Which open file it is, so that whoever reads goes on where the last one stopped; 0 when it is none.
     pub(crate) stream: usize,
     pub(crate) taint: Taint,
@@ -103,7 +108,21 @@ impl Data {
         if text.len() > MAX_TEXT {
             return Self::unknown(Taint::NONE);
         }
-        Self { text: Some(Rc::new(text.to_owned())), possible: None, stream: 0, taint: Taint::NONE }
+        Self {
+            text: Some(Rc::new(text.to_owned())),
+            possible: None,
+            like: None,
+            stream: 0,
+            taint: Taint::NONE,
+        }
+    }
+
+    /// The text of a here-document, which may be as long as a command.
+    pub(crate) fn document(text: &str) -> Self {
+        if text.len() > MAX_DOCUMENT {
+            return Self::unknown(Taint::NONE);
+        }
+        Self { text: Some(Rc::new(text.to_owned())), ..Self::unknown(Taint::NONE) }
     }
 
     /// No data at all.
@@ -113,7 +132,22 @@ impl Data {
 
     /// Data of which only the origin is known.
     pub(crate) fn unknown(taint: Taint) -> Self {
-        Self { text: None, possible: None, stream: 0, taint }
+        Self { text: None, possible: None, like: None, stream: 0, taint }
+    }
+
+    /// Unknown data that a program made of `input`.
+    pub(crate) fn made_of(mut self, input: &Self) -> Self {
+        self.like = match &input.text {
+            Some(text) if !has_hole(text) && !text.trim().is_empty() => Some(Rc::clone(text)),
+            Some(_) => None,
+            None => input.like.clone(),
+        };
+        self
+    }
+
+    /// The text that unknown data may be.
+    pub(crate) fn like(&self) -> Option<&str> {
+        self.like.as_deref().map(String::as_str).filter(|_| self.text.is_none())
     }
 
     /// What a command gets that nothing is piped into.

@@ -112,9 +112,16 @@ fn one_pass(format: &str, args: &mut std::slice::Iter<'_, &str>, out: &mut Strin
             directive.len() - directive.trim_start_matches(|c: char| "-+ #0123456789.*'".contains(c)).len();
         let tail = directive.get(flags..).unwrap_or_default();
         let mut chars = tail.chars();
+        let precision = precision(directive.get(..flags).unwrap_or_default(), args);
         match chars.next() {
             Some('%') => out.push('%'),
-            Some('s' | 'q') => out.push_str(args.next().unwrap_or(&"")),
+            Some('s' | 'q') => {
+                let text = args.next().copied().unwrap_or_default();
+                let most = precision.unwrap_or(usize::MAX);
+                out.push_str(
+                    text.char_indices().nth(most).map_or(text, |(end, _)| text.get(..end).unwrap_or(text)),
+                );
+            }
             Some('b') => {
                 let (text, stopped) = echo_escapes(args.next().unwrap_or(&""));
                 out.push_str(&text);
@@ -145,6 +152,18 @@ fn one_pass(format: &str, args: &mut std::slice::Iter<'_, &str>, out: &mut Strin
     }
     out.push_str(&ansi_c(rest));
     true
+}
+
+/// How many characters a directive prints at most. A `*` takes its number from the arguments.
+fn precision(flags: &str, args: &mut std::slice::Iter<'_, &str>) -> Option<usize> {
+    let (width, precision) = flags.split_once('.').unwrap_or((flags, ""));
+    for _ in width.matches('*') {
+        args.next();
+    }
+    if precision.contains('*') {
+        return args.next().and_then(|arg| arg.parse().ok());
+    }
+    flags.contains('.').then(|| precision.parse().unwrap_or(0))
 }
 
 /// A number as `printf` reads it, with the `'c` form for character codes.

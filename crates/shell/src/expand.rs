@@ -6,11 +6,13 @@
 use brush_parser::word::{BraceExpressionMember as Member, BraceExpressionOrText as Part, TildeExpr};
 use brush_parser::word::{WordPiece as Piece, WordPieceWithSource};
 
+use super::data::Data;
 use super::decode;
 use super::dialect::Dialect;
 use super::limits::{self, Bounded, Over};
 use super::param::Expanded;
 use super::parse::options;
+use super::prescan::MAX_BYTES;
 use super::shifted;
 use super::state::Value;
 use super::trace::Trace;
@@ -218,6 +220,27 @@ impl Shell<'_> {
         fields.finish(&mut self.trace).concat()
     }
 
+    /// What comes out of the body of a here-document, line by line where it is long.
+    pub(crate) fn document(&mut self, body: &str) -> Data {
+        if body.len() <= MAX_BYTES {
+            return Data::document(&self.heredoc(body));
+        }
+        let mut text = String::new();
+        for line in body.split_inclusive('\n') {
+            if !line.contains(['$', '`', '\\']) {
+                text.push_str(line);
+                continue;
+            }
+            // What is substituted over several lines is not read.
+            if !self.step() || self.texts.heredoc(line).is_none() {
+                self.note_limit();
+                return Data::unknown(self.word_taint);
+            }
+            text.push_str(&self.heredoc(line));
+        }
+        Data::document(&text)
+    }
+
     pub(crate) fn separators(&mut self) -> String {
         self.settle("IFS");
         match self.state.assigned("IFS") {
@@ -228,6 +251,7 @@ impl Shell<'_> {
 
     fn expand_into(&mut self, word: &str, fields: &mut Fields) {
         if has_flags(word) && self.differs(Dialect::Zsh) {
+            self.expand_flagged(word);
             return fields.quoted(HOLE.encode_utf8(&mut [0; 4]));
         }
         match self.texts.word(word) {
@@ -245,6 +269,21 @@ impl Shell<'_> {
                 self.note_unread("a word could not be read");
                 let rough: String = word.chars().filter(|c| !matches!(c, '\'' | '"' | '\\')).collect();
                 fields.quoted(&rough);
+            }
+        }
+    }
+
+    /// Runs what an expansion with flags may run: commands in the word, and those in the values that it names, which one
+    /// of the flags expands again.
+    fn expand_flagged(&mut self, word: &str) {
+        let inner: String = word.chars().filter(|c| !matches!(c, '{' | '}')).collect();
+        if word.contains("$(") || word.contains('`') {
+            self.heredoc(&inner);
+        }
+        for name in word.split(|c: char| !c.is_ascii_alphanumeric() && c != '_') {
+            let value = self.state.assigned(name).map(|value| value.scalar().to_owned());
+            if let Some(value) = value.filter(|value| value.contains("$(") || value.contains('`')) {
+                self.heredoc(&value);
             }
         }
     }
@@ -376,7 +415,7 @@ impl Shell<'_> {
         list
     }
 
-    fn tilde(&self, tilde: &TildeExpr) -> String {
+    fn tilde(&mut self, tilde: &TildeExpr) -> String {
         match tilde {
             TildeExpr::Home => match self.state.assigned("HOME") {
                 Some(home) => home.scalar().to_owned(),
@@ -384,19 +423,30 @@ impl Shell<'_> {
             },
             TildeExpr::UserHome(user) if user == "root" => "/root".into(),
             TildeExpr::UserHome(user) => format!("/home/{user}"),
-            TildeExpr::WorkingDir => self.state.cwd.clone().unwrap_or_else(|| HOLE.to_string()),
-            _ => HOLE.to_string(),
+            TildeExpr::WorkingDir => self.folder_in("PWD"),
+            TildeExpr::OldWorkingDir => self.folder_in("OLDPWD"),
+            TildeExpr::NthDirFromTopOfDirStack { n, .. } => self.stacked(*n, false),
+            TildeExpr::NthDirFromBottomOfDirStack { n } => self.stacked(*n, true),
         }
+    }
+
+    /// The folder that a variable names.
+    fn folder_in(&mut self, name: &str) -> String {
+        self.settle(name);
+        self.state.value(name, None).scalar().to_owned()
     }
 }
 
-/// Whether a word has expansions that only one shell knows, such as `${(U)x}`, `$=x` and `${~x}`.
+/// Whether a word has expansions that only one shell knows, such as `${(U)x}`, `$=x`, `$#x` and `${~x}`.
 fn has_flags(word: &str) -> bool {
     word.split('$').skip(1).any(|rest| {
         let rest = rest.strip_prefix('{').map_or((rest, false), |rest| (rest, true));
         match rest {
             (rest, true) => rest.starts_with(['(', '=', '~', '^', ':', '+']),
-            (rest, false) => rest.starts_with(['=', '~', '^', '+']),
+            (rest, false) => {
+                let counts = |rest: &str| rest.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+                rest.starts_with(['=', '~', '^', '+']) || rest.strip_prefix('#').is_some_and(counts)
+            }
         }
     })
 }

@@ -7,7 +7,7 @@
 use brush_parser::ast;
 
 use super::data::{Data, Taint};
-use super::forever::{always, ends_itself};
+use super::forever::{always, ends_itself, is_written_out};
 use super::limits::{self, Bounded, Over};
 use super::pattern;
 use super::state::{Shared, Value};
@@ -52,6 +52,11 @@ fn never_ends(turn: Turn<'_>) -> bool {
         Turn::While(condition, goes_on) => always(condition, goes_on),
         Turn::Count(..) => is_endless(turn),
     }
+}
+
+/// Whether no variable has a say in another round: all words of the condition are written out.
+fn asks_outside(turn: Turn<'_>) -> bool {
+    matches!(turn, Turn::While(condition, _) if is_written_out(condition))
 }
 
 /// Joins a state into one that may be there.
@@ -182,7 +187,14 @@ impl Shell<'_> {
             }
             output.then(&self.run_list(body, stdin).0);
             let reads_on = self.state.cursors != begin.cursors;
-            let stays = goes_on == Some(true) && !reads_on || never_ends(turn);
+            // What only asks about the world outside, and does nothing but start jobs meanwhile.
+            let idles = goes_on.is_none()
+                && matches!(turn, Turn::While(..))
+                && !reads_on
+                && self.rests == rests
+                && (self.state.is(&begin) || asks_outside(turn))
+                && self.ended_at_once(started);
+            let stays = goes_on == Some(true) && !reads_on || idles || never_ends(turn);
             if unending && self.pending > 0 && (stays || fed && goes_on != Some(false)) {
                 self.trace.facts.push(Fact::ForkBomb);
             }
@@ -217,10 +229,13 @@ impl Shell<'_> {
         if output.is_empty() { output } else { Data::unknown(output.taint | endless) }
     }
 
-    /// Whether all that was started since then is known to end at once.
+    /// Whether all that was started since then, and waited for, is known to end at once.
     fn ended_at_once(&self, started: usize) -> bool {
-        let processes = self.trace.processes.get(started..).unwrap_or_default();
-        processes.iter().all(|process| self.programs.does(&process.program(), Does::EndsAtOnce))
+        let processes = self.trace.processes.iter().enumerate().skip(started);
+        let is_job = |at: usize| self.jobs.iter().rev().any(|job| job.contains(&at));
+        processes
+            .filter(|(at, _)| !is_job(*at))
+            .all(|(_, process)| self.programs.does(&process.program(), Does::EndsAtOnce))
     }
 
     /// Whether there is another round, where that is known.
@@ -304,17 +319,27 @@ impl Shell<'_> {
             }
             T::Not(inner) | T::Parenthesized(inner) => self.run_test(inner),
             T::UnaryTest(_, word) => {
-                self.single(&word.value);
+                let word = self.single(&word.value);
+                self.expand_subscript(&word);
             }
-            T::BinaryTest(_, left, right) => {
-                self.single(&left.value);
-                self.single(&right.value);
+            T::BinaryTest(operator, left, right) => {
+                let words = [&left.value, &right.value].map(|word| self.single(word));
+                if operator.to_string().starts_with('-') {
+                    for word in words {
+                        self.expand_subscript(&word);
+                        self.expand_value_of(&word);
+                    }
+                }
             }
         }
     }
 
     /// Runs what a shell was told to run when it ends.
     pub(crate) fn say_farewell(&mut self) {
+        if self.state.prompted {
+            self.state.prompted = false;
+            self.expand_set_prompts();
+        }
         let farewells = self.state.farewells.clone();
         if !farewells.is_empty() {
             self.state.farewells.clear();

@@ -55,6 +55,31 @@ pub(crate) fn always(condition: &ast::CompoundList, status: bool) -> bool {
     and_or.additional.is_empty() && known == Some(status != and_or.first.bang)
 }
 
+/// Whether a condition is one command that takes nothing in, and every word of it is written out.
+pub(crate) fn is_written_out(condition: &ast::CompoundList) -> bool {
+    const READERS: [&str; 4] = ["read", "mapfile", "readarray", "getopts"];
+    let [ast::CompoundListItem(and_or, _)] = condition.0.as_slice() else { return false };
+    let [command] = and_or.first.seq.as_slice() else { return false };
+    and_or.additional.is_empty()
+        && match command {
+            ast::Command::Simple(simple) => {
+                words(simple).is_some_and(|words| words.iter().all(|word| !READERS.contains(&word.as_str())))
+            }
+            ast::Command::ExtendedTest(test, _) => is_plain_test(&test.expr),
+            _ => false,
+        }
+}
+
+fn is_plain_test(expr: &ast::ExtendedTestExpr) -> bool {
+    use ast::ExtendedTestExpr as T;
+    match expr {
+        T::Not(inner) | T::Parenthesized(inner) => is_plain_test(inner),
+        T::And(left, right) | T::Or(left, right) => is_plain_test(left) && is_plain_test(right),
+        T::UnaryTest(_, word) => literal(&word.value).is_some(),
+        T::BinaryTest(_, left, right) => literal(&left.value).is_some() && literal(&right.value).is_some(),
+    }
+}
+
 /// Whether nothing follows a round of the loop: it ends itself, and no command in front of that begins another round.
 pub(crate) fn ends_itself(body: &ast::CompoundList) -> bool {
     const ENDS: [&str; 3] = ["break", "exit", "return"];

@@ -57,7 +57,11 @@ impl Shell<'_> {
         });
         for text in texts {
             let data = Data::text(&text);
-            self.in_subshell(|shell| shell.run_code(&data, &[], Some(process), program));
+            let input = stdin.clone();
+            self.in_subshell(|shell| {
+                shell.inherited = input;
+                shell.run_code(&data, &[], Some(process), program)
+            });
         }
     }
 

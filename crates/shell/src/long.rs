@@ -103,8 +103,20 @@ impl Shell<'_> {
         match &**program {
             Ok(parsed) => self.run_parsed(parsed, stdin),
             Err(refusal) => {
-                // What is left when long texts are taken out of it may be short enough to be read as what it is.
-                let abridged = statements::abridged(code).filter(|_| *refusal == Refusal::TooLong);
+                let too_long = *refusal == Refusal::TooLong;
+                let texts = &mut self.texts;
+                let short = too_long
+                    .then(|| statements::without_documents(code, |text| texts.keep_document(text)))
+                    .flatten();
+                if let Some(short) = &short
+                    && let Ok(parsed) = &*self.texts.program(short)
+                    && parsed.complete
+                {
+                    return self.run_parsed(parsed, stdin);
+                }
+                // What is left when other long texts are taken out as well may be short enough to be read as what it is.
+                let code = short.as_deref().unwrap_or(code);
+                let abridged = statements::abridged(code).filter(|_| too_long);
                 if let Some(abridged) = abridged
                     && let Ok(parsed) = &*self.texts.program(&abridged)
                     && parsed.complete

@@ -6,7 +6,7 @@ use brush_parser::word::{ParameterTransformOp as Transform, SubstringMatchKind a
 use super::arith;
 use super::dialect::Dialect;
 use super::pattern::{self, End};
-use super::simple::{is_key, keyed};
+use super::simple::{element_of, keyed};
 use super::state::Value;
 use super::walk::Shell;
 use super::word::{GAP, HOLE, NOT_EMPTY, has_hole, is_open, unglob};
@@ -110,19 +110,8 @@ impl Shell<'_> {
             }
             Expr::Transform { parameter, indirect, op } => {
                 let value = self.read(parameter, *indirect).0;
-                match op {
-                    Transform::ToUpperCase => value.map(str::to_uppercase),
-                    Transform::ToLowerCase => value.map(str::to_lowercase),
-                    Transform::ExpandEscapeSequences => value.map(super::decode::ansi_c),
-                    Transform::CapitalizeInitial => value.map(|text| first(text, true)),
-                    _ => {
-                        value.map(
-                            |text| {
-                                if text.chars().all(is_plain) { text.to_owned() } else { HOLE.to_string() }
-                            },
-                        )
-                    }
-                }
+                let name = if let Parameter::Named(name) = parameter { name.as_str() } else { "" };
+                self.transform(op, name, value)
             }
             Expr::UppercaseFirstChar { parameter, indirect, pattern } => {
                 self.cased(parameter, *indirect, pattern.as_deref(), |text| first(text, true))
@@ -161,6 +150,29 @@ impl Shell<'_> {
                 Expanded::Many { list, joined: *concatenate }
             }
             Expr::MemberKeys { .. } => Expanded::hole(),
+        }
+    }
+
+    /// `${name@op}`
+    fn transform(&mut self, op: &Transform, name: &str, value: Expanded) -> Expanded {
+        let quoted = |text: &str| match has_hole(text) {
+            true => HOLE.to_string(),
+            false => format!("'{}'", text.replace('\'', "'\\''")),
+        };
+        match op {
+            Transform::ToUpperCase => value.map(str::to_uppercase),
+            Transform::ToLowerCase => value.map(str::to_lowercase),
+            Transform::ExpandEscapeSequences => value.map(super::decode::ansi_c),
+            Transform::CapitalizeInitial => value.map(|text| first(text, true)),
+            // What is substituted in a prompt runs.
+            Transform::PromptExpand => value.map(|text| self.prompt(text)),
+            Transform::Quoted | Transform::PossiblyQuoteWithArraysExpanded { .. } => value.map(quoted),
+            Transform::ToAssignmentLogic if !name.is_empty() => {
+                value.map(|text| format!("{name}={}", quoted(text)))
+            }
+            _ => {
+                value.map(|text| if text.chars().all(is_plain) { text.to_owned() } else { HOLE.to_string() })
+            }
         }
     }
 
@@ -217,7 +229,13 @@ impl Shell<'_> {
                 (Expanded::One(String::new()), Some(false))
             }
             _ => match self.read_direct(parameter).0 {
-                Expanded::One(name) if !has_hole(&name) => self.read_direct(&Parameter::Named(name)),
+                Expanded::One(name) if !has_hole(&name) => match element_of(&name) {
+                    Some((name, index)) => self.read_direct(&Parameter::NamedWithIndex {
+                        name: name.to_owned(),
+                        index: index.to_owned(),
+                    }),
+                    None => self.read_direct(&Parameter::Named(name)),
+                },
                 _ => (Expanded::hole(), None),
             },
         }
@@ -273,18 +291,14 @@ impl Shell<'_> {
                 if matches!(self.state.assigned(name), Some(Value::List(_))) && self.differs(Dialect::Zsh) {
                     return (Expanded::Many { list: self.elements(name), joined: false }, set);
                 }
+                if let Some((array, index)) = self.state.referred_element(name) {
+                    return self.read_direct(&Parameter::NamedWithIndex { name: array, index });
+                }
                 let value = self.state.value(name, Some(self.place.home()));
                 let gap = value.scalar().contains(GAP);
                 (Expanded::One(if gap { String::new() } else { value.scalar().to_owned() }), set)
             }
-            Parameter::NamedWithIndex { name, index } => {
-                if is_key(index)
-                    && let Some(value) = self.state.assigned(&keyed(name, index))
-                {
-                    return (Expanded::One(value.scalar().to_owned()), Some(true));
-                }
-                self.element(name, index)
-            }
+            Parameter::NamedWithIndex { name, index } => self.keyed_element(name, index),
             Parameter::NamedWithAllIndices { name, concatenate } => match self.state.assigned(name) {
                 Some(Value::List(_)) => {
                     let list = self.elements(name);
@@ -308,10 +322,28 @@ impl Shell<'_> {
         }
     }
 
+    /// `${name[index]}`
+    fn keyed_element(&mut self, name: &str, index: &str) -> (Expanded, Option<bool>) {
+        let key = if self.state.is_keyed(name) { self.single(index) } else { index.to_owned() };
+        if let Some(value) = self.state.assigned(&keyed(name, &key)) {
+            return (Expanded::One(value.scalar().to_owned()), Some(true));
+        }
+        if name == "commands" && self.differs(Dialect::Zsh) {
+            // The path of a program, by its name.
+            return (Expanded::One(format!("/usr/bin/{key}")), Some(true));
+        }
+        self.element(name, index)
+    }
+
     /// `${name[index]}` of an indexed array.
     fn element(&mut self, name: &str, index: &str) -> (Expanded, Option<bool>) {
         let index = self.arithmetic(index);
         let from = i64::from(index.is_some_and(|index| index > 0) && self.differs(Dialect::Zsh));
+        let is_list = matches!(self.state.assigned(name), Some(Value::List(_)));
+        if is_list && index == Some(0) && self.differs(Dialect::Zsh) && self.decide_whether() == Some(true) {
+            // One shell counts from 1, unless it is told to count as others do.
+            return (Expanded::One(String::new()), Some(false));
+        }
         match (self.state.assigned(name), index) {
             (Some(Value::List(list)), Some(index)) => {
                 let at = if index < 0 {
@@ -379,6 +411,10 @@ impl Shell<'_> {
         } else {
             text.to_owned()
         };
+        // What came out of quotes or variables is expanded where it is a subscript.
+        if expanded.len() != text.len() {
+            self.expand_subscript(&expanded);
+        }
         self.evaluated(&expanded)
     }
 
@@ -390,6 +426,7 @@ impl Shell<'_> {
             .collect();
         for name in &names {
             self.settle(name);
+            self.expand_value_of(name);
         }
         let assigns = text.contains("++") || text.contains("--") || arith::assigns(text);
         if assigns {

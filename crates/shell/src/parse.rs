@@ -123,7 +123,7 @@ fn with_spaced_loops(text: &str) -> Option<String> {
 pub(crate) fn recover(text: &str) -> Parsed {
     let (pieces, over) = pieces(text).into_parts();
     let mut parsed = Parsed { programs: Vec::new(), leftovers: Vec::new(), complete: false, over };
-    for piece in pieces {
+    for piece in pieces.into_iter().flat_map(with_inner) {
         let piece = piece.trim_matches(|c: char| c.is_whitespace() || "&|;(){}".contains(c));
         if piece.is_empty() {
             continue;
@@ -135,6 +135,17 @@ pub(crate) fn recover(text: &str) -> Parsed {
         }
     }
     parsed
+}
+
+/// A piece, and what stands in it behind braces and parentheses: another shell may know them to open a block.
+fn with_inner(piece: &str) -> impl Iterator<Item = &str> {
+    let opens = |c: char| matches!(c, '{' | '(');
+    let inner = piece.char_indices().filter(move |(_, c)| opens(*c)).filter_map(move |(at, _)| {
+        let rest = piece.get(at + 1..)?;
+        let end = rest.find(|c: char| opens(c) || matches!(c, '}' | ')')).unwrap_or(rest.len());
+        rest.get(..end).filter(|inner| inner.trim().contains(' '))
+    });
+    std::iter::once(piece).chain(inner)
 }
 
 /// A subshell that runs `text`, if that is whole.

@@ -75,7 +75,8 @@ impl Shell<'_> {
             _ if computes(program, &refs)
                 || self.programs.does(program, Does::Rewrites) && is_written_here(stdin) =>
             {
-                Data::unknown(stdin.taint.without(Taint::INPUT) | self.word_taint | Taint::DECODED)
+                let taint = stdin.taint.without(Taint::INPUT) | self.word_taint | Taint::DECODED;
+                Data::unknown(taint).made_of(stdin)
             }
             _ => {
                 if let Some(settings) = self.settings_of(program, &refs) {
@@ -85,7 +86,8 @@ impl Shell<'_> {
                 let given = self.operand_taint(&refs) | stdin.taint | self.word_taint;
                 // A program that is given its own credential does not print it.
                 let given = given.without_credentials().without(Taint::ENDLESS);
-                Data::unknown(given.without(Taint::INPUT | Taint::FILE | Taint::UNREAD) | Taint::PROGRAM)
+                let given = given.without(Taint::INPUT | Taint::FILE | Taint::UNREAD) | Taint::PROGRAM;
+                Data::unknown(given).made_of(stdin)
             }
         }
     }
@@ -281,7 +283,7 @@ fn echo(args: &[&str]) -> String {
         interprets |= letters.contains('e');
         words = rest;
     }
-    let joined = words.iter().map(|word| unglob(word)).collect::<Vec<_>>().join(" ");
+    let joined = words.join(" ");
     let (mut text, stopped) = if interprets { decode::echo_escapes(&joined) } else { (joined, false) };
     if newline && !stopped {
         text.push('\n');
@@ -292,11 +294,8 @@ fn echo(args: &[&str]) -> String {
 fn print(args: &[&str]) -> Data {
     match args {
         ["-v", ..] => Data::empty(),
-        ["--", format, rest @ ..] | [format, rest @ ..] => {
-            let rest: Vec<_> = rest.iter().map(|arg| unglob(arg)).collect();
-            let rest: Vec<&str> = rest.iter().map(AsRef::as_ref).collect();
-            Data::text(decode::printf(&unglob(format), &rest))
-        }
+        // Patterns stay what they are: what they match is printed.
+        ["--", format, rest @ ..] | [format, rest @ ..] => Data::text(decode::printf(format, rest)),
         [] => Data::empty(),
     }
 }
@@ -336,7 +335,7 @@ fn listing(program: &str, args: &[&str], stdin: &Data) -> Option<Data> {
         }
         "ls" | "dir" | "vdir" => Some(listed(args)),
         "git" if lists_all_files(args) => Some(Data::text(format!("./{STAR}\n")).tainted(Taint::PROGRAM)),
-        "cut" => cut_characters(args, stdin),
+        "cut" => cut_parts(args, stdin),
         "basename" | "dirname" | "realpath" | "readlink" => Some(path_tool(program, args)),
         "mktemp" => Some(Data::text(format!("/tmp/tmp.{HOLE}"))),
         // The numbers are not known, but whose they are is: the name stays readable for the rules.
@@ -347,6 +346,17 @@ fn listing(program: &str, args: &[&str], stdin: &Data) -> Option<Data> {
 
 /// What a listing prints: the names in a folder, without it.
 fn listed(args: &[&str]) -> Data {
+    let flag = |letter: char| {
+        args.iter().any(|arg| arg.starts_with('-') && !arg.starts_with("--") && arg.contains(letter))
+    };
+    if (flag('d') || args.contains(&"--directory")) && !flag('l') {
+        // The operands themselves.
+        let mut named: Vec<&str> = args.iter().copied().filter(|arg| !arg.starts_with('-')).collect();
+        if named.is_empty() {
+            named.push(".");
+        }
+        return Data::text(named.join("\n") + "\n").tainted(Taint::PROGRAM);
+    }
     let all = args.iter().filter(|arg| !arg.starts_with('-')).count() < 2;
     let names = args
         .iter()
@@ -363,18 +373,45 @@ fn lists_all_files(args: &[&str]) -> bool {
     matches!(args.split_first(), Some((&"ls-files", rest)) if rest.iter().all(|arg| matches!(*arg, "-z" | "-c" | "--cached" | "." | "--full-name")))
 }
 
-/// The first characters of known lines: `cut -c1`, `cut -c 1-3`, `cut -b1`.
-fn cut_characters(args: &[&str], stdin: &Data) -> Option<Data> {
+/// Parts of known lines: `cut -c1`, `cut -c 2-`, `cut -d, -f1,3-`.
+fn cut_parts(args: &[&str], stdin: &Data) -> Option<Data> {
     let text = stdin.exact()?;
-    let options = Options::parse(args, Takes::values("bcdf", &["bytes", "characters"]));
-    let range = options.value(Some('c'), "characters").or(options.value(Some('b'), "bytes"))?;
-    let (from, to) = range.split_once('-').unwrap_or((range, range));
-    let (from, to) = (from.parse::<usize>().ok()?.checked_sub(1)?, to.parse::<usize>().ok()?);
-    let place = |line: &str, nth: usize| line.char_indices().nth(nth).map_or(line.len(), |(at, _)| at);
-    let lines = text
-        .lines()
-        .map(|line| line.get(place(line, from)..place(line, to)).unwrap_or_default().to_owned() + "\n");
-    options.operands.is_empty().then(|| Data::text(lines.collect::<String>()).tainted(stdin.taint))
+    let options =
+        Options::parse(args, Takes::values("bcdf", &["bytes", "characters", "delimiter", "fields"]));
+    let characters = options.value(Some('c'), "characters").or(options.value(Some('b'), "bytes"));
+    let fields = options.value(Some('f'), "fields");
+    let ranges = characters.or(fields)?.split(',').map(range_of).collect::<Option<Vec<_>>>()?;
+    let is_wanted = |nth: usize| ranges.iter().any(|(from, to)| (*from..=*to).contains(&nth));
+    let delimiter =
+        options.value(Some('d'), "delimiter").and_then(|text| text.chars().next()).unwrap_or('\t');
+    let whole =
+        options.operands.is_empty() && !options.long("complement") && !options.long("output-delimiter");
+    let mut out = String::new();
+    for line in text.lines() {
+        if characters.is_some() {
+            out.extend(line.chars().zip(1..).filter(|(_, nth)| is_wanted(*nth)).map(|(c, _)| c));
+        } else if line.contains(delimiter) {
+            let kept =
+                line.split(delimiter).zip(1..).filter(|(_, nth)| is_wanted(*nth)).map(|(part, _)| part);
+            out.push_str(&kept.collect::<Vec<_>>().join(delimiter.encode_utf8(&mut [0; 4])));
+        } else {
+            out.push_str(line);
+        }
+        out.push('\n');
+    }
+    // The first characters of a line are a part of it; other parts make another text.
+    let is_head = characters.is_some() && matches!(ranges.as_slice(), [(1, _)]);
+    let taint = if is_head { Taint::NONE } else { Taint::DECODED };
+    whole.then(|| Data::text(out).tainted(stdin.taint | taint))
+}
+
+/// `3`, `2-`, `-4`, `1-3`
+fn range_of(text: &str) -> Option<(usize, usize)> {
+    let number = |text: &str, other| if text.is_empty() { Some(other) } else { text.parse().ok() };
+    match text.split_once('-') {
+        Some((from, to)) => Some((number(from, 1)?, number(to, usize::MAX)?)),
+        None => text.parse().ok().map(|at| (at, at)),
+    }
 }
 
 /// A part of data, which has an end and is not all that a pattern in it stands for.

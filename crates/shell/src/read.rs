@@ -91,7 +91,9 @@ impl Shell<'_> {
             }
         }
         if data.stream != 0 {
-            self.state.cursors.insert(data.stream, Cursor { at: cursor.at + taken, shared: cursor.shared });
+            // What is not known may be several lines, so that the next one is not where it seems to be.
+            let shared = cursor.shared || has_hole(&line);
+            self.state.cursors.insert(data.stream, Cursor { at: cursor.at + taken, shared });
         }
         if unsure {
             self.status = None;
@@ -108,6 +110,8 @@ impl Shell<'_> {
         let refs = slices(args);
         let options = Options::parse(&refs, Takes::values("adinNptuCcOsk", &[]));
         let raw = options.short('r');
+        // What is read is gone, also for another way to split it.
+        self.remember_start();
         let data = match options.value(Some('u'), "") {
             Some(number) => self.descriptor_data(number),
             None => stdin.clone(),
@@ -143,7 +147,7 @@ impl Shell<'_> {
         for (at, name) in names.into_iter().enumerate() {
             self.state.mark(&name, data.taint);
             let value = values.get(at).cloned().unwrap_or_default();
-            self.state.assign(&name, Value::Text(value));
+            self.assign_named(&name, Value::Text(value));
         }
     }
 
@@ -173,6 +177,7 @@ impl Shell<'_> {
         let options = Options::parse(&refs, Takes::values("dnOsuCc", &[]));
         let name = options.operands.first().copied().unwrap_or("MAPFILE");
         let stripped = options.short('t');
+        self.remember_start();
         let data = match options.value(Some('u'), "") {
             Some(number) => self.descriptor_data(number),
             None => stdin.clone(),

@@ -1,7 +1,5 @@
 //! Redirections: what a command reads, and where its output goes.
 
-use std::rc::Rc;
-
 use brush_parser::ast;
 
 use super::data::{Data, Taint};
@@ -25,6 +23,8 @@ pub(crate) struct Streams {
     pub(crate) from_network: bool,
     /// Standard output is still the one of the surrounding shell.
     passes: bool,
+    /// Where errors went before.
+    errors: Option<Value>,
 }
 
 /// True for the paths with which bash opens connections.
@@ -49,8 +49,31 @@ pub(crate) struct Output {
 }
 
 /// The name under which the path is kept that a descriptor writes to.
-fn written_by(descriptor: &str) -> String {
+pub(crate) fn written_by(descriptor: &str) -> String {
     format!("\u{0}fd{descriptor}")
+}
+
+/// The descriptor of errors.
+const ERRORS: &str = "2";
+
+/// Numbers from here on are given out by the shell itself.
+const FIRST_CHOSEN: u32 = 10;
+
+/// Whether a descriptor may be one that the shell chose: those that a command numbers itself are small.
+fn is_chosen(source: &str) -> bool {
+    source.contains(HOLE) || source.parse().is_ok_and(|number: u32| number >= FIRST_CHOSEN)
+}
+
+/// The descriptor that a path stands for: `/dev/stdin`, `/dev/fd/3`, `/proc/self/fd/3`.
+pub(crate) fn descriptor_in(resolved: &str) -> Option<&str> {
+    match resolved {
+        "/dev/stdin" => Some("0"),
+        "/dev/stdout" => Some("1"),
+        "/dev/stderr" => Some(ERRORS),
+        path => path
+            .strip_prefix("/dev/fd/")
+            .or_else(|| Some(path.strip_prefix("/proc/")?.rsplit_once("/fd/")?.1)),
+    }
 }
 
 impl Shell<'_> {
@@ -92,7 +115,7 @@ impl Shell<'_> {
 
     /// What can be read behind a descriptor of which only the shell knows the number.
     pub(crate) fn chosen(&self, source: &str) -> Option<Data> {
-        if !source.contains(HOLE) {
+        if !is_chosen(source) {
             return None;
         }
         let mut named: Vec<_> =
@@ -117,6 +140,7 @@ impl Shell<'_> {
             to_network: false,
             from_network: false,
             passes: true,
+            errors: self.state.raw(&written_by(ERRORS)).cloned(),
         };
         for redirect in redirects {
             match redirect {
@@ -133,11 +157,13 @@ impl Shell<'_> {
                     let before = streams.stdin.clone();
                     let taint = std::mem::take(&mut self.word_taint);
                     let body = super::shifted::back(&document.doc.value);
-                    let text = match document.requires_expansion {
-                        true => self.heredoc(&body),
-                        false => body.into_owned(),
+                    let kept = self.texts.document(&body);
+                    let body = kept.as_deref().unwrap_or(&body);
+                    let data = match document.requires_expansion {
+                        true => self.document(body),
+                        false => Data::document(body),
                     };
-                    streams.stdin = self.opened(Data::text(text).tainted(self.word_taint));
+                    streams.stdin = self.opened(data.tainted(self.word_taint));
                     self.word_taint = taint;
                     let fd = self.descriptor(redirect, 0);
                     self.open(fd, &mut streams, Some(before));
@@ -191,7 +217,9 @@ impl Shell<'_> {
                     Kind::Read => {
                         let before = streams.stdin.clone();
                         self.touch_read(&path);
+                        let outer = std::mem::replace(&mut self.stdin, before.clone());
                         let data = self.content_of(&path);
+                        self.stdin = outer;
                         streams.stdin = self.opened(data);
                         streams.from_network |= is_socket(&path) && fd == 0;
                         self.open(fd, streams, Some(before));
@@ -224,6 +252,9 @@ impl Shell<'_> {
                 } else if fd == 1 {
                     streams.outputs.push(Output { path, append: false });
                     streams.passes = false;
+                } else {
+                    let name = written_by(&self.key_of(fd));
+                    self.state.assign(&name, Value::Text(path));
                 }
             }
         }
@@ -262,7 +293,10 @@ impl Shell<'_> {
             }
             return;
         }
-        let paths = self.paths_behind(source);
+        let mut paths = self.paths_behind(source);
+        if source == "p" {
+            paths.extend(self.coprocesses());
+        }
         if paths.is_empty() && !reads && source.parse::<i32>().is_err() && !source.contains(HOLE) {
             // `>&file` is `>file 2>&1`.
             return self.output(source, false, fd, streams);
@@ -270,8 +304,9 @@ impl Shell<'_> {
         for path in paths {
             if fd == 1 {
                 streams.outputs.push(Output { path, append: true });
-                streams.passes = false;
-            } else if fd > 2 {
+                // Errors may be sent back to where they came from.
+                streams.passes &= source == ERRORS;
+            } else if fd >= 2 {
                 let key = self.key_of(fd);
                 self.state.assign(&written_by(&key), Value::Text(path));
             }
@@ -280,8 +315,9 @@ impl Shell<'_> {
 
     /// The files that a descriptor writes to, of one that is not known all.
     fn paths_behind(&self, source: &str) -> Vec<String> {
-        let any = source.contains(HOLE);
-        let name = written_by(if any { "{" } else { source });
+        let own = written_by(source);
+        let any = is_chosen(source) && self.state.assigned(&own).is_none();
+        let name = if any { written_by("{") } else { own };
         let named = self.state.assigned_with_prefix(&name).filter(|(found, _)| any || *found == name);
         let mut paths: Vec<String> = named.map(|(_, value)| value.scalar().to_owned()).collect();
         paths.sort_unstable();
@@ -295,6 +331,12 @@ impl Shell<'_> {
             return;
         }
         let resolved = self.resolve(path);
+        if let Some(source) = descriptor_in(&resolved).filter(|_| !self.listeners.contains_key(&resolved)) {
+            let source = source.to_owned();
+            if !self.paths_behind(&source).is_empty() {
+                return self.duplicate(&source, fd, false, streams);
+            }
+        }
         if !is_sink(&resolved) {
             let action = match (append, self.bare) {
                 (true, _) => Action::Append,
@@ -312,11 +354,23 @@ impl Shell<'_> {
             }
             let name = written_by(&self.key_of(fd));
             self.state.assign(&name, Value::Text(path.to_owned()));
+        } else if fd == 2 && !is_sink(&resolved) {
+            self.state.assign(&written_by(ERRORS), Value::Text(path.to_owned()));
         }
     }
 
     /// Sends output where the redirections say; what is left goes on to the next command.
     pub(crate) fn deliver(&mut self, streams: Streams, output: Data, program: Option<&str>) -> Data {
+        let errors = streams.errors.clone();
+        let mut output = self.delivered(streams, output, program);
+        if program != Some("exec") && self.state.raw(&written_by(ERRORS)) != errors.as_ref() {
+            self.state.narrow(&written_by(ERRORS), errors.unwrap_or(Value::Outside));
+        }
+        output.then(&self.answers());
+        output
+    }
+
+    fn delivered(&mut self, streams: Streams, output: Data, program: Option<&str>) -> Data {
         if streams.to_network {
             let process = self.trace.processes.len().saturating_sub(1);
             self.trace.facts.push(Fact::Sends { process, what: output.taint | self.word_taint });
@@ -346,16 +400,20 @@ impl Shell<'_> {
 
     /// Remembers what a file holds from now on.
     pub(crate) fn write_file(&mut self, path: &str, data: &Data) {
-        let resolved = self.resolve(path);
-        let over = self.state.write(resolved, data.clone());
+        let located = self.located(path);
+        self.hear(&located, data);
+        let over = self.state.write(located, data.clone());
         self.trace.note(over);
     }
 
     /// Remembers what a file holds besides what it held. What that was is known only of files that the command made.
-    fn append_file(&mut self, path: &str, data: &Data) {
-        let mut all = self.state.files.get(&self.resolve(path)).cloned().unwrap_or_else(Data::empty);
+    pub(crate) fn append_file(&mut self, path: &str, data: &Data) {
+        let located = self.located(path);
+        self.hear(&located, data);
+        let mut all = self.state.files.get(&located).cloned().unwrap_or_else(Data::empty);
         all.then(data);
-        self.write_file(path, &all);
+        let over = self.state.write(located, all);
+        self.trace.note(over);
     }
 
     /// Makes the redirections of an `exec` without a command those of the shell.
@@ -373,29 +431,35 @@ impl Shell<'_> {
         crate::paths::lexical(path, self.state.cwd.as_deref().unwrap_or("/unknown"))
     }
 
+    /// The path of a file behind the links that this command made.
+    pub(crate) fn located(&self, path: &str) -> String {
+        let mut at = self.resolve(path);
+        for _ in 0..MOST_LINKS {
+            match self.state.followed(&at) {
+                Some(next) if next != at => at = next,
+                _ => break,
+            }
+        }
+        at
+    }
+
     /// What can be said of the content of a file.
     pub(crate) fn content_of(&mut self, path: &str) -> Data {
         if is_socket(path) {
             return Data::unknown(Taint::NET);
         }
-        let resolved = self.resolve(path);
-        if matches!(resolved.as_str(), "/dev/stdin" | "/dev/tty" | "/proc/self/fd/0" | "/dev/fd/0") {
-            return Data::session_input();
-        }
+        let resolved = self.located(path);
         match resolved.as_str() {
             "/dev/null" => return Data::empty(),
+            "/dev/tty" => return Data::session_input(),
             "/dev/zero" | "/dev/random" | "/dev/urandom" => {
                 return Data::unknown(Taint::FILE | Taint::ENDLESS);
             }
             _ => {}
         }
-        if let Some(fd) =
-            resolved.strip_prefix("/dev/fd/").or_else(|| resolved.strip_prefix("/proc/self/fd/"))
-            && let Some(data) = self.state.descriptors.get(fd)
+        if let Some(fd) = descriptor_in(&resolved)
+            && let Some(data) = self.open_data(fd)
         {
-            return data.clone();
-        }
-        if let Some(data) = resolved.contains("/fd/").then(|| self.chosen(&resolved)).flatten() {
             return data;
         }
         let data = match self.state.files.get(&resolved) {
@@ -409,9 +473,29 @@ impl Shell<'_> {
         if self.labels.is_secret(&resolved, self.place) { data.tainted(Taint::SECRET) } else { data }
     }
 
+    /// What can be read behind an open descriptor, by its number or a number that is not known.
+    fn open_data(&self, fd: &str) -> Option<Data> {
+        if fd == "0" {
+            return Some(self.stdin.clone());
+        }
+        let known = self.state.descriptors.get(fd).cloned();
+        if known.is_some() || !fd.contains(HOLE) {
+            return known.or_else(|| {
+                self.chosen(fd).filter(|_| !self.state.files.contains_key(&format!("/dev/fd/{fd}")))
+            });
+        }
+        // It may be any that is open, and the input as well.
+        let mut numbered: Vec<_> = self.state.descriptors.iter().collect();
+        numbered.sort_by_key(|(name, _)| name.as_str());
+        let mut all = self.stdin.clone();
+        numbered.into_iter().for_each(|(_, data)| all.or(data));
+        Some(all)
+    }
+
     /// Reports that a file is read by a redirection.
     pub(crate) fn touch_read(&mut self, path: &str) {
-        if !is_socket(path) && !is_sink(&self.resolve(path)) && !path.starts_with("/dev/fd/") {
+        let resolved = self.resolve(path);
+        if !is_socket(path) && !is_sink(&resolved) && descriptor_in(&resolved).is_none() {
             self.touch_by(None, Touch::new(Action::Read, path));
         }
     }
@@ -422,10 +506,9 @@ impl Shell<'_> {
         kind: &ast::ProcessSubstitutionKind,
         subshell: &ast::SubshellCommand,
     ) -> String {
-        self.pipes += 1;
-        let path = format!("/dev/fd/{}", 1000 + self.pipes);
         match kind {
             ast::ProcessSubstitutionKind::Read => {
+                let path = self.new_pipe();
                 let taint = self.word_taint;
                 let environment = std::mem::take(&mut self.environment);
                 let outer = std::mem::take(&mut self.sinks);
@@ -436,19 +519,17 @@ impl Shell<'_> {
                 self.word_taint = taint;
                 let over = self.state.write(path.clone(), output);
                 self.trace.note(over);
+                path
             }
             ast::ProcessSubstitutionKind::Write => {
-                self.sinks.push((path.clone(), Rc::new(subshell.clone())));
+                let reader = ast::CompoundCommand::Subshell(subshell.clone());
+                let path = self.let_listen(ast::Command::Compound(reader, None), None);
+                self.sinks.push(path.clone());
+                path
             }
-        }
-        path
-    }
-
-    /// Runs the readers of `>(...)` on what was written to them.
-    pub(crate) fn drain_sinks(&mut self, output: &Data) {
-        for (path, subshell) in std::mem::take(&mut self.sinks) {
-            let data = self.state.files.get(&path).cloned().unwrap_or_else(|| output.clone());
-            self.in_subshell(|shell| shell.run_list(&subshell.list, &data));
         }
     }
 }
+
+/// Links that lead to links are followed this far.
+const MOST_LINKS: usize = 8;

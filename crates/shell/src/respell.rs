@@ -1,10 +1,12 @@
 //! Spellings that the parser does not know, as ones that it knows.
 //!
-//! The law: *a text means the same afterwards*. Four things are spelled differently, wherever a shell would read them
+//! The law: *a text means the same afterwards*. Six things are spelled differently, wherever a shell would read them
 //! as code, and nothing in quotes, comments and documents but the commands that are substituted there:
 //!
 //! - patterns of `case` inside parentheses get the parenthesis that opens them, since the parser looks for the one that
 //!   closes without knowing of `case`;
+//! - `select x in ...` becomes the loop that it is, over words of which somebody chooses;
+//! - `${:-word}`, which names no parameter, names one that is not set;
 //! - `coproc { ...; }` gets the name that it has anyway, which the parser else looks for in what follows;
 //! - a descriptor with a name, `{name}<`, becomes a number of its own (see [`Names`]), which the parser would take for a
 //!   word;
@@ -17,6 +19,9 @@ use std::borrow::Cow;
 pub(crate) const READS: char = '\u{F8E5}';
 /// The same for `>(...)`.
 pub(crate) const WRITES: char = '\u{F8E6}';
+
+/// A parameter that is never set, for `${:-word}`, which one shell knows.
+const NO_PARAMETER: &str = "99999";
 
 /// The number of the first descriptor with a name; no system opens as many.
 const FIRST: i32 = 1_900_000_000;
@@ -51,6 +56,7 @@ pub(crate) fn parsable<'t>(text: &'t str, names: &mut Names) -> Cow<'t, str> {
         out: String::with_capacity(text.len() + 16),
         names,
         documents: Vec::new(),
+        choosing: false,
         depth: 0,
     };
     scanner.code();
@@ -62,6 +68,8 @@ fn has_any(text: &str) -> bool {
     let glued =
         |pair: &[u8]| matches!(pair, [before, b'<' | b'>', b'('] if !is_boundary(char::from(*before)));
     text.contains("coproc")
+        || text.contains("select ")
+        || text.contains("${:")
         || text.contains("}<")
         || text.contains("}>")
         || text.contains("esac") && text.contains('(')
@@ -95,6 +103,8 @@ struct Scanner<'t, 'n> {
     out: String,
     names: &'n mut Names,
     documents: Vec<Document>,
+    /// The list of a `select` comes next.
+    choosing: bool,
     /// Parentheses around what is read.
     depth: usize,
 }
@@ -226,6 +236,12 @@ impl Scanner<'_, '_> {
             self.out.push_str(&number.to_string());
             return first;
         }
+        if whole && first && word == "select" {
+            self.skip(end);
+            self.out.push_str("for");
+            self.choosing = true;
+            return false;
+        }
         self.copy(end);
         if !whole {
             return false;
@@ -236,6 +252,12 @@ impl Scanner<'_, '_> {
                 false
             }
             "in" if cases.last() == Some(&Case::Word) => self.pattern(cases),
+            "in" if self.choosing => {
+                // Whoever is asked may choose none of them.
+                self.choosing = false;
+                self.out.push_str(" ''");
+                false
+            }
             "esac" if first => {
                 cases.pop();
                 false
@@ -349,6 +371,9 @@ impl Scanner<'_, '_> {
             self.inside();
         } else if self.rest.starts_with("${") {
             self.copy(2);
+            if self.rest.starts_with(':') {
+                self.out.push_str(NO_PARAMETER);
+            }
             while let Some(c) = self.peek() {
                 match c {
                     '}' => return self.copy(1),

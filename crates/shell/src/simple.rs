@@ -10,7 +10,7 @@ use super::dialect::Dialect;
 use super::state::{Casing, Value};
 use super::trace::program_name;
 use super::walk::Shell;
-use super::word::GAP;
+use super::word::{GAP, unglob};
 
 impl Shell<'_> {
     pub(super) fn run_simple(&mut self, simple: &ast::SimpleCommand, stdin: &Data) -> (Data, Option<bool>) {
@@ -60,8 +60,13 @@ impl Shell<'_> {
         let words_taint = self.word_taint;
         let environment = self.assignments(&assignments, argv.is_empty());
         self.word_taint |= words_taint;
+        if !self.state.watched.is_empty() {
+            self.act_on_assignments();
+        }
         let (output, status) = if argv.is_empty() {
-            (Data::empty(), Some(true))
+            // One shell prints what is redirected into nothing.
+            let shown = streams.feeds && self.differs(Dialect::Zsh);
+            (if shown { streams.stdin.clone() } else { Data::empty() }, Some(true))
         } else {
             let outer = std::mem::replace(&mut self.environment, environment);
             self.expand_prompts();
@@ -71,15 +76,19 @@ impl Shell<'_> {
             let output = self.dispatch_with_assignments(&argv, &streams.stdin);
             self.wired = wired;
             self.environment = outer;
+            if !self.state.watched.is_empty() {
+                self.act_on_assignments();
+            }
             (output, status.or(self.status.take()))
         };
         if argv == ["exec"] {
             self.keep_streams(&streams);
         }
         let program = argv.first().map(|word| program_name(word));
-        let output = self.deliver(streams, output, program.as_deref());
+        let mut output = self.deliver(streams, output, program.as_deref());
         self.drain_sinks(&output);
         self.sinks = outer_sinks;
+        output.then(&self.answers());
         (output, status)
     }
 
@@ -153,18 +162,61 @@ impl Shell<'_> {
         };
         match &assignment.name {
             ast::AssignmentName::VariableName(_) => (name, value),
-            ast::AssignmentName::ArrayElementName(_, key) if is_key(key) => {
-                (keyed(&name, key), Value::Text(value.scalar().to_owned()))
-            }
             ast::AssignmentName::ArrayElementName(_, index) => {
-                let index = self.index(index);
-                let mut list = self.list(&name);
-                match index {
-                    Some(index) => put(&mut list, index, value.scalar().to_owned()),
-                    None => list.push(value.scalar().to_owned()),
-                }
-                (name, Value::List(list))
+                let list = self.with_element(&name, index, value.scalar());
+                (name, list)
             }
+        }
+    }
+
+    /// An array with one element assigned, by a number or by a word.
+    fn with_element(&mut self, name: &str, index: &str, value: &str) -> Value {
+        let words = self.state.is_keyed(name);
+        let key = if words { self.single(index) } else { index.to_owned() };
+        if words || is_key(index) {
+            self.state.assign(&keyed(name, &key), Value::Text(value.to_owned()));
+        }
+        let at = if words { None } else { self.index(index) };
+        let mut list = self.list(name);
+        match at {
+            Some(at) => put(&mut list, at, value.to_owned()),
+            None => list.push(value.to_owned()),
+        }
+        Value::List(list)
+    }
+
+    /// Assigns what a builtin was given as a name: a variable, or an element of an array.
+    pub(super) fn assign_named(&mut self, written: &str, value: Value) {
+        let written = &*unglob(written);
+        match element_of(written) {
+            Some((name, index)) => {
+                let list = self.with_element(name, index, value.scalar());
+                self.state.mark(name, self.word_taint);
+                self.assign(name, list);
+            }
+            None => self.assign(written, value),
+        }
+    }
+
+    /// The array that a text is read as which is declared to be one: `declare -a a='(b c)'`.
+    fn compound(&mut self, name: &str, flags: &str, value: Value) -> Value {
+        let Value::Text(text) = &value else { return value };
+        let is_list = text.starts_with('(') && text.ends_with(')');
+        let is_array =
+            flags.contains(['a', 'A']) || matches!(self.state.assigned(name), Some(Value::List(_)));
+        if !(is_list && is_array) {
+            return value;
+        }
+        let program = self.texts.program(&format!("{name}={text}"));
+        let Ok(parsed) = &*program else { return value };
+        let item = parsed.programs.first().and_then(|program| program.complete_commands.first());
+        let item = item.and_then(|list| list.0.first()).and_then(|item| item.0.first.seq.first());
+        let Some(ast::Command::Simple(simple)) = item else { return value };
+        match simple.prefix.as_ref().and_then(|prefix| prefix.0.first()) {
+            Some(ast::CommandPrefixOrSuffixItem::AssignmentWord(assignment, _)) => {
+                self.assigned_value(assignment).1
+            }
+            _ => value,
         }
     }
 
@@ -190,8 +242,9 @@ impl Shell<'_> {
         for (key, word) in items {
             let fields = self.fields(&word.value);
             match key.as_ref().map(|key| key.value.as_str()) {
-                Some(key) if is_key(key) => {
-                    self.state.assign(&keyed(name, key), Value::Text(fields.join(" ")));
+                Some(key) if self.state.is_keyed(name) || is_key(key) => {
+                    let key = self.single(key);
+                    self.state.assign(&keyed(name, &key), Value::Text(fields.join(" ")));
                     list.extend(fields);
                 }
                 Some(key) => match self.index(key) {
@@ -213,9 +266,14 @@ impl Shell<'_> {
             argv.extend(self.fields(written));
             return;
         }
-        let (name, value) = self.assigned_value(assignment);
         let flags: String =
             argv.iter().filter(|flag| flag.starts_with('-')).flat_map(|f| f.chars()).collect();
+        if flags.contains('A')
+            && let ast::AssignmentName::VariableName(name) = &assignment.name
+        {
+            self.state.key_by_words(name);
+        }
+        let (name, value) = self.assigned_value(assignment);
         if flags.contains('n') && argv.first().is_some_and(|word| word != "export") {
             let target = value.scalar().to_owned();
             self.state.declare_reference(&name, &target);
@@ -223,6 +281,7 @@ impl Shell<'_> {
         }
         let command = argv.first().cloned().unwrap_or_default();
         self.declare(&command, &flags, &name);
+        let value = self.compound(&name, &flags, value);
         self.state.mark(&name, self.word_taint);
         self.assign(&name, value);
         if command == "readonly" || flags.contains('r') {
@@ -242,6 +301,9 @@ impl Shell<'_> {
         if local {
             self.state.hide(name);
         }
+        if flags.contains('A') && command != "export" {
+            self.state.key_by_words(name);
+        }
         for (flag, casing) in [('l', Casing::Lower), ('u', Casing::Upper), ('i', Casing::Number)] {
             if flags.contains(flag) && command != "export" {
                 self.state.declare_casing(name, casing);
@@ -249,27 +311,14 @@ impl Shell<'_> {
         }
     }
 
-    /// Assigns a variable; those that the shell itself runs are run.
-    fn assign(&mut self, name: &str, value: Value) {
-        let code = (matches!(name, "PROMPT_COMMAND" | "PS0") && !value.scalar().is_empty())
-            .then(|| Data::text(value.scalar()).tainted(self.word_taint));
+    /// Assigns a variable; what the shell does by itself with some of them is done.
+    pub(super) fn assign(&mut self, name: &str, value: Value) {
+        if self.state.is_number(name) {
+            // The text is an expression, in which variables are looked up.
+            self.evaluated(value.scalar());
+        }
         self.state.assign(name, value);
-        if let Some(code) = code {
-            self.in_subshell(|shell| shell.run_code(&code, &[], None, name));
-        }
-    }
-
-    /// Expands the prompts that a shell is told to show: it runs the commands that are substituted in them.
-    pub(super) fn expand_prompts(&mut self) {
-        let is_prompt = |name: &str| matches!(name, "PS1" | "PS2" | "PS4" | "RPROMPT" | "PROMPT");
-        let of_command =
-            self.environment.iter().filter(|(name, _)| is_prompt(name)).map(|(_, value)| value.clone());
-        let texts: Vec<String> =
-            of_command.filter(|text| text.contains("$(") || text.contains('`')).collect();
-        for text in texts {
-            let data = Data::text(format!("echo \"{text}\""));
-            self.in_subshell(|shell| shell.run_code(&data, &[], None, "prompt"));
-        }
+        self.act_on_assignments();
     }
 }
 
@@ -289,6 +338,12 @@ fn put(list: &mut Vec<String>, index: usize, value: String) {
     if let Some(slot) = list.get_mut(index) {
         *slot = value;
     }
+}
+
+/// The array and the subscript of a name that is an element.
+pub(super) fn element_of(written: &str) -> Option<(&str, &str)> {
+    let (name, index) = written.strip_suffix(']')?.split_once('[')?;
+    (!name.is_empty()).then_some((name, index))
 }
 
 /// The name under which an element of an associative array is kept.

@@ -114,6 +114,15 @@ impl Function {
     }
 }
 
+/// Variables that a shell shows, and in which it substitutes commands.
+pub(crate) fn is_prompt(name: &str) -> bool {
+    const NAMES: [&str; 16] = [
+        "PS0", "PS1", "PS2", "PS3", "PS4", "PROMPT", "PROMPT2", "PROMPT3", "PROMPT4", "RPROMPT", "RPROMPT2",
+        "RPS1", "RPS2", "SPROMPT", "MAILPATH", "TIMEFMT",
+    ];
+    name.starts_with(['P', 'R', 'S', 'M', 'T']) && NAMES.contains(&name)
+}
+
 /// How far an open file was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Cursor {
@@ -145,6 +154,8 @@ impl Shared {
     pub(crate) fn keep_files_of(&mut self, inner: &Self) {
         if !Rc::ptr_eq(&self.0, &inner.0) && self.writes != inner.writes {
             self.files.clone_from(&inner.files);
+            self.installed.clone_from(&inner.installed);
+            self.links.clone_from(&inner.links);
             self.fetched.clone_from(&inner.fetched);
             self.writes = inner.writes;
         }
@@ -201,6 +212,14 @@ pub(crate) struct State {
     pub(crate) positionals: Vec<Vec<String>>,
     /// Variables that can no longer be assigned.
     readonly: HashSet<String>,
+    /// Arrays whose keys are words.
+    keyed: HashSet<String>,
+    /// What was assigned that the shell does something with by itself.
+    pub(crate) watched: Vec<(String, Value)>,
+    /// This shell was given a prompt.
+    pub(crate) prompted: bool,
+    /// Functions that the shell calls by itself.
+    pub(crate) hooks: Vec<String>,
     /// For each function that is being called, what its local variables hide.
     hidden: Vec<HashMap<String, Value>>,
     /// How far the files that are open were read.
@@ -213,8 +232,12 @@ pub(crate) struct State {
     pub(crate) name: String,
     /// The working directory; `None` when a `cd` went somewhere unknown.
     pub(crate) cwd: Option<String>,
+    /// Others that it may be besides, where branches went different ways.
+    others: Vec<Option<String>>,
     /// Files whose content is known from this very command, by resolved path.
     pub(crate) files: HashMap<String, Data>,
+    /// Those of them that lie in a folder for programs, by their names.
+    installed: HashMap<String, String>,
     /// How often a file was written.
     writes: usize,
     /// Symbolic links this command made, by resolved path, and where they lead.
@@ -246,13 +269,19 @@ impl State {
             positional: Vec::new(),
             positionals: Vec::new(),
             readonly: HashSet::new(),
+            keyed: HashSet::new(),
+            watched: Vec::new(),
+            prompted: false,
+            hooks: Vec::new(),
             hidden: Vec::new(),
             cursors: HashMap::new(),
             last_pipe: false,
             farewells: Vec::new(),
             name: "bash".into(),
             cwd: Some(place.cwd().to_owned()),
+            others: Vec::new(),
             files: HashMap::new(),
+            installed: HashMap::new(),
             writes: 0,
             links: Vec::new(),
             fetched: Vec::new(),
@@ -280,6 +309,12 @@ impl State {
     /// The variable `name` stands for, following one name reference.
     fn target<'a>(&'a self, name: &'a str) -> &'a str {
         self.references.get(name).map_or(name, String::as_str)
+    }
+
+    /// The element of an array that a name stands for.
+    pub(crate) fn referred_element(&self, name: &str) -> Option<(String, String)> {
+        let (array, index) = super::simple::element_of(self.references.get(name)?)?;
+        Some((array.to_owned(), index.to_owned()))
     }
 
     /// The value that was assigned in this command, if one was. Where it is one of several, this is the first; see
@@ -392,7 +427,42 @@ impl State {
             // Some shells refuse, others begin anew in a function.
             value = value.or(self.vars.get(&name).cloned().unwrap_or(Value::Outside));
         }
+        self.watch(&name, &value);
         self.vars.insert(name, value);
+    }
+
+    /// Takes down an assignment that means more to the shell than a value.
+    fn watch(&mut self, name: &str, value: &Value) {
+        if is_prompt(name) || name == "PROMPT_COMMAND" {
+            self.watched.push((name.to_owned(), value.clone()));
+        } else if name.ends_with("_functions") {
+            self.hooks.extend(match value {
+                Value::List(list) => list.clone(),
+                one => vec![one.scalar().to_owned()],
+            });
+            self.watched.push((name.to_owned(), value.clone()));
+        } else if let Some((table, key)) = super::simple::element_of(name) {
+            let text = value.scalar();
+            match table {
+                "BASH_ALIASES" | "BASH_CMDS" | "aliases" | "galiases" | "saliases" | "commands" => {
+                    self.alias(key, text.to_owned());
+                }
+                "functions" => self.alias(key, format!("{key}() {{\n{text}\n}}\n{key}")),
+                _ => {}
+            }
+        }
+    }
+
+    /// Makes the keys of an array words.
+    pub(crate) fn key_by_words(&mut self, name: &str) {
+        self.keyed.insert(name.to_owned());
+    }
+
+    /// Whether the keys of an array are words, whatever they look like.
+    pub(crate) fn is_keyed(&self, name: &str) -> bool {
+        const TABLES: [&str; 7] =
+            ["BASH_ALIASES", "BASH_CMDS", "aliases", "galiases", "saliases", "commands", "functions"];
+        self.keyed.contains(name) || TABLES.contains(&name)
     }
 
     /// A variable may have been given another value, which is not known.
@@ -422,10 +492,22 @@ impl State {
         self.casings.insert(name.to_owned(), casing);
     }
 
+    /// Whether what is assigned to a variable is read as arithmetic.
+    pub(crate) fn is_number(&self, name: &str) -> bool {
+        self.casings.get(self.target(name)) == Some(&Casing::Number)
+    }
+
     /// Makes `name` another name of `target`.
     pub(crate) fn declare_reference(&mut self, name: &str, target: &str) {
         if name != target {
             self.references.insert(name.to_owned(), target.to_owned());
+        }
+    }
+
+    /// A variable is what it is by itself again.
+    pub(crate) fn forget(&mut self, name: &str) {
+        if self.vars.contains_key(name) {
+            self.vars.remove(name);
         }
     }
 
@@ -462,12 +544,7 @@ impl State {
                 self.alias(&name, text);
             }
         }
-        for (path, data) in other.files {
-            match self.files.get_mut(&path) {
-                Some(ours) => ours.or(&data),
-                None => drop(self.files.insert(path, data)),
-            }
-        }
+        self.merge_files(other.files, other.installed, other.links);
         for (number, data) in other.descriptors {
             match self.descriptors.get_mut(&number) {
                 Some(ours) => ours.or(&data),
@@ -497,16 +574,55 @@ impl State {
             }
         }
         self.readonly.extend(other.readonly);
+        self.keyed.extend(other.keyed);
+        self.watched.extend(other.watched);
+        self.prompted |= other.prompted;
+        self.merge_hooks(other.hooks);
         self.casings.extend(other.casings);
         self.references.extend(other.references);
         self.sockets.extend(other.sockets);
         self.sockets.sort();
         self.sockets.dedup();
-        if self.cwd != other.cwd {
+        for folder in std::iter::once(other.cwd).chain(other.others) {
+            if self.cwd != folder && !self.others.contains(&folder) {
+                self.others.push(folder);
+            }
+        }
+        if self.others.len() >= MAX_VALUES {
             self.cwd = None;
+            self.others.clear();
         }
         self.foreign |= other.foreign;
         self.last_pipe |= other.last_pipe;
+    }
+
+    fn merge_hooks(&mut self, hooks: Vec<String>) {
+        for hook in hooks {
+            if !self.hooks.contains(&hook) {
+                self.hooks.push(hook);
+            }
+        }
+    }
+
+    /// What either wrote, and the links that either made.
+    fn merge_files(
+        &mut self,
+        files: HashMap<String, Data>,
+        installed: HashMap<String, String>,
+        links: Vec<(String, String)>,
+    ) {
+        self.installed.extend(installed);
+        for link in links {
+            if !self.links.contains(&link) {
+                self.links.push(link);
+            }
+        }
+        for (path, data) in files {
+            match self.files.get_mut(&path) {
+                Some(ours) => ours.or(&data),
+                None => drop(self.files.insert(path, data)),
+            }
+        }
     }
 
     /// What `exec` may have redirected.
@@ -534,6 +650,7 @@ impl State {
             && self.positionals == other.positionals
             && self.aliases == other.aliases
             && self.cwd == other.cwd
+            && self.others == other.others
             && self.farewells == other.farewells
     }
 
@@ -547,9 +664,24 @@ impl State {
             self.positional = vec![HOLE.to_string()];
             self.positionals.clear();
         }
-        if self.cwd != other.cwd {
+        if self.cwd != other.cwd || self.others != other.others {
             self.cwd = None;
+            self.others.clear();
         }
+    }
+
+    /// The working directories that it may be; empty where it is certain.
+    pub(crate) fn places(&self) -> Vec<Option<String>> {
+        if self.others.is_empty() {
+            return Vec::new();
+        }
+        std::iter::once(&self.cwd).chain(&self.others).cloned().collect()
+    }
+
+    /// Takes one of them for the working directory.
+    pub(crate) fn stand_in(&mut self, cwd: Option<String>) {
+        self.cwd = cwd;
+        self.others.clear();
     }
 
     /// Names and values assigned in this command whose name starts with `prefix`.
@@ -565,6 +697,7 @@ impl State {
         if self.links.len() >= limits::LINKS.most {
             return Over::of(&limits::LINKS);
         }
+        self.writes += 1;
         self.links.push((link, target));
         Over::NOTHING
     }
@@ -600,7 +733,18 @@ impl State {
             return Over::of(&limits::FILES);
         }
         self.writes += 1;
+        if let Some((folder, name)) = path.rsplit_once('/')
+            && matches!(folder.rsplit('/').next(), Some("bin" | "sbin"))
+            && !name.is_empty()
+        {
+            self.installed.insert(name.to_owned(), path.clone());
+        }
         self.files.insert(path, data);
         Over::NOTHING
+    }
+
+    /// The path of a program that this command wrote into a folder for programs.
+    pub(crate) fn installed(&self, name: &str) -> Option<&str> {
+        self.installed.get(name).map(String::as_str)
     }
 }

@@ -93,6 +93,31 @@ pub(crate) fn abridged(code: &str) -> Option<String> {
     (copied > 0).then_some(out)
 }
 
+/// A statement without the texts of its long here-documents, for each of which `keep` gives what stands in its place.
+/// `None` where there is none, or its end can't be told.
+pub(crate) fn without_documents(code: &str, mut keep: impl FnMut(String) -> String) -> Option<String> {
+    let mut reader = Reader::new(code.as_bytes(), 0);
+    reader.end()?;
+    let mut out = String::new();
+    let mut copied = 0;
+    for (begin, end, tabs) in reader.bodies {
+        let body = code.get(begin..end)?;
+        if body.len() <= LONG_TEXT {
+            continue;
+        }
+        let text = match tabs {
+            true => body.split_inclusive('\n').map(|line| line.trim_start_matches('\t')).collect(),
+            false => body.to_owned(),
+        };
+        out.push_str(code.get(copied..begin)?);
+        out.push_str(&keep(text));
+        out.push('\n');
+        copied = end;
+    }
+    out.push_str(code.get(copied..)?);
+    (copied > 0).then_some(out)
+}
+
 /// Texts longer than this are taken out of a statement that is too long.
 const LONG_TEXT: usize = 1024;
 
@@ -147,11 +172,13 @@ struct Reader<'a> {
     goes_on: bool,
     /// The ends of here-documents whose text is still to come, and whether tabs may stand before them.
     documents: Vec<(Vec<u8>, bool)>,
+    /// Where the texts of here-documents begin and end, and whether tabs in front of their lines count.
+    bodies: Vec<(usize, usize, bool)>,
 }
 
 impl<'a> Reader<'a> {
     fn new(bytes: &'a [u8], at: usize) -> Self {
-        Self { bytes, at, depth: 0, first: true, goes_on: false, documents: Vec::new() }
+        Self { bytes, at, depth: 0, first: true, goes_on: false, documents: Vec::new(), bodies: Vec::new() }
     }
 
     fn peek(&self, ahead: usize) -> Option<u8> {
@@ -159,7 +186,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Behind the end of the statement; `None` where it can't be told.
-    fn end(mut self) -> Option<usize> {
+    fn end(&mut self) -> Option<usize> {
         while let Some(byte) = self.peek(0) {
             let is_end = match byte {
                 b' ' | b'\t' => {
@@ -213,11 +240,15 @@ impl<'a> Reader<'a> {
     fn line_ends(&mut self) -> Option<bool> {
         self.at += 1;
         for (end, tabs) in std::mem::take(&mut self.documents) {
+            let begin = self.at;
             loop {
                 let next = after(self.bytes, self.at, b'\n');
                 let line = self.bytes.get(self.at..next.map_or(self.bytes.len(), |next| next - 1))?;
                 let indent = if tabs { line.iter().take_while(|byte| **byte == b'\t').count() } else { 0 };
                 let is_end = line.get(indent..) == Some(&end);
+                if is_end {
+                    self.bodies.push((begin, self.at, tabs));
+                }
                 self.at = next.unwrap_or(self.bytes.len());
                 if is_end {
                     break;
@@ -445,6 +476,20 @@ mod tests {
         for code in [format!("a \"$x{long}\""), "a 'b'".to_owned(), format!("a '{long}")] {
             assert_eq!(shown(&code), None, "{code}");
         }
+    }
+
+    #[test]
+    fn long_documents_are_taken_out_as_they_are() {
+        let long = "some; $text\n".repeat(200);
+        let mut kept = Vec::new();
+        let code = format!("{{ cat <<'E' <<-F | sh\n{long}E\n\t{long}\tF\n}}\ncat <<E\nshort\nE\n");
+        let short = without_documents(&code, |text| {
+            kept.push(text);
+            kept.len().to_string()
+        });
+        assert_eq!(short.as_deref(), Some("{ cat <<'E' <<-F | sh\n1\nE\n2\n\tF\n}\ncat <<E\nshort\nE\n"));
+        assert_eq!(kept, [long.clone(), long]);
+        assert_eq!(without_documents("cat <<E\nshort\nE\n", |text| text), None);
     }
 
     #[test]

@@ -12,6 +12,7 @@ use brush_parser::word::WordPieceWithSource;
 use super::parse::{self, Parsed, options};
 use super::prescan::Refusal;
 use super::respell::Names;
+use super::word::TAKEN;
 
 /// Bytes of text that are kept; texts beyond are parsed each time.
 const MOST_BYTES: usize = 4 * 1024 * 1024;
@@ -28,6 +29,8 @@ pub(crate) struct Texts {
     programs: HashMap<Box<str>, Program>,
     words: HashMap<Box<str>, Pieces>,
     heredocs: HashMap<Box<str>, Pieces>,
+    /// Long texts of here-documents, which are not parsed with what stands around them.
+    documents: Vec<Rc<str>>,
     /// Descriptors with names that were met.
     pub(crate) names: Names,
     bytes: usize,
@@ -50,6 +53,24 @@ impl Texts {
     pub(crate) fn heredoc(&mut self, body: &str) -> Pieces {
         let parse = |body: &str| brush_parser::word::parse_heredoc(body, options()).ok().map(Rc::from);
         kept(&mut self.heredocs, &mut self.bytes, body, parse)
+    }
+}
+
+impl Texts {
+    /// Keeps the text of a here-document; the answer stands for it in what is parsed.
+    pub(crate) fn keep_document(&mut self, text: String) -> String {
+        let known = self.documents.iter().position(|kept| **kept == *text);
+        let at = known.unwrap_or_else(|| {
+            self.documents.push(text.into());
+            self.documents.len() - 1
+        });
+        format!("{TAKEN}{at}")
+    }
+
+    /// The text of a here-document that was taken out.
+    pub(crate) fn document(&self, written: &str) -> Option<Rc<str>> {
+        let at: usize = written.strip_prefix(TAKEN)?.trim_end().parse().ok()?;
+        self.documents.get(at).cloned()
     }
 }
 

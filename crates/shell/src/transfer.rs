@@ -114,10 +114,8 @@ impl Shell<'_> {
                 options.operands.iter().for_each(|path| self.write_file(path, stdin));
             }
             "curl" | "wget" | "wget2" | "aria2c" => self.store_fetched(program, &options),
-            "cp" | "mv" | "ln" | "install" | "gcp" | "gmv" | "rsync" | "scp" | "git" => {
-                if let [source, target] = options.operands.as_slice() {
-                    self.store_copy(program, source, target);
-                }
+            "cp" | "mv" | "ln" | "install" | "gcp" | "gmv" | "gln" | "link" | "rsync" | "scp" | "git" => {
+                self.store_copies(program, &options);
             }
             "dd" => {
                 let part = |key: &str| args.iter().find_map(|arg| arg.strip_prefix(key));
@@ -192,24 +190,78 @@ impl Shell<'_> {
         self.write_file(&path, &data);
     }
 
-    fn store_copy(&mut self, program: &str, source: &str, target: &str) {
-        if crate::effects::is_remote(source) && program != "git" {
+    /// Remembers what the copies, links and new names hold that a program makes.
+    fn store_copies(&mut self, program: &str, options: &Options<'_>) {
+        let operands = match options.operands.as_slice() {
+            ["mv", rest @ ..] if program == "git" => rest,
+            _ if program == "git" => return,
+            operands => operands,
+        };
+        let named = options.value(Some('t'), "target-directory");
+        let (sources, target) = match (named, operands.split_last()) {
+            (Some(target), _) => (operands, target),
+            (None, Some((target, sources @ [_, ..]))) => (sources, *target),
+            // A link of the same name in the working directory.
+            (None, Some((source, []))) if program == "ln" => (std::slice::from_ref(source), "."),
+            _ => return,
+        };
+        let soft = match program {
+            "ln" | "gln" => Some(options.has('s', "symbolic")),
+            "link" => Some(false),
+            "cp" | "gcp" if options.has('s', "symbolic-link") => Some(true),
+            "cp" | "gcp" if options.has('l', "link") => Some(false),
+            _ => None,
+        };
+        for source in Bounded::of(&limits::FILES, sources).reported(&mut self.trace) {
+            if let Some(soft) = soft {
+                self.store_link(soft, source, target);
+            }
+            self.store_copy(source, target);
+        }
+    }
+
+    /// A link, which may lie in the target or be the target. A soft one leads from where it lies, any other from here.
+    fn store_link(&mut self, soft: bool, source: &str, target: &str) {
+        let link = self.resolve(target);
+        let name = source.rsplit('/').next().unwrap_or(source);
+        let folder = link.rsplit_once('/').map_or("", |(folder, _)| folder).to_owned();
+        for (link, folder) in [(link.clone(), folder), (format!("{link}/{name}"), link)] {
+            let leads = match soft {
+                true => crate::paths::lexical(source, &folder),
+                false => self.resolve(source),
+            };
+            if leads != link {
+                let over = self.state.link(link, leads);
+                self.trace.note(over);
+            }
+        }
+    }
+
+    fn store_copy(&mut self, source: &str, target: &str) {
+        if crate::effects::is_remote(source) {
             let name = source.rsplit(['/', ':']).next().unwrap_or(source);
             return self.store_in(target, name, &Data::unknown(Taint::NET));
         }
-        if program == "ln" {
-            let (link, leads) = (self.resolve(target), self.resolve(source));
-            let over = self.state.link(link, leads);
-            self.trace.note(over);
-        }
+        let name = source.trim_end_matches('/').rsplit('/').next().unwrap_or(source);
         if is_installed(&self.resolve(source)) {
             // A program by another name does what it did by its own.
             let data = Data::text(format!("{source} \"$@\"\n"));
-            return self.store_in(target, source.rsplit('/').next().unwrap_or(source), &data);
+            return self.store_in(target, name, &data);
         }
         let data = self.content_of(source);
         if data.taint != Taint::FILE || data.marked().is_some() {
-            self.store_in(target, source.rsplit('/').next().unwrap_or(source), &data);
+            self.store_in(target, name, &data);
+        }
+        // What lies in a folder is copied with it.
+        let folder = self.resolve(source) + "/";
+        let inside =
+            self.state.files.iter().filter_map(|(path, data)| Some((path.strip_prefix(&folder)?, data)));
+        let mut inside: Vec<(String, Data)> =
+            inside.map(|(path, data)| (path.to_owned(), data.clone())).collect();
+        inside.sort_by(|one, other| one.0.cmp(&other.0));
+        for (path, data) in inside {
+            self.write_file(&format!("{target}/{path}"), &data);
+            self.write_file(&format!("{target}/{name}/{path}"), &data);
         }
     }
 

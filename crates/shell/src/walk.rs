@@ -4,6 +4,8 @@
 //! it can't be otherwise; loops over known words run once for each, all others once. Each visit is a step,
 //! and steps, depth and time are limited.
 
+use std::collections::HashMap;
+use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
@@ -17,6 +19,7 @@ use super::dialect::Dialect;
 use super::flow::{Block, Turn, joined};
 use super::forever::Running;
 use super::limits::{self, Over};
+use super::listen::Listener;
 use super::parse::{self, Parsed};
 use super::redirect::Streams;
 use super::respell;
@@ -103,7 +106,7 @@ fn read_as(
     limits: Limits,
     texts: &mut Texts,
 ) -> (Trace, Vec<Dialect>) {
-    let mut files = std::collections::HashMap::new();
+    let mut files = HashMap::new();
     let mut second = false;
     loop {
         let mut shell = Shell::new(place, known, limits);
@@ -115,6 +118,7 @@ fn read_as(
         }
         shell.run_text(command, input);
         shell.say_farewell();
+        shell.end_listeners();
         *texts = std::mem::take(&mut shell.texts);
         // What is written to a named pipe late is read from it early: once its content is known, the
         // command is walked again with it.
@@ -145,11 +149,15 @@ impl<'p> Shell<'p> {
             via: Vec::new(),
             calls: Vec::new(),
             forks: 0,
+            jobs: Vec::new(),
             pending: 0,
             depth: 0,
             open_ended: false,
             environment: Vec::new(),
             sinks: Vec::new(),
+            listeners: HashMap::new(),
+            answered: Data::empty(),
+            stdin: Data::session_input(),
             pipes: 0,
             inherited: Data::session_input(),
             wired: false,
@@ -161,6 +169,7 @@ impl<'p> Shell<'p> {
             differing: Vec::new(),
             ways: Ways::default(),
             moved: false,
+            starting: Vec::new(),
             texts: Texts::default(),
             blocks: Vec::new(),
             status: None,
@@ -186,14 +195,22 @@ pub(crate) struct Shell<'p> {
     /// Functions being called.
     pub(crate) calls: Vec<Call>,
     pub(crate) forks: usize,
+    /// The processes of background jobs.
+    pub(crate) jobs: Vec<Range<usize>>,
     /// Background jobs that nobody waited for.
     pub(crate) pending: usize,
     pub(crate) depth: usize,
     pub(crate) open_ended: bool,
     /// Assignments in front of the current command.
     pub(crate) environment: Vec<(String, String)>,
-    /// Commands that read what is written to a path (`>(...)`).
-    pub(crate) sinks: Vec<(String, Rc<ast::SubshellCommand>)>,
+    /// The pipes of `>(...)` in the current command.
+    pub(crate) sinks: Vec<String>,
+    /// What reads what is written to a path.
+    pub(crate) listeners: HashMap<String, Listener>,
+    /// What those printed that were heard of last.
+    pub(crate) answered: Data,
+    /// Standard input of the current command.
+    pub(crate) stdin: Data,
     pub(crate) pipes: usize,
     /// How many files of the workspace may still be looked into.
     pub(crate) readable: usize,
@@ -205,6 +222,8 @@ pub(crate) struct Shell<'p> {
     pub(crate) differing: Vec<Dialect>,
     /// What was decided in the current command that can't be known.
     pub(crate) ways: Ways,
+    /// Startup files that shells are reading.
+    pub(crate) starting: Vec<String>,
     /// `exec` may have moved what this shell prints.
     pub(crate) moved: bool,
     /// What was parsed before.
@@ -342,6 +361,9 @@ impl Shell<'_> {
         if !self.state.farewells.is_empty() {
             self.state.farewells.clear();
         }
+        if self.state.prompted {
+            self.state.prompted = false;
+        }
         let result = work(self);
         self.say_farewell();
         self.blocks = blocks;
@@ -362,9 +384,11 @@ impl Shell<'_> {
             }
             if matches!(separator, ast::SeparatorOperator::Async) {
                 self.forks += 1;
+                let started = self.trace.processes.len();
                 let (data, _) = self.in_subshell(|shell| shell.run_and_or(and_or, stdin));
                 self.forks -= 1;
                 self.pending += 1;
+                self.jobs.push(started..self.trace.processes.len());
                 output.then(&data);
                 status = Some(true);
             } else {
@@ -467,15 +491,28 @@ impl Shell<'_> {
 
     fn run_once(&mut self, command: &ast::Command, stdin: &Data) -> (Data, Option<bool>) {
         match command {
-            ast::Command::Simple(simple) => self.run_simple(simple, stdin),
+            ast::Command::Simple(simple) => {
+                self.settle_place();
+                self.run_simple(simple, stdin)
+            }
             ast::Command::Compound(compound, redirects) => {
+                if redirects.is_some() {
+                    self.settle_place();
+                }
+                let outer = std::mem::take(&mut self.sinks);
                 let streams = self.streams(redirects.iter().flat_map(|list| &list.0), stdin);
                 let (output, status) = self.run_compound(compound, &streams.stdin);
-                (self.deliver(streams, output, None), status)
+                let mut output = self.deliver(streams, output, None);
+                self.drain_sinks(&output);
+                self.sinks = outer;
+                output.then(&self.answers());
+                (output, status)
             }
             ast::Command::Function(definition) => {
                 let name = definition.fname.value.clone();
-                self.state.functions.insert(name, Function::new(Rc::new(definition.clone())));
+                let definition = Rc::new(definition.clone());
+                self.state.functions.insert(name.clone(), Function::new(Rc::clone(&definition)));
+                self.call_hook(&name, &definition);
                 (Data::empty(), Some(true))
             }
             ast::Command::ExtendedTest(test, redirects) => {
@@ -527,11 +564,7 @@ impl Shell<'_> {
             C::IfClause(clause) => (self.run_if(clause, stdin), None),
             C::CaseClause(clause) => (self.run_case(clause, stdin), None),
             C::Coprocess(coproc) => {
-                self.forks += 1;
-                let (output, _) = self.in_subshell(|shell| shell.run_command(&coproc.body, stdin));
-                self.forks -= 1;
-                // Its descriptors are in an array.
-                self.state.descriptors.insert("{coproc}".into(), output);
+                self.coprocess(coproc);
                 (Data::empty(), Some(true))
             }
         }

@@ -125,6 +125,16 @@ impl Shell<'_> {
         self.state.narrow(name, value.unwrap_or_else(|| Value::Text(HOLE.to_string())));
     }
 
+    /// Decides which working directory it is.
+    pub(crate) fn settle_place(&mut self) {
+        let places = self.state.places();
+        if places.is_empty() {
+            return;
+        }
+        let way = self.decide(places.len());
+        self.state.stand_in(way.and_then(|way| places.into_iter().nth(way)).flatten());
+    }
+
     /// Decides which list the positional parameters are.
     pub(crate) fn settle_positional(&mut self) {
         if self.state.positionals.is_empty() {

@@ -22,7 +22,10 @@ pub const SET: char = '\u{F8E3}';
 /// The place of an element that an array does not have.
 pub(crate) const GAP: char = '\u{F8E4}';
 
-const MARKS: [char; 7] = [HOLE, STAR, ANY, SET, GAP, super::respell::READS, super::respell::WRITES];
+/// In front of the number of a text that was taken out of what is parsed.
+pub(crate) const TAKEN: char = '\u{F8E7}';
+
+const MARKS: [char; 8] = [HOLE, STAR, ANY, SET, GAP, TAKEN, super::respell::READS, super::respell::WRITES];
 
 /// Replaces characters that would be taken for marks.
 pub(crate) fn sanitise(text: &str) -> Cow<'_, str> {

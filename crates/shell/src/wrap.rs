@@ -29,7 +29,7 @@ impl Shell<'_> {
             }
             "mosh" => self.mosh(argv, args, stdin),
             "ssh" | "autossh" | "slogin" | "rsh" => self.ssh(argv, args, program, stdin),
-            "su" | "runuser" => self.su(argv, args, program, stdin),
+            "su" | "runuser" | "sg" | "newgrp" => self.su(argv, args, program, stdin),
             "flock" => self.flock(argv, args, stdin),
             "docker" | "podman" | "nerdctl" | "docker-compose" | "podman-compose" => {
                 self.container(argv, args, program, stdin)
@@ -338,15 +338,21 @@ impl Shell<'_> {
                     directory = args.get(at).cloned();
                     at += 1;
                 }
-                "-S" | "--split-string" | "-vS" => {
+                "-S" | "--split-string" => {
                     split = args.get(at).cloned();
                     at += 1;
                     break;
                 }
                 "-P" => at += 1,
-                _ if arg.starts_with("--split-string=") || arg.starts_with("-S") => {
-                    split =
-                        Some(arg.trim_start_matches("--split-string=").trim_start_matches("-S").to_owned());
+                _ if arg.starts_with("--split-string=") => {
+                    split = arg.strip_prefix("--split-string=").map(str::to_owned);
+                    break;
+                }
+                // The last of several letters: `-iS`, `-vStext`.
+                _ if is_split(arg) => {
+                    let text = arg.split_once('S').map_or("", |(_, text)| text);
+                    split = if text.is_empty() { args.get(at).cloned() } else { Some(text.to_owned()) };
+                    at += usize::from(text.is_empty());
                     break;
                 }
                 _ if arg.starts_with("--chdir=") => {
@@ -408,7 +414,15 @@ impl Shell<'_> {
             self.trace.facts.push(Fact::RunsCode { process: Some(process), from: Taint::PROGRAM });
             self.pushed(program, |shell| shell.run_text(&text, stdin));
         }
+        let typed = stdin.taint.has(Taint::INPUT) && stdin.marked().is_none();
         if rest.is_empty() {
+            // The shell on the other side reads what it is sent.
+            if !(typed || options.short('n') || options.short('N')) {
+                self.in_subshell(|shell| {
+                    shell.state.cwd = None;
+                    shell.run_code(stdin, &[], Some(process), program)
+                });
+            }
             return Some(Data::unknown(Taint::NET));
         }
         let text = rest.join(" ");
@@ -559,6 +573,12 @@ impl Shell<'_> {
         }
         Some(Data::empty())
     }
+}
+
+/// Whether `S` is among the letters of an option, and none before it takes a value.
+fn is_split(arg: &str) -> bool {
+    let letters = arg.strip_prefix('-').and_then(|letters| letters.split_once('S')).map(|(before, _)| before);
+    letters.is_some_and(|letters| letters.chars().all(|c| matches!(c, 'i' | '0' | 'v')))
 }
 
 fn is_name(text: &str) -> bool {

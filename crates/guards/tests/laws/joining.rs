@@ -6,12 +6,35 @@ use super::generated::share;
 use super::{Change, assert_none, guard, milder, stopped};
 
 /// Frames that give what stands in them words of its own.
-const WITH_WORDS: [&str; 3] = ["positional", "argument of a function", "sh -c with words"];
+const WITH_WORDS: [&str; 8] = [
+    "positional",
+    "callback",
+    "argument of a function",
+    "sh -c with words",
+    "expanded again",
+    "subscript",
+    "subscript of a name",
+    "subscript in a test",
+];
+
+/// Frames in which the shell that runs it has another name.
+const NAMED: [&str; 10] = [
+    "script",
+    "descriptor of the command",
+    "link of a folder",
+    "found by its name",
+    "found by the name of another",
+    "soft link made before",
+    "hard link made before",
+    "copied as a link",
+    "copied with others",
+    "copied in a folder",
+];
 
 /// Why a command is not the same any more in the frame, if it is not.
 fn difference(frame: &str, command: &str) -> Option<&'static str> {
-    let reads_words = ["$@", "$*", "$0", "$1", "${@", "${*"].iter().any(|name| command.contains(name));
-    let named = matches!(frame, "script" | "descriptor of the command") && command.contains("$0");
+    let reads_words = ["$@", "$*", "$0", "$1", "$9", "${@", "${*"].iter().any(|name| command.contains(name));
+    let named = NAMED.contains(&frame) && command.contains("$0");
     let has_words = WITH_WORDS.contains(&frame) && reads_words;
     (has_words || named).then_some("it reads words that the frame gives it")
 }

@@ -160,6 +160,8 @@ impl<'de> Deserialize<'de> for Flags {
 pub(crate) enum Does {
     /// Speaks the language of POSIX shells, near enough.
     SpeaksShell,
+    /// Starts a shell where it is not told what to start.
+    OpensShell,
     /// Sends its input, or what it is given, to another machine.
     Sends,
     /// Prints what came over the network.

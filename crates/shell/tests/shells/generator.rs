@@ -1,7 +1,7 @@
 //! Random shell programs over a vocabulary of stubs.
 //!
 //! Nothing a program can be made of reaches beyond its folder: the only programs are stubs, no word has a slash except
-//! one fixed `./n1`, redirections go to fixed names in the folder, and no builtin is used that signals processes or
+//! the fixed `./n1` and `/dev/stdin`, redirections go to fixed names in the folder, and no builtin is used that signals processes or
 //! leaves the folder. Loops end and functions call only functions that were defined before them, so programs end.
 
 use std::fmt;
@@ -143,7 +143,7 @@ impl Generator {
         if self.depth > DEEPEST {
             self.simple();
         } else {
-            match self.choices.below(34) {
+            match self.choices.below(38) {
                 0..=3 => self.simple(),
                 4..=6 => self.assignment(),
                 7 => self.joined(),
@@ -165,6 +165,8 @@ impl Generator {
                 30 => self.array(),
                 31 => self.counted_loop(),
                 32 => self.leaving(),
+                33 | 34 => self.process(),
+                35 | 36 => self.by_itself(),
                 _ => self.special(),
             }
         }

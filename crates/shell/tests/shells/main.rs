@@ -15,6 +15,7 @@ mod choices;
 mod compare;
 mod generator;
 mod harness;
+mod processes;
 mod sandbox;
 mod shrink;
 mod stub;
