@@ -1,4 +1,4 @@
-//! Compiles the packs of rules into the binary.
+//! Compiles the packs of rules, and the words of command lines, into the binary.
 //!
 //! Packs are YAML for people. What is compiled in is one text for each rule, read when the rule is first looked at, and
 //! tables that say where to look: which conditions are about which program, and which about which action on a file. A
@@ -7,7 +7,7 @@
 
 #![expect(clippy::print_stderr, reason = "how a build script talks to cargo")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
@@ -16,8 +16,12 @@ use serde_json::{Map, Value};
 
 const PACKS: &str = "src/rules/packs";
 
+/// Words of command lines and what they mean, class by class.
+const WORDS: &str = "src/rules/words";
+
 fn main() -> ExitCode {
     println!("cargo::rerun-if-changed={PACKS}");
+    println!("cargo::rerun-if-changed={WORDS}");
     match compile() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -29,7 +33,37 @@ fn main() -> ExitCode {
 
 fn compile() -> Result<(), String> {
     let folder = std::env::var_os("OUT_DIR").ok_or("cargo did not say where to write")?;
-    std::fs::write(Path::new(&folder).join("packs.rs"), packs()?).map_err(|error| error.to_string())
+    std::fs::write(Path::new(&folder).join("packs.rs"), packs()?).map_err(|error| error.to_string())?;
+    std::fs::write(Path::new(&folder).join("words.rs"), words()?).map_err(|error| error.to_string())
+}
+
+/// A table for each class of words, in their order. A program in two lists that exclude each other, and a class that says
+/// not where it is from, fail the build.
+fn words() -> Result<String, String> {
+    let mut classes: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for root in backstop_yaml::read_files(WORDS)? {
+        for group in root.read::<Vec<BTreeMap<String, String>>>().map_err(|problem| problem.to_string())? {
+            let [class, source, words] = ["class", "source", "words"].map(|key| group.get(key));
+            let (Some(class), Some(_), Some(words), 3) = (class, source, words, group.len()) else {
+                return Err(format!("{WORDS}: a group has `class`, `source` and `words`, found {group:?}"));
+            };
+            let known = classes.entry(class.clone()).or_default();
+            known.extend(words.split_whitespace().map(str::to_owned));
+        }
+    }
+    for [one, other] in [["local", "own"], ["local", "service"], ["own", "service"]] {
+        let of = |class| classes.get(class).into_iter().flatten().collect::<BTreeSet<_>>();
+        if let Some(both) = of(one).intersection(&of(other)).next() {
+            return Err(format!("{WORDS}: `{both}` is {one} and {other}"));
+        }
+    }
+    let mut out = String::new();
+    for (class, words) in classes {
+        let words: Vec<String> = words.into_iter().collect();
+        let name = class.to_ascii_uppercase().replace('-', "_");
+        let _ = writeln!(out, "static {name}: &[&str] = &{words:?};");
+    }
+    Ok(out)
 }
 
 /// Where conditions stand, by what they are about.

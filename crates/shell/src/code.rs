@@ -17,6 +17,8 @@ mod signs;
 mod tokens;
 mod written;
 
+use std::sync::Arc;
+
 use super::data::{Data, Taint};
 use super::trace::{Fact, UnknownKind};
 use super::walk::{Shell, slices};
@@ -131,6 +133,10 @@ impl Shell<'_> {
     fn interpreter(&mut self, program: &str, args: &[&str], stdin: &Data, process: usize) -> Option<Data> {
         let programs = self.programs;
         let takes = programs.code(program)?;
+        let args = match args.split_first() {
+            Some((first, rest)) if takes.under.iter().any(|name| name == first) => rest,
+            _ => args,
+        };
         let given = Given::of(args, takes);
         if !given.code.is_empty() {
             let code = given.code.join("\n");
@@ -155,6 +161,16 @@ impl Shell<'_> {
         None
     }
 
+    /// Keeps the code that a process is given. One text is kept once for the processes that follow each other with it, as a
+    /// loop starts them.
+    fn note_code(&mut self, process: usize, text: &str) {
+        let recent = self.trace.processes.iter().rev().take(8).filter_map(|process| process.code.as_ref());
+        let kept = recent.into_iter().find(|code| &***code == text).map(Arc::clone);
+        if let Some(process) = self.trace.processes.get_mut(process) {
+            process.code = Some(kept.unwrap_or_else(|| Arc::from(text)));
+        }
+    }
+
     fn runs_code(&mut self, process: usize, from: Taint) {
         self.trace.facts.push(Fact::RunsCode { process: Some(process), from });
     }
@@ -164,7 +180,9 @@ impl Shell<'_> {
             self.runs_code(process, data.taint);
         }
         if let Some(text) = data.exact() {
-            return self.known_code(program, &unglob(text), process, plainly);
+            let text = unglob(text);
+            self.note_code(process, &text);
+            return self.known_code(program, &text, process, plainly);
         }
         if self.open_ended || !data.taint.has(Taint::INPUT) {
             self.runs_code(process, data.taint);
@@ -211,6 +229,7 @@ impl Shell<'_> {
             self.runs_code(process, data.taint);
         }
         if let Some(text) = data.exact() {
+            self.note_code(process, text);
             let languages = Languages::built_in();
             let own = languages.of_program(program);
             let language = if own.is_read() { own } else { languages.of_file(script) };

@@ -26,6 +26,8 @@ pub struct Process {
     pub(crate) environment: Vec<(String, String)>,
     /// True when arguments that are not written here are added (by `xargs`, `find -exec`).
     pub(crate) open_ended: bool,
+    /// The code that an interpreter is given other than in its arguments, where that is known.
+    pub(crate) code: Option<Arc<str>>,
 }
 
 impl Process {
@@ -47,6 +49,11 @@ impl Process {
     /// Returns whether arguments that are not written in the command are added (by `xargs`, `find -exec`).
     pub fn is_open_ended(&self) -> bool {
         self.open_ended
+    }
+
+    /// The code that an interpreter is given by its input, or by a file that the same command wrote, where that is known.
+    pub fn code(&self) -> Option<&str> {
+        self.code.as_deref()
     }
 
     /// The working directory, when it is known.

@@ -612,6 +612,7 @@ impl Shell<'_> {
             cwd: self.state.cwd.clone(),
             environment: self.process_environment(),
             open_ended: self.open_ended,
+            code: None,
         };
         self.trace.processes.push(process);
         self.trace.facts.push(Fact::Starts { process: at });

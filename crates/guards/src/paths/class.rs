@@ -22,7 +22,7 @@ pub enum Class {
     Temp,
     /// The workspace itself, or everything in it.
     Workspace,
-    /// The history of a repository (`.git`).
+    /// The history of a repository (`.git`, `.hg`).
     History,
     /// Something in the workspace that tools make again: dependencies, what a build wrote, caches.
     Rebuilt,
@@ -35,6 +35,9 @@ pub enum Class {
     /// Not known.
     Unknown,
 }
+
+/// Folders in which systems of version control keep what was committed: Git, Mercurial, Jujutsu, Sapling, Bazaar, Darcs, Pijul.
+const HISTORIES: [&str; 7] = [".git", ".hg", ".jj", ".sl", ".bzr", "_darcs", ".pijul"];
 
 const SYSTEM: &[&str] = &[
     "bin",
@@ -142,7 +145,9 @@ pub(crate) fn of(path: &str, place: &Place) -> Class {
     if is_home(base, place) {
         return Class::Home;
     }
-    if base.iter().any(|segment| *segment == ".git" || segment.ends_with(".git") && segment.len() > 4) {
+    let is_history =
+        |segment: &str| HISTORIES.contains(&segment) || segment.ends_with(".git") && segment.len() > 4;
+    if base.iter().any(|segment| is_history(segment)) {
         return Class::History;
     }
     if let Some(class) = device(base) {
@@ -313,6 +318,8 @@ mod tests {
             (".", Class::Workspace),
             ("./*", Class::Workspace),
             (".git", Class::History),
+            (".jj", Class::History),
+            ("vendor/lib/.hg/store", Class::History),
             ("src/x", Class::Inside),
             ("../other", Class::Outside),
             ("/dev/sda1", Class::Device),

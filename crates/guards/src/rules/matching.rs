@@ -7,7 +7,7 @@ use backstop_shell::options::{Name, Options};
 use backstop_shell::programs::{Program, Programs};
 use backstop_shell::{Action, Argument, Place, Process, Taint, Touch, paths};
 
-use super::{Origin, Run, Signal, Test, TouchCondition, environment, footing, library};
+use super::{Origin, Run, Signal, Test, TouchCondition, environment, footing, library, remote};
 use crate::paths::{Class, Target, class, footing as places, is_confidential};
 
 /// A process with its arguments parsed once, for all rules.
@@ -20,7 +20,8 @@ pub(super) struct Parsed<'a> {
     options: Options<'a>,
     /// Words of the subcommand and operands.
     words: Vec<&'a str>,
-    /// All arguments in small letters, each between NULs, for searching, made when first needed.
+    /// All arguments, and the code that is given otherwise, in small letters and each between NULs, for searching, made when
+    /// first needed.
     lower: OnceCell<String>,
 }
 
@@ -118,7 +119,17 @@ impl<'a> Parsed<'a> {
 
     /// True when some argument contains `text`, which is in small letters.
     fn contains(&self, text: &str) -> bool {
-        self.lower.get_or_init(|| format!("\0{}\0", self.args.join("\0")).to_ascii_lowercase()).contains(text)
+        self.lower
+            .get_or_init(|| {
+                format!("\0{}\0{}\0", self.args.join("\0"), self.process.code().unwrap_or_default())
+                    .to_ascii_lowercase()
+            })
+            .contains(text)
+    }
+
+    /// Texts that can be code: the arguments, and what is read as code otherwise.
+    fn code(&self) -> impl Iterator<Item = &str> {
+        self.args.iter().copied().chain(self.process.code())
     }
 
     /// `NAME`, or `NAME=value`.
@@ -271,7 +282,12 @@ impl<'a> Parsed<'a> {
             Test::FillsAboveFooting => footing::fills_above(self.process, self.at),
             Test::CopiesClient => footing::copies_client(self.process),
             Test::MayLoseHooks => footing::may_lose_hooks(self.process, self.at),
-            Test::DeletesByLibrary => self.args.iter().any(|code| library::deletes(code)),
+            Test::DeletesByLibrary => self.code().any(library::deletes),
+            Test::EndsAtService => self.code().any(library::ends_at_service),
+            Test::EndsRemotely => remote::ends(self.process, self.at),
+            Test::ReleasesRemotely => remote::releases(self.process, self.at),
+            Test::SendsMessages => remote::sends(self.process, self.at),
+            Test::ChangesProduction => remote::changes_production(self.process, self.at),
             Test::ManyArguments => {
                 self.words.len() > 2 || self.words.iter().any(|word| word.contains([STAR, ANY, SET]))
             }

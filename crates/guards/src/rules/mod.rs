@@ -14,6 +14,7 @@ mod footing;
 mod library;
 mod matching;
 mod pack;
+mod remote;
 mod set;
 
 use backstop_shell::Action;
@@ -188,6 +189,16 @@ pub enum Test {
     MayLoseHooks,
     /// Code on the command line calls what deletes, or ends for good, something that a library reaches.
     DeletesByLibrary,
+    /// A program that is not known to be of this machine alone is told to delete or end something it manages.
+    EndsRemotely,
+    /// The same to bring something to those who use it.
+    ReleasesRemotely,
+    /// A client of a service sends a message to people.
+    SendsMessages,
+    /// What is called production is changed.
+    ChangesProduction,
+    /// Code calls what ends, pays or cancels at a service whose library it imports.
+    EndsAtService,
     /// An operand that may be many: a pattern, or more than one word.
     ManyArguments,
     /// An operand leads out of the workspace.

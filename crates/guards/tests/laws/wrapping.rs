@@ -198,7 +198,8 @@ const REMOTE: [&str; 6] = ["ssh", "slogin", "rsh", "autossh", "mosh", "kubectl"]
 
 /// Whether a command names paths that lead from where it runs.
 fn is_relative(command: &str) -> bool {
-    const PATHS: [&str; 9] = ["../", "=./", " ./", " .git", "git clone", " *", " .;", " .\n", " . "];
+    const PATHS: [&str; 10] =
+        ["../", "=./", " ./", " .git", "git clone", "git rev-parse", " *", " .;", " .\n", " . "];
     command.ends_with(" .") || command.ends_with(" ..") || PATHS.iter().any(|path| command.contains(path))
 }
 

@@ -133,7 +133,22 @@ pub(super) fn read(text: &str, tokens: &[Token], language: &Language, found: &mu
     found.evaluates |= sourced;
     found.fork_bomb = has("fork")
         && (has("while") || has("loop") || has("for(;;)") || has("fork,fork") || has("for (;;)"))
+        || forks_in_a_comprehension(&compact)
         || starts_itself(&compact);
+}
+
+/// Whether a comprehension or a generator forks once for each item of what has no end, or has very many: `[os.fork() for _ in
+/// itertools.count()]`. Text without blanks.
+fn forks_in_a_comprehension(compact: &str) -> bool {
+    const ENDLESS: [&str; 5] = ["initer(", "count(", "repeat(", "cycle(", "initertools."];
+    compact.split("fork()for").skip(1).any(|rest| {
+        let source = rest.split([')', ']']).next().unwrap_or_default();
+        let many = source
+            .split("range(")
+            .nth(1)
+            .is_some_and(|size| size.contains("**") || size.bytes().filter(u8::is_ascii_digit).count() > 2);
+        many || ENDLESS.iter().any(|endless| source.contains(endless))
+    })
 }
 
 /// Whether text becomes code: `eval` and its kin, called or handed on, but not methods that merely share the name

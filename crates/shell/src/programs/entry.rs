@@ -256,6 +256,8 @@ pub(crate) struct Code {
     pub(crate) values: String,
     /// Whether code is read from the input when no script is named.
     pub(crate) input: bool,
+    /// Subcommands behind which a script is named, or a `-` for the input.
+    pub(crate) under: Vec<String>,
 }
 
 /// How a program starts another.
