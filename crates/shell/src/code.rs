@@ -164,8 +164,8 @@ impl Shell<'_> {
     /// Keeps the code that a process is given. One text is kept once for the processes that follow each other with it, as a
     /// loop starts them.
     fn note_code(&mut self, process: usize, text: &str) {
-        let recent = self.trace.processes.iter().rev().take(8).filter_map(|process| process.code.as_ref());
-        let kept = recent.into_iter().find(|code| &***code == text).map(Arc::clone);
+        let last = self.trace.processes.iter().rev().find_map(|process| process.code.as_ref());
+        let kept = last.filter(|code| &***code == text).map(Arc::clone);
         if let Some(process) = self.trace.processes.get_mut(process) {
             process.code = Some(kept.unwrap_or_else(|| Arc::from(text)));
         }

@@ -439,16 +439,19 @@ impl Shell<'_> {
 
 /// Whether a word has expansions that only one shell knows, such as `${(U)x}`, `$=x`, `$#x` and `${~x}`.
 fn has_flags(word: &str) -> bool {
-    word.split('$').skip(1).any(|rest| {
-        let rest = rest.strip_prefix('{').map_or((rest, false), |rest| (rest, true));
-        match rest {
-            (rest, true) => rest.starts_with(['(', '=', '~', '^', ':', '+']),
-            (rest, false) => {
-                let counts = |rest: &str| rest.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-                rest.starts_with(['=', '~', '^', '+']) || rest.strip_prefix('#').is_some_and(counts)
+    // The length of a parameter whose name is a sign: `$#$`, `$#*`.
+    let counts_sign = |rest: &str| rest.starts_with(['$', '*', '@', '?', '!', '-']);
+    word.split("$#").skip(1).any(counts_sign)
+        || word.split('$').skip(1).any(|rest| {
+            let rest = rest.strip_prefix('{').map_or((rest, false), |rest| (rest, true));
+            match rest {
+                (rest, true) => rest.starts_with(['(', '=', '~', '^', ':', '+']),
+                (rest, false) => {
+                    let counts = |rest: &str| rest.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+                    rest.starts_with(['=', '~', '^', '+']) || rest.strip_prefix('#').is_some_and(counts)
+                }
             }
-        }
-    })
+        })
 }
 
 /// Brace expansion of the written word, bounded.

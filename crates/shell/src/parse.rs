@@ -46,7 +46,8 @@ pub(crate) fn parse(text: &str, names: &mut Names) -> Result<Parsed, Refusal> {
             over: Over::NOTHING,
         });
     }
-    if let Some(program) = with_spaced_loops(text).and_then(|text| strict(&text)) {
+    let respelled = with_spaced_loops(text).or_else(|| with_filled_groups(text));
+    if let Some(program) = respelled.and_then(|text| strict(&text)) {
         return Ok(Parsed {
             programs: vec![program],
             leftovers: Vec::new(),
@@ -117,6 +118,31 @@ fn with_spaced_loops(text: &str) -> Option<String> {
     let (header, tail) = rest.split_once("))")?;
     (head.trim_end().ends_with("for") && header.contains(";;"))
         .then(|| format!("{head}(({})){tail}", header.replace(";;", "; ;")))
+}
+
+/// `{ }` as `{ :; }`: a group that holds nothing, which zsh knows and the parser does not.
+fn with_filled_groups(text: &str) -> Option<String> {
+    let mut out = String::new();
+    let (mut quote, mut is_filled) = (None, false);
+    let mut chars = text.char_indices();
+    while let Some((at, c)) = chars.next() {
+        out.push(c);
+        match (quote, c) {
+            (Some('\''), '\\') => {}
+            (_, '\\') => out.extend(chars.next().map(|(_, escaped)| escaped)),
+            (Some(open), c) if c == open => quote = None,
+            (None, '\'' | '"') => quote = Some(c),
+            (None, '{') => {
+                // What stands up to its end may be a here-document's, so that each group is filled.
+                if text.get(at + 1..).is_some_and(|rest| rest.starts_with(char::is_whitespace)) {
+                    out.push_str(" :;");
+                    is_filled = true;
+                }
+            }
+            _ => {}
+        }
+    }
+    is_filled.then_some(out)
 }
 
 /// Parses `text` in pieces even though the whole was refused.
@@ -227,6 +253,20 @@ fn close_quotes(piece: &str) -> Cow<'_, str> {
             Cow::Owned(format!("{head}{}", tail.get(1..).unwrap_or_default()))
         }
     }
+}
+
+/// The words of a piece without those that look like redirections and their targets; `None` where none does.
+pub(crate) fn without_redirections(words: &[String]) -> Option<Vec<String>> {
+    let operator = |word: &str| word.trim_start_matches(|c: char| c.is_ascii_digit()).starts_with(['<', '>']);
+    let is_bare = |word: &str| word.ends_with(['<', '>', '-', '&', '|']);
+    words.iter().any(|word| operator(word)).then(|| {
+        let behind = std::iter::once("").chain(words.iter().map(String::as_str));
+        let plain = words
+            .iter()
+            .zip(behind)
+            .filter(|(word, front)| !operator(word) && !(operator(front) && is_bare(front)));
+        plain.map(|(word, _)| word.clone()).collect()
+    })
 }
 
 /// Words that are taken as they stand; those behind them that were met before are left out.

@@ -325,6 +325,9 @@ impl Shell<'_> {
         }
         for piece in &parsed.leftovers {
             let words = parse::rough_words(piece);
+            if let Some(plain) = parse::without_redirections(&words) {
+                output.then(&self.dispatch(&plain, stdin));
+            }
             output.then(&self.dispatch(&words, stdin));
         }
         output

@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::support::{BACKSTOP, Done, done, interrupt};
+use super::support::{BACKSTOP, Done, done, in_a_session, interrupt};
 
 /// Users of every Unix: what the service runs as, and whose client asks.
 const SERVICE: &str = "daemon";
@@ -64,7 +64,8 @@ impl Machine {
     }
 
     fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(&self.program);
+        // Answering is refused to whoever lost their session, as tests may have.
+        let mut command = in_a_session(self.program.to_str().unwrap());
         command
             .args(args)
             .current_dir(self.at("work"))
