@@ -132,12 +132,10 @@ fn with_filled_groups(text: &str) -> Option<String> {
             (_, '\\') => out.extend(chars.next().map(|(_, escaped)| escaped)),
             (Some(open), c) if c == open => quote = None,
             (None, '\'' | '"') => quote = Some(c),
-            (None, '{') => {
-                // What stands up to its end may be a here-document's, so that each group is filled.
-                if text.get(at + 1..).is_some_and(|rest| rest.starts_with(char::is_whitespace)) {
-                    out.push_str(" :;");
-                    is_filled = true;
-                }
+            // What stands up to its end may be a here-document's, so that each group is filled.
+            (None, '{') if text.get(at + 1..).is_some_and(|rest| rest.starts_with(char::is_whitespace)) => {
+                out.push_str(" :;");
+                is_filled = true;
             }
             _ => {}
         }
@@ -264,7 +262,7 @@ pub(crate) fn without_redirections(words: &[String]) -> Option<Vec<String>> {
         let plain = words
             .iter()
             .zip(behind)
-            .filter(|(word, front)| !operator(word) && !(operator(front) && is_bare(front)));
+            .filter(|(word, front)| !(operator(word) || operator(front) && is_bare(front)));
         plain.map(|(word, _)| word.clone()).collect()
     })
 }
