@@ -111,7 +111,8 @@ impl<'a> Line<'a> {
         if kind == Kind::Local || args.iter().any(|arg| is_rehearsal(arg)) {
             return None;
         }
-        let asks = args.last().is_some_and(|last| *last == "-h") || args.first() == Some(&"help");
+        let is_last = |word| args.last() == Some(&word);
+        let asks = is_last("-h") || is_last("help") || args.first() == Some(&"help");
         let words = leading(&args);
         let shells = ["pwsh", "powershell"];
         let is_cmdlet =
