@@ -29,6 +29,10 @@ const KEEPS_TEXT: [&str; 22] = [
 /// Words and options behind which a command begins.
 const INTRODUCING: [&str; 8] = ["--", "exec", "run", "-c", "-e", "-x", "--command", "--exec"];
 
+/// Words in front of a text which say that it is looked at and not run, as linters, parsers and guards have them.
+const LOOKS_AT_TEXT: [&str; 10] =
+    ["analyze", "check", "classify", "describe", "explain", "format", "lint", "parse", "scan", "validate"];
+
 /// A command that a program is given, and whether it is said there that it is one.
 struct Given {
     text: String,
@@ -111,7 +115,8 @@ impl CommandGuard {
         let words =
             (1..args.len()).filter(operands).filter_map(move |at| self.words_from(args, at, reads_code));
         // A program of the workspace is what somebody works on there: a text is more likely its input than its order.
-        let is_own = word(args, 0).starts_with("./");
+        let is_looked_at = args.iter().skip(1).any(|arg| LOOKS_AT_TEXT.contains(&arg.raw()));
+        let is_own = is_looked_at || word(args, 0).starts_with("./");
         let texts =
             (1..args.len()).filter(operands).filter(move |_| !is_own).filter_map(move |at| text_at(args, at));
         let environment =

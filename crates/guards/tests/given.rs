@@ -82,6 +82,8 @@ fn words_and_texts_of_everyday_work_pass() {
         "node -e 'console.log(process.argv)' 'one two'",
         "python3 tools/report.py --title 'weekly report' --out report.html",
         "./target/debug/judge check 'rm -rf /'",
+        "npx some-linter explain --json 'rm -rf /'",
+        "node dist/linter.js parse 'rm -rf /'",
         "MESSAGE='a b' python3 tools/report.py",
     ] {
         for profile in [Profile::Core, Profile::Standard] {
