@@ -115,10 +115,13 @@ impl CommandGuard {
         let words =
             (1..args.len()).filter(operands).filter_map(move |at| self.words_from(args, at, reads_code));
         // A program of the workspace is what somebody works on there: a text is more likely its input than its order.
-        let is_looked_at = args.iter().skip(1).any(|arg| LOOKS_AT_TEXT.contains(&arg.raw()));
-        let is_own = is_looked_at || word(args, 0).starts_with("./");
-        let texts =
-            (1..args.len()).filter(operands).filter(move |_| !is_own).filter_map(move |at| text_at(args, at));
+        let is_own = word(args, 0).starts_with("./");
+        let is_looked_at = move |at: usize| {
+            let front = args.get(1..at).unwrap_or_default();
+            front.iter().any(|arg| LOOKS_AT_TEXT.contains(&arg.raw()))
+        };
+        let texts = (1..args.len()).filter(operands).filter(move |at| !is_own && !is_looked_at(*at));
+        let texts = texts.filter_map(move |at| text_at(args, at));
         let environment =
             process.environment().iter().filter(|(_, value)| value.contains(char::is_whitespace));
         let environment = environment.map(|(_, value)| Given { text: value.clone(), is_introduced: false });

@@ -14,10 +14,11 @@ fn verdict(profile: Profile, command: &str) -> Verdict {
 }
 
 /// Ways in which a program that nobody knows, or code, is given a command.
-const WAYS: [&str; 14] = [
+const WAYS: [&str; 15] = [
     "starter {words}",
     "starter --quiet -n 3 {words}",
     "starter -- {words}",
+    "starter '{words}' check",
     "./tools/starter {words}",
     "starter '{words}'",
     "starter -c '{words}'",
