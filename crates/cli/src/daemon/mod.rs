@@ -21,6 +21,7 @@
 //! Variables in the configuration (`${VAR}`) are those of the daemon's environment.
 
 mod ask;
+mod connections;
 mod key;
 mod lock;
 mod peer;

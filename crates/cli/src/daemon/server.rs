@@ -1,4 +1,4 @@
-//! The daemon's side: who may connect, and how much of everything there may be.
+//! The daemon's side: it answers hooks of its own user and nobody else.
 
 use std::fs;
 use std::io;
@@ -7,30 +7,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncReadExt as _};
+use tokio::io::AsyncReadExt as _;
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
+use super::connections::{self, LONGEST_PATIENCE, TRAVEL_PATIENCE, arrival};
 use super::key::Key;
 use super::lock::Lock;
 use super::policies::Policies;
-use super::protocol::{Unreadable, Word, payload_length, read_body, read_question, write_word};
+use super::protocol::{Unreadable, Word, read_question, write_word};
 use crate::commands::hook::Unjudged;
-
-/// The most hooks that are answered at once. More wait for their turn.
-pub(super) const MOST_CONNECTIONS: usize = 128;
-/// The most bytes of payloads that are in memory at once.
-pub(super) const MOST_PAYLOAD_BYTES: usize = 64 * 1024 * 1024;
-/// The longest that a question may take to arrive, and an answer to be taken.
-pub(super) const TRAVEL_PATIENCE: Duration = Duration::from_secs(10);
-/// The longest that a hook waits.
-pub(super) const LONGEST_PATIENCE: Duration = Duration::from_mins(15);
-/// How long hooks that are being answered may go on at the end.
-pub(super) const DRAIN: Duration = Duration::from_secs(5);
-/// What a failing system is given to recover before the next connection is taken.
-pub(super) const PAUSE: Duration = Duration::from_millis(100);
 
 /// Why a daemon can't listen.
 #[derive(Debug, thiserror::Error)]
@@ -79,7 +67,17 @@ impl Daemon {
         let listener = UnixListener::bind(socket).map_err(failed)?;
         fs::set_permissions(socket, fs::Permissions::from_mode(0o600)).map_err(failed)?;
         let (policies, stop) = (Arc::new(policies), Arc::new(Semaphore::new(0)));
-        let serving = tokio::spawn(serve(listener, key, Arc::clone(&policies), Arc::clone(&stop)));
+        let judges = Arc::clone(&policies);
+        let serving = tokio::spawn(connections::serve(listener, Arc::clone(&stop), move |stream, room| {
+            let (judges, key) = (Arc::clone(&judges), key.clone());
+            async move {
+                if !is_user(&stream) {
+                    tracing::warn!("somebody else than the user connected to the daemon's socket");
+                    return Ok(());
+                }
+                answer(stream, &key, &judges, &room).await
+            }
+        }));
         Ok(Self { socket: socket.to_path_buf(), policies, serving, stop, _lock: lock })
     }
 
@@ -104,47 +102,6 @@ impl Daemon {
         Key::remove(&self.socket);
         self.policies.shut_down().await
     }
-}
-
-async fn serve(listener: UnixListener, key: Key, policies: Arc<Policies>, stop: Arc<Semaphore>) {
-    let connections = Arc::new(Semaphore::new(MOST_CONNECTIONS));
-    let payload_bytes = Arc::new(Semaphore::new(MOST_PAYLOAD_BYTES));
-    let mut answering = JoinSet::new();
-    loop {
-        let accepted = tokio::select! {
-            // Nothing is ever acquired: it ends when the semaphore is closed.
-            _ = stop.acquire() => break,
-            Some(_) = answering.join_next(), if !answering.is_empty() => continue,
-            accepted = next(&listener, &connections) => accepted,
-        };
-        match accepted {
-            Ok((stream, turn)) if is_user(&stream) => {
-                let (policies, room, key) = (Arc::clone(&policies), Arc::clone(&payload_bytes), key.clone());
-                answering.spawn(async move {
-                    // Who went away needs no answer, and nobody else could use the reason.
-                    let _ = Box::pin(answer(stream, &key, &policies, &room)).await;
-                    drop(turn);
-                });
-            }
-            Ok(_) => tracing::warn!("somebody else than the user connected to the daemon's socket"),
-            Err(error) => {
-                tracing::warn!(%error, "a hook can't be answered");
-                tokio::time::sleep(PAUSE).await;
-            }
-        }
-    }
-    drop(listener);
-    let drained = async { while answering.join_next().await.is_some() {} };
-    let _ = timeout(DRAIN, drained).await;
-}
-
-/// The next connection, as soon as there is room for one more.
-pub(super) async fn next(
-    listener: &UnixListener,
-    connections: &Arc<Semaphore>,
-) -> io::Result<(UnixStream, Option<OwnedSemaphorePermit>)> {
-    let turn = Arc::clone(connections).acquire_owned().await.ok();
-    Ok((listener.accept().await?.0, turn))
 }
 
 fn is_user(stream: &UnixStream) -> bool {
@@ -183,17 +140,6 @@ async fn answer(
         () = gone(&mut stream) => return Ok(()),
     };
     say(&mut stream, &word, key, &question.nonce).await
-}
-
-/// The payload, and the room that it takes up.
-pub(super) async fn arrival<'r>(
-    stream: &mut (impl AsyncRead + Unpin),
-    room: &'r Semaphore,
-) -> Result<(Vec<u8>, Option<SemaphorePermit<'r>>), Unreadable> {
-    let length = payload_length(stream).await?;
-    let bytes = u32::try_from(length).map_err(|_| Unreadable::TooLong)?;
-    let taken = room.acquire_many(bytes).await.ok();
-    Ok((read_body(stream, length).await?, taken))
 }
 
 async fn say(stream: &mut UnixStream, word: &Word, key: &Key, nonce: &str) -> Result<(), Unreadable> {

@@ -3,6 +3,7 @@
 //! Everything that a model, a tool or a file said goes through [`plain`] before it is shown to a person.
 //! JSON is for programs and holds the values as they are; its strings escape control characters by themselves.
 
+mod check;
 mod style;
 mod text;
 
@@ -10,6 +11,7 @@ use std::io::{self, IsTerminal as _, Write};
 
 use serde::Serialize;
 
+pub(crate) use check::{Check, Grade};
 pub(crate) use style::{Paint, Style};
 pub(crate) use text::{ago, elapsed, in_future, one_line, plain, table};
 

@@ -18,30 +18,19 @@ use crate::commands::clients::fire::fire;
 use crate::daemon::owner_of_place;
 use crate::error::Error;
 use crate::exit::Exit;
-use crate::output::{Output, Style, plain};
+use crate::output::{Check, Grade, Output, Style};
 use crate::session::{Surroundings, working_directory};
 
-/// How a check ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-enum Grade {
-    Good,
-    Failed,
-    Note,
-}
-
+/// A check, and the client that it is about, if it is about one.
 #[derive(Debug, Serialize)]
-struct Check {
-    /// The client that it is about, if it is about one.
+struct About {
     client: Option<&'static str>,
-    grade: Grade,
-    text: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    hint: Option<String>,
+    #[serde(flatten)]
+    check: Check,
 }
 
 #[derive(Debug, Default)]
-struct Checks(Vec<Check>);
+struct Checks(Vec<About>);
 
 impl Checks {
     fn good(&mut self, client: Option<Client>, text: impl Into<String>) {
@@ -57,11 +46,11 @@ impl Checks {
     }
 
     fn add(&mut self, client: Option<Client>, grade: Grade, text: String, hint: Option<String>) {
-        self.0.push(Check { client: client.map(Client::name), grade, text, hint });
+        self.0.push(About { client: client.map(Client::name), check: Check { grade, text, hint } });
     }
 
     fn have_failed(&self) -> bool {
-        self.0.iter().any(|check| check.grade == Grade::Failed)
+        self.0.iter().any(|about| about.check.grade == Grade::Failed)
     }
 }
 
@@ -233,22 +222,14 @@ fn entries(checks: &mut Checks, client: Client, machine: Machine) -> Result<(), 
 fn show(checks: &Checks, output: &Output) -> Result<(), Error> {
     let paint = output.paint();
     let mut text = String::new();
-    let mut about = Some("");
-    for check in &checks.0 {
-        if check.client != about {
-            about = check.client;
-            let title = about.and_then(|name| name.parse::<Client>().ok()).map_or("Backstop", Client::title);
+    let mut title_of = Some("");
+    for About { client, check } in &checks.0 {
+        if *client != title_of {
+            title_of = *client;
+            let title = client.and_then(|name| name.parse::<Client>().ok()).map_or("Backstop", Client::title);
             text.push_str(&format!("{}\n", paint.with(Style::Name, title)));
         }
-        let word = match check.grade {
-            Grade::Good => paint.with(Style::Good, "good   "),
-            Grade::Failed => paint.with(Style::Bad, "failed "),
-            Grade::Note => paint.with(Style::Faint, "note   "),
-        };
-        text.push_str(&format!("  {word} {}\n", plain(&check.text)));
-        if let Some(hint) = &check.hint {
-            text.push_str(&format!("          hint: {}\n", plain(hint)));
-        }
+        text.push_str(&check.lines(output));
     }
     Ok(output.text(&text)?)
 }

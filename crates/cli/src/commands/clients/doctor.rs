@@ -21,7 +21,7 @@ use super::machine::Facts;
 use super::{Chosen, entry_program, folders, in_path, is_executable, program_of, scope_name};
 use crate::error::{Error, different};
 use crate::exit::Exit;
-use crate::output::{Output, Style, plain};
+use crate::output::{Check, Grade, Output, Style};
 use crate::session::Surroundings;
 
 /// The longest that a client may take to say its version.
@@ -31,25 +31,6 @@ const VERSION_PATIENCE: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(crate) struct Settings {
     pub(crate) chosen: Chosen,
-}
-
-/// How a check ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-enum Grade {
-    Good,
-    Warning,
-    Failed,
-    /// Nothing that can be looked at from here.
-    Note,
-}
-
-#[derive(Debug, Serialize)]
-struct Check {
-    grade: Grade,
-    text: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    hint: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -182,21 +163,9 @@ fn points(diagnosis: &mut Diagnosis, client: Client, standing: &[Arc<HookMeta>])
 }
 
 fn show(client: Client, diagnosis: &Diagnosis, output: &Output) -> Result<(), Error> {
-    let paint = output.paint();
-    let mut text = format!("{}\n", paint.with(Style::Name, client.title()));
-    for check in &diagnosis.checks {
-        let word = match check.grade {
-            Grade::Good => paint.with(Style::Good, "good   "),
-            Grade::Warning => paint.with(Style::Notice, "warning"),
-            Grade::Failed => paint.with(Style::Bad, "failed "),
-            Grade::Note => paint.with(Style::Faint, "note   "),
-        };
-        text.push_str(&format!("  {word} {}\n", plain(&check.text)));
-        if let Some(hint) = &check.hint {
-            text.push_str(&format!("          hint: {}\n", plain(hint)));
-        }
-    }
-    Ok(output.text(&text)?)
+    let title = output.paint().with(Style::Name, client.title());
+    let checks: String = diagnosis.checks.iter().map(|check| check.lines(output)).collect();
+    Ok(output.text(&format!("{title}\n{checks}"))?)
 }
 
 async fn examine(client: Client, folders: &Folders, surroundings: &Surroundings) -> Result<Diagnosis, Error> {

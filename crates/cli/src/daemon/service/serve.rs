@@ -11,18 +11,16 @@ use backstop::hooks::Sight;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Mutex, Semaphore, mpsc};
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::eyes::LentEyes;
 use crate::commands::hook::Unjudged;
+use crate::daemon::connections::{self, LONGEST_PATIENCE, MOST_CONNECTIONS, TRAVEL_PATIENCE, arrival};
 use crate::daemon::key::Key;
 use crate::daemon::policies::Policies;
 use crate::daemon::protocol::{
     Question, Sighting, Unreadable, Word, read_question, read_sighting, write_word,
-};
-use crate::daemon::server::{
-    DRAIN, LONGEST_PATIENCE, MOST_CONNECTIONS, MOST_PAYLOAD_BYTES, PAUSE, TRAVEL_PATIENCE, arrival, next,
 };
 
 /// The most hooks of one user that are answered at once, so that no user can keep the others out.
@@ -41,7 +39,11 @@ impl Service {
         listener.set_nonblocking(true)?;
         let listener = UnixListener::from_std(listener)?;
         let (policies, stop) = (Arc::new(policies), Arc::new(Semaphore::new(0)));
-        let serving = tokio::spawn(serve(listener, Arc::clone(&policies), Arc::clone(&stop)));
+        let (judges, guests) = (Arc::clone(&policies), Arc::<Guests>::default());
+        let serving = tokio::spawn(connections::serve(listener, Arc::clone(&stop), move |stream, room| {
+            let (judges, guests) = (Arc::clone(&judges), Arc::clone(&guests));
+            async move { answer(stream, &judges, &room, &guests).await }
+        }));
         Ok(Self { policies, serving, stop })
     }
 
@@ -86,39 +88,6 @@ impl Drop for Guest {
         }
         guests.retain(|_, count| *count > 0);
     }
-}
-
-async fn serve(listener: UnixListener, policies: Arc<Policies>, stop: Arc<Semaphore>) {
-    let connections = Arc::new(Semaphore::new(MOST_CONNECTIONS));
-    let room = Arc::new(Semaphore::new(MOST_PAYLOAD_BYTES));
-    let guests = Arc::<Guests>::default();
-    let mut answering = JoinSet::new();
-    loop {
-        let accepted = tokio::select! {
-            // Nothing is ever acquired: it ends when the semaphore is closed.
-            _ = stop.acquire() => break,
-            Some(_) = answering.join_next(), if !answering.is_empty() => continue,
-            accepted = next(&listener, &connections) => accepted,
-        };
-        match accepted {
-            Ok((stream, turn)) => {
-                let (policies, room, guests) =
-                    (Arc::clone(&policies), Arc::clone(&room), Arc::clone(&guests));
-                answering.spawn(async move {
-                    // Who went away needs no answer, and nobody else could use the reason.
-                    let _ = Box::pin(answer(stream, &policies, &room, &guests)).await;
-                    drop(turn);
-                });
-            }
-            Err(error) => {
-                tracing::warn!(%error, "a hook can't be answered");
-                tokio::time::sleep(PAUSE).await;
-            }
-        }
-    }
-    drop(listener);
-    let drained = async { while answering.join_next().await.is_some() {} };
-    let _ = timeout(DRAIN, drained).await;
 }
 
 /// Answers one connection.
