@@ -22,6 +22,7 @@
 
 mod ask;
 mod connections;
+mod heard;
 mod key;
 mod lock;
 mod peer;
@@ -36,6 +37,7 @@ use std::path::PathBuf;
 use backstop::clients::Answer;
 
 pub(crate) use self::ask::{Asked, ask};
+pub(crate) use self::heard::Heard;
 pub(crate) use self::lock::private_folder;
 pub(crate) use self::peer::Kin;
 pub(crate) use self::policies::Policies;

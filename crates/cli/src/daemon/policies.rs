@@ -6,7 +6,6 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use backstop::clients::{Attended, ClientEvent};
@@ -19,6 +18,7 @@ use backstop::{Backstop, Pin};
 use tokio::sync::Mutex;
 
 use super::Said;
+use super::heard::Heard;
 use super::protocol::{Question, Viewpoint};
 use super::twins::Twins;
 use crate::commands::hook::{Unjudged, folder, judged, read_event, recorded};
@@ -80,7 +80,7 @@ pub(crate) struct Policies {
     /// Databases by their path, the one used last at the end.
     stores: Mutex<Vec<(PathBuf, Arc<dyn Store>)>>,
     twins: Twins,
-    asked: AtomicBool,
+    heard: Arc<Heard>,
 }
 
 impl Policies {
@@ -101,7 +101,7 @@ impl Policies {
             kept: Mutex::default(),
             stores: Mutex::default(),
             twins: Twins::default(),
-            asked: AtomicBool::new(false),
+            heard: Arc::default(),
         }
     }
 
@@ -117,13 +117,14 @@ impl Policies {
         let here = Path::new(&question.folder);
         let event = read_event(client, payload, question.event.as_deref(), Some(here))?;
         let event = event.attended(question.attended.into());
-        self.asked.store(true, Ordering::Relaxed);
+        self.heard.note();
         self.twins.once(&event, &question.folder, payload, Box::pin(self.judge_event(question, &event))).await
     }
 
-    /// Whether any event was judged.
-    pub(super) fn were_asked(&self) -> bool {
-        self.asked.load(Ordering::Relaxed)
+    /// Notes in `heard` that a first event has come to be judged.
+    #[must_use]
+    pub(crate) fn noting(self, heard: Arc<Heard>) -> Self {
+        Self { heard, ..self }
     }
 
     /// Why the service of all users does not take a question, if it does not.

@@ -86,11 +86,6 @@ impl Daemon {
         &self.socket
     }
 
-    /// Whether any hook has come to it.
-    pub(crate) fn was_asked(&self) -> bool {
-        self.policies.were_asked()
-    }
-
     /// Takes no more questions, lets those end that are being answered, and clears up. Answers whether the audit
     /// trail is complete.
     pub(crate) async fn stop(self) -> bool {

@@ -153,7 +153,7 @@ sleep 1.5"#
 }
 
 #[test]
-fn a_client_that_calls_a_tool_without_its_hooks_is_ended() {
+fn no_call_reaches_a_client_whose_hooks_are_not_heard_of() {
     let user = User::new();
     let model =
         ModelServer::start(&user, r#"{"tool_calls": [{"name": "exec", "arguments": {"command": "ls"}}]}"#);
@@ -164,7 +164,7 @@ fn a_client_that_calls_a_tool_without_its_hooks_is_ended() {
     let mut url = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut url).unwrap();
     let answer = post(&format!("{}/v1/messages", url.trim()), MESSAGE);
-    assert!(answer.contains("exec"), "{answer}");
+    assert!(!answer.contains("\"ls\"") && !answer.contains("tool_use"), "{answer}");
     let ended = done(child);
     assert_eq!(ended.code, Some(1), "{}", ended.whole());
     for said in ["none of its hooks was heard of", "backstop doctor claude", "1 tool call judged"] {
@@ -178,7 +178,11 @@ fn a_question_is_left_to_the_hooks_of_the_client() {
     let user = User::new();
     let script = r#"{"tool_calls": [{"name": "exec", "arguments": {"command": "eval \"$PLAN\""}}]}"#;
     let model = ModelServer::start(&user, &format!("{script} {script} {script}"));
-    let tells = program(&user, "claude", "echo $ANTHROPIC_BASE_URL; exec cat");
+    std::fs::write(user.work().join("event.json"), event(&user).to_string()).unwrap();
+    let fires = FIRE_SETTINGS.replace("|| exit 90", "|| { echo $ANTHROPIC_BASE_URL; exec cat; }");
+    let fires = fires.replace("< event.json", "< event.json > hook.out");
+    let ends = "echo \"arguments: $*\"\nexit $code";
+    let tells = program(&user, "claude", &fires.replace(ends, "echo $ANTHROPIC_BASE_URL; exec cat"));
     let questions =
         || user.run(&["approvals", "list", "--all", "--json"]).succeeded().json().as_array().unwrap().len();
     for (hooks, more, is_left) in [(&["--no-hooks"][..], "", false), (&[], "", true), (&[], NO_SHELL, false)]

@@ -27,6 +27,8 @@ pub(crate) struct Place {
     /// Where the client is installed.
     pub(crate) package: PathBuf,
     pub(crate) model: String,
+    /// Whether `backstop run` starts the client, which then finds its model through the run.
+    pub(crate) by_run: bool,
     /// The command of the MCP server `notes`.
     pub(crate) notes: Vec<String>,
 }
@@ -203,9 +205,9 @@ impl Client {
         variables
     }
 
-    /// Writes the client's own configuration: its model, its MCP server, and nothing of ours.
+    /// Writes what the client's own configuration says whoever its model is: its MCP server, and nothing of ours.
     pub(crate) fn configure(self, place: &Place) {
-        let Place { home, project, model, notes, .. } = place;
+        let Place { home, project, notes, .. } = place;
         let (program, arguments) = notes.split_first().unwrap();
         let server = json!({ "command": program, "args": arguments, "trust": true });
         match self {
@@ -214,19 +216,6 @@ impl Client {
                     project.join(".mcp.json"),
                     &json!({ "mcpServers": { "notes": { "command": program, "args": arguments } } }),
                 );
-            }
-            Self::Codex => {
-                let text = format!(
-                    "model = \"gpt-5.1-codex\"\nmodel_provider = \"scripted\"\napproval_policy = \"never\"\n\
-                     sandbox_mode = \"danger-full-access\"\ncheck_for_update_on_startup = false\n\
-                     [analytics]\nenabled = false\n[feedback]\nenabled = false\n\
-                     [model_providers.scripted]\nname = \"scripted\"\nbase_url = \"{model}/v1\"\n\
-                     env_key = \"SCRIPTED_KEY\"\nwire_api = \"responses\"\nrequest_max_retries = 0\n\
-                     stream_max_retries = 0\n[projects.{project:?}]\ntrust_level = \"trusted\"\n\
-                     [mcp_servers.notes]\ncommand = {program:?}\nargs = {arguments:?}\n",
-                );
-                std::fs::create_dir_all(home.join(".codex")).unwrap();
-                std::fs::write(home.join(".codex/config.toml"), text).unwrap();
             }
             Self::Gemini => write(
                 home.join(".gemini/settings.json"),
@@ -256,6 +245,30 @@ impl Client {
                     &json!({ "trusted_folders": [project], "banner": "never" }),
                 );
             }
+            // All of it is in the file that names the model.
+            Self::Codex | Self::Cline | Self::OpenCode => {}
+        }
+    }
+
+    /// Points the client at its model, where that is said in a file.
+    pub(crate) fn point(self, place: &Place) {
+        let Place { home, project, model, by_run, notes, .. } = place;
+        let (program, arguments) = notes.split_first().unwrap();
+        match self {
+            Self::Claude | Self::Gemini | Self::Qwen | Self::Copilot => {}
+            Self::Codex => {
+                let text = format!(
+                    "model = \"gpt-5.1-codex\"\nmodel_provider = \"scripted\"\napproval_policy = \"never\"\n\
+                     sandbox_mode = \"danger-full-access\"\ncheck_for_update_on_startup = false\n\
+                     [analytics]\nenabled = false\n[feedback]\nenabled = false\n\
+                     [model_providers.scripted]\nname = \"scripted\"\nbase_url = \"{model}/v1\"\n\
+                     env_key = \"SCRIPTED_KEY\"\nwire_api = \"responses\"\nrequest_max_retries = 0\n\
+                     stream_max_retries = 0\n[projects.{project:?}]\ntrust_level = \"trusted\"\n\
+                     [mcp_servers.notes]\ncommand = {program:?}\nargs = {arguments:?}\n",
+                );
+                std::fs::create_dir_all(home.join(".codex")).unwrap();
+                std::fs::write(home.join(".codex/config.toml"), text).unwrap();
+            }
             Self::Cline => {
                 let servers =
                     json!({ "notes": { "command": program, "args": arguments, "disabled": false } });
@@ -272,6 +285,8 @@ impl Client {
             }
             Self::OpenCode => {
                 let folder = home.join(".config/opencode");
+                let address =
+                    if *by_run { "{env:OPENAI_BASE_URL}".to_owned() } else { format!("{model}/v1") };
                 write(
                     folder.join("opencode.json"),
                     &json!({
@@ -280,7 +295,7 @@ impl Client {
                         "mcp": { "notes": { "type": "local", "command": notes, "enabled": true } },
                         "provider": { "scripted": {
                             "npm": "@ai-sdk/openai-compatible", "name": "Scripted",
-                            "options": { "baseURL": format!("{model}/v1"), "apiKey": "none" },
+                            "options": { "baseURL": address, "apiKey": "none" },
                             "models": { "scripted-model": { "name": "Scripted", "tool_call": true, "limit": { "context": 100_000, "output": 8000 } } },
                         } },
                     }),
@@ -294,6 +309,30 @@ impl Client {
                     std::os::unix::fs::symlink(place.package.join("node_modules"), modules).unwrap();
                 }
             }
+        }
+    }
+
+    /// The option by which it asks its user nothing, beyond [`arguments`](Self::arguments).
+    pub(crate) fn bypass(self) -> Option<&'static str> {
+        match self {
+            Self::Claude => Some("--dangerously-skip-permissions"),
+            Self::Codex => Some("--dangerously-bypass-approvals-and-sandbox"),
+            Self::Copilot => Some("--allow-all"),
+            // Theirs is among the arguments, or in the configuration.
+            Self::Gemini | Self::Qwen | Self::Cline | Self::OpenCode => None,
+        }
+    }
+
+    /// The files of a project that say which hooks run.
+    pub(crate) fn settings(self) -> &'static [&'static str] {
+        match self {
+            Self::Claude => &[".claude/settings.json", ".claude/settings.local.json"],
+            Self::Codex => &[".codex/config.toml", ".codex/hooks.json"],
+            Self::Gemini => &[".gemini/settings.json"],
+            Self::Qwen => &[".qwen/settings.json"],
+            Self::Copilot => &[".github/hooks/quiet.json", ".claude/settings.json"],
+            Self::Cline => &[".cline/hooks/PreToolUse", ".clinerules/hooks/PreToolUse"],
+            Self::OpenCode => &[".opencode/plugins/other.js", "opencode.json"],
         }
     }
 

@@ -10,11 +10,15 @@
 
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests may fail loudly")]
 
+mod around;
 mod client;
 mod model;
 mod own;
 mod run;
+mod runs;
 mod scenarios;
 mod webhook;
 
-scenarios::suite! { claude codex }
+scenarios::every! { claude codex }
+scenarios::ways! { claude codex }
+scenarios::in_runs! { claude codex }

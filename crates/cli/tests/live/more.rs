@@ -2,10 +2,14 @@
 
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests may fail loudly")]
 
+mod around;
 mod client;
 mod model;
 mod run;
+mod runs;
 mod scenarios;
 mod webhook;
 
-scenarios::suite! { gemini qwen copilot cline opencode }
+scenarios::every! { gemini qwen copilot cline opencode }
+scenarios::ways! { gemini qwen copilot cline opencode }
+scenarios::in_runs! { qwen opencode }

@@ -1,5 +1,34 @@
 //! What only one client has.
 
+/// Claude Code, which writes its own settings by a tool for files, too.
+mod claude {
+    use serde_json::json;
+
+    use crate::client::{Client, NoBuild};
+    use crate::model::Call;
+    use crate::run::World;
+    use crate::scenarios::try_out;
+
+    #[test]
+    fn bypass_mode_writes_no_settings() {
+        try_out("claude", settings_stay_as_they_are);
+    }
+
+    fn settings_stay_as_they_are(client: Client) -> Result<(), NoBuild> {
+        for name in [".claude/settings.local.json", ".claude/settings.json"] {
+            let world = World::new(client, "{}");
+            world.install();
+            let file = world.file(name);
+            let write =
+                Call::new("Write", json!({ "file_path": file, "content": "{\"disableAllHooks\": true}" }));
+            let outcome = world.trial(&[write]).argument(client.bypass().unwrap()).go()?;
+            assert!(!file.exists(), "{name} was written\n{outcome:?}");
+            assert!(outcome.heard.requests() > 1, "the model was not told\n{outcome:?}");
+        }
+        Ok(())
+    }
+}
+
 /// Codex, whose agent can type into what it has started without any hook being told.
 mod codex {
     use serde_json::json;

@@ -1,5 +1,6 @@
 //! One client in a world of its own: a home, a project, a model, our hooks.
 
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -20,6 +21,8 @@ pub(crate) const MARK: &str = "ran.txt";
 #[derive(Debug)]
 pub(crate) struct World {
     client: Client,
+    /// The operator's.
+    configuration: String,
     folder: TempDir,
 }
 
@@ -43,14 +46,27 @@ impl std::fmt::Debug for Outcome {
 impl World {
     /// The folders, Backstop's configuration, and our hooks in the configuration of the client.
     pub(crate) fn new(client: Client, configuration: &str) -> Self {
-        let world = Self { client, folder: tempfile::tempdir().unwrap() };
+        let world =
+            Self { client, configuration: configuration.to_owned(), folder: tempfile::tempdir().unwrap() };
         for folder in ["home/.config/backstop", "project", "temp", "bin"] {
             std::fs::create_dir_all(world.path(folder)).unwrap();
         }
         std::fs::write(world.path("home/.config/backstop/backstop.yaml"), configuration).unwrap();
         // A copy, since tests of failures put something else in its place.
         std::fs::copy(env!("CARGO_BIN_EXE_backstop"), world.program()).unwrap();
+        client.configure(&world.place());
         world
+    }
+
+    fn place(&self) -> Place {
+        Place {
+            home: self.path("home"),
+            project: self.path("project"),
+            package: packages().join(self.client.name()),
+            model: String::new(),
+            by_run: false,
+            notes: self.notes(),
+        }
     }
 
     fn path(&self, below: &str) -> PathBuf {
@@ -89,21 +105,53 @@ impl World {
         printed
     }
 
-    /// Installs our hooks, then lets `meddle` change the program that they start, and runs one prompt, in which the
-    /// model makes these calls.
+    /// Runs one prompt with our hooks installed, after `meddle` changed the program that they start; in it the model makes
+    /// these calls.
     ///
     /// # Errors
     ///
     /// [`NoBuild`] when the client can't be had here.
     pub(crate) fn run(&self, calls: &[Call], meddle: impl FnOnce(&Path)) -> Result<Outcome, NoBuild> {
-        self.run_watched(calls, meddle, |_| ())
+        self.install();
+        meddle(&self.program());
+        self.trial(calls).go()
+    }
+
+    /// Puts our hooks into the client's configuration, where they are not yet.
+    pub(crate) fn install(&self) {
+        self.backstop(&["install", self.client.name(), "--user"]);
+    }
+
+    /// A run in which the model makes these calls, with whatever is installed.
+    pub(crate) fn trial<'w>(&'w self, calls: &'w [Call]) -> Trial<'w> {
+        Trial {
+            world: self,
+            calls,
+            by_run: false,
+            is_deaf: false,
+            arguments: Vec::new(),
+            variables: Vec::new(),
+            watch: Box::new(|_, _| ()),
+        }
+    }
+
+    /// The code by which a human can allow what was asked about last.
+    pub(crate) fn last_code(&self) -> String {
+        let list = self.backstop(&["approvals", "list", "--all", "--json"]);
+        let list: serde_json::Value = serde_json::from_str(&list).unwrap();
+        list.pointer("/0/code").and_then(serde_json::Value::as_str).unwrap().to_owned()
     }
 
     /// Allows what was asked about last, by its code, as a human would.
     pub(crate) fn allow_last_question(&self) {
-        let list = self.backstop(&["approvals", "list", "--all", "--json"]);
-        let list: serde_json::Value = serde_json::from_str(&list).unwrap();
-        self.backstop(&["allow-once", list.pointer("/0/code").and_then(serde_json::Value::as_str).unwrap()]);
+        self.backstop(&["allow-once", &self.last_code()]);
+    }
+
+    /// Where a daemon of the user would listen, in a folder that only the user writes.
+    pub(crate) fn socket(&self) -> PathBuf {
+        let folder = self.path("home/.local/share/backstop/daemon");
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder).unwrap();
+        folder.join("hooks.sock")
     }
 
     /// As [`run`](Self::run), with a human who allows what the model is told that a person may.
@@ -113,36 +161,15 @@ impl World {
     /// [`NoBuild`] when the client can't be had here.
     pub(crate) fn run_with_human(&self, calls: &[Call]) -> Result<Outcome, NoBuild> {
         let mut allowed = false;
-        let human = |model: &Model| {
+        let human = move |model: &Model, _| {
             let said = model.heard().results().concat();
             if !allowed && said.contains("a person can allow ") {
                 self.allow_last_question();
                 allowed = true;
             }
         };
-        self.run_watched(calls, |_| (), human)
-    }
-
-    fn run_watched(
-        &self,
-        calls: &[Call],
-        meddle: impl FnOnce(&Path),
-        mut watch: impl FnMut(&Model),
-    ) -> Result<Outcome, NoBuild> {
-        let model = Model::start(calls);
-        let place = Place {
-            home: self.path("home"),
-            project: self.path("project"),
-            package: packages().join(self.client.name()),
-            model: model.address(),
-            notes: self.notes(),
-        };
-        let mut command = self.client.command(&place, self.client.arguments())?;
-        self.client.configure(&place);
-        self.backstop(&["install", self.client.name(), "--user"]);
-        meddle(&self.program());
-        let printed = self.wait(command.stdin(Stdio::null()), || watch(&model));
-        Ok(Outcome { heard: model.stop(), printed })
+        self.install();
+        self.trial(calls).watch(human).go()
     }
 
     fn notes(&self) -> Vec<String> {
@@ -150,13 +177,111 @@ impl World {
         let mark = self.file(MARK);
         vec!["node".to_owned(), server.display().to_string(), mark.display().to_string()]
     }
+}
+
+/// Looks at a run while it goes on: at what the model heard, and the client's process.
+type Watch<'w> = dyn FnMut(&Model, Pid) + 'w;
+
+/// One run of a client, as it is to be started.
+pub(crate) struct Trial<'w> {
+    world: &'w World,
+    calls: &'w [Call],
+    by_run: bool,
+    is_deaf: bool,
+    arguments: Vec<&'w str>,
+    variables: Vec<(&'w str, String)>,
+    watch: Box<Watch<'w>>,
+}
+
+impl<'w> Trial<'w> {
+    /// Starts it by `backstop run`.
+    pub(crate) fn by_run(self) -> Self {
+        Self { by_run: true, ..self }
+    }
+
+    /// Starts it by `backstop run`, and loses on the way what the run gives it to have hooks.
+    pub(crate) fn by_deaf_run(self) -> Self {
+        Self { by_run: true, is_deaf: true, ..self }
+    }
+
+    /// Gives the client another argument.
+    pub(crate) fn argument(mut self, argument: &'w str) -> Self {
+        self.arguments.push(argument);
+        self
+    }
+
+    /// Sets a variable of the client's environment.
+    pub(crate) fn variable(mut self, name: &'w str, value: impl Into<String>) -> Self {
+        self.variables.push((name, value.into()));
+        self
+    }
+
+    /// Is called ten times a second with the model and the client's process, which leads a group.
+    pub(crate) fn watch(self, watch: impl FnMut(&Model, Pid) + 'w) -> Self {
+        Self { watch: Box::new(watch), ..self }
+    }
+
+    /// Runs the client to its end.
+    ///
+    /// # Errors
+    ///
+    /// [`NoBuild`] when the client can't be had here.
+    pub(crate) fn go(mut self) -> Result<Outcome, NoBuild> {
+        let (world, client) = (self.world, self.world.client);
+        let model = Model::start(self.calls);
+        let place = Place { model: model.address(), by_run: self.by_run, ..world.place() };
+        let mut command = client.command(&place, client.arguments())?;
+        client.point(&place);
+        if self.by_run {
+            command = world.behind_run(&command, &model.address(), self.is_deaf);
+        }
+        command.args(&self.arguments).envs(self.variables.iter().map(|(name, value)| (name, value)));
+        let printed = world.wait(command.stdin(Stdio::null()), |process| (self.watch)(&model, process));
+        Ok(Outcome { heard: model.stop(), printed })
+    }
+}
+
+impl World {
+    /// A command that runs the client by `backstop run`, whose proxy asks the same model.
+    fn behind_run(&self, client: &Command, model: &str, is_deaf: bool) -> Command {
+        let (before, given) = match (is_deaf, self.client) {
+            (false, _) => ("", "\"$@\""),
+            (true, Client::Qwen) => ("unset QWEN_CODE_SYSTEM_SETTINGS_PATH\n", "\"$@\""),
+            (true, Client::OpenCode) => ("unset OPENCODE_CONFIG_CONTENT\n", "\"$@\""),
+            (true, _) => ("", ""),
+        };
+        let api = match self.client {
+            Client::Claude => format!("api: anthropic, base_url: '{model}'"),
+            Client::Codex => format!("api: openai-responses, base_url: '{model}/v1'"),
+            _ => format!("api: openai-chat, base_url: '{model}/v1'"),
+        };
+        let configuration = self.configuration.replace("{}", "");
+        let configuration = format!("{configuration}\nproviders: {{ scripted: {{ {api} }} }}\n");
+        std::fs::write(self.path("home/.config/backstop/backstop.yaml"), configuration).unwrap();
+        // By its name, so that the client is known; Codex has no variable that says where its model is.
+        // The run trusts its own hooks, and no others.
+        let arguments = client.get_args().filter(|word| *word != "--dangerously-bypass-hook-trust");
+        let words: Vec<_> = std::iter::once(client.get_program()).chain(arguments).collect();
+        let words: Vec<_> = words.iter().map(|word| format!("'{}'", word.to_str().unwrap())).collect();
+        let provider = match self.client {
+            Client::Codex => " -c model_providers.scripted.base_url=\"\\\"$OPENAI_BASE_URL\\\"\"",
+            _ => "",
+        };
+        let name = self.path("bin").join(self.client.name());
+        script(&name, &format!("{before}exec {}{provider} {given}", words.join(" ")));
+        let mut command = Command::new(self.program());
+        command.arg("run").arg("--").arg(name).current_dir(self.path("project"));
+        command.env_clear().envs(client.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        command
+    }
 
     /// Waits for the client and gives what it printed. Whatever it started ends with it.
-    fn wait(&self, command: &mut Command, mut watch: impl FnMut()) -> String {
+    fn wait(&self, command: &mut Command, mut watch: impl FnMut(Pid)) -> String {
         let path = self.path("printed.txt");
         let file = std::fs::File::create(&path).unwrap();
         command.stdout(file.try_clone().unwrap()).stderr(file).process_group(0);
         let mut group = Group(command.spawn().unwrap());
+        let process = Pid::from_child(&group.0);
         let began = Instant::now();
         let ended = loop {
             match group.0.try_wait().unwrap() {
@@ -164,13 +289,19 @@ impl World {
                 None if began.elapsed() > PATIENCE => break false,
                 None => std::thread::sleep(Duration::from_millis(100)),
             }
-            watch();
+            watch(process);
         };
         drop(group);
         let printed = String::from_utf8_lossy(&std::fs::read(&path).unwrap()).into_owned();
         assert!(ended, "{} did not end:\n{printed}", self.client.name());
         printed
     }
+}
+
+/// Writes a program for the shell.
+pub(crate) fn script(path: &Path, text: &str) {
+    std::fs::write(path, format!("#!/bin/sh\n{text}\n")).unwrap();
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
 }
 
 /// A program and what it started, which ends when this goes.

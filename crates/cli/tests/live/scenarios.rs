@@ -3,31 +3,58 @@
 //! The expectations are the degradation table of `docs/clients.md` seen from outside. Where a client can't do what was
 //! decided, it must do something stricter.
 
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
-
 use crate::client::{Client, NoBuild};
 use crate::model::Call;
-use crate::run::{MARK, Outcome, World};
+use crate::run::{MARK, Outcome, World, script};
 use crate::webhook::Webhook;
 
-/// A test for every scenario, for every client.
+/// A test for each scenario of a module, for each client.
 macro_rules! suite {
-    ($($client:ident)+) => {
-        $(mod $client {
-            $crate::scenarios::suite! { $client:
-                allow deny rewrite redact ask crash missing timeout sub_agent mcp
-            }
-        })+
+    ($name:ident: $module:ident: [$($client:ident)+] $scenarios:tt) => {
+        mod $name {
+            $(mod $client {
+                $crate::scenarios::suite! { @ $client $module $scenarios }
+            })+
+        }
     };
-    ($client:ident: $($scenario:ident)+) => {
+    (@ $client:ident $module:ident [$($scenario:ident)+]) => {
         $(#[test]
         fn $scenario() {
-            $crate::scenarios::try_out(stringify!($client), $crate::scenarios::$scenario);
+            $crate::scenarios::try_out(stringify!($client), $crate::$module::$scenario);
         })+
     };
 }
 pub(crate) use suite;
+
+/// What holds for every client.
+macro_rules! every {
+    ($($client:ident)+) => {
+        $crate::scenarios::suite! { every: scenarios: [$($client)+]
+            [allow deny rewrite redact ask crash missing timeout sub_agent mcp]
+        }
+    };
+}
+pub(crate) use every;
+
+/// Ways around every client's hooks.
+macro_rules! ways {
+    ($($client:ident)+) => {
+        $crate::scenarios::suite! { ways: around: [$($client)+]
+            [asked_in_bypass_mode settings_of_the_next_session another_operator false_daemon answers_itself not_executable]
+        }
+    };
+}
+pub(crate) use ways;
+
+/// What holds for clients that can be given hooks for one run.
+macro_rules! in_runs {
+    ($($client:ident)+) => {
+        $crate::scenarios::suite! { in_runs: runs: [$($client)+]
+            [judged_in_a_run unheard_in_a_run]
+        }
+    };
+}
+pub(crate) use in_runs;
 
 /// A client that can't be had here is told of, and nothing else is.
 pub(crate) fn try_out(client: &str, scenario: fn(Client) -> Result<(), NoBuild>) {
@@ -37,21 +64,38 @@ pub(crate) fn try_out(client: &str, scenario: fn(Client) -> Result<(), NoBuild>)
     }
 }
 
-fn leave_mark(client: Client) -> Call {
+pub(crate) fn leave_mark(client: Client) -> Call {
     client.exec(&format!("echo done > {MARK} && echo the command has run"))
 }
 
-fn policy(options: &str) -> String {
+pub(crate) fn policy(options: &str) -> String {
     hooks(&format!("{{ type: policy, config: {{ {options} }} }}"))
 }
 
-fn webhook(behaviour: Webhook, more: &str) -> String {
+pub(crate) fn webhook(behaviour: Webhook, more: &str) -> String {
     let url = behaviour.start();
     hooks(&format!("{{ type: webhook, config: {{ url: '{url}', fail_open: false }}{more} }}"))
 }
 
-fn hooks(entry: &str) -> String {
+pub(crate) fn hooks(entry: &str) -> String {
     format!("hooks:\n  tool_call:\n    pre_call:\n      - {entry}\n")
+}
+
+/// A configuration that asks before [`mark_asked_about`].
+pub(crate) const ASKS: &str = "guards:
+  command_safety:
+    packs:
+      - id: live.ask
+        severity: warning
+        verdict: ask
+        profile: core
+        reason: the plan wants a word
+        code: LIVE_ASK
+        when: [{ run: { program: [touch] } }]
+";
+
+pub(crate) fn mark_asked_about(client: Client) -> Call {
+    client.exec(&format!("touch {MARK}"))
 }
 
 impl Client {
@@ -125,10 +169,8 @@ pub(crate) fn redact(client: Client) -> Result<(), NoBuild> {
 /// human has allowed it by its code, the agent may make the same call again, once, in this session or another. Cline has ended its run by then, so there it is
 /// another.
 pub(crate) fn ask(client: Client) -> Result<(), NoBuild> {
-    let rule = "id: live.ask, severity: warning, verdict: ask, profile: core, reason: 'the plan wants a word', \
-                code: LIVE_ASK, when: [{ run: { program: [touch] } }]";
-    let world = World::new(client, &format!("guards:\n  command_safety:\n    packs: [{{ {rule} }}]\n"));
-    let call = client.exec(&format!("touch {MARK}"));
+    let world = World::new(client, ASKS);
+    let call = mark_asked_about(client);
     let once = std::slice::from_ref(&call);
     let outcome = world.run(once, |_| ())?;
     assert_refused(client, &world, &outcome, "a person can allow ");
@@ -148,18 +190,12 @@ pub(crate) fn ask(client: Client) -> Result<(), NoBuild> {
     Ok(())
 }
 
-/// Puts a script in the place of Backstop.
-fn replace(program: &Path, script: &str) {
-    std::fs::write(program, format!("#!/bin/sh\n{script}\n")).unwrap();
-    std::fs::set_permissions(program, std::fs::Permissions::from_mode(0o755)).unwrap();
-}
-
 /// A hook that is killed while it judges the call does not let it run.
 pub(crate) fn crash(client: Client) -> Result<(), NoBuild> {
     let world = World::new(client, "{}");
     // All other events are none of its business, so that the run gets as far as the call.
-    let script = format!("case \"$(cat)\" in *{MARK}*) kill -9 $$ ;; esac\n{}", client.silence());
-    let outcome = world.run(&[leave_mark(client)], |program| replace(program, &script))?;
+    let text = format!("case \"$(cat)\" in *{MARK}*) kill -9 $$ ;; esac\n{}", client.silence());
+    let outcome = world.run(&[leave_mark(client)], |program| script(program, &text))?;
     assert!(!world.ran(), "the tool ran\n{outcome:?}");
     assert!(outcome.heard.requests() > 0, "the model was never asked\n{}", outcome.printed);
     Ok(())

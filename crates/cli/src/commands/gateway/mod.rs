@@ -3,6 +3,7 @@
 pub(crate) mod banner;
 mod child;
 mod environment;
+mod hold;
 mod lifeline;
 mod once;
 pub(crate) mod run;
@@ -16,6 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backstop::Backstop;
+use backstop::clients::Client;
 use backstop::engine::ReceiptSink;
 use backstop::gateway::hooked::{HookSettings, Hooks, ToolCalls, Unasked};
 use backstop::gateway::{Gateway, Settings};
@@ -23,8 +25,9 @@ use backstop::hooks::ToolCallId;
 use backstop::store::Timestamp;
 use tokio::task::JoinHandle;
 
+use self::hold::Hold;
 use self::watch::{Counted, Decisions};
-use crate::daemon::{Daemon, ListenError, Policies};
+use crate::daemon::{Daemon, Heard, ListenError, Policies};
 use crate::desk::Desk;
 use crate::error::Error;
 use crate::session::{Surroundings, builder};
@@ -35,6 +38,10 @@ struct Running {
     hooks: Hooks,
     backstop: Backstop,
     daemon: Option<Daemon>,
+    /// Whether any hook has come.
+    heard: Arc<Heard>,
+    /// Holds the calls of a client that was given our hooks.
+    hold: Option<Arc<Hold>>,
     /// Where people answer, if that is not in the database.
     desk: Option<Desk>,
     /// What was decided about traffic, and about the events of clients.
@@ -52,7 +59,7 @@ enum Listen {
     /// For the program of `backstop run`, which may be a client that was given our hooks.
     ForRun {
         socket: PathBuf,
-        has_hooks: bool,
+        client: Option<Client>,
     },
 }
 
@@ -70,9 +77,13 @@ impl Running {
         let seen = || Arc::new(Decisions::new(surroundings.output.talk_paint(), is_silent));
         let (decisions, watch) = (seen(), seen());
         let mut how = backstop::gateway_hooks(&loaded);
-        if matches!(listen, Listen::ForRun { has_hooks: true, .. })
-            && how.tool_calls == ToolCalls::Judge(Unasked::Deny)
-        {
+        let heard = Arc::<Heard>::default();
+        let hold = match &listen {
+            Listen::ForRun { client: Some(client), .. } => Some(Hold::new(*client, Arc::clone(&heard))),
+            _ => None,
+        };
+        let hold = hold.map(Arc::new);
+        if hold.is_some() && how.tool_calls == ToolCalls::Judge(Unasked::Deny) {
             // One call is asked about once: by the hooks, which see it next.
             how.tool_calls = ToolCalls::Judge(Unasked::Leave);
         }
@@ -82,6 +93,9 @@ impl Running {
         let mut builder = builder(loaded);
         if let Some(answers) = &answers {
             builder = builder.answer_store(Arc::clone(answers));
+        }
+        if let Some(hold) = hold.clone() {
+            builder = builder.hooks(|snapshot| hold.register(snapshot));
         }
         let backstop = builder
             .hosts(backstop::server_hosts(&how, answers_clients))
@@ -98,17 +112,31 @@ impl Running {
                 return Err(error);
             }
         };
-        let policies =
-            |is_run| Policies::new(surroundings, Arc::clone(&watch) as Arc<dyn ReceiptSink>, answers, is_run);
-        match start_daemon(listen, policies, surroundings) {
+        let policies = |is_run| {
+            let watch = Arc::clone(&watch) as Arc<dyn ReceiptSink>;
+            Policies::new(surroundings, watch, answers, is_run).noting(Arc::clone(&heard))
+        };
+        let started = start_daemon(listen, policies, surroundings);
+        let mut running = Self {
+            gateway,
+            hooks,
+            backstop,
+            daemon: None,
+            heard,
+            hold,
+            desk,
+            decisions,
+            watch,
+            sweeping: None,
+        };
+        match started {
             Ok(daemon) => {
-                let sweeping = sweep(&backstop);
-                Ok(Self { gateway, hooks, backstop, daemon, desk, decisions, watch, sweeping })
+                running.daemon = daemon;
+                running.sweeping = sweep(&running.backstop);
+                Ok(running)
             }
             Err(error) => {
-                Self { gateway, hooks, backstop, daemon: None, desk, decisions, watch, sweeping: None }
-                    .stop(surroundings, pending())
-                    .await;
+                running.stop(surroundings, pending()).await;
                 Err(error.into())
             }
         }
@@ -126,12 +154,6 @@ impl Running {
         let gateway = Gateway::start(settings, Arc::new(hooks.clone())).await?;
         hooks.started(gateway.address().port());
         Ok((gateway, hooks))
-    }
-
-    /// Whether a tool call went by of which no hook has been heard.
-    fn has_unheard_call(&self) -> bool {
-        let was_asked = self.daemon.as_ref().is_some_and(Daemon::was_asked);
-        !was_asked && self.decisions.counted().judged > 0
     }
 
     /// What became of tool calls: by hooks where a client has them, in what it was answered otherwise.

@@ -3,7 +3,6 @@
 use std::ffi::OsString;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use backstop::clients::Client;
 use backstop::config::Loaded;
@@ -53,7 +52,7 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
         true => Launch::hooked(settings.command, settings.client, &folder, surroundings)?,
         false => Launch::plain(settings.command, &folder),
     };
-    let listen = Listen::ForRun { socket: folder.socket(), has_hooks: launch.client.is_some() };
+    let listen = Listen::ForRun { socket: folder.socket(), client: launch.client };
     let running = Running::start(gateway.clone(), loaded.clone(), listen, surroundings).await?;
     // Now that the database is there, and can be hidden.
     let confined = match confined(settings.sandbox, &loaded, &folder, launch.client, surroundings) {
@@ -68,7 +67,9 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
         variables(&url, &token, &gateway, &environment).into_iter().map(|(name, value)| (name, value.into()));
     let variables: Vec<(&str, OsString)> = pointing.chain(launch.variables).collect();
     let command: Vec<OsString> = confined.words.iter().chain(&launch.command).cloned().collect();
-    let unheard = launch.client.map(|client| (client, unheard(&running)));
+    let was_judged = || running.decisions.counted().judged > 0;
+    let unheard =
+        launch.client.zip(running.hold.as_ref()).map(|(client, hold)| (client, hold.unheard(was_judged)));
     let profile = loaded.config.guards.command_safety.profile.value.name();
     let answers = Arc::clone(running.backstop.engine().answer_store());
     let line = banner::keep(folder.path(), profile, || running.counted(), answers.as_ref());
@@ -76,7 +77,7 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
         ended = child::run(&command, &variables, folder.path(), unheard) => ended,
         never = line => match never {},
     };
-    let heard = running.daemon.as_ref().is_some_and(crate::daemon::Daemon::was_asked);
+    let heard = running.heard.is_noted();
     let counted = running.counted();
     running.stop(surroundings, std::future::pending()).await;
     for path in confined.appeared() {
@@ -106,20 +107,5 @@ fn confined(
     match sandbox {
         true => confine(surroundings, loaded, &working_directory()?, &[folder.path()], client),
         false => Ok(Confined::default()),
-    }
-}
-
-/// How often it is looked whether the hooks of a client are heard of, and how long one may be on its way.
-const LOOK: Duration = Duration::from_millis(100);
-const ON_ITS_WAY: Duration = Duration::from_secs(2);
-
-/// Returns when a client makes a tool call and none of its hooks has been heard of: it runs without them.
-async fn unheard(running: &Running) {
-    while !running.has_unheard_call() {
-        tokio::time::sleep(LOOK).await;
-    }
-    tokio::time::sleep(ON_ITS_WAY).await;
-    if !running.has_unheard_call() {
-        std::future::pending::<()>().await;
     }
 }
