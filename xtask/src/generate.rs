@@ -9,6 +9,7 @@ mod command_line;
 mod configuration;
 mod guards;
 mod hook_points;
+mod wire_types;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -41,6 +42,7 @@ const GENERATORS: &[Generator] = &[
     Generator { folder: None, files: command_line::files },
     Generator { folder: None, files: clients::files },
     Generator { folder: None, files: guards::files },
+    Generator { folder: None, files: wire_types::files },
 ];
 
 /// Writes all generated files and removes what is left over.

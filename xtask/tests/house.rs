@@ -62,7 +62,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ),
     ("backstop-cli", &["backstop"]),
     // It writes the references of all these.
-    ("xtask", &["backstop-hooks", "backstop-config", "backstop-guards", "backstop-cli"]),
+    ("xtask", &["backstop-hooks", "backstop-config", "backstop-guards", "backstop-llm", "backstop-cli"]),
 ];
 
 /// Crates from outside that a crate must not know: the contract runs nothing, the engine speaks to nobody.

@@ -272,7 +272,9 @@ fn what_the_client_runs_is_a_tool_call() {
     let usage = answer.usage;
     assert_eq!((usage.input, usage.cache_read, usage.cache_write, usage.output), (35, 20, 5, 30));
     let done = read(&events("builtin")).unwrap();
-    assert_eq!((done.message.tool_calls().count(), done.stop), (0, StopReason::EndTurn));
+    // What the provider runs is none; what it wants to be allowed is one.
+    let asked: Vec<&str> = done.message.tool_calls().map(|call| call.name.as_str()).collect();
+    assert_eq!((asked, done.stop), (vec!["mcp__docs__drop"], StopReason::ToolUse));
     assert_eq!(read(&events("incomplete")).unwrap().stop, StopReason::MaxTokens);
 }
 

@@ -27,6 +27,8 @@
 //!   provider's own SDKs accept it.
 //! - *Two readings are refused.* An answer whose copies disagree, or whose events contradict each other, is an
 //!   error and not a choice.
+//! - *Unknown is a call.* What has a type that no table knows ([`TYPE_TABLES`](crate::wire::TYPE_TABLES)) is held and
+//!   judged as a call that is named after its type.
 //! - *Bounded.* What is held is counted ([`AnswerEditor::held_bytes`]); the host ends an answer that holds too much.
 
 mod anthropic;
@@ -39,6 +41,7 @@ mod openai_responses;
 mod request;
 mod span;
 mod stream;
+mod unknown;
 mod whole;
 
 use std::fmt;

@@ -18,11 +18,13 @@ use std::mem;
 use std::ops::Range;
 
 use bytes::{Bytes, BytesMut};
+use serde_json::Value;
 
 use super::frame::{Frame, FrameLines, may_be_two_lines};
 use super::framing::Framing;
 use super::ledger::{Ledger, TextId};
 use super::span::{Node, Splices, literal_end, quote};
+use super::unknown::{UNKNOWN_CHOICE, UnknownFrames};
 use super::{AlreadySent, AnswerEditor, FreshText, PartKey, TextEdit};
 use crate::error::{ProviderError, WireError, out_of_order};
 use crate::model::ModelResponse;
@@ -65,6 +67,9 @@ pub(crate) trait StreamWire: fmt::Debug + Send {
         out: &mut BytesMut,
     );
 
+    /// A frame that belongs to nothing else in the answer has been left out.
+    fn dropped(&mut self, _mark: &Self::Mark) {}
+
     /// A frame has left, as it came or as it was written.
     fn left(&mut self, mark: &Self::Mark, ledger: &mut Ledger);
 
@@ -102,12 +107,25 @@ pub(crate) struct Reading<M> {
     /// String literals of the data that say nothing and differ from frame to frame; `None` if a frame like
     /// this one must be read in full.
     pub(crate) padding: Option<Vec<Range<usize>>>,
+    /// The frame is of a type that nobody knows: its name, and what it says.
+    pub(crate) unknown: Option<(String, Value)>,
 }
 
 impl<M> Reading<M> {
     /// A frame without text that leaves when it is its turn.
     pub(crate) fn plain(mark: M) -> Self {
-        Self { mark, texts: Vec::new(), call: false, repeats: Vec::new(), padding: None }
+        Self { mark, texts: Vec::new(), call: false, repeats: Vec::new(), padding: None, unknown: None }
+    }
+
+    /// The same with another mark.
+    pub(crate) fn map<N>(self, mark: impl FnOnce(M) -> N) -> Reading<N> {
+        let Self { mark: old, texts, call, repeats, padding, unknown } = self;
+        Reading { mark: mark(old), texts, call, repeats, padding, unknown }
+    }
+
+    /// The same as a call that is named after the frame's type.
+    pub(crate) fn of_unknown_type(self, name: String, value: Value) -> Self {
+        Self { call: true, padding: None, unknown: Some((name, value)), ..self }
     }
 }
 
@@ -173,6 +191,8 @@ pub(crate) struct Waiting<M> {
     texts: Texts,
     call: bool,
     repeats: Vec<u32>,
+    /// The call that the frame belongs to because nobody knows its type.
+    unknown: Option<PartKey>,
 }
 
 #[derive(Debug)]
@@ -252,6 +272,11 @@ impl<M> Waiting<M> {
             }
         }
         out.extend_from_slice(&self.raw.bytes);
+    }
+
+    /// A frame that is neither a call nor a copy.
+    fn plain(raw: Frame, mark: Option<M>, texts: Texts) -> Self {
+        Self { raw, mark, texts, call: false, repeats: Vec::new(), unknown: None }
     }
 
     fn may_leave(&self, ledger: &Ledger, calls: &Calls) -> bool {
@@ -356,6 +381,7 @@ pub(crate) struct StreamEditor<W: StreamWire> {
     waiting_bytes: usize,
     ledger: Ledger,
     calls: Calls,
+    unknown: UnknownFrames,
     /// At most one per text, and [`MOST_TEMPLATES`].
     templates: Vec<Template<W::Mark>>,
     phase: Phase,
@@ -372,6 +398,7 @@ impl<W: StreamWire> StreamEditor<W> {
             waiting_bytes: 0,
             ledger: Ledger::default(),
             calls: Calls::default(),
+            unknown: UnknownFrames::default(),
             templates: Vec::new(),
             phase: Phase::Running,
             out: BytesMut::new(),
@@ -396,12 +423,12 @@ impl<W: StreamWire> StreamEditor<W> {
             let literal = template.literal_start..template.literal_start + length;
             let texts = Texts::One(TextPiece { id: template.text, piece, literal });
             let mark = template.mark.clone();
-            self.wait(Waiting { raw, mark: Some(mark), texts, call: false, repeats: Vec::new() });
+            self.wait(Waiting::plain(raw, Some(mark), texts));
             return Ok(());
         }
         let lines = FrameLines::read(&raw)?;
         let Some(data) = &lines.data else {
-            self.wait(Waiting { raw, mark: None, texts: Texts::None, call: false, repeats: Vec::new() });
+            self.wait(Waiting::plain(raw, None, Texts::None));
             return Ok(());
         };
         let reading = self.wire.read(lines.name, data, &mut self.ledger)?;
@@ -414,8 +441,15 @@ impl<W: StreamWire> StreamEditor<W> {
             // What this frame says may change what frames with text mean.
             None => self.templates.clear(),
         }
-        let Reading { mark, texts, call, repeats, .. } = reading;
-        self.wait(Waiting { raw, mark: Some(mark), texts: texts.into(), call, repeats });
+        let Reading { mark, texts, call, repeats, unknown, .. } = reading;
+        let unknown = match unknown {
+            // Its calls are decided about when an answer is whole.
+            Some(_) if self.wire.is_whole() => {
+                return Err(out_of_order("an event of an unknown type follows the end"));
+            }
+            unknown => unknown.map(|(name, value)| self.unknown.add(name, value)).transpose()?,
+        };
+        self.wait(Waiting { raw, mark: Some(mark), texts: texts.into(), call, repeats, unknown });
         Ok(())
     }
 
@@ -433,6 +467,10 @@ impl<W: StreamWire> StreamEditor<W> {
             }
             self.waiting_bytes -= frame.raw.bytes.len();
             self.framing.left(&frame.raw);
+            if frame.unknown.is_some_and(|part| self.calls.is_removed(part)) {
+                frame.mark.iter().for_each(|mark| self.wire.dropped(mark));
+                continue;
+            }
             if let Some(mark) = &frame.mark {
                 if self.ledger.is_edited() || self.calls.any_removed() {
                     let edits = Edits { ledger: &self.ledger, calls: &self.calls };
@@ -490,6 +528,9 @@ impl<W: StreamWire> AnswerEditor for StreamEditor<W> {
         }
         self.framing.push(bytes);
         let result = self.read_frames();
+        if self.wire.is_whole() {
+            self.unknown.conclude(self.wire.responses());
+        }
         self.guard(result)
     }
 
@@ -502,6 +543,7 @@ impl<W: StreamWire> AnswerEditor for StreamEditor<W> {
             .and_then(|rest| rest.map_or(Ok(()), |raw| self.read_frame(raw)))
             .and_then(|()| self.wire.finish(&mut self.ledger))
             .and_then(|()| if self.wire.is_whole() { Ok(()) } else { Err(WireError::Truncated) });
+        self.unknown.conclude(self.wire.responses());
         self.guard(result)
     }
 
@@ -522,7 +564,7 @@ impl<W: StreamWire> AnswerEditor for StreamEditor<W> {
     }
 
     fn responses(&self) -> &[ModelResponse] {
-        self.wire.responses()
+        self.unknown.responses().unwrap_or_else(|| self.wire.responses())
     }
 
     fn keep_calls(&mut self, removed: &[PartKey], note: Option<&str>) {
@@ -530,7 +572,8 @@ impl<W: StreamWire> AnswerEditor for StreamEditor<W> {
     }
 
     fn call_part(&self, choice: u32, call: usize) -> Option<PartKey> {
-        self.wire.call_part(choice, call)
+        let of_unknown = || (choice == UNKNOWN_CHOICE).then(|| self.unknown.part(call)).flatten();
+        of_unknown().or_else(|| self.wire.call_part(choice, call))
     }
 
     fn release_calls(&mut self) {

@@ -24,6 +24,8 @@ mod meta;
 pub mod openai_chat;
 pub mod openai_responses;
 mod strict;
+mod types;
+mod whole_call;
 
 use std::fmt;
 use std::str::FromStr;
@@ -42,6 +44,11 @@ pub(crate) use json::not_json;
 pub use meta::own_meta;
 pub use strict::parse_json;
 pub(crate) use strict::{parse_message, parse_request};
+pub(crate) use types::{
+    ANTHROPIC_BLOCKS, ANTHROPIC_DELTAS, ANTHROPIC_EVENTS, GEMINI_PARTS, RESPONSES_EVENTS, RESPONSES_ITEMS,
+};
+pub use types::{TYPE_TABLES, TypeClass, TypeTable};
+pub(crate) use whole_call::is_whole_call;
 
 /// A wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

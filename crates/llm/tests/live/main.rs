@@ -3,6 +3,7 @@
     clippy::unwrap_used,
     clippy::string_slice,
     clippy::indexing_slicing,
+    clippy::panic,
     reason = "tests may fail loudly, their helpers too"
 )]
 
@@ -17,3 +18,4 @@ mod responses;
 mod responses_requests;
 mod streams;
 mod support;
+mod types;

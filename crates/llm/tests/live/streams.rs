@@ -328,7 +328,6 @@ fn streams_with_two_readings_are_refused() {
     for bad in [
         json!([delta(0, json!({"content": "x"})), delta(0, json!({"content": "y"}))]),
         json!([delta(4_000_000_000, json!({"content": "x"}))]),
-        json!([delta(0, json!({"tool_calls": [{"index": 0, "type": "custom", "custom": {"name": "x"}}]}))]),
         json!([delta(0, json!({"content": ["x"]}))]),
     ] {
         assert!(stream(Api::OpenAiChat).push(chunks(&[bad]).as_bytes()).is_err());

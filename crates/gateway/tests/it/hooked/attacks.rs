@@ -2,7 +2,7 @@
 
 use backstop_gateway::hooked::HookSettings;
 use backstop_gateway::{Credential, Family};
-use backstop_hooks::points::{BeforeLlmCall, ModelCallEnded};
+use backstop_hooks::points::{AfterLlmCall, AfterLlmCallOutcome, BeforeLlmCall, ModelCallEnded, ToolCallIds};
 use backstop_hooks::{PointId, hook_fn};
 use backstop_llm::Api;
 use serde_json::json;
@@ -264,4 +264,48 @@ async fn keys_under_every_name_stay_here() {
     );
     assert_eq!(talk(&gateway, request).await.status(), 200);
     assert!(!upstream.request(1).contains(TOKEN), "{}", upstream.request(1));
+}
+
+/// Items of an answer that make a client, or somebody for it, act, though no table of tools has them.
+fn acting_items() -> [serde_json::Value; 4] {
+    [
+        json!({"type": "mcp_approval_request", "id": "mcpr_1", "server_label": "shop", "name": "drop_all", "arguments": json!({"why": SECRET}).to_string()}),
+        json!({"type": "tool_search_call", "id": "tsc_1", "call_id": "c1", "execution": "client", "status": "completed", "arguments": {"query": SECRET}}),
+        json!({"type": "program", "id": "prg_1", "call_id": "c2", "fingerprint": "f", "code": SECRET}),
+        json!({"type": "future_call", "id": "fut_1", "what": SECRET}),
+    ]
+}
+
+#[tokio::test]
+async fn items_of_any_type_are_judged_as_calls() {
+    let body = json!({"id": "resp_1", "object": "response", "status": "completed", "model": "m", "output": acting_items()});
+    for (denied, left) in [
+        (vec!["mcp__shop__drop_all", "tool_search_call", "program", "future_call"], 0),
+        (vec!["future_call"], 3),
+        (vec![], 4),
+    ] {
+        let house = House::new();
+        let names = denied.clone();
+        house.judge::<AfterLlmCall>("withhold", move |event| {
+            let kept = event.tool_calls.iter().filter(|call| !names.contains(&call.name.as_str()));
+            Some(AfterLlmCallOutcome {
+                tool_calls: Some(ToolCallIds::new(kept.map(|call| call.id.clone()))),
+                ..AfterLlmCallOutcome::default()
+            })
+        });
+        let text = body.to_string();
+        let answer = text.clone();
+        let upstream = Upstream::start(move |_| Script::json("200 OK", &answer)).await;
+        let gateway = house.gateway(&upstream.url(), HookSettings::default()).await;
+        let api = Api::OpenAiResponses;
+        let answer = send_to(&gateway, api, false, &ask(api, false, "hi")).await;
+        let got = answer.body().0;
+        assert_eq!(got.matches(SECRET).count(), left, "{denied:?}: {got}");
+        for name in &denied {
+            assert!(got.contains(&format!("`{name}`: the tool call was removed")), "{got}");
+        }
+        if denied.is_empty() {
+            assert_eq!(got, text);
+        }
+    }
 }

@@ -8,7 +8,8 @@
 //! | redacted thinking | passes: nobody here can read it |
 //! | `tool_use` | held until the calls are decided; a removed one takes its block with it, later blocks move up |
 //! | server tools and their results | pass in order: they have run already |
-//! | unknown blocks, deltas and events | pass in order |
+//! | blocks of unknown types | a call named after the type, with the whole block as arguments |
+//! | deltas and events of unknown types | a call named after the type, with what they say as arguments |
 //! | stop reason | `tool_use` becomes `end_turn` if no call is left |
 //! | usage | as billed |
 //!

@@ -14,7 +14,7 @@ use crate::live::{PartKey, TextKind};
 use crate::model::{ModelEvent, ModelResponse};
 use crate::sse::SseEvent;
 use crate::wire::anthropic::StreamDecoder;
-use crate::wire::{not_json, parse_message};
+use crate::wire::{ANTHROPIC_BLOCKS, ANTHROPIC_DELTAS, ANTHROPIC_EVENTS, TypeClass, not_json, parse_message};
 
 /// The wire's knowledge about one streamed answer.
 #[derive(Debug)]
@@ -91,7 +91,7 @@ impl AnthropicStream {
             Some("thinking") => {
                 (BlockKind::Thinking(ledger.begin(part, TextKind::Thinking, true)), "thinking")
             }
-            Some("tool_use") => (BlockKind::Call, ""),
+            Some(kind) if ANTHROPIC_BLOCKS.class_or_call(kind) == TypeClass::Call => (BlockKind::Call, ""),
             _ => (BlockKind::Other, ""),
         };
         self.blocks.insert(index, Block { part, kind });
@@ -231,6 +231,15 @@ fn piece(id: TextId, literal: &Node<'_>, ledger: &mut Ledger) -> Option<TextPiec
     Some(TextPiece { id, piece: ledger.append(id, &text), literal: literal.span() })
 }
 
+/// The type that nobody knows, of an event or of its delta.
+fn unknown_type(kind: &str, event: &Value) -> Option<String> {
+    if ANTHROPIC_EVENTS.class(kind).is_none() {
+        return Some(kind.to_owned());
+    }
+    let delta = event.pointer("/delta/type").and_then(Value::as_str)?;
+    ANTHROPIC_DELTAS.class(delta).is_none().then(|| delta.to_owned())
+}
+
 fn event(data: &Value) -> Bytes {
     let name = data.get("type").and_then(Value::as_str);
     SseEvent::new(name, data.to_string()).encode()
@@ -276,7 +285,8 @@ impl StreamWire for AnthropicStream {
             }
         }
         let index = value.get("index").and_then(Value::as_u64).and_then(|index| usize::try_from(index).ok());
-        Ok(match (kind, index) {
+        let unknown = unknown_type(kind, &value);
+        let reading = match (kind, index) {
             ("message_start", _) => Reading::plain(Mark::MessageStart),
             ("content_block_start", Some(index)) => self.start_block(index, data, ledger),
             ("content_block_delta", Some(index)) => self.delta(index, data, ledger),
@@ -285,6 +295,10 @@ impl StreamWire for AnthropicStream {
             ("message_stop", _) => Reading::plain(Mark::MessageStop),
             (_, Some(index)) if self.blocks.contains_key(&index) => self.other_event(index),
             _ => Reading::plain(Mark::Other),
+        };
+        Ok(match unknown {
+            Some(name) => reading.of_unknown_type(name, value),
+            None => reading,
         })
     }
 

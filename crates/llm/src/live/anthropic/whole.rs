@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use serde_json::{Value, json};
 
+use super::API;
 use super::stream::end_turn;
-use super::{API, TOOL_USE};
 use crate::error::WireError;
 use crate::live::ledger::{Ledger, TextId};
 use crate::live::span::{Node, Slot, Splices};
@@ -13,7 +13,7 @@ use crate::live::stream::{Edits, TextPiece};
 use crate::live::whole::WholeWire;
 use crate::live::{PartKey, TextKind};
 use crate::model::ModelResponse;
-use crate::wire::Api;
+use crate::wire::{ANTHROPIC_BLOCKS, Api, TypeClass};
 
 /// The wire's knowledge about one whole answer.
 #[derive(Debug, Default)]
@@ -63,7 +63,9 @@ impl WholeWire for AnthropicWhole {
                     texts.push(TextPiece { id, piece, literal: literal.span() });
                     if text_kind == TextKind::Visible { Block::Text(id) } else { Block::Thinking(id) }
                 }
-                None if kind.as_deref() == Some(TOOL_USE) => Block::Call,
+                None if kind.is_some_and(|kind| ANTHROPIC_BLOCKS.class_or_call(&kind) == TypeClass::Call) => {
+                    Block::Call
+                }
                 None => Block::Other,
             });
         }

@@ -7,6 +7,7 @@
 //! | signature (`thoughtSignature`) of a text or thought | dropped where that text was edited: nobody here can read what it holds |
 //! | `functionCall` | held until the calls are decided, whether it comes whole or argument by argument; an event with text and calls is held as a whole. A removed call goes, and leaves its signature to the next call that stays and has none: the provider wants it at the first one |
 //! | code, its results, server tools, media | pass in order: they have run already |
+//! | parts with a field that nobody knows | a call named after the field, with the whole part as arguments; refused beside other content |
 //! | finish reason | `STOP` in any case |
 //! | log probabilities | dropped from the first edit on. Where they spell another text than their event, they wait until the answer is settled |
 //! | grounding | waits until the answer is settled; `groundingSupports`, which quote it, are dropped if it was edited |

@@ -215,7 +215,7 @@ impl StreamWire for GeminiStream {
         let call = marks.iter().flat_map(|mark| &mark.parts).any(|part| matches!(part, PartMark::Call(_)));
         let is_more = matches!(marks.as_slice(), [only] if only.is_more);
         let padding = is_more.then(Vec::new);
-        Ok(Reading { mark: Mark(marks.into()), texts, call, repeats, padding })
+        Ok(Reading { texts, call, repeats, padding, ..Reading::plain(Mark(marks.into())) })
     }
 
     fn more_text(&mut self, mark: &Mark, more: &str) {

@@ -6,7 +6,8 @@
 //! | reasoning (`reasoning_content`, `reasoning`) | thinking; unsigned, so it is edited like text. Both names in one chunk must say the same, and are edited alike |
 //! | `tool_calls` | held until the calls are decided; a chunk with text and calls is held as a whole. Removed calls go, later ones of the choice move up |
 //! | `function_call` | a call like others, with an id that is made up; refused beside `tool_calls` |
-//! | custom calls | refused: nobody who judges calls would see one in them |
+//! | custom calls | a call like others, whose free text is the argument `input` |
+//! | calls of other types | a call named after its type, with the whole entry as arguments |
 //! | finish reason | `tool_calls` and `function_call` become `stop` if no call of the choice is left |
 //! | log probabilities | null from the first edit of their choice on. Where they say another text than their chunk, they wait until the choice is settled |
 //! | usage | as billed |

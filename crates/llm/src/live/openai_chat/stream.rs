@@ -524,7 +524,7 @@ fn reading(
         let padding =
             Some(padding.filter(|padding| padding.raw().starts_with('"')).iter().map(Node::span).collect());
         let mark = Mark::Text { choice: mark.choice, part };
-        return Reading { mark, texts, call, repeats: Vec::new(), padding };
+        return Reading { texts, call, padding, ..Reading::plain(mark) };
     }
-    Reading { mark: Mark::Chunk(marks.into()), texts, call, repeats: Vec::new(), padding: None }
+    Reading { texts, call, ..Reading::plain(Mark::Chunk(marks.into())) }
 }

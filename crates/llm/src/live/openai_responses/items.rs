@@ -10,7 +10,8 @@ use crate::live::ledger::{Ledger, TextId};
 use crate::live::span::{Node, Slot, Splices, quote};
 use crate::live::stream::{Edits, TextPiece};
 use crate::live::{PartKey, TextKind};
-use crate::wire::openai_responses::{CallKind, Place};
+use crate::wire::openai_responses::Place;
+use crate::wire::{RESPONSES_ITEMS, TypeClass};
 
 /// Items by their `output_index`.
 #[derive(Debug, Default)]
@@ -78,15 +79,13 @@ impl Items {
         }
         let field = |name: &str| item.get(name).and_then(|value| value.string().map(Cow::into_owned));
         let type_name = field("type").unwrap_or_default();
-        let call = || field("call_id").unwrap_or_default();
-        let kind = match type_name.as_str() {
-            "message" => ItemKind::Message,
-            "reasoning" => ItemKind::Reasoning,
-            name if CallKind::of_item(name).is_some() => {
-                ItemKind::Call { part: self.next_part(), id: call() }
-            }
-            name if name.ends_with("_output") => ItemKind::Result { call: call() },
-            _ => ItemKind::Other,
+        let call = || field("call_id").or_else(|| field("id")).unwrap_or_default();
+        let kind = match RESPONSES_ITEMS.class_or_call(&type_name) {
+            TypeClass::Text if type_name == "reasoning" => ItemKind::Reasoning,
+            TypeClass::Text => ItemKind::Message,
+            TypeClass::Call => ItemKind::Call { part: self.next_part(), id: call() },
+            TypeClass::Result => ItemKind::Result { call: call() },
+            TypeClass::Ran | TypeClass::Inert => ItemKind::Other,
         };
         let item = Item { kind, id: field("id").unwrap_or_default(), texts: BTreeMap::new() };
         self.items.insert(index, item);

@@ -7,8 +7,10 @@
 //! | spoken answers | refused: nobody here can judge what is said aloud |
 //! | annotations | leave with the text they belong to; from the first edit of that text on they are dropped, since they quote it |
 //! | log probabilities | none, from the first edit of their text on. Where they say another text than their event, they wait until everything that has begun is settled |
-//! | calls that the client runs (functions, custom tools, shells, patches, the computer) | held until the calls are decided; a removed one takes its item with it, and its result if the provider gave one; later items move up |
-//! | what the provider runs, unknown items and events | pass in order: they have run already |
+//! | calls that the client runs (functions, custom tools, shells, patches, the computer), and what makes somebody act (requests for approval, programs, searches among tools, messages to other agents) | held until the calls are decided; a removed one takes its item with it, and its result if the provider gave one; later items move up |
+//! | items and events of unknown types | a call named after the type, with the whole of it as arguments |
+//! | parts of unknown types | refused: a message can't leave without its parts |
+//! | what the provider runs | passes in order: it has run already |
 //! | status, usage | as billed; the status does not depend on calls |
 //! | sequence numbers | ascend as they did, without the events that were dropped and with those that were added |
 //!

@@ -18,7 +18,7 @@ use crate::sse::SseEvent;
 use crate::wire::openai_responses::{
     Change, Piece, Place, StreamDecoder, encode_frame, encode_stream_error, made_id,
 };
-use crate::wire::{not_json, parse_message};
+use crate::wire::{RESPONSES_EVENTS, not_json, parse_message};
 
 const WHAT: &str = "stream event";
 
@@ -440,8 +440,17 @@ impl StreamWire for ResponsesStream {
         }
         let root = Node::root(data).ok_or(WireError::Truncated)?;
         let sequence = value.get("sequence_number").and_then(Value::as_u64);
-        let Reading { mark: what, texts, call, repeats, padding } = self.classify(&value, &root, ledger)?;
-        Ok(Reading { mark: Mark { what, sequence }, texts, call, repeats, padding })
+        let reading = self.classify(&value, &root, ledger)?;
+        let reading = reading.map(|what| Mark { what, sequence });
+        let kind = value.get("type").and_then(Value::as_str).unwrap_or_default();
+        Ok(match RESPONSES_EVENTS.class(kind) {
+            Some(_) => reading,
+            None => reading.of_unknown_type(kind.to_owned(), value),
+        })
+    }
+
+    fn dropped(&mut self, mark: &Mark) {
+        self.shift -= i64::from(mark.sequence.is_some());
     }
 
     /// Each event has a number, so none is like the one before.
@@ -465,7 +474,7 @@ impl StreamWire for ResponsesStream {
 
     fn write(&mut self, frame: &Waiting<Mark>, mark: &Mark, edits: &Edits<'_>, out: &mut BytesMut) {
         if self.is_dropped(frame, mark.what, edits) {
-            self.shift -= i64::from(mark.sequence.is_some());
+            self.dropped(mark);
             return;
         }
         self.write_before(mark.what, edits, out);

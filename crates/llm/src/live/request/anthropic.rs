@@ -9,6 +9,7 @@ use super::{BodyEdit, tools};
 use crate::live::span::{Node, Slot, Splices};
 use crate::model::ModelRequest;
 use crate::wire::anthropic::{encode_content, encode_request, encode_request_part, encode_tool};
+use crate::wire::{Api, is_whole_call};
 
 struct Blocks;
 
@@ -48,6 +49,9 @@ impl PartWire for Blocks {
 
 fn edit_call(node: &Node<'_>, old: &ToolCall, new: &ToolCall, splices: &mut Splices) -> Outcome {
     let input = node.get_some("input");
+    if is_whole_call(old, Api::AnthropicMessages) {
+        return if old == new { Outcome::Edited } else { Outcome::Rewrite };
+    }
     if old.meta != new.meta || old.malformed.is_some() || new.malformed.is_some() {
         return Outcome::Rewrite;
     }

@@ -304,6 +304,9 @@ fn edit_lists(item: &Node<'_>, old: &[Part], fates: &[Fate<'_>], splices: &mut S
 
 fn edit_call(item: &Node<'_>, old: &ToolCall, new: &ToolCall, splices: &mut Splices) -> Outcome {
     let kind = CallKind::of_call(new);
+    if !kind.has_fields() {
+        return if old == new { Outcome::Edited } else { Outcome::Rewrite };
+    }
     if old.meta != new.meta || old.id != new.id || CallKind::of_call(old) != kind {
         return Outcome::Rewrite;
     }

@@ -8,6 +8,8 @@ use super::API;
 use crate::error::WireError;
 use crate::wire::json::Object;
 use crate::wire::meta::{attach, own_field, wrap};
+use crate::wire::whole_call::{thing_of, whole_call};
+use crate::wire::{ANTHROPIC_BLOCKS, TypeClass};
 
 /// Which way an encoded block goes.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -44,6 +46,27 @@ pub(super) fn decode_block(value: &Value) -> Result<Part, WireError> {
         "image" => decode_image(block, value)?,
         _ => Part::Unknown { raw: Json::new(value.clone()) },
     })
+}
+
+/// Reads a block of an answer. One that asks the client to act and has no form here is a call as a whole.
+pub(super) fn decode_answer_block(value: &Value) -> Result<Part, WireError> {
+    let block = Object::of("content block", value)?;
+    match block.required_string("type")? {
+        "tool_use" => decode_block(value),
+        kind if is_call(kind) => decode_whole(kind, block).map(Part::ToolCall),
+        _ => decode_block(value),
+    }
+}
+
+/// Whether a block of this type in an answer asks the client to act.
+pub(super) fn is_call(kind: &str) -> bool {
+    ANTHROPIC_BLOCKS.class_or_call(kind) == TypeClass::Call
+}
+
+/// A block of a type that nobody here knows.
+pub(super) fn decode_whole(kind: &str, block: Object<'_>) -> Result<ToolCall, WireError> {
+    let id = block.string("id")?.unwrap_or_default();
+    Ok(whole_call(API, id.into(), kind, block.rest(&[])))
 }
 
 /// What is attached to a thinking block; an empty signature is none.
@@ -151,6 +174,9 @@ fn encode_thinking(text: &Text, meta: Option<&Json>, to_provider: bool) -> Optio
 }
 
 fn encode_tool_use(call: &ToolCall, to_provider: bool) -> Value {
+    if let Some(block) = thing_of(call, API) {
+        return block.into();
+    }
     let input = match &call.malformed {
         Some(text) if !to_provider => Value::from(text.as_str()),
         _ => call.arguments.to_value(),

@@ -4,7 +4,7 @@ use backstop_hooks::Json;
 use backstop_hooks::conversation::{Message, Role, TokenUsage};
 use serde_json::{Map, Value, json};
 
-use super::content::{Direction, decode_block, encode_parts};
+use super::content::{Direction, decode_answer_block, encode_parts};
 use crate::error::WireError;
 use crate::model::ModelResponse;
 use crate::wire::json::Object;
@@ -14,7 +14,8 @@ const USAGE_KNOWN: &[&str] =
 
 pub(crate) fn decode_response(body: &Value) -> Result<ModelResponse, WireError> {
     let body = Object::of("answer", body)?;
-    let content = body.required_array("content")?.iter().map(decode_block).collect::<Result<_, _>>()?;
+    let content =
+        body.required_array("content")?.iter().map(decode_answer_block).collect::<Result<_, _>>()?;
     let mut usage = TokenUsage::default();
     let mut extra = body.rest(&["id", "type", "role", "model", "content", "stop_reason", "usage"]);
     if let Some(object) = body.object("usage")? {

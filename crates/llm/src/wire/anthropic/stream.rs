@@ -224,7 +224,8 @@ impl StreamDecoder {
                     let input = serde_json::from_str(&input).unwrap_or(Value::String(input));
                     raw.insert("input".to_owned(), input);
                 }
-                Part::Unknown { raw: Json::new(raw.into()) }
+                let raw = Value::Object(raw);
+                content::decode_answer_block(&raw)?
             }
         };
         self.closed.insert(index, part.clone());

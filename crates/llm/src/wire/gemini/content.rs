@@ -9,9 +9,11 @@ use serde_json::{Map, Value, json};
 use super::API;
 use super::names::{canonical, list};
 use crate::error::WireError;
+use crate::wire::GEMINI_PARTS;
 use crate::wire::call_ids::CallIds;
 use crate::wire::json::Object;
 use crate::wire::meta::{own_field, wrap};
+use crate::wire::whole_call::{thing_of, whole_call};
 
 /// The fields of a part of which one says what the part is.
 const KINDS: &[&str] = &[
@@ -73,6 +75,14 @@ pub(super) fn decode_part(value: &Value, place: Place, ids: &mut CallIds) -> Res
     let canonical = canonical("part", value)?;
     let part = Object::of("part", &canonical)?;
     let unknown = || Part::Unknown { raw: Json::new(value.clone()) };
+    if place == Place::Answer
+        && let Some(field) = unknown_field(&canonical)
+    {
+        if kind(part)?.is_some() {
+            refuse_unknown(part, &canonical)?;
+        }
+        return Ok(Part::ToolCall(decode_whole(&field, value, ids)));
+    }
     Ok(match kind(part)? {
         Some("text") => {
             let text: Text = part.required_string("text")?.into();
@@ -106,6 +116,25 @@ pub(super) fn kind(part: Object<'_>) -> Result<Option<&'static str>, WireError> 
         Some(second) => Err(part.error(second, "stands beside another kind of content")),
         None => Ok(first),
     }
+}
+
+/// The first field of a part that nobody knows; nulls say nothing.
+fn unknown_field(part: &Value) -> Option<String> {
+    let mut fields = part.as_object()?.iter().filter(|(_, value)| !value.is_null());
+    fields.find(|(name, _)| GEMINI_PARTS.class(name).is_none()).map(|(name, _)| name.clone())
+}
+
+/// Refuses a part of a known kind that says something else beside it: what left as a text would be a call, too.
+pub(super) fn refuse_unknown(part: Object<'_>, canonical: &Value) -> Result<(), WireError> {
+    match unknown_field(canonical) {
+        Some(_) => Err(part.error("part", "has a field that nobody knows beside its content")),
+        None => Ok(()),
+    }
+}
+
+/// A part of a kind that nobody knows.
+fn decode_whole(field: &str, part: &Value, ids: &mut CallIds) -> ToolCall {
+    whole_call(API, ids.make_up(field, part), field, part.as_object().cloned().unwrap_or_default())
 }
 
 /// Whether this is a piece of a call that is streamed argument by argument.
@@ -332,6 +361,9 @@ fn encode(field: &str, mut value: Value, meta: Option<&Json>) -> Value {
 }
 
 fn encode_call(call: &ToolCall, to_provider: bool) -> Value {
+    if let Some(part) = thing_of(call, API) {
+        return part.into();
+    }
     let args = match &call.malformed {
         Some(text) if !to_provider => Value::from(text.as_str()),
         _ => call.arguments.to_value(),

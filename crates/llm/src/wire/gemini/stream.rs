@@ -6,7 +6,9 @@ use backstop_hooks::conversation::{Message, Part, Role, TokenUsage};
 use serde_json::{Map, Value, json};
 
 use super::API;
-use super::content::{Calls, Place, call_meta, decode_part, encode_part, is_piece, kind, text_fields};
+use super::content::{
+    Calls, Place, call_meta, decode_part, encode_part, is_piece, kind, refuse_unknown, text_fields,
+};
 use super::error::decode_error;
 use super::names::{canonical, list};
 use super::partial::PartialArgs;
@@ -216,6 +218,9 @@ impl CandidateDecoder {
         let canonical_part = canonical("part", value)?;
         let part = Object::of("part", &canonical_part)?;
         let kind = kind(part)?;
+        if kind.is_some() {
+            refuse_unknown(part, &canonical_part)?;
+        }
         if kind == Some("text") {
             return self.text(part, events);
         }

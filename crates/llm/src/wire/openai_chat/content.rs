@@ -5,6 +5,7 @@ use backstop_hooks::{Json, Params, Text};
 use serde_json::{Map, Value, json};
 
 use super::API;
+use super::calls::{decode_call, encode_call};
 use super::functions::{self, FUNCTION_CALL};
 use crate::error::WireError;
 use crate::model::parse_arguments;
@@ -97,7 +98,7 @@ pub(super) fn decode_assistant(message: Object<'_>, ids: &mut CallIds) -> Result
         parts.push(refusal(text));
     }
     for call in message.array("tool_calls")?.unwrap_or_default() {
-        parts.push(decode_tool_call(call)?);
+        parts.push(Part::ToolCall(decode_call(call)?));
     }
     parts.extend(functions::decode_call(message, ids)?);
     Ok(parts)
@@ -106,22 +107,6 @@ pub(super) fn decode_assistant(message: Object<'_>, ids: &mut CallIds) -> Result
 /// Fields of an assistant's message that become parts.
 pub(super) const ASSISTANT_KNOWN: &[&str] =
     &["role", "content", "refusal", "tool_calls", FUNCTION_CALL, "reasoning_content", "reasoning"];
-
-fn decode_tool_call(value: &Value) -> Result<Part, WireError> {
-    let call = Object::of("tool call", value)?;
-    if !matches!(call.string("type")?, None | Some("function")) {
-        return Ok(Part::Unknown { raw: Json::new(value.clone()) });
-    }
-    let function = call.required_object("function")?;
-    let (arguments, malformed) = arguments_of(function);
-    Ok(Part::ToolCall(ToolCall {
-        id: call.string("id")?.unwrap_or_default().into(),
-        name: function.required_string("name")?.to_owned(),
-        arguments,
-        malformed,
-        meta: wrap(API, call.rest(&["id", "type", "function", "index", FUNCTION_CALL])),
-    }))
-}
 
 /// The arguments of a call, and their text if it is no object.
 pub(super) fn arguments_of(function: Object<'_>) -> (Params, Option<Text>) {
@@ -210,11 +195,7 @@ pub(crate) fn encode_part(part: &Part) -> Option<Value> {
 /// An assistant's message. With `joined`, as in answers, the text is one string.
 pub(super) fn encode_assistant(message: &Message, joined: bool) -> Value {
     let parts = &message.content;
-    let is_call = |part: &&Part| match part {
-        Part::ToolCall(_) => true,
-        Part::Unknown { raw } => raw.get("type").and_then(Value::as_str) == Some("custom"),
-        _ => false,
-    };
+    let is_call = |part: &&Part| matches!(part, Part::ToolCall(_));
     let mut object = Map::from_iter([("role".to_owned(), Value::from("assistant"))]);
     let texts = || parts.iter().filter(|part| !is_call(part) && !is_refusal_part(part));
     let content = if joined {
@@ -246,8 +227,10 @@ pub(super) fn encode_assistant(message: &Message, joined: bool) -> Value {
     if let Some(call) = parts.iter().find_map(functions::encode_call) {
         object.insert(FUNCTION_CALL.to_owned(), call);
     }
-    let is_tool_call = |part: &&Part| is_call(part) && !functions::is_function_call(part);
-    let calls: Vec<Value> = parts.iter().filter(is_tool_call).map(encode_tool_call).collect();
+    let tool_calls = parts.iter().filter(|part| !functions::is_function_call(part));
+    let calls: Vec<Value> = tool_calls
+        .filter_map(|part| if let Part::ToolCall(call) = part { Some(encode_call(call)) } else { None })
+        .collect();
     if !calls.is_empty() {
         object.insert("tool_calls".to_owned(), calls.into());
     }
@@ -265,23 +248,6 @@ pub(super) fn reasoning_field(meta: Option<&Json>, to_client: bool) -> Option<St
     let own = own_field(meta, API, "field").and_then(Value::as_str);
     let known = own.and_then(|own| REASONING_FIELDS.into_iter().find(|field| *field == own));
     known.or_else(|| REASONING_FIELDS.into_iter().next().filter(|_| to_client)).map(str::to_owned)
-}
-
-fn encode_tool_call(part: &Part) -> Value {
-    let Part::ToolCall(call) = part else {
-        return match part {
-            Part::Unknown { raw } => raw.to_value(),
-            _ => Value::Null,
-        };
-    };
-    let function = json!({"name": call.name, "arguments": arguments_text(call)});
-    let mut object = Map::from_iter([
-        ("id".to_owned(), Value::from(call.id.as_str())),
-        ("type".to_owned(), Value::from("function")),
-        ("function".to_owned(), function),
-    ]);
-    attach(&mut object, call.meta.as_ref(), API);
-    object.into()
 }
 
 /// The arguments as the JSON text that the wire carries; malformed ones as they came.

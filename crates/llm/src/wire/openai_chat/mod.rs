@@ -11,6 +11,7 @@
 //! These codecs refuse answers with several choices: an answer is one here. [Live traffic](crate::live)
 //! knows more of them.
 
+mod calls;
 mod content;
 mod error;
 mod functions;

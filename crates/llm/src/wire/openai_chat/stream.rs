@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use backstop_hooks::conversation::{Message, Part, Role, TokenUsage};
-use backstop_hooks::{Json, ToolCallId};
 use serde_json::{Map, Value, json};
 
 use super::API;
+use super::calls::{CallPiece, OpenCall};
 use super::content::{ASSISTANT_KNOWN, REASONING_FIELDS, is_refusal, reasoning, reasoning_field, refusal};
 use super::error::decode_error;
 use super::functions::{FUNCTION_CALL, call_meta, two_forms};
@@ -77,7 +77,7 @@ enum OpenPart {
     Text(String),
     Refusal(String),
     Reasoning { text: String, field: &'static str },
-    ToolCall(ToolCallBuilder),
+    ToolCall(OpenCall),
 }
 
 impl StreamDecoder {
@@ -216,7 +216,7 @@ impl ChoiceDecoder {
             self.text(text, true, events);
         }
         for call in delta.array("tool_calls")?.unwrap_or_default() {
-            said.calls.push(self.tool_call(Object::of("tool call", call)?, events)?);
+            said.calls.push(self.tool_call(call, events)?);
         }
         if let Some(call) = delta.object(FUNCTION_CALL)? {
             said.function_call = Some(self.function_call(call, ids, events)?);
@@ -271,29 +271,24 @@ impl ChoiceDecoder {
     }
 
     /// Reads a piece of a call; gives the wire's index of the call and its part.
-    fn tool_call(
-        &mut self,
-        call: Object<'_>,
-        events: &mut Vec<ModelEvent>,
-    ) -> Result<(usize, usize), WireError> {
-        let id = call.string("id")?.unwrap_or_default();
-        if !matches!(call.string("type")?, None | Some("" | "function")) {
-            return Err(call.error("type", "is not `function`"));
-        }
-        let function = call.object("function")?;
-        let name =
-            function.map(|function| function.string("name")).transpose()?.flatten().unwrap_or_default();
-        let index = match call.index("index")? {
+    fn tool_call(&mut self, call: &Value, events: &mut Vec<ModelEvent>) -> Result<(usize, usize), WireError> {
+        let piece = CallPiece::read(call)?;
+        let index = match piece.index {
             Some(index) => index,
             // Some servers send each call in one piece and leave the index out.
-            None if !name.is_empty() => self.calls.last_key_value().map_or(0, |(last, _)| last + 1),
+            None if piece.begins()? => self.calls.last_key_value().map_or(0, |(last, _)| last + 1),
             None => self.calls.last_key_value().map(|(last, _)| *last).unwrap_or_default(),
         };
         let place = match self.calls.get(&index) {
             Some(place) => *place,
-            None => self.start_call(index, id, name, call, events)?,
+            None => {
+                let place = self.begin_call(piece.open()?, events);
+                self.calls.insert(index, place);
+                place
+            }
         };
-        self.grow_call(place, id, name, function, events)?;
+        let more = self.open_call(place)?.grow(&piece)?;
+        told(place, more, events);
         Ok((index, place))
     }
 
@@ -310,70 +305,31 @@ impl ChoiceDecoder {
             None if name.is_empty() => return Err(out_of_order("a function call begins without a name")),
             None => {
                 let id = ids().make_up(name, &Value::Null);
-                let place = self.begin_call(id, name, call_meta(call), events);
+                let meta = call_meta(call);
+                let builder = ToolCallBuilder { id, name: name.to_owned(), arguments: String::new(), meta };
+                let place = self.begin_call(OpenCall::function(builder), events);
                 *self.function_call.insert(place)
             }
         };
-        self.grow_call(place, "", name, Some(call), events)?;
+        let open = self.open_call(place)?;
+        open.check("", name)?;
+        let more = open.grow_arguments(call.get("arguments"));
+        told(place, more, events);
         Ok(place)
     }
 
-    /// Adds to the arguments of a call.
-    fn grow_call(
-        &mut self,
-        place: usize,
-        id: &str,
-        name: &str,
-        function: Option<Object<'_>>,
-        events: &mut Vec<ModelEvent>,
-    ) -> Result<(), WireError> {
-        let Some(OpenPart::ToolCall(builder)) = self.parts.get_mut(place) else {
-            return Err(out_of_order("a tool call that never started"));
-        };
-        let changes = |new: &str, old: &str| !new.is_empty() && new != old;
-        if changes(id, builder.id.as_str()) || changes(name, &builder.name) {
-            return Err(out_of_order("a tool call changes its id or name"));
+    fn open_call(&mut self, place: usize) -> Result<&mut OpenCall, WireError> {
+        match self.parts.get_mut(place) {
+            Some(OpenPart::ToolCall(call)) => Ok(call),
+            _ => Err(out_of_order("a tool call that never started")),
         }
-        let more = match function.and_then(|function| function.get("arguments")) {
-            None => return Ok(()),
-            Some(Value::String(text)) => text.clone(),
-            Some(other) => other.to_string(),
-        };
-        if !more.is_empty() {
-            builder.arguments.push_str(&more);
-            events.push(ModelEvent::ToolCallArguments { index: place, delta: more.into() });
-        }
-        Ok(())
     }
 
-    fn start_call(
-        &mut self,
-        index: usize,
-        id: &str,
-        name: &str,
-        call: Object<'_>,
-        events: &mut Vec<ModelEvent>,
-    ) -> Result<usize, WireError> {
-        if name.is_empty() {
-            return Err(out_of_order("a tool call begins without a name"));
-        }
-        let meta = wrap(API, call.rest(&["index", "id", "type", "function", FUNCTION_CALL]));
-        let place = self.begin_call(id.into(), name, meta, events);
-        self.calls.insert(index, place);
-        Ok(place)
-    }
-
-    fn begin_call(
-        &mut self,
-        id: ToolCallId,
-        name: &str,
-        meta: Option<Json>,
-        events: &mut Vec<ModelEvent>,
-    ) -> usize {
+    fn begin_call(&mut self, call: OpenCall, events: &mut Vec<ModelEvent>) -> usize {
         let index = self.parts.len();
-        events.push(ModelEvent::ToolCallStarted { index, id: id.clone(), name: name.to_owned() });
-        let builder = ToolCallBuilder { id, name: name.to_owned(), arguments: String::new(), meta };
-        self.parts.push(OpenPart::ToolCall(builder));
+        let (id, name) = (call.builder.id.clone(), call.builder.name.clone());
+        events.push(ModelEvent::ToolCallStarted { index, id, name });
+        self.parts.push(OpenPart::ToolCall(call));
         index
     }
 
@@ -383,13 +339,24 @@ impl ChoiceDecoder {
                 OpenPart::Text(text) => Part::text(text),
                 OpenPart::Refusal(text) => refusal(&text),
                 OpenPart::Reasoning { text, field } => reasoning(&text, field),
-                OpenPart::ToolCall(call) => Part::ToolCall(call.finish()),
+                OpenPart::ToolCall(call) => {
+                    let (call, untold) = call.finish();
+                    told(index, untold.unwrap_or_default(), events);
+                    Part::ToolCall(call)
+                }
             };
             self.finished.push(part.clone());
             events.push(ModelEvent::PartFinished { index, part });
         }
         self.calls.clear();
         self.function_call = None;
+    }
+}
+
+/// Tells on more of the arguments of a call, if there is more.
+fn told(index: usize, more: String, events: &mut Vec<ModelEvent>) {
+    if !more.is_empty() {
+        events.push(ModelEvent::ToolCallArguments { index, delta: more.into() });
     }
 }
 

@@ -12,11 +12,13 @@ use crate::model::parse_arguments;
 use crate::wire::json::Object;
 use crate::wire::meta::{attach, own_field, wrap};
 use crate::wire::openai_chat::arguments_text;
-use crate::wire::own_meta;
+use crate::wire::whole_call::{is_whole_call, thing_of, whole_call};
+use crate::wire::{RESPONSES_ITEMS, TypeClass, own_meta};
 
 /// The argument that holds the text of a custom tool's call.
 pub(super) const INPUT: &str = "input";
 const TYPE: &str = "type";
+const APPROVAL: &str = "mcp_approval_request";
 
 /// The items that ask the client to run something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,14 +29,37 @@ pub(crate) enum CallKind {
     Shell,
     ApplyPatch,
     Computer,
+    /// A person, or a program for them, is asked whether a server may be called.
+    Approval,
+    /// A type that has no form here: the item is the arguments.
+    Whole,
 }
 
 impl CallKind {
+    /// Those with a form of their own.
     const ALL: [Self; 6] =
         [Self::Function, Self::Custom, Self::LocalShell, Self::Shell, Self::ApplyPatch, Self::Computer];
 
     pub(crate) fn of_item(kind: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|call| call.item_type() == kind)
+    }
+
+    /// The kind of call that an item of this type is in an answer; `None` if it is none. A type that nobody knows is
+    /// one.
+    pub(crate) fn in_answer(item_type: &str) -> Option<Self> {
+        let is_call = RESPONSES_ITEMS.class_or_call(item_type) == TypeClass::Call;
+        is_call.then(|| Self::of_item(item_type).unwrap_or_else(|| Self::other(item_type)))
+    }
+
+    /// The kind of call that an item of this type is in a conversation. One that nobody knows is of no account there:
+    /// what came of it has come.
+    pub(super) fn in_request(item_type: &str) -> Option<Self> {
+        let is_call = RESPONSES_ITEMS.class(item_type) == Some(TypeClass::Call);
+        is_call.then(|| Self::of_item(item_type).unwrap_or_else(|| Self::other(item_type)))
+    }
+
+    fn other(item_type: &str) -> Self {
+        if item_type == APPROVAL { Self::Approval } else { Self::Whole }
     }
 
     /// The kind of call that an output of this type answers. A screenshot is no text and stays as it is.
@@ -51,12 +76,21 @@ impl CallKind {
             Self::Shell => "shell_call",
             Self::ApplyPatch => "apply_patch_call",
             Self::Computer => "computer_call",
+            Self::Approval => APPROVAL,
+            Self::Whole => "",
         }
     }
 
     /// The kind of a call that was read earlier, or that another wire or a program made.
     pub(crate) fn of_call(call: &ToolCall) -> Self {
-        let own = own_field(call.meta.as_ref(), API, TYPE).and_then(Value::as_str).and_then(Self::of_item);
+        if is_whole_call(call, API) {
+            return Self::Whole;
+        }
+        let own = own_field(call.meta.as_ref(), API, TYPE).and_then(Value::as_str);
+        if own == Some(APPROVAL) {
+            return Self::Approval;
+        }
+        let own = own.and_then(Self::of_item);
         // The item has no place for another name.
         own.filter(|kind| kind.tool().is_none_or(|name| name == call.name)).unwrap_or(Self::Function)
     }
@@ -64,12 +98,22 @@ impl CallKind {
     /// The name of the tool, where the item has none.
     fn tool(self) -> Option<&'static str> {
         match self {
-            Self::Function | Self::Custom => None,
+            Self::Function | Self::Custom | Self::Approval | Self::Whole => None,
             Self::LocalShell => Some("local_shell"),
             Self::Shell => Some("shell"),
             Self::ApplyPatch => Some("apply_patch"),
             Self::Computer => Some("computer"),
         }
+    }
+
+    /// Whether its result is an item of texts.
+    fn has_text_result(self) -> bool {
+        !matches!(self, Self::Computer | Self::Approval | Self::Whole)
+    }
+
+    /// Whether the fields of an item of this kind can be edited one by one.
+    pub(crate) fn has_fields(self) -> bool {
+        !matches!(self, Self::Approval | Self::Whole)
     }
 
     /// The fields that say what to run.
@@ -80,6 +124,8 @@ impl CallKind {
             Self::LocalShell | Self::Shell => &["action"],
             Self::ApplyPatch => &["operation"],
             Self::Computer => &["action", "actions"],
+            Self::Approval => &["arguments"],
+            Self::Whole => &[],
         }
     }
 }
@@ -90,6 +136,8 @@ pub(super) fn decode_call(
     reader: Reader<'_>,
 ) -> Result<ToolCall, WireError> {
     let (arguments, malformed) = match kind {
+        CallKind::Approval => return decode_approval(item),
+        CallKind::Whole => return decode_whole(item),
         CallKind::Function => parse_arguments(item.string("arguments")?.unwrap_or_default()),
         CallKind::Custom => {
             let input = item.string(INPUT)?.unwrap_or_default();
@@ -126,9 +174,38 @@ pub(super) fn decode_call(
     })
 }
 
+/// A call of a server's tool that somebody is to approve. It is named as clients name tools of such servers, so that
+/// what holds for the tool holds for the approval.
+fn decode_approval(item: Object<'_>) -> Result<ToolCall, WireError> {
+    let name = item.required_string("name")?;
+    let server = item.string("server_label")?.unwrap_or_default();
+    let (arguments, malformed) = parse_arguments(item.string("arguments")?.unwrap_or_default());
+    Ok(ToolCall {
+        id: item.string("id")?.unwrap_or_default().into(),
+        name: format!("mcp__{server}__{name}"),
+        arguments,
+        malformed,
+        meta: wrap(API, item.rest(&["id", "arguments"])),
+    })
+}
+
+fn decode_whole(item: Object<'_>) -> Result<ToolCall, WireError> {
+    let id = item.string("call_id")?.or(item.string("id")?).unwrap_or_default();
+    Ok(whole_call(API, id.into(), item.required_string(TYPE)?, item.rest(&[])))
+}
+
 /// A call as an item, without the fields that only answers have.
 pub(super) fn encode_call(call: &ToolCall) -> Map<String, Value> {
     let kind = CallKind::of_call(call);
+    if let Some(item) = thing_of(call, API) {
+        return item;
+    }
+    if kind == CallKind::Approval {
+        let mut item = own_meta(call.meta.as_ref(), API);
+        item.insert("id".to_owned(), call.id.as_str().into());
+        item.insert("arguments".to_owned(), arguments_text(call).into());
+        return item;
+    }
     let mut item = Map::from_iter([
         (TYPE.to_owned(), Value::from(kind.item_type())),
         ("call_id".to_owned(), call.id.as_str().into()),
@@ -137,7 +214,7 @@ pub(super) fn encode_call(call: &ToolCall) -> Map<String, Value> {
         item.insert("name".to_owned(), call.name.as_str().into());
     }
     match kind {
-        CallKind::Function => {
+        CallKind::Function | CallKind::Approval | CallKind::Whole => {
             item.insert("arguments".to_owned(), arguments_text(call).into());
         }
         CallKind::Custom => {
@@ -199,7 +276,7 @@ pub(super) fn decode_result(kind: CallKind, item: Object<'_>) -> Result<ToolResu
 pub(super) fn encode_result(result: &ToolResult, asked: Option<CallKind>) -> Value {
     let mut meta = own_meta(result.meta.as_ref(), API);
     let own = meta.remove(TYPE).and_then(|kind| kind.as_str().and_then(CallKind::of_item));
-    let kind = own.or(asked).filter(|kind| *kind != CallKind::Computer).unwrap_or(CallKind::Function);
+    let kind = own.or(asked).filter(|kind| kind.has_text_result()).unwrap_or(CallKind::Function);
     let mut item = Map::from_iter([(TYPE.to_owned(), Value::from(format!("{}_output", kind.item_type())))]);
     let id_field = if kind == CallKind::LocalShell && !meta.contains_key("id") { "id" } else { "call_id" };
     if !result.tool_call_id.as_str().is_empty() {
@@ -208,7 +285,7 @@ pub(super) fn encode_result(result: &ToolResult, asked: Option<CallKind>) -> Val
     let output = match kind {
         CallKind::Shell => encode_shell_output(result),
         CallKind::LocalShell | CallKind::ApplyPatch => result.visible_text().into(),
-        CallKind::Function | CallKind::Custom | CallKind::Computer => {
+        CallKind::Function | CallKind::Custom | CallKind::Computer | CallKind::Approval | CallKind::Whole => {
             match encode_content(&result.content, INPUT_TEXT) {
                 Value::Array(parts) if parts.is_empty() => "".into(),
                 output => output,

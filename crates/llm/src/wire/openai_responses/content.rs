@@ -16,6 +16,14 @@ pub(crate) const INPUT_TEXT: &str = "input_text";
 /// The type of a text that the model says.
 pub(super) const OUTPUT_TEXT: &str = "output_text";
 
+/// The type of what the model says aloud, which is refused elsewhere.
+pub(super) const SPOKEN: &str = "output_audio";
+
+/// A part of a message of an answer has a type that nobody here knows.
+pub(super) fn unknown_part() -> WireError {
+    malformed("message", "content", "has a part of an unknown type")
+}
+
 /// Fields of `meta` that say something about a part's place and are not sent with it.
 pub(super) const ITEM: &str = "item";
 pub(super) const CONTINUES: &str = "continues";

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::API;
 use super::call::{CallKind, decode_call, decode_result, encode_call, encode_result, unknown};
-use super::content::{CONTINUES, ITEM, OUTPUT_TEXT, decode_part, encode_part};
+use super::content::{CONTINUES, ITEM, OUTPUT_TEXT, SPOKEN, decode_part, encode_part, unknown_part};
 use crate::error::WireError;
 use crate::wire::json::Object;
 use crate::wire::meta::{own_field, wrap};
@@ -29,6 +29,30 @@ pub(super) enum Reader<'a> {
 }
 
 impl Reader<'_> {
+    /// The kind of call that an item of this type is here.
+    fn call(self, item_type: &str) -> Option<CallKind> {
+        match self {
+            Self::Request => CallKind::in_request(item_type),
+            Self::Answer { .. } => CallKind::in_answer(item_type),
+        }
+    }
+
+    /// Reads a part of a message of the assistant.
+    ///
+    /// # Errors
+    /// For a part of an answer that nobody knows: it can't leave without its message, which may have left.
+    fn message_part(self, part: &Value) -> Result<Part, WireError> {
+        let decoded = decode_part(part, OUTPUT_TEXT)?;
+        match (&decoded, self) {
+            (Part::Unknown { raw }, Self::Answer { .. })
+                if raw.get("type").and_then(Value::as_str) != Some(SPOKEN) =>
+            {
+                Err(unknown_part())
+            }
+            _ => Ok(decoded),
+        }
+    }
+
     /// The fields of an item but the known ones.
     pub(super) fn item_fields(self, item: Object<'_>, known: &[&str]) -> Map<String, Value> {
         let mut fields = item.rest(known);
@@ -64,7 +88,7 @@ pub(super) fn decode_item(value: &Value, reader: Reader<'_>) -> Result<Vec<Part>
     let parts = match kind {
         "message" => decode_message_item(item, reader)?,
         "reasoning" => decode_reasoning(item, reader)?,
-        _ => match (CallKind::of_item(kind), CallKind::of_output(kind)) {
+        _ => match (reader.call(kind), CallKind::of_output(kind)) {
             (Some(call), _) => vec![Part::ToolCall(decode_call(call, item, reader)?)],
             (None, Some(call)) => vec![Part::ToolResult(decode_result(call, item)?)],
             (None, None) => vec![unknown(value)],
@@ -84,7 +108,7 @@ fn decode_message_item(item: Object<'_>, reader: Reader<'_>) -> Result<Vec<Part>
             .array("content")?
             .unwrap_or_default()
             .iter()
-            .map(|part| decode_part(part, OUTPUT_TEXT).map(in_message))
+            .map(|part| reader.message_part(part).map(in_message))
             .collect::<Result<_, _>>()?,
     };
     Ok(as_item(content, reader.item_fields(item, &["type", "role", "content"])))

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use crate::error::WireError;
 use crate::wire::json::Object;
+use crate::wire::openai_responses::content::{SPOKEN, unknown_part};
 
 /// A text within an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -139,7 +140,8 @@ fn read_part<'a>(family: &str, change: Change, event: Object<'a>) -> Result<Opti
         "refusal" => (Place::Refusal(index), "refusal"),
         "reasoning_text" => (Place::Reasoning(index), "text"),
         "summary_text" => (Place::Summary(index), "text"),
-        _ => return Ok(None),
+        SPOKEN => return Ok(None),
+        _ => return Err(unknown_part()),
     };
     Ok(Some(Piece { place, change, text: part.string(text)?.unwrap_or_default() }))
 }

@@ -1,0 +1,69 @@
+// Prints the types that the SDKs declare for the parts of answers, as JSON: by table, each type once.
+// There is no compiler here, so the declarations are read as the text that they are.
+
+import { readFileSync } from 'node:fs';
+
+const modules = new URL('./node_modules/', import.meta.url);
+const read = (path) => readFileSync(new URL(path, modules), 'utf8').replace(/\/\*[\s\S]*?\*\//g, '');
+
+const responses = read('openai/resources/responses/responses.d.ts');
+const betaResponses = read('openai/resources/beta/responses/responses.d.ts');
+const chat = read('openai/resources/chat/completions/completions.d.ts');
+const messages = read('@anthropic-ai/sdk/resources/messages/messages.d.ts');
+const betaMessages = read('@anthropic-ai/sdk/resources/beta/messages/messages.d.ts');
+const genai = read('@google/genai/dist/genai.d.ts');
+
+/** The body of an interface, up to the brace that closes it. */
+function body(text, name) {
+  const begin = text.search(new RegExp(`\\binterface ${name}\\b[^{]*{`));
+  if (begin < 0) throw new Error(`no interface ${name}`);
+  const from = text.indexOf('{', begin);
+  let depth = 0;
+  for (let at = from; at < text.length; at += 1) {
+    if (text[at] === '{') depth += 1;
+    if (text[at] === '}' && (depth -= 1) === 0) return text.slice(from + 1, at);
+  }
+  throw new Error(`interface ${name} has no end`);
+}
+
+/** The fields of an interface itself, without those of objects inside. */
+function fields(text, name) {
+  let depth = 0;
+  const own = [...body(text, name)].map((c) => {
+    if (c === '}') depth -= 1;
+    const kept = depth === 0 ? c : '';
+    if (c === '{') depth += 1;
+    return kept;
+  });
+  return own.join('');
+}
+
+/** The types of a union, through other unions. `A.B` is an interface within a namespace. */
+function types(text, union) {
+  const alias = text.match(new RegExp(`export type ${union} =([^;]*);`));
+  if (!alias) {
+    const name = union.split('.').pop();
+    const literals = fields(text, name).match(/\btype: ((?:'[^']*'(?: \| )?)+);/);
+    const base = text.match(new RegExp(`\\binterface ${name} extends (\\w+)`));
+    if (!literals && base) return types(text, base[1]);
+    if (!literals) throw new Error(`${union} has no literal type`);
+    return literals[1].split('|').map((literal) => literal.trim().slice(1, -1));
+  }
+  const members = alias[1].split('|').map((member) => member.trim()).filter((member) => member !== '');
+  return members.flatMap((member) => types(text, member.replace(/^.*API\./, '')));
+}
+
+const sorted = (names) => [...new Set(names)].sort();
+const part = fields(genai, 'Part');
+console.log(
+  JSON.stringify({
+    'openai-responses items': sorted([...types(responses, 'ResponseOutputItem'), ...types(betaResponses, 'BetaResponseOutputItem')]),
+    'openai-responses parts of messages': sorted(['ResponseOutputText', 'ResponseOutputRefusal'].flatMap((name) => types(responses, name))),
+    'openai-responses events': sorted([...types(responses, 'ResponseStreamEvent'), ...types(betaResponses, 'BetaResponseStreamEvent')]),
+    'openai-chat calls': sorted(types(chat, 'ChatCompletionMessageToolCall')),
+    'anthropic-messages blocks': sorted([...types(messages, 'ContentBlock'), ...types(betaMessages, 'BetaContentBlock')]),
+    'anthropic-messages deltas': sorted([...types(messages, 'RawContentBlockDelta'), ...types(betaMessages, 'BetaRawContentBlockDelta')]),
+    'anthropic-messages events': sorted([...types(messages, 'RawMessageStreamEvent'), ...types(betaMessages, 'BetaRawMessageStreamEvent')]),
+    'gemini fields of parts': sorted([...part.matchAll(/^\s*(\w+)\??:/gm)].map((match) => match[1])),
+  }),
+);

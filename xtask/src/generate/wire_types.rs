@@ -1,0 +1,30 @@
+//! The reference of the types of the wires, from the tables by which answers are read.
+
+use std::fmt::Write as _;
+
+use backstop_llm::wire::{TYPE_TABLES, TypeClass};
+
+use crate::error::Error;
+use crate::generate::{Generated, MARK};
+
+const INTRODUCTION: &str = "# Types of the wires\n\n\
+The LLM proxy knows what the things of an answer are by these tables. Text is judged as it comes, calls of the client are held until they\n\
+were judged, results of calls leave or go with their call, and what the provider has done by itself passes in its place. **What stands in no\n\
+table is a call named after its type**, with the whole of it as arguments, so that a policy can deny it (`deny_tools: [future_call]`).\n\
+Types are compared letter by letter. A call for approval (`mcp_approval_request`) is named after what it wants to call: `mcp__<server>__<tool>`.\n";
+
+pub(crate) fn files() -> Result<Vec<Generated>, Error> {
+    let mut text = format!("{MARK}{INTRODUCTION}");
+    for table in TYPE_TABLES {
+        let _ = write!(text, "\n## {}: {}\n\nSource: {}.\n\n", table.api, table.things, table.source);
+        text.push_str("| what becomes of it | types |\n| --- | --- |\n");
+        for class in TypeClass::ALL {
+            let types: Vec<String> =
+                table.types().filter(|(_, of)| *of == class).map(|(name, _)| format!("`{name}`")).collect();
+            if !types.is_empty() {
+                let _ = writeln!(text, "| {} | {} |", class.as_str(), types.join(", "));
+            }
+        }
+    }
+    Ok(vec![Generated::new("docs/reference/wire-types.md", text)])
+}
