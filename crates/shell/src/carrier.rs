@@ -152,10 +152,10 @@ impl Shell<'_> {
         }
         let path = self.located(word);
         let fetched = || {
-            let runs = self.state.is_fetched(&path) && !self.programs.is_interpreter(program);
+            let runs = self.state.disk.is_fetched(&path) && !self.programs.is_interpreter(program);
             runs.then(|| Data::unknown(Taint::FETCHED))
         };
-        self.state.files.get(&path).cloned().or_else(fetched)
+        self.state.disk.file(&path).cloned().or_else(fetched)
     }
 
     /// A client that is fed statements does what one that is given them as an argument does.

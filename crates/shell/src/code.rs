@@ -234,7 +234,7 @@ impl Shell<'_> {
             let own = languages.of_program(program);
             let language = if own.is_read() { own } else { languages.of_file(script) };
             let found = self.read_code(text, language, process, 0, false);
-            let is_ours = self.state.files.contains_key(&self.resolve(script));
+            let is_ours = self.state.disk.has(&self.resolve(script));
             if is_ours && !language.is_read() && found.is_some_and(|found| !found.is_harmless()) {
                 self.note_unknown_code(program, Taint::PROGRAM);
             }

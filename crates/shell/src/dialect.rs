@@ -21,4 +21,20 @@ impl Shell<'_> {
         }
         self.dialect == dialect
     }
+
+    /// Notes an expansion that `bash` alone knows (`${x^^}`): to the other shells it is an error, after which they run
+    /// nothing more. A shell that a command starts by its name is taken for one that knows it.
+    pub(crate) fn expands_as_bash(&mut self) {
+        if self.dialect != Dialect::Bash && self.via.is_empty() && !self.state.ended {
+            self.remember_start();
+            self.state.ended = true;
+        }
+    }
+
+    /// Takes it that the shell runs on.
+    pub(crate) fn go_on(&mut self) {
+        if self.state.ended {
+            self.state.ended = false;
+        }
+    }
 }

@@ -11,7 +11,6 @@ use super::decode;
 use super::dialect::Dialect;
 use super::limits::{self, Bounded, Over};
 use super::param::Expanded;
-use super::parse::options;
 use super::prescan::MAX_BYTES;
 use super::shifted;
 use super::state::Value;
@@ -147,7 +146,7 @@ impl Shell<'_> {
             return vec![word.to_owned()];
         }
         let mut done = Vec::new();
-        let words = braces(word, &mut self.trace);
+        let words = self.braces(word);
         let words = match words.as_slice() {
             [only] if only == word => words,
             // One shell has no braces.
@@ -162,6 +161,15 @@ impl Shell<'_> {
             }
         }
         done
+    }
+
+    /// Brace expansion of the written word, bounded.
+    fn braces(&mut self, word: &str) -> Vec<String> {
+        let parts = match has_brace(word) && (word.contains(',') || word.contains("..")) {
+            true => self.texts.braces(word),
+            false => None,
+        };
+        parts.map_or_else(|| vec![word.to_owned()], |parts| combine(&parts, 0, &mut self.trace))
     }
 
     fn split_fields(&mut self, word: &str, globs: bool) -> Vec<String> {
@@ -215,8 +223,13 @@ impl Shell<'_> {
             self.note_unread("a here-document could not be read");
             return body.to_owned();
         };
+        let ended = self.state.ended;
         let mut fields = Fields::default();
         self.pieces(&pieces, true, &mut fields);
+        // What is wrong in a document ends no shell.
+        if !ended {
+            self.go_on();
+        }
         fields.finish(&mut self.trace).concat()
     }
 
@@ -454,15 +467,16 @@ fn has_flags(word: &str) -> bool {
         })
 }
 
-/// Brace expansion of the written word, bounded.
-fn braces(word: &str, trace: &mut Trace) -> Vec<String> {
-    if !word.contains('{') || !(word.contains(',') || word.contains("..")) {
-        return vec![word.to_owned()];
-    }
-    match brush_parser::word::parse_brace_expansions(word, options()) {
-        Ok(Some(parts)) => combine(&parts, 0, trace),
-        _ => vec![word.to_owned()],
-    }
+/// Whether a word has a brace that is not the one behind a dollar, with which an expansion begins.
+fn has_brace(word: &str) -> bool {
+    let bytes = word.as_bytes();
+    let is_own = |at: usize| match bytes.get(..at).unwrap_or_default() {
+        // The dollar belongs to what stands before it.
+        [.., b'$' | b'\\', b'$'] => true,
+        [.., last] => *last != b'$',
+        [] => true,
+    };
+    bytes.iter().enumerate().any(|(at, byte)| *byte == b'{' && is_own(at))
 }
 
 /// The words that parts make together. What is written on the way counts as well, since each part is written once for

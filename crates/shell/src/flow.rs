@@ -336,6 +336,7 @@ impl Shell<'_> {
 
     /// Runs what a shell was told to run when it ends.
     pub(crate) fn say_farewell(&mut self) {
+        self.go_on();
         if self.state.prompted {
             self.state.prompted = false;
             self.expand_set_prompts();

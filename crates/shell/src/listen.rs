@@ -104,7 +104,7 @@ impl Shell<'_> {
             self.listeners.iter().filter(|(_, one)| one.heard > 1).map(|(path, _)| path.clone()).collect();
         parted.sort_unstable();
         for path in parted {
-            let Some(whole) = self.state.files.get(&path).cloned() else { continue };
+            let Some(whole) = self.state.disk.file(&path).cloned() else { continue };
             self.feed(&path, &whole);
         }
     }

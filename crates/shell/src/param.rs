@@ -6,6 +6,7 @@ use brush_parser::word::{ParameterTransformOp as Transform, SubstringMatchKind a
 use super::arith;
 use super::dialect::Dialect;
 use super::pattern::{self, End};
+use super::respell::TOGGLES;
 use super::simple::{element_of, keyed};
 use super::state::Value;
 use super::walk::Shell;
@@ -114,13 +115,19 @@ impl Shell<'_> {
                 self.transform(op, name, value)
             }
             Expr::UppercaseFirstChar { parameter, indirect, pattern } => {
-                self.cased(parameter, *indirect, pattern.as_deref(), |text| first(text, true))
+                match pattern.as_deref().and_then(|pattern| pattern.strip_prefix(TOGGLES)) {
+                    Some(pattern) => self.cased(parameter, *indirect, Some(pattern), toggled_first),
+                    None => self.cased(parameter, *indirect, pattern.as_deref(), |text| first(text, true)),
+                }
             }
             Expr::LowercaseFirstChar { parameter, indirect, pattern } => {
                 self.cased(parameter, *indirect, pattern.as_deref(), |text| first(text, false))
             }
             Expr::UppercasePattern { parameter, indirect, pattern } => {
-                self.cased(parameter, *indirect, pattern.as_deref(), str::to_uppercase)
+                match pattern.as_deref().and_then(|pattern| pattern.strip_prefix(TOGGLES)) {
+                    Some(pattern) => self.cased(parameter, *indirect, Some(pattern), toggled),
+                    None => self.cased(parameter, *indirect, pattern.as_deref(), str::to_uppercase),
+                }
             }
             Expr::LowercasePattern { parameter, indirect, pattern } => {
                 self.cased(parameter, *indirect, pattern.as_deref(), str::to_lowercase)
@@ -184,6 +191,7 @@ impl Shell<'_> {
         pattern: Option<&str>,
         change: impl Fn(&str) -> String,
     ) -> Expanded {
+        self.expands_as_bash();
         let value = self.read(parameter, indirect).0;
         let Some(pattern) = pattern.filter(|pattern| *pattern != "?" && !pattern.is_empty()) else {
             return value.map(change);
@@ -476,6 +484,21 @@ fn first(text: &str, upper: bool) -> String {
         Some(c) => c.to_lowercase().chain(chars).collect(),
         None => String::new(),
     }
+}
+
+/// Capitals as small letters, and small letters as capitals.
+fn toggled(text: &str) -> String {
+    let toggle = |c: char| match c.is_uppercase() {
+        true => c.to_lowercase().collect::<String>(),
+        false => c.to_uppercase().collect(),
+    };
+    text.chars().map(toggle).collect()
+}
+
+fn toggled_first(text: &str) -> String {
+    let (first, rest) =
+        text.split_at_checked(text.chars().next().map_or(0, char::len_utf8)).unwrap_or((text, ""));
+    toggled(first) + rest
 }
 
 fn substring(

@@ -402,7 +402,7 @@ impl Shell<'_> {
     pub(crate) fn write_file(&mut self, path: &str, data: &Data) {
         let located = self.located(path);
         self.hear(&located, data);
-        let over = self.state.write(located, data.clone());
+        let over = self.state.disk.write(located, data.clone());
         self.trace.note(over);
     }
 
@@ -410,9 +410,9 @@ impl Shell<'_> {
     pub(crate) fn append_file(&mut self, path: &str, data: &Data) {
         let located = self.located(path);
         self.hear(&located, data);
-        let mut all = self.state.files.get(&located).cloned().unwrap_or_else(Data::empty);
+        let mut all = self.state.disk.file(&located).cloned().unwrap_or_else(Data::empty);
         all.then(data);
-        let over = self.state.write(located, all);
+        let over = self.state.disk.write(located, all);
         self.trace.note(over);
     }
 
@@ -435,7 +435,7 @@ impl Shell<'_> {
     pub(crate) fn located(&self, path: &str) -> String {
         let mut at = self.resolve(path);
         for _ in 0..MOST_LINKS {
-            match self.state.followed(&at) {
+            match self.state.disk.followed(&at) {
                 Some(next) if next != at => at = next,
                 _ => break,
             }
@@ -462,9 +462,9 @@ impl Shell<'_> {
         {
             return data;
         }
-        let data = match self.state.files.get(&resolved) {
+        let data = match self.state.disk.file(&resolved) {
             Some(known) => known.clone(),
-            None if self.state.is_fetched(&resolved) => Data::unknown(Taint::FETCHED),
+            None if self.state.disk.is_fetched(&resolved) => Data::unknown(Taint::FETCHED),
             None => self.workspace_file(&resolved),
         };
         if resolved.starts_with("/proc/") && resolved.ends_with("/environ") {
@@ -480,9 +480,8 @@ impl Shell<'_> {
         }
         let known = self.state.descriptors.get(fd).cloned();
         if known.is_some() || !fd.contains(HOLE) {
-            return known.or_else(|| {
-                self.chosen(fd).filter(|_| !self.state.files.contains_key(&format!("/dev/fd/{fd}")))
-            });
+            return known
+                .or_else(|| self.chosen(fd).filter(|_| !self.state.disk.has(&format!("/dev/fd/{fd}"))));
         }
         // It may be any that is open, and the input as well.
         let mut numbered: Vec<_> = self.state.descriptors.iter().collect();
@@ -517,7 +516,7 @@ impl Shell<'_> {
                 self.sinks = outer;
                 self.environment = environment;
                 self.word_taint = taint;
-                let over = self.state.write(path.clone(), output);
+                let over = self.state.disk.write(path.clone(), output);
                 self.trace.note(over);
                 path
             }

@@ -1,6 +1,6 @@
 //! Spellings that the parser does not know, as ones that it knows.
 //!
-//! The law: *a text means the same afterwards*. Six things are spelled differently, wherever a shell would read them
+//! The law: *a text means the same afterwards*. Nine things are spelled differently, wherever a shell would read them
 //! as code, and nothing in quotes, comments and documents but the commands that are substituted there:
 //!
 //! - patterns of `case` inside parentheses get the parenthesis that opens them, since the parser looks for the one that
@@ -11,7 +11,10 @@
 //! - a descriptor with a name, `{name}<`, becomes a number of its own (see [`Names`]), which the parser would take for a
 //!   word;
 //! - `<(...)` glued to a word, which the parser takes for another word, becomes a command substitution that says what it
-//!   is.
+//!   is;
+//! - so does `=(...)`, the file of what commands print, which one shell knows;
+//! - and `${ ...; }` and `${| ...; }`, whose commands the shell runs itself (ksh, mksh, bash from 5.3 on);
+//! - `${x~~}`, which the parser does not know, is written as what capitals are made with, and a mark.
 
 use std::borrow::Cow;
 
@@ -19,6 +22,13 @@ use std::borrow::Cow;
 pub(crate) const READS: char = '\u{F8E5}';
 /// The same for `>(...)`.
 pub(crate) const WRITES: char = '\u{F8E6}';
+
+/// In front of the pattern of `${x^^pattern}` that was written `${x~~pattern}`.
+pub(crate) const TOGGLES: char = '\u{F8E8}';
+/// In front of commands that were written `${ ...; }`.
+pub(crate) const HERE: char = '\u{F8E9}';
+/// In front of commands that were written `${| ...; }`: what they leave in `REPLY` is the value.
+pub(crate) const REPLIES: char = '\u{F8EA}';
 
 /// A parameter that is never set, for `${:-word}`, which one shell knows.
 const NO_PARAMETER: &str = "99999";
@@ -59,7 +69,7 @@ pub(crate) fn parsable<'t>(text: &'t str, names: &mut Names) -> Cow<'t, str> {
         choosing: false,
         depth: 0,
     };
-    scanner.code();
+    scanner.code(None);
     Cow::Owned(scanner.out)
 }
 
@@ -69,7 +79,8 @@ fn has_any(text: &str) -> bool {
         |pair: &[u8]| matches!(pair, [before, b'<' | b'>', b'('] if !is_boundary(char::from(*before)));
     text.contains("coproc")
         || text.contains("select ")
-        || text.contains("${:")
+        || ["${:", "${ ", "${\t", "${\n", "${|", "=("].iter().any(|sign| text.contains(sign))
+        || text.contains('~') && text.contains("${")
         || text.contains("}<")
         || text.contains("}>")
         || text.contains("esac") && text.contains('(')
@@ -141,13 +152,31 @@ impl Scanner<'_, '_> {
         self.out.chars().next_back().is_none_or(is_boundary)
     }
 
-    /// Copies code up to the parenthesis that closes it, or to the end.
-    fn code(&mut self) {
+    /// Whether the next character is a word by itself.
+    fn stands_alone(&self) -> bool {
+        self.begins_word() && self.rest.chars().nth(1).is_none_or(is_boundary)
+    }
+
+    /// Copies code up to the parenthesis or the brace that closes it, or to the end; says whether a brace did.
+    fn code(&mut self, end: Option<char>) -> bool {
         let mut cases: Vec<Case> = Vec::new();
         // Whether a reserved word may stand here.
         let mut first = true;
+        let mut groups = 0usize;
         while let Some(c) = self.peek() {
             match c {
+                '}' if first && end == Some('}') && groups == 0 => {
+                    self.skip(1);
+                    return true;
+                }
+                '{' | '}' if first && self.stands_alone() => {
+                    groups = if c == '{' { groups + 1 } else { groups.saturating_sub(1) };
+                    first = self.word(first, &mut cases);
+                }
+                '=' if self.rest.starts_with("=(") && self.begins_word() => {
+                    self.substituted(2, READS);
+                    first = false;
+                }
                 '#' if self.begins_word() => self.copy_while(|c| c != '\n'),
                 '\n' => {
                     self.copy(1);
@@ -171,7 +200,7 @@ impl Scanner<'_, '_> {
                 ')' => {
                     self.copy(1);
                     if self.depth > 0 {
-                        return;
+                        return false;
                     }
                     first = true;
                 }
@@ -184,6 +213,7 @@ impl Scanner<'_, '_> {
                 _ => first = self.word(first, &mut cases),
             }
         }
+        false
     }
 
     fn parentheses(&mut self) {
@@ -197,8 +227,57 @@ impl Scanner<'_, '_> {
     /// Copies what stands in parentheses, and the one that closes them.
     fn inside(&mut self) {
         self.depth += 1;
-        self.code();
+        self.code(Some(')'));
         self.depth -= 1;
+    }
+
+    /// Something with parentheses as the command substitution that says what it was.
+    fn substituted(&mut self, opening: usize, mark: char) {
+        self.skip(opening);
+        self.out.push_str("$(");
+        self.out.push(mark);
+        self.inside();
+    }
+
+    /// The same for what ends with a brace.
+    fn run_here(&mut self, opening: usize, mark: char) {
+        self.skip(opening);
+        self.out.push_str("$(");
+        self.out.push(mark);
+        self.out.push(' ');
+        let outer = std::mem::take(&mut self.depth);
+        if self.code(Some('}')) {
+            self.out.push(')');
+        }
+        self.depth = outer;
+    }
+
+    /// `${x~~}` up to what is behind the signs, if it is that.
+    fn toggled(&mut self) {
+        let name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let bare = self.rest.strip_prefix('!').unwrap_or(self.rest);
+        let behind = match bare.strip_prefix(['@', '*']) {
+            Some(behind) => behind,
+            None => bare.trim_start_matches(name),
+        };
+        let behind = match behind.strip_prefix('[').and_then(|index| index.split_once(']')) {
+            Some((_, behind)) => behind,
+            None => behind,
+        };
+        let Some(pattern) = behind.strip_prefix('~').filter(|_| behind.len() < bare.len()) else { return };
+        self.copy(self.rest.len() - behind.len());
+        let pattern = match pattern.strip_prefix('~') {
+            Some(pattern) => {
+                self.out.push_str("^^");
+                pattern
+            }
+            None => {
+                self.out.push('^');
+                pattern
+            }
+        };
+        self.out.push(TOGGLES);
+        self.rest = pattern;
     }
 
     /// Copies arithmetic, in which `<<` is no document.
@@ -369,8 +448,15 @@ impl Scanner<'_, '_> {
         } else if self.rest.starts_with("$(") {
             self.copy(2);
             self.inside();
+        } else if self.rest.starts_with("${|") {
+            self.run_here(3, REPLIES);
+        } else if self.rest.starts_with("${")
+            && matches!(self.rest.as_bytes().get(2), Some(b' ' | b'\t' | b'\n'))
+        {
+            self.run_here(2, HERE);
         } else if self.rest.starts_with("${") {
             self.copy(2);
+            self.toggled();
             if self.rest.starts_with(':') {
                 self.out.push_str(NO_PARAMETER);
             }
@@ -402,10 +488,7 @@ impl Scanner<'_, '_> {
         let glued = !self.begins_word();
         match self.rest.get(..2) {
             Some(kind @ ("<(" | ">(")) if glued => {
-                self.skip(2);
-                self.out.push_str("$(");
-                self.out.push(if kind == "<(" { READS } else { WRITES });
-                self.inside();
+                self.substituted(2, if kind == "<(" { READS } else { WRITES });
             }
             Some("<(" | ">(") => {
                 self.copy(2);
@@ -510,6 +593,24 @@ mod tests {
         assert_eq!(respelled("A=<(ls) x -d@<(cat a)b"), format!("A=$({READS}ls) x -d@$({READS}cat a)b"));
         assert_eq!(respelled("x --log=>(cat)"), format!("x --log=$({WRITES}cat)"));
         assert_eq!(respelled("diff <(ls) <(ls b) > >(cat)"), "diff <(ls) <(ls b) > >(cat)");
+    }
+
+    #[test]
+    fn what_one_shell_knows_is_written_as_what_the_parser_knows() {
+        for (text, wanted) in [
+            ("x ${ ls; }/y", format!("x $({HERE}  ls; )/y")),
+            ("\"${| { a; }; REPLY=b; }\"", format!("\"$({REPLIES}  {{ a; }}; REPLY=b; )\"")),
+            ("cat <<E\n${ ls\n}\nE\n", format!("cat <<E\n$({HERE}  ls\n)\nE\n")),
+            ("sh =(ls) -=(x) a=(b)", format!("sh $({READS}ls) -=(x) a=(b)")),
+            (
+                "${x~~} \"${!y~[a-c]}\" ${@~} '${x~}' ${x%~}",
+                format!("${{x^^{TOGGLES}}} \"${{!y^{TOGGLES}[a-c]}}\" ${{@^{TOGGLES}}} '${{x~}}' ${{x%~}}"),
+            ),
+        ] {
+            assert_eq!(respelled(text), wanted);
+        }
+        // What is not closed stays open.
+        assert!(!respelled("x ${ ls").contains(')'));
     }
 
     #[test]

@@ -63,7 +63,9 @@ impl Shell<'_> {
         if !self.state.watched.is_empty() {
             self.act_on_assignments();
         }
-        let (output, status) = if argv.is_empty() {
+        let (output, status) = if self.state.ended {
+            (Data::empty(), None)
+        } else if argv.is_empty() {
             // One shell prints what is redirected into nothing.
             let shown = streams.feeds && self.differs(Dialect::Zsh);
             (if shown { streams.stdin.clone() } else { Data::empty() }, Some(true))

@@ -32,14 +32,12 @@ impl Shell<'_> {
     pub(super) fn run_startup_files(&mut self, named: &[&str], process: usize, program: &str) {
         let mut files: Vec<String> = named.iter().map(|file| (*file).to_owned()).collect();
         files.extend(["BASH_ENV", "ENV"].map(|name| self.environment_of(name)));
-        if !self.state.files.is_empty() {
+        if !self.state.disk.is_empty() {
             let folders = ["HOME", "ZDOTDIR"].map(|name| self.environment_of(name));
             let home = self.place.home().to_owned();
             for folder in folders.into_iter().chain([home]).filter(|folder| !folder.is_empty()) {
                 let paths = STARTUP_FILES.map(|file| format!("{folder}/{file}"));
-                files.extend(
-                    paths.into_iter().filter(|path| self.state.files.contains_key(&self.located(path))),
-                );
+                files.extend(paths.into_iter().filter(|path| self.state.disk.has(&self.located(path))));
             }
         }
         for file in files.into_iter().filter(|file| !file.is_empty()) {
@@ -57,7 +55,7 @@ impl Shell<'_> {
     /// The text of a script: of the working directory, or of a folder in which this command lets programs be found.
     pub(super) fn program_text(&mut self, name: &str) -> Data {
         match self.searched(name) {
-            Some(path) if !self.state.files.contains_key(&self.located(name)) => self.content_of(&path),
+            Some(path) if !self.state.disk.has(&self.located(name)) => self.content_of(&path),
             _ => self.content_of(name),
         }
     }
@@ -65,7 +63,7 @@ impl Shell<'_> {
     /// The file that this command wrote and that a shell finds by its name: in a folder of `PATH` as it was set here, or
     /// in one that holds programs by its own name.
     pub(super) fn searched(&self, name: &str) -> Option<String> {
-        if self.state.files.is_empty() || name.contains('/') || name.is_empty() {
+        if self.state.disk.is_empty() || name.contains('/') || name.is_empty() {
             return None;
         }
         let set = self.environment_of("PATH");
@@ -78,8 +76,8 @@ impl Shell<'_> {
             "" => name.to_owned(),
             folder => format!("{folder}/{name}"),
         });
-        let found = found.find(|path| self.state.files.contains_key(&self.located(path)));
-        found.or_else(|| self.state.installed(name).map(str::to_owned))
+        let found = found.find(|path| self.state.disk.has(&self.located(path)));
+        found.or_else(|| self.state.disk.installed(name).map(str::to_owned))
     }
 
     /// Runs a program of this command's own that is found by its name.

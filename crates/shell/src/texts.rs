@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use brush_parser::word::WordPieceWithSource;
+use brush_parser::word::{BraceExpressionOrText, WordPieceWithSource};
 
 use super::parse::{self, Parsed, options};
 use super::prescan::Refusal;
@@ -20,6 +20,9 @@ const MOST_BYTES: usize = 4 * 1024 * 1024;
 /// The parts of a word; `None` for one that can't be read.
 pub(crate) type Pieces = Option<Rc<[WordPieceWithSource]>>;
 
+/// The parts of a word with braces; `None` for one that has none.
+pub(crate) type Braces = Option<Rc<[BraceExpressionOrText]>>;
+
 /// A program, or why it is not given to the parser.
 pub(crate) type Program = Rc<Result<Parsed, Refusal>>;
 
@@ -29,6 +32,7 @@ pub(crate) struct Texts {
     programs: HashMap<Box<str>, Program>,
     words: HashMap<Box<str>, Pieces>,
     heredocs: HashMap<Box<str>, Pieces>,
+    braces: HashMap<Box<str>, Braces>,
     /// Long texts of here-documents, which are not parsed with what stands around them.
     documents: Vec<Rc<str>>,
     /// Descriptors with names that were met.
@@ -47,6 +51,14 @@ impl Texts {
     pub(crate) fn word(&mut self, word: &str) -> Pieces {
         let parse = |word: &str| brush_parser::word::parse(word, options()).ok().map(Rc::from);
         kept(&mut self.words, &mut self.bytes, word, parse)
+    }
+
+    /// The braces of a word.
+    pub(crate) fn braces(&mut self, word: &str) -> Braces {
+        let parse = |word: &str| {
+            brush_parser::word::parse_brace_expansions(word, options()).ok().flatten().map(Rc::from)
+        };
+        kept(&mut self.braces, &mut self.bytes, word, parse)
     }
 
     /// The body of a here-document with an unquoted delimiter.

@@ -231,7 +231,7 @@ impl Shell<'_> {
                 false => self.resolve(source),
             };
             if leads != link {
-                let over = self.state.link(link, leads);
+                let over = self.state.disk.link(link, leads);
                 self.trace.note(over);
             }
         }
@@ -255,7 +255,7 @@ impl Shell<'_> {
         // What lies in a folder is copied with it.
         let folder = self.resolve(source) + "/";
         let inside =
-            self.state.files.iter().filter_map(|(path, data)| Some((path.strip_prefix(&folder)?, data)));
+            self.state.disk.files().filter_map(|(path, data)| Some((path.strip_prefix(&folder)?, data)));
         let mut inside: Vec<(String, Data)> =
             inside.map(|(path, data)| (path.to_owned(), data.clone())).collect();
         inside.sort_by(|one, other| one.0.cmp(&other.0));
@@ -315,8 +315,8 @@ impl Shell<'_> {
                     || args.iter().any(|arg| {
                         let path = arg.trim_start_matches("-f");
                         self.state
-                            .files
-                            .get(&self.resolve(path))
+                            .disk
+                            .file(&self.resolve(path))
                             .is_some_and(|data| data.taint.has(Taint::NET))
                     });
                 from_net.then(|| crate::effects::unpacks_into(program, args).unwrap_or(".").to_owned())
@@ -325,7 +325,7 @@ impl Shell<'_> {
         };
         if let Some(folder) = into {
             let folder = self.resolve(&folder);
-            let over = self.state.fetch_into(folder);
+            let over = self.state.disk.fetch_into(folder);
             self.trace.note(over);
         }
     }
@@ -336,7 +336,7 @@ impl Shell<'_> {
             return;
         }
         let fetched = args.iter().filter(|arg| !arg.starts_with('-')).any(|arg| {
-            self.state.files.get(&self.resolve(arg)).is_some_and(|data| data.taint.has(Taint::NET))
+            self.state.disk.file(&self.resolve(arg)).is_some_and(|data| data.taint.has(Taint::NET))
                 || matches!(program, "rpm" | "dnf" | "yum" | "msiexec") && arg.contains("://")
         });
         if fetched {

@@ -23,7 +23,7 @@ use super::listen::Listener;
 use super::parse::{self, Parsed};
 use super::redirect::Streams;
 use super::respell;
-use super::state::{Function, Shared, Value};
+use super::state::{Disk, Function, Shared, Value};
 use super::texts::Texts;
 use super::trace::{Fact, Process, Trace, UnknownKind};
 use super::ways::Ways;
@@ -112,7 +112,7 @@ fn read_as(
         let mut shell = Shell::new(place, known, limits);
         shell.dialect = dialect;
         shell.texts = std::mem::take(texts);
-        shell.state.files = files;
+        shell.state.disk = Disk::with(files);
         if super::obscure::is_obfuscated(command) {
             shell.trace.facts.push(Fact::Obfuscated);
         }
@@ -122,8 +122,11 @@ fn read_as(
         *texts = std::mem::take(&mut shell.texts);
         // What is written to a named pipe late is read from it early: once its content is known, the
         // command is walked again with it.
-        let written: Vec<_> =
-            shell.fifos.iter().filter_map(|path| shell.state.files.get_key_value(path)).collect();
+        let written: Vec<_> = shell
+            .fifos
+            .iter()
+            .filter_map(|path| shell.state.disk.file(path).map(|data| (path, data)))
+            .collect();
         if second || written.is_empty() {
             if known.programs.is_broken() {
                 let reason = "the catalogue of programs can't be read";
@@ -292,6 +295,8 @@ impl Shell<'_> {
         };
         self.depth -= 1;
         self.end_text();
+        // Not all shells end with a text that they were told to read.
+        self.go_on();
         output
     }
 
@@ -320,6 +325,8 @@ impl Shell<'_> {
         let mut output = Data::empty();
         for program in &parsed.programs {
             for list in &program.complete_commands {
+                // Who types them line by line is asked for the next one.
+                self.go_on();
                 output.then(&self.run_list(list, stdin).0);
             }
         }
@@ -340,6 +347,9 @@ impl Shell<'_> {
                 return Data::text(self.process_substitution(&kind, &subshell));
             }
         }
+        if let Some(code) = text.strip_prefix([respell::HERE, respell::REPLIES]) {
+            return self.substitute_here(code, text.starts_with(respell::REPLIES));
+        }
         let taint = std::mem::take(&mut self.word_taint);
         let environment = std::mem::take(&mut self.environment);
         // `$(<file)` reads the file.
@@ -354,6 +364,25 @@ impl Shell<'_> {
         self.word_taint = taint;
         self.environment = environment;
         output
+    }
+
+    /// Runs text in this shell and returns what it prints, or what it leaves in `REPLY`.
+    fn substitute_here(&mut self, text: &str, replies: bool) -> Data {
+        self.remember_start();
+        let taint = std::mem::take(&mut self.word_taint);
+        let environment = std::mem::take(&mut self.environment);
+        let printed = self.in_function(|shell| shell.run_text(text, &Data::session_input()));
+        self.word_taint = taint;
+        self.environment = environment;
+        if !replies {
+            return printed;
+        }
+        self.settle("REPLY");
+        let taint = self.state.taint("REPLY");
+        match self.state.assigned("REPLY") {
+            Some(value) => Data::text(value.scalar()).tainted(taint),
+            None => Data::unknown(taint),
+        }
     }
 
     /// Runs `work` on a copy of the state.
@@ -382,7 +411,7 @@ impl Shell<'_> {
         let mut output = Data::empty();
         let mut status = None;
         for ast::CompoundListItem(and_or, separator) in &list.0 {
-            if !self.step() {
+            if self.state.ended || !self.step() {
                 break;
             }
             if matches!(separator, ast::SeparatorOperator::Async) {
@@ -483,6 +512,9 @@ impl Shell<'_> {
 
     /// Runs a command each way it can go.
     fn run_command(&mut self, command: &ast::Command, stdin: &Data) -> (Data, Option<bool>) {
+        if self.state.ended {
+            return (Data::empty(), None);
+        }
         if !self.step() {
             return (Data::unknown(Taint::NONE), None);
         }
@@ -556,6 +588,10 @@ impl Shell<'_> {
                 self.pending = pending + usize::from(result.1 > 0) * 1000;
                 result.0
             }
+            C::Coprocess(coproc) => {
+                self.coprocess(coproc);
+                (Data::empty(), Some(true))
+            }
             C::ForClause(clause) => (self.run_for(clause, stdin), None),
             C::ArithmeticForClause(clause) => (self.run_counted(clause, stdin), None),
             C::WhileClause(ast::WhileOrUntilClauseCommand(condition, body, _)) => {
@@ -566,10 +602,6 @@ impl Shell<'_> {
             }
             C::IfClause(clause) => (self.run_if(clause, stdin), None),
             C::CaseClause(clause) => (self.run_case(clause, stdin), None),
-            C::Coprocess(coproc) => {
-                self.coprocess(coproc);
-                (Data::empty(), Some(true))
-            }
         }
     }
 
@@ -633,7 +665,7 @@ impl Shell<'_> {
         if let Some(mounts) = &self.mounts {
             mounts.lead(&mut touch);
         }
-        if let Some(target) = self.state.followed(&touch.resolved) {
+        if let Some(target) = self.state.disk.followed(&touch.resolved) {
             touch.path = target;
             touch.resolve(self.state.cwd.as_deref(), self.place);
         }

@@ -8,6 +8,8 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use super::respell;
+
 /// Any text, of any length.
 pub const HOLE: char = '\u{F8E0}';
 /// Any text but none, as two holes.
@@ -25,7 +27,19 @@ pub(crate) const GAP: char = '\u{F8E4}';
 /// In front of the number of a text that was taken out of what is parsed.
 pub(crate) const TAKEN: char = '\u{F8E7}';
 
-const MARKS: [char; 8] = [HOLE, STAR, ANY, SET, GAP, TAKEN, super::respell::READS, super::respell::WRITES];
+const MARKS: [char; 11] = [
+    HOLE,
+    STAR,
+    ANY,
+    SET,
+    GAP,
+    TAKEN,
+    respell::READS,
+    respell::WRITES,
+    respell::TOGGLES,
+    respell::HERE,
+    respell::REPLIES,
+];
 
 /// Replaces characters that would be taken for marks.
 pub(crate) fn sanitise(text: &str) -> Cow<'_, str> {

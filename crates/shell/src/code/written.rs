@@ -21,7 +21,7 @@ impl Shell<'_> {
     /// Looks for files of this command that the program compiles, or runs without being told to.
     pub(super) fn collected(&mut self, program: &str, args: &[&str], process: usize) {
         let programs = self.programs;
-        if self.state.files.is_empty() {
+        if self.state.disk.is_empty() {
             return;
         }
         if LAUNCHERS.contains(&program)
@@ -41,7 +41,8 @@ impl Shell<'_> {
                 let name = path.rsplit('/').next().unwrap_or(path);
                 pattern::matches(&pattern.replace('*', &String::from(STAR)), name)
             };
-            let mut files: Vec<String> = self.state.files.keys().filter(is_run).cloned().collect();
+            let mut files: Vec<String> =
+                self.state.disk.files().map(|(path, _)| path).filter(is_run).cloned().collect();
             files.sort();
             for file in files {
                 self.script_argument(program, &file, process);
@@ -53,7 +54,7 @@ impl Shell<'_> {
     fn compile(&mut self, output: &str, program: &str, args: &[&str]) {
         let sources: Vec<(&str, Data)> = args
             .iter()
-            .filter_map(|arg| Some((*arg, self.state.files.get(&self.resolve(arg))?.clone())))
+            .filter_map(|arg| Some((*arg, self.state.disk.file(&self.resolve(arg))?.clone())))
             .collect();
         let Some((first, _)) = sources.first() else { return };
         let options = Options::parse(args, self.programs.takes(program));
