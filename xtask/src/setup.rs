@@ -44,6 +44,12 @@ const NEEDS: &[Need] = &[
         install: &["apt-get", "install", "--yes", "--no-install-recommends", "zsh"],
         hint: "the analysis of commands is held against real shells; install bash, dash and zsh",
     },
+    Need {
+        tool: "sudo",
+        probe: &["sudo", "--version"],
+        install: &["apt-get", "install", "--yes", "--no-install-recommends", "sudo"],
+        hint: "who may answer for others is held against the real sudo; install it",
+    },
 ];
 
 /// Gets whatever is missing.

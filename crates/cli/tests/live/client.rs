@@ -323,6 +323,47 @@ impl Client {
         }
     }
 
+    /// The file of the user's in which our hooks stand, below the home.
+    pub(crate) fn installed(self) -> &'static str {
+        match self {
+            Self::Claude => ".claude/settings.json",
+            Self::Codex => ".codex/hooks.json",
+            Self::Gemini => ".gemini/settings.json",
+            Self::Qwen => ".qwen/settings.json",
+            Self::Copilot => ".copilot/hooks/backstop.json",
+            Self::Cline => ".cline/hooks/PreToolUse",
+            Self::OpenCode => ".config/opencode/plugins/backstop.js",
+        }
+    }
+
+    /// The variable that moves the client to another folder, the folder that it is instead of, below the home, and what of
+    /// that the client can't do without.
+    pub(crate) fn moved_by(self) -> (&'static str, &'static str, &'static [&'static str]) {
+        match self {
+            Self::Claude => ("CLAUDE_CONFIG_DIR", ".claude", &[]),
+            Self::Codex => ("CODEX_HOME", ".codex", &["config.toml"]),
+            Self::Gemini => ("GEMINI_CLI_HOME", "", &[".gemini/settings.json"]),
+            Self::Qwen => ("QWEN_HOME", ".qwen", &["settings.json"]),
+            Self::Copilot => ("COPILOT_HOME", ".copilot", &["config.json", "mcp-config.json"]),
+            Self::Cline => ("CLINE_DIR", ".cline", &["data"]),
+            Self::OpenCode => (
+                "XDG_CONFIG_HOME",
+                ".config",
+                &["opencode/opencode.json", "opencode/package.json", "opencode/node_modules"],
+            ),
+        }
+    }
+
+    /// A file of a repository that switches the client's hooks off, and what it says, for clients that have such a switch.
+    pub(crate) fn switch(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Codex => (".codex/config.toml", "[features]\nhooks = false\n"),
+            Self::Gemini => (".gemini/settings.json", r#"{"hooksConfig": {"enabled": false}}"#),
+            Self::Qwen => (".qwen/settings.json", r#"{"disableAllHooks": true}"#),
+            _ => (".claude/settings.json", r#"{"disableAllHooks": true}"#),
+        }
+    }
+
     /// The files of a project that say which hooks run.
     pub(crate) fn settings(self) -> &'static [&'static str] {
         match self {

@@ -12,6 +12,7 @@
 
 mod around;
 mod client;
+mod machine;
 mod model;
 mod own;
 mod run;
@@ -22,3 +23,5 @@ mod webhook;
 scenarios::every! { claude codex }
 scenarios::ways! { claude codex }
 scenarios::in_runs! { claude codex }
+scenarios::switches! { claude codex }
+scenarios::signals! { claude codex }

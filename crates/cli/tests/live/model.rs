@@ -36,6 +36,14 @@ impl Call {
         Self { delay: 5000, ..self.after(said) }
     }
 
+    /// The calls in one turn, beside each other. None of them may be in a group, or after another.
+    pub(crate) fn beside(calls: &[Self]) -> Value {
+        let first = calls.first().unwrap().tool;
+        let all: Vec<_> =
+            calls.iter().map(|call| json!({ "name": call.tool, "arguments": call.arguments })).collect();
+        json!({ "when": { "tools": [first], "tool_result": false }, "tool_calls": all })
+    }
+
     /// The turn in which the model makes this call, once.
     fn turn(&self) -> Value {
         if let Some(result) = self.after {
@@ -88,8 +96,10 @@ pub(crate) struct Model {
 }
 
 impl Model {
-    pub(crate) fn start(calls: &[Call]) -> Self {
-        let mut turns: Vec<_> = calls.iter().map(Call::turn).collect();
+    /// With `at_once`, all calls are in the first answer.
+    pub(crate) fn start(calls: &[Call], at_once: bool) -> Self {
+        let mut turns: Vec<_> =
+            if at_once { vec![Call::beside(calls)] } else { calls.iter().map(Call::turn).collect() };
         turns.push(json!({ "repeat": true, "text": "Done." }));
         let script = Script::parse(&json!({ "turns": turns }).to_string()).unwrap();
         let runtime =

@@ -13,3 +13,6 @@ mod webhook;
 scenarios::every! { gemini qwen copilot cline opencode }
 scenarios::ways! { gemini qwen copilot cline opencode }
 scenarios::in_runs! { qwen opencode }
+scenarios::switches! { qwen }
+scenarios::signals! { gemini copilot cline opencode qwen }
+scenarios::suite! { switches_without_a_run: around: [gemini copilot] [switched_off] }

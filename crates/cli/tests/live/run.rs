@@ -1,5 +1,6 @@
 //! One client in a world of its own: a home, a project, a model, our hooks.
 
+use std::cell::Cell;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -24,6 +25,8 @@ pub(crate) struct World {
     /// The operator's.
     configuration: String,
     folder: TempDir,
+    /// The calls that were judged when our hooks were installed, to try them.
+    tried: Cell<usize>,
 }
 
 /// What became of one run.
@@ -46,8 +49,12 @@ impl std::fmt::Debug for Outcome {
 impl World {
     /// The folders, Backstop's configuration, and our hooks in the configuration of the client.
     pub(crate) fn new(client: Client, configuration: &str) -> Self {
-        let world =
-            Self { client, configuration: configuration.to_owned(), folder: tempfile::tempdir().unwrap() };
+        let world = Self {
+            client,
+            configuration: configuration.to_owned(),
+            folder: tempfile::tempdir().unwrap(),
+            tried: Cell::default(),
+        };
         for folder in ["home/.config/backstop", "project", "temp", "bin"] {
             std::fs::create_dir_all(world.path(folder)).unwrap();
         }
@@ -58,7 +65,7 @@ impl World {
         world
     }
 
-    fn place(&self) -> Place {
+    pub(crate) fn place(&self) -> Place {
         Place {
             home: self.path("home"),
             project: self.path("project"),
@@ -69,7 +76,8 @@ impl World {
         }
     }
 
-    fn path(&self, below: &str) -> PathBuf {
+    /// A file of the user's, or of the test's own.
+    pub(crate) fn path(&self, below: &str) -> PathBuf {
         self.folder.path().join(below)
     }
 
@@ -90,6 +98,33 @@ impl World {
 
     /// Runs `backstop` as the user of this world would. It must succeed.
     pub(crate) fn backstop(&self, arguments: &[&str]) -> String {
+        let (succeeded, printed) = self.tried(arguments, &[]);
+        assert!(succeeded, "`backstop {}`:\n{printed}", arguments.join(" "));
+        printed
+    }
+
+    /// Whether `doctor` is content with the client, where these variables are set, and what it says.
+    pub(crate) fn doctor(&self, variables: &[(&str, &str)]) -> (bool, String) {
+        self.tried(&["doctor", self.client.name()], variables)
+    }
+
+    /// How many tool calls were judged since the hooks were installed last, by the audit trail.
+    pub(crate) fn judged(&self) -> usize {
+        self.recorded() - self.tried.get()
+    }
+
+    fn recorded(&self) -> usize {
+        let trail = self.backstop(&["audit", "list", "--limit", "10000", "--json"]);
+        let trail: Vec<serde_json::Value> = serde_json::from_str(&trail).unwrap();
+        let is_call = |entry: &&serde_json::Value| {
+            let is = |name: &str, text: &str| entry.pointer(name).is_some_and(|value| value == text);
+            is("/kind", "receipt") && is("/body/point", "before_tool_call")
+        };
+        trail.iter().filter(is_call).count()
+    }
+
+    /// Runs `backstop` as the user would, and tells whether it succeeded, and what it printed.
+    pub(crate) fn tried(&self, arguments: &[&str], variables: &[(&str, &str)]) -> (bool, String) {
         // As a person at a terminal: what people do is refused to whoever lost their session.
         let session = Path::new("/usr/bin/setsid");
         let mut command = Command::new(if session.exists() { session } else { Path::new("/usr/bin/env") });
@@ -97,12 +132,12 @@ impl World {
         command
             .env("HOME", self.path("home"))
             .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+            .envs(variables.iter().copied())
             .stdin(Stdio::null());
         let output = command.output().unwrap();
         let printed =
             [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
-        assert!(output.status.success(), "`backstop {}`:\n{printed}", arguments.join(" "));
-        printed
+        (output.status.success(), printed)
     }
 
     /// Runs one prompt with our hooks installed, after `meddle` changed the program that they start; in it the model makes
@@ -120,6 +155,7 @@ impl World {
     /// Puts our hooks into the client's configuration, where they are not yet.
     pub(crate) fn install(&self) {
         self.backstop(&["install", self.client.name(), "--user"]);
+        self.tried.set(self.recorded());
     }
 
     /// A run in which the model makes these calls, with whatever is installed.
@@ -127,8 +163,10 @@ impl World {
         Trial {
             world: self,
             calls,
+            at_once: false,
             by_run: false,
             is_deaf: false,
+            on_terminal: false,
             arguments: Vec::new(),
             variables: Vec::new(),
             watch: Box::new(|_, _| ()),
@@ -186,14 +224,26 @@ type Watch<'w> = dyn FnMut(&Model, Pid) + 'w;
 pub(crate) struct Trial<'w> {
     world: &'w World,
     calls: &'w [Call],
+    at_once: bool,
     by_run: bool,
     is_deaf: bool,
+    on_terminal: bool,
     arguments: Vec<&'w str>,
     variables: Vec<(&'w str, String)>,
     watch: Box<Watch<'w>>,
 }
 
 impl<'w> Trial<'w> {
+    /// Has the model make all calls in one answer.
+    pub(crate) fn at_once(self) -> Self {
+        Self { at_once: true, ..self }
+    }
+
+    /// Starts it on a terminal.
+    pub(crate) fn on_terminal(self) -> Self {
+        Self { on_terminal: true, ..self }
+    }
+
     /// Starts it by `backstop run`.
     pub(crate) fn by_run(self) -> Self {
         Self { by_run: true, ..self }
@@ -228,16 +278,27 @@ impl<'w> Trial<'w> {
     /// [`NoBuild`] when the client can't be had here.
     pub(crate) fn go(mut self) -> Result<Outcome, NoBuild> {
         let (world, client) = (self.world, self.world.client);
-        let model = Model::start(self.calls);
+        let model = Model::start(self.calls, self.at_once);
         let place = Place { model: model.address(), by_run: self.by_run, ..world.place() };
-        let mut command = client.command(&place, client.arguments())?;
-        client.point(&place);
+        let mut command = place.started(client)?;
         if self.by_run {
             command = world.behind_run(&command, &model.address(), self.is_deaf);
         }
         command.args(&self.arguments).envs(self.variables.iter().map(|(name, value)| (name, value)));
-        let printed = world.wait(command.stdin(Stdio::null()), |process| (self.watch)(&model, process));
+        let printed = match self.on_terminal {
+            true => world.wait_on_terminal(&mut command),
+            false => world.wait(command.stdin(Stdio::null()), |process| (self.watch)(&model, process)),
+        };
         Ok(Outcome { heard: model.stop(), printed })
+    }
+}
+
+impl Place {
+    /// The command that runs one prompt of the client, which is pointed at its model.
+    pub(crate) fn started(&self, client: Client) -> Result<Command, NoBuild> {
+        let command = client.command(self, client.arguments())?;
+        client.point(self);
+        Ok(command)
     }
 }
 
@@ -276,10 +337,17 @@ impl World {
     }
 
     /// Waits for the client and gives what it printed. Whatever it started ends with it.
-    fn wait(&self, command: &mut Command, mut watch: impl FnMut(Pid)) -> String {
+    pub(crate) fn wait(&self, command: &mut Command, mut watch: impl FnMut(Pid)) -> String {
         let path = self.path("printed.txt");
         let file = std::fs::File::create(&path).unwrap();
         command.stdout(file.try_clone().unwrap()).stderr(file).process_group(0);
+        let printed = || String::from_utf8_lossy(&std::fs::read(&path).unwrap()).into_owned();
+        self.ended(command, &mut watch, printed);
+        printed()
+    }
+
+    /// Waits for the client's end, which must come.
+    fn ended(&self, command: &mut Command, mut watch: impl FnMut(Pid), printed: impl Fn() -> String) {
         let mut group = Group(command.spawn().unwrap());
         let process = Pid::from_child(&group.0);
         let began = Instant::now();
@@ -292,9 +360,42 @@ impl World {
             watch(process);
         };
         drop(group);
-        let printed = String::from_utf8_lossy(&std::fs::read(&path).unwrap()).into_owned();
-        assert!(ended, "{} did not end:\n{printed}", self.client.name());
-        printed
+        assert!(ended, "{} did not end:\n{}", self.client.name(), printed());
+    }
+}
+
+impl World {
+    /// As [`wait`](Self::wait), with the client on a terminal.
+    fn wait_on_terminal(&self, command: &mut Command) -> String {
+        use std::io::Read as _;
+
+        use rustix::fs::{Mode, OFlags};
+        use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&master).unwrap();
+        unlockpt(&master).unwrap();
+        let name = ptsname(&master, Vec::new()).unwrap();
+        let open =
+            || rustix::fs::open(name.as_c_str(), OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap();
+        command.env("TERM", "xterm").stdin(open());
+        let mut screen = std::fs::File::from(master);
+        // Held until the client has ended, so that what it wrote last can still be read.
+        let (held, written) = (open(), self.path("screen.txt"));
+        let file = std::fs::File::create(&written).unwrap();
+        let reading = std::thread::spawn(move || {
+            let (mut file, mut buffer) = (file, [0; 4096]);
+            while let Ok(length @ 1..) = screen.read(&mut buffer) {
+                std::io::Write::write_all(&mut file, buffer.get(..length).unwrap()).unwrap();
+            }
+        });
+        command.stdout(open()).stderr(open()).process_group(0);
+        self.ended(command, |_| (), String::new);
+        // What holds the terminal open, so that reading ends.
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        drop(held);
+        reading.join().unwrap();
+        String::from_utf8_lossy(&std::fs::read(&written).unwrap()).into_owned()
     }
 }
 
@@ -317,7 +418,7 @@ impl Drop for Group {
 }
 
 /// Where the clients are installed: the locked ones, unless others are tried.
-fn packages() -> PathBuf {
+pub(crate) fn packages() -> PathBuf {
     let locked = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/clients");
     std::env::var_os("BACKSTOP_TEST_CLIENTS").map_or(locked, PathBuf::from)
 }

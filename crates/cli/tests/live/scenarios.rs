@@ -4,7 +4,7 @@
 //! decided, it must do something stricter.
 
 use crate::client::{Client, NoBuild};
-use crate::model::Call;
+use crate::model::{Call, Model};
 use crate::run::{MARK, Outcome, World, script};
 use crate::webhook::Webhook;
 
@@ -30,7 +30,7 @@ pub(crate) use suite;
 macro_rules! every {
     ($($client:ident)+) => {
         $crate::scenarios::suite! { every: scenarios: [$($client)+]
-            [allow deny rewrite redact ask crash missing timeout sub_agent mcp]
+            [allow deny rewrite redact ask waits crash missing timeout sub_agent mcp]
         }
     };
 }
@@ -40,7 +40,10 @@ pub(crate) use every;
 macro_rules! ways {
     ($($client:ident)+) => {
         $crate::scenarios::suite! { ways: around: [$($client)+]
-            [asked_in_bypass_mode settings_of_the_next_session another_operator false_daemon answers_itself not_executable]
+            [
+                asked_in_bypass_mode settings_of_the_next_session another_operator false_daemon answers_itself
+                not_executable moved_away linked_secret replaced_settings nested_client
+            ]
         }
     };
 }
@@ -50,11 +53,28 @@ pub(crate) use ways;
 macro_rules! in_runs {
     ($($client:ident)+) => {
         $crate::scenarios::suite! { in_runs: runs: [$($client)+]
-            [judged_in_a_run unheard_in_a_run]
+            [judged_in_a_run unheard_in_a_run silent_on_a_terminal]
         }
     };
 }
 pub(crate) use in_runs;
+
+/// What a repository can switch off, where a run switches it on again.
+macro_rules! switches {
+    ($($client:ident)+) => {
+        $crate::scenarios::suite! { switches: around: [$($client)+] [switched_off] }
+        $crate::scenarios::suite! { overruled: runs: [$($client)+] [on_whatever_the_repository_says] }
+    };
+}
+pub(crate) use switches;
+
+/// What a signal to the client's group does.
+macro_rules! signals {
+    ($($client:ident)+) => {
+        $crate::scenarios::suite! { signals: around: [$($client)+] [hung_up] }
+    };
+}
+pub(crate) use signals;
 
 /// A client that can't be had here is told of, and nothing else is.
 pub(crate) fn try_out(client: &str, scenario: fn(Client) -> Result<(), NoBuild>) {
@@ -126,6 +146,8 @@ pub(crate) fn allow(client: Client) -> Result<(), NoBuild> {
     assert!(world.ran(), "the tool did not run\n{outcome:?}");
     let results = outcome.heard.results();
     assert!(results.iter().any(|text| text.contains("the command has run")), "{results:?}");
+    assert!(outcome.heard.requests() > 1, "the model was not told of the result");
+    assert_eq!(world.judged(), 1, "one call is one event");
     Ok(())
 }
 
@@ -134,6 +156,7 @@ pub(crate) fn deny(client: Client) -> Result<(), NoBuild> {
     let world = World::new(client, &policy("deny_tools: [exec]"));
     let outcome = world.run(&[leave_mark(client)], |_| ())?;
     assert_refused(client, &world, &outcome, "is denied by `deny_tools` pattern `exec`");
+    assert_eq!(world.judged(), 1, "one call is one event");
     Ok(())
 }
 
@@ -187,6 +210,23 @@ pub(crate) fn ask(client: Client) -> Result<(), NoBuild> {
         let outcome = world.run_with_human(&[call.clone(), call.again("a person can allow ")])?;
         assert!(world.ran(), "the tool did not run although it was allowed\n{outcome:?}");
     }
+    Ok(())
+}
+
+/// Where the operator wants it, the hook waits for a person, and the call runs at once when it is allowed.
+pub(crate) fn waits(client: Client) -> Result<(), NoBuild> {
+    let world = World::new(client, &format!("{ASKS}agent: {{ approvals: {{ wait: true }} }}\n"));
+    world.install();
+    let mut allowed = false;
+    let call = [mark_asked_about(client)];
+    let person = |_: &Model, _| {
+        if !allowed && world.backstop(&["approvals", "list", "--json"]).contains("\"code\"") {
+            world.allow_last_question();
+            allowed = true;
+        }
+    };
+    let outcome = world.trial(&call).watch(person).go()?;
+    assert!(world.ran(), "the tool did not run\n{outcome:?}");
     Ok(())
 }
 
