@@ -61,7 +61,7 @@ fn words() -> Result<String, String> {
     for (class, words) in classes {
         let words: Vec<String> = words.into_iter().collect();
         let name = class.to_ascii_uppercase().replace('-', "_");
-        let _ = writeln!(out, "static {name}: &[&str] = &{words:?};");
+        let _ = writeln!(out, "pub(crate) static {name}: &[&str] = &{words:?};");
     }
     Ok(out)
 }

@@ -205,6 +205,11 @@ impl CommandGuard {
         self.analyzer.trace_fed(command, input, place)
     }
 
+    /// How much is stopped.
+    pub(crate) fn profile(&self) -> Profile {
+        self.settings.profile
+    }
+
     /// What is known of programs.
     pub(crate) fn programs(&self) -> &Programs {
         &self.settings.programs
@@ -269,6 +274,9 @@ impl CommandGuard {
         if place.input_is_unseen() {
             let allowed_by = self.exception(UNSEEN_INPUT, command, now);
             findings.extend(trace.waiting.iter().map(|what| waits_unseen(what, allowed_by.clone())));
+        }
+        if findings.is_empty() {
+            findings.extend(self.judge_what_is_named(&trace, command, place, now));
         }
         findings.sort_by_key(Finding::rank);
         let standing = findings.iter().filter(|finding| finding.allowed_by.is_none());

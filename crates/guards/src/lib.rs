@@ -15,6 +15,7 @@ mod given;
 mod guard;
 pub mod hooks;
 pub mod limits;
+mod named;
 mod paths;
 mod rules;
 mod tls;

@@ -112,6 +112,7 @@ impl Shell<'_> {
         }
         self.note_reader(argv, &program, stdin);
         let process = self.emit(argv);
+        self.note_inputs(process, args, stdin);
         self.client_input(&program, stdin);
         let printed = self.inline_code(&program, args, stdin, process);
         self.transfer(&program, args, stdin, process);

@@ -116,7 +116,7 @@ pub use pattern::matches as pattern_matches;
 pub use place::{Looked, Place};
 pub use prescan::MAX_BYTES;
 pub use readers::leaves_input_alone;
-pub use trace::{Fact, Process, Reader, Trace, Unknown, UnknownKind};
+pub use trace::{Fact, Input, Process, Reader, Trace, Unknown, UnknownKind};
 pub use word::{Argument, Certainty};
 
 /// The characters that stand in paths and arguments for what only the running shell knows.

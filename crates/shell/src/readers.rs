@@ -1,20 +1,42 @@
-//! Programs that may read the session's own standard input.
+//! What programs read: what the command itself gives them, and the session's own standard input.
 //!
 //! What is typed into a shell is read by the shell, until it starts a program that inherits its input and takes
 //! some of it away. From then on nobody outside can tell who reads what. The law: *a program reads what is
 //! typed unless it is known not to*. The catalogue says which never do. One that reads the files
 //! it is told to read is not among them: any of those may be the input by another name.
 
-use super::data::Data;
-use super::data::Taint;
-use super::trace::{Reader, UnknownKind};
+use std::sync::Arc;
+
+use super::data::{Data, Taint};
+use super::redirect::descriptor_in;
+use super::trace::{Input, Reader, UnknownKind};
 use super::walk::Shell;
+use super::word::unglob;
 use crate::programs::Does;
 
 /// Builtins that read.
 const READING_BUILTINS: &[&str] = &["read", "mapfile", "readarray", "source", "."];
 
+/// The longest text that is kept of what a process reads, in bytes; of a longer one only the origin is.
+const LONGEST_INPUT: usize = 16 * 1024;
+
 impl Shell<'_> {
+    /// Takes down what a process reads of what this command made: its standard input, and files that it is named.
+    pub(super) fn note_inputs(&mut self, process: usize, args: &[String], stdin: &Data) {
+        let mut inputs: Vec<Input> = input(stdin, true).into_iter().collect();
+        if !self.state.files.is_empty() {
+            for arg in args {
+                let path = arg.split_once('=').map_or(arg.as_str(), |(_, value)| value);
+                let path = self.located(path);
+                let flows = descriptor_in(&path).is_some();
+                inputs.extend(self.state.files.get(&path).and_then(|data| input(data, flows)));
+            }
+        }
+        if let Some(process) = self.trace.processes.get_mut(process) {
+            process.inputs = inputs;
+        }
+    }
+
     /// Takes down that the program may read the session's own input, unless it is known not to.
     pub(super) fn note_reader(&mut self, argv: &[String], program: &str, stdin: &Data) {
         let ours = stdin.taint.has(Taint::INPUT) && stdin.marked().is_none() && !stdin.is_dialogue();
@@ -58,6 +80,14 @@ impl Shell<'_> {
         let folder = argv.first().and_then(|word| word.strip_suffix(program));
         matches!(folder, Some("" | "/bin/" | "/usr/bin/")) && self.programs.does(program, Does::IgnoresInput)
     }
+}
+
+/// What can be said of data that a process reads; nothing is to be said of what the session types.
+fn input(data: &Data, flows: bool) -> Option<Input> {
+    let text = data.marked().filter(|text| !text.is_empty() && text.len() <= LONGEST_INPUT);
+    let from = data.taint;
+    let is_told = text.is_some() || from.without(Taint::INPUT | Taint::FILE) != Taint::NONE;
+    is_told.then(|| Input { text: text.map(|text| Arc::from(&*unglob(text))), from, flows })
 }
 
 /// True when it is certain that nothing started by the command reads what is typed behind it.

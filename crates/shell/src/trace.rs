@@ -28,6 +28,36 @@ pub struct Process {
     pub(crate) open_ended: bool,
     /// The code that an interpreter is given other than in its arguments, where that is known.
     pub(crate) code: Option<Arc<str>>,
+    /// What it reads, as far as the command itself says what that is.
+    pub(crate) inputs: Vec<Input>,
+}
+
+/// What a process reads: its standard input, or a file that the same command wrote and that it is named.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Input {
+    /// The text, where it is known and short enough to be looked at.
+    pub(crate) text: Option<Arc<str>>,
+    /// Where it comes from.
+    pub(crate) from: Taint,
+    /// Whether it flows in, by a pipe or a redirection, and is not the name of a file.
+    pub(crate) flows: bool,
+}
+
+impl Input {
+    /// The text, where it is known and short enough to be looked at.
+    pub fn text(&self) -> Option<&str> {
+        self.text.as_deref()
+    }
+
+    /// Where it comes from.
+    pub fn from(&self) -> Taint {
+        self.from
+    }
+
+    /// Returns whether it flows in, by a pipe or a redirection, and is not the name of a file.
+    pub fn flows(&self) -> bool {
+        self.flows
+    }
 }
 
 impl Process {
@@ -54,6 +84,11 @@ impl Process {
     /// The code that an interpreter is given by its input, or by a file that the same command wrote, where that is known.
     pub fn code(&self) -> Option<&str> {
         self.code.as_deref()
+    }
+
+    /// What it reads, as far as the command itself says what that is.
+    pub fn inputs(&self) -> &[Input] {
+        &self.inputs
     }
 
     /// The working directory, when it is known.

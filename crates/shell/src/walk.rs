@@ -648,6 +648,7 @@ impl Shell<'_> {
             environment: self.process_environment(),
             open_ended: self.open_ended,
             code: None,
+            inputs: Vec::new(),
         };
         self.trace.processes.push(process);
         self.trace.facts.push(Fact::Starts { process: at });

@@ -5,9 +5,9 @@ use std::cell::OnceCell;
 use backstop_shell::marks::{ANY, SET, STAR, has_hole};
 use backstop_shell::options::{Name, Options};
 use backstop_shell::programs::{Program, Programs};
-use backstop_shell::{Action, Argument, Place, Process, Taint, Touch, paths};
+use backstop_shell::{Action, Argument, Input, Place, Process, Taint, Touch, paths};
 
-use super::{Origin, Run, Signal, Test, TouchCondition, environment, footing, library, remote};
+use super::{Origin, Run, Signal, Test, TouchCondition, environment, footing, library, remote, sql};
 use crate::paths::{Class, Target, class, footing as places, is_confidential};
 
 /// A process with its arguments parsed once, for all rules.
@@ -220,6 +220,33 @@ impl<'a> Parsed<'a> {
         leases.iter().any(|lease| short(lease.split(':').next().unwrap_or_default()) == short(target))
     }
 
+    /// Whether a statement destroys data: one that stands in an argument, behind an option or attached to one, or that the
+    /// program reads from its input or a file which the same command wrote.
+    fn destroys_by_sql(&self) -> bool {
+        let given = self.args.iter().map(|arg| match arg.strip_prefix('-') {
+            Some(option) => sql::behind_an_option(option),
+            None => arg,
+        });
+        let read = self.process.inputs().iter().filter_map(Input::text);
+        given.chain(read).any(sql::destroys)
+    }
+
+    /// Whether `kill` is told to end every process (`-1` behind the signal), or those that a pattern of names stands for.
+    fn kills_all(&self) -> bool {
+        let mut args = self.args.iter().copied().peekable();
+        match args.peek().copied() {
+            Some("-s" | "-n" | "--signal") => {
+                args.next();
+                args.next();
+            }
+            Some(first) if first.starts_with('-') && first != "--" && self.args.len() > 1 => {
+                args.next();
+            }
+            _ => {}
+        }
+        args.any(|arg| arg == "-1" || arg.contains([STAR, ANY, SET]))
+    }
+
     fn operands(&self) -> &[&'a str] {
         self.words.get(1..).unwrap_or_default()
     }
@@ -271,7 +298,8 @@ impl<'a> Parsed<'a> {
                 starts.is_empty() || !starts.iter().all(|path| self.is_remade(path))
             }
             Test::EnvironmentRunsCode => environment::runs_code(self.process, self.at),
-            Test::DestructiveSql => self.args.iter().any(|arg| destructive_sql(arg)),
+            Test::DestructiveSql => self.destroys_by_sql(),
+            Test::KillsAll => self.kills_all(),
             Test::NamedPackages => self
                 .words
                 .iter()
@@ -331,22 +359,6 @@ fn is_called(word: &str, wanted: &str) -> bool {
     }
 }
 
-/// SQL that destroys more than it says.
-fn destructive_sql(text: &str) -> bool {
-    text.split(';').any(|statement| {
-        let words: Vec<String> = statement.split_whitespace().map(str::to_ascii_lowercase).collect();
-        let word = |at: usize| words.get(at).map(String::as_str).unwrap_or_default();
-        match word(0) {
-            "drop" => words.len() > 1,
-            "truncate" => true,
-            "delete" => word(1) == "from" && !words.iter().any(|w| w == "where"),
-            "update" => words.iter().any(|w| w == "set") && !words.iter().any(|w| w == "where"),
-            "alter" => words.iter().any(|w| w == "drop"),
-            _ => false,
-        }
-    })
-}
-
 /// Does a touch fit the condition?
 pub(super) fn touch_fits(
     condition: &TouchCondition,
@@ -384,6 +396,7 @@ pub(super) fn touch_fits(
         && !below(&condition.not_below)
         && (condition.ends.is_empty()
             || condition.ends.iter().any(|end| touch.resolved.ends_with(end.as_str())))
+        && !condition.not_ends.iter().any(|end| touch.resolved.ends_with(end.as_str()))
         && (condition.program.is_empty() || listed(&condition.program, program))
         && !listed(&condition.not_program, program)
         && (!condition.footing || is_footing())

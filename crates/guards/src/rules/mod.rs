@@ -16,6 +16,8 @@ mod matching;
 mod pack;
 mod remote;
 mod set;
+mod sql;
+pub(crate) mod words;
 
 use backstop_shell::Action;
 use serde::{Deserialize, Serialize};
@@ -173,8 +175,10 @@ pub enum Test {
     SearchesWork,
     /// A variable that the process is given makes it run, load or find other code.
     EnvironmentRunsCode,
-    /// SQL that drops, truncates or deletes everything.
+    /// SQL that drops, truncates or deletes everything, in an argument, the value of an option, or what the program reads.
     DestructiveSql,
+    /// `kill` of every process there is, or of whatever a pattern finds.
+    KillsAll,
     /// A package name or URL instead of what a lock file says.
     NamedPackages,
     /// It unpacks, applies, copies or edits what an agent stands on: settings that decide about hooks, Backstop itself.
@@ -247,6 +251,8 @@ pub struct TouchCondition {
     pub ends_open: Option<bool>,
     /// The path, in its absolute form, ends with one of these.
     pub ends: Vec<String>,
+    /// The path, in its absolute form, ends with none of these.
+    pub not_ends: Vec<String>,
     /// Only for these programs.
     pub program: Vec<String>,
     /// Not for these programs.

@@ -16,9 +16,12 @@ use backstop_shell::marks::has_hole;
 use backstop_shell::{Argument, Place, Process, paths};
 
 use super::library;
+use super::words::{
+    CHANGES, CMDLETS, ENDS, FIRM_CHANGES, FIRM_RELEASES, INSISTS, LIVE, LOADS, LOCAL, NAMED, OVERWRITING,
+    OWN, OWN_THINGS, PLAYERS, PRODUCTION, READS, REHEARSAL_STAGES, REHEARSES, RELEASES, REMADE, REMOVES,
+    RUNNER, SENDS, SERVICE, SERVICE_MODULES, STATES, is,
+};
 use crate::paths::{Class, class};
-
-include!(concat!(env!("OUT_DIR"), "/words.rs"));
 
 /// How many words of a command line can be verbs and what they are about.
 const LEADING: usize = 6;
@@ -96,10 +99,6 @@ pub(super) fn is_remade_thing(name: &str) -> bool {
             name,
             "listener" | "eventlistener" | "all_listeners" | "alllisteners" | "child" | "attribute" | "item"
         )
-}
-
-fn is(class: &[&str], word: &str) -> bool {
-    class.binary_search(&word).is_ok()
 }
 
 impl<'a> Line<'a> {

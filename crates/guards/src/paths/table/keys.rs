@@ -78,7 +78,6 @@ pub(super) const ENTRIES: &[Entry] = &[
             ".password-store",
             ".password-store/**",
             "~/.local/share/keyrings/**",
-            "keyrings/**",
             "~/library/keychains/**",
             "library/keychains/**",
             "/library/keychains/**",

@@ -1,0 +1,147 @@
+//! Protected paths that a program is named, where nobody knows what it does with them.
+//!
+//! The law: *a path that is protected is touched by whatever is named it*. The catalogue says of many programs which of
+//! their arguments are files, and what it says is judged by rules. But there are options that write a log, statements that
+//! read a file, settings that name one; nobody lists them all. So a credential of the system or of a user, or a disk, that
+//! stands in the arguments of a process and of which no touch is known is asked about, unless the program only looks at
+//! names, or is given a key of its own by an option for that (`words/given.yaml`).
+//!
+//! Limits: only paths from the root or a home are looked for. In code, what is a whole text counts, not what stands in prose.
+
+use std::collections::HashSet;
+
+use backstop_shell::{Argument, Fact, Place, Process, Trace, paths};
+
+use crate::guard::{CommandGuard, Finding, typed_finding};
+use crate::paths::{Class, Level, class, sensitive};
+use crate::rules::Profile;
+use crate::rules::words::{
+    FILTERS, KEEPS_TEXT, LOOKS_AT_NAMES, MESSAGE_LETTERS, MESSENGERS, OWN_KEY_OPTIONS, TEXT_OPTIONS, is,
+};
+
+/// The rule that a protected path is named to a program in a way that nobody knows.
+const NAMED: &str = "unknown.path";
+/// Families whose files are handed to tools by name all day long: of a project's own settings, of a cluster, of certificates.
+const HANDED_AROUND: [&str; 3] = ["env-file", "key-file", "kubernetes"];
+
+/// A path in an argument.
+struct Named<'a> {
+    path: &'a str,
+    /// What stands in front of it: the word before, or the option that it is attached to.
+    front: &'a str,
+    /// Whether it is the whole argument, the whole value, or a whole quoted text.
+    is_whole: bool,
+}
+
+impl CommandGuard {
+    /// A question about a protected path that a process is named without a touch of it being known.
+    pub(crate) fn judge_what_is_named(
+        &self,
+        trace: &Trace,
+        command: &str,
+        place: &Place,
+        now: u64,
+    ) -> Option<Finding> {
+        let mut touched: Option<HashSet<&str>> = None;
+        let mut is_touched = |path: &str| {
+            let touched = touched.get_or_insert_with(|| {
+                let touches = trace.facts.iter().filter_map(|fact| match fact {
+                    Fact::Touches { touch, .. } => Some(touch.resolved.as_str()),
+                    _ => None,
+                });
+                touches.collect()
+            });
+            touched.contains(path)
+        };
+        let path = trace.processes.iter().find_map(|process| {
+            let name = process.program();
+            let is_filter = is(FILTERS, &name);
+            if is(KEEPS_TEXT, &name) && !is_filter || is(LOOKS_AT_NAMES, &name) {
+                return None;
+            }
+            let reads_code =
+                is_filter || self.programs().get(&name).is_some_and(|program| program.leads_to_other_code());
+            let named = named(process, is(MESSENGERS, &name));
+            let mut named = named.filter(|named| named.is_whole || !reads_code);
+            named.find_map(|named| {
+                let path = resolved(named.path, process, place);
+                let is_meant = self.is_protected(&path, place)
+                    && !is(OWN_KEY_OPTIONS, &named.front.to_ascii_lowercase());
+                // Of a program that nobody knows it is only guessed that it reads what it is given.
+                let is_guessed =
+                    || class::of(&path, place) == Class::Device && self.programs().get(&name).is_none();
+                (is_meant && (!is_touched(&path) || is_guessed())).then_some(path)
+            })
+        })?;
+        let allowed_by = self.exception(NAMED, command, now);
+        let reason = "a protected file is named to a program of which nobody knows what it does with it";
+        Some(typed_finding(NAMED, "UNKNOWN_PATH", reason, "name a file of the workspace", &path, allowed_by))
+    }
+
+    /// Whether what is named is a disk, or holds credentials that nobody hands around.
+    fn is_protected(&self, path: &str, place: &Place) -> bool {
+        if class::of(path, place) == Class::Device {
+            return true;
+        }
+        self.profile() >= Profile::Standard
+            && sensitive::find(path, place)
+                .is_some_and(|entry| entry.level == Level::Secret && !HANDED_AROUND.contains(&entry.id))
+    }
+}
+
+fn resolved(path: &str, process: &Process, place: &Place) -> String {
+    match path.strip_prefix('~') {
+        Some(rest) => paths::lexical(&format!("{}{rest}", place.home()), "/"),
+        None => paths::lexical(path, process.cwd().unwrap_or("/")),
+    }
+}
+
+/// The paths from the root or a home that stand in the arguments of a process.
+fn named(process: &Process, takes_messages: bool) -> impl Iterator<Item = Named<'_>> {
+    let args = process.argv();
+    let word = |at: usize| args.get(at).map(Argument::raw).unwrap_or_default();
+    let places = (1..args.len()).filter(move |at| word(*at).contains('/'));
+    places.flat_map(move |at| {
+        let (arg, front) = (word(at), word(at - 1));
+        let (front, text) = match arg.split_once('=').filter(|(option, _)| option.starts_with('-')) {
+            Some((option, value)) => (option, value),
+            None => (front, arg),
+        };
+        let is_text =
+            is(TEXT_OPTIONS, front) || takes_messages && is(MESSAGE_LETTERS, front) && !text.contains('@');
+        (!is_text).then(|| paths_in(text, front)).into_iter().flatten()
+    })
+}
+
+/// The paths in a text, each with what stands in front of it.
+fn paths_in<'a>(text: &'a str, front: &'a str) -> impl Iterator<Item = Named<'a>> {
+    let ends = |c: char| c.is_whitespace() || "\"'`,;()<>[]{}|&".contains(c);
+    let starts = text.char_indices().filter(move |(at, c)| {
+        let before = text.get(..*at).and_then(|front| front.chars().next_back());
+        let begins =
+            before.is_none_or(|c| ends(c) || matches!(c, '=' | '@')) || text.get(..*at) == Some("file://");
+        // `-o/etc/x`: the value of an option of one letter.
+        let attached = *at == 2 && text.starts_with('-');
+        (*c == '/' || *c == '~')
+            && (begins || attached || text.get(..*at).is_some_and(|front| front.ends_with("file://")))
+    });
+    starts.map(move |(at, _)| {
+        let (head, rest) = text.split_at_checked(at).unwrap_or((text, ""));
+        let end = rest.find(|c| ends(c) || c == ':').unwrap_or(rest.len());
+        let (path, behind) = rest.split_at_checked(end).unwrap_or((rest, ""));
+        let quote = head.strip_suffix("file://").unwrap_or(head).chars().next_back();
+        let is_whole = match quote {
+            None | Some('=' | '@' | '<' | '>') => behind.is_empty(),
+            Some(quote @ ('"' | '\'' | '`')) => behind.starts_with(quote),
+            Some(_) => false,
+        };
+        let last = head.split_whitespace().next_back().filter(|_| head.ends_with(char::is_whitespace));
+        Named {
+            path,
+            front: last
+                .or((at > 0 && head.ends_with('=')).then(|| head.trim_end_matches('=')))
+                .unwrap_or(front),
+            is_whole,
+        }
+    })
+}
