@@ -10,6 +10,7 @@
 
 use std::collections::HashSet;
 
+use backstop_shell::programs::Program;
 use backstop_shell::{Argument, Fact, Place, Process, Trace, paths};
 
 use crate::guard::{CommandGuard, Finding, typed_finding};
@@ -60,7 +61,7 @@ impl CommandGuard {
                 return None;
             }
             let reads_code =
-                is_filter || self.programs().get(&name).is_some_and(|program| program.leads_to_other_code());
+                is_filter || self.programs().get(&name).is_some_and(Program::leads_to_other_code);
             let named = named(process, is(MESSENGERS, &name));
             let mut named = named.filter(|named| named.is_whole || !reads_code);
             named.find_map(|named| {

@@ -27,7 +27,7 @@ pub(super) fn behind_an_option(option: &str) -> &str {
             let fits = rest.get(..verb.len()).is_some_and(|front| front.eq_ignore_ascii_case(verb));
             fits && rest.get(verb.len()..).is_some_and(|behind| behind.starts_with(char::is_whitespace))
         };
-        VERBS.iter().any(|candidate| verb(&candidate))
+        VERBS.iter().any(verb)
     };
     // Letters of options are few.
     let start = value.char_indices().map(|(at, _)| at).find(|at| *at < 5 && begins(at));
