@@ -24,12 +24,12 @@ impl Shell<'_> {
     /// Takes down what a process reads of what this command made: its standard input, and files that it is named.
     pub(super) fn note_inputs(&mut self, process: usize, args: &[String], stdin: &Data) {
         let mut inputs: Vec<Input> = input(stdin, true).into_iter().collect();
-        if !self.state.files.is_empty() {
+        if !self.state.disk.is_empty() {
             for arg in args {
                 let path = arg.split_once('=').map_or(arg.as_str(), |(_, value)| value);
                 let path = self.located(path);
                 let flows = descriptor_in(&path).is_some();
-                inputs.extend(self.state.files.get(&path).and_then(|data| input(data, flows)));
+                inputs.extend(self.state.disk.file(&path).and_then(|data| input(data, flows)));
             }
         }
         if let Some(process) = self.trace.processes.get_mut(process) {
