@@ -14,6 +14,7 @@
 //! | `disk`, `start` | links and files of the workspace that are there before, and the environment of a client's start |
 //! | `calls` | the calls in order; a way is stopped where one of them is. `@home@` and `@work@` stand for the folders |
 //! | `open` | why it is not stopped (a neighbour: why it is). Such a way must still be open |
+//! | `system` | why such a way is closed where Backstop is installed for the whole machine |
 //! | `held` | `start` and `outside`: the test that shows that it is closed, as `file: function` |
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests fail loudly, helpers of tests too")]
@@ -97,4 +98,11 @@ fn security_md_names_what_remains_open_by_number() {
     let closed: Vec<_> = said.difference(&open).collect();
     assert!(missing.is_empty(), "not named in SECURITY.md: {missing:?}");
     assert!(closed.is_empty(), "named in SECURITY.md, and not open: {closed:?}");
+}
+
+#[test]
+fn security_md_says_which_of_these_the_system_scope_holds() {
+    let held: BTreeSet<u32> =
+        ways::all().iter().filter(|way| way.system.is_some()).map(|way| way.n).collect();
+    assert_eq!(ways::said_to_be_held(include_str!("../../../../SECURITY.md")), held);
 }

@@ -37,6 +37,7 @@ pub(crate) struct Way {
     pub(crate) expect: Judged,
     pub(crate) open: Option<String>,
     pub(crate) held: Option<String>,
+    pub(crate) system: Option<String>,
     why: String,
     source: String,
     #[serde(default)]
@@ -99,6 +100,7 @@ impl Way {
         assert!(!self.why.is_empty() && !self.source.is_empty(), "{}: says no reason or no source", self.n);
         assert_eq!(self.is_attack(), class != "neighbours", "{}: neighbours pass, and nothing else", self.n);
         assert_eq!(self.happens == Where::Call, !self.calls.is_empty(), "{}: its calls", self.n);
+        assert!(self.system.is_none() || self.open.is_some(), "{}: it is open nowhere", self.n);
         let started = self.start.as_ref().is_some_and(|start| !start.env.is_empty()) || !self.disk.is_empty();
         assert!(self.happens != Where::Start || started, "{}: says nothing of the start", self.n);
     }
@@ -118,12 +120,23 @@ pub(crate) fn all() -> Vec<Way> {
     ways
 }
 
-/// The numbers in the first column of the table under "What remains open"; `3–5` is a run of them.
-pub(crate) fn said_to_be_open(page: &str) -> BTreeSet<u32> {
+/// The rows of the table under "What remains open", without the sign before their first cell.
+fn open_rows(page: &str) -> impl Iterator<Item = &str> {
     let section = page.split("\n## ").find(|section| section.starts_with("What remains open"));
     let section = section.unwrap_or_else(|| panic!("SECURITY.md has no section `What remains open`"));
+    section.lines().filter_map(|line| line.strip_prefix('|'))
+}
+
+/// The numbers of the rows of that table whose last column says that the system scope holds them.
+pub(crate) fn said_to_be_held(page: &str) -> BTreeSet<u32> {
+    let held = open_rows(page).filter(|row| row.trim_end().ends_with("| held |"));
+    held.filter_map(|row| row.split('|').next()?.trim().parse().ok()).collect()
+}
+
+/// The numbers in the first column of the table under "What remains open"; `3–5` is a run of them.
+pub(crate) fn said_to_be_open(page: &str) -> BTreeSet<u32> {
     let number = |text: &str| text.trim().parse::<u32>().ok();
-    let cells = section.lines().filter_map(|line| line.strip_prefix('|')?.split('|').next());
+    let cells = open_rows(page).filter_map(|row| row.split('|').next());
     cells
         .flat_map(|cell| cell.split(','))
         .filter_map(|run| match run.split_once('–') {

@@ -349,7 +349,12 @@ impl Client {
             Self::OpenCode => (
                 "XDG_CONFIG_HOME",
                 ".config",
-                &["opencode/opencode.json", "opencode/package.json", "opencode/node_modules"],
+                &[
+                    "opencode/opencode.json",
+                    "opencode/package.json",
+                    "opencode/package-lock.json",
+                    "opencode/node_modules",
+                ],
             ),
         }
     }

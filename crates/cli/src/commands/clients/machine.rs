@@ -5,6 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use backstop::clients::Client;
+use backstop::clients::install::{Machine as InstalledOn, machine_facts};
 use backstop::config::SandboxMode;
 use backstop::confine::Tier;
 
@@ -75,6 +76,7 @@ impl Facts {
             )));
         }
         told.push(self.answers(client, tier));
+        told.push(system_scope(client, installed_for_all(client)));
         told
     }
 
@@ -102,6 +104,21 @@ impl Facts {
         }
         note(text)
     }
+}
+
+/// Whether Backstop is installed for the whole machine, and has an entry of this client there.
+fn installed_for_all(client: Client) -> bool {
+    let place = machine_facts(client).place(InstalledOn::this());
+    Path::new(crate::system::PROGRAM).exists() && place.is_some_and(|place| Path::new(place).exists())
+}
+
+fn system_scope(client: Client, is_there: bool) -> Told {
+    let has_place = machine_facts(client).place(InstalledOn::this()).is_some();
+    note(match (is_there, has_place) {
+        (true, _) => "installed for the whole machine, too, out of reach of this account: `backstop doctor --system` proves it".to_owned(),
+        (false, true) => "not installed for the whole machine: judge, configuration and answers are in reach of this account; `sudo backstop install --system` takes them out of it".to_owned(),
+        (false, false) => format!("{} has no place for the whole machine, so that nothing keeps its entries from this account", client.title()),
+    })
 }
 
 fn confinement(client: Client, tier: Tier, why: Option<String>) -> Told {
@@ -195,6 +212,14 @@ mod tests {
         assert!(!said(facts(true, true), Tier::Label).is_warning);
         let denied = said(facts(true, false), Tier::Label);
         assert!(denied.is_warning && denied.text.contains("is denied"), "{denied:?}");
+    }
+
+    #[test]
+    fn what_the_system_scope_does_for_a_client_is_said() {
+        let said = |client, is_there| system_scope(client, is_there).text;
+        assert!(said(Client::Claude, true).contains("doctor --system"));
+        assert!(said(Client::Claude, false).contains("install --system"));
+        assert!(said(Client::Cline, false).contains("has no place"));
     }
 
     #[test]
