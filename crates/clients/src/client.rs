@@ -8,7 +8,9 @@ use std::str::FromStr;
 use serde_json::Value;
 
 use crate::adapter::{Adapter, AskGate, Facts, Gates, ResultGate};
-use crate::adapters::{claude, cline, codex, copilot, cursor, gemini, goose, kiro, opencode, qwen, windsurf};
+use crate::adapters::{
+    claude, cline, codex, copilot, cursor, devin, droid, gemini, goose, kiro, opencode, qwen, windsurf,
+};
 use crate::decision::Shortfall;
 use crate::event::{ClientEvent, Frame, Moment};
 use crate::install::Layout;
@@ -39,11 +41,15 @@ pub enum Client {
     Kiro,
     /// goose.
     Goose,
+    /// Factory's Droid.
+    Droid,
+    /// Devin CLI.
+    Devin,
 }
 
 impl Client {
     /// All clients.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         Self::Claude,
         Self::Codex,
         Self::Gemini,
@@ -55,6 +61,8 @@ impl Client {
         Self::Windsurf,
         Self::Kiro,
         Self::Goose,
+        Self::Droid,
+        Self::Devin,
     ];
 
     pub(crate) const fn adapter(self) -> &'static Adapter {
@@ -70,6 +78,8 @@ impl Client {
             Self::Windsurf => &windsurf::ADAPTER,
             Self::Kiro => &kiro::ADAPTER,
             Self::Goose => &goose::ADAPTER,
+            Self::Droid => &droid::ADAPTER,
+            Self::Devin => &devin::ADAPTER,
         }
     }
 

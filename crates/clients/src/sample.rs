@@ -50,6 +50,14 @@ impl Client {
                 "PreToolUse",
                 r#"{"event":"PreToolUse","session_id":"sample","tool_name":"developer__shell","tool_input":{"command":"true"}}"#,
             ),
+            Self::Droid => (
+                "PreToolUse",
+                r#"{"hook_event_name":"PreToolUse","session_id":"sample","tool_name":"Execute","tool_input":{"command":"true"}}"#,
+            ),
+            Self::Devin => (
+                "PreToolUse",
+                r#"{"hook_event_name":"PreToolUse","session_id":"sample","tool_name":"exec","tool_input":{"command":"true"}}"#,
+            ),
         };
         Sample { event, payload }
     }

@@ -45,9 +45,14 @@ fn report(client: Client, tool: &str, args: &Map<String, Value>, work: &str) -> 
         Client::Copilot | Client::Cursor => "preToolUse",
         Client::OpenCode => "tool.execute.before",
         Client::Windsurf => return windsurf(tool, args, work),
-        Client::Claude | Client::Codex | Client::Qwen | Client::Cline | Client::Kiro | Client::Goose => {
-            "PreToolUse"
-        }
+        Client::Claude
+        | Client::Codex
+        | Client::Qwen
+        | Client::Cline
+        | Client::Kiro
+        | Client::Goose
+        | Client::Droid
+        | Client::Devin => "PreToolUse",
     };
     let payload = match client {
         Client::Copilot => json!({"sessionId": "s", "cwd": work, "toolName": tool, "toolArgs": args}),

@@ -108,6 +108,8 @@ fn no_shape_hides_a_command() {
         ("kiro", "execute_bash", json!({ "command": TOUCH })),
         ("kiro", "executeBash", json!({ "command": TOUCH })),
         ("goose", "developer__shell", json!({ "command": TOUCH })),
+        ("droid", "Execute", json!({ "command": TOUCH })),
+        ("devin", "exec", json!({ "command": TOUCH, "shell_id": "main" })),
         ("goose", "computercontroller__automation_script", json!({ "language": "shell", "script": TOUCH })),
         // Tools that nobody has heard of, and those of servers, in all spellings.
         ("claude", "Terminal", json!({ "cmd": TOUCH })),
@@ -282,6 +284,8 @@ fn no_client_is_told_by_what_a_question_is_answered() {
         ("windsurf", ""),
         ("kiro", "execute_bash"),
         ("goose", "developer__shell"),
+        ("droid", "Execute"),
+        ("devin", "exec"),
     ];
     assert_eq!(shells.map(|(client, _)| client).as_slice(), Client::ALL.map(Client::name).as_slice());
     for (client, tool) in shells {

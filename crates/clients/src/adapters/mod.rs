@@ -1,6 +1,7 @@
 //! One folder a client, each with the same files: `events` (what it reports, in our words), `answer` (our
 //! decisions in its words), `capabilities` (what it can honour, and what is known about its failures),
-//! `config` (what an installation writes), and `fixtures` (payloads that the real client sent).
+//! `config` (what an installation writes), and `fixtures` (payloads that the real client sent; Droid's and
+//! Devin CLI's are made from their documents).
 
 pub(crate) mod claude;
 mod claude_like;
@@ -8,6 +9,8 @@ pub(crate) mod cline;
 pub(crate) mod codex;
 pub(crate) mod copilot;
 pub(crate) mod cursor;
+pub(crate) mod devin;
+pub(crate) mod droid;
 mod exit_code;
 pub(crate) mod gemini;
 pub(crate) mod goose;

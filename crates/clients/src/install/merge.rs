@@ -11,17 +11,22 @@ use serde_json::{Value, json};
 
 use super::command::HookCommand;
 use super::edit::{self, ConfigError, Container, Entry, member};
-use super::{Installed, Merged, Status};
+use super::{Events, Installed, Merged, Status};
 
 const HOOKS: &str = "hooks";
 /// More edits than any file needs; a bound on the loop.
 const MOST_EDITS: usize = 10_000;
 
 /// The text with our entries in it, and everything else as it was.
-pub(super) fn install(text: &str, layout: &Merged, command: &HookCommand) -> Result<String, ConfigError> {
+pub(super) fn install(
+    text: &str,
+    layout: &Merged,
+    events: Events,
+    command: &HookCommand,
+) -> Result<String, ConfigError> {
     let mut text = if text.trim().is_empty() { "{}\n".to_owned() } else { text.to_owned() };
     for _ in 0..MOST_EDITS {
-        match next_install(&text, layout, command)? {
+        match next_install(&text, layout, events, command)? {
             Some(edited) => text = edited,
             None => break,
         }
@@ -50,10 +55,10 @@ pub(super) fn lacks(text: &str, key: &str) -> bool {
 }
 
 /// The text without our entries, and without what they leave empty.
-pub(super) fn uninstall(text: &str, command: &HookCommand) -> Result<String, ConfigError> {
+pub(super) fn uninstall(text: &str, events: Events, command: &HookCommand) -> Result<String, ConfigError> {
     let mut text = text.to_owned();
     for _ in 0..MOST_EDITS {
-        match next_uninstall(&text, command)? {
+        match next_uninstall(&text, events, command)? {
             Some(edited) => text = edited,
             None => break,
         }
@@ -82,7 +87,14 @@ fn root<'n, 'a>(text: &str, node: Option<&'n Node<'a>>) -> Result<&'n Object<'a>
     })
 }
 
-fn hooks<'n, 'a>(text: &str, root: &'n Object<'a>) -> Result<Option<&'n Object<'a>>, ConfigError> {
+fn hooks<'n, 'a>(
+    text: &str,
+    root: &'n Object<'a>,
+    events: Events,
+) -> Result<Option<&'n Object<'a>>, ConfigError> {
+    if events == Events::AtRoot {
+        return Ok(Some(root));
+    }
     let Some(found) = member(text, root, HOOKS)? else { return Ok(None) };
     let shape = || ConfigError::Shape {
         key: HOOKS.to_owned(),
@@ -106,7 +118,12 @@ fn entries<'n, 'a>(
     found.value.as_array().map(Some).ok_or_else(shape)
 }
 
-fn next_install(text: &str, layout: &Merged, command: &HookCommand) -> Result<Option<String>, ConfigError> {
+fn next_install(
+    text: &str,
+    layout: &Merged,
+    events: Events,
+    command: &HookCommand,
+) -> Result<Option<String>, ConfigError> {
     let node = edit::parse(text)?;
     let root = root(text, node.as_ref())?;
     for (key, value) in layout.preamble {
@@ -115,7 +132,7 @@ fn next_install(text: &str, layout: &Merged, command: &HookCommand) -> Result<Op
             return Ok(Some(edit::append(text, &root.into(), Entry { key: Some(key), value: &value })));
         }
     }
-    let Some(hooks) = hooks(text, root)? else {
+    let Some(hooks) = hooks(text, root, events)? else {
         let value = json!({});
         return Ok(Some(edit::append(text, &root.into(), Entry { key: Some(HOOKS), value: &value })));
     };
@@ -178,13 +195,13 @@ fn stale(
     Ok(None)
 }
 
-fn next_uninstall(text: &str, command: &HookCommand) -> Result<Option<String>, ConfigError> {
+fn next_uninstall(text: &str, events: Events, command: &HookCommand) -> Result<Option<String>, ConfigError> {
     if text.trim().is_empty() {
         return Ok(None);
     }
     let node = edit::parse(text)?;
     let root = root(text, node.as_ref())?;
-    let Some(hooks) = hooks(text, root)? else { return Ok(None) };
+    let Some(hooks) = hooks(text, root, events)? else { return Ok(None) };
     for (place, event) in hooks.properties.iter().enumerate() {
         let name = event.name.as_str();
         let Some(array) = entries(text, hooks, name)? else { continue };
@@ -195,7 +212,9 @@ fn next_uninstall(text: &str, command: &HookCommand) -> Result<Option<String>, C
             // What our entry leaves empty goes with it, so that a second round is never needed for it.
             let alone = array.elements.len() == 1 && ours(element, command) == Ours::Whole;
             return Ok(Some(match (alone, hooks.properties.len()) {
-                (true, 1) => edit::remove(text, &root.into(), position(root, HOOKS)),
+                (true, 1) if events == Events::UnderHooks => {
+                    edit::remove(text, &root.into(), position(root, HOOKS))
+                }
                 (true, _) => edit::remove(text, &hooks.into(), place),
                 (false, _) => take_out(text, array, index, element, command),
             }));
@@ -256,13 +275,18 @@ fn command_of(entry: &Value) -> Option<HookCommand> {
 }
 
 /// What the text says about us.
-pub(super) fn status(text: &str, layout: &Merged, command: &HookCommand) -> Result<Status, ConfigError> {
+pub(super) fn status(
+    text: &str,
+    layout: &Merged,
+    events: Events,
+    command: &HookCommand,
+) -> Result<Status, ConfigError> {
     let mut status = Status::default();
     let mut present = BTreeSet::new();
     if !text.trim().is_empty() {
         let node = edit::parse(text)?;
         let root = root(text, node.as_ref())?;
-        if let Some(hooks) = hooks(text, root)? {
+        if let Some(hooks) = hooks(text, root, events)? {
             for event in &hooks.properties {
                 let name = event.name.as_str();
                 let Some(array) = entries(text, hooks, name)? else { continue };

@@ -99,6 +99,25 @@ pub(crate) struct Merged {
     pub(crate) events: &'static [&'static str],
     /// What stands in an event's list.
     pub(crate) group: fn(&'static str, &HookCommand) -> Value,
+    /// The files that hold nothing but the lists, without `hooks` around them.
+    pub(crate) maps: &'static [&'static str],
+}
+
+/// Where the lists of events stand in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Events {
+    /// Under `hooks`, among other settings.
+    UnderHooks,
+    /// They are all that the file holds.
+    AtRoot,
+}
+
+impl Merged {
+    /// Where the lists stand in that file.
+    fn events_in(&self, file: &Path) -> Events {
+        let is_map = file.file_name().is_some_and(|name| self.maps.iter().any(|map| name == *map));
+        if is_map { Events::AtRoot } else { Events::UnderHooks }
+    }
 }
 
 /// A file of our own.

@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::command::{HookCommand, quoted};
 use super::edit::ConfigError;
-use super::{Form, InvalidProgram, Merged, Program, merge};
+use super::{Events, Form, InvalidProgram, Merged, Program, merge};
 use crate::client::Client;
 
 /// The largest file of settings that is read.
@@ -174,7 +174,8 @@ impl Once {
 }
 
 fn settings(text: &str, merged: &Merged, command: &HookCommand, place: String) -> Result<String, OnceError> {
-    merge::install(text, merged, command).map_err(|source| OnceError::Settings { place, source })
+    merge::install(text, merged, Events::UnderHooks, command)
+        .map_err(|source| OnceError::Settings { place, source })
 }
 
 /// The option or variable by which the client would start without hooks, settings or plugins, if one is there.

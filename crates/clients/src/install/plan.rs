@@ -114,8 +114,9 @@ pub fn plan_install(
             let before = read(&path)?;
             let text = before.clone().unwrap_or_default();
             let config = |source| PlanError::Config { path: path.clone(), source };
-            let after = merge::install(&text, merged, &command).map_err(config)?;
-            let absent = merge::status(&text, merged, &command).map_err(config)?.is_absent();
+            let after = merge::install(&text, merged, merged.events_in(&path), &command).map_err(config)?;
+            let status = merge::status(&text, merged, merged.events_in(&path), &command);
+            let absent = status.map_err(config)?.is_absent();
             let backup = (absent && before.is_some()).then(|| backup_of(&path));
             vec![Change { backup, ..Change::new(path.clone(), before, Some(after), false) }]
         }
@@ -166,9 +167,10 @@ fn without_us(
     let config = |source| PlanError::Config { path: path.clone(), source };
     let backup = backup_of(&path);
     let kept = read(&backup)?;
-    let rest = merge::uninstall(&before, command).map_err(config)?;
+    let events = layout.events_in(&path);
+    let rest = merge::uninstall(&before, events, command).map_err(config)?;
     let same = |kept: &String| {
-        merge::uninstall(kept, command).is_ok_and(|clean| clean == *kept)
+        merge::uninstall(kept, events, command).is_ok_and(|clean| clean == *kept)
             && said(kept, layout) == said(&rest, layout)
     };
     let after = match kept.as_ref().filter(|kept| same(kept)) {
@@ -271,7 +273,8 @@ pub fn status(
         Form::Merged(merged) => {
             let path = layout.path(scope, folders);
             let text = read(&path)?.unwrap_or_default();
-            merge::status(&text, merged, &command).map_err(|source| PlanError::Config { path, source })
+            merge::status(&text, merged, merged.events_in(&path), &command)
+                .map_err(|source| PlanError::Config { path, source })
         }
         Form::Own(files) => own_status(&layout.folder(scope, folders), &files(&command), &command),
     }

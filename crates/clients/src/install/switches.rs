@@ -90,7 +90,9 @@ fn switched_off(client: Client, folders: &Folders) -> Vec<Switch> {
         | Client::Cursor
         | Client::Windsurf
         | Client::Kiro
-        | Client::Goose => Vec::new(),
+        | Client::Goose
+        | Client::Droid
+        | Client::Devin => Vec::new(),
     }
 }
 

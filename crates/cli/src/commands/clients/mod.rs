@@ -102,6 +102,8 @@ pub(super) fn program_of(client: Client) -> Option<&'static str> {
         Client::Windsurf => None,
         Client::Kiro => Some("kiro-cli"),
         Client::Goose => Some("goose"),
+        Client::Droid => Some("droid"),
+        Client::Devin => Some("devin"),
     }
 }
 

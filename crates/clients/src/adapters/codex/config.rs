@@ -33,6 +33,7 @@ pub(super) const LAYOUT: Layout = Layout {
             "SessionEnd",
         ],
         group,
+        maps: &[],
     }),
 };
 

@@ -25,6 +25,7 @@ pub(super) const LAYOUT: Layout = Layout {
             "sessionEnd",
         ],
         group,
+        maps: &[],
     }),
 };
 

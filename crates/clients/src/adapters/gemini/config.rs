@@ -27,6 +27,7 @@ pub(super) const LAYOUT: Layout = Layout {
             "SessionEnd",
         ],
         group,
+        maps: &[],
     }),
 };
 

@@ -23,9 +23,14 @@ pub(super) fn tool_event(client: Client) -> &'static str {
         Client::Copilot | Client::Cursor => "preToolUse",
         Client::OpenCode => "tool.execute.before",
         Client::Windsurf => "pre_run_command",
-        Client::Claude | Client::Codex | Client::Qwen | Client::Cline | Client::Kiro | Client::Goose => {
-            "PreToolUse"
-        }
+        Client::Claude
+        | Client::Codex
+        | Client::Qwen
+        | Client::Cline
+        | Client::Kiro
+        | Client::Goose
+        | Client::Droid
+        | Client::Devin => "PreToolUse",
     }
 }
 
@@ -41,7 +46,14 @@ pub(super) fn tool_payload(client: Client, tool: &str, arguments: &Value) -> Val
         }
         Client::Goose => json!({ "event": "PreToolUse", "tool_name": tool, "tool_input": arguments }),
         Client::Windsurf => json!({ "agent_action_name": "pre_run_command", "tool_info": arguments }),
-        Client::Claude | Client::Codex | Client::Gemini | Client::Qwen | Client::Cursor | Client::Kiro => {
+        Client::Claude
+        | Client::Codex
+        | Client::Gemini
+        | Client::Qwen
+        | Client::Cursor
+        | Client::Kiro
+        | Client::Droid
+        | Client::Devin => {
             json!({ "hook_event_name": tool_event(client), "permission_mode": "default", "tool_name": tool, "tool_input": arguments })
         }
     }
@@ -61,6 +73,8 @@ fn shell_call(client: Client, command: &str) -> (ClientEvent, Value) {
         Client::Windsurf => ("", json!({ "command_line": command, "cwd": "/p" })),
         Client::Kiro => ("execute_bash", json!({ "command": command })),
         Client::Goose => ("developer__shell", json!({ "command": command })),
+        Client::Droid => ("Execute", json!({ "command": command, "timeout": 5 })),
+        Client::Devin => ("exec", json!({ "command": command, "shell_id": "main" })),
     };
     let payload = tool_payload(client, tool, &arguments);
     let event = client.read(&payload.into(), Some(tool_event(client))).unwrap();

@@ -237,6 +237,9 @@ fn named() -> impl Strategy<Value = (Client, &'static str)> {
         (Client::Kiro, "fs_write"),
         (Client::Goose, "developer__shell"),
         (Client::Goose, "nobody_knows"),
+        (Client::Droid, "Execute"),
+        (Client::Droid, "Create"),
+        (Client::Devin, "exec"),
     ])
 }
 

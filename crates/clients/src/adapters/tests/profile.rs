@@ -94,6 +94,8 @@ fn payload(client: Client, child: bool) -> Value {
         Client::Cursor => "Shell",
         Client::Kiro => "execute_bash",
         Client::Goose => "developer__shell",
+        Client::Droid => "Execute",
+        Client::Devin => "exec",
         _ => "Bash",
     };
     let arguments = json!({ "command": "true", "commands": ["true"] });

@@ -22,6 +22,7 @@ pub(super) const LAYOUT: Layout = Layout {
             "post_mcp_tool_use",
         ],
         group,
+        maps: &[],
     }),
 };
 

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use self::members::Member;
-use super::{ConfigError, Form, HookCommand, InvalidProgram, Merged, OwnFile, Program, merge};
+use super::{ConfigError, Events, Form, HookCommand, InvalidProgram, Merged, OwnFile, Program, merge};
 use crate::client::Client;
 
 pub use self::facts::{MachineFacts, machine_facts};
@@ -79,7 +79,7 @@ impl MachineFile {
             Content::Own(file) => Ok(file.text.clone()),
             Content::Json { hooks, command, members } => {
                 let hooked = match hooks {
-                    Some(hooks) => merge::install(text, hooks, command)?,
+                    Some(hooks) => merge::install(text, hooks, Events::UnderHooks, command)?,
                     None => text.to_owned(),
                 };
                 members.iter().try_fold(hooked, |text, member| members::put(&text, member))
@@ -102,7 +102,7 @@ impl MachineFile {
                     .rev()
                     .try_fold(now.to_owned(), |text, member| members::take(&text, member))?;
                 if hooks.is_some() {
-                    text = merge::uninstall(&text, command)?;
+                    text = merge::uninstall(&text, Events::UnderHooks, command)?;
                 }
                 let is_bare =
                     hooks.as_ref().map_or_else(|| text.trim() == "{}", |hooks| merge::is_bare(&text, hooks));
@@ -207,7 +207,9 @@ fn settings(client: Client, share: &Path) -> (&'static str, Vec<Member>) {
         | Client::Cursor
         | Client::Windsurf
         | Client::Kiro
-        | Client::Goose => ("hooks.json", Vec::new()),
+        | Client::Goose
+        | Client::Droid
+        | Client::Devin => ("hooks.json", Vec::new()),
     }
 }
 

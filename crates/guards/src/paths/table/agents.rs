@@ -218,6 +218,7 @@ pub(super) const ENTRIES: &[Entry] = &[
             ".agents/plugins/**",
             "~/.config/goose/**",
             ".factory",
+            ".factory/hooks.json",
             ".factory/settings.json",
             ".factory/hooks/**",
             ".devin",
