@@ -67,15 +67,15 @@ pub use schema::{reference, schema};
 pub use sections::{
     Agent, AllowCommand, AllowPath, Approvals, Audit, Budget, Budgets, Chain, ChainedHook, CommandSafety,
     Compaction, Config, Daemon, Days, Expiry, Gateway, GatewayAgent, GatewayHooks, GatewayLimits,
-    GatewayProviders, GatewayRoute, GatewayTimeouts, Guards, HiddenText, HookEntry, Hooks, KeptApprovals,
-    KeptAudit, KeptSessions, KeptTranscripts, Listen, LlmCallHooks, Loops, ModelAccess, Most, PersonalData,
-    PluginEntry, PluginHooks, Plugins, Price, Provider, Retention, Sandbox, Secrets, SensitiveFiles, Store,
-    ToolCallHooks,
+    GatewayOperation, GatewayProviders, GatewayRoute, GatewayTimeouts, Guards, HiddenText, HookEntry, Hooks,
+    KeptApprovals, KeptAudit, KeptSessions, KeptTranscripts, Listen, LlmCallHooks, Loops, ModelAccess, Most,
+    PersonalData, PluginEntry, PluginHooks, Plugins, Price, Provider, Retention, Sandbox, Secrets,
+    SensitiveFiles, Store, ToolCallHooks,
 };
 pub use text::{Environment, Secret, Text};
 pub use values::{
     Api, ArgumentAction, BudgetPer, BudgetWindow, CriticalAt, DaemonFailure, ExpiryDate, HiddenAction,
     LiveBlock, LiveCalls, LiveText, LoopAction, Millis, Money, Name, OnFailure, Profile, RewriteChoice,
-    SandboxMode, SandboxWrite, SpanAction, Temperature, Thinking, ToolSet, Unjudged, Unknown, Verbose, Whole,
+    SandboxMode, SandboxWrite, SpanAction, Temperature, Thinking, ToolSet, Unknown, Verbose, Whole,
 };
 pub use wire::Entries;

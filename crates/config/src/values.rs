@@ -477,16 +477,6 @@ choice! {
     }
 }
 
-choice! {
-    /// What becomes of requests to models that cannot be judged while hooks stand that decide.
-    pub enum Unjudged {
-        /// They pass untouched.
-        Pass = "pass",
-        /// They are refused.
-        Refuse = "refuse",
-    }
-}
-
 /// An amount of money, in millionths of the operator's currency.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Money(u64);

@@ -5,11 +5,13 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use backstop_llm::{ProviderError, ProviderErrorKind};
+use http::Method;
 use thiserror::Error;
 
 use crate::compression::Undecodable;
 use crate::door::Refused;
 use crate::endpoint::{AmbiguousPath, Family};
+use crate::operations;
 use crate::upstream::{BodyError, SendError};
 
 /// Why a gateway does not start.
@@ -116,6 +118,10 @@ pub(crate) enum Failure {
     Broken,
     #[error("the request's body can't be read: {0}")]
     Undecodable(Undecodable),
+    #[error(
+        "`{0}` is not among the operations that pass here\nhint: `gateway.allow: [\"{0}\"]` opens this one; in its place a segment that changes may stand as `{{id}}`"
+    )]
+    Closed(String),
     #[error("too much is going on at once; try again later")]
     Overloaded,
     #[error("the provider `{provider}` gave no answer: {cause}")]
@@ -133,6 +139,8 @@ pub(crate) enum Cause {
     Silent(Duration),
     #[error("the answer can't be read: {0}")]
     Undecodable(Undecodable),
+    #[error("its answer is empty")]
+    Empty,
 }
 
 impl From<BodyError> for Failure {
@@ -142,6 +150,11 @@ impl From<BodyError> for Failure {
 }
 
 impl Failure {
+    /// A request for an operation that is neither listed nor opened.
+    pub(crate) fn closed(method: &Method, path: &str) -> Self {
+        Self::Closed(operations::name_of(method, path))
+    }
+
     /// What is wrong with a request's own body.
     pub(crate) fn of_body(error: &BodyError) -> Self {
         match error {
@@ -157,6 +170,7 @@ impl Failure {
         let (kind, status) = match self {
             Self::Refused(Refused::Token) => (Kind::Auth, 401),
             Self::Refused(Refused::Host | Refused::Agent) => (Kind::Auth, 403),
+            Self::Closed(_) => (Kind::InvalidRequest, 403),
             Self::Refused(Refused::Path) | Self::Ambiguous(_) => (Kind::InvalidRequest, 400),
             Self::Refused(Refused::Method) => (Kind::InvalidRequest, 405),
             Self::Undecodable(Undecodable::TooLarge) => (Kind::RequestTooLarge, 413),
@@ -169,7 +183,8 @@ impl Failure {
             Self::Upstream { cause, .. } if cause.is_silence() => (Kind::Server, 504),
             Self::Upstream { .. } => (Kind::Server, 502),
         };
-        ProviderError::new(kind, status, None, &format!("backstop: {self}"))
+        let code = matches!(self, Self::Closed(_)).then_some("operation_not_allowed");
+        ProviderError::new(kind, status, code, &format!("backstop: {self}"))
     }
 }
 

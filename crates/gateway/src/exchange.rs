@@ -48,6 +48,7 @@ use http::{HeaderMap, Method, StatusCode, response};
 use thiserror::Error;
 
 use crate::endpoint::Endpoint;
+use crate::operations::Permission;
 
 /// Decides for each request who looks at it.
 pub trait Interceptor: Send + Sync + 'static {
@@ -79,6 +80,8 @@ pub struct Call<'a> {
     pub query: Option<&'a str>,
     /// Its headers. Credentials are in them, marked as sensitive: never keep or show them.
     pub headers: &'a HeaderMap,
+    /// Whether it may pass without anybody who reads it.
+    pub permission: Permission,
     /// Whose request it is, if the client said so; never guessed.
     pub agent: Option<&'a AgentId>,
 }

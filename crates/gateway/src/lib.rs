@@ -10,6 +10,7 @@
 //!             ► provider (retries, failover) ► answer, passed or driven through the exchange
 //! door        tokens, agents, hosts, the gateway's own prefixes
 //! endpoint    what a path means
+//! operations  which requests may pass unread
 //! route       which provider
 //! upstream    providers: connections, pools, credentials
 //! head        headers on their way, both directions
@@ -28,6 +29,7 @@ mod error;
 pub mod exchange;
 mod head;
 pub mod hooked;
+mod operations;
 mod route;
 mod server;
 mod settings;
@@ -37,5 +39,6 @@ mod upstream;
 pub use endpoint::{AmbiguousPath, Endpoint, Family, Operation};
 pub use error::StartError;
 pub use exchange::{Exchange, Interceptor, Plan, Transparent};
+pub use operations::{AllowedOperation, Permission};
 pub use server::Gateway;
 pub use settings::{Credential, Limits, ModelRoute, Provider, Proxies, Settings, Timeouts, Trust};

@@ -7,6 +7,7 @@ use std::time::Duration;
 use backstop_hooks::{AgentId, Secret};
 
 use crate::endpoint::Family;
+use crate::operations::AllowedOperation;
 
 /// What a gateway is started with.
 #[derive(Clone, Debug)]
@@ -21,6 +22,8 @@ pub struct Settings {
     pub hosts: Vec<String>,
     /// The providers, by name.
     pub providers: BTreeMap<String, Provider>,
+    /// Operations that pass although nobody here reads them, besides those that are known to be harmless.
+    pub allow: Vec<AllowedOperation>,
     /// Which models go where; the first that matches.
     pub routes: Vec<ModelRoute>,
     /// Where everything else goes: the providers of each family, in the order in which they are asked.
@@ -44,6 +47,7 @@ impl Settings {
             agents: BTreeMap::new(),
             hosts: Vec::new(),
             providers: BTreeMap::new(),
+            allow: Vec::new(),
             routes: Vec::new(),
             defaults: BTreeMap::new(),
             max_retries: 0,

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use backstop_config::{
-    Api as ConfigApi, GatewayProviders, LiveBlock, LiveCalls, LiveText, Loaded, Name,
-    Provider as ConfigProvider, Spanned, Unjudged as ConfigUnjudged,
+    Api as ConfigApi, GatewayOperation as ConfigOperation, GatewayProviders, LiveBlock, LiveCalls, LiveText,
+    Loaded, Name, Provider as ConfigProvider, Spanned,
 };
-use backstop_gateway::hooked::{BlockedForm, HookSettings, TextMode, ToolCalls, Unasked, Unjudged};
+use backstop_gateway::hooked::{BlockedForm, HookSettings, TextMode, ToolCalls, Unasked};
 use backstop_gateway::{
-    Credential, Family, Limits, ModelRoute, Provider, Proxies, Settings, Timeouts, Trust,
+    AllowedOperation, Credential, Family, Limits, ModelRoute, Provider, Proxies, Settings, Timeouts, Trust,
 };
 use backstop_hooks::{AgentId, Secret};
 use uuid::Uuid;
@@ -67,6 +67,7 @@ pub fn gateway_settings(
         agents: agents.collect(),
         hosts: config.hosts.iter().map(|host| host.value.as_str().to_owned()).collect(),
         providers: providers(loaded, environment)?,
+        allow: config.allow.iter().filter_map(|operation| allowed(&operation.value)).collect(),
         routes: routes(loaded),
         max_retries: u32::try_from(config.max_retries.value.get()).unwrap_or(u32::MAX),
         limits: limits(loaded),
@@ -84,6 +85,10 @@ pub fn gateway_settings(
         settings.defaults.insert(family, asked);
     }
     Ok(settings)
+}
+
+fn allowed(operation: &ConfigOperation) -> Option<AllowedOperation> {
+    AllowedOperation::new(operation.method(), operation.path())
 }
 
 fn secret(text: &str) -> Secret {
@@ -252,10 +257,6 @@ pub fn gateway_hooks(loaded: &Loaded) -> HookSettings {
             LiveCalls::Off => ToolCalls::Leave,
             LiveCalls::JudgeBlocks => ToolCalls::Judge(Unasked::Leave),
             LiveCalls::Judge => ToolCalls::Judge(Unasked::Deny),
-        },
-        unjudged: match hooks.unjudged.value {
-            ConfigUnjudged::Pass => Unjudged::Pass,
-            ConfigUnjudged::Refuse => Unjudged::Refuse,
         },
         keep_alive: hooks.keep_alive.value.duration(),
         call_bytes: bytes(hooks.call_bytes.value.get()),

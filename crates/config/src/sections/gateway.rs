@@ -30,6 +30,9 @@ section! {
         providers ("providers"): GatewayProviders, OperatorOnly;
         /// Which models go to which providers. The first route that fits counts.
         routes ("routes"): Vec<GatewayRoute>, OperatorOnly;
+        /// Operations that pass although nobody here can read them, besides lists of models and files: single ones, as
+        /// method and path. A segment in braces stands for any one.
+        allow ("allow"): Vec<Spanned<GatewayOperation>>, OperatorOnly;
         /// Whether requests of an API for which no provider is configured go to its maker, with the client's own key.
         passthrough ("passthrough"): Setting<bool> = true, OperatorOnly;
         /// How often a provider that cannot be reached or answers 429 or 5xx is asked again, before the next one is.
@@ -131,6 +134,56 @@ impl Wire for Listen {
 
     fn show(&self) -> Value {
         Value::from(self.0.to_string())
+    }
+}
+
+/// An operation of a provider: `GET /v1/batches/{id}`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GatewayOperation {
+    method: String,
+    path: String,
+}
+
+impl GatewayOperation {
+    /// Its method.
+    pub fn method(&self) -> &str {
+        &self.method
+    }
+
+    /// Its path, in which a segment in braces stands for any one.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// `None` if it is none, or not a single one: something in the path has to say which.
+    fn parse(text: &str) -> Option<Self> {
+        let (method, path) = text.split_once(' ')?;
+        let is_known = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"].contains(&method);
+        let segments = || path.trim_end_matches('/').split('/').skip(1);
+        let is_version = |segment: &str| {
+            segment.strip_prefix('v').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+        };
+        let is_path = path.starts_with('/') && segments().all(|segment| !matches!(segment, "" | "." | ".."));
+        let is_plain = !path.contains(|c: char| c.is_whitespace() || "*?#%;\\".contains(c));
+        let says_which = segments().any(|segment| !segment.starts_with('{') && !is_version(segment));
+        (is_known && is_path && is_plain && says_which)
+            .then(|| Self { method: method.to_owned(), path: path.to_owned() })
+    }
+}
+
+impl Wire for GatewayOperation {
+    fn read(node: &Node, cx: &mut Reader<'_>) -> Option<Self> {
+        const WHAT: &str = "a method and the path of a single operation such as `GET /v1/batches/{id}`";
+        let text = plain_text(node, cx, WHAT)?;
+        Self::parse(text).or_else(|| cx.expected(node, WHAT))
+    }
+
+    fn schema() -> Value {
+        json!({ "type": "string", "pattern": "^(GET|HEAD|POST|PUT|PATCH|DELETE) /[^*?#%;\\\\\\s]+$" })
+    }
+
+    fn show(&self) -> Value {
+        Value::from(format!("{} {}", self.method, self.path))
     }
 }
 

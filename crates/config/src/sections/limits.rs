@@ -7,7 +7,7 @@ use crate::problem::{Problem, ProblemKind};
 use crate::reader::Reader;
 use crate::text::Text;
 use crate::values::{
-    BudgetPer, BudgetWindow, LiveBlock, LiveCalls, LiveText, LoopAction, Millis, Money, Name, Unjudged, Whole,
+    BudgetPer, BudgetWindow, LiveBlock, LiveCalls, LiveText, LoopAction, Millis, Money, Name, Whole,
 };
 use crate::wire::{item, section};
 
@@ -100,8 +100,6 @@ section! {
         blocked ("blocked"): Setting<LiveBlock> = LiveBlock::Answer, OperatorOnly;
         /// What is done about the tool calls of answers, besides the hooks at `after_llm_call`.
         tool_calls ("tool_calls"): Setting<LiveCalls> = LiveCalls::Judge, OperatorOnly;
-        /// What becomes of requests to models that cannot be judged while hooks stand that decide.
-        unjudged ("unjudged"): Setting<Unjudged> = Unjudged::Refuse, OperatorOnly;
         /// After how much silence a client whose answer is held is told to be patient, in milliseconds.
         keep_alive ("keepAliveMs"): Setting<Millis> = Millis::clamped(10_000), OperatorOnly;
         /// The most bytes of the arguments of one tool call. A call with more is removed.

@@ -14,7 +14,8 @@ mod sandbox;
 pub use agent::{Agent, Approvals, Compaction, Expiry};
 pub use daemon::Daemon;
 pub use gateway::{
-    Gateway, GatewayAgent, GatewayLimits, GatewayProviders, GatewayRoute, GatewayTimeouts, Listen,
+    Gateway, GatewayAgent, GatewayLimits, GatewayOperation, GatewayProviders, GatewayRoute, GatewayTimeouts,
+    Listen,
 };
 pub use guards::{
     AllowCommand, AllowPath, CommandSafety, Guards, HiddenText, PersonalData, Secrets, SensitiveFiles,

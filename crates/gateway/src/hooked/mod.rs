@@ -13,7 +13,8 @@
 //!
 //! - *No hook, no look.* While no hook stands at any of these points, requests and answers pass undecoded.
 //! - *Nothing unjudged.* While hooks stand that may stop or rewrite something, what can't be read is refused:
-//!   a request that is no request of its wire, a wire that has no codec here, an answer that makes no sense.
+//!   a request that is no request of its wire, an operation that is neither [listed](crate::operations) nor opened by
+//!   the operator, an answer that makes no sense.
 //! - *A block is an answer.* It is no failure of the provider, so nothing is asked again because of it.
 //! - *Decisions stay.* What `after_llm_call` decided about tool calls is in the store, by conversation and
 //!   call, for whoever stands in front of the tools.
@@ -28,7 +29,7 @@ mod judge;
 mod life;
 mod number;
 mod profile;
-mod reach;
+mod refusal;
 mod reply;
 mod settings;
 #[cfg(test)]
@@ -45,7 +46,6 @@ use backstop_hooks::points::{
     AfterLlmCall, BeforeLlmCall, LlmInput, LlmOutput, MessageBefore, ModelCallEnded, ModelCallStarted,
     SessionEnd, SessionStart,
 };
-use backstop_llm::{ProviderError, ProviderErrorKind};
 
 use self::form::Form;
 use self::gate::Remembered;
@@ -53,13 +53,15 @@ use self::housekeeping::Housekeeping;
 use self::identity::Links;
 use self::judge::Gates;
 use self::life::Conversations;
-use self::reach::{Refusal, reaches_a_model};
+use self::refusal::Refusal;
 use self::traffic::Traffic;
 use self::watch::Room;
+use crate::error::Failure;
 use crate::exchange::{Call, Interceptor, Plan};
+use crate::operations::Permission;
 
 pub use self::profile::host_profile;
-pub use self::settings::{BlockedForm, HookSettings, TextMode, ToolCalls, Unasked, Unjudged};
+pub use self::settings::{BlockedForm, HookSettings, TextMode, ToolCalls, Unasked};
 
 /// The operator asked for something that the hooks that stand make impossible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -183,13 +185,8 @@ impl Interceptor for Hooks {
         if let Some(form) = Form::of(call) {
             return Plan::Inspect(Box::new(Traffic::new(Arc::clone(&self.0), standing, form, call)));
         }
-        if standing.decides() && self.0.settings.unjudged == Unjudged::Refuse && reaches_a_model(call) {
-            let error = ProviderError::new(
-                ProviderErrorKind::InvalidRequest,
-                400,
-                Some("cannot_be_judged"),
-                "backstop: hooks stand in front of models here, and nobody can read this kind of request",
-            );
+        if standing.decides() && matches!(call.permission, Permission::Closed | Permission::Read) {
+            let error = Failure::closed(call.method, call.path).to_provider_error();
             return Plan::Inspect(Box::new(Refusal(reply::error(call.endpoint.family, &error))));
         }
         Plan::Opaque

@@ -26,16 +26,6 @@ pub enum BlockedForm {
     Error,
 }
 
-/// What becomes of requests that reach a model by a way that nobody here can read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Unjudged {
-    /// They are refused while hooks stand that may stop or rewrite something.
-    #[default]
-    Refuse,
-    /// They pass untouched.
-    Pass,
-}
-
 /// What is done about the tool calls of answers, besides `after_llm_call`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ToolCalls {
@@ -60,8 +50,6 @@ pub struct HookSettings {
     pub text: Option<TextMode>,
     /// What a client is told when something was stopped.
     pub blocked: BlockedForm,
-    /// What becomes of requests that can't be judged.
-    pub unjudged: Unjudged,
     /// What is done about tool calls.
     pub tool_calls: ToolCalls,
     /// After how much silence a client whose answer is held is told to be patient.
@@ -82,7 +70,6 @@ impl Default for HookSettings {
         Self {
             text: None,
             blocked: BlockedForm::default(),
-            unjudged: Unjudged::default(),
             tool_calls: ToolCalls::default(),
             keep_alive: Duration::from_secs(10),
             call_bytes: 1 << 20,

@@ -23,6 +23,7 @@ use crate::endpoint::Endpoint;
 use crate::exchange::{
     Answered, Body, Call, Exchange, Interceptor as _, Outgoing, Plan, Requested, Step, Watch,
 };
+use crate::operations::Permission;
 
 const WIRES: [(Api, &str); 4] = [
     (Api::AnthropicMessages, "anthropic"),
@@ -150,6 +151,7 @@ impl Judges {
             path,
             query,
             headers: &headers,
+            permission: Permission::Read,
             agent: None,
         };
         let Plan::Inspect(mut exchange) = self.hooks.begin(&call) else { panic!("nobody looks") };

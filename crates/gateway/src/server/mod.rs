@@ -33,6 +33,7 @@ use tokio::time::{sleep, timeout};
 use crate::door::Door;
 use crate::error::StartError;
 use crate::exchange::Interceptor;
+use crate::operations::AllowedOperation;
 use crate::route::Routes;
 use crate::settings::{Limits, Settings, Timeouts};
 
@@ -59,6 +60,7 @@ pub(crate) struct Shared {
     pub(crate) door: Door,
     pub(crate) routes: Routes,
     pub(crate) interceptor: Arc<dyn Interceptor>,
+    pub(crate) allow: Vec<AllowedOperation>,
     pub(crate) limits: Limits,
     pub(crate) timeouts: Timeouts,
     pub(crate) max_retries: u32,
@@ -77,6 +79,7 @@ impl Gateway {
             door: Door::new(&settings),
             routes: Routes::new(&settings)?,
             interceptor,
+            allow: settings.allow.clone(),
             limits: settings.limits,
             timeouts: settings.timeouts,
             max_retries: settings.max_retries,

@@ -20,6 +20,7 @@ use crate::endpoint::Endpoint;
 use crate::error::{Cause, Failure};
 use crate::exchange::{Answered, Body, Call, Exchange, Plan, Reply, Requested, Watch};
 use crate::head::{Credentials, Upward, downward};
+use crate::operations::Permission;
 use crate::route::model_of;
 use crate::upstream::{BodyError, ClientBody, Provider, RequestBody, UpstreamBody};
 
@@ -36,6 +37,7 @@ pub(super) struct Visit<'a> {
     head: &'a request::Parts,
     entered: Entered,
     endpoint: Endpoint,
+    permission: Permission,
 }
 
 /// A request's body, as it goes to the provider.
@@ -69,6 +71,8 @@ impl<'a> Visit<'a> {
     pub(super) fn enter(shared: &'a Arc<Shared>, head: &'a request::Parts) -> Result<(Self, Plan), Failure> {
         let entered = shared.door.enter(head)?;
         let endpoint = Endpoint::of(entered.target.path(), &head.headers)?;
+        let path = entered.target.path();
+        let permission = Permission::of(endpoint, &head.method, path, &head.headers, &shared.allow);
         let plan = shared.interceptor.begin(&Call {
             number: shared.numbers.fetch_add(1, Ordering::Relaxed),
             endpoint: &endpoint,
@@ -76,9 +80,10 @@ impl<'a> Visit<'a> {
             path: entered.target.path(),
             query: entered.target.query(),
             headers: &head.headers,
+            permission,
             agent: entered.agent.as_ref(),
         });
-        Ok((Self { shared, head, entered, endpoint }, plan))
+        Ok((Self { shared, head, entered, endpoint, permission }, plan))
     }
 
     pub(super) fn endpoint(&self) -> Endpoint {
@@ -107,6 +112,10 @@ impl<'a> Visit<'a> {
             Sending::Stream(Box::new(ClientBody::new(incoming, limit, timeouts.body)))
         };
         let mut providers = self.providers(&sending)?;
+        // Whoever pays decides what for.
+        if self.permission == Permission::Closed && providers.iter().any(|provider| provider.has_own_key()) {
+            return Err(Failure::closed(&self.head.method, self.entered.target.path()));
+        }
         if let Some(exchange) = &mut exchange {
             let bytes = self.decoded(&sending)?;
             if !sending.is(&bytes) {
@@ -230,10 +239,20 @@ impl<'a> Visit<'a> {
                 let may_wait = retries < self.shared.max_retries;
                 let request = self.request(provider, &mut sending, inspected)?;
                 let wait = match provider.send(request).await {
+                    Ok(response) if self.asks_a_model() && is_empty(&response) => {
+                        let provider = provider.name.as_ref().to_owned();
+                        failure = Failure::Upstream { provider, cause: Cause::Empty };
+                        if !can_repeat {
+                            return Err(failure);
+                        }
+                        None
+                    }
                     Ok(response) => {
+                        let status = response.status();
+                        let may_wait = may_wait && is_transient(status);
                         let wait = may_wait.then(|| wait_asked(response.headers(), retries)).flatten();
                         let is_final = is_last && wait.is_none();
-                        if !can_repeat || is_final || !is_transient(response.status()) {
+                        if !can_repeat || is_final || !(is_transient(status) || is_denied(status)) {
                             return Ok(Given { provider, response });
                         }
                         wait
@@ -257,6 +276,11 @@ impl<'a> Visit<'a> {
             }
         }
         Err(failure)
+    }
+
+    /// Whether the answer has to say something.
+    fn asks_a_model(&self) -> bool {
+        self.head.method == Method::POST && self.endpoint.has_document()
     }
 
     /// The request as this provider gets it.
@@ -355,6 +379,16 @@ async fn next_data(body: &mut ClientBody) -> Result<Option<Bytes>, BodyError> {
             }
         }
     }
+}
+
+/// Whether an answer that should say something has no body at all.
+fn is_empty(response: &Response<UpstreamBody>) -> bool {
+    response.status() == StatusCode::OK && response.body().is_end_stream()
+}
+
+/// Whether a provider does not take its key, or not for this: another one may.
+fn is_denied(status: StatusCode) -> bool {
+    matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)
 }
 
 fn is_transient(status: StatusCode) -> bool {

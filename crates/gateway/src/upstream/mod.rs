@@ -99,6 +99,11 @@ impl Provider {
         self.credentials.as_ref()
     }
 
+    /// Whether it is asked with the operator's key, or would be.
+    pub(crate) fn has_own_key(&self) -> bool {
+        !matches!(self.credentials, Ok(Credentials::Client))
+    }
+
     /// Whether it may be asked for this model. A request without a model is not one for a listed model.
     pub(crate) fn offers(&self, model: Option<&str>) -> bool {
         self.models.as_ref().is_none_or(|models| model.is_some_and(|model| models.is_match(model)))

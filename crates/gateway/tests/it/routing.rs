@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use backstop_gateway::{Credential, Family, ModelRoute, Settings};
+use backstop_gateway::{Credential, Family, Gateway, ModelRoute, Settings};
 
 use crate::support::*;
 
@@ -56,8 +56,16 @@ async fn only_listed_models_may_be_asked_for() {
 
 #[tokio::test]
 async fn the_next_provider_is_asked_when_one_fails() {
-    for status in ["503 Service Unavailable", "429 Too Many Requests", "500 Internal Server Error"] {
-        let failing = Upstream::start(move |_| Script::json(status, r#"{"error":{}}"#)).await;
+    for (status, body) in [
+        ("503 Service Unavailable", "{}"),
+        ("429 Too Many Requests", "{}"),
+        ("500 Internal Server Error", "{}"),
+        // Its key is not taken, or not for this.
+        ("401 Unauthorized", "{}"),
+        ("403 Forbidden", "{}"),
+        ("200 OK", ""),
+    ] {
+        let failing = Upstream::start(move |_| Script::json(status, body)).await;
         let working = Upstream::start(|_| Script::json("200 OK", r#"{"from":"second"}"#)).await;
         let mut settings = named(settings(&failing), "second", &working);
         let nowhere = provider(Family::OpenAi, &nobody(), Credential::Client);
@@ -72,6 +80,11 @@ async fn the_next_provider_is_asked_when_one_fails() {
     }
 }
 
+/// A gateway that asks one provider, and would ask again.
+async fn gateway_of(upstream: &Upstream) -> Gateway {
+    gateway(Settings { max_retries: 2, ..settings(upstream) }).await
+}
+
 #[tokio::test]
 async fn what_no_other_provider_would_do_better_is_passed_on() {
     let refusing = Upstream::start(|_| Script::json("400 Bad Request", r#"{"error":{}}"#)).await;
@@ -83,6 +96,13 @@ async fn what_no_other_provider_would_do_better_is_passed_on() {
     assert_eq!(talk(&gateway, chat("gpt")).await.status(), 400);
     assert_eq!(other.count(), 0);
     // The last one's failure is the answer.
+    let denying = Upstream::start(|_| Script::json("401 Unauthorized", r#"{"last":true}"#)).await;
+    let denied = talk(&gateway_of(&denying).await, chat("gpt")).await;
+    assert_eq!((denied.status(), denied.json()["last"].as_bool(), denying.count()), (401, Some(true), 1));
+    let empty = Upstream::start(|_| Script::json("200 OK", "")).await;
+    let answer = talk(&gateway_of(&empty).await, chat("gpt")).await;
+    assert_eq!((answer.status(), empty.count()), (502, 1));
+    assert!(answer.text().contains("its answer is empty"), "{}", answer.text());
     let answer = talk(&gateway, post("/v1beta/models/g:generateContent", "{}")).await;
     assert_eq!((answer.status(), answer.json()["last"].as_bool()), (503, Some(true)));
 }

@@ -182,7 +182,7 @@ async fn ways_to_a_model_that_nobody_reads_are_closed() {
         "/v1",
     ] {
         let answer = talk(&gateway, post(path, "{}")).await;
-        assert_eq!(answer.status(), 400, "{path}: {}", answer.text());
+        assert_eq!(answer.status(), 403, "{path}: {}", answer.text());
     }
     for header in [
         "content-type: application/grpc",
@@ -195,7 +195,7 @@ async fn ways_to_a_model_that_nobody_reads_are_closed() {
             "GET /t/{TOKEN}/v1/models/m HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{header}\r\n\r\n"
         );
         let answer = talk(&gateway, request).await;
-        assert_eq!(answer.status(), 400, "{header}: {}", answer.text());
+        assert_eq!(answer.status(), 403, "{header}: {}", answer.text());
     }
     assert_eq!(upstream.count(), 0);
     let list = format!("GET /t/{TOKEN}/v1/models/m HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");

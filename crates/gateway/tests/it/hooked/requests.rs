@@ -3,7 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use backstop_engine::Verdict;
-use backstop_gateway::hooked::{BlockedForm, HookSettings, Unjudged};
+use backstop_gateway::hooked::{BlockedForm, HookSettings, Hooks};
+use backstop_gateway::{AllowedOperation, Credential, Family, Settings};
 use backstop_hooks::PointId;
 use backstop_hooks::conversation::Message;
 use backstop_hooks::points::{
@@ -13,7 +14,7 @@ use backstop_llm::{Api, ScriptedServer};
 use serde_json::{Value, json};
 
 use super::support::*;
-use crate::support::{Script, Upstream, post, talk};
+use crate::support::{Script, TOKEN, Upstream, gateway, post, provider, secret, start, talk};
 
 async fn polite() -> ScriptedServer {
     model(json!([{"repeat": true, "text": "fine"}])).await
@@ -48,7 +49,12 @@ async fn a_blocked_request_reaches_no_model() {
                     assert_eq!(answer.head().contains("text/event-stream"), stream, "{context}");
                     assert_eq!(read(api, &answer).message.visible_text(), "[backstop] blocked: not today");
                 }
-                BlockedForm::Error => assert_eq!(answer.status(), 403, "{context}"),
+                BlockedForm::Error => {
+                    assert_eq!(answer.status(), 403, "{context}");
+                    assert!(!answer.text().contains("invalid_api_key"), "{context}");
+                    let has_codes = matches!(api, Api::OpenAiChat | Api::OpenAiResponses);
+                    assert_eq!(answer.text().contains("blocked_by_policy"), has_codes, "{context}");
+                }
             }
             assert_eq!(house.receipts.of(PointId::BeforeLlmCall), [Verdict::Block]);
             assert!(!house.receipts.all().contains(SECRET));
@@ -224,18 +230,56 @@ async fn what_nobody_can_read_is_refused_while_something_may_be_stopped() {
     ];
     for (path, body) in bad {
         let answer = talk(&gateway, post(path, body)).await;
-        assert_eq!(answer.status(), 400, "{path}: {}", answer.text());
+        assert!([400, 403].contains(&answer.status()), "{path}: {}", answer.text());
         assert!(answer.json()["error"]["message"].as_str().unwrap().starts_with("backstop: "), "{path}");
     }
     assert_eq!(upstream.count(), 0);
     for path in
-        ["/v1/embeddings", "/v1/files", "/v1/models/m:embedContent", "/v1/models/m:batchEmbedContents"]
+        ["/v1/embeddings", "/v1/files", "/v1beta/models/m:embedContent", "/v1/models/m:batchEmbedContents"]
     {
         assert_eq!(talk(&gateway, post(path, "{}")).await.status(), 200, "{path}");
     }
-    let lenient = HookSettings { unjudged: Unjudged::Pass, ..HookSettings::default() };
-    let gateway = house.gateway(&upstream.url(), lenient).await;
+}
+
+#[tokio::test]
+async fn an_operation_that_is_not_listed_is_refused_by_name_until_it_is_opened() {
+    let house = House::new();
+    house.withhold("exec");
+    let upstream = Upstream::start(|_| Script::json("200 OK", "{}")).await;
+    let gateway = house.gateway(&upstream.url(), HookSettings::default()).await;
+    for path in ["/v1/decisions", "/v1/dreams", "/v1/organization/admin_api_keys", "/v1/completions"] {
+        let answer = talk(&gateway, post(path, "{}")).await;
+        let (status, error) = (answer.status(), answer.json()["error"].clone());
+        let message = error["message"].as_str().unwrap();
+        assert_eq!((status, &error["code"]), (403, &json!("operation_not_allowed")), "{path}");
+        assert!(message.contains(&format!("`POST {path}`")), "{message}");
+        assert!(message.contains(&format!("hint: `gateway.allow: [\"POST {path}\"]`")), "{message}");
+    }
+    assert_eq!(upstream.count(), 0);
+    let mut settings = settings_of(&upstream.url());
+    settings.allow = vec![AllowedOperation::new("POST", "/v1/completions").unwrap()];
+    let hooks = Hooks::new(house.engine.clone(), HookSettings::default()).unwrap();
+    let gateway = start(settings, hooks).await.unwrap();
     assert_eq!(talk(&gateway, post("/v1/completions", "{}")).await.status(), 200);
+    assert_eq!(talk(&gateway, post("/v1/dreams", "{}")).await.status(), 403);
+    assert_eq!(upstream.count(), 1);
+}
+
+/// Nobody judges, but the operator pays, and may have more to lose than money.
+#[tokio::test]
+async fn with_the_operators_key_only_what_is_listed_passes() {
+    let upstream = Upstream::start(|_| Script::json("200 OK", "{}")).await;
+    for (credential, status, reached) in
+        [(Credential::Key(secret("operators-key-1")), 403, 1), (Credential::Client, 200, 3)]
+    {
+        let mut settings = Settings::new(secret(TOKEN));
+        settings.providers.insert("one".to_owned(), provider(Family::OpenAi, &upstream.url(), credential));
+        settings.defaults.insert(Family::OpenAi, vec!["one".to_owned()]);
+        let gateway = gateway(settings).await;
+        assert_eq!(talk(&gateway, post("/v1/fine_tuning/jobs", "{}")).await.status(), status);
+        assert_eq!(talk(&gateway, post("/v1/embeddings", "{}")).await.status(), 200);
+        assert_eq!(upstream.count(), reached);
+    }
 }
 
 #[tokio::test]

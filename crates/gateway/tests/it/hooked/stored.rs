@@ -110,7 +110,7 @@ async fn what_can_not_be_judged_of_stored_answers_is_refused() {
         ("GET", "/v1/chat/completions/chatcmpl_1"),
     ] {
         let answer = talk(&gateway, request(method, path)).await;
-        assert_eq!(answer.status(), 400, "{path}: {}", answer.text());
+        assert_eq!(answer.status(), 403, "{path}: {}", answer.text());
     }
     assert_eq!(upstream.count(), 0);
     assert_eq!(talk(&gateway, request("DELETE", "/v1/responses/resp_1")).await.status(), 200);

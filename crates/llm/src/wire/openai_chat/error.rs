@@ -37,6 +37,9 @@ fn kind(status: u16, code: Option<&str>, class: Option<&str>, message: &str) -> 
     }
 }
 
+/// The codes of errors that are Backstop's own.
+const OWN_CODES: [&str; 3] = ["blocked_by_policy", "operation_not_allowed", "store_unavailable"];
+
 pub(crate) fn encode_error(error: &ProviderError) -> Value {
     let (class, code) = match error.kind {
         ProviderErrorKind::Auth => ("invalid_request_error", Some("invalid_api_key")),
@@ -51,5 +54,6 @@ pub(crate) fn encode_error(error: &ProviderError) -> Value {
         ProviderErrorKind::ContentFilter => ("invalid_request_error", Some("content_filter")),
         ProviderErrorKind::Server | ProviderErrorKind::Unexpected => ("server_error", None),
     };
+    let code = error.code.as_deref().filter(|code| OWN_CODES.contains(code)).or(code);
     json!({"error": {"message": error.message, "type": class, "param": null, "code": code}})
 }

@@ -1,0 +1,314 @@
+//! Which requests may pass without a codec that reads them.
+//!
+//! What a provider offers beside answers grows: fine-tuning, evaluations, searches, administration of the account with
+//! the keys in it. So the operations that pass are listed here by method and shape of their path, and everything else is
+//! refused while hooks decide, or while it would be asked with the operator's key. The operator opens single ones by
+//! name (`gateway.allow`): `POST /v1/fine_tuning/jobs`, `GET /v1/batches/{id}`.
+//!
+//! A segment in braces stands for any one segment. Letter case, trailing slashes and escapes make no difference, as
+//! they make none for [endpoints](crate::endpoint). The listed ones are known behind a version, or the names by which
+//! servers set their OpenAI-like API apart; behind anything else a path is another operation.
+
+use http::{HeaderMap, Method, header};
+
+use crate::endpoint::{Endpoint, Operation, normal};
+use crate::upstream::is_version;
+
+/// What passes without a judge: lists of models, and files, which a request has to name before a model reads them.
+const LISTED: [(&str, &str); 22] = [
+    ("GET", ""),
+    ("GET", "models"),
+    ("GET", "models/{model}"),
+    ("GET", "models/{maker}/{model}"),
+    ("POST", "embeddings"),
+    ("POST", "models/{model}:embedcontent"),
+    ("POST", "models/{model}:batchembedcontents"),
+    ("DELETE", "responses/{id}"),
+    ("GET", "files"),
+    ("POST", "files"),
+    ("GET", "files/{id}"),
+    ("DELETE", "files/{id}"),
+    ("GET", "files/{id}/content"),
+    ("GET", "files/{id}:download"),
+    ("POST", "uploads"),
+    ("POST", "uploads/{id}/parts"),
+    ("POST", "uploads/{id}/complete"),
+    ("POST", "uploads/{id}/cancel"),
+    // Gemini uploads through a path of its own, and continues where the answer says.
+    ("POST", "upload/v1beta/files"),
+    ("PUT", "upload/v1beta/files"),
+    ("GET", "upload/v1beta/files"),
+    ("DELETE", "models/{model}/operations/{id}"),
+];
+
+/// Names in front of the version, or in its place, of servers that speak OpenAI's API beside one of their own.
+const PREFIXES: [&str; 3] = ["openai", "api", "compatible-mode"];
+
+/// Headers by which some servers take another method than the request's.
+const OTHER_METHODS: [&str; 3] = ["x-http-method-override", "x-http-method", "x-method-override"];
+
+/// The longest path that an error repeats.
+const LONGEST_SHOWN: usize = 200;
+
+/// An operation that the operator opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AllowedOperation {
+    method: Method,
+    path: String,
+}
+
+impl AllowedOperation {
+    /// Requests of this method whose path is `path`, in which a segment in braces stands for any one. `None` if the
+    /// method is none.
+    pub fn new(method: &str, path: &str) -> Option<Self> {
+        let method = Method::from_bytes(method.as_bytes()).ok()?;
+        Some(Self { method, path: path.trim_matches('/').to_ascii_lowercase() })
+    }
+}
+
+/// Why a request passes, or that it does not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Permission {
+    /// A codec reads it: it passes where nobody judges, and those who judge read it.
+    Read,
+    /// It is known to be harmless.
+    Listed,
+    /// The operator opened it.
+    Opened,
+    /// Neither.
+    Closed,
+}
+
+impl Permission {
+    /// What holds for a request.
+    pub(crate) fn of(
+        endpoint: Endpoint,
+        method: &Method,
+        path: &str,
+        headers: &HeaderMap,
+        allowed: &[AllowedOperation],
+    ) -> Self {
+        // A path that can be read in two ways was refused before anybody asks.
+        let Ok(path) = normal(path) else { return Self::Closed };
+        let path = path.trim_matches('/');
+        let is_itself = !OTHER_METHODS.iter().any(|name| headers.contains_key(*name)) && !is_grpc(headers);
+        if is_itself && is_read(endpoint, method, path) {
+            return Self::Read;
+        }
+        if is_itself && is_listed(method, path) {
+            return Self::Listed;
+        }
+        let fits = |operation: &AllowedOperation| operation.method == *method && fits(&operation.path, path);
+        if is_itself && allowed.iter().any(fits) { Self::Opened } else { Self::Closed }
+    }
+}
+
+/// The name of an operation, as an error shows it and `gateway.allow` takes it.
+pub(crate) fn name_of(method: &Method, path: &str) -> String {
+    let path = normal(path).unwrap_or_default();
+    let path: String = path.trim_end_matches('/').chars().take(LONGEST_SHOWN).collect();
+    format!("{method} {}", if path.is_empty() { "/" } else { &path })
+}
+
+fn is_read(endpoint: Endpoint, method: &Method, path: &str) -> bool {
+    match endpoint.operation {
+        Operation::Messages
+        | Operation::CountTokens
+        | Operation::ChatCompletions
+        | Operation::Responses
+        | Operation::GenerateContent
+        | Operation::StreamGenerateContent => *method == Method::POST,
+        Operation::StoredResponse => {
+            let stored = [(Method::GET, "responses/{id}"), (Method::POST, "responses/{id}/cancel")];
+            stored.iter().any(|(of, shape)| of == method && fits(shape, without_prefix(path)))
+        }
+        Operation::Embeddings | Operation::Models | Operation::Other => false,
+    }
+}
+
+fn is_listed(method: &Method, path: &str) -> bool {
+    let method = if *method == Method::HEAD { "GET" } else { method.as_str() };
+    let rest = without_prefix(path);
+    LISTED.iter().any(|(of, shape)| *of == method && (fits(shape, rest) || fits(shape, path)))
+}
+
+/// A path without its version, and without the names that stand around it.
+fn without_prefix(path: &str) -> &str {
+    let mut rest = path;
+    for _ in 0..3 {
+        let (first, more) = rest.split_once('/').unwrap_or((rest, ""));
+        if !is_version(first) && !PREFIXES.contains(&first) {
+            break;
+        }
+        rest = more;
+    }
+    rest
+}
+
+/// Whether a path has a shape, segment by segment.
+fn fits(shape: &str, path: &str) -> bool {
+    let (mut shapes, mut segments) = (shape.split('/'), path.split('/'));
+    loop {
+        match (shapes.next(), segments.next()) {
+            (None, None) => return true,
+            (Some(shape), Some(segment)) if fits_segment(shape, segment) => {}
+            _ => return false,
+        }
+    }
+}
+
+/// A segment in braces stands for any one; behind the brace may stand a verb.
+fn fits_segment(shape: &str, segment: &str) -> bool {
+    match shape.strip_prefix('{').and_then(|shape| shape.split_once('}')) {
+        Some((_, "")) => !segment.is_empty() && !segment.contains(':'),
+        Some((_, verb)) => {
+            segment.strip_suffix(verb).is_some_and(|name| !name.is_empty() && !name.contains(':'))
+        }
+        None => shape == segment,
+    }
+}
+
+/// Whether a request is a call of gRPC, whose paths are its maker's and whose body is no JSON.
+fn is_grpc(headers: &HeaderMap) -> bool {
+    let kind = headers.get(header::CONTENT_TYPE).map(|value| value.as_bytes().trim_ascii_start());
+    let begins = |kind: &[u8]| kind.get(.."application/grpc".len()).map(<[u8]>::to_ascii_lowercase);
+    kind.and_then(begins).as_deref() == Some(b"application/grpc")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn permission(request: &str, allowed: &[&str]) -> Permission {
+        let (method, path) = request.split_once(' ').unwrap();
+        let method = Method::from_bytes(method.as_bytes()).unwrap();
+        let headers = HeaderMap::new();
+        let endpoint = Endpoint::of(path, &headers).unwrap();
+        let allowed: Vec<AllowedOperation> = allowed
+            .iter()
+            .map(|name| {
+                let (method, path) = name.split_once(' ').unwrap();
+                AllowedOperation::new(method, path).unwrap()
+            })
+            .collect();
+        Permission::of(endpoint, &method, path, &headers, &allowed)
+    }
+
+    #[test]
+    fn what_is_known_to_be_harmless_passes() {
+        for request in [
+            "GET /v1/models",
+            "HEAD /v1/models/",
+            "GET /V1/Models/gpt",
+            "GET /models",
+            "GET /v1/models/meta/llama",
+            "GET /openai/v1/models",
+            "GET /v1beta/openai/models",
+            "GET /v1beta/models/gemini",
+            "HEAD /",
+            "GET /v1",
+            "POST /v1/messages",
+            "POST /anything/v1/messages",
+            "POST /v1/messages/count_tokens",
+            "POST /v1/chat/completions",
+            "POST /openai/deployments/gpt/chat/completions",
+            "POST /v1/responses",
+            "POST /v1/responses/input_tokens",
+            "GET /v1/responses/resp_1",
+            "DELETE /v1/responses/resp_1",
+            "POST /v1/responses/resp_1/cancel",
+            "POST /v1beta/models/g:generateContent",
+            "POST /v1beta/models/g:countTokens",
+            "POST /v1beta/models/g:embedContent",
+            "POST /v1/embeddings",
+            "GET /v1/files/file_1/content",
+            "POST /v1/uploads/u/parts",
+            "POST /upload/v1beta/files",
+        ] {
+            let passes = [Permission::Listed, Permission::Read];
+            assert!(passes.contains(&permission(request, &[])), "{request}");
+        }
+    }
+
+    #[test]
+    fn everything_else_is_closed() {
+        for request in [
+            "POST /v1/decisions",
+            "POST /v1/dreams",
+            "POST /v1/summarize",
+            "POST /v1/fine_tuning/jobs",
+            "POST /v1/vector_stores/vs/search",
+            "GET /v1/organization/admin_api_keys",
+            "POST /v1/tunnels/t/reveal_token",
+            "GET /v1/vaults/v/credentials",
+            "POST /v1/completions",
+            "GET /v1/responses/resp_1/input_items",
+            "GET /v1/chat/completions",
+            "DELETE /v1/models/ft",
+            "POST /v1/models",
+            "PATCH /v1/files/f",
+            "GET /v1/organization/models",
+            "GET /v1/projects/p/files",
+            "GET /v1/openai/api/v1/models",
+            "POST /v1/x/embeddings",
+            "POST /v1beta/models/m:embedContent:run",
+            "POST /",
+            "GET /v1/messages",
+            "OPTIONS /v1/models",
+        ] {
+            assert_eq!(permission(request, &[]), Permission::Closed, "{request}");
+        }
+    }
+
+    #[test]
+    fn the_operator_opens_single_operations() {
+        let allowed = ["POST /v1/fine_tuning/jobs", "GET /v1/Batches/{id}", "POST /v1/models/{m}:tune"];
+        for request in [
+            "POST /v1/fine_tuning/jobs",
+            "POST /v1/fine_tuning/jobs/",
+            "GET /v1/batches/b1",
+            "POST /v1/models/x:tune",
+        ] {
+            assert_eq!(permission(request, &allowed), Permission::Opened, "{request}");
+        }
+        for request in [
+            "GET /v1/fine_tuning/jobs",
+            "POST /v1/fine_tuning/jobs/j",
+            "POST /v2/fine_tuning/jobs",
+            "GET /v1/batches",
+            "GET /v1/batches/b1/x",
+            "POST /v1/models/x:other",
+        ] {
+            assert_eq!(permission(request, &allowed), Permission::Closed, "{request}");
+        }
+    }
+
+    #[test]
+    fn another_method_behind_the_method_is_another_operation() {
+        let endpoint = Endpoint::of("/v1/files/f", &HeaderMap::new()).unwrap();
+        for (name, value) in OTHER_METHODS
+            .iter()
+            .map(|name| (*name, "DELETE"))
+            .chain([("content-type", " application/GRPC+proto")])
+        {
+            let headers =
+                HeaderMap::from_iter([(http::HeaderName::from_static(name), value.parse().unwrap())]);
+            let of = |allowed: &[AllowedOperation]| {
+                Permission::of(endpoint, &Method::GET, "/v1/files/f", &headers, allowed)
+            };
+            assert_eq!(of(&[]), Permission::Closed, "{name}");
+            assert_eq!(of(&[AllowedOperation::new("GET", "/v1/files/{f}").unwrap()]), Permission::Closed);
+        }
+    }
+
+    #[test]
+    fn a_name_is_one_that_opens() {
+        assert_eq!(name_of(&Method::POST, "/V1/Dreams/"), "POST /v1/dreams");
+        assert_eq!(name_of(&Method::GET, "/"), "GET /");
+        assert_eq!(
+            permission("POST /v1/dreams", &[&name_of(&Method::POST, "/v1/Dreams")]),
+            Permission::Opened
+        );
+        assert!(name_of(&Method::GET, &format!("/{}", "x".repeat(999))).len() < 220);
+    }
+}
