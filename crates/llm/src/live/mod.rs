@@ -40,6 +40,7 @@ mod openai_chat;
 mod openai_responses;
 mod request;
 mod span;
+mod steps;
 mod stream;
 mod unknown;
 mod whole;

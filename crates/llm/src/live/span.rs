@@ -9,6 +9,8 @@ use std::ops::Range;
 
 use memchr::memchr2;
 
+use super::steps::step;
+
 /// A value in JSON text.
 #[derive(Clone)]
 pub(crate) struct Node<'a> {
@@ -187,7 +189,7 @@ impl Splices {
 
     /// Writes `text` in place of what stands in `span`; the last word about a span counts.
     pub(crate) fn replace(&mut self, span: Range<usize>, text: impl Into<String>) {
-        self.0.retain(|(old, _)| *old != span || span.is_empty());
+        step();
         self.0.push((span, text.into()));
     }
 
@@ -256,8 +258,11 @@ impl Splices {
         let more: usize = self.0.iter().map(|(_, new)| new.len()).sum();
         let mut out = String::with_capacity(text.len() + more);
         let mut at = 0;
-        for (span, new) in &self.0 {
-            if span.start < at {
+        for (place, (span, new)) in self.0.iter().enumerate() {
+            // Sorting keeps the order in which they were said.
+            let is_overruled =
+                !span.is_empty() && self.0.get(place + 1).is_some_and(|(next, _)| next == span);
+            if span.start < at || is_overruled {
                 continue;
             }
             out.push_str(text.get(at..span.start).unwrap_or_default());

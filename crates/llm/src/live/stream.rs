@@ -24,6 +24,7 @@ use super::frame::{Frame, FrameLines, may_be_two_lines};
 use super::framing::Framing;
 use super::ledger::{Ledger, TextId};
 use super::span::{Node, Splices, literal_end, quote};
+use super::steps::step;
 use super::unknown::{UNKNOWN_CHOICE, UnknownFrames};
 use super::{AlreadySent, AnswerEditor, FreshText, PartKey, TextEdit};
 use crate::error::{ProviderError, WireError, out_of_order};
@@ -162,6 +163,7 @@ impl Calls {
 
     /// Whether a call never leaves.
     pub(crate) fn is_removed(&self, part: PartKey) -> bool {
+        step();
         self.removed.contains(&part)
     }
 

@@ -1,5 +1,6 @@
 //! Streamed answers.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::{Bytes, BytesMut};
@@ -31,6 +32,18 @@ pub(crate) struct AnthropicStream {
     started_at_client: BTreeSet<usize>,
     reason_at_client: bool,
     stopped_at_client: bool,
+    /// Where blocks stand once calls are removed, and the calls; worked out once, since each event asks.
+    moved: OnceCell<Moved>,
+    calls: OnceCell<Vec<PartKey>>,
+}
+
+/// Where blocks stand in an answer without those of removed calls.
+#[derive(Debug)]
+struct Moved {
+    /// `None` for a removed one.
+    indexes: BTreeMap<usize, Option<usize>>,
+    /// Behind all others.
+    next: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -75,6 +88,8 @@ impl AnthropicStream {
             started_at_client: BTreeSet::new(),
             reason_at_client: false,
             stopped_at_client: false,
+            moved: OnceCell::new(),
+            calls: OnceCell::new(),
         }
     }
 
@@ -95,6 +110,8 @@ impl AnthropicStream {
             _ => (BlockKind::Other, ""),
         };
         self.blocks.insert(index, Block { part, kind });
+        self.moved.take();
+        self.calls.take();
         let mut reading = Reading::plain(Mark::BlockStart(index));
         reading.call = kind == BlockKind::Call;
         let literal = block.and_then(|block| block.get_some(field));
@@ -139,22 +156,40 @@ impl AnthropicStream {
         Reading { call: kind == Some(BlockKind::Call), ..Reading::plain(Mark::BlockStop(index)) }
     }
 
+    fn moved(&self, edits: &Edits<'_>) -> &Moved {
+        self.moved.get_or_init(|| {
+            let (mut indexes, mut removed) = (BTreeMap::new(), 0);
+            for (index, block) in &self.blocks {
+                let is_removed = edits.calls.is_removed(block.part);
+                indexes.insert(*index, (!is_removed).then(|| index - removed));
+                removed += usize::from(is_removed);
+            }
+            let next = indexes.values().flatten().max().map_or(0, |last| last + 1);
+            Moved { indexes, next }
+        })
+    }
+
     /// The index of a block in an answer without the blocks of removed calls; `None` for those.
     fn new_index(&self, index: usize, edits: &Edits<'_>) -> Option<usize> {
         if !edits.calls.any_removed() {
             return Some(index);
         }
-        let is_removed = |block: &Block| edits.calls.is_removed(block.part);
-        if self.block(index).is_some_and(|block| is_removed(&block)) {
-            return None;
-        }
-        Some(index - self.blocks.range(..index).filter(|(_, block)| is_removed(block)).count())
+        self.moved(edits).indexes.get(&index).copied().unwrap_or(Some(index))
     }
 
     /// The index of a block that comes behind all others.
     fn next_index(&self, edits: &Edits<'_>) -> usize {
-        let last = self.blocks.keys().copied().filter_map(|index| self.new_index(index, edits)).max();
-        last.map_or(0, |last| last + 1)
+        if edits.calls.any_removed() {
+            return self.moved(edits).next;
+        }
+        self.blocks.last_key_value().map_or(0, |(last, _)| last + 1)
+    }
+
+    /// The calls in the order of their blocks.
+    fn calls(&self) -> &[PartKey] {
+        let parts =
+            || self.blocks.values().filter(|block| block.kind == BlockKind::Call).map(|block| block.part);
+        self.calls.get_or_init(|| parts().collect())
     }
 
     fn has_calls_left(&self, edits: &Edits<'_>) -> bool {
@@ -321,8 +356,7 @@ impl StreamWire for AnthropicStream {
     }
 
     fn call_part(&self, choice: u32, call: usize) -> Option<PartKey> {
-        let mut calls = self.blocks.values().filter(|block| block.kind == BlockKind::Call);
-        calls.nth(call).map(|block| block.part).filter(|part| part.choice == choice)
+        self.calls().get(call).copied().filter(|part| part.choice == choice)
     }
 
     fn write(&mut self, frame: &Waiting<Mark>, mark: &Mark, edits: &Edits<'_>, out: &mut BytesMut) {

@@ -20,6 +20,7 @@ use crate::wire::{ANTHROPIC_BLOCKS, Api, TypeClass};
 pub(crate) struct AnthropicWhole {
     response: Option<ModelResponse>,
     blocks: Vec<Block>,
+    calls: Vec<PartKey>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +70,9 @@ impl WholeWire for AnthropicWhole {
                 None => Block::Other,
             });
         }
+        let is_call = |(_, block): &(usize, &Block)| **block == Block::Call;
+        self.calls =
+            self.blocks.iter().enumerate().filter(is_call).map(|(place, _)| Self::part(place)).collect();
         Ok(texts)
     }
 
@@ -77,8 +81,7 @@ impl WholeWire for AnthropicWhole {
     }
 
     fn call_part(&self, choice: u32, call: usize) -> Option<PartKey> {
-        let mut calls = self.blocks.iter().enumerate().filter(|(_, block)| **block == Block::Call);
-        calls.nth(call).map(|(place, _)| Self::part(place)).filter(|part| part.choice == choice)
+        self.calls.get(call).copied().filter(|part| part.choice == choice)
     }
 
     fn has_calls(&self) -> bool {

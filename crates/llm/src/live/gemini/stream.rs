@@ -108,7 +108,8 @@ impl Candidate {
                     pieces.push(TextPiece { id: *id, piece, literal: literal.span() });
                     PartMark::Text(*id)
                 }
-                Some((part, None)) if self.calls.contains(&key(choice, part)) => {
+                // In order, since parts are numbered as they begin.
+                Some((part, None)) if self.calls.binary_search(&key(choice, part)).is_ok() => {
                     PartMark::Call(key(choice, part))
                 }
                 _ => PartMark::Other,

@@ -1,11 +1,13 @@
 //! The items of an answer: which texts they have, which of them are calls, and how they are edited.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::cell::OnceCell;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
 use super::frames::message_item;
+use crate::error::{WireError, out_of_order};
 use crate::live::ledger::{Ledger, TextId};
 use crate::live::span::{Node, Slot, Splices, quote};
 use crate::live::stream::{Edits, TextPiece};
@@ -18,13 +20,39 @@ use crate::wire::{RESPONSES_ITEMS, TypeClass};
 pub(super) struct Items {
     items: BTreeMap<usize, Item>,
     parts: u32,
+    /// The calls in the order of their items.
+    calls: Vec<PartKey>,
+    /// Where items stand once calls are removed; worked out once, since each event asks.
+    moved: OnceCell<Moved>,
 }
+
+/// Where items stand in an answer without the removed ones.
+#[derive(Debug)]
+struct Moved {
+    /// `None` for a removed item.
+    indexes: BTreeMap<usize, Option<usize>>,
+    /// Behind all others.
+    next: usize,
+}
+
+/// More items than any provider gives.
+const MOST_ITEMS: usize = 10_000;
 
 #[derive(Debug)]
 pub(super) struct Item {
     pub(super) kind: ItemKind,
     pub(super) id: String,
     pub(super) texts: BTreeMap<Place, ItemText>,
+}
+
+impl Item {
+    /// The id of the call that it is.
+    fn call_id(&self) -> Option<&str> {
+        match &self.kind {
+            ItemKind::Call { id, .. } => Some(id),
+            _ => None,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -73,9 +101,15 @@ impl Items {
     }
 
     /// An item appears; nothing happens if it has.
-    pub(super) fn begin(&mut self, index: usize, item: &Node<'_>) {
+    ///
+    /// # Errors
+    /// If there are items beyond all bounds.
+    pub(super) fn begin(&mut self, index: usize, item: &Node<'_>) -> Result<(), WireError> {
         if self.items.contains_key(&index) {
-            return;
+            return Ok(());
+        }
+        if self.items.len() >= MOST_ITEMS {
+            return Err(out_of_order("there are items beyond all bounds"));
         }
         let field = |name: &str| item.get(name).and_then(|value| value.string().map(Cow::into_owned));
         let type_name = field("type").unwrap_or_default();
@@ -87,8 +121,13 @@ impl Items {
             TypeClass::Result => ItemKind::Result { call: call() },
             TypeClass::Ran | TypeClass::Inert => ItemKind::Other,
         };
+        if let ItemKind::Call { part, .. } = kind {
+            self.calls.push(part);
+        }
         let item = Item { kind, id: field("id").unwrap_or_default(), texts: BTreeMap::new() };
         self.items.insert(index, item);
+        self.moved.take();
+        Ok(())
     }
 
     fn next_part(&mut self) -> PartKey {
@@ -151,44 +190,58 @@ impl Items {
     }
 
     pub(super) fn has_calls(&self) -> bool {
-        self.items.keys().any(|index| self.is_call(*index))
+        !self.calls.is_empty()
     }
 
     pub(super) fn call_part(&self, choice: u32, call: usize) -> Option<PartKey> {
-        let calls = self.items.values().filter_map(|item| match item.kind {
-            ItemKind::Call { part, .. } => Some(part),
-            _ => None,
-        });
-        calls.filter(|part| part.choice == choice).nth(call)
+        self.calls.get(call).copied().filter(|part| part.choice == choice)
+    }
+
+    fn moved(&self, edits: &Edits<'_>) -> &Moved {
+        self.moved.get_or_init(|| {
+            let removed = |item: &Item| match &item.kind {
+                ItemKind::Call { part, .. } => edits.calls.is_removed(*part),
+                _ => false,
+            };
+            let gone = self.items.values().filter(|item| removed(item));
+            let unanswered: BTreeSet<&str> = gone.filter_map(Item::call_id).collect();
+            let (mut indexes, mut count) = (BTreeMap::new(), 0);
+            for (index, item) in &self.items {
+                let is_gone = match &item.kind {
+                    ItemKind::Result { call } => unanswered.contains(call.as_str()),
+                    _ => removed(item),
+                };
+                indexes.insert(*index, (!is_gone).then(|| index - count));
+                count += usize::from(is_gone);
+            }
+            let next = indexes.values().flatten().max().map_or(0, |last| last + 1);
+            Moved { indexes, next }
+        })
     }
 
     /// Whether an item never leaves: a removed call, or the answer to one.
     pub(super) fn is_removed(&self, index: usize, edits: &Edits<'_>) -> bool {
-        match self.items.get(&index).map(|item| &item.kind) {
-            Some(ItemKind::Call { part, .. }) => edits.calls.is_removed(*part),
-            Some(ItemKind::Result { call: answered }) => self.items.values().any(|item| match &item.kind {
-                ItemKind::Call { part, id } => id == answered && edits.calls.is_removed(*part),
-                _ => false,
-            }),
-            _ => false,
-        }
+        edits.calls.any_removed() && self.moved(edits).indexes.get(&index) == Some(&None)
     }
 
     /// The index of an item in an answer without the removed ones; `None` for those.
     pub(super) fn new_index(&self, index: usize, edits: &Edits<'_>) -> Option<usize> {
-        if self.is_removed(index, edits) {
-            return None;
-        }
         if !edits.calls.any_removed() {
             return Some(index);
         }
-        Some(index - self.items.range(..index).filter(|(before, _)| self.is_removed(**before, edits)).count())
+        let indexes = &self.moved(edits).indexes;
+        match indexes.get(&index) {
+            Some(new) => *new,
+            None => Some(index - indexes.range(..index).filter(|(_, new)| new.is_none()).count()),
+        }
     }
 
     /// The index of an item behind all others.
     pub(super) fn next_index(&self, edits: &Edits<'_>) -> usize {
-        let last = self.items.keys().filter_map(|index| self.new_index(*index, edits)).max();
-        last.map_or(0, |last| last + 1)
+        if edits.calls.any_removed() {
+            return self.moved(edits).next;
+        }
+        self.items.last_key_value().map_or(0, |(last, _)| last + 1)
     }
 
     /// Edits the texts in an item.

@@ -127,13 +127,13 @@ impl ResponsesStream {
                 let output = root.get_some("response").and_then(|answer| answer.get_some("output"));
                 let items = output.map(|output| output.items()).unwrap_or_default();
                 refuse_spoken(items.iter().flat_map(content))?;
-                self.end(value, root, ledger)
+                self.end(value, root, ledger)?
             }
             ("response.output_item.added" | "response.output_item.done", Some(index)) => {
                 let Some(item) = root.get_some("item") else { return Ok(Reading::plain(What::Other)) };
                 refuse_spoken(content(&item))?;
                 let whole = kind == "response.output_item.done";
-                self.items.begin(index, &item);
+                self.items.begin(index, &item)?;
                 let texts = self.items.copies(index, &item, whole, ledger);
                 let what = if whole { What::ItemDone(index) } else { What::ItemAdded(index) };
                 Reading { texts, call: self.items.is_call(index), ..Reading::plain(what) }
@@ -197,19 +197,26 @@ impl ResponsesStream {
     }
 
     /// The last event, with the copies of all items.
-    fn end(&mut self, value: &Value, root: &Node<'_>, ledger: &mut Ledger) -> Reading<What> {
+    fn end(
+        &mut self,
+        value: &Value,
+        root: &Node<'_>,
+        ledger: &mut Ledger,
+    ) -> Result<Reading<What>, WireError> {
         self.usage = value.pointer("/response/usage").cloned().unwrap_or_default();
         let output = root.get("response").and_then(|answer| answer.get("output"));
         let nodes = output.map(|output| output.items()).unwrap_or_default();
         if self.items.is_empty() {
-            nodes.iter().enumerate().for_each(|(index, item)| self.items.begin(index, item));
+            for (index, item) in nodes.iter().enumerate() {
+                self.items.begin(index, item)?;
+            }
         }
         ledger.end_choice(0);
         let mut texts = Vec::new();
         for (index, item) in self.items.indexes().into_iter().zip(&nodes) {
             texts.extend(self.items.copies(index, item, true, ledger));
         }
-        Reading { texts, call: self.items.has_calls(), repeats: vec![0], ..Reading::plain(What::End) }
+        Ok(Reading { texts, call: self.items.has_calls(), repeats: vec![0], ..Reading::plain(What::End) })
     }
 
     /// The number of the event that the client is sent next.

@@ -34,7 +34,7 @@ impl WholeWire for ResponsesWhole {
         let mut texts = Vec::new();
         for (index, item) in root.get("output").iter().flat_map(Node::items).enumerate() {
             refuse_spoken(content(&item))?;
-            self.items.begin(index, &item);
+            self.items.begin(index, &item)?;
             texts.extend(self.items.copies(index, &item, true, ledger));
         }
         Ok(texts)

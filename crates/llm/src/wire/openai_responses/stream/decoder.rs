@@ -29,6 +29,8 @@ pub(crate) struct StreamDecoder {
     model: String,
     sequence: Option<u64>,
     items: BTreeMap<usize, Item>,
+    /// The place of each item among all, by index.
+    places: BTreeMap<usize, usize>,
     /// The index of the part that begins next.
     next: usize,
 }
@@ -181,9 +183,16 @@ impl StreamDecoder {
         }
         let open = OpenItem::begin(item, self.next, events)?;
         self.next += 1;
+        self.place_of(index);
         self.items.insert(index, Item::Open(open));
         let begun = item.rest(&[]);
         self.begin_texts(index, &Value::Object(begun), events)
+    }
+
+    /// The place of an item among all: items ascend, so it is how many have begun before.
+    fn place_of(&mut self, index: usize) -> usize {
+        let count = self.places.len();
+        *self.places.entry(index).or_insert(count)
     }
 
     /// Texts that an item has from the start.
@@ -263,7 +272,7 @@ impl StreamDecoder {
                 open
             }
         };
-        let place = self.items.range(..index).count();
+        let place = self.place_of(index);
         let parts = decode_item(value, Reader::Answer { response: &self.id, place })?;
         let parts = open.finish(value, parts, &mut || take_next(&mut self.next, is_last), events)?;
         self.items.insert(index, Item::Whole { value: value.clone(), parts });
