@@ -314,6 +314,20 @@ impl Engine {
             || self.has_hooks::<BeforeToolCall>()
     }
 
+    /// Why a tool that a provider would run by itself may not be offered to a model, if the gates of tool calls would
+    /// not let a call of it. `tool` names it, with what is said of it as arguments; nobody sees its calls before they
+    /// are made. Leaves a receipt.
+    pub async fn refuses_offer(
+        &self,
+        tool: &ToolCall,
+        run: &RunId,
+        call: &CallContext,
+        unasked: Unasked,
+    ) -> Option<Text> {
+        let snapshot = self.0.registry.snapshot();
+        self.preview(&snapshot, tool, run, call, unasked).await
+    }
+
     fn judge<'a>(
         &'a self,
         event: AfterLlmCallEvent,

@@ -15,12 +15,13 @@ use crate::endpoint::{Endpoint, Operation, normal};
 use crate::upstream::is_version;
 
 /// What passes without a judge: lists of models, and files, which a request has to name before a model reads them.
-const LISTED: [(&str, &str); 22] = [
+const LISTED: [(&str, &str); 23] = [
     ("GET", ""),
     ("GET", "models"),
     ("GET", "models/{model}"),
     ("GET", "models/{maker}/{model}"),
     ("POST", "embeddings"),
+    ("POST", "deployments/{deployment}/embeddings"),
     ("POST", "models/{model}:embedcontent"),
     ("POST", "models/{model}:batchembedcontents"),
     ("DELETE", "responses/{id}"),
@@ -221,6 +222,7 @@ mod tests {
             "POST /v1beta/models/g:countTokens",
             "POST /v1beta/models/g:embedContent",
             "POST /v1/embeddings",
+            "POST /openai/deployments/small/embeddings",
             "GET /v1/files/file_1/content",
             "POST /v1/uploads/u/parts",
             "POST /upload/v1beta/files",

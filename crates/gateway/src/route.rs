@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use globset::GlobSet;
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::endpoint::{Endpoint, Family};
 use crate::error::{Failure, StartError};
@@ -90,6 +91,51 @@ pub(crate) fn model_of<'a>(endpoint: Endpoint, path: &'a str, body: &'a [u8]) ->
     serde_json::from_slice::<Document<'_>>(body).ok()?.model
 }
 
+/// Objects of a request that hold what their author wants: schemas, arguments, results.
+const OWN: [&str; 13] = [
+    "arguments",
+    "args",
+    "content",
+    "filters",
+    "input",
+    "input_schema",
+    "metadata",
+    "output",
+    "parameters",
+    "properties",
+    "responseSchema",
+    "schema",
+    "variables",
+];
+
+/// The models that a request names besides the one that it is for: those that step in (`fallbacks`, `models`), and
+/// those of tools (advisors, images). Empty for what can't be read.
+pub(crate) fn other_models(body: &[u8]) -> Vec<String> {
+    let Ok(Value::Object(fields)) = serde_json::from_slice::<Value>(body) else { return Vec::new() };
+    let mut found = Vec::new();
+    for (key, value) in &fields {
+        if key != "model" {
+            collect(key, value, &mut found);
+        }
+    }
+    found
+}
+
+fn collect(key: &str, value: &Value, found: &mut Vec<String>) {
+    match (key, value) {
+        ("model" | "models" | "fallbacks", Value::String(name)) => {
+            found.push(name.strip_prefix("models/").unwrap_or(name).to_owned());
+        }
+        ("models" | "fallbacks", Value::Array(items)) => {
+            items.iter().for_each(|item| collect(key, item, found));
+        }
+        (_, Value::Array(items)) => items.iter().for_each(|item| collect("", item, found)),
+        (key, Value::Object(_)) if OWN.contains(&key) => {}
+        (_, Value::Object(fields)) => fields.iter().for_each(|(key, value)| collect(key, value, found)),
+        _ => {}
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use http::HeaderMap;
@@ -99,6 +145,38 @@ mod tests {
     fn model(path: &str, body: &str) -> Option<String> {
         let endpoint = Endpoint::of(path, &HeaderMap::new()).unwrap();
         model_of(endpoint, path, body.as_bytes()).map(Cow::into_owned)
+    }
+
+    #[test]
+    fn models_are_read_wherever_a_wire_names_one() {
+        let others = |body: &str| other_models(body.as_bytes());
+        for (body, named) in [
+            (r#"{"model":"a","messages":[{"role":"user","content":"model"}]}"#, vec![]),
+            (r#"{"model":"a","models":["b","c"]}"#, vec!["b", "c"]),
+            (r#"{"model":"a","fallbacks":["b",{"model":"c"}]}"#, vec!["b", "c"]),
+            (
+                r#"{"model":"a","tools":[{"type":"advisor_20260301","name":"advisor","model":"b"}]}"#,
+                vec!["b"],
+            ),
+            (r#"{"model":"a","tools":[{"type":"image_generation","model":"b"}]}"#, vec!["b"]),
+            (
+                r#"{"model":"a","input":[{"type":"additional_tools","tools":[{"type":"image_generation","model":"b"}]}]}"#,
+                vec!["b"],
+            ),
+            (r#"{"requests":[{"model":"models/e","content":{"parts":[]}}]}"#, vec!["e"]),
+            // What belongs to a tool, a schema or a text is no model.
+            (
+                r#"{"messages":[{"role":"assistant","content":[{"type":"tool_use","input":{"model":"b"}}]}]}"#,
+                vec![],
+            ),
+            (
+                r#"{"tools":[{"input_schema":{"properties":{"model":{"model":"b"}}}}],"metadata":{"model":"b"}}"#,
+                vec![],
+            ),
+            ("[", vec![]),
+        ] {
+            assert_eq!(others(body), named, "{body}");
+        }
     }
 
     #[test]

@@ -171,9 +171,9 @@ async fn gate(run: &Run<'_>, question: &Question<'_>) -> Result<(ModelRequest, V
         tools: tools
             .iter()
             .map(|tool| ToolInfo {
-                name: tool.name.clone(),
                 description: Some(tool.description.as_str().into()),
                 input_schema: Some(tool.input_schema.clone().into()),
+                ..ToolInfo::named(tool.name.clone())
             })
             .collect(),
     };

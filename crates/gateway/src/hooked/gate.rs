@@ -6,22 +6,25 @@
 //!   judged (it was restarted, or forgot) is judged again.
 //! - *Everything a model reads is shown to `before_llm_call`*: the system prompt, the messages, and in them the
 //!   results of tools, whatever role a wire gives them.
+//! - *What a provider runs is judged where it is offered*: a tool whose calls would be denied is taken out of the
+//!   request, or the request is refused.
 //! - *A tool that was taken away is not asked for*: who writes the request takes it out of `tool_choice`, too.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
-use backstop_engine::{Blocked, Engine};
-use backstop_hooks::conversation::{Message, Part, Role, ToolSpec};
+use backstop_engine::{BlockCause, Blocked, Engine, Unasked};
+use backstop_hooks::conversation::{Message, Part, Role, ToolCall, ToolSpec};
 use backstop_hooks::points::{
     BeforeLlmCall, BeforeLlmCallEvent, LlmInputEvent, MessageBefore, MessageBeforeEvent, ToolInfo,
 };
-use backstop_hooks::{AgentId, CallContext, Digest, Params, Text};
+use backstop_hooks::{AgentId, CallContext, Digest, Json, Params, Text};
 use backstop_llm::{ModelRequest, ToolDefinition, estimate_tokens};
 use serde_json::Value;
 
 use super::bounded::Bounded;
 use super::identity::{Identity, is_turn};
+use super::offers::{Offer, offer_of, offers};
 
 /// How many messages are remembered that stayed as they were.
 const MAX_UNCHANGED: usize = 8_192;
@@ -87,6 +90,8 @@ pub(super) struct Asking<'a> {
     pub(super) call: &'a CallContext,
     pub(super) identity: &'a Identity,
     pub(super) provider: &'a str,
+    /// What becomes of a tool of the provider's about which a human would be asked.
+    pub(super) unasked: Unasked,
 }
 
 impl Asking<'_> {
@@ -102,7 +107,47 @@ impl Asking<'_> {
         if self.engine.has_hooks::<BeforeLlmCall>() {
             self.call(request).await?;
         }
+        if self.engine.has_tool_gates() {
+            self.offers(request).await?;
+        }
         Ok(())
+    }
+
+    /// Takes out of the request what the provider would run by itself although a call of it would be denied.
+    async fn offers(self, request: &mut ModelRequest) -> Result<(), Blocked> {
+        let mut gone = HashSet::new();
+        for (number, offer) in offers(request).into_iter().enumerate() {
+            let Some(reason) = self.refused(number, &offer).await else { continue };
+            match offer.place {
+                Some(place) => gone.extend([place]),
+                None => return Err(refused(&offer.info.name, &reason)),
+            }
+        }
+        let mut place = 0..;
+        request.tools.retain(|_| place.next().is_none_or(|place| !gone.contains(&place)));
+        Ok(())
+    }
+
+    /// Why a tool may not be offered: the reason for the first of its names that is denied.
+    async fn refused(self, number: usize, offer: &Offer) -> Option<Text> {
+        let run = &self.identity.run;
+        for (place, name) in offer.names.iter().enumerate() {
+            let definition = offer.info.input_schema.as_ref().map(Json::to_value).unwrap_or_default();
+            // With the turn in it, no offer is the repetition of an earlier call.
+            let arguments = [("offered".to_owned(), definition), ("run".to_owned(), run.as_str().into())];
+            let tool = ToolCall {
+                id: format!("offer-{number}-{place}").into(),
+                name: name.clone(),
+                arguments: Params::new(arguments.into_iter().collect()),
+                malformed: None,
+                meta: None,
+            };
+            let refused = self.engine.refuses_offer(&tool, run, self.call, self.unasked).await;
+            if refused.is_some() {
+                return refused;
+            }
+        }
+        None
     }
 
     async fn messages(self, request: &mut ModelRequest, remembered: &Remembered) -> Result<(), Blocked> {
@@ -154,6 +199,8 @@ impl Asking<'_> {
 
     async fn call(self, request: &mut ModelRequest) -> Result<(), Blocked> {
         let system = request.system_text().unwrap_or_default();
+        let others = offers(request).into_iter().filter(|offer| offer.place.is_none());
+        let elsewhere: Vec<ToolInfo> = others.map(|offer| offer.info).collect();
         let event = BeforeLlmCallEvent {
             run_id: self.identity.run.clone(),
             token_estimate: estimate_tokens(request),
@@ -162,7 +209,7 @@ impl Asking<'_> {
             model: request.model.clone(),
             provider: self.provider.to_owned(),
             iteration: self.identity.iteration,
-            tools: request.tools.iter().map(info).collect(),
+            tools: request.tools.iter().map(info).chain(elsewhere.iter().cloned()).collect(),
         };
         let decided = self.engine.decide::<BeforeLlmCall>(event, self.call).await.into_parts();
         if let Some(blocked) = decided.blocked {
@@ -174,6 +221,9 @@ impl Asking<'_> {
             request.set_system_text((!event.system_prompt.is_empty()).then_some(event.system_prompt));
         }
         let left: HashSet<&str> = event.tools.iter().map(|tool| tool.name.as_str()).collect();
+        if let Some(tool) = elsewhere.iter().find(|tool| !left.contains(tool.name.as_str())) {
+            return Err(refused(&tool.name, "a hook took it away"));
+        }
         request.tools.retain(|tool| left.contains(name_of(tool)));
         Ok(())
     }
@@ -221,13 +271,24 @@ fn name_of(tool: &ToolDefinition) -> &str {
     }
 }
 
+/// A tool stands where it can't be taken out of the request.
+fn refused(tool: &str, reason: &str) -> Blocked {
+    let told = format!("the request offers `{tool}`, which the provider would run: {reason}");
+    Blocked { cause: BlockCause::Withheld, reason: Some(told.into()), hook: None, owner: None }
+}
+
 fn info(tool: &ToolDefinition) -> ToolInfo {
     let (description, schema) = match tool {
         ToolDefinition::Function { spec, .. } => (spec.description.clone(), &spec.input_schema),
         ToolDefinition::Provider { raw } => (None, raw),
     };
     let input_schema = (!schema.is_null()).then(|| schema.clone());
-    ToolInfo { name: name_of(tool).to_owned(), description, input_schema }
+    let offered = match tool {
+        ToolDefinition::Provider { raw } => offer_of(raw),
+        ToolDefinition::Function { .. } => None,
+    };
+    let told = ToolInfo { description, input_schema, ..ToolInfo::named(name_of(tool)) };
+    offered.map_or(told, |offer| ToolInfo { name: name_of(tool).to_owned(), ..offer.info })
 }
 
 #[cfg(test)]

@@ -28,6 +28,7 @@ mod identity;
 mod judge;
 mod life;
 mod number;
+mod offers;
 mod profile;
 mod refusal;
 mod reply;

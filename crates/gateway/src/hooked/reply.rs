@@ -1,6 +1,8 @@
 //! What a client is told in place of an answer.
 
-use backstop_engine::Blocked;
+use std::time::Duration;
+
+use backstop_engine::{BlockCause, Blocked, FailureKind};
 use backstop_hooks::conversation::Part;
 use backstop_llm::json_array::ArrayEncoder;
 use backstop_llm::{Api, ModelRequest, ModelResponse, ProviderError, ProviderErrorKind, StopReason};
@@ -13,24 +15,41 @@ use crate::endpoint::Family;
 use crate::exchange::Reply;
 use crate::shape;
 
+/// After how long a client may try again where nobody could judge.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
 /// What the text of a blocked answer says.
 pub(super) fn note(blocked: &Blocked) -> String {
     format!("[backstop] blocked: {}", blocked.reason_or_default())
 }
 
-/// A block as an error of the provider. Not one that a client would try again.
+/// Whether nobody judged, since what judges depends on (the store, a service) can't be reached. That is no decision of
+/// a hook, and not for the model to read.
+pub(super) fn is_unavailable(blocked: &Blocked) -> bool {
+    matches!(blocked.cause, BlockCause::Failure { kind: FailureKind::Unreachable })
+}
+
+/// A block as an error of the provider. Not one that a client would try again, unless nobody could judge.
 pub(super) fn error_of(blocked: &Blocked) -> ProviderError {
+    if is_unavailable(blocked) {
+        // What failed names files and hosts, which are nobody's business here.
+        let told = "backstop: what judges this can't be reached, so nothing passes; try again later";
+        let code = Some("judgement_unavailable");
+        let mut error = ProviderError::new(ProviderErrorKind::Overloaded, 503, code, told);
+        error.retry_after = Some(RETRY_AFTER);
+        return error;
+    }
     ProviderError::new(ProviderErrorKind::Auth, 403, Some("blocked_by_policy"), &note(blocked))
 }
 
 /// An error answer in the shape of the family.
 pub(super) fn error(family: Family, error: &ProviderError) -> Reply {
     let status = StatusCode::from_u16(error.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    Reply {
-        status,
-        headers: typed("application/json"),
-        body: Bytes::from(shape::body(family, error).to_string()),
+    let mut headers = typed("application/json");
+    if let Some(wait) = error.retry_after {
+        headers.insert(header::RETRY_AFTER, HeaderValue::from(wait.as_secs()));
     }
+    Reply { status, headers, body: Bytes::from(shape::body(family, error).to_string()) }
 }
 
 /// A valid answer to `request` that says `note` and nothing else.

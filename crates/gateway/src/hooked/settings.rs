@@ -35,6 +35,16 @@ pub enum ToolCalls {
     Leave,
 }
 
+impl ToolCalls {
+    /// What becomes of a tool about which a human would be asked, where the provider runs it: nobody asks later.
+    pub(crate) fn unasked(self) -> Unasked {
+        match self {
+            Self::Judge(unasked) => unasked,
+            Self::Leave => Unasked::Leave,
+        }
+    }
+}
+
 impl Default for ToolCalls {
     /// What would have to be asked is taken out.
     fn default() -> Self {

@@ -158,7 +158,9 @@ impl Traffic {
     fn blocked(&self, blocked: &Blocked, request: &ModelRequest, form: AnswerForm) -> Requested {
         let counts = self.endpoint.operation == Operation::CountTokens;
         Requested::Reply(match self.shared.settings.blocked {
-            BlockedForm::Answer if !counts => reply::answer(self.api, request, form, &reply::note(blocked)),
+            BlockedForm::Answer if !counts && !reply::is_unavailable(blocked) => {
+                reply::answer(self.api, request, form, &reply::note(blocked))
+            }
             // A count has no text that could say so.
             BlockedForm::Answer | BlockedForm::Error => {
                 reply::error(self.endpoint.family, &reply::error_of(blocked))
@@ -210,7 +212,8 @@ impl Traffic {
         let asked = self.asked.insert(asked);
         let Asked { call: _, id, identity, provider, request, form, watchers, .. } = asked;
         let call = Arc::clone(&asked.call);
-        let asking = Asking { engine: &self.shared.engine, call: &call, identity, provider };
+        let unasked = self.shared.settings.tool_calls.unasked();
+        let asking = Asking { engine: &self.shared.engine, call: &call, identity, provider, unasked };
         watchers.tell::<LlmInput>(|| asking.input(request));
         watchers.tell::<ModelCallStarted>(|| {
             ModelCallStartedEvent::new(
@@ -310,7 +313,7 @@ impl Traffic {
     fn stop(&mut self, blocked: &Blocked, out: &mut Outgoing) -> Step {
         // The model did its part.
         self.end(None);
-        if self.shared.settings.blocked == BlockedForm::Error {
+        if self.shared.settings.blocked == BlockedForm::Error || reply::is_unavailable(blocked) {
             return self.end_with_error(&reply::error_of(blocked), out);
         }
         if let Answer::Judged(judge) = &mut self.answer {
@@ -372,8 +375,13 @@ impl Exchange for Traffic {
         let identity = identify(self.agent.as_ref(), &self.headers, &request, &self.shared.links);
         let call = Arc::new(self.context(&identity, &request));
         life::heard(&self.shared, &call, request.messages.len());
-        let asking =
-            Asking { engine: &self.shared.engine, call: &call, identity: &identity, provider: body.provider };
+        let asking = Asking {
+            engine: &self.shared.engine,
+            call: &call,
+            identity: &identity,
+            provider: body.provider,
+            unasked: self.shared.settings.tool_calls.unasked(),
+        };
         if let Err(blocked) = asking.gate(&mut request, &self.shared.remembered).await {
             return self.blocked(&blocked, live.request(), form);
         }

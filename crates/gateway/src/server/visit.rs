@@ -21,7 +21,7 @@ use crate::error::{Cause, Failure};
 use crate::exchange::{Answered, Body, Call, Exchange, Plan, Reply, Requested, Watch};
 use crate::head::{Credentials, Upward, downward};
 use crate::operations::Permission;
-use crate::route::model_of;
+use crate::route::{model_of, other_models};
 use crate::upstream::{BodyError, ClientBody, Provider, RequestBody, UpstreamBody};
 
 /// The first wait before a provider is asked again; it doubles with each.
@@ -200,7 +200,11 @@ impl<'a> Visit<'a> {
         let model: Option<Cow<'_, str>> = model_of(self.endpoint, self.entered.target.path(), &body);
         let found = shared.routes.find(named, self.endpoint, model.as_deref())?;
         // A list of models concerns requests that use one.
-        let fits = |provider: &Arc<Provider>| provider.offers(model.as_deref());
+        let lists = self.endpoint.has_document() && found.iter().any(|provider| provider.lists_models());
+        let others = if lists { other_models(&body) } else { Vec::new() };
+        let fits = |provider: &Arc<Provider>| {
+            provider.offers(model.as_deref()) && others.iter().all(|other| provider.offers(Some(other)))
+        };
         if !self.endpoint.has_document() || found.iter().all(fits) {
             return Ok(found);
         }

@@ -49,6 +49,15 @@ async fn only_listed_models_may_be_asked_for() {
         let answer = talk(&gateway, post("/v1/chat/completions", unclear)).await;
         assert_eq!(answer.status(), 400, "{unclear}");
     }
+    // Another model steps in, or is a tool.
+    for more in [
+        r#""models":["large-1"]"#,
+        r#""fallbacks":[{"model":"large-1"}]"#,
+        r#""tools":[{"type":"image_generation","model":"large-1"}]"#,
+    ] {
+        let answer = talk(&gateway, post("/v1/responses", &format!(r#"{{"model":"small-1",{more}}}"#))).await;
+        assert_eq!(answer.status(), 404, "{more}");
+    }
     let list = format!("GET /t/{TOKEN}/v1/models HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
     assert_eq!(talk(&gateway, list).await.status(), 200);
     assert_eq!(upstream.count(), 2);

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use backstop_gateway::hooked::HookSettings;
-use backstop_hooks::PointId;
-use backstop_hooks::points::{AfterLlmCall, ModelCallEnded};
+use backstop_hooks::points::{AfterLlmCall, BeforeLlmCall, ModelCallEnded};
+use backstop_hooks::{HookError, PointId, hook_fn};
 use backstop_llm::Api;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
@@ -17,7 +17,7 @@ fn house() -> House {
     let house = House::new();
     house.redact();
     house.withhold("exec");
-    house.on::<ModelCallEnded>("ends", backstop_hooks::hook_fn::<ModelCallEnded, _>(|_, _| Ok(None)));
+    house.on::<ModelCallEnded>("ends", hook_fn::<ModelCallEnded, _>(|_, _| Ok(None)));
     house
 }
 
@@ -94,6 +94,32 @@ async fn an_html_page_that_says_200_is_no_answer() {
             answered(Api::AnthropicMessages, stream, Script::whole(page), HookSettings::default()).await;
         assert_eq!(answer.status(), 502, "{}", answer.text());
         assert!(!answer.text().contains(SECRET), "{}", answer.text());
+    }
+}
+
+#[tokio::test]
+async fn where_nobody_can_judge_a_client_is_told_to_come_back() {
+    let failure = || HookError::Unreachable(format!("/var/lib/{SECRET}/backstop.db: no space left"));
+    for (api, stream) in forms() {
+        for asks in [true, false] {
+            let house = House::new();
+            if asks {
+                house.on::<BeforeLlmCall>("store", hook_fn::<BeforeLlmCall, _>(move |_, _| Err(failure())));
+            } else {
+                house.on::<AfterLlmCall>("store", hook_fn::<AfterLlmCall, _>(move |_, _| Err(failure())));
+            }
+            let model = model(json!([{"tool_calls": [{"name": "exec", "arguments": {}}]}])).await;
+            let gateway = house.gateway(&model.base_url(), HookSettings::default()).await;
+            let answer = send_to(&gateway, api, stream, &ask(api, stream, "hi")).await;
+            let context = format!("{api} {stream} {asks}: {}", answer.text());
+            assert!(!answer.text().contains(SECRET) && !answer.text().contains("/var"), "{context}");
+            assert!(!answer.text().contains("[backstop]"), "no words of the model: {context}");
+            assert!(answer.text().contains("can't be reached"), "{context}");
+            if asks || !stream {
+                assert_eq!(answer.status(), 503, "{context}");
+                assert!(answer.head().to_lowercase().contains("retry-after: 1"), "{context}");
+            }
+        }
     }
 }
 

@@ -8,7 +8,8 @@ use backstop_gateway::{AllowedOperation, Credential, Family, Settings};
 use backstop_hooks::PointId;
 use backstop_hooks::conversation::Message;
 use backstop_hooks::points::{
-    BeforeLlmCall, BeforeLlmCallOutcome, BeforeResponseEmit, MessageBefore, MessageBeforeOutcome, ToolNames,
+    BeforeLlmCall, BeforeLlmCallOutcome, BeforeResponseEmit, BeforeToolCall, MessageBefore,
+    MessageBeforeOutcome, ToolCallOutcome, ToolInfo, ToolNames,
 };
 use backstop_llm::{Api, ScriptedServer};
 use serde_json::{Value, json};
@@ -280,6 +281,105 @@ async fn with_the_operators_key_only_what_is_listed_passes() {
         assert_eq!(talk(&gateway, post("/v1/embeddings", "{}")).await.status(), 200);
         assert_eq!(upstream.count(), reached);
     }
+}
+
+/// Denies calls of every tool whose name begins with `web_`.
+fn no_web(house: &House) {
+    house.judge::<BeforeToolCall>("no-web", |event| {
+        event.tool_name.called().starts_with("web_").then(|| ToolCallOutcome::block("no web"))
+    });
+}
+
+#[tokio::test]
+async fn a_tool_that_the_provider_runs_is_not_offered_if_it_is_denied() {
+    for (api, tools, left) in [
+        (
+            Api::OpenAiResponses,
+            json!([{"type": "web_search_preview_2025_03_11"}, {"type": "file_search"}]),
+            1,
+        ),
+        (
+            Api::AnthropicMessages,
+            json!([{"type": "web_fetch_20250910", "name": "web_fetch"}, {"type": "bash_20250124", "name": "bash"}]),
+            1,
+        ),
+        (Api::Gemini, json!([{"googleSearch": {}}, {"codeExecution": {}}]), 1),
+        (Api::Gemini, json!([{"urlContext": {}}]), 0),
+        (Api::OpenAiResponses, json!([{"type": "function", "name": "web_own", "parameters": {}}]), 1),
+    ] {
+        let house = House::new();
+        no_web(&house);
+        let model = polite().await;
+        let gateway = house.gateway(&model.base_url(), HookSettings::default()).await;
+        let mut body = ask(api, false, "hi");
+        body["tools"] = tools.clone();
+        let answer = send(&gateway, api, &body).await;
+        assert_eq!(answer.status(), 200, "{api}: {}", answer.text());
+        let sent = model.requests().remove(0).request.tools;
+        assert_eq!(sent.len(), left, "{api} {tools}: {sent:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_request_with_a_denied_tool_outside_of_the_list_is_refused() {
+    let house = House::new();
+    house.judge::<BeforeToolCall>("no", |event| {
+        let name = event.tool_name.called();
+        (name.starts_with("web_") || name.starts_with("mcp__shop__"))
+            .then(|| ToolCallOutcome::block("not that"))
+    });
+    let model = polite().await;
+    let settings = HookSettings { blocked: BlockedForm::Error, ..HookSettings::default() };
+    let gateway = house.gateway(&model.base_url(), settings).await;
+    for (api, field, value, status) in [
+        (Api::OpenAiChat, "web_search_options", json!({}), 403),
+        (
+            Api::AnthropicMessages,
+            "mcp_servers",
+            json!([{"type": "url", "name": "shop", "url": "https://shop.example"}]),
+            403,
+        ),
+        (
+            Api::AnthropicMessages,
+            "mcp_servers",
+            json!([{"type": "url", "name": "docs", "url": "https://docs.example"}]),
+            200,
+        ),
+    ] {
+        let mut body = ask(api, false, "hi");
+        body[field] = value;
+        let answer = send(&gateway, api, &body).await;
+        assert_eq!(answer.status(), status, "{api} {field}: {}", answer.text());
+    }
+    assert_eq!(model.requests().len(), 1);
+}
+
+#[tokio::test]
+async fn hooks_are_told_what_the_provider_runs() {
+    let house = House::new();
+    let seen: Arc<Mutex<Vec<ToolInfo>>> = Arc::default();
+    let told = Arc::clone(&seen);
+    house.judge::<BeforeLlmCall>("looks", move |event| {
+        told.lock().unwrap().clone_from(&event.tools);
+        None
+    });
+    let model = polite().await;
+    let gateway = house.gateway(&model.base_url(), HookSettings::default()).await;
+    let mut body = ask(Api::OpenAiResponses, false, "hi");
+    body["tools"] = json!([
+        {"type": "mcp", "server_label": "shop", "server_url": "https://shop.example", "allowed_tools": ["buy"], "require_approval": "never"},
+        {"type": "function", "name": "read", "parameters": {}},
+    ]);
+    assert_eq!(send(&gateway, Api::OpenAiResponses, &body).await.status(), 200);
+    let seen = seen.lock().unwrap();
+    let [shop, read] = seen.as_slice() else { panic!("{seen:?}") };
+    assert_eq!((shop.kind.as_deref(), shop.provider_run), (Some("mcp"), Some(true)));
+    assert_eq!(
+        (shop.server.as_deref(), shop.approval.as_deref()),
+        (Some("https://shop.example"), Some("never"))
+    );
+    assert_eq!(shop.allowed_tools.as_deref(), Some(["buy".to_owned()].as_slice()));
+    assert_eq!((read.kind.as_ref(), read.provider_run), (None, None));
 }
 
 #[tokio::test]

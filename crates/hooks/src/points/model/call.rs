@@ -24,13 +24,32 @@ record! {
         description?: Text,
         /// What it takes, with all that the model reads there; of a provider's own tool, all that is said of it.
         input_schema?: Json,
+        /// The provider's type of a tool of its own, without the date of its version: `web_search`, `mcp`.
+        kind?: String,
+        /// Whether the provider runs it, so that nobody here sees its calls before they are made.
+        provider_run?: bool,
+        /// Where the server is that it calls: an address, or the provider's name of a connector.
+        server?: String,
+        /// The tools of the server that may be called, where they are listed.
+        allowed_tools?: Vec<String>,
+        /// When the provider asks before it calls: `always`, `never`, or what else is said of that.
+        approval?: String,
     }
 }
 
 impl ToolInfo {
     /// A tool of which no more is known than its name.
     pub fn named(name: impl Into<String>) -> Self {
-        Self { name: name.into(), description: None, input_schema: None }
+        Self {
+            name: name.into(),
+            description: None,
+            input_schema: None,
+            kind: None,
+            provider_run: None,
+            server: None,
+            allowed_tools: None,
+            approval: None,
+        }
     }
 }
 

@@ -38,7 +38,7 @@ fn kind(status: u16, code: Option<&str>, class: Option<&str>, message: &str) -> 
 }
 
 /// The codes of errors that are Backstop's own.
-const OWN_CODES: [&str; 3] = ["blocked_by_policy", "operation_not_allowed", "store_unavailable"];
+const OWN_CODES: [&str; 3] = ["blocked_by_policy", "operation_not_allowed", "judgement_unavailable"];
 
 pub(crate) fn encode_error(error: &ProviderError) -> Value {
     let (class, code) = match error.kind {
