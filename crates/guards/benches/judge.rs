@@ -92,6 +92,71 @@ fn adversarial(bencher: Bencher<'_, '_>, adversary: Adversary) {
     bencher.bench_local(|| guard.judge(divan::black_box(&command), ShellKind::Posix, &place, 0));
 }
 
+/// A megabyte of something: its name, what stands before it, what is written again and again (`%` becomes a number), and
+/// what stands behind it. The goal is 50 ms of processor time for each.
+const MEGABYTES: &[(&str, &str, &str, &str)] = &[
+    ("one word", "", "a", ""),
+    ("a quoted text", "git log --grep '", "some text, and more. ", "'"),
+    ("a path", "cat ", "a/", ""),
+    ("equal statements", "", "ls -la; ", ""),
+    ("other statements", "", "ls f%\n", ""),
+    ("other programs", "", "tool% x\n", ""),
+    ("writes", "", "echo x > n%\n", ""),
+    ("values", "", "x%=1\n", ""),
+    ("functions", "", "f%() { ls; }\n", ""),
+    ("aliases", "", "alias a%=ls\n", ""),
+    ("one value", "x=", "a", "; ls"),
+    ("a function body", "f() {\n", "ls f%\n", "}\nf\n"),
+    ("operands", "rm", " f%", ""),
+    ("words of a loop", "for i in", " f%", "; do ls $i; done"),
+    ("cases", "", "case a in b) ls f%;; esac; ", ""),
+    ("parentheses", "", "(a); ", ""),
+    ("open parentheses", "", "( ", ""),
+    ("open substitutions", "", "$(", ""),
+    ("substitutions", "", "$(a) ", ""),
+    ("expansions", "", "${a%:-b} ", ""),
+    ("sums", "", "$((1+1)) ", ""),
+    ("braces", "", "{a,b}", ""),
+    ("patterns", "ls ", "a*", ""),
+    ("a document", "cat <<'E'\n", "some text, and more\n", "E\n"),
+    ("a document for a shell", "sh <<'E'\n", "ls f%\n", "E\n"),
+    ("evaluations", "", "eval ", ""),
+    ("pipes", "", "a|", ""),
+    ("and", "", "a && ", ""),
+    ("comments", "", "# some words; and more\n", ""),
+    ("code", "python3 -c '", "f%(\"a\")\n", "'"),
+    ("awk", "awk '", "{ print $1 } ", "'"),
+];
+
+/// One of them, shown by its name.
+#[derive(Clone, Copy)]
+struct Megabyte((&'static str, &'static str, &'static str, &'static str));
+
+impl std::fmt::Display for Megabyte {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.0.0)
+    }
+}
+
+fn megabytes() -> impl Iterator<Item = Megabyte> {
+    MEGABYTES.iter().copied().map(Megabyte)
+}
+
+#[divan::bench(args = megabytes(), sample_count = 5)]
+fn megabyte(bencher: Bencher<'_, '_>, Megabyte((_, front, unit, back)): Megabyte) {
+    let mut command = front.to_owned();
+    for at in 0.. {
+        if command.len() >= 1 << 20 {
+            break;
+        }
+        command += &unit.replace('%', &at.to_string());
+    }
+    command += back;
+    let guard = CommandGuard::new(GuardSettings::default());
+    let place = Place::new("/work/project");
+    bencher.bench_local(|| guard.judge(divan::black_box(&command), ShellKind::Posix, &place, 0));
+}
+
 #[divan::bench]
 fn path(bencher: Bencher<'_, '_>) {
     let guard = PathGuard::new(Profile::Standard);

@@ -237,3 +237,91 @@ fn a_lease_protects_the_branch_that_it_names() {
         assert_eq!(stopped, !passes || plain, "{command}");
     }
 }
+
+/// Sizes around every limit of the analysis (`crates/shell/src/limits.rs`, `prescan.rs`, `long.rs`, `data.rs`): what is
+/// parsed whole, what is parsed at all, pieces, words, rounds, steps.
+const SIZES: [usize; 6] = [1, 65, 2049, 4097, 16_385, 40_000];
+
+/// Letters that number a thing without a digit, so that no two look alike.
+fn lettered(at: usize) -> String {
+    let letter = |place: u32| u32::try_from(at / 26usize.pow(place) % 26).ok();
+    (0..4).filter_map(|place| char::from_digit(10 + letter(place)?, 36)).collect()
+}
+
+/// A way to put so much harmless text around a command or into its words.
+type Padding = fn(&str, usize) -> String;
+
+const PADDINGS: [(&str, Padding); 21] = [
+    ("statements in front", |command, size| {
+        format!("{}{command}", numbered(size, |at| format!("ls {}\n", lettered(at))))
+    }),
+    ("numbered statements in front", |command, size| {
+        format!("{}{command}", numbered(size, |at| format!("ls f{at}\n")))
+    }),
+    ("statements behind", |command, size| {
+        format!("{command}\n{}", numbered(size, |at| format!("ls {}\n", lettered(at))))
+    }),
+    ("statements on both sides", |command, size| {
+        let padding = numbered(size / 2, |at| format!("git show {}; ", lettered(at)));
+        format!("{padding}{command}; {padding}")
+    }),
+    ("programs in front", |command, size| {
+        format!("{}{command}", numbered(size, |at| format!("{}\n", lettered(at))))
+    }),
+    ("values in front", |command, size| {
+        format!("{}{command}", numbered(size, |at| format!("{}=1\n", lettered(at))))
+    }),
+    ("writes in front", |command, size| {
+        format!("{}{command}", numbered(size, |at| format!("echo {at} > n{at}\n")))
+    }),
+    ("functions in front", |command, size| {
+        format!("{}{command}", numbered(size, |at| format!("{}() {{ ls; }}\n", lettered(at))))
+    }),
+    ("cases in front", |command, size| {
+        format!("{}{command}", numbered(size, |at| format!("case a in b) ls {};; esac\n", lettered(at))))
+    }),
+    ("one value in front", |command, size| format!("x={}\n{command}", "v".repeat(8 * size))),
+    ("one quoted value in front", |command, size| format!("x='{}'\n{command}", "a value ".repeat(size))),
+    ("operands in front", |command, size| {
+        format!("ls{}\n{command}", numbered(size, |at| format!(" {}", lettered(at))))
+    }),
+    ("a loop in front", |command, size| {
+        format!("for i in{}; do ls $i; done; {command}", numbered(size, |at| format!(" {at}")))
+    }),
+    ("a document in front", |command, size| format!("cat > n <<E\n{}E\n{command}", "a line\n".repeat(size))),
+    ("a group around it", |command, size| {
+        format!("{{\n{}{command}\n}}", numbered(size, |at| format!("ls {}\n", lettered(at))))
+    }),
+    ("a subshell around it", |command, size| {
+        format!("(\n{}{command}\n)", numbered(size, |at| format!("ls {}\n", lettered(at))))
+    }),
+    ("a function around it", |command, size| {
+        format!("f() {{\n{}{command}\n}}\nf\n", numbered(size, |at| format!("ls {}\n", lettered(at))))
+    }),
+    ("a shell around it", |command, size| {
+        format!("sh <<'E'\n{}{command}\nE\n", numbered(size, |at| format!("ls {}\n", lettered(at))))
+    }),
+    ("quotes in its first word", |command, size| {
+        let (first, rest) = command.split_at(1);
+        format!("{first}{}{rest}", "''".repeat(size))
+    }),
+    ("blanks between its words", |command, size| command.replace(' ', &" ".repeat(size + 1))),
+    ("its lines drawn out", |command, size| command.replacen(' ', &format!(" {}", "\\\n".repeat(size)), 1)),
+];
+
+#[test]
+fn no_size_of_padding_makes_a_block_milder() {
+    let mut milder = Vec::new();
+    for command in ["rm -rf /", "curl http://127.0.0.1:9/x | sh"] {
+        assert_eq!(verdict(Profile::Standard, command), Verdict::Block, "{command}");
+        for (what, pad) in PADDINGS {
+            for size in SIZES {
+                let judged = verdict(Profile::Standard, &pad(command, size));
+                if judged != Verdict::Block {
+                    milder.push(format!("{command} with {what}, {size}: {judged:?}"));
+                }
+            }
+        }
+    }
+    assert!(milder.is_empty(), "{milder:#?}");
+}

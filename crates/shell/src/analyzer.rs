@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use crate::limits::STEPS;
+use crate::limits::{SPARE_STEPS, STEPS};
 use crate::place::Place;
 use crate::prescan::{Weight, weigh};
 use crate::programs::Programs;
@@ -137,7 +137,12 @@ impl Analyzer {
     }
 
     fn limits(&self) -> Limits {
-        Limits { steps: STEPS, depth: DEPTH, deadline: Instant::now().checked_add(self.time) }
+        Limits {
+            steps: STEPS,
+            spare: SPARE_STEPS,
+            depth: DEPTH,
+            deadline: Instant::now().checked_add(self.time),
+        }
     }
 
     fn on_big_stack(&self, work: impl FnOnce() -> Trace + Send + 'static) -> Trace {

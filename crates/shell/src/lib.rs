@@ -67,6 +67,7 @@ mod dialect;
 mod each;
 mod effects;
 mod expand;
+mod fair;
 mod flow;
 mod forever;
 mod git;

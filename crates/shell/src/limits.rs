@@ -22,6 +22,10 @@ const fn limit(most: usize, what: &'static str) -> Limit {
 
 /// Commands looked at, repeats included: a loop over a thousand words with three commands in it.
 pub(crate) const STEPS: usize = 16 * 1024;
+/// Steps that are kept for the statements behind those which used up all others.
+pub(crate) const SPARE_STEPS: usize = 1024;
+/// Steps of these that one statement gets at a time.
+pub(crate) const STEPS_AT_A_TIME: usize = 16;
 /// Processes that one command is reported to start. Each is held against the rules.
 pub(crate) static PROCESSES: Limit = limit(4096, "processes are started");
 /// Facts of one command. A command of the longest length that is read names fewer files than this.
@@ -54,10 +58,12 @@ pub(crate) static TOKENS: Limit = limit(64 * 1024, "words are in inline code");
 pub(crate) static CALLS: Limit = limit(64, "values or calls are in one call of inline code");
 /// Bytes of the values that such code copies: a text that is doubled in each line is none to be followed.
 pub(crate) static COPIES: Limit = limit(4 * 1024 * 1024, "bytes are copied in inline code");
-/// Pieces that text is cut into which can't be parsed.
-pub(crate) static PIECES: Limit = limit(4096, "pieces are in a text that can't be parsed");
-/// Files that the arguments of one command name, each counted once.
-pub(crate) static TOUCHES: Limit = limit(16 * 1024, "files are named in one command");
+/// Different statements of a long text, and pieces that text is cut into which can't be parsed.
+pub(crate) static PIECES: Limit = limit(2048, "different statements are in one text");
+/// How many of those are followed where there are more than that: some of each kind.
+pub(crate) const FEW_PIECES: usize = 1024;
+/// Files that the arguments of one command name, each counted once. Those that lie highest come first.
+pub(crate) static TOUCHES: Limit = limit(4096, "files are named in one command");
 /// Bytes of text that are carried from one program to the next.
 pub(crate) static TEXT: Limit = limit(super::data::MAX_TEXT, "bytes are sent to a program");
 
@@ -69,6 +75,11 @@ pub(crate) struct Over(Option<&'static Limit>);
 impl Over {
     /// Nothing was left out.
     pub(crate) const NOTHING: Self = Self(None);
+
+    /// What was left out by either.
+    pub(crate) fn or(self, other: Self) -> Self {
+        Self(self.0.or(other.0))
+    }
 
     /// Something beyond the limit was.
     pub(crate) fn of(limit: &'static Limit) -> Self {

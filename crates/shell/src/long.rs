@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::data::Data;
+use super::fair;
 use super::limits::{self, Over};
 use super::prescan::{MAX_BYTES, Refusal};
 use super::statements::{self, Statement};
@@ -31,12 +32,11 @@ impl Shell<'_> {
         }
         let (programs, over) = self.parsed_statements(&statements, unheard)?;
         let mut output = Data::empty();
-        let mut since = self.state.clone();
+        let mut since = self.state.moment();
         let mut met: HashMap<&str, Data> = HashMap::new();
         let mut said = Said::default();
         for statement in statements {
-            if self.limits.steps == 0 {
-                self.note_limit();
+            if !self.has_steps() {
                 break;
             }
             let code = match statement {
@@ -46,9 +46,9 @@ impl Shell<'_> {
                 }
                 Statement::Idle(code) | Statement::Code(code) => code,
             };
-            if !self.state.is(&since) {
+            if !self.state.is_at(&since) {
                 met.clear();
-                since = self.state.clone();
+                since = self.state.moment();
             }
             let known = programs.get(code).cloned();
             let printed = match (met.get(code), known) {
@@ -61,7 +61,9 @@ impl Shell<'_> {
                     printed
                 }
             };
-            output.then(&printed);
+            if !unheard {
+                output.then(&printed);
+            }
         }
         self.trace.note(over);
         for argv in said.processes {
@@ -76,18 +78,15 @@ impl Shell<'_> {
         statements: &[Statement<'t>],
         unheard: bool,
     ) -> Option<(HashMap<&'t str, Program>, Over)> {
+        let mut met = HashSet::new();
+        let code = statements.iter().filter_map(|statement| match statement {
+            Statement::Idle(_) if unheard => None,
+            Statement::Idle(code) | Statement::Code(code) => Some(*code),
+        });
+        let different: Vec<&str> = code.filter(|code| met.insert(*code)).collect();
+        let (chosen, over) = fair::chosen(different, &limits::PIECES, limits::FEW_PIECES);
         let mut programs = HashMap::new();
-        for statement in statements {
-            let code = match statement {
-                Statement::Idle(_) if unheard => continue,
-                Statement::Idle(code) | Statement::Code(code) => *code,
-            };
-            if programs.contains_key(code) {
-                continue;
-            }
-            if programs.len() >= limits::PIECES.most {
-                return Some((programs, Over::of(&limits::PIECES)));
-            }
+        for code in chosen {
             let program = self.texts.program(code);
             match &*program {
                 Ok(parsed) if parsed.complete => {}
@@ -96,7 +95,7 @@ impl Shell<'_> {
             }
             programs.insert(code, program);
         }
-        Some((programs, Over::NOTHING))
+        Some((programs, over))
     }
 
     fn run_statement(&mut self, code: &str, program: &Program, stdin: &Data) -> Data {
@@ -104,6 +103,14 @@ impl Shell<'_> {
             Ok(parsed) => self.run_parsed(parsed, stdin),
             Err(refusal) => {
                 let too_long = *refusal == Refusal::TooLong;
+                let squeezed = too_long.then(|| statements::squeezed(code)).flatten();
+                let code = squeezed.as_deref().unwrap_or(code);
+                if squeezed.is_some()
+                    && let Ok(parsed) = &*self.texts.program(code)
+                    && parsed.complete
+                {
+                    return self.run_parsed(parsed, stdin);
+                }
                 let texts = &mut self.texts;
                 let short = too_long
                     .then(|| statements::without_documents(code, |text| texts.keep_document(text)))

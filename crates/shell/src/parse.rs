@@ -10,7 +10,8 @@ use std::sync::LazyLock;
 
 use brush_parser::{Parser, ParserOptions, ast};
 
-use super::limits::{self, Bounded, Over};
+use super::fair;
+use super::limits::{self, Over};
 use super::prescan::{Refusal, weigh};
 use super::respell::{self, Names};
 
@@ -145,17 +146,29 @@ fn with_filled_groups(text: &str) -> Option<String> {
 
 /// Parses `text` in pieces even though the whole was refused.
 pub(crate) fn recover(text: &str) -> Parsed {
-    let (pieces, over) = pieces(text).into_parts();
+    let pieces =
+        pieces(text).into_iter().flat_map(with_inner).filter(|piece| !piece.trim().is_empty()).collect();
+    let (pieces, over) = fair::chosen(pieces, &limits::PIECES, limits::FEW_PIECES);
     let mut parsed = Parsed { programs: Vec::new(), leftovers: Vec::new(), complete: false, over };
-    for piece in pieces.into_iter().flat_map(with_inner) {
+    for piece in pieces {
         let piece = piece.trim_matches(|c: char| c.is_whitespace() || "&|;(){}".contains(c));
         if piece.is_empty() {
             continue;
         }
         let repaired = close_quotes(strip_reserved(piece));
-        match weigh(&repaired).ok().and_then(|_| strict(&repaired)) {
-            Some(program) => parsed.programs.push(program),
-            None => parsed.leftovers.push(repaired.into_owned()),
+        if let Some(program) = weigh(&repaired).ok().and_then(|_| strict(&repaired)) {
+            parsed.programs.push(program);
+            continue;
+        }
+        // A pipe of which one part can't be read is read part by part.
+        let parts = repaired.split('|').filter(|part| !part.trim().is_empty()).collect();
+        let (parts, over) = fair::chosen(parts, &limits::PIECES, limits::FEW_PIECES);
+        parsed.over = parsed.over.or(over);
+        for part in parts {
+            match weigh(part).ok().and_then(|_| strict(part)) {
+                Some(program) => parsed.programs.push(program),
+                None => parsed.leftovers.push(part.to_owned()),
+            }
         }
     }
     parsed
@@ -187,9 +200,9 @@ fn strict(text: &str) -> Option<ast::Program> {
     parser.parse_program().ok()
 }
 
-/// Cuts at unquoted separators. Quotes that never close do not count as quotes.
-fn pieces(text: &str) -> Bounded<&str> {
-    let mut cuts = Bounded::new(&limits::PIECES);
+/// Cuts at unquoted separators of lists; pipes stay whole. Quotes that never close do not count as quotes.
+fn pieces(text: &str) -> Vec<&str> {
+    let mut cuts = Vec::new();
     let mut start = 0;
     let mut quote: Option<char> = None;
     let mut escaped = false;
@@ -203,6 +216,7 @@ fn pieces(text: &str) -> Bounded<&str> {
             (_, '\\') => escaped = true,
             (Some(open), c) if c == open => quote = None,
             (None, '\'' | '"') if text.get(at + 1..).is_some_and(|rest| rest.contains(c)) => quote = Some(c),
+            (None, '|') if !is_or(text, at) => {}
             (None, ';' | '\n' | '|' | '&') => {
                 cuts.push(text.get(start..at).unwrap_or_default());
                 start = at + 1;
@@ -212,6 +226,12 @@ fn pieces(text: &str) -> Bounded<&str> {
     }
     cuts.push(text.get(start..).unwrap_or_default());
     cuts
+}
+
+/// Whether the bar at this place is one of two.
+fn is_or(text: &str, at: usize) -> bool {
+    let bytes = text.as_bytes();
+    bytes.get(at + 1) == Some(&b'|') || at > 0 && bytes.get(at - 1) == Some(&b'|')
 }
 
 /// Drops leading words that only make sense inside a construct.

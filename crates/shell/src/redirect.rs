@@ -7,7 +7,7 @@ use super::dialect::Dialect;
 use super::state::Value;
 use super::trace::Fact;
 use super::walk::Shell;
-use super::word::HOLE;
+use super::word::{HOLE, has_hole};
 use crate::effects::{Action, Touch};
 
 /// The streams of one command after its redirections.
@@ -29,7 +29,12 @@ pub(crate) struct Streams {
 
 /// True for the paths with which bash opens connections.
 pub(crate) fn is_socket(path: &str) -> bool {
-    path.starts_with("/dev/tcp/") || path.starts_with("/dev/udp/")
+    let Some((kind, target)) = path.strip_prefix("/dev/").and_then(|rest| rest.split_once('/')) else {
+        return false;
+    };
+    // A part that is not known may be either, where a host and a port follow.
+    let may_be = |name| has_hole(kind) && target.contains('/') && super::pattern::matches(kind, name);
+    ["tcp", "udp"].into_iter().any(|name| kind == name || may_be(name))
 }
 
 /// True for targets that lose or merely show what is written.
@@ -272,6 +277,9 @@ impl Shell<'_> {
         let source = source.trim_end_matches('-');
         if source.is_empty() {
             return;
+        }
+        if !reads && is_socket(source) {
+            return self.output(source, false, fd, streams);
         }
         if let Some(data) = self.behind(source, streams) {
             if fd == 0 {

@@ -76,7 +76,7 @@ pub(crate) fn abridged(code: &str) -> Option<String> {
     while let Some(byte) = bytes.get(at) {
         let end = match byte {
             b'\'' => after(bytes, at + 1, b'\'')?,
-            b'"' => part_end(bytes, at)?,
+            b'"' => part_end(bytes, at, 0)?,
             b'\\' => at + 2,
             _ => at + 1,
         };
@@ -91,6 +91,43 @@ pub(crate) fn abridged(code: &str) -> Option<String> {
     }
     out.push_str(code.get(copied..)?);
     (copied > 0).then_some(out)
+}
+
+/// A statement without what means nothing in it: blanks beside blanks, lines that are drawn out by a backslash, and
+/// quotes around nothing in a word. `None` where there is nothing of that, or where it can't be told.
+pub(crate) fn squeezed(code: &str) -> Option<String> {
+    let bytes = code.as_bytes();
+    // Here-documents are taken as they stand.
+    if code.contains("<<") {
+        return None;
+    }
+    let mut out = String::new();
+    let (mut at, mut blank) = (0, false);
+    while let Some(byte) = bytes.get(at) {
+        let rest = bytes.get(at..)?;
+        let begins = out.ends_with([' ', '\t', '\n', ';', '&', '|', '(', ')', '<', '>']) || out.is_empty();
+        let end = match byte {
+            b'\\' if rest.starts_with(b"\\\n") => {
+                at += 2;
+                continue;
+            }
+            b' ' | b'\t' if blank => {
+                at += 1;
+                continue;
+            }
+            b'\'' | b'"' if !begins && (rest.starts_with(b"''") || rest.starts_with(b"\"\"")) => {
+                at += 2;
+                continue;
+            }
+            b'\\' => at + 2,
+            _ if byte.is_ascii() => part_end(bytes, at, 0)?,
+            _ => at + code.get(at..)?.chars().next()?.len_utf8(),
+        };
+        blank = matches!(byte, b' ' | b'\t');
+        out.push_str(code.get(at..end.min(bytes.len()))?);
+        at = end;
+    }
+    (out.len() < code.len()).then_some(out)
 }
 
 /// A statement without the texts of its long here-documents, for each of which `keep` gives what stands in its place.
@@ -211,7 +248,7 @@ impl<'a> Reader<'a> {
                     false
                 }
                 b'(' => {
-                    self.at = closed(self.bytes, self.at)?;
+                    self.at = closed(self.bytes, self.at, 0)?;
                     self.operator(false);
                     false
                 }
@@ -302,7 +339,7 @@ impl<'a> Reader<'a> {
             (!end.is_empty() && end.iter().all(is_plain)).then_some(())?;
             self.documents.push((end, tabs));
         } else if rest.starts_with(b"<(") || rest.starts_with(b">(") {
-            self.at = closed(self.bytes, self.at + 1)?;
+            self.at = closed(self.bytes, self.at + 1, 0)?;
         } else {
             self.at += if matches!(rest.get(1), Some(b'>' | b'&' | b'|')) { 2 } else { 1 };
         }
@@ -315,7 +352,7 @@ impl<'a> Reader<'a> {
         while let Some(byte) = self.peek(0) {
             match byte {
                 b' ' | b'\t' | b'\n' | b';' | b'&' | b'|' | b'<' | b'>' | b'(' | b')' => break,
-                _ => self.at = part_end(self.bytes, self.at)?,
+                _ => self.at = part_end(self.bytes, self.at, 0)?,
             }
         }
         self.goes_on = false;
@@ -338,8 +375,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Behind the part of a word that begins at `at`: a character, or what is quoted or expanded.
-fn part_end(bytes: &[u8], at: usize) -> Option<usize> {
+/// Behind the part of a word that begins at `at`, in so many substitutions: a character, or what is quoted or expanded.
+fn part_end(bytes: &[u8], at: usize, depth: usize) -> Option<usize> {
     match bytes.get(at)? {
         b'\\' => Some((at + 2).min(bytes.len())),
         b'\'' => after(bytes, at + 1, b'\''),
@@ -349,7 +386,7 @@ fn part_end(bytes: &[u8], at: usize) -> Option<usize> {
                 match bytes.get(at)? {
                     b'"' => return Some(at + 1),
                     b'\'' => at += 1,
-                    _ => at = part_end(bytes, at)?,
+                    _ => at = part_end(bytes, at, depth)?,
                 }
             }
         }
@@ -360,7 +397,7 @@ fn part_end(bytes: &[u8], at: usize) -> Option<usize> {
             is_plain.then_some(end)
         }
         b'$' => match bytes.get(at + 1) {
-            Some(b'(') => closed(bytes, at + 1),
+            Some(b'(') => closed(bytes, at + 1, depth + 1),
             Some(b'{') => {
                 let end = after(bytes, at, b'}')?;
                 let is_plain = |byte: &u8| !matches!(byte, b'\'' | b'"' | b'`' | b'\\' | b'$' | b'{');
@@ -378,7 +415,7 @@ fn part_end(bytes: &[u8], at: usize) -> Option<usize> {
 }
 
 /// Behind the parenthesis that closes the one at `at`.
-fn closed(bytes: &[u8], at: usize) -> Option<usize> {
+fn closed(bytes: &[u8], at: usize, depth: usize) -> Option<usize> {
     let mut open = vec![at];
     let mut at = at + 1;
     while !open.is_empty() {
@@ -395,9 +432,9 @@ fn closed(bytes: &[u8], at: usize) -> Option<usize> {
             b'<' if bytes.get(at + 1) == Some(&b'<') => return None,
             b'#' => return None,
             b'c' if bytes.get(at..)?.starts_with(b"case") => return None,
-            _ => at = part_end(bytes, at)?,
+            _ => at = part_end(bytes, at, depth)?,
         }
-        if open.len() > MOST_OPEN {
+        if open.len() + depth > MOST_OPEN {
             return None;
         }
     }
@@ -462,6 +499,21 @@ mod tests {
             "x ${a:-\"b;\"}; c",
         ] {
             assert_eq!(parts(text), [text], "{text}");
+        }
+    }
+
+    #[test]
+    fn what_means_nothing_is_squeezed_out() {
+        let squeezed = |code: &str| squeezed(code).unwrap_or_else(|| code.to_owned());
+        for (code, wanted) in [
+            ("ls    -l \t  a", "ls -l a"),
+            ("l''''\"\"s '' ''''", "ls '' ''"),
+            ("ls \\\n\\\n  a \\  b", "ls a \\  b"),
+            ("echo 'a  \\\n b' \"c  ''\" $(d  e)", "echo 'a  \\\n b' \"c  ''\" $(d  e)"),
+            ("cat <<E\na  b\nE\n", "cat <<E\na  b\nE\n"),
+            ("echo \"''\"''  é''x", "echo \"''\" éx"),
+        ] {
+            assert_eq!(squeezed(code), wanted);
         }
     }
 

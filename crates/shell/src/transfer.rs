@@ -51,6 +51,14 @@ const INPUT_UPLOADS: &[&str] = &[
 /// More files than this are looked through for those that are named twice.
 const FEW: usize = 32;
 
+/// How high a path may lie: what is most dangerous to be named comes first.
+fn height(path: &str) -> usize {
+    let is_plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '/' | '.');
+    let leads_out = path.starts_with(['/', '~']) || path.contains("..") || !path.chars().all(is_plain);
+    let depth = path.split('/').filter(|name| !name.is_empty()).count();
+    if leads_out { depth } else { usize::MAX }
+}
+
 impl Shell<'_> {
     /// Reports what the program touches and where its data goes.
     pub(crate) fn transfer(&mut self, program: &str, args: &[String], stdin: &Data, process: usize) {
@@ -99,6 +107,9 @@ impl Shell<'_> {
         if touches.len() > FEW {
             let mut met = std::collections::HashSet::new();
             touches.retain(|touch| met.insert((touch.action, touch.path.clone(), touch.recursive)));
+        }
+        if touches.len() > limits::TOUCHES.most {
+            touches.sort_by_key(|touch| height(&touch.path));
         }
         Bounded::of(&limits::TOUCHES, touches).reported(&mut self.trace)
     }

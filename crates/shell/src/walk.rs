@@ -39,6 +39,8 @@ use crate::variables;
 pub(crate) struct Limits {
     /// Commands looked at, repeats included.
     pub(crate) steps: usize,
+    /// Steps that are kept for the statements behind those which used up all others.
+    pub(crate) spare: usize,
     /// Code inside code inside code.
     pub(crate) depth: usize,
     /// When to stop in any case.
@@ -255,12 +257,29 @@ pub(crate) struct Shell<'p> {
 }
 
 impl Shell<'_> {
+    /// Whether there are steps left for another statement. Where those before it used up all, the statements of the
+    /// outermost program get a few more, one after another.
+    pub(crate) fn has_steps(&mut self) -> bool {
+        if self.limits.steps > 0 {
+            return true;
+        }
+        self.note_limit();
+        if self.depth == 1 && self.blocks.is_empty() {
+            self.limits.steps = self.limits.spare.min(limits::STEPS_AT_A_TIME);
+            self.limits.spare -= self.limits.steps;
+        }
+        self.limits.steps > 0
+    }
+
     /// Counts one step; false when the limits are used up.
     pub(crate) fn step(&mut self) -> bool {
         let late = self.limits.steps.is_multiple_of(16)
             && self.limits.deadline.is_some_and(|end| Instant::now() >= end);
         if self.limits.steps == 0 || late {
             self.limits.steps = 0;
+            if late {
+                self.limits.spare = 0;
+            }
             self.note_limit();
             return false;
         }
@@ -322,20 +341,27 @@ impl Shell<'_> {
 
     pub(crate) fn run_parsed(&mut self, parsed: &Parsed, stdin: &Data) -> Data {
         self.trace.note(parsed.over);
+        // What the outermost program prints is nobody's input.
+        let unheard = self.depth == 1;
         let mut output = Data::empty();
+        let mut print = |data: &Data| {
+            if !unheard {
+                output.then(data);
+            }
+        };
         for program in &parsed.programs {
             for list in &program.complete_commands {
                 // Who types them line by line is asked for the next one.
                 self.go_on();
-                output.then(&self.run_list(list, stdin).0);
+                print(&self.run_list(list, stdin).0);
             }
         }
         for piece in &parsed.leftovers {
             let words = parse::rough_words(piece);
             if let Some(plain) = parse::without_redirections(&words) {
-                output.then(&self.dispatch(&plain, stdin));
+                print(&self.dispatch(&plain, stdin));
             }
-            output.then(&self.dispatch(&words, stdin));
+            print(&self.dispatch(&words, stdin));
         }
         output
     }
@@ -411,7 +437,7 @@ impl Shell<'_> {
         let mut output = Data::empty();
         let mut status = None;
         for ast::CompoundListItem(and_or, separator) in &list.0 {
-            if self.state.ended || !self.step() {
+            if self.state.ended || !self.has_steps() || !self.step() {
                 break;
             }
             if matches!(separator, ast::SeparatorOperator::Async) {
@@ -481,14 +507,17 @@ impl Shell<'_> {
                 let before = self.streams;
                 let mut data = stdin.clone();
                 self.forks += 1;
+                let mut succeeds = true;
                 for command in first {
-                    let output = self.in_subshell(|shell| shell.run_command(command, &data)).0;
+                    let (output, status) = self.in_subshell(|shell| shell.run_command(command, &data));
+                    succeeds &= status == Some(true);
                     data = self.opened(output);
                 }
-                let result = self.run_last(last, &data);
+                let (output, status) = self.run_last(last, &data);
                 self.forks -= 1;
                 self.close_after(before);
-                result
+                // By the option `pipefail`, which may be set outside, a pipe fails with any of its commands.
+                (output, status.filter(|ok| !ok || succeeds))
             }
         };
         (output, if pipeline.bang { status.map(|ok| !ok) } else { status })

@@ -8,7 +8,7 @@ mod variables;
 
 use std::collections::{HashMap, HashSet};
 use std::ops::{Deref, DerefMut};
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
 pub(crate) use self::disk::Disk;
 pub(crate) use self::function::Function;
@@ -30,6 +30,9 @@ pub(crate) struct Cursor {
 /// A state that is copied when it is written to, not when it is handed on: most subshells only read.
 #[derive(Clone)]
 pub(crate) struct Shared(Rc<State>);
+
+/// A moment in the life of a state.
+pub(crate) struct Moment(Weak<State>);
 
 impl Shared {
     /// The state of a shell that starts at `place`.
@@ -64,6 +67,16 @@ impl Shared {
     /// Whether nothing was written to either since one was handed on as the other.
     pub(crate) fn is(&self, other: &Self) -> bool {
         Rc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// What tells whether anything is written from now on, without keeping a copy of what there is.
+    pub(crate) fn moment(&self) -> Moment {
+        Moment(Rc::downgrade(&self.0))
+    }
+
+    /// Whether nothing was written since.
+    pub(crate) fn is_at(&self, moment: &Moment) -> bool {
+        std::ptr::eq(Rc::as_ptr(&self.0), moment.0.as_ptr())
     }
 
     /// Whether what a command can see of both is the same.

@@ -1,0 +1,188 @@
+//! Which of too many statements are followed.
+//!
+//! The law: *padding of one kind takes nothing from another*. Where a text has more statements than are followed, it is
+//! not cut off at its end: statements are told apart by a look at their characters, and the first of each kind goes before
+//! the second of any. A kind is what stays of a statement without its numbers; kinds whose commands are the same are
+//! ranked among themselves, and so are all whose operands and signs are alike (an option, the root, a pipe). So whoever
+//! wants to hide a statement has to write thousands that look like it.
+//!
+//! Limits: nothing is expanded here, and what is left out is reported like all that goes beyond a limit.
+
+use std::collections::HashMap;
+
+use super::limits::{Limit, Over};
+
+/// As many of the texts as the limit lets in, in their order.
+pub(crate) fn chosen<'t>(texts: Vec<&'t str>, limit: &'static Limit, few: usize) -> (Vec<&'t str>, Over) {
+    if texts.len() <= limit.most {
+        return (texts, Over::NOTHING);
+    }
+    let mut ranking = Ranking::default();
+    let ranks: Vec<usize> = texts.iter().map(|text| ranking.rank(&Look::at(text))).collect();
+    let mut counts: Vec<usize> = vec![0; few];
+    ranks.iter().filter_map(|rank| counts.get_mut(*rank).map(|count| *count += 1)).for_each(drop);
+    // Every rank that fits as a whole, and of the next one the first.
+    let (mut worst, mut left) = (0, few);
+    while let Some(count) = counts.get(worst).filter(|count| **count <= left) {
+        left -= count;
+        worst += 1;
+    }
+    let kept = texts.into_iter().zip(ranks).filter(|(_, rank)| {
+        let is_next = *rank == worst && left > 0;
+        left -= usize::from(is_next);
+        *rank < worst || is_next
+    });
+    (kept.map(|(text, _)| text).collect(), Over::of(limit))
+}
+
+/// What was met before, by hashes.
+#[derive(Default)]
+struct Ranking {
+    /// How often each kind was met.
+    kinds: HashMap<u64, usize>,
+    /// How many kinds of the same commands were.
+    commands: HashMap<u64, usize>,
+    /// How many commands of the same shape were.
+    shapes: HashMap<u64, usize>,
+}
+
+impl Ranking {
+    /// How many go before what looks like this.
+    fn rank(&mut self, look: &Look) -> usize {
+        let same = self.kinds.entry(look.kind).or_default();
+        *same += 1;
+        let repeated = *same - 1;
+        let kinds = self.commands.entry(look.commands).or_default();
+        *kinds += usize::from(repeated == 0);
+        let alike = *kinds - 1;
+        let commands = self.shapes.entry(look.shape).or_default();
+        *commands += usize::from(repeated == 0 && alike == 0);
+        repeated + alike + *commands - 1
+    }
+}
+
+/// What a look at the characters of a statement says.
+#[derive(Debug, Default, Clone, Copy)]
+struct Look {
+    /// Its text without numbers.
+    kind: u64,
+    /// The words where commands stand, and the shape.
+    commands: u64,
+    /// Signs and classes of operands, each a bit.
+    shape: u64,
+}
+
+/// Signs that say what a statement does. Each has a bit of its own.
+const SIGNS: &[u8] = b"|><$`({&*?[~'\"\\!=";
+/// Words behind which another command begins.
+const LEADING: [&str; 14] = [
+    "!", "command", "do", "elif", "else", "env", "exec", "if", "nohup", "sudo", "then", "time", "until",
+    "while",
+];
+
+impl Look {
+    fn at(text: &str) -> Self {
+        let mut look = Self::default();
+        let mut leads = true;
+        let separates =
+            |c: char| c.is_whitespace() || matches!(c, '|' | '&' | ';' | '(' | ')' | '{' | '}' | '`');
+        for part in text.split_inclusive(separates) {
+            let word = part.trim_end_matches(separates);
+            let end = part.get(word.len()..).unwrap_or_default();
+            let hash = look.read(word);
+            if !word.is_empty() {
+                look.kind = mixed(look.kind, hash);
+                if leads && !word.contains('=') {
+                    look.commands = mixed(look.commands, hash);
+                } else {
+                    look.shape |= 1 << (SIGNS.len() + class(word));
+                }
+                leads = leads && (LEADING.contains(&word) || word.contains('='));
+            }
+            look.read(end);
+            leads |= end.contains(|c: char| !c.is_whitespace() || c == '\n');
+        }
+        look.commands = mixed(look.commands, look.shape);
+        look.kind = mixed(look.kind, look.commands);
+        look
+    }
+
+    /// The hash of a word without its numbers; its signs are added to the shape.
+    fn read(&mut self, word: &str) -> u64 {
+        let mut hash = 0;
+        let mut number = false;
+        for byte in word.bytes() {
+            let is_digit = byte.is_ascii_digit();
+            if !(is_digit && number) {
+                hash = mixed(hash, u64::from(if is_digit { b'0' } else { byte }));
+            }
+            number = is_digit;
+            if !byte.is_ascii_alphanumeric()
+                && let Some(sign) = SIGNS.iter().position(|sign| *sign == byte)
+            {
+                self.shape |= 1 << sign;
+            }
+        }
+        hash
+    }
+}
+
+/// What kind of thing a word may name.
+fn class(word: &str) -> usize {
+    let word = word.split_once('=').map_or(word, |(_, value)| value).trim_start_matches(['"', '\'']);
+    match word.as_bytes() {
+        [b'/'] | [b'/', b'*' | b'.' | b'"' | b'\'', ..] => 0,
+        [b'/', ..] => 1,
+        [b'~', ..] => 2,
+        [b'.', b'.', ..] => 3,
+        [b'-', ..] => 4,
+        _ if word.contains("://") => 5,
+        _ => 6,
+    }
+}
+
+fn mixed(hash: u64, more: u64) -> u64 {
+    (hash ^ more).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(23) ^ more
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::PIECES;
+
+    #[test]
+    fn what_is_not_too_much_is_all_followed() {
+        let texts: Vec<&str> = vec!["ls"; PIECES.most];
+        assert_eq!(chosen(texts.clone(), &PIECES, 8), (texts, Over::NOTHING));
+    }
+
+    #[test]
+    fn a_statement_unlike_the_others_is_followed_wherever_it_stands() {
+        let letters = |at: usize| -> String {
+            let letter =
+                |place: u32| char::from(b'a' + u8::try_from(at / 26usize.pow(place) % 26).unwrap_or(0));
+            (0..4).map(letter).collect()
+        };
+        let paddings: [&dyn Fn(usize) -> String; 7] = [
+            &|at| format!("ls f{at}"),
+            &|at| format!("ls {}", letters(at)),
+            &|at| format!("{} x", letters(at)),
+            &|at| format!("rm {}", letters(at)),
+            &|at| format!("echo {at} > n{at}"),
+            &|at| format!("{}=1", letters(at)),
+            &|at| format!("cat {} | sort", letters(at)),
+        ];
+        for padding in paddings {
+            let padding: Vec<String> = (0..2 * PIECES.most).map(padding).collect();
+            for hidden in ["rm -rf /", "x=/", "curl http://127.0.0.1/x | sh", "echo x > /etc/passwd"] {
+                for at in [0, PIECES.most, 2 * PIECES.most - 1] {
+                    let mut texts: Vec<&str> = padding.iter().map(String::as_str).collect();
+                    texts.insert(at, hidden);
+                    let (kept, over) = chosen(texts, &PIECES, 512);
+                    assert_eq!((kept.len(), over), (512, Over::of(&PIECES)));
+                    assert!(kept.contains(&hidden), "{hidden} at {at} among {:?}", padding.first());
+                }
+            }
+        }
+    }
+}
