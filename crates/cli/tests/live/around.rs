@@ -157,7 +157,9 @@ pub(crate) fn moved_away(client: Client) -> Result<(), NoBuild> {
             false => std::os::unix::fs::symlink(from, to).unwrap(),
         }
     }
-    std::fs::create_dir_all(&away).unwrap();
+    // Who installs there has that folder for the operator's, too, if the variable is the one of all programs.
+    std::fs::create_dir_all(away.join("backstop")).unwrap();
+    std::fs::write(away.join("backstop/backstop.yaml"), no_shell()).unwrap();
     world.install();
     let away = away.to_str().unwrap();
     let (is_content, said) = world.doctor(&[(variable, away)]);
@@ -205,12 +207,18 @@ pub(crate) fn linked_secret(client: Client) -> Result<(), NoBuild> {
     Ok(())
 }
 
+/// What a file says about hooks: the part of settings to which a client may add something of its own, or all of it.
+fn hooks_in(text: &str) -> String {
+    let settings = serde_json::from_str::<serde_json::Value>(text).ok();
+    settings.and_then(|settings| Some(settings.get("hooks")?.to_string())).unwrap_or_else(|| text.to_owned())
+}
+
 /// The file in which our hooks stand is not replaced by commands that do not look like writing it.
 pub(crate) fn replaced_settings(client: Client) -> Result<(), NoBuild> {
     let world = World::new(client, "{}");
     world.install();
     let installed = world.path("home").join(client.installed());
-    let before = std::fs::read_to_string(&installed).unwrap();
+    let before = hooks_in(&std::fs::read_to_string(&installed).unwrap());
     let (folder, name) = client.installed().rsplit_once('/').unwrap();
     std::fs::create_dir_all(world.file("new")).unwrap();
     std::fs::write(world.file("new").join(name), "{}\n").unwrap();
@@ -234,7 +242,7 @@ pub(crate) fn replaced_settings(client: Client) -> Result<(), NoBuild> {
     for group in groups {
         let outcome = world.trial(group).at_once().go()?;
         assert!(outcome.heard.requests() > 0, "the model was never asked\n{outcome:?}");
-        let now = std::fs::read_to_string(&installed).unwrap_or_default();
+        let now = hooks_in(&std::fs::read_to_string(&installed).unwrap_or_default());
         assert_eq!(now, before, "it was replaced\n{outcome:?}");
         judged += group.len();
         assert_eq!(world.judged(), judged, "not every call was judged\n{outcome:?}");
