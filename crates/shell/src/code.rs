@@ -105,7 +105,7 @@ impl Shell<'_> {
         let refs = slices(args);
         self.collected(program, &refs, process);
         match program {
-            "awk" | "gawk" | "mawk" | "nawk" | "original-awk" => self.awk(&refs, process),
+            "awk" | "gawk" | "mawk" | "nawk" | "original-awk" => self.awk(&refs, stdin, process),
             "sed" | "gsed" => self.sed_commands(&refs, stdin, process),
             "powershell" | "pwsh" => self.powershell(&refs, stdin, process),
             "iex" | "invoke-expression" => {
@@ -141,14 +141,16 @@ impl Shell<'_> {
         if !given.code.is_empty() {
             let code = given.code.join("\n");
             let printed =
-                self.code_argument(program, &code, process, given.plainly && given.script.is_none());
+                self.code_argument(program, &code, stdin, process, given.plainly && given.script.is_none());
             if let Some(script) = given.script {
                 self.script_argument(program, script, process);
             }
             return printed;
         }
         match given.script {
-            Some(code) if code.starts_with('(') => return self.code_argument(program, code, process, false),
+            Some(code) if code.starts_with('(') => {
+                return self.code_argument(program, code, stdin, process, false);
+            }
             // `python -m pytest` is `pytest`.
             Some(module) if args.windows(2).any(|pair| *pair == ["-m", module]) => {
                 let rest = args.iter().skip_while(|arg| **arg != module).skip(1).copied().collect::<Vec<_>>();
@@ -182,7 +184,7 @@ impl Shell<'_> {
         if let Some(text) = data.exact() {
             let text = unglob(text);
             self.note_code(process, &text);
-            return self.known_code(program, &text, process, plainly);
+            return self.known_code(program, &text, &Data::empty(), process, plainly);
         }
         if self.open_ended || !data.taint.has(Taint::INPUT) {
             self.runs_code(process, data.taint);
@@ -193,7 +195,14 @@ impl Shell<'_> {
         None
     }
 
-    fn code_argument(&mut self, program: &str, code: &str, process: usize, plainly: bool) -> Option<Data> {
+    fn code_argument(
+        &mut self,
+        program: &str,
+        code: &str,
+        stdin: &Data,
+        process: usize,
+        plainly: bool,
+    ) -> Option<Data> {
         if has_hole(code) {
             self.runs_code(process, self.word_taint | Taint::PROGRAM);
             if code.chars().all(|c| c == HOLE) {
@@ -205,13 +214,21 @@ impl Shell<'_> {
             // Only Python takes no options of its own behind code.
             self.runs_code(process, Taint::PROGRAM);
         }
-        self.known_code(program, code, process, plainly && !self.open_ended)
+        self.known_code(program, code, stdin, process, plainly && !self.open_ended)
     }
 
     /// Reads code that is written in the command; what a language does that is not read is not known.
-    fn known_code(&mut self, program: &str, code: &str, process: usize, plainly: bool) -> Option<Data> {
+    fn known_code(
+        &mut self,
+        program: &str,
+        code: &str,
+        stdin: &Data,
+        process: usize,
+        plainly: bool,
+    ) -> Option<Data> {
         let language = Languages::built_in().of_program(program);
         let found = self.read_code(code, language, process, 0, plainly)?;
+        self.give_to(&found, stdin, process);
         if !language.is_read() && !found.is_harmless() {
             self.note_unknown_code(program, Taint::PROGRAM);
         }
@@ -298,10 +315,37 @@ impl Shell<'_> {
         }
         // What is only printed counts where it is printed to.
         let is_told = found.is_harmless() && (told && found.printed.is_some() || !self.captures);
+        // What is only written to files counts where one of them is run.
+        let is_told = is_told || language.is_read() && found.keeps_to_files() && self.keeps(&found);
         for literal in found.literals.iter().filter(|literal| !is_told && starts_like_command(literal)) {
             self.run_found(literal, process);
         }
         Some(found)
+    }
+
+    /// Takes down what the files hold that code writes; whether it writes any whose names are known.
+    fn keeps(&mut self, found: &Found) -> bool {
+        let written = found.calls.iter().filter_map(Call::writes);
+        let written: Vec<String> = written.filter(|path| !has_hole(path)).map(str::to_owned).collect();
+        let text = found.literals.join("\n");
+        for path in &written {
+            self.write_file(path, &Data::text(&text));
+        }
+        !written.is_empty()
+    }
+
+    /// What is given to code that runs something which is not written in it may be what it runs: its input, and what stands
+    /// in variables in front of it.
+    pub(super) fn give_to(&mut self, found: &Found, stdin: &Data, process: usize) {
+        if !found.runs_what_it_is_given() {
+            return;
+        }
+        if stdin.taint.has(Taint::NET) {
+            self.runs_code(process, stdin.taint);
+        }
+        if let Some(text) = stdin.exact().map(|text| unglob(text).into_owned()) {
+            self.run_found(&text, process);
+        }
     }
 
     fn signs(&mut self, found: &Found, process: usize) {

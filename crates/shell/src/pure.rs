@@ -42,6 +42,8 @@ impl Shell<'_> {
                 Data::unknown(Taint::ENVIRONMENT)
             }
             "pwd" => Data::text(self.state.cwd.clone().unwrap_or_else(|| HOLE.into())),
+            // What it prints is the name of a container that this command made.
+            "docker" | "podman" | "nerdctl" if makes_container(&refs) => Data::text("made-by-this-command"),
             "which" | "type" if refs.iter().any(|arg| !arg.starts_with('-')) => match refs.last() {
                 Some(name) if !has_hole(name) => Data::text(format!("/usr/bin/{name}")),
                 _ => Data::unknown(Taint::PROGRAM),
@@ -476,4 +478,19 @@ fn a_part_of(data: Data) -> Data {
 /// Whether there is a word among others of which nothing is known.
 fn is_loose(words: &[&str]) -> bool {
     words.len() > 1 && words.iter().any(|word| !word.is_empty() && word.chars().all(|c| c == HOLE))
+}
+
+/// Whether a client of containers makes one and prints its name: Docker 27 `create`, `run --detach`.
+fn makes_container(args: &[&str]) -> bool {
+    let is_detached = |arg: &&str| {
+        *arg == "--detach"
+            || arg.strip_prefix('-').is_some_and(|short| {
+                short.starts_with(['d', 'i', 't']) && short.contains('d') && short.len() < 4
+            })
+    };
+    match args.iter().find(|arg| **arg != "container") {
+        Some(&"create") => true,
+        Some(&"run") => args.iter().take_while(|arg| arg.starts_with('-') || **arg == "run").any(is_detached),
+        _ => false,
+    }
 }

@@ -1,5 +1,7 @@
 //! awk and sed, whose programs are no code of a language with calls.
 
+use std::collections::HashMap;
+
 use super::calls::Call;
 use super::language::{Languages, Syntax};
 use super::reader::Found;
@@ -13,7 +15,7 @@ use crate::walk::Shell;
 use crate::word::{HOLE, has_hole};
 
 impl Shell<'_> {
-    pub(super) fn awk(&mut self, args: &[&str], process: usize) {
+    pub(super) fn awk(&mut self, args: &[&str], stdin: &Data, process: usize) {
         let takes = self.programs.takes("awk");
         let options = Options::parse(args, takes);
         let named = options.value(Some('f'), "file");
@@ -21,22 +23,26 @@ impl Shell<'_> {
         if programs.is_empty() && named.is_none() {
             programs.extend(options.operands.first());
         }
-        for program in programs.into_iter().map(str::to_owned).collect::<Vec<_>>() {
+        let mut programs: Vec<String> = programs.into_iter().map(str::to_owned).collect();
+        let code = programs.len().saturating_sub(usize::from(options.value(Some('e'), "source").is_some()));
+        programs.extend(self.scripts_in(named, stdin, process));
+        // What stands behind the program, and in variables, is at hand for it as much as what it reads.
+        let operands = options.operands.iter().skip(code).map(|operand| (*operand).to_owned());
+        let given: Vec<String> =
+            operands.chain(self.environment.iter().map(|(_, value)| value.clone())).collect();
+        for program in programs {
             if program.chars().all(|c| c == HOLE) && !program.is_empty()
                 || self.open_ended && program == HOLE.to_string()
             {
                 self.trace.facts.push(Fact::RunsCode { process: Some(process), from: Taint::PROGRAM });
                 continue;
             }
-            let mut program = program;
-            for (name, value) in options.values(Some('v'), "assign").filter_map(|pair| pair.split_once('=')) {
-                let call = format!("system({name})");
-                program = program.replace(&call, &format!("system({value:?})"));
-            }
             if multiplies(&program) {
                 self.trace.facts.push(Fact::ForkBomb);
             }
-            let found = read(&program);
+            let variables = options.values(Some('v'), "assign").filter_map(|pair| pair.split_once('='));
+            let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+            let found = read(&program, variables);
             self.trace.note(found.over);
             if found.network {
                 self.trace.facts.push(Fact::NetworkShell { process });
@@ -48,6 +54,10 @@ impl Shell<'_> {
             for call in &found.calls {
                 self.code_call(call, Languages::built_in().any(), process, 0);
             }
+            self.give_to(&found, stdin, process);
+            for text in given.iter().filter(|text| computed && text.contains(' ')) {
+                self.run_found(text, process);
+            }
         }
         if let Some(file) = named {
             let file = file.to_owned();
@@ -57,32 +67,84 @@ impl Shell<'_> {
         }
     }
 
-    /// The `e` command and flag of GNU sed.
+    /// The script in a file that awk or sed is named, where this command wrote it or pipes it in.
+    fn scripts_in(&mut self, file: Option<&str>, stdin: &Data, process: usize) -> Option<String> {
+        let file = file.filter(|file| !has_hole(file))?;
+        let data = if file == "-" || file == "/dev/stdin" { stdin.clone() } else { self.content_of(file) };
+        if data.taint.has(Taint::NET) {
+            self.trace.facts.push(Fact::RunsCode { process: Some(process), from: data.taint });
+        }
+        data.exact().map(str::to_owned)
+    }
+
+    /// What commands of sed run, read and write: `e` and the flag `e` of GNU sed, `r`, `R`, `w`, `W`.
     pub(super) fn sed_commands(&mut self, args: &[&str], stdin: &Data, process: usize) {
         let options = Options::parse(args, self.programs.takes("sed"));
+        let file = options.value(Some('f'), "file");
         let mut scripts: Vec<String> = options.values(Some('e'), "expression").map(str::to_owned).collect();
-        if scripts.is_empty() {
+        scripts.extend(self.scripts_in(file, stdin, process));
+        if scripts.is_empty() && file.is_none() {
             scripts.extend(options.operands.first().map(|script| (*script).to_owned()));
         }
         for script in scripts {
             for command in script.split([';', '\n']) {
-                let command = command
-                    .trim()
-                    .trim_start_matches(|c: char| c.is_ascii_digit() || c == ',' || c == '$')
-                    .trim();
+                let command = without_address(command.trim());
                 if let Some(text) = command.strip_prefix("e ") {
                     self.run_found(text, process);
-                } else if let Some((replacement, flags)) = substitution(command)
-                    && flags.contains('e')
-                {
-                    self.run_found(&replacement, process);
-                    if let Some(text) = stdin.exact().map(str::to_owned) {
-                        self.run_found(&text, process);
+                } else if command == "e" {
+                    self.runs_lines(stdin, process);
+                } else if let Some((action, path)) = file_of(command) {
+                    self.touch_by(Some(process), Touch::new(action, path));
+                } else if let Some((replacement, flags)) = substitution(command) {
+                    if let Some((_, path)) = flags.split_once("w ") {
+                        self.touch_by(Some(process), Touch::new(Action::Write, path.trim()));
+                    } else if flags.contains('e') {
+                        self.run_found(&replacement, process);
+                        self.runs_lines(stdin, process);
                     }
                 }
             }
         }
     }
+
+    /// Each line that is read is run.
+    fn runs_lines(&mut self, stdin: &Data, process: usize) {
+        if stdin.taint.has(Taint::NET) {
+            self.trace.facts.push(Fact::RunsCode { process: Some(process), from: stdin.taint });
+        }
+        if let Some(text) = stdin.exact().map(str::to_owned) {
+            self.run_found(&text, process);
+        }
+    }
+}
+
+/// A command of sed without the lines that it is for: numbers, `$`, `/pattern/`.
+fn without_address(command: &str) -> &str {
+    let mut rest = command;
+    loop {
+        rest = rest
+            .trim_start_matches(|c: char| c.is_ascii_digit() || c.is_whitespace() || "$,~+!{}".contains(c));
+        let Some(pattern) = rest.strip_prefix('/') else { return rest };
+        let mut escaped = false;
+        let end = pattern.char_indices().find_map(|(at, c)| {
+            let ends = c == '/' && !escaped;
+            escaped = c == '\\' && !escaped;
+            ends.then_some(at + 1)
+        });
+        let Some(behind) = end.and_then(|end| pattern.get(end..)) else { return rest };
+        rest = behind;
+    }
+}
+
+/// The file that a command of sed reads or writes.
+fn file_of(command: &str) -> Option<(Action, &str)> {
+    let action = match command.chars().next()? {
+        'r' | 'R' => Action::Read,
+        'w' | 'W' => Action::Write,
+        _ => return None,
+    };
+    let path = command.get(1..)?.trim();
+    (!path.is_empty()).then_some((action, path))
 }
 
 /// Whether a loop without an end starts what it does not wait for.
@@ -101,7 +163,8 @@ fn substitution(command: &str) -> Option<(String, String)> {
     let mut parts = vec![String::new()];
     let mut escaped = false;
     for c in chars {
-        if c == separator && !escaped {
+        // What stands behind the flag `w` is a path, which may hold the separator.
+        if c == separator && !escaped && parts.len() < 3 {
             parts.push(String::new());
         } else if let Some(part) = parts.last_mut() {
             if escaped && c != separator {
@@ -120,36 +183,95 @@ fn substitution(command: &str) -> Option<(String, String)> {
 }
 
 /// Scans an awk program: `system`, pipes to and from commands, files read and written.
-fn read(text: &str) -> Found {
+fn read(text: &str, variables: HashMap<String, String>) -> Found {
     let mut found = Found::default();
     let (tokens, over) = tokenize(text, &Syntax { hash: true, ..Syntax::default() });
     found.over = over;
     found.network = text.contains("/inet/");
+    let known = assigned(&tokens, variables);
     for (at, token) in tokens.iter().enumerate() {
-        let before = at.checked_sub(1).and_then(|i| tokens.get(i));
-        let earlier = at.checked_sub(2).and_then(|i| tokens.get(i));
-        let next = tokens.get(at + 1);
+        let before = tokens.get(..at).unwrap_or_default();
+        let behind = tokens.get(at + 1..).unwrap_or_default();
         match token {
-            Token::Text(body) => {
-                let called = matches!((earlier, before), (Some(Token::Name(name)), Some(Token::Mark('('))) if name == "system");
-                let piped = before == Some(&Token::Mark('|')) || next == Some(&Token::Mark('|'));
-                if called || piped || matches!(before, Some(Token::Name(name)) if name == "system") {
-                    found.calls.push(Call::Shell(body.body.clone()));
-                } else if before == Some(&Token::Mark('<')) {
-                    found.calls.push(Call::Touch(Touch::new(Action::Read, body.body.clone())));
-                } else if before == Some(&Token::Mark('>')) {
-                    found.calls.push(Call::Touch(Touch::new(Action::Write, body.body.clone())));
-                }
-            }
             Token::Name(name) if name == "system" => {
-                let unknown =
-                    !matches!(tokens.get(at + 2), Some(Token::Text(_))) && next == Some(&Token::Mark('('));
-                if unknown {
-                    found.calls.push(Call::Carrier(Taint::PROGRAM));
+                let opens = matches!(behind.first(), Some(Token::Mark('(')));
+                found.calls.push(run(&known, behind.get(usize::from(opens)..).unwrap_or_default()));
+            }
+            Token::Mark('|') if !matches!(before.last(), Some(Token::Mark('|'))) => match behind {
+                // What stands in front of it is a command, and this takes its output.
+                [Token::Name(name), ..] if name == "getline" => found.calls.push(run_before(&known, before)),
+                // `||`
+                [Token::Mark('|'), ..] => {}
+                _ => {
+                    if let Some(Token::Text(printed)) = before.last() {
+                        found.calls.push(Call::Shell(printed.body.clone()));
+                    } else if speaks_shell(behind) {
+                        found.calls.push(Call::Carrier(Taint::PROGRAM));
+                    }
+                    found.calls.push(run(&known, behind));
+                }
+            },
+            Token::Mark(c @ ('<' | '>')) => {
+                if let Some(path) = expression(&known, behind).filter(|path| !has_hole(path)) {
+                    let action = if *c == '<' { Action::Read } else { Action::Write };
+                    found.calls.push(Call::Touch(Touch::new(action, path)));
                 }
             }
             _ => {}
         }
     }
     found
+}
+
+/// Variables that a text is assigned to.
+fn assigned(tokens: &[Token], mut known: HashMap<String, String>) -> HashMap<String, String> {
+    for (at, pair) in tokens.windows(2).enumerate() {
+        if let [Token::Name(name), Token::Mark('=')] = pair
+            && let Some(text) = expression(&known, tokens.get(at + 2..).unwrap_or_default())
+        {
+            known.insert(name.clone(), text);
+        }
+    }
+    known
+}
+
+/// The text that texts and variables side by side make, as awk joins them; what is not known of it is a hole.
+fn expression(known: &HashMap<String, String>, tokens: &[Token]) -> Option<String> {
+    let mut text = None::<String>;
+    for token in tokens {
+        let part = match token {
+            Token::Text(body) => Some(body.body.as_str()),
+            Token::Name(name) => known.get(name.as_str()).map(String::as_str),
+            Token::Mark(')' | '}' | '|' | ',' | ';' | ':') | Token::End => break,
+            Token::Mark('$' | ']') => continue,
+            _ => None,
+        };
+        let text = text.get_or_insert_default();
+        match part {
+            Some(part) => text.push_str(part),
+            None => text.push(HOLE),
+        }
+    }
+    text
+}
+
+/// A command that begins here: known, or something that is made while the program runs.
+fn run(known: &HashMap<String, String>, tokens: &[Token]) -> Call {
+    let command = expression(known, tokens).filter(|command| !command.trim_start().starts_with(HOLE));
+    command.map_or(Call::Carrier(Taint::PROGRAM), Call::Shell)
+}
+
+/// A command that ends here.
+fn run_before(known: &HashMap<String, String>, tokens: &[Token]) -> Call {
+    let is_part = |token: &&Token| matches!(token, Token::Text(_) | Token::Name(_));
+    let length = tokens.iter().rev().take_while(is_part).count();
+    run(known, tokens.get(tokens.len() - length..).unwrap_or_default())
+}
+
+/// Whether what is printed goes to a shell.
+fn speaks_shell(tokens: &[Token]) -> bool {
+    matches!(tokens.first(), Some(Token::Text(command)) if {
+        let name = command.body.split_whitespace().next().unwrap_or_default();
+        matches!(name.rsplit('/').next().unwrap_or(name), "sh" | "bash" | "dash" | "zsh" | "ksh" | "ash")
+    })
 }

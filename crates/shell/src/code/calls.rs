@@ -34,6 +34,14 @@ impl Call {
         }
     }
 
+    /// The path of a file that the code writes.
+    pub(crate) fn writes(&self) -> Option<&str> {
+        match self {
+            Self::Touch(touch) if matches!(touch.action, Action::Write | Action::Append) => Some(&touch.path),
+            _ => None,
+        }
+    }
+
     /// Whether the code deletes something that is not written in it.
     pub(crate) fn deletes_unknown(&self) -> bool {
         match self {

@@ -98,6 +98,16 @@ impl Does {
         ) || self.looks_at_files()
     }
 
+    /// Whether it may run what it is given, or something else; what it does to files is no running.
+    pub(super) fn may_run(self) -> bool {
+        use Does as D;
+        let touches = matches!(
+            self,
+            D::Opens | D::Writes | D::Owns | D::Modes | D::Moves | D::Copies | D::Deletes | D::DeletesTree
+        );
+        !touches && !self.is_harmless()
+    }
+
     fn looks_at_files(self) -> bool {
         matches!(self, Self::Lists | Self::Globs | Self::Reads)
     }

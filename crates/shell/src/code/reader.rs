@@ -30,6 +30,8 @@ pub(crate) struct Found {
     pub(crate) talks: bool,
     /// Something stands in it that is not known to be harmless.
     pub(crate) acts: bool,
+    /// Something stands in it that may run what it is given, or of which nobody knows what it does.
+    pub(crate) runs: bool,
     /// What it prints, where all of it is known, with where that comes from.
     pub(crate) printed: Option<(String, Taint)>,
     /// What was left out.
@@ -46,6 +48,29 @@ impl Found {
             && !self.fork_bomb
             && !self.reverse_shell
             && self.over == Over::NOTHING
+    }
+
+    /// Whether the code reads and writes files and does nothing else, so that its texts are at most what stands in them.
+    pub(crate) fn keeps_to_files(&self) -> bool {
+        !self.runs
+            && !self.network
+            && !self.evaluates
+            && !self.fork_bomb
+            && !self.reverse_shell
+            && self.over == Over::NOTHING
+    }
+
+    /// Whether it runs something that is not written in it: what it is given.
+    pub(crate) fn runs_what_it_is_given(&self) -> bool {
+        let is_open = |text: &str| text.trim_start().starts_with(crate::marks::HOLE);
+        let reads = |call: &Call| matches!(call, Call::Code { text: Some(_), .. });
+        let runs = |call: &Call| match call {
+            Call::Carrier(_) | Call::Code { text: None, .. } => true,
+            Call::Shell(text) => is_open(text),
+            Call::Vector { argv, .. } => argv.first().is_some_and(|word| is_open(word)),
+            _ => false,
+        };
+        self.calls.iter().any(runs) || self.evaluates && !self.calls.iter().any(reads)
     }
 }
 
@@ -278,7 +303,9 @@ impl Reader<'_> {
                 *at += 1;
                 if self.frames.iter().all(|frame| frame.bare) && self.frames.is_empty() {
                     *assigned = Some(name.to_owned());
-                    self.found.acts |= !self.does(name).is_empty();
+                    let is_known = !self.does(name).is_empty();
+                    self.found.acts |= is_known;
+                    self.found.runs |= is_known;
                 } else {
                     self.top().comma();
                     self.top().key = Some(name.to_ascii_lowercase());
@@ -301,7 +328,11 @@ impl Reader<'_> {
                 }
             }
             _ => {
-                self.found.acts |= self.does(name).iter().any(|does| !does.is_harmless());
+                let does = self.does(name);
+                let (acts, runs) =
+                    (does.iter().any(|does| !does.is_harmless()), does.iter().any(|does| does.may_run()));
+                self.found.acts |= acts;
+                self.found.runs |= runs;
                 let value = self.lookup(name);
                 let value = self.copy(value);
                 self.top().add(value);
@@ -340,12 +371,14 @@ impl Reader<'_> {
                     self.found.calls.extend(found.calls);
                     self.found.literals.extend(found.literals);
                     self.found.acts |= found.acts;
+                    self.found.runs |= found.runs;
                     self.found.network |= found.network;
                     self.found.evaluates |= found.evaluates;
                     value.text.push(c);
                 }
                 Some(_) => {
                     self.found.acts = true;
+                    self.found.runs = true;
                     value.text.push(c);
                 }
                 None => value.text.push(c),
@@ -357,6 +390,7 @@ impl Reader<'_> {
     /// Backquotes: a command, whose output is a value.
     fn command(&mut self, text: &Text) {
         self.found.acts = true;
+        self.found.runs = true;
         let value = self.text(text);
         self.found.calls.push(Call::Shell(value.text.clone()));
         self.top().add(value);
@@ -377,6 +411,7 @@ impl Reader<'_> {
         let called = match before {
             Some(Token::Mark(')' | ']')) => {
                 self.found.acts = true;
+                self.found.runs = true;
                 self.top().value.take_if(|value| {
                     value.function().is_some() || !language.does(&value.text.to_ascii_lowercase()).is_empty()
                 })
@@ -422,14 +457,17 @@ impl Reader<'_> {
             let called = args.remove(0);
             name = self.meant(called.function().unwrap_or(&called.text));
             self.found.acts = true;
+            self.found.runs = true;
         }
         let lower = name.to_ascii_lowercase();
         let last = last_of(&lower).to_owned();
         let does = self.language.does(&lower);
-        self.found.acts |= match does {
-            [] => !self.defined.contains(&last),
-            known => !known.iter().all(|does| does.is_harmless()),
+        let (acts, runs) = match does {
+            [] => (!self.defined.contains(&last), !self.defined.contains(&last)),
+            known => (!known.iter().all(|does| does.is_harmless()), known.iter().any(|does| does.may_run())),
         };
+        self.found.acts |= acts;
+        self.found.runs |= runs;
         self.print(&lower, &args);
         let mut site = Site {
             name: &lower,
