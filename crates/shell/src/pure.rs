@@ -42,8 +42,6 @@ impl Shell<'_> {
                 Data::unknown(Taint::ENVIRONMENT)
             }
             "pwd" => Data::text(self.state.cwd.clone().unwrap_or_else(|| HOLE.into())),
-            // What it prints is the name of a container that this command made.
-            "docker" | "podman" | "nerdctl" if makes_container(&refs) => Data::text("made-by-this-command"),
             "which" | "type" if refs.iter().any(|arg| !arg.starts_with('-')) => match refs.last() {
                 Some(name) if !has_hole(name) => Data::text(format!("/usr/bin/{name}")),
                 _ => Data::unknown(Taint::PROGRAM),
@@ -357,6 +355,10 @@ fn path_tool(program: &str, args: &[&str]) -> Data {
 
 /// What programs print that list or name things: files, numbers, variables. `None` for all other programs.
 fn listing(program: &str, args: &[&str], stdin: &Data) -> Option<Data> {
+    if matches!(program, "docker" | "podman" | "nerdctl") && makes_container(args) {
+        // What it prints is the name of a container that this command made.
+        return Some(Data::text("made-by-this-command"));
+    }
     match program {
         "yes" => {
             let words = if args.is_empty() { "y".to_owned() } else { args.join(" ") };
