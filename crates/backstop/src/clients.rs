@@ -13,4 +13,11 @@ pub mod install {
         MachineFile, Once, OnceError, Plan, PlanError, Program, Scope, Status, Switch, folder_variables,
         is_trusted, machine_facts, machine_files, plan_install, plan_once, plan_uninstall, status, switches,
     };
+
+    /// Sending a client's model calls to a gateway for one run.
+    pub mod pointing {
+        pub use backstop_clients::install::pointing::{
+            Gateway, LoginProvider, Pointed, PointingError, Surroundings, login_provider, point,
+        };
+    }
 }

@@ -20,6 +20,8 @@ pub enum Exit {
     Incomplete,
     /// The agent's turn was stopped by a hook.
     Blocked,
+    /// `run`: the program ended well, and not one request of it came to the proxy.
+    Unasked,
     /// Ended by Ctrl-C.
     Interrupted,
     /// `run`: the program ended, with this code.
@@ -28,8 +30,15 @@ pub enum Exit {
 
 impl Exit {
     /// Every way in which Backstop itself ends.
-    pub const ALL: [Self; 6] =
-        [Self::Success, Self::Failed, Self::Refused, Self::Incomplete, Self::Blocked, Self::Interrupted];
+    pub const ALL: [Self; 7] = [
+        Self::Success,
+        Self::Failed,
+        Self::Refused,
+        Self::Incomplete,
+        Self::Blocked,
+        Self::Unasked,
+        Self::Interrupted,
+    ];
 
     /// The code that the shell sees.
     pub const fn code(self) -> u8 {
@@ -39,6 +48,7 @@ impl Exit {
             Self::Refused => 2,
             Self::Incomplete => 3,
             Self::Blocked => 4,
+            Self::Unasked => 5,
             // What shells report for a process that SIGINT ended.
             Self::Interrupted => 130,
             Self::Program(code) => code,
@@ -57,6 +67,7 @@ impl Exit {
                 "`check --jsonl`, `scan --jsonl`: some lines could not be judged, the others were"
             }
             Self::Blocked => "`agent -m`: a hook stopped the turn or its answer",
+            Self::Unasked => "`run`: the program ended well, and not one request of it came to the proxy",
             Self::Interrupted => "ended by Ctrl-C",
             Self::Program(_) => "`run`: the exit code of the program",
         }

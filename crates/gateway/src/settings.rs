@@ -77,6 +77,21 @@ pub struct Provider {
     pub idle_timeout: Duration,
 }
 
+impl Provider {
+    /// A provider of any model that the client's own credentials pay for: 10 s to connect, 120 s of silence.
+    pub fn passing(family: Family, base_url: &str) -> Self {
+        Self {
+            family,
+            base_url: base_url.to_owned(),
+            credential: Credential::Client,
+            trust: Trust::System,
+            models: Vec::new(),
+            connect_timeout: Duration::from_secs(10),
+            idle_timeout: Duration::from_secs(120),
+        }
+    }
+}
+
 /// How a provider knows who pays.
 #[derive(Clone, Debug)]
 pub enum Credential {

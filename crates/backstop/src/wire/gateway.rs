@@ -1,7 +1,6 @@
 //! `gateway` and `providers` as the settings of a gateway.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use backstop_config::{
     Api as ConfigApi, GatewayOperation as ConfigOperation, GatewayProviders, LiveBlock, LiveCalls, LiveText,
@@ -202,16 +201,7 @@ fn asked(loaded: &Loaded, wanted: Family) -> Result<Vec<String>, GatewayConfigEr
 fn add_maker(family: Family, providers: &mut BTreeMap<String, Provider>) -> String {
     let plain = family.as_str().to_owned();
     let name = if providers.contains_key(&plain) { format!("{plain}-maker") } else { plain };
-    let provider = Provider {
-        family,
-        base_url: maker(family).to_owned(),
-        credential: Credential::Client,
-        trust: Trust::System,
-        models: Vec::new(),
-        connect_timeout: Duration::from_secs(10),
-        idle_timeout: Duration::from_secs(120),
-    };
-    providers.insert(name.clone(), provider);
+    providers.insert(name.clone(), Provider::passing(family, maker(family)));
     name
 }
 

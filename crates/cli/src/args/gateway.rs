@@ -27,19 +27,24 @@ pub(super) struct ServeArgs {
 /// Starts an LLM proxy for this program alone and points it there with the variables that model clients read
 /// (`ANTHROPIC_BASE_URL`, `OPENAI_BASE_URL`, `OPENAI_API_BASE`, `GOOGLE_GEMINI_BASE_URL` and others). A program that is a coding agent
 /// (claude, codex, qwen, opencode) is also given Backstop's hooks, for this run and without a change to its
-/// files. Tells of what it stops or changes on stderr, passes signals on, ends with the program's exit code and leaves
-/// nothing running and no file behind.
+/// files, and pointed at the proxy in a way that neither a repository nor its own settings undo. Tells of what it stops
+/// or changes on stderr, passes signals on, ends with the program's exit code and leaves nothing running and no file
+/// behind. A program that ends well without one request to the proxy is an error with a code of its own: nothing that it
+/// asked a model was judged.
 #[derive(Debug, clap::Args)]
 pub(super) struct RunArgs {
     /// Which agent the program is, for budgets and hooks
     #[arg(long, value_name = "NAME")]
     agent: Option<String>,
     /// The coding agent that the program is, where its name does not say it
-    #[arg(long, value_name = "CLIENT", conflicts_with = "no_hooks")]
+    #[arg(long, value_name = "CLIENT")]
     client: Option<Client>,
     /// Give a coding agent no hooks; its model calls pass ours all the same
     #[arg(long)]
     no_hooks: bool,
+    /// Leave its model calls to it: they do not pass the proxy, and only its hooks are ours
+    #[arg(long, conflicts_with = "no_hooks")]
+    hooks_only: bool,
     /// Do not confine it: it can then change Backstop's own places and the settings of coding agents
     #[arg(long)]
     no_sandbox: bool,
@@ -61,6 +66,7 @@ impl RunArgs {
             agent: self.agent,
             client: self.client,
             hooks: !self.no_hooks,
+            proxy: !self.hooks_only,
             sandbox: !self.no_sandbox,
         }
     }

@@ -72,6 +72,7 @@ impl Action {
             Self::Config(config::Settings::Pin) => Some("pinning the configuration"),
             Self::Run(settings) if !settings.sandbox => Some("running something without confinement"),
             Self::Run(settings) if !settings.hooks => Some("running something without hooks"),
+            Self::Run(settings) if !settings.proxy => Some("running something past the proxy"),
             Self::Config(config::Settings::Check | config::Settings::Show | config::Settings::Schema)
             | Self::Run(_)
             // Revoking makes nothing milder, and the list holds no codes.

@@ -195,8 +195,16 @@ fn a_run_can_not_reach_what_judges_it() {
     assert_eq!(std::fs::metadata(BACKSTOP).unwrap().len(), program);
     assert_eq!(read(&user.work().join("here")), "done\n");
     // The same without walls, so that this is known to test them.
-    user.run(&["run", "--no-sandbox", "--", "sh", "-c", "echo changed > ~/.claude/settings.json"])
-        .succeeded();
+    user.run(&[
+        "run",
+        "--hooks-only",
+        "--no-sandbox",
+        "--",
+        "sh",
+        "-c",
+        "echo changed > ~/.claude/settings.json",
+    ])
+    .succeeded();
     assert_eq!(read(&settings), "changed\n");
 }
 
@@ -216,8 +224,14 @@ fn a_run_may_change_the_workspace_alone_where_the_operator_says_so() {
         std::fs::create_dir(user.path().join(folder)).unwrap();
     }
     // The home of the test lies in a temporary folder, where anything goes; not in this one.
-    let mut command =
-        user.command(&["run", "--", "sh", "-c", "echo a > here; echo a > ~/more/f; echo a > ~/other/f; :"]);
+    let mut command = user.command(&[
+        "run",
+        "--hooks-only",
+        "--",
+        "sh",
+        "-c",
+        "echo a > here; echo a > ~/more/f; echo a > ~/other/f; :",
+    ]);
     let done = done(command.env("TMPDIR", user.path().join("more")).spawn().unwrap());
     assert_eq!(done.code, Some(0), "{}", done.whole());
     assert!(user.path().join("more/f").exists(), "{}", done.whole());
@@ -248,7 +262,7 @@ fn what_the_agent_starts_is_confined() {
 #[test]
 fn a_run_leaves_no_process_behind() {
     let user = User::with_config("{}");
-    for sandbox in [&["run"][..], &["run", "--no-sandbox"]] {
+    for sandbox in [&["run", "--hooks-only"][..], &["run", "--hooks-only", "--no-sandbox"]] {
         let script = "setsid sh -c 'echo $$ > pid; exec sleep 600' & while [ ! -s pid ]; do sleep 0.05; done; echo ended";
         let _ = std::fs::remove_file(user.work().join("pid"));
         let words: Vec<&str> = sandbox.iter().copied().chain(["--", "sh", "-c", script]).collect();

@@ -87,7 +87,7 @@ fn the_configuration_of_the_run_holds_for_its_hooks() {
     std::fs::write(&own, NO_SHELL).unwrap();
     let config = ["--config", own.to_str().unwrap()];
     blocked(&done(run(&user, &config, &claude(&user), &[])));
-    let without = done(run(&user, &[], &claude(&user), &[]));
+    let without = done(run(&user, &["--hooks-only"], &claude(&user), &[]));
     assert_eq!(without.code, Some(0), "{}", without.whole());
 }
 
@@ -180,6 +180,7 @@ fn a_question_is_left_to_the_hooks_of_the_client() {
     let model = ModelServer::start(&user, &format!("{script} {script} {script}"));
     std::fs::write(user.work().join("event.json"), event(&user).to_string()).unwrap();
     let fires = FIRE_SETTINGS.replace("|| exit 90", "|| { echo $ANTHROPIC_BASE_URL; exec cat; }");
+    let fires = fires.replace("|| exit 91", "|| { echo $ANTHROPIC_BASE_URL; exec cat; }");
     let fires = fires.replace("< event.json", "< event.json > hook.out");
     let ends = "echo \"arguments: $*\"\nexit $code";
     let tells = program(&user, "claude", &fires.replace(ends, "echo $ANTHROPIC_BASE_URL; exec cat"));
@@ -254,17 +255,25 @@ fn a_client_can_be_run_without_hooks_and_under_another_name() {
     let user = User::with_config(NO_SHELL);
     let show = program(&user, "claude", "echo \"arguments: $*\"");
     let ended = done(run(&user, &["--no-hooks"], &show, &["-p"]));
-    assert_eq!(ended.whole(), "exit: 0\n--- stdout\narguments: -p\n--- stderr\n");
+    assert!(
+        ended.out.contains("arguments: --settings ") && ended.out.ends_with(" -p\n"),
+        "{}",
+        ended.whole()
+    );
+    let neither = done(run(&user, &["--no-hooks", "--hooks-only"], &show, &["-p"]));
+    assert_eq!(neither.code, Some(2), "{}", neither.whole());
     let silent = done(run(&user, &[], &show, &["-p"]));
     assert!(silent.out.contains("--settings"), "{}", silent.whole());
     assert!(silent.err.contains("no hook of Claude Code was heard of"), "{}", silent.whole());
     let other = program(&user, "agent", "echo \"arguments: $*\"");
-    let ended = done(run(&user, &["--client", "codex"], &other, &["exec"]));
+    let ended = done(run(&user, &["--client", "codex", "--hooks-only"], &other, &["exec"]));
     let started = "arguments: -c features.hooks=true -c hooks={\"PreToolUse\"=";
     assert!(ended.out.contains(started), "{}", ended.whole());
     assert!(ended.out.ends_with("} exec\n"), "{}", ended.whole());
     let ended = done(run(&user, &["--client", "cursor"], &other, &["exec"]));
+    assert_eq!(ended.code, Some(5), "{}", ended.whole());
     assert!(ended.out.contains("arguments: exec\n"), "{}", ended.whole());
+    assert!(ended.err.contains("the model calls of Cursor do not pass the proxy"), "{}", ended.whole());
     assert!(ended.err.contains("`backstop install cursor`"), "{}", ended.whole());
 }
 
@@ -331,4 +340,54 @@ fn a_killed_run_leaves_no_file() {
     child.kill().unwrap();
     child.wait().unwrap();
     until("its folder is gone", || temporary(&user).is_empty().then_some(()));
+}
+
+/// A stand-in that asks the model at the address that its settings name, as Claude Code does.
+const ASK: &str = r#"url=$(sed -n 's/^ *"ANTHROPIC_BASE_URL": "\(.*\)".*$/\1/p' "$2")
+curl --silent --show-error "$url/v1/messages" --data "{\"model\": \"m\", \"max_tokens\": 9, \"messages\": [{\"role\": \"user\", \"content\": \"hi\"}]}""#;
+
+#[test]
+fn a_repository_can_not_send_model_calls_elsewhere() {
+    let user = User::new();
+    let model = ModelServer::start(&user, r#"{"text": "from the model"} {"text": "from the model"}"#);
+    user.configure(&model.config(""));
+    let settings = user.work().join(".claude/settings.json");
+    std::fs::create_dir_all(settings.parent().unwrap()).unwrap();
+    std::fs::write(settings, r#"{"env": {"ANTHROPIC_BASE_URL": "http://127.0.0.1:9"}}"#).unwrap();
+    for more in [&[][..], &["--no-hooks"]] {
+        let ended = done(run(&user, more, &program(&user, "claude", ASK), &["-p", "hi"]));
+        assert_eq!(ended.code, Some(0), "{}", ended.whole());
+        assert!(ended.out.contains("from the model"), "{}", ended.whole());
+        assert!(!ended.err.contains("not one request"), "{}", ended.whole());
+    }
+    let only = done(run(&user, &["--hooks-only"], &program(&user, "claude", "cat \"$2\""), &[]));
+    assert!(!only.out.contains("ANTHROPIC_BASE_URL") && only.out.contains("hook claude"), "{}", only.whole());
+}
+
+#[test]
+fn a_run_without_a_request_has_an_exit_code_of_its_own() {
+    let user = User::new();
+    let silent = program(&user, "agent", "exit ${1:-0}");
+    let ended = done(run(&user, &[], &silent, &[]));
+    assert_eq!(ended.code, Some(5), "{}", ended.whole());
+    assert!(ended.err.contains("not one request came to the proxy"), "{}", ended.whole());
+    let failed = done(run(&user, &[], &silent, &["7"]));
+    assert_eq!(failed.code, Some(7), "the program's own failure: {}", failed.whole());
+    assert!(failed.err.contains("not one request"), "{}", failed.whole());
+    let version = done(run(&user, &[], &program(&user, "claude", "echo 1.0"), &["--version"]));
+    assert_eq!(version.code, Some(0), "it asks no model: {}", version.whole());
+}
+
+#[test]
+fn a_client_that_a_person_sent_elsewhere_is_not_started() {
+    let user = User::new();
+    let show = program(&user, "claude", "echo started");
+    let mut command = user.command(&["run", "--", show.to_str().unwrap(), "-p", "hi"]);
+    let ended = done(command.env("CLAUDE_CODE_USE_BEDROCK", "1").spawn().unwrap());
+    assert_eq!(ended.code, Some(1), "{}", ended.whole());
+    assert!(ended.err.contains("`CLAUDE_CODE_USE_BEDROCK`") && ended.err.contains("--hooks-only"));
+    assert!(!ended.out.contains("started"), "{}", ended.whole());
+    let mut command = user.command(&["run", "--hooks-only", "--", show.to_str().unwrap(), "-p", "hi"]);
+    let ended = done(command.env("CLAUDE_CODE_USE_BEDROCK", "1").spawn().unwrap());
+    assert!(ended.out.contains("started"), "{}", ended.whole());
 }

@@ -25,3 +25,4 @@ scenarios::ways! { claude codex }
 scenarios::in_runs! { claude codex }
 scenarios::switches! { claude codex }
 scenarios::signals! { claude codex }
+scenarios::suite! { pointed: runs: [claude codex] [pointed_in_a_run] }

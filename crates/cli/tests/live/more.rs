@@ -16,3 +16,4 @@ scenarios::in_runs! { qwen opencode }
 scenarios::switches! { qwen }
 scenarios::signals! { gemini copilot cline opencode qwen }
 scenarios::suite! { switches_without_a_run: around: [gemini copilot] [switched_off] }
+scenarios::suite! { pointed: runs: [gemini qwen copilot cline opencode] [pointed_in_a_run] }

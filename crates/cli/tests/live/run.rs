@@ -279,7 +279,10 @@ impl<'w> Trial<'w> {
     pub(crate) fn go(mut self) -> Result<Outcome, NoBuild> {
         let (world, client) = (self.world, self.world.client);
         let model = Model::start(self.calls, self.at_once);
-        let place = Place { model: model.address(), by_run: self.by_run, ..world.place() };
+        // What the client is configured for. A run points it at its proxy, whose configuration names the model.
+        let elsewhere = self.by_run.then(|| Model::start(&[], false));
+        let configured = elsewhere.as_ref().unwrap_or(&model).address();
+        let place = Place { model: configured, by_run: self.by_run, ..world.place() };
         let mut command = place.started(client)?;
         if self.by_run {
             command = world.behind_run(&command, &model.address(), self.is_deaf);
@@ -289,6 +292,8 @@ impl<'w> Trial<'w> {
             true => world.wait_on_terminal(&mut command),
             false => world.wait(command.stdin(Stdio::null()), |process| (self.watch)(&model, process)),
         };
+        let past = elsewhere.map_or(0, |elsewhere| elsewhere.stop().requests());
+        assert_eq!(past, 0, "requests went past the proxy:\n{printed}");
         Ok(Outcome { heard: model.stop(), printed })
     }
 }
@@ -314,18 +319,19 @@ impl World {
         let api = match self.client {
             Client::Claude => format!("api: anthropic, base_url: '{model}'"),
             Client::Codex => format!("api: openai-responses, base_url: '{model}/v1'"),
+            Client::Gemini => format!("api: gemini, base_url: '{model}'"),
             _ => format!("api: openai-chat, base_url: '{model}/v1'"),
         };
         let configuration = self.configuration.replace("{}", "");
         let configuration = format!("{configuration}\nproviders: {{ scripted: {{ {api} }} }}\n");
         std::fs::write(self.path("home/.config/backstop/backstop.yaml"), configuration).unwrap();
-        // By its name, so that the client is known; Codex has no variable that says where its model is.
-        // The run trusts its own hooks, and no others.
+        // By its name, so that the client is known. What takes the hooks from Codex takes its model, too, and it has no
+        // variable that says where that is. The run trusts its own hooks, and no others.
         let arguments = client.get_args().filter(|word| *word != "--dangerously-bypass-hook-trust");
         let words: Vec<_> = std::iter::once(client.get_program()).chain(arguments).collect();
         let words: Vec<_> = words.iter().map(|word| format!("'{}'", word.to_str().unwrap())).collect();
         let provider = match self.client {
-            Client::Codex => " -c model_providers.scripted.base_url=\"\\\"$OPENAI_BASE_URL\\\"\"",
+            Client::Codex if is_deaf => " -c model_providers.scripted.base_url=\"\\\"$OPENAI_BASE_URL\\\"\"",
             _ => "",
         };
         let name = self.path("bin").join(self.client.name());

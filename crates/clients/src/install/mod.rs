@@ -15,6 +15,7 @@ mod machine;
 mod merge;
 mod once;
 mod plan;
+pub mod pointing;
 mod switches;
 mod trust;
 

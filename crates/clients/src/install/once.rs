@@ -112,7 +112,7 @@ pub fn plan_once(
         (ForOneRun::SettingsOption(option), Form::Merged(merged)) => {
             let given = take_option(&mut once.arguments, option);
             let text = match &given {
-                Some(value) => settings_of(value)?,
+                Some(value) => settings_given(value)?,
                 None => String::new(),
             };
             let place = given.unwrap_or_default().to_string_lossy().into_owned();
@@ -146,6 +146,19 @@ pub fn plan_once(
 }
 
 impl Once {
+    /// The text of a file of the run.
+    pub(super) fn file(&self, path: &Path) -> Option<&str> {
+        self.files.iter().find(|(name, _)| name == path).map(|(_, text)| text.as_str())
+    }
+
+    /// Gives a file of the run that text, whether or not it was there.
+    pub(super) fn set_file(&mut self, path: PathBuf, text: String) {
+        match self.files.iter_mut().find(|(name, _)| *name == path) {
+            Some((_, found)) => *found = text,
+            None => self.files.push((path, text)),
+        }
+    }
+
     /// Adds a file, and gives its path.
     fn add(&mut self, folder: &Path, name: &str, text: String) -> OsString {
         let path = folder.join(name);
@@ -218,7 +231,7 @@ fn is_option(argument: &OsStr, option: &str) -> bool {
 }
 
 /// Takes an option and its value out of the arguments: of several the last, which is the one that counts.
-fn take_option(arguments: &mut Vec<OsString>, option: &str) -> Option<OsString> {
+pub(super) fn take_option(arguments: &mut Vec<OsString>, option: &str) -> Option<OsString> {
     let mut value = None;
     while let Some(place) = arguments.iter().position(|argument| is_option(argument, option)) {
         let found = arguments.remove(place);
@@ -232,7 +245,7 @@ fn take_option(arguments: &mut Vec<OsString>, option: &str) -> Option<OsString> 
 }
 
 /// Settings as an option names them: their text, or a file.
-fn settings_of(value: &OsStr) -> Result<String, OnceError> {
+pub(super) fn settings_given(value: &OsStr) -> Result<String, OnceError> {
     match value.to_str().filter(|text| text.trim_start().starts_with('{')) {
         Some(text) => Ok(text.to_owned()),
         None => {
@@ -334,7 +347,7 @@ fn snake_case(name: &str) -> String {
 }
 
 /// A value in one line of TOML. Texts of JSON are texts of TOML.
-fn toml(value: &Value) -> String {
+pub(super) fn toml(value: &Value) -> String {
     match value {
         Value::Array(items) => format!("[{}]", items.iter().map(toml).collect::<Vec<_>>().join(",")),
         Value::Object(fields) => {

@@ -19,7 +19,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use hyper::server::conn::{http1, http2};
@@ -48,9 +48,13 @@ const MOST_HEADERS: usize = 128;
 /// The shortest token that can't be tried out.
 const SHORTEST_TOKEN: usize = 16;
 
+/// The number of the first request.
+const FIRST: u64 = 1;
+
 /// A running gateway. It stops at once when it is dropped.
 pub struct Gateway {
     address: SocketAddr,
+    shared: Arc<Shared>,
     stop: watch::Sender<()>,
     accepting: JoinHandle<()>,
 }
@@ -84,19 +88,24 @@ impl Gateway {
             timeouts: settings.timeouts,
             max_retries: settings.max_retries,
             load: Arc::new(Load::new(&settings.limits)),
-            numbers: AtomicU64::new(1),
+            numbers: AtomicU64::new(FIRST),
         });
         let failed = |source| StartError::Listen { address: settings.listen, source };
         let listener = TcpListener::bind(settings.listen).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let (stop, stopped) = watch::channel(());
-        let accepting = tokio::spawn(accept(listener, shared, stopped));
-        Ok(Self { address, stop, accepting })
+        let accepting = tokio::spawn(accept(listener, Arc::clone(&shared), stopped));
+        Ok(Self { address, shared, stop, accepting })
     }
 
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// How many requests were let in so far, whatever became of them.
+    pub fn requests(&self) -> u64 {
+        self.shared.numbers.load(Ordering::Relaxed).saturating_sub(FIRST)
     }
 
     /// Takes no more requests, lets running answers end within the drain time, then drops what is left.

@@ -43,14 +43,15 @@ const fn key_names(family: Family) -> &'static [&'static str] {
     }
 }
 
-fn has_key(settings: &Settings, family: Family) -> bool {
+/// Whether the gateway itself has a key of that family, so that the program's is never used.
+pub(super) fn has_key(settings: &Settings, family: Family) -> bool {
     let first = settings.defaults.get(&family).and_then(|names| names.first());
     let provider = first.and_then(|name| settings.providers.get(name));
     provider.is_some_and(|provider| !matches!(provider.credential, Credential::Client))
 }
 
 /// A proxy of the environment can't reach this machine.
-fn with_loopback(inherited: Option<String>) -> String {
+pub(super) fn with_loopback(inherited: Option<String>) -> String {
     let inherited = inherited.filter(|value| !value.trim().is_empty());
     match inherited {
         Some(hosts) => format!("{hosts},127.0.0.1,localhost"),

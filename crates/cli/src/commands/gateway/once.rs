@@ -1,4 +1,5 @@
-//! Hooks for the run: the client that is run starts ours, and its files stay as they are.
+//! What a client is run with: it starts our hooks and asks its models through our gateway, and its files stay as they
+//! are.
 //!
 //! Whatever that takes is in one folder of the run: the socket on which the hooks are answered, and files that the
 //! client is pointed at. The folder goes with the run, also when Backstop is killed.
@@ -10,6 +11,7 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use backstop::clients::Client;
+use backstop::clients::install::pointing::{Gateway, Pointed, Surroundings as Given, point};
 use backstop::clients::install::{Once, Scope, Switch, plan_once, switches};
 
 use super::banner;
@@ -64,34 +66,45 @@ impl Drop for RunFolder {
     }
 }
 
-/// How the program is started, so that it has our hooks.
+/// Variables of the program's environment.
+pub(super) type Variables = Vec<(&'static str, OsString)>;
+
+/// How the program is started: with our hooks and pointed at the gateway, as far as it is a client that can be.
 #[derive(Debug)]
 pub(super) struct Launch {
-    pub(super) command: Vec<OsString>,
-    pub(super) variables: Vec<(&'static str, OsString)>,
-    /// The client that has them.
-    pub(super) client: Option<Client>,
+    program: OsString,
+    once: Once,
+    /// The client that the program is.
+    client: Option<Client>,
+    /// Whether it has our hooks.
+    is_hooked: bool,
+    asks_for_a_model: bool,
 }
 
 impl Launch {
     /// The program as it is, in a run that it is told of.
-    pub(super) fn plain(command: Vec<OsString>, folder: &RunFolder) -> Self {
-        Self { command, variables: vec![(SOCKET_VARIABLE, folder.socket().into_os_string())], client: None }
-    }
-
-    /// The program with our hooks, if it is a client that can be given them.
-    pub(super) fn hooked(
+    pub(super) fn plain(
         command: Vec<OsString>,
         client: Option<Client>,
         folder: &RunFolder,
-        surroundings: &Surroundings,
     ) -> Result<Self, Error> {
-        let launch = Self::plain(command, folder);
-        let Some((program, arguments)) = launch.command.split_first() else { return Ok(launch) };
-        let Some(client) = client.or_else(|| client_of(program)) else { return Ok(launch) };
+        let mut words = command.into_iter();
+        let program = words.next().ok_or_else(|| Error::Usage("a program to run is missing".to_owned()))?;
+        let client = client.or_else(|| client_of(&program));
+        let variables = vec![(SOCKET_VARIABLE, folder.socket().into_os_string())];
+        let once = Once { arguments: words.collect(), variables, files: Vec::new() };
+        let first = once.arguments.first().and_then(|argument| argument.to_str());
+        let asks_for_a_model = !first.is_some_and(|first| WITHOUT_A_MODEL.contains(&first));
+        Ok(Self { program, once, client, is_hooked: false, asks_for_a_model })
+    }
+
+    /// Gives the program our hooks, if it is a client that can be given them.
+    pub(super) fn hook(mut self, folder: &RunFolder, surroundings: &Surroundings) -> Result<Self, Error> {
+        let Some(client) = self.client else { return Ok(self) };
         // The run has read its configuration just now, on a person's word.
         let hooks = fixed_program(surroundings, false)?;
-        let planned = plan_once(client, hooks, folder.path(), arguments, &|name| std::env::var_os(name));
+        let environment = |name: &str| std::env::var_os(name);
+        let planned = plan_once(client, hooks, folder.path(), &self.once.arguments, &environment);
         let planned = planned.map_err(|error| {
             Error::Failed(format!(
                 "{} can't be given hooks for this run: {error}\nhint: `--no-hooks` runs it without",
@@ -111,17 +124,60 @@ impl Launch {
                 "note: {} can't be given hooks for one run; `backstop install {client}` puts them into its configuration",
                 client.title()
             ));
-            return Ok(launch);
+            return Ok(self);
         };
         let (own, line) = (this_program()?, banner::file(folder.path()));
         if let (Some(own), Some(line)) = (own.to_str(), line.to_str()) {
             once.show_status(client, &settings_of(client)?, &[own, banner::WORD, line]);
         }
-        folder.write(&once)?;
-        let mut variables = launch.variables;
-        variables.append(&mut once.variables);
-        let command = std::iter::once(program.clone()).chain(once.arguments).collect();
-        Ok(Self { command, variables, client: Some(client) })
+        once.variables.append(&mut self.once.variables);
+        Ok(Self { once, is_hooked: true, ..self })
+    }
+
+    /// Points the client that the program is at `gateway`.
+    pub(super) fn point(
+        &mut self,
+        gateway: &Gateway,
+        folder: &RunFolder,
+        surroundings: &Surroundings,
+    ) -> Result<(), Error> {
+        let Some(client) = self.client else { return Ok(()) };
+        let (folders, environment) = (folders()?, |name: &str| std::env::var_os(name));
+        let given = Given { folders: &folders, folder: folder.path(), environment: &environment };
+        let pointed = point(client, &mut self.once, gateway, given).map_err(|error| {
+            Error::Failed(format!(
+                "{} can't be pointed at the proxy: {error}\nhint: take that out, or run it with `--hooks-only`, which leaves its model calls to it",
+                client.title()
+            ))
+        })?;
+        if let Pointed::Not(why) = pointed {
+            surroundings.output.say(&format!(
+                "note: the model calls of {} do not pass the proxy: {why}; `--hooks-only` says that this is meant",
+                client.title()
+            ));
+        }
+        Ok(())
+    }
+
+    /// The client that the program is.
+    pub(super) fn client(&self) -> Option<Client> {
+        self.client
+    }
+
+    /// The client that the program is, if it has our hooks.
+    pub(super) fn hooked(&self) -> Option<Client> {
+        self.client.filter(|_| self.is_hooked)
+    }
+
+    /// Whether a run of it is one of a model: not one that says its version or keeps its own house.
+    pub(super) fn asks_for_a_model(&self) -> bool {
+        self.asks_for_a_model
+    }
+
+    /// Writes the files of the run, and gives the command and its variables.
+    pub(super) fn ready(self, folder: &RunFolder) -> Result<(Vec<OsString>, Variables), Error> {
+        folder.write(&self.once)?;
+        Ok((std::iter::once(self.program).chain(self.once.arguments).collect(), self.once.variables))
     }
 }
 
@@ -141,6 +197,27 @@ fn settings_of(client: Client) -> Result<Vec<String>, Error> {
         })
         .collect())
 }
+
+/// What a program is told first where it asks no model.
+const WITHOUT_A_MODEL: &[&str] = &[
+    "--version",
+    "-V",
+    "-v",
+    "version",
+    "--help",
+    "-h",
+    "help",
+    "login",
+    "logout",
+    "auth",
+    "mcp",
+    "config",
+    "doctor",
+    "update",
+    "upgrade",
+    "completion",
+    "plugin",
+];
 
 /// The client that a program is, by its name.
 fn client_of(program: &OsStr) -> Option<Client> {

@@ -5,12 +5,14 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use backstop::clients::Client;
+use backstop::clients::install::pointing::{Gateway, LoginProvider, login_provider};
 use backstop::config::Loaded;
+use backstop::gateway::{Family, Provider};
 use backstop::gateway_settings;
 use backstop::hooks::AgentId;
 
-use super::environment::variables;
-use super::once::{Launch, RunFolder};
+use super::environment::{has_key, variables as variables_of, with_loopback};
+use super::once::{Launch, RunFolder, Variables};
 use super::{Listen, Running, banner, child};
 use crate::confine::{Confined, confine};
 use crate::error::Error;
@@ -28,6 +30,8 @@ pub(crate) struct Settings {
     pub(crate) client: Option<Client>,
     /// Whether a coding agent is given our hooks.
     pub(crate) hooks: bool,
+    /// Whether model calls go through the proxy.
+    pub(crate) proxy: bool,
     /// Whether it is confined as the configuration says.
     pub(crate) sandbox: bool,
 }
@@ -48,28 +52,41 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
         None => gateway.token.clone(),
     };
     let folder = RunFolder::create()?;
-    let launch = match settings.hooks {
-        true => Launch::hooked(settings.command, settings.client, &folder, surroundings)?,
-        false => Launch::plain(settings.command, &folder),
-    };
-    let listen = Listen::ForRun { socket: folder.socket(), client: launch.client };
+    let mut launch = Launch::plain(settings.command, settings.client, &folder)?;
+    if settings.hooks {
+        launch = launch.hook(&folder, surroundings)?;
+    }
+    if let (true, Some(client)) = (loaded.config.gateway.passthrough.value, launch.client()) {
+        add_login(client, &mut gateway);
+    }
+    let hooked = launch.hooked();
+    let asks_for_a_model = launch.asks_for_a_model();
+    let listen = Listen::ForRun { socket: folder.socket(), client: hooked };
     let running = Running::start(gateway.clone(), loaded.clone(), listen, surroundings).await?;
-    // Now that the database is there, and can be hidden.
-    let confined = match confined(settings.sandbox, &loaded, &folder, launch.client, surroundings) {
-        Ok(confined) => confined,
+    let url = format!("http://{}/t/{}", running.gateway.address(), token.expose());
+    let begin = || -> Result<_, Error> {
+        // Now that the database is there, and can be hidden.
+        let confined = confined(settings.sandbox, &loaded, &folder, hooked, surroundings)?;
+        let mut variables = Variables::new();
+        if settings.proxy {
+            let of_programs = variables_of(&url, &token, &gateway, &environment);
+            variables.extend(of_programs.into_iter().map(|(name, value)| (name, value.into())));
+            launch.point(&as_seen(&url, &gateway), &folder, surroundings)?;
+        }
+        let (command, of_client) = launch.ready(&folder)?;
+        variables.extend(of_client);
+        let command: Vec<OsString> = confined.words.iter().cloned().chain(command).collect();
+        Ok((confined, command, variables))
+    };
+    let (confined, command, variables) = match begin() {
+        Ok(begun) => begun,
         Err(error) => {
             running.stop(surroundings, std::future::pending()).await;
             return Err(error);
         }
     };
-    let url = format!("http://{}/t/{}", running.gateway.address(), token.expose());
-    let pointing =
-        variables(&url, &token, &gateway, &environment).into_iter().map(|(name, value)| (name, value.into()));
-    let variables: Vec<(&str, OsString)> = pointing.chain(launch.variables).collect();
-    let command: Vec<OsString> = confined.words.iter().chain(&launch.command).cloned().collect();
     let was_judged = || running.decisions.counted().judged > 0;
-    let unheard =
-        launch.client.zip(running.hold.as_ref()).map(|(client, hold)| (client, hold.unheard(was_judged)));
+    let unheard = hooked.zip(running.hold.as_ref()).map(|(client, hold)| (client, hold.unheard(was_judged)));
     let profile = loaded.config.guards.command_safety.profile.value.name();
     let answers = Arc::clone(running.backstop.engine().answer_store());
     let line = banner::keep(folder.path(), profile, || running.counted(), answers.as_ref());
@@ -78,14 +95,14 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
         never = line => match never {},
     };
     let heard = running.heard.is_noted();
-    let counted = running.counted();
+    let (counted, requests) = (running.counted(), running.gateway.requests());
     running.stop(surroundings, std::future::pending()).await;
     for path in confined.appeared() {
         surroundings
             .output
             .say(&format!("warning: `{}` was made in this run, or leads elsewhere now", path.display()));
     }
-    if let (Some(client), false, Ok(_)) = (launch.client, heard, &ended) {
+    if let (Some(client), false, Ok(_)) = (hooked, heard, &ended) {
         surroundings.output.say(&format!(
             "note: no hook of {} was heard of in this run; `backstop doctor {client}` says what may keep it from starting them",
             client.title()
@@ -94,7 +111,34 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
     if counted.judged > 0 {
         surroundings.output.say(&format!("backstop: {counted}"));
     }
-    ended
+    match ended {
+        Ok(ended) if settings.proxy && asks_for_a_model && requests == 0 => {
+            surroundings.output.say(UNASKED);
+            Ok(if ended == Exit::Program(0) { Exit::Unasked } else { ended })
+        }
+        ended => ended,
+    }
+}
+
+/// Said at the end of a run in which the proxy was never asked.
+const UNASKED: &str = "warning: not one request came to the proxy in this run, so no model call of the program was judged\nhint: does it ask a model at all, and does it read its address from the environment? `--hooks-only` runs it without the proxy";
+
+/// The provider behind the client's own login, unless the configuration has one of that name.
+fn add_login(client: Client, gateway: &mut backstop::gateway::Settings) {
+    if let Some(LoginProvider { name, base_url }) = login_provider(client)
+        && !gateway.providers.contains_key(name)
+    {
+        gateway.providers.insert(name.to_owned(), Provider::passing(Family::OpenAi, base_url));
+    }
+}
+
+/// The gateway, as a client is told of it.
+fn as_seen(url: &str, gateway: &backstop::gateway::Settings) -> Gateway {
+    Gateway {
+        url: url.to_owned(),
+        no_proxy: with_loopback(environment("NO_PROXY")),
+        has_openai_key: has_key(gateway, Family::OpenAi),
+    }
 }
 
 fn confined(

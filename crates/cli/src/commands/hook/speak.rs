@@ -1,7 +1,7 @@
 //! Saying the answer: stdout in one write, stderr, and the exit code that fits what could be said.
 
 use std::io::{self, Write as _};
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 
 use backstop::clients::{Answer, Reason, universal_deny};
 
@@ -42,7 +42,9 @@ fn write(bytes: &[u8]) -> io::Result<()> {
 
 /// Whether stdout is the null device: what the runtime opens in the place of a stdout that was closed.
 fn nobody_reads() -> bool {
-    let null = std::fs::metadata("/dev/null").map(|data| data.rdev());
-    let out = rustix::fs::fstat(io::stdout()).map(|data| data.st_rdev);
-    matches!((null, out), (Ok(null), Ok(out)) if null == out)
+    // A file has no device number of its own: where a mishap put one in the place of the device, every other file and
+    // pipe would look like it.
+    let null = std::fs::metadata("/dev/null").ok().filter(|data| data.file_type().is_char_device());
+    let out = rustix::fs::fstat(io::stdout()).ok();
+    matches!((null, out), (Some(null), Some(out)) if null.rdev() == out.st_rdev)
 }

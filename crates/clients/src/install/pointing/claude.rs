@@ -1,0 +1,156 @@
+//! Claude Code: `env` of the settings that `--settings` names, which beats the user's and the project's.
+//!
+//! Seen with Claude Code 2.1.330: these variables, set to nothing there, are off whatever `env` of a repository's
+//! settings says, and whatever the process inherits.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value, json};
+
+use super::{Gateway, Pointed, PointingError, Surroundings, is_on, lay_over, settings, settings_in};
+use crate::install::merge;
+use crate::install::once::{Once, OnceError, settings_given, take_option};
+
+const OPTION: &str = "--settings";
+const ENVIRONMENT: &str = "env";
+const FILE: &str = "settings.json";
+
+/// Services with a protocol of their own, which the gateway does not speak: those that the program's text names.
+const SERVICES: &[&str] = &[
+    "CLAUDE_CODE_USE_BEDROCK",
+    "CLAUDE_CODE_USE_VERTEX",
+    "CLAUDE_CODE_USE_FOUNDRY",
+    "CLAUDE_CODE_USE_MANTLE",
+    "CLAUDE_CODE_USE_ANTHROPIC_AWS",
+    "CLAUDE_CODE_USE_ANTHROPIC_GOOGLE_CLOUD",
+    "CLAUDE_CODE_USE_GATEWAY",
+    "ANTHROPIC_UNIX_SOCKET",
+];
+
+/// What moves a request, or one of those services, to another host.
+const ADDRESSES: &[&str] = &[
+    "ANTHROPIC_BEDROCK_BASE_URL",
+    "ANTHROPIC_BEDROCK_MANTLE_BASE_URL",
+    "ANTHROPIC_VERTEX_BASE_URL",
+    "ANTHROPIC_FOUNDRY_BASE_URL",
+    "ANTHROPIC_AWS_BASE_URL",
+    "ANTHROPIC_GOOGLE_CLOUD_BASE_URL",
+    "CLAUDE_CODE_API_BASE_URL",
+    "AWS_ENDPOINT_URL",
+    "AWS_ENDPOINT_URL_BEDROCK",
+    "AWS_ENDPOINT_URL_BEDROCK_RUNTIME",
+];
+
+/// The proxies of the environment stay those of the person who started it.
+const PROXIES: &[&str] = &[
+    "HTTPS_PROXY",
+    "https_proxy",
+    "HTTP_PROXY",
+    "http_proxy",
+    "ALL_PROXY",
+    "all_proxy",
+    "CLAUDE_CODE_HTTP_PROXY",
+    "CLAUDE_CODE_HTTPS_PROXY",
+    "CLAUDE_CODE_PROXY_URL",
+    "CLAUDE_CODE_PROXY_HOST",
+];
+
+pub(super) fn point(
+    once: &mut Once,
+    gateway: &Gateway,
+    given: Surroundings<'_>,
+) -> Result<Pointed, PointingError> {
+    if let Some(name) = SERVICES.iter().find(|name| given.is_on(name)) {
+        return Err(PointingError::elsewhere(format!("the variable `{name}`")));
+    }
+    let user = user_file(given);
+    let of_user = settings_in(&user)?;
+    if let Some(name) = service_in(&of_user) {
+        return Err(PointingError::elsewhere(format!("`{ENVIRONMENT}.{name}` in `{}`", user.display())));
+    }
+    let path = given.folder.join(FILE);
+    let place = path.display().to_string();
+    let text = own_settings(once, &path)?;
+    let mut all = settings(&text, &place)?;
+    if let Some(name) = service_in(&all) {
+        return Err(PointingError::elsewhere(format!("`{ENVIRONMENT}.{name}` in what `{OPTION}` names")));
+    }
+    let env = environment(&of_user, gateway, given)?;
+    lay_over(&mut all, json!({ ENVIRONMENT: env }));
+    let env = all.get(ENVIRONMENT).cloned().unwrap_or_default();
+    let text = if text.trim().is_empty() { "{}\n".to_owned() } else { text };
+    let text =
+        merge::set(&text, ENVIRONMENT, &env).map_err(|source| OnceError::Settings { place, source })?;
+    once.set_file(path.clone(), text);
+    once.arguments.splice(0..0, [OPTION.into(), path.into_os_string()]);
+    Ok(Pointed::Yes)
+}
+
+/// The variables that stand over those of all other settings.
+fn environment(
+    of_user: &Value,
+    gateway: &Gateway,
+    given: Surroundings<'_>,
+) -> Result<Map<String, Value>, OnceError> {
+    let off = [SERVICES, ADDRESSES].concat().into_iter().map(|name| (name.to_owned(), String::new()));
+    let mut env: BTreeMap<String, String> = off.collect();
+    let of_person = |name: &str| {
+        let in_settings = of_user.get(ENVIRONMENT).and_then(|env| env.get(name)).and_then(Value::as_str);
+        let inherited = || given.variable(name).and_then(|value| value.into_string().ok());
+        in_settings.map(str::to_owned).or_else(inherited).unwrap_or_default()
+    };
+    env.extend(PROXIES.iter().map(|name| ((*name).to_owned(), of_person(name))));
+    for file in [".claude/settings.json", ".claude/settings.local.json"] {
+        let of_project = settings_in(&given.folders.project.join(file))?;
+        let set = of_project.get(ENVIRONMENT).and_then(Value::as_object).into_iter().flat_map(Map::keys);
+        for name in set.filter(|name| !is_harmless(name)) {
+            env.entry(name.clone()).or_insert_with(|| of_person(name));
+        }
+    }
+    env.insert("ANTHROPIC_BASE_URL".to_owned(), gateway.url.clone());
+    env.extend(["NO_PROXY", "no_proxy"].map(|name| (name.to_owned(), gateway.no_proxy.clone())));
+    Ok(env.into_iter().map(|(name, value)| (name, value.into())).collect())
+}
+
+/// The service of another protocol that these settings switch on.
+fn service_in(settings: &Value) -> Option<&'static str> {
+    let env = settings.get(ENVIRONMENT)?;
+    let is_on = |value: &Value| match value {
+        Value::String(text) => is_on(text),
+        other => !matches!(other, Value::Bool(false) | Value::Null),
+    };
+    SERVICES.iter().copied().find(|name| env.get(name).is_some_and(is_on))
+}
+
+/// The settings that it is started with, taken out of its arguments. `ours` is the file of the run.
+fn own_settings(once: &mut Once, ours: &Path) -> Result<String, OnceError> {
+    let Some(value) = take_option(&mut once.arguments, OPTION) else { return Ok(String::new()) };
+    match once.file(ours) {
+        Some(text) if value == ours.as_os_str() => Ok(text.to_owned()),
+        _ => settings_given(&value),
+    }
+}
+
+fn user_file(given: Surroundings<'_>) -> PathBuf {
+    let moved = given.variable("CLAUDE_CONFIG_DIR");
+    moved.map_or_else(|| given.folders.home.join(".claude"), PathBuf::from).join(FILE)
+}
+
+/// Whether a variable that a repository sets is known to have no say in where model calls go and who pays for them: those
+/// of the repository's own programs, and of Claude Code those that name no service, no address and no credential.
+fn is_harmless(name: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    let of_a_route =
+        ["URL", "URI", "HOST", "PROXY", "SOCKET", "ENDPOINT", "GATEWAY", "BASE", "REGION", "PORT"];
+    let names_a_route = name.split('_').any(|word| of_a_route.contains(&word));
+    let of_a_maker =
+        ["ANTHROPIC_", "CLAUDE_", "AWS_", "GOOGLE_", "GCLOUD_", "CLOUD_ML_", "AZURE_", "VERTEX_"];
+    let is_a_limit = ["_TOKENS", "_MS", "_TIMEOUT", "_LENGTH", "_SIZE"].iter().any(|end| name.ends_with(end));
+    let is_a_model = name.starts_with("ANTHROPIC_") && name.contains("_MODEL");
+    let is_a_switch_off = name.starts_with("CLAUDE_CODE_DISABLE_");
+    match of_a_maker.iter().any(|maker| name.starts_with(maker)) {
+        true => !names_a_route && (is_a_limit || is_a_model || is_a_switch_off),
+        false => !names_a_route,
+    }
+}

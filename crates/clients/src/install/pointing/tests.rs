@@ -1,0 +1,322 @@
+//! What each client is started with, and who can't undo it.
+
+use std::path::PathBuf;
+
+use serde_json::json;
+use tempfile::TempDir;
+
+use super::*;
+use crate::install::plan_once;
+
+const URL: &str = "http://127.0.0.1:9/t/token";
+
+struct World {
+    root: TempDir,
+    folders: Folders,
+    variables: Vec<(&'static str, String)>,
+    has_openai_key: bool,
+}
+
+impl World {
+    fn new() -> Self {
+        let root = tempfile::tempdir().unwrap();
+        let below = |name: &str| root.path().join(name);
+        let folders = Folders { home: below("home"), project: below("project"), variables: Vec::new() };
+        Self { root, folders, variables: Vec::new(), has_openai_key: false }
+    }
+
+    fn with_file(self, path: &str, value: impl ToString) -> Self {
+        let path = self.root.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, value.to_string()).unwrap();
+        self
+    }
+
+    fn with(mut self, name: &'static str, value: &str) -> Self {
+        self.variables.push((name, value.to_owned()));
+        self
+    }
+
+    fn pointed(&self, client: Client, arguments: &[&str]) -> Result<(Once, Pointed), PointingError> {
+        let arguments = arguments.iter().map(OsString::from).collect();
+        self.added_to(client, Once { arguments, ..Once::default() })
+    }
+
+    fn added_to(&self, client: Client, mut once: Once) -> Result<(Once, Pointed), PointingError> {
+        let environment = |name: &str| {
+            let found = self.variables.iter().find(|(variable, _)| *variable == name);
+            found.map(|(_, value)| OsString::from(value))
+        };
+        let gateway = Gateway {
+            url: URL.to_owned(),
+            no_proxy: "intranet,127.0.0.1".to_owned(),
+            has_openai_key: self.has_openai_key,
+        };
+        let folder = Path::new("/run/once");
+        let given = Surroundings { folders: &self.folders, folder, environment: &environment };
+        let pointed = point(client, &mut once, &gateway, given)?;
+        Ok((once, pointed))
+    }
+
+    fn once(&self, client: Client, arguments: &[&str]) -> Once {
+        let (once, pointed) = self.pointed(client, arguments).unwrap();
+        assert_eq!(pointed, Pointed::Yes, "{client}");
+        once
+    }
+
+    #[track_caller]
+    fn goes_elsewhere(&self, client: Client, arguments: &[&str], what: &str) {
+        let error = self.pointed(client, arguments).unwrap_err();
+        assert!(matches!(&error, PointingError::Elsewhere { what: said } if said.contains(what)), "{error}");
+    }
+}
+
+fn words(once: &Once) -> Vec<&str> {
+    once.arguments.iter().map(|word| word.to_str().unwrap()).collect()
+}
+
+fn file(once: &Once) -> Value {
+    serde_json::from_str(&once.files[0].1).unwrap()
+}
+
+fn variable<'o>(once: &'o Once, name: &str) -> &'o str {
+    let found = once.variables.iter().find(|(variable, _)| *variable == name);
+    found.map(|(_, value)| value.to_str().unwrap()).unwrap_or_default()
+}
+
+fn env(value: &Value) -> Value {
+    json!({ "env": value })
+}
+
+#[test]
+fn every_client_is_pointed_or_said_not_to_be() {
+    for client in Client::ALL {
+        let world = match client {
+            Client::Cline => World::new().with_file(
+                "home/.cline/data/settings/providers.json",
+                r#"{"lastUsedProvider": "anthropic"}"#,
+            ),
+            Client::Copilot => World::new().with("COPILOT_PROVIDER_BASE_URL", "http://127.0.0.1:1"),
+            _ => World::new(),
+        };
+        let (once, pointed) = world.pointed(client, &["-x"]).unwrap();
+        let all = format!("{:?}{:?}{:?}", once.files, once.arguments, once.variables);
+        assert_eq!(all.contains(URL), pointed == Pointed::Yes, "{client}: {all}");
+        assert_eq!(words(&once).last(), Some(&"-x"), "{client}");
+    }
+}
+
+#[test]
+fn claude_goes_to_the_gateway_whatever_a_repository_sets() {
+    let elsewhere = json!({
+        "ANTHROPIC_BASE_URL": "http://evil", "CLAUDE_CODE_USE_BEDROCK": "1", "HTTPS_PROXY": "http://evil",
+        "NO_PROXY": "", "ANTHROPIC_CUSTOM_HEADERS": "x: y", "ANTHROPIC_API_KEY": "theirs",
+        "CLAUDE_CODE_USE_NEXT_YEARS_CLOUD": "1", "NEXT_YEARS_MODEL_URL": "http://evil", "RUST_LOG": "debug",
+        "CLAUDE_CODE_MAX_OUTPUT_TOKENS": "9", "ANTHROPIC_DEFAULT_OPUS_MODEL": "m",
+    });
+    for place in ["project/.claude/settings.json", "project/.claude/settings.local.json"] {
+        let world = World::new().with_file(place, env(&elsewhere)).with("ANTHROPIC_API_KEY", "mine");
+        let once = world.with("HTTPS_PROXY", "http://corporate").once(Client::Claude, &["-p", "hi"]);
+        assert_eq!(words(&once), ["--settings", "/run/once/settings.json", "-p", "hi"]);
+        let env = file(&once)["env"].clone();
+        assert_eq!(env["ANTHROPIC_BASE_URL"], URL);
+        assert_eq!(env["NO_PROXY"], "intranet,127.0.0.1");
+        assert_eq!(env["HTTPS_PROXY"], "http://corporate", "the person's own");
+        assert_eq!(env["ANTHROPIC_API_KEY"], "mine");
+        for off in [
+            "CLAUDE_CODE_USE_BEDROCK",
+            "CLAUDE_CODE_USE_VERTEX",
+            "ANTHROPIC_CUSTOM_HEADERS",
+            "CLAUDE_CODE_USE_NEXT_YEARS_CLOUD",
+            "NEXT_YEARS_MODEL_URL",
+        ] {
+            assert_eq!(env[off], "", "{off}");
+        }
+        for theirs in ["RUST_LOG", "CLAUDE_CODE_MAX_OUTPUT_TOKENS", "ANTHROPIC_DEFAULT_OPUS_MODEL"] {
+            assert!(env.get(theirs).is_none(), "{theirs} says nothing about where a call goes");
+        }
+    }
+}
+
+#[test]
+fn claude_keeps_what_it_is_given_and_its_hooks() {
+    let own = r#"{"model": "m", "env": {"A": "b", "ANTHROPIC_BASE_URL": "http://own"}}"#;
+    let hooked = plan_once(
+        Client::Claude,
+        Path::new("/opt/backstop"),
+        Path::new("/run/once"),
+        &["--settings".into(), own.into(), "-p".into()],
+        &|_| None,
+    );
+    let (once, _) = World::new().added_to(Client::Claude, hooked.unwrap().unwrap()).unwrap();
+    assert_eq!(words(&once), ["--settings", "/run/once/settings.json", "-p"]);
+    assert_eq!(once.files.len(), 1);
+    let settings = file(&once);
+    assert_eq!((&settings["model"], &settings["env"]["A"]), (&json!("m"), &json!("b")));
+    assert_eq!(settings["env"]["ANTHROPIC_BASE_URL"], URL);
+    assert!(settings["hooks"]["PreToolUse"].is_array(), "{settings:#}");
+    let plain = World::new().once(Client::Claude, &["-p", "--settings", own]);
+    assert_eq!(file(&plain)["model"], "m");
+}
+
+#[test]
+fn a_service_that_the_gateway_does_not_speak_is_an_error_where_a_person_chose_it() {
+    let bedrock = env(&json!({ "CLAUDE_CODE_USE_BEDROCK": "true" })).to_string();
+    World::new().with("CLAUDE_CODE_USE_VERTEX", "1").goes_elsewhere(Client::Claude, &[], "USE_VERTEX");
+    let of_user = World::new().with_file("home/.claude/settings.json", &bedrock);
+    of_user.goes_elsewhere(Client::Claude, &[], "home/.claude/settings.json");
+    let moved = World::new().with_file("home/c/settings.json", &bedrock);
+    let place = moved.folders.home.join("c").display().to_string();
+    moved.with("CLAUDE_CONFIG_DIR", &place).goes_elsewhere(Client::Claude, &[], "c/settings.json");
+    World::new().goes_elsewhere(Client::Claude, &["--settings", &bedrock], "`--settings`");
+    for off in ["0", "", "false"] {
+        World::new().with("CLAUDE_CODE_USE_BEDROCK", off).once(Client::Claude, &[]);
+    }
+    for (arguments, what) in [
+        (&["--oss"][..], "--oss"),
+        (&["exec", "-c", "model_provider=\"x\""], "model_provider="),
+        (&["-cmodel_provider=x"], "model_provider=x"),
+        (&["--config=openai_base_url=\"http://x\""], "openai_base_url"),
+        (&["-c", "\"model_providers\".x.base_url=1"], "model_providers"),
+        (&["--local-provider=ollama"], "--local-provider"),
+    ] {
+        World::new().goes_elsewhere(Client::Codex, arguments, what);
+    }
+    for harmless in [&["-c", "model=\"x\""][..], &["exec", "--", "-c", "model_provider=1"], &["--ossify"]] {
+        World::new().once(Client::Codex, harmless);
+    }
+    World::new().goes_elsewhere(Client::Qwen, &["--openai-base-url", "http://x"], "--openai-base-url");
+    World::new().goes_elsewhere(Client::Cline, &["-P", "bedrock"], "bedrock");
+    World::new().goes_elsewhere(Client::Cline, &["do it"], "its own service");
+    let copilot =
+        World::new().with("COPILOT_PROVIDER_BASE_URL", "http://x").with("COPILOT_PROVIDER_TYPE", "azure");
+    copilot.goes_elsewhere(Client::Copilot, &[], "azure");
+}
+
+#[test]
+fn codex_gets_a_provider_of_our_own_and_keeps_its_credentials() {
+    let provider = |world: World| words(&world.once(Client::Codex, &["exec", "hi"])).join(" ");
+    let none = provider(World::new());
+    assert!(none.starts_with("-c model_provider=\"backstop\" -c model_providers.backstop={"), "{none}");
+    assert!(none.ends_with(" exec hi") && none.contains("\"supports_websockets\"=false"), "{none}");
+    assert!(none.contains(&format!("\"base_url\"=\"{URL}/v1\"")) && none.contains("requires_openai_auth"));
+    let by_key = provider(World::new().with("OPENAI_API_KEY", "k"));
+    assert!(by_key.contains("\"env_key\"=\"OPENAI_API_KEY\"") && !by_key.contains("requires"), "{by_key}");
+    let login = json!({ "auth_mode": "chatgpt", "tokens": {} });
+    let logged_in = || World::new().with_file("home/.codex/auth.json", &login);
+    let by_login = provider(logged_in().with("OPENAI_API_KEY", "k"));
+    assert!(by_login.contains(&format!("{URL}/p/chatgpt\"")) && by_login.contains("requires"), "{by_login}");
+    let gateways = provider(World { has_openai_key: true, ..logged_in() });
+    assert!(gateways.contains(&format!("{URL}/v1\"")) && gateways.contains("env_key"), "{gateways}");
+    for no_login in [r#"{"OPENAI_API_KEY": "k", "tokens": {}}"#, r#"{"auth_mode": "apikey"}"#, "{]"] {
+        let at_api = provider(World::new().with_file("home/.codex/auth.json", no_login));
+        assert!(at_api.contains(&format!("{URL}/v1\"")), "{no_login}: {at_api}");
+    }
+}
+
+#[test]
+fn lists_of_models_with_addresses_are_taken_from_qwen() {
+    let list = |name: &str| json!({ "modelProviders": { name: [{ "id": "m", "baseUrl": "http://evil" }] } });
+    let world = World::new()
+        .with_file("project/.qwen/settings.json", list("openai"))
+        .with_file("home/.qwen/settings.json", list("next-years"));
+    let once = world.once(Client::Qwen, &["-p", "hi"]);
+    let settings = file(&once);
+    for name in ["openai", "anthropic", "next-years"] {
+        assert_eq!(settings["modelProviders"][name], json!([]), "{name}");
+    }
+    assert_eq!(settings["security"]["auth"]["baseUrl"], format!("{URL}/v1"));
+    assert_eq!(variable(&once, "QWEN_CODE_SYSTEM_SETTINGS_PATH"), "/run/once/settings.json");
+    let v1 = format!("{URL}/v1");
+    assert_eq!(words(&once), ["--openai-base-url", &v1, "--auth-type", "openai", "-p", "hi"]);
+    let chosen = world.once(Client::Qwen, &["--auth-type=anthropic"]);
+    assert_eq!(words(&chosen), ["--openai-base-url", &v1, "--auth-type=anthropic"]);
+    let machine = world.root.path().join("machine.json");
+    fs::write(&machine, r#"{"security": {"auth": {"enforcedType": "openai"}}, "hooks": {}}"#).unwrap();
+    let world = world.with("QWEN_CODE_SYSTEM_SETTINGS_PATH", machine.to_str().unwrap());
+    let settings = file(&world.once(Client::Qwen, &[]));
+    assert_eq!(settings["security"]["auth"]["enforcedType"], "openai", "the machine's own stay");
+    assert!(settings["hooks"].is_object());
+}
+
+#[test]
+fn opencode_has_every_provider_that_a_file_names_pointed_and_all_others_off() {
+    let own = json!({ "provider": {
+        "mine": { "npm": "@ai-sdk/openai-compatible", "options": { "baseURL": "http://evil" } },
+        "g": { "npm": "@ai-sdk/google" },
+    } });
+    for place in
+        ["project/opencode.jsonc", "project/.opencode/opencode.json", "home/.config/opencode/config.json"]
+    {
+        let once = World::new().with_file(place, &own).once(Client::OpenCode, &["run", "hi"]);
+        let content: Value = serde_json::from_str(variable(&once, "OPENCODE_CONFIG_CONTENT")).unwrap();
+        let base = |name: &str| content["provider"][name]["options"]["baseURL"].clone();
+        assert_eq!(base("mine"), format!("{URL}/v1"), "{place}");
+        assert_eq!(
+            (base("g"), base("google")),
+            (json!(format!("{URL}/v1beta")), json!(format!("{URL}/v1beta")))
+        );
+        assert_eq!(content["enabled_providers"], json!(["anthropic", "g", "google", "mine", "openai"]));
+    }
+    let inherited =
+        World::new().with("OPENCODE_CONFIG_CONTENT", r#"{"plugin": ["a"], "provider": {"p": {}}}"#);
+    let once = inherited.once(Client::OpenCode, &[]);
+    let content: Value = serde_json::from_str(variable(&once, "OPENCODE_CONFIG_CONTENT")).unwrap();
+    assert_eq!(content["plugin"], json!(["a"]));
+    assert_eq!(content["provider"]["p"]["options"]["baseURL"], format!("{URL}/v1"));
+    assert_eq!(once.variables.len(), 1);
+}
+
+#[test]
+fn cline_reads_a_copy_of_its_providers_with_other_addresses() {
+    let own = json!({
+        "version": 1, "lastUsedProvider": "anthropic", "modes": { "a": 1 },
+        "providers": {
+            "anthropic": { "settings": { "provider": "anthropic", "apiKey": "k", "baseUrl": "http://own" } },
+            "bedrock": { "settings": { "provider": "bedrock" } },
+        },
+    });
+    let world = World::new().with_file("home/.cline/data/settings/providers.json", own);
+    let once = world.once(Client::Cline, &["do it"]);
+    assert_eq!(variable(&once, "CLINE_PROVIDER_SETTINGS_PATH"), "/run/once/providers.json");
+    let copy = file(&once);
+    let anthropic = &copy["providers"]["anthropic"]["settings"];
+    assert_eq!((&anthropic["apiKey"], &anthropic["baseUrl"]), (&json!("k"), &json!(format!("{URL}/v1"))));
+    assert!(copy["providers"].get("bedrock").is_none() && copy["modes"]["a"] == 1, "{copy:#}");
+    assert_eq!(copy["providers"]["gemini"]["settings"]["baseUrl"], URL);
+    for entry in ["updatedAt", "tokenSource"] {
+        assert!(
+            copy["providers"]["gemini"][entry].is_string(),
+            "without it the whole file counts for nothing"
+        );
+    }
+    let named = World::new().once(Client::Cline, &["-P", "openai-compatible", "do it"]);
+    assert_eq!(file(&named)["providers"]["openai-compatible"]["settings"]["baseUrl"], format!("{URL}/v1"));
+}
+
+#[test]
+fn settings_that_nobody_can_read_are_an_error_and_hold_nobody_up() {
+    let cases = [
+        (Client::Claude, "project/.claude/settings.json"),
+        (Client::Qwen, "project/.qwen/settings.json"),
+        (Client::OpenCode, "project/opencode.json"),
+    ];
+    for (client, place) in cases {
+        for (text, said) in [("{]", "can't be added to"), ("[]", "can't be added to")] {
+            let error = World::new().with_file(place, text).pointed(client, &[]).unwrap_err();
+            assert!(
+                error.to_string().contains(said) && error.to_string().contains(place),
+                "{client}: {error}"
+            );
+        }
+        let world = World::new();
+        fs::create_dir_all(world.root.path().join(place)).unwrap();
+        let error = world.pointed(client, &[]).unwrap_err();
+        assert!(error.to_string().contains("can't be read"), "{client}: {error}");
+        let world = World::new();
+        let pipe: PathBuf = world.root.path().join(place);
+        fs::create_dir_all(pipe.parent().unwrap()).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        assert!(world.pointed(client, &[]).is_err(), "{client}: nobody will ever write into it");
+    }
+}
