@@ -1,4 +1,4 @@
-//! The protocol of clients that take an exit code and nothing else: Kiro and Windsurf. JSON is not read; on Kiro what
+//! The protocol of clients that take an exit code and nothing else: Kiro, Windsurf, Droid and Devin. JSON is not read; on Kiro what
 //! stands on stdout becomes text for the model, so nothing does.
 
 use crate::adapter::{AskGate, Gates, ResultGate};
