@@ -125,5 +125,5 @@ pub use word::{Argument, Certainty};
 /// They are of a private area of Unicode. The same characters in a command are replaced before anything looks at it,
 /// so that it can't forge them.
 pub mod marks {
-    pub use crate::word::{ANY, HOLE, NOT_EMPTY, SET, STAR, has_hole};
+    pub use crate::word::{ANY, HOLE, MADE, NOT_EMPTY, SET, STAR, has_hole};
 }

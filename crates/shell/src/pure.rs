@@ -8,7 +8,7 @@ use super::data::{Data, Taint};
 use super::decode;
 use super::limits::{Bounded, TOUCHES};
 use super::walk::Shell;
-use super::word::{HOLE, STAR, has_hole, unglob};
+use super::word::{HOLE, MADE, STAR, has_hole, unglob};
 use crate::options::{Options, Takes};
 use crate::programs::Does;
 
@@ -356,8 +356,7 @@ fn path_tool(program: &str, args: &[&str]) -> Data {
 /// What programs print that list or name things: files, numbers, variables. `None` for all other programs.
 fn listing(program: &str, args: &[&str], stdin: &Data) -> Option<Data> {
     if matches!(program, "docker" | "podman" | "nerdctl") && makes_container(args) {
-        // What it prints is the name of a container that this command made.
-        return Some(Data::text("made-by-this-command"));
+        return Some(Data::text(MADE));
     }
     match program {
         "yes" => {

@@ -21,6 +21,9 @@ pub const ANY: char = '\u{F8E2}';
 /// An unquoted `[`, the start of a bracket expression.
 pub const SET: char = '\u{F8E3}';
 
+/// What stands for the name of a container that the command itself makes, where the engine prints it.
+pub const MADE: &str = "made-by-this-command";
+
 /// The place of an element that an array does not have.
 pub(crate) const GAP: char = '\u{F8E4}';
 

@@ -2,18 +2,22 @@
 
 use std::cell::OnceCell;
 
-use backstop_shell::marks::{ANY, SET, STAR, has_hole};
+use backstop_shell::marks::{ANY, HOLE, SET, STAR, has_hole};
 use backstop_shell::options::{Name, Options};
 use backstop_shell::programs::{Program, Programs};
 use backstop_shell::{Action, Argument, Input, Place, Process, Taint, Touch, paths};
 
+use super::made::Made;
 use super::{Origin, Run, Signal, Test, TouchCondition, environment, footing, library, remote, sql};
 use crate::paths::{Class, Target, class, footing as places, is_confidential};
 
 /// A process with its arguments parsed once, for all rules.
 pub(super) struct Parsed<'a> {
     pub(super) process: &'a Process,
+    /// Its index in the trace.
+    nth: usize,
     programs: &'a Programs,
+    made: &'a Made<'a>,
     /// Where the command runs.
     at: &'a Place,
     args: Vec<&'a str>,
@@ -26,7 +30,9 @@ pub(super) struct Parsed<'a> {
 }
 
 impl<'a> Parsed<'a> {
-    pub(super) fn new(process: &'a Process, programs: &'a Programs, at: &'a Place) -> Self {
+    /// The process at index `nth` of the trace.
+    pub(super) fn new(nth: usize, process: &'a Process, made: &'a Made<'a>, at: &'a Place) -> Self {
+        let programs = &*made.trace().programs;
         let program = process.program();
         let args: Vec<&str> = process.argv().iter().skip(1).map(Argument::raw).collect();
         if program == "git" {
@@ -39,7 +45,9 @@ impl<'a> Parsed<'a> {
             let words = args.get(start).into_iter().chain(&options.operands).copied().collect();
             return Self {
                 process,
+                nth,
                 programs,
+                made,
                 at,
                 args: args.clone(),
                 options,
@@ -49,7 +57,7 @@ impl<'a> Parsed<'a> {
         }
         let options = Options::parse(&args, programs.takes(&program));
         let words = options.operands.clone();
-        Self { process, programs, at, args, options, words, lower: OnceCell::new() }
+        Self { process, nth, programs, made, at, args, options, words, lower: OnceCell::new() }
     }
 
     pub(super) fn fits(&self, run: &Run) -> bool {
@@ -264,6 +272,16 @@ impl<'a> Parsed<'a> {
         !creates && (separated || pathlike || count > 1)
     }
 
+    /// Whether another container than those that the same command made is removed. Whatever is no option counts as a name:
+    /// `-f` has a value in front of the subcommand only.
+    fn removes_others(&self) -> bool {
+        let words = self.args.iter().filter(|arg| !arg.starts_with('-'));
+        let mut names = words.skip_while(|word| **word == "container").skip(1).peekable();
+        self.process.is_open_ended()
+            || names.peek().is_none()
+            || !names.all(|name| self.made.is_container(name, self.nth))
+    }
+
     fn passes(&self, test: Test) -> bool {
         match test {
             Test::ForcedRefspec => self
@@ -320,6 +338,8 @@ impl<'a> Parsed<'a> {
                 self.words.len() > 2 || self.words.iter().any(|word| word.contains([STAR, ANY, SET]))
             }
             Test::OutsideArgument => self.words.iter().any(|word| self.leads_out(word)),
+            Test::OthersContainer => self.removes_others(),
+            Test::UnknownOption => self.args.iter().any(|arg| arg.starts_with(HOLE)),
             Test::UnknownArgument => self.args.iter().any(|arg| has_hole(arg)),
             Test::StreamedArguments => self.process.is_open_ended() && !self.has_its_code(),
             Test::ProgramInTemp => self

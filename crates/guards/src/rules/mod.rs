@@ -12,6 +12,7 @@ mod built_in;
 mod environment;
 mod footing;
 mod library;
+mod made;
 mod matching;
 mod pack;
 mod remote;
@@ -207,8 +208,12 @@ pub enum Test {
     ManyArguments,
     /// An operand leads out of the workspace.
     OutsideArgument,
+    /// A container that the same command did not make.
+    OthersContainer,
     /// An argument that is not known.
     UnknownArgument,
+    /// An argument of which not even the beginning is known, so that it could be an option.
+    UnknownOption,
     /// An argument that is added from outside the command.
     StreamedArguments,
     /// The program is started by a path inside a temporary directory.

@@ -8,6 +8,7 @@ use backstop_shell::marks::{ANY, STAR, has_hole};
 use backstop_shell::programs::Programs;
 use backstop_shell::{Action, Fact, Holder, Place, Process, Taint, Touch, Trace};
 
+use super::made::Made;
 use super::matching::{Parsed, origin_fits, signal_of, touch_fits};
 use super::{Rule, When, built_in};
 use crate::paths::Target;
@@ -250,6 +251,7 @@ impl RuleSet {
     /// Every rule that applies to something in the trace.
     pub(crate) fn hits(&self, trace: &Trace, at: &Place) -> Vec<Hit> {
         let mut hits = Vec::new();
+        let made = Made::by(trace);
         for (fact_at, fact) in trace.facts.iter().enumerate() {
             let mut add =
                 |rule: usize, process: Option<usize>| hits.push(Hit { rule, process, fact: fact_at });
@@ -263,7 +265,7 @@ impl RuleSet {
                     if candidates.peek().is_none() {
                         continue;
                     }
-                    let parsed = Parsed::new(started, &trace.programs, at);
+                    let parsed = Parsed::new(*process, started, &made, at);
                     for place in candidates {
                         if let Some(When::Run(run)) = self.condition(place)
                             && parsed.fits(run)
