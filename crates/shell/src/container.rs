@@ -1,4 +1,4 @@
-//! Paths inside a container, and where they lie on the machine that runs it.
+//! The containers that a command makes, the paths inside, and where these lie on the machine that runs them.
 //!
 //! What a container mounts is the machine's own: a path below the place of a mount is followed to its source. All other
 //! paths are the container's. Whether that is gone with the command is known only where the command makes the container,
@@ -7,6 +7,8 @@
 use crate::effects::{Holder, Touch};
 use crate::options::Options;
 use crate::paths;
+use crate::programs::Programs;
+use crate::word::{MADE, has_hole};
 
 /// Options that let a container have more of the machine than its mounts.
 const SHARING: [&str; 10] = [
@@ -21,6 +23,38 @@ const SHARING: [&str; 10] = [
     "security-opt",
     "volumes-from",
 ];
+
+/// Programs that keep containers in the same way.
+const ENGINES: [&str; 3] = ["docker", "podman", "nerdctl"];
+
+/// Long options of `docker run` that take no value.
+const SWITCHES: [&str; 8] =
+    ["--rm", "--init", "--interactive", "--tty", "--quiet", "--read-only", "--privileged", "--publish-all"];
+
+/// Returns the names by which the container can be called that a client of an engine makes (Docker 27 `run`, `create`): the one
+/// it is given, if it is known, and [`MADE`](crate::marks::MADE) where what it prints is the id. None for all else.
+pub fn containers_made<'a>(program: &str, args: &[&'a str], programs: &Programs) -> Vec<&'a str> {
+    if !ENGINES.contains(&program) {
+        return Vec::new();
+    }
+    let args = args.strip_prefix(&["container"]).unwrap_or(args);
+    let Some((&sub @ ("run" | "create"), rest)) = args.split_first() else { return Vec::new() };
+    // Both take the same options.
+    let options = Options::parse(rest, programs.takes_of(program, "run").until_operand());
+    let before = rest.get(..options.consumed).unwrap_or(rest);
+    let prints_id = sub == "create" || options.has('d', "detach") && is_detached(before);
+    let name = options.value(None, "name").filter(|name| !has_hole(name));
+    name.into_iter().chain(prints_id.then_some(MADE)).collect()
+}
+
+/// Whether options of `docker run` let it end at once. What stands behind an option that may take a value is none.
+fn is_detached(options: &[&str]) -> bool {
+    let short = |word: &str| word.strip_prefix('-').is_some_and(|letters| letters.contains('d'));
+    let is_meant = |word: &str| *word == *"--detach" || !word.starts_with("--") && short(word);
+    let may_take_it = |word: &&str| word.starts_with("--") && !word.contains('=') && !SWITCHES.contains(word);
+    let before = std::iter::once(None).chain(options.iter().map(Some));
+    options.iter().zip(before).any(|(word, before)| is_meant(word) && !before.is_some_and(may_take_it))
+}
 
 /// The folders of the machine that a container sees, each with the place where it sees it.
 #[derive(Debug, Clone, Default)]
@@ -75,7 +109,7 @@ impl Mounts {
 
     fn add(&mut self, source: &str, place: &str, cwd: &str) {
         // A name without a folder is a volume that the engine keeps.
-        if source.starts_with(['/', '.', '~']) || crate::marks::has_hole(source) {
+        if source.starts_with(['/', '.', '~']) || has_hole(source) {
             self.folders.push((place.to_owned(), paths::lexical(source, cwd)));
         } else {
             self.volumes.push(place.to_owned());
@@ -125,6 +159,32 @@ mod tests {
     use super::*;
     use crate::effects::Action;
     use crate::options::Takes;
+
+    #[test]
+    fn containers_are_made_under_names() {
+        let programs = Programs::built_in();
+        let made = |command: &str| {
+            let words: Vec<&str> = command.split(' ').collect();
+            let (program, args) = words.split_first().expect("a program");
+            containers_made(program, args, &programs).join(" ")
+        };
+        for (command, names) in [
+            ("docker run -d img", MADE),
+            ("docker run --rm -d img", MADE),
+            ("docker run -p 80:80 -itd img sh", MADE),
+            ("docker container create img", MADE),
+            ("podman run --name a img", "a"),
+            ("docker run --cidfile -d img", ""),
+            ("docker run -e -d img", ""),
+            ("docker run img -d --name a", ""),
+            ("docker network create a", ""),
+            ("docker ps -a", ""),
+            ("other run -d img", ""),
+        ] {
+            assert_eq!(made(command), names, "{command}");
+        }
+        assert_eq!(made("nerdctl run --name=a --detach img"), format!("a {MADE}"));
+    }
 
     #[test]
     fn paths_are_followed_through_mounts() {

@@ -110,6 +110,7 @@ mod worker;
 mod wrap;
 
 pub use analyzer::{Analyzer, Labels, ShellKind};
+pub use container::containers_made;
 pub use data::Taint;
 pub use effects::{Action, Holder, Touch, patched};
 pub use parse::is_whole;

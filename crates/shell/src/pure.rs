@@ -16,26 +16,14 @@ impl Shell<'_> {
     /// The output of a program that was given `args` and `stdin`.
     pub(crate) fn output_of(&mut self, program: &str, args: &[String], stdin: &Data) -> Data {
         let refs: Vec<&str> = args.iter().map(String::as_str).collect();
-        if let Some(listed) = listing(program, &refs, stdin) {
-            return listed;
+        if crate::container::containers_made(program, &refs, self.programs).contains(&MADE) {
+            return Data::text(MADE);
+        }
+        if let Some(known) = listing(program, &refs, stdin).or_else(|| self.coded(program, &refs, stdin)) {
+            return known;
         }
         match program {
             "echo" | "printf" => self.said(program, &refs),
-            "rev" => self.transformed(&refs, stdin, |text| Some(decode::rev(text))),
-            "openssl" if refs.first() == Some(&"s_client") => Data::unknown(Taint::NET),
-            "base64" | "gbase64" | "base32" | "basenc" | "b64decode" | "openssl" | "uudecode" => {
-                self.base_coding(program, &refs, stdin)
-            }
-            "xxd" | "od" | "hexdump" => self.dump(&refs, stdin),
-            "tr" => translated(&refs, stdin),
-            "gunzip" | "zcat" | "gzcat" | "bunzip2" | "bzcat" | "unxz" | "xzcat" | "unlzma" | "zstdcat"
-            | "unzstd" | "lz4cat" | "uncompress" => {
-                let input = self.operand_data(&refs, stdin);
-                Data::unknown(input.taint | Taint::DECODED)
-            }
-            "gzip" | "bzip2" | "xz" | "zstd" | "lzma" | "lz4" | "pigz" | "gpg" | "gpg2" => {
-                self.packed(program, &refs, stdin)
-            }
             "env" | "printenv" | "export" | "set" | "declare"
                 if refs.iter().all(|arg| arg.starts_with('-')) =>
             {
@@ -93,6 +81,28 @@ impl Shell<'_> {
                 Data::unknown(given).made_of(stdin)
             }
         }
+    }
+
+    /// What programs print that encode or decode, pack or unpack, or change each character. `None` for all other programs.
+    fn coded(&mut self, program: &str, args: &[&str], stdin: &Data) -> Option<Data> {
+        Some(match program {
+            "rev" => self.transformed(args, stdin, |text| Some(decode::rev(text))),
+            "openssl" if args.first() == Some(&"s_client") => Data::unknown(Taint::NET),
+            "base64" | "gbase64" | "base32" | "basenc" | "b64decode" | "openssl" | "uudecode" => {
+                self.base_coding(program, args, stdin)
+            }
+            "xxd" | "od" | "hexdump" => self.dump(args, stdin),
+            "tr" => translated(args, stdin),
+            "gunzip" | "zcat" | "gzcat" | "bunzip2" | "bzcat" | "unxz" | "xzcat" | "unlzma" | "zstdcat"
+            | "unzstd" | "lz4cat" | "uncompress" => {
+                let input = self.operand_data(args, stdin);
+                Data::unknown(input.taint | Taint::DECODED)
+            }
+            "gzip" | "bzip2" | "xz" | "zstd" | "lzma" | "lz4" | "pigz" | "gpg" | "gpg2" => {
+                self.packed(program, args, stdin)
+            }
+            _ => return None,
+        })
     }
 
     /// A folder of the user's own that has a name of its own (`xdg-user-dir DOCUMENTS`).
@@ -355,9 +365,6 @@ fn path_tool(program: &str, args: &[&str]) -> Data {
 
 /// What programs print that list or name things: files, numbers, variables. `None` for all other programs.
 fn listing(program: &str, args: &[&str], stdin: &Data) -> Option<Data> {
-    if matches!(program, "docker" | "podman" | "nerdctl") && makes_container(args) {
-        return Some(Data::text(MADE));
-    }
     match program {
         "yes" => {
             let words = if args.is_empty() { "y".to_owned() } else { args.join(" ") };
@@ -479,19 +486,4 @@ fn a_part_of(data: Data) -> Data {
 /// Whether there is a word among others of which nothing is known.
 fn is_loose(words: &[&str]) -> bool {
     words.len() > 1 && words.iter().any(|word| !word.is_empty() && word.chars().all(|c| c == HOLE))
-}
-
-/// Whether a client of containers makes one and prints its name: Docker 27 `create`, `run --detach`.
-fn makes_container(args: &[&str]) -> bool {
-    let is_detached = |arg: &&str| {
-        *arg == "--detach"
-            || arg.strip_prefix('-').is_some_and(|short| {
-                short.starts_with(['d', 'i', 't']) && short.contains('d') && short.len() < 4
-            })
-    };
-    match args.iter().find(|arg| **arg != "container") {
-        Some(&"create") => true,
-        Some(&"run") => args.iter().take_while(|arg| arg.starts_with('-') || **arg == "run").any(is_detached),
-        _ => false,
-    }
 }

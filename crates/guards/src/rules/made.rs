@@ -3,11 +3,7 @@
 use std::cell::OnceCell;
 use std::collections::HashMap;
 
-use backstop_shell::options::Options;
-use backstop_shell::{Argument, Process, Trace, marks};
-
-/// Programs that keep containers in the same way.
-const ENGINES: [&str; 3] = ["docker", "podman", "nerdctl"];
+use backstop_shell::{Argument, Trace, containers_made};
 
 /// What the processes of a trace made, worked out when it is first asked for.
 pub(super) struct Made<'a> {
@@ -30,7 +26,8 @@ impl<'a> Made<'a> {
         let all = || {
             let mut all = HashMap::new();
             for (at, process) in self.trace.processes.iter().enumerate() {
-                if let Some(name) = container(process, self.trace) {
+                let args: Vec<&str> = process.argv().iter().skip(1).map(Argument::raw).collect();
+                for name in containers_made(&process.program(), &args, &self.trace.programs) {
                     all.entry(name).or_insert(at);
                 }
             }
@@ -38,19 +35,4 @@ impl<'a> Made<'a> {
         };
         self.containers.get_or_init(all).get(name).is_some_and(|made| *made < process)
     }
-}
-
-/// The container that a process makes: by the name it is given, or as what the engine prints stands for it.
-fn container<'a>(process: &'a Process, trace: &Trace) -> Option<&'a str> {
-    let program = process.program();
-    if !ENGINES.contains(&program.as_str()) {
-        return None;
-    }
-    let mut words = process.argv().iter().skip(1).map(Argument::raw).skip_while(|word| *word == "container");
-    let sub = words.next().filter(|word| matches!(*word, "run" | "create"))?;
-    let rest: Vec<&str> = words.collect();
-    // Both take the same options (Docker 27).
-    let options = Options::parse(&rest, trace.programs.takes_of(&program, "run").until_operand());
-    let printed = || (sub == "create" || options.has('d', "detach")).then_some(marks::MADE);
-    options.value(None, "name").filter(|name| !marks::has_hole(name)).or_else(printed)
 }
