@@ -13,7 +13,7 @@
 //!
 //! - *No hook, no look.* While no hook stands at any of these points, requests and answers pass undecoded.
 //! - *Nothing unjudged.* While hooks stand that may stop or rewrite something, what can't be read is refused:
-//!   a request that is no request of its wire, an operation that is neither [listed](crate::operations) nor opened by
+//!   a request that is no request of its wire, an operation that is neither listed nor opened by
 //!   the operator, an answer that makes no sense.
 //! - *A block is an answer.* It is no failure of the provider, so nothing is asked again because of it.
 //! - *Decisions stay.* What `after_llm_call` decided about tool calls is in the store, by conversation and
