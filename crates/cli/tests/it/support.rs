@@ -85,8 +85,16 @@ impl User {
     }
 
     pub(crate) fn command(&self, args: &[&str]) -> Command {
-        let for_people =
-            ["approvals", "allow-once", "install", "uninstall", "pin", "--no-hooks", "--no-sandbox"];
+        let for_people = [
+            "approvals",
+            "allow-once",
+            "install",
+            "uninstall",
+            "pin",
+            "--no-hooks",
+            "--hooks-only",
+            "--no-sandbox",
+        ];
         let is_for_people = args.iter().any(|arg| for_people.contains(arg));
         let mut command = if is_for_people { in_a_session(BACKSTOP) } else { Command::new(BACKSTOP) };
         command.args(args);
