@@ -90,6 +90,7 @@ mod pure;
 mod read;
 mod readers;
 mod redirect;
+mod report;
 mod respell;
 mod shifted;
 mod simple;

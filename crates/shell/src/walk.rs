@@ -18,21 +18,19 @@ use super::data::{Data, Taint};
 use super::dialect::Dialect;
 use super::flow::{Block, Turn, joined};
 use super::forever::Running;
-use super::limits::{self, Over};
+use super::limits;
 use super::listen::Listener;
 use super::parse::{self, Parsed};
 use super::redirect::Streams;
 use super::respell;
-use super::state::{Disk, Function, Shared, Value};
+use super::state::{Disk, Function, Shared};
 use super::texts::Texts;
-use super::trace::{Fact, Process, Trace, UnknownKind};
+use super::trace::{Fact, Trace, UnknownKind};
 use super::ways::Ways;
-use super::word::{Argument, sanitise};
+use super::word::sanitise;
 use crate::analyzer::Labels;
-use crate::effects::Touch;
 use crate::place::Place;
 use crate::programs::Programs;
-use crate::variables;
 
 /// Bounds of one analysis.
 #[derive(Debug, Clone, Copy)]
@@ -59,11 +57,6 @@ const PROCESSES: [(char, ast::ProcessSubstitutionKind); 2] = [
     (respell::READS, ast::ProcessSubstitutionKind::Read),
     (respell::WRITES, ast::ProcessSubstitutionKind::Write),
 ];
-
-/// Variables that make git skip its hooks, beside those of [`variables`] that run other code: both are kept for the
-/// programs started after their assignment.
-const SKIPPING: &[&str] =
-    &["HUSKY", "HUSKY_SKIP_HOOKS", "SKIP", "LEFTHOOK", "PRE_COMMIT_ALLOW_NO_CONFIG", "OVERCOMMIT_DISABLE"];
 
 /// Analyses a command as a shell at `place` would run it.
 pub(crate) fn trace(command: &str, place: &Place, known: Knowledge<'_>, limits: Limits) -> Trace {
@@ -631,78 +624,6 @@ impl Shell<'_> {
             }
             C::IfClause(clause) => (self.run_if(clause, stdin), None),
             C::CaseClause(clause) => (self.run_case(clause, stdin), None),
-        }
-    }
-
-    /// The variables of a new process that are known to matter: those in front of it, and those that
-    /// change what a program loads or skips when they were assigned before.
-    fn process_environment(&self) -> Vec<(String, String)> {
-        let mut environment = self.environment.clone();
-        let in_front = environment.len();
-        for (name, _) in self.state.assigned_with_prefix("") {
-            let matters = SKIPPING.contains(&name)
-                || name.starts_with("GIT_CONFIG_")
-                || variables::leads_agents(name)
-                || variables::of(name).is_some();
-            if matters
-                && !environment.iter().any(|(known, _)| known == name)
-                && let Some(value) = self.state.assigned(name)
-                && !self.is_usual_folder(name, value)
-            {
-                environment.push((name.to_owned(), value.scalar().to_owned()));
-            }
-        }
-        // Assignments are kept in no order of their own.
-        environment.get_mut(in_front..).unwrap_or_default().sort_unstable();
-        environment
-    }
-
-    /// Whether this is the folder for which the variable stands where nobody set it.
-    fn is_usual_folder(&self, name: &str, value: &Value) -> bool {
-        let rest = variables::usual_folder(name).and_then(|folder| value.scalar().strip_suffix(folder));
-        rest == Some(self.place.home())
-    }
-
-    /// Reports a process, with what it touches.
-    pub(crate) fn emit(&mut self, argv: &[String]) -> usize {
-        let at = self.trace.processes.len();
-        if at >= limits::PROCESSES.most {
-            self.trace.note(Over::of(&limits::PROCESSES));
-            return at.saturating_sub(1);
-        }
-        let process = Process {
-            argv: argv.iter().map(Argument::marked).collect(),
-            via: self.via.clone(),
-            cwd: self.state.cwd.clone(),
-            environment: self.process_environment(),
-            open_ended: self.open_ended,
-            code: None,
-            inputs: Vec::new(),
-        };
-        self.trace.processes.push(process);
-        self.trace.facts.push(Fact::Starts { process: at });
-        at
-    }
-
-    /// Reports that the last process touches a file.
-    pub(crate) fn touch(&mut self, touch: Touch) {
-        let process = self.trace.processes.len().checked_sub(1);
-        self.touch_by(process, touch);
-    }
-
-    pub(crate) fn touch_by(&mut self, process: Option<usize>, mut touch: Touch) {
-        touch.resolve(self.state.cwd.as_deref(), self.place);
-        if let Some(mounts) = &self.mounts {
-            mounts.lead(&mut touch);
-        }
-        if let Some(target) = self.state.disk.followed(&touch.resolved) {
-            touch.path = target;
-            touch.resolve(self.state.cwd.as_deref(), self.place);
-        }
-        if self.trace.facts.len() < limits::FACTS.most {
-            self.trace.facts.push(Fact::Touches { process, touch });
-        } else {
-            self.trace.note(Over::of(&limits::FACTS));
         }
     }
 }

@@ -459,9 +459,11 @@ fn formats(program: &str, args: &[&str], options: &Options<'_>) -> Vec<Touch> {
     }
     let labels = Takes::values(if program.starts_with("mk") { "LbiIjgEmoOUTtNrCG" } else { "" }, &["label"]);
     let parsed = Options::parse(args, labels);
-    parsed
-        .operands
-        .iter()
+    // A letter that takes a value with one of them is a switch with another (`-I` of mke2fs and mkfs.fat), so a disk counts
+    // wherever it stands.
+    let disks = args.iter().filter(|arg| arg.starts_with("/dev/") && !parsed.operands.contains(arg));
+    let operands = parsed.operands.iter().chain(disks);
+    operands
         .filter(|arg| {
             arg.contains('/')
                 || has_hole(arg)

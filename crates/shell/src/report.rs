@@ -1,0 +1,90 @@
+//! What the walk reports: a process with its words and surroundings, and what it touches.
+//!
+//! Both lists are limited, and what goes beyond a limit is an unknown.
+
+use super::limits::{self, Over};
+use super::state::Value;
+use super::trace::{Fact, Process};
+use super::walk::Shell;
+use super::word::Argument;
+use crate::effects::Touch;
+use crate::variables;
+
+/// Variables that make git skip its hooks, beside those of [`variables`] that run other code: both are kept for the
+/// programs started after their assignment.
+const SKIPPING: &[&str] =
+    &["HUSKY", "HUSKY_SKIP_HOOKS", "SKIP", "LEFTHOOK", "PRE_COMMIT_ALLOW_NO_CONFIG", "OVERCOMMIT_DISABLE"];
+
+impl Shell<'_> {
+    /// The variables of a new process that are known to matter: those in front of it, and those that
+    /// change what a program loads or skips when they were assigned before.
+    fn process_environment(&self) -> Vec<(String, String)> {
+        let mut environment = self.environment.clone();
+        let in_front = environment.len();
+        for (name, _) in self.state.assigned_with_prefix("") {
+            let matters = SKIPPING.contains(&name)
+                || name.starts_with("GIT_CONFIG_")
+                || variables::leads_agents(name)
+                || variables::of(name).is_some();
+            if matters
+                && !environment.iter().any(|(known, _)| known == name)
+                && let Some(value) = self.state.assigned(name)
+                && !self.is_usual_folder(name, value)
+            {
+                environment.push((name.to_owned(), value.scalar().to_owned()));
+            }
+        }
+        // Assignments are kept in no order of their own.
+        environment.get_mut(in_front..).unwrap_or_default().sort_unstable();
+        environment
+    }
+
+    /// Whether this is the folder for which the variable stands where nobody set it.
+    fn is_usual_folder(&self, name: &str, value: &Value) -> bool {
+        let rest = variables::usual_folder(name).and_then(|folder| value.scalar().strip_suffix(folder));
+        rest == Some(self.place.home())
+    }
+
+    /// Reports a process, with what it touches.
+    pub(crate) fn emit(&mut self, argv: &[String]) -> usize {
+        let at = self.trace.processes.len();
+        if at >= limits::PROCESSES.most {
+            self.trace.note(Over::of(&limits::PROCESSES));
+            return at.saturating_sub(1);
+        }
+        let process = Process {
+            argv: argv.iter().map(Argument::marked).collect(),
+            via: self.via.clone(),
+            cwd: self.state.cwd.clone(),
+            environment: self.process_environment(),
+            open_ended: self.open_ended,
+            code: None,
+            inputs: Vec::new(),
+        };
+        self.trace.processes.push(process);
+        self.trace.facts.push(Fact::Starts { process: at });
+        at
+    }
+
+    /// Reports that the last process touches a file.
+    pub(crate) fn touch(&mut self, touch: Touch) {
+        let process = self.trace.processes.len().checked_sub(1);
+        self.touch_by(process, touch);
+    }
+
+    pub(crate) fn touch_by(&mut self, process: Option<usize>, mut touch: Touch) {
+        touch.resolve(self.state.cwd.as_deref(), self.place);
+        if let Some(mounts) = &self.mounts {
+            mounts.lead(&mut touch);
+        }
+        if let Some(target) = self.state.disk.followed(&touch.resolved) {
+            touch.path = target;
+            touch.resolve(self.state.cwd.as_deref(), self.place);
+        }
+        if self.trace.facts.len() < limits::FACTS.most {
+            self.trace.facts.push(Fact::Touches { process, touch });
+        } else {
+            self.trace.note(Over::of(&limits::FACTS));
+        }
+    }
+}
