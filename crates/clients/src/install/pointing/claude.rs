@@ -4,6 +4,7 @@
 //! settings says, and whatever the process inherits.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
@@ -56,6 +57,25 @@ const PROXIES: &[&str] = &[
     "CLAUDE_CODE_PROXY_HOST",
 ];
 
+/// What puts code into any program that is started, by ld.so(8) and dyld(1), or into the shell that starts our hooks, by
+/// the manuals of bash, dash and zsh.
+const LOADERS: &[&str] = &[
+    "PATH",
+    "HOME",
+    "SHELL",
+    "ENV",
+    "BASH_ENV",
+    "SHELLOPTS",
+    "BASHOPTS",
+    "PS4",
+    "IFS",
+    "ZDOTDIR",
+    "GCONV_PATH",
+    "LOCPATH",
+    "GLIBC_TUNABLES",
+];
+const LOADER_FAMILIES: &[&str] = &["LD_", "DYLD_", "BASH_FUNC_", "BACKSTOP_", "XDG_"];
+
 pub(super) fn point(
     once: &mut Once,
     gateway: &Gateway,
@@ -76,7 +96,7 @@ pub(super) fn point(
     if let Some(name) = service_in(&all) {
         return Err(PointingError::elsewhere(format!("`{ENVIRONMENT}.{name}` in what `{OPTION}` names")));
     }
-    let env = environment(&of_user, gateway, given)?;
+    let env = environment(&of_user, &once.variables, gateway, given)?;
     lay_over(&mut all, json!({ ENVIRONMENT: env }));
     let env = all.get(ENVIRONMENT).cloned().unwrap_or_default();
     let text = if text.trim().is_empty() { "{}\n".to_owned() } else { text };
@@ -90,15 +110,18 @@ pub(super) fn point(
 /// The variables that stand over those of all other settings.
 fn environment(
     of_user: &Value,
+    of_run: &[(&'static str, OsString)],
     gateway: &Gateway,
     given: Surroundings<'_>,
 ) -> Result<Map<String, Value>, OnceError> {
     let off = [SERVICES, ADDRESSES].concat().into_iter().map(|name| (name.to_owned(), String::new()));
     let mut env: BTreeMap<String, String> = off.collect();
     let of_person = |name: &str| {
+        let of_run =
+            of_run.iter().find(|(variable, _)| *variable == name).and_then(|(_, value)| value.to_str());
         let in_settings = of_user.get(ENVIRONMENT).and_then(|env| env.get(name)).and_then(Value::as_str);
         let inherited = || given.variable(name).and_then(|value| value.into_string().ok());
-        in_settings.map(str::to_owned).or_else(inherited).unwrap_or_default()
+        of_run.or(in_settings).map(str::to_owned).or_else(inherited).unwrap_or_default()
     };
     env.extend(PROXIES.iter().map(|name| ((*name).to_owned(), of_person(name))));
     for file in [".claude/settings.json", ".claude/settings.local.json"] {
@@ -137,10 +160,14 @@ fn user_file(given: Surroundings<'_>) -> PathBuf {
     moved.map_or_else(|| given.folders.home.join(".claude"), PathBuf::from).join(FILE)
 }
 
-/// Whether a variable that a repository sets is known to have no say in where model calls go and who pays for them: those
-/// of the repository's own programs, and of Claude Code those that name no service, no address and no credential.
+/// Whether a variable that a repository sets is known to have no say in where model calls go, who pays for them, and what
+/// runs inside of our hooks, which Claude Code starts with it, too: those of the repository's own programs, and of Claude
+/// Code those that name no service, no address and no credential.
 fn is_harmless(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
+    if LOADERS.contains(&name.as_str()) || LOADER_FAMILIES.iter().any(|family| name.starts_with(family)) {
+        return false;
+    }
     let of_a_route =
         ["URL", "URI", "HOST", "PROXY", "SOCKET", "ENDPOINT", "GATEWAY", "BASE", "REGION", "PORT"];
     let names_a_route = name.split('_').any(|word| of_a_route.contains(&word));
