@@ -12,12 +12,12 @@ use std::time::Duration;
 
 use backstop_hooks::conversation::ToolCall;
 use backstop_hooks::points::{
-    AfterLlmCall, AfterLlmCallEvent, AfterLlmCallOutcome, BeforeResponseEmit, BeforeToolCall, ToolBefore,
-    ToolCallEvent, TrustedToolPolicy,
+    AfterLlmCall, AfterLlmCallEvent, AfterLlmCallOutcome, BeforeResponseEmit, BeforeToolCall, PROVIDER_TOOL,
+    ToolBefore, ToolCallEvent, TrustedToolPolicy,
 };
 use backstop_hooks::{
-    CallContext, Claim, ClaimPoint, Contained, DecidePoint, Event as _, ObservePoint, Point, PointId, Reason,
-    RunId, SessionId, Text, ToolCallId, ToolName, contained,
+    CallContext, Claim, ClaimPoint, Contained, DecidePoint, Event as _, ObservePoint, Params, Point, PointId,
+    Reason, RunId, SessionId, Text, ToolCallId, ToolName, contained,
 };
 use backstop_store::{AnswerStore, MemoryStore, Store, StoreError, Timestamp, ToolDecision};
 use futures_util::future::join_all;
@@ -315,17 +315,19 @@ impl Engine {
     }
 
     /// Why a tool that a provider would run by itself may not be offered to a model, if the gates of tool calls would
-    /// not let a call of it. `tool` names it, with what is said of it as arguments; nobody sees its calls before they
-    /// are made. Leaves a receipt.
+    /// not let a call of it. They are asked about a call of the kind [`PROVIDER_TOOL`] that has no id, with what is `said`
+    /// of the tool as arguments; nobody sees its calls before they are made. Leaves a receipt.
     pub async fn refuses_offer(
         &self,
-        tool: &ToolCall,
+        name: &str,
+        said: Params,
         run: &RunId,
         call: &CallContext,
         unasked: Unasked,
     ) -> Option<Text> {
         let snapshot = self.0.registry.snapshot();
-        self.preview(&snapshot, tool, run, call, unasked).await
+        let offered = ToolCallEvent::new(ToolName::new(name), said).run_id(run.clone());
+        self.preview(&snapshot, offered.tool_kind(PROVIDER_TOOL.to_owned()), call, unasked).await
     }
 
     fn judge<'a>(
@@ -347,7 +349,8 @@ impl Engine {
             if let Some(unasked) = unasked {
                 for (tool, ruling) in calls.iter().zip(&mut rulings) {
                     if *ruling == ToolDecision::Allow
-                        && let Some(reason) = self.preview(&snapshot, tool, &run, call, unasked).await
+                        && let Some(reason) =
+                            self.preview(&snapshot, call_of(tool, &run), call, unasked).await
                     {
                         *ruling = ToolDecision::Deny { reason };
                         previewed = true;
@@ -387,14 +390,10 @@ impl Engine {
     async fn preview(
         &self,
         snapshot: &Snapshot,
-        tool: &ToolCall,
-        run: &RunId,
+        event: ToolCallEvent,
         call: &CallContext,
         unasked: Unasked,
     ) -> Option<Text> {
-        let event = ToolCallEvent::new(ToolName::new(&tool.name), tool.arguments.clone())
-            .run_id(run.clone())
-            .tool_call_id(tool.id.clone());
         let underway = Underway::begin(self, PointId::BeforeToolCall, || tool_key(&event, call));
         let reviewed = self.dispatch_in(snapshot, call, &underway).review(event, None).await;
         underway.end();
@@ -570,4 +569,10 @@ impl Engine {
 /// What was decided about the calls of an answer that no hook judged.
 pub fn ungated_rulings(calls: &[ToolCall]) -> Vec<ToolDecision> {
     rule(calls, &AfterLlmCallOutcome::default(), None)
+}
+
+fn call_of(tool: &ToolCall, run: &RunId) -> ToolCallEvent {
+    ToolCallEvent::new(ToolName::new(&tool.name), tool.arguments.clone())
+        .run_id(run.clone())
+        .tool_call_id(tool.id.clone())
 }

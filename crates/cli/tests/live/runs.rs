@@ -31,6 +31,7 @@ pub(crate) fn unheard_in_a_run(client: Client) -> Result<(), NoBuild> {
     assert!(outcome.heard.requests() > 0, "the model was never asked\n{outcome:?}");
     let said = "called a tool and none of its hooks was heard of, so the run was ended";
     assert!(outcome.printed.contains(said), "{outcome:?}");
+    assert!(outcome.printed.contains("1 tool call judged, 1 blocked"), "offers are no calls\n{outcome:?}");
     Ok(())
 }
 

@@ -14,7 +14,7 @@ use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
 use backstop_engine::{BlockCause, Blocked, Engine, Unasked};
-use backstop_hooks::conversation::{Message, Part, Role, ToolCall, ToolSpec};
+use backstop_hooks::conversation::{Message, Part, Role, ToolSpec};
 use backstop_hooks::points::{
     BeforeLlmCall, BeforeLlmCallEvent, LlmInputEvent, MessageBefore, MessageBeforeEvent, ToolInfo,
 };
@@ -116,8 +116,8 @@ impl Asking<'_> {
     /// Takes out of the request what the provider would run by itself although a call of it would be denied.
     async fn offers(self, request: &mut ModelRequest) -> Result<(), Blocked> {
         let mut gone = HashSet::new();
-        for (number, offer) in offers(request).into_iter().enumerate() {
-            let Some(reason) = self.refused(number, &offer).await else { continue };
+        for offer in offers(request) {
+            let Some(reason) = self.refused(&offer).await else { continue };
             match offer.place {
                 Some(place) => gone.extend([place]),
                 None => return Err(refused(&offer.info.name, &reason)),
@@ -129,20 +129,14 @@ impl Asking<'_> {
     }
 
     /// Why a tool may not be offered: the reason for the first of its names that is denied.
-    async fn refused(self, number: usize, offer: &Offer) -> Option<Text> {
+    async fn refused(self, offer: &Offer) -> Option<Text> {
         let run = &self.identity.run;
-        for (place, name) in offer.names.iter().enumerate() {
+        for name in &offer.names {
             let definition = offer.info.input_schema.as_ref().map(Json::to_value).unwrap_or_default();
             // With the turn in it, no offer is the repetition of an earlier call.
             let arguments = [("offered".to_owned(), definition), ("run".to_owned(), run.as_str().into())];
-            let tool = ToolCall {
-                id: format!("offer-{number}-{place}").into(),
-                name: name.clone(),
-                arguments: Params::new(arguments.into_iter().collect()),
-                malformed: None,
-                meta: None,
-            };
-            let refused = self.engine.refuses_offer(&tool, run, self.call, self.unasked).await;
+            let said = Params::new(arguments.into_iter().collect());
+            let refused = self.engine.refuses_offer(name, said, run, self.call, self.unasked).await;
             if refused.is_some() {
                 return refused;
             }

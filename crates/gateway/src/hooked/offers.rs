@@ -15,10 +15,11 @@ use backstop_hooks::{Json, Text};
 use backstop_llm::{ModelRequest, ToolDefinition};
 use serde_json::Value;
 
-/// Types of tools that the client runs, without the date of their version.
-const RUN_BY_CLIENTS: [&str; 12] = [
+/// Types of tools that the client runs, without the date of their version, and of what only holds tools.
+const RUN_BY_CLIENTS: [&str; 13] = [
     "function",
     "custom",
+    "namespace",
     "local_shell",
     "apply_patch",
     "computer",
@@ -100,15 +101,15 @@ fn kind_of_field(field: &str) -> &str {
 /// A tool of the list, if the provider runs it.
 pub(super) fn offer_of(raw: &Value) -> Option<Offer> {
     let kind = kind(raw);
-    (raw.get("tools").is_none() && !is_run_by_client(kind, raw)).then(|| offer(kind, raw, None))
+    (!is_run_by_client(kind, raw)).then(|| offer(kind, raw, None))
 }
 
+/// A tool, and those in it: whatever its type is, a field `tools` does not make it less than it says it is.
 fn read(raw: &Value, place: Option<usize>, found: &mut Vec<Offer>) {
-    let kind = kind(raw);
     if let Some(Value::Array(inside)) = raw.get("tools") {
         inside.iter().for_each(|tool| read(tool, None, found));
-        return;
     }
+    let kind = kind(raw);
     if !is_run_by_client(kind, raw) {
         found.push(offer(kind, raw, place));
     }
@@ -212,6 +213,9 @@ mod tests {
             (json!({"type": "mcp_toolset", "mcp_server_name": "shop"}), "mcp__shop__*"),
             (json!({"type": "namespace", "name": "n", "tools": [{"type": "web_search"}]}), "web_search"),
             (json!({"type": "tool_of_tomorrow"}), "tool_of_tomorrow"),
+            // A field that makes no namespace of it.
+            (json!({"type": "web_search", "tools": []}), "web_search"),
+            (json!({"type": "web_search", "tools": [{"type": "function", "name": "f"}]}), "web_search"),
         ] {
             let found = names(tool.clone());
             assert!(found.iter().any(|found| found == name), "{tool}: {found:?}");

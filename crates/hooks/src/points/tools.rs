@@ -24,6 +24,9 @@ pub const UNSEEN_TERMINAL: &str = "unseen-terminal";
 /// `unfinished` are the host's own, and no model's.
 pub const TYPED_TERMINAL: &str = "typed-terminal";
 
+/// The kind of a tool that a model's provider would run by itself, judged where it is offered: a call without an id.
+pub const PROVIDER_TOOL: &str = "provider-tool";
+
 event! {
     /// A tool call about to run. Hooks of the trusted policies and of `before_tool_call` see it.
     pub struct ToolCallEvent {

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use backstop::clients::Client;
 use backstop::engine::{HookOptions, RegisterError, Snapshot};
-use backstop::hooks::points::{BeforeToolCall, ToolCallOutcome};
+use backstop::hooks::points::{BeforeToolCall, PROVIDER_TOOL, ToolCallOutcome};
 use backstop::hooks::{OwnerId, Reason, async_hook_fn};
 
 use crate::daemon::Heard;
@@ -71,9 +71,11 @@ impl Hold {
 
     /// Puts it in front of the calls of answers.
     pub(super) fn register(self: Arc<Self>, snapshot: &mut Snapshot) -> Result<(), RegisterError> {
-        let hook = async_hook_fn::<BeforeToolCall, _, _>(move |_, _| {
+        let hook = async_hook_fn::<BeforeToolCall, _, _>(move |event, _| {
             let hold = Arc::clone(&self);
-            async move { Ok(hold.judge().await) }
+            // A tool that the provider runs never comes to the client, and its hooks hear of no call of it.
+            let is_offer = event.tool_kind.as_deref() == Some(PROVIDER_TOOL);
+            async move { Ok(if is_offer { None } else { hold.judge().await }) }
         });
         snapshot.on(hook, HookOptions::new(OwnerId::operator()).id(NAME))?;
         Ok(())

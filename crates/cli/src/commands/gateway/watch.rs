@@ -45,7 +45,8 @@ impl ReceiptSink for Decisions {
     }
 
     fn record(&self, receipt: &Receipt) {
-        if receipt.point == PointId::BeforeToolCall {
+        // A tool that is only offered has no id of a call.
+        if receipt.point == PointId::BeforeToolCall && receipt.key.tool_call_id.is_some() {
             self.judged.fetch_add(1, Ordering::Relaxed);
             match (&receipt.approval, receipt.verdict) {
                 (Some(_), _) => self.asked.fetch_add(1, Ordering::Relaxed),

@@ -9,7 +9,7 @@ use backstop_hooks::PointId;
 use backstop_hooks::conversation::Message;
 use backstop_hooks::points::{
     BeforeLlmCall, BeforeLlmCallOutcome, BeforeResponseEmit, BeforeToolCall, MessageBefore,
-    MessageBeforeOutcome, ToolCallOutcome, ToolInfo, ToolNames,
+    MessageBeforeOutcome, PROVIDER_TOOL, ToolCallOutcome, ToolInfo, ToolNames,
 };
 use backstop_llm::{Api, ScriptedServer};
 use serde_json::{Value, json};
@@ -325,8 +325,10 @@ async fn a_request_with_a_denied_tool_outside_of_the_list_is_refused() {
     let house = House::new();
     house.judge::<BeforeToolCall>("no", |event| {
         let name = event.tool_name.called();
-        (name.starts_with("web_") || name.starts_with("mcp__shop__"))
-            .then(|| ToolCallOutcome::block("not that"))
+        // What is offered is no call that a client is going to make.
+        let is_offer = event.tool_kind.as_deref() == Some(PROVIDER_TOOL) && event.tool_call_id.is_none();
+        let is_denied = name.starts_with("web_") || name.starts_with("mcp__shop__");
+        (is_denied && is_offer).then(|| ToolCallOutcome::block("not that"))
     });
     let model = polite().await;
     let settings = HookSettings { blocked: BlockedForm::Error, ..HookSettings::default() };
