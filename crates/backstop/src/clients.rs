@@ -9,9 +9,10 @@ pub use backstop_clients::{
 /// Putting the entries into the settings, and taking them out.
 pub mod install {
     pub use backstop_clients::install::{
-        ApplyError, Change, ConfigError, Fixed, Folders, HookCommand, InvalidProgram, Machine, MachineFacts,
-        MachineFile, Once, OnceError, Plan, PlanError, Program, Scope, Status, Switch, folder_variables,
-        is_trusted, machine_facts, machine_files, plan_install, plan_once, plan_uninstall, status, switches,
+        ApplyError, Change, ConfigError, Fixed, Folders, HookCommand, InvalidProgram, Loader, Machine,
+        MachineFacts, MachineFile, Once, OnceError, Plan, PlanError, Program, STATUS_WORD, Scope, Status,
+        StatusLine, Switch, Whose, folder_variables, is_trusted, loaders, machine_facts, machine_files,
+        plan_install, plan_once, plan_uninstall, status, status_line, switches,
     };
 
     /// Sending a client's model calls to a gateway for one run.

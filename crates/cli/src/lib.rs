@@ -61,7 +61,7 @@ fn run() -> Exit {
     if let Some(exit) = commands::gateway::banner::print_line() {
         return exit;
     }
-    let read = match args::plain_hook().map_or_else(Cli::read, |hook| Ok(Ok(hook))) {
+    let read = match args::of_client().map_or_else(Cli::read, |action| Ok(Ok(action))) {
         Ok(read) => read,
         Err(error) => {
             // Help and version are answers; everything else is a refusal. Whether anybody reads it is their affair.

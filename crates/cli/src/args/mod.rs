@@ -15,6 +15,7 @@ mod system;
 
 use std::path::PathBuf;
 
+use backstop::clients::install::STATUS_WORD;
 use clap::{Parser, Subcommand};
 
 use crate::commands::{Action, hook};
@@ -102,13 +103,17 @@ enum Command {
     Model(model::ModelArgs),
 }
 
-/// What hooks start, without the definitions of everything else, which take longer than judging. `None` for a command line
-/// that is not just `hook` with names.
-pub(crate) fn plain_hook() -> Option<(Global, Action)> {
+/// What clients start, without the definitions of everything else, which take longer than judging. `None` for a command line
+/// that is not just `hook` with names, or the word of the status line.
+pub(crate) fn of_client() -> Option<(Global, Action)> {
     let words: Option<Vec<String>> =
         std::env::args_os().skip(1).map(|word| word.into_string().ok()).collect();
-    let settings = plain_hook_of(&words?)?;
-    Some((Global { config: None, of: None, json: false, no_color: false }, Action::Hook(settings)))
+    let words = words?;
+    let action = match words.split_first()? {
+        (command, rest) if command == STATUS_WORD => Action::StatusLine(folders_of(rest)?),
+        _ => Action::Hook(plain_hook_of(&words)?),
+    };
+    Some((Global { config: None, of: None, json: false, no_color: false }, action))
 }
 
 /// `hook` with names and the folders that `install` writes, each once and in its order.
@@ -121,8 +126,16 @@ fn plain_hook_of(words: &[String]) -> Option<hook::Settings> {
         None => (None, rest),
     };
     let (folders, service) = match rest {
-        [] => (None, None),
         [option, socket] if option == "--service" => (None, Some(socket.into())),
+        rest => (folders_of(rest)?, None),
+    };
+    Some(hook::Settings { client: client.clone(), event, folders, service })
+}
+
+/// The folders that `install` writes, each once and in its order, or none.
+fn folders_of(words: &[String]) -> Option<Option<OperatorFolders>> {
+    match words {
+        [] => Some(None),
         [home_option, home, operator_option, operator, data_option, data, pinned @ ..]
             if home_option == "--home" && operator_option == "--operator" && data_option == "--data" =>
         {
@@ -132,11 +145,10 @@ fn plain_hook_of(words: &[String]) -> Option<hook::Settings> {
                 _ => return None,
             };
             let (home, operator, data) = (home.into(), operator.into(), data.into());
-            (Some(OperatorFolders { home, operator, data, pinned }), None)
+            Some(Some(OperatorFolders { home, operator, data, pinned }))
         }
-        _ => return None,
-    };
-    Some(hook::Settings { client: client.clone(), event, folders, service })
+        _ => None,
+    }
 }
 
 impl Cli {

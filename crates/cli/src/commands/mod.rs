@@ -25,7 +25,7 @@ mod verdict;
 
 use crate::error::Error;
 use crate::exit::Exit;
-use crate::session::Surroundings;
+use crate::session::{OperatorFolders, Surroundings};
 use crate::system::{doctor, install as system, service};
 
 /// What is to be done.
@@ -38,6 +38,8 @@ pub(crate) enum Action {
     Install(clients::install::Settings),
     InstallSystem(system::Settings),
     Status,
+    /// The status line of a client, for the operator whose folders these are.
+    StatusLine(Option<OperatorFolders>),
     Doctor(clients::doctor::Settings),
     DoctorSystem(Option<backstop::clients::Client>),
     Daemon(service::Settings),
@@ -81,6 +83,7 @@ impl Action {
             | Self::Agent(_)
             | Self::Serve(_)
             | Self::Status
+            | Self::StatusLine(_)
             | Self::Doctor(_)
             | Self::DoctorSystem(_)
             | Self::Daemon(_)
@@ -108,6 +111,7 @@ impl Action {
             Self::InstallSystem(settings) => system::run(&settings, surroundings),
             Self::Install(settings) => clients::install::run(&settings, surroundings),
             Self::Status => clients::status::run(surroundings).await,
+            Self::StatusLine(folders) => Ok(clients::line::run(folders, surroundings).await),
             Self::DoctorSystem(client) => Box::pin(doctor::run(client, surroundings)).await,
             Self::Doctor(settings) => Box::pin(clients::doctor::run(settings, surroundings)).await,
             Self::Daemon(settings) => Box::pin(service::run(settings, surroundings)).await,

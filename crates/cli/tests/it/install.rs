@@ -262,6 +262,26 @@ fn what_switches_hooks_off_or_moves_the_client_is_failed() {
 }
 
 #[test]
+fn what_loads_code_into_hooks_is_failed_or_told_of() {
+    let user = with_claude("{\"env\": {\"BASH_ENV\": \"./mine.sh\"}}");
+    std::fs::create_dir(user.work().join(".git")).unwrap();
+    user.run(&["install", "claude", "gemini"]).succeeded();
+    let (code, found) = checks(&user, "claude");
+    assert_eq!(code, Some(0), "what its user says is theirs to say");
+    finds(&found, "warning", "sets `BASH_ENV` for all that is started");
+    std::fs::create_dir(user.work().join(".claude")).unwrap();
+    let settings = user.work().join(".claude/settings.json");
+    std::fs::write(&settings, "{\"env\": {\"LD_PRELOAD\": \"./x.so\"}}").unwrap();
+    let (code, found) = checks(&user, "claude");
+    assert_eq!(code, Some(1));
+    finds(&found, "failed", "sets `LD_PRELOAD` for all that is started");
+    std::fs::write(user.work().join(".env"), "LD_PRELOAD=./x.so\n").unwrap();
+    let (code, found) = checks(&user, "gemini");
+    assert_eq!(code, Some(1));
+    finds(&found, "failed", "sets `LD_PRELOAD` for all that is started");
+}
+
+#[test]
 fn what_is_left_to_do_is_the_last_and_loudest_line() {
     let user = User::new();
     let done = user.run(&["install", "codex", "claude"]).succeeded();
@@ -289,6 +309,52 @@ fn the_last_event_of_a_client_is_shown() {
     let heard = |client: &str| rows.iter().find(|row| row["client"] == client).unwrap()["heard"].clone();
     assert!(heard("claude")["at"].is_string() || heard("claude")["at"].is_number(), "{told:#}");
     assert!(heard("gemini").is_null());
+}
+
+/// The client starts the line's command with its session on stdin, and shows what is printed.
+#[test]
+fn a_status_line_counts_what_the_session_was_judged() {
+    let config = "hooks: {tool_call: {pre_call: [{type: policy, config: {deny_tools: [exec]}}]}}\n";
+    let user = User::with_config(config);
+    user.run(&["install", "claude"]).succeeded();
+    finds(&checks(&user, "claude").1, "good", "its status line says that it is guarded");
+    let settings: Value =
+        serde_json::from_str(&std::fs::read_to_string(claude_settings(&user)).unwrap()).unwrap();
+    let command = settings["statusLine"]["command"].as_str().unwrap().to_owned();
+    let shown = |session: &str| {
+        let given = user.path().join("given.json");
+        std::fs::write(&given, serde_json::json!({ "session_id": session }).to_string()).unwrap();
+        let child = std::process::Command::new("/bin/sh")
+            .args(["-c", &command])
+            .current_dir(user.work())
+            .env_clear()
+            .env("PATH", "/usr/bin:/bin")
+            .stdin(std::fs::File::open(&given).unwrap())
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::piped())
+            .spawn();
+        let shown = super::support::done(child.unwrap()).succeeded();
+        assert_eq!(shown.out.lines().count(), 1, "{}", shown.whole());
+        shown.out.trim_end().to_owned()
+    };
+    assert_eq!(shown("s-1"), "backstop (standard) \u{b7} no call of this session was heard of yet");
+    for (session, tool, id) in
+        [("s-1", "Bash", "t-1"), ("s-1", "Bash", "t-1"), ("s-1", "Read", "t-2"), ("s-2", "Bash", "t-3")]
+    {
+        let event = serde_json::json!({
+            "hook_event_name": "PreToolUse", "session_id": session, "cwd": user.work(), "tool_name": tool,
+            "tool_use_id": id, "tool_input": { "command": "ls", "file_path": user.work().join("a.txt") },
+        });
+        user.feed(&["hook", "claude"], event.to_string());
+    }
+    assert_eq!(shown("s-1"), "guarded by backstop (standard) \u{b7} 2 judged, 1 blocked, 0 asked");
+    assert_eq!(shown("s-2"), "guarded by backstop (standard) \u{b7} 1 judged, 1 blocked, 0 asked");
+    user.configure("{}\n");
+    let refused = shown("s-1");
+    assert!(refused.starts_with("backstop: calls are refused, run `backstop doctor`: "), "{refused}");
+    let theirs = std::fs::read_to_string(claude_settings(&user)).unwrap().replace(&command, "date");
+    std::fs::write(claude_settings(&user), theirs).unwrap();
+    finds(&checks(&user, "claude").1, "note", "its status line is its user's");
 }
 
 #[test]

@@ -228,6 +228,30 @@ END"#;
     std::fs::write(user.path().join(".claude/settings.json"), theirs).unwrap();
     let kept = done(run(&user, &[], &client, &[]));
     assert!(kept.err.contains("KeyError: 'statusLine'"), "{}", kept.whole());
+    // What is installed for good gives way to the run, which knows more of it.
+    std::fs::remove_file(user.path().join(".claude/settings.json")).unwrap();
+    user.run(&["install", "claude"]).succeeded();
+    let shown = done(run(&user, &[], &client, &[]));
+    assert!(shown.out.contains("guarded by backstop (standard) \u{b7} 0 judged"), "{}", shown.whole());
+}
+
+#[test]
+fn a_run_says_what_loads_code_into_hooks_where_it_does_not_overrule_it() {
+    let user = User::with_config("{}");
+    let client = program(&user, "claude", "true");
+    let said = |more: &[&str]| done(run(&user, more, &client, &["--version"])).err;
+    for (file, of_project) in [
+        (user.work().join(".claude/settings.json"), true),
+        (user.path().join(".claude/settings.json"), false),
+    ] {
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(&file, r#"{"env": {"LD_PRELOAD": "./x.so"}}"#).unwrap();
+        let warns = |said: &str| said.contains("sets `LD_PRELOAD` for all that is started");
+        assert_eq!(warns(&said(&[])), !of_project, "{}", said(&[]));
+        assert!(warns(&said(&["--hooks-only"])));
+        std::fs::remove_file(&file).unwrap();
+        assert!(!warns(&said(&[])));
+    }
 }
 
 #[test]

@@ -7,6 +7,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use super::line::STATUS_WORD;
 use crate::client::Client;
 
 /// A program that can't stand in a client's configuration.
@@ -79,7 +80,7 @@ impl Fixed {
     }
 
     /// Reads what [`words`](Self::words) writes: all of it, in any order, or nothing at all.
-    fn parse(words: &[&str]) -> Option<Option<Self>> {
+    pub(super) fn parse(words: &[&str]) -> Option<Option<Self>> {
         if let [SERVICE, socket] = words {
             return Some(Some(Self(Told::Service((*socket).to_owned()))));
         }
@@ -183,6 +184,13 @@ impl HookCommand {
         names.chain(self.event.clone()).chain(fixed).collect()
     }
 
+    /// The command by which the client has its status line printed.
+    pub(super) fn line(&self) -> String {
+        let words = self.fixed.as_ref().map(Fixed::words).unwrap_or_default();
+        let words = [self.program.as_str(), STATUS_WORD].into_iter().chain(words.iter().map(String::as_str));
+        words.map(quoted).collect::<Vec<_>>().join(" ")
+    }
+
     /// The command for a shell.
     pub fn plain(&self) -> String {
         let words = self.arguments();
@@ -243,7 +251,7 @@ fn absolute_text(path: &Path) -> Result<String, InvalidProgram> {
 }
 
 /// Whether a path's last part names a Backstop: `backstop`, `backstop-1.2`, `backstop.exe`.
-fn is_ours(program: &str) -> bool {
+pub(super) fn is_ours(program: &str) -> bool {
     let name = program.rsplit(['/', '\\']).next().unwrap_or_default();
     name.strip_prefix("backstop").is_some_and(|rest| rest.is_empty() || rest.starts_with(['-', '.', '_']))
 }
@@ -259,7 +267,7 @@ pub(super) fn quoted(word: &str) -> String {
 
 /// The words of a command as [`quoted`] writes them, and of simple ones that a person would write. `None`
 /// where only a shell could tell.
-fn words(text: &str) -> Option<Vec<String>> {
+pub(super) fn words(text: &str) -> Option<Vec<String>> {
     let mut words = Vec::new();
     let mut letters = text.trim().chars().peekable();
     while letters.peek().is_some() {

@@ -78,7 +78,7 @@ pub(super) fn is_bare(text: &str, layout: &Merged) -> bool {
         })
 }
 
-fn root<'n, 'a>(text: &str, node: Option<&'n Node<'a>>) -> Result<&'n Object<'a>, ConfigError> {
+pub(super) fn root<'n, 'a>(text: &str, node: Option<&'n Node<'a>>) -> Result<&'n Object<'a>, ConfigError> {
     let line = node.map_or(1, |node| edit::line_of(text, node.start()));
     node.and_then(Node::as_object).ok_or(ConfigError::Shape {
         key: "the whole file".to_owned(),
@@ -223,7 +223,7 @@ fn next_uninstall(text: &str, events: Events, command: &HookCommand) -> Result<O
     Ok(None)
 }
 
-fn position(object: &Object<'_>, key: &str) -> usize {
+pub(super) fn position(object: &Object<'_>, key: &str) -> usize {
     object.properties.iter().position(|member| member.name.as_str() == key).unwrap_or_default()
 }
 

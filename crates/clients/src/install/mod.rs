@@ -11,6 +11,8 @@
 
 mod command;
 mod edit;
+mod line;
+mod loaders;
 mod machine;
 mod merge;
 mod once;
@@ -26,6 +28,8 @@ use serde_json::Value;
 
 pub use self::command::{Fixed, HookCommand, InvalidProgram, Program};
 pub use self::edit::ConfigError;
+pub use self::line::{STATUS_WORD, StatusLine, status_line};
+pub use self::loaders::{Loader, Whose, loaders};
 pub use self::machine::{Machine, MachineFacts, MachineFile, machine_facts, machine_files};
 pub(crate) use self::once::ForOneRun;
 pub use self::once::{Once, OnceError, plan_once};

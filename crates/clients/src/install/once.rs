@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use super::command::{HookCommand, quoted};
+use super::command::HookCommand;
 use super::edit::ConfigError;
-use super::{Events, Form, InvalidProgram, Merged, Program, merge};
+use super::{Events, Form, InvalidProgram, Merged, Program, Scope, line, merge};
 use crate::client::Client;
 
 /// The largest file of settings that is read.
@@ -21,8 +21,6 @@ const MOST_BYTES: u64 = 4 * 1024 * 1024;
 const SETTINGS_FILE: &str = "settings.json";
 /// The setting by which Claude Code and Qwen Code run no hook at all.
 pub(super) const DISABLE_ALL: &str = "disableAllHooks";
-/// The setting by which Claude Code shows a line of what a command prints.
-const STATUS_LINE: &str = "statusLine";
 /// The same of Codex, where it is a feature that is on.
 const CODEX_FEATURE: &str = "features.hooks";
 
@@ -168,19 +166,15 @@ impl Once {
 }
 
 impl Once {
-    /// Has a client show a line of ours, which `command` prints, where it has such a thing and its user none: neither in
-    /// what it is started with, nor in `settings`, the texts of the files that it reads. One that can't be read may have it.
+    /// Has a client show a line of ours, which `command` prints, where it has such a thing and its user has chosen none:
+    /// neither in what it is started with, nor in `settings`, the texts of the files that it reads. One that can't be read may
+    /// have it.
     pub fn show_status(&mut self, client: Client, settings: &[String], command: &[&str]) {
-        if client != Client::Claude || !settings.iter().all(|text| merge::lacks(text, STATUS_LINE)) {
-            return;
-        }
-        let words: Vec<String> = command.iter().map(|word| quoted(word)).collect();
-        let line = json!({ "type": "command", "command": words.join(" ") });
-        for (_, text) in &mut self.files {
-            if merge::lacks(text, STATUS_LINE)
-                && let Ok(with) = merge::set(text, STATUS_LINE, &line)
-            {
-                *text = with;
+        if line::is_shown(client, Scope::User) && settings.iter().all(|text| line::is_free(text)) {
+            for (_, text) in &mut self.files {
+                if let Some(with) = line::of_run(text, command) {
+                    *text = with;
+                }
             }
         }
     }

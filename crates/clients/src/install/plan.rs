@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::command::{HookCommand, InvalidProgram, Program, quoted};
 use super::edit::ConfigError;
-use super::{Folders, Form, Installed, Merged, OwnFile, Scope, Status, merge};
+use super::{Folders, Form, Installed, Merged, OwnFile, Scope, Status, line, merge};
 use crate::client::Client;
 
 /// Most bytes of a configuration file.
@@ -115,6 +115,11 @@ pub fn plan_install(
             let text = before.clone().unwrap_or_default();
             let config = |source| PlanError::Config { path: path.clone(), source };
             let after = merge::install(&text, merged, merged.events_in(&path), &command).map_err(config)?;
+            let after = if line::is_shown(client, scope) {
+                line::put(&after, &command).map_err(config)?
+            } else {
+                after
+            };
             let status = merge::status(&text, merged, merged.events_in(&path), &command);
             let absent = status.map_err(config)?.is_absent();
             let backup = (absent && before.is_some()).then(|| backup_of(&path));
@@ -168,10 +173,13 @@ fn without_us(
     let backup = backup_of(&path);
     let kept = read(&backup)?;
     let events = layout.events_in(&path);
-    let rest = merge::uninstall(&before, events, command).map_err(config)?;
+    let clean = |text: &str| match command.client() {
+        Client::Claude => merge::uninstall(&line::take(text)?, events, command),
+        _ => merge::uninstall(text, events, command),
+    };
+    let rest = clean(&before).map_err(config)?;
     let same = |kept: &String| {
-        merge::uninstall(kept, events, command).is_ok_and(|clean| clean == *kept)
-            && said(kept, layout) == said(&rest, layout)
+        clean(kept).is_ok_and(|clean| clean == *kept) && said(kept, layout) == said(&rest, layout)
     };
     let after = match kept.as_ref().filter(|kept| same(kept)) {
         Some(kept) => Some(kept.clone()),
@@ -273,8 +281,12 @@ pub fn status(
         Form::Merged(merged) => {
             let path = layout.path(scope, folders);
             let text = read(&path)?.unwrap_or_default();
-            merge::status(&text, merged, merged.events_in(&path), &command)
-                .map_err(|source| PlanError::Config { path, source })
+            let config = |source| PlanError::Config { path: path.clone(), source };
+            let mut status =
+                merge::status(&text, merged, merged.events_in(&path), &command).map_err(config)?;
+            status.outdated |=
+                line::is_shown(client, scope) && line::is_outdated(&text, &command).map_err(config)?;
+            Ok(status)
         }
         Form::Own(files) => own_status(&layout.folder(scope, folders), &files(&command), &command),
     }
@@ -314,7 +326,7 @@ fn backup_of(path: &Path) -> PathBuf {
 }
 
 /// The text of a file; `None` when it is not there.
-fn read(path: &Path) -> Result<Option<String>, PlanError> {
+pub(super) fn read(path: &Path) -> Result<Option<String>, PlanError> {
     let failed = |source| PlanError::Read { path: path.to_owned(), source };
     match fs::metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),

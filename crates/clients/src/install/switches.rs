@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use super::loaders::assignment;
 use super::once::DISABLE_ALL;
 use super::{Folders, Scope, edit};
 use crate::client::Client;
@@ -46,11 +47,7 @@ fn moved_away(client: Client, folders: &Folders) -> Vec<Switch> {
         _ => return Vec::new(),
     };
     let Some(moved) = client.layout().user.variable else { return Vec::new() };
-    let sets = |line: &str| {
-        let line = line.trim_start();
-        let line = line.strip_prefix("export ").unwrap_or(line).trim_start();
-        line.strip_prefix(moved.by).is_some_and(|rest| rest.trim_start().starts_with(['=', ':']))
-    };
+    let sets = |line: &str| assignment(line).is_some_and(|(name, _)| name == moved.by);
     let look = |file: &&str| {
         let file = folders.project.join(file);
         let says = match read(&file) {
@@ -97,7 +94,7 @@ fn switched_off(client: Client, folders: &Folders) -> Vec<Switch> {
 }
 
 /// The folder of the client's own settings.
-fn user_folder(client: Client, folders: &Folders) -> PathBuf {
+pub(super) fn user_folder(client: Client, folders: &Folders) -> PathBuf {
     let folder = client.layout().folder(Scope::User, folders);
     match client {
         // Hooks have a folder of their own in it.
@@ -107,7 +104,7 @@ fn user_folder(client: Client, folders: &Folders) -> PathBuf {
 }
 
 /// The JSON files of a folder, by name.
-fn files_in(folder: &Path) -> Vec<PathBuf> {
+pub(super) fn files_in(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     let mut files: Vec<_> =
         entries.filter(|path| path.extension().is_some_and(|end| end == "json")).collect();
@@ -147,13 +144,13 @@ fn said_in(value: &Value, keys: &[&str]) -> Vec<String> {
 }
 
 /// The settings in a file; `None` where there are none. What can't be read is said.
-fn settings(file: &Path) -> Result<Option<Value>, String> {
+pub(super) fn settings(file: &Path) -> Result<Option<Value>, String> {
     let Some(text) = read(file)? else { return Ok(None) };
     let node = edit::parse(&text).map_err(|error| format!("what can't be read: {error}"))?;
     Ok(node.as_ref().map(edit::value_of))
 }
 
-fn read(file: &Path) -> Result<Option<String>, String> {
+pub(super) fn read(file: &Path) -> Result<Option<String>, String> {
     let cannot = |error: io::Error| format!("what can't be read: {error}");
     match fs::metadata(file) {
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use backstop_clients::Client;
 use backstop_clients::install::{
-    Folders, HookCommand, PlanError, Scope, plan_install, plan_uninstall, status,
+    Folders, HookCommand, PlanError, Scope, StatusLine, plan_install, plan_uninstall, status, status_line,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -127,7 +127,7 @@ fn comments_order_and_other_hooks_stay() {
         "// mine\n",
         "\"command\": \"other-guard\" }] }, // theirs\n",
         "// nothing yet\n",
-        "\"alpha\": { \"b\": [1, 2] } /* last */\n}\n",
+        "\"alpha\": { \"b\": [1, 2] }, /* last */\n",
     ] {
         assert!(text.contains(kept), "{kept} is gone:\n{text}");
     }
@@ -136,6 +136,76 @@ fn comments_order_and_other_hooks_stay() {
     home.uninstall(Client::Claude);
     assert_eq!(home.read(Client::Claude).unwrap(), before);
     assert_eq!(home.files().len(), 1, "the backup is gone");
+}
+
+/// What the settings say of a status line.
+fn line(home: &Home) -> Option<Value> {
+    let settings: Value = serde_json::from_str(&home.read(Client::Claude)?).unwrap();
+    settings.get("statusLine").cloned()
+}
+
+#[test]
+fn a_status_line_is_ours_where_its_user_has_none() {
+    let home = Home::new();
+    home.install(Client::Claude);
+    assert_eq!(line(&home).unwrap()["command"], "'/opt/back stop/backstop' statusline");
+    assert_eq!(status_line(Client::Claude, &home.folders()).unwrap(), Some(StatusLine::Ours));
+    // How it is laid out is the user's; what it starts is not.
+    let installed = home.read(Client::Claude).unwrap();
+    home.write(Client::Claude, &installed.replace("statusline\"", "statusline\", \"padding\": 0"));
+    let current = || {
+        status(Client::Claude, Scope::User, &home.folders(), Path::new(PROGRAM))
+            .unwrap()
+            .is_current(Path::new(PROGRAM))
+    };
+    assert!(current());
+    home.install(Client::Claude);
+    assert_eq!(line(&home).unwrap()["padding"], 0);
+    home.write(
+        Client::Claude,
+        &installed.replace("back stop/backstop' statusline", "else/backstop' statusline"),
+    );
+    assert!(!current(), "another program prints it");
+    home.install(Client::Claude);
+    assert_eq!(home.read(Client::Claude).unwrap(), installed);
+    home.uninstall(Client::Claude);
+    assert_eq!(home.files(), BTreeSet::new());
+}
+
+#[test]
+fn a_status_line_of_somebody_else_stays_and_is_told_of() {
+    for theirs in [
+        r#"{"statusLine": {"type": "command", "command": "date"}}"#,
+        r#"{"statusLine": null}"#,
+        r#"{"statusLine": {"type": "command", "command": "/opt/backstop statusline | cat"}}"#,
+        r#"{"statusLine": {"type": "command", "command": "/opt/guard statusline"}}"#,
+    ] {
+        let home = Home::new();
+        home.write(Client::Claude, theirs);
+        let before = line(&home);
+        home.install(Client::Claude);
+        assert_eq!(line(&home), before, "{theirs}");
+        assert_eq!(status_line(Client::Claude, &home.folders()).unwrap(), Some(StatusLine::Theirs));
+        home.uninstall(Client::Claude);
+        assert_eq!(home.read(Client::Claude).unwrap(), theirs);
+    }
+}
+
+#[test]
+fn a_status_line_is_written_for_a_user_only_and_a_projects_one_is_told_of() {
+    let home = Home::new();
+    let folders = home.folders();
+    plan_install(Client::Claude, Scope::Project, &folders, Path::new(PROGRAM)).unwrap().apply().unwrap();
+    let file = folders.project.join(".claude/settings.json");
+    assert!(!fs::read_to_string(&file).unwrap().contains("statusLine"));
+    home.install(Client::Claude);
+    assert_eq!(status_line(Client::Claude, &folders).unwrap(), Some(StatusLine::Ours));
+    fs::write(&file, r#"{"statusLine": {"type": "command", "command": "echo guarded by backstop"}}"#)
+        .unwrap();
+    assert_eq!(status_line(Client::Claude, &folders).unwrap(), Some(StatusLine::OfProject(file)));
+    for client in Client::ALL.into_iter().filter(|client| *client != Client::Claude) {
+        assert_eq!(status_line(client, &folders).unwrap(), None);
+    }
 }
 
 #[test]
@@ -336,8 +406,9 @@ fn settings() -> impl Strategy<Value = Value> {
         .prop_map(|command| json!({ "matcher": "*", "hooks": [{ "type": "command", "command": command }] }));
     let events = proptest::sample::select(vec!["PreToolUse", "Stop", "BeforeTool", "preToolUse", "Other"]);
     let hooks = proptest::collection::btree_map(events, proptest::collection::vec(entry, 1..3), 1..4);
-    (proptest::collection::btree_map("[a-z]{1,6}", other, 0..4), proptest::option::of(hooks), any::<bool>())
-        .prop_map(|(others, hooks, first)| {
+    let key = prop_oneof![8 => "[a-z]{1,6}", 1 => Just("statusLine".to_owned())];
+    (proptest::collection::btree_map(key, other, 0..4), proptest::option::of(hooks), any::<bool>()).prop_map(
+        |(others, hooks, first)| {
             let mut fields: Vec<(String, Value)> =
                 others.into_iter().filter(|(key, _)| key != "hooks" && key != "version").collect();
             if let Some(hooks) = hooks {
@@ -345,7 +416,8 @@ fn settings() -> impl Strategy<Value = Value> {
                 fields.insert(at, ("hooks".to_owned(), json!(hooks)));
             }
             Value::Object(fields.into_iter().collect())
-        })
+        },
+    )
 }
 
 /// A value as text in one of several layouts, with comments where the layout has room for them.

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backstop::clients::install::{
-    Folders, PlanError, Program, Scope, Status, Switch, is_trusted, status, switches,
+    Folders, Loader, PlanError, Program, Scope, Status, StatusLine, Switch, Whose, is_trusted, loaders,
+    status, status_line, switches,
 };
 use backstop::clients::{Client, Evidence};
 use backstop::engine::HookMeta;
@@ -183,6 +184,9 @@ async fn examine(client: Client, folders: &Folders, surroundings: &Surroundings)
                 installed += status.programs.len();
                 entries(&mut diagnosis, client, scope, &status, &program.path);
                 trusted(&mut diagnosis, client, folders, &status, &program)?;
+                if scope == Scope::User {
+                    shown_line(&mut diagnosis, client, folders)?;
+                }
                 answers(&mut diagnosis, client, scope, &status, folders).await;
             }
         }
@@ -196,6 +200,9 @@ async fn examine(client: Client, folders: &Folders, surroundings: &Surroundings)
     for Switch { file, says } in switches(client, folders) {
         let text = format!("it runs no hooks here: `{}` says {says}", file.display());
         diagnosis.add(Grade::Failed, text, Some(format!("take that out of `{}`", file.display())));
+    }
+    for loader in loaders(client, folders, Path::new("/")) {
+        loading(&mut diagnosis, client, &loader);
     }
     match installed {
         0 => {
@@ -296,6 +303,39 @@ fn entries(diagnosis: &mut Diagnosis, client: Client, scope: Scope, status: &Sta
         );
         diagnosis.add(Grade::Note, text, None);
     }
+}
+
+/// A variable that puts code into our hooks. What a repository says is nobody's word that is trusted.
+fn loading(diagnosis: &mut Diagnosis, client: Client, loader: &Loader) {
+    let grade = if loader.of == Whose::Project { Grade::Failed } else { Grade::Warning };
+    let mut hint = format!("look at what it names, and take it out of `{}`", loader.file.display());
+    if loader.of == Whose::Project && client == Client::Claude {
+        hint.push_str("; `backstop run claude` overrules it");
+    }
+    diagnosis.add(grade, super::loaded(loader), Some(hint));
+}
+
+/// What the client shows of us below a conversation.
+fn shown_line(diagnosis: &mut Diagnosis, client: Client, folders: &Folders) -> Result<(), Error> {
+    let Some(line) = status_line(client, folders)? else { return Ok(()) };
+    match line {
+        StatusLine::Ours => diagnosis.add(Grade::Good, "its status line says that it is guarded", None),
+        StatusLine::Missing => {
+            let hint = Some(format!("backstop install {client}"));
+            diagnosis.add(Grade::Note, "it has no status line that says whether it is guarded", hint);
+        }
+        StatusLine::Theirs => {
+            diagnosis.add(Grade::Note, "its status line is its user's, and says nothing of Backstop", None);
+        }
+        StatusLine::OfProject(file) => {
+            let text = format!(
+                "the status line here is the project's, by `{}`: whatever it says of Backstop is not ours",
+                file.display()
+            );
+            diagnosis.add(Grade::Warning, text, None);
+        }
+    }
+    Ok(())
 }
 
 fn others_may_write(path: &Path) -> bool {

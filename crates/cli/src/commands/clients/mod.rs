@@ -7,13 +7,14 @@ pub(crate) mod fire;
 pub(crate) mod guide;
 mod heard;
 pub(crate) mod install;
+pub(in crate::commands) mod line;
 mod machine;
 pub(crate) mod status;
 
 use std::path::{Path, PathBuf};
 
 use backstop::clients::Client;
-use backstop::clients::install::{Fixed, Folders, Program, Scope, folder_variables};
+use backstop::clients::install::{Fixed, Folders, Loader, Program, Scope, folder_variables};
 
 use crate::error::Error;
 use crate::session::{Surroundings, working_directory};
@@ -86,6 +87,15 @@ fn entry_program(scope: Scope, surroundings: &Surroundings) -> Result<Program, E
         Scope::User => fixed_program(surroundings, true),
         Scope::Project => Ok(Program { path: this_program()?, fixed: None }),
     }
+}
+
+/// What is said of a variable that puts code into what a client starts.
+pub(super) fn loaded(loader: &Loader) -> String {
+    format!(
+        "`{}` sets `{}` for all that is started, our hooks among it: what that names runs in front of the judge",
+        loader.file.display(),
+        loader.variable
+    )
 }
 
 /// The program that a client is started by, where it has a command line.

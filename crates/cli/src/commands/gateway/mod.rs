@@ -8,7 +8,7 @@ mod lifeline;
 mod once;
 pub(crate) mod run;
 pub(crate) mod serve;
-mod watch;
+pub(in crate::commands) mod watch;
 
 use std::future::pending;
 use std::io::IsTerminal as _;

@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 
 use backstop::clients::Client;
 use backstop::clients::install::pointing::{Gateway, Pointed, Surroundings as Given, point};
-use backstop::clients::install::{Once, Scope, Switch, plan_once, switches};
+use backstop::clients::install::{Once, STATUS_WORD, Scope, Switch, Whose, loaders, plan_once, switches};
 
 use super::banner;
-use crate::commands::clients::{fixed_program, folders, program_of, this_program};
+use crate::commands::clients::{fixed_program, folders, loaded, program_of, this_program};
 use crate::daemon::SOCKET_VARIABLE;
 use crate::error::Error;
 use crate::session::Surroundings;
@@ -128,10 +128,21 @@ impl Launch {
         };
         let (own, line) = (this_program()?, banner::file(folder.path()));
         if let (Some(own), Some(line)) = (own.to_str(), line.to_str()) {
-            once.show_status(client, &settings_of(client)?, &[own, banner::WORD, line]);
+            once.show_status(client, &settings_of(client)?, &[own, STATUS_WORD, line]);
         }
         once.variables.append(&mut self.once.variables);
         Ok(Self { once, is_hooked: true, ..self })
+    }
+
+    /// Says which settings load code into the client's hooks all the same; `is_pointed`: those of a repository are overruled where
+    /// the client's environment is ours to say.
+    pub(super) fn warn_of_loaders(&self, is_pointed: bool, surroundings: &Surroundings) -> Result<(), Error> {
+        let Some(client) = self.client else { return Ok(()) };
+        let overruled = |of: Whose| is_pointed && client == Client::Claude && of == Whose::Project;
+        for loader in loaders(client, &folders()?, Path::new("/")).iter().filter(|one| !overruled(one.of)) {
+            surroundings.output.say(&format!("warning: {}", loaded(loader)));
+        }
+        Ok(())
     }
 
     /// Points the client that the program is at `gateway`.

@@ -55,6 +55,7 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
     let mut launch = Launch::plain(settings.command, settings.client, &folder)?;
     if settings.hooks {
         launch = launch.hook(&folder, surroundings)?;
+        launch.warn_of_loaders(settings.proxy, surroundings)?;
     }
     if let (true, Some(client)) = (loaded.config.gateway.passthrough.value, launch.client()) {
         add_login(client, &mut gateway);

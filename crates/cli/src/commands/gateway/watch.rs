@@ -20,11 +20,11 @@ pub(super) struct Decisions {
 }
 
 /// What became of tool calls.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Counted {
-    pub(super) judged: u64,
-    pub(super) blocked: u64,
-    pub(super) asked: u64,
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::commands) struct Counted {
+    pub(in crate::commands) judged: u64,
+    pub(in crate::commands) blocked: u64,
+    pub(in crate::commands) asked: u64,
 }
 
 impl Decisions {

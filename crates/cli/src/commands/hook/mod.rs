@@ -94,7 +94,7 @@ pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Exit
 }
 
 /// The operator's folders, which no variable of the environment chooses.
-fn folders_of(said: Option<OperatorFolders>) -> Result<OperatorFolders, Error> {
+pub(in crate::commands) fn folders_of(said: Option<OperatorFolders>) -> Result<OperatorFolders, Error> {
     let Some(folders) = said else { return OperatorFolders::of_account() };
     let is_ours = |folder: &Path| folder.is_absolute() && folder.ends_with("backstop");
     if folders.home.is_absolute() && is_ours(&folders.operator) && is_ours(&folders.data) {

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value, json};
 
 use super::{Gateway, Pointed, PointingError, Surroundings, is_on, lay_over, settings, settings_in};
+use crate::install::loaders::is_loader;
 use crate::install::merge;
 use crate::install::once::{Once, OnceError, settings_given, take_option};
 
@@ -57,24 +58,9 @@ const PROXIES: &[&str] = &[
     "CLAUDE_CODE_PROXY_HOST",
 ];
 
-/// What puts code into any program that is started, by ld.so(8) and dyld(1), or into the shell that starts our hooks, by
-/// the manuals of bash, dash and zsh.
-const LOADERS: &[&str] = &[
-    "PATH",
-    "HOME",
-    "SHELL",
-    "ENV",
-    "BASH_ENV",
-    "SHELLOPTS",
-    "BASHOPTS",
-    "PS4",
-    "IFS",
-    "ZDOTDIR",
-    "GCONV_PATH",
-    "LOCPATH",
-    "GLIBC_TUNABLES",
-];
-const LOADER_FAMILIES: &[&str] = &["LD_", "DYLD_", "BASH_FUNC_", "BACKSTOP_", "XDG_"];
+/// What chooses the folders of what is started, and whom our hooks ask.
+const FOLDERS: &[&str] = &["HOME"];
+const FOLDER_FAMILIES: &[&str] = &["BACKSTOP_", "XDG_"];
 
 pub(super) fn point(
     once: &mut Once,
@@ -165,7 +151,9 @@ fn user_file(given: Surroundings<'_>) -> PathBuf {
 /// Code those that name no service, no address and no credential.
 fn is_harmless(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
-    if LOADERS.contains(&name.as_str()) || LOADER_FAMILIES.iter().any(|family| name.starts_with(family)) {
+    let is_of_folders =
+        FOLDERS.contains(&name.as_str()) || FOLDER_FAMILIES.iter().any(|family| name.starts_with(family));
+    if is_of_folders || is_loader(&name) {
         return false;
     }
     let of_a_route =
