@@ -440,8 +440,18 @@ choice! {
         Off = "off",
         /// What the gates of tool calls stop is taken out; whoever runs the tool asks about what is to be asked.
         JudgeBlocks = "judge-blocks",
-        /// What the gates of tool calls stop, or would ask a human about, is taken out.
+        /// What the gates of tool calls stop is taken out; what they would ask a human about is as `approvals` says.
         Judge = "judge",
+    }
+}
+
+choice! {
+    /// What becomes of a tool call in an answer about which a human is to be asked, with `tool_calls: judge`.
+    pub enum LiveApprovals {
+        /// It is taken out, and the question is filed: a person can allow the call afterwards.
+        File = "file",
+        /// The answer waits for the human, as long as the question says.
+        Wait = "wait",
     }
 }
 

@@ -16,22 +16,24 @@ use backstop_hooks::points::{
     ToolBefore, ToolCallEvent, TrustedToolPolicy,
 };
 use backstop_hooks::{
-    CallContext, Claim, ClaimPoint, Contained, DecidePoint, Event as _, ObservePoint, Params, Point, PointId,
-    Reason, RunId, SessionId, Text, ToolCallId, ToolName, contained,
+    CallContext, Claim, ClaimPoint, Contained, DecidePoint, Event as _, ObservePoint, Params, Point, Reason,
+    RunId, SessionId, Text, ToolCallId, ToolName, contained,
 };
 use backstop_store::{AnswerStore, MemoryStore, Store, StoreError, Timestamp, ToolDecision};
 use futures_util::future::join_all;
 
 use crate::answers::{Answers, rule};
-use crate::approvals::{ApprovalSettings, Approvals, session_of};
+use crate::approvals::{ApprovalSettings, Approvals, Attendance, session_of};
 use crate::interceptor::Interceptors;
 use crate::operator::OperatorSettings;
 use crate::receipt::{BlockCause, Blocked, CallKey, FailureKind, Receipt, ReceiptSink, Verdict};
 use crate::redaction::{Redaction, ResponseGate};
 use crate::registry::{Registry, Snapshot};
 use crate::runner::{Claimed, Decided, Dispatch, reads_idle, untouched};
-use crate::tool_call::{PATIENCE, Reviewed, tool_key};
+use crate::tool_call::{PATIENCE, Reviewed};
 use crate::underway::Underway;
+
+use self::passage::Question;
 
 /// How long a decision about a tool call counts for those who know nothing but the call's id. Decisions older
 /// than that can be pruned.
@@ -139,12 +141,15 @@ impl fmt::Debug for Engine {
     }
 }
 
-/// What becomes of a tool call about which a human would be asked, in a host that can't wait for one.
+/// What becomes of a tool call about which a human is to be asked, in a host that sees it in an answer and does not run it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Unasked {
-    /// It is denied.
+    /// It is denied, and the question is filed: a person finds it among the approvals and can allow the call afterwards.
+    /// What was allowed earlier counts.
     #[default]
     Deny,
+    /// The human is waited for, as long as the question says. What was allowed earlier counts.
+    Wait,
     /// It stays: whoever runs the tool asks.
     Leave,
 }
@@ -297,7 +302,7 @@ impl Engine {
     /// As [`judge_answer`](Self::judge_answer), for hosts that see a model's answers and never its tools: each
     /// tool call that stays is also taken through the gates of tool calls, since nobody else may do so. What they
     /// would stop, and what they would rewrite, which cannot be honoured in an answer, is denied; `unasked` says
-    /// what becomes of a call about which they would ask a human.
+    /// what becomes of a call about which they would ask a human. Questions about several calls are put at once.
     pub fn judge_answer_and_calls<'a>(
         &'a self,
         event: AfterLlmCallEvent,
@@ -316,7 +321,8 @@ impl Engine {
 
     /// Why a tool that a provider would run by itself may not be offered to a model, if the gates of tool calls would
     /// not let a call of it. They are asked about a call of the kind [`PROVIDER_TOOL`] that has no id, with what is `said`
-    /// of the tool as arguments; nobody sees its calls before they are made. Leaves a receipt.
+    /// of the tool as arguments; nobody sees its calls before they are made. Nobody is asked about an offer either: unless
+    /// `unasked` leaves that to others, it is refused. Leaves a receipt.
     pub async fn refuses_offer(
         &self,
         name: &str,
@@ -327,7 +333,12 @@ impl Engine {
     ) -> Option<Text> {
         let snapshot = self.0.registry.snapshot();
         let offered = ToolCallEvent::new(ToolName::new(name), said).run_id(run.clone());
-        self.preview(&snapshot, offered.tool_kind(PROVIDER_TOOL.to_owned()), call, unasked).await
+        let foreseen = self.foresee(&snapshot, offered.tool_kind(PROVIDER_TOOL.to_owned()), call).await;
+        let question = match unasked {
+            Unasked::Leave => Question::Left,
+            Unasked::Deny | Unasked::Wait => Question::Refused,
+        };
+        self.conclude(foreseen, question).await
     }
 
     fn judge<'a>(
@@ -347,11 +358,9 @@ impl Engine {
             let mut rulings = rule(&calls, decided.outcome(), decided.blocked());
             let mut previewed = false;
             if let Some(unasked) = unasked {
-                for (tool, ruling) in calls.iter().zip(&mut rulings) {
-                    if *ruling == ToolDecision::Allow
-                        && let Some(reason) =
-                            self.preview(&snapshot, call_of(tool, &run), call, unasked).await
-                    {
+                let denied = self.foresee_all(&snapshot, &calls, &rulings, &run, call, unasked).await;
+                for (ruling, reason) in rulings.iter_mut().zip(denied) {
+                    if let Some(reason) = reason {
                         *ruling = ToolDecision::Deny { reason };
                         previewed = true;
                     }
@@ -386,44 +395,37 @@ impl Engine {
         }
     }
 
-    /// Why a tool call of an answer may not leave, if the gates of tool calls say so. Leaves a receipt.
-    async fn preview(
+    /// Why tool calls of an answer may not leave, if the gates of tool calls say so. Those that are denied already are
+    /// not judged again.
+    async fn foresee_all(
         &self,
-        snapshot: &Snapshot,
-        event: ToolCallEvent,
+        snapshot: &Arc<Snapshot>,
+        calls: &[ToolCall],
+        rulings: &[ToolDecision],
+        run: &RunId,
         call: &CallContext,
         unasked: Unasked,
-    ) -> Option<Text> {
-        let underway = Underway::begin(self, PointId::BeforeToolCall, || tool_key(&event, call));
-        let reviewed = self.dispatch_in(snapshot, call, &underway).review(event, None).await;
-        underway.end();
-        let Reviewed { changed, blocked, requests, moot, mut receipt, .. } = reviewed;
-        // Nobody is asked here: who runs the tool asks.
-        let unasked_requests = [requests.as_slice(), &moot].concat();
-        self.0.approvals.cancel(&unasked_requests, call).await;
-        self.interceptors().report_built_ins(&receipt, blocked.as_ref(), call);
-        let asked = requests.first().filter(|_| unasked == Unasked::Deny);
-        let reason = match (&blocked, asked) {
-            (Some(_), _) => None,
-            (None, Some(request)) => {
-                let told = format!("a human would have to allow it: {}", request.title());
-                Some(Reason::fixed("approval.needed", told))
-            }
-            (None, None) if changed => Some(Reason::fixed(
-                "rewrite.impossible",
-                "a hook would rewrite its arguments, which is not possible in an answer",
-            )),
-            (None, None) => None,
+    ) -> Vec<Option<Text>> {
+        let question = match unasked {
+            Unasked::Leave => Question::Left,
+            Unasked::Deny => Question::Put(&Attendance::Nobody),
+            Unasked::Wait => Question::Put(&Attendance::Queue),
         };
-        let stopped = blocked.or_else(|| {
-            let reason = Some(reason?);
-            Some(Blocked { cause: BlockCause::Withheld, reason, hook: None, owner: None })
-        });
-        if let Some(stopped) = &stopped {
-            receipt.stop(stopped);
+        let mut foreseen = Vec::with_capacity(calls.len());
+        for (tool, ruling) in calls.iter().zip(rulings) {
+            foreseen.push(match ruling {
+                ToolDecision::Allow => Some(self.foresee(snapshot, call_of(tool, run), call).await),
+                ToolDecision::Deny { .. } => None,
+            });
         }
-        self.keep(&receipt).await;
-        stopped.map(|stopped| stopped.reason_or_default())
+        // A person who sees one question sees all of them.
+        join_all(foreseen.into_iter().map(|foreseen| async move {
+            match foreseen {
+                Some(foreseen) => self.conclude(foreseen, question).await,
+                None => None,
+            }
+        }))
+        .await
     }
 
     async fn share(

@@ -122,6 +122,10 @@ pub(crate) enum Failure {
         "`{0}` is not among the operations that pass here\nhint: `gateway.allow: [\"{0}\"]` opens this one; in its place a segment that changes may stand as `{{id}}`"
     )]
     Closed(String),
+    #[error(
+        "WebSockets do not pass here: send the request over HTTP, where its answer streams as server-sent events"
+    )]
+    Socket,
     #[error("too much is going on at once; try again later")]
     Overloaded,
     #[error("the provider `{provider}` gave no answer: {cause}")]
@@ -177,6 +181,7 @@ impl Failure {
             Self::NoModel | Self::Broken | Self::Undecodable(_) => (Kind::InvalidRequest, 400),
             Self::NoProvider(_) | Self::UnknownProvider(_) | Self::ModelNotOffered => (Kind::NotFound, 404),
             Self::Slow => (Kind::InvalidRequest, 408),
+            Self::Socket => (Kind::InvalidRequest, 426),
             Self::TooLarge(_) => (Kind::RequestTooLarge, 413),
             Self::Overloaded => (Kind::Overloaded, 503),
             Self::NoKey { .. } => (Kind::Server, 500),

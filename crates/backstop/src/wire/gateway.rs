@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use backstop_config::{
-    Api as ConfigApi, GatewayOperation as ConfigOperation, GatewayProviders, LiveBlock, LiveCalls, LiveText,
-    Loaded, Name, Provider as ConfigProvider, Spanned,
+    Api as ConfigApi, GatewayOperation as ConfigOperation, GatewayProviders, LiveApprovals, LiveBlock,
+    LiveCalls, LiveText, Loaded, Name, Provider as ConfigProvider, Spanned,
 };
 use backstop_gateway::hooked::{BlockedForm, HookSettings, TextMode, ToolCalls, Unasked};
 use backstop_gateway::{
@@ -246,7 +246,10 @@ pub fn gateway_hooks(loaded: &Loaded) -> HookSettings {
         tool_calls: match hooks.tool_calls.value {
             LiveCalls::Off => ToolCalls::Leave,
             LiveCalls::JudgeBlocks => ToolCalls::Judge(Unasked::Leave),
-            LiveCalls::Judge => ToolCalls::Judge(Unasked::Deny),
+            LiveCalls::Judge => ToolCalls::Judge(match hooks.approvals.value {
+                LiveApprovals::File => Unasked::Deny,
+                LiveApprovals::Wait => Unasked::Wait,
+            }),
         },
         keep_alive: hooks.keep_alive.value.duration(),
         call_bytes: bytes(hooks.call_bytes.value.get()),

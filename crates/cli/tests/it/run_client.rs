@@ -177,7 +177,7 @@ fn no_call_reaches_a_client_whose_hooks_are_not_heard_of() {
 fn a_question_is_left_to_the_hooks_of_the_client() {
     let user = User::new();
     let script = r#"{"tool_calls": [{"name": "exec", "arguments": {"command": "eval \"$PLAN\""}}]}"#;
-    let model = ModelServer::start(&user, &format!("{script} {script} {script}"));
+    let model = ModelServer::start(&user, &script.repeat(4));
     std::fs::write(user.work().join("event.json"), event(&user).to_string()).unwrap();
     let fires = FIRE_SETTINGS.replace("|| exit 90", "|| { echo $ANTHROPIC_BASE_URL; exec cat; }");
     let fires = fires.replace("|| exit 91", "|| { echo $ANTHROPIC_BASE_URL; exec cat; }");
@@ -186,7 +186,9 @@ fn a_question_is_left_to_the_hooks_of_the_client() {
     let tells = program(&user, "claude", &fires.replace(ends, "echo $ANTHROPIC_BASE_URL; exec cat"));
     let questions =
         || user.run(&["approvals", "list", "--all", "--json"]).succeeded().json().as_array().unwrap().len();
-    for (hooks, more, is_left) in [(&["--no-hooks"][..], "", false), (&[], "", true), (&[], NO_SHELL, false)]
+    let waits = "gateway: {hooks: {approvals: wait}}\n";
+    for (hooks, more, is_left) in
+        [(&["--no-hooks"][..], "", false), (&[], "", true), (&[], waits, true), (&[], NO_SHELL, false)]
     {
         user.configure(&model.config(more));
         let before = questions();
@@ -198,10 +200,15 @@ fn a_question_is_left_to_the_hooks_of_the_client() {
         let mut url = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut url).unwrap();
         let answer = post(&format!("{}/v1/messages", url.trim()), MESSAGE);
-        assert_eq!(answer.contains("eval"), is_left, "{answer}");
+        assert_eq!(answer.contains("\"tool_use\""), is_left, "{answer}");
         assert!(!is_left || questions() == before, "the proxy asked, too");
         drop(child.stdin.take());
-        done(child);
+        let ended = done(child);
+        // A question that nobody could be asked is filed: people are told its code, and the model is not.
+        let filed = questions() - before;
+        assert_eq!(filed, usize::from(!hooks.is_empty()), "{}", ended.whole());
+        assert_eq!(ended.err.contains("backstop allow-once "), filed == 1, "{}", ended.whole());
+        assert!(!answer.contains("allow-once"), "{answer}");
     }
 }
 

@@ -7,7 +7,8 @@ use crate::problem::{Problem, ProblemKind};
 use crate::reader::Reader;
 use crate::text::Text;
 use crate::values::{
-    BudgetPer, BudgetWindow, LiveBlock, LiveCalls, LiveText, LoopAction, Millis, Money, Name, Whole,
+    BudgetPer, BudgetWindow, LiveApprovals, LiveBlock, LiveCalls, LiveText, LoopAction, Millis, Money, Name,
+    Whole,
 };
 use crate::wire::{item, section};
 
@@ -100,6 +101,9 @@ section! {
         blocked ("blocked"): Setting<LiveBlock> = LiveBlock::Answer, OperatorOnly;
         /// What is done about the tool calls of answers, besides the hooks at `after_llm_call`.
         tool_calls ("tool_calls"): Setting<LiveCalls> = LiveCalls::Judge, OperatorOnly;
+        /// What becomes of a tool call about which a human is to be asked, with `tool_calls: judge`. Under `backstop run` with a
+        /// client that has our hooks, they ask.
+        approvals ("approvals"): Setting<LiveApprovals> = LiveApprovals::File, OperatorOnly;
         /// After how much silence a client whose answer is held is told to be patient, in milliseconds.
         keep_alive ("keepAliveMs"): Setting<Millis> = Millis::clamped(10_000), OperatorOnly;
         /// The most bytes of the arguments of one tool call. A call with more is removed.

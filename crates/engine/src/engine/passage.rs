@@ -10,13 +10,16 @@
 //! What hooks read to judge the call, such as a script that it runs, has to be the same when the human has answered, and
 //! again when the permit is redeemed; what was judged by something else is refused, and may be called again.
 //!
+//! A host that sees calls only in the answers that hold them takes them the same way up to the permit, which it does not
+//! get: somebody else runs the tool ([`Engine::foresee`], [`Engine::conclude`]).
+//!
 //! Limits: a human is asked at most [`MAX_QUESTIONS`] times about one call. The receipt has the steps of all rounds, and
 //! the note of the last question.
 
 use std::sync::Arc;
 
 use backstop_hooks::points::ToolCallEvent;
-use backstop_hooks::{ApprovalId, ApprovalRequest, CallContext, Digest, Fact, PointId, Reason};
+use backstop_hooks::{ApprovalId, ApprovalRequest, CallContext, Digest, Fact, PointId, Reason, Text};
 
 use super::Engine;
 use crate::approvals::Attendance;
@@ -45,7 +48,80 @@ struct Passage<'a> {
     facts: Vec<Fact>,
 }
 
+/// A tool call of which only the answer, or the offer, is seen, once hooks have judged it.
+pub(super) struct Foreseen<'a> {
+    snapshot: Arc<Snapshot>,
+    call: &'a CallContext,
+    event: ToolCallEvent,
+    judged: Digest,
+    changed: bool,
+    blocked: Option<Blocked>,
+    requests: Vec<ApprovalRequest>,
+    facts: Vec<Fact>,
+    underway: Underway<'a>,
+}
+
+/// What becomes of a question about such a call.
+#[derive(Clone, Copy)]
+pub(super) enum Question<'a> {
+    /// Whoever runs the tool asks it.
+    Left,
+    /// Nobody can answer it, so the call is refused.
+    Refused,
+    /// It is put to whoever attends.
+    Put(&'a Attendance),
+}
+
 impl Engine {
+    /// Lets the gates of tool calls judge a call that somebody else runs.
+    pub(super) async fn foresee<'a>(
+        &'a self,
+        snapshot: &Arc<Snapshot>,
+        event: ToolCallEvent,
+        call: &'a CallContext,
+    ) -> Foreseen<'a> {
+        let mut underway = Underway::begin(self, PointId::BeforeToolCall, || tool_key(&event, call));
+        let reviewed = self.dispatch_in(snapshot, call, &underway).review(event, None).await;
+        let Reviewed { event, changed, blocked, requests, moot, facts, receipt } = reviewed;
+        self.interceptors().report_built_ins(&receipt, blocked.as_ref(), call);
+        let judged = receipt.judged.unwrap_or_else(|| tool_call_digest(&event));
+        underway.hold(receipt);
+        self.0.approvals.cancel(&moot, call).await;
+        let snapshot = Arc::clone(snapshot);
+        Foreseen { snapshot, call, event, judged, changed, blocked, requests, facts, underway }
+    }
+
+    /// Why the call may not leave its answer, if the gates of tool calls, or a human, say so. Leaves a receipt.
+    pub(super) async fn conclude(&self, foreseen: Foreseen<'_>, question: Question<'_>) -> Option<Text> {
+        let Foreseen { snapshot, call, event, judged, changed, blocked, requests, facts, mut underway } =
+            foreseen;
+        let blocked = match (blocked, question) {
+            (None, Question::Put(attendance)) if !changed && !requests.is_empty() => {
+                let (approved, approval) = (Vec::new(), None);
+                let mut passage = Passage { snapshot, call, attendance, approved, approval, facts };
+                self.settle(&mut passage, &event, judged, requests, &mut underway).await
+            }
+            (blocked, question) => {
+                self.0.approvals.cancel(&requests, call).await;
+                let refused = requests.first().filter(|_| matches!(question, Question::Refused));
+                let unable = || match refused {
+                    Some(request) => Some(not_asked(request)),
+                    None => changed.then(rewritten_in_an_answer),
+                };
+                blocked.or_else(unable)
+            }
+        };
+        let mut receipt = underway.into_receipt();
+        if let Some(blocked) = &blocked {
+            receipt.stop(blocked);
+        }
+        let kept = self.keep(&receipt).await;
+        // INVARIANT (fail closed): that a human allowed this must be on record before anything comes of it.
+        let unkept = !kept && blocked.is_none() && receipt.approval.is_some();
+        let blocked = blocked.or_else(|| unkept.then(|| self.unkept(&mut receipt)));
+        blocked.map(|blocked| blocked.reason_or_default())
+    }
+
     /// Takes a tool call through every gate, and to a human if one of them asks. Hooks that were registered while the
     /// human was asked count: they judge the call before it is permitted.
     pub async fn permit_tool_call(
@@ -171,6 +247,18 @@ impl Engine {
         self.record(receipt);
         blocked
     }
+}
+
+fn not_asked(request: &ApprovalRequest) -> Blocked {
+    let told = format!("a human would have to allow it: {}", request.title());
+    let reason = Some(Reason::fixed("approval.needed", told));
+    Blocked { cause: BlockCause::Withheld, reason, hook: None, owner: None }
+}
+
+fn rewritten_in_an_answer() -> Blocked {
+    let told = "a hook would rewrite its arguments, which is not possible in an answer";
+    let reason = Some(Reason::fixed("rewrite.impossible", told));
+    Blocked { cause: BlockCause::Withheld, reason, hook: None, owner: None }
 }
 
 fn not_what_was_asked_about() -> Blocked {

@@ -25,7 +25,7 @@ use super::settings::{TextMode, ToolCalls};
 use super::text::Lines;
 
 /// Longer names and reasons are cut where the client is told of a withheld call.
-const MAX_NOTE_CHARS: usize = 200;
+const MAX_NOTE_CHARS: usize = 600;
 /// How many withheld calls are named.
 const MAX_NAMED_CALLS: usize = 8;
 

@@ -19,6 +19,8 @@ const LIFE: [PointId; 4] =
     [PointId::SessionStart, PointId::SessionEnd, PointId::GatewayStart, PointId::GatewayStop];
 
 const REMOVED: Honour = Honour::Stricter("the tool call is taken out of the answer");
+const FILED: Honour =
+    Honour::Stricter("the tool call is taken out of the answer, and the question is filed for a person");
 const LEFT_TO_OTHERS: Honour =
     Honour::Ignored("it is left to who runs the tool (`tool_calls: judge-blocks`)");
 const TEXT_HAS_LEFT: Honour = Honour::Ignored("the text has left by then (`text: pass`)");
@@ -38,14 +40,17 @@ pub fn host_profile(settings: &HookSettings) -> HostProfile {
     }
     let ask = match settings.tool_calls {
         ToolCalls::Leave => return host,
-        ToolCalls::Judge(Unasked::Deny) => REMOVED,
-        ToolCalls::Judge(Unasked::Leave) => LEFT_TO_OTHERS,
+        ToolCalls::Judge(Unasked::Deny) => Some(FILED),
+        ToolCalls::Judge(Unasked::Leave) => Some(LEFT_TO_OTHERS),
+        ToolCalls::Judge(Unasked::Wait) => None,
     };
     for (point, rewrite) in TOOL_GATES.into_iter().zip(["params", "args", "params"]) {
         host = host.fires([point]).except(point, rewrite, REMOVED);
     }
     for point in [PointId::TrustedToolPolicy, PointId::BeforeToolCall] {
-        host = host.except(point, "requireApproval", ask);
+        if let Some(ask) = ask {
+            host = host.except(point, "requireApproval", ask);
+        }
     }
     host
 }

@@ -46,7 +46,7 @@ impl ToolCalls {
 }
 
 impl Default for ToolCalls {
-    /// What would have to be asked is taken out.
+    /// What would have to be asked is taken out, and the question filed.
     fn default() -> Self {
         Self::Judge(Unasked::Deny)
     }

@@ -70,6 +70,9 @@ impl<'a> Visit<'a> {
     /// Lets a request in, and asks who looks at it.
     pub(super) fn enter(shared: &'a Arc<Shared>, head: &'a request::Parts) -> Result<(Self, Plan), Failure> {
         let entered = shared.door.enter(head)?;
+        if asks_for_a_socket(&head.headers) {
+            return Err(Failure::Socket);
+        }
         let endpoint = Endpoint::of(entered.target.path(), &head.headers)?;
         let path = entered.target.path();
         let permission = Permission::of(endpoint, &head.method, path, &head.headers, &shared.allow);
@@ -368,6 +371,18 @@ impl<'a> Visit<'a> {
         })?;
         Ok(driver.begin().await)
     }
+}
+
+/// Whether the connection is to become a WebSocket. Other upgrades may be ignored, and are: clients that offer HTTP/2
+/// in this way go on without it.
+fn asks_for_a_socket(headers: &HeaderMap) -> bool {
+    let offered = headers
+        .get_all(header::UPGRADE)
+        .iter()
+        .flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
+    offered
+        .filter_map(|protocol| protocol.split(|byte| *byte == b'/').next())
+        .any(|name| name.trim_ascii().eq_ignore_ascii_case(b"websocket"))
 }
 
 async fn next_data(body: &mut ClientBody) -> Result<Option<Bytes>, BodyError> {

@@ -16,6 +16,7 @@ mod http2;
 mod nodelay;
 mod proxies;
 mod routing;
+mod sockets;
 mod support;
 mod tls;
 mod transparency;

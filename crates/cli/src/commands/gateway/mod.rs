@@ -22,7 +22,7 @@ use backstop::engine::ReceiptSink;
 use backstop::gateway::hooked::{HookSettings, Hooks, ToolCalls, Unasked};
 use backstop::gateway::{Gateway, Settings};
 use backstop::hooks::ToolCallId;
-use backstop::store::Timestamp;
+use backstop::store::{ApprovalRecord, ApprovalStatus, Timestamp};
 use tokio::task::JoinHandle;
 
 use self::hold::Hold;
@@ -83,7 +83,7 @@ impl Running {
             _ => None,
         };
         let hold = hold.map(Arc::new);
-        if hold.is_some() && how.tool_calls == ToolCalls::Judge(Unasked::Deny) {
+        if hold.is_some() && matches!(how.tool_calls, ToolCalls::Judge(_)) {
             // One call is asked about once: by the hooks, which see it next.
             how.tool_calls = ToolCalls::Judge(Unasked::Leave);
         }
@@ -162,6 +162,28 @@ impl Running {
             Counted { judged: 0, .. } => self.decisions.counted(),
             counted => counted,
         }
+    }
+
+    /// The questions that nobody answered, about calls that were denied and can be allowed afterwards. None where they
+    /// end with this process.
+    async fn left_to_answer(&self) -> Vec<ApprovalRecord> {
+        let mut left = Vec::new();
+        if self.desk.is_some() {
+            return left;
+        }
+        let store = self.backstop.engine().answer_store();
+        let mut seen = self.watch.questions();
+        seen.extend(self.decisions.questions());
+        for id in seen {
+            // One that can't be read is in the list, or nowhere.
+            if let Ok(Some(record)) = store.approval(&id).await
+                && matches!(record.state.status(), ApprovalStatus::Unattended | ApprovalStatus::TimedOut)
+                && !left.iter().any(|known: &ApprovalRecord| known.id == record.id)
+            {
+                left.push(record);
+            }
+        }
+        left
     }
 
     /// Lets running answers end, or cuts them off in a hurry, and writes what is left of the audit trail.

@@ -10,13 +10,16 @@ use backstop::config::Loaded;
 use backstop::gateway::{Family, Provider};
 use backstop::gateway_settings;
 use backstop::hooks::AgentId;
+use backstop::store::ApprovalRecord;
 
 use super::environment::{has_key, variables as variables_of, with_loopback};
 use super::once::{Launch, RunFolder, Variables};
 use super::{Listen, Running, banner, child};
+use crate::commands::ancestry::only_people;
 use crate::confine::{Confined, confine};
 use crate::error::Error;
 use crate::exit::Exit;
+use crate::output::one_line;
 use crate::session::{Surroundings, environment, working_directory};
 
 /// What is run, and as whom.
@@ -97,6 +100,7 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
     };
     let heard = running.heard.is_noted();
     let (counted, requests) = (running.counted(), running.gateway.requests());
+    let left = running.left_to_answer().await;
     running.stop(surroundings, std::future::pending()).await;
     for path in confined.appeared() {
         surroundings
@@ -112,6 +116,7 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
     if counted.judged > 0 {
         surroundings.output.say(&format!("backstop: {counted}"));
     }
+    tell_of(&left, surroundings);
     match ended {
         Ok(ended) if settings.proxy && asks_for_a_model && requests == 0 => {
             surroundings.output.say(UNASKED);
@@ -120,6 +125,29 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
         ended => ended,
     }
 }
+
+/// The most questions that are told of at the end of a run.
+const MOST_TOLD: usize = 8;
+
+/// Tells a person by which codes calls can be allowed that were denied for want of an answer. Whoever started the run is
+/// shown none of them if that may be an agent.
+fn tell_of(left: &[ApprovalRecord], surroundings: &Surroundings) {
+    if left.is_empty() || only_people("shown codes").is_err() {
+        return;
+    }
+    let output = &surroundings.output;
+    output.say("questions of this run that nobody answered, and how each call can be allowed once:");
+    for record in left.iter().take(MOST_TOLD) {
+        let title = one_line(record.request.title.as_str(), MOST_TITLE_CHARS);
+        output.say(&format!("  backstop allow-once {}  ({title})", record.code));
+    }
+    if let more @ 1.. = left.len().saturating_sub(MOST_TOLD) {
+        output.say(&format!("  and {more} more: backstop approvals list"));
+    }
+}
+
+/// The longest question that is told, in characters.
+const MOST_TITLE_CHARS: usize = 100;
 
 /// Said at the end of a run in which the proxy was never asked.
 const UNASKED: &str = "warning: not one request came to the proxy in this run, so no model call of the program was judged\nhint: does it ask a model at all, and does it read its address from the environment? `--hooks-only` runs it without the proxy";

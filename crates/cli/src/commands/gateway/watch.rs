@@ -2,12 +2,16 @@
 
 use std::io::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use backstop::engine::{Receipt, ReceiptSink, Verdict};
-use backstop::hooks::PointId;
+use backstop::hooks::{ApprovalId, PointId};
 
 use crate::commands::receipts;
 use crate::output::Paint;
+
+/// The most questions that are remembered.
+const MOST_QUESTIONS: usize = 256;
 
 /// Tells of what was stopped or changed, a line each, and counts tool calls.
 pub(super) struct Decisions {
@@ -17,6 +21,8 @@ pub(super) struct Decisions {
     judged: AtomicU64,
     blocked: AtomicU64,
     asked: AtomicU64,
+    /// The questions that were asked or filed.
+    questions: Mutex<Vec<ApprovalId>>,
 }
 
 /// What became of tool calls.
@@ -29,8 +35,13 @@ pub(in crate::commands) struct Counted {
 
 impl Decisions {
     pub(super) fn new(paint: Paint, is_silent: bool) -> Self {
-        let (judged, blocked, asked) = Default::default();
-        Self { paint, is_silent, judged, blocked, asked }
+        let (judged, blocked, asked, questions) = Default::default();
+        Self { paint, is_silent, judged, blocked, asked, questions }
+    }
+
+    /// The questions that were asked or filed, oldest first, each once.
+    pub(super) fn questions(&self) -> Vec<ApprovalId> {
+        self.questions.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub(super) fn counted(&self) -> Counted {
@@ -53,6 +64,12 @@ impl ReceiptSink for Decisions {
                 (None, Verdict::Block) => self.blocked.fetch_add(1, Ordering::Relaxed),
                 (None, _) => 0,
             };
+            if let Some(id) = receipt.approval.as_ref().and_then(|approval| approval.id.as_ref()) {
+                let mut questions = self.questions.lock().unwrap_or_else(PoisonError::into_inner);
+                if questions.len() < MOST_QUESTIONS && !questions.contains(id) {
+                    questions.push(id.clone());
+                }
+            }
         }
         if !self.is_silent && matches!(receipt.verdict, Verdict::Block | Verdict::Modify) {
             // That nobody listens is no error.

@@ -3,6 +3,7 @@
 #![expect(clippy::string_slice, reason = "helpers of tests may fail loudly")]
 
 mod answers;
+mod approvals;
 mod arrays;
 mod attacks;
 mod failures;
@@ -11,4 +12,4 @@ mod limits;
 mod requests;
 mod rules;
 mod stored;
-mod support;
+pub(crate) mod support;
