@@ -5,7 +5,7 @@ use backstop_guards::hooks::{
     CommandSafety, InArguments, RedactionSettings, register_command_safety, register_redaction,
 };
 use backstop_guards::{CommandGuard, GuardSettings};
-use backstop_hooks::conversation::{Message, Part, Role, ToolResult};
+use backstop_hooks::conversation::{Message, Part, Role, ToolCall, ToolResult};
 use backstop_hooks::points::{
     AgentRunEvent, BeforeAgentRun, BeforeLlmCall, BeforeLlmCallEvent, BeforeResponseEmit, BeforeToolCall,
     MessageBefore, MessageBeforeEvent, ResponseEmitEvent, ToolAfter, ToolAfterEvent, ToolCallEvent, ToolInfo,
@@ -208,7 +208,7 @@ async fn prompts_are_cleaned_or_stopped_wherever_they_come_in() {
     let cleaned =
         engine.decide::<BeforeLlmCall>(model_call(messages(), Vec::new()), &context()).await.into_parts();
     assert_eq!(cleaned.event.messages[0].visible_text(), "use [redacted:github_token]");
-    assert_eq!(cleaned.event.messages[1], messages()[1], "what the model said is no news to it");
+    assert_eq!(cleaned.event.messages[1].visible_text(), "so [redacted:github_token] it is");
 
     let engine = redacting(&settings(Action::Block));
     assert_eq!(engine.decide::<MessageBefore>(message(), &context()).await.into_parts().event, message());
@@ -220,6 +220,41 @@ async fn prompts_are_cleaned_or_stopped_wherever_they_come_in() {
             .blocked()
             .is_some()
     );
+}
+
+/// Another argument would be another call, and reasoning is signed: such things pass as they are, or not at all.
+#[tokio::test]
+async fn what_has_to_stay_as_it_is_is_reported_or_blocked() {
+    let token = token();
+    let call = ToolCall {
+        id: "c".into(),
+        name: "exec".to_owned(),
+        arguments: Params::from_value(json!({"env": {"KEY": token}})).unwrap(),
+        malformed: None,
+        meta: None,
+    };
+    let said = |part: Part| (vec![Message::new(Role::Assistant, vec![part])], Vec::new());
+    let offered = |tool: ToolInfo| (vec![Message::user("hi")], vec![tool]);
+    for (messages, tools) in [
+        said(Part::ToolCall(call)),
+        said(Part::Thinking { text: format!("it is {token}").into(), meta: None }),
+        offered(ToolInfo { description: Some(format!("use {token}").into()), ..ToolInfo::named("t") }),
+        offered(ToolInfo {
+            input_schema: Some(json!({"properties": {"a": {"default": token}}}).into()),
+            ..ToolInfo::named("t")
+        }),
+    ] {
+        let event = || model_call(messages.clone(), tools.clone());
+        let engine = redacting(&settings(Action::Redact));
+        let decided = engine.decide::<BeforeLlmCall>(event(), &context()).await.into_parts();
+        assert!(decided.blocked.is_none());
+        assert_eq!((&decided.event.messages, &decided.event.tools), (&messages, &tools));
+        let engine = redacting(&settings(Action::Block));
+        let decided = engine.decide::<BeforeLlmCall>(event(), &context()).await;
+        let reason =
+            decided.blocked().unwrap_or_else(|| panic!("{messages:?} {tools:?}")).reason_or_default();
+        assert!(reason.contains("secret/github_token") && !reason.contains(&token), "{reason}");
+    }
 }
 
 #[tokio::test]

@@ -2,13 +2,13 @@
 
 use std::sync::LazyLock;
 
-use backstop_hooks::conversation::{Message, Role};
+use backstop_hooks::conversation::{Message, Part};
 use backstop_hooks::points::{
     AgentRunEvent, AgentRunOutcome, BeforeAgentRun, BeforeLlmCall, BeforeLlmCallEvent, BeforeLlmCallOutcome,
     MessageBefore, MessageBeforeEvent, MessageBeforeOutcome, ToolInfo, ToolNames,
 };
 use backstop_hooks::{Answer, Context, Hook, Text};
-use backstop_scan::{Class, Finding, Redactor, Scanner};
+use backstop_scan::{Action, Class, Finding, Redactor, Scanner};
 use serde_json::Value;
 
 use super::results::clean_part;
@@ -68,6 +68,9 @@ impl Calls {
             let mut findings = Vec::new();
             outcome.messages = clean_messages(&redactor, &event.messages, &mut findings);
             outcome.system_prompt = clean_text(&redactor, &event.system_prompt, &mut findings);
+            for tool in &event.tools {
+                judge_tool(&redactor, tool, &mut findings);
+            }
             log_reported("before_llm_call", &findings);
             if let Some(reason) = forbidden(&findings) {
                 outcome.block = Some(true);
@@ -87,7 +90,7 @@ impl Hook<BeforeLlmCall> for Calls {
     }
 }
 
-/// The messages, if others when they are clean. What the model said itself is no news to it.
+/// The messages, if others when they are clean.
 fn clean_messages(
     redactor: &Redactor,
     messages: &[Message],
@@ -95,13 +98,46 @@ fn clean_messages(
 ) -> Option<Vec<Message>> {
     let before = findings.len();
     let mut clean = messages.to_vec();
-    for message in clean.iter_mut().filter(|message| message.role != Role::Assistant) {
-        for part in &mut message.content {
-            clean_part(redactor, part, findings);
-        }
+    for part in clean.iter_mut().flat_map(|message| &mut message.content) {
+        clean_part(redactor, part, findings);
+        findings.extend(fixed(judge_part(redactor, part)));
     }
     let found = findings.get(before..).unwrap_or_default();
     found.iter().any(Finding::is_change).then_some(clean)
+}
+
+/// What a part holds that nothing is taken out of: the arguments of a call, which would be another one, and reasoning, which
+/// is signed.
+fn judge_part(redactor: &Redactor, part: &Part) -> Vec<Finding> {
+    match part {
+        Part::Thinking { text, .. } => redactor.apply(text).findings,
+        Part::ToolCall(call) => {
+            let mut findings = redactor.apply_json_and_keys(&mut call.arguments.to_value());
+            findings.extend(call.malformed.iter().flat_map(|text| redactor.apply(text).findings));
+            findings
+        }
+        Part::Text { .. } | Part::ToolResult(_) | Part::Image { .. } | Part::Unknown { .. } => Vec::new(),
+    }
+}
+
+/// A tool is offered as it is or not at all.
+fn judge_tool(redactor: &Redactor, tool: &ToolInfo, findings: &mut Vec<Finding>) {
+    if let Some(description) = &tool.description {
+        findings.extend(fixed(redactor.apply(description).findings));
+    }
+    if let Some(schema) = &tool.input_schema {
+        findings.extend(fixed(redactor.apply_json_and_keys(&mut schema.to_value())));
+    }
+}
+
+/// Findings in what has to stay: reported where they would be taken out.
+fn fixed(findings: Vec<Finding>) -> impl Iterator<Item = Finding> {
+    findings.into_iter().map(|mut finding| {
+        if finding.is_change() && finding.action != Action::Block {
+            finding.action = Action::Report;
+        }
+        finding
+    })
 }
 
 fn clean_text(redactor: &Redactor, text: &str, findings: &mut Vec<Finding>) -> Option<Text> {
