@@ -39,10 +39,13 @@ pub enum Operation {
     ChatCompletions,
     /// OpenAI Responses: a new one.
     Responses,
-    /// OpenAI Responses: an existing one is read, cancelled, compacted or deleted, or its input listed.
+    /// OpenAI Responses: an existing one is read, cancelled or deleted, or its input listed.
     StoredResponse,
-    /// OpenAI Embeddings.
+    /// Texts that are turned into vectors, by OpenAI's wire or Gemini's.
     Embeddings,
+    /// A document with texts, for a model that answers with no message: an older completion, a moderation, a picture, a
+    /// voice, a conversation that is to be shortened.
+    Document,
     /// A list of models, or one of it.
     Models,
     /// Gemini: an answer in one piece.
@@ -115,6 +118,8 @@ impl Endpoint {
             endpoint(Family::OpenAi, Operation::Responses)
         } else if path.ends_with("/responses/input_tokens") {
             endpoint(Family::OpenAi, Operation::CountTokens)
+        } else if DOCUMENTS.iter().any(|end| path.ends_with(end)) {
+            endpoint(Family::OpenAi, Operation::Document)
         } else if within("responses") {
             endpoint(Family::OpenAi, Operation::StoredResponse)
         } else if path.ends_with("/embeddings") {
@@ -138,6 +143,7 @@ impl Endpoint {
             Operation::CountTokens
             | Operation::StoredResponse
             | Operation::Embeddings
+            | Operation::Document
             | Operation::Models
             | Operation::Other => None,
         }
@@ -148,6 +154,10 @@ impl Endpoint {
         !matches!(self.operation, Operation::Models | Operation::StoredResponse | Operation::Other)
     }
 }
+
+/// The ends of paths of [`Operation::Document`].
+const DOCUMENTS: [&str; 5] =
+    ["/completions", "/moderations", "/images/generations", "/audio/speech", "/responses/compact"];
 
 /// `/messages`, or the same behind a version: others have messages, too (`/threads/<id>/messages`).
 fn is_messages(path: &str) -> bool {
@@ -164,6 +174,9 @@ fn gemini(path: &str) -> Option<Operation> {
     }
     if path.ends_with(":counttokens") {
         return Some(Operation::CountTokens);
+    }
+    if path.ends_with(":embedcontent") || path.ends_with(":batchembedcontents") {
+        return Some(Operation::Embeddings);
     }
     let rest = path.strip_prefix("/v1beta/").or_else(|| path.strip_prefix("/v1alpha/"))?;
     if rest.starts_with("openai/") {
@@ -229,6 +242,10 @@ mod tests {
             ("/v1/responses/resp_1/cancel", OpenAi, StoredResponse),
             ("/v1/responses/input_tokens", OpenAi, CountTokens),
             ("/v1/embeddings", OpenAi, Embeddings),
+            ("/v1beta/models/m:embedContent", Gemini, Embeddings),
+            ("/v1/completions", OpenAi, Document),
+            ("/v1/images/generations", OpenAi, Document),
+            ("/v1/responses/compact", OpenAi, Document),
             ("/v1/models", OpenAi, Models),
             ("/v1/models/gpt", OpenAi, Models),
             ("/v1/files", OpenAi, Other),

@@ -11,6 +11,7 @@
 //! door        tokens, agents, hosts, the gateway's own prefixes
 //! endpoint    what a path means
 //! operations  which requests may pass unread
+//! readable    which are no conversation and have texts
 //! route       which provider
 //! upstream    providers: connections, pools, credentials
 //! head        headers on their way, both directions
@@ -30,6 +31,7 @@ pub mod exchange;
 mod head;
 pub mod hooked;
 mod operations;
+mod readable;
 mod route;
 mod server;
 mod settings;

@@ -12,18 +12,15 @@
 use http::{HeaderMap, Method, header};
 
 use crate::endpoint::{Endpoint, Operation, normal};
+use crate::readable::readable;
 use crate::upstream::is_version;
 
 /// What passes without a judge: lists of models, and files, which a request has to name before a model reads them.
-const LISTED: [(&str, &str); 23] = [
+const LISTED: [(&str, &str); 19] = [
     ("GET", ""),
     ("GET", "models"),
     ("GET", "models/{model}"),
     ("GET", "models/{maker}/{model}"),
-    ("POST", "embeddings"),
-    ("POST", "deployments/{deployment}/embeddings"),
-    ("POST", "models/{model}:embedcontent"),
-    ("POST", "models/{model}:batchembedcontents"),
     ("DELETE", "responses/{id}"),
     ("GET", "files"),
     ("POST", "files"),
@@ -99,8 +96,8 @@ impl Permission {
         if is_itself && is_listed(method, path) {
             return Self::Listed;
         }
-        let fits = |operation: &AllowedOperation| operation.method == *method && fits(&operation.path, path);
-        if is_itself && allowed.iter().any(fits) { Self::Opened } else { Self::Closed }
+        let is_it = |operation: &AllowedOperation| operation.method == *method && fits(&operation.path, path);
+        if is_itself && allowed.iter().any(is_it) { Self::Opened } else { Self::Closed }
     }
 }
 
@@ -112,6 +109,9 @@ pub(crate) fn name_of(method: &Method, path: &str) -> String {
 }
 
 fn is_read(endpoint: Endpoint, method: &Method, path: &str) -> bool {
+    if readable(method, path).is_some() {
+        return true;
+    }
     match endpoint.operation {
         Operation::Messages
         | Operation::CountTokens
@@ -123,7 +123,7 @@ fn is_read(endpoint: Endpoint, method: &Method, path: &str) -> bool {
             let stored = [(Method::GET, "responses/{id}"), (Method::POST, "responses/{id}/cancel")];
             stored.iter().any(|(of, shape)| of == method && fits(shape, without_prefix(path)))
         }
-        Operation::Embeddings | Operation::Models | Operation::Other => false,
+        Operation::Embeddings | Operation::Document | Operation::Models | Operation::Other => false,
     }
 }
 
@@ -134,7 +134,7 @@ fn is_listed(method: &Method, path: &str) -> bool {
 }
 
 /// A path without its version, and without the names that stand around it.
-fn without_prefix(path: &str) -> &str {
+pub(crate) fn without_prefix(path: &str) -> &str {
     let mut rest = path;
     for _ in 0..3 {
         let (first, more) = rest.split_once('/').unwrap_or((rest, ""));
@@ -147,7 +147,7 @@ fn without_prefix(path: &str) -> &str {
 }
 
 /// Whether a path has a shape, segment by segment.
-fn fits(shape: &str, path: &str) -> bool {
+pub(crate) fn fits(shape: &str, path: &str) -> bool {
     let (mut shapes, mut segments) = (shape.split('/'), path.split('/'));
     loop {
         match (shapes.next(), segments.next()) {
@@ -222,6 +222,10 @@ mod tests {
             "POST /v1beta/models/g:countTokens",
             "POST /v1beta/models/g:embedContent",
             "POST /v1/embeddings",
+            "POST /v1/completions",
+            "POST /v1/moderations",
+            "GET /v1/responses/resp_1/input_items",
+            "POST /v1/conversations",
             "POST /openai/deployments/small/embeddings",
             "GET /v1/files/file_1/content",
             "POST /v1/uploads/u/parts",
@@ -243,8 +247,8 @@ mod tests {
             "GET /v1/organization/admin_api_keys",
             "POST /v1/tunnels/t/reveal_token",
             "GET /v1/vaults/v/credentials",
-            "POST /v1/completions",
-            "GET /v1/responses/resp_1/input_items",
+            "GET /v1/completions",
+            "POST /v1/images/variations",
             "GET /v1/chat/completions",
             "DELETE /v1/models/ft",
             "POST /v1/models",

@@ -11,7 +11,9 @@ const INTRODUCTION: &str = "# Types of the wires\n\n\
 The LLM proxy knows what the things of an answer are by these tables. Text is judged as it comes, calls of the client are held until they\n\
 were judged, results of calls leave or go with their call, and what the provider has done by itself passes in its place. **What stands in no\n\
 table is a call named after its type**, with the whole of it as arguments, so that a policy can deny it (`deny_tools: [future_call]`).\n\
-Types are compared letter by letter. A call for approval (`mcp_approval_request`) is named after what it wants to call: `mcp__<server>__<tool>`.\n";
+Types are compared letter by letter. A call for approval (`mcp_approval_request`) is named after what it wants to call: `mcp__<server>__<tool>`.\n\n\
+Of requests, the tables list fields. What stands in none of them **is judged as a tool that the provider runs, named after the field**; text is shown to hooks, and\n\
+what is inert is shown as soon as it holds more than numbers and names.\n";
 
 pub(crate) fn files() -> Result<Vec<Generated>, Error> {
     let mut text = format!("{MARK}{INTRODUCTION}");

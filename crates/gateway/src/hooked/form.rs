@@ -1,10 +1,15 @@
 //! What a request is, as far as its address says: which codec reads it, and what does not stand in its body.
 
+use std::borrow::Cow;
+
 use backstop_llm::{Api, RequestTarget, StreamFraming};
 use http::Method;
 
-use crate::endpoint::{Family, Operation};
+use crate::endpoint::{Family, Operation, normal};
 use crate::exchange::Call;
+use crate::operations::Permission;
+use crate::readable::{Readable, readable};
+use crate::route::model_of;
 
 /// How a request is to be read.
 #[derive(Debug)]
@@ -24,6 +29,13 @@ pub(super) enum Kind {
     Fetch {
         /// The answer's id.
         response: String,
+    },
+    /// The body is a document with texts, or the answer is.
+    Texts {
+        /// Where they stand.
+        readable: &'static Readable,
+        /// The model, where the address names it.
+        model: Option<String>,
     },
     /// Something that can't be judged, and why.
     Unreadable(&'static str),
@@ -59,7 +71,9 @@ impl Kind {
             Self::Ask(target) if target.stream && target.framing == StreamFraming::JsonArray => {
                 AnswerForm::Array
             }
-            Self::Ask(_) | Self::Fetch { .. } | Self::Unreadable(_) => AnswerForm::Events,
+            Self::Ask(_) | Self::Fetch { .. } | Self::Texts { .. } | Self::Unreadable(_) => {
+                AnswerForm::Events
+            }
         }
     }
 }
@@ -67,6 +81,10 @@ impl Kind {
 impl Form {
     /// How this request is to be read; `None` if no codec reads it.
     pub(super) fn of(call: &Call<'_>) -> Option<Self> {
+        if let Some(readable) = readable_of(call) {
+            let model = model_of(*call.endpoint, call.path, &[]).map(Cow::into_owned);
+            return Some(Self { api: readable.api, kind: Kind::Texts { readable, model } });
+        }
         let api = match (call.endpoint.operation, call.endpoint.family) {
             (Operation::StoredResponse, _) => {
                 let kind = Kind::Fetch { response: fetched(call)? };
@@ -80,6 +98,12 @@ impl Form {
         let kind = if api == Api::Gemini { gemini(call) } else { Kind::Ask(RequestTarget::default()) };
         Some(Self { api, kind })
     }
+}
+
+/// The operation, if it is one with texts. Under another method than the request's it would be another one.
+fn readable_of(call: &Call<'_>) -> Option<&'static Readable> {
+    let path = normal(call.path).ok().filter(|_| call.permission == Permission::Read)?;
+    readable(call.method, &path)
 }
 
 /// Model and framing stand in the address.

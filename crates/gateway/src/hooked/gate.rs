@@ -5,7 +5,7 @@
 //!   the hooks made of it is put in its place in every later request; a message that this process has not
 //!   judged (it was restarted, or forgot) is judged again.
 //! - *Everything a model reads is shown to `before_llm_call`*: the system prompt, the messages, and in them the
-//!   results of tools, whatever role a wire gives them.
+//!   results of tools, whatever role a wire gives them, and the texts in other [fields](super::fields).
 //! - *What a provider runs is judged where it is offered*: a tool whose calls would be denied is taken out of the
 //!   request, or the request is refused.
 //! - *A tool that was taken away is not asked for*: who writes the request takes it out of `tool_choice`, too.
@@ -19,10 +19,11 @@ use backstop_hooks::points::{
     BeforeLlmCall, BeforeLlmCallEvent, LlmInputEvent, MessageBefore, MessageBeforeEvent, ToolInfo,
 };
 use backstop_hooks::{AgentId, CallContext, Digest, Json, Params, Text};
-use backstop_llm::{ModelRequest, ToolDefinition, estimate_tokens};
+use backstop_llm::{Api, ModelRequest, ToolDefinition, estimate_tokens};
 use serde_json::Value;
 
 use super::bounded::Bounded;
+use super::fields;
 use super::identity::{Identity, is_turn};
 use super::offers::{Offer, offer_of, offers};
 
@@ -90,6 +91,8 @@ pub(super) struct Asking<'a> {
     pub(super) call: &'a CallContext,
     pub(super) identity: &'a Identity,
     pub(super) provider: &'a str,
+    /// The wire of the request.
+    pub(super) api: Api,
     /// What becomes of a tool of the provider's about which a human would be asked.
     pub(super) unasked: Unasked,
 }
@@ -116,7 +119,7 @@ impl Asking<'_> {
     /// Takes out of the request what the provider would run by itself although a call of it would be denied.
     async fn offers(self, request: &mut ModelRequest) -> Result<(), Blocked> {
         let mut gone = HashSet::new();
-        for offer in offers(request) {
+        for offer in offers(self.api, request) {
             let Some(reason) = self.refused(&offer).await else { continue };
             match offer.place {
                 Some(place) => gone.extend([place]),
@@ -193,12 +196,13 @@ impl Asking<'_> {
 
     async fn call(self, request: &mut ModelRequest) -> Result<(), Blocked> {
         let system = request.system_text().unwrap_or_default();
-        let others = offers(request).into_iter().filter(|offer| offer.place.is_none());
+        let others = offers(self.api, request).into_iter().filter(|offer| offer.place.is_none());
         let elsewhere: Vec<ToolInfo> = others.map(|offer| offer.info).collect();
+        let fields = fields::shown(self.api, request);
         let event = BeforeLlmCallEvent {
             run_id: self.identity.run.clone(),
             token_estimate: estimate_tokens(request),
-            messages: request.messages.clone(),
+            messages: [request.messages.as_slice(), &fields].concat(),
             system_prompt: system.clone(),
             model: request.model.clone(),
             provider: self.provider.to_owned(),
@@ -209,7 +213,8 @@ impl Asking<'_> {
         if let Some(blocked) = decided.blocked {
             return Err(blocked);
         }
-        let event = decided.event;
+        let mut event = decided.event;
+        fields::take(&fields, &mut event.messages, request);
         request.messages = event.messages;
         if event.system_prompt != system {
             request.set_system_text((!event.system_prompt.is_empty()).then_some(event.system_prompt));

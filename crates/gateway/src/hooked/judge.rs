@@ -379,7 +379,7 @@ impl AnswerJudge {
     }
 }
 
-fn emission(facts: &Facts, said: Text) -> ResponseEmitEvent {
+pub(super) fn emission(facts: &Facts, said: Text) -> ResponseEmitEvent {
     ResponseEmitEvent {
         run_id: Some(facts.run.clone()),
         all_content: if said.is_empty() { Vec::new() } else { vec![said.clone()] },

@@ -21,10 +21,14 @@
 
 mod bounded;
 mod charset;
+mod document;
+mod fields;
 mod form;
 mod gate;
+mod heads;
 mod housekeeping;
 mod identity;
+mod incoming;
 mod judge;
 mod life;
 mod number;

@@ -2,7 +2,7 @@
 //!
 //! What such a tool does is done before anybody here hears of it, so it is judged where it is offered. It stands in
 //! the list of tools, or somewhere else: in a field of its own (`mcp_servers`, `web_search_options`, `container`), in a
-//! namespace, among the items of a conversation. One in the list is taken out if it may not be used; with one elsewhere the
+//! namespace, among the items of a conversation, in a field that nobody here knows. One in the list is taken out if it may not be used; with one elsewhere the
 //! request is refused.
 //!
 //! The tools of a provider that the client runs are listed here, since their calls are judged in the answers; every other
@@ -12,7 +12,8 @@
 use backstop_hooks::conversation::Part;
 use backstop_hooks::points::ToolInfo;
 use backstop_hooks::{Json, Text};
-use backstop_llm::{ModelRequest, ToolDefinition};
+use backstop_llm::wire::{TypeClass, request_fields};
+use backstop_llm::{Api, ModelRequest, ToolDefinition};
 use serde_json::Value;
 
 /// Types of tools that the client runs, without the date of their version, and of what only holds tools.
@@ -48,7 +49,7 @@ const ALSO_CALLED: [(&str, &str); 12] = [
     ("fileSearch", "file_search"),
 ];
 
-/// Fields of a request that offer tools besides the list.
+/// Fields of a request that are known to offer tools besides the list.
 const FIELDS: [&str; 3] = ["mcp_servers", "web_search_options", "container"];
 
 /// A tool that the provider runs.
@@ -62,8 +63,9 @@ pub(super) struct Offer {
     pub(super) place: Option<usize>,
 }
 
-/// What a request offers that the provider runs.
-pub(super) fn offers(request: &ModelRequest) -> Vec<Offer> {
+/// What a request offers that the provider runs. A field that its wire's table of fields has not may do so: it is an offer
+/// that is named after it.
+pub(super) fn offers(api: Api, request: &ModelRequest) -> Vec<Offer> {
     let mut found = Vec::new();
     for (place, tool) in request.tools.iter().enumerate() {
         if let ToolDefinition::Provider { raw } = tool {
@@ -80,6 +82,13 @@ pub(super) fn offers(request: &ModelRequest) -> Vec<Offer> {
             Some(container) if field == "container" && container.get("skills").is_none_or(Value::is_null) => {
             }
             Some(options) => found.push(offer(kind_of_field(field), options, None)),
+        }
+    }
+    for (field, value) in request.extra.as_object().into_iter().flatten() {
+        let is_known = FIELDS.contains(&field.as_str())
+            || request_fields(api).class(field).is_some_and(|class| class != TypeClass::Ran);
+        if !is_known && !value.is_null() {
+            found.push(offer(field, value, None));
         }
     }
     let parts = request.messages.iter().flat_map(|message| &message.content);
@@ -191,7 +200,7 @@ mod tests {
             tools: vec![ToolDefinition::Provider { raw: tool.into() }],
             ..ModelRequest::default()
         };
-        offers(&request).into_iter().flat_map(|offer| offer.names).collect()
+        offers(Api::OpenAiResponses, &request).into_iter().flat_map(|offer| offer.names).collect()
     }
 
     #[test]
@@ -241,7 +250,7 @@ mod tests {
     fn a_server_says_where_it_is_and_what_may_be_used() {
         let raw = json!({"type": "url", "name": "shop", "url": "https://mcp.example", "tool_configuration": {"allowed_tools": ["buy"]}});
         let request = ModelRequest { extra: json!({"mcp_servers": [raw]}).into(), ..ModelRequest::default() };
-        let found = offers(&request);
+        let found = offers(Api::AnthropicMessages, &request);
         let [Offer { info, names, place: None }] = found.as_slice() else { panic!("{found:?}") };
         assert_eq!((info.server.as_deref(), info.provider_run), (Some("https://mcp.example"), Some(true)));
         assert_eq!(info.allowed_tools, Some(vec!["buy".to_owned()]));
@@ -252,19 +261,24 @@ mod tests {
     fn tools_are_found_wherever_they_stand() {
         let request = |extra: Value| ModelRequest { extra: extra.into(), ..ModelRequest::default() };
         for (extra, count) in [
+            // What nobody knows may offer something.
+            (json!({"plugins": [{"id": "web"}]}), 1),
+            (json!({"future": true}), 1),
+            (json!({"future": null}), 0),
+            (json!({"metadata": {"a": "b"}, "temperature": 1, "top_k": 3}), 0),
             (json!({"web_search_options": {}}), 1),
             (json!({"container": {"skills": [{"type": "custom", "skill_id": "s"}]}}), 1),
             (json!({"container": {"id": "c"}}), 0),
             (json!({"container": "c"}), 0),
             (json!({"mcp_servers": []}), 0),
         ] {
-            assert_eq!(offers(&request(extra.clone())).len(), count, "{extra}");
+            assert_eq!(offers(Api::AnthropicMessages, &request(extra.clone())).len(), count, "{extra}");
         }
         let item = json!({"type": "additional_tools", "tools": [{"type": "mcp", "server_label": "x"}, {"type": "function", "name": "f"}]});
         let message = backstop_hooks::conversation::Message::new(
             backstop_hooks::conversation::Role::Assistant,
             vec![Part::Unknown { raw: item.into() }],
         );
-        assert_eq!(offers(&ModelRequest::new("m", vec![message])).len(), 1);
+        assert_eq!(offers(Api::OpenAiResponses, &ModelRequest::new("m", vec![message])).len(), 1);
     }
 }

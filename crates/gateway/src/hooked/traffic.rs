@@ -4,30 +4,34 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use async_trait::async_trait;
-use backstop_engine::Blocked;
+use backstop_engine::{BlockCause, Blocked};
 use backstop_hooks::conversation::Message;
 use backstop_hooks::points::{
     LlmInput, LlmOutput, LlmOutputEvent, ModelCallEnded, ModelCallEndedEvent, ModelCallResult,
     ModelCallStarted, ModelCallStartedEvent,
 };
-use backstop_hooks::{AgentId, CallContext, CallId, Digest, Requester, SessionKey, Text, Trace, Trigger};
-use backstop_llm::live::{self, AnswerEditor, LiveRequest};
+use backstop_hooks::{AgentId, CallContext, CallId, Digest, Requester, SessionKey, Text, Trigger};
+use backstop_llm::live::{self, AnswerEditor};
 use backstop_llm::{
     Api, ErrorCategory, FailureKind, ModelError, ModelRequest, ModelResponse, ProviderError,
     ProviderErrorKind, WireError,
 };
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, StatusCode, header};
+use http::{HeaderMap, StatusCode};
 
+use super::document::DocumentJudge;
 use super::form::{AnswerForm, Form, Kind};
 use super::gate::{Asking, messages_of_turn};
+use super::heads::{is_event_stream, trace, unjudgeable, upstream_id};
 use super::identity::{Identity, SESSION_HEADERS, identify};
+use super::incoming::Incoming;
 use super::judge::{AnswerJudge, Facts, Progress, Trouble};
 use super::settings::BlockedForm;
 use super::watch::Watchers;
 use super::{Shared, Standing, charset, life, number, reply};
 use crate::endpoint::{Endpoint, Operation};
 use crate::exchange::{Answered, Body, Call, Exchange, KeepAlive, Outgoing, Requested, Step, Watch};
+use crate::readable::{self, Readable};
 
 /// The transport of calls that only count tokens: no model answered.
 const ONLY_COUNTED: &str = "count";
@@ -88,6 +92,8 @@ enum Answer {
     None,
     /// It is judged.
     Judged(Box<AnswerJudge>),
+    /// It is a document, and judged when it is whole.
+    Document(Box<DocumentJudge>),
     /// It passes as it comes, and is read on the side for those who watch. `None` once it could not be read.
     Watched(Option<Box<dyn AnswerEditor>>),
 }
@@ -145,6 +151,10 @@ impl Traffic {
         Some(Requester { sender_id: Some(user.to_owned()), ..Requester::default() })
     }
 
+    fn is_count(&self) -> bool {
+        self.endpoint.operation == Operation::CountTokens
+    }
+
     /// A request that nobody here can read. Where something may be stopped or rewritten it is refused.
     fn unreadable(&self, why: &dyn std::fmt::Display) -> Requested {
         if !self.standing.decides() {
@@ -156,12 +166,12 @@ impl Traffic {
     }
 
     fn blocked(&self, blocked: &Blocked, request: &ModelRequest, form: AnswerForm) -> Requested {
-        let counts = self.endpoint.operation == Operation::CountTokens;
+        let is_conversation = matches!(self.kind, Kind::Ask(_)) && !self.is_count();
         Requested::Reply(match self.shared.settings.blocked {
-            BlockedForm::Answer if !counts && !reply::is_unavailable(blocked) => {
+            BlockedForm::Answer if is_conversation && !reply::is_unavailable(blocked) => {
                 reply::answer(self.api, request, form, &reply::note(blocked))
             }
-            // A count has no text that could say so.
+            // Neither a count nor a document has a text that could say so.
             BlockedForm::Answer | BlockedForm::Error => {
                 reply::error(self.endpoint.family, &reply::error_of(blocked))
             }
@@ -213,7 +223,8 @@ impl Traffic {
         let Asked { call: _, id, identity, provider, request, form, watchers, .. } = asked;
         let call = Arc::clone(&asked.call);
         let unasked = self.shared.settings.tool_calls.unasked();
-        let asking = Asking { engine: &self.shared.engine, call: &call, identity, provider, unasked };
+        let asking =
+            Asking { engine: &self.shared.engine, call: &call, identity, provider, api: self.api, unasked };
         watchers.tell::<LlmInput>(|| asking.input(request));
         watchers.tell::<ModelCallStarted>(|| {
             ModelCallStartedEvent::new(
@@ -225,6 +236,35 @@ impl Traffic {
             .api(self.api.as_str().to_owned())
             .transport(form.transport().to_owned())
         });
+    }
+
+    /// Why a request that was read can't be judged all the same.
+    fn unjudgeable(&self, live: &Incoming) -> Option<String> {
+        if live.request().model.len() > LONGEST_MODEL {
+            return Some(format!("the model's name has more than {LONGEST_MODEL} bytes"));
+        }
+        let asked = live.unjudgeable().filter(|_| self.standing.request);
+        let answer = || live.unanswerable(self.readable()).filter(|_| self.standing.gates_answers());
+        asked.or_else(answer).map(str::to_owned)
+    }
+
+    fn readable(&self) -> Option<&'static Readable> {
+        if let Kind::Texts { readable, .. } = &self.kind { Some(readable) } else { None }
+    }
+
+    /// What watches an answer that is a document.
+    fn document(&mut self, answered: &Answered<'_>, document: readable::Answered) -> Watch {
+        let gates = self.standing.gates(&self.shared.settings);
+        let (Some(gates), false) = (gates, matches!(document, readable::Answered::Nothing)) else {
+            self.end(None);
+            return Watch::Opaque;
+        };
+        if is_event_stream(answered.headers) {
+            return self.refuse("a stream of this operation can't be judged");
+        }
+        self.answer =
+            Answer::Document(Box::new(DocumentJudge::new(document, self.shared.engine.clone(), gates)));
+        Watch::Look { keep_alive: None }
     }
 
     /// An answer of which nothing may leave.
@@ -241,8 +281,11 @@ impl Traffic {
         let Some(asked) = self.asked.as_mut().filter(|_| !self.ended) else { return };
         self.ended = true;
         let (api, known) = (self.api, |bytes: u64| (bytes > 0).then_some(bytes));
-        let counts = self.endpoint.operation == Operation::CountTokens;
-        let transport = if counts { ONLY_COUNTED } else { asked.form.transport() };
+        let transport = if self.endpoint.operation == Operation::CountTokens {
+            ONLY_COUNTED
+        } else {
+            asked.form.transport()
+        };
         let event = ModelCallEndedEvent::new(
             asked.identity.run.clone(),
             asked.id.clone(),
@@ -269,7 +312,7 @@ impl Traffic {
         let responses = match &self.answer {
             Answer::Judged(judge) => judge.responses(),
             Answer::Watched(Some(editor)) => editor.responses(),
-            Answer::None | Answer::Watched(None) => &[],
+            Answer::None | Answer::Document(_) | Answer::Watched(None) => &[],
         };
         for response in responses {
             if matches!(self.kind, Kind::Ask(_)) {
@@ -297,6 +340,11 @@ impl Traffic {
     }
 
     fn end_with_error(&mut self, error: &ProviderError, out: &mut Outgoing) -> Step {
+        if let Answer::Document(_) = &self.answer {
+            // Nothing of it has left: it is whole before anything does.
+            let _ = out.replace(reply::error(self.endpoint.family, error));
+            return Step::End;
+        }
         let Answer::Judged(judge) = &mut self.answer else { return Step::End };
         if !judge.editor().has_sent() && out.is_empty() {
             let reply = reply::error(self.endpoint.family, error);
@@ -313,7 +361,9 @@ impl Traffic {
     fn stop(&mut self, blocked: &Blocked, out: &mut Outgoing) -> Step {
         // The model did its part.
         self.end(None);
-        if self.shared.settings.blocked == BlockedForm::Error || reply::is_unavailable(blocked) {
+        let is_document = matches!(self.answer, Answer::Document(_));
+        if is_document || self.shared.settings.blocked == BlockedForm::Error || reply::is_unavailable(blocked)
+        {
             return self.end_with_error(&reply::error_of(blocked), out);
         }
         if let Answer::Judged(judge) = &mut self.answer {
@@ -347,45 +397,47 @@ impl Traffic {
 impl Exchange for Traffic {
     async fn request(&mut self, body: &Body<'_>) -> Requested {
         self.shared.housekeeping.tidy(&self.shared.engine);
-        let read = match &self.kind {
-            Kind::Ask(target) => LiveRequest::read_at(self.api, target, body.bytes.clone()),
-            Kind::Fetch { response } => {
-                self.asked = Some(self.fetched(response, body.provider));
-                // Its call was told of when it was asked for.
-                self.ended = true;
-                return Requested::Unchanged;
-            }
-            Kind::Unreadable(why) => return self.unreadable(why),
-        };
+        let read = Incoming::read(&self.kind, self.api, body.bytes);
+        if matches!(read, Ok(None)) {
+            let response = if let Kind::Fetch { response } = &self.kind { response.as_str() } else { "" };
+            self.asked = Some(self.fetched(response, body.provider));
+            // Its call was told of when it was asked for.
+            self.ended = true;
+            return Requested::Unchanged;
+        }
         if !self.is_utf8 {
             return self.unreadable(&"its charset is not UTF-8");
         }
         let live = match read {
-            Ok(live) => live,
+            Ok(Some(live)) => live,
+            Ok(None) => return Requested::Unchanged,
             Err(error) => return self.unreadable(&error),
         };
-        if live.request().model.len() > LONGEST_MODEL {
-            return self.unreadable(&format!("the model's name has more than {LONGEST_MODEL} bytes"));
-        }
-        if self.standing.request && has_variables(live.request()) {
-            return self.unreadable(&"the variables of a stored prompt are texts that no hook is shown");
+        if let Some(why) = self.unjudgeable(&live) {
+            return self.unreadable(&why);
         }
         let mut request = live.request().clone();
         let form = self.kind.answer(live.is_stream());
         let identity = identify(self.agent.as_ref(), &self.headers, &request, &self.shared.links);
         let call = Arc::new(self.context(&identity, &request));
-        life::heard(&self.shared, &call, request.messages.len());
+        if matches!(live, Incoming::Conversation(_)) {
+            life::heard(&self.shared, &call, request.messages.len());
+        }
         let asking = Asking {
             engine: &self.shared.engine,
             call: &call,
             identity: &identity,
             provider: body.provider,
+            api: self.api,
             unasked: self.shared.settings.tool_calls.unasked(),
         };
         if let Err(blocked) = asking.gate(&mut request, &self.shared.remembered).await {
             return self.blocked(&blocked, live.request(), form);
         }
-        let rewritten = (request != *live.request()).then(|| live.write(&request));
+        let rewritten = if request == *live.request() { None } else { Some(live.write(&request)) };
+        let Ok(rewritten) = rewritten.map(|body| body.ok_or(())).transpose() else {
+            return self.blocked(&unwritable(), live.request(), form);
+        };
         let bytes = rewritten.as_ref().unwrap_or(body.bytes).len();
         let asked = self.asked(call, identity, request, body.provider, bytes);
         self.started(Asked { form, ..asked });
@@ -405,10 +457,14 @@ impl Exchange for Traffic {
             self.end(Some((category.as_str(), None)));
             return Watch::Opaque;
         }
-        if self.endpoint.operation == Operation::CountTokens {
+        if let Some(readable) = self.readable() {
+            return self.document(answered, readable.answered);
+        }
+        if self.is_count() {
             self.end(None);
             return Watch::Opaque;
         }
+        let Some(asked) = &mut self.asked else { return Watch::Opaque };
         asked.form = match asked.form {
             _ if is_event_stream(answered.headers) => AnswerForm::Events,
             AnswerForm::Array => AnswerForm::Array,
@@ -433,7 +489,7 @@ impl Exchange for Traffic {
             // Nothing may stand in front of an array that may still become an error.
             Answer::Judged(judge) if is_array && may_fail && judge.holds_everything() => None,
             Answer::Judged(judge) => judge.editor().keep_alive(),
-            Answer::None | Answer::Watched(_) => None,
+            Answer::None | Answer::Document(_) | Answer::Watched(_) => None,
         };
         let every = self.shared.settings.keep_alive;
         Watch::Look { keep_alive: keep_alive.map(|bytes| KeepAlive { every, bytes }) }
@@ -448,6 +504,10 @@ impl Exchange for Traffic {
             too_large = usize::try_from(asked.response_bytes).map_or(true, |bytes| bytes > most);
         }
         match &mut self.answer {
+            Answer::Document(judge) => match judge.push(&chunk) {
+                Ok(()) => Step::Continue,
+                Err(trouble) => self.fail(&trouble, out),
+            },
             Answer::Judged(_) if too_large => self.fail(&Trouble::TooLarge { limit: most }, out),
             Answer::Judged(judge) => {
                 let progress = judge.push(&chunk);
@@ -486,11 +546,21 @@ impl Exchange for Traffic {
                 }
                 Step::Continue
             }
+            Answer::Document(_) => Step::Decide,
             Answer::None => Step::Continue,
         }
     }
 
     async fn decide(&mut self, out: &mut Outgoing) -> Step {
+        if let (Answer::Document(judge), Some(asked)) = (&mut self.answer, &self.asked) {
+            let decided = judge.decide(&asked.facts, millis(asked.started), &asked.call).await;
+            self.end(None);
+            match decided {
+                Ok(body) => out.push(body),
+                Err(trouble) => return self.fail(&trouble, out),
+            }
+            return Step::End;
+        }
         if let Answer::Judged(judge) = &mut self.answer
             && let Some(blocked) = judge.stopped().await
         {
@@ -583,59 +653,14 @@ fn provider_error(trouble: &Trouble) -> ProviderError {
     }
 }
 
-/// Whether a request fills the variables of a prompt that the provider has.
-fn has_variables(request: &ModelRequest) -> bool {
-    let variables = request.extra.get("prompt").and_then(|prompt| prompt.get("variables"));
-    variables.is_some_and(|variables| !variables.is_null())
-}
-
-/// Why an answer leads past whoever judges it. Errors, and successes in UTF-8, do not.
-fn unjudgeable(answered: &Answered<'_>) -> Option<&'static str> {
-    let status = answered.status;
-    if status.is_redirection() && answered.headers.contains_key(header::LOCATION) {
-        return Some(
-            "it sends the client elsewhere, where no hook stands; if that is right, make it the `base_url` of the provider",
-        );
-    }
-    match status {
-        StatusCode::NOT_MODIFIED => None,
-        _ if status.is_client_error() || status.is_server_error() => None,
-        _ if !status.is_success() => Some("its status means neither success nor failure"),
-        _ if !charset::is_utf8(answered.headers) => Some("its charset is not UTF-8"),
-        _ => None,
-    }
-}
-
-fn is_event_stream(headers: &HeaderMap) -> bool {
-    let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    content_type.is_some_and(|kind| {
-        kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("text/event-stream")
-    })
-}
-
-fn upstream_id(headers: &HeaderMap) -> Option<Digest> {
-    let id = headers.get("request-id").or_else(|| headers.get("x-request-id"))?;
-    Some(Digest::of_text("upstream_request_id", id.to_str().ok()?))
+/// A hook wants of a document what it has no place for.
+fn unwritable() -> Blocked {
+    let told = "a hook rewrote a document in a way that it can't be written";
+    Blocked { cause: BlockCause::Withheld, reason: Some(told.into()), hook: None, owner: None }
 }
 
 fn millis(since: Instant) -> u64 {
     u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
-}
-
-/// The client's trace, with a span of our own; a new one if it has none.
-fn trace(parent: Option<&HeaderValue>) -> Trace {
-    let fresh = format!("{:032x}", number::number());
-    let span = fresh.get(..16).unwrap_or_default().to_owned();
-    let parent = parent.and_then(|value| value.to_str().ok()).and_then(|value| {
-        let mut fields = value.split('-').skip(1);
-        let (trace, span) = (fields.next()?, fields.next()?);
-        let hex = |text: &str, len| text.len() == len && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-        (hex(trace, 32) && hex(span, 16)).then(|| (trace.to_owned(), span.to_owned()))
-    });
-    match parent {
-        Some((trace_id, parent)) => Trace { trace_id, span_id: span, parent_span_id: Some(parent) },
-        None => Trace { trace_id: fresh, span_id: span, parent_span_id: None },
-    }
 }
 
 #[cfg(test)]

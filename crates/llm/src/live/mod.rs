@@ -6,6 +6,7 @@
 //!
 //! - [`LiveRequest`]: a request's body, what it says, and the body that says
 //!   something else.
+//! - [`LiveDocument`]: a body that is no conversation, and the texts in it.
 //! - [`AnswerEditor`]: an answer on its way, whole or streamed: one interface for both, so that a host judges
 //!   them with the same code. One implementation per wire and form.
 //!
@@ -32,6 +33,7 @@
 //! - *Bounded.* What is held is counted ([`AnswerEditor::held_bytes`]); the host ends an answer that holds too much.
 
 mod anthropic;
+mod document;
 mod frame;
 mod framing;
 mod gemini;
@@ -56,6 +58,7 @@ use crate::model::{ModelRequest, ModelResponse};
 use crate::wire::Api;
 
 use anthropic::{AnthropicStream, AnthropicWhole};
+pub use document::{LiveDocument, TextTable};
 use framing::Framing;
 use gemini::{GeminiStream, GeminiWhole};
 use openai_chat::{ChatStream, ChatWhole};

@@ -18,6 +18,7 @@
 
 pub mod anthropic;
 mod call_ids;
+mod fields;
 pub mod gemini;
 mod json;
 mod meta;
@@ -40,6 +41,7 @@ use crate::error::{ProviderError, WireError};
 use crate::model::{ModelEvent, ModelRequest, ModelResponse};
 use crate::sse::SseEvent;
 
+pub use fields::request_fields;
 pub(crate) use json::not_json;
 pub use meta::own_meta;
 pub use strict::parse_json;

@@ -10,6 +10,7 @@
 //! The tables are held against the type declarations of the providers' SDKs, which their `source` names: a type that
 //! an SDK declares and no table has is a failed test.
 
+use super::fields::{ANTHROPIC_FIELDS, CHAT_FIELDS, GEMINI_FIELDS, RESPONSES_FIELDS};
 use crate::wire::Api;
 
 /// What becomes of a thing of a wire.
@@ -53,7 +54,7 @@ pub struct TypeTable {
     /// The SDKs that declare them, with their versions.
     pub source: &'static str,
     /// The types by class.
-    types: &'static [(TypeClass, &'static [&'static str])],
+    pub(super) types: &'static [(TypeClass, &'static [&'static str])],
 }
 
 impl TypeTable {
@@ -74,7 +75,7 @@ impl TypeTable {
 }
 
 /// The tables of all wires.
-pub static TYPE_TABLES: [&TypeTable; 8] = [
+pub static TYPE_TABLES: [&TypeTable; 12] = [
     &RESPONSES_ITEMS,
     &RESPONSES_PARTS,
     &RESPONSES_EVENTS,
@@ -83,11 +84,15 @@ pub static TYPE_TABLES: [&TypeTable; 8] = [
     &ANTHROPIC_DELTAS,
     &ANTHROPIC_EVENTS,
     &GEMINI_PARTS,
+    &RESPONSES_FIELDS,
+    &CHAT_FIELDS,
+    &ANTHROPIC_FIELDS,
+    &GEMINI_FIELDS,
 ];
 
-const OPENAI: &str = "openai 3.54.0 (Python), openai 6.49.0 (TypeScript)";
-const ANTHROPIC: &str = "anthropic 2.12.0 (Python), @anthropic-ai/sdk 1.12.0 (TypeScript)";
-const GOOGLE: &str = "google-genai 3.4.0 (Python), @google/genai 2.32.0 (TypeScript)";
+pub(super) const OPENAI: &str = "openai 3.54.0 (Python), openai 6.49.0 (TypeScript)";
+pub(super) const ANTHROPIC: &str = "anthropic 2.12.0 (Python), @anthropic-ai/sdk 1.12.0 (TypeScript)";
+pub(super) const GOOGLE: &str = "google-genai 3.4.0 (Python), @google/genai 2.32.0 (TypeScript)";
 
 /// Items of an answer of OpenAI Responses (`ResponseOutputItem`, `BetaResponseOutputItem`).
 ///

@@ -1,4 +1,4 @@
-// Prints the types that the SDKs declare for the parts of answers, as JSON: by table, each type once.
+// Prints the types that the SDKs declare for the parts of answers and the fields of requests, as JSON: by table, each type once.
 // There is no compiler here, so the declarations are read as the text that they are.
 
 import { readFileSync } from 'node:fs';
@@ -53,6 +53,22 @@ function types(text, union) {
   return members.flatMap((member) => types(text, member.replace(/^.*API\./, '')));
 }
 
+/** The names of the fields of interfaces. */
+const names = (text, ...interfaces) =>
+  interfaces.flatMap((name) => [...fields(text, name).matchAll(/^\s*'?([\w-]+)'?\??:/gm)].map((match) => match[1]));
+
+/** The fields that the SDK writes beside the configuration, which it spreads over the body. */
+function geminiFields() {
+  const source = readFileSync(new URL('@google/genai/dist/index.mjs', modules), 'utf8');
+  const bodies = source.matchAll(/^function generateContent(Config|Parameters)To(?:Mldev|Vertex)\b[\s\S]*?^}/gm);
+  const written = [...bodies].flatMap(([body, kind]) => {
+    const target = kind === 'Config' ? 'parentObject' : 'toObject';
+    return [...body.matchAll(new RegExp(`setValueByPath\\(${target}, \\['(\\w+)'`, 'g'))].map((match) => match[1]);
+  });
+  if (written.length === 0) throw new Error('no fields of Gemini');
+  return written.filter((name) => name !== '_url');
+}
+
 const sorted = (names) => [...new Set(names)].sort();
 const part = fields(genai, 'Part');
 console.log(
@@ -64,6 +80,10 @@ console.log(
     'anthropic-messages blocks': sorted([...types(messages, 'ContentBlock'), ...types(betaMessages, 'BetaContentBlock')]),
     'anthropic-messages deltas': sorted([...types(messages, 'RawContentBlockDelta'), ...types(betaMessages, 'BetaRawContentBlockDelta')]),
     'anthropic-messages events': sorted([...types(messages, 'RawMessageStreamEvent'), ...types(betaMessages, 'BetaRawMessageStreamEvent')]),
+    'openai-chat fields of requests': sorted(names(chat, 'ChatCompletionCreateParamsBase')),
+    'openai-responses fields of requests': sorted([...names(responses, 'ResponseCreateParamsBase'), ...names(betaResponses, 'ResponseCreateParamsBase')]),
+    'anthropic-messages fields of requests': sorted([...names(messages, 'MessageCreateParamsBase'), ...names(betaMessages, 'MessageCreateParamsBase')]),
+    'gemini fields of requests': sorted(geminiFields()),
     'gemini fields of parts': sorted([...part.matchAll(/^\s*(\w+)\??:/gm)].map((match) => match[1])),
   }),
 );

@@ -1,15 +1,23 @@
-"""Prints the types that the SDKs declare for the parts of answers, as JSON: by table, each type once."""
+"""Prints the types that the SDKs declare for the parts of answers and the fields of requests, as JSON: by table, each type once."""
 
+import inspect
 import json
+import re
 import types
-from typing import Annotated, Literal, Union, get_args, get_origin
+from typing import Annotated, Literal, Union, get_args, get_origin, get_type_hints
 
 import anthropic.types as messages
 import anthropic.types.beta as beta_messages
 import openai.types.beta as beta_responses
 import openai.types.chat as chat
 import openai.types.responses as responses
+from anthropic.types import message_create_params
+from anthropic.types.beta import message_create_params as beta_message_create_params
+from google.genai import models
 from google.genai.types import Part
+from openai.types.beta import response_create_params as beta_response_create_params
+from openai.types.chat import completion_create_params
+from openai.types.responses import response_create_params
 
 UNIONS = {
     "openai-responses items": [responses.ResponseOutputItem, beta_responses.BetaResponseOutputItem],
@@ -39,5 +47,36 @@ def names(union):
 
 
 found = {table: sorted({name for union in unions for name in names(union)}) for table, unions in UNIONS.items()}
+
+def request_fields(module):
+    """The fields of the bodies that a module of parameters declares."""
+    bodies = [body for name, body in vars(module).items() if "CreateParams" in name and hasattr(body, "__annotations__")]
+    assert bodies, module.__name__
+    return {field for body in bodies for field in get_type_hints(body)}
+
+
+def gemini_fields():
+    """The fields that the SDK writes beside the configuration, which it spreads over the body."""
+    converters = [
+        converter
+        for service in ("mldev", "vertex")
+        for converter in (f"_GenerateContentConfig_to_{service}", f"_GenerateContentParameters_to_{service}")
+    ]
+    for converter in converters:
+        source = inspect.getsource(getattr(models, converter))
+        target = "parent_object" if "Config_" in converter else "to_object"
+        written = re.findall(rf"setv\(\s*{target},\s*\['(\w+)'", source)
+        assert written, converter
+        yield from (field for field in written if field != "_url")
+
+
+FIELDS = {
+    "openai-chat fields of requests": [completion_create_params],
+    "openai-responses fields of requests": [response_create_params, beta_response_create_params],
+    "anthropic-messages fields of requests": [message_create_params, beta_message_create_params],
+}
+for table, modules in FIELDS.items():
+    found[table] = sorted({field for module in modules for field in request_fields(module)})
+found["gemini fields of requests"] = sorted(set(gemini_fields()))
 found["gemini fields of parts"] = sorted(field.alias or name for name, field in Part.model_fields.items())
 print(json.dumps(found))

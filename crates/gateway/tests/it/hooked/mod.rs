@@ -6,6 +6,7 @@ mod answers;
 mod approvals;
 mod arrays;
 mod attacks;
+mod documents;
 mod failures;
 mod life;
 mod limits;

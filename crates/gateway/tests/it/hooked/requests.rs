@@ -105,7 +105,8 @@ async fn a_rewrite_changes_what_it_changes_and_nothing_else() {
         messages[0].set_visible_text(&text.into());
         Some(BeforeLlmCallOutcome {
             messages: Some(messages),
-            tools: Some(ToolNames::new(["read"])),
+            // A field that nobody knows is told of as a tool, and stays with it.
+            tools: Some(ToolNames::new(["read", "unknown"])),
             ..BeforeLlmCallOutcome::default()
         })
     });
@@ -208,10 +209,10 @@ async fn what_nobody_can_read_is_refused_while_something_may_be_stopped() {
         ("/v1/messages", "[]"),
         ("/v1/messages", r#"{"model":"m","model":"n","max_tokens":1,"messages":[]}"#),
         ("/v1/chat/completions", r#"{"model":"m"}"#),
-        ("/v1/completions", r#"{"model":"m","prompt":"hi"}"#),
+        ("/v1/completions", r#"{"model":"m","prompt":[1]}"#),
         ("/v1/messages/batches", r#"{"requests":[]}"#),
         ("/v1/threads/t/runs", "{}"),
-        ("/v1/%63ompletions", r#"{"model":"m","prompt":"hi"}"#),
+        ("/v1/%63ompletions", r#"{"model":"m","prompt":[1]}"#),
         // A version that the provider's own stands in for.
         ("/v2/messages", r#"{"prompt":"hi"}"#),
         ("/p/openai/v1beta/responses", r#"{"model":"m","input":"hi"}"#),
@@ -221,7 +222,7 @@ async fn what_nobody_can_read_is_refused_while_something_may_be_stopped() {
         ("/models/maker/name", r#"{"inputs":"hi"}"#),
         ("/v1beta/models/aqa:generateAnswer", "{}"),
         ("/api/generate", r#"{"model":"m","prompt":"hi"}"#),
-        ("/v1/images/generations", r#"{"prompt":"hi"}"#),
+        ("/v1/images/variations", r#"{"prompt":"hi"}"#),
         ("/v1/responses/input_tokens", "[]"),
         ("/v1beta/models/m:countTokens", r#"{"generateContentRequest":{"contents":[]}}"#),
         // Another wire: what is Gemini's stands one level deeper.
@@ -248,7 +249,7 @@ async fn an_operation_that_is_not_listed_is_refused_by_name_until_it_is_opened()
     house.withhold("exec");
     let upstream = Upstream::start(|_| Script::json("200 OK", "{}")).await;
     let gateway = house.gateway(&upstream.url(), HookSettings::default()).await;
-    for path in ["/v1/decisions", "/v1/dreams", "/v1/organization/admin_api_keys", "/v1/completions"] {
+    for path in ["/v1/decisions", "/v1/dreams", "/v1/organization/admin_api_keys", "/v1/images/edits"] {
         let answer = talk(&gateway, post(path, "{}")).await;
         let (status, error) = (answer.status(), answer.json()["error"].clone());
         let message = error["message"].as_str().unwrap();
@@ -258,10 +259,10 @@ async fn an_operation_that_is_not_listed_is_refused_by_name_until_it_is_opened()
     }
     assert_eq!(upstream.count(), 0);
     let mut settings = settings_of(&upstream.url());
-    settings.allow = vec![AllowedOperation::new("POST", "/v1/completions").unwrap()];
+    settings.allow = vec![AllowedOperation::new("POST", "/v1/images/edits").unwrap()];
     let hooks = Hooks::new(house.engine.clone(), HookSettings::default()).unwrap();
     let gateway = start(settings, hooks).await.unwrap();
-    assert_eq!(talk(&gateway, post("/v1/completions", "{}")).await.status(), 200);
+    assert_eq!(talk(&gateway, post("/v1/images/edits", "{}")).await.status(), 200);
     assert_eq!(talk(&gateway, post("/v1/dreams", "{}")).await.status(), 403);
     assert_eq!(upstream.count(), 1);
 }
@@ -354,6 +355,56 @@ async fn a_request_with_a_denied_tool_outside_of_the_list_is_refused() {
         assert_eq!(answer.status(), status, "{api} {field}: {}", answer.text());
     }
     assert_eq!(model.requests().len(), 1);
+}
+
+#[tokio::test]
+async fn texts_in_other_fields_are_shown_and_rewritten() {
+    for (api, field, value) in [
+        (Api::OpenAiChat, "prediction", json!({"type": "content", "content": SECRET})),
+        (Api::OpenAiChat, "stop", json!([SECRET])),
+        (Api::OpenAiResponses, "metadata", json!({"topic": SECRET})),
+        (Api::AnthropicMessages, "stop_sequences", json!([SECRET])),
+        (Api::Gemini, "labels", json!({"team": SECRET})),
+        (Api::Gemini, "futureField", json!([{"x": SECRET}])),
+    ] {
+        let house = House::new();
+        house.judge::<BeforeLlmCall>("rewrites", |event| {
+            let messages: Vec<Value> = event.messages.iter().map(|message| json!(message)).collect();
+            let cleaned = json!(messages).to_string().replace(SECRET, "[gone]");
+            Some(BeforeLlmCallOutcome {
+                messages: serde_json::from_str(&cleaned).ok(),
+                ..BeforeLlmCallOutcome::default()
+            })
+        });
+        let upstream = Upstream::start(|_| Script::json("200 OK", "{}")).await;
+        let gateway = house.gateway(&upstream.url(), HookSettings::default()).await;
+        let mut body = ask(api, false, "hi");
+        body[field] = value.clone();
+        send(&gateway, api, &body).await;
+        let sent = upstream.request(0);
+        let sent: Value = serde_json::from_str(sent.split_once("\r\n\r\n").unwrap().1).unwrap();
+        body[field] = serde_json::from_str(&value.to_string().replace(SECRET, "[gone]")).unwrap();
+        assert_eq!(sent, body, "{api} {field}");
+    }
+}
+
+#[tokio::test]
+async fn a_field_that_nobody_knows_is_an_offer_of_its_name() {
+    let house = House::new();
+    house.judge::<BeforeToolCall>("no", |event| {
+        event.tool_name.called().starts_with("plugins").then(|| ToolCallOutcome::block("not that"))
+    });
+    let model = polite().await;
+    let settings = HookSettings { blocked: BlockedForm::Error, ..HookSettings::default() };
+    let gateway = house.gateway(&model.base_url(), settings).await;
+    for api in WIRES {
+        for (field, status) in [("plugins", 403), ("user", 200), ("future", 200)] {
+            let mut body = ask(api, false, "hi");
+            body[field] = json!([{"id": "web"}]);
+            let answer = send(&gateway, api, &body).await;
+            assert_eq!(answer.status(), status, "{api} {field}: {}", answer.text());
+        }
+    }
 }
 
 #[tokio::test]

@@ -104,8 +104,8 @@ async fn what_can_not_be_judged_of_stored_answers_is_refused() {
     let upstream = Upstream::start(|_| Script::json("200 OK", "{}")).await;
     let gateway = house.gateway(&upstream.url(), HookSettings::default()).await;
     for (method, path) in [
-        ("GET", "/v1/responses/resp_1/input_items"),
-        ("POST", "/v1/responses/compact"),
+        ("POST", "/v1/responses/resp_1/input_items"),
+        ("GET", "/v1/responses/resp_1/compact"),
         ("GET", "/v1/%72esponses/resp_1"),
         ("GET", "/v1/chat/completions/chatcmpl_1"),
     ] {

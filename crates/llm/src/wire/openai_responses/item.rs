@@ -12,7 +12,7 @@ use super::content::{CONTINUES, ITEM, OUTPUT_TEXT, SPOKEN, decode_part, encode_p
 use crate::error::WireError;
 use crate::wire::json::Object;
 use crate::wire::meta::{own_field, wrap};
-use crate::wire::own_meta;
+use crate::wire::{RESPONSES_ITEMS, TypeClass, own_meta};
 
 /// Where an item is read.
 #[derive(Clone, Copy, Debug)]
@@ -169,6 +169,28 @@ fn decode_reasoning(item: Object<'_>, reader: Reader<'_>) -> Result<Vec<Part>, W
         parts.push(Part::Thinking { text: "".into(), meta: None });
     }
     Ok(as_item(parts, reader.item_fields(item, &["type", SUMMARY, CONTENT])))
+}
+
+/// The calls in a list of stored items, as an answer with them would have them: also items of a type that nobody knows.
+///
+/// # Errors
+/// For an item that is none of this wire.
+pub fn listed_calls(items: &[Value]) -> Result<Vec<ToolCall>, WireError> {
+    let mut calls = Vec::new();
+    for (place, value) in items.iter().enumerate() {
+        let item = Object::of("item", value)?;
+        // Messages of people may leave their type out.
+        let kind = item.string("type")?.unwrap_or(if item.get("role").is_some() { "message" } else { "" });
+        if RESPONSES_ITEMS.class_or_call(kind) != TypeClass::Call {
+            continue;
+        }
+        let parts = decode_item(value, Reader::Answer { response: "", place })?;
+        calls.extend(parts.into_iter().filter_map(|part| match part {
+            Part::ToolCall(call) => Some(call),
+            _ => None,
+        }));
+    }
+    Ok(calls)
 }
 
 /// Who reads the items.

@@ -1,0 +1,125 @@
+//! The judgement of an answer that is a document: a continued text, the caption of a picture, a list of stored items.
+//!
+//! It is held until it is whole. Each of its texts passes `before_response_emit` and is spliced where that changed it. Calls
+//! in it are judged like those of an answer; they can't be taken out of a list that is only read, so one that is denied
+//! stops the answer.
+
+use backstop_engine::{BlockCause, Blocked, Engine};
+use backstop_hooks::conversation::{Message, Part, Role, ToolCall};
+use backstop_hooks::points::{AfterLlmCallEvent, BeforeResponseEmit};
+use backstop_hooks::{CallContext, Text};
+
+use backstop_llm::live::LiveDocument;
+use backstop_llm::wire::openai_responses::listed_calls;
+use backstop_store::ToolDecision;
+use bytes::{Bytes, BytesMut};
+use serde_json::Value;
+
+use super::judge::{Facts, Gates, Trouble, emission};
+use super::settings::ToolCalls;
+use crate::readable::Answered;
+
+/// Fields in which a document lists items.
+const LISTS: [&str; 3] = ["data", "output", "items"];
+
+/// One answer being judged.
+#[derive(Debug)]
+pub(super) struct DocumentJudge {
+    answered: Answered,
+    engine: Engine,
+    gates: Gates,
+    body: BytesMut,
+}
+
+impl DocumentJudge {
+    pub(super) fn new(answered: Answered, engine: Engine, gates: Gates) -> Self {
+        Self { answered, engine, gates, body: BytesMut::new() }
+    }
+
+    /// Takes bytes of the provider.
+    pub(super) fn push(&mut self, bytes: &[u8]) -> Result<(), Trouble> {
+        self.body.extend_from_slice(bytes);
+        let limit = self.gates.answer_bytes;
+        if self.body.len() > limit { Err(Trouble::TooLarge { limit }) } else { Ok(()) }
+    }
+
+    /// Judges the whole answer; answers what leaves.
+    pub(super) async fn decide(
+        &mut self,
+        facts: &Facts,
+        latency_ms: u64,
+        call: &CallContext,
+    ) -> Result<Bytes, Trouble> {
+        let body = self.body.split().freeze();
+        let (table, has_items) = match self.answered {
+            Answered::Nothing => return Ok(body),
+            Answered::Texts(table) => (table, false),
+            Answered::Items(table) => (table, true),
+        };
+        let document = LiveDocument::read(table, body)?;
+        if has_items && self.gates.calls {
+            let calls = listed_calls(&items(document.value()))?;
+            self.judge_calls(calls, facts, latency_ms, call).await?;
+        }
+        let mut texts = Vec::new();
+        for text in document.texts() {
+            let decided = self.engine.decide::<BeforeResponseEmit>(emission(facts, text.into()), call).await;
+            let decided = decided.into_parts();
+            if let Some(blocked) = decided.blocked {
+                return Err(Trouble::Blocked(blocked));
+            }
+            texts.push(decided.event.all_content.iter().map(Text::as_str).collect::<String>().into());
+        }
+        let unable = "a hook rewrote what has to stay: an argument of a call, or the name of a field";
+        document.write(&texts).ok_or_else(|| Trouble::Blocked(withheld(unable.into())))
+    }
+
+    async fn judge_calls(
+        &self,
+        calls: Vec<ToolCall>,
+        facts: &Facts,
+        latency_ms: u64,
+        call: &CallContext,
+    ) -> Result<(), Trouble> {
+        if calls.is_empty() {
+            return Ok(());
+        }
+        let event = AfterLlmCallEvent {
+            run_id: facts.run.clone(),
+            response: Message::new(Role::Assistant, calls.iter().cloned().map(Part::ToolCall).collect()),
+            tool_calls: calls.clone(),
+            iteration: facts.iteration,
+            model: facts.model.clone(),
+            latency_ms,
+            token_usage: None,
+        };
+        let judged = match self.gates.tool_calls {
+            ToolCalls::Judge(unasked) => self.engine.judge_answer_and_calls(event, call, unasked).await,
+            ToolCalls::Leave => self.engine.judge_answer(event, call).await,
+        };
+        if let Some(blocked) = judged.decided.into_parts().blocked {
+            return Err(Trouble::Blocked(blocked));
+        }
+        for (tool, ruling) in calls.iter().zip(judged.rulings) {
+            if let ToolDecision::Deny { reason } = ruling {
+                let told = format!("the answer has a call of `{}`: {reason}", tool.name);
+                return Err(Trouble::Blocked(withheld(told)));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn withheld(reason: String) -> Blocked {
+    Blocked { cause: BlockCause::Withheld, reason: Some(reason.into()), hook: None, owner: None }
+}
+
+/// The items of a document: those in its list, or itself if it is one.
+fn items(document: &Value) -> Vec<Value> {
+    let lists = LISTS.iter().filter_map(|field| document.get(field)?.as_array());
+    let mut items: Vec<Value> = lists.flatten().cloned().collect();
+    if items.is_empty() && document.get("type").is_some() {
+        items.push(document.clone());
+    }
+    items
+}

@@ -1,0 +1,345 @@
+//! Operations that are no conversation with a model and carry texts all the same: where these stand.
+//!
+//! Their bodies are documents ([`LiveDocument`](backstop_llm::live::LiveDocument)): every string is a text but those that
+//! the tables here list. What is asked is judged as text that leaves, what is answered as text that comes.
+
+use backstop_llm::Api;
+use backstop_llm::live::TextTable;
+use http::Method;
+use serde_json::Value;
+
+use crate::operations::{fits, without_prefix};
+
+/// An operation whose texts are judged.
+#[derive(Debug)]
+pub(crate) struct Readable {
+    method: &'static str,
+    path: &'static str,
+    /// The wire of its errors.
+    pub(crate) api: Api,
+    /// Where the texts of the request stand; `None` if it has no body.
+    pub(crate) asked: Option<&'static TextTable>,
+    /// What its answer has.
+    pub(crate) answered: Answered,
+}
+
+/// What an answer has.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Answered {
+    /// Numbers, sounds or pictures, and nothing that somebody reads.
+    Nothing,
+    /// Texts, in one piece of JSON.
+    Texts(&'static TextTable),
+    /// Items of a conversation as OpenAI Responses has them, with the calls among them.
+    Items(&'static TextTable),
+}
+
+/// Texts that are turned into vectors, of OpenAI's wire and those like it, and of Gemini.
+static EMBEDDED: TextTable = TextTable {
+    texts: &["input", "content", "parts", "text", "title", "requests", "embedContentConfig"],
+    names: &[
+        "model",
+        "user",
+        "encoding_format",
+        "dimensions",
+        "input_type",
+        "truncation",
+        "type",
+        "role",
+        "taskType",
+        "outputDimensionality",
+        "autoTruncate",
+        "mimeType",
+        "fileUri",
+    ],
+    opaque: &["image_url", "inlineData", "data"],
+    own: &[],
+    fixed: &[],
+};
+
+/// Texts and pictures that are looked at.
+static MODERATED: TextTable = TextTable {
+    texts: &["input", "text"],
+    names: &["model", "type"],
+    opaque: &["image_url"],
+    own: &[],
+    fixed: &[],
+};
+
+/// A beginning that a model of the older kind continues.
+static BEGUN: TextTable = TextTable {
+    texts: &["prompt", "suffix", "stop"],
+    names: &[
+        "model",
+        "user",
+        "best_of",
+        "echo",
+        "frequency_penalty",
+        "presence_penalty",
+        "logit_bias",
+        "logprobs",
+        "max_tokens",
+        "n",
+        "seed",
+        "stream",
+        "stream_options",
+        "include_usage",
+        "include_obfuscation",
+        "temperature",
+        "top_p",
+    ],
+    opaque: &[],
+    own: &[],
+    fixed: &[],
+};
+
+/// What the model wrote behind it.
+static CONTINUED: TextTable = TextTable {
+    texts: &["choices", "text"],
+    names: &[
+        "id",
+        "object",
+        "created",
+        "model",
+        "system_fingerprint",
+        "index",
+        "finish_reason",
+        "usage",
+        "prompt_tokens",
+        "completion_tokens",
+        "total_tokens",
+        "prompt_tokens_details",
+        "completion_tokens_details",
+        "cached_tokens",
+        "audio_tokens",
+        "reasoning_tokens",
+        "accepted_prediction_tokens",
+        "rejected_prediction_tokens",
+        "service_tier",
+    ],
+    opaque: &[],
+    own: &["logprobs"],
+    fixed: &[],
+};
+
+/// What a picture is to show.
+static DRAWN: TextTable = TextTable {
+    texts: &["prompt"],
+    names: &[
+        "model",
+        "user",
+        "n",
+        "size",
+        "quality",
+        "style",
+        "background",
+        "moderation",
+        "output_format",
+        "output_compression",
+        "partial_images",
+        "response_format",
+        "stream",
+        "input_fidelity",
+    ],
+    opaque: &[],
+    own: &[],
+    fixed: &[],
+};
+
+/// What was made of that.
+static PICTURES: TextTable = TextTable {
+    texts: &["data", "revised_prompt"],
+    names: &[
+        "created",
+        "background",
+        "output_format",
+        "quality",
+        "size",
+        "usage",
+        "input_tokens",
+        "output_tokens",
+        "total_tokens",
+        "input_tokens_details",
+        "output_tokens_details",
+        "image_tokens",
+        "text_tokens",
+    ],
+    opaque: &["b64_json", "url"],
+    own: &[],
+    fixed: &[],
+};
+
+/// What is to be spoken.
+static SPOKEN: TextTable = TextTable {
+    texts: &["input", "instructions"],
+    names: &["model", "voice", "id", "response_format", "speed", "stream_format"],
+    opaque: &[],
+    own: &[],
+    fixed: &[],
+};
+
+/// Items of a conversation, as they are asked with, stored and listed.
+static ITEMS: TextTable = TextTable {
+    texts: &[
+        "input",
+        "instructions",
+        "items",
+        "data",
+        "output",
+        "content",
+        "summary",
+        "text",
+        "refusal",
+        "logs",
+        "results",
+        "queries",
+        "query",
+        "tools",
+        "annotations",
+        "title",
+        "error",
+        "message",
+        "stdout",
+        "stderr",
+        "outcome",
+        "prompt",
+    ],
+    names: &[
+        "id",
+        "object",
+        "type",
+        "role",
+        "status",
+        "model",
+        "call_id",
+        "name",
+        "phase",
+        "created_at",
+        "created_by",
+        "first_id",
+        "last_id",
+        "has_more",
+        "previous_response_id",
+        "conversation",
+        "detail",
+        "filename",
+        "file_id",
+        "container_id",
+        "server_label",
+        "approval_request_id",
+        "approve",
+        "agent",
+        "score",
+        "index",
+        "start_index",
+        "end_index",
+        "exit_code",
+        "max_output_length",
+        "timeout_ms",
+        "usage",
+        "input_tokens",
+        "output_tokens",
+        "total_tokens",
+        "input_tokens_details",
+        "output_tokens_details",
+        "cached_tokens",
+        "reasoning_tokens",
+        "prompt_cache_key",
+        "prompt_cache_retention",
+        "service_tier",
+        "deleted",
+        "x",
+        "y",
+        "button",
+    ],
+    opaque: &["encrypted_content", "image_url", "file_data", "result", "logprobs"],
+    own: &["metadata"],
+    fixed: &["arguments", "action", "operation", "code"],
+};
+
+/// The operations, as paths without their version.
+static READABLE: [Readable; 18] = [
+    posted("embeddings", Api::OpenAiChat, &EMBEDDED, Answered::Nothing),
+    posted("deployments/{deployment}/embeddings", Api::OpenAiChat, &EMBEDDED, Answered::Nothing),
+    posted("models/{model}:embedcontent", Api::Gemini, &EMBEDDED, Answered::Nothing),
+    posted("models/{model}:batchembedcontents", Api::Gemini, &EMBEDDED, Answered::Nothing),
+    posted("moderations", Api::OpenAiChat, &MODERATED, Answered::Nothing),
+    posted("completions", Api::OpenAiChat, &BEGUN, Answered::Texts(&CONTINUED)),
+    posted("images/generations", Api::OpenAiChat, &DRAWN, Answered::Texts(&PICTURES)),
+    posted("audio/speech", Api::OpenAiChat, &SPOKEN, Answered::Nothing),
+    posted("responses/compact", Api::OpenAiResponses, &ITEMS, Answered::Items(&ITEMS)),
+    fetched("GET", "responses/{id}/input_items"),
+    posted("conversations", Api::OpenAiResponses, &ITEMS, Answered::Items(&ITEMS)),
+    fetched("GET", "conversations/{id}"),
+    posted("conversations/{id}", Api::OpenAiResponses, &ITEMS, Answered::Items(&ITEMS)),
+    fetched("DELETE", "conversations/{id}"),
+    fetched("GET", "conversations/{id}/items"),
+    posted("conversations/{id}/items", Api::OpenAiResponses, &ITEMS, Answered::Items(&ITEMS)),
+    fetched("GET", "conversations/{id}/items/{item}"),
+    fetched("DELETE", "conversations/{id}/items/{item}"),
+];
+
+const fn posted(path: &'static str, api: Api, asked: &'static TextTable, answered: Answered) -> Readable {
+    Readable { method: "POST", path, api, asked: Some(asked), answered }
+}
+
+const fn fetched(method: &'static str, path: &'static str) -> Readable {
+    let api = Api::OpenAiResponses;
+    Readable { method, path, api, asked: None, answered: Answered::Items(&ITEMS) }
+}
+
+impl Readable {
+    /// Why an answer to this request can't be judged: it would come in pieces, or say the text a second time.
+    pub(crate) fn unjudged_answer(&self, asked: &Value) -> Option<&'static str> {
+        if !matches!(self.answered, Answered::Texts(_)) {
+            return None;
+        }
+        let is_set = |field: &str| {
+            asked.get(field).is_some_and(|value| !value.is_null() && *value != Value::Bool(false))
+        };
+        if is_set("stream") {
+            return Some("a stream of this operation can't be judged; ask without `stream`");
+        }
+        is_set("logprobs")
+            .then_some("probabilities of tokens repeat the text in pieces; ask without `logprobs`")
+    }
+}
+
+/// The operation of a request, if its texts can be read. `path` is a [normal](crate::endpoint::normal) one.
+pub(crate) fn readable(method: &Method, path: &str) -> Option<&'static Readable> {
+    let rest = without_prefix(path.trim_matches('/'));
+    READABLE.iter().find(|known| known.method == method.as_str() && fits(known.path, rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn a_field_stands_in_one_list() {
+        for table in [&EMBEDDED, &MODERATED, &BEGUN, &CONTINUED, &DRAWN, &PICTURES, &SPOKEN, &ITEMS] {
+            let all = [table.texts, table.names, table.opaque, table.own, table.fixed].concat();
+            let distinct: BTreeSet<&str> = all.iter().copied().collect();
+            assert_eq!(all.len(), distinct.len(), "{all:?}");
+        }
+    }
+
+    #[test]
+    fn operations_are_told_by_method_and_path() {
+        for (method, path, is_known) in [
+            (Method::POST, "/v1/embeddings", true),
+            (Method::POST, "/openai/deployments/small/embeddings", true),
+            (Method::POST, "/v1beta/models/m:embedcontent", true),
+            (Method::POST, "/v1/completions/", true),
+            (Method::GET, "/v1/responses/resp_1/input_items", true),
+            (Method::GET, "/v1/completions", false),
+            (Method::POST, "/v1/chat/completions", false),
+            (Method::POST, "/v1/x/completions", false),
+            (Method::PATCH, "/v1/conversations/c", false),
+        ] {
+            assert_eq!(readable(&method, path).is_some(), is_known, "{method} {path}");
+        }
+    }
+}

@@ -1,0 +1,411 @@
+//! Documents: bodies that are no conversation, and the texts in them.
+//!
+//! What an embedding, a moderation or a picture is asked with has no messages, and what is read of a stored
+//! conversation is a list of whatever was said. All that can be said of such bodies is which of their strings are no text:
+//! a [`TextTable`] lists these, and every other string is one, the names of unknown fields among them. They are
+//! read in their order, judged one by one, and spliced where they were changed; everything else stays as it was written.
+//!
+//! - *Closed.* Below a field that no table knows everything is text, whatever it is called.
+//! - *Tokens are refused.* A text that came as the numbers of its tokens can't be read ([`LiveDocument::has_tokens`]).
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use backstop_hooks::Text;
+use bytes::Bytes;
+use serde_json::Value;
+
+use super::span::{Splices, literal_end, quote};
+use super::steps::step;
+use crate::error::WireError;
+use crate::wire::{not_json, parse_request};
+
+/// More texts than any provider takes at once.
+const MOST_TEXTS: usize = 8_192;
+/// Longer strings are no names, wherever they stand.
+const LONGEST_WORD: usize = 256;
+/// Names with so many digits at most are numbers of something (of tokens, for example).
+const LONGEST_NUMBER: usize = 8;
+
+/// Where the texts of a kind of document stand.
+#[derive(Clone, Copy, Debug)]
+pub struct TextTable {
+    /// Fields with texts, and those that hold such fields.
+    pub texts: &'static [&'static str],
+    /// Fields with names: models, types, ids, choices. A value that has a blank in it, or is long, is a text all the same.
+    pub names: &'static [&'static str],
+    /// Fields with what nobody can read: pictures, signatures, encrypted contents, vectors.
+    pub opaque: &'static [&'static str],
+    /// Fields whose inside is its author's: every name and every string in it is a text.
+    pub own: &'static [&'static str],
+    /// Fields with texts that nothing is taken out of: another value would be another call.
+    pub fixed: &'static [&'static str],
+}
+
+/// A document on its way.
+#[derive(Debug)]
+pub struct LiveDocument {
+    body: Bytes,
+    value: Value,
+    found: Found,
+}
+
+/// A string that is a text.
+#[derive(Debug)]
+struct Literal {
+    /// Where it stands, quotes included.
+    span: Range<usize>,
+    says: String,
+    is_fixed: bool,
+}
+
+/// What stands where.
+#[derive(Debug, Default)]
+struct Found {
+    texts: Vec<Literal>,
+    has_tokens: bool,
+}
+
+impl LiveDocument {
+    /// Reads a body by a table.
+    ///
+    /// # Errors
+    /// If the body is no JSON object, has a key twice, or has more texts or values than can be judged.
+    pub fn read(table: &TextTable, body: Bytes) -> Result<Self, WireError> {
+        let value = parse_request(&body).map_err(|error| not_json("the document", &error))?;
+        let malformed =
+            |problem| WireError::Malformed { what: "document", field: "body".to_owned(), problem };
+        if !value.is_object() {
+            return Err(malformed("is no object"));
+        }
+        let text = str::from_utf8(&body).map_err(|_| malformed("is not UTF-8"))?;
+        let found = Walk::new(text, table).all();
+        if found.texts.len() > MOST_TEXTS {
+            return Err(malformed("has too many texts"));
+        }
+        Ok(Self { body, value, found })
+    }
+
+    /// The texts, in their order; none that is empty.
+    pub fn texts(&self) -> impl Iterator<Item = &str> {
+        self.found.texts.iter().map(|text| text.says.as_str())
+    }
+
+    /// Whether a text may have come as the numbers of its tokens.
+    pub fn has_tokens(&self) -> bool {
+        self.found.has_tokens
+    }
+
+    /// The body.
+    pub fn value(&self) -> &Value {
+        &self.value
+    }
+
+    /// The bytes as they came.
+    pub fn body(&self) -> &Bytes {
+        &self.body
+    }
+
+    /// The body with these texts in the places of its own. Without a difference it is the body as it came. `None` if
+    /// they are not as many, or one is another that has to stay: an argument of a call, or the name of a field.
+    pub fn write(&self, texts: &[Text]) -> Option<Bytes> {
+        let own = &self.found.texts;
+        if own.len() != texts.len() {
+            return None;
+        }
+        let mut splices = Splices::default();
+        for (old, new) in own.iter().zip(texts).filter(|(old, new)| old.says != new.as_str()) {
+            if old.is_fixed {
+                return None;
+            }
+            splices.replace(old.span.clone(), quote(new));
+        }
+        let text = str::from_utf8(&self.body).ok()?;
+        Some(if splices.is_empty() { self.body.clone() } else { splices.apply(text).into() })
+    }
+}
+
+/// What the strings at a place are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ground {
+    /// The inside of the document, as far as its table reaches.
+    Known,
+    /// The value of a field with a name.
+    Name,
+    /// What nobody reads.
+    Opaque,
+    /// What no table knows, or what is its author's.
+    Own,
+    /// A text that has to stay as it is.
+    Fixed,
+}
+
+/// One way through a text that was read as JSON before.
+struct Walk<'a> {
+    text: &'a str,
+    table: &'a TextTable,
+    /// What the values inside are, from the outside in, and whether they stand in an array.
+    open: Vec<(Ground, bool)>,
+    /// What the next value is, behind a key.
+    next: Option<Ground>,
+    found: Found,
+}
+
+impl<'a> Walk<'a> {
+    fn new(text: &'a str, table: &'a TextTable) -> Self {
+        Self { text, table, open: Vec::new(), next: None, found: Found::default() }
+    }
+
+    fn all(mut self) -> Found {
+        let bytes = self.text.as_bytes();
+        let mut at = 0;
+        while let Some(byte) = bytes.get(at) {
+            step();
+            match byte {
+                b'{' | b'[' => {
+                    let ground = self.value();
+                    self.open.push((ground, *byte == b'['));
+                }
+                b'}' | b']' => {
+                    self.open.pop();
+                }
+                b'"' => {
+                    let Some(end) = literal_end(bytes, at + 1).map(|end| end + 1) else { break };
+                    self.string(at..end);
+                    at = end;
+                    continue;
+                }
+                b'-' | b'0'..=b'9' => {
+                    let rest = bytes.get(at..).unwrap_or_default();
+                    let is_part =
+                        |byte: &&u8| byte.is_ascii_alphanumeric() || matches!(**byte, b'-' | b'+' | b'.');
+                    at += rest.iter().take_while(is_part).count();
+                    self.number();
+                    continue;
+                }
+                b't' | b'f' | b'n' => {
+                    self.value();
+                    let rest = bytes.get(at..).unwrap_or_default();
+                    at += rest.iter().take_while(|byte| byte.is_ascii_alphabetic()).count();
+                    continue;
+                }
+                _ => {}
+            }
+            at += 1;
+        }
+        self.found
+    }
+
+    /// What the value is that comes now.
+    fn value(&mut self) -> Ground {
+        let around = self.open.last().map_or(Ground::Known, |(ground, _)| *ground);
+        self.next.take().unwrap_or(around)
+    }
+
+    fn number(&mut self) {
+        let in_array = self.next.is_none() && self.open.last().is_some_and(|(_, array)| *array);
+        let ground = self.value();
+        self.found.has_tokens |= in_array && matches!(ground, Ground::Known | Ground::Own | Ground::Fixed);
+    }
+
+    fn string(&mut self, span: Range<usize>) {
+        let raw = self.text.get(span.clone()).unwrap_or_default();
+        let is_key = self.next.is_none() && self.open.last().is_some_and(|(_, array)| !array);
+        let said = said(raw);
+        let (is_text, is_fixed) = if is_key {
+            let around = self.open.last().map_or(Ground::Known, |(ground, _)| *ground);
+            let (ground, is_text) = self.key(&said, around);
+            self.next = Some(ground);
+            (is_text, true)
+        } else {
+            match self.value() {
+                Ground::Known | Ground::Own => (true, false),
+                Ground::Fixed => (true, true),
+                Ground::Name => (!is_name(&said), false),
+                Ground::Opaque => (false, false),
+            }
+        };
+        if is_text && !said.is_empty() {
+            self.found.texts.push(Literal { span, says: said.into_owned(), is_fixed });
+        }
+    }
+
+    /// What stands under a key, and whether the key itself is a text.
+    fn key(&self, key: &str, around: Ground) -> (Ground, bool) {
+        let is_number =
+            !key.is_empty() && key.len() <= LONGEST_NUMBER && key.bytes().all(|byte| byte.is_ascii_digit());
+        let known = match around {
+            Ground::Opaque => return (Ground::Opaque, false),
+            Ground::Fixed => return (Ground::Fixed, true),
+            Ground::Own => None,
+            Ground::Known | Ground::Name => [
+                (self.table.texts, Ground::Known),
+                (self.table.names, Ground::Name),
+                (self.table.opaque, Ground::Opaque),
+                (self.table.own, Ground::Own),
+                (self.table.fixed, Ground::Fixed),
+            ]
+            .into_iter()
+            .find(|(keys, _)| keys.contains(&key))
+            .map(|(_, ground)| ground),
+        };
+        match known {
+            Some(ground) => (ground, false),
+            None => (Ground::Own, !is_number),
+        }
+    }
+}
+
+/// What a literal says.
+fn said(raw: &str) -> Cow<'_, str> {
+    let inside = raw.strip_prefix('"').and_then(|raw| raw.strip_suffix('"')).unwrap_or(raw);
+    if inside.contains('\\') {
+        return serde_json::from_str::<String>(raw).map_or(Cow::Borrowed(inside), Cow::Owned);
+    }
+    Cow::Borrowed(inside)
+}
+
+/// Whether a text can be a name: one word, not a long one.
+fn is_name(text: &str) -> bool {
+    text.len() <= LONGEST_WORD && text.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    const TABLE: TextTable = TextTable {
+        texts: &["input", "parts", "text"],
+        names: &["model", "type", "user"],
+        opaque: &["data"],
+        own: &["metadata"],
+        fixed: &["arguments"],
+    };
+
+    fn read(body: &str) -> LiveDocument {
+        LiveDocument::read(&TABLE, Bytes::copy_from_slice(body.as_bytes())).unwrap()
+    }
+
+    fn texts(body: &str) -> Vec<String> {
+        read(body).texts().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn every_string_is_a_text_but_those_of_the_table() {
+        for (body, found) in [
+            (r#"{"model":"m","input":"a"}"#, vec!["a"]),
+            (r#"{"model":"two words","input":["a", "", "b"]}"#, vec!["two words", "a", "b"]),
+            (r#"{"input":{"parts":[{"text":"a"},{"type":"x","data":"AAAA"}]}}"#, vec!["a"]),
+            (r#"{"metadata":{"model":"x","k":["y"]}}"#, vec!["model", "x", "k", "y"]),
+            // What nobody knows, with all that is in it.
+            (r#"{"future":{"model":"x","data":"y"},"model":"m"}"#, vec!["future", "model", "x", "data", "y"]),
+            (r#"{"input":"a\nb\u0021","user":"u","n":1,"on":true}"#, vec!["a\nb!", "n", "on"]),
+            (r#"{"model":{"type":"x","input":"y"}}"#, vec!["y"]),
+            (r#"{"50256":-1}"#, vec![]),
+        ] {
+            assert_eq!(texts(body), found, "{body}");
+        }
+    }
+
+    #[test]
+    fn tokens_are_noticed() {
+        for (body, tokens) in [
+            (r#"{"input":[1,2]}"#, true),
+            (r#"{"input":[[1],[2]]}"#, true),
+            (r#"{"future":{"x":[1]}}"#, true),
+            (r#"{"input":"1","n":1,"data":[0.5,1e-3]}"#, false),
+            (r#"{"input":[{"n":1}]}"#, false),
+        ] {
+            assert_eq!(read(body).has_tokens(), tokens, "{body}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_object_or_has_two_readings_is_refused() {
+        for body in ["[]", "1", "{", r#"{"input":"a","input":"b"}"#] {
+            assert!(LiveDocument::read(&TABLE, Bytes::from_static(body.as_bytes())).is_err(), "{body}");
+        }
+        let many = json!({"input": vec!["x"; MOST_TEXTS + 1]}).to_string();
+        assert!(LiveDocument::read(&TABLE, many.into()).is_err());
+    }
+
+    #[test]
+    fn only_what_changed_is_written() {
+        let body = r#"{ "model":"m", "input" : ["a\u0021","b"],"n":1.0}"#;
+        let document = read(body);
+        let same: Vec<Text> = document.texts().map(Text::from).collect();
+        assert_eq!(document.write(&same).unwrap(), body);
+        let new = ["a!".into(), "x\"".into(), "n".into()];
+        assert_eq!(document.write(&new).unwrap(), r#"{ "model":"m", "input" : ["a\u0021","x\""],"n":1.0}"#);
+        assert_eq!(document.write(&new[..2]), None, "one is missing");
+        assert_eq!(document.write(&["a!".into(), "b".into(), "N".into()]), None, "names of fields stay");
+        let call = read(r#"{"input":[{"arguments":"{}"}]}"#);
+        assert_eq!(call.write(&["{ }".into()]), None, "another call");
+    }
+
+    fn value() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            any::<bool>().prop_map(Value::from),
+            any::<i32>().prop_map(Value::from),
+            "[a-z \"\\\\{}\\[\\]:,é]{0,6}".prop_map(Value::from),
+        ];
+        let key = prop_oneof![
+            Just("input"),
+            Just("model"),
+            Just("data"),
+            Just("metadata"),
+            Just("x"),
+            Just("text")
+        ];
+        leaf.prop_recursive(4, 24, 4, move |inner| {
+            prop_oneof![
+                proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                proptest::collection::btree_map(key.clone().prop_map(str::to_owned), inner, 0..4)
+                    .prop_map(|fields| Value::from(serde_json::Map::from_iter(fields))),
+            ]
+        })
+    }
+
+    /// What a field says, told by the value and not by the text.
+    fn expected(value: &Value, ground: Ground, found: &mut Vec<String>) {
+        match value {
+            Value::String(text) if !text.is_empty() => match ground {
+                Ground::Known | Ground::Own | Ground::Fixed => found.push(text.clone()),
+                Ground::Name if !is_name(text) => found.push(text.clone()),
+                Ground::Name | Ground::Opaque => {}
+            },
+            Value::Array(items) => items.iter().for_each(|item| expected(item, ground, found)),
+            Value::Object(fields) => {
+                for (key, value) in fields {
+                    let (ground, is_text) = Walk::new("", &TABLE).key(key, ground);
+                    found.extend(is_text.then(|| key.clone()));
+                    expected(value, ground, found);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn texts_are_those_of_the_value(value in value(), indented in any::<bool>()) {
+            let body = json!({"input": value});
+            let text = if indented { serde_json::to_string_pretty(&body).unwrap() } else { body.to_string() };
+            let mut found = Vec::new();
+            expected(&body, Ground::Known, &mut found);
+            prop_assert_eq!(texts(&text), found);
+        }
+
+        #[test]
+        fn written_texts_are_read_again(said in proptest::collection::vec("[a-zé\"\\\\ ]{1,6}", 0..5), suffix in "[a-z\"]{1,3}") {
+            let document = read(&json!({"model": "m", "input": said}).to_string());
+            let new: Vec<Text> = document.texts().map(|text| format!("{text}{suffix}").into()).collect();
+            let again = document.write(&new).unwrap();
+            let again = texts(str::from_utf8(&again).unwrap());
+            prop_assert_eq!(again, said.iter().map(|said| format!("{said}{suffix}")).collect::<Vec<_>>());
+        }
+    }
+}
