@@ -178,20 +178,21 @@ impl CommandGuard {
         };
         let hears = move |at: &usize| ear != Ear::Keeps && *at > 0;
         let args = process.argv();
+        // The last argument that could do harm, and the first that says what follows is only looked at.
+        let telling = args.iter().rposition(|arg| is_telling(arg.raw())).unwrap_or(0);
+        let looked = args.iter().skip(1).position(|arg| LOOKS_AT_TEXT.contains(&arg.raw()));
+        let looked = looked.map_or(args.len(), |at| at + 1);
         let reads_code = self.programs().get(&name).is_some() && ear == Ear::Open;
         // The first operand of an interpreter is its code, or the file that holds it, which is read as such.
         let code = (1..args.len()).find(|&at| !word(args, at).starts_with('-')).filter(|_| reads_code);
         let operands = move |at: &usize| Some(*at) != code;
         let places = (1..args.len()).filter(hears).filter(operands);
-        let words = places.clone().filter_map(move |at| self.words_from(args, at, reads_code, ear));
+        let words =
+            places.clone().filter_map(move |at| self.words_from(args, at, at < telling, reads_code, ear));
         // A program of the workspace is what somebody works on there: a text is more likely its input than its order.
         let is_own = word(args, 0).starts_with("./");
-        let is_looked_at = move |at: usize| {
-            let front = args.get(1..at).unwrap_or_default();
-            front.iter().any(|arg| LOOKS_AT_TEXT.contains(&arg.raw()))
-        };
         let takes_messages = is(MESSENGERS, &name);
-        let texts = places.filter(move |at| !is_own && !is_looked_at(*at));
+        let texts = places.filter(move |at| !is_own && *at <= looked);
         let texts = texts.filter_map(move |at| text_at(args, at, takes_messages));
         let texts = texts.flat_map(move |text| self.of_text(text, ear));
         let environment = process.environment().iter().filter(move |_| ear != Ear::Keeps);
@@ -219,8 +220,16 @@ impl CommandGuard {
         whole.into_iter().chain(inner.map(|text| Given { text, least: Verdict::Block }))
     }
 
-    /// The words from `at` on as a command, where they begin like one.
-    fn words_from(&self, args: &[Argument], at: usize, reads_code: bool, ear: Ear) -> Option<Given> {
+    /// The words from `at` on as a command, where they begin like one; `tells` says whether one behind the first could do
+    /// harm.
+    fn words_from(
+        &self,
+        args: &[Argument],
+        at: usize,
+        tells: bool,
+        reads_code: bool,
+        ear: Ear,
+    ) -> Option<Given> {
         let (name, front) = (word(args, at), word(args, at - 1));
         let is_introduced = INTRODUCING.contains(&front);
         let begins = !name.starts_with('-') && !name.contains(char::is_whitespace);
@@ -228,8 +237,7 @@ impl CommandGuard {
         let is_known = self.programs().get(base).is_some();
         let rest = args.get(at..)?;
         // What a known program is given to do something with is a place more often than a command.
-        let is_likely =
-            ear == Ear::Open || is_introduced || rest.iter().skip(1).any(|arg| is_telling(arg.raw()));
+        let is_likely = ear == Ear::Open || is_introduced || tells;
         let least = if is_introduced && ear == Ear::Open { Verdict::Ask } else { Verdict::Block };
         (begins && is_likely && (is_known || is_introduced && !reads_code))
             .then(|| Given { text: rest.iter().map(quoted).collect::<Vec<_>>().join(" "), least })

@@ -14,11 +14,25 @@ use super::limits::{Limit, Over};
 
 /// As many of the texts as the limit lets in, in their order.
 pub(crate) fn chosen<'t>(texts: Vec<&'t str>, limit: &'static Limit, few: usize) -> (Vec<&'t str>, Over) {
+    by_looks(texts, limit, few, Look::at)
+}
+
+/// The same of words, of which none is a command.
+pub(crate) fn chosen_words<'t>(words: Vec<&'t str>, limit: &'static Limit) -> (Vec<&'t str>, Over) {
+    by_looks(words, limit, limit.most, Look::at_word)
+}
+
+fn by_looks<'t>(
+    texts: Vec<&'t str>,
+    limit: &'static Limit,
+    few: usize,
+    look: impl Fn(&str) -> Look,
+) -> (Vec<&'t str>, Over) {
     if texts.len() <= limit.most {
         return (texts, Over::NOTHING);
     }
     let mut ranking = Ranking::default();
-    let ranks: Vec<usize> = texts.iter().map(|text| ranking.rank(&Look::at(text))).collect();
+    let ranks: Vec<usize> = texts.iter().map(|text| ranking.rank(&look(text))).collect();
     let mut counts: Vec<usize> = vec![0; few];
     ranks.iter().filter_map(|rank| counts.get_mut(*rank).map(|count| *count += 1)).for_each(drop);
     // Every rank that fits as a whole, and of the next one the first.
@@ -52,9 +66,15 @@ impl Ranking {
         let same = self.kinds.entry(look.kind).or_default();
         *same += 1;
         let repeated = *same - 1;
-        let kinds = self.commands.entry(look.commands).or_default();
-        *kinds += usize::from(repeated == 0);
-        let alike = *kinds - 1;
+        // A word that is no command has none to be ranked among.
+        let alike = match look.commands {
+            None => 0,
+            Some(commands) => {
+                let kinds = self.commands.entry(commands).or_default();
+                *kinds += usize::from(repeated == 0);
+                *kinds - 1
+            }
+        };
         let commands = self.shapes.entry(look.shape).or_default();
         *commands += usize::from(repeated == 0 && alike == 0);
         repeated + alike + *commands - 1
@@ -67,13 +87,17 @@ struct Look {
     /// Its text without numbers.
     kind: u64,
     /// The words where commands stand, and the shape.
-    commands: u64,
+    commands: Option<u64>,
     /// Signs and classes of operands, each a bit.
     shape: u64,
 }
 
 /// Signs that say what a statement does. Each has a bit of its own.
 const SIGNS: &[u8] = b"|><$`({&*?[~'\"\\!=";
+/// Paths with so many folders are all equally deep.
+const DEEP: usize = 7;
+/// Words of so many characters are all equally long.
+const LONG: usize = 15;
 /// Words behind which another command begins.
 const LEADING: [&str; 14] = [
     "!", "command", "do", "elif", "else", "env", "exec", "if", "nohup", "sudo", "then", "time", "until",
@@ -83,6 +107,7 @@ const LEADING: [&str; 14] = [
 impl Look {
     fn at(text: &str) -> Self {
         let mut look = Self::default();
+        let mut commands = 0;
         let mut leads = true;
         let separates =
             |c: char| c.is_whitespace() || matches!(c, '|' | '&' | ';' | '(' | ')' | '{' | '}' | '`');
@@ -93,7 +118,7 @@ impl Look {
             if !word.is_empty() {
                 look.kind = mixed(look.kind, hash);
                 if leads && !word.contains('=') {
-                    look.commands = mixed(look.commands, hash);
+                    commands = mixed(commands, hash);
                 } else {
                     look.shape |= 1 << (SIGNS.len() + class(word));
                 }
@@ -102,8 +127,21 @@ impl Look {
             look.read(end);
             leads |= end.contains(|c: char| !c.is_whitespace() || c == '\n');
         }
-        look.commands = mixed(look.commands, look.shape);
-        look.kind = mixed(look.kind, look.commands);
+        commands = mixed(commands, look.shape);
+        look.commands = Some(commands);
+        look.kind = mixed(look.kind, commands);
+        look
+    }
+
+    /// A look at one word, which may name a file: how high that lies, whether it is hidden, and how long a short word is,
+    /// belong to its shape.
+    fn at_word(word: &str) -> Self {
+        let mut look = Self::default();
+        let hash = look.read(word);
+        let depth = word.bytes().filter(|byte| *byte == b'/').take(DEEP).count();
+        let places = [class(word), depth, word.len().min(LONG), usize::from(word.starts_with('.'))];
+        look.shape |= places.into_iter().fold(0, |place, more| place << 4 | more as u64) << SIGNS.len();
+        look.kind = mixed(hash, look.shape);
         look
     }
 
@@ -154,6 +192,34 @@ mod tests {
     fn what_is_not_too_much_is_all_followed() {
         let texts: Vec<&str> = vec!["ls"; PIECES.most];
         assert_eq!(chosen(texts.clone(), &PIECES, 8), (texts, Over::NOTHING));
+    }
+
+    #[test]
+    fn a_word_unlike_the_others_is_followed_wherever_it_stands() {
+        let letters = |at: usize| -> String {
+            let letter =
+                |place: u32| char::from(b'a' + u8::try_from(at / 26usize.pow(place) % 26).unwrap_or(0));
+            (0..4).map(letter).collect()
+        };
+        let paddings: [&dyn Fn(usize) -> String; 5] = [
+            &|at| format!("f{at}"),
+            &|at| letters(at),
+            &|at| format!("/tmp/{}", letters(at)),
+            &|at| format!("-{}", letters(at)),
+            &|at| format!("./{}/x", letters(at)),
+        ];
+        for padding in paddings {
+            let padding: Vec<String> = (0..4 * PIECES.most).map(padding).collect();
+            for hidden in ["/", "/etc", "~", "../..", "-rf", ".git/config", "*", "$x"] {
+                for at in [0, PIECES.most, 4 * PIECES.most - 1] {
+                    let mut words: Vec<&str> = padding.iter().map(String::as_str).collect();
+                    words.insert(at, hidden);
+                    let (kept, over) = chosen_words(words, &PIECES);
+                    assert_eq!((kept.len(), over), (PIECES.most, Over::of(&PIECES)));
+                    assert!(kept.contains(&hidden), "{hidden} at {at} among {:?}", padding.first());
+                }
+            }
+        }
     }
 
     #[test]

@@ -62,6 +62,8 @@ pub(crate) static COPIES: Limit = limit(4 * 1024 * 1024, "bytes are copied in in
 pub(crate) static PIECES: Limit = limit(2048, "different statements are in one text");
 /// How many of those are followed where there are more than that: some of each kind.
 pub(crate) const FEW_PIECES: usize = 1024;
+/// Words of a text that can't be parsed, behind its first ones.
+pub(crate) static ROUGH_WORDS: Limit = limit(2048, "words are in a text that can't be read");
 /// Files that the arguments of one command name, each counted once. Those that lie highest come first.
 pub(crate) static TOUCHES: Limit = limit(4096, "files are named in one command");
 /// Bytes of text that are carried from one program to the next.

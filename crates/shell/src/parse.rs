@@ -287,18 +287,19 @@ pub(crate) fn without_redirections(words: &[String]) -> Option<Vec<String>> {
     })
 }
 
-/// Words that are taken as they stand; those behind them that were met before are left out.
+/// Words that are taken as they stand.
 const FEW: usize = 1024;
 
-/// Words of a piece that no parser understood, from where they are many each once: split at blanks, quotes removed.
-pub(crate) fn rough_words(piece: &str) -> Vec<String> {
-    let mut met = std::collections::HashSet::new();
-    super::shifted::back(piece)
-        .split_whitespace()
-        .enumerate()
-        .filter(|(at, word)| met.insert(*word) || *at < FEW)
-        .map(|(_, word)| word)
-        .map(|word| word.chars().filter(|c| !matches!(c, '\'' | '"' | '\\' | '`' | '(' | ')')).collect())
-        .filter(|word: &String| !word.is_empty())
-        .collect()
+/// Words of a piece that no parser understood, split at blanks, quotes removed: the first ones as they stand, and of the
+/// others some of each kind, where they are too many.
+pub(crate) fn rough_words(piece: &str) -> (Vec<String>, Over) {
+    let text = super::shifted::back(piece);
+    let mut words = text.split_whitespace();
+    let mut kept: Vec<&str> = words.by_ref().take(FEW).collect();
+    let (more, over) = fair::chosen_words(words.collect(), &limits::ROUGH_WORDS);
+    kept.extend(more);
+    let plain = |word: &str| {
+        word.chars().filter(|c| !matches!(c, '\'' | '"' | '\\' | '`' | '(' | ')')).collect::<String>()
+    };
+    (kept.into_iter().map(plain).filter(|word| !word.is_empty()).collect(), over)
 }

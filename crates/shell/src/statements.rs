@@ -102,31 +102,29 @@ pub(crate) fn squeezed(code: &str) -> Option<String> {
         return None;
     }
     let mut out = String::new();
-    let (mut at, mut blank) = (0, false);
+    // What was copied, and what stands in front of the place: a blank, and a place at which a word begins.
+    let (mut at, mut copied) = (0, 0);
+    let (mut blank, mut begins) = (false, true);
     while let Some(byte) = bytes.get(at) {
-        let rest = bytes.get(at..)?;
-        let begins = out.ends_with([' ', '\t', '\n', ';', '&', '|', '(', ')', '<', '>']) || out.is_empty();
-        let end = match byte {
-            b'\\' if rest.starts_with(b"\\\n") => {
-                at += 2;
-                continue;
-            }
-            b' ' | b'\t' if blank => {
-                at += 1;
-                continue;
-            }
-            b'\'' | b'"' if !begins && (rest.starts_with(b"''") || rest.starts_with(b"\"\"")) => {
-                at += 2;
-                continue;
-            }
-            b'\\' => at + 2,
-            _ if byte.is_ascii() => part_end(bytes, at, 0)?,
-            _ => at + code.get(at..)?.chars().next()?.len_utf8(),
+        let next = bytes.get(at + 1);
+        let means_nothing = match byte {
+            b'\\' if next == Some(&b'\n') => 2,
+            b' ' | b'\t' if blank => 1,
+            b'\'' | b'"' if !begins && next == Some(byte) => 2,
+            _ => 0,
         };
+        if means_nothing > 0 {
+            out.push_str(code.get(copied..at)?);
+            at += means_nothing;
+            copied = at;
+            continue;
+        }
+        at = if *byte == b'\\' { at + 2 } else { part_end(bytes, at, 0)? };
         blank = matches!(byte, b' ' | b'\t');
-        out.push_str(code.get(at..end.min(bytes.len()))?);
-        at = end;
+        let last = bytes.get(at - 1).unwrap_or(byte);
+        begins = matches!(last, b' ' | b'\t' | b'\n' | b';' | b'&' | b'|' | b'(' | b')' | b'<' | b'>');
     }
+    out.push_str(code.get(copied..)?);
     (out.len() < code.len()).then_some(out)
 }
 
@@ -414,18 +412,21 @@ fn part_end(bytes: &[u8], at: usize, depth: usize) -> Option<usize> {
     }
 }
 
-/// Behind the parenthesis that closes the one at `at`.
+/// Behind the parenthesis that closes the one at `at`, in so many substitutions.
 fn closed(bytes: &[u8], at: usize, depth: usize) -> Option<usize> {
-    let mut open = vec![at];
+    let mut open = 1;
     let mut at = at + 1;
-    while !open.is_empty() {
+    while open > 0 {
+        if open + depth > MOST_OPEN {
+            return None;
+        }
         match bytes.get(at)? {
             b'(' => {
-                open.push(at);
+                open += 1;
                 at += 1;
             }
             b')' => {
-                open.pop();
+                open -= 1;
                 at += 1;
             }
             // What these mean depends on where they stand.
@@ -433,9 +434,6 @@ fn closed(bytes: &[u8], at: usize, depth: usize) -> Option<usize> {
             b'#' => return None,
             b'c' if bytes.get(at..)?.starts_with(b"case") => return None,
             _ => at = part_end(bytes, at, depth)?,
-        }
-        if open.len() + depth > MOST_OPEN {
-            return None;
         }
     }
     Some(at)
@@ -503,6 +501,15 @@ mod tests {
     }
 
     #[test]
+    fn what_opens_and_never_closes_is_not_followed_to_its_end() {
+        // Deep enough to overflow the stack of a test, were each one followed before they are counted.
+        for open in ["$(", "(", "\"$(", "<("] {
+            let text = format!("echo {}; b", open.repeat(200_000));
+            assert_eq!(parts(&text).len(), 1, "{open}");
+        }
+    }
+
+    #[test]
     fn what_means_nothing_is_squeezed_out() {
         let squeezed = |code: &str| squeezed(code).unwrap_or_else(|| code.to_owned());
         for (code, wanted) in [
@@ -512,6 +519,7 @@ mod tests {
             ("echo 'a  \\\n b' \"c  ''\" $(d  e)", "echo 'a  \\\n b' \"c  ''\" $(d  e)"),
             ("cat <<E\na  b\nE\n", "cat <<E\na  b\nE\n"),
             ("echo \"''\"''  é''x", "echo \"''\" éx"),
+            ("ls \\é''  é", "ls \\é é"),
         ] {
             assert_eq!(squeezed(code), wanted);
         }

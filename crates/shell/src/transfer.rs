@@ -105,11 +105,13 @@ impl Shell<'_> {
     fn touches_of(&mut self, program: &str, args: &[&str]) -> Vec<Touch> {
         let mut touches = crate::effects::of_program(self.programs, program, args);
         if touches.len() > FEW {
-            let mut met = std::collections::HashSet::new();
-            touches.retain(|touch| met.insert((touch.action, touch.path.clone(), touch.recursive)));
+            let mut met = std::collections::HashSet::with_capacity(touches.len());
+            let new = touches.iter().map(|touch| met.insert((touch.action, &*touch.path, touch.recursive)));
+            let mut new = new.collect::<Vec<bool>>().into_iter();
+            touches.retain(|_| new.next().unwrap_or(true));
         }
         if touches.len() > limits::TOUCHES.most {
-            touches.sort_by_key(|touch| height(&touch.path));
+            touches.sort_by_cached_key(|touch| height(&touch.path));
         }
         Bounded::of(&limits::TOUCHES, touches).reported(&mut self.trace)
     }

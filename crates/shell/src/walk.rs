@@ -350,7 +350,8 @@ impl Shell<'_> {
             }
         }
         for piece in &parsed.leftovers {
-            let words = parse::rough_words(piece);
+            let (words, over) = parse::rough_words(piece);
+            self.trace.note(over);
             if let Some(plain) = parse::without_redirections(&words) {
                 print(&self.dispatch(&plain, stdin));
             }
