@@ -270,7 +270,7 @@ fn the_operator_says_what_the_unknown_means() {
         };
         CommandGuard::new(settings).judge(command, ShellKind::Posix, &place(), 0).verdict
     };
-    let long = format!("ls {}", "a/".repeat(40_000));
+    let long = format!("ls {}", "a/".repeat(80_000));
     let (carrier, harmless) = ("python -c \"$CODE\"", "$TOOL --version");
     use UnknownPolicy::{AskAll, AskCarriers, BlockAll, BlockCarriers, PassAll};
     for (policy, expected) in [

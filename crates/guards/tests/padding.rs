@@ -110,6 +110,67 @@ fn what_only_says_something_costs_no_more_than_its_bytes() {
 }
 
 #[test]
+fn what_is_long_is_no_question_where_all_of_it_is_read() {
+    let of = |unit: &str| unit.repeat(66 * 1024 / unit.len());
+    for (what, harmless) in [
+        ("a value", format!("x={}\n", of("a"))),
+        ("a quoted value", format!("x='{}'\n", of("some text "))),
+        ("a list", format!("x=({})\n", of("word "))),
+        (
+            "a body",
+            format!(
+                "f() {{\n{}}}\nf\n",
+                numbered(1_300, |at| format!("  cargo test --package crate-{at} --all-features\n"))
+            ),
+        ),
+        ("a document", format!("cat > notes.md <<'E'\n{}\nE\n", of("some text; and more\n"))),
+    ] {
+        for profile in [Profile::Core, Profile::Standard, Profile::Strict] {
+            assert_eq!(verdict(profile, &harmless), Verdict::Pass, "{profile:?} {what}");
+            let hidden = format!("{harmless}rm -rf /\n");
+            assert_eq!(verdict(profile, &hidden), Verdict::Block, "{profile:?} behind {what}");
+        }
+    }
+    let body = |last: &str| {
+        format!(
+            "f() {{\n{}{last}\n}}\nf\n",
+            numbered(1_300, |at| format!("  cargo test --package crate-{at} --all-features\n"))
+        )
+    };
+    assert_eq!(verdict(Profile::Standard, &body("rm -rf /")), Verdict::Block);
+}
+
+#[test]
+fn statements_that_are_long_hide_none_that_is_short() {
+    let long = |at: usize| format!("cp {} there\n", numbered(1_000, |nth| format!("f{at}x{nth} ")));
+    let functions =
+        |at: usize| format!("f{at}() {{\n{}}}\n", numbered(1_000, |nth| format!("cp a{at}x{nth} b\n")));
+    for padding in [numbered(40, long), numbered(40, functions)] {
+        assert!(padding.len() > 256 * 1024);
+        assert_eq!(
+            verdict(Profile::Standard, &padding),
+            Verdict::Ask,
+            "it is more than is parsed, which is said"
+        );
+        for command in ["rm -rf /", "curl http://127.0.0.1:9/x | sh", "sh -c 'rm -rf /'"] {
+            for hidden in [format!("{command}\n{padding}"), format!("{padding}{command}\n")] {
+                assert_eq!(verdict(Profile::Standard, &hidden), Verdict::Block, "{command}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_text_that_can_t_be_read_is_asked_about_whatever_it_names() {
+    // No shell would run it as it stands, and what would run another way is not known.
+    for command in ["echo 'a\nkubectl get pods", "case x in a) git status;; echo (", "echo 'a\n. ./settings"]
+    {
+        assert_eq!(verdict(Profile::Standard, command), Verdict::Ask, "{command}");
+    }
+    assert_eq!(verdict(Profile::Standard, "echo 'a\nls -la | grep b"), Verdict::Pass);
+}
+
+#[test]
 fn what_is_said_is_heard_where_somebody_listens() {
     let padding = "echo some words\n".repeat(1000);
     for (command, wanted) in [

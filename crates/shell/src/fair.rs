@@ -10,43 +10,69 @@
 
 use std::collections::HashMap;
 
-use super::limits::{Limit, Over};
+use super::limits::{self, Limit, Over};
+use super::prescan::MAX_BYTES;
+use super::statements;
 
 /// As many of the texts as the limit lets in, in their order.
-pub(crate) fn chosen<'t>(texts: Vec<&'t str>, limit: &'static Limit, few: usize) -> (Vec<&'t str>, Over) {
-    by_looks(texts, limit, few, Look::at)
+pub(crate) fn chosen<'t>(
+    texts: Vec<&'t str>,
+    limit: &'static Limit,
+    few: usize,
+    bytes: usize,
+) -> (Vec<&'t str>, Over) {
+    by_looks(texts, limit, few, bytes, Look::at)
 }
 
 /// The same of words, of which none is a command.
 pub(crate) fn chosen_words<'t>(words: Vec<&'t str>, limit: &'static Limit) -> (Vec<&'t str>, Over) {
-    by_looks(words, limit, limit.most, Look::at_word)
+    by_looks(words, limit, limit.most, usize::MAX, Look::at_word)
 }
 
 fn by_looks<'t>(
     texts: Vec<&'t str>,
     limit: &'static Limit,
     few: usize,
+    bytes: usize,
     look: impl Fn(&str) -> Look,
 ) -> (Vec<&'t str>, Over) {
-    if texts.len() <= limit.most {
+    let is_many = texts.len() > limit.most;
+    let weights: Vec<usize> = texts.iter().map(|text| weight(text)).collect();
+    if !is_many && weights.iter().sum::<usize>() <= bytes {
         return (texts, Over::NOTHING);
     }
+    let (limit, few) = if is_many { (limit, few) } else { (&limits::CODE, texts.len()) };
     let mut ranking = Ranking::default();
     let ranks: Vec<usize> = texts.iter().map(|text| ranking.rank(&look(text))).collect();
-    let mut counts: Vec<usize> = vec![0; few];
-    ranks.iter().filter_map(|rank| counts.get_mut(*rank).map(|count| *count += 1)).for_each(drop);
-    // Every rank that fits as a whole, and of the next one the first.
-    let (mut worst, mut left) = (0, few);
-    while let Some(count) = counts.get(worst).filter(|count| **count <= left) {
-        left -= count;
+    let mut totals: Vec<(usize, usize)> = vec![(0, 0); few];
+    for (rank, weight) in ranks.iter().zip(&weights) {
+        if let Some((count, bytes)) = totals.get_mut(*rank) {
+            (*count, *bytes) = (*count + 1, *bytes + weight);
+        }
+    }
+    // Every rank that fits as a whole, and of the next one the shortest.
+    let (mut worst, mut left, mut room) = (0, few, bytes);
+    while let Some((count, bytes)) = totals.get(worst).filter(|total| total.0 <= left && total.1 <= room) {
+        (left, room) = (left - count, room - bytes);
         worst += 1;
     }
-    let kept = texts.into_iter().zip(ranks).filter(|(_, rank)| {
-        let is_next = *rank == worst && left > 0;
-        left -= usize::from(is_next);
-        *rank < worst || is_next
-    });
-    (kept.map(|(text, _)| text).collect(), Over::of(limit))
+    let mut next: Vec<usize> = (0..texts.len()).filter(|at| ranks.get(*at) == Some(&worst)).collect();
+    next.sort_by_key(|at| weights.get(*at));
+    let mut kept: Vec<bool> = ranks.iter().map(|rank| *rank < worst).collect();
+    for at in next.into_iter().take(left) {
+        let (Some(weight), Some(kept)) = (weights.get(at), kept.get_mut(at)) else { break };
+        let Some(rest) = room.checked_sub(*weight) else { break };
+        room = rest;
+        *kept = true;
+    }
+    let kept = texts.into_iter().zip(kept).filter_map(|(text, is_kept)| is_kept.then_some(text));
+    (kept.collect(), Over::of(limit))
+}
+
+/// Bytes of a text that the parser is given. What is too long for it costs nothing.
+fn weight(text: &str) -> usize {
+    let bytes = statements::bytes_of_code(text);
+    if bytes > MAX_BYTES { 0 } else { bytes }
 }
 
 /// What was met before, by hashes.
@@ -191,7 +217,7 @@ mod tests {
     #[test]
     fn what_is_not_too_much_is_all_followed() {
         let texts: Vec<&str> = vec!["ls"; PIECES.most];
-        assert_eq!(chosen(texts.clone(), &PIECES, 8), (texts, Over::NOTHING));
+        assert_eq!(chosen(texts.clone(), &PIECES, 8, usize::MAX), (texts, Over::NOTHING));
     }
 
     #[test]
@@ -223,6 +249,19 @@ mod tests {
     }
 
     #[test]
+    fn a_short_statement_is_followed_among_long_ones_wherever_it_stands() {
+        let long: Vec<String> = (0..40).map(|at| format!("tool{at} {}", "x ".repeat(5_000))).collect();
+        for at in [0, 20, 40] {
+            let mut texts: Vec<&str> = long.iter().map(String::as_str).collect();
+            texts.insert(at, "rm -rf /");
+            let (kept, over) = chosen(texts, &PIECES, 512, 64 * 1024);
+            assert_eq!(over, Over::of(&limits::CODE));
+            assert!(kept.contains(&"rm -rf /"), "at {at}");
+            assert!(kept.iter().map(|text| text.len()).sum::<usize>() <= 64 * 1024);
+        }
+    }
+
+    #[test]
     fn a_statement_unlike_the_others_is_followed_wherever_it_stands() {
         let letters = |at: usize| -> String {
             let letter =
@@ -244,7 +283,7 @@ mod tests {
                 for at in [0, PIECES.most, 2 * PIECES.most - 1] {
                     let mut texts: Vec<&str> = padding.iter().map(String::as_str).collect();
                     texts.insert(at, hidden);
-                    let (kept, over) = chosen(texts, &PIECES, 512);
+                    let (kept, over) = chosen(texts, &PIECES, 512, usize::MAX);
                     assert_eq!((kept.len(), over), (512, Over::of(&PIECES)));
                     assert!(kept.contains(&hidden), "{hidden} at {at} among {:?}", padding.first());
                 }

@@ -7,6 +7,7 @@ use super::project;
 use super::trace::Fact;
 use super::walk::Shell;
 use crate::options::Options;
+use crate::programs::Escapes;
 
 impl Shell<'_> {
     /// Options with which programs run other programs.
@@ -18,6 +19,8 @@ impl Shell<'_> {
             .map(|(_, value)| value.trim_start_matches('|').to_owned())
             .collect();
         texts.extend(option_after(args, self.programs.runs(program)));
+        texts
+            .extend(self.programs.escapes(program).into_iter().flat_map(|signs| escaped(signs, args, stdin)));
         texts.extend(match program {
             "tar" | "gtar" | "bsdtar" => self.tar_programs(args),
             "rsync" => option_after(args, &["-e", "--rsh", "--rsync-path"])
@@ -34,25 +37,19 @@ impl Shell<'_> {
                 let package = self.content_of("package.json");
                 package.exact().map(|text| project::scripts(text, program, args)).unwrap_or_default()
             }
-            "less" => behind(args, &["+!"]),
-            "mysql" | "mariadb" => inside(&option_after(args, &["-e", "--execute"]), &["\\!", "system "]),
             "psql" => psql_programs(&option_after(args, &["-c", "--command"])),
-            "sqlite3" => behind(args, &[".shell ", ".system "]),
-            "gdb" | "lldb" => self.debugger_programs(args, process),
-            "ed" | "red" => {
-                let lines: Vec<_> = stdin.marked().into_iter().flat_map(str::lines).collect();
-                inside(&lines, &["!"])
+            "gdb" | "lldb" => {
+                let commands = option_after(args, &["-ex", "--eval-command", "-o"]);
+                for code in inside(&commands, &["python ", "script "]) {
+                    self.code(&code, Languages::built_in().of_program("python"), process, 0);
+                }
+                Vec::new()
             }
             "nmap" => args
                 .iter()
                 .find(|arg| arg.contains("os.execute"))
                 .map(|arg| vec![(*arg).to_owned()])
                 .unwrap_or_default(),
-            "expect" | "tclsh" | "wish" => {
-                let code = option_after(args, &["-c"]).into_iter().chain(stdin.marked().map(str::to_owned));
-                let code = code.collect::<Vec<_>>().join("\n");
-                inside(&code.split([';', '\n']).collect::<Vec<_>>(), &["exec ", "spawn "])
-            }
             _ => Vec::new(),
         });
         for text in texts {
@@ -133,14 +130,6 @@ impl Shell<'_> {
         }
         texts
     }
-
-    fn debugger_programs(&mut self, args: &[&str], process: usize) -> Vec<String> {
-        let commands = option_after(args, &["-ex", "--eval-command", "-o"]);
-        for code in inside(&commands, &["python ", "script "]) {
-            self.code(&code, Languages::built_in().of_program("python"), process, 0);
-        }
-        inside(&commands, &["shell ", "!"])
-    }
 }
 
 /// What `psql` runs: by `\\!`, and by `COPY ... PROGRAM '...'`.
@@ -155,15 +144,34 @@ fn psql_programs(statements: &[String]) -> Vec<String> {
     statements.iter().filter_map(run).collect()
 }
 
+/// What a program is told to start in its own language: all of a line behind its first sign, and what stands behind each
+/// up to the next `;`.
+fn escaped(signs: &Escapes, args: &[&str], stdin: &Data) -> Vec<String> {
+    let given = match signs.options.as_slice() {
+        [] => args.iter().map(|arg| (*arg).to_owned()).collect(),
+        options => option_after(args, options),
+    };
+    let input = stdin.marked().filter(|_| signs.input);
+    let lines = given.iter().map(String::as_str).chain(input).flat_map(str::lines);
+    let is_told = |rest: &&str| signs.behind.iter().any(|sign| rest.trim_start().starts_with(sign.as_str()));
+    let parts = lines.flat_map(|line| {
+        let starts = std::iter::once(0).chain(line.match_indices(';').map(|(at, _)| at + 1));
+        let first = starts.filter_map(|at| line.get(at..)).find(is_told);
+        first.into_iter().chain(line.split(';').skip(usize::from(first == Some(line))))
+    });
+    inside(&parts.collect::<Vec<_>>(), &signs.behind)
+}
+
 /// What follows one of the beginnings, of the arguments that have one.
-fn behind(args: &[&str], beginnings: &[&str]) -> Vec<String> {
-    let rest =
-        args.iter().filter_map(|arg| beginnings.iter().find_map(|beginning| arg.strip_prefix(beginning)));
+fn behind(args: &[&str], beginnings: &[impl AsRef<str>]) -> Vec<String> {
+    let rest = args
+        .iter()
+        .filter_map(|arg| beginnings.iter().find_map(|beginning| arg.strip_prefix(beginning.as_ref())));
     rest.map(str::to_owned).collect()
 }
 
 /// The same of commands that may be indented.
-fn inside(commands: &[impl AsRef<str>], beginnings: &[&str]) -> Vec<String> {
+fn inside(commands: &[impl AsRef<str>], beginnings: &[impl AsRef<str>]) -> Vec<String> {
     let trimmed: Vec<&str> = commands.iter().map(|command| command.as_ref().trim()).collect();
     behind(&trimmed, beginnings)
 }

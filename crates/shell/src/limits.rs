@@ -62,6 +62,10 @@ pub(crate) static COPIES: Limit = limit(4 * 1024 * 1024, "bytes are copied in in
 pub(crate) static PIECES: Limit = limit(2048, "different statements are in one text");
 /// How many of those are followed where there are more than that: some of each kind.
 pub(crate) const FEW_PIECES: usize = 1024;
+/// Bytes of shell code that are parsed in one analysis, here-documents not counted.
+pub(crate) static CODE: Limit = limit(192 * 1024, "bytes of shell code are in one command");
+/// Bytes of code that are parsed piece by piece where the whole can't be. Of the pieces behind them the words are read.
+pub(crate) const RECOVERED: usize = 128 * 1024;
 /// Words of a text that can't be parsed, behind its first ones.
 pub(crate) static ROUGH_WORDS: Limit = limit(2048, "words are in a text that can't be read");
 /// Files that the arguments of one command name, each counted once. Those that lie highest come first.

@@ -6,13 +6,10 @@ use super::data::Data;
 use super::fair;
 use super::limits::{self, Over};
 use super::prescan::{MAX_BYTES, Refusal};
-use super::statements::{self, Statement};
+use super::statements::{self, LONG, Statement};
 use super::texts::Program;
 use super::trace::UnknownKind;
 use super::walk::Shell;
-
-/// Programs longer than this are cut into statements. Shorter ones are parsed whole.
-const LONG: usize = 8 * 1024;
 
 impl Shell<'_> {
     /// Runs a long program statement by statement; `None` for one that is short, or that can't be cut.
@@ -84,7 +81,7 @@ impl Shell<'_> {
             Statement::Idle(code) | Statement::Code(code) => Some(*code),
         });
         let different: Vec<&str> = code.filter(|code| met.insert(*code)).collect();
-        let (chosen, over) = fair::chosen(different, &limits::PIECES, limits::FEW_PIECES);
+        let (chosen, over) = fair::chosen(different, &limits::PIECES, limits::FEW_PIECES, self.texts.room());
         let mut programs = HashMap::new();
         for code in chosen {
             let program = self.texts.program(code);
@@ -111,18 +108,7 @@ impl Shell<'_> {
                 {
                     return self.run_parsed(parsed, stdin);
                 }
-                let texts = &mut self.texts;
-                let short = too_long
-                    .then(|| statements::without_documents(code, |text| texts.keep_document(text)))
-                    .flatten();
-                if let Some(short) = &short
-                    && let Ok(parsed) = &*self.texts.program(short)
-                    && parsed.complete
-                {
-                    return self.run_parsed(parsed, stdin);
-                }
-                // What is left when other long texts are taken out as well may be short enough to be read as what it is.
-                let code = short.as_deref().unwrap_or(code);
+                // What is left when long texts are taken out may be short enough to be read as what it is.
                 let abridged = statements::abridged(code).filter(|_| too_long);
                 if let Some(abridged) = abridged
                     && let Ok(parsed) = &*self.texts.program(&abridged)
@@ -148,7 +134,8 @@ impl Shell<'_> {
             Refusal::TooDeep => "the command is nested too deeply to be analysed",
         };
         self.trace.unknown(UnknownKind::Limit, reason, true);
-        self.run_parsed(&super::parse::recover(text), stdin)
+        let parsed = self.texts.recover(text);
+        self.run_parsed(&parsed, stdin)
     }
 }
 

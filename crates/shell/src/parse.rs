@@ -56,7 +56,7 @@ pub(crate) fn parse(text: &str, names: &mut Names) -> Result<Parsed, Refusal> {
             over: Over::NOTHING,
         });
     }
-    Ok(recover(text))
+    Ok(recover(text, &mut (2 * text.len())))
 }
 
 /// Whether `text` is shell code that a shell would have read to its end: no quote, no construct and no document is
@@ -144,11 +144,15 @@ fn with_filled_groups(text: &str) -> Option<String> {
     is_filled.then_some(out)
 }
 
-/// Parses `text` in pieces even though the whole was refused.
-pub(crate) fn recover(text: &str) -> Parsed {
+/// Parses `text` in pieces even though the whole was refused, as many as there is `room` for in bytes.
+pub(crate) fn recover(text: &str, room: &mut usize) -> Parsed {
     let pieces =
         pieces(text).into_iter().flat_map(with_inner).filter(|piece| !piece.trim().is_empty()).collect();
-    let (pieces, over) = fair::chosen(pieces, &limits::PIECES, limits::FEW_PIECES);
+    let (pieces, over) = fair::chosen(pieces, &limits::PIECES, limits::FEW_PIECES, usize::MAX);
+    let mut read = |text: &str| {
+        *room = room.checked_sub(text.len())?;
+        weigh(text).ok().and_then(|_| strict(text))
+    };
     let mut parsed = Parsed { programs: Vec::new(), leftovers: Vec::new(), complete: false, over };
     for piece in pieces {
         let piece = piece.trim_matches(|c: char| c.is_whitespace() || "&|;(){}".contains(c));
@@ -156,16 +160,16 @@ pub(crate) fn recover(text: &str) -> Parsed {
             continue;
         }
         let repaired = close_quotes(strip_reserved(piece));
-        if let Some(program) = weigh(&repaired).ok().and_then(|_| strict(&repaired)) {
+        if let Some(program) = read(&repaired) {
             parsed.programs.push(program);
             continue;
         }
         // A pipe of which one part can't be read is read part by part.
         let parts = repaired.split('|').filter(|part| !part.trim().is_empty()).collect();
-        let (parts, over) = fair::chosen(parts, &limits::PIECES, limits::FEW_PIECES);
+        let (parts, over) = fair::chosen(parts, &limits::PIECES, limits::FEW_PIECES, usize::MAX);
         parsed.over = parsed.over.or(over);
         for part in parts {
-            match weigh(part).ok().and_then(|_| strict(part)) {
+            match read(part) {
                 Some(program) => parsed.programs.push(program),
                 None => parsed.leftovers.push(part.to_owned()),
             }

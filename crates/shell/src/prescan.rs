@@ -4,8 +4,9 @@
 //! nesting, which aborts the process. One pass over the bytes, blind to quoting on purpose (a quote that
 //! the pass and the parser see differently must not be a way around it), gives an upper bound of both.
 
-/// Longest command that is parsed, in bytes.
-pub const MAX_BYTES: usize = 64 * 1024;
+/// Longest command that is parsed, in bytes: as long as one argument of a program can be on Linux, so that a shell is
+/// told no more by `-c`.
+pub const MAX_BYTES: usize = 128 * 1024;
 /// Deepest nesting of parentheses that is parsed.
 const MAX_PARENS: usize = 12;
 /// Deepest nesting of anything that opens a level.

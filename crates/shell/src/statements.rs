@@ -128,18 +128,30 @@ pub(crate) fn squeezed(code: &str) -> Option<String> {
     (out.len() < code.len()).then_some(out)
 }
 
-/// A statement without the texts of its long here-documents, for each of which `keep` gives what stands in its place.
+/// The long here-documents of a long statement; none where its end can't be told.
+fn documents(code: &str) -> Vec<(usize, usize, bool)> {
+    if code.len() <= LONG || !code.contains("<<") {
+        return Vec::new();
+    }
+    let mut reader = Reader::new(code.as_bytes(), 0);
+    // Behind the first statement there may be others, whose documents stay where they are.
+    let mut bodies = reader.end().map(|_| reader.bodies).unwrap_or_default();
+    bodies.retain(|(begin, end, _)| end - begin > LONG_TEXT);
+    bodies
+}
+
+/// Bytes of a statement without its long here-documents.
+pub(crate) fn bytes_of_code(code: &str) -> usize {
+    code.len() - documents(code).iter().map(|(begin, end, _)| end - begin).sum::<usize>()
+}
+
+/// A long statement without the texts of its long here-documents, for each of which `keep` gives what stands in its place.
 /// `None` where there is none, or its end can't be told.
 pub(crate) fn without_documents(code: &str, mut keep: impl FnMut(String) -> String) -> Option<String> {
-    let mut reader = Reader::new(code.as_bytes(), 0);
-    reader.end()?;
     let mut out = String::new();
     let mut copied = 0;
-    for (begin, end, tabs) in reader.bodies {
+    for (begin, end, tabs) in documents(code) {
         let body = code.get(begin..end)?;
-        if body.len() <= LONG_TEXT {
-            continue;
-        }
         let text = match tabs {
             true => body.split_inclusive('\n').map(|line| line.trim_start_matches('\t')).collect(),
             false => body.to_owned(),
@@ -153,6 +165,8 @@ pub(crate) fn without_documents(code: &str, mut keep: impl FnMut(String) -> Stri
     (copied > 0).then_some(out)
 }
 
+/// Programs longer than this are cut into statements. Shorter ones are parsed whole.
+pub(crate) const LONG: usize = 8 * 1024;
 /// Texts longer than this are taken out of a statement that is too long.
 const LONG_TEXT: usize = 1024;
 
@@ -540,7 +554,7 @@ mod tests {
 
     #[test]
     fn long_documents_are_taken_out_as_they_are() {
-        let long = "some; $text\n".repeat(200);
+        let long = "some; $text\n".repeat(800);
         let mut kept = Vec::new();
         let code = format!("{{ cat <<'E' <<-F | sh\n{long}E\n\t{long}\tF\n}}\ncat <<E\nshort\nE\n");
         let short = without_documents(&code, |text| {

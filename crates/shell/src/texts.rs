@@ -9,9 +9,11 @@ use std::rc::Rc;
 
 use brush_parser::word::{BraceExpressionOrText, WordPieceWithSource};
 
+use super::limits;
 use super::parse::{self, Parsed, options};
-use super::prescan::Refusal;
+use super::prescan::{MAX_BYTES, Refusal};
 use super::respell::Names;
+use super::statements;
 use super::word::TAKEN;
 
 /// Bytes of text that are kept; texts beyond are parsed each time.
@@ -38,13 +40,45 @@ pub(crate) struct Texts {
     /// Descriptors with names that were met.
     pub(crate) names: Names,
     bytes: usize,
+    /// Bytes of code that were given to the parser.
+    parsed: usize,
+    /// How many were in pieces, as which code is read that can't be parsed.
+    recovered: usize,
 }
 
 impl Texts {
-    /// Shell code.
+    /// Shell code; the long here-documents in it are kept beside.
     pub(crate) fn program(&mut self, text: &str) -> Program {
-        let names = &mut self.names;
-        kept(&mut self.programs, &mut self.bytes, text, |text| Rc::new(parse::parse(text, names)))
+        if let Some(known) = self.programs.get(text) {
+            return Rc::clone(known);
+        }
+        let short = statements::without_documents(text, |document| self.keep_document(document));
+        let short = short.map(|text| self.parse(&text));
+        let short = short.filter(|program| matches!(&**program, Ok(parsed) if parsed.complete));
+        let program = short.unwrap_or_else(|| self.parse(text));
+        kept(&mut self.programs, &mut self.bytes, text, |_| program)
+    }
+
+    fn parse(&mut self, text: &str) -> Program {
+        if text.len() > MAX_BYTES || self.parsed + text.len() > limits::CODE.most {
+            return Rc::new(Err(Refusal::TooLong));
+        }
+        self.parsed += text.len();
+        Rc::new(parse::parse(text, &mut self.names))
+    }
+
+    /// How many bytes of the statements of one text are parsed. Some are left for what these run.
+    pub(crate) fn room(&self) -> usize {
+        limits::CODE.most.saturating_sub(self.parsed) / 3 * 2
+    }
+
+    /// Shell code that is not given to the parser, in pieces.
+    pub(crate) fn recover(&mut self, text: &str) -> Parsed {
+        let mut room = limits::RECOVERED.saturating_sub(self.recovered);
+        let before = room;
+        let parsed = parse::recover(text, &mut room);
+        self.recovered += before - room;
+        parsed
     }
 
     /// A word.

@@ -9,9 +9,6 @@ use crate::marks::STAR;
 use crate::options::Options;
 use crate::programs::Does;
 
-/// Subcommands of cloud tools that copy to where they are told.
-const UPLOADS: &[&str] = &["cp", "sync", "mv", "put", "copy", "upload", "upload-batch", "rcat", "copyto"];
-
 /// Addresses of `socat` that reach another machine or another program.
 const ADDRESSES: &[&str] = &[
     "TCP",
@@ -381,10 +378,7 @@ impl Shell<'_> {
             "openssl" => (first == "s_client", piped),
             "socat" => (args.iter().any(|arg| is_address(arg)), piped),
             "gh" => (matches!(first, "gist" | "api"), piped | self.published(args)),
-            "aws" | "gsutil" | "gcloud" | "az" | "rclone" | "s3cmd" | "mc" | "azcopy" => {
-                (args.iter().any(|arg| UPLOADS.contains(arg)), piped)
-            }
-            _ => (self.programs.does(program, Does::Sends), piped),
+            _ => (self.programs.sends(program, args), piped),
         };
         if sends {
             self.sends(what.without_credentials(), process);

@@ -11,7 +11,7 @@ use super::data::{Data, Taint};
 use super::walk::{Shell, slices};
 use crate::Argument;
 use crate::options::Options;
-use crate::programs::{Does, Programs, Waits};
+use crate::programs::{Does, Flags, Programs, Waits};
 
 /// Most commands that are reported.
 const MOST: usize = 16;
@@ -49,10 +49,6 @@ impl Programs {
             return super::carrier::reads_commands(args);
         }
         match program {
-            "sudo" | "doas" => {
-                let options = Options::parse(args, self.takes(program).until_operand());
-                options.operands.is_empty() && (options.has('i', "login") || options.has('s', "shell"))
-            }
             "powershell" | "pwsh" => {
                 let code = |arg: &&str| {
                     let arg = arg.to_ascii_lowercase();
@@ -85,7 +81,8 @@ impl Programs {
         let works = waits.unless.any_in(&options) || waits.unless.any_behind_one_dash(args);
         let operands =
             options.operands.iter().filter(|operand| !matches!(**operand, "-" | "/dev/stdin" | "/dev/tty"));
-        !works && waits.operands.is_none_or(|most| operands.count() <= most)
+        let is_asked = waits.only == Flags::default() || waits.only.any_in(&options);
+        !works && is_asked && waits.operands.is_none_or(|most| operands.count() <= most)
     }
 }
 

@@ -18,7 +18,8 @@ pub(crate) fn of_program(programs: &Programs, program: &str, args: &[&str]) -> V
     match touched {
         Touches::Nothing => Vec::new(),
         Touches::Operands(operands) => each(operands, &options),
-        Touches::Deletes => deletions(program, &options, args),
+        Touches::Deletes => deletions(program, &options, args, false),
+        Touches::DeletesAll => deletions(program, &options, args, true),
         Touches::Moves => moves(&options),
         Touches::Copies => copies(Action::Read, &options),
         Touches::Links => copies(Action::List, &options),
@@ -91,7 +92,7 @@ fn readers(args: &[&str]) -> Vec<Touch> {
     all
 }
 
-fn deletions(program: &str, options: &Options<'_>, args: &[&str]) -> Vec<Touch> {
+fn deletions(program: &str, options: &Options<'_>, args: &[&str], all: bool) -> Vec<Touch> {
     let switch = |arg: &str| {
         let letters = arg.strip_prefix('/').unwrap_or_default();
         !letters.is_empty() && letters.split('/').all(|letter| letter.len() == 1)
@@ -102,15 +103,14 @@ fn deletions(program: &str, options: &Options<'_>, args: &[&str]) -> Vec<Touch> 
     let has = |name: &str| args.iter().any(|arg| switch(arg) && arg.to_ascii_lowercase().contains(name));
     let prefixed =
         |name: &str| args.iter().any(|arg| arg.len() > 2 && name.starts_with(&arg.to_ascii_lowercase()));
-    let tool = matches!(program, "rimraf" | "del-cli" | "srm" | "wipe" | "trash" | "trash-put" | "rip");
     let recursive = options.has('r', "recursive")
         || options.short('R')
-        || tool
+        || all
         || windows && has("/s")
         || cmdlet && prefixed("-recurse");
     let force = options.has('f', "force")
         || matches!(program, "shred" | "gshred")
-        || tool
+        || all
         || windows && (has("/q") || has("/f"))
         || cmdlet && prefixed("-force");
     let operands: Vec<&str> = if windows {

@@ -29,8 +29,12 @@ pub struct Program {
     pub(crate) starts: Option<Starts>,
     /// Options, as they are written, whose value a shell reads or which name a program to run.
     pub(crate) runs: Vec<String>,
+    /// Signs behind which it takes the rest of a line for a shell command.
+    pub(crate) escapes: Option<Escapes>,
     /// What it does with data.
     pub(crate) does: Vec<Does>,
+    /// Subcommands with which it sends what it is given; without any it always does.
+    pub(crate) uploads: Vec<String>,
     /// Options whose values are commands of a transfer (`put FILE`), as its input is.
     pub(crate) batch: Option<Flags>,
     /// When it waits to be told what to do.
@@ -196,6 +200,22 @@ pub(crate) struct Waits {
     pub(crate) operands: Option<usize>,
     /// Whether its own options end at the first operand.
     pub(crate) options_first: bool,
+    /// Options of which it must be given one.
+    pub(crate) only: Flags,
+}
+
+/// Signs behind which a program takes the rest of a line of its own language for a shell command: `!ls` in an editor.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Escapes {
+    /// The signs, which stand in front of a line or behind a `;`.
+    pub(crate) behind: Vec<String>,
+    /// Options, as they are written, whose values are in that language; without any all its arguments are.
+    #[serde(default)]
+    pub(crate) options: Vec<String>,
+    /// Whether its input is as well.
+    #[serde(default)]
+    pub(crate) input: bool,
 }
 
 /// Subcommands whose output is made to be evaluated by a shell; an empty one is the program without any.
@@ -294,6 +314,8 @@ pub(crate) enum Touches {
     Operands(Operands),
     /// Deletes its operands.
     Deletes,
+    /// Deletes its operands with all that is below them, and asks nobody.
+    DeletesAll,
     /// Moves all operands but the last to the last.
     Moves,
     /// Copies all operands but the last to the last.

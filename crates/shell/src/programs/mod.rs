@@ -20,7 +20,7 @@ use std::sync::{Arc, LazyLock};
 
 use backstop_yaml::{Problem, ProblemKind, Spanned};
 
-pub(crate) use entry::{Code, Does, Operands, Starts, Touches, Waits};
+pub(crate) use entry::{Code, Does, Escapes, Operands, Starts, Touches, Waits};
 pub use entry::{Flags, Program};
 pub use read::{programs_of, read_programs};
 
@@ -145,6 +145,18 @@ impl Programs {
     /// Its options that name a program to run.
     pub(crate) fn runs(&self, name: &str) -> &[String] {
         self.get(name).map_or(&[], |entry| entry.runs.as_slice())
+    }
+
+    pub(crate) fn escapes(&self, name: &str) -> Option<&Escapes> {
+        self.get(name)?.escapes.as_ref()
+    }
+
+    /// Whether it sends what it is given, called like that.
+    pub(crate) fn sends(&self, name: &str, args: &[&str]) -> bool {
+        let is_upload = |entry: &Program| {
+            entry.uploads.is_empty() || args.iter().any(|arg| entry.uploads.iter().any(|word| word == arg))
+        };
+        self.get(name).is_some_and(|entry| entry.does.contains(&Does::Sends) && is_upload(entry))
     }
 
     pub(crate) fn waits_when(&self, name: &str) -> Option<&Waits> {

@@ -1,5 +1,6 @@
 //! Many programs, their figures, and what is shown of a failure.
 
+use std::fmt;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -12,8 +13,10 @@ use super::generator::{Dialect, program};
 use super::sandbox::{Sandbox, is_there};
 use super::shrink::smallest;
 
+/// After so many programs a run says how far it is.
+const OFTEN: u64 = 1000;
 /// Failures after which a run ends.
-const ENOUGH: usize = 24;
+const ENOUGH: u64 = 24;
 /// Of a hundred programs at most these may be covered by an unknown alone: what is unknown everywhere says nothing.
 const MOST_COVERED: u64 = 5;
 
@@ -34,7 +37,26 @@ struct Figures {
     exactly: u64,
     in_part: u64,
     covered: u64,
-    failures: Vec<String>,
+    failures: u64,
+}
+
+impl Figures {
+    /// Tells of a failure at once: a long run may be ended before it is done.
+    fn fail(&mut self, failure: &str) {
+        println!("{failure}\n");
+        self.failures += 1;
+    }
+}
+
+impl fmt::Display for Figures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { programs, late, started, exactly, in_part, covered, failures } = self;
+        write!(
+            f,
+            "{programs} programs: {started} processes were started; {exactly} were foreseen exactly, {in_part} in part, \
+             {covered} are covered by an unknown; {late} programs took too long; {failures} failures"
+        )
+    }
 }
 
 /// Runs a plan, tells its figures, and says whether everything was foreseen.
@@ -51,27 +73,19 @@ pub(crate) fn run(plan: Plan) -> bool {
         for _ in 0..workers {
             scope.spawn(|| {
                 if let Err(error) = work(plan, &next, &figures) {
-                    locked(&figures, |figures| figures.failures.push(format!("the sandbox failed: {error}")));
+                    locked(&figures, |figures| figures.fail(&format!("the sandbox failed: {error}")));
                 }
             });
         }
     });
     let figures = figures.into_inner().unwrap_or_else(PoisonError::into_inner);
-    for failure in &figures.failures {
-        println!("{failure}\n");
-    }
-    let Figures { programs, late, started, exactly, in_part, covered, failures } = figures;
-    println!(
-        "{programs} programs from seed {}: {started} processes were started; {exactly} were foreseen exactly, {in_part} in \
-         part, {covered} are covered by an unknown; {late} programs took too long; {} failures",
-        plan.seed,
-        failures.len()
-    );
+    println!("from seed {}, {figures}", plan.seed);
+    let Figures { started, covered, failures, .. } = figures;
     if covered * 100 > started * MOST_COVERED {
         println!("too much is covered by an unknown alone");
         return false;
     }
-    failures.is_empty()
+    failures == 0
 }
 
 fn locked<T>(figures: &Mutex<Figures>, work: impl FnOnce(&mut Figures) -> T) -> T {
@@ -82,7 +96,7 @@ fn work(plan: Plan, next: &AtomicU64, figures: &Mutex<Figures>) -> io::Result<()
     let sandbox = Sandbox::new()?;
     loop {
         let at = next.fetch_add(1, Ordering::Relaxed);
-        let enough = locked(figures, |figures| figures.failures.len() >= ENOUGH);
+        let enough = locked(figures, |figures| figures.failures >= ENOUGH);
         if at >= plan.programs * 3 || enough {
             return Ok(());
         }
@@ -112,7 +126,12 @@ fn work(plan: Plan, next: &AtomicU64, figures: &Mutex<Figures>) -> io::Result<()
                 }
             });
         }
-        locked(figures, |figures| figures.programs += 1);
+        locked(figures, |figures| {
+            figures.programs += 1;
+            if figures.programs.is_multiple_of(OFTEN) {
+                eprintln!("up to seed {seed}, {figures}");
+            }
+        });
         if failed {
             let small = smallest(choices, |list| {
                 let (text, _) = program(Choices::replayed(list.to_vec()), dialect);
@@ -121,7 +140,7 @@ fn work(plan: Plan, next: &AtomicU64, figures: &Mutex<Figures>) -> io::Result<()
             let (text, _) = program(Choices::replayed(small), dialect);
             let shown = told(&sandbox, dialect, &text);
             locked(figures, |figures| {
-                figures.failures.push(format!("seed {seed} in {dialect}, shrunk:\n{shown}"));
+                figures.fail(&format!("seed {seed} in {dialect}, shrunk:\n{shown}"));
             });
         }
     }
