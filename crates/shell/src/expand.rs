@@ -302,7 +302,15 @@ impl Shell<'_> {
     }
 
     fn pieces(&mut self, pieces: &[WordPieceWithSource], quoted: bool, fields: &mut Fields) {
-        for piece in pieces {
+        for (at, piece) in pieces.iter().enumerate() {
+            let next = pieces.get(at + 1).map(|next| &next.piece);
+            if is_subscripted(&piece.piece, next) && self.differs(Dialect::Zsh) {
+                // How far the subscript goes, and what it takes of the value, is not known; what is in it is expanded.
+                let mut rest = Fields::default();
+                let pieces = pieces.get(at..).unwrap_or_default();
+                pieces.iter().for_each(|piece| self.piece(&piece.piece, quoted, &mut rest));
+                return fields.quoted(HOLE.encode_utf8(&mut [0; 4]));
+            }
             self.piece(&piece.piece, quoted, fields);
         }
     }
@@ -448,6 +456,12 @@ impl Shell<'_> {
         self.settle(name);
         self.state.value(name, None).scalar().to_owned()
     }
+}
+
+/// Whether a parameter has a subscript without braces, `$x[1]`, which one shell knows.
+fn is_subscripted(piece: &Piece, next: Option<&Piece>) -> bool {
+    matches!(piece, Piece::ParameterExpansion(_))
+        && matches!(next, Some(Piece::Text(text)) if text.starts_with('['))
 }
 
 /// Whether a word has expansions that only one shell knows, such as `${(U)x}`, `$=x`, `$#x` and `${~x}`.

@@ -42,7 +42,7 @@ fn by_looks<'t>(
         return (texts, Over::NOTHING);
     }
     let (limit, few) = if is_many { (limit, few) } else { (&limits::CODE, texts.len()) };
-    let mut ranking = Ranking::default();
+    let mut ranking = Ranking { few, ..Ranking::default() };
     let ranks: Vec<usize> = texts.iter().map(|text| ranking.rank(&look(text))).collect();
     let mut totals: Vec<(usize, usize)> = vec![(0, 0); few];
     for (rank, weight) in ranks.iter().zip(&weights) {
@@ -78,6 +78,8 @@ fn weight(text: &str) -> usize {
 /// What was met before, by hashes.
 #[derive(Default)]
 struct Ranking {
+    /// Whatever has so many in front of it is not followed, however many more these are.
+    few: usize,
     /// How often each kind was met.
     kinds: HashMap<u64, usize>,
     /// How many kinds of the same commands were.
@@ -92,6 +94,9 @@ impl Ranking {
         let same = self.kinds.entry(look.kind).or_default();
         *same += 1;
         let repeated = *same - 1;
+        if repeated >= self.few {
+            return repeated;
+        }
         // A word that is no command has none to be ranked among.
         let alike = match look.commands {
             None => 0,
@@ -164,7 +169,7 @@ impl Look {
     fn at_word(word: &str) -> Self {
         let mut look = Self::default();
         let hash = look.read(word);
-        let depth = word.bytes().filter(|byte| *byte == b'/').take(DEEP).count();
+        let depth = word.bytes().filter(|byte| *byte == b'/').count().min(DEEP);
         let places = [class(word), depth, word.len().min(LONG), usize::from(word.starts_with('.'))];
         look.shape |= places.into_iter().fold(0, |place, more| place << 4 | more as u64) << SIGNS.len();
         look.kind = mixed(hash, look.shape);

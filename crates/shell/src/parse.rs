@@ -14,6 +14,8 @@ use super::fair;
 use super::limits::{self, Over};
 use super::prescan::{Refusal, weigh};
 use super::respell::{self, Names};
+use super::trace::program_name;
+use crate::programs::Programs;
 
 static OPTIONS: LazyLock<ParserOptions> = LazyLock::new(ParserOptions::default);
 
@@ -298,12 +300,32 @@ const FEW: usize = 1024;
 /// others some of each kind, where they are too many.
 pub(crate) fn rough_words(piece: &str) -> (Vec<String>, Over) {
     let text = super::shifted::back(piece);
-    let mut words = text.split_whitespace();
-    let mut kept: Vec<&str> = words.by_ref().take(FEW).collect();
-    let (more, over) = fair::chosen_words(words.collect(), &limits::ROUGH_WORDS);
+    let mut kept: Vec<&str> = text.split_whitespace().collect();
+    let more = kept.split_off(FEW.min(kept.len()));
+    let (more, over) = fair::chosen_words(more, &limits::ROUGH_WORDS);
     kept.extend(more);
     let plain = |word: &str| {
         word.chars().filter(|c| !matches!(c, '\'' | '"' | '\\' | '`' | '(' | ')')).collect::<String>()
     };
     (kept.into_iter().map(plain).filter(|word| !word.is_empty()).collect(), over)
+}
+
+/// Programs that print, look and select, whatever they are given. That no other is named in a text is what has to be known
+/// of it where it could not be read.
+const LOOKING: [&str; 34] = [
+    "[", "basename", "cat", "cmp", "comm", "cut", "date", "df", "diff", "dirname", "du", "echo", "expr",
+    "false", "file", "grep", "head", "hostname", "id", "ls", "nl", "printf", "pwd", "readlink", "realpath",
+    "seq", "sleep", "stat", "tail", "test", "tr", "true", "wc", "whoami",
+];
+
+/// What a shell runs text with, or starts something by that is not in the catalogue.
+const RUNNING: [&str; 9] = [".", "alias", "builtin", "command", "coproc", "eval", "exec", "source", "trap"];
+
+/// Whether a text that was not read names a program that is not known only to look.
+pub(crate) fn names_a_carrier(text: &str, programs: &Programs) -> bool {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '+' | '[');
+    text.split(|c: char| !is_part(c)).filter(|word| !word.is_empty()).any(|word| {
+        let name = program_name(word);
+        RUNNING.contains(&word) || !LOOKING.contains(&&*name) && programs.get(&name).is_some()
+    })
 }

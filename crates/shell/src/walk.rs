@@ -25,7 +25,7 @@ use super::redirect::Streams;
 use super::respell;
 use super::state::{Disk, Function, Shared};
 use super::texts::Texts;
-use super::trace::{Fact, Trace, UnknownKind, program_name};
+use super::trace::{Fact, Trace, UnknownKind};
 use super::ways::Ways;
 use super::word::sanitise;
 use crate::analyzer::Labels;
@@ -319,7 +319,7 @@ impl Shell<'_> {
                 if !parsed.complete {
                     // A shell runs the lines before an error, and may know syntax that the parser does not.
                     // The pieces are judged below; what was cut wrongly must not hide in them.
-                    let carrier = names_a_carrier(text, self.programs);
+                    let carrier = parse::names_a_carrier(text, self.programs);
                     self.trace.unknown(
                         UnknownKind::Unparsed,
                         "the command is not valid shell syntax",
@@ -627,26 +627,6 @@ impl Shell<'_> {
             C::CaseClause(clause) => (self.run_case(clause, stdin), None),
         }
     }
-}
-
-/// Programs that print, look and select, whatever they are given. That no other is named in a text is what has to be known
-/// of it where it could not be read.
-const LOOKING: [&str; 34] = [
-    "[", "basename", "cat", "cmp", "comm", "cut", "date", "df", "diff", "dirname", "du", "echo", "expr",
-    "false", "file", "grep", "head", "hostname", "id", "ls", "nl", "printf", "pwd", "readlink", "realpath",
-    "seq", "sleep", "stat", "tail", "test", "tr", "true", "wc", "whoami",
-];
-
-/// What a shell runs text with, or starts something by that is not in the catalogue.
-const RUNNING: [&str; 9] = [".", "alias", "builtin", "command", "coproc", "eval", "exec", "source", "trap"];
-
-/// Whether a text that was not read names a program that is not known only to look.
-fn names_a_carrier(text: &str, programs: &Programs) -> bool {
-    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '+' | '[');
-    text.split(|c: char| !is_part(c)).filter(|word| !word.is_empty()).any(|word| {
-        let name = program_name(word);
-        RUNNING.contains(&word) || !LOOKING.contains(&&*name) && programs.get(&name).is_some()
-    })
 }
 
 /// Arguments as slices, for option parsing.
