@@ -405,7 +405,9 @@ impl Shell<'_> {
             Expanded::One(text) => fields.split(&text),
             Expanded::Written(word) => self.written(&word, quoted, fields),
             Expanded::Many { list, joined: true } if quoted => {
-                let list = self.without_nothing(list);
+                let mut list = self.without_nothing(list);
+                // Of some in a row that are not known any may be nothing, so that one stands for all of them.
+                list.dedup_by(|one, other| is_loose(one) && is_loose(other));
                 let separator: String = self.separators().chars().take(1).collect();
                 fields.quoted(&list.join(&separator));
             }
@@ -429,9 +431,8 @@ impl Shell<'_> {
 
     /// A list of which items that are not known may be no items at all: then others stand at its edges.
     fn without_nothing(&mut self, mut list: Vec<String>) -> Vec<String> {
-        let loose = |item: &String| !item.is_empty() && item.chars().all(|c| c == HOLE);
-        if list.len() > 1 && list.iter().any(loose) && self.decide_whether() == Some(false) {
-            list.retain(|item| !loose(item));
+        if list.len() > 1 && list.iter().any(|item| is_loose(item)) && self.decide_whether() == Some(false) {
+            list.retain(|item| !is_loose(item));
         }
         list
     }
@@ -456,6 +457,11 @@ impl Shell<'_> {
         self.settle(name);
         self.state.value(name, None).scalar().to_owned()
     }
+}
+
+/// Whether nothing is known of an item.
+fn is_loose(item: &str) -> bool {
+    !item.is_empty() && item.chars().all(|c| c == HOLE)
 }
 
 /// Whether a parameter has a subscript without braces, `$x[1]`, which one shell knows.
