@@ -10,6 +10,7 @@ use super::data::{Data, Taint};
 use super::forever::{always, ends_itself, is_written_out};
 use super::limits::{self, Bounded, Over};
 use super::pattern;
+use super::respell;
 use super::state::{Shared, Value};
 use super::trace::Fact;
 use super::walk::Shell;
@@ -117,8 +118,10 @@ impl Shell<'_> {
         }
         let mut output = Data::empty();
         let taint = self.word_taint;
-        // Words that are not known may be none, or many.
-        let open = values.iter().any(|value| super::word::is_open(value));
+        // Words that are not known may be none, or many; and whoever is asked to choose may say nothing.
+        let chosen =
+            clause.values.iter().flatten().next().is_some_and(|word| word.value == respell::NONE_CHOSEN);
+        let open = chosen || values.iter().any(|value| super::word::is_open(value));
         let before = open.then(|| self.state.clone());
         let (values, over) = Bounded::of(&limits::ROUNDS, values).into_parts();
         self.enter_loop();

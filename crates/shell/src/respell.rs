@@ -30,6 +30,9 @@ pub(crate) const HERE: char = '\u{F8E9}';
 /// In front of commands that were written `${| ...; }`: what they leave in `REPLY` is the value.
 pub(crate) const REPLIES: char = '\u{F8EA}';
 
+/// The first word of a list of which somebody chooses: that of nothing.
+pub(crate) const NONE_CHOSEN: &str = "''";
+
 /// A parameter that is never set, for `${:-word}`, which one shell knows.
 const NO_PARAMETER: &str = "99999";
 
@@ -334,7 +337,8 @@ impl Scanner<'_, '_> {
             "in" if self.choosing => {
                 // Whoever is asked may choose none of them.
                 self.choosing = false;
-                self.out.push_str(" ''");
+                self.out.push(' ');
+                self.out.push_str(NONE_CHOSEN);
                 false
             }
             "esac" if first => {
