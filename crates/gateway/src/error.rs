@@ -128,6 +128,8 @@ pub(crate) enum Failure {
     Socket,
     #[error("too much is going on at once; try again later")]
     Overloaded,
+    #[error("this proxy stops, and what was asked did not end in time; try again later")]
+    Stopping,
     #[error("the provider `{provider}` gave no answer: {cause}")]
     Upstream { provider: String, cause: Cause },
 }
@@ -183,7 +185,7 @@ impl Failure {
             Self::Slow => (Kind::InvalidRequest, 408),
             Self::Socket => (Kind::InvalidRequest, 426),
             Self::TooLarge(_) => (Kind::RequestTooLarge, 413),
-            Self::Overloaded => (Kind::Overloaded, 503),
+            Self::Overloaded | Self::Stopping => (Kind::Overloaded, 503),
             Self::NoKey { .. } => (Kind::Server, 500),
             Self::Upstream { cause, .. } if cause.is_silence() => (Kind::Server, 504),
             Self::Upstream { .. } => (Kind::Server, 502),

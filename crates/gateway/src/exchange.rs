@@ -18,6 +18,7 @@
 //!         └ Step::Decide ──► decide().await ──► its Step
 //!       finish()         after the last chunk, if the answer ended as HTTP says it should
 //!         └ Step::Decide ──► decide().await ──► its Step
+//!         └ Step::Again ──► the same provider is asked once more ──► again(answered), then chunk(bytes)* as before
 //!       or failed()      the provider broke off, fell silent, or sent what can't be decoded
 //! ```
 //!
@@ -133,6 +134,13 @@ pub trait Exchange: Send + 'static {
     /// What could not be decided at once: asked for with [`Step::Decide`].
     async fn decide(&mut self, out: &mut Outgoing) -> Step;
 
+    /// The head of the answer to what [`Step::Again`] asked, whose status and headers do not leave; `None` if the provider gave
+    /// none. After [`Step::Continue`] its body is shown like that of the first.
+    fn again(&mut self, answered: Option<&Answered<'_>>, out: &mut Outgoing) -> Step {
+        let (_, _) = (answered, out);
+        Step::End
+    }
+
     /// No provider answered; nothing else is called.
     fn unanswered(&mut self) {}
 
@@ -212,13 +220,16 @@ pub struct KeepAlive {
 }
 
 /// What comes next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Step {
     /// More of the answer is wanted.
     Continue,
     /// [`Exchange::decide`] is to be awaited first.
     Decide,
+    /// What is left of the provider's answer is dropped, and the same provider is asked once more, with this body. Its
+    /// answer goes on in this exchange: see [`Exchange::again`].
+    Again(Bytes),
     /// The answer ends here: what is in [`Outgoing`] is its last, and the provider is cut off at once.
     End,
 }

@@ -16,7 +16,7 @@ pub(crate) fn response(family: Family, failure: &Failure) -> Response<Bytes> {
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     match failure {
-        Failure::Overloaded => {
+        Failure::Overloaded | Failure::Stopping => {
             headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         }
         // What is spoken instead belongs to this answer (RFC 9110, 15.5.22).

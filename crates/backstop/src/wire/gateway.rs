@@ -251,6 +251,7 @@ pub fn gateway_hooks(loaded: &Loaded) -> HookSettings {
                 LiveApprovals::Wait => Unasked::Wait,
             }),
         },
+        refusals: u32::try_from(hooks.refusals.value.get()).unwrap_or(0),
         keep_alive: hooks.keep_alive.value.duration(),
         call_bytes: bytes(hooks.call_bytes.value.get()),
         answer_bytes: bytes(hooks.answer_bytes.value.get()),

@@ -104,6 +104,9 @@ section! {
         /// What becomes of a tool call about which a human is to be asked, with `tool_calls: judge`. Under `backstop run` with a
         /// client that has our hooks, they ask.
         approvals ("approvals"): Setting<LiveApprovals> = LiveApprovals::File, OperatorOnly;
+        /// How often, within one answer, a model is told that all its calls were refused, and goes on; then the answer ends. 0: it
+        /// ends at once, and says what was withheld.
+        refusals ("max_refusals"): Setting<Whole<0, 10>> = Whole::clamped(0), OperatorOnly;
         /// After how much silence a client whose answer is held is told to be patient, in milliseconds.
         keep_alive ("keepAliveMs"): Setting<Millis> = Millis::clamped(10_000), OperatorOnly;
         /// The most bytes of the arguments of one tool call. A call with more is removed.

@@ -137,7 +137,7 @@ fn session_of_claude_code(user: &str) -> Option<String> {
     user.rsplit_once("_session_").map(|(_, session)| session.to_owned())
 }
 
-fn field<'a>(request: &'a ModelRequest, path: &[&str]) -> Option<&'a str> {
+pub(super) fn field<'a>(request: &'a ModelRequest, path: &[&str]) -> Option<&'a str> {
     let mut value: &Value = &request.extra;
     for key in path {
         value = value.get(key)?;
@@ -182,7 +182,7 @@ pub(super) fn is_turn(message: &Message) -> bool {
     message.role == Role::User && message.content.iter().any(|part| !matches!(part, Part::ToolResult(_)))
 }
 
-fn of_agent(agent: Option<&AgentId>, kind: &str, text: &str) -> Digest {
+pub(super) fn of_agent(agent: Option<&AgentId>, kind: &str, text: &str) -> Digest {
     Digest::of_text(kind, &format!("{}\0{text}", agent.map(AgentId::as_str).unwrap_or_default()))
 }
 

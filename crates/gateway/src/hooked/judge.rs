@@ -116,6 +116,10 @@ pub(super) struct AnswerJudge {
     gates: Gates,
     way: TextWay,
     texts: BTreeMap<PartKey, PartText>,
+    /// The calls that were taken out, and why.
+    refused: Vec<(ToolCall, Text)>,
+    /// A call was left in.
+    has_calls: bool,
     decided: bool,
 }
 
@@ -138,7 +142,8 @@ impl AnswerJudge {
         if !gates.calls && !matches!(way, TextWay::Hold) {
             editor.release_calls();
         }
-        Self { editor, engine, gates, way, texts: BTreeMap::new(), decided: false }
+        let (texts, refused) = (BTreeMap::new(), Vec::new());
+        Self { editor, engine, gates, way, texts, refused, has_calls: false, decided: false }
     }
 
     /// Takes bytes of the provider.
@@ -239,7 +244,6 @@ impl AnswerJudge {
         call: &CallContext,
     ) -> Result<(), Trouble> {
         let mut removed = Vec::new();
-        let mut notes = Vec::new();
         let responses = self.editor.responses().to_vec();
         for (choice, response) in (0_u32..).zip(responses) {
             let calls: Vec<ToolCall> = response.message.tool_calls().cloned().collect();
@@ -261,16 +265,19 @@ impl AnswerJudge {
                 return Err(Trouble::Blocked(blocked));
             }
             for (index, (tool, ruling)) in calls.iter().zip(judged.rulings).enumerate() {
-                let Some(reason) = self.denied(tool, ruling) else { continue };
+                let Some(reason) = self.denied(tool, ruling) else {
+                    self.has_calls = true;
+                    continue;
+                };
                 // INVARIANT (fail closed): a call that can't be taken out of the answer stops the answer.
                 let part = self.editor.call_part(choice, index).ok_or_else(|| WireError::OutOfOrder {
                     problem: "a tool call of the answer has no place in it".to_owned(),
                 })?;
                 removed.push(part);
-                notes.push((tool.name.clone(), reason));
+                self.refused.push((tool.clone(), reason));
             }
         }
-        let note = (!notes.is_empty()).then(|| withheld(&notes));
+        let note = (!self.refused.is_empty()).then(|| withheld(&self.refused));
         self.editor.keep_calls(&removed, note.as_deref());
         Ok(())
     }
@@ -364,6 +371,16 @@ impl AnswerJudge {
         }
     }
 
+    /// The calls that were taken out of the answer, and why.
+    pub(super) fn refused(&self) -> &[(ToolCall, Text)] {
+        &self.refused
+    }
+
+    /// Whether a call was left in the answer, for somebody to run.
+    pub(super) fn has_calls(&self) -> bool {
+        self.has_calls
+    }
+
     /// Whether no byte of what the answer says leaves before all of it was judged.
     pub(super) fn holds_everything(&self) -> bool {
         !self.decided && matches!(self.way, TextWay::Hold)
@@ -419,15 +436,16 @@ fn size_of(call: &ToolCall) -> usize {
 }
 
 /// What the model's text says about calls that were taken out.
-fn withheld(calls: &[(String, Text)]) -> String {
+fn withheld(calls: &[(ToolCall, Text)]) -> String {
     let cut = |text: &str| -> String {
+        let text = text.lines().map(str::trim).collect::<Vec<_>>().join("; ");
         let line: String =
             text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MAX_NOTE_CHARS).collect();
         if text.chars().nth(MAX_NOTE_CHARS).is_some() { line + "…" } else { line }
     };
     let named = calls.iter().take(MAX_NAMED_CALLS);
     let mut lines: Vec<String> =
-        named.map(|(name, reason)| format!("`{}`: {}", cut(name), cut(reason))).collect();
+        named.map(|(call, reason)| format!("`{}`: {}", cut(&call.name), cut(reason))).collect();
     if let more @ 1.. = calls.len().saturating_sub(MAX_NAMED_CALLS) {
         lines.push(format!("and {more} more"));
     }

@@ -33,6 +33,7 @@ mod judge;
 mod life;
 mod number;
 mod offers;
+mod owed;
 mod profile;
 mod refusal;
 mod reply;
@@ -58,6 +59,7 @@ use self::housekeeping::Housekeeping;
 use self::identity::Links;
 use self::judge::Gates;
 use self::life::Conversations;
+use self::owed::Owed;
 use self::refusal::Refusal;
 use self::traffic::Traffic;
 use self::watch::Room;
@@ -95,6 +97,7 @@ struct Shared {
     engine: Engine,
     settings: HookSettings,
     links: Links,
+    owed: Owed,
     remembered: Remembered,
     housekeeping: Housekeeping,
     conversations: Conversations,
@@ -127,6 +130,7 @@ impl Hooks {
             engine,
             settings,
             links: Links::default(),
+            owed: Owed::default(),
             remembered: Remembered::default(),
             housekeeping: Housekeeping::default(),
             conversations: Conversations::default(),

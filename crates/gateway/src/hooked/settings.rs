@@ -62,6 +62,9 @@ pub struct HookSettings {
     pub blocked: BlockedForm,
     /// What is done about tool calls.
     pub tool_calls: ToolCalls,
+    /// How often, within one answer, a model is told that all its calls were refused, and goes on; the answer ends then. 0:
+    /// it ends at once, and says what was withheld.
+    pub refusals: u32,
     /// After how much silence a client whose answer is held is told to be patient.
     pub keep_alive: Duration,
     /// The most bytes of the arguments of one tool call; a call that has more is removed.
@@ -75,12 +78,13 @@ pub struct HookSettings {
 }
 
 impl Default for HookSettings {
-    /// A patience of 10 s, 1 MiB for a call, 16 MiB for an answer.
+    /// No answer goes on after a refusal; a patience of 10 s, 1 MiB for a call, 16 MiB for an answer.
     fn default() -> Self {
         Self {
             text: None,
             blocked: BlockedForm::default(),
             tool_calls: ToolCalls::default(),
+            refusals: 0,
             keep_alive: Duration::from_secs(10),
             call_bytes: 1 << 20,
             answer_bytes: 16 << 20,

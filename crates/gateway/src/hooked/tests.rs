@@ -172,7 +172,7 @@ impl Judges {
         match step {
             Step::Continue => {}
             Step::Decide => assert_eq!(exchange.decide(out).await, Step::Continue),
-            Step::End => panic!("the answer was ended: {out:?}"),
+            Step::Again(_) | Step::End => panic!("the answer was ended: {out:?}"),
         }
     }
 

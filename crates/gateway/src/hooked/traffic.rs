@@ -1,5 +1,7 @@
 //! One request and its answer on their way past the hooks.
 
+mod again;
+
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -19,6 +21,7 @@ use backstop_llm::{
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 
+use self::again::Again;
 use super::document::DocumentJudge;
 use super::form::{AnswerForm, Form, Kind};
 use super::gate::{Asking, messages_of_turn};
@@ -62,6 +65,8 @@ pub(super) struct Traffic {
     /// Known once the request was read.
     asked: Option<Asked>,
     answer: Answer,
+    /// How the answer goes on after a refusal, where it may.
+    again: Option<Again>,
     /// `model_call_ended` was told, or is not to be.
     ended: bool,
 }
@@ -116,6 +121,7 @@ impl Traffic {
             is_utf8: charset::is_utf8(call.headers),
             asked: None,
             answer: Answer::None,
+            again: None,
             ended: false,
         }
     }
@@ -317,6 +323,9 @@ impl Traffic {
         for response in responses {
             if matches!(self.kind, Kind::Ask(_)) {
                 self.shared.links.remember(self.agent.as_ref(), &response.id, &asked.identity);
+                if let Some(shown) = self.again.as_ref().and_then(Again::shown) {
+                    self.shared.owed.goes_on(self.agent.as_ref(), shown, &response.id);
+                }
             }
             let identity = &asked.identity;
             let (provider, model) = (&asked.provider, &asked.request.model);
@@ -345,15 +354,20 @@ impl Traffic {
             let _ = out.replace(reply::error(self.endpoint.family, error));
             return Step::End;
         }
+        if let Some(end) = self.end_before() {
+            out.push(end);
+            return Step::End;
+        }
+        let is_first = self.joint().is_none();
         let Answer::Judged(judge) = &mut self.answer else { return Step::End };
-        if !judge.editor().has_sent() && out.is_empty() {
+        if is_first && !judge.editor().has_sent() && out.is_empty() {
             let reply = reply::error(self.endpoint.family, error);
             if out.replace(reply).is_ok() {
                 return Step::End;
             }
         }
         judge.editor().fail(error);
-        out.push(judge.take());
+        self.let_out(out);
         Step::End
     }
 
@@ -368,7 +382,7 @@ impl Traffic {
         }
         if let Answer::Judged(judge) = &mut self.answer {
             judge.editor().end_with(&reply::note(blocked));
-            out.push(judge.take());
+            self.let_out(out);
         }
         Step::End
     }
@@ -382,10 +396,9 @@ impl Traffic {
             Ok(progress) => {
                 // An answer that may still become an error begins with its first judged byte.
                 let may_fail = self.shared.settings.blocked == BlockedForm::Error;
-                if let Answer::Judged(judge) = &mut self.answer
-                    && !(may_fail && judge.holds_everything())
-                {
-                    out.push(judge.take());
+                let holds = matches!(&self.answer, Answer::Judged(judge) if judge.holds_everything());
+                if !(may_fail && holds) {
+                    self.let_out(out);
                 }
                 if progress == Progress::Decide { Step::Decide } else { Step::Continue }
             }
@@ -423,6 +436,9 @@ impl Exchange for Traffic {
         if matches!(live, Incoming::Conversation(_)) {
             life::heard(&self.shared, &call, request.messages.len());
         }
+        if self.api == Api::OpenAiResponses {
+            self.shared.owed.add(self.agent.as_ref(), &mut request);
+        }
         let asking = Asking {
             engine: &self.shared.engine,
             call: &call,
@@ -441,6 +457,12 @@ impl Exchange for Traffic {
         let bytes = rewritten.as_ref().unwrap_or(body.bytes).len();
         let asked = self.asked(call, identity, request, body.provider, bytes);
         self.started(Asked { form, ..asked });
+        let goes_on = self.standing.calls && form != AnswerForm::Array && !self.is_count();
+        let refusals = self.shared.settings.refusals;
+        self.again = match live {
+            Incoming::Conversation(live) if goes_on && refusals > 0 => Some(Again::new(live, refusals)),
+            Incoming::Conversation(_) | Incoming::Document(..) => None,
+        };
         rewritten.map_or(Requested::Unchanged, Requested::Replaced)
     }
 
@@ -465,6 +487,7 @@ impl Exchange for Traffic {
             return Watch::Opaque;
         }
         let Some(asked) = &mut self.asked else { return Watch::Opaque };
+        self.shared.owed.answered(self.agent.as_ref(), &asked.request);
         asked.form = match asked.form {
             _ if is_event_stream(answered.headers) => AnswerForm::Events,
             AnswerForm::Array => AnswerForm::Array,
@@ -570,10 +593,17 @@ impl Exchange for Traffic {
         let (Answer::Judged(judge), Some(asked)) = (&mut self.answer, &self.asked) else { return Step::End };
         let decided = judge.decide(&asked.facts, millis(asked.started), &asked.call).await;
         if let Err(trouble) = decided {
+            if let Trouble::Blocked(blocked) = &trouble {
+                self.owe(Some(blocked));
+            }
             return self.fail(&trouble, out);
         }
-        out.push(judge.take());
-        Step::Continue
+        self.owe(None);
+        self.go_on(out).await
+    }
+
+    fn again(&mut self, answered: Option<&Answered<'_>>, out: &mut Outgoing) -> Step {
+        self.resumed(answered, out)
     }
 
     fn unanswered(&mut self) {
@@ -582,13 +612,18 @@ impl Exchange for Traffic {
 
     fn failed(&mut self, out: &mut Outgoing) -> Step {
         let mut step = Step::Continue;
-        if let Answer::Judged(judge) = &mut self.answer {
-            out.push(judge.take());
+        if let Some(end) = self.end_before() {
+            out.push(end);
+            step = Step::End;
+        } else if matches!(self.answer, Answer::Judged(_)) {
+            self.let_out(out);
             // The gateway knows how events go on, and not how an array does.
             let is_array = self.asked.as_ref().is_some_and(|asked| asked.form == AnswerForm::Array);
             if is_array && !(out.is_empty() && out.head_mut().is_some()) {
-                judge.editor().fail(&provider_error(&Trouble::Wire(WireError::Truncated)));
-                out.push(judge.take());
+                if let Answer::Judged(judge) = &mut self.answer {
+                    judge.editor().fail(&provider_error(&Trouble::Wire(WireError::Truncated)));
+                }
+                self.let_out(out);
                 step = Step::End;
             }
         }

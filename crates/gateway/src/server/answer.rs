@@ -10,6 +10,7 @@ use hyper::body::{Body, Frame, SizeHint};
 use thiserror::Error;
 
 use super::driver::Driver;
+use super::ending::EndWatch;
 use super::load::Running;
 use crate::endpoint::Endpoint;
 use crate::error::{Cause, Failure};
@@ -48,6 +49,7 @@ impl AnswerBody {
         headers: &HeaderMap,
         upstream: UpstreamBody,
         provider: &Arc<Provider>,
+        ending: EndWatch,
     ) -> Self {
         let events = is_event_stream(headers) && !headers.contains_key(header::CONTENT_ENCODING);
         let passing = Passing {
@@ -56,6 +58,7 @@ impl AnswerBody {
             upstream: Some(upstream),
             silence: Silence::new(provider.idle_timeout),
             boundary: events.then(Boundary::default),
+            ending,
         };
         Self { kind: Kind::Passing(Box::new(passing)), running: None }
     }
@@ -124,11 +127,16 @@ struct Passing {
     silence: Silence,
     /// `None` for answers that are not event streams.
     boundary: Option<Boundary>,
+    ending: EndWatch,
 }
 
 impl Passing {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
         let Some(upstream) = &mut self.upstream else { return Poll::Ready(None) };
+        // An event that is under way may still end; what is no stream has nothing to say.
+        if self.boundary.as_ref().is_some_and(Boundary::is_here) && self.ending.is_over(cx) {
+            return Poll::Ready(Some(self.give_up(&Failure::Stopping)));
+        }
         match Pin::new(upstream).poll_frame(cx) {
             Poll::Ready(Some(Ok(frame))) => {
                 self.silence.broken();
@@ -138,22 +146,29 @@ impl Passing {
                 Poll::Ready(Some(Ok(frame)))
             }
             Poll::Ready(None) => Poll::Ready(None),
-            Poll::Ready(Some(Err(_))) => Poll::Ready(Some(self.give_up(Cause::Broken))),
+            Poll::Ready(Some(Err(_))) => {
+                let failure = self.failure(Cause::Broken);
+                Poll::Ready(Some(self.give_up(&failure)))
+            }
             Poll::Pending if self.silence.is_over(cx) => {
-                Poll::Ready(Some(self.give_up(Cause::Silent(self.silence.patience))))
+                let failure = self.failure(Cause::Silent(self.silence.patience));
+                Poll::Ready(Some(self.give_up(&failure)))
             }
             Poll::Pending => Poll::Pending,
         }
     }
 
-    fn give_up(&mut self, cause: Cause) -> Result<Frame<Bytes>, BrokenOff> {
+    fn failure(&self, cause: Cause) -> Failure {
+        Failure::Upstream { provider: self.provider.name.as_ref().to_owned(), cause }
+    }
+
+    fn give_up(&mut self, failure: &Failure) -> Result<Frame<Bytes>, BrokenOff> {
         self.upstream = None;
         let between_events = self.boundary.as_ref().is_some_and(Boundary::is_here);
         if !between_events {
             return Err(BrokenOff);
         }
-        let failure = Failure::Upstream { provider: self.provider.name.as_ref().to_owned(), cause };
-        Ok(Frame::data(shape::stream_error(self.endpoint, &failure)))
+        Ok(Frame::data(shape::stream_error(self.endpoint, failure)))
     }
 }
 

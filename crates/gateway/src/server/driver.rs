@@ -12,28 +12,37 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
 use bytes::{Bytes, BytesMut};
-use http::{Response, response};
+use http::{HeaderMap, Request, Response, request, response};
 use hyper::body::{Body, SizeHint};
 
 use super::answer::{AnswerBody, BrokenOff, is_event_stream};
+use super::ending::EndWatch;
 use crate::compression::{Coding, Decoder, Undecodable};
 use crate::endpoint::Endpoint;
 use crate::error::{Cause, Failure};
-use crate::exchange::{Exchange, KeepAlive, Outgoing, Step};
+use crate::exchange::{Answered, Exchange, KeepAlive, Outgoing, Step};
 use crate::head::downward;
 use crate::shape;
-use crate::upstream::{Provider, Silence, UpstreamBody};
+use crate::upstream::{Provider, RequestBody, SendError, Silence, UpstreamBody};
 
 /// Output leaves when it has reached this size, even if there is more to read.
 const MOST_AT_ONCE: usize = 64 << 10;
 
-type Deciding = Pin<Box<dyn Future<Output = (Box<dyn Exchange>, Outgoing, Step)> + Send>>;
+type Deciding = Pin<Box<dyn Future<Output = (Box<dyn Exchange>, Outgoing, Waited)> + Send>>;
+
+/// What was waited for.
+enum Waited {
+    /// The exchange decided.
+    Step(Step),
+    /// The provider was asked once more.
+    Answer(Box<Result<Response<UpstreamBody>, SendError>>),
+}
 
 /// Where a driver stands.
 enum State {
     /// The provider is read.
     Reading(Box<dyn Exchange>, Outgoing),
-    /// The exchange decides.
+    /// The exchange decides, or the provider is asked once more.
     Deciding(Deciding),
     /// Nothing more comes.
     Over,
@@ -43,9 +52,12 @@ enum State {
 pub(crate) struct Driver {
     endpoint: Endpoint,
     provider: Arc<Provider>,
+    /// The request that another body is sent with.
+    again: request::Parts,
     /// `None` when it has ended or was cut off.
     upstream: Option<UpstreamBody>,
     decoder: Option<Decoder>,
+    decoded_limit: u64,
     state: State,
     silence: Silence,
     is_events: bool,
@@ -57,32 +69,53 @@ pub(crate) struct Driver {
     head: Option<response::Parts>,
     ready: BytesMut,
     broken: bool,
+    /// The head has left, or does so next.
+    has_head: bool,
+    ending: EndWatch,
+}
+
+/// What an answer answers.
+pub(super) struct Asked {
+    pub(super) endpoint: Endpoint,
+    pub(super) provider: Arc<Provider>,
+    /// The most bytes of a decoded answer.
+    pub(super) decoded_limit: u64,
+    /// The request's head, for another body.
+    pub(super) again: request::Parts,
+    /// When it has to end.
+    pub(super) ending: EndWatch,
+}
+
+fn decoder_of(headers: &HeaderMap, limit: u64) -> Result<Option<Decoder>, Undecodable> {
+    Coding::of(headers)?.map(|coding| Decoder::new(coding, limit)).transpose()
 }
 
 impl Driver {
     pub(super) fn new(
-        endpoint: Endpoint,
-        provider: Arc<Provider>,
-        decoded_limit: u64,
+        asked: Asked,
         mut head: response::Parts,
         upstream: UpstreamBody,
         exchange: Box<dyn Exchange>,
         keep_alive: Option<KeepAlive>,
     ) -> Result<Self, Undecodable> {
-        let coding = Coding::of(&head.headers)?;
-        let decoder = coding.map(|coding| Decoder::new(coding, decoded_limit)).transpose()?;
+        let Asked { endpoint, provider, decoded_limit, again, ending } = asked;
+        let decoder = decoder_of(&head.headers, decoded_limit)?;
         head.headers = downward(head.headers, true);
         Ok(Self {
             endpoint,
             silence: Silence::new(provider.idle_timeout),
             provider,
+            again,
             upstream: Some(upstream),
             decoder,
+            decoded_limit,
             is_events: is_event_stream(&head.headers),
             state: State::Reading(exchange, Outgoing::new(head)),
             keep_alive: keep_alive.map(|keep_alive| (keep_alive.bytes, Silence::new(keep_alive.every))),
             spare: None,
             head: None,
+            has_head: false,
+            ending,
             ready: BytesMut::new(),
             broken: false,
         })
@@ -121,13 +154,19 @@ impl Driver {
 
     /// Ready when there is something to send, or nothing will ever be.
     fn poll_advance(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.ending.is_over(cx) {
+            self.stop();
+        }
         loop {
             match std::mem::replace(&mut self.state, State::Over) {
                 State::Over => return Poll::Ready(()),
                 State::Deciding(mut deciding) => match deciding.as_mut().poll(cx) {
-                    Poll::Ready((exchange, out, step)) => {
+                    Poll::Ready((exchange, out, waited)) => {
                         self.spare = None;
-                        self.take(exchange, out, step);
+                        match waited {
+                            Waited::Step(step) => self.take(exchange, out, step),
+                            Waited::Answer(answer) => self.resume(exchange, out, *answer),
+                        }
                     }
                     Poll::Pending => {
                         self.state = State::Deciding(deciding);
@@ -224,10 +263,45 @@ impl Driver {
                 self.spare = self.keep_alive.is_some().then(|| out.spare_head()).flatten();
                 State::Deciding(Box::pin(async move {
                     let step = exchange.decide(&mut out).await;
-                    (exchange, out, step)
+                    (exchange, out, Waited::Step(step))
+                }))
+            }
+            Step::Again(body) => {
+                self.spare = self.keep_alive.is_some().then(|| out.spare_head()).flatten();
+                (self.upstream, self.decoder) = (None, None);
+                let request = Request::from_parts(self.again.clone(), RequestBody::Whole(body));
+                let provider = Arc::clone(&self.provider);
+                State::Deciding(Box::pin(async move {
+                    let answer = Box::new(provider.send(request).await);
+                    (exchange, out, Waited::Answer(answer))
                 }))
             }
         };
+    }
+
+    /// Goes on with the answer to what was asked once more.
+    fn resume(
+        &mut self,
+        mut exchange: Box<dyn Exchange>,
+        mut out: Outgoing,
+        answer: Result<Response<UpstreamBody>, SendError>,
+    ) {
+        let opened = answer.ok().and_then(|answer| {
+            let (head, body) = answer.into_parts();
+            Some((decoder_of(&head.headers, self.decoded_limit).ok()?, head, body))
+        });
+        let step = match opened {
+            Some((decoder, head, body)) => {
+                self.decoder = decoder;
+                self.upstream = Some(body);
+                self.silence = Silence::new(self.provider.idle_timeout);
+                let provider = &self.provider.name;
+                let answered = Answered { provider, status: head.status, headers: &head.headers };
+                exchange.again(Some(&answered), &mut out)
+            }
+            None => exchange.again(None, &mut out),
+        };
+        self.take(exchange, out, step);
     }
 
     fn collect(&mut self, out: &mut Outgoing) {
@@ -242,7 +316,7 @@ impl Driver {
 
     fn release(&mut self, out: &mut Outgoing) {
         if let Some(head) = out.release_head() {
-            self.head = Some(head);
+            self.set_head(head);
         }
     }
 
@@ -253,24 +327,49 @@ impl Driver {
         self.state = State::Over;
     }
 
-    fn fail(&mut self, mut exchange: Box<dyn Exchange>, mut out: Outgoing, cause: Cause) {
+    fn fail(&mut self, exchange: Box<dyn Exchange>, out: Outgoing, cause: Cause) {
+        let failure = Failure::Upstream { provider: self.provider.name.as_ref().to_owned(), cause };
+        self.fail_by(exchange, out, &failure);
+    }
+
+    fn fail_by(&mut self, mut exchange: Box<dyn Exchange>, mut out: Outgoing, failure: &Failure) {
         if exchange.failed(&mut out) == Step::End {
             return self.end(out);
         }
         self.collect(&mut out);
-        let failure = Failure::Upstream { provider: self.provider.name.as_ref().to_owned(), cause };
-        if out.head_mut().is_some() {
-            let (head, body) = shape::response(self.endpoint.family, &failure).into_parts();
+        self.break_off(failure);
+    }
+
+    /// Ends the answer with a failure, as far as it has come.
+    fn break_off(&mut self, failure: &Failure) {
+        if !self.has_head {
+            let (head, body) = shape::response(self.endpoint.family, failure).into_parts();
             self.ready.extend_from_slice(&body);
-            self.head = Some(head);
-            let _ = out.release_head();
+            self.set_head(head);
         } else if self.is_events {
-            self.ready.extend_from_slice(&shape::stream_error(self.endpoint, &failure));
+            self.ready.extend_from_slice(&shape::stream_error(self.endpoint, failure));
         } else {
             self.broken = true;
         }
         self.upstream = None;
         self.state = State::Over;
+    }
+
+    /// Ends what can't go on because the gateway stops. A decision that is being made is dropped, and what it held with it.
+    fn stop(&mut self) {
+        match std::mem::replace(&mut self.state, State::Over) {
+            State::Over => {}
+            State::Reading(exchange, out) => self.fail_by(exchange, out, &Failure::Stopping),
+            State::Deciding(deciding) => {
+                drop(deciding);
+                self.break_off(&Failure::Stopping);
+            }
+        }
+    }
+
+    fn set_head(&mut self, head: response::Parts) {
+        self.has_head = true;
+        self.head = Some(head);
     }
 
     fn poll_keep_alive(&mut self, cx: &mut Context<'_>) -> Poll<()> {
@@ -283,12 +382,14 @@ impl Driver {
         match &mut self.state {
             State::Reading(_, out) => {
                 if let Some(head) = out.release_head() {
+                    self.has_head = true;
                     self.head = Some(head);
                 }
             }
             State::Deciding(_) => {
                 if let Some((head, sent)) = self.spare.take() {
                     sent.store(true, Ordering::Relaxed);
+                    self.has_head = true;
                     self.head = Some(head);
                 }
             }

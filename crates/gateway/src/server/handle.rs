@@ -28,7 +28,11 @@ pub(super) async fn handle(
     match Visit::enter(&shared, &head) {
         Ok((visit, plan)) => {
             let family = visit.endpoint().family;
-            match visit.answer(plan, body).await {
+            let answered = tokio::select! {
+                answered = visit.answer(plan, body) => answered,
+                () = shared.ending.clone().heard() => Err(Failure::Stopping),
+            };
+            match answered {
                 Ok(response) => response.map(|body| body.during(running)),
                 Err(failure) => failed(family, &failure, Some(running)),
             }

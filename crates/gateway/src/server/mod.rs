@@ -4,11 +4,12 @@
 //! say within [`Timeouts::head`](crate::Timeouts) what it wants is closed, and so is one that is idle as long, or whose
 //! client reads nothing for [`Timeouts::write`](crate::Timeouts) of what is ready for it.
 //! More connections than allowed wait in the system's queue. To stop: no new connections, no new requests on
-//! old ones, running answers go on for [`Timeouts::drain`](crate::Timeouts), then everything is dropped, and
-//! the providers' connections with it.
+//! old ones, running answers go on for [`Timeouts::drain`](crate::Timeouts), then streams end with their wire's error event,
+//! and a second later everything is dropped, and the providers' connections with it.
 
 mod answer;
 mod driver;
+mod ending;
 mod handle;
 mod load;
 mod socket;
@@ -37,6 +38,7 @@ use crate::operations::AllowedOperation;
 use crate::route::Routes;
 use crate::settings::{Limits, Settings, Timeouts};
 
+use ending::Ending;
 use load::{Load, Visitors};
 use socket::Socket;
 
@@ -47,6 +49,9 @@ const WINDOW: u32 = 1 << 20;
 const MOST_HEADERS: usize = 128;
 /// The shortest token that can't be tried out.
 const SHORTEST_TOKEN: usize = 16;
+
+/// How long clients may take to read that their answers end.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// The number of the first request.
 const FIRST: u64 = 1;
@@ -70,6 +75,7 @@ pub(crate) struct Shared {
     pub(crate) max_retries: u32,
     pub(crate) load: Arc<Load>,
     pub(crate) numbers: AtomicU64,
+    pub(crate) ending: Ending,
 }
 
 impl Gateway {
@@ -79,6 +85,7 @@ impl Gateway {
     /// If the address can't be listened on, or the settings make no sense.
     pub async fn start(settings: Settings, interceptor: Arc<dyn Interceptor>) -> Result<Self, StartError> {
         check_tokens(&settings)?;
+        let (end, ending) = Ending::new();
         let shared = Arc::new(Shared {
             door: Door::new(&settings),
             routes: Routes::new(&settings)?,
@@ -89,12 +96,13 @@ impl Gateway {
             max_retries: settings.max_retries,
             load: Arc::new(Load::new(&settings.limits)),
             numbers: AtomicU64::new(FIRST),
+            ending,
         });
         let failed = |source| StartError::Listen { address: settings.listen, source };
         let listener = TcpListener::bind(settings.listen).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let (stop, stopped) = watch::channel(());
-        let accepting = tokio::spawn(accept(listener, Arc::clone(&shared), stopped));
+        let accepting = tokio::spawn(accept(listener, Arc::clone(&shared), stopped, end));
         Ok(Self { address, shared, stop, accepting })
     }
 
@@ -147,7 +155,12 @@ fn check_tokens(settings: &Settings) -> Result<(), StartError> {
     Ok(())
 }
 
-async fn accept(listener: TcpListener, shared: Arc<Shared>, mut stopped: watch::Receiver<()>) {
+async fn accept(
+    listener: TcpListener,
+    shared: Arc<Shared>,
+    mut stopped: watch::Receiver<()>,
+    end: watch::Sender<bool>,
+) {
     let slots = Arc::new(Semaphore::new(shared.limits.connections));
     let mut connections = JoinSet::new();
     loop {
@@ -170,9 +183,12 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>, mut stopped: watch::
         }
     }
     drop(listener);
-    let drained = async { while connections.join_next().await.is_some() {} };
-    // Whatever is left is dropped with the set.
-    let _ = timeout(shared.timeouts.drain, drained).await;
+    let mut drained = pin!(async { while connections.join_next().await.is_some() {} });
+    if timeout(shared.timeouts.drain, &mut drained).await.is_err() {
+        let _ = end.send(true);
+        // Whatever is left then is dropped with the set.
+        let _ = timeout(LAST_WORDS, drained).await;
+    }
 }
 
 /// Which protocol the client speaks.

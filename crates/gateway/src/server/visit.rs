@@ -13,7 +13,7 @@ use tokio::time::{sleep, timeout};
 
 use super::Shared;
 use super::answer::AnswerBody;
-use super::driver::Driver;
+use super::driver::{Asked, Driver};
 use crate::compression::Coding;
 use crate::door::{Entered, is_key, without_key};
 use crate::endpoint::Endpoint;
@@ -352,19 +352,20 @@ impl<'a> Visit<'a> {
             }
         }
         let Some((exchange, keep_alive)) = looking else {
-            let body = AnswerBody::passing(self.endpoint, &head.headers, body, provider);
+            let ending = self.shared.ending.watch();
+            let body = AnswerBody::passing(self.endpoint, &head.headers, body, provider, ending);
             head.headers = downward(head.headers, false);
             return Ok(Response::from_parts(head, body));
         };
-        let driver = Driver::new(
-            self.endpoint,
-            Arc::clone(provider),
-            self.shared.limits.decoded_answer_bytes,
-            head,
-            body,
-            exchange,
-            keep_alive,
-        );
+        let (again, _) = self.request(provider, &mut Sending::Replaced(Bytes::new()), true)?.into_parts();
+        let asked = Asked {
+            endpoint: self.endpoint,
+            provider: Arc::clone(provider),
+            decoded_limit: self.shared.limits.decoded_answer_bytes,
+            again,
+            ending: self.shared.ending.watch(),
+        };
+        let driver = Driver::new(asked, head, body, exchange, keep_alive);
         let driver = driver.map_err(|undecodable| Failure::Upstream {
             provider: provider.name.as_ref().to_owned(),
             cause: Cause::Undecodable(undecodable),

@@ -2,10 +2,13 @@
 
 use std::time::{Duration, Instant};
 
+use backstop_gateway::hooked::{HookSettings, Hooks};
 use backstop_gateway::{Credential, Family, StartError, Transparent};
+use backstop_hooks::points::AfterLlmCall;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
+use crate::hooked::support::House;
 use crate::support::*;
 
 const PATHS: [&str; 4] =
@@ -300,8 +303,81 @@ async fn to_stop_means_to_finish_what_runs() {
         eventually("the request arrives", || upstream.count() == number + 1).await;
         let address = gateway.address();
         let (_, answer) = tokio::join!(gateway.shut_down(), within(rest(&mut socket)));
-        assert_eq!(answer.text().ends_with("0\r\n\r\n"), number == 0, "{}", answer.text());
+        let (body, is_whole) = answer.body();
+        assert!(is_whole, "{}", answer.text());
+        assert_eq!(body.contains("data: 3"), number == 0, "{body}");
+        assert_eq!(body.contains("this proxy stops"), number == 1, "{body}");
         assert!(tokio::net::TcpStream::connect(address).await.is_err());
+    }
+}
+
+/// An answer of each wire that begins and does not end.
+fn begun(path: &str) -> &'static str {
+    match path {
+        "/v1/messages" => {
+            "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"m\",\"type\":\"message\",\"role\":\"assistant\",\"model\":\"m\",\"content\":[],\"stop_reason\":null,\"stop_sequence\":null,\"usage\":{\"input_tokens\":1,\"output_tokens\":1}}}\n\n"
+        }
+        "/v1/responses" => {
+            "event: response.created\ndata: {\"type\":\"response.created\",\"sequence_number\":0,\"response\":{\"id\":\"r\",\"object\":\"response\",\"status\":\"in_progress\",\"model\":\"m\",\"output\":[]}}\n\n"
+        }
+        "/v1/chat/completions" => {
+            "data: {\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"a\"},\"finish_reason\":null}]}\n\n"
+        }
+        _ => {
+            "data: {\"responseId\":\"g\",\"candidates\":[{\"index\":0,\"content\":{\"role\":\"model\",\"parts\":[{\"text\":\"a\"}]}}]}\n\n"
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_did_not_end_in_time_ends_with_the_error_of_its_wire() {
+    for path in PATHS {
+        for (is_judged, has_begun) in [(false, true), (true, true), (false, false), (true, false)] {
+            let upstream = Upstream::start(move |_| {
+                let script = Script::events(&[begun(path)]);
+                let pieces = if has_begun { script.pieces[..2].to_vec() } else { Vec::new() };
+                Script { pieces, ..script }.ending(End::Hang)
+            })
+            .await;
+            let mut settings = settings(&upstream);
+            settings.timeouts.drain = SHORT;
+            let gateway = if is_judged {
+                let house = House::new();
+                house.judge::<AfterLlmCall>("looks", |_| None);
+                start(settings, Hooks::new(house.engine, HookSettings::default()).unwrap()).await.unwrap()
+            } else {
+                gateway(settings).await
+            };
+            let address = path.replace("generateContent", "streamGenerateContent?alt=sse");
+            let input = json!({"model": "m", "max_tokens": 9, "stream": true, "input": "hi",
+                "messages": [{"role": "user", "content": "hi"}],
+                "contents": [{"role": "user", "parts": [{"text": "hi"}]}]});
+            let mut body = input.clone();
+            let keeps: &[&str] = match path {
+                "/v1/messages" => &["model", "max_tokens", "stream", "messages"],
+                "/v1/chat/completions" => &["model", "stream", "messages"],
+                "/v1/responses" => &["model", "stream", "input"],
+                _ => &["contents"],
+            };
+            body.as_object_mut().unwrap().retain(|key, _| keeps.contains(&key.as_str()));
+            let mut socket = connect(&gateway).await;
+            socket.write_all(post(&address, &body.to_string()).as_bytes()).await.unwrap();
+            let mut bytes = Vec::new();
+            if has_begun {
+                bytes.extend_from_slice(until(&mut socket, "data: ").await.as_bytes());
+            } else {
+                eventually("the request arrives", || upstream.count() == 1).await;
+            }
+            let ((), ended) = tokio::join!(gateway.shut_down(), within(rest(&mut socket)));
+            bytes.extend_from_slice(&ended.bytes);
+            let answer = Answer { bytes, broken: ended.broken };
+            let case = format!("{path} {is_judged} {has_begun}: {}", answer.text());
+            assert_eq!(answer.status(), if has_begun { 200 } else { 503 }, "{case}");
+            let (said, is_whole) = answer.body();
+            assert!(is_whole && said.contains("backstop: this proxy stops"), "{case}");
+            assert!(has_begun || message(path, &answer.json()).contains("stops"), "{case}");
+            eventually("the provider is cut off", || upstream.cut() == 1).await;
+        }
     }
 }
 

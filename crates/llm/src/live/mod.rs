@@ -9,6 +9,7 @@
 //! - [`LiveDocument`]: a body that is no conversation, and the texts in it.
 //! - [`AnswerEditor`]: an answer on its way, whole or streamed: one interface for both, so that a host judges
 //!   them with the same code. One implementation per wire and form.
+//! - [`Joint`]: two answers as one, where a model goes on after it was told that its calls were [`refused`].
 //!
 //! What happens to each kind of part (thinking, citations, log probabilities, ...) is said in the module of its
 //! wire.
@@ -37,9 +38,11 @@ mod document;
 mod frame;
 mod framing;
 mod gemini;
+mod joint;
 mod ledger;
 mod openai_chat;
 mod openai_responses;
+mod refused;
 mod request;
 mod span;
 mod steps;
@@ -61,8 +64,10 @@ use anthropic::{AnthropicStream, AnthropicWhole};
 pub use document::{LiveDocument, TextTable};
 use framing::Framing;
 use gemini::{GeminiStream, GeminiWhole};
+pub use joint::Joint;
 use openai_chat::{ChatStream, ChatWhole};
 use openai_responses::{ResponsesStream, ResponsesWhole};
+pub use refused::refused;
 pub use request::LiveRequest;
 use stream::{StreamEditor, StreamWire};
 use whole::WholeEditor;

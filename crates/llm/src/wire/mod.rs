@@ -44,6 +44,7 @@ use crate::sse::SseEvent;
 pub use fields::request_fields;
 pub(crate) use json::not_json;
 pub use meta::own_meta;
+pub(crate) use meta::wrap;
 pub use strict::parse_json;
 pub(crate) use strict::{parse_message, parse_request};
 pub(crate) use types::{

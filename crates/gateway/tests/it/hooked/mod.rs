@@ -10,6 +10,7 @@ mod documents;
 mod failures;
 mod life;
 mod limits;
+mod refusals;
 mod requests;
 mod rules;
 mod stored;

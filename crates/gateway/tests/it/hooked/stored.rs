@@ -2,7 +2,7 @@
 
 use backstop_gateway::hooked::HookSettings;
 use backstop_hooks::PointId;
-use backstop_hooks::points::BeforeLlmCall;
+use backstop_hooks::points::{AfterLlmCall, AfterLlmCallOutcome, BeforeLlmCall, ToolCallIds};
 use backstop_llm::Api;
 use serde_json::{Value, json};
 
@@ -114,4 +114,84 @@ async fn what_can_not_be_judged_of_stored_answers_is_refused() {
     }
     assert_eq!(upstream.count(), 0);
     assert_eq!(talk(&gateway, request("DELETE", "/v1/responses/resp_1")).await.status(), 200);
+}
+
+/// An answer of which one call is refused, and one that is fine.
+fn with_a_refused_call(id: &str) -> Value {
+    let mut answer = finished();
+    answer["id"] = id.into();
+    answer
+}
+
+fn outputs(request: &str) -> Vec<(String, String)> {
+    let body: Value = serde_json::from_str(request.split_once("\r\n\r\n").unwrap().1).unwrap();
+    let items = body["input"].as_array().cloned().unwrap_or_default();
+    let outputs = items.iter().filter(|item| item["type"] == "function_call_output");
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    outputs.map(|item| (text(&item["call_id"]), text(&item["output"]))).collect()
+}
+
+#[tokio::test]
+async fn a_conversation_that_the_provider_keeps_gets_the_results_of_refused_calls() {
+    for blocks in [false, true] {
+        let house = House::new();
+        house.judge::<AfterLlmCall>("gate", move |event| {
+            let kept = event.tool_calls.iter().filter(|call| call.name != "exec");
+            Some(AfterLlmCallOutcome {
+                tool_calls: (!blocks).then(|| ToolCallIds::new(kept.map(|call| call.id.clone()))),
+                block: blocks.then_some(true),
+                ..AfterLlmCallOutcome::default()
+            })
+        });
+        let upstream = Upstream::start(|number| {
+            Script::json("200 OK", &with_a_refused_call(&format!("resp_{number}")).to_string())
+        })
+        .await;
+        let gateway = house.gateway(&upstream.url(), HookSettings::default()).await;
+        let ask = async |body: Value| talk(&gateway, post("/v1/responses", &body.to_string())).await;
+        ask(json!({"model": "m", "input": "hi"})).await;
+        let own = json!({"type": "function_call_output", "call_id": "call_2", "output": "done"});
+        let next =
+            json!({"model": "m", "previous_response_id": "resp_0", "input": [own], "metadata": {"k": "v"}});
+        ask(next.clone()).await;
+        let sent = outputs(&upstream.request(1));
+        let of = |id: &str| {
+            sent.iter().filter(|(call, _)| call == id).map(|(_, text)| text.clone()).collect::<Vec<_>>()
+        };
+        assert!(of("call_1")[0].contains("[backstop]"), "{sent:?}");
+        assert_eq!(of("call_2"), ["done"], "what the client brings stays its own");
+        assert!(
+            upstream.request(1).contains(r#""metadata": {"k":"v"}"#)
+                || upstream.request(1).contains(r#""k":"v""#)
+        );
+        // Another branch from there wants it again, another answer does not.
+        ask(next).await;
+        assert_eq!(outputs(&upstream.request(2)).len(), 2);
+        ask(json!({"model": "m", "previous_response_id": "resp_unknown", "input": "hi"})).await;
+        assert_eq!(outputs(&upstream.request(3)), []);
+        // A text as input becomes an item behind the results.
+        ask(json!({"model": "m", "previous_response_id": "resp_0", "input": "go on"})).await;
+        let sent = outputs(&upstream.request(4));
+        assert_eq!(sent.len(), if blocks { 2 } else { 1 }, "{sent:?}");
+        assert!(upstream.request(4).contains("go on"));
+    }
+}
+
+#[tokio::test]
+async fn a_conversation_by_name_gets_them_once() {
+    let house = House::new();
+    house.withhold("exec");
+    let upstream = Upstream::start(|number| match number {
+        1 => Script::json("429 Too Many Requests", "{}"),
+        0 => Script::json("200 OK", &with_a_refused_call("resp_0").to_string()),
+        _ => Script::json("200 OK", &answer("completed", &json!([])).to_string()),
+    })
+    .await;
+    let gateway = house.gateway(&upstream.url(), HookSettings::default()).await;
+    let asked = json!({"model": "m", "input": "hi", "conversation": {"id": "conv_1"}}).to_string();
+    for _ in 0..4 {
+        talk(&gateway, post("/v1/responses", &asked)).await;
+    }
+    let counts: Vec<_> = (0..4).map(|number| outputs(&upstream.request(number)).len()).collect();
+    assert_eq!(counts, [0, 1, 1, 0], "as long as no request with them was answered");
 }

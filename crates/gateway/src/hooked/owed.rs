@@ -1,0 +1,134 @@
+//! Results that a provider still wants.
+//!
+//! A provider that keeps a conversation (`previous_response_id`, `conversation`) has calls in it that were taken out of its
+//! answers here. No client knows of them, and the provider goes on with the conversation only once each has its result. So
+//! the next request brings it: that the call was refused, and why. A request that has a result already is left alone.
+//!
+//! An answer that went on after a refusal ([`Joint`](backstop_llm::live::Joint)) is several answers for the provider: its
+//! client knows the id of the first, and what comes next follows the last.
+//!
+//! Limits: what this process remembers, the latest [`MOST_ANSWERS`]; answers with more than [`MOST_RESULTS`] refused calls, and
+//! calls that have no result in words (screenshots), stay without.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use backstop_hooks::conversation::{Message, Part};
+use backstop_hooks::{AgentId, Digest, Json};
+use backstop_llm::ModelRequest;
+use serde_json::Value;
+
+use super::bounded::Bounded;
+use super::identity::{field, of_agent};
+
+const MOST_ANSWERS: usize = 512;
+const MOST_RESULTS: usize = 128;
+
+/// The field that names the answer that a request follows.
+const PREVIOUS: &str = "previous_response_id";
+
+/// What is remembered of conversations that a provider keeps.
+#[derive(Debug)]
+pub(super) struct Owed(Mutex<State>);
+
+#[derive(Debug)]
+struct State {
+    /// The results that an answer, or a conversation, still wants.
+    results: Bounded<Digest, Arc<[Message]>>,
+    /// The last answer of those that a client takes for one.
+    last: Bounded<Digest, String>,
+}
+
+impl Default for Owed {
+    fn default() -> Self {
+        let (results, last) = (Bounded::new(MOST_ANSWERS), Bounded::new(MOST_ANSWERS));
+        Self(Mutex::new(State { results, last }))
+    }
+}
+
+impl Owed {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Remembers what the answer of this id to `request` still wants.
+    pub(super) fn keep(
+        &self,
+        agent: Option<&AgentId>,
+        request: &ModelRequest,
+        answer: &str,
+        results: Vec<Message>,
+    ) {
+        let is_kept = request.extra.get("store").and_then(Value::as_bool) != Some(false);
+        if results.is_empty() || results.len() > MOST_RESULTS || answer.is_empty() || !is_kept {
+            return;
+        }
+        let results: Arc<[Message]> = results.into();
+        let mut state = self.state();
+        if let Some(conversation) = conversation_of(request) {
+            state.results.insert(of_agent(agent, "conversation", conversation), Arc::clone(&results));
+        }
+        state.results.insert(of_agent(agent, "answer", answer), results);
+    }
+
+    /// Adds to a request what the conversation still wants that it goes on with.
+    pub(super) fn add(&self, agent: Option<&AgentId>, request: &mut ModelRequest) {
+        let wanted = {
+            let state = self.state();
+            let shown = field(request, &[PREVIOUS]).map(str::to_owned);
+            let last = shown.as_ref().and_then(|id| state.last.get(&of_agent(agent, "answer", id)).cloned());
+            let of_answer = last.as_ref().or(shown.as_ref()).map(|id| of_agent(agent, "answer", id));
+            let of_conversation = conversation_of(request).map(|id| of_agent(agent, "conversation", id));
+            let found = of_answer.or(of_conversation).and_then(|key| state.results.get(&key).map(Arc::clone));
+            if let Some(last) = last {
+                name_previous(request, last);
+            }
+            found
+        };
+        let Some(wanted) = wanted else { return };
+        let missing: Vec<Message> = wanted.iter().filter(|result| !has(request, result)).cloned().collect();
+        request.messages.splice(0..0, missing);
+    }
+
+    /// A request that goes on with a conversation was answered: the provider has what it wanted. (What follows an answer can be
+    /// asked for again, from there.)
+    pub(super) fn answered(&self, agent: Option<&AgentId>, request: &ModelRequest) {
+        if let Some(conversation) = conversation_of(request) {
+            self.state().results.forget(&of_agent(agent, "conversation", conversation));
+        }
+    }
+
+    /// The answer that its client knows as `shown` goes on in another one.
+    pub(super) fn goes_on(&self, agent: Option<&AgentId>, shown: &str, last: &str) {
+        if !last.is_empty() {
+            self.state().last.insert(of_agent(agent, "answer", shown), last.to_owned());
+        }
+    }
+}
+
+/// The conversation of the provider's that a request goes on with.
+pub(super) fn conversation_of(request: &ModelRequest) -> Option<&str> {
+    field(request, &["conversation"]).or_else(|| field(request, &["conversation", "id"]))
+}
+
+fn name_previous(request: &mut ModelRequest, answer: String) {
+    let mut extra = request.extra.to_value();
+    if let Value::Object(fields) = &mut extra {
+        fields.insert(PREVIOUS.to_owned(), answer.into());
+    }
+    request.extra = Json::new(extra);
+}
+
+/// Whether a request brings this result by itself.
+fn has(request: &ModelRequest, result: &Message) -> bool {
+    let parts = || request.messages.iter().flat_map(|message| &message.content);
+    result.content.iter().any(|wanted| match wanted {
+        Part::ToolResult(wanted) => parts().any(
+            |part| matches!(part, Part::ToolResult(result) if result.tool_call_id == wanted.tool_call_id),
+        ),
+        Part::Unknown { raw } => {
+            let id = raw.get("approval_request_id");
+            parts().any(|part| matches!(part, Part::Unknown { raw } if raw.get("approval_request_id") == id))
+        }
+        _ => false,
+    })
+}

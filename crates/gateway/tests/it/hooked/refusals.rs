@@ -1,0 +1,264 @@
+//! Turns that go on after all calls of an answer were refused.
+
+use std::time::Duration;
+
+use backstop_engine::Verdict;
+use backstop_gateway::hooked::HookSettings;
+use backstop_hooks::PointId;
+use backstop_hooks::conversation::{Message, Part, ToolResult};
+use backstop_hooks::points::{AfterLlmCall, AfterLlmCallOutcome, BeforeLlmCall, ToolCallIds};
+use backstop_llm::{Api, ModelResponse, ScriptedServer, StopReason};
+use serde_json::{Value, json};
+
+use super::support::*;
+use crate::support::{Answer, End, Script, Upstream, chunk, find};
+
+const ROUNDS: u32 = 2;
+
+fn settings() -> HookSettings {
+    HookSettings { refusals: ROUNDS, ..HookSettings::default() }
+}
+
+fn refused(text: &str, command: &str) -> Value {
+    let usage = json!({"input": 10, "output": 5});
+    json!({"text": text, "usage": usage, "tool_calls": [{"name": "exec", "arguments": {"command": command}}]})
+}
+
+/// The results of tools in a request.
+fn results(messages: &[Message]) -> Vec<&ToolResult> {
+    let parts = messages.iter().flat_map(|message| &message.content);
+    parts.filter_map(|part| if let Part::ToolResult(result) = part { Some(result) } else { None }).collect()
+}
+
+async fn answered(house: &House, model: &ScriptedServer, api: Api, stream: bool) -> (ModelResponse, Answer) {
+    let gateway = house.gateway(&model.base_url(), settings()).await;
+    let answer = send_to(&gateway, api, stream, &ask(api, stream, "hi")).await;
+    (read(api, &answer), answer)
+}
+
+#[tokio::test]
+async fn a_model_is_told_that_its_call_was_refused_and_goes_on_in_the_same_answer() {
+    for (api, stream) in forms() {
+        let house = House::new();
+        house.withhold("exec");
+        house.judge::<BeforeLlmCall>("looks", |_| None);
+        let then = json!({"text": "Then I read.", "usage": {"input": 20, "output": 7},
+            "tool_calls": [{"name": "read", "arguments": {"path": "a"}}]});
+        let model = model(json!([refused("I try.", SECRET), then])).await;
+        let (response, answer) = answered(&house, &model, api, stream).await;
+        let said = response.message.visible_text();
+        assert!(said.starts_with("I try.") && said.ends_with("Then I read."), "{api} {stream}: {said}");
+        assert!(said.contains("[backstop] withheld `exec`"), "{api} {stream}: {said}");
+        let calls: Vec<_> = response.message.tool_calls().map(|call| call.name.as_str()).collect();
+        assert_eq!(calls, ["read"], "{api} {stream}");
+        assert_eq!(response.stop, StopReason::ToolUse, "{api} {stream}");
+        assert_eq!((response.usage.input, response.usage.output), (30, 12), "{api} {stream}");
+        assert!(!answer.text().contains(SECRET), "{api} {stream}: {}", answer.text());
+        // The provider got what it said, and the refusal as its result.
+        let requests = model.requests();
+        let [first, second] = requests.as_slice() else { panic!("{api} {stream}: {}", requests.len()) };
+        assert_eq!(second.stream, first.stream);
+        let calls: Vec<_> = second.request.messages.iter().flat_map(Message::tool_calls).collect();
+        let told = results(&second.request.messages);
+        assert_eq!((calls.len(), told.len()), (1, 1), "{api} {stream}");
+        assert!(api == Api::Gemini || calls[0].id == told[0].tool_call_id, "{api} {stream}");
+        assert!(told[0].visible_text().contains("was refused and did not run"), "{api} {stream}");
+        // All points judged both.
+        for point in [PointId::BeforeLlmCall, PointId::AfterLlmCall] {
+            assert_eq!(house.receipts.of(point).len(), 2, "{api} {stream} {point:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_model_that_insists_is_told_so_only_so_often() {
+    for (api, stream) in forms() {
+        let house = House::new();
+        house.withhold("exec");
+        let mut insists = refused("Again.", "x");
+        insists["repeat"] = true.into();
+        let model = model(json!([insists])).await;
+        let (response, _) = answered(&house, &model, api, stream).await;
+        assert_eq!(model.requests().len(), ROUNDS as usize + 1, "{api} {stream}");
+        let said = response.message.visible_text();
+        assert_eq!(said.matches("withheld `exec`").count(), ROUNDS as usize + 1, "{api} {stream}: {said}");
+        assert_eq!(response.message.tool_calls().count(), 0, "{api} {stream}");
+        assert_eq!(response.stop, StopReason::EndTurn, "{api} {stream}");
+        assert_eq!(response.usage.output, 15, "{api} {stream}");
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_has_a_call_to_run_goes_on_by_itself() {
+    for (api, stream) in forms() {
+        let house = House::new();
+        house.withhold("exec");
+        let calls = json!([{"name": "exec", "arguments": {}}, {"name": "read", "arguments": {}}]);
+        let model = model(json!([{"text": "Both.", "tool_calls": calls}])).await;
+        let (response, _) = answered(&house, &model, api, stream).await;
+        assert_eq!(model.requests().len(), 1, "{api} {stream}");
+        assert_eq!(response.message.tool_calls().count(), 1, "{api} {stream}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_can_not_go_on_ends_as_if_nobody_had_tried() {
+    for (api, stream) in forms() {
+        let faults = [json!({"http_status": {"status": 429}}), json!("close_connection")];
+        for fault in faults {
+            let house = House::new();
+            house.withhold("exec");
+            let turns = json!([refused("I try.", "x"), {"fault": fault}]);
+            let model_of_both = model(turns.clone()).await;
+            let (response, _) = answered(&house, &model_of_both, api, stream).await;
+            assert_eq!(model_of_both.requests().len(), 2, "{api} {stream} {fault}");
+            let alone = model(turns).await;
+            let gateway = house.gateway(&alone.base_url(), HookSettings::default()).await;
+            let expected = read(api, &send_to(&gateway, api, stream, &ask(api, stream, "hi")).await);
+            assert_eq!(response.message.visible_text(), expected.message.visible_text(), "{api} {stream}");
+            assert_eq!(response.stop, expected.stop, "{api} {stream}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_follows_a_refusal_is_judged_like_any_answer() {
+    for (api, stream) in forms() {
+        let house = House::new();
+        house.withhold("exec");
+        house.redact();
+        let model = model(json!([refused("I try.", "x"), {"text": format!("It was {SECRET}.")}])).await;
+        let (response, answer) = answered(&house, &model, api, stream).await;
+        assert!(response.message.visible_text().ends_with("It was [gone]."), "{api} {stream}");
+        assert!(!answer.text().contains(SECRET), "{api} {stream}");
+        // A block of the second answer ends both.
+        let house = House::new();
+        house.judge::<AfterLlmCall>("blocks", |event| match event.iteration {
+            0 => Some(AfterLlmCallOutcome {
+                tool_calls: Some(ToolCallIds::new([""; 0])),
+                ..AfterLlmCallOutcome::default()
+            }),
+            _ => Some(AfterLlmCallOutcome {
+                block: Some(true),
+                block_reason: Some("no more".into()),
+                ..AfterLlmCallOutcome::default()
+            }),
+        });
+        let model =
+            super::support::model(json!([refused("I try.", "x"), refused("Then this.", SECRET)])).await;
+        let (response, answer) = answered(&house, &model, api, stream).await;
+        assert!(response.message.visible_text().ends_with("[backstop] blocked: no more"), "{api} {stream}");
+        assert!(!answer.text().contains(SECRET), "{api} {stream}: {}", answer.text());
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_a_gate_stops_is_not_made() {
+    for (api, stream) in forms() {
+        let house = House::new();
+        house.withhold("exec");
+        house.judge::<BeforeLlmCall>("once", |event| {
+            (event.iteration > 0).then(|| backstop_hooks::points::BeforeLlmCallOutcome {
+                block: Some(true),
+                ..Default::default()
+            })
+        });
+        let model = model(json!([refused("I try.", "x")])).await;
+        let (response, _) = answered(&house, &model, api, stream).await;
+        assert_eq!(model.requests().len(), 1, "{api} {stream}");
+        assert_eq!(response.stop, StopReason::EndTurn, "{api} {stream}");
+        assert_eq!(house.receipts.of(PointId::BeforeLlmCall), [Verdict::Pass, Verdict::Block], "{api}");
+    }
+}
+
+/// The second answer comes in two pieces, cut anywhere, or breaks off there.
+#[tokio::test]
+async fn the_second_answer_is_the_same_however_it_is_cut() {
+    for api in WIRES {
+        let house = House::new();
+        house.withhold("exec");
+        let model = model(json!([refused("I try.", "x"), {"text": "Then not."}])).await;
+        let direct = |number: usize| {
+            let (model, api) = (model.base_url(), api);
+            async move { raw(&model, api, number).await }
+        };
+        let (first, second) = (direct(0).await, direct(1).await);
+        let mut whole = None;
+        for cut in (0..=second.len()).step_by(7) {
+            for breaks in [false, true] {
+                let (first, second) = (first.clone(), second.clone());
+                let upstream = Upstream::start(move |number| {
+                    let head = crate::support::EVENTS_HEAD.as_bytes().to_vec();
+                    let mut pieces = vec![head];
+                    if number == 0 {
+                        pieces.extend([chunk(&first), b"0\r\n\r\n".to_vec()]);
+                        return Script { pieces, gap: Duration::ZERO, end: End::KeepOpen };
+                    }
+                    let (before, after) = second.split_at(cut);
+                    pieces
+                        .extend([before].iter().filter(|piece| !piece.is_empty()).map(|piece| chunk(piece)));
+                    if breaks {
+                        return Script { pieces, gap: Duration::ZERO, end: End::Close };
+                    }
+                    pieces.extend([after].iter().filter(|piece| !piece.is_empty()).map(|piece| chunk(piece)));
+                    pieces.push(b"0\r\n\r\n".to_vec());
+                    Script { pieces, gap: Duration::from_millis(1), end: End::KeepOpen }
+                })
+                .await;
+                let gateway = house.gateway(&upstream.url(), settings()).await;
+                let answer = send_to(&gateway, api, true, &ask(api, true, "hi")).await;
+                assert!(!answer.text().contains("\"exec\""), "{api} {cut}");
+                if breaks {
+                    // Whatever was said, it ends as an answer or as an error, and says nothing that was not said.
+                    assert!(answer.body().1, "{api} {cut}: {}", answer.text());
+                    assert!(find(&answer.bytes, b"I try.").is_some(), "{api} {cut}");
+                    continue;
+                }
+                let body = answer.body().0;
+                assert_eq!(*whole.get_or_insert_with(|| body.clone()), body, "{api} {cut}");
+            }
+        }
+        assert!(whole.unwrap().contains("not."), "{api}");
+    }
+}
+
+/// What the scripted model says to request number `n`, as bytes.
+async fn raw(url: &str, api: Api, number: usize) -> Vec<u8> {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let address = url.strip_prefix("http://").unwrap();
+    let mut socket = tokio::net::TcpStream::connect(address).await.unwrap();
+    let body = ask(api, true, &format!("hi {number}")).to_string();
+    let path = path(api, true);
+    let request = format!(
+        "POST {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    socket.write_all(request.as_bytes()).await.unwrap();
+    let mut bytes = Vec::new();
+    socket.read_to_end(&mut bytes).await.unwrap();
+    Answer { bytes, broken: false }.body().0.into_bytes()
+}
+
+#[tokio::test]
+async fn an_answer_without_a_refusal_leaves_byte_for_byte() {
+    for api in WIRES {
+        let house = House::new();
+        house.withhold("exec");
+        let calls = json!([{"name": "read", "arguments": {"path": "a"}}]);
+        let model = model(json!([{"text": "I read it.", "tool_calls": calls}])).await;
+        let said = raw(&model.base_url(), api, 0).await;
+        for cut in (0..said.len()).step_by(11) {
+            let pieces = [&said[..cut], &said[cut..]].map(<[u8]>::to_vec);
+            let upstream = Upstream::start(move |_| {
+                let full = pieces.iter().filter(|piece| !piece.is_empty()).map(|piece| chunk(piece));
+                let head = crate::support::EVENTS_HEAD.as_bytes().to_vec();
+                let pieces = [head].into_iter().chain(full).chain([b"0\r\n\r\n".to_vec()]).collect();
+                Script { pieces, gap: Duration::ZERO, end: End::KeepOpen }
+            })
+            .await;
+            let gateway = house.gateway(&upstream.url(), settings()).await;
+            let answer = send_to(&gateway, api, true, &ask(api, true, "hi")).await;
+            assert_eq!(answer.body().0.as_bytes(), said, "{api} {cut}");
+        }
+    }
+}
