@@ -26,6 +26,22 @@ pub enum StartError {
         /// Why not.
         source: io::Error,
     },
+    /// A running gateway stays where it is.
+    #[error("the gateway listens at {from}, and can't move to {to} while it runs\nhint: start it anew")]
+    Moved {
+        /// Where it listens.
+        from: SocketAddr,
+        /// Where it was to.
+        to: SocketAddr,
+    },
+    /// Its certificates are of no use.
+    #[error("`{file}` can't be used for TLS: {problem}")]
+    Tls {
+        /// Where they are from.
+        file: String,
+        /// What is wrong.
+        problem: String,
+    },
     /// A provider can't be asked as it is configured.
     #[error("provider `{name}`: {problem}")]
     Provider {

@@ -43,4 +43,4 @@ pub use error::StartError;
 pub use exchange::{Exchange, Interceptor, Plan, Transparent};
 pub use operations::{AllowedOperation, Permission};
 pub use server::Gateway;
-pub use settings::{Credential, Limits, ModelRoute, Provider, Proxies, Settings, Timeouts, Trust};
+pub use settings::{Credential, Limits, ModelRoute, Pem, Provider, Proxies, Settings, Timeouts, Tls, Trust};

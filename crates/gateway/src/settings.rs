@@ -14,6 +14,8 @@ use crate::operations::AllowedOperation;
 pub struct Settings {
     /// Where it listens; port 0 takes a free one.
     pub listen: SocketAddr,
+    /// By whose certificate it is known; without one, it speaks in the clear.
+    pub tls: Option<Tls>,
     /// The token that opens the gateway without saying whose request it is. Made anew for each process.
     pub token: Secret,
     /// Agents that have a token of their own.
@@ -43,6 +45,7 @@ impl Settings {
     pub fn new(token: Secret) -> Self {
         Self {
             listen: (Ipv4Addr::LOCALHOST, 0).into(),
+            tls: None,
             token,
             agents: BTreeMap::new(),
             hosts: Vec::new(),
@@ -56,6 +59,26 @@ impl Settings {
             proxies: Proxies::default(),
         }
     }
+}
+
+/// The certificates of a gateway.
+#[derive(Clone, Debug)]
+pub struct Tls {
+    /// Its own, and those of the authorities between it and one that clients trust, as PEM.
+    pub certificates: Pem,
+    /// The private key of the first of them, as PEM.
+    pub key: Secret,
+    /// The authorities of which one has to vouch for each client; without them, any client may connect.
+    pub clients: Option<Pem>,
+}
+
+/// Certificates as PEM. Anything else in it is skipped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pem {
+    /// The text.
+    pub text: Vec<u8>,
+    /// Where it is from, for people.
+    pub source: String,
 }
 
 /// A provider to which requests are passed on.
@@ -136,7 +159,7 @@ pub struct Limits {
     pub head_bytes: usize,
     /// Bytes of a decoded answer that was sent compressed although nobody asked for it.
     pub decoded_answer_bytes: u64,
-    /// Connections at once; more wait.
+    /// Connections at once; more wait. What holds at the start holds to the end.
     pub connections: usize,
     /// Requests at once; more are refused as overload.
     pub requests: usize,

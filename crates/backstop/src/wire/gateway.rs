@@ -1,19 +1,23 @@
 //! `gateway` and `providers` as the settings of a gateway.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read as _;
 
 use backstop_config::{
     Api as ConfigApi, GatewayOperation as ConfigOperation, GatewayProviders, LiveApprovals, LiveBlock,
-    LiveCalls, LiveText, Loaded, Name, Provider as ConfigProvider, Spanned,
+    LiveCalls, LiveText, Loaded, Name, Provider as ConfigProvider, Spanned, Text as ConfigText,
 };
 use backstop_gateway::hooked::{BlockedForm, HookSettings, TextMode, ToolCalls, Unasked};
 use backstop_gateway::{
-    AllowedOperation, Credential, Family, Limits, ModelRoute, Provider, Proxies, Settings, Timeouts, Trust,
+    AllowedOperation, Credential, Family, Limits, ModelRoute, Pem, Provider, Proxies, Settings, Timeouts,
+    Tls, Trust,
 };
 use backstop_hooks::{AgentId, Secret};
 use uuid::Uuid;
 
 use super::provider::{ProviderError, authorities, key};
+use crate::locations::from_operator;
 
 /// Why a configuration can't be served.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -40,6 +44,16 @@ pub enum GatewayConfigError {
         /// The provider.
         provider: String,
     },
+    /// A file with certificates can't be read.
+    #[error("`{file}`, which `gateway.tls.{key}` names, can't be read: {reason}")]
+    Tls {
+        /// The key.
+        key: &'static str,
+        /// The file.
+        file: String,
+        /// Why not.
+        reason: String,
+    },
     /// It can't be known whom to trust.
     #[error(transparent)]
     Authorities(ProviderError),
@@ -50,7 +64,8 @@ pub enum GatewayConfigError {
 ///
 /// # Errors
 ///
-/// [`GatewayConfigError`] when it is not clear where requests go, or by whose certificates a provider is known.
+/// [`GatewayConfigError`] when it is not clear where requests go, or by whose certificates the gateway or a provider is
+/// known.
 pub fn gateway_settings(
     loaded: &Loaded,
     environment: &dyn Fn(&str) -> Option<String>,
@@ -63,6 +78,7 @@ pub fn gateway_settings(
         .map(|(name, agent)| (AgentId::new(name.value.as_str()), secret(agent.token.value.expose())));
     let mut settings = Settings {
         listen: config.listen.value.0,
+        tls: tls(loaded)?,
         agents: agents.collect(),
         hosts: config.hosts.iter().map(|host| host.value.as_str().to_owned()).collect(),
         providers: providers(loaded, environment)?,
@@ -84,6 +100,32 @@ pub fn gateway_settings(
         settings.defaults.insert(family, asked);
     }
     Ok(settings)
+}
+
+/// The largest file with certificates or a key, in bytes.
+const LARGEST_PEM: u64 = 1024 * 1024;
+
+/// The certificates of the listener.
+fn tls(loaded: &Loaded) -> Result<Option<Tls>, GatewayConfigError> {
+    let config = &loaded.config.gateway.tls;
+    let (Some(certificates), Some(key)) = (&config.cert_file, &config.key_file) else { return Ok(None) };
+    let read = |key: &'static str, file: &Spanned<ConfigText>| {
+        let path = from_operator(loaded, file.value.expose());
+        let source = path.display().to_string();
+        let mut text = Vec::new();
+        match File::open(&path).and_then(|file| file.take(LARGEST_PEM).read_to_end(&mut text)) {
+            Ok(_) => Ok(Pem { text, source }),
+            Err(error) => Err(GatewayConfigError::Tls { key, file: source, reason: error.to_string() }),
+        }
+    };
+    let Pem { text, source } = read("key_file", key)?;
+    let text = String::from_utf8(text).map_err(|_| GatewayConfigError::Tls {
+        key: "key_file",
+        file: source,
+        reason: "it is no text".to_owned(),
+    })?;
+    let clients = config.client_ca_file.as_ref().map(|file| read("client_ca_file", file)).transpose()?;
+    Ok(Some(Tls { certificates: read("cert_file", certificates)?, key: Secret::new(text), clients }))
 }
 
 fn allowed(operation: &ConfigOperation) -> Option<AllowedOperation> {

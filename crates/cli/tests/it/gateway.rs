@@ -7,7 +7,8 @@ use std::process::Child;
 
 use serde_json::Value;
 
-use super::support::{ModelServer, User, done, interrupt, until};
+use super::run_client::NO_SHELL;
+use super::support::{ModelServer, User, done, hang_up, interrupt, until};
 
 pub(super) const MESSAGE: &str =
     r#"{"model": "scripted-model", "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]}"#;
@@ -62,6 +63,35 @@ fn serve_passes_requests_to_the_configured_provider() {
     let ended = done(child);
     assert_eq!(ended.code, Some(0), "{}", ended.whole());
     assert!(!ended.err.contains(text(&line, "token")), "JSON has it on stdout: {}", ended.err);
+}
+
+#[test]
+fn serve_reads_its_configuration_anew_and_keeps_the_one_it_has_where_that_is_broken() {
+    let user = User::new();
+    let call = r#"{"repeat": true, "tool_calls": [{"name": "exec", "arguments": {"command": "ls"}}]}"#;
+    let model = ModelServer::start(&user, call);
+    user.configure(&model.config(""));
+    let (mut child, line) = serve(&user);
+    let mut told = BufReader::new(child.stderr.take().unwrap()).lines();
+    let mut hears = |words: &str| {
+        let heard = told.by_ref().map(Result::unwrap).find(|line| line.contains(words));
+        assert!(heard.is_some(), "never said: {words}");
+    };
+    let ask = || post(&format!("{}/v1/messages", text(&line, "url")), MESSAGE);
+    assert!(ask().contains("tool_use"));
+    user.configure(&model.config(NO_SHELL));
+    assert!(ask().contains("tool_use"), "nobody said that it should be read");
+    hang_up(&child);
+    hears("was read anew");
+    assert!(ask().contains("withheld `exec`"), "with the token that it had");
+    for broken in ["gateway: {listen: nowhere}\n", "gateway: {listen: '0.0.0.0:1'}\n", "guards: [\n"] {
+        user.configure(broken);
+        hang_up(&child);
+        hears("was not read anew");
+        assert!(ask().contains("withheld `exec`"), "{broken}");
+    }
+    interrupt(&child);
+    assert_eq!(done(child).code, Some(0));
 }
 
 #[test]

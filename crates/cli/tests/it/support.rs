@@ -245,6 +245,12 @@ pub(crate) fn interrupt(child: &Child) {
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
 }
 
+/// SIGHUP.
+pub(crate) fn hang_up(child: &Child) {
+    let pid = rustix::process::Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::HUP).unwrap();
+}
+
 /// What differs from run to run, replaced.
 pub(crate) fn filters() -> Vec<(&'static str, &'static str)> {
     vec![

@@ -20,6 +20,8 @@ section! {
     pub struct Gateway {
         /// Where `backstop serve` listens, as address and port. Port 0 takes a free one.
         listen ("listen"): Setting<Listen> = Listen::default(), OperatorOnly;
+        /// By whose certificate it is known. Without one, it speaks in the clear.
+        tls ("tls"): GatewayTls, OperatorOnly;
         /// Host names by which clients may call it, besides those of this machine.
         hosts ("hosts"): Vec<Spanned<Name>>, OperatorOnly;
         /// The token that clients must bring, usually `${VAR}`. Without it, each start makes a new one.
@@ -43,6 +45,18 @@ section! {
         limits ("limits"): GatewayLimits, OperatorOnly;
         /// What is the longest.
         timeouts ("timeouts"): GatewayTimeouts, OperatorOnly;
+    }
+}
+
+section! {
+    /// The certificate of the listener of `backstop serve`. SIGHUP reads the files anew.
+    pub struct GatewayTls {
+        /// A PEM file with its certificate, and those of the authorities between it and one that clients trust.
+        cert_file ("cert_file"): Option<Spanned<Text>>, OperatorOnly;
+        /// A PEM file with the private key of the certificate.
+        key_file ("key_file"): Option<Spanned<Text>>, OperatorOnly;
+        /// A PEM file with the authorities of which one has to vouch for each client. Without it, a token is enough.
+        client_ca_file ("client_ca_file"): Option<Spanned<Text>>, OperatorOnly;
     }
 }
 
@@ -204,8 +218,9 @@ impl GatewayRoute {
 }
 
 impl Gateway {
-    /// Checks that every provider that is named exists.
+    /// Checks that every provider that is named exists, and that a certificate has its key.
     pub(super) fn check(&self, providers: &Entries<Name, Provider>, cx: &mut Reader<'_>) {
+        self.tls.check(cx);
         let defaults = [&self.providers.anthropic, &self.providers.openai, &self.providers.gemini];
         let routed = self.routes.iter().map(|route| &route.providers.value);
         for name in defaults.into_iter().chain(routed).flatten() {
@@ -215,6 +230,22 @@ impl Gateway {
                 let hint = suggestion(name.value.as_str(), &known, "providers");
                 cx.report(Problem::new(ProblemKind::UnknownName, name.at.clone(), message).with_hint(hint));
             }
+        }
+    }
+}
+
+impl GatewayTls {
+    fn check(&self, cx: &mut Reader<'_>) {
+        let GatewayTls { cert_file, key_file, client_ca_file } = self;
+        let missing = match (cert_file, key_file, client_ca_file) {
+            (None, Some(at), _) => Some((at, "cert_file")),
+            (Some(at), None, _) => Some((at, "key_file")),
+            (None, None, Some(at)) => Some((at, "cert_file")),
+            (Some(_), Some(_), _) | (None, None, None) => None,
+        };
+        if let Some((given, key)) = missing {
+            let message = format!("`gateway.tls` has no `{key}`");
+            cx.report(Problem::new(ProblemKind::BadValue, given.at.clone(), message));
         }
     }
 }

@@ -5,6 +5,7 @@
 //! with the server as `shutdown`. While no hook stands at these points, nothing is remembered.
 
 use std::collections::HashMap;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -35,7 +36,6 @@ pub(super) struct Conversations(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     going_on: HashMap<(Option<AgentId>, SessionId), Conversation>,
-    is_watched: bool,
 }
 
 #[derive(Debug)]
@@ -80,11 +80,6 @@ impl Conversations {
     fn take_all(&self) -> Vec<Conversation> {
         std::mem::take(&mut self.state().going_on).into_values().collect()
     }
-
-    /// Whether the caller is to start the task that looks for conversations that are over.
-    fn is_first_watcher(&self) -> bool {
-        !std::mem::replace(&mut self.state().is_watched, true)
-    }
 }
 
 impl Shared {
@@ -109,7 +104,7 @@ pub(super) fn heard(shared: &Arc<Shared>, call: &Arc<CallContext>, messages: usi
         let engine = shared.engine.clone();
         tokio::spawn(async move { end(&engine, gone, SessionEndReason::Idle).await });
     }
-    if is_new && shared.conversations.is_first_watcher() {
+    if is_new && !shared.is_watched.swap(true, Ordering::Relaxed) {
         tokio::spawn(look(Arc::downgrade(shared)));
     }
 }

@@ -46,6 +46,7 @@ mod watch;
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use backstop_engine::{Engine, ResponseGate};
 use backstop_hooks::points::{
@@ -96,11 +97,13 @@ impl fmt::Debug for Hooks {
 struct Shared {
     engine: Engine,
     settings: HookSettings,
-    links: Links,
-    owed: Owed,
+    links: Arc<Links>,
+    owed: Arc<Owed>,
     remembered: Remembered,
     housekeeping: Housekeeping,
-    conversations: Conversations,
+    conversations: Arc<Conversations>,
+    /// Somebody looks for conversations that are over.
+    is_watched: AtomicBool,
     room: Room,
 }
 
@@ -123,18 +126,37 @@ impl Hooks {
     /// # Errors
     /// [`Unenforceable`] if the settings ask for what can't be done with the hooks that stand.
     pub fn new(engine: Engine, settings: HookSettings) -> Result<Self, Unenforceable> {
+        Self::with(engine, settings, None)
+    }
+
+    /// The hooks of another engine in the place of these: conversations that pass go on. What these judge already they judge to
+    /// its end.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn renewed(&self, engine: Engine, settings: HookSettings) -> Result<Self, Unenforceable> {
+        Self::with(engine, settings, Some(&self.0))
+    }
+
+    /// Whether nothing is judged by these any more, once nobody brings them requests.
+    pub fn are_idle(&self) -> bool {
+        Arc::strong_count(&self.0) == 1
+    }
+
+    fn with(engine: Engine, settings: HookSettings, before: Option<&Shared>) -> Result<Self, Unenforceable> {
         if settings.text == Some(TextMode::Window) && engine.response_gate() == ResponseGate::Whole {
             return Err(Unenforceable::Window);
         }
         let shared = Shared {
             engine,
             settings,
-            links: Links::default(),
-            owed: Owed::default(),
+            links: before.map_or_else(Arc::default, |before| Arc::clone(&before.links)),
+            owed: before.map_or_else(Arc::default, |before| Arc::clone(&before.owed)),
             remembered: Remembered::default(),
             housekeeping: Housekeeping::default(),
-            conversations: Conversations::default(),
-            room: Room::default(),
+            conversations: before.map_or_else(Arc::default, |before| Arc::clone(&before.conversations)),
+            is_watched: AtomicBool::new(false),
+            room: before.map_or_else(Room::default, |before| before.room.clone()),
         };
         Ok(Self(Arc::new(shared)))
     }

@@ -16,7 +16,7 @@ pub(crate) struct Load {
 
 #[derive(Debug)]
 struct Counter {
-    most: usize,
+    most: AtomicUsize,
     now: AtomicUsize,
 }
 
@@ -76,8 +76,14 @@ pub(crate) struct Buffered {
 
 impl Load {
     pub(crate) fn new(limits: &Limits) -> Self {
-        let counter = |most| Counter { most, now: AtomicUsize::new(0) };
+        let counter = |most| Counter { most: AtomicUsize::new(most), now: AtomicUsize::new(0) };
         Self { requests: counter(limits.requests), buffered: counter(limits.buffered_bytes) }
+    }
+
+    /// Other limits, for what comes from now on.
+    pub(crate) fn limit(&self, limits: &Limits) {
+        self.requests.most.store(limits.requests, Ordering::Relaxed);
+        self.buffered.most.store(limits.buffered_bytes, Ordering::Relaxed);
     }
 
     pub(crate) fn begin(self: &Arc<Self>, visitor: Visitor) -> Result<Running, Failure> {
@@ -93,7 +99,7 @@ impl Load {
 impl Counter {
     fn add(&self, amount: usize) -> Result<(), Failure> {
         let before = self.now.fetch_add(amount, Ordering::Relaxed);
-        if before.saturating_add(amount) > self.most {
+        if before.saturating_add(amount) > self.most.load(Ordering::Relaxed) {
             self.subtract(amount);
             return Err(Failure::Overloaded);
         }

@@ -1,9 +1,10 @@
 //! The listener and its connections.
 //!
-//! HTTP/1.1 and HTTP/2 (with prior knowledge) on one port, told apart by the first bytes. A connection that does not
+//! HTTP/1.1 and HTTP/2 (with prior knowledge, or by TLS) on one port, told apart by the first bytes, or by the handshake. A connection that does not
 //! say within [`Timeouts::head`](crate::Timeouts) what it wants is closed, and so is one that is idle as long, or whose
 //! client reads nothing for [`Timeouts::write`](crate::Timeouts) of what is ready for it.
-//! More connections than allowed wait in the system's queue. To stop: no new connections, no new requests on
+//! Settings can be exchanged while it runs ([`Gateway::reload`]): each request has those of its beginning, each connection
+//! the certificates of its own. More connections than allowed wait in the system's queue. To stop: no new connections, no new requests on
 //! old ones, running answers go on for [`Timeouts::drain`](crate::Timeouts), then streams end with their wire's error event,
 //! and a second later everything is dropped, and the providers' connections with it.
 
@@ -13,23 +14,27 @@ mod ending;
 mod handle;
 mod load;
 mod socket;
+mod tls;
 mod visit;
 
 use std::convert::Infallible;
 use std::fmt;
 use std::net::SocketAddr;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 
 use crate::door::Door;
 use crate::error::StartError;
@@ -59,9 +64,32 @@ const FIRST: u64 = 1;
 /// A running gateway. It stops at once when it is dropped.
 pub struct Gateway {
     address: SocketAddr,
-    shared: Arc<Shared>,
+    /// Where it was to listen.
+    listen: SocketAddr,
+    current: Arc<Current>,
     stop: watch::Sender<()>,
     accepting: JoinHandle<()>,
+}
+
+/// What holds for connections and requests that come from now on.
+struct Current(RwLock<Arc<Shared>>);
+
+impl Current {
+    fn get(&self) -> Arc<Shared> {
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn set(&self, next: Shared) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(next);
+    }
+}
+
+/// What stays the same for as long as a gateway runs.
+#[derive(Clone)]
+struct Lasting {
+    load: Arc<Load>,
+    numbers: Arc<AtomicU64>,
+    ending: Ending,
 }
 
 /// What all requests share.
@@ -74,8 +102,33 @@ pub(crate) struct Shared {
     pub(crate) timeouts: Timeouts,
     pub(crate) max_retries: u32,
     pub(crate) load: Arc<Load>,
-    pub(crate) numbers: AtomicU64,
+    pub(crate) numbers: Arc<AtomicU64>,
     pub(crate) ending: Ending,
+    tls: Option<TlsAcceptor>,
+}
+
+impl Shared {
+    fn new(
+        settings: &Settings,
+        interceptor: Arc<dyn Interceptor>,
+        lasting: Lasting,
+    ) -> Result<Self, StartError> {
+        check_tokens(settings)?;
+        let Lasting { load, numbers, ending } = lasting;
+        Ok(Self {
+            door: Door::new(settings),
+            routes: Routes::new(settings)?,
+            interceptor,
+            allow: settings.allow.clone(),
+            limits: settings.limits,
+            timeouts: settings.timeouts,
+            max_retries: settings.max_retries,
+            load,
+            numbers,
+            ending,
+            tls: settings.tls.as_ref().map(tls::acceptor).transpose()?,
+        })
+    }
 }
 
 impl Gateway {
@@ -84,26 +137,36 @@ impl Gateway {
     /// # Errors
     /// If the address can't be listened on, or the settings make no sense.
     pub async fn start(settings: Settings, interceptor: Arc<dyn Interceptor>) -> Result<Self, StartError> {
-        check_tokens(&settings)?;
         let (end, ending) = Ending::new();
-        let shared = Arc::new(Shared {
-            door: Door::new(&settings),
-            routes: Routes::new(&settings)?,
-            interceptor,
-            allow: settings.allow.clone(),
-            limits: settings.limits,
-            timeouts: settings.timeouts,
-            max_retries: settings.max_retries,
-            load: Arc::new(Load::new(&settings.limits)),
-            numbers: AtomicU64::new(FIRST),
-            ending,
-        });
+        let load = Arc::new(Load::new(&settings.limits));
+        let lasting = Lasting { load, numbers: Arc::new(AtomicU64::new(FIRST)), ending };
+        let shared = Shared::new(&settings, interceptor, lasting)?;
         let failed = |source| StartError::Listen { address: settings.listen, source };
         let listener = TcpListener::bind(settings.listen).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
+        let current = Arc::new(Current(RwLock::new(Arc::new(shared))));
         let (stop, stopped) = watch::channel(());
-        let accepting = tokio::spawn(accept(listener, Arc::clone(&shared), stopped, end));
-        Ok(Self { address, shared, stop, accepting })
+        let accepting = tokio::spawn(accept(listener, Arc::clone(&current), stopped, end));
+        Ok(Self { address, listen: settings.listen, current, stop, accepting })
+    }
+
+    /// Takes other settings and another interceptor for requests that come from now on, and other certificates for new
+    /// connections. What is under way ends by those that it began with. How many connections there may be at once is not
+    /// changed.
+    ///
+    /// # Errors
+    /// If the settings make no sense, or name another address: then nothing changes.
+    pub fn reload(&self, settings: &Settings, interceptor: Arc<dyn Interceptor>) -> Result<(), StartError> {
+        if settings.listen != self.listen {
+            return Err(StartError::Moved { from: self.listen, to: settings.listen });
+        }
+        let old = self.current.get();
+        let (load, numbers) = (Arc::clone(&old.load), Arc::clone(&old.numbers));
+        let lasting = Lasting { load, numbers, ending: old.ending.clone() };
+        let next = Shared::new(settings, interceptor, lasting)?;
+        old.load.limit(&settings.limits);
+        self.current.set(next);
+        Ok(())
     }
 
     /// Where it listens.
@@ -113,7 +176,7 @@ impl Gateway {
 
     /// How many requests were let in so far, whatever became of them.
     pub fn requests(&self) -> u64 {
-        self.shared.numbers.load(Ordering::Relaxed).saturating_sub(FIRST)
+        self.current.get().numbers.load(Ordering::Relaxed).saturating_sub(FIRST)
     }
 
     /// Takes no more requests, lets running answers end within the drain time, then drops what is left.
@@ -157,11 +220,11 @@ fn check_tokens(settings: &Settings) -> Result<(), StartError> {
 
 async fn accept(
     listener: TcpListener,
-    shared: Arc<Shared>,
+    current: Arc<Current>,
     mut stopped: watch::Receiver<()>,
     end: watch::Sender<bool>,
 ) {
-    let slots = Arc::new(Semaphore::new(shared.limits.connections));
+    let slots = Arc::new(Semaphore::new(current.get().limits.connections));
     let mut connections = JoinSet::new();
     loop {
         let slot = Arc::clone(&slots).acquire_owned();
@@ -172,7 +235,7 @@ async fn accept(
         };
         match socket {
             Ok((socket, _)) => {
-                let connection = serve(socket, Arc::clone(&shared), stopped.clone());
+                let connection = serve(socket, Arc::clone(&current), stopped.clone());
                 connections.spawn(async move {
                     connection.await;
                     drop(slot);
@@ -184,7 +247,7 @@ async fn accept(
     }
     drop(listener);
     let mut drained = pin!(async { while connections.join_next().await.is_some() {} });
-    if timeout(shared.timeouts.drain, &mut drained).await.is_err() {
+    if timeout(current.get().timeouts.drain, &mut drained).await.is_err() {
         let _ = end.send(true);
         // Whatever is left then is dropped with the set.
         let _ = timeout(LAST_WORDS, drained).await;
@@ -197,20 +260,61 @@ enum Protocol {
     Http2,
 }
 
-async fn serve(socket: TcpStream, shared: Arc<Shared>, mut stopped: watch::Receiver<()>) {
+async fn serve(socket: TcpStream, current: Arc<Current>, mut stopped: watch::Receiver<()>) {
     // Small pieces of an answer must not wait for the acknowledgement of earlier ones.
     let _ = socket.set_nodelay(true);
-    let protocol = tokio::select! {
-        protocol = timeout(shared.timeouts.head, protocol(&socket)) => protocol,
+    // A connection may live long, so it holds no more of its settings than these.
+    let (limits, timeouts, tls) = {
+        let shared = current.get();
+        (shared.limits, shared.timeouts, shared.tls.clone())
+    };
+    let opened = tokio::select! {
+        opened = timeout(timeouts.head, open(socket, tls)) => opened,
         _ = stopped.changed() => return,
     };
-    let Ok(Some(protocol)) = protocol else { return };
-    let io = TokioIo::new(Socket::new(socket, shared.timeouts.write));
+    let patience = timeouts.write;
+    match opened {
+        Ok(Some(Opened::Clear(socket, protocol))) => {
+            speak(Socket::new(socket, patience), protocol, (limits, timeouts), current, stopped).await;
+        }
+        Ok(Some(Opened::Encrypted(stream, protocol))) => {
+            speak(Socket::new(*stream, patience), protocol, (limits, timeouts), current, stopped).await;
+        }
+        // Who does not say what it wants, or who it is, is left.
+        Ok(None) | Err(_) => {}
+    }
+}
+
+/// A connection whose protocol is known.
+enum Opened {
+    Clear(TcpStream, Protocol),
+    Encrypted(Box<TlsStream<TcpStream>>, Protocol),
+}
+
+async fn open(socket: TcpStream, tls: Option<TlsAcceptor>) -> Option<Opened> {
+    let Some(acceptor) = tls else {
+        let protocol = protocol(&socket).await?;
+        return Some(Opened::Clear(socket, protocol));
+    };
+    let stream = acceptor.accept(socket).await.ok()?;
+    let protocol = if tls::is_http2(&stream) { Protocol::Http2 } else { Protocol::Http1 };
+    Some(Opened::Encrypted(Box::new(stream), protocol))
+}
+
+async fn speak<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+    socket: Socket<S>,
+    protocol: Protocol,
+    (limits, timeouts): (Limits, Timeouts),
+    current: Arc<Current>,
+    mut stopped: watch::Receiver<()>,
+) {
+    let io = TokioIo::new(socket);
     let visitors = Visitors::default();
     let service = {
-        let (shared, visitors) = (Arc::clone(&shared), visitors.clone());
+        let visitors = visitors.clone();
         service_fn(move |request| {
-            let (shared, visitor) = (Arc::clone(&shared), visitors.enter());
+            // A connection may outlive settings; a request never changes them on its way.
+            let (shared, visitor) = (current.get(), visitors.enter());
             async move { Ok::<_, Infallible>(handle::handle(shared, visitor, request).await) }
         })
     };
@@ -220,9 +324,9 @@ async fn serve(socket: TcpStream, shared: Arc<Shared>, mut stopped: watch::Recei
             let mut builder = http1::Builder::new();
             builder
                 .timer(TokioTimer::new())
-                .header_read_timeout(shared.timeouts.head)
+                .header_read_timeout(timeouts.head)
                 .max_headers(MOST_HEADERS)
-                .max_buf_size(shared.limits.head_bytes)
+                .max_buf_size(limits.head_bytes)
                 .auto_date_header(false);
             let mut connection = pin!(builder.serve_connection(io, service));
             tokio::select! {
@@ -236,7 +340,7 @@ async fn serve(socket: TcpStream, shared: Arc<Shared>, mut stopped: watch::Recei
             let mut builder = http2::Builder::new(TokioExecutor::new());
             builder
                 .timer(TokioTimer::new())
-                .max_header_list_size(u32::try_from(shared.limits.head_bytes).unwrap_or(u32::MAX))
+                .max_header_list_size(u32::try_from(limits.head_bytes).unwrap_or(u32::MAX))
                 .max_concurrent_streams(MOST_STREAMS)
                 .initial_stream_window_size(WINDOW)
                 .initial_connection_window_size(WINDOW.saturating_mul(4))
@@ -250,9 +354,9 @@ async fn serve(socket: TcpStream, shared: Arc<Shared>, mut stopped: watch::Recei
                     connection.as_mut().graceful_shutdown();
                     let _ = connection.await;
                 }
-                () = visitors.stay_away(shared.timeouts.head) => {
+                () = visitors.stay_away(timeouts.head) => {
                     connection.as_mut().graceful_shutdown();
-                    let _ = timeout(shared.timeouts.head, connection).await;
+                    let _ = timeout(timeouts.head, connection).await;
                 }
             }
         }

@@ -11,24 +11,23 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 use tokio::time::Sleep;
 
 /// A connection whose writes are bounded in time.
 #[derive(Debug)]
-pub(super) struct Socket {
-    stream: TcpStream,
+pub(super) struct Socket<S> {
+    stream: S,
     patience: Duration,
     /// Runs while the socket takes nothing.
     stalled: Option<Pin<Box<Sleep>>>,
 }
 
-impl Socket {
-    pub(super) fn new(stream: TcpStream, patience: Duration) -> Self {
+impl<S> Socket<S> {
+    pub(super) fn new(stream: S, patience: Duration) -> Self {
         Self { stream, patience, stalled: None }
     }
 
-    fn bounded(&mut self, written: Poll<io::Result<usize>>, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+    fn bounded<T>(&mut self, written: Poll<io::Result<T>>, cx: &mut Context<'_>) -> Poll<io::Result<T>> {
         if written.is_ready() {
             self.stalled = None;
             return written;
@@ -39,7 +38,7 @@ impl Socket {
     }
 }
 
-impl AsyncRead for Socket {
+impl<S: AsyncRead + Unpin> AsyncRead for Socket<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -49,7 +48,7 @@ impl AsyncRead for Socket {
     }
 }
 
-impl AsyncWrite for Socket {
+impl<S: AsyncWrite + Unpin> AsyncWrite for Socket<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
         self.bounded(written, cx)
@@ -68,8 +67,10 @@ impl AsyncWrite for Socket {
         self.stream.is_write_vectored()
     }
 
+    /// Where it is encrypted, what was written may wait here.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
+        let flushed = Pin::new(&mut self.stream).poll_flush(cx);
+        self.bounded(flushed, cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -12,6 +12,7 @@ mod exchange;
 mod failures;
 mod hooked;
 mod http2;
+mod listener;
 #[cfg(target_os = "linux")]
 mod nodelay;
 mod proxies;

@@ -13,10 +13,11 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use rcgen::{BasicConstraints, Certificate, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use rustls::ServerConfig;
 use rustls::crypto::ring;
-use rustls::pki_types::PrivatePkcs8KeyDer;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
@@ -25,13 +26,13 @@ use tokio_rustls::TlsAcceptor;
 use crate::support::*;
 
 /// Signs certificates.
-struct Authority {
-    pem: String,
+pub(crate) struct Authority {
+    pub(crate) pem: String,
     issuer: Issuer<'static, KeyPair>,
 }
 
 impl Authority {
-    fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.distinguished_name.push(DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -40,15 +41,24 @@ impl Authority {
         Self { pem, issuer: Issuer::new(params, key) }
     }
 
+    pub(crate) fn der(&self) -> CertificateDer<'static> {
+        CertificateDer::from_pem_slice(self.pem.as_bytes()).unwrap()
+    }
+
+    /// A certificate of that name, and its key.
+    pub(crate) fn signed(&self, name: &str) -> (Certificate, KeyPair) {
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+        (params.signed_by(&key, &self.issuer).unwrap(), key)
+    }
+
     fn trusted(&self) -> Trust {
         Trust::Only { pem: self.pem.clone().into_bytes(), source: "authority.pem".to_owned() }
     }
 
     /// What a server of that name shows, and which protocols it speaks.
     fn server(&self, name: &str, protocols: &[&str]) -> TlsAcceptor {
-        let key = KeyPair::generate().unwrap();
-        let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
-        let certificate = params.signed_by(&key, &self.issuer).unwrap();
+        let (certificate, key) = self.signed(name);
         let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
             .unwrap()

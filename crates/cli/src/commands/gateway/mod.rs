@@ -24,6 +24,7 @@ use backstop::gateway::{Gateway, Settings};
 use backstop::hooks::ToolCallId;
 use backstop::store::{ApprovalRecord, ApprovalStatus, Timestamp};
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
 use self::hold::Hold;
 use self::watch::{Counted, Decisions};
@@ -49,6 +50,8 @@ struct Running {
     watch: Arc<Decisions>,
     /// Deletes what is kept no longer.
     sweeping: Option<JoinHandle<()>>,
+    /// Hooks of configurations that no longer hold end with what they judge.
+    retiring: Vec<JoinHandle<bool>>,
 }
 
 /// Where the daemon listens.
@@ -128,6 +131,7 @@ impl Running {
             decisions,
             watch,
             sweeping: None,
+            retiring: Vec::new(),
         };
         match started {
             Ok(daemon) => {
@@ -154,6 +158,56 @@ impl Running {
         let gateway = Gateway::start(settings, Arc::new(hooks.clone())).await?;
         hooks.started(gateway.address().port());
         Ok((gateway, hooks))
+    }
+
+    /// Puts another configuration in place, for what is asked from now on. Where that can't be, nothing changes.
+    async fn reload(
+        &mut self,
+        settings: &Settings,
+        loaded: backstop::config::Loaded,
+        surroundings: &Surroundings,
+    ) -> Result<(), Error> {
+        let store = surroundings.store(&loaded)?;
+        let how = backstop::gateway_hooks(&loaded);
+        let mut builder = builder(loaded);
+        if let Some(desk) = &self.desk {
+            builder = builder.answer_store(desk.answers());
+        }
+        let backstop = builder
+            .hosts(backstop::server_hosts(&how, self.daemon.is_some()))
+            .store(store)
+            .shared_decisions(true)
+            .judges_answers(true)
+            .sink(Arc::clone(&self.decisions) as Arc<dyn ReceiptSink>)
+            .build()
+            .await?;
+        let hooks = match self.take_over(settings, &backstop, how) {
+            Ok(hooks) => hooks,
+            Err(error) => {
+                backstop.shut_down().await;
+                return Err(error);
+            }
+        };
+        let (old, old_hooks) =
+            (std::mem::replace(&mut self.backstop, backstop), std::mem::replace(&mut self.hooks, hooks));
+        self.retiring.retain(|retiring| !retiring.is_finished());
+        self.retiring.push(tokio::spawn(async move {
+            while !old_hooks.are_idle() {
+                tokio::time::sleep(LOOK).await;
+            }
+            old.shut_down().await
+        }));
+        if let Some(sweeping) = self.sweeping.take() {
+            sweeping.abort();
+        }
+        self.sweeping = sweep(&self.backstop);
+        Ok(())
+    }
+
+    fn take_over(&self, settings: &Settings, backstop: &Backstop, how: HookSettings) -> Result<Hooks, Error> {
+        let hooks = self.hooks.renewed(backstop.engine().clone(), how)?;
+        self.gateway.reload(settings, Arc::new(hooks.clone()))?;
+        Ok(hooks)
     }
 
     /// What became of tool calls: by hooks where a client has them, in what it was answered otherwise.
@@ -201,6 +255,10 @@ impl Running {
             () = hurry => {}
         }
         self.hooks.stopped("shutdown").await;
+        let mut hooks_recorded = hooks_recorded;
+        for retiring in self.retiring {
+            hooks_recorded &= timeout(RETIRE, retiring).await.is_ok_and(|ended| ended.unwrap_or(false));
+        }
         // Nobody waits for an answer any more.
         drop(self.desk);
         if !self.backstop.shut_down().await || !hooks_recorded {
@@ -212,6 +270,11 @@ impl Running {
 fn is_on_terminal() -> bool {
     std::io::stdin().is_terminal() || std::io::stdout().is_terminal() || std::io::stderr().is_terminal()
 }
+
+/// How often it is looked whether hooks that no longer hold still judge something.
+const LOOK: Duration = Duration::from_millis(200);
+/// How long they may take to end once nothing passes any more.
+const RETIRE: Duration = Duration::from_secs(2);
 
 /// How often a server deletes what is kept no longer.
 const SWEEP: Duration = Duration::from_hours(1);

@@ -44,6 +44,7 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
     let mut gateway = gateway_settings(&loaded, &environment)?;
     // For this program alone: its own port and its own token.
     gateway.listen = (Ipv4Addr::LOCALHOST, 0).into();
+    gateway.tls = None;
     gateway.token = backstop::new_token();
     let token = match &settings.agent {
         // A token of the agent, not of the process: with that it could call itself anything.

@@ -1,9 +1,13 @@
-//! `backstop serve`: a gateway until it is told to end.
+//! `backstop serve`: a gateway until it is told to end. SIGHUP reads the configuration anew.
 
+use std::fs::File;
 use std::net::SocketAddr;
 
+use backstop::config::Loaded;
+use backstop::hooks::Secret;
 use backstop::{daemon_socket, gateway_settings};
 use serde_json::{Map, Value, json};
+use tokio::signal::unix::{SignalKind, signal};
 
 use super::environment::variables;
 use super::{Listen, Running};
@@ -19,25 +23,57 @@ pub(crate) struct Settings {
     pub(crate) port: Option<u16>,
 }
 
+impl Settings {
+    /// The gateway's settings by the configuration, but for what was asked for here.
+    fn of_gateway(&self, loaded: &Loaded) -> Result<backstop::gateway::Settings, Error> {
+        let mut gateway = gateway_settings(loaded, &environment)?;
+        if let Some(listen) = self.listen {
+            gateway.listen = listen;
+        }
+        if let Some(port) = self.port {
+            gateway.listen.set_port(port);
+        }
+        Ok(gateway)
+    }
+
+    /// Reads the configuration anew. One that can't be used changes nothing.
+    async fn reload(
+        &self,
+        running: &mut Running,
+        token: &Secret,
+        surroundings: &Surroundings,
+    ) -> Result<(), Error> {
+        let loaded = surroundings.load()?;
+        let mut gateway = self.of_gateway(&loaded)?;
+        if loaded.config.gateway.token.is_none() {
+            // One that was made at the start is known to programs by now.
+            gateway.token = token.clone();
+        }
+        running.reload(&gateway, loaded, surroundings).await
+    }
+}
+
+/// Whether this process has a terminal that can be closed.
+fn has_terminal() -> bool {
+    File::open("/dev/tty").is_ok()
+}
+
 pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surroundings) -> Result<Exit, Error> {
     let mut end = EndAsked::listen()?;
+    let mut again = signal(SignalKind::hangup())?;
+    let had_terminal = has_terminal();
     let loaded = surroundings.load()?;
-    let mut gateway = gateway_settings(&loaded, &environment)?;
-    if let Some(listen) = settings.listen {
-        gateway.listen = listen;
-    }
-    if let Some(port) = settings.port {
-        gateway.listen.set_port(port);
-    }
+    let gateway = settings.of_gateway(&loaded)?;
     // A token that the operator chose is known to whoever needs it.
     let has_own_token = loaded.config.gateway.token.is_some();
     let listen = match loaded.config.daemon.enabled.value {
         true => Listen::Unless(daemon_socket(&loaded, &environment)?),
         false => Listen::Nowhere,
     };
-    let running = Running::start(gateway.clone(), loaded, listen, surroundings).await?;
+    let mut running = Running::start(gateway.clone(), loaded, listen, surroundings).await?;
     let socket = running.daemon.as_ref().map(|daemon| daemon.socket().display().to_string());
-    let address = format!("http://{}", running.gateway.address());
+    let scheme = if gateway.tls.is_some() { "https" } else { "http" };
+    let address = format!("{scheme}://{}", running.gateway.address());
     let token = if has_own_token { "<gateway.token>" } else { gateway.token.expose() };
     let url = format!("{address}/t/{token}");
     let variables = variables(&url, &gateway.token, &gateway, &|_| None);
@@ -62,7 +98,22 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
         }
         output.say("Ctrl-C ends it, once answers under way have ended; a second one does not wait for them");
     }
-    end.wait().await;
+    loop {
+        tokio::select! {
+            () = end.wait() => break,
+            _ = again.recv() => {
+                // Whose terminal was closed is to end, and not to begin anew.
+                if had_terminal && !has_terminal() {
+                    break;
+                }
+                let said = match settings.reload(&mut running, &gateway.token, surroundings).await {
+                    Ok(()) => "the configuration was read anew; what is asked from now on is judged by it".to_owned(),
+                    Err(error) => format!("{error}\nnote: the configuration was not read anew, and the one before stays"),
+                };
+                output.say(&said);
+            }
+        }
+    }
     running.stop(surroundings, end.wait()).await;
     Ok(Exit::Success)
 }

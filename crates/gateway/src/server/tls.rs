@@ -1,0 +1,67 @@
+//! TLS at the listener, by `rustls`.
+//!
+//! The law: *with a certificate nothing is spoken in the clear, and with authorities for clients nobody is listened to for
+//! whom none of them vouches*. The handshake has to end within [`Timeouts::head`](crate::Timeouts). HTTP/2 or HTTP/1.1, as
+//! the two sides agree (ALPN).
+
+use std::sync::Arc;
+
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+use crate::error::StartError;
+use crate::settings::{Pem, Tls};
+
+/// The name of HTTP/2 in the handshake.
+const H2: &[u8] = b"h2";
+
+/// What takes encrypted connections.
+pub(super) fn acceptor(tls: &Tls) -> Result<TlsAcceptor, StartError> {
+    let unusable = |problem: String| StartError::Tls { file: tls.certificates.source.clone(), problem };
+    let chain = certificates(&tls.certificates)?;
+    let key = PrivateKeyDer::from_pem_slice(tls.key.expose().as_bytes())
+        .map_err(|error| unusable(format!("its private key can't be read: {error}")))?;
+    let provider = Arc::new(ring::default_provider());
+    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| unusable(error.to_string()))?;
+    let builder = match &tls.clients {
+        None => builder.with_no_client_auth(),
+        Some(pem) => {
+            let unusable = |problem: String| StartError::Tls { file: pem.source.clone(), problem };
+            let mut roots = RootCertStore::empty();
+            for authority in certificates(pem)? {
+                roots.add(authority).map_err(|error| unusable(error.to_string()))?;
+            }
+            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build();
+            builder.with_client_cert_verifier(verifier.map_err(|error| unusable(error.to_string()))?)
+        }
+    };
+    let mut config = builder
+        .with_single_cert(chain, key)
+        .map_err(|error| unusable(format!("certificate and private key do not fit: {error}")))?;
+    config.alpn_protocols = vec![H2.to_vec(), b"http/1.1".to_vec()];
+    Ok(TlsAcceptor::from(Arc::new(config)))
+}
+
+/// Whether the two sides agreed on HTTP/2.
+pub(super) fn is_http2(stream: &TlsStream<TcpStream>) -> bool {
+    stream.get_ref().1.alpn_protocol() == Some(H2)
+}
+
+fn certificates(pem: &Pem) -> Result<Vec<CertificateDer<'static>>, StartError> {
+    let problem = |problem: String| StartError::Tls { file: pem.source.clone(), problem };
+    let all: Vec<_> = CertificateDer::pem_slice_iter(&pem.text)
+        .collect::<Result<_, _>>()
+        .map_err(|error| problem(error.to_string()))?;
+    match all.is_empty() {
+        true => Err(problem("it holds no `BEGIN CERTIFICATE`".to_owned())),
+        false => Ok(all),
+    }
+}
