@@ -2,8 +2,8 @@
 
 // Commands and files.
 pub use backstop_guards::{
-    Access, AllowEntry, CommandGuard, Finding, GuardSettings, Judgement, PathGuard, Place, Profile, Rule,
-    RuleSet, Severity, ShellKind, UnknownPolicy, Verdict, real_path,
+    Access, AllowEntry, CommandGuard, Finding, GuardSettings, Judgement, PathGuard, Place, Profile, Roots,
+    Rule, RuleSet, Severity, ShellKind, UnknownPolicy, Verdict, real_path, unwritable_footing,
 };
 
 pub use backstop_guards::programs::{Program, Programs, programs_of, read_programs};

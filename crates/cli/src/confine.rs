@@ -10,9 +10,10 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use backstop::clients::Client;
-use backstop::clients::install::Scope;
+use backstop::clients::install::{Folders, Scope};
 use backstop::config::{LayerKind, Loaded, SandboxMode, SandboxWrite, Spanned, Text};
 use backstop::confine::{Confinement, Probe, Standing, Tier, Walls};
+use backstop::guards::{Roots, unwritable_footing};
 use backstop::{audit_key, store_path};
 
 use crate::commands::clients::{folders as client_folders, this_program};
@@ -183,6 +184,7 @@ fn walls(
     read_only.insert(this_program()?);
     read_only.extend(more.iter().map(|path| path.to_path_buf()));
     read_only.extend(surroundings.explicit_config());
+    // Those of folders above the workspace count, too.
     read_only.extend(loaded.layers.iter().filter(|(kind, _)| *kind == LayerKind::Repository).map(
         |(_, name)| {
             let path = PathBuf::from(name);
@@ -202,9 +204,7 @@ fn walls(
         path.push(end);
         PathBuf::from(path)
     }));
-    for client in Client::ALL {
-        read_only.extend([Scope::User, Scope::Project].map(|scope| client.layout().path(scope, &folders)));
-    }
+    read_only.extend(unwritable_footing(&roots(&folders, surroundings.settings_folder(), workspace)));
     let writable = (sandbox.write.value == SandboxWrite::Workspace).then(|| {
         let mut writable = all(&sandbox.writable);
         writable.extend([workspace.to_path_buf(), std::env::temp_dir()]);
@@ -216,8 +216,62 @@ fn walls(
     Ok(Walls { read_only, hidden, writable })
 }
 
+/// Where what decides whether an agent is guarded can stand.
+fn roots(folders: &Folders, settings: Option<PathBuf>, workspace: &Path) -> Roots {
+    Roots {
+        home: folders.home.clone(),
+        settings,
+        workspaces: vec![workspace.to_path_buf(), folders.project.clone()],
+        moved: Client::ALL.iter().filter_map(|client| client.layout().moved_home(folders)).collect(),
+    }
+}
+
 /// A folder for the user alone, made where it is not there. One that can't be made is reported as missing.
 fn made(folder: PathBuf) -> PathBuf {
     let _ = DirBuilder::new().recursive(true).mode(0o700).create(&folder);
     folder
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+
+    use backstop::clients::install::folder_variables;
+
+    use super::*;
+
+    /// Whether the file that an installation writes is behind a wall.
+    fn is_walled(client: Client, scope: Scope, folders: &Folders) -> bool {
+        let walled = unwritable_footing(&roots(folders, None, &folders.project));
+        client.layout().path(scope, folders).ancestors().any(|above| walled.contains(above))
+    }
+
+    #[test]
+    fn the_guards_table_has_every_file_that_an_installation_writes() {
+        let (home, project) = (PathBuf::from("/nowhere/home"), PathBuf::from("/nowhere/work"));
+        let still = Folders { home, project, variables: Vec::new() };
+        let moved = Folders {
+            variables: folder_variables()
+                .map(|name| (name.to_owned(), format!("/moved/{name}").into()))
+                .collect(),
+            ..still.clone()
+        };
+        for client in Client::ALL {
+            for folders in [&still, &moved] {
+                assert!(is_walled(client, Scope::User, folders), "{client}");
+                assert!(is_walled(client, Scope::Project, folders), "{client}");
+            }
+            // Nothing that a client keeps for itself beside it.
+            let state = client.layout().path(Scope::User, &still).with_file_name("history.jsonl");
+            let walled = unwritable_footing(&roots(&still, None, &still.project));
+            let is_folder_of_hooks = |path: &Path| {
+                path.components()
+                    .any(|part| [OsStr::new("hooks"), OsStr::new("plugins")].contains(&part.as_os_str()))
+            };
+            assert!(
+                is_folder_of_hooks(&state) || !state.ancestors().any(|above| walled.contains(above)),
+                "{client}"
+            );
+        }
+    }
 }

@@ -127,6 +127,11 @@ impl Surroundings {
         Locations::user_folder(&|name| self.variable(name))
     }
 
+    /// The user's folder of settings.
+    pub(crate) fn settings_folder(&self) -> Option<PathBuf> {
+        Some(self.operator_folder()?.parent()?.to_path_buf())
+    }
+
     /// Backstop's data folder.
     pub(crate) fn data_folder(&self) -> Result<PathBuf, Error> {
         Ok(data_folder(&|name| self.variable(name)).ok_or(NoDataFolder)?)

@@ -40,7 +40,7 @@ impl Tier {
             ],
             Self::Landlock => &[
                 SERVICES,
-                "sockets in folders that are not protected",
+                "sockets on the disk, whoever may read their folder",
                 "modes, owners and times of protected files",
                 "protected links, which can't be told from what they lead to",
             ],

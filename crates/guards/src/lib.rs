@@ -27,7 +27,7 @@ pub use backstop_shell::{Action, Argument, Certainty, Place, Process, ShellKind,
 pub use guard::{
     AllowEntry, CommandGuard, Finding, GuardSettings, Judgement, UNSEEN_INPUT, UnknownPolicy, Verdict,
 };
-pub use paths::{Access, Class, Level, PathGuard, real_path};
+pub use paths::{Access, Class, Level, PathGuard, Roots, real_path, unwritable_footing};
 pub use rules::{
     Answer, Origin, PackError, Profile, Rule, RuleSet, Run, Severity, Signal, Test, TouchCondition, When,
     read_pack, rules_of,

@@ -23,7 +23,7 @@ pub(super) const TAG_BYTES: usize = 32;
 
 /// A daemon's key.
 #[derive(Clone)]
-pub(super) struct Key(String);
+pub(crate) struct Key(String);
 
 impl std::fmt::Debug for Key {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -37,7 +37,7 @@ fn place(socket: &Path) -> PathBuf {
 
 impl Key {
     /// Makes a new key for the daemon at `socket`.
-    pub(super) fn create(socket: &Path) -> io::Result<Self> {
+    pub(crate) fn create(socket: &Path) -> io::Result<Self> {
         let path = place(socket);
         match fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -50,7 +50,7 @@ impl Key {
     }
 
     /// Takes the key away.
-    pub(super) fn remove(socket: &Path) {
+    pub(crate) fn remove(socket: &Path) {
         // What is left of it opens nothing: the next daemon makes another.
         let _ = fs::remove_file(place(socket));
     }
@@ -66,7 +66,7 @@ impl Key {
         }
     }
 
-    fn read(socket: &Path) -> io::Result<Self> {
+    pub(crate) fn read(socket: &Path) -> io::Result<Self> {
         let flags = i32::try_from((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits()).unwrap_or_default();
         let file = OpenOptions::new().read(true).custom_flags(flags).open(place(socket))?;
         if !is_ours_alone(&file)? {
@@ -79,6 +79,16 @@ impl Key {
             length if length > MOST_BYTES => Err(io::Error::other("its key is too long")),
             _ => Ok(Self(key)),
         }
+    }
+
+    /// The key, to be said to the process that has made it.
+    pub(crate) fn expose(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether this is the key that was said. How long that takes tells nothing of it.
+    pub(crate) fn is(&self, said: &str) -> bool {
+        Digest::of_text("key", &self.0) == Digest::of_text("key", said)
     }
 
     /// What stands for a key where everybody may ask, and the system says who answers: known to all, so that a signature

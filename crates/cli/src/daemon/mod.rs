@@ -38,6 +38,7 @@ use backstop::clients::Answer;
 
 pub(crate) use self::ask::{Asked, ask};
 pub(crate) use self::heard::Heard;
+pub(crate) use self::key::Key;
 pub(crate) use self::lock::private_folder;
 pub(crate) use self::peer::Kin;
 pub(crate) use self::policies::Policies;

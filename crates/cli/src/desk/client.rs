@@ -12,7 +12,8 @@ use tokio::net::UnixStream;
 use tokio::time::timeout;
 
 use super::answers::answer;
-use super::{Always, MOST_REPLY_BYTES, PATIENCE, Reply, Request, folder};
+use super::{Always, MOST_REPLY_BYTES, PATIENCE, Reply, Request, Signed, folder};
+use crate::daemon::Key;
 use crate::error::Error;
 use crate::session::Surroundings;
 
@@ -157,13 +158,14 @@ impl Place {
         match self {
             Self::Database(store) => answer(store.as_ref(), request).await.map(Some),
             Self::Desk(socket) => {
-                let asked = timeout(PATIENCE, converse(socket, &request)).await;
+                let asked = timeout(PATIENCE, converse(socket, request)).await;
                 match asked.unwrap_or_else(|_| Err(io::Error::from(io::ErrorKind::TimedOut))) {
                     Ok(Reply::Refused(why)) => Err(Error::Failed(why)),
                     Ok(reply) => Ok(Some(reply)),
                     Err(error) if is_nobody(&error) => {
                         // Of a process that was killed.
                         let _ = std::fs::remove_file(socket);
+                        Key::remove(socket);
                         Ok(None)
                     }
                     Err(source) => {
@@ -212,12 +214,14 @@ fn open_desks(folder: &Path) -> Result<Vec<Place>, Error> {
     Ok(desks)
 }
 
-async fn converse(socket: &Path, request: &Request) -> io::Result<Reply> {
+async fn converse(socket: &Path, request: Request) -> io::Result<Reply> {
     let mut stream = UnixStream::connect(socket).await?;
     if stream.peer_cred()?.uid() != rustix::process::geteuid().as_raw() {
         return Err(io::Error::other("another user listens there"));
     }
-    let bytes = serde_json::to_vec(request)?;
+    let unknown = |error: io::Error| io::Error::other(format!("its key can't be read: {error}"));
+    let key = Key::read(socket).map_err(unknown)?.expose().to_owned();
+    let bytes = serde_json::to_vec(&Signed { key, request })?;
     stream.write_u32(u32::try_from(bytes.len()).map_err(io::Error::other)?).await?;
     stream.write_all(&bytes).await?;
     let length = usize::try_from(stream.read_u32().await?).unwrap_or(usize::MAX);

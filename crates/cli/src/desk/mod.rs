@@ -8,6 +8,8 @@
 //!
 //! - **Only people answer.** A desk looks at who connects: another user, or a process from inside of a guarded agent, is
 //!   refused, whatever program that process runs.
+//! - **Nobody behind walls is heard.** Whoever asks says a key, which the desk has written beside its socket. Landlock lets a
+//!   confined tree connect to any socket of the disk (before its version 9), but not read that file; behind mounts neither is there.
 //! - **What is granted follows from the question.** Nobody hands a grant in: who answers names a question and how far the
 //!   answer goes, and the desk works out what that grants.
 //! - **Memory is not read from outside.** A process with a desk can't be traced or dumped by others of its user.
@@ -78,6 +80,13 @@ enum Request {
     Grants,
     /// Takes one back.
     Revoke { id: GrantId, by: String },
+}
+
+/// A request, and the key that lies beside the socket.
+#[derive(Debug, Serialize, Deserialize)]
+struct Signed {
+    key: String,
+    request: Request,
 }
 
 /// What it says to that.

@@ -14,9 +14,9 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::answers::answer;
-use super::{MOST_REPLY_BYTES, MOST_REQUEST_BYTES, PATIENCE, Reply, Request, folder};
+use super::{MOST_REPLY_BYTES, MOST_REQUEST_BYTES, PATIENCE, Reply, Signed, folder};
 use crate::commands::ancestry;
-use crate::daemon::private_folder;
+use crate::daemon::{Key, private_folder};
 use crate::error::Error;
 use crate::session::Surroundings;
 
@@ -51,8 +51,9 @@ impl Desk {
         let failed = |source| Error::File { path: socket.clone(), what: "listened at", source };
         let listener = UnixListener::bind(&socket).map_err(failed)?;
         fs::set_permissions(&socket, fs::Permissions::from_mode(0o600)).map_err(failed)?;
+        let key = Key::create(&socket).map_err(failed)?;
         let answers: Arc<dyn AnswerStore> = Arc::new(MemoryStore::for_answers(Arc::clone(store)));
-        let serving = tokio::spawn(serve(listener, Arc::clone(&answers)));
+        let serving = tokio::spawn(serve(listener, key, Arc::clone(&answers)));
         Ok(Some(Self { answers, socket, serving }))
     }
 
@@ -67,6 +68,7 @@ impl Drop for Desk {
         self.serving.abort();
         // One that stays is refused by the system, and cleared away by whoever looks next.
         let _ = fs::remove_file(&self.socket);
+        Key::remove(&self.socket);
     }
 }
 
@@ -82,16 +84,16 @@ fn close_memory() -> Result<(), Error> {
     Ok(())
 }
 
-async fn serve(listener: UnixListener, answers: Arc<dyn AnswerStore>) {
+async fn serve(listener: UnixListener, key: Key, answers: Arc<dyn AnswerStore>) {
     let turns = Arc::new(Semaphore::new(MOST_AT_ONCE));
     loop {
         let Ok(turn) = Arc::clone(&turns).acquire_owned().await else { return };
         match listener.accept().await {
             Ok((stream, _)) => {
-                let answers = Arc::clone(&answers);
+                let (answers, key) = (Arc::clone(&answers), key.clone());
                 tokio::spawn(async move {
                     // Who went away needs no reply.
-                    let _ = timeout(PATIENCE, attend(stream, answers.as_ref())).await;
+                    let _ = timeout(PATIENCE, attend(stream, &key, answers.as_ref())).await;
                     drop(turn);
                 });
             }
@@ -103,7 +105,7 @@ async fn serve(listener: UnixListener, answers: Arc<dyn AnswerStore>) {
     }
 }
 
-async fn attend(mut stream: UnixStream, answers: &dyn AnswerStore) -> std::io::Result<()> {
+async fn attend(mut stream: UnixStream, key: &Key, answers: &dyn AnswerStore) -> std::io::Result<()> {
     let peer = stream.peer_cred()?;
     if peer.uid() != rustix::process::geteuid().as_raw() {
         return Ok(());
@@ -115,11 +117,14 @@ async fn attend(mut stream: UnixStream, answers: &dyn AnswerStore) -> std::io::R
         let mut bytes = vec![0; length];
         stream.read_exact(&mut bytes).await?;
         let refused = |error: Error| Reply::Refused(error.to_string());
-        match (peer.pid().map_or(Ok(()), ancestry::only_people_at), serde_json::from_slice::<Request>(&bytes))
+        match (serde_json::from_slice::<Signed>(&bytes), peer.pid().map_or(Ok(()), ancestry::only_people_at))
         {
-            (Err(error), _) => refused(error),
-            (Ok(()), Ok(request)) => answer(answers, request).await.unwrap_or_else(refused),
-            (Ok(()), Err(_)) => Reply::Refused("the request is of another version of Backstop".to_owned()),
+            (Err(_), _) => Reply::Refused("the request is of another version of Backstop".to_owned()),
+            (Ok(Signed { key: said, .. }), _) if !key.is(&said) => {
+                Reply::Refused("who asks does not know the key that lies beside the socket".to_owned())
+            }
+            (Ok(_), Err(error)) => refused(error),
+            (Ok(Signed { request, .. }), Ok(())) => answer(answers, request).await.unwrap_or_else(refused),
         }
     };
     let bytes = serde_json::to_vec(&reply).unwrap_or_default();

@@ -110,6 +110,26 @@ fn what_is_hidden_can_not_be_read_nor_replaced() {
     }
 }
 
+/// The way to keep services that run things on request from a tree. Landlock has no say in connecting before its version 9.
+#[test]
+fn a_hidden_socket_can_not_be_connected_to_behind_mounts() {
+    let home = scene();
+    let socket = home.path().join("data/bus");
+    let listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    let connect = "python3 -c 'import socket; socket.socket(socket.AF_UNIX).connect(\"../data/bus\"); print(\"connected\")'";
+    let data = home.path().join("data");
+    for hidden in [&socket, &data] {
+        let walled = Walled { how: "--mount-walls", read_only: &[], hidden: &[hidden], writable: &[] };
+        let done = walled.run(&home.path().join("work"), connect);
+        assert!(!done.out.contains("connected"), "{}", done.whole());
+    }
+    let other = home.path().join("data/rows");
+    let walled = Walled { how: "--mount-walls", read_only: &[&socket], hidden: &[&other], writable: &[] };
+    let done = walled.run(&home.path().join("work"), connect);
+    assert!(done.out.contains("connected"), "what is not hidden is open: {}", done.whole());
+    drop(listener);
+}
+
 #[test]
 fn what_is_not_protected_can_be_used_as_ever() {
     for how in TIERS {
@@ -206,6 +226,49 @@ fn a_run_can_not_reach_what_judges_it() {
     ])
     .succeeded();
     assert_eq!(read(&settings), "changed\n");
+}
+
+/// What the guards know to decide about hooks is what the walls are around; sessions, history and trust are their client's.
+#[test]
+fn a_run_changes_no_place_of_the_guards_table_and_clients_keep_their_state() {
+    let user = User::with_config("{}");
+    std::fs::create_dir(user.work().join(".git")).unwrap();
+    let (home, work) = (user.path().to_path_buf(), user.work().clone());
+    let decides = [
+        home.join(".claude/settings.json"),
+        home.join(".claude/hooks/own.sh"),
+        home.join(".codex/config.toml"),
+        home.join(".codex/fast.config.toml"),
+        home.join(".copilot/settings.json"),
+        home.join(".agents/plugins/x/hooks/hooks.json"),
+        home.join("Documents/Cline/Hooks/PreToolUse"),
+        user.path().join("config/opencode/plugins/own.js"),
+        work.join(".claude/settings.local.json"),
+        work.join(".codex/config.toml"),
+        work.join(".github/hooks/own.json"),
+        work.join("opencode.json"),
+    ];
+    let of_clients = [
+        home.join(".claude/history.jsonl"),
+        home.join(".claude/projects/p/s.jsonl"),
+        home.join(".codex/sessions/s.jsonl"),
+        home.join(".gemini/trustedFolders.json"),
+        user.path().join("config/opencode/package.json"),
+        work.join(".claude/commands/own.md"),
+    ];
+    let mut script = String::new();
+    for file in decides.iter().chain(&of_clients) {
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(file, "old").unwrap();
+        script.push_str(&format!("printf new > '{}'\n", file.display()));
+    }
+    let done = user.run(&["run", "--hooks-only", "--", "sh", "-c", &script]);
+    for file in &decides {
+        assert_eq!(read(file), "old", "{}: {}", file.display(), done.whole());
+    }
+    for file in &of_clients {
+        assert_eq!(read(file), "new", "{}: {}", file.display(), done.whole());
+    }
 }
 
 #[test]

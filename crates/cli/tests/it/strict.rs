@@ -93,7 +93,8 @@ import glob, json, os, socket, struct, sys
 def ask(request):
     stream = socket.socket(socket.AF_UNIX)
     stream.connect(desk)
-    body = json.dumps(request).encode()
+    key = open(desk[:-5] + ".key").read()
+    body = json.dumps({{"key": key, "request": request}}).encode()
     stream.sendall(struct.pack(">I", len(body)) + body)
     data = stream.makefile("rb").read()
     return data[4:].decode()
@@ -115,6 +116,52 @@ END"#,
         user.run(&["approvals", "list", "--json"]).succeeded().json()[0]["state"]["status"],
         "unattended"
     );
+    serving.stop();
+}
+
+/// Landlock keeps nothing from connecting to a socket before its version 9. What is asked there without the key that lies
+/// beside it, which can't be read from inside, is not heard, whatever hides where it comes from.
+#[test]
+fn who_is_behind_walls_can_not_ask_a_desk() {
+    let user = User::with_config(STRICT);
+    let serving = Serving::start(&user);
+    refused(&hook(&user));
+    let desks = user.path().join("data/backstop/daemon/desks");
+    let is_socket = |path: &std::path::PathBuf| path.extension().is_some_and(|end| end == "sock");
+    let desk = std::fs::read_dir(&desks).unwrap().map(|entry| entry.unwrap().path()).find(is_socket).unwrap();
+    let ask = r#"
+import json, socket, struct, sys
+desk = sys.argv[1]
+try:
+    key = open(desk[:-5] + ".key").read()
+except OSError as error:
+    print("no key")
+    key = "guessed"
+stream = socket.socket(socket.AF_UNIX)
+stream.connect(desk)
+print("connected")
+body = json.dumps({"key": key, "request": {"list": {"limit": 5}}}).encode()
+stream.sendall(struct.pack(">I", len(body)) + body)
+print(stream.makefile("rb").read()[4:].decode())"#;
+    let script = user.path().join("ask.py");
+    std::fs::write(&script, ask).unwrap();
+    let run = |words: &[&str]| {
+        let mut command = std::process::Command::new("setsid");
+        command.args(["--wait"]).args(words).arg("python3").arg(&script).arg(&desk);
+        command.env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin").current_dir(user.work());
+        command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+        done(command.spawn().unwrap())
+    };
+    let hidden = desks.parent().unwrap().to_str().unwrap();
+    for tier in ["--keep-files", "--mount-walls"] {
+        let told = run(&[super::support::BACKSTOP, "confined", tier, "--hidden", hidden, "--"]);
+        assert!(told.out.starts_with("no key\n"), "{tier}: {}", told.whole());
+        assert!(!told.out.contains(&code(&user)), "{tier}: {}", told.whole());
+        match tier {
+            "--mount-walls" => assert!(!told.out.contains("connected"), "{}", told.whole()),
+            _ => assert!(told.out.contains("does not know the key"), "{}", told.whole()),
+        }
+    }
     serving.stop();
 }
 

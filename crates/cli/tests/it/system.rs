@@ -32,6 +32,36 @@ fn files(root: &Path) -> BTreeMap<PathBuf, String> {
     found
 }
 
+/// By the service manager itself, where it is here: of a unit that it does not understand it says so and fails.
+#[test]
+fn the_units_are_such_as_systemd_takes() {
+    let user = User::new();
+    staged(&user, &["install", "--os", "linux"]).succeeded();
+    let units = user.path().join("root/etc/systemd/system");
+    // The program is where it will be only once it is installed for good.
+    let program = user.path().join("root/opt/backstop/bin/backstop");
+    let verify = |change: &dyn Fn(String) -> String| {
+        let folder = user.path().join("units");
+        std::fs::create_dir_all(&folder).unwrap();
+        let names = ["backstop.socket", "backstop.service"].map(|name| {
+            let text = std::fs::read_to_string(units.join(name)).unwrap();
+            let text = text.replace("/opt/backstop/bin/backstop", program.to_str().unwrap());
+            std::fs::write(folder.join(name), change(text)).unwrap();
+            folder.join(name)
+        });
+        std::process::Command::new("systemd-analyze").arg("verify").args(names).output()
+    };
+    let Ok(verified) = verify(&|text| text) else {
+        assert!(!Path::new("/usr/bin/systemd-analyze").exists(), "it can't be started");
+        return;
+    };
+    let said = String::from_utf8_lossy(&verified.stderr).into_owned();
+    let about_us: Vec<&str> = said.lines().filter(|line| line.contains("backstop.")).collect();
+    assert!(verified.status.success() && about_us.is_empty(), "{said}");
+    let wrong = verify(&|text| text.replace("ProtectSystem=", "ProtectTheSystem=")).unwrap();
+    assert!(String::from_utf8_lossy(&wrong.stderr).contains("ProtectTheSystem"), "it looks at nothing");
+}
+
 #[test]
 fn everything_of_every_client_is_written_below_a_folder_and_goes_without_a_trace() {
     for os in ["linux", "macos"] {

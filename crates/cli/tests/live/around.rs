@@ -8,6 +8,7 @@ use std::os::unix::net::UnixListener;
 use rustix::process::{Signal, kill_process_group};
 
 use crate::client::{Client, NoBuild};
+use crate::faults::furnish;
 use crate::model::Call;
 use crate::run::{MARK, World, script};
 use crate::scenarios::{ASKS, assert_refused, leave_mark, mark_asked_about, policy, webhook};
@@ -145,18 +146,10 @@ pub(crate) fn not_executable(client: Client) -> Result<(), NoBuild> {
 /// A variable moves the client to a folder without our hooks: nothing judges there until it is installed there, and `doctor`
 /// says so in the same surroundings.
 pub(crate) fn moved_away(client: Client) -> Result<(), NoBuild> {
-    let (variable, instead_of, needed) = client.moved_by();
+    let (variable, ..) = client.moved_by();
     let world = World::new(client, &no_shell());
-    let (away, home) = (world.path("away"), world.path("home").join(instead_of));
-    for name in needed {
-        let (from, to) = (home.join(name), away.join(name));
-        std::fs::create_dir_all(to.parent().unwrap()).unwrap();
-        match from.exists() {
-            true => std::fs::copy(from, to).map(|_| ()).unwrap(),
-            // It names the model, so it is written anew for each run.
-            false => std::os::unix::fs::symlink(from, to).unwrap(),
-        }
-    }
+    let away = world.path("away");
+    furnish(&world, client, variable, &away);
     // Who installs there has that folder for the operator's, too, if the variable is the one of all programs.
     std::fs::create_dir_all(away.join("backstop")).unwrap();
     std::fs::write(away.join("backstop/backstop.yaml"), no_shell()).unwrap();

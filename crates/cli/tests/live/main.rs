@@ -12,6 +12,7 @@
 
 mod around;
 mod client;
+mod faults;
 mod machine;
 mod model;
 mod own;
@@ -21,6 +22,7 @@ mod scenarios;
 mod webhook;
 
 scenarios::every! { claude codex }
+scenarios::faults! { claude codex }
 scenarios::ways! { claude codex }
 scenarios::in_runs! { claude codex }
 scenarios::switches! { claude codex }

@@ -4,6 +4,7 @@
 
 mod around;
 mod client;
+mod faults;
 mod model;
 mod run;
 mod runs;
@@ -11,6 +12,7 @@ mod scenarios;
 mod webhook;
 
 scenarios::every! { gemini qwen copilot cline opencode }
+scenarios::faults! { gemini qwen copilot cline opencode }
 scenarios::ways! { gemini qwen copilot cline opencode }
 scenarios::in_runs! { qwen opencode }
 scenarios::switches! { qwen }

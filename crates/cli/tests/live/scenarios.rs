@@ -49,6 +49,16 @@ macro_rules! ways {
 }
 pub(crate) use ways;
 
+/// What is wrong with an installation.
+macro_rules! faults {
+    ($($client:ident)+) => {
+        $crate::scenarios::suite! { installations: faults: [$($client)+]
+            [weakened_entries unusable_footing starts_of_the_list]
+        }
+    };
+}
+pub(crate) use faults;
+
 /// What holds for clients that can be given hooks for one run.
 macro_rules! in_runs {
     ($($client:ident)+) => {

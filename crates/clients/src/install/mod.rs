@@ -174,6 +174,18 @@ impl Layout {
         Some((moved, &named.1))
     }
 
+    /// The client's folder in a home, and where it is instead, where a variable moves it.
+    pub fn moved_home(&self, folders: &Folders) -> Option<(PathBuf, PathBuf)> {
+        let (moved, to) = self.moved(Scope::User, folders)?;
+        let folder = Path::new(self.user.folder);
+        let above = folder.ancestors().find(|above| above.join(moved.below) == folder)?;
+        match above.as_os_str().is_empty() {
+            // It stands for a home, of which the client has one folder.
+            true => Some((folder.to_path_buf(), to.join(moved.below))),
+            false => Some((above.to_path_buf(), to.to_path_buf())),
+        }
+    }
+
     /// The environment variable that moves the user's folder, where one does.
     pub fn moved_by(&self, folders: &Folders) -> Option<&'static str> {
         self.moved(Scope::User, folders).map(|(moved, _)| moved.by)

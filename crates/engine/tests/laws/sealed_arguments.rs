@@ -10,7 +10,7 @@ use backstop_hooks::points::{BeforeToolCall, ToolCallEvent, ToolCallOutcome};
 use backstop_hooks::{
     ApprovalRequest, CallContext, Decision, Ground, OwnerId, Params, Severity, Text, hook_fn,
 };
-use backstop_store::ApprovalRecord;
+use backstop_store::{ApprovalRecord, MemoryStore, Store};
 use proptest::prelude::*;
 use serde_json::Value;
 
@@ -42,15 +42,15 @@ impl Unsealer for Values {
     }
 }
 
-struct Yes;
+struct Says(Decision);
 
-impl Asker for Yes {
+impl Asker for Says {
     fn ask<'a>(&'a self, _: &'a ApprovalRecord) -> backstop_engine::AskFuture<'a> {
-        Box::pin(std::future::ready(Some(Decision::AllowOnce)))
+        Box::pin(std::future::ready(Some(self.0)))
     }
 
     fn name(&self) -> &str {
-        "yes"
+        "somebody"
     }
 }
 
@@ -87,15 +87,26 @@ fn guard(engine: &Engine) {
 }
 
 fn with_value(value: &str) -> Engine {
+    beside(Arc::new(MemoryStore::new()), value)
+}
+
+/// The same, with answers in that store.
+fn beside(store: Arc<dyn Store>, value: &str) -> Engine {
     let mut snapshot = Snapshot::empty(Default::default());
     snapshot.set_unsealer(Arc::new(Values(value.to_owned())));
-    let engine = Engine::builder().snapshot(snapshot).build();
+    let engine = Engine::builder().snapshot(snapshot).store(store).build();
     guard(&engine);
     engine
 }
 
 async fn run(engine: &Engine, command: &str) -> ToolVerdict {
-    engine.permit_tool_call(exec(command), &context(), &Attendance::Present(Arc::new(Yes))).await
+    engine
+        .permit_tool_call(
+            exec(command),
+            &context(),
+            &Attendance::Present(Arc::new(Says(Decision::AllowOnce))),
+        )
+        .await
 }
 
 fn cause(verdict: ToolVerdict) -> BlockCause {
@@ -118,6 +129,30 @@ async fn the_same_rule_about_something_else_is_another_question() {
     for value in ["a; net evil.example", "one two", "; net"] {
         let verdict = run(&with_value(value), &format!("net {PLACEHOLDER}")).await;
         assert_eq!(cause(verdict), BlockCause::Decision, "{value}");
+    }
+}
+
+/// With another value in its place it would be another call, so no answer outlives the call that it was given to.
+#[tokio::test]
+async fn a_call_with_a_placeholder_is_allowed_once_and_never_from_now_on() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let sealed = format!("net {PLACEHOLDER}");
+    let asked = async |engine: &Engine, attendance: &Attendance| {
+        engine.permit_tool_call(exec(&sealed), &context(), attendance).await.permit
+    };
+    let says = |decision| Attendance::Present(Arc::new(Says(decision)) as Arc<dyn Asker>);
+    // Where it stands for nothing it is a word like any other.
+    let plain = Engine::builder().store(Arc::clone(&store)).build();
+    guard(&plain);
+    asked(&plain, &says(Decision::AllowAlways)).await.unwrap();
+    asked(&plain, &Attendance::Nobody).await.unwrap();
+    let one = beside(Arc::clone(&store), "example.com");
+    asked(&one, &Attendance::Nobody).await.unwrap_err();
+    asked(&one, &says(Decision::AllowAlways)).await.unwrap_err();
+    assert_eq!(store.grants(9).await.unwrap().len(), 1, "the one for the word");
+    asked(&one, &says(Decision::AllowOnce)).await.unwrap();
+    for value in ["example.com", "other.example"] {
+        asked(&beside(Arc::clone(&store), value), &Attendance::Nobody).await.unwrap_err();
     }
 }
 

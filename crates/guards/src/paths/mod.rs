@@ -9,11 +9,13 @@ mod innocent;
 pub(crate) mod sensitive;
 mod table;
 mod touched;
+mod walls;
 
 pub use class::Class;
 pub use guard::real_path;
 pub use guard::{Access, PathGuard};
 pub use sensitive::Level;
+pub use walls::{Roots, unwritable_footing};
 
 pub(crate) use touched::{Places, Target};
 
