@@ -9,12 +9,14 @@
 //! of a language that is not read may do anything, unless it does nothing but print and count.
 
 mod awk;
+mod bounded;
 mod calls;
 mod language;
 mod powershell;
 mod reader;
 mod signs;
 mod tokens;
+mod values;
 mod written;
 
 use std::sync::Arc;
@@ -22,7 +24,7 @@ use std::sync::Arc;
 use super::data::{Data, Taint};
 use super::trace::{Fact, UnknownKind};
 use super::walk::{Shell, slices};
-use super::word::{HOLE, has_hole, unglob};
+use super::word::{HOLE, STAR, has_hole, unglob};
 use crate::effects::{Action, Touch};
 use crate::programs::{Code, Does, Programs};
 use calls::Call;
@@ -93,6 +95,17 @@ impl<'a> Given<'a> {
     }
 }
 
+/// For what code is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reading {
+    /// For what it does.
+    Alone,
+    /// Also for what it prints, which the caller passes on.
+    Told,
+    /// It is a test: what it hands to the code of the project is what that is tried with.
+    Test,
+}
+
 impl Shell<'_> {
     /// Reads the code a program was given in its arguments or input. The answer is what it prints, where that is known.
     pub(crate) fn inline_code(
@@ -151,8 +164,13 @@ impl Shell<'_> {
             Some(code) if code.starts_with('(') => {
                 return self.code_argument(program, code, stdin, process, false);
             }
+            // Modules that read code, as the interpreter does.
+            Some("code" | "asyncio" | "IPython") if args.contains(&"-m") && takes.input => {
+                return self.code_of_input(program, stdin, process, false);
+            }
             // `python -m pytest` is `pytest`.
             Some(module) if args.windows(2).any(|pair| *pair == ["-m", module]) => {
+                self.modules(program, std::iter::once(module), process);
                 let rest = args.iter().skip_while(|arg| **arg != module).skip(1).copied().collect::<Vec<_>>();
                 self.collected(module, &rest, process);
             }
@@ -161,6 +179,20 @@ impl Shell<'_> {
             None => {}
         }
         None
+    }
+
+    /// Modules that the command wrote itself, by their names.
+    fn modules<'m>(&mut self, program: &str, names: impl Iterator<Item = &'m str>, process: usize) {
+        if self.state.disk.is_empty() {
+            return;
+        }
+        let names: std::collections::BTreeSet<&str> = names.collect();
+        for name in names {
+            let path = format!("{}.py", name.replace('.', "/"));
+            if self.state.disk.has(&self.resolve(&path)) {
+                self.script_argument(program, &path, process);
+            }
+        }
     }
 
     /// Keeps the code that a process is given. One text is kept once for the processes that follow each other with it, as a
@@ -173,7 +205,7 @@ impl Shell<'_> {
         }
     }
 
-    fn runs_code(&mut self, process: usize, from: Taint) {
+    pub(super) fn runs_code(&mut self, process: usize, from: Taint) {
         self.trace.facts.push(Fact::RunsCode { process: Some(process), from });
     }
 
@@ -227,8 +259,14 @@ impl Shell<'_> {
         plainly: bool,
     ) -> Option<Data> {
         let language = Languages::built_in().of_program(program);
-        let found = self.read_code(code, language, process, 0, plainly)?;
+        let reading = if plainly { Reading::Told } else { Reading::Alone };
+        let found = self.read_code(code, language, process, 0, reading)?;
         self.give_to(&found, stdin, process);
+        self.note_unread_code(program, &found);
+        if language.name == "python" && code.contains("import") {
+            let words = code.split(|c: char| !(c.is_alphanumeric() || "._".contains(c)));
+            self.modules(program, words.filter(|word| !word.is_empty()), process);
+        }
         if !language.is_read() && !found.is_harmless() {
             self.note_unknown_code(program, Taint::PROGRAM);
         }
@@ -237,7 +275,19 @@ impl Shell<'_> {
         Some(Data::text(text).tainted(taint))
     }
 
+    /// Code that is written in the command, and starts or deletes something that is not.
+    fn note_unread_code(&mut self, program: &str, found: &Found) {
+        if found.calls.iter().any(|call| matches!(call, Call::Unread)) {
+            let reason = format!("code for `{program}` runs or deletes something that can't be read in it");
+            self.trace.unknown(UnknownKind::Code, reason, true);
+        }
+    }
+
     fn script_argument(&mut self, program: &str, script: &str, process: usize) {
+        self.read_script(program, script, process, Reading::Alone);
+    }
+
+    fn read_script(&mut self, program: &str, script: &str, process: usize, reading: Reading) {
         if has_hole(script) {
             return self.runs_code(process, Taint::PROGRAM);
         }
@@ -250,8 +300,11 @@ impl Shell<'_> {
             let languages = Languages::built_in();
             let own = languages.of_program(program);
             let language = if own.is_read() { own } else { languages.of_file(script) };
-            let found = self.read_code(text, language, process, 0, false);
+            let found = self.read_code(text, language, process, 0, reading);
             let is_ours = self.state.disk.has(&self.resolve(script));
+            if let Some(found) = found.as_ref().filter(|_| is_ours) {
+                self.note_unread_code(program, found);
+            }
             if is_ours && !language.is_read() && found.is_some_and(|found| !found.is_harmless()) {
                 self.note_unknown_code(program, Taint::PROGRAM);
             }
@@ -266,17 +319,17 @@ impl Shell<'_> {
 
     /// Finds what code does.
     pub(crate) fn code(&mut self, text: &str, language: &Language, process: usize, depth: usize) {
-        self.read_code(text, language, process, depth, false);
+        self.read_code(text, language, process, depth, Reading::Alone);
     }
 
-    /// Finds what code does; `told` when the caller passes on what it prints.
+    /// Finds what code does.
     fn read_code(
         &mut self,
         text: &str,
         language: &Language,
         process: usize,
         depth: usize,
-        told: bool,
+        reading: Reading,
     ) -> Option<Found> {
         if depth > MAX_DEPTH {
             self.note_limit();
@@ -292,12 +345,9 @@ impl Shell<'_> {
         let found = reader::read(text, language, self.place.home(), 0);
         self.trace.note(found.over);
         self.signs(&found, process);
-        self.deletes_what_it_lists(&found.calls, process);
-        let mut secret = false;
-        for call in &found.calls {
-            secret |= self.code_call(call, language, process, depth);
-        }
         let sends = found.network || found.talks;
+        let mut secret = self.make_calls(&found, language, process, depth);
+        secret |= sends && self.reads_what_it_names(&found, process);
         if secret && sends {
             self.trace.facts.push(Fact::Sends { process, what: Taint::SECRET });
         }
@@ -314,13 +364,57 @@ impl Shell<'_> {
             self.evaluates(&found, process);
         }
         // What is only printed counts where it is printed to.
+        let told = reading == Reading::Told;
         let is_told = found.is_harmless() && (told && found.printed.is_some() || !self.captures);
+        let is_told = is_told || reading == Reading::Test && language.is_read() && !found.starts_others();
         // What is only written to files counts where one of them is run.
         let is_told = is_told || language.is_read() && found.keeps_to_files() && self.keeps(&found);
         for literal in found.literals.iter().filter(|literal| !is_told && starts_like_command(literal)) {
             self.run_found(literal, process);
         }
         Some(found)
+    }
+
+    /// Follows the calls of code, in their order; true when they read credentials.
+    fn make_calls(&mut self, found: &Found, language: &Language, process: usize, depth: usize) -> bool {
+        let outside = self.state.cwd.clone();
+        let mut before = None;
+        let mut secret = false;
+        for call in &found.calls {
+            match call {
+                Call::Enters(folder) => {
+                    before = Some(self.state.cwd.clone());
+                    self.state.cwd = Some(self.resolve(folder));
+                }
+                Call::Leaves => self.state.cwd = before.take().unwrap_or_else(|| outside.clone()),
+                call => secret |= self.code_call(call, language, process, depth),
+            }
+        }
+        self.deletes_what_it_lists(&found.calls, process);
+        self.state.cwd = outside;
+        secret
+    }
+
+    /// Code that sends something and reads a file whose name is made may read whatever path is written in it.
+    fn reads_what_it_names(&mut self, found: &Found, process: usize) -> bool {
+        if !found.calls.iter().filter_map(Call::reads).any(has_hole) {
+            return false;
+        }
+        let is_path = |text: &&String| {
+            text.starts_with(['~', '/', '.']) && text.len() < 400 && !text.contains(char::is_whitespace)
+        };
+        let named: Vec<Touch> = found
+            .literals
+            .iter()
+            .filter(is_path)
+            .map(|path| Touch::new(Action::Read, path.replace('*', &String::from(STAR))))
+            .collect();
+        let mut secret = false;
+        for touch in named {
+            secret |= self.content_of(&touch.path).taint.has(Taint::SECRET);
+            self.touch_by(Some(process), touch);
+        }
+        secret
     }
 
     /// Takes down what the files hold that code writes; whether it writes any whose names are known.
@@ -414,7 +508,7 @@ impl Shell<'_> {
                     self.code(text, language, process, depth + 1);
                 }
             }
-            Call::Lists(_) | Call::DeletesUnknown => {}
+            Call::Lists(_) | Call::DeletesUnknown | Call::Enters(_) | Call::Leaves | Call::Unread => {}
             Call::Carrier(from) => self.runs_code(process, *from),
             Call::Touch(touch) => {
                 let reads = touch.action == Action::Read;

@@ -381,10 +381,25 @@ fn listing(program: &str, args: &[&str], stdin: &Data) -> Option<Data> {
         "cut" => cut_parts(args, stdin),
         "basename" | "dirname" | "realpath" | "readlink" => Some(path_tool(program, args)),
         "mktemp" => Some(Data::text(format!("/tmp/tmp.{HOLE}"))),
+        "ps" if lists_all_processes(args) => Some(Data::text(format!("{STAR}\n")).tainted(Taint::PROGRAM)),
         // The numbers are not known, but whose they are is: the name stays readable for the rules.
         "pgrep" | "pidof" => Some(Data::text(format!("{HOLE}{}{HOLE}", args.join(" ")))),
         _ => None,
     }
+}
+
+/// Whether `ps` (procps 4.0) lists every process: it is told to, and not which ones.
+fn lists_all_processes(args: &[&str]) -> bool {
+    let letters = |arg: &str| !arg.starts_with("--") && arg.trim_start_matches('-').len() < 6;
+    let all = args.iter().any(|arg| match arg.strip_prefix('-') {
+        Some(rest) => letters(arg) && rest.contains(['e', 'A']),
+        None => arg.contains('x') && letters(arg),
+    });
+    let chosen = args.iter().any(|arg| {
+        matches!(*arg, "-C" | "-p" | "-u" | "-U" | "-g" | "-G" | "-t" | "-s" | "--ppid" | "--pid" | "--user")
+            || arg.starts_with("--")
+    });
+    all && !chosen
 }
 
 /// What a listing prints: the names in a folder, without it.

@@ -7,7 +7,7 @@ use super::dialect::Dialect;
 use super::state::Value;
 use super::trace::Fact;
 use super::walk::Shell;
-use super::word::{HOLE, has_hole};
+use super::word::{ANY, HOLE, SET, STAR, has_hole};
 use crate::effects::{Action, Touch};
 
 /// The streams of one command after its redirections.
@@ -472,6 +472,17 @@ impl Shell<'_> {
         }
         let data = match self.state.disk.file(&resolved) {
             Some(known) => known.clone(),
+            // A pattern stands for what it finds among the files of the command.
+            None if resolved.contains([STAR, ANY, SET]) && !self.state.disk.is_empty() => {
+                let mut found: Vec<(&String, &Data)> = self
+                    .state
+                    .disk
+                    .files()
+                    .filter(|(path, _)| super::pattern::matches(&resolved, path))
+                    .collect();
+                found.sort_by_key(|(path, _)| *path);
+                found.first().map_or_else(|| Data::unknown(Taint::FILE), |(_, data)| (*data).clone())
+            }
             None if self.state.disk.is_fetched(&resolved) => Data::unknown(Taint::FETCHED),
             None => self.workspace_file(&resolved),
         };

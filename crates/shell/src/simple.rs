@@ -7,6 +7,7 @@ use brush_parser::ast;
 
 use super::data::{Data, Taint};
 use super::dialect::Dialect;
+use super::redirect::Streams;
 use super::state::{Casing, Value};
 use super::trace::program_name;
 use super::walk::Shell;
@@ -70,21 +71,12 @@ impl Shell<'_> {
             let shown = streams.feeds && self.differs(Dialect::Zsh);
             (if shown { streams.stdin.clone() } else { Data::empty() }, Some(true))
         } else {
-            let outer = std::mem::replace(&mut self.environment, environment);
-            self.expand_prompts();
-            let status = status_of(&argv, self);
-            self.status = None;
-            let wired = std::mem::replace(&mut self.wired, streams.to_network || streams.from_network);
-            let output = self.dispatch_with_assignments(&argv, &streams.stdin);
-            self.wired = wired;
-            self.environment = outer;
-            if !self.state.watched.is_empty() {
-                self.act_on_assignments();
-            }
-            (output, status.or(self.status.take()))
+            self.start_with(&argv, environment, &streams)
         };
         if argv == ["exec"] {
             self.keep_streams(&streams);
+            // What follows has the connection as its own input or output.
+            self.wired |= streams.is_wired();
         }
         let program = argv.first().map(|word| program_name(word));
         let mut output = self.deliver(streams, output, program.as_deref());
@@ -92,6 +84,28 @@ impl Shell<'_> {
         self.sinks = outer_sinks;
         output.then(&self.answers());
         (output, status)
+    }
+
+    /// Runs a command with its variables and its streams; the answer is what it prints, and whether it succeeds.
+    fn start_with(
+        &mut self,
+        argv: &[String],
+        environment: Vec<(String, String)>,
+        streams: &Streams,
+    ) -> (Data, Option<bool>) {
+        let outer = std::mem::replace(&mut self.environment, environment);
+        self.expand_prompts();
+        let status = status_of(argv, self);
+        self.status = None;
+        let wired = self.wired;
+        self.wired |= streams.is_wired();
+        let output = self.dispatch_with_assignments(argv, &streams.stdin);
+        self.wired = wired;
+        self.environment = outer;
+        if !self.state.watched.is_empty() {
+            self.act_on_assignments();
+        }
+        (output, status.or(self.status.take()))
     }
 
     /// Runs a command; a function or builtin sees the assignments in front of it as variables.

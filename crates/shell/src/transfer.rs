@@ -123,7 +123,7 @@ impl Shell<'_> {
                 }
                 options.operands.iter().for_each(|path| self.write_file(path, stdin));
             }
-            "curl" | "wget" | "wget2" | "aria2c" => self.store_fetched(program, &options),
+            "curl" | "wget" | "wget2" | "aria2c" | "axel" => self.store_fetched(program, &options),
             "cp" | "mv" | "ln" | "install" | "gcp" | "gmv" | "gln" | "link" | "rsync" | "scp" | "git" => {
                 self.store_copies(program, &options);
             }
@@ -301,6 +301,12 @@ impl Shell<'_> {
     /// Remembers directories that the program fills with what came over the network.
     fn fetch(&mut self, program: &str, args: &[&str], stdin: &Data) {
         let options = Options::parse(args, self.programs.takes(program));
+        if program == "gh" && args.starts_with(&["release", "download"]) {
+            let folder = after(args, "-D").or_else(|| after(args, "--dir")).unwrap_or(".");
+            for name in after(args, "-p").into_iter().chain(after(args, "--pattern")) {
+                self.write_file(&format!("{folder}/{name}"), &Data::unknown(Taint::NET));
+            }
+        }
         let into = match program {
             "git" | "gh" | "hg" | "svn" => {
                 let words: Vec<&str> = options
@@ -330,6 +336,12 @@ impl Shell<'_> {
                             .is_some_and(|data| data.taint.has(Taint::NET))
                     });
                 from_net.then(|| crate::effects::unpacks_into(program, args).unwrap_or(".").to_owned())
+            }
+            // A copy of a site lies in a folder called like its host.
+            "wget" | "wget2" if options.has('r', "recursive") || options.has('m', "mirror") => {
+                let host = options.operands.first().and_then(|url| super::credentials::host_of(url));
+                let folder = options.value(Some('P'), "directory-prefix").unwrap_or(".");
+                host.map(|host| format!("{folder}/{host}"))
             }
             _ => None,
         };

@@ -559,7 +559,10 @@ impl Shell<'_> {
                 }
                 let outer = std::mem::take(&mut self.sinks);
                 let streams = self.streams(redirects.iter().flat_map(|list| &list.0), stdin);
+                let wired = self.wired;
+                self.wired |= streams.is_wired();
                 let (output, status) = self.run_compound(compound, &streams.stdin);
+                self.wired = wired;
                 let mut output = self.deliver(streams, output, None);
                 self.drain_sinks(&output);
                 self.sinks = outer;
@@ -638,5 +641,10 @@ impl Streams {
     /// True when nothing is redirected.
     pub(crate) fn is_plain(&self) -> bool {
         self.outputs.is_empty() && !self.to_network
+    }
+
+    /// True when the input comes from a network connection, or the output goes to one.
+    pub(crate) fn is_wired(&self) -> bool {
+        self.to_network || self.from_network
     }
 }

@@ -8,7 +8,7 @@ use backstop_shell::programs::{Program, Programs};
 use backstop_shell::{Action, Argument, Input, Place, Process, Taint, Touch, paths};
 
 use super::made::Made;
-use super::{Origin, Run, Signal, Test, TouchCondition, environment, footing, library, remote, sql};
+use super::{Origin, Run, Signal, Test, TouchCondition, environment, footing, library, remote, sql, values};
 use crate::paths::{Class, Target, class, footing as places, is_confidential};
 
 /// A process with its arguments parsed once, for all rules.
@@ -75,6 +75,12 @@ impl<'a> Parsed<'a> {
             && run.at_most.is_none_or(|most| self.words.len() <= most + run.sub.len())
             && run.test.is_none_or(|test| self.passes(test))
             && !self.only_asks_for_help(run)
+    }
+
+    /// Whether it is one of the programs, with the arguments that are wanted.
+    pub(super) fn is_run(&self, run: &Run) -> bool {
+        let program = self.process.program();
+        run.program.iter().any(|name| is_called(&program, name)) && self.fits(run)
     }
 
     /// Whether the program is only asked how it is used: a word for help behind plain words, which are its subcommands
@@ -252,7 +258,12 @@ impl<'a> Parsed<'a> {
             }
             _ => {}
         }
-        args.any(|arg| arg == "-1" || arg.contains([STAR, ANY, SET]))
+        // `$(pgrep .)`: a pattern that every name fits.
+        let of_all = |arg: &str| {
+            let pattern = arg.trim_matches(HOLE);
+            pattern.len() < arg.len() && matches!(pattern, "." | ".*" | "^" | "-f ." | "-v .")
+        };
+        args.any(|arg| arg == "-1" || arg.contains([STAR, ANY, SET]) || of_all(arg))
     }
 
     fn operands(&self) -> &[&'a str] {
@@ -339,6 +350,7 @@ impl<'a> Parsed<'a> {
             }
             Test::OutsideArgument => self.words.iter().any(|word| self.leads_out(word)),
             Test::OthersContainer => self.removes_others(),
+            Test::ShowsNoValues => values::are_kept(&self.process.program(), &self.args, &self.options),
             Test::UnknownOption => self.args.iter().any(|arg| arg.starts_with(HOLE)),
             Test::UnknownArgument => self.args.iter().any(|arg| has_hole(arg)),
             Test::StreamedArguments => self.process.is_open_ended() && !self.has_its_code(),

@@ -18,6 +18,7 @@ mod pack;
 mod remote;
 mod set;
 mod sql;
+mod values;
 pub(crate) mod words;
 
 use backstop_shell::Action;
@@ -214,6 +215,8 @@ pub enum Test {
     UnknownArgument,
     /// An argument of which not even the beginning is known, so that it could be an option.
     UnknownOption,
+    /// It counts the lines of files with settings, or shows the names in them and no value: `cut -d= -f1`.
+    ShowsNoValues,
     /// An argument that is added from outside the command.
     StreamedArguments,
     /// The program is started by a path inside a temporary directory.
@@ -262,6 +265,8 @@ pub struct TouchCondition {
     pub program: Vec<String>,
     /// Not for these programs.
     pub not_program: Vec<String>,
+    /// Not by a process with one of these arguments.
+    pub unless: Vec<Run>,
 }
 
 /// Where code or data comes from.

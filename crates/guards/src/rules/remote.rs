@@ -17,9 +17,9 @@ use backstop_shell::{Argument, Place, Process, paths};
 
 use super::library;
 use super::words::{
-    CHANGES, CMDLETS, ENDS, FIRM_CHANGES, FIRM_RELEASES, INSISTS, LIVE, LOADS, LOCAL, NAMED, OVERWRITING,
-    OWN, OWN_THINGS, PLAYERS, PRODUCTION, READS, REHEARSAL_STAGES, REHEARSES, RELEASES, REMADE, REMOVES,
-    RUNNER, SENDS, SERVICE, SERVICE_MODULES, STATES, is,
+    CHANGES, CMDLETS, ENDS, FIRM_CHANGES, FIRM_RELEASES, IGNORES_OPTIONS, INSISTS, LIVE, LOADS, LOCAL, NAMED,
+    OVERWRITING, OWN, OWN_THINGS, PLAYERS, PRODUCTION, READS, REHEARSAL_STAGES, REHEARSES, RELEASES, REMADE,
+    REMOVES, RUNNER, SENDS, SERVICE, SERVICE_MODULES, STATES, is,
 };
 use crate::paths::{Class, class};
 
@@ -107,7 +107,9 @@ impl<'a> Line<'a> {
         let (program, args) = process.argv().split_first()?;
         let args: Vec<&str> = args.iter().map(Argument::raw).collect();
         let (kind, name) = kind_of(program.raw(), process, at)?;
-        if kind == Kind::Local || args.iter().any(|arg| is_rehearsal(arg)) {
+        let ignores = is(IGNORES_OPTIONS, &name);
+        let rehearses = |arg: &&str| is_rehearsal(arg) && (!ignores || is_question(arg));
+        if kind == Kind::Local || args.iter().any(rehearses) {
             return None;
         }
         let is_last = |word| args.last() == Some(&word);
@@ -213,6 +215,9 @@ impl<'a> Line<'a> {
 
     /// `cloud-nuke`, `k3s-uninstall.sh`, `Remove-AzVM`: all that the program does is to end something.
     fn is_named_for_it(&self) -> bool {
+        if self.kind == Kind::Service && self.name.split(['-', '_', '.']).skip(1).any(|part| is(ENDS, part)) {
+            return true;
+        }
         if self.is_cmdlet {
             return self.name.split_once('-').is_some_and(|(verb, _)| is(CMDLETS, verb));
         }
@@ -259,7 +264,14 @@ impl<'a> Line<'a> {
     /// `Status=Suspended`.
     fn has_ending_state(&self) -> bool {
         let mut set = self.args.iter().filter_map(|arg| arg.rsplit_once('='));
-        set.any(|(_, state)| is(STATES, &state.to_ascii_lowercase()))
+        set.any(|(name, state)| {
+            // `PointInTimeRecoveryEnabled=false`, `DeletionProtectionEnabled=false`: what protects is switched off.
+            let protects = ["recovery", "protection", "backup", "versioning"]
+                .iter()
+                .any(|word| name.to_ascii_lowercase().contains(word));
+            is(STATES, &state.to_ascii_lowercase())
+                || protects && matches!(state, "false" | "off" | "disabled")
+        })
     }
 
     /// Arguments that can name a place: operands, and values of options.
@@ -284,6 +296,11 @@ fn is_rehearsal(arg: &str) -> bool {
     let option = option.strip_prefix('-').unwrap_or(option).to_ascii_lowercase();
     let (name, value) = option.split_once('=').unwrap_or((&option, ""));
     is(REHEARSES, name) && !matches!(value, "false" | "none" | "no" | "0")
+}
+
+/// Options that any program answers, and does nothing else.
+fn is_question(arg: &str) -> bool {
+    matches!(arg.trim_start_matches('-'), "help" | "usage" | "version")
 }
 
 /// What is known of a program, and its name without folder, version and ending; none if that is computed.

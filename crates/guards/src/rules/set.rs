@@ -10,7 +10,7 @@ use backstop_shell::{Action, Fact, Holder, Place, Process, Taint, Touch, Trace};
 
 use super::made::Made;
 use super::matching::{Parsed, origin_fits, signal_of, touch_fits};
-use super::{Rule, When, built_in};
+use super::{Rule, TouchCondition, When, built_in};
 use crate::paths::Target;
 
 static BUILT_IN: LazyLock<Arc<RuleSet>> = LazyLock::new(|| Arc::new(built_in::rules()));
@@ -284,6 +284,7 @@ impl RuleSet {
                         for &place in self.touches.get(&touch.action).into_iter().flatten() {
                             if let Some(When::Touch(condition)) = self.condition(place)
                                 && touch_fits(condition, touch, target, program, at)
+                                && !is_excepted(condition, *process, &made, at)
                             {
                                 add(place.0, *process);
                             }
@@ -373,6 +374,21 @@ fn searched(text: &str) -> String {
     let (front, text) = text.strip_prefix('^').map_or(("", text), |rest| ("\0", rest));
     let (text, back) = text.strip_suffix('$').map_or((text, ""), |rest| (rest, "\0"));
     format!("{front}{}{back}", text.to_ascii_lowercase())
+}
+
+/// Whether a condition leaves out what this process touches.
+fn is_excepted<'a>(
+    condition: &TouchCondition,
+    process: Option<usize>,
+    made: &'a Made<'a>,
+    at: &'a Place,
+) -> bool {
+    if condition.unless.is_empty() {
+        return false;
+    }
+    let toucher = process.and_then(|nth| Some((nth, made.trace().processes.get(nth)?)));
+    let parsed = toucher.map(|(nth, process)| Parsed::new(nth, process, made, at));
+    parsed.is_some_and(|parsed| condition.unless.iter().any(|run| parsed.is_run(run)))
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! What calls do, and what they return.
 
 use super::language::{Does, Language};
+use super::values::{self, Value};
 use crate::Taint;
 use crate::decode;
 use crate::effects::{Action, Touch};
@@ -23,6 +24,12 @@ pub(crate) enum Call {
     DeletesUnknown,
     /// A file is touched.
     Touch(Touch),
+    /// What follows is done in this folder.
+    Enters(String),
+    /// What follows is done where the code was before.
+    Leaves,
+    /// Something runs, or is deleted with all below it, and nothing says what that is.
+    Unread,
 }
 
 impl Call {
@@ -62,61 +69,15 @@ impl Call {
     }
 }
 
-/// A value in code: text that may have holes, and where it comes from.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Value {
-    pub(super) text: String,
-    pub(super) taint: Taint,
-    /// It stands in a list.
-    pub(super) listed: bool,
-    /// The name it is handed over by.
-    pub(super) key: Option<String>,
-}
-
-/// Begins the text of a value that is a function: its name follows.
-pub(super) const FUNCTION: char = '\u{1}';
-
-impl Value {
-    pub(super) fn text(text: impl Into<String>) -> Self {
-        Self { text: text.into(), ..Self::default() }
-    }
-
-    pub(super) fn hole() -> Self {
-        Self::text(HOLE.to_string())
-    }
-
-    fn tainted(text: impl Into<String>, taint: Taint) -> Self {
-        Self { taint, ..Self::text(text) }
-    }
-
-    /// The name of the function that this is.
-    pub(super) fn function(&self) -> Option<&str> {
-        self.text.strip_prefix(FUNCTION)
-    }
-
-    pub(super) fn is_known(&self) -> bool {
-        !has_hole(&self.text) && self.function().is_none()
-    }
-
-    fn is_unknown(&self) -> bool {
-        self.text.chars().all(|c| c == HOLE) && !self.text.is_empty()
-    }
-
-    fn is_called(&self, key: &str) -> bool {
-        self.key.as_deref() == Some(key)
-    }
-
-    fn is_path(&self) -> bool {
-        !self.text.is_empty() && self.text.len() < 4096 && !self.text.contains('\n')
-    }
-}
-
 /// A call as it stands in the code, and what it does.
 pub(super) struct Site<'a> {
     /// Its whole name, in small letters.
     pub(super) name: &'a str,
     pub(super) receiver: Option<&'a Value>,
     pub(super) args: &'a [Value],
+    pub(super) home: &'a str,
+    /// Whether what starts a process by a name like this is one.
+    pub(super) starts: bool,
     pub(super) calls: Vec<Call>,
     pub(super) network: bool,
 }
@@ -141,7 +102,13 @@ impl<'a> Site<'a> {
             result = result.or(value);
         }
         let prints = known.contains(&Does::Prints);
-        result.unwrap_or_else(|| Value::tainted(HOLE, if prints { Taint::NONE } else { self.taint() }))
+        let mut value =
+            result.unwrap_or_else(|| Value::tainted(HOLE, if prints { Taint::NONE } else { self.taint() }));
+        let given = || self.args.iter().chain(self.receiver);
+        let hides = value.taint.has(Taint::DECODED) || value.taint.has(Taint::NET);
+        value.bounded |= !hides && given().any(|value| value.bounded) && !given().any(Value::is_unsure);
+        value.filed |= given().any(|value| value.filed);
+        value
     }
 
     fn owner(&self) -> &str {
@@ -187,11 +154,28 @@ impl<'a> Site<'a> {
                 return talks.then(|| self.fetch());
             }
             Does::Home if self.args.is_empty() => return Some(Value::text("~")),
+            Does::Here if self.args.is_empty() => return Some(Value::text(".")),
+            Does::Temporary => return Some(Value::text(values::TEMPORARY)),
+            Does::Environment => {
+                let name = self.args.first().filter(|value| value.is_known())?;
+                return Some(values::value_of_variable(&name.text, self.home));
+            }
+            Does::Enters => {
+                let folder = self.args.first().filter(|value| value.is_known());
+                self.calls.extend(folder.map(|value| Call::Enters(value.text.clone())));
+            }
+            Does::Imports => return self.args.first().map(import),
+            Does::Formats => return self.format(),
+            Does::Splits => return self.split(),
             Does::Base64 | Does::Hex | Does::Pack => return self.decode(does),
             Does::Decodes => return Some(Value::tainted(HOLE, self.taint() | Taint::DECODED)),
             Does::Looks => {
-                let name = self.args.get(1).map_or("", |value| value.text.as_str());
-                return (self.args.len() > 1).then(|| Value::text(format!("{FUNCTION}{name}")));
+                return match self.args {
+                    [_, name, ..] if name.is_unknown() && name.bounded => Some(Value::within()),
+                    [_, name, ..] => Some(Value::named(&name.text)),
+                    // `globals()`, `vars(x)`: what is taken out of it is looked up.
+                    _ => Some(Value::named(self.name)),
+                };
             }
             Does::Joins | Does::Same | Does::Text => return self.make(does),
             _ => {}
@@ -199,11 +183,31 @@ impl<'a> Site<'a> {
         None
     }
 
-    /// A process is started: from one text, or from a vector.
+    /// A process is started: from one text, or from a vector, perhaps in another folder.
     fn start(&mut self, shell: bool) {
+        let folder = self.args.iter().find(|value| value.is_called("cwd") || value.is_called("chdir"));
+        let folder = folder.filter(|value| value.is_known() && !is_false(&value.text));
+        self.calls.extend(folder.map(|value| Call::Enters(value.text.clone())));
+        self.start_here(shell);
+        self.calls.extend(folder.map(|_| Call::Leaves));
+    }
+
+    fn start_here(&mut self, shell: bool) {
         let (words, taint) = (self.words(), self.taint());
-        let words: Vec<&'a Value> = words.into_iter().filter(|value| !is_setting_word(&value.text)).collect();
+        let mut words: Vec<&'a Value> =
+            words.into_iter().filter(|value| !is_setting_word(&value.text)).collect();
+        if let Some(program) = words.iter().position(|value| value.is_called("executable")) {
+            let program = words.remove(program);
+            // It takes the place of the first word, but for a shell, which reads that.
+            match words.first_mut().filter(|_| !self.args.iter().any(|value| value.is_called("shell"))) {
+                Some(first) if !first.text.starts_with('-') => *first = program,
+                _ => words.insert(0, program),
+            }
+        }
         let Some(first) = words.first() else { return };
+        if self.starts && first.begins_unsure() {
+            self.calls.push(Call::Unread);
+        }
         if first.is_unknown() {
             return self.calls.push(Call::Carrier(taint));
         }
@@ -241,8 +245,20 @@ impl<'a> Site<'a> {
     }
 
     fn evaluate(&mut self) {
-        let known = self.first().filter(|value| !value.is_unknown()).map(|value| value.text.clone());
+        // The parameters of a JavaScript `Function` stand in front of its body.
+        let is_function = self.name.ends_with("function");
+        let code = if is_function { self.args.last() } else { self.first() };
+        let known = code.filter(|value| !value.is_unknown()).map(|value| value.text.clone());
         let from = self.taint();
+        let runs =
+            matches!(last_of(self.name), "eval" | "exec" | "function" | "instance_eval" | "class_eval")
+                && matches!(
+                    self.owner(),
+                    "" | "builtins" | "__builtins__" | "globalthis" | "window" | "vm" | "kernel"
+                );
+        if runs && code.is_some_and(|value| value.begins_unsure() && !value.filed) {
+            self.calls.push(Call::Unread);
+        }
         if known.is_some() || from != Taint::NONE {
             self.calls.push(Call::Code { text: known, from });
         }
@@ -254,11 +270,18 @@ impl<'a> Site<'a> {
             if words.is_empty() { self.receiver.into_iter().collect() } else { words };
         let asked = self.args.iter().any(|value| {
             let meant = value.is_called("recursive") || value.is_called("force");
+            // `rm("-rf", "a")` of ShellJS takes the options of the program.
+            let is_option = value.text.starts_with('-') && value.text.contains(['r', 'R']);
             meant && !is_false(&value.text)
-                || value.key.is_none() && matches!(value.text.as_str(), "recursive" | "true")
+                || value.key.is_none() && (matches!(value.text.as_str(), "recursive" | "true") || is_option)
         });
         if operands.is_empty() {
             self.calls.push(Call::DeletesUnknown);
+        }
+        // What a list of a service or a cache holds is called `del`, too.
+        let is_tree = (tree || asked) && last_of(self.name) != "del";
+        if is_tree && operands.iter().any(|value| value.begins_unsure()) {
+            self.calls.push(Call::Unread);
         }
         for value in operands {
             if value.function().is_some() {
@@ -323,6 +346,16 @@ impl<'a> Site<'a> {
             found.push(Call::Touch(Touch::new(action, path)));
         }
         let third = self.args.get(2).map(|value| value.text.clone());
+        // `open(F, ">>path")`.
+        let attached = mode.trim_start_matches(['+', '<', '>']);
+        if attached.len() < mode.len()
+            && !attached.trim().is_empty()
+            && !attached.starts_with(':')
+            && third.is_none()
+        {
+            let action = if mode.contains('>') { Action::Write } else { Action::Read };
+            found.push(Call::Touch(Touch::new(action, attached.trim())));
+        }
         match (mode.as_str(), third) {
             ("<" | ">" | ">>", Some(path)) => {
                 let action = if mode == "<" { Action::Read } else { Action::Write };
@@ -338,24 +371,33 @@ impl<'a> Site<'a> {
             _ => {}
         }
         self.calls.extend(found);
-        Some(Value::tainted(HOLE, self.taint()))
+        let filed = target.is_some_and(Value::is_known);
+        Some(Value { filed, ..Value::tainted(HOLE, self.taint()) })
     }
 
     fn list(&mut self) -> Option<Value> {
         let is_folder = |value: &&Value| value.text.starts_with(['/', '~', '.']);
-        let folder = self.args.iter().chain(self.receiver).find(is_folder)?.text.clone();
+        let folder = match self.args.iter().chain(self.receiver).find(is_folder) {
+            Some(value) => value.text.clone(),
+            None if self.args.is_empty() && self.receiver.is_none() => ".".to_owned(),
+            None => return None,
+        };
         let listed = format!("{}/{STAR}", folder.trim_end_matches('/'));
         self.calls.push(Call::Lists(folder));
-        Some(Value { listed: true, ..Value::tainted(listed, self.taint()) })
+        Some(Value { listed: true, bounded: true, ..Value::tainted(listed, self.taint()) })
     }
 
     fn glob(&mut self) -> Option<Value> {
         let is_pattern = |value: &&Value| value.text.starts_with(['/', '~']);
-        let pattern = self.first().into_iter().chain(self.receiver).find(is_pattern)?;
+        let Some(pattern) = self.first().into_iter().chain(self.receiver).find(is_pattern) else {
+            // What it finds lies here, or in the folder it is called on.
+            let bounded = self.first().is_some_and(Value::is_known);
+            return Some(Value { listed: true, bounded, ..Value::tainted(HOLE, self.taint()) });
+        };
         let folder = pattern.text.split('*').next().unwrap_or_default().trim_end_matches('/').to_owned();
         let text = format!("{folder}/{STAR}");
-        self.calls.push(Call::Lists(folder));
-        Some(Value { listed: true, ..Value::tainted(text, self.taint()) })
+        self.calls.push(Call::Lists(if folder.is_empty() { "/".to_owned() } else { folder }));
+        Some(Value { listed: true, bounded: true, ..Value::tainted(text, self.taint()) })
     }
 
     fn fetch(&mut self) -> Value {
@@ -432,10 +474,58 @@ impl<'a> Site<'a> {
         if does != Does::Same {
             parts.extend(self.args.iter().map(|value| value.text.as_str()));
         }
-        if matches!(last, "path" | "file" | "glob" | "read" | "text" | "new") {
+        if matches!(last, "file" | "glob" | "read" | "text" | "new") {
             parts.truncate(1);
         }
-        Some(Value::tainted(parts.join("/"), self.taint()))
+        let mut whole = String::new();
+        for part in parts {
+            // What begins at the root stands alone.
+            if part.starts_with('/') && last == "path" {
+                whole.clear();
+            }
+            if !whole.is_empty() && !whole.ends_with('/') {
+                whole.push('/');
+            }
+            whole.push_str(part);
+        }
+        Some(Value::tainted(whole, self.taint()))
+    }
+
+    /// `"a {}".format(b)`, `sprintf("a %s", b)`.
+    fn format(&self) -> Option<Value> {
+        let called_on = self.receiver.filter(|value| value.function().is_none());
+        let (template, rest) = match called_on {
+            Some(template) => (template, self.args),
+            None => self.args.split_first()?,
+        };
+        let mut filled = template.clone();
+        filled.key = None;
+        let opening = if called_on.is_some() { '{' } else { '%' };
+        for value in rest {
+            filled.fill(value, opening);
+        }
+        Some(filled)
+    }
+
+    /// The words of a text that is known.
+    fn split(&self) -> Option<Value> {
+        let called_on = self.receiver.filter(|value| value.function().is_none());
+        let first = self.args.first().filter(|_| self.owner() == "shlex");
+        let text = called_on.or(first)?;
+        let by_blanks = called_on.is_none() || self.args.iter().all(|value| value.text.trim().is_empty());
+        let words = text.text.split_whitespace().map(Value::text).collect();
+        (text.is_known() && by_blanks).then(|| Value::list(words))
+    }
+}
+
+/// A module that is loaded by its name.
+fn import(name: &Value) -> Value {
+    match name.is_unknown() {
+        true if name.bounded || name.filed => Value::within(),
+        true => Value::named(&HOLE.to_string()),
+        // A part of the project.
+        false if has_hole(&name.text) || name.text.starts_with(['.', '/']) => Value::within(),
+        false => Value::named(&name.text),
     }
 }
 

@@ -63,8 +63,24 @@ pub(crate) enum Does {
     Decodes,
     /// Looks up a function by its name.
     Looks,
-    /// Calls a function by its name, which is its first argument.
+    /// Calls the function that is its first argument.
     Sends,
+    /// Calls a function by its name, which is its first argument.
+    Named,
+    /// Loads a module by its name.
+    Imports,
+    /// Fills a template: what it is called on, or its first argument.
+    Formats,
+    /// Cuts a text into words.
+    Splits,
+    /// Reads a variable of the environment.
+    Environment,
+    /// Moves into another folder.
+    Enters,
+    /// The working folder.
+    Here,
+    /// A new temporary folder or file.
+    Temporary,
     /// Joins what it is given.
     Joins,
     /// Gives back the text or path it is called on.
@@ -95,6 +111,13 @@ impl Does {
                 | D::Hex
                 | D::Pack
                 | D::Decodes
+                | D::Imports
+                | D::Formats
+                | D::Splits
+                | D::Environment
+                | D::Enters
+                | D::Here
+                | D::Temporary
         ) || self.looks_at_files()
     }
 
@@ -147,8 +170,10 @@ pub(super) struct Syntax {
     pub(super) single_interpolates: bool,
     /// `f"{x}"` holds code.
     pub(super) formats: bool,
-    /// `"$x"` holds a variable.
+    /// `"$x"` holds a variable, and a dot joins.
     pub(super) sigils: bool,
+    /// `[[a]]` is a text.
+    pub(super) long_brackets: bool,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -163,6 +188,9 @@ struct Written {
     /// Modules that talk to the network.
     #[serde(default)]
     network: Vec<String>,
+    /// Modules whose calls start processes, and an empty name where calls without one do.
+    #[serde(default)]
+    processes: Vec<String>,
     #[serde(default)]
     calls: Vec<Calls>,
 }
@@ -192,6 +220,7 @@ pub(crate) struct Language {
     pub(super) name: String,
     pub(super) syntax: Syntax,
     pub(super) network: Vec<String>,
+    pub(super) processes: Vec<String>,
     calls: HashMap<String, Vec<Does>>,
     printing: HashMap<String, Printing>,
     /// Whether code in which only known calls stand does what those do, and nothing else.
@@ -213,6 +242,7 @@ impl Language {
             }
         }
         self.network.extend(written.network.iter().cloned());
+        self.processes.extend(written.processes.iter().cloned());
     }
 
     /// What the call with this name does, as far as it matters. A name is known by its last parts: the longest that

@@ -2,11 +2,18 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::calls::{Call, FUNCTION, Site, Value, last_of};
+use super::bounded::Bounded;
+use super::calls::{Call, Site, last_of};
 use super::language::{Does, Language};
 use super::tokens::{Text, Token, tokenize};
+use super::values::{self, Value};
 use crate::Taint;
 use crate::limits::{self, Over};
+
+mod lists;
+mod names;
+
+use names::{is_keyword, is_reversal, is_variable, names_starters};
 
 /// What was found in code.
 #[derive(Debug, Default)]
@@ -34,6 +41,8 @@ pub(crate) struct Found {
     pub(crate) runs: bool,
     /// What it prints, where all of it is known, with where that comes from.
     pub(crate) printed: Option<(String, Taint)>,
+    /// A module that starts processes is named.
+    pub(crate) names_starters: bool,
     /// What was left out.
     pub(crate) over: Over,
 }
@@ -60,6 +69,23 @@ impl Found {
             && self.over == Over::NOTHING
     }
 
+    /// Whether it starts or evaluates something itself, or could.
+    pub(crate) fn starts_others(&self) -> bool {
+        let starts = |call: &Call| {
+            matches!(
+                call,
+                Call::Shell(_) | Call::Vector { .. } | Call::Code { .. } | Call::Carrier(_) | Call::Unread
+            )
+        };
+        self.names_starters
+            || self.evaluates
+            || self.network
+            || self.fork_bomb
+            || self.reverse_shell
+            || self.over != Over::NOTHING
+            || self.calls.iter().any(starts)
+    }
+
     /// Whether it runs something that is not written in it: what it is given.
     pub(crate) fn runs_what_it_is_given(&self) -> bool {
         let is_open = |text: &str| text.trim_start().starts_with(crate::marks::HOLE);
@@ -84,6 +110,10 @@ pub(super) fn read(text: &str, language: &Language, home: &str, inner: usize) ->
     found.over = over;
     super::signs::read(text, &tokens, language, &mut found);
     let mut reader = Reader {
+        bounded: Bounded::read(&tokens, language),
+        names_starters: names_starters(&tokens, language),
+        lists: Vec::new(),
+        handed: Vec::new(),
         found: &mut found,
         vars: HashMap::new(),
         defined: HashSet::new(),
@@ -96,9 +126,13 @@ pub(super) fn read(text: &str, language: &Language, home: &str, inner: usize) ->
     };
     reader.aliases(&tokens);
     reader.read(&tokens);
+    reader.hand_over();
+    let starters = reader.names_starters;
+    found.names_starters = starters;
     found
 }
 
+#[derive(Default)]
 struct Frame {
     name: String,
     receiver: Option<Value>,
@@ -108,21 +142,27 @@ struct Frame {
     joins: bool,
     /// Called without parentheses.
     bare: bool,
+    /// It takes something out of the value in front of it.
+    is_index: bool,
+    /// What follows fills the template in front of it.
+    fills: bool,
     lists: usize,
+    /// Where the innermost list begins, if nothing but plain values stood in it so far.
+    list_at: Option<usize>,
 }
 
 impl Frame {
     fn new(name: String, receiver: Option<Value>, bare: bool) -> Self {
-        Self { name, receiver, args: Vec::new(), value: None, key: None, joins: false, bare, lists: 0 }
+        Self { name, receiver, bare, ..Self::default() }
     }
 
     fn add(&mut self, mut value: Value) {
         value.listed |= self.lists > 0;
+        if self.fills && self.value.as_mut().is_some_and(|template| template.fill(&value, '%')) {
+            return;
+        }
         match &mut self.value {
-            Some(current) if self.joins => {
-                current.text.push_str(&value.text);
-                current.taint |= value.taint;
-            }
+            Some(current) if self.joins => current.join(&value),
             Some(_) => {
                 self.comma();
                 self.value = Some(value);
@@ -138,11 +178,20 @@ impl Frame {
             self.args.push(value);
         }
         self.joins = false;
+        self.fills = false;
     }
 }
 
 struct Reader<'a> {
     found: &'a mut Found,
+    /// Names whose values are written in the code, or are given to it.
+    bounded: Bounded,
+    /// Whether the code names a module that starts processes.
+    names_starters: bool,
+    /// Lists that are written in the code.
+    lists: Vec<Vec<String>>,
+    /// Texts that stand in lists, or that functions of the code are given.
+    handed: Vec<String>,
     vars: HashMap<String, Value>,
     /// Functions that the code itself defines.
     defined: HashSet<String>,
@@ -160,7 +209,7 @@ impl Reader<'_> {
     /// Other names of functions, and the functions that are defined: `from os import popen as p`,
     /// `const {execSync: e} = ...`, `def f`.
     fn aliases(&mut self, tokens: &[Token]) {
-        let function = |name: &String| Value::text(format!("{FUNCTION}{name}"));
+        let function = |name: &String| Value::named(name);
         for window in tokens.windows(3) {
             match window {
                 [Token::Name(name), Token::Name(word), Token::Name(alias)]
@@ -211,6 +260,9 @@ impl Reader<'_> {
                 Token::Text(text) => {
                     let value = self.text(text);
                     self.found.literals.push(value.text.clone());
+                    if self.top().lists > 0 && value.text.contains(' ') {
+                        self.handed.push(value.text.clone());
+                    }
                     if matches!(at.checked_sub(2).and_then(|before| tokens.get(before)), Some(Token::Text(_)))
                     {
                         // Strings side by side are one in some languages.
@@ -221,6 +273,12 @@ impl Reader<'_> {
                 }
                 Token::Command(text) => self.command(text),
                 Token::Mark('+' | '.') => self.top().joins = true,
+                Token::Mark('%')
+                    if self.top().value.as_ref().is_some_and(|value| value.text.contains('%')) =>
+                {
+                    self.top().fills = true;
+                }
+                Token::Mark('<') if self.appends_to_list(tokens, at) => at += 1,
                 Token::Mark('/')
                     if matches!(tokens.get(at), Some(Token::Text(_))) && self.top().value.is_some() =>
                 {
@@ -231,6 +289,12 @@ impl Reader<'_> {
                     self.top().joins = true;
                 }
                 Token::Mark(',') => self.top().comma(),
+                Token::Mark(':') if self.is_symbol(tokens, at) => {
+                    if let Some(Token::Name(name)) = tokens.get(at) {
+                        self.top().add(Value::text(name.clone()));
+                    }
+                    at += 1;
+                }
                 Token::Mark('[') if is_reversal(tokens.get(at..).unwrap_or_default()) => {
                     if let Some(value) = &mut self.top().value {
                         value.text = value.text.chars().rev().collect();
@@ -238,11 +302,8 @@ impl Reader<'_> {
                     }
                     at += 5;
                 }
-                Token::Mark('[') => self.top().lists += 1,
-                Token::Mark(']') => {
-                    let top = self.top();
-                    top.lists = top.lists.saturating_sub(1);
-                }
+                Token::Mark('[') => self.open_list(at.checked_sub(2).and_then(|before| tokens.get(before))),
+                Token::Mark(']') => self.close_list(),
                 Token::Mark('(')
                     if self.language.syntax.lisp && matches!(tokens.get(at), Some(Token::Name(_))) =>
                 {
@@ -272,11 +333,23 @@ impl Reader<'_> {
         while self.frames.last().is_some_and(|frame| frame.bare) {
             self.close();
         }
-        let value = self.top().value.take();
-        self.top().args.clear();
-        if let (Some(name), Some(value)) = (assigned, value) {
-            self.vars.insert(name, value);
-        }
+        let top = self.top();
+        let value = top.value.take();
+        let mut items = std::mem::take(&mut top.args);
+        (top.lists, top.list_at) = (0, None);
+        let (Some(name), Some(value)) = (assigned, value) else { return };
+        let is_list = !items.is_empty() && items.iter().chain([&value]).all(|item| item.key.is_none());
+        let value = match is_list {
+            true => {
+                items.push(value);
+                Value::list(items)
+            }
+            // An item of something like `{"a": print}`.
+            false if !items.is_empty() && value.function().is_some() => Value::within(),
+            false => value,
+        };
+        let bare = name.trim_start_matches(['@', '%']).to_owned();
+        self.vars.insert(bare, value);
     }
 
     fn name(&mut self, name: &str, tokens: &[Token], at: &mut usize, assigned: &mut Option<String>) {
@@ -299,9 +372,28 @@ impl Reader<'_> {
             Some(Token::Name(of)) if room && self.is_bare_call(name, of, tokens.get(*at + 1)) => {
                 self.frames.push(Frame::new(name.to_owned(), None, true));
             }
+            Some(Token::Mark('[' | '@' | '\\')) if room && self.takes_bare(name) => {
+                self.frames.push(Frame::new(name.to_owned(), None, true));
+            }
+            Some(Token::Mark('+' | '.'))
+                if tokens.get(*at + 1) == Some(&Token::Mark('=')) && self.frames.is_empty() =>
+            {
+                *at += 2;
+                *assigned = Some(name.to_owned());
+                let value = self.lookup(name);
+                self.put(value);
+                self.top().joins = true;
+            }
+            Some(Token::Mark('[')) if room && !is_keyword(name) && self.takes_out(name) => {
+                *at += 1;
+                self.open_index(name);
+            }
+            Some(Token::Mark('{')) if values::is_environment(name) => self.environment(tokens, at),
             Some(Token::Mark('=')) if !matches!(tokens.get(*at + 1), Some(Token::Mark('=' | '~' | '>'))) => {
                 *at += 1;
-                if self.frames.iter().all(|frame| frame.bare) && self.frames.is_empty() {
+                if self.frames.is_empty() {
+                    // `a, b = ...` gives a list to nobody.
+                    self.top().args.clear();
                     *assigned = Some(name.to_owned());
                     let is_known = !self.does(name).is_empty();
                     self.found.acts |= is_known;
@@ -328,26 +420,50 @@ impl Reader<'_> {
                 }
             }
             _ => {
-                let does = self.does(name);
-                let (acts, runs) =
-                    (does.iter().any(|does| !does.is_harmless()), does.iter().any(|does| does.may_run()));
-                self.found.acts |= acts;
-                self.found.runs |= runs;
-                let value = self.lookup(name);
-                let value = self.copy(value);
-                self.top().add(value);
+                self.value_of_name(name);
             }
         }
+    }
+
+    /// A name that is neither called nor assigned.
+    fn value_of_name(&mut self, name: &str) {
+        let does = self.does(name);
+        let (acts, runs) =
+            (does.iter().any(|does| !does.is_harmless()), does.iter().any(|does| does.may_run()));
+        self.found.acts |= acts;
+        self.found.runs |= runs;
+        if name.starts_with('.') && self.top().value.is_some() {
+            return self.member(name);
+        }
+        let value = self.lookup(name);
+        let value = self.copy(value);
+        self.put(value);
     }
 
     /// Functions that languages let take what follows without parentheses: `eval pack(...)`, `unlink glob "/etc/*"`.
     fn is_bare_call(&self, name: &str, of: &str, behind: Option<&Token>) -> bool {
         let known = |name: &str| !self.does(name).is_empty();
         let is_called = matches!(behind, Some(Token::Mark('(' | '[')))
-            || known(of) && matches!(behind, Some(Token::Text(_)));
+            || known(of) && matches!(behind, Some(Token::Text(_) | Token::Name(_)));
+        // `open F, ">x"`: the handle stands in front.
+        let has_handle = self.language.syntax.sigils && matches!(behind, Some(Token::Mark(',')));
         let takes =
             self.language.syntax.percent || self.language.syntax.sigils || self.language.name == "any";
-        takes && known(name) && !is_keyword(name) && (is_called || of.starts_with('$'))
+        let is_argument = of.starts_with(['$', '@', '%']) || values::is_environment(of);
+        takes
+            && known(name)
+            && !is_keyword(name)
+            && (is_called || is_argument || has_handle && self.acts(name))
+    }
+
+    fn acts(&self, name: &str) -> bool {
+        self.does(name).iter().any(|does| !does.is_harmless())
+    }
+
+    /// Whether a function that does something takes a list without parentheses: `system [1].pack("C")`.
+    fn takes_bare(&self, name: &str) -> bool {
+        let takes = self.language.syntax.percent || self.language.syntax.sigils;
+        takes && self.acts(name) && !is_keyword(name) && !self.vars.contains_key(name)
     }
 
     /// A string: names of variables in it are replaced, other code in it is read.
@@ -356,14 +472,18 @@ impl Reader<'_> {
         let mut inner = text.inner.iter();
         for c in text.body.chars() {
             let code = (c == crate::marks::HOLE).then(|| inner.next()).flatten();
+            let variable = code.and_then(|code| values::variable_of(code));
             match code {
+                Some(_) if variable.is_some() => {
+                    let found = variable.map(|name| values::value_of_variable(name, self.home));
+                    value.join(&found.unwrap_or_default());
+                }
                 Some(code) if is_variable(code) => {
                     let found = self.lookup(code);
                     let found = self.copy(found);
-                    value.taint |= found.taint;
                     match found.function() {
-                        Some(_) => value.text.push(c),
-                        None => value.text.push_str(&found.text),
+                        Some(_) => value.join(&Value::hole()),
+                        None => value.join(&found),
                     }
                 }
                 Some(code) if self.inner < MAX_INNER => {
@@ -374,12 +494,14 @@ impl Reader<'_> {
                     self.found.runs |= found.runs;
                     self.found.network |= found.network;
                     self.found.evaluates |= found.evaluates;
-                    value.text.push(c);
+                    let (inner, _) = tokenize(code, &self.language.syntax);
+                    let bounded = self.bounded.is_within(&inner, self.language);
+                    value.join(&Value { bounded, ..Value::hole() });
                 }
                 Some(_) => {
                     self.found.acts = true;
                     self.found.runs = true;
-                    value.text.push(c);
+                    value.join(&Value::hole());
                 }
                 None => value.text.push(c),
             }
@@ -409,16 +531,22 @@ impl Reader<'_> {
     fn call_of_a_value(&mut self, before: Option<&Token>) {
         let language = self.language;
         let called = match before {
-            Some(Token::Mark(')' | ']')) => {
-                self.found.acts = true;
-                self.found.runs = true;
-                self.top().value.take_if(|value| {
-                    value.function().is_some() || !language.does(&value.text.to_ascii_lowercase()).is_empty()
-                })
+            Some(Token::Mark(')' | ']' | '}')) => {
+                let is_block = before == Some(&Token::Mark('}'));
+                if is_block && !self.language.syntax.sigils {
+                    None
+                } else {
+                    self.found.acts = true;
+                    self.found.runs = true;
+                    self.top().value.take_if(|value| {
+                        value.function().is_some()
+                            || !language.does(&value.text.to_ascii_lowercase()).is_empty()
+                    })
+                }
             }
             _ => None,
         };
-        let name = called.map(|value| value.text.trim_start_matches(FUNCTION).to_owned());
+        let name = called.map(|value| value.text.trim_start_matches(values::FUNCTION).to_owned());
         self.frames.push(Frame::new(name.unwrap_or_default(), None, false));
     }
 
@@ -426,6 +554,10 @@ impl Reader<'_> {
     fn close(&mut self) {
         // Calls without parentheses inside parentheses end with them.
         while let Some(mut frame) = self.frames.pop() {
+            if frame.is_index {
+                self.take_out(frame);
+                continue;
+            }
             frame.comma();
             let bare = frame.bare;
             if frame.name.is_empty() {
@@ -437,7 +569,7 @@ impl Reader<'_> {
                 self.top().add(last);
             } else {
                 let result = self.result(frame);
-                self.top().add(result);
+                self.put(result);
             }
             if !bare {
                 return;
@@ -451,16 +583,35 @@ impl Reader<'_> {
             self.found.over = Over::of(&limits::CALLS);
             args.truncate(limits::CALLS.most);
         }
-        let mut name = self.meant(&name);
-        let sends = self.does(&name).contains(&Does::Sends);
+        // `@unlink(x)` keeps quiet about what goes wrong.
+        let name = if self.language.name == "php" { name.trim_start_matches('@') } else { &name };
+        let mut name = self.meant(name);
+        let module = receiver.as_ref().and_then(Value::function).filter(|_| name.starts_with('.'));
+        if let Some(module) = module {
+            name = format!("{module}{name}");
+        }
+        let receiver = receiver.filter(|value| value.function().is_none());
+        self.append_by_call(&name, &args);
+        let by_name = self.does(&name).contains(&Does::Named);
+        let sends = by_name || self.does(&name).contains(&Does::Sends);
         if sends && args.len() > 1 {
             let called = args.remove(0);
+            if by_name && called.is_unsure() {
+                self.found.calls.push(Call::Unread);
+            }
             name = self.meant(called.function().unwrap_or(&called.text));
             self.found.acts = true;
             self.found.runs = true;
         }
+        if last_of(&name).starts_with(crate::marks::HOLE) && !sends {
+            // It was looked up by a name that is not known.
+            self.found.calls.push(Call::Unread);
+        }
         let lower = name.to_ascii_lowercase();
         let last = last_of(&lower).to_owned();
+        if self.defined.contains(&last) {
+            self.hand(&args);
+        }
         let does = self.language.does(&lower);
         let (acts, runs) = match does {
             [] => (!self.defined.contains(&last), !self.defined.contains(&last)),
@@ -473,6 +624,8 @@ impl Reader<'_> {
             name: &lower,
             receiver: receiver.as_ref(),
             args: &args,
+            home: self.home,
+            starts: self.starts_processes(&lower),
             calls: Vec::new(),
             network: false,
         };
@@ -491,23 +644,6 @@ impl Reader<'_> {
             return Value { text: crate::marks::HOLE.to_string(), ..value };
         }
         value
-    }
-
-    /// The function that is meant by a name: `const read = Bun.file; read(path)`.
-    fn meant(&self, name: &str) -> String {
-        let of = |name: &str| {
-            self.vars.get(name).or_else(|| self.vars.get(name.trim_start_matches(['$', '@', '&'])))
-        };
-        if let Some(value) = of(name) {
-            if let Some(function) = value.function() {
-                return function.to_owned();
-            }
-            if !self.language.does(&value.text.to_ascii_lowercase()).is_empty() {
-                return value.text.clone();
-            }
-        }
-        let alias = name.split_once('.').and_then(|(object, rest)| Some((of(object)?.function()?, rest)));
-        alias.map_or_else(|| name.to_owned(), |(object, rest)| format!("{object}.{rest}"))
     }
 
     /// Takes down what a call prints; it is not known any more when one value of it is not.
@@ -535,100 +671,4 @@ impl Reader<'_> {
             (printed, _) => *printed = None,
         }
     }
-
-    fn receiver_of(&self, name: &str) -> Option<Value> {
-        let (object, _) = name.rsplit_once('.')?;
-        self.vars.get(object).or_else(|| self.vars.get(object.trim_start_matches(['$', '@']))).cloned()
-    }
-
-    fn lookup(&self, name: &str) -> Value {
-        let bare = name.trim_start_matches(['$', '@']);
-        if let Some(value) = self.vars.get(name).or_else(|| self.vars.get(bare)) {
-            return value.clone();
-        }
-        let lower = bare.to_ascii_lowercase();
-        if lower.ends_with("env.home")
-            || lower == "home"
-            || lower == "dir.home"
-            || lower.ends_with(".homedir")
-            || lower.ends_with("env.userprofile")
-        {
-            return Value::text(self.home);
-        }
-        if name.contains('.') && !name.starts_with('.')
-            || self.does(bare).iter().any(|does| !does.is_harmless())
-        {
-            return Value::text(format!("{FUNCTION}{name}"));
-        }
-        if matches!(bare, "chr" | "unichr") {
-            return Value { taint: Taint::DECODED, ..Value::hole() };
-        }
-        if matches!(bare, "true" | "True" | "TRUE" | "shell" | "recursive" | "force") {
-            return Value::text(if bare.eq_ignore_ascii_case("true") { "true" } else { bare });
-        }
-        if matches!(bare, "false" | "False" | "FALSE" | "None" | "nil" | "null") && self.top_key().is_some() {
-            return Value::text("false");
-        }
-        Value::hole()
-    }
-}
-
-fn is_variable(code: &str) -> bool {
-    let name = code.trim().trim_start_matches(['$', '@']);
-    !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '_')
-}
-
-/// `::-1]`, with which Python turns a text around.
-fn is_reversal(tokens: &[Token]) -> bool {
-    matches!(
-        tokens,
-        [Token::Mark(':'), Token::Mark(':'), Token::Mark('-'), Token::Name(_), Token::Mark(']'), ..]
-    )
-}
-
-fn is_keyword(name: &str) -> bool {
-    const KEYWORDS: &[&str] = &[
-        "return",
-        "if",
-        "else",
-        "elsif",
-        "elif",
-        "unless",
-        "in",
-        "and",
-        "or",
-        "not",
-        "import",
-        "from",
-        "as",
-        "const",
-        "let",
-        "var",
-        "my",
-        "our",
-        "local",
-        "await",
-        "async",
-        "do",
-        "then",
-        "while",
-        "for",
-        "use",
-        "BEGIN",
-        "END",
-        "def",
-        "class",
-        "end",
-        "with",
-        "lambda",
-        "case",
-        "when",
-        "require_relative",
-        "0",
-        "function",
-        "sub",
-        "fn",
-        "func",
-    ];
-    KEYWORDS.contains(&name)
 }

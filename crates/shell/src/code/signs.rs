@@ -131,10 +131,37 @@ pub(super) fn read(text: &str, tokens: &[Token], language: &Language, found: &mu
     let sourced = REMOTE_SOURCES.iter().any(|sign| compact.contains(sign));
     found.network |= sourced;
     found.evaluates |= sourced;
+    if kills_all(tokens) {
+        let argv = ["kill", "-9", "-1"].map(str::to_owned).to_vec();
+        found.calls.push(super::calls::Call::Vector { argv, input: None });
+        found.acts = true;
+        found.runs = true;
+    }
     found.fork_bomb = has("fork")
         && (has("while") || has("loop") || has("for(;;)") || has("fork,fork") || has("for (;;)"))
         || forks_in_a_comprehension(&compact)
         || starts_itself(&compact);
+}
+
+/// Whether code sends a signal to every process there is: Python 3.13 `os.kill(-1, 9)`, Perl 5.40 `kill 9, -1`, Ruby 3.3
+/// `Process.kill(9, -1)`, Node.js 22 `process.kill(-1)`, PHP 8.3 `posix_kill(-1, 9)`.
+fn kills_all(tokens: &[Token]) -> bool {
+    let is_kill = |name: &str| matches!(super::calls::last_of(name), "kill" | "posix_kill");
+    let everything = |rest: &[Token]| match rest {
+        [Token::Mark('(' | ','), Token::Mark('-'), Token::Name(number), behind @ ..] => {
+            number == "1" && matches!(behind.first(), None | Some(Token::Mark(',' | ')') | Token::End))
+        }
+        _ => false,
+    };
+    let mut kills = false;
+    tokens.iter().enumerate().any(|(at, token)| {
+        match token {
+            Token::End => kills = false,
+            Token::Name(name) => kills |= is_kill(name),
+            _ => {}
+        }
+        kills && tokens.get(at..).is_some_and(everything)
+    })
 }
 
 /// Whether a comprehension or a generator forks once for each item of what has no end, or has very many: `[os.fork() for _ in

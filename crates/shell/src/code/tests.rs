@@ -73,6 +73,8 @@ fn is_true(fact: &str, found: &Found, language: &Language) -> bool {
         || match verb {
             "starts" => found.calls.iter().any(|call| starts(call, rest)),
             "list" => found.calls.iter().any(|call| matches!(call, Call::Lists(folder) if folder == rest)),
+            "enters" => found.calls.iter().any(|call| matches!(call, Call::Enters(folder) if folder == rest)),
+            "unread" => found.calls.iter().any(|call| matches!(call, Call::Unread)),
             "network" => found.network,
             "harmless" => found.is_harmless(),
             "prints" => {

@@ -76,18 +76,26 @@ impl Tokenizer<'_> {
             {
                 self.percent(next);
             }
+            '[' if self.syntax.long_brackets && matches!(next, Some('[' | '=')) && self.long_bracket() => {}
             '<' if self.syntax.globs && self.glob() => {}
             '-' if self.syntax.arrows && next == Some('>') && self.peek(2).is_some_and(starts_name) => {
                 // A method is called as it is in the other languages.
                 self.at += 2;
                 self.name(".");
             }
-            c if starts_name(c) || c == '.' && next.is_some_and(char::is_alphabetic) => self.name(""),
+            // Where names have sigils, a dot joins.
+            c if starts_name(c)
+                || c == '.' && next.is_some_and(char::is_alphabetic) && !self.syntax.sigils =>
+            {
+                self.name("");
+            }
             c if c.is_ascii_digit() => {
+                let start = self.at;
                 while self.peek(0).is_some_and(|c| c.is_ascii_alphanumeric()) {
                     self.at += 1;
                 }
-                self.tokens.push(Token::Name("0".into()));
+                let digits = self.chars.get(start..self.at).unwrap_or_default();
+                self.tokens.push(Token::Name(digits.iter().collect()));
             }
             other => self.push(Token::Mark(other), 1),
         }
@@ -159,6 +167,22 @@ impl Tokenizer<'_> {
     fn words(&mut self, body: &str) {
         let words = body.split_whitespace().map(|word| Token::Text(Text::plain(word.to_owned())));
         self.tokens.extend(words);
+    }
+
+    /// `[[text]]`, `[==[text]==]`.
+    fn long_bracket(&mut self) -> bool {
+        let rest = self.chars.get(self.at + 1..).unwrap_or_default();
+        let level = rest.iter().take_while(|c| **c == '=').count();
+        if rest.get(level) != Some(&'[') {
+            return false;
+        }
+        let close = format!("]{}]", "=".repeat(level));
+        let from = self.at + level + 2;
+        let end = find(&self.chars, from, &close).unwrap_or(self.chars.len());
+        let body = self.chars.get(from..end).unwrap_or_default().iter().collect();
+        self.tokens.push(Token::Text(Text::plain(body)));
+        self.at = (end + level + 2).min(self.chars.len());
+        true
     }
 
     /// `</etc/*>`, which lists files.
@@ -249,7 +273,15 @@ fn interpolated(body: &str, openings: &[&str], sigils: bool) -> Text {
             }
             None => 0,
         };
-        let width = if name > 0 { name + 1 } else { c.len_utf8() };
+        // `$ENV{HOME}`, `$a[0]`: what stands in the brackets belongs to it.
+        let indexed = rest.get(name + 1..).filter(|_| name > 0).map_or(0, |tail| match tail.chars().next() {
+            Some(open @ ('{' | '[')) => {
+                let close = if open == '{' { '}' } else { ']' };
+                tail.find(close).filter(|end| *end < 40).map_or(0, |end| end + 1)
+            }
+            _ => 0,
+        });
+        let width = if name > 0 { name + 1 + indexed } else { c.len_utf8() };
         let (head, tail) = rest.split_at_checked(width).unwrap_or((rest, ""));
         if name > 0 && !head.starts_with("$0") {
             text.inner.push(head.to_owned());

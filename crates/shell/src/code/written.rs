@@ -4,7 +4,7 @@
 //! Which programs do that is said by their entries (`compiles`, `collects`). A text in a language that is read is read; of
 //! any other it is not known what it does, unless it only prints.
 
-use super::{Languages, reader};
+use super::{Languages, Reading, reader};
 use crate::Taint;
 use crate::data::Data;
 use crate::options::Options;
@@ -36,16 +36,26 @@ impl Shell<'_> {
             self.compile(output, program, args);
         }
         let asked = |when: &str| when.is_empty() || when.split(' ').any(|word| args.contains(&word));
+        let strange: Vec<Taint> = entry
+            .obeys
+            .iter()
+            .filter(|(_, when)| asked(when))
+            .flat_map(|(pattern, _)| {
+                self.state.disk.files().filter(move |(path, _)| is_called(path, pattern))
+            })
+            .map(|(_, data)| data.taint)
+            .filter(|taint| taint.has(Taint::NET) || taint.has(Taint::DECODED) || taint.has(Taint::FETCHED))
+            .collect();
+        for taint in strange {
+            self.runs_code(process, taint);
+        }
         for pattern in entry.collects.iter().filter(|(_, when)| asked(when)).map(|(pattern, _)| pattern) {
-            let is_run = |path: &&String| {
-                let name = path.rsplit('/').next().unwrap_or(path);
-                pattern::matches(&pattern.replace('*', &String::from(STAR)), name)
-            };
-            let mut files: Vec<String> =
-                self.state.disk.files().map(|(path, _)| path).filter(is_run).cloned().collect();
+            let files = self.state.disk.files().map(|(path, _)| path);
+            let mut files: Vec<String> = files.filter(|path| is_called(path, pattern)).cloned().collect();
             files.sort();
             for file in files {
-                self.script_argument(program, &file, process);
+                let reading = if is_test(&file) { Reading::Test } else { Reading::Alone };
+                self.read_script(program, &file, process, reading);
             }
         }
     }
@@ -82,4 +92,17 @@ impl Shell<'_> {
             self.code(&text, Languages::built_in().of_file(path), process, 0);
         }
     }
+}
+
+/// Whether the name of a file fits a pattern.
+fn is_called(path: &str, pattern: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    pattern::matches(&pattern.replace('*', &String::from(STAR)), name)
+}
+
+/// Whether a file is a test by its name, as pytest 8 and Jest 29 find them.
+fn is_test(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let stem = name.split('.').next().unwrap_or(name);
+    stem.starts_with("test_") || stem.ends_with("_test") || name.contains(".test.") || name.contains(".spec.")
 }

@@ -38,7 +38,7 @@ pub(crate) fn of_program(programs: &Programs, program: &str, args: &[&str]) -> V
             touches(Action::Read, args.get(1..2).unwrap_or_default())
         }
         Touches::ContainerCopies => Vec::new(),
-        Touches::Transfers => fetchers(&options),
+        Touches::Transfers => fetchers(program, &options),
         Touches::Git => git(args),
         Touches::Socat => socat(args),
         Touches::Openssl => openssl(args),
@@ -322,6 +322,13 @@ fn tar(args: &[&str], options: &Options<'_>) -> Vec<Touch> {
         all.extend(archive.filter(|path| *path != "-").map(|path| Touch::new(Action::Read, path)));
         if extracts {
             all.push(directory.map_or_else(|| Touch::new(Action::Place, "."), filled));
+            // The members that are asked for, and those that may lie anywhere.
+            let folder = directory.unwrap_or(".");
+            let placed = members.iter().filter(|member| Some(**member) != archive && !member.contains('='));
+            all.extend(placed.map(|member| Touch::new(Action::Place, format!("{folder}/{member}"))));
+            if options.has('P', "absolute-names") || bundled.contains('P') {
+                all.push(filled("/"));
+            }
         }
         if !extracts && archive.is_none() {
             all.extend(touches(Action::Read, members));
@@ -368,8 +375,11 @@ fn unpacked(program: &str, args: &[&str]) -> Vec<Touch> {
     all
 }
 
-fn fetchers(options: &Options<'_>) -> Vec<Touch> {
+fn fetchers(program: &str, options: &Options<'_>) -> Vec<Touch> {
     let mut all = Vec::new();
+    if let Some(name) = remote_name(program, options) {
+        all.push(Touch::new(Action::Place, name));
+    }
     for path in options.values(Some('o'), "output").chain(options.values(Some('O'), "output-document")) {
         if path != "-" {
             all.push(Touch::new(Action::Place, path));
@@ -377,11 +387,8 @@ fn fetchers(options: &Options<'_>) -> Vec<Touch> {
     }
     let folders = options.values(None, "output-dir").chain(options.values(Some('P'), "directory-prefix"));
     all.extend(folders.map(|folder| Touch::new(Action::Place, folder)));
-    for (_, value) in options.every_value() {
-        let Some(file) = value.strip_prefix('@').or_else(|| value.split_once("=@").map(|(_, file)| file))
-        else {
-            continue;
-        };
+    for (name, value) in options.every_value() {
+        let Some(file) = sent_file(name, value) else { continue };
         all.extend(
             file.split([',', ';'])
                 .next()
@@ -401,6 +408,32 @@ fn fetchers(options: &Options<'_>) -> Vec<Touch> {
             .map(|url| Touch::new(Action::Read, *url)),
     );
     all
+}
+
+/// The file that a value of an option names whose content is sent: `@file`, `name=@file`, `name=<file`; `name@file` of what
+/// encodes, and a cookie that is none.
+fn sent_file<'a>(name: Name<'_>, value: &'a str) -> Option<&'a str> {
+    let attached = value.split_once("=@").or_else(|| value.split_once("=<")).map(|(_, file)| file);
+    let encoded = || {
+        let encodes = matches!(name, Name::Long("data-urlencode" | "url-query" | "variable"));
+        value.split_once('@').filter(|(front, _)| encodes && !front.contains('=')).map(|(_, file)| file)
+    };
+    let cookie = || {
+        let is_cookie = matches!(name, Name::Short('b') | Name::Long("cookie"));
+        Some(value).filter(|value| is_cookie && !value.contains('='))
+    };
+    value.strip_prefix('@').or(attached).or_else(encoded).or_else(cookie)
+}
+
+/// The name that a fetched file has at its source, where it is stored under that.
+fn remote_name<'a>(program: &str, options: &Options<'a>) -> Option<&'a str> {
+    let is_stored = match program {
+        "curl" => options.has('O', "remote-name"),
+        _ => options.value(Some('O'), "output-document").is_none() && !options.long("spider"),
+    };
+    let url = options.operands.first().filter(|_| is_stored)?;
+    let name = url.split(['?', '#']).next()?.rsplit('/').next()?;
+    Some(name).filter(|name| url.contains('/') && !name.is_empty() && !name.starts_with('-'))
 }
 
 fn git(args: &[&str]) -> Vec<Touch> {
@@ -460,8 +493,10 @@ fn formats(program: &str, args: &[&str], options: &Options<'_>) -> Vec<Touch> {
     let labels = Takes::values(if program.starts_with("mk") { "LbiIjgEmoOUTtNrCG" } else { "" }, &["label"]);
     let parsed = Options::parse(args, labels);
     // A letter that takes a value with one of them is a switch with another (`-I` of mke2fs and mkfs.fat), so a disk counts
-    // wherever it stands.
-    let disks = args.iter().filter(|arg| arg.starts_with("/dev/") && !parsed.operands.contains(arg));
+    // wherever it stands, but as the label that `-L` gives.
+    let labelled = |at: usize| at.checked_sub(1).and_then(|front| args.get(front)) == Some(&"-L");
+    let written = args.iter().enumerate().filter(|(at, _)| !labelled(*at)).map(|(_, arg)| arg);
+    let disks = written.filter(|arg| arg.starts_with("/dev/") && !parsed.operands.contains(arg));
     let operands = parsed.operands.iter().chain(disks);
     operands
         .filter(|arg| {

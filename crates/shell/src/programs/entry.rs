@@ -51,6 +51,8 @@ pub struct Program {
     pub(crate) compiles: Option<String>,
     /// Files that it runs without being told their names, as patterns, with the subcommands that do so; all if none.
     pub(crate) collects: BTreeMap<String, String>,
+    /// Files that tell it what to run, in the same form: what came from elsewhere to their place is run.
+    pub(crate) obeys: BTreeMap<String, String>,
     /// Commands, and what is true of each.
     #[serde(rename = "match")]
     matches: Vec<String>,

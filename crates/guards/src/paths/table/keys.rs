@@ -57,6 +57,7 @@ pub(super) const ENTRIES: &[Entry] = &[
             "*.bks",
             "*.keychain",
             "*.keychain-db",
+            "adbkey",
             "*.agekey",
             "*.gpgkey",
             "*.ovpn",
