@@ -7,10 +7,23 @@
 use super::word::HOLE;
 use crate::place::Place;
 
+/// What stands behind the switch that makes `cmd` run the rest of its line: `/c`, `/k`, or `/r`, which its help leaves
+/// out, behind other switches in the same word (`/d/c`) or with the slash doubled, as MSYS wants it (`//c`).
+pub(super) fn behind_switch(word: &str) -> Option<&str> {
+    let mut switches = word.strip_prefix('/')?;
+    loop {
+        switches = switches.trim_start_matches('/');
+        if let Some(behind) = switches.strip_prefix(['c', 'C', 'k', 'K', 'r', 'R']) {
+            return Some(behind);
+        }
+        switches = switches.split_once('/')?.1;
+    }
+}
+
 /// A line for the command prompt.
 pub(super) fn from_cmd(text: &str, place: &Place) -> String {
     let mut out = String::with_capacity(text.len());
-    let plain = text.replace('^', "").replace('\\', "/");
+    let plain = rooted(&text.replace('^', "").replace('\\', "/"));
     let mut parts = plain.split('%');
     out.push_str(parts.next().unwrap_or_default());
     let mut inside = true;
@@ -26,6 +39,24 @@ pub(super) fn from_cmd(text: &str, place: &Place) -> String {
             false => out.push_str(part),
         }
         inside = !inside;
+    }
+    out
+}
+
+/// `C:x` as `C:/x`: it lies in the folder that the drive is in, which may be its root, and is all that is left of `C:\x`
+/// where a POSIX shell took the backslash away.
+fn rooted(line: &str) -> String {
+    let mut out = String::with_capacity(line.len());
+    let mut letters = line.chars().peekable();
+    let mut before = [' ', ' '];
+    while let Some(letter) = letters.next() {
+        out.push(letter);
+        let [earlier, drive] = before;
+        let begins = earlier.is_whitespace() || "\"'=&|(".contains(earlier);
+        if letter == ':' && drive.is_ascii_alphabetic() && begins && letters.peek() != Some(&'/') {
+            out.push('/');
+        }
+        before = [drive, letter];
     }
     out
 }
@@ -64,10 +95,30 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_switch_is_found_in_its_spellings() {
+        for (word, behind) in [
+            ("/c", Some("")),
+            ("//C", Some("")),
+            ("/d/c", Some("")),
+            ("/S/Krmdir", Some("rmdir")),
+            ("/r", Some("")),
+            ("/d", None),
+            ("/", None),
+            ("c", None),
+        ] {
+            assert_eq!(behind_switch(word), behind, "{word}");
+        }
+    }
+
+    #[test]
     fn variables_and_separators_are_translated() {
         let place = Place::new("/work").with_home("/home/me");
         assert_eq!(from_cmd("d^ir %USERPROFILE%\\x 100%", &place), "dir /home/me/x 100%");
         assert_eq!(from_cmd("dir %X%", &place), format!("dir {HOLE}"));
+        assert_eq!(
+            from_cmd("rd C:Users D: \"c:x\" http://a a:/b /w:C", &place),
+            "rd C:/Users D:/ \"c:/x\" http://a a:/b /w:C"
+        );
         assert_eq!(from_powershell("gci $env:USERPROFILE\\x", &place), "gci /home/me/x");
     }
 }

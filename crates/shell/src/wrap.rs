@@ -80,7 +80,7 @@ impl Shell<'_> {
             "aws" => self.sent_commands(argv, args, program, stdin),
             // Elsewhere `--command` is what a container starts.
             "gcloud" if !args.iter().any(|arg| arg == "ssh") => None,
-            "cmd" => self.command_prompt(argv, args, program),
+            "cmd" => self.command_prompt(argv, args, stdin, program),
             "start-process" | "saps" | "invoke-item" | "ii" => {
                 let rest: Vec<String> = args.iter().filter(|arg| !arg.starts_with('-')).cloned().collect();
                 (!rest.is_empty()).then(|| self.inner(argv, &rest, program, stdin))
@@ -89,13 +89,29 @@ impl Shell<'_> {
         }
     }
 
-    /// `cmd /c COMMAND`.
-    fn command_prompt(&mut self, argv: &[String], args: &[String], program: &str) -> Option<Data> {
-        let at = args.iter().position(|arg| matches!(arg.get(..2), Some("/c" | "/C" | "/k" | "/K")))?;
-        let first = args.get(at)?.get(2..).unwrap_or_default().to_owned();
+    /// `cmd /c COMMAND`, or lines on its standard input.
+    fn command_prompt(
+        &mut self,
+        argv: &[String],
+        args: &[String],
+        stdin: &Data,
+        program: &str,
+    ) -> Option<Data> {
+        let found =
+            args.iter().enumerate().find_map(|(at, arg)| Some((at, super::windows::behind_switch(arg)?)));
+        let Some((at, first)) = found else {
+            let lines = match stdin.exact() {
+                Some(lines) => Data::text(super::windows::from_cmd(lines, self.place)),
+                None => stdin.clone(),
+            };
+            return Some(self.text_data(argv, &lines, program));
+        };
         let rest = args.get(at + 1..).unwrap_or_default();
-        let words: Vec<String> =
-            std::iter::once(first).filter(|s| !s.is_empty()).chain(rest.iter().cloned()).collect();
+        let words: Vec<&str> = [first]
+            .into_iter()
+            .filter(|first| !first.is_empty())
+            .chain(rest.iter().map(String::as_str))
+            .collect();
         let text = super::windows::from_cmd(&words.join(" "), self.place);
         Some(self.text(argv, &text, program))
     }
