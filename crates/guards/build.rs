@@ -37,7 +37,7 @@ fn compile() -> Result<(), String> {
     std::fs::write(Path::new(&folder).join("words.rs"), words()?).map_err(|error| error.to_string())
 }
 
-/// A table for each class of words, in their order. A program in two lists that exclude each other, and a class that says
+/// A table for each class of words, in their order; a group may belong to several. A program in two lists that exclude each other, and a class that says
 /// not where it is from, fail the build.
 fn words() -> Result<String, String> {
     let mut classes: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
@@ -47,8 +47,10 @@ fn words() -> Result<String, String> {
             let (Some(class), Some(_), Some(words), 3) = (class, source, words, group.len()) else {
                 return Err(format!("{WORDS}: a group has `class`, `source` and `words`, found {group:?}"));
             };
-            let known = classes.entry(class.clone()).or_default();
-            known.extend(words.split_whitespace().map(str::to_owned));
+            for class in class.split_whitespace() {
+                let known = classes.entry(class.to_owned()).or_default();
+                known.extend(words.split_whitespace().map(str::to_owned));
+            }
         }
     }
     for [one, other] in [["local", "own"], ["local", "service"], ["own", "service"]] {

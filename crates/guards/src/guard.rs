@@ -278,6 +278,9 @@ impl CommandGuard {
         if findings.is_empty() {
             findings.extend(self.judge_what_is_named(&trace, command, place, now));
         }
+        if findings.is_empty() {
+            findings.extend(self.judge_what_may_be_rewritten(&trace, command, place, now));
+        }
         findings.sort_by_key(Finding::rank);
         let standing = findings.iter().filter(|finding| finding.allowed_by.is_none());
         let worst = standing.map(|finding| finding.verdict).max().unwrap_or(Verdict::Pass);

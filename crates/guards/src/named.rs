@@ -6,7 +6,10 @@
 //! stands in the arguments of a process and of which no touch is known is asked about, unless the program only looks at
 //! names, or is given a key of its own by an option for that (`words/given.yaml`).
 //!
-//! Limits: only paths from the root or a home are looked for. In code, what is a whole text counts, not what stands in prose.
+//! A file that an editor, a build or a hook manager runs by itself ([`Level::Runs`]) is asked about in the same way, where it is
+//! named to a program that may write it: the programs that only read what they are named are listed, not those that write.
+//!
+//! Limits: of credentials, only paths from the root or a home are looked for. In code, what is a whole text counts, not what stands in prose.
 
 use std::collections::HashSet;
 
@@ -17,7 +20,8 @@ use crate::guard::{CommandGuard, Finding, typed_finding};
 use crate::paths::{Class, Level, class, sensitive};
 use crate::rules::Profile;
 use crate::rules::words::{
-    FILTERS, KEEPS_TEXT, LOOKS_AT_NAMES, MESSAGE_LETTERS, MESSENGERS, OWN_KEY_OPTIONS, TEXT_OPTIONS, is,
+    FILTERS, KEEPS_TEXT, LOOKS, LOOKS_AT_NAMES, MESSAGE_LETTERS, MESSENGERS, OUTPUT_OPTIONS, OWN_KEY_OPTIONS,
+    READS_NAMED, SETTINGS_OPTIONS, TAKES_STATEMENTS, TEXT_OPTIONS, is,
 };
 
 /// The rule that a protected path is named to a program in a way that nobody knows.
@@ -79,6 +83,63 @@ impl CommandGuard {
         Some(typed_finding(NAMED, "UNKNOWN_PATH", reason, "name a file of the workspace", &path, allowed_by))
     }
 
+    /// A question about a file that something runs of its own accord, which is named to a program that may write it: one that is
+    /// not known only to read, or any behind an option that says where to write.
+    pub(crate) fn judge_what_may_be_rewritten(
+        &self,
+        trace: &Trace,
+        command: &str,
+        place: &Place,
+        now: u64,
+    ) -> Option<Finding> {
+        if self.profile() < Profile::Standard {
+            return None;
+        }
+        // What stands in the arguments of a wrapper stands in those of what it starts, too.
+        let wrappers: HashSet<&str> =
+            trace.processes.iter().flat_map(Process::via).map(String::as_str).collect();
+        let path = trace.processes.iter().find_map(|process| {
+            let name = process.program();
+            let reads = is(READS_NAMED, &name)
+                || is(KEEPS_TEXT, &name) && !(is(FILTERS, &name) && process.argv().iter().any(is_in_place))
+                || wrappers.contains(name.as_str())
+                || only_looks(&name, process);
+            let takes_statements = is(TAKES_STATEMENTS, &name);
+            (1..process.argv().len()).find_map(|at| {
+                let word = |at: usize| process.argv().get(at).map(Argument::raw).unwrap_or_default();
+                let (arg, before) = (word(at), word(at - 1));
+                let (front, text) =
+                    arg.split_once('=').filter(|(front, _)| front.starts_with('-')).unwrap_or((before, arg));
+                let is_written = is(OUTPUT_OPTIONS, front);
+                let is_read = reads && !is_written
+                    || is(TEXT_OPTIONS, front)
+                    || is(SETTINGS_OPTIONS, front)
+                    || is(MESSENGERS, &name) && is(MESSAGE_LETTERS, front);
+                let words = text.split(char::is_whitespace);
+                let words =
+                    words.map(|word| word.trim_matches(['\'', '"', ';'])).filter(|word| !word.is_empty());
+                let mut words = words
+                    .take_while(|_| !is_read && (takes_statements || !text.contains(char::is_whitespace)));
+                words.find_map(|word| {
+                    let path = resolved(word, process, place);
+                    sensitive::find(&path, place)
+                        .is_some_and(|entry| entry.level == Level::Runs)
+                        .then_some(path)
+                })
+            })
+        })?;
+        let allowed_by = self.exception(NAMED, command, now);
+        let reason = "a file that something runs by itself is named to a program of which nobody knows that it only reads";
+        Some(typed_finding(
+            NAMED,
+            "UNKNOWN_PATH",
+            reason,
+            "name it to a program that reads",
+            &path,
+            allowed_by,
+        ))
+    }
+
     /// Whether what is named is a disk, or holds credentials that nobody hands around.
     fn is_protected(&self, path: &str, place: &Place) -> bool {
         if class::of(path, place) == Class::Device {
@@ -88,6 +149,21 @@ impl CommandGuard {
             && sensitive::find(path, place)
                 .is_some_and(|entry| entry.level == Level::Secret && !HANDED_AROUND.contains(&entry.id))
     }
+}
+
+/// Whether the program, or the subcommand that it is given, is called what looks and changes nothing: `ci-lint`, `tool validate`.
+fn only_looks(name: &str, process: &Process) -> bool {
+    let subcommand = process.argv().get(1).map(Argument::raw).unwrap_or_default();
+    name.split(['-', '_', '.']).chain([subcommand]).any(|part| is(LOOKS, part))
+}
+
+/// `-i`, also beside other letters, and `--in-place`: a filter writes its result over what it read.
+fn is_in_place(option: &Argument) -> bool {
+    let option = option.raw();
+    let letters = option.strip_prefix('-').filter(|letters| letters.len() < 8 && !letters.starts_with('-'));
+    option.starts_with("--in-place")
+        || option.starts_with("--inplace")
+        || letters.is_some_and(|letters| letters.contains('i'))
 }
 
 fn resolved(path: &str, process: &Process, place: &Place) -> String {

@@ -217,3 +217,40 @@ fn a_protected_path_is_asked_about_where_nobody_knows_what_is_done_with_it() {
         assert_eq!(verdict(Profile::Standard, command), Verdict::Pass, "{command}");
     }
 }
+
+#[test]
+fn a_file_that_something_runs_is_asked_about_where_it_may_be_written() {
+    for command in [
+        "yq -i .a=1 .circleci/config.yml",
+        "f=.circleci/config.yml; yq eval -i .a=1 \"$f\"",
+        "sd a b .github/workflows/ci.yml",
+        "gawk -i inplace '{print}' conftest.py",
+        "sort -o .circleci/config.yml a",
+        "openssl enc -d -in a -out .vscode/tasks.json",
+        "echo x | ed -s .husky/pre-commit",
+        "sudo sd a b .github/workflows/ci.yml",
+        "sqlite3 x.db '.output conftest.py'",
+        "some-tool --rewrite CLAUDE.md",
+        "gcc -E -o conftest.py a.c",
+    ] {
+        assert_eq!(verdict(Profile::Standard, command), Verdict::Ask, "{command}");
+        assert_eq!(verdict(Profile::Core, command), Verdict::Pass, "{command}");
+    }
+    for command in [
+        "yq .a .circleci/config.yml",
+        "awk '{print}' conftest.py",
+        "sed -n 1p .github/workflows/ci.yml",
+        "cat .vscode/tasks.json | jq .",
+        "sudo cat .github/workflows/ci.yml",
+        "find .github/workflows -name '*.yml' | xargs grep -l x",
+        "git add CLAUDE.md && git commit -m 'say more in CLAUDE.md'",
+        "npx prettier --check .github/workflows/ci.yml",
+        "some-tool --config .pre-commit-config.yaml",
+        "pytest tests/conftest.py",
+        "python3 -c 'print(\"see CLAUDE.md\")'",
+        "gh pr create --body 'changes .github/workflows/ci.yml'",
+        "tar czf a.tgz .github",
+    ] {
+        assert_eq!(verdict(Profile::Standard, command), Verdict::Pass, "{command}");
+    }
+}

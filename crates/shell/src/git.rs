@@ -1,6 +1,7 @@
 //! Programs that git runs: hooks, aliases, pagers, and those of its subcommands that are made for it.
 
 use super::data::Data;
+use super::git_settings::GitSetting;
 use super::launch::option_after;
 use super::walk::Shell;
 use crate::options::Options;
@@ -78,40 +79,11 @@ impl Shell<'_> {
 
     /// Aliases and commands in git's configuration given on the command line or in the environment.
     pub(super) fn git_hooks(&mut self, args: &[&str], process: usize) {
-        let mut settings: Vec<(String, String)> = Vec::new();
-        let mut at = 0;
-        while let Some(arg) = args.get(at) {
-            at += 1;
-            let pair = match *arg {
-                "-c" => {
-                    at += 1;
-                    args.get(at - 1).copied()
-                }
-                "-C" | "--git-dir" | "--work-tree" | "--namespace" | "--config-env" => {
-                    at += 1;
-                    None
-                }
-                _ if arg.starts_with("-c") => arg.get(2..),
-                _ if arg.starts_with('-') => None,
-                _ => break,
-            };
-            if let Some((key, value)) = pair.and_then(|pair| pair.split_once('=')) {
-                settings.push((key.to_lowercase(), value.to_owned()));
-            }
-        }
-        for index in 0..8 {
-            let key = self.environment_of(&format!("GIT_CONFIG_KEY_{index}"));
-            if key.is_empty() {
-                break;
-            }
-            let value = self.environment_of(&format!("GIT_CONFIG_VALUE_{index}"));
-            settings.push((key.to_lowercase(), value));
-        }
-        let sub = args
-            .get(at - usize::from(at > 0 && args.get(at - 1).is_some_and(|arg| !arg.starts_with('-'))))
-            .copied()
-            .unwrap_or_default();
-        for (key, value) in settings {
+        let settings = crate::git_settings::settings(args, &self.process_environment());
+        let globals = Options::parse(args, self.programs.takes("git").until_operand());
+        let at = globals.consumed + 1;
+        let sub = args.get(globals.consumed).copied().unwrap_or_default();
+        for GitSetting { key, value } in settings {
             let used = key.strip_prefix("alias.").is_some_and(|name| name == sub);
             let text = match value.strip_prefix('!') {
                 Some(text) if key.starts_with("alias.") => text.to_owned(),
@@ -124,23 +96,43 @@ impl Shell<'_> {
                         .collect::<Vec<_>>()
                         .join(" ")
                 ),
-                None if matches!(
-                    key.as_str(),
-                    "core.pager"
-                        | "core.editor"
-                        | "core.fsmonitor"
-                        | "core.sshcommand"
-                        | "diff.external"
-                        | "credential.helper"
-                ) && value.contains(' ') =>
-                {
-                    value
-                }
+                Some(text) if is_command(&key) => text.to_owned(),
+                None if is_command(&key) && value.contains(' ') => value,
                 _ => continue,
             };
             self.in_subshell(|shell| shell.run_code(&Data::text(&text), &[], Some(process), "git"));
         }
     }
+}
+
+/// Whether a shell of git's runs the value of this setting; the last part of the key says so, whatever it is the setting of.
+fn is_command(key: &str) -> bool {
+    const LAST: [&str; 23] = [
+        "alternaterefscommand",
+        "askpass",
+        "cccmd",
+        "clean",
+        "cmd",
+        "command",
+        "difffilter",
+        "driver",
+        "editor",
+        "external",
+        "fsmonitor",
+        "gitproxy",
+        "helper",
+        "packobjectshook",
+        "pager",
+        "process",
+        "program",
+        "receivepack",
+        "smudge",
+        "sshcommand",
+        "textconv",
+        "tocmd",
+        "uploadpack",
+    ];
+    key.starts_with("pager.") || key.rsplit('.').next().is_some_and(|last| LAST.contains(&last))
 }
 
 /// An argument vector as shell text.

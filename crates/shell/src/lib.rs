@@ -71,6 +71,7 @@ mod fair;
 mod flow;
 mod forever;
 mod git;
+pub mod git_settings;
 mod kept;
 mod launch;
 mod limits;

@@ -18,7 +18,7 @@ const SKIPPING: &[&str] =
 impl Shell<'_> {
     /// The variables of a new process that are known to matter: those in front of it, and those that
     /// change what a program loads or skips when they were assigned before.
-    fn process_environment(&self) -> Vec<(String, String)> {
+    pub(crate) fn process_environment(&self) -> Vec<(String, String)> {
         let mut environment = self.environment.clone();
         let in_front = environment.len();
         for (name, _) in self.state.assigned_with_prefix("") {

@@ -8,6 +8,7 @@ use backstop_shell::marks::has_hole;
 use backstop_shell::variables::{self, Influence, Value};
 use backstop_shell::{Place, Process, paths};
 
+use super::git_settings;
 use crate::paths::{Class, class};
 
 /// Programs that run what stands behind them.
@@ -25,48 +26,17 @@ const INSTALLED: [&str; 7] = [
     "/target/release",
 ];
 
-/// Settings of git that name a program, as beginnings of keys.
-const GIT_PROGRAMS: [&str; 15] = [
-    "alias.",
-    "core.askpass",
-    "core.editor",
-    "core.fsmonitor",
-    "core.gitproxy",
-    "core.hookspath",
-    "core.pager",
-    "core.sshcommand",
-    "credential.",
-    "diff.external",
-    "filter.",
-    "gpg.",
-    "include",
-    "pager.",
-    "sequence.editor",
-];
-
 /// Returns whether a variable that the process is given makes it run, load or find other code.
 pub(super) fn runs_code(process: &Process, at: &Place) -> bool {
     let folder = process.cwd().unwrap_or_else(|| at.cwd());
-    process.environment().iter().any(|(name, value)| {
-        let Some((influence, kind)) = variables::of(name) else {
-            return runs_by_git_key(process, name, value);
-        };
-        // `ENV` is a name that many programs use for something of their own; shells read it when they start.
-        let own = name == "ENV" && !INTERPRETERS.contains(&process.program().as_str());
-        !own && !value.trim().is_empty() && is_foreign(influence, kind, value, folder, at)
-    })
-}
-
-/// A setting of git in the environment: its name stands in one variable and its value in another.
-fn runs_by_git_key(process: &Process, name: &str, key: &str) -> bool {
-    let Some(number) = name.strip_prefix("GIT_CONFIG_KEY_") else { return false };
-    let key = key.to_ascii_lowercase();
-    let beside = format!("GIT_CONFIG_VALUE_{number}");
-    let value = process.environment().iter().find(|(name, _)| *name == beside);
-    let value = value.map(|(_, value)| value.as_str()).unwrap_or_default();
-    // An alias that is no command of the shell is one of git's, and judged as that.
-    let alias = key.starts_with("alias.") && !value.starts_with('!');
-    !alias && GIT_PROGRAMS.iter().any(|program| key.starts_with(program))
+    let by_git = git_settings::run_code(&[], process.environment(), folder, at);
+    by_git
+        || process.environment().iter().any(|(name, value)| {
+            let Some((influence, kind)) = variables::of(name) else { return false };
+            // `ENV` is a name that many programs use for something of their own; shells read it when they start.
+            let own = name == "ENV" && !INTERPRETERS.contains(&process.program().as_str());
+            !own && !value.trim().is_empty() && is_foreign(influence, kind, value, folder, at)
+        })
 }
 
 fn is_foreign(influence: Influence, kind: Value, value: &str, folder: &str, at: &Place) -> bool {
@@ -89,7 +59,7 @@ fn class_of(path: &str, folder: &str, at: &Place) -> Class {
 }
 
 /// A program in a variable, with its options: `vim`, `code --wait`, `/usr/bin/less -R`.
-fn is_foreign_program(value: &str, folder: &str, at: &Place) -> bool {
+pub(super) fn is_foreign_program(value: &str, folder: &str, at: &Place) -> bool {
     let mut words = value.split_whitespace();
     let program = words.next().unwrap_or_default();
     if value.contains([';', '|', '&', '$', '`', '\n']) || has_hole(program) {

@@ -8,7 +8,9 @@ use backstop_shell::programs::{Program, Programs};
 use backstop_shell::{Action, Argument, Input, Place, Process, Taint, Touch, paths};
 
 use super::made::Made;
-use super::{Origin, Run, Signal, Test, TouchCondition, environment, footing, library, remote, sql, values};
+use super::{
+    Origin, Run, Signal, Test, TouchCondition, environment, footing, git_settings, library, remote, sql, values,
+};
 use crate::paths::{Class, Target, class, footing as places, is_confidential};
 
 /// A process with its arguments parsed once, for all rules.
@@ -327,6 +329,10 @@ impl<'a> Parsed<'a> {
                 starts.is_empty() || !starts.iter().all(|path| self.is_remade(path))
             }
             Test::EnvironmentRunsCode => environment::runs_code(self.process, self.at),
+            Test::SetsWhatGitRuns => {
+                let folder = self.process.cwd().unwrap_or_else(|| self.at.cwd());
+                git_settings::run_code(&self.args, self.process.environment(), folder, self.at)
+            }
             Test::DestructiveSql => self.destroys_by_sql(),
             Test::KillsAll => self.kills_all(),
             Test::NamedPackages => self

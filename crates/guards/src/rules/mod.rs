@@ -11,6 +11,7 @@
 mod built_in;
 mod environment;
 mod footing;
+mod git_settings;
 mod library;
 mod made;
 mod matching;
@@ -177,6 +178,8 @@ pub enum Test {
     SearchesWork,
     /// A variable that the process is given makes it run, load or find other code.
     EnvironmentRunsCode,
+    /// A setting that may make git start something else, given to it or kept.
+    SetsWhatGitRuns,
     /// SQL that drops, truncates or deletes everything, in an argument, the value of an option, or what the program reads.
     DestructiveSql,
     /// `kill` of every process there is, or of whatever a pattern finds.

@@ -41,7 +41,10 @@ impl Shell<'_> {
                 self.trace.facts.push(Fact::ForkBomb);
             }
             let variables = options.values(Some('v'), "assign").filter_map(|pair| pair.split_once('='));
-            let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+            let set = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
+            let own = self.process_environment();
+            let own = std::iter::once(("HOME".to_owned(), self.place.home().to_owned())).chain(own);
+            let variables = own.map(|(name, value)| (in_environment(&name), value)).chain(set).collect();
             let found = read(&program, variables);
             self.trace.note(found.over);
             if found.network {
@@ -55,7 +58,8 @@ impl Shell<'_> {
                 self.code_call(call, Languages::built_in().any(), process, 0);
             }
             self.give_to(&found, stdin, process);
-            for text in given.iter().filter(|text| computed && text.contains(' ')) {
+            // What is computed may be any text that is at hand: one that is given, or one of its own.
+            for text in given.iter().chain(&found.literals).filter(|text| computed && text.contains(' ')) {
                 self.run_found(text, process);
             }
         }
@@ -189,6 +193,11 @@ fn read(text: &str, variables: HashMap<String, String>) -> Found {
     found.over = over;
     found.network = text.contains("/inet/");
     let known = assigned(&tokens, variables);
+    let own = tokens.iter().filter_map(|token| match token {
+        Token::Text(text) => Some(text.body.clone()),
+        _ => None,
+    });
+    found.literals = own.collect();
     for (at, token) in tokens.iter().enumerate() {
         let before = tokens.get(..at).unwrap_or_default();
         let behind = tokens.get(at + 1..).unwrap_or_default();
@@ -235,12 +244,25 @@ fn assigned(tokens: &[Token], mut known: HashMap<String, String>) -> HashMap<Str
     known
 }
 
+/// What the entry of the environment is called among the variables.
+fn in_environment(name: &str) -> String {
+    format!("ENVIRON[{name}]")
+}
+
 /// The text that texts and variables side by side make, as awk joins them; what is not known of it is a hole.
 fn expression(known: &HashMap<String, String>, tokens: &[Token]) -> Option<String> {
     let mut text = None::<String>;
-    for token in tokens {
+    let mut tokens = tokens.iter();
+    while let Some(token) = tokens.next() {
         let part = match token {
             Token::Text(body) => Some(body.body.as_str()),
+            Token::Name(name) if name == "ENVIRON" => match tokens.as_slice() {
+                [Token::Mark('['), Token::Text(name), Token::Mark(']'), rest @ ..] => {
+                    tokens = rest.iter();
+                    known.get(&in_environment(&name.body)).map(String::as_str)
+                }
+                _ => None,
+            },
             Token::Name(name) => known.get(name.as_str()).map(String::as_str),
             Token::Mark(')' | '}' | '|' | ',' | ';' | ':') | Token::End => break,
             Token::Mark('$' | ']') => continue,
