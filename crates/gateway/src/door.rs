@@ -22,6 +22,7 @@ use std::net::IpAddr;
 use backstop_hooks::{AgentId, Secret};
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Method, header, request};
+use memchr::memmem;
 use subtle::{Choice, ConstantTimeEq as _};
 
 use crate::endpoint::{Endpoint, Family, unescaped};
@@ -119,17 +120,34 @@ impl Door {
             Some(_) => without_key(&target).ok_or(Refused::Path)?,
             None => target,
         };
+        let target = self.without_token(target)?;
         Ok(Entered { agent, provider: prefixes.provider.map(str::to_owned), target })
     }
 
-    /// Whether a header holds a token of ours, or is only for us.
-    pub(crate) fn keeps(&self, name: &header::HeaderName, value: &HeaderValue) -> bool {
-        match name.as_str() {
-            name if name.starts_with(OWN_HEADERS) => true,
-            "authorization" => bearer(value).is_some_and(|token| self.open(token).is_some()),
-            API_KEY | GOOGLE_KEY | AZURE_KEY => self.open(value.as_bytes()).is_some(),
-            _ => false,
+    /// The target without the pairs of its query in which a token of ours stands; one in the path is refused.
+    fn without_token(&self, target: PathAndQuery) -> Result<PathAndQuery, Refused> {
+        let holds = |text: &str| unescaped(text).map_or(true, |text| self.is_in(text.as_bytes()));
+        let path = target.path();
+        if self.is_in(path.as_bytes()) || unescaped(path).is_ok_and(|path| self.is_in(path.as_bytes())) {
+            return Err(Refused::Path);
         }
+        let Some(query) = target.query().filter(|query| query.split('&').any(holds)) else {
+            return Ok(target);
+        };
+        let kept: Vec<_> = query.split('&').filter(|pair| !holds(pair)).collect();
+        let text = if kept.is_empty() { path.to_owned() } else { format!("{path}?{}", kept.join("&")) };
+        text.parse().map_err(|_| Refused::Path)
+    }
+
+    /// Whether a header holds a token of ours, anywhere in it (`referer` and `cookie` may), or is only for us.
+    pub(crate) fn keeps(&self, name: &header::HeaderName, value: &HeaderValue) -> bool {
+        name.as_str().starts_with(OWN_HEADERS) || self.is_in(value.as_bytes())
+    }
+
+    /// Whether a token of ours stands somewhere in a text. Who asks came in with one, so no time is kept secret from them.
+    fn is_in(&self, text: &[u8]) -> bool {
+        let tokens = self.agents.iter().map(|(_, token)| token).chain([&self.token]);
+        tokens.map(|token| token.expose().as_bytes()).any(|token| memmem::find(text, token).is_some())
     }
 
     /// Whose token it is. All are compared, whichever fits.

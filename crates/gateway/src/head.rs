@@ -29,9 +29,9 @@ fn is_hop(name: &HeaderName) -> bool {
 }
 
 fn is_named_by(connection: &[&str], name: &HeaderName) -> bool {
-    // Framing and addressing can't be taken away by naming them.
+    // Addressing, and what says how a body is to be read, can't be taken away by naming them: it was judged by that.
     connection.iter().any(|named| named.eq_ignore_ascii_case(name.as_str()))
-        && *name != header::CONTENT_LENGTH
+        && !name.as_str().starts_with("content-")
         && *name != header::HOST
 }
 
@@ -203,6 +203,20 @@ mod tests {
     }
 
     #[test]
+    fn a_token_of_ours_stays_here_whatever_header_holds_it() {
+        let from = map(&[
+            ("referer", "http://127.0.0.1:1/t/token/v1/messages"),
+            ("cookie", "a=b; key=token"),
+            ("authorization", "Token token"),
+            ("x-api-key", "sk-mine"),
+        ]);
+        assert_eq!(
+            sent(&Credentials::Client, false, false, &from),
+            ["x-api-key: sk-mine", "host: api.example.com"]
+        );
+    }
+
+    #[test]
     fn a_key_is_put_in_where_the_client_had_none() {
         let key = Credentials::Own(header::AUTHORIZATION, HeaderValue::from_static("Bearer k"));
         assert_eq!(sent(&key, false, false, &map(&[])), ["host: api.example.com", "authorization: Bearer k"]);
@@ -210,9 +224,20 @@ mod tests {
 
     #[test]
     fn framing_can_not_be_named_away() {
-        let from = map(&[("connection", "content-length, host"), ("content-length", "3")]);
+        let from = map(&[
+            ("connection", "content-length, host, Content-Encoding, content-type"),
+            ("content-length", "3"),
+            ("content-encoding", "gzip"),
+            ("content-type", "application/json"),
+        ]);
         let passed = sent(&Credentials::Client, false, false, &from);
-        assert_eq!(passed, ["content-length: 3", "host: api.example.com"]);
+        let kept = [
+            "content-length: 3",
+            "content-encoding: gzip",
+            "content-type: application/json",
+            "host: api.example.com",
+        ];
+        assert_eq!(passed, kept);
     }
 
     #[test]

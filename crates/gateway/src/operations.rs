@@ -9,14 +9,14 @@
 //! they make none for [endpoints](crate::endpoint). The listed ones are known behind a version, or the names by which
 //! servers set their OpenAI-like API apart; behind anything else a path is another operation.
 
-use http::{HeaderMap, Method, header};
+use http::{HeaderMap, HeaderValue, Method, header};
 
-use crate::endpoint::{Endpoint, Operation, normal};
+use crate::endpoint::{Endpoint, Operation, normal, unescaped};
 use crate::readable::readable;
 use crate::upstream::is_version;
 
 /// What passes without a judge: lists of models, and files, which a request has to name before a model reads them.
-const LISTED: [(&str, &str); 19] = [
+const LISTED: [(&str, &str); 16] = [
     ("GET", ""),
     ("GET", "models"),
     ("GET", "models/{model}"),
@@ -32,18 +32,15 @@ const LISTED: [(&str, &str); 19] = [
     ("POST", "uploads/{id}/parts"),
     ("POST", "uploads/{id}/complete"),
     ("POST", "uploads/{id}/cancel"),
-    // Gemini uploads through a path of its own, and continues where the answer says.
-    ("POST", "upload/v1beta/files"),
-    ("PUT", "upload/v1beta/files"),
-    ("GET", "upload/v1beta/files"),
     ("DELETE", "models/{model}/operations/{id}"),
 ];
 
 /// Names in front of the version, or in its place, of servers that speak OpenAI's API beside one of their own.
 const PREFIXES: [&str; 3] = ["openai", "api", "compatible-mode"];
 
-/// Headers by which some servers take another method than the request's.
-const OTHER_METHODS: [&str; 3] = ["x-http-method-override", "x-http-method", "x-method-override"];
+/// Words in the names of headers and of what a query holds by which some servers take another method or path than the
+/// request's. None that the wires define has one.
+const OTHER_REQUEST: [&str; 4] = ["method", "original-ur", "rewrite-ur", "forwarded-ur"];
 
 /// The longest path that an error repeats.
 const LONGEST_SHOWN: usize = 200;
@@ -83,13 +80,14 @@ impl Permission {
         endpoint: Endpoint,
         method: &Method,
         path: &str,
+        query: Option<&str>,
         headers: &HeaderMap,
         allowed: &[AllowedOperation],
     ) -> Self {
         // A path that can be read in two ways was refused before anybody asks.
         let Ok(path) = normal(path) else { return Self::Closed };
         let path = path.trim_matches('/');
-        let is_itself = !OTHER_METHODS.iter().any(|name| headers.contains_key(*name)) && !is_grpc(headers);
+        let is_itself = !says_another(headers, query) && !is_grpc(headers);
         if is_itself && is_read(endpoint, method, path) {
             return Self::Read;
         }
@@ -169,11 +167,25 @@ fn fits_segment(shape: &str, segment: &str) -> bool {
     }
 }
 
-/// Whether a request is a call of gRPC, whose paths are its maker's and whose body is no JSON.
+/// Whether a header or the query may make a server take another method or path.
+fn says_another(headers: &HeaderMap, query: Option<&str>) -> bool {
+    let is_one = |name: &str| {
+        let name = name.to_ascii_lowercase().replace('_', "-");
+        OTHER_REQUEST.iter().any(|word| name.contains(word))
+    };
+    let pairs = query.unwrap_or_default().split('&').map(|pair| pair.split('=').next().unwrap_or_default());
+    // What can't be read as a name may be any.
+    let mut names = pairs.map(|name| unescaped(name).map_or(true, |name| is_one(&name)));
+    headers.keys().any(|name| is_one(name.as_str())) || names.any(|is_one| is_one)
+}
+
+/// Whether a request may be taken for a call of gRPC, whose paths are its maker's and whose body is no JSON.
 fn is_grpc(headers: &HeaderMap) -> bool {
-    let kind = headers.get(header::CONTENT_TYPE).map(|value| value.as_bytes().trim_ascii_start());
-    let begins = |kind: &[u8]| kind.get(.."application/grpc".len()).map(<[u8]>::to_ascii_lowercase);
-    kind.and_then(begins).as_deref() == Some(b"application/grpc")
+    let kinds = headers.get_all(header::CONTENT_TYPE).iter().map(HeaderValue::as_bytes);
+    kinds.flat_map(|kinds| kinds.split(|byte| *byte == b',')).any(|kind| {
+        let begins = kind.trim_ascii_start().get(.."application/grpc".len());
+        begins.is_some_and(|begins| begins.eq_ignore_ascii_case(b"application/grpc"))
+    })
 }
 
 #[cfg(test)]
@@ -192,7 +204,7 @@ mod tests {
                 AllowedOperation::new(method, path).unwrap()
             })
             .collect();
-        Permission::of(endpoint, &method, path, &headers, &allowed)
+        Permission::of(endpoint, &method, path, None, &headers, &allowed)
     }
 
     #[test]
@@ -292,19 +304,32 @@ mod tests {
     #[test]
     fn another_method_behind_the_method_is_another_operation() {
         let endpoint = Endpoint::of("/v1/files/f", &HeaderMap::new()).unwrap();
-        for (name, value) in OTHER_METHODS
-            .iter()
-            .map(|name| (*name, "DELETE"))
-            .chain([("content-type", " application/GRPC+proto")])
-        {
-            let headers =
-                HeaderMap::from_iter([(http::HeaderName::from_static(name), value.parse().unwrap())]);
-            let of = |allowed: &[AllowedOperation]| {
-                Permission::of(endpoint, &Method::GET, "/v1/files/f", &headers, allowed)
-            };
-            assert_eq!(of(&[]), Permission::Closed, "{name}");
-            assert_eq!(of(&[AllowedOperation::new("GET", "/v1/files/{f}").unwrap()]), Permission::Closed);
+        let closed = |query: Option<&str>, headers: &[(&str, &str)]| {
+            let headers = headers.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap()));
+            let headers: HeaderMap = headers.collect();
+            [vec![], vec![AllowedOperation::new("GET", "/v1/files/{f}").unwrap()]].iter().all(|allowed| {
+                let path = "/v1/files/f";
+                let permission = Permission::of(endpoint, &Method::GET, path, query, &headers, allowed);
+                permission == Permission::Closed
+            })
+        };
+        for header in [
+            ("x-http-method-override", "DELETE"),
+            ("X-HTTP-METHOD_OVERRIDE", "DELETE"),
+            ("x-original-method", "DELETE"),
+            ("x-original-url", "/v1/other"),
+            ("x-rewrite-url", "/v1/other"),
+            ("content-type", " application/GRPC+proto"),
+            ("content-type", "application/json, application/grpc"),
+        ] {
+            assert!(closed(None, &[header]), "{header:?}");
         }
+        assert!(closed(None, &[("content-type", "application/json"), ("content-type", "application/grpc")]));
+        for query in ["_method=DELETE", "a=b&$httpMethod=DELETE", "X-HTTP%2DMethod-Override=DELETE", "%zz=1"]
+        {
+            assert!(closed(Some(query), &[]), "{query}");
+        }
+        assert!(!closed(Some("limit=2&order=desc"), &[("content-type", "application/json")]));
     }
 
     #[test]

@@ -72,13 +72,45 @@ pub const GROUPS: &[(&str, &[&str])] = &[
 /// The tools known at start that are in no group.
 pub const UNGROUPED: &[&str] = &["agents_list", "image", "tts"];
 
-/// Other spellings of tools known at start, by canonical name. Capitals don't matter in them.
+/// Other spellings of tools known at start, by canonical name. Capitals don't matter in them, nor a `functions.` in front,
+/// which is how models of OpenAI's see any tool. Names that could as well be those of something else (`view`, `create`,
+/// `fetch`) are left out, since who allows a tool allows its spellings.
+///
+/// They are the names of Claude Code 2.1, Codex 0.169, Gemini CLI, Qwen Code, Cline, OpenCode, Copilot in VS Code 1.93,
+/// Cursor, Kiro and Droid, and of the tools in the wires of OpenAI and Anthropic.
 pub const SPELLINGS: &[(&str, &[&str])] = &[
-    ("exec", &["bash", "shell", "run_command", "run_shell_command", "execute_bash"]),
-    ("apply_patch", &["apply-patch"]),
+    (
+        "exec",
+        &[
+            "bash",
+            "shell",
+            "run_command",
+            "run_commands",
+            "run_shell_command",
+            "execute_bash",
+            "execute_command",
+            "exec_command",
+            "unified_exec",
+            "shell_command",
+            "container.exec",
+            "local_shell",
+            "local_shell_call",
+            "shell_call",
+            "run_in_terminal",
+            "run_terminal_cmd",
+            "run_terminal_command",
+            "powershell",
+        ],
+    ),
+    ("apply_patch", &["apply-patch", "applypatch", "apply_patch_call"]),
     ("read", &["read_file"]),
-    ("write", &["write_file"]),
-    ("edit", &["edit_file"]),
+    ("write", &["write_file", "write_to_file"]),
+    (
+        "edit",
+        &["edit_file", "multiedit", "replace_in_file", "str_replace_editor", "str_replace_based_edit_tool"],
+    ),
+    ("web_search", &["websearch", "google_web_search"]),
+    ("web_fetch", &["webfetch", "fetch_webpage"]),
 ];
 
 /// All tools known at start, by canonical name.
@@ -100,6 +132,7 @@ pub fn spellings(canonical: &str) -> &'static [&'static str] {
 /// The canonical name of the known tool that is written so, whatever the capitals and white space around it.
 fn known(written: &str) -> Option<&'static str> {
     let written = written.trim();
+    let written = written.strip_prefix("functions.").unwrap_or(written);
     known_tools().find(|tool| tool.eq_ignore_ascii_case(written)).or_else(|| {
         let is_spelled = |spellings: &[&str]| spellings.iter().any(|s| s.eq_ignore_ascii_case(written));
         SPELLINGS.iter().find(|(_, spellings)| is_spelled(spellings)).map(|(tool, _)| *tool)
@@ -320,7 +353,9 @@ mod tests {
 
     #[test]
     fn a_known_tool_has_one_canonical_name_and_keeps_the_called_one() {
-        for called in ["Bash", "run_command", " EXEC ", "shell"] {
+        for called in
+            ["Bash", "run_command", " EXEC ", "shell", "PowerShell", "functions.exec_command", "local_shell"]
+        {
             let tool = ToolName::new(called);
             assert_eq!((tool.called(), tool.canonical()), (called, "exec"));
         }

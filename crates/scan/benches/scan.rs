@@ -51,6 +51,18 @@ fn adversarial(bencher: Bencher<'_, '_>, len: usize) {
         .bench(|| texts.iter().map(|text| scanner.detect(black_box(text)).len()).sum::<usize>());
 }
 
+/// Text in which much is found, or much looks as if it stood in the place of something.
+#[divan::bench(args = [1 << 14, 1 << 17, 1 << 20])]
+fn adversarial_redaction(bencher: Bencher<'_, '_>, len: usize) {
+    let redactor = Redactor::new(Arc::new(Scanner::new()), Policy::default());
+    let hostile = [" password=", "[redacted:", "a@b.example ", "[password#", " password=x1Zq8]"];
+    let texts: Vec<String> =
+        hostile.iter().map(|piece| piece.repeat(len / piece.len() / hostile.len())).collect();
+    bencher
+        .counter(BytesCount::new(len))
+        .bench(|| texts.iter().map(|text| redactor.apply(black_box(text)).text.len()).sum::<usize>());
+}
+
 #[divan::bench]
 fn stream_in_pieces_of_16(bencher: Bencher<'_, '_>) {
     let redactor = Redactor::new(Arc::new(Scanner::new()), Policy::default());

@@ -329,16 +329,24 @@ impl Redactor {
     }
 }
 
+/// How far apart the ends of a mark may be, in bytes: what is looked at does not grow with the text.
+const LONGEST_MARK: usize = 256;
+
 /// Whether the span lies in a mark that stands in the place of something: `[redacted:ip_address]`, or the kind
 /// and sixteen digits of [`Action::Hash`]. Nothing else fits into a mark, so none can be used to hide a value.
 fn is_own_mark(scanner: &Scanner, text: &str, span: &Span) -> bool {
     let known = |kind: &str| Class::ALL.iter().any(|class| scanner.knows(*class, kind));
     let digest =
         |text: &str| text.len() == 16 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
-    let open = text.get(..span.end).and_then(|before| before.rfind('[')).filter(|open| *open <= span.start);
-    let Some(mark) = open.and_then(|open| text.get(open + 1..)?.split_once(']')).map(|(mark, _)| mark) else {
-        return false;
-    };
+    let bytes = text.as_bytes();
+    let from = span.end.saturating_sub(LONGEST_MARK);
+    let open = cut(bytes, from, span.end).iter().rposition(|&b| b == b'[').map(|open| from + open);
+    let mark = open.filter(|open| *open <= span.start).and_then(|open| {
+        let length =
+            cut(bytes, open + 1, bytes.len().min(open + LONGEST_MARK)).iter().position(|&b| b == b']')?;
+        text.get(open + 1..open + 1 + length)
+    });
+    let Some(mark) = mark else { return false };
     let inside = open.is_some_and(|open| span.end <= open + mark.len() + 2);
     let ours = match (mark.strip_prefix("redacted:"), mark.split_once('#')) {
         (Some(kind), _) => known(kind),
@@ -389,6 +397,26 @@ mod tests {
         assert_eq!(policy.action(&span(Class::Pii, "email")), Some(Action::Mask));
         assert_eq!(policy.action(&span(Class::Pii, "iban")), Some(Action::Redact));
         assert_eq!(policy.action(&span(Class::Secret, "password")), Some(Action::Report));
+    }
+
+    #[test]
+    fn a_mark_is_left_alone_and_nothing_is_looked_for_beyond_the_longest() {
+        let scanner = Scanner::new();
+        let own = |text: &str, value: &str| {
+            let start = text.find(value).unwrap_or_default();
+            let end = start + value.len();
+            let evidence = super::super::Evidence::Context;
+            is_own_mark(
+                &scanner,
+                text,
+                &Span { class: Class::Pii, kind: "email", start, end, confidence: 1.0, evidence },
+            )
+        };
+        assert!(own("x [redacted:email]", "redacted"));
+        assert!(own("[email#0123456789abcdef] y", "0123456789abcdef"));
+        assert!(!own("[redacted:email", "redacted"));
+        assert!(!own("[nobody#0123456789abcdef]", "0123456789abcdef"));
+        assert!(!own(&format!("[redacted:email{} x]", " ".repeat(LONGEST_MARK)), "x"));
     }
 
     #[test]

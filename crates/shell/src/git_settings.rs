@@ -43,7 +43,7 @@ pub fn settings(args: &[&str], environment: &[(String, String)]) -> Vec<GitSetti
                 args.next();
             }
             _ if let Some(pair) = arg.strip_prefix("--config-env=") => {
-                found.push(of_variable(pair, environment))
+                found.push(of_variable(pair, environment));
             }
             _ if arg.starts_with("--") => {}
             _ if let Some(pair) = arg.strip_prefix("-c") => found.push(GitSetting::pair(pair)),
@@ -132,7 +132,7 @@ fn of_new_repository(args: &[&str]) -> Vec<GitSetting> {
         match word {
             "-c" | "--config" => found.extend(words.next().map(GitSetting::pair)),
             "--template" => {
-                found.extend(words.next().map(|folder| GitSetting::new("init.templatedir", folder)))
+                found.extend(words.next().map(|folder| GitSetting::new("init.templatedir", folder)));
             }
             _ if let Some(pair) = word.strip_prefix("--config=") => found.push(GitSetting::pair(pair)),
             _ if let Some(folder) = word.strip_prefix("--template=") => {
@@ -141,7 +141,7 @@ fn of_new_repository(args: &[&str]) -> Vec<GitSetting> {
             _ if !word.starts_with("--")
                 && let Some(pair) = word.strip_prefix("-c") =>
             {
-                found.push(GitSetting::pair(pair))
+                found.push(GitSetting::pair(pair));
             }
             _ => {}
         }

@@ -75,7 +75,14 @@ impl<'a> Visit<'a> {
         }
         let endpoint = Endpoint::of(entered.target.path(), &head.headers)?;
         let path = entered.target.path();
-        let permission = Permission::of(endpoint, &head.method, path, &head.headers, &shared.allow);
+        let permission = Permission::of(
+            endpoint,
+            &head.method,
+            path,
+            entered.target.query(),
+            &head.headers,
+            &shared.allow,
+        );
         let plan = shared.interceptor.begin(&Call {
             number: shared.numbers.fetch_add(1, Ordering::Relaxed),
             endpoint: &endpoint,

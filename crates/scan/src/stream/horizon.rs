@@ -98,8 +98,8 @@ pub(super) fn settle(mut end: usize, mark: usize, text: &[u8], chosen: &Chosen) 
 /// Whether a text that begins like this may turn out to be short and hold what is judged by its being short.
 pub(super) fn could_be_alone(text: &[u8]) -> bool {
     let whole_words = text.iter().rposition(u8::is_ascii_whitespace).unwrap_or(0);
-    let link = contains(text, b"://") && !text.contains(&b' ');
-    pii::is_alone(cut(text, 0, whole_words)) || link
+    // What follows a link may be nothing: blanks, quotes, what is not seen.
+    pii::is_alone(cut(text, 0, whole_words)) || contains(text, b"://")
 }
 
 /// Where a mark begins that may stand in the place of something, and that has not ended: `[redacted:em`.
