@@ -9,7 +9,8 @@ use backstop_shell::{Action, Argument, Input, Place, Process, Taint, Touch, path
 
 use super::made::Made;
 use super::{
-    Origin, Run, Signal, Test, TouchCondition, environment, footing, git_settings, library, remote, sql, values,
+    Origin, Run, Signal, Test, TouchCondition, environment, footing, git_settings, library, remote, sql,
+    values,
 };
 use crate::paths::{Class, Target, class, footing as places, is_confidential};
 
