@@ -296,6 +296,18 @@ impl<'a> Parsed<'a> {
             || !names.all(|name| self.made.is_container(name, self.nth))
     }
 
+    fn sets_what_git_runs(&self) -> bool {
+        let folder = self.process.cwd().unwrap_or_else(|| self.at.cwd());
+        git_settings::run_code(&self.args, self.process.environment(), folder, self.at)
+    }
+
+    /// Whether `find` starts anywhere but in what a build makes again.
+    fn searches_work(&self) -> bool {
+        let starts = self.args.iter().skip_while(|arg| FIND_OPTIONS.contains(arg));
+        let starts: Vec<_> = starts.take_while(|arg| !arg.starts_with(['-', '(', '!'])).collect();
+        starts.is_empty() || !starts.iter().all(|path| self.is_remade(path))
+    }
+
     fn passes(&self, test: Test) -> bool {
         match test {
             Test::ForcedRefspec => self
@@ -323,17 +335,9 @@ impl<'a> Parsed<'a> {
                 let is_secret = |path: &&str| is_confidential(&self.resolved(path), self.at);
                 self.words.iter().any(is_secret)
             }
-            Test::SearchesWork => {
-                let starts = || self.args.iter().skip_while(|arg| FIND_OPTIONS.contains(arg));
-                let starts: Vec<_> =
-                    starts().take_while(|arg| !arg.starts_with(['-', '(', '!'])).copied().collect();
-                starts.is_empty() || !starts.iter().all(|path| self.is_remade(path))
-            }
+            Test::SearchesWork => self.searches_work(),
             Test::EnvironmentRunsCode => environment::runs_code(self.process, self.at),
-            Test::SetsWhatGitRuns => {
-                let folder = self.process.cwd().unwrap_or_else(|| self.at.cwd());
-                git_settings::run_code(&self.args, self.process.environment(), folder, self.at)
-            }
+            Test::SetsWhatGitRuns => self.sets_what_git_runs(),
             Test::DestructiveSql => self.destroys_by_sql(),
             Test::KillsAll => self.kills_all(),
             Test::NamedPackages => self
