@@ -17,7 +17,9 @@ use backstop_llm::{Api, ModelRequest, ToolDefinition};
 use serde_json::Value;
 
 /// Types of tools that the client runs, without the date of their version, and of what only holds tools.
-const RUN_BY_CLIENTS: [&str; 13] = [
+const RUN_BY_CLIENTS: [&str; 15] = [
+    "functionDeclarations",
+    "function_declarations",
     "function",
     "custom",
     "namespace",
@@ -118,9 +120,20 @@ fn read(raw: &Value, place: Option<usize>, found: &mut Vec<Offer>) {
     if let Some(Value::Array(inside)) = raw.get("tools") {
         inside.iter().for_each(|tool| read(tool, None, found));
     }
-    let kind = kind(raw);
-    if !is_run_by_client(kind, raw) {
-        found.push(offer(kind, raw, place));
+    // Where a tool has no type, each key of it is one: `{"googleSearch": {}, "codeExecution": {}}`.
+    let keys = raw.as_object().into_iter().flatten().map(|(key, _)| key.as_str());
+    let kinds: Vec<&str> = match raw.get("type").and_then(Value::as_str) {
+        Some(kind) => vec![kind],
+        None => keys.collect(),
+    };
+    for kind in kinds {
+        let servers =
+            raw.get(kind).filter(|_| matches!(kind, "mcpServers" | "mcp_servers")).and_then(Value::as_array);
+        let servers = servers.into_iter().flatten();
+        found.extend(servers.map(|server| offer("mcp", server, place)));
+        if !is_run_by_client(kind, raw) {
+            found.push(offer(kind, raw, place));
+        }
     }
 }
 
@@ -163,7 +176,8 @@ fn offer(kind: &str, raw: &Value, place: Option<usize>) -> Offer {
             distinct.push(name);
         }
     });
-    let server = ["server_url", "url", "connector_id"].into_iter().find_map(text);
+    let transport = raw.pointer("/streamableHttpTransport/url").and_then(Value::as_str);
+    let server = ["server_url", "url", "connector_id"].into_iter().find_map(text).or(transport);
     let approval =
         raw.get("require_approval").map(|mode| mode.as_str().map_or_else(|| mode.to_string(), str::to_owned));
     let info = ToolInfo {
@@ -212,6 +226,12 @@ mod tests {
             (json!({"googleSearch": {}}), "web_search"),
             (json!({"urlContext": {}}), "web_fetch"),
             (json!({"codeExecution": {}}), "code_execution"),
+            (json!({"googleSearch": {}, "codeExecution": {}}), "code_execution"),
+            (json!({"functionDeclarations": [], "urlContext": {}}), "web_fetch"),
+            (
+                json!({"mcpServers": [{"name": "shop", "streamableHttpTransport": {"url": "https://x"}}]}),
+                "mcp__shop__*",
+            ),
             (json!({"type": "code_interpreter", "container": {"type": "auto"}}), "code_execution"),
             (json!({"type": "shell", "environment": {"type": "container_auto"}}), "shell"),
             (json!({"type": "mcp", "server_label": "shop", "server_url": "https://x"}), "mcp__shop__*"),

@@ -110,25 +110,52 @@ const OWN: [&str; 24] = [
 ];
 
 /// The keys of the wires that say something to a model, a person or a tool, in small letters.
-const SAYING: [&str; 50] = [
+const SAYING: [&str; 81] = [
     "action",
+    "args",
     "arguments",
     "candidates",
     "choices",
     "code",
+    "code_execution",
+    "code_execution_result",
+    "codeexecution",
+    "codeexecutionresult",
+    "computer_use",
+    "computeruse",
     "content",
     "content_block",
     "contents",
     "conversation",
     "delta",
+    "enterprise_web_search",
+    "enterprisewebsearch",
+    "executable_code",
+    "executablecode",
+    "file_data",
+    "file_search",
+    "filedata",
+    "filesearch",
     "function",
     "function_call",
+    "function_declarations",
     "functioncall",
+    "functiondeclarations",
     "functions",
+    "google_maps",
+    "google_search",
+    "google_search_retrieval",
+    "googlemaps",
+    "googlesearch",
+    "googlesearchretrieval",
     "index",
+    "inline_data",
+    "inlinedata",
     "input",
     "instructions",
     "item",
+    "mcp_servers",
+    "mcpservers",
     "message",
     "messages",
     "model",
@@ -137,9 +164,9 @@ const SAYING: [&str; 50] = [
     "output",
     "output_text",
     "part",
+    "partial_args",
     "partial_json",
     "partialargs",
-    "partial_args",
     "parts",
     "previous_response_id",
     "prompt",
@@ -158,17 +185,43 @@ const SAYING: [&str; 50] = [
     "thought",
     "tool_calls",
     "tool_choice",
+    "tool_config",
+    "toolconfig",
     "tools",
     "transcript",
     "type",
+    "url_context",
+    "urlcontext",
 ];
 
-/// The keys of [`SAYING`] that a wire itself writes with capital letters.
-const CAMEL: [&str; 3] = ["functionCall", "partialArgs", "systemInstruction"];
+/// The keys of [`SAYING`] that a wire itself writes with capital letters, and what is left of them without.
+const CAMEL: [(&str, &str); 18] = [
+    ("codeExecution", "codeexecution"),
+    ("codeExecutionResult", "codeexecutionresult"),
+    ("computerUse", "computeruse"),
+    ("enterpriseWebSearch", "enterprisewebsearch"),
+    ("executableCode", "executablecode"),
+    ("fileData", "filedata"),
+    ("fileSearch", "filesearch"),
+    ("functionCall", "functioncall"),
+    ("functionDeclarations", "functiondeclarations"),
+    ("googleMaps", "googlemaps"),
+    ("googleSearch", "googlesearch"),
+    ("googleSearchRetrieval", "googlesearchretrieval"),
+    ("inlineData", "inlinedata"),
+    ("mcpServers", "mcpservers"),
+    ("partialArgs", "partialargs"),
+    ("systemInstruction", "systeminstruction"),
+    ("toolConfig", "toolconfig"),
+    ("urlContext", "urlcontext"),
+];
 
 /// Whether a reader that does not mind letter case takes a key for one that says something.
 fn is_disguised(key: &str) -> bool {
-    if !key.bytes().any(|byte| byte.is_ascii_uppercase() || !byte.is_ascii()) || CAMEL.contains(&key) {
+    if !key.bytes().any(|byte| byte.is_ascii_uppercase() || !byte.is_ascii()) {
+        return CAMEL.iter().any(|(_, lowered)| *lowered == key);
+    }
+    if CAMEL.iter().any(|(camel, _)| *camel == key) {
         return false;
     }
     // Two letters beyond ASCII count as one in it.
@@ -283,7 +336,11 @@ mod tests {
             r#"{"candidates":[{"index":1,"Index":0}]}"#,
             r#"{"tool_call\u017f":[]}"#,
             r#"{"input":[{"role":"user","Content":"x"}]}"#,
-            r#"{"candidates":[{"content":{"parts":[{"functioncall":{}},{"FunctionCall":{}}]}}]}"#,
+            r#"{"candidates":[{"content":{"parts":[{"FunctionCall":{}}]}}]}"#,
+            r#"{"candidates":[{"content":{"parts":[{"functioncall":{}}]}}]}"#,
+            r#"{"candidates":[{"content":{"parts":[{"functionCall":{"name":"a","Args":{},"args":{}}}]}}]}"#,
+            r#"{"tools":[{"googlesearch":{}}]}"#,
+            r#"{"tools":[{"GOOGLE_SEARCH":{}}]}"#,
         ] {
             let error = parse_message(text.as_bytes()).unwrap_err().to_string();
             assert!(error.starts_with("a key has letters of the wrong case"), "{text}: {error}");
@@ -316,6 +373,10 @@ mod tests {
     fn lists_of_keys_are_in_order() {
         assert!(OWN.is_sorted());
         assert!(SAYING.iter().all(|key| key.to_ascii_lowercase() == **key));
-        assert!(CAMEL.iter().all(|key| SAYING.contains(&key.to_ascii_lowercase().as_str())));
+        assert!(
+            CAMEL
+                .iter()
+                .all(|(key, lowered)| key.to_ascii_lowercase() == *lowered && SAYING.contains(lowered))
+        );
     }
 }

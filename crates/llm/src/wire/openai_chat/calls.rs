@@ -1,7 +1,7 @@
 //! The entries of `tool_calls`, whole and in pieces.
 //!
 //! A function has its arguments as JSON text; a custom tool has free text, which is the argument `input`, as on the
-//! other wire of this provider; an entry of any other type is a call named after it, with the entry as arguments, or
+//! other wire of this provider; an entry of any other type that holds neither is a call named after it, with the entry as arguments, or
 //! with its `pieces` where it came in several.
 
 use backstop_hooks::conversation::ToolCall;
@@ -42,6 +42,9 @@ impl Form {
             Some(FUNCTION) if custom.is_none() => Some(Self::Function),
             Some(CUSTOM) if function.is_none() => Some(Self::Custom),
             Some(FUNCTION | CUSTOM) => return Err(call.error("type", "is not that of the call")),
+            // Whoever runs calls reads the name where it stands, whatever the type says.
+            Some(_) if function.is_some() => Some(Self::Function),
+            Some(_) if custom.is_some() => Some(Self::Custom),
             Some(other) => Some(Self::Other(other.to_owned())),
             None if custom.is_some() => Some(Self::Custom),
             None => function.map(|_| Self::Function),
@@ -237,5 +240,27 @@ impl OpenCall {
         };
         let arguments = call.arguments.to_value().to_string();
         (call, Some(arguments))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_is_named_as_who_runs_it_reads_it_whatever_its_type() {
+        for (entry, name) in [
+            (json!({"id": "c", "type": "function", "function": {"name": "a", "arguments": "{}"}}), "a"),
+            (json!({"id": "c", "type": "Function", "function": {"name": "a", "arguments": "{}"}}), "a"),
+            (json!({"id": "c", "type": "okay_call", "custom": {"name": "a", "input": "x"}}), "a"),
+            (json!({"id": "c", "type": "okay_call", "okay_call": {"do": 1}}), "okay_call"),
+        ] {
+            assert_eq!(decode_call(&entry).unwrap().name, name, "{entry}");
+            let piece = CallPiece::read(&entry).unwrap();
+            assert!(piece.begins().unwrap());
+        }
+        assert!(
+            decode_call(&json!({"type": "custom", "function": {"name": "a", "arguments": "{}"}})).is_err()
+        );
     }
 }
