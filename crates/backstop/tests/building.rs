@@ -201,6 +201,7 @@ async fn a_custom_type_in_llm_call_is_asked() {
     let config = loaded(&types, "hooks: {llm_call: {pre_call: [{type: models}]}}");
     let backstop = Backstop::builder().config(config).hook_types(types).build().await.unwrap();
     let event = BeforeLlmCallEvent {
+        other_models: None,
         run_id: "run-1".into(),
         messages: Vec::new(),
         system_prompt: "".into(),

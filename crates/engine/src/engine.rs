@@ -17,7 +17,7 @@ use backstop_hooks::points::{
 };
 use backstop_hooks::{
     CallContext, Claim, ClaimPoint, Contained, DecidePoint, Event as _, ObservePoint, Params, Point, Reason,
-    RunId, SessionId, Text, ToolCallId, ToolName, contained,
+    RunId, SessionId, ToolCallId, ToolName, contained,
 };
 use backstop_store::{AnswerStore, MemoryStore, Store, StoreError, Timestamp, ToolDecision};
 use futures_util::future::join_all;
@@ -330,7 +330,7 @@ impl Engine {
         run: &RunId,
         call: &CallContext,
         unasked: Unasked,
-    ) -> Option<Text> {
+    ) -> Option<Blocked> {
         let snapshot = self.0.registry.snapshot();
         let offered = ToolCallEvent::new(ToolName::new(name), said).run_id(run.clone());
         let foreseen = self.foresee(&snapshot, offered.tool_kind(PROVIDER_TOOL.to_owned()), call).await;
@@ -359,11 +359,17 @@ impl Engine {
             let mut previewed = false;
             if let Some(unasked) = unasked {
                 let denied = self.foresee_all(&snapshot, &calls, &rulings, &run, call, unasked).await;
-                for (ruling, reason) in rulings.iter_mut().zip(denied) {
-                    if let Some(reason) = reason {
-                        *ruling = ToolDecision::Deny { reason };
+                for (ruling, blocked) in rulings.iter_mut().zip(&denied) {
+                    if let Some(blocked) = blocked {
+                        *ruling = ToolDecision::Deny { reason: blocked.reason_or_default() };
                         previewed = true;
                     }
+                }
+                // Where nobody could judge a call, that is no decision about it: nothing of the answer passes.
+                let unjudged = denied.into_iter().flatten().find(Blocked::is_unavailable);
+                if let Some(blocked) = unjudged.filter(|_| decided.blocked().is_none()) {
+                    decided.stop(blocked, call);
+                    rulings = rule(&calls, decided.outcome(), decided.blocked());
                 }
             }
             if (previewed || !snapshot.slot::<AfterLlmCall>().is_empty())
@@ -405,7 +411,7 @@ impl Engine {
         run: &RunId,
         call: &CallContext,
         unasked: Unasked,
-    ) -> Vec<Option<Text>> {
+    ) -> Vec<Option<Blocked>> {
         let question = match unasked {
             Unasked::Leave => Question::Left,
             Unasked::Deny => Question::Put(&Attendance::Nobody),

@@ -30,6 +30,7 @@ mod error;
 pub mod exchange;
 mod head;
 pub mod hooked;
+mod models;
 mod operations;
 mod readable;
 mod route;

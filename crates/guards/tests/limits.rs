@@ -76,6 +76,7 @@ fn call(agent: &str, user: Option<&str>, span: u32) -> CallContext {
 
 async fn ask(engine: &Engine, call: &CallContext, model: &str, tokens: u64) -> Result<(), String> {
     let event = BeforeLlmCallEvent {
+        other_models: None,
         run_id: "r".into(),
         messages: vec![Message::user("hi")],
         system_prompt: "".into(),

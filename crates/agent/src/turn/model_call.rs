@@ -161,6 +161,7 @@ async fn gate(run: &Run<'_>, question: &Question<'_>) -> Result<(ModelRequest, V
         ..ModelRequest::new(prepared.model.clone(), messages.clone())
     };
     let event = BeforeLlmCallEvent {
+        other_models: None,
         run_id: run.id.clone(),
         token_estimate: estimate_tokens(&request),
         messages: messages.clone(),

@@ -111,7 +111,7 @@ section! {
         keep_alive ("keepAliveMs"): Setting<Millis> = Millis::clamped(10_000), OperatorOnly;
         /// The most bytes of the arguments of one tool call. A call with more is removed.
         call_bytes ("max_call_bytes"): Setting<Whole<1_024, 1_073_741_824>> = Whole::clamped(1_048_576), OperatorOnly;
-        /// The most bytes of an answer that are held at once. An answer that needs more ends as an error.
+        /// The most bytes of an answer that are held and remembered at once. An answer that needs more ends as an error.
         answer_bytes ("max_held_bytes"): Setting<Whole<1_024, 1_073_741_824>> = Whole::clamped(16_777_216), OperatorOnly;
     }
 }

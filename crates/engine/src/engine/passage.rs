@@ -19,7 +19,7 @@
 use std::sync::Arc;
 
 use backstop_hooks::points::ToolCallEvent;
-use backstop_hooks::{ApprovalId, ApprovalRequest, CallContext, Digest, Fact, PointId, Reason, Text};
+use backstop_hooks::{ApprovalId, ApprovalRequest, CallContext, Digest, Fact, PointId, Reason};
 
 use super::Engine;
 use crate::approvals::Attendance;
@@ -92,7 +92,7 @@ impl Engine {
     }
 
     /// Why the call may not leave its answer, if the gates of tool calls, or a human, say so. Leaves a receipt.
-    pub(super) async fn conclude(&self, foreseen: Foreseen<'_>, question: Question<'_>) -> Option<Text> {
+    pub(super) async fn conclude(&self, foreseen: Foreseen<'_>, question: Question<'_>) -> Option<Blocked> {
         let Foreseen { snapshot, call, event, judged, changed, blocked, requests, facts, mut underway } =
             foreseen;
         let blocked = match (blocked, question) {
@@ -118,8 +118,7 @@ impl Engine {
         let kept = self.keep(&receipt).await;
         // INVARIANT (fail closed): that a human allowed this must be on record before anything comes of it.
         let unkept = !kept && blocked.is_none() && receipt.approval.is_some();
-        let blocked = blocked.or_else(|| unkept.then(|| self.unkept(&mut receipt)));
-        blocked.map(|blocked| blocked.reason_or_default())
+        blocked.or_else(|| unkept.then(|| self.unkept(&mut receipt)))
     }
 
     /// Takes a tool call through every gate, and to a human if one of them asks. Hooks that were registered while the

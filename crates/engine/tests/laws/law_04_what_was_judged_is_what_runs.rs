@@ -146,6 +146,7 @@ async fn law_04_a_rewrite_that_a_latch_refuses_in_the_second_round_still_blocks(
 
 pub(crate) fn llm_call(text: &str) -> BeforeLlmCallEvent {
     BeforeLlmCallEvent {
+        other_models: None,
         run_id: "run-1".into(),
         messages: vec![Message::user(text)],
         system_prompt: "".into(),

@@ -321,6 +321,7 @@ fn question() -> BeforeLlmCallEvent {
     let tool = |name: &str| ToolInfo::named(name);
     let tools = vec![tool("read"), tool("exec")];
     BeforeLlmCallEvent {
+        other_models: None,
         run_id: "run-1".into(),
         messages: vec![Message::user("hi")],
         system_prompt: "be kind".into(),

@@ -5,7 +5,7 @@
 //! stops the answer.
 
 use backstop_engine::{BlockCause, Blocked, Engine};
-use backstop_hooks::conversation::{Message, Part, Role, ToolCall};
+use backstop_hooks::conversation::{Message, Part, Role, TokenUsage, ToolCall};
 use backstop_hooks::points::{AfterLlmCallEvent, BeforeResponseEmit};
 use backstop_hooks::{CallContext, Text};
 
@@ -17,6 +17,7 @@ use serde_json::Value;
 
 use super::judge::{Facts, Gates, Trouble, emission};
 use super::settings::ToolCalls;
+use super::usage::usage_of;
 use crate::readable::Answered;
 
 /// Fields in which a document lists items.
@@ -29,11 +30,13 @@ pub(super) struct DocumentJudge {
     engine: Engine,
     gates: Gates,
     body: BytesMut,
+    /// What it says, once it was read, as it came.
+    said: Vec<Text>,
 }
 
 impl DocumentJudge {
     pub(super) fn new(answered: Answered, engine: Engine, gates: Gates) -> Self {
-        Self { answered, engine, gates, body: BytesMut::new() }
+        Self { answered, engine, gates, body: BytesMut::new(), said: Vec::new() }
     }
 
     /// Takes bytes of the provider.
@@ -41,6 +44,16 @@ impl DocumentJudge {
         self.body.extend_from_slice(bytes);
         let limit = self.gates.answer_bytes;
         if self.body.len() > limit { Err(Trouble::TooLarge { limit }) } else { Ok(()) }
+    }
+
+    /// The tokens that it cost, before it is judged; as many as were `asked` if it says nothing of them.
+    pub(super) fn usage(&self, asked: u64) -> TokenUsage {
+        usage_of(&self.body, asked)
+    }
+
+    /// What it said, for those who watch.
+    pub(super) fn said(&mut self) -> Vec<Text> {
+        std::mem::take(&mut self.said)
     }
 
     /// Judges the whole answer; answers what leaves.
@@ -61,6 +74,7 @@ impl DocumentJudge {
             let calls = listed_calls(&items(document.value()))?;
             self.judge_calls(calls, facts, latency_ms, call).await?;
         }
+        self.said = document.texts().map(Text::from).collect();
         let mut texts = Vec::new();
         for text in document.texts() {
             let decided = self.engine.decide::<BeforeResponseEmit>(emission(facts, text.into()), call).await;

@@ -7,9 +7,9 @@ use http::Method;
 
 use crate::endpoint::{Family, Operation, normal};
 use crate::exchange::Call;
+use crate::models::main_model;
 use crate::operations::Permission;
 use crate::readable::{Readable, readable};
-use crate::route::model_of;
 
 /// How a request is to be read.
 #[derive(Debug)]
@@ -82,7 +82,7 @@ impl Form {
     /// How this request is to be read; `None` if no codec reads it.
     pub(super) fn of(call: &Call<'_>) -> Option<Self> {
         if let Some(readable) = readable_of(call) {
-            let model = model_of(*call.endpoint, call.path, &[]).map(Cow::into_owned);
+            let model = main_model(*call.endpoint, call.path, &[]).map(Cow::into_owned);
             return Some(Self { api: readable.api, kind: Kind::Texts { readable, model } });
         }
         let api = match (call.endpoint.operation, call.endpoint.family) {

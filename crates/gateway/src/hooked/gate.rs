@@ -91,6 +91,8 @@ pub(super) struct Asking<'a> {
     pub(super) call: &'a CallContext,
     pub(super) identity: &'a Identity,
     pub(super) provider: &'a str,
+    /// The models that the request names besides the one that it is for.
+    pub(super) other_models: &'a [String],
     /// The wire of the request.
     pub(super) api: Api,
     /// What becomes of a tool of the provider's about which a human would be asked.
@@ -120,10 +122,11 @@ impl Asking<'_> {
     async fn offers(self, request: &mut ModelRequest) -> Result<(), Blocked> {
         let mut gone = HashSet::new();
         for offer in offers(self.api, request) {
-            let Some(reason) = self.refused(&offer).await else { continue };
+            let Some(blocked) = self.refused(&offer).await else { continue };
             match offer.place {
+                _ if blocked.is_unavailable() => return Err(blocked),
                 Some(place) => gone.extend([place]),
-                None => return Err(refused(&offer.info.name, &reason)),
+                None => return Err(refused(&offer.info.name, &blocked.reason_or_default())),
             }
         }
         let mut place = 0..;
@@ -131,8 +134,8 @@ impl Asking<'_> {
         Ok(())
     }
 
-    /// Why a tool may not be offered: the reason for the first of its names that is denied.
-    async fn refused(self, offer: &Offer) -> Option<Text> {
+    /// Why a tool may not be offered: what stopped the first of its names that is denied.
+    async fn refused(self, offer: &Offer) -> Option<Blocked> {
         let run = &self.identity.run;
         for name in &offer.names {
             let definition = offer.info.input_schema.as_ref().map(Json::to_value).unwrap_or_default();
@@ -205,6 +208,7 @@ impl Asking<'_> {
             messages: [request.messages.as_slice(), &fields].concat(),
             system_prompt: system.clone(),
             model: request.model.clone(),
+            other_models: (!self.other_models.is_empty()).then(|| self.other_models.to_vec()),
             provider: self.provider.to_owned(),
             iteration: self.identity.iteration,
             tools: request.tools.iter().map(info).chain(elsewhere.iter().cloned()).collect(),

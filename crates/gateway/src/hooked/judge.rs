@@ -168,7 +168,7 @@ impl AnswerJudge {
             return Ok(Progress::Stopped);
         }
         let limit = self.gates.answer_bytes;
-        if self.editor.held_bytes() > limit {
+        if self.editor.held_bytes().saturating_add(self.editor.kept_bytes()) > limit {
             return Err(Trouble::TooLarge { limit });
         }
         Ok(match (self.editor.is_whole(), self.decided) {

@@ -42,6 +42,7 @@ mod settings;
 mod tests;
 mod text;
 mod traffic;
+mod usage;
 mod watch;
 
 use std::fmt;

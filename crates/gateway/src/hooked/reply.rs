@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use backstop_engine::{BlockCause, Blocked, FailureKind};
+use backstop_engine::Blocked;
 use backstop_hooks::conversation::Part;
 use backstop_llm::json_array::ArrayEncoder;
 use backstop_llm::{Api, ModelRequest, ModelResponse, ProviderError, ProviderErrorKind, StopReason};
@@ -23,15 +23,9 @@ pub(super) fn note(blocked: &Blocked) -> String {
     format!("[backstop] blocked: {}", blocked.reason_or_default())
 }
 
-/// Whether nobody judged, since what judges depends on (the store, a service) can't be reached. That is no decision of
-/// a hook, and not for the model to read.
-pub(super) fn is_unavailable(blocked: &Blocked) -> bool {
-    matches!(blocked.cause, BlockCause::Failure { kind: FailureKind::Unreachable })
-}
-
 /// A block as an error of the provider. Not one that a client would try again, unless nobody could judge.
 pub(super) fn error_of(blocked: &Blocked) -> ProviderError {
-    if is_unavailable(blocked) {
+    if blocked.is_unavailable() {
         // What failed names files and hosts, which are nobody's business here.
         let told = "backstop: what judges this can't be reached, so nothing passes; try again later";
         let code = Some("judgement_unavailable");

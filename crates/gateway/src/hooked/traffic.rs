@@ -7,16 +7,16 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use backstop_engine::{BlockCause, Blocked};
-use backstop_hooks::conversation::Message;
+use backstop_hooks::conversation::{Message, TokenUsage};
 use backstop_hooks::points::{
-    LlmInput, LlmOutput, LlmOutputEvent, ModelCallEnded, ModelCallEndedEvent, ModelCallResult,
+    BeforeLlmCall, LlmInput, LlmOutput, LlmOutputEvent, ModelCallEnded, ModelCallEndedEvent, ModelCallResult,
     ModelCallStarted, ModelCallStartedEvent,
 };
 use backstop_hooks::{AgentId, CallContext, CallId, Digest, Requester, SessionKey, Text, Trigger};
 use backstop_llm::live::{self, AnswerEditor};
 use backstop_llm::{
     Api, ErrorCategory, FailureKind, ModelError, ModelRequest, ModelResponse, ProviderError,
-    ProviderErrorKind, WireError,
+    ProviderErrorKind, WireError, estimate_tokens,
 };
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
@@ -30,10 +30,12 @@ use super::identity::{Identity, SESSION_HEADERS, identify};
 use super::incoming::Incoming;
 use super::judge::{AnswerJudge, Facts, Progress, Trouble};
 use super::settings::BlockedForm;
+use super::usage::UsageReader;
 use super::watch::Watchers;
 use super::{Shared, Standing, charset, life, number, reply};
 use crate::endpoint::{Endpoint, Operation};
 use crate::exchange::{Answered, Body, Call, Exchange, KeepAlive, Outgoing, Requested, Step, Watch};
+use crate::models::NamedModels;
 use crate::readable::{self, Readable};
 
 /// The transport of calls that only count tokens: no model answered.
@@ -45,16 +47,14 @@ const LONGEST_MODEL: usize = 256;
 /// Headers in which the user is named where clients are trusted to.
 const USER_HEADER: &str = "x-backstop-user";
 
-/// An answer that is read may be so many times as large as what is held of it at once: what it said is remembered to
-/// its end, also where it has left.
-const TIMES_HELD: usize = 16;
-
 /// One exchange.
 #[derive(Debug)]
 pub(super) struct Traffic {
     shared: Arc<Shared>,
     standing: Standing,
     endpoint: Endpoint,
+    /// What the address names.
+    path: String,
     api: Api,
     kind: Kind,
     agent: Option<AgentId>,
@@ -99,6 +99,8 @@ enum Answer {
     Judged(Box<AnswerJudge>),
     /// It is a document, and judged when it is whole.
     Document(Box<DocumentJudge>),
+    /// It is a document without a text to judge: it passes as it comes, and is read for what it cost.
+    Counted(UsageReader),
     /// It passes as it comes, and is read on the side for those who watch. `None` once it could not be read.
     Watched(Option<Box<dyn AnswerEditor>>),
 }
@@ -114,6 +116,7 @@ impl Traffic {
             shared,
             standing,
             endpoint: *call.endpoint,
+            path: call.path.to_owned(),
             api: form.api,
             kind: form.kind,
             agent: call.agent.cloned(),
@@ -174,7 +177,7 @@ impl Traffic {
     fn blocked(&self, blocked: &Blocked, request: &ModelRequest, form: AnswerForm) -> Requested {
         let is_conversation = matches!(self.kind, Kind::Ask(_)) && !self.is_count();
         Requested::Reply(match self.shared.settings.blocked {
-            BlockedForm::Answer if is_conversation && !reply::is_unavailable(blocked) => {
+            BlockedForm::Answer if is_conversation && !blocked.is_unavailable() => {
                 reply::answer(self.api, request, form, &reply::note(blocked))
             }
             // Neither a count nor a document has a text that could say so.
@@ -229,8 +232,8 @@ impl Traffic {
         let Asked { call: _, id, identity, provider, request, form, watchers, .. } = asked;
         let call = Arc::clone(&asked.call);
         let unasked = self.shared.settings.tool_calls.unasked();
-        let asking =
-            Asking { engine: &self.shared.engine, call: &call, identity, provider, api: self.api, unasked };
+        let (engine, api) = (&self.shared.engine, self.api);
+        let asking = Asking { engine, call: &call, identity, provider, other_models: &[], api, unasked };
         watchers.tell::<LlmInput>(|| asking.input(request));
         watchers.tell::<ModelCallStarted>(|| {
             ModelCallStartedEvent::new(
@@ -254,6 +257,16 @@ impl Traffic {
         asked.or_else(answer).map(str::to_owned)
     }
 
+    /// The models that a request names besides the one that it is for.
+    fn other_models(&self, model: &str, body: &[u8]) -> Vec<String> {
+        if !self.shared.engine.has_hooks::<BeforeLlmCall>() {
+            return Vec::new();
+        }
+        let named = NamedModels::of(self.endpoint, &self.path, body);
+        let all = named.main.into_iter().chain(named.others);
+        all.filter(|other| other != model).collect()
+    }
+
     fn readable(&self) -> Option<&'static Readable> {
         if let Kind::Texts { readable, .. } = &self.kind { Some(readable) } else { None }
     }
@@ -262,8 +275,9 @@ impl Traffic {
     fn document(&mut self, answered: &Answered<'_>, document: readable::Answered) -> Watch {
         let gates = self.standing.gates(&self.shared.settings);
         let (Some(gates), false) = (gates, matches!(document, readable::Answered::Nothing)) else {
-            self.end(None);
-            return Watch::Opaque;
+            let asked = self.asked.as_ref().map(|asked| estimate_tokens(&asked.request)).unwrap_or_default();
+            self.answer = Answer::Counted(UsageReader::new(self.shared.settings.answer_bytes, asked));
+            return Watch::Look { keep_alive: None };
         };
         if is_event_stream(answered.headers) {
             return self.refuse("a stream of this operation can't be judged");
@@ -318,7 +332,7 @@ impl Traffic {
         let responses = match &self.answer {
             Answer::Judged(judge) => judge.responses(),
             Answer::Watched(Some(editor)) => editor.responses(),
-            Answer::None | Answer::Document(_) | Answer::Watched(None) => &[],
+            Answer::None | Answer::Document(_) | Answer::Counted(_) | Answer::Watched(None) => &[],
         };
         for response in responses {
             if matches!(self.kind, Kind::Ask(_)) {
@@ -331,6 +345,17 @@ impl Traffic {
             let (provider, model) = (&asked.provider, &asked.request.model);
             asked.watchers.tell::<LlmOutput>(|| output(identity, provider, model, response));
         }
+    }
+
+    /// A document is whole: what it says and what it cost is shown to those who watch.
+    fn document_whole(&mut self, said: Vec<Text>, usage: TokenUsage) {
+        self.end(None);
+        let Some(asked) = &mut self.asked else { return };
+        let Asked { identity, provider, request, watchers, .. } = asked;
+        watchers.tell::<LlmOutput>(|| {
+            let (run, session) = (identity.run.clone(), identity.session.clone());
+            LlmOutputEvent::new(run, session, provider.clone(), request.model.clone(), said).usage(usage)
+        });
     }
 
     /// Ends an answer because of a failure.
@@ -376,8 +401,7 @@ impl Traffic {
         // The model did its part.
         self.end(None);
         let is_document = matches!(self.answer, Answer::Document(_));
-        if is_document || self.shared.settings.blocked == BlockedForm::Error || reply::is_unavailable(blocked)
-        {
+        if is_document || self.shared.settings.blocked == BlockedForm::Error || blocked.is_unavailable() {
             return self.end_with_error(&reply::error_of(blocked), out);
         }
         if let Answer::Judged(judge) = &mut self.answer {
@@ -444,6 +468,7 @@ impl Exchange for Traffic {
             call: &call,
             identity: &identity,
             provider: body.provider,
+            other_models: &self.other_models(&request.model, body.bytes),
             api: self.api,
             unasked: self.shared.settings.tool_calls.unasked(),
         };
@@ -512,37 +537,37 @@ impl Exchange for Traffic {
             // Nothing may stand in front of an array that may still become an error.
             Answer::Judged(judge) if is_array && may_fail && judge.holds_everything() => None,
             Answer::Judged(judge) => judge.editor().keep_alive(),
-            Answer::None | Answer::Document(_) | Answer::Watched(_) => None,
+            Answer::None | Answer::Document(_) | Answer::Counted(_) | Answer::Watched(_) => None,
         };
         let every = self.shared.settings.keep_alive;
         Watch::Look { keep_alive: keep_alive.map(|bytes| KeepAlive { every, bytes }) }
     }
 
     fn chunk(&mut self, chunk: Bytes, out: &mut Outgoing) -> Step {
-        let most = self.shared.settings.answer_bytes.saturating_mul(TIMES_HELD);
-        let mut too_large = false;
         if let Some(asked) = &mut self.asked {
             asked.response_bytes = asked.response_bytes.saturating_add(chunk.len() as u64);
             asked.first_byte_ms.get_or_insert_with(|| millis(asked.started));
-            too_large = usize::try_from(asked.response_bytes).map_or(true, |bytes| bytes > most);
         }
         match &mut self.answer {
             Answer::Document(judge) => match judge.push(&chunk) {
                 Ok(()) => Step::Continue,
                 Err(trouble) => self.fail(&trouble, out),
             },
-            Answer::Judged(_) if too_large => self.fail(&Trouble::TooLarge { limit: most }, out),
             Answer::Judged(judge) => {
                 let progress = judge.push(&chunk);
                 self.advance(progress, out)
             }
             Answer::Watched(reader) => {
                 let limit = self.shared.settings.answer_bytes;
-                let fits =
-                    |editor: &mut Box<dyn AnswerEditor>| !too_large && overhear(&mut **editor, &chunk, limit);
+                let fits = |editor: &mut Box<dyn AnswerEditor>| overhear(&mut **editor, &chunk, limit);
                 if reader.as_mut().is_some_and(|editor| !fits(editor)) {
                     *reader = None;
                 }
+                out.push(chunk);
+                Step::Continue
+            }
+            Answer::Counted(reader) => {
+                reader.push(&chunk);
                 out.push(chunk);
                 Step::Continue
             }
@@ -570,14 +595,21 @@ impl Exchange for Traffic {
                 Step::Continue
             }
             Answer::Document(_) => Step::Decide,
+            Answer::Counted(reader) => {
+                let usage = reader.usage();
+                self.document_whole(Vec::new(), usage);
+                Step::Continue
+            }
             Answer::None => Step::Continue,
         }
     }
 
     async fn decide(&mut self, out: &mut Outgoing) -> Step {
         if let (Answer::Document(judge), Some(asked)) = (&mut self.answer, &self.asked) {
+            let usage = judge.usage(estimate_tokens(&asked.request));
             let decided = judge.decide(&asked.facts, millis(asked.started), &asked.call).await;
-            self.end(None);
+            let said = judge.said();
+            self.document_whole(said, usage);
             match decided {
                 Ok(body) => out.push(body),
                 Err(trouble) => return self.fail(&trouble, out),
@@ -649,7 +681,7 @@ fn overhear(editor: &mut dyn AnswerEditor, chunk: &[u8], limit: usize) -> bool {
     for fresh in editor.fresh() {
         let _ = fresh;
     }
-    read && editor.held_bytes() <= limit
+    read && editor.held_bytes().saturating_add(editor.kept_bytes()) <= limit
 }
 
 fn output(identity: &Identity, provider: &str, model: &str, response: &ModelResponse) -> LlmOutputEvent {

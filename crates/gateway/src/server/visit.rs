@@ -20,8 +20,8 @@ use crate::endpoint::Endpoint;
 use crate::error::{Cause, Failure};
 use crate::exchange::{Answered, Body, Call, Exchange, Plan, Reply, Requested, Watch};
 use crate::head::{Credentials, Upward, downward};
+use crate::models::{NamedModels, main_model};
 use crate::operations::Permission;
-use crate::route::{model_of, other_models};
 use crate::upstream::{BodyError, ClientBody, Provider, RequestBody, UpstreamBody};
 
 /// The first wait before a provider is asked again; it doubles with each.
@@ -207,11 +207,12 @@ impl<'a> Visit<'a> {
             return shared.routes.find(named, self.endpoint, None);
         }
         let body = if self.endpoint.has_document() { self.decoded(sending)? } else { Bytes::new() };
-        let model: Option<Cow<'_, str>> = model_of(self.endpoint, self.entered.target.path(), &body);
+        let model: Option<Cow<'_, str>> = main_model(self.endpoint, self.entered.target.path(), &body);
         let found = shared.routes.find(named, self.endpoint, model.as_deref())?;
         // A list of models concerns requests that use one.
         let lists = self.endpoint.has_document() && found.iter().any(|provider| provider.lists_models());
-        let others = if lists { other_models(&body) } else { Vec::new() };
+        let named = || NamedModels::of(self.endpoint, self.entered.target.path(), &body).others;
+        let others = if lists { named() } else { Vec::new() };
         let fits = |provider: &Arc<Provider>| {
             provider.offers(model.as_deref()) && others.iter().all(|other| provider.offers(Some(other)))
         };

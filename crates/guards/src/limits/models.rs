@@ -15,7 +15,7 @@ pub struct ModelRule {
 }
 
 /// Which models agents may ask. An agent that several rules are about may ask what all of them allow; one that
-/// no rule is about may ask any.
+/// no rule is about may ask any. That holds for every model that a request names, not only for the one that it is for.
 #[derive(Clone, Debug, Default)]
 pub struct ModelAccess(Vec<ModelRule>);
 
@@ -35,14 +35,15 @@ impl ModelAccess {
 impl Hook<BeforeLlmCall> for ModelAccess {
     fn call<'a>(&'a self, event: &'a BeforeLlmCallEvent, cx: Context<'a>) -> Answer<'a, BeforeLlmCall> {
         let agent = cx.call.agent_id.as_ref();
-        let stopped = !self.allows(agent, &event.model);
-        Answer::Now(Ok(stopped.then(|| BeforeLlmCallOutcome {
+        let named = std::iter::once(&event.model).chain(event.other_models.iter().flatten());
+        let stopped = named.into_iter().find(|model| !self.allows(agent, model));
+        Answer::Now(Ok(stopped.map(|model| BeforeLlmCallOutcome {
             block: Some(true),
             block_reason: Some(
                 Reason::new(format!(
                     "agent `{}` may not ask the model `{}` [MODEL_NOT_ALLOWED]",
                     agent.map_or("unknown", AgentId::as_str),
-                    event.model
+                    model
                 ))
                 .by(["model.not-allowed".into()]),
             ),

@@ -1,7 +1,9 @@
 //! Patterns in arguments: what `deny_argument_patterns` of a policy and `argument_patterns` of a condition say.
 //!
 //! A pattern is a regular expression that is searched for in every string inside the named argument, however
-//! deep; the argument `*` stands for every argument.
+//! deep; the argument `*` stands for every argument. An argument is found under other spellings of its name, too
+//! (`Command`, `commands`, `cmd`); and what a tool whose arguments are known does not have is searched for all patterns, since
+//! nobody knows how it will be read.
 //!
 //! The law: *a pattern that can match nothing is an error*. Of some tools the arguments are known, in the
 //! spellings of this agent and of the coding agents ([`TOOLS`]). Where a rule names its tools and all of them
@@ -205,17 +207,40 @@ impl ArgumentPatterns {
     }
 
     /// The first argument of a call that matches one of its patterns, and that pattern.
-    pub(super) fn find<'a>(&'a self, arguments: &'a Map<String, Value>) -> Option<(&'a str, &'a str)> {
+    pub(super) fn find<'a>(
+        &'a self,
+        tool: &ToolName,
+        arguments: &'a Map<String, Value>,
+    ) -> Option<(&'a str, &'a str)> {
+        let known = known_arguments(tool);
         self.0.iter().find_map(|(argument, patterns)| {
-            let found = if argument == EVERY {
-                arguments.iter().find_map(|(name, value)| Some((name, search(value, patterns)?)))
-            } else {
-                let (name, value) = arguments.get_key_value(argument)?;
-                search(value, patterns).map(|pattern| (name, pattern))
-            };
+            let mut meant = arguments.iter().filter(|(name, _)| may_mean(argument, name, known));
+            let found = meant.find_map(|(name, value)| Some((name, search(value, patterns)?)));
             found.map(|(name, pattern)| (name.as_str(), pattern.as_str()))
         })
     }
+}
+
+/// Arguments that say the same thing in the words of different tools, in small letters and without `_` and `-`.
+const SAME: [&[&str]; 2] = [
+    &["cmd", "command", "commandline", "commands"],
+    &["file", "filename", "filepath", "files", "path", "paths", "targetfile"],
+];
+
+/// Whether what a rule says of the argument `wanted` is about the argument `name` of a call. Of a tool whose arguments are
+/// known, one that it does not have may mean anything, and so it may mean this one.
+fn may_mean(wanted: &str, name: &str, known: Option<&[&str]>) -> bool {
+    if wanted == EVERY || wanted == name || known.is_some_and(|known| !known.contains(&name)) {
+        return true;
+    }
+    let (wanted, name) = (plain(wanted), plain(name));
+    let are_both = |same: &&[&str]| same.contains(&wanted.as_str()) && same.contains(&name.as_str());
+    wanted == name || is_plural(&wanted, &name) || SAME.iter().any(are_both)
+}
+
+/// A name in small letters, without `_` and `-`.
+fn plain(name: &str) -> String {
+    name.chars().filter(|c| !matches!(c, '_' | '-')).flat_map(char::to_lowercase).collect()
 }
 
 /// Whether some tool in question may have the argument.
@@ -259,9 +284,6 @@ fn check_any(argument: &str) -> Result<(), String> {
 /// The known name that was probably meant; `slips` says how many slips a name of some length may have. Case,
 /// `_` and `-` don't count.
 fn nearest<'a>(word: &str, known: &[&'a str], slips: impl Fn(usize) -> usize) -> Option<&'a str> {
-    let plain = |name: &str| {
-        name.chars().filter(|c| !matches!(c, '_' | '-')).flat_map(char::to_lowercase).collect::<String>()
-    };
     let wanted = plain(word);
     known
         .iter()
@@ -353,6 +375,26 @@ mod tests {
         for (tool, arguments) in TOOLS {
             assert!(arguments.is_sorted_by(|one, other| one < other), "{tool}");
             assert_eq!(ToolName::new(tool).canonical(), *tool);
+        }
+    }
+
+    #[test]
+    fn a_pattern_holds_for_an_argument_however_it_is_spelt() {
+        let written = BTreeMap::from([("command".to_owned(), vec!["forbidden".to_owned()])]);
+        let patterns = ArgumentPatterns::new("deny_argument_patterns", &written, &Scope::Any, &[]).unwrap();
+        let found = |tool: &str, arguments: Value| {
+            let arguments = arguments.as_object().unwrap().clone();
+            patterns.find(&ToolName::new(tool), &arguments).map(|(name, _)| name.to_owned())
+        };
+        for name in ["command", "commands", "Command", "COMMAND", "command_line", "cmd", "arguments", "x"] {
+            let arguments = serde_json::json!({"timeout": 1, name: [{"deep": "a forbidden thing"}]});
+            assert_eq!(found("exec", arguments).as_deref(), Some(name));
+        }
+        // What a known tool has under another meaning is not meant.
+        assert_eq!(found("exec", serde_json::json!({"command": "ls", "description": "forbidden"})), None);
+        // Of a tool that nobody knows, other spellings are.
+        for (name, is_meant) in [("Commands", true), ("cmd", true), ("subject", false)] {
+            assert_eq!(found("mcp__x__run", serde_json::json!({name: "forbidden"})).is_some(), is_meant);
         }
     }
 }

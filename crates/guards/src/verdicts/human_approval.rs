@@ -182,7 +182,7 @@ impl Condition {
         }
         match &self.arguments {
             Some(patterns) => patterns
-                .find(arguments)
+                .find(tool, arguments)
                 .map(|(name, pattern)| format!("argument `{name}` of `{tool}` matches `{pattern}`")),
             None => Some("every such call is asked about".to_owned()),
         }

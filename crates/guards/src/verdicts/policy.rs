@@ -92,7 +92,7 @@ impl Policy {
         if let Some(pattern) = self.deny.iter().find(|pattern| pattern.denies(tool)) {
             return Some(format!("tool `{tool}` is denied by `deny_tools` pattern `{pattern}`"));
         }
-        if let Some((name, pattern)) = self.arguments.find(arguments) {
+        if let Some((name, pattern)) = self.arguments.find(tool, arguments) {
             return Some(format!("argument `{name}` of `{tool}` matches the denied pattern `{pattern}`"));
         }
         match &self.allow {

@@ -79,6 +79,7 @@ fn answer(texts: &[&str]) -> ResponseEmitEvent {
 
 fn model_call(messages: Vec<Message>, tools: Vec<ToolInfo>) -> BeforeLlmCallEvent {
     BeforeLlmCallEvent {
+        other_models: None,
         run_id: "run-1".into(),
         messages,
         system_prompt: "be good".into(),
@@ -403,4 +404,31 @@ async fn a_planted_value_that_means_more_than_its_placeholder_is_blocked() {
     assert!(reason.contains("placeholders") && !reason.contains("rm"), "{reason}");
     assert_eq!(verdict.receipt.verdict, Verdict::Block);
     assert!(!serde_json::to_string(&verdict.receipt).unwrap().contains("rm -rf"));
+}
+
+/// What a client adds to a message in a field of its own is read by the model like the message.
+#[tokio::test]
+async fn fields_beside_the_parts_of_a_message_are_read() {
+    let said = |signature: &str| {
+        let blocks = json!([{"type": "thinking", "thinking": format!("the key is {}", token()), "signature": signature}]);
+        let meta = json!({"openai_chat": {"thinking_blocks": blocks}});
+        Message { meta: Some(meta.into()), ..Message::new(Role::Assistant, vec![Part::text("fine")]) }
+    };
+    let engine = redacting(&settings(Action::Block));
+    let decided = engine.decide::<BeforeLlmCall>(model_call(vec![said("x")], vec![]), &context()).await;
+    let blocked = decided.into_parts().blocked.unwrap();
+    assert!(blocked.reason_or_default().contains("1 secret/github_token"), "{:?}", blocked.reason);
+    // Signed reasoning stays as it is.
+    let engine = redacting(&settings(Action::Redact));
+    let asked = model_call(vec![said("x")], vec![]);
+    let decided = engine.decide::<BeforeLlmCall>(asked.clone(), &context()).await.into_parts();
+    assert!(decided.blocked.is_none() && decided.event == asked);
+    // What only the provider reads is no finding.
+    let sealed = Message {
+        meta: Some(json!({"anthropic_messages": {"signature": token()}}).into()),
+        ..Message::new(Role::Assistant, vec![Part::text("fine")])
+    };
+    let engine = redacting(&settings(Action::Block));
+    let decided = engine.decide::<BeforeLlmCall>(model_call(vec![sealed], vec![]), &context()).await;
+    assert!(decided.blocked().is_none());
 }

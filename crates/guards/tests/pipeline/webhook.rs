@@ -165,6 +165,7 @@ async fn redirects_never_carry_the_header_on() {
 async fn model_call(engine: &Engine) -> DecidedParts<BeforeLlmCall> {
     let tools = vec![ToolInfo::named("read")];
     let event = BeforeLlmCallEvent {
+        other_models: None,
         run_id: "run-1".into(),
         messages: vec![Message::user("hi")],
         system_prompt: "be kind".into(),

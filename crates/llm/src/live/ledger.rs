@@ -23,6 +23,8 @@ pub(crate) struct Ledger {
     /// How many texts of a choice have edits.
     edited_texts: BTreeMap<u32, usize>,
     edited: bool,
+    /// Of all texts.
+    bytes: usize,
 }
 
 #[derive(Debug)]
@@ -72,6 +74,7 @@ impl Ledger {
         let Some(entry) = self.texts.get_mut(id.0) else { return 0..0 };
         let from = entry.text.len();
         entry.text.push_str(more);
+        self.bytes += more.len();
         if !more.is_empty() && !std::mem::replace(&mut entry.has_news, true) {
             self.news.push(id);
         }
@@ -144,6 +147,11 @@ impl Ledger {
     /// Whether anything is edited anywhere.
     pub(crate) fn is_edited(&self) -> bool {
         self.edited
+    }
+
+    /// How many bytes all texts have.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Who reads a text.

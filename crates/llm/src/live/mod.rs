@@ -237,6 +237,10 @@ pub trait AnswerEditor: fmt::Debug + Send {
     /// How many bytes wait: all of them, since what follows a held part waits too.
     fn held_bytes(&self) -> usize;
 
+    /// How many bytes of what was said are remembered besides, to its end, also where they have left: each counts once, though
+    /// more than one reader keeps it.
+    fn kept_bytes(&self) -> usize;
+
     /// Bytes that keep a client waiting while something is held, in a form that every reader of the wire skips
     /// (a comment, a `ping`, white space); `None` for answers in one piece. In an array they have their place behind
     /// the first byte that was taken.

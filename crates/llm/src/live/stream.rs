@@ -381,6 +381,8 @@ pub(crate) struct StreamEditor<W: StreamWire> {
     framing: Framing,
     waiting: VecDeque<Waiting<W::Mark>>,
     waiting_bytes: usize,
+    /// Of frames without texts, which are kept by who reads them.
+    kept_bytes: usize,
     ledger: Ledger,
     calls: Calls,
     unknown: UnknownFrames,
@@ -398,6 +400,7 @@ impl<W: StreamWire> StreamEditor<W> {
             framing,
             waiting: VecDeque::new(),
             waiting_bytes: 0,
+            kept_bytes: 0,
             ledger: Ledger::default(),
             calls: Calls::default(),
             unknown: UnknownFrames::default(),
@@ -434,6 +437,10 @@ impl<W: StreamWire> StreamEditor<W> {
             return Ok(());
         };
         let reading = self.wire.read(lines.name, data, &mut self.ledger)?;
+        // A call counts as long as it waits.
+        if reading.texts.is_empty() && (!reading.call || self.calls.are_released()) {
+            self.kept_bytes += data.len();
+        }
         match Template::of(&raw, lines.place.as_ref(), &reading) {
             Some(template) => {
                 self.templates.retain(|old| old.text != template.text);
@@ -612,6 +619,10 @@ impl<W: StreamWire> AnswerEditor for StreamEditor<W> {
 
     fn held_bytes(&self) -> usize {
         self.waiting_bytes + self.framing.pending() + self.out.len()
+    }
+
+    fn kept_bytes(&self) -> usize {
+        self.kept_bytes + self.ledger.bytes()
     }
 
     fn keep_alive(&self) -> Option<Bytes> {

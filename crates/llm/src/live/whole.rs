@@ -221,6 +221,10 @@ impl<W: WholeWire> AnswerEditor for WholeEditor<W> {
         self.body.len()
     }
 
+    fn kept_bytes(&self) -> usize {
+        0
+    }
+
     fn keep_alive(&self) -> Option<Bytes> {
         None
     }

@@ -102,7 +102,9 @@ impl Traffic {
     }
 
     async fn ask_on(&mut self, out: &mut Outgoing) -> Option<Step> {
-        let again = self.again.as_mut().filter(|again| again.left > 0)?;
+        let asked_with = self.again.as_ref().filter(|again| again.left > 0)?.live.body().clone();
+        let other_models = self.other_models(&self.asked.as_ref()?.request.model, &asked_with);
+        let again = self.again.as_mut()?;
         let (Answer::Judged(judge), Some(asked)) = (&mut self.answer, &self.asked) else { return None };
         let ([response], false, false) = (judge.responses(), judge.refused().is_empty(), judge.has_calls())
         else {
@@ -127,6 +129,7 @@ impl Traffic {
             call: &call,
             identity: &identity,
             provider: &provider,
+            other_models: &other_models,
             api: self.api,
             unasked: self.shared.settings.tool_calls.unasked(),
         };

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use backstop_gateway::hooked::HookSettings;
-use backstop_hooks::points::{AfterLlmCall, BeforeLlmCall, ModelCallEnded};
+use backstop_hooks::points::{AfterLlmCall, BeforeLlmCall, BeforeToolCall, ModelCallEnded};
 use backstop_hooks::{HookError, PointId, hook_fn};
 use backstop_llm::Api;
 use serde_json::{Value, json};
@@ -101,17 +101,22 @@ async fn an_html_page_that_says_200_is_no_answer() {
 async fn where_nobody_can_judge_a_client_is_told_to_come_back() {
     let failure = || HookError::Unreachable(format!("/var/lib/{SECRET}/backstop.db: no space left"));
     for (api, stream) in forms() {
-        for asks in [true, false] {
+        for point in [PointId::BeforeLlmCall, PointId::AfterLlmCall, PointId::BeforeToolCall] {
+            let asks = point == PointId::BeforeLlmCall;
             let house = House::new();
-            if asks {
-                house.on::<BeforeLlmCall>("store", hook_fn::<BeforeLlmCall, _>(move |_, _| Err(failure())));
-            } else {
-                house.on::<AfterLlmCall>("store", hook_fn::<AfterLlmCall, _>(move |_, _| Err(failure())));
+            match point {
+                PointId::BeforeLlmCall => house
+                    .on::<BeforeLlmCall>("store", hook_fn::<BeforeLlmCall, _>(move |_, _| Err(failure()))),
+                PointId::AfterLlmCall => {
+                    house.on::<AfterLlmCall>("store", hook_fn::<AfterLlmCall, _>(move |_, _| Err(failure())));
+                }
+                _ => house
+                    .on::<BeforeToolCall>("store", hook_fn::<BeforeToolCall, _>(move |_, _| Err(failure()))),
             }
             let model = model(json!([{"tool_calls": [{"name": "exec", "arguments": {}}]}])).await;
             let gateway = house.gateway(&model.base_url(), HookSettings::default()).await;
             let answer = send_to(&gateway, api, stream, &ask(api, stream, "hi")).await;
-            let context = format!("{api} {stream} {asks}: {}", answer.text());
+            let context = format!("{api} {stream} {point}: {}", answer.text());
             assert!(!answer.text().contains(SECRET) && !answer.text().contains("/var"), "{context}");
             assert!(!answer.text().contains("[backstop]"), "no words of the model: {context}");
             assert!(answer.text().contains("can't be reached"), "{context}");
@@ -191,7 +196,7 @@ async fn an_answer_that_talks_without_end_is_ended() {
     let script = events(&pieces).paced(Duration::from_millis(1)).ending(End::Hang);
     let (answer, _) = answered(Api::OpenAiChat, true, script, settings).await;
     assert!(answer.text().contains(&long), "it leaves as it comes");
-    assert!(answer.text().contains("more than 48000 bytes"), "{}", answer.text());
+    assert!(answer.text().contains("more than 3000 bytes"), "{}", answer.text());
 }
 
 #[tokio::test]

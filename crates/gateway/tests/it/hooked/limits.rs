@@ -8,7 +8,7 @@ use backstop_guards::limits::{
     Pattern, Per, Prices, Window, register_budgets, register_loop_guard, register_model_access,
 };
 use backstop_llm::Api;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 
 use super::support::*;
@@ -154,4 +154,68 @@ async fn a_model_that_is_not_allowed_is_not_asked() {
     let mut body = ask(Api::OpenAiChat, false, "hi");
     body["model"] = json!("small-1");
     assert_eq!(send(&gateway, Api::OpenAiChat, &body).await.status(), 200);
+}
+
+/// A request names models in many places, and may ask none that is not allowed in any of them.
+#[tokio::test]
+async fn no_model_of_a_request_gets_past_the_list() {
+    let house = House::new();
+    let rule = ModelRule { agent: None, allow: vec![Pattern::new("small-*").unwrap()] };
+    with(&house, |snapshot| register_model_access(snapshot, ModelAccess::new(vec![rule])).unwrap());
+    let upstream = Upstream::start(|_| Script::json("200 OK", "{}")).await;
+    let gateway = house.gateway(&upstream.url(), HookSettings::default()).await;
+    let chat = |more: Value| {
+        let mut body = ask(Api::OpenAiChat, false, "hi");
+        body["model"] = json!("small-1");
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        body
+    };
+    let routed = json!({"contents": [{"parts": [{"text": "x"}]}], "generationConfig":
+        {"routingConfig": {"manualMode": {"modelName": "large-1"}}}});
+    let gemini = "/v1beta/models/small-1:generateContent";
+    let refused = [
+        ("/v1/chat/completions", chat(json!({"fallbacks": ["large-1"]}))),
+        ("/v1/chat/completions", chat(json!({"models": ["small-2", "large-1"]}))),
+        ("/v1/chat/completions", chat(json!({"fallback_models": ["large-1"]}))),
+        ("/v1/chat/completions", chat(json!({"tools": [{"type": "image_generation", "model": "large-1"}]}))),
+        ("/openai/deployments/large-1/chat/completions", chat(json!({}))),
+        (gemini, routed),
+        ("/v1/embeddings", json!({"model": "large-1", "input": "x"})),
+        ("/openai/deployments/large-1/embeddings", json!({"model": "small-1", "input": "x"})),
+        (
+            "/v1beta/models/small-1:batchEmbedContents",
+            json!({"requests": [{"model": "models/large-1", "content": {"parts": [{"text": "x"}]}}]}),
+        ),
+    ];
+    for (path, body) in refused {
+        let answer = talk(&gateway, post(path, &body.to_string())).await;
+        assert!(answer.text().contains("[MODEL_NOT_ALLOWED]"), "{path} {body}: {}", answer.text());
+        assert!(answer.text().contains("`large-1`"), "{path} {body}: {}", answer.text());
+    }
+    assert_eq!(upstream.count(), 0);
+    let allowed = json!({"model": "small-1", "input": "x"});
+    talk(&gateway, post("/openai/deployments/small-2/embeddings", &allowed.to_string())).await;
+    assert_eq!(upstream.count(), 1);
+}
+
+#[tokio::test]
+async fn a_budget_counts_what_vectors_cost() {
+    for (answered, expected) in [
+        (
+            json!({"object": "list", "data": [], "usage": {"prompt_tokens": 123, "total_tokens": 123}}),
+            123..124,
+        ),
+        // Where the provider says nothing, what was asked counts, and no answer that nobody wrote.
+        (json!({"embedding": {"values": [1]}}), 1..100),
+    ] {
+        let house = with_budget();
+        let body = answered.to_string();
+        let upstream = Upstream::start(move |_| Script::json("200 OK", &body)).await;
+        let gateway = house.gateway(&upstream.url(), HookSettings::default()).await;
+        let asked = json!({"model": "m", "input": "a few words"});
+        let answer = talk(&gateway, post("/v1/embeddings", &asked.to_string())).await;
+        assert_eq!(answer.json(), answered);
+        let spent = settled(&house).await;
+        assert!(expected.contains(&spent), "{answered}: {spent}");
+    }
 }

@@ -98,12 +98,47 @@ fn clean_messages(
 ) -> Option<Vec<Message>> {
     let before = findings.len();
     let mut clean = messages.to_vec();
+    for message in messages {
+        findings.extend(fixed(judge_meta(redactor, message)));
+    }
     for part in clean.iter_mut().flat_map(|message| &mut message.content) {
         clean_part(redactor, part, findings);
         findings.extend(fixed(judge_part(redactor, part)));
     }
     let found = findings.get(before..).unwrap_or_default();
     found.iter().any(Finding::is_change).then_some(clean)
+}
+
+/// What a wire adds to a message (`thinking_blocks`, `name`) and to its parts. It stays as it is: much of it is signed.
+fn judge_meta(redactor: &Redactor, message: &Message) -> Vec<Finding> {
+    let of_part = |part: &'_ Part| match part {
+        Part::Text { meta, .. } | Part::Thinking { meta, .. } => meta.clone(),
+        Part::ToolCall(call) => call.meta.clone(),
+        Part::ToolResult(_) | Part::Image { .. } | Part::Unknown { .. } => None,
+    };
+    let metas = message.meta.clone().into_iter().chain(message.content.iter().filter_map(of_part));
+    let mut findings = Vec::new();
+    for meta in metas {
+        let mut value = meta.to_value();
+        without_sealed(&mut value);
+        findings.extend(redactor.apply_json_and_keys(&mut value));
+    }
+    findings
+}
+
+/// Fields that only their provider can read: what looks like a secret there is chance.
+const SEALED: [&str; 5] =
+    ["signature", "thoughtSignature", "thought_signature", "encrypted_content", "encrypted_index"];
+
+fn without_sealed(value: &mut Value) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(without_sealed),
+        Value::Object(fields) => {
+            fields.retain(|name, _| !SEALED.contains(&name.as_str()));
+            fields.values_mut().for_each(without_sealed);
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
 }
 
 /// What a part holds that nothing is taken out of: the arguments of a call, which would be another one, and reasoning, which

@@ -64,6 +64,9 @@ record! {
         system_prompt: Text,
         /// The model.
         model: String,
+        /// Models that the request names besides: those that may answer in its place, those of tools, and one that the address
+        /// names otherwise than the body.
+        other_models?: Vec<String>,
         /// The provider.
         provider: String,
         /// 0 for the first call of the turn.
