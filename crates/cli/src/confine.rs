@@ -12,13 +12,14 @@ use std::path::{Path, PathBuf};
 use backstop::clients::Client;
 use backstop::clients::install::{Folders, Scope};
 use backstop::config::{LayerKind, Loaded, SandboxMode, SandboxWrite, Spanned, Text};
-use backstop::confine::{Confinement, Probe, Standing, Tier, Walls};
+use backstop::confine::{Confinement, Group, Outlet, Probe, Standing, Tier, Walls, others_sockets};
 use backstop::guards::{Roots, unwritable_footing};
 use backstop::{audit_key, store_path};
 
 use crate::commands::clients::{folders as client_folders, this_program};
 use crate::error::Error;
 use crate::exit::Exit;
+use crate::outlet::Gate;
 use crate::session::Surroundings;
 
 /// The word by which this program is started as a launcher. It is no command for people.
@@ -36,6 +37,25 @@ pub(crate) struct Confined {
     standing: Standing,
     /// Where protected names that are links led, which no wall keeps from being replaced.
     led: Vec<Option<PathBuf>>,
+    /// The way out of a network of its own.
+    gate: Option<Gate>,
+    /// What its processes are members of.
+    group: Option<Group>,
+}
+
+/// What is confined.
+#[derive(Debug)]
+pub(crate) struct Confining<'a> {
+    /// Where the program works.
+    pub(crate) workspace: &'a Path,
+    /// The folder of this run, which it may read only.
+    pub(crate) folder: Option<&'a Path>,
+    /// Ports of this machine's loopback without which it can't work.
+    pub(crate) ports: &'a [u16],
+    /// The client that it is, which has its own folder and perhaps a sandbox of its own.
+    pub(crate) client: Option<Client>,
+    /// Whether all that it starts ends with it.
+    pub(crate) is_run: bool,
 }
 
 /// Becomes a program behind walls, where this process is to do that. `None` where it is not.
@@ -60,14 +80,11 @@ pub(crate) fn launcher() -> Result<Vec<OsString>, Error> {
     Ok(vec![this_program()?.into_os_string(), LAUNCHER.into()])
 }
 
-/// Confines as the configuration says. `workspace` is where the program works; `more` are places of this run that it may
-/// read only. A `client` has its own folder and perhaps a sandbox of its own.
+/// Confines as the configuration says.
 pub(crate) fn confine(
     surroundings: &Surroundings,
     loaded: &Loaded,
-    workspace: &Path,
-    more: &[&Path],
-    client: Option<Client>,
+    confining: &Confining<'_>,
 ) -> Result<Confined, Error> {
     let sandbox = &loaded.config.sandbox;
     if sandbox.mode.value == SandboxMode::Off {
@@ -75,26 +92,27 @@ pub(crate) fn confine(
     }
     let launcher = launcher()?;
     let (strongest, probe) = Probe::strongest(&launcher);
-    let (tier, lowered) = borne_by(client, strongest);
+    let (tier, lowered) = borne_by(confining.client, strongest);
     if let Some(why) = lowered {
         surroundings.output.say(&format!("warning: not confined: {why}"));
     }
-    let insists =
-        sandbox.mode.value == SandboxMode::Required || sandbox.write.value == SandboxWrite::Workspace;
+    insist(loaded, tier, &probe, &launcher)?;
+    let group = (tier == Tier::Label && confining.is_run).then(|| group_for(surroundings)).flatten();
     if tier == Tier::Label {
-        let why = why_not(&probe);
-        if insists {
-            return Err(Error::Failed(format!(
-                "programs can't be confined here, and `sandbox` insists on it: {why}\nhint: install what is missing, or set `sandbox.mode: auto` and `sandbox.write: anywhere`"
-            )));
-        }
-        surroundings.output.say(&format!("warning: not confined: {why}"));
+        surroundings.output.say(&format!("warning: not confined: {}", why_not(&probe)));
     }
-    let walls = walls(surroundings, loaded, workspace, more, client)?;
+    let mut walls = walls(surroundings, loaded, confining)?;
+    if let Some(named) = &sandbox.sockets {
+        let home = client_folders()?.home;
+        let mut kept: BTreeSet<PathBuf> =
+            named.value.0.iter().map(|path| place_of(path, loaded, &home)).collect();
+        kept.extend(confining.folder.map(Path::to_path_buf));
+        walls.hidden.extend(closed_sockets(surroundings, &kept)?);
+    }
     let confinement = Confinement::new(&probe, tier, &walls, launcher)
         .map_err(|error| Error::Failed(format!("a program can't be confined: {error}")))?;
     let standing = confinement.standing();
-    let named = loaded.config.sandbox.read_only.iter().chain(&loaded.config.sandbox.hidden);
+    let named = sandbox.read_only.iter().chain(&sandbox.hidden);
     let home = client_folders()?.home;
     for path in named.map(|path| place_of(path, loaded, &home)) {
         if standing.missing.contains(&path) {
@@ -105,10 +123,94 @@ pub(crate) fn confine(
         }
     }
     let led = standing.links.iter().map(|link| std::fs::read_link(link).ok()).collect();
-    Ok(Confined { words: confinement.words(), led, standing: confinement.into_standing() })
+    let gate = match (&sandbox.hosts, confining.folder) {
+        (Some(hosts), Some(folder)) => {
+            Some(Gate::open(folder.join(OUTLET), hosts.value.0.clone(), confining.ports)?)
+        }
+        _ => None,
+    };
+    let confinement = confinement
+        .with_outlet(gate.as_ref().map(|gate| gate.outlet().clone()))
+        .keeping_off_abstract_sockets(sandbox.sockets.is_some() && gate.is_none())
+        .in_group(group.as_ref().map(|group| group.path().to_path_buf()));
+    Ok(Confined { words: confinement.words(), led, standing: confinement.into_standing(), gate, group })
+}
+
+/// The name of the socket at which the way out is made, in the folder of a run.
+const OUTLET: &str = "outlet.sock";
+
+/// Refuses where what the configuration insists on can't be had. A list of hosts or sockets that holds in part would be believed.
+fn insist(loaded: &Loaded, tier: Tier, probe: &Probe, launcher: &[OsString]) -> Result<(), Error> {
+    let sandbox = &loaded.config.sandbox;
+    let insists =
+        sandbox.mode.value == SandboxMode::Required || sandbox.write.value == SandboxWrite::Workspace;
+    if tier == Tier::Label && insists {
+        let why = why_not(probe);
+        return Err(Error::Failed(format!(
+            "programs can't be confined here, and `sandbox` insists on it: {why}\nhint: install what is missing, or set `sandbox.mode: auto` and `sandbox.write: anywhere`"
+        )));
+    }
+    let lists = [("sandbox.hosts", sandbox.hosts.is_some()), ("sandbox.sockets", sandbox.sockets.is_some())];
+    for (key, _) in lists.iter().filter(|(_, is_set)| *is_set) {
+        let why = match (tier, *key) {
+            (Tier::Mount, "sandbox.hosts") => Probe::why_no_network(launcher),
+            // Those without a place on the disk belong to the network.
+            (Tier::Mount, _) if sandbox.hosts.is_some() => None,
+            (Tier::Mount, _) => Probe::why_no_socket_wall(launcher),
+            _ => Some(probe.why_not(Tier::Mount).unwrap_or("mounts are not used here").to_owned()),
+        };
+        if let Some(why) = why {
+            return Err(Error::Failed(format!(
+                "programs can't be confined as `{key}` says: {why}\nhint: it takes mounts and a network of a program's own; without the key, none is limited"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// What the processes of a run that is not confined are members of, if this user may make such a thing.
+fn group_for(surroundings: &Surroundings) -> Option<Group> {
+    let name = format!("backstop-run-{}", std::process::id());
+    match Group::create(&name) {
+        Ok(group) => Some(group),
+        Err(error) => {
+            surroundings.output.say(&format!(
+                "note: what this run starts is known by its parents alone, and is in no control group: {error}"
+            ));
+            None
+        }
+    }
+}
+
+/// The sockets of other programs that are not `kept`, and the folder of the user's own services.
+fn closed_sockets(surroundings: &Surroundings, kept: &BTreeSet<PathBuf>) -> Result<BTreeSet<PathBuf>, Error> {
+    let of_user = surroundings.variable("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_dir());
+    let folders: Vec<PathBuf> = std::iter::once(PathBuf::from("/run")).chain(of_user.clone()).collect();
+    let failed = |error| Error::Failed(format!("sockets can't be closed as `sandbox.sockets` says: {error}"));
+    let mut closed = others_sockets(&folders, kept).map_err(failed)?;
+    // So that a service which starts again is not there either.
+    closed.extend(of_user.filter(|folder| !kept.iter().any(|path| path.starts_with(folder))));
+    Ok(closed)
 }
 
 impl Confined {
+    /// The way out, if it has a network of its own.
+    pub(crate) fn outlet(&self) -> Option<&Outlet> {
+        self.gate.as_ref().map(Gate::outlet)
+    }
+
+    /// Which hosts it was kept from, for people.
+    pub(crate) fn refused_hosts(&self) -> Option<String> {
+        self.gate.as_ref().and_then(Gate::refused)
+    }
+
+    /// Ends what is left of it.
+    pub(crate) fn end(&self) {
+        if let Some(group) = &self.group {
+            group.end();
+        }
+    }
+
     /// Protected names that a program has made since, or made to lead elsewhere.
     pub(crate) fn appeared(&self) -> impl Iterator<Item = &Path> {
         let Standing { missing, links, .. } = &self.standing;
@@ -168,13 +270,8 @@ fn place_of(path: &Spanned<Text>, loaded: &Loaded, home: &Path) -> PathBuf {
     }
 }
 
-fn walls(
-    surroundings: &Surroundings,
-    loaded: &Loaded,
-    workspace: &Path,
-    more: &[&Path],
-    client: Option<Client>,
-) -> Result<Walls, Error> {
+fn walls(surroundings: &Surroundings, loaded: &Loaded, confining: &Confining<'_>) -> Result<Walls, Error> {
+    let Confining { workspace, folder, client, .. } = *confining;
     let sandbox = &loaded.config.sandbox;
     let folders = client_folders()?;
     let all = |paths: &[Spanned<Text>]| -> BTreeSet<PathBuf> {
@@ -182,7 +279,7 @@ fn walls(
     };
     let (mut read_only, mut hidden) = (all(&sandbox.read_only), all(&sandbox.hidden));
     read_only.insert(this_program()?);
-    read_only.extend(more.iter().map(|path| path.to_path_buf()));
+    read_only.extend(folder.map(Path::to_path_buf));
     read_only.extend(surroundings.explicit_config());
     // Those of folders above the workspace count, too.
     read_only.extend(loaded.layers.iter().filter(|(kind, _)| *kind == LayerKind::Repository).map(

@@ -12,6 +12,7 @@ mod desk;
 mod error;
 mod exit;
 mod log;
+mod outlet;
 mod output;
 mod reference;
 mod session;

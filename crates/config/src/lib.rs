@@ -41,6 +41,7 @@
 
 pub mod account;
 mod discover;
+mod hosts;
 mod load;
 mod names;
 mod options;
@@ -57,10 +58,11 @@ mod wire;
 
 pub use backstop_yaml::Node;
 pub use discover::{FILE_NAMES, Locations, Source};
+pub use hosts::{Host, HostRule};
 pub use load::{Loaded, Loader};
 pub use names::{HookSlot, HookType, InRepository, KnownNames};
 pub use options::{Options, Pack};
-pub use place::{Place, Setting, Spanned};
+pub use place::{Allowed, Place, Setting, Spanned};
 pub use problem::{ConfigError, Problem, ProblemKind};
 pub use reader::{Dropped, LayerKind};
 pub use schema::{reference, schema};

@@ -24,3 +24,7 @@ impl<T> Setting<T> {
         self.at.is_none()
     }
 }
+
+/// A closed list: what it does not name is not allowed, so that an empty one allows nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Allowed<T>(pub Vec<T>);

@@ -7,7 +7,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::place::{Place, Setting, Spanned};
+use crate::place::{Allowed, Place, Setting, Spanned};
 use crate::problem::{Problem, ProblemKind, quote};
 use crate::reader::Reader;
 use crate::rules::Admit;
@@ -103,6 +103,20 @@ impl<T: Wire> Wire for Vec<T> {
 
     fn show(&self) -> Value {
         if self.is_empty() { Value::Null } else { self.iter().map(Wire::show).collect() }
+    }
+}
+
+impl<T: Wire> Wire for Allowed<T> {
+    fn read(node: &Node, cx: &mut Reader<'_>) -> Option<Self> {
+        Vec::read(node, cx).map(Self)
+    }
+
+    fn schema() -> Value {
+        Vec::<T>::schema()
+    }
+
+    fn show(&self) -> Value {
+        self.0.iter().map(Wire::show).collect()
     }
 }
 

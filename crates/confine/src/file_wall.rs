@@ -58,6 +58,11 @@ pub(crate) fn keep_signals_inside() -> Result<(), FileWallError> {
     enforce(signals()?)
 }
 
+/// Keeps this process, and what it starts, from sockets without a place on the disk that others listen at.
+pub(crate) fn keep_off_abstract_sockets() -> Result<(), FileWallError> {
+    enforce(strict().scope(Scope::AbstractUnixSocket)?.create()?)
+}
+
 /// Builds the walls around this process, and what it starts.
 pub(crate) fn keep_files_off(standing: &Standing) -> Result<(), FileWallError> {
     let mut grants = Vec::new();

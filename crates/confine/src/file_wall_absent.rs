@@ -18,3 +18,7 @@ pub(crate) fn keep_signals_inside() -> Result<(), FileWallError> {
 pub(crate) fn keep_files_off(_: &Standing) -> Result<(), FileWallError> {
     Err(FileWallError)
 }
+
+pub(crate) fn keep_off_abstract_sockets() -> Result<(), FileWallError> {
+    Err(FileWallError)
+}

@@ -10,23 +10,32 @@
 //!   It knows grants only, so that *no new name can be made directly in a folder above a protected place*.
 //! - **Label**: nothing is walled off.
 //!
+//! By mounts, the tree can also get a network of its own, out of which it is led by an [`Outlet`] that a process outside holds.
+//!
 //! The laws: a tier is never believed to be there, it is tried; a wall that can't be built ends the start and is not left
 //! out; what a tier leaves open is said ([`Tier::leaves_open`], [`Standing`]).
 //!
 //! Limits: services of the same user that run things on request (a user's systemd, D-Bus, tmux, a container daemon,
-//! `ssh localhost`) run outside of the tree. Nothing here limits the network, memory or time. Only Linux has tiers above the
+//! `ssh localhost`) run outside of the tree. Nothing here limits memory or time. Only Linux has tiers above the
 //! last.
 
 #[cfg_attr(not(target_os = "linux"), path = "file_wall_absent.rs")]
 mod file_wall;
+mod group;
 mod launch;
 #[cfg_attr(not(target_os = "linux"), path = "mounts_absent.rs")]
 mod mounts;
+#[cfg_attr(not(target_os = "linux"), path = "network_absent.rs")]
+mod network;
 mod probe;
+mod sockets;
 mod tree;
 mod walls;
 
-pub use self::launch::{Confinement, LaunchError, enter_and_run};
+pub use self::group::Group;
+pub use self::launch::{Confinement, LaunchError, Outlet, enter_and_run};
+pub use self::network::take_listeners;
 pub use self::probe::{Probe, Tier};
+pub use self::sockets::others_sockets;
 pub use self::tree::{adopt_orphans, end_descendants, reap_orphans};
 pub use self::walls::{Standing, Walls};

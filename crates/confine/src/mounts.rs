@@ -22,10 +22,12 @@ use rustix::mount::{
 use rustix::process::{getegid, geteuid};
 use rustix::thread::{CapabilitySet, UnshareFlags, remove_capability_from_bounding_set, set_no_new_privs};
 
+use crate::network::raise_loopback;
 use crate::walls::{Standing, Wall};
 
-/// What root could take the walls down with, or reach around them.
-const DANGEROUS_FOR_ROOT: [CapabilitySet; 8] = [
+/// What root could take the walls down with, or reach around them. With the last, a link of a network of its own could be put
+/// into another one.
+const DANGEROUS_FOR_ROOT: [CapabilitySet; 9] = [
     CapabilitySet::SYS_ADMIN,
     CapabilitySet::SYS_PTRACE,
     CapabilitySet::SYS_MODULE,
@@ -34,6 +36,7 @@ const DANGEROUS_FOR_ROOT: [CapabilitySet; 8] = [
     CapabilitySet::DAC_READ_SEARCH,
     CapabilitySet::MKNOD,
     CapabilitySet::BPF,
+    CapabilitySet::NET_ADMIN,
 ];
 
 /// Why the walls could not be built.
@@ -48,10 +51,15 @@ fn failed<E: Into<io::Error>>(what: impl Into<String>) -> impl FnOnce(E) -> Moun
     move |source| MountError { what: what.into(), source: source.into() }
 }
 
-/// Builds the walls around this process, which must have one thread only.
-pub(crate) fn enter(standing: &Standing) -> Result<(), MountError> {
+/// Builds the walls around this process, which must have one thread only. Its network is `own_network` where that is said: one
+/// with nothing but a loopback.
+pub(crate) fn enter(standing: &Standing, own_network: bool) -> Result<(), MountError> {
     let here = std::env::current_dir().map_err(failed("the working directory"))?;
-    leave_common_view()?;
+    let network = if own_network { UnshareFlags::NEWNET } else { UnshareFlags::empty() };
+    leave_common_view(network)?;
+    if own_network {
+        raise_loopback().map_err(failed("the loopback of a network of its own"))?;
+    }
     for path in standing.writable.iter().flatten() {
         on_itself(path)?;
     }
@@ -76,6 +84,9 @@ pub(crate) fn enter(standing: &Standing) -> Result<(), MountError> {
     // The working directory is still the one of the old view.
     std::env::set_current_dir(&here).map_err(failed("the working directory"))?;
     for capability in DANGEROUS_FOR_ROOT {
+        if capability == CapabilitySet::NET_ADMIN && !own_network {
+            continue;
+        }
         match remove_capability_from_bounding_set(capability) {
             // An older kernel does not know all of them.
             Ok(()) | Err(Errno::INVAL) => {}
@@ -87,12 +98,13 @@ pub(crate) fn enter(standing: &Standing) -> Result<(), MountError> {
     set_no_new_privs(true).map_err(failed("giving up new rights"))
 }
 
-/// A view of the disk of its own, which nothing outside is told of.
-fn leave_common_view() -> Result<(), MountError> {
+/// A view of the disk of its own, which nothing outside is told of, and what else is to be its own.
+fn leave_common_view(more: UnshareFlags) -> Result<(), MountError> {
     let (user, group) = (geteuid().as_raw(), getegid().as_raw());
-    let alone = if user == 0 { unshare(UnshareFlags::NEWNS) } else { Err(Errno::PERM) };
+    let own = UnshareFlags::NEWNS | more;
+    let alone = if user == 0 { unshare(own) } else { Err(Errno::PERM) };
     if alone.is_err() {
-        unshare(UnshareFlags::NEWNS | UnshareFlags::NEWUSER).map_err(failed("a user namespace"))?;
+        unshare(own | UnshareFlags::NEWUSER).map_err(failed("a user namespace"))?;
         let files = [
             ("/proc/self/setgroups", "deny".to_owned()),
             ("/proc/self/uid_map", format!("{user} {user} 1")),

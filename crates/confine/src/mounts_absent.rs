@@ -7,6 +7,6 @@ use crate::walls::Standing;
 #[error("this system has no mount namespaces")]
 pub(crate) struct MountError;
 
-pub(crate) fn enter(_: &Standing) -> Result<(), MountError> {
+pub(crate) fn enter(_: &Standing, _: bool) -> Result<(), MountError> {
     Err(MountError)
 }

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::fmt;
 
 use crate::file_wall::walls_signals;
-use crate::launch::try_out;
+use crate::launch::{try_network, try_off_sockets, try_out};
 
 /// How strongly a tree is confined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -85,6 +85,16 @@ impl Probe {
         }
         probe.no_landlock = try_out(launcher, Tier::Landlock).err();
         (if probe.no_landlock.is_none() { Tier::Landlock } else { Tier::Label }, probe)
+    }
+
+    /// Why a tree can't have a network of its own behind mounts; `None` where it can. It is tried.
+    pub fn why_no_network(launcher: &[OsString]) -> Option<String> {
+        try_network(launcher).err()
+    }
+
+    /// Why a tree behind mounts can't be kept off sockets that have no place on the disk; `None` where it can. It is tried.
+    pub fn why_no_socket_wall(launcher: &[OsString]) -> Option<String> {
+        try_off_sockets(launcher).err()
     }
 
     /// Why the tier is not there; `None` where it is.

@@ -4,6 +4,8 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use backstop::confine::Group;
+
 use super::support::{BACKSTOP, Done, ModelServer, User, done};
 
 /// The walls of a launcher, and a program behind them.
@@ -357,4 +359,31 @@ fn a_protected_link_that_a_run_replaces_and_a_named_place_that_is_not_there_are_
         done.whole()
     );
     assert!(done.err.contains("nowhere` of `sandbox` is not there"), "{}", done.whole());
+}
+
+#[test]
+fn what_is_in_a_control_group_ends_with_it_wherever_it_went() {
+    let name = format!("backstop-test-{}", std::process::id());
+    let group = match Group::create(&name) {
+        Ok(group) => group,
+        // Without a delegation there is none, and a run says so.
+        Err(error) => {
+            assert!(!error.to_string().is_empty());
+            return;
+        }
+    };
+    let home = scene();
+    let script = "setsid sleep 600 < /dev/null > /dev/null 2>&1 & echo $!; grep ^0:: /proc/self/cgroup";
+    let mut command = Command::new(BACKSTOP);
+    command.args(["confined", "--group"]).arg(group.path()).args(["--", "sh", "-c", script]);
+    command.current_dir(home.path()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let done = done(command.spawn().unwrap()).succeeded();
+    let (process, own) = done.out.split_once('\n').unwrap();
+    assert!(own.contains(&name), "{}", done.whole());
+    let members = group.path().join("cgroup.procs");
+    assert!(read(&members).contains(process), "{}", done.whole());
+    group.end();
+    while !read(&members).is_empty() {
+        std::thread::yield_now();
+    }
 }

@@ -21,6 +21,7 @@ mod gateway;
 mod help;
 mod hook;
 mod hooks;
+mod hosts;
 mod install;
 mod model;
 mod records;

@@ -1,7 +1,8 @@
 //! `sandbox`: how the programs that agents start are confined. It is the operator's alone: a repository that could set it
 //! could open the door for its own scripts.
 
-use crate::place::{Setting, Spanned};
+use crate::hosts::HostRule;
+use crate::place::{Allowed, Setting, Spanned};
 use crate::text::Text;
 use crate::values::{SandboxMode, SandboxWrite};
 use crate::wire::section;
@@ -20,5 +21,11 @@ section! {
         hidden ("hidden"): Vec<Spanned<Text>>, OperatorOnly;
         /// More places that can be changed where `write` is `workspace`.
         writable ("writable"): Vec<Spanned<Text>>, OperatorOnly;
+        /// The only hosts that can be reached: `name`, `*.name` (what is below it), an address or a network, each with `:port` or for the
+        /// ports 80 and 443. An address of this machine needs its port. Without the key, any. Refused where the machine can't do it.
+        hosts ("hosts"): Option<Spanned<Allowed<HostRule>>>, OperatorOnly;
+        /// The only sockets of other programs that can be connected to, of those that are there at the start: paths. Without the
+        /// key, all but the hidden ones. Refused where the machine can't do it.
+        sockets ("sockets"): Option<Spanned<Allowed<Spanned<Text>>>>, OperatorOnly;
     }
 }

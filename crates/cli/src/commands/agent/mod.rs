@@ -24,9 +24,10 @@ use serde_json::{Value, json};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use self::screen::Screen;
+use crate::commands::gateway::RunFolder;
 use crate::commands::notify::Notifier;
 use crate::commands::sessions;
-use crate::confine::confine;
+use crate::confine::{Confining, confine};
 use crate::desk::Desk;
 use crate::error::Error;
 use crate::exit::Exit;
@@ -88,7 +89,11 @@ pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Resu
     let (provider, model) = providers.choose(settings.provider.as_deref(), settings.model.as_deref())?;
     // So that the database is there, and can be hidden.
     store.decision_on_call(&ToolCallId::new("-"), Timestamp::now()).await?;
-    let launcher = confine(surroundings, &loaded, place.root(), &[], None)?.words;
+    let folder = loaded.config.sandbox.hosts.is_some().then(RunFolder::create).transpose()?;
+    let folder = folder.as_ref().map(RunFolder::path);
+    let confining = Confining { workspace: place.root(), folder, ports: &[], client: None, is_run: false };
+    let confined = confine(surroundings, &loaded, &confining)?;
+    let launcher = confined.words.clone();
     let agent_settings = AgentSettings { launcher, ..lower(&settings, &loaded, provider, model) };
     let keyboard = Keyboard::default();
     let attendance = attendance(&settings, &loaded, terminal.then(|| keyboard.clone()), output);

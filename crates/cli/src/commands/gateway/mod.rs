@@ -26,6 +26,8 @@ use backstop::store::{ApprovalRecord, ApprovalStatus, Timestamp};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
+pub(in crate::commands) use self::once::RunFolder;
+
 use self::hold::Hold;
 use self::watch::{Counted, Decisions};
 use crate::daemon::{Daemon, Heard, ListenError, Policies};

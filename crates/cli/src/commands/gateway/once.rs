@@ -22,10 +22,10 @@ use crate::session::Surroundings;
 
 /// A folder for one run, which is gone with it.
 #[derive(Debug)]
-pub(super) struct RunFolder(PathBuf);
+pub(in crate::commands) struct RunFolder(PathBuf);
 
 impl RunFolder {
-    pub(super) fn create() -> Result<Self, Error> {
+    pub(in crate::commands) fn create() -> Result<Self, Error> {
         let token = backstop::new_token();
         let name: String = token.expose().chars().rev().take(16).collect();
         // The guards know it by this name, and let no agent write there.
@@ -35,7 +35,7 @@ impl RunFolder {
         Ok(Self(path))
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(in crate::commands) fn path(&self) -> &Path {
         &self.0
     }
 
@@ -96,6 +96,11 @@ impl Launch {
         let first = once.arguments.first().and_then(|argument| argument.to_str());
         let asks_for_a_model = !first.is_some_and(|first| WITHOUT_A_MODEL.contains(&first));
         Ok(Self { program, once, client, is_hooked: false, asks_for_a_model })
+    }
+
+    /// Adds variables to the program's environment, which are also those of what its settings say.
+    pub(super) fn tell<'v>(&mut self, variables: impl Iterator<Item = &'v (&'static str, String)>) {
+        self.once.variables.extend(variables.map(|(name, value)| (*name, value.into())));
     }
 
     /// Gives the program our hooks, if it is a client that can be given them.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use backstop::clients::Client;
 use backstop::clients::install::pointing::{Gateway, LoginProvider, login_provider};
 use backstop::config::Loaded;
+use backstop::confine::Outlet;
 use backstop::gateway::{Family, Provider};
 use backstop::gateway_settings;
 use backstop::hooks::AgentId;
@@ -16,7 +17,7 @@ use super::environment::{has_key, variables as variables_of, with_loopback};
 use super::once::{Launch, RunFolder, Variables};
 use super::{Listen, Running, banner, child};
 use crate::commands::ancestry::only_people;
-use crate::confine::{Confined, confine};
+use crate::confine::{Confined, Confining, confine};
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::output::one_line;
@@ -71,12 +72,15 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
     let url = format!("http://{}/t/{}", running.gateway.address(), token.expose());
     let begin = || -> Result<_, Error> {
         // Now that the database is there, and can be hidden.
-        let confined = confined(settings.sandbox, &loaded, &folder, hooked, surroundings)?;
+        let port = running.gateway.address().port();
+        let confined = confined(settings.sandbox, &loaded, &folder, port, hooked, surroundings)?;
+        let way_out = confined.outlet().map(Outlet::variables);
+        launch.tell(way_out.iter().flatten());
         let mut variables = Variables::new();
         if settings.proxy {
             let of_programs = variables_of(&url, &token, &gateway, &environment);
             variables.extend(of_programs.into_iter().map(|(name, value)| (name, value.into())));
-            launch.point(&as_seen(&url, &gateway), &folder, surroundings)?;
+            launch.point(&as_seen(&url, &gateway, way_out.is_some()), &folder, surroundings)?;
         }
         let (command, of_client) = launch.ready(&folder)?;
         variables.extend(of_client);
@@ -99,6 +103,7 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
         ended = child::run(&command, &variables, folder.path(), unheard) => ended,
         never = line => match never {},
     };
+    confined.end();
     let heard = running.heard.is_noted();
     let (counted, requests) = (running.counted(), running.gateway.requests());
     let left = running.left_to_answer().await;
@@ -107,6 +112,11 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
         surroundings
             .output
             .say(&format!("warning: `{}` was made in this run, or leads elsewhere now", path.display()));
+    }
+    if let Some(hosts) = confined.refused_hosts() {
+        surroundings.output.say(&format!(
+            "note: the program was kept from hosts that `sandbox.hosts` does not name: {hosts}"
+        ));
     }
     if let (Some(client), false, Ok(_)) = (hooked, heard, &ended) {
         surroundings.output.say(&format!(
@@ -163,10 +173,12 @@ fn add_login(client: Client, gateway: &mut backstop::gateway::Settings) {
 }
 
 /// The gateway, as a client is told of it.
-fn as_seen(url: &str, gateway: &backstop::gateway::Settings) -> Gateway {
+fn as_seen(url: &str, gateway: &backstop::gateway::Settings, has_way_out: bool) -> Gateway {
+    // In a network of its own nothing but the loopback can be reached without the proxy.
+    let inherited = if has_way_out { None } else { environment("NO_PROXY") };
     Gateway {
         url: url.to_owned(),
-        no_proxy: with_loopback(environment("NO_PROXY")),
+        no_proxy: with_loopback(inherited),
         has_openai_key: has_key(gateway, Family::OpenAi),
     }
 }
@@ -175,11 +187,17 @@ fn confined(
     sandbox: bool,
     loaded: &Loaded,
     folder: &RunFolder,
+    port: u16,
     client: Option<Client>,
     surroundings: &Surroundings,
 ) -> Result<Confined, Error> {
-    match sandbox {
-        true => confine(surroundings, loaded, &working_directory()?, &[folder.path()], client),
-        false => Ok(Confined::default()),
-    }
+    let workspace = working_directory()?;
+    let confining = Confining {
+        workspace: &workspace,
+        folder: Some(folder.path()),
+        ports: &[port],
+        client,
+        is_run: true,
+    };
+    if sandbox { confine(surroundings, loaded, &confining) } else { Ok(Confined::default()) }
 }
