@@ -107,7 +107,7 @@ pub(crate) fn confine(
         let mut kept: BTreeSet<PathBuf> =
             named.value.0.iter().map(|path| place_of(path, loaded, &home)).collect();
         kept.extend(confining.folder.map(Path::to_path_buf));
-        walls.hidden.extend(closed_sockets(surroundings, &kept)?);
+        walls.sockets = closed_sockets(surroundings, &kept)?;
     }
     let confinement = Confinement::new(&probe, tier, &walls, launcher)
         .map_err(|error| Error::Failed(format!("a program can't be confined: {error}")))?;
@@ -185,6 +185,7 @@ fn group_for(surroundings: &Surroundings) -> Option<Group> {
 /// The sockets of other programs that are not `kept`, and the folder of the user's own services.
 fn closed_sockets(surroundings: &Surroundings, kept: &BTreeSet<PathBuf>) -> Result<BTreeSet<PathBuf>, Error> {
     let of_user = surroundings.variable("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_dir());
+    let of_user = of_user.and_then(|path| path.canonicalize().ok());
     let folders: Vec<PathBuf> = std::iter::once(PathBuf::from("/run")).chain(of_user.clone()).collect();
     let failed = |error| Error::Failed(format!("sockets can't be closed as `sandbox.sockets` says: {error}"));
     let mut closed = others_sockets(&folders, kept).map_err(failed)?;
@@ -310,7 +311,7 @@ fn walls(surroundings: &Surroundings, loaded: &Loaded, confining: &Confining<'_>
         writable.extend(own);
         writable
     });
-    Ok(Walls { read_only, hidden, writable })
+    Ok(Walls { read_only, hidden, sockets: BTreeSet::new(), writable })
 }
 
 /// Where what decides whether an agent is guarded can stand.

@@ -487,6 +487,22 @@ choice! {
     }
 }
 
+choice! {
+    /// How a person is told that a question waits.
+    pub enum Notify {
+        /// Not at all: it is in the list of questions.
+        Off = "off",
+        /// On the desktop, where there is one.
+        Desktop = "desktop",
+        /// By the bell of the terminal on which `backstop run` was started.
+        Bell = "bell",
+        /// By a message to that terminal that it shows as a notification (OSC 9: iTerm2, kitty, WezTerm, Windows Terminal).
+        Osc9 = "osc9",
+        /// The same for other terminals (OSC 777: foot, Ghostty, rxvt, WezTerm).
+        Osc777 = "osc777",
+    }
+}
+
 /// An amount of money, in millionths of the operator's currency.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Money(u64);

@@ -22,6 +22,7 @@ const TRY: &str = "--only-try";
 const READ_ONLY: &str = "--read-only";
 const HIDDEN: &str = "--hidden";
 const WRITABLE: &str = "--writable";
+const CLOSED: &str = "--closed";
 const NETWORK: &str = "--own-network";
 const OUTLET: &str = "--outlet";
 const PROXY: &str = "--proxy-port";
@@ -199,7 +200,8 @@ impl Confinement {
 
 fn walls_as_words(standing: &Standing) -> Vec<OsString> {
     let writable = standing.writable.as_deref().unwrap_or_default();
-    [(READ_ONLY, standing.read_only.as_slice()), (HIDDEN, &standing.hidden), (WRITABLE, writable)]
+    let (hidden, closed) = (standing.hidden.as_slice(), standing.sockets.as_slice());
+    [(READ_ONLY, standing.read_only.as_slice()), (HIDDEN, hidden), (CLOSED, closed), (WRITABLE, writable)]
         .into_iter()
         .flat_map(|(option, paths)| paths.iter().flat_map(move |path| [option.into(), path.into()]))
         .collect()
@@ -337,12 +339,13 @@ fn read(words: &[OsString]) -> Result<(Told, &[OsString]), LaunchError> {
                 let place = if option == OUTLET { &mut told.outlet } else { &mut told.group };
                 *place = Some(PathBuf::from(path));
             }
-            Some(option @ (READ_ONLY | HIDDEN | WRITABLE)) => {
+            Some(option @ (READ_ONLY | HIDDEN | CLOSED | WRITABLE)) => {
                 let (path, after) = rest.split_first().ok_or_else(|| unknown(word))?;
                 rest = after;
                 let paths = match option {
                     READ_ONLY => &mut told.walls.read_only,
                     HIDDEN => &mut told.walls.hidden,
+                    CLOSED => &mut told.walls.sockets,
                     _ => told.walls.writable.get_or_insert_default(),
                 };
                 paths.insert(PathBuf::from(path));

@@ -137,6 +137,10 @@ fn build(wall: Wall, path: &Path) -> Result<(), MountError> {
             }
             Ok(())
         }
+        Wall::Closed => match build(Wall::Hidden, path) {
+            Err(_) if path.symlink_metadata().is_err() => Ok(()),
+            done => done,
+        },
         Wall::Hidden if path.is_dir() => {
             let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::RDONLY;
             mount("tmpfs", path, "tmpfs", flags, None).map_err(failed(what()))

@@ -11,6 +11,8 @@ pub struct Walls {
     pub read_only: BTreeSet<PathBuf>,
     /// Can't even be read.
     pub hidden: BTreeSet<PathBuf>,
+    /// Sockets and folders of them that can't even be read, if they are still there: their services may end at any time.
+    pub sockets: BTreeSet<PathBuf>,
     /// If given, the only places that can be changed, besides devices. One that is not there is left out.
     pub writable: Option<BTreeSet<PathBuf>>,
 }
@@ -20,6 +22,7 @@ pub struct Walls {
 pub struct Standing {
     pub(crate) read_only: Vec<PathBuf>,
     pub(crate) hidden: Vec<PathBuf>,
+    pub(crate) sockets: Vec<PathBuf>,
     pub(crate) writable: Option<Vec<PathBuf>>,
     /// Protected names that do not exist: a tree could make them.
     pub missing: Vec<PathBuf>,
@@ -48,6 +51,11 @@ impl Walls {
         let is_inside = |path: &Path| path.ancestors().skip(1).any(|above| outer.contains(above));
         hidden.retain(|path| !is_inside(path));
         read_only.retain(|path| !outer.contains(path) && !is_inside(path));
+        // One that has gone needs no wall. What is around the socket of somebody else may be anything by now, so links are not followed.
+        let closed =
+            self.sockets.iter().filter(|path| path.symlink_metadata().is_ok_and(|met| !met.is_symlink()));
+        standing.sockets =
+            closed.filter(|path| !outer.contains(*path) && !is_inside(path)).cloned().collect();
         standing.read_only = read_only.into_iter().collect();
         standing.hidden = hidden.into_iter().collect();
         if let Some(writable) = &self.writable {
@@ -93,6 +101,7 @@ impl Standing {
             .iter()
             .map(|path| (Wall::ReadOnly, path.as_path()))
             .chain(self.hidden.iter().map(|path| (Wall::Hidden, path.as_path())))
+            .chain(self.sockets.iter().map(|path| (Wall::Closed, path.as_path())))
             .collect();
         all.sort_by_key(|(_, path)| path.components().count());
         all
@@ -104,6 +113,7 @@ impl Standing {
         let mut above: Vec<&Path> = self
             .outermost_first()
             .into_iter()
+            .filter(|(wall, _)| *wall != Wall::Closed)
             .flat_map(|(_, path)| path.ancestors().skip(1))
             .filter(|path| path.parent().is_some())
             .collect();
@@ -144,6 +154,8 @@ fn is_absent(error: &io::Error) -> bool {
 pub(crate) enum Wall {
     ReadOnly,
     Hidden,
+    /// Hidden, if it is there.
+    Closed,
 }
 
 /// What a confined tree may do with a path.
@@ -212,11 +224,13 @@ mod tests {
         let walls = Walls {
             read_only: all(&["link", "absent", "hidden/inside"]),
             hidden: all(&["hidden"]),
+            sockets: all(&["gone", "file", "hidden/inside"]),
             writable: None,
         };
         let standing = walls.stand().unwrap();
         assert_eq!(standing.read_only, [real.join("file")]);
         assert_eq!(standing.hidden, [real.join("hidden")]);
+        assert_eq!(standing.sockets, [real.join("file")], "what has gone is not missed");
         assert_eq!((standing.missing, standing.links), (vec![real.join("absent")], vec![real.join("link")]));
         let relative = Walls { read_only: BTreeSet::from([PathBuf::from("file")]), ..Walls::default() };
         assert!(relative.stand().is_err());

@@ -56,6 +56,17 @@ pub(super) fn claude(user: &User) -> PathBuf {
     program(user, "claude", FIRE_SETTINGS)
 }
 
+/// One whose shell is to run `command`, and that goes on until a line is typed.
+pub(super) fn claude_that_stays(user: &User, command: &str) -> PathBuf {
+    let mut event = event(user);
+    event["tool_input"]["command"] = command.into();
+    std::fs::write(user.work().join("event.json"), event.to_string()).unwrap();
+    let waits = FIRE_SETTINGS
+        .replace("< event.json", "< event.json > hook.out 2>&1")
+        .replace("exit $code", "echo answered\nread -r line\nexit $code");
+    program(user, "claude", &waits)
+}
+
 #[track_caller]
 fn blocked(ended: &Done) {
     assert_eq!(ended.code, Some(2), "{}", ended.whole());

@@ -359,6 +359,37 @@ fn nothing_is_written_into_a_program_that_runs_on_the_terminal() {
     assert!(after.contains("backstop: 1 tool call judged, 1 blocked, 0 asked about"), "{screen}");
 }
 
+/// The bell and notifications are bytes in the program's own output, so they are sent only where the operator asks for them, once
+/// for a question.
+#[test]
+fn a_terminal_is_told_of_a_question_only_where_the_operator_says_how() {
+    const ASKS: &str = "guards: {command_safety: {profile: strict}}\n";
+    for (notify, bytes) in [
+        ("bell", "\x07"),
+        ("osc9", "\x1b]9;An agent's call waits for you: backstop approvals list\x07"),
+        ("osc777", "\x1b]777;notify;Backstop;An agent's call waits for you: backstop approvals list\x07"),
+        ("desktop", ""),
+        ("\"off\"", ""),
+    ] {
+        let user = User::with_config(&format!("{ASKS}agent: {{approvals: {{notify: {notify}}}}}\n"));
+        let claude = super::run_client::claude_that_stays(&user, "eval \"$PLAN\"");
+        let mut terminal = Terminal::start(&user, &["run", "--", claude.to_str().unwrap(), "-p", "hi"]);
+        let screen = terminal.wait_for("answered");
+        assert!(!screen.contains('\x07'), "{notify}: before anything was asked: {screen:?}");
+        if bytes.is_empty() {
+            // The line of the run is written by the same clock.
+            std::thread::sleep(AT_REST * 2);
+        } else {
+            let told = terminal.wait_for(bytes);
+            assert!(!told.contains("PLAN") && !told.contains("allow-once"), "{told:?}");
+        }
+        terminal.press("\n");
+        let rest = terminal.wait_for("asked about");
+        assert!(rest.contains("1 asked about") && !rest.contains('\x07'), "{notify}: {rest:?}");
+        terminal.end();
+    }
+}
+
 #[test]
 fn no_color_is_honoured() {
     let user = User::new();

@@ -28,3 +28,4 @@ scenarios::in_runs! { claude codex }
 scenarios::switches! { claude codex }
 scenarios::signals! { claude codex }
 scenarios::suite! { pointed: runs: [claude codex] [pointed_in_a_run] }
+scenarios::suite! { walled: runs: [claude codex] [walled_in_a_run] }

@@ -19,3 +19,4 @@ scenarios::switches! { qwen }
 scenarios::signals! { gemini copilot cline opencode qwen }
 scenarios::suite! { switches_without_a_run: around: [gemini copilot] [switched_off] }
 scenarios::suite! { pointed: runs: [gemini qwen copilot cline opencode] [pointed_in_a_run] }
+scenarios::suite! { walled: runs: [gemini qwen copilot cline opencode] [walled_in_a_run] }

@@ -36,7 +36,7 @@ mod codex {
     use crate::client::{Client, NoBuild};
     use crate::model::Call;
     use crate::run::World;
-    use crate::scenarios::{assert_refused, try_out};
+    use crate::scenarios::{assert_refused, leave_mark, policy, try_out};
 
     #[test]
     fn open_shell() {
@@ -48,6 +48,25 @@ mod codex {
         let open = Call::new("exec_command", json!({ "cmd": "bash --norc", "tty": true }));
         let outcome = world.run(&[open], |_| ())?;
         assert_refused(client, &world, &outcome, "UNSEEN_INPUT");
+        Ok(())
+    }
+
+    /// Codex passes over hooks that nobody has trusted, without a word; `doctor` fails and says where they are trusted.
+    #[test]
+    fn untrusted_hooks() {
+        try_out("codex", hooks_that_nobody_trusts_are_told_of);
+    }
+
+    fn hooks_that_nobody_trusts_are_told_of(client: Client) -> Result<(), NoBuild> {
+        let world = World::new(client, &policy("deny_argument_patterns: { '*': ['echo done'] }"));
+        world.install();
+        let (is_content, said) = world.doctor(&[]);
+        assert!(!is_content && said.contains("/hooks"), "{said}");
+        let call = [leave_mark(client)];
+        let trusted = world.trial(&call).go()?;
+        assert!(!world.ran(), "it ran with trusted hooks\n{trusted:?}");
+        let outcome = world.trial(&call).without("--dangerously-bypass-hook-trust").go()?;
+        assert!(world.ran(), "Codex starts hooks that nobody trusts now\n{outcome:?}");
         Ok(())
     }
 

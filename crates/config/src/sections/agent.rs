@@ -2,7 +2,7 @@
 
 use crate::place::{Setting, Spanned};
 use crate::text::Text;
-use crate::values::{CriticalAt, Millis, Name, Temperature, Thinking, ToolSet, Verbose, Whole};
+use crate::values::{CriticalAt, Millis, Name, Notify, Temperature, Thinking, ToolSet, Verbose, Whole};
 use crate::wire::section;
 
 section! {
@@ -50,6 +50,9 @@ section! {
         /// Whether a person sits at coding agents that can't say so themselves (all but Claude Code), and would see their
         /// question. Otherwise such an agent is not told to ask: the call waits here, or is denied.
         attended ("attended"): Setting<bool> = false, OperatorOnly;
+        /// How a person is told that a question waits: on the desktop, or by bytes to the terminal of `backstop run`, which are
+        /// in the midst of what the program there writes.
+        notify ("notify"): Setting<Notify> = Notify::Desktop, OperatorOnly;
         /// Whether questions, answers and grants are kept in the memory of the process that asks (`serve`, `run`, `agent`) and
         /// end with it. What another program writes into the database then answers nothing.
         strict ("strict"): Setting<bool> = false, OperatorOnly;

@@ -194,7 +194,7 @@ fn attendance(
             Attendance::Present(Arc::new(TerminalAsker::new(keyboard, output.talk_paint(), grave)))
         }
         None if settings.wait_approvals || loaded.config.agent.approvals.wait.value => {
-            Attendance::Present(Arc::new(Notifier))
+            Attendance::Present(Arc::new(Notifier(loaded.config.agent.approvals.notify.value)))
         }
         None => Attendance::Nobody,
     }

@@ -21,7 +21,7 @@ use backstop::clients::Client;
 use backstop::engine::ReceiptSink;
 use backstop::gateway::hooked::{HookSettings, Hooks, ToolCalls, Unasked};
 use backstop::gateway::{Gateway, Settings};
-use backstop::hooks::ToolCallId;
+use backstop::hooks::{ApprovalId, ToolCallId};
 use backstop::store::{ApprovalRecord, ApprovalStatus, Timestamp};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -220,6 +220,13 @@ impl Running {
         }
     }
 
+    /// The questions that were asked, or filed about calls that were denied.
+    fn questions(&self) -> Vec<ApprovalId> {
+        let mut seen = self.watch.questions();
+        seen.extend(self.decisions.questions());
+        seen
+    }
+
     /// The questions that nobody answered, about calls that were denied and can be allowed afterwards. None where they
     /// end with this process.
     async fn left_to_answer(&self) -> Vec<ApprovalRecord> {
@@ -228,9 +235,7 @@ impl Running {
             return left;
         }
         let store = self.backstop.engine().answer_store();
-        let mut seen = self.watch.questions();
-        seen.extend(self.decisions.questions());
-        for id in seen {
+        for id in self.questions() {
             // One that can't be read is in the list, or nowhere.
             if let Ok(Some(record)) = store.approval(&id).await
                 && matches!(record.state.status(), ApprovalStatus::Unattended | ApprovalStatus::TimedOut)

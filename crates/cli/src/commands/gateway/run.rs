@@ -17,6 +17,7 @@ use super::environment::{has_key, variables as variables_of, with_loopback};
 use super::once::{Launch, RunFolder, Variables};
 use super::{Listen, Running, banner, child};
 use crate::commands::ancestry::only_people;
+use crate::commands::notify::ring;
 use crate::confine::{Confined, Confining, confine};
 use crate::error::Error;
 use crate::exit::Exit;
@@ -99,9 +100,11 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
     let profile = loaded.config.guards.command_safety.profile.value.name();
     let answers = Arc::clone(running.backstop.engine().answer_store());
     let line = banner::keep(folder.path(), profile, || running.counted(), answers.as_ref());
+    let bell = ring(loaded.config.agent.approvals.notify.value, || running.questions(), answers.as_ref());
     let ended = tokio::select! {
         ended = child::run(&command, &variables, folder.path(), unheard) => ended,
         never = line => match never {},
+        never = bell => match never {},
     };
     confined.end();
     let heard = running.heard.is_noted();

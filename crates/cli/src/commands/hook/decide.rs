@@ -214,7 +214,7 @@ pub(crate) fn folder(event: &ClientEvent, here: &Path) -> PathBuf {
 /// `backstop approvals`; without that the call is refused, and a person finds it there.
 fn attendance(event: &ClientEvent, loaded: &Loaded, has_desk: bool) -> Attendance {
     if has_desk && loaded.config.agent.approvals.wait.value && !event.frame.can_ask() {
-        Attendance::Present(Arc::new(Notifier))
+        Attendance::Present(Arc::new(Notifier(loaded.config.agent.approvals.notify.value)))
     } else {
         Attendance::Nobody
     }
