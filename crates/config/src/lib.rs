@@ -69,10 +69,10 @@ pub use schema::{reference, schema};
 pub use sections::{
     Agent, AllowCommand, AllowPath, Approvals, Audit, Budget, Budgets, Chain, ChainedHook, CommandSafety,
     Compaction, Config, Daemon, Days, Expiry, Gateway, GatewayAgent, GatewayHooks, GatewayLimits,
-    GatewayOperation, GatewayProviders, GatewayRoute, GatewayTimeouts, GatewayTls, Guards, HiddenText,
-    HookEntry, Hooks, KeptApprovals, KeptAudit, KeptSessions, KeptTranscripts, Listen, LlmCallHooks, Loops,
-    ModelAccess, Most, PersonalData, PluginEntry, PluginHooks, Plugins, Price, Provider, Retention, Sandbox,
-    Secrets, SensitiveFiles, Store, ToolCallHooks,
+    GatewayOperation, GatewayProviders, GatewayRoute, GatewayTimeouts, GatewayTls, GatewayWebSockets, Guards,
+    HiddenText, HookEntry, Hooks, KeptApprovals, KeptAudit, KeptSessions, KeptTranscripts, Listen,
+    LlmCallHooks, Loops, ModelAccess, Most, PersonalData, PluginEntry, PluginHooks, Plugins, Price, Provider,
+    Retention, Sandbox, Secrets, SensitiveFiles, Store, ToolCallHooks,
 };
 pub use text::{Environment, Secret, Text};
 pub use values::{

@@ -49,7 +49,7 @@ pub(crate) struct Door {
 }
 
 /// A request that came in.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Entered {
     pub(crate) agent: Option<AgentId>,
     /// The provider that the path names.
@@ -65,6 +65,10 @@ pub(crate) enum Refused {
         "this address is not served under that name\nhint: `gateway.hosts` lists names besides those of this machine"
     )]
     Host,
+    #[error(
+        "a page of another site opens no WebSocket here\nhint: `gateway.hosts` lists names besides those of this machine"
+    )]
+    Origin,
     #[error(
         "Backstop does not know this token: give it as the API key, or as `/t/<token>` in front of the path"
     )]
@@ -213,7 +217,21 @@ impl Door {
             let host = request.headers.get(header::HOST)?;
             host.to_str().ok()
         });
-        let Some(authority) = authority else { return false };
+        authority.is_some_and(|authority| Self::knows_name(hosts, authority))
+    }
+
+    /// Whether who opens a WebSocket is no page of another site: browsers ask nobody before they send such a request, and
+    /// say in `origin` for whom they do.
+    pub(crate) fn knows_origin(&self, headers: &HeaderMap) -> bool {
+        headers.get_all(header::ORIGIN).iter().all(|origin| {
+            let authority = origin.to_str().ok().and_then(|origin| origin.split_once("://"));
+            authority.is_some_and(|(_, authority)| {
+                self.hosts.as_ref().is_none_or(|hosts| Self::knows_name(hosts, authority))
+            })
+        })
+    }
+
+    fn knows_name(hosts: &[String], authority: &str) -> bool {
         let host = without_port(authority).to_ascii_lowercase();
         let is_own = host == "localhost"
             || host.ends_with(".localhost")

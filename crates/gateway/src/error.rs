@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use backstop_llm::{ProviderError, ProviderErrorKind};
-use http::Method;
+use http::{Method, StatusCode};
 use thiserror::Error;
 
 use crate::compression::Undecodable;
@@ -142,6 +142,14 @@ pub(crate) enum Failure {
         "WebSockets do not pass here: send the request over HTTP, where its answer streams as server-sent events"
     )]
     Socket,
+    #[error(
+        "the provider `{provider}` opens no WebSocket (it answered {status}): send the request over HTTP, where its answer streams as server-sent events"
+    )]
+    NoSocket { provider: String, status: StatusCode },
+    #[error("this is no opening of a WebSocket (RFC 6455): {0}")]
+    Handshake(&'static str),
+    #[error("{0}")]
+    Message(String),
     #[error("too much is going on at once; try again later")]
     Overloaded,
     #[error("this proxy stops, and what was asked did not end in time; try again later")]
@@ -191,7 +199,7 @@ impl Failure {
         use ProviderErrorKind as Kind;
         let (kind, status) = match self {
             Self::Refused(Refused::Token) => (Kind::Auth, 401),
-            Self::Refused(Refused::Host | Refused::Agent) => (Kind::Auth, 403),
+            Self::Refused(Refused::Host | Refused::Origin | Refused::Agent) => (Kind::Auth, 403),
             Self::Closed(_) => (Kind::InvalidRequest, 403),
             Self::Refused(Refused::Path) | Self::Ambiguous(_) => (Kind::InvalidRequest, 400),
             Self::Refused(Refused::Method) => (Kind::InvalidRequest, 405),
@@ -199,7 +207,8 @@ impl Failure {
             Self::NoModel | Self::Broken | Self::Undecodable(_) => (Kind::InvalidRequest, 400),
             Self::NoProvider(_) | Self::UnknownProvider(_) | Self::ModelNotOffered => (Kind::NotFound, 404),
             Self::Slow => (Kind::InvalidRequest, 408),
-            Self::Socket => (Kind::InvalidRequest, 426),
+            Self::Handshake(_) | Self::Message(_) => (Kind::InvalidRequest, 400),
+            Self::Socket | Self::NoSocket { .. } => (Kind::InvalidRequest, 426),
             Self::TooLarge(_) => (Kind::RequestTooLarge, 413),
             Self::Overloaded | Self::Stopping => (Kind::Overloaded, 503),
             Self::NoKey { .. } => (Kind::Server, 500),

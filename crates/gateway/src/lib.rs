@@ -6,6 +6,7 @@
 //!
 //! ```text
 //! server      listener, connections, one task each
+//!  ├ sockets  WebSockets: turns of OpenAI Responses, each through an exchange of its own
 //!  └ visit    one request: door ► endpoint ► Interceptor::begin ► body ► route ► Exchange::request
 //!             ► provider (retries, failover) ► answer, passed or driven through the exchange
 //! door        tokens, agents, hosts, the gateway's own prefixes
@@ -44,4 +45,6 @@ pub use error::StartError;
 pub use exchange::{Exchange, Interceptor, Plan, Transparent};
 pub use operations::{AllowedOperation, Permission};
 pub use server::Gateway;
-pub use settings::{Credential, Limits, ModelRoute, Pem, Provider, Proxies, Settings, Timeouts, Tls, Trust};
+pub use settings::{
+    Credential, Limits, ModelRoute, Pem, Provider, Proxies, Settings, Timeouts, Tls, Trust, WebSockets,
+};

@@ -36,6 +36,8 @@ pub struct Settings {
     pub limits: Limits,
     /// What is the longest.
     pub timeouts: Timeouts,
+    /// Whether WebSockets are opened; without it, whoever asks for one is told to send requests.
+    pub websockets: Option<WebSockets>,
     /// How providers are reached through the proxies of the environment.
     pub proxies: Proxies,
 }
@@ -56,6 +58,7 @@ impl Settings {
             max_retries: 0,
             limits: Limits::default(),
             timeouts: Timeouts::default(),
+            websockets: None,
             proxies: Proxies::default(),
         }
     }
@@ -206,6 +209,22 @@ impl Default for Timeouts {
             write: Duration::from_secs(60),
             drain: Duration::from_secs(10),
         }
+    }
+}
+
+/// How long a WebSocket may stay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WebSockets {
+    /// Without a request, between two answers.
+    pub idle: Duration,
+    /// In all, between two answers.
+    pub total: Duration,
+}
+
+impl Default for WebSockets {
+    /// 10 min, 1 h.
+    fn default() -> Self {
+        Self { idle: Duration::from_secs(600), total: Duration::from_secs(3_600) }
     }
 }
 

@@ -20,7 +20,7 @@ pub(crate) fn response(family: Family, failure: &Failure) -> Response<Bytes> {
             headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         }
         // What is spoken instead belongs to this answer (RFC 9110, 15.5.22).
-        Failure::Socket => {
+        Failure::Socket | Failure::NoSocket { .. } => {
             headers.insert(header::UPGRADE, HeaderValue::from_static("HTTP/1.1"));
             headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
         }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read as _;
+use std::time::Duration;
 
 use backstop_config::{
     Api as ConfigApi, GatewayOperation as ConfigOperation, GatewayProviders, LiveApprovals, LiveBlock,
@@ -11,7 +12,7 @@ use backstop_config::{
 use backstop_gateway::hooked::{BlockedForm, HookSettings, TextMode, ToolCalls, Unasked};
 use backstop_gateway::{
     AllowedOperation, Credential, Family, Limits, ModelRoute, Pem, Provider, Proxies, Settings, Timeouts,
-    Tls, Trust,
+    Tls, Trust, WebSockets,
 };
 use backstop_hooks::{AgentId, Secret};
 use uuid::Uuid;
@@ -87,6 +88,7 @@ pub fn gateway_settings(
         max_retries: u32::try_from(config.max_retries.value.get()).unwrap_or(u32::MAX),
         limits: limits(loaded),
         timeouts: timeouts(loaded),
+        websockets: websockets(loaded),
         proxies: Proxies::of(environment),
         ..Settings::new(token)
     };
@@ -269,6 +271,14 @@ fn timeouts(loaded: &Loaded) -> Timeouts {
         write: timeouts.write.value.duration(),
         drain: timeouts.drain.value.duration(),
     }
+}
+
+fn websockets(loaded: &Loaded) -> Option<WebSockets> {
+    let websockets = &loaded.config.gateway.websockets;
+    websockets.enabled.value.then(|| WebSockets {
+        idle: websockets.idle.value.duration(),
+        total: Duration::from_millis(websockets.total.value.get()),
+    })
 }
 
 /// How a gateway judges its traffic.

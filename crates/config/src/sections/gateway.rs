@@ -45,6 +45,8 @@ section! {
         limits ("limits"): GatewayLimits, OperatorOnly;
         /// What is the longest.
         timeouts ("timeouts"): GatewayTimeouts, OperatorOnly;
+        /// Whether clients may open WebSockets.
+        websockets ("websockets"): GatewayWebSockets, OperatorOnly;
     }
 }
 
@@ -121,6 +123,18 @@ section! {
         write ("writeMs"): Setting<Millis> = Millis::clamped(60_000), OperatorOnly;
         /// How long running answers may go on when the gateway is to stop.
         drain ("drainMs"): Setting<Millis> = Millis::clamped(10_000), OperatorOnly;
+    }
+}
+
+section! {
+    /// WebSockets of OpenAI Responses (`/v1/responses`), whose turns are judged as requests are.
+    pub struct GatewayWebSockets {
+        /// Whether they are opened. Otherwise a client that asks for one is answered 426, and sends its requests.
+        enabled ("enabled"): Setting<bool> = false, OperatorOnly;
+        /// How long a connection may stay without a request, in milliseconds.
+        idle ("idleMs"): Setting<Millis> = Millis::clamped(600_000), OperatorOnly;
+        /// How long a connection may stay in all, in milliseconds. An answer that is under way then is not cut off.
+        total ("totalMs"): Setting<Whole<1_000, 86_400_000>> = Whole::clamped(3_600_000), OperatorOnly;
     }
 }
 

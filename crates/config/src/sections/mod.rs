@@ -15,7 +15,7 @@ pub use agent::{Agent, Approvals, Compaction, Expiry};
 pub use daemon::Daemon;
 pub use gateway::{
     Gateway, GatewayAgent, GatewayLimits, GatewayOperation, GatewayProviders, GatewayRoute, GatewayTimeouts,
-    GatewayTls, Listen,
+    GatewayTls, GatewayWebSockets, Listen,
 };
 pub use guards::{
     AllowCommand, AllowPath, CommandSafety, Guards, HiddenText, PersonalData, Secrets, SensitiveFiles,

@@ -14,6 +14,7 @@ mod ending;
 mod handle;
 mod load;
 mod socket;
+mod sockets;
 mod tls;
 mod visit;
 
@@ -21,8 +22,8 @@ use std::convert::Infallible;
 use std::fmt;
 use std::net::SocketAddr;
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use hyper::server::conn::{http1, http2};
@@ -41,11 +42,12 @@ use crate::error::StartError;
 use crate::exchange::Interceptor;
 use crate::operations::AllowedOperation;
 use crate::route::Routes;
-use crate::settings::{Limits, Settings, Timeouts};
+use crate::settings::{Limits, Settings, Timeouts, WebSockets};
 
 use ending::Ending;
 use load::{Load, Visitors};
 use socket::Socket;
+use sockets::Guests;
 
 /// Streams at once on one HTTP/2 connection.
 const MOST_STREAMS: u32 = 256;
@@ -72,15 +74,20 @@ pub struct Gateway {
 }
 
 /// What holds for connections and requests that come from now on.
-struct Current(RwLock<Arc<Shared>>);
+struct Current(watch::Sender<Arc<Shared>>);
 
 impl Current {
     fn get(&self) -> Arc<Shared> {
-        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.0.borrow())
     }
 
     fn set(&self, next: Shared) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(next);
+        self.0.send_replace(Arc::new(next));
+    }
+
+    /// Hears of the next settings after those of now.
+    fn changes(&self) -> watch::Receiver<Arc<Shared>> {
+        self.0.subscribe()
     }
 }
 
@@ -101,6 +108,7 @@ pub(crate) struct Shared {
     pub(crate) limits: Limits,
     pub(crate) timeouts: Timeouts,
     pub(crate) max_retries: u32,
+    pub(crate) websockets: Option<WebSockets>,
     pub(crate) load: Arc<Load>,
     pub(crate) numbers: Arc<AtomicU64>,
     pub(crate) ending: Ending,
@@ -123,6 +131,7 @@ impl Shared {
             limits: settings.limits,
             timeouts: settings.timeouts,
             max_retries: settings.max_retries,
+            websockets: settings.websockets,
             load,
             numbers,
             ending,
@@ -144,7 +153,7 @@ impl Gateway {
         let failed = |source| StartError::Listen { address: settings.listen, source };
         let listener = TcpListener::bind(settings.listen).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        let current = Arc::new(Current(RwLock::new(Arc::new(shared))));
+        let current = Arc::new(Current(watch::Sender::new(Arc::new(shared))));
         let (stop, stopped) = watch::channel(());
         let accepting = tokio::spawn(accept(listener, Arc::clone(&current), stopped, end));
         Ok(Self { address, listen: settings.listen, current, stop, accepting })
@@ -309,13 +318,13 @@ async fn speak<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     mut stopped: watch::Receiver<()>,
 ) {
     let io = TokioIo::new(socket);
-    let visitors = Visitors::default();
+    let (visitors, guests) = (Visitors::default(), Guests::default());
     let service = {
-        let visitors = visitors.clone();
+        let (visitors, guests) = (visitors.clone(), guests.clone());
         service_fn(move |request| {
             // A connection may outlive settings; a request never changes them on its way.
-            let (shared, visitor) = (current.get(), visitors.enter());
-            async move { Ok::<_, Infallible>(handle::handle(shared, visitor, request).await) }
+            let (changes, visitor, guests) = (current.changes(), visitors.enter(), guests.clone());
+            async move { Ok::<_, Infallible>(handle::handle(changes, visitor, &guests, request).await) }
         })
     };
     // A connection that breaks concerns nobody but its client, who knows.
@@ -328,13 +337,22 @@ async fn speak<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
                 .max_headers(MOST_HEADERS)
                 .max_buf_size(limits.head_bytes)
                 .auto_date_header(false);
-            let mut connection = pin!(builder.serve_connection(io, service));
-            tokio::select! {
-                biased;
-                _ = connection.as_mut() => return,
-                _ = stopped.changed() => connection.as_mut().graceful_shutdown(),
+            let stop = stopped.clone();
+            {
+                let mut connection = pin!(builder.serve_connection(io, service).with_upgrades());
+                tokio::select! {
+                    biased;
+                    _ = connection.as_mut() => {}
+                    _ = stopped.changed() => {
+                        connection.as_mut().graceful_shutdown();
+                        let _ = connection.await;
+                    }
+                }
             }
-            let _ = connection.await;
+            // What became of the connection lives in its task: with its place, to its end.
+            if let Some(guest) = guests.take() {
+                guest.stay(stop).await;
+            }
         }
         Protocol::Http2 => {
             let mut builder = http2::Builder::new(TokioExecutor::new());

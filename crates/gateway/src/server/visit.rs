@@ -9,11 +9,13 @@ use bytes::{Bytes, BytesMut};
 use http::uri::PathAndQuery;
 use http::{HeaderMap, Method, Request, Response, StatusCode, Uri, header, request};
 use hyper::body::{Body as _, Incoming};
+use hyper::upgrade::Upgraded;
 use tokio::time::{sleep, timeout};
 
 use super::Shared;
 use super::answer::AnswerBody;
 use super::driver::{Asked, Driver};
+use super::sockets::Offer;
 use crate::compression::Coding;
 use crate::door::{Entered, is_key, without_key};
 use crate::endpoint::Endpoint;
@@ -41,7 +43,7 @@ pub(super) struct Visit<'a> {
 }
 
 /// A request's body, as it goes to the provider.
-enum Sending {
+pub(super) enum Sending {
     /// In memory, as the client sent it.
     Whole(Bytes),
     /// In memory, from the exchange.
@@ -70,30 +72,46 @@ impl<'a> Visit<'a> {
     /// Lets a request in, and asks who looks at it.
     pub(super) fn enter(shared: &'a Arc<Shared>, head: &'a request::Parts) -> Result<(Self, Plan), Failure> {
         let entered = shared.door.enter(head)?;
-        if asks_for_a_socket(&head.headers) {
-            return Err(Failure::Socket);
-        }
         let endpoint = Endpoint::of(entered.target.path(), &head.headers)?;
-        let path = entered.target.path();
-        let permission = Permission::of(
-            endpoint,
-            &head.method,
-            path,
-            entered.target.query(),
-            &head.headers,
-            &shared.allow,
-        );
+        Ok(Self::begin(shared, head, entered, endpoint))
+    }
+
+    /// Asks who looks at a request that was let in.
+    pub(super) fn begin(
+        shared: &'a Arc<Shared>,
+        head: &'a request::Parts,
+        entered: Entered,
+        endpoint: Endpoint,
+    ) -> (Self, Plan) {
+        let visit = Self::quiet(shared, head, entered, endpoint);
+        let Entered { agent, target, .. } = &visit.entered;
         let plan = shared.interceptor.begin(&Call {
             number: shared.numbers.fetch_add(1, Ordering::Relaxed),
             endpoint: &endpoint,
             method: &head.method,
-            path: entered.target.path(),
-            query: entered.target.query(),
+            path: target.path(),
+            query: target.query(),
             headers: &head.headers,
-            permission,
-            agent: entered.agent.as_ref(),
+            permission: visit.permission,
+            agent: agent.as_ref(),
         });
-        Ok((Self { shared, head, entered, endpoint, permission }, plan))
+        (visit, plan)
+    }
+
+    /// A request of which nobody is told.
+    pub(super) fn quiet(
+        shared: &'a Arc<Shared>,
+        head: &'a request::Parts,
+        entered: Entered,
+        endpoint: Endpoint,
+    ) -> Self {
+        let (path, query) = (entered.target.path(), entered.target.query());
+        let permission = Permission::of(endpoint, &head.method, path, query, &head.headers, &shared.allow);
+        Self { shared, head, entered, endpoint, permission }
+    }
+
+    pub(super) fn permission(&self) -> Permission {
+        self.permission
     }
 
     pub(super) fn endpoint(&self) -> Endpoint {
@@ -200,7 +218,7 @@ impl<'a> Visit<'a> {
     }
 
     /// The providers to ask, in order. The body is read for its model only where that makes a difference.
-    fn providers(&self, sending: &Sending) -> Result<&'a [Arc<Provider>], Failure> {
+    pub(super) fn providers(&self, sending: &Sending) -> Result<&'a [Arc<Provider>], Failure> {
         let shared: &'a Shared = self.shared;
         let named = self.entered.provider.as_deref();
         if !shared.routes.reads_models() {
@@ -298,6 +316,21 @@ impl<'a> Visit<'a> {
         self.head.method == Method::POST && self.endpoint.has_document()
     }
 
+    /// Opens a WebSocket at a provider, with the credentials and headers that a request of the client gets there.
+    pub(super) async fn open(&self, provider: &Provider) -> Result<Upgraded, Failure> {
+        let nothing = &mut Sending::Replaced(Bytes::new());
+        let mut request = self.request(provider, nothing, true)?;
+        let offer = Offer::new();
+        *request.method_mut() = Method::GET;
+        offer.write(request.headers_mut());
+        let name = || provider.name.as_ref().to_owned();
+        let opened = provider.open(request, self.shared.timeouts.head).await;
+        let (answer, socket) =
+            opened.map_err(|error| Failure::Upstream { provider: name(), cause: Cause::Send(error) })?;
+        let socket = socket.filter(|_| offer.is_taken(&answer.headers));
+        socket.ok_or_else(|| Failure::NoSocket { provider: name(), status: answer.status })
+    }
+
     /// The request as this provider gets it.
     fn request(
         &self,
@@ -380,18 +413,6 @@ impl<'a> Visit<'a> {
         })?;
         Ok(driver.begin().await)
     }
-}
-
-/// Whether the connection is to become a WebSocket. Other upgrades may be ignored, and are: clients that offer HTTP/2
-/// in this way go on without it.
-fn asks_for_a_socket(headers: &HeaderMap) -> bool {
-    let offered = headers
-        .get_all(header::UPGRADE)
-        .iter()
-        .flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
-    offered
-        .filter_map(|protocol| protocol.split(|byte| *byte == b'/').next())
-        .any(|name| name.trim_ascii().eq_ignore_ascii_case(b"websocket"))
 }
 
 async fn next_data(body: &mut ClientBody) -> Result<Option<Bytes>, BodyError> {

@@ -98,8 +98,15 @@ pub(super) struct Connector {
     origin: Origin,
     timeout: Duration,
     tcp: HttpConnector,
-    tls: Option<(TlsConnector, ServerName<'static>)>,
+    tls: Option<Encryption>,
     proxy: Option<Proxy>,
+}
+
+struct Encryption {
+    /// Offers HTTP/2, too.
+    any: TlsConnector,
+    http1: TlsConnector,
+    name: ServerName<'static>,
 }
 
 struct Proxy {
@@ -146,12 +153,24 @@ impl Connector {
 
     async fn connected(&self) -> Result<Connected, ConnectError> {
         let tcp = self.tcp().await?;
-        let Some((tls, name)) = &self.tls else {
+        let Some(tls) = &self.tls else {
             return Ok(Connected { stream: Box::new(tcp), http2: false });
         };
-        let stream = tls.connect(name.clone(), tcp).await.map_err(unencrypted)?;
+        let stream = tls.any.connect(tls.name.clone(), tcp).await.map_err(unencrypted)?;
         let http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
         Ok(Connected { stream: Box::new(stream), http2 })
+    }
+
+    /// A connection on which HTTP/1.1 is spoken.
+    pub(super) async fn connect_http1(&self) -> Result<Box<dyn Stream>, ConnectError> {
+        let connected = async {
+            let tcp = self.tcp().await?;
+            let Some(tls) = &self.tls else { return Ok(Box::new(tcp) as Box<dyn Stream>) };
+            let stream = tls.http1.connect(tls.name.clone(), tcp).await.map_err(unencrypted)?;
+            Ok(Box::new(stream) as Box<dyn Stream>)
+        };
+        let connected = tokio::time::timeout(self.timeout, connected).await;
+        connected.unwrap_or(Err(ConnectError::Timeout(self.timeout)))
     }
 
     async fn tcp(&self) -> Result<TcpStream, ConnectError> {
@@ -191,17 +210,20 @@ fn unencrypted(error: io::Error) -> ConnectError {
     }
 }
 
-fn tls(origin: &Origin, trust: &Trust) -> Result<(TlsConnector, ServerName<'static>), Unconnectable> {
+fn tls(origin: &Origin, trust: &Trust) -> Result<Encryption, Unconnectable> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
     let config = match trust {
         Trust::System => config.with_platform_verifier()?,
         Trust::Only { pem, source } => config.with_root_certificates(authorities(pem, source)?),
     };
-    let mut config = config.with_no_client_auth();
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    let mut any = config.with_no_client_auth();
+    let mut http1 = any.clone();
+    http1.alpn_protocols = vec![b"http/1.1".to_vec()];
+    any.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     let name = ServerName::try_from(origin.name().to_owned()).map_err(|_| Unconnectable::Name)?;
-    Ok((TlsConnector::from(Arc::new(config)), name))
+    let connector = |config| TlsConnector::from(Arc::new(config));
+    Ok(Encryption { any: connector(any), http1: connector(http1), name })
 }
 
 fn authorities(pem: &[u8], source: &str) -> Result<RootCertStore, Unconnectable> {

@@ -22,7 +22,8 @@ use backstop_hooks::Secret;
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use http::header::{self, HeaderName};
 use http::uri::PathAndQuery;
-use http::{HeaderValue, Request, Response, Uri};
+use http::{HeaderValue, Request, Response, Uri, response};
+use hyper::upgrade::Upgraded;
 use thiserror::Error;
 
 use crate::endpoint::{Endpoint, Family, Operation};
@@ -133,6 +134,17 @@ impl Provider {
         let is_complete = base.rsplit('/').next().is_some_and(is_version) || self.family == Family::OpenAi;
         let rest = versioned.filter(|_| is_complete).unwrap_or(whole);
         format!("{base}{rest}").parse().ok()
+    }
+
+    /// Asks to go on with another protocol, and waits for the head of the answer. Where the provider agreed, the connection is
+    /// there, too.
+    pub(crate) async fn open(
+        &self,
+        request: Request<RequestBody>,
+        patience: Duration,
+    ) -> Result<(response::Parts, Option<Upgraded>), SendError> {
+        let opened = tokio::time::timeout(patience, self.pool.open(request)).await;
+        opened.unwrap_or(Err(SendError::Silent(patience)))
     }
 
     /// Sends a request and waits for the head of its answer. `request` has a path as its address; the rest is put in

@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use http::{Method, Request, Response, Uri, Version, header};
+use http::{Method, Request, Response, StatusCode, Uri, Version, header, response};
 use hyper::client::conn::{http1, http2};
+use hyper::upgrade::{self, Upgraded};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use thiserror::Error;
 use tokio::time::Instant;
@@ -149,6 +150,35 @@ impl Pool {
             Ok(response) => Ok(response),
             // A new connection that takes nothing was closed by the other side.
             Err(_) => Err(ConnectError::Tcp("closed by the provider".to_owned()).into()),
+        }
+    }
+
+    /// Sends a request to go on with another protocol, on a connection of its own. Gives the head of the answer, and the
+    /// connection if the provider agreed.
+    pub(super) async fn open(
+        &self,
+        request: Request<RequestBody>,
+    ) -> Result<(response::Parts, Option<Upgraded>), SendError> {
+        let request = self.for_http1(request);
+        let stream = self.connector.connect_http1().await?;
+        let (mut sender, connection) = http1::Builder::new()
+            .max_headers(MOST_HEADERS)
+            .handshake(TokioIo::new(stream))
+            .await
+            .map_err(SendError::Broken)?;
+        let mut connection = pin!(connection.with_upgrades());
+        let mut opening = pin!(async {
+            let mut answer = sender.send_request(request).await?;
+            let agreed = answer.status() == StatusCode::SWITCHING_PROTOCOLS;
+            let socket = if agreed { Some(upgrade::on(&mut answer).await?) } else { None };
+            Ok((answer.into_parts().0, socket))
+        });
+        let mut ended = false;
+        loop {
+            tokio::select! {
+                opened = &mut opening => return opened.map_err(SendError::Broken),
+                _ = &mut connection, if !ended => ended = true,
+            }
         }
     }
 

@@ -21,3 +21,4 @@ mod sockets;
 mod support;
 mod tls;
 mod transparency;
+mod websockets;

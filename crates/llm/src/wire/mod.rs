@@ -45,8 +45,8 @@ pub use fields::request_fields;
 pub(crate) use json::not_json;
 pub use meta::own_meta;
 pub(crate) use meta::wrap;
-pub use strict::parse_json;
-pub(crate) use strict::{parse_message, parse_request};
+pub(crate) use strict::parse_message;
+pub use strict::{parse_json, parse_request};
 pub(crate) use types::{
     ANTHROPIC_BLOCKS, ANTHROPIC_DELTAS, ANTHROPIC_EVENTS, GEMINI_PARTS, RESPONSES_EVENTS, RESPONSES_ITEMS,
 };

@@ -34,7 +34,7 @@ pub(crate) fn parse_message(bytes: &[u8]) -> Result<Value, serde_json::Error> {
 ///
 /// # Errors
 /// As [`parse_message`], and for too many values.
-pub(crate) fn parse_request(bytes: &[u8]) -> Result<Value, serde_json::Error> {
+pub fn parse_request(bytes: &[u8]) -> Result<Value, serde_json::Error> {
     parse(bytes, Keys::Wire, MOST_VALUES)
 }
 

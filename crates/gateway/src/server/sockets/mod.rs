@@ -1,0 +1,174 @@
+//! WebSockets: turns of OpenAI Responses, one after the other on one connection.
+//!
+//! A client that asks for a WebSocket at `/v1/responses` comes in through the same door as any request; then one is opened
+//! at the provider, with the operator's key if there is one, and the two are tied together here. Each `response.create` is
+//! the body of a `POST /v1/responses` that streams, and is shown to an [exchange](crate::exchange) of its own; each event
+//! of the provider is one of the stream that answers it. So what judges, redacts, counts and writes receipts is what does
+//! so over HTTP, and it knows nothing of sockets.
+//!
+//! ```text
+//! handshake  who may open one, and how both sides agree
+//! message    what clients say, by a closed list, and what they are told
+//! outlet     what an exchange lets out, as messages
+//! relay      the two sockets between turns, and how they end
+//! turn       one request and its answer
+//! ```
+//!
+//! - *Nothing passes that no turn carries.* Messages that are in no list are answered with an error; what a provider says
+//!   outside of an answer does not leave; bytes that are no text end the connection.
+//! - *One answer at a time.* Requests that come meanwhile wait, as many as a list of them allows.
+//! - *A refusal ends a turn, and the connection only where the provider is in the middle of an answer*: that one has to be
+//!   cut off. The wire's own error event goes before the close, whose code says why.
+//! - *Everything is bounded, and says so*: the size of a message, how many there are, how long a connection is idle and how
+//!   long it lasts, how long a provider is silent.
+//! - *A turn has the settings of its connection*; once others hold, the connection ends between turns.
+//!
+//! Limits: extensions (compression) and subprotocols are not agreed on; input for an answer that is under way
+//! (`response.steer`) is refused in the wire's shape, since answers that follow it were asked for by nobody who could be
+//! judged; a connection stays at the provider where it was opened, so a model that goes elsewhere is asked for over HTTP.
+
+mod handshake;
+mod message;
+mod outlet;
+mod relay;
+mod turn;
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use http::{Method, Request, Response, StatusCode, header, request};
+use hyper::upgrade;
+use tokio::sync::watch;
+
+use super::Shared;
+use super::answer::AnswerBody;
+use super::visit::Visit;
+use crate::door::{Entered, Refused};
+use crate::endpoint::{Endpoint, Operation};
+use crate::error::Failure;
+use crate::operations::Permission;
+use crate::upstream::Provider;
+
+use handshake::{Opening, is_of_handshake};
+use relay::Relay;
+
+pub(super) use handshake::{Offer, is_asked_for};
+
+/// Headers of a body, which a handshake has none of: what is said later is not to be read by them.
+const OF_BODY: [header::HeaderName; 3] =
+    [header::CONTENT_ENCODING, header::CONTENT_LENGTH, header::CONTENT_TYPE];
+
+/// What a connection becomes after its last answer over HTTP.
+#[derive(Clone, Default)]
+pub(super) struct Guests(Arc<Mutex<Option<Guest>>>);
+
+/// A WebSocket that was opened.
+pub(super) struct Guest {
+    client: upgrade::OnUpgrade,
+    upstream: upgrade::Upgraded,
+    session: Session,
+    changes: watch::Receiver<Arc<Shared>>,
+}
+
+/// What holds for all turns of a connection.
+struct Session {
+    shared: Arc<Shared>,
+    /// The handshake, as the head of each request that is made on it.
+    head: request::Parts,
+    entered: Entered,
+    endpoint: Endpoint,
+    provider: Arc<Provider>,
+}
+
+impl Guests {
+    /// What the connection is from now on, if it is no longer HTTP.
+    pub(super) fn take(&self) -> Option<Guest> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn put(&self, guest: Guest) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(guest);
+    }
+}
+
+impl Guest {
+    /// Carries turns until either side goes, or the gateway stops.
+    pub(super) async fn stay(self, stopped: watch::Receiver<()>) {
+        let Self { client, upstream, session, changes } = self;
+        let Some(settings) = session.shared.websockets else { return };
+        // Who has gone by now wanted nothing.
+        let Ok(client) = client.await else { return };
+        let relay = Relay::new(client, upstream, session, settings).await;
+        Box::pin(relay.run(stopped, changes)).await;
+    }
+}
+
+impl fmt::Debug for Guests {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Guests").finish_non_exhaustive()
+    }
+}
+
+/// Opens a WebSocket, or says why not.
+pub(super) async fn open(
+    changes: watch::Receiver<Arc<Shared>>,
+    guests: &Guests,
+    head: request::Parts,
+) -> Result<Response<AnswerBody>, Failure> {
+    let shared = Arc::clone(&changes.borrow());
+    let entered = shared.door.enter(&head)?;
+    if shared.websockets.is_none() {
+        return Err(Failure::Socket);
+    }
+    let endpoint = Endpoint::of(entered.target.path(), &head.headers)?;
+    if endpoint.operation != Operation::Responses {
+        return Err(Failure::Socket);
+    }
+    if !shared.door.knows_origin(&head.headers) {
+        return Err(Refused::Origin.into());
+    }
+    let opening = Opening::of(&head)?;
+    let mut request = Request::from_parts(head, ());
+    let client = upgrade::on(&mut request);
+    let head = as_request(request.into_parts().0);
+    let (upstream, provider) = ask(&shared, &head, &entered, endpoint).await?;
+    let session = Session { shared, head, entered, endpoint, provider };
+    guests.put(Guest { client, upstream, session, changes });
+    let mut response = Response::new(AnswerBody::whole(bytes::Bytes::new()));
+    *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+    opening.agree(response.headers_mut());
+    Ok(response)
+}
+
+/// The head that requests have which are made on the connection.
+fn as_request(mut head: request::Parts) -> request::Parts {
+    head.method = Method::POST;
+    head.extensions.clear();
+    let handshake: Vec<_> = head.headers.keys().filter(|name| is_of_handshake(name)).cloned().collect();
+    for name in handshake.iter().chain(&OF_BODY) {
+        head.headers.remove(name);
+    }
+    head
+}
+
+/// Asks the providers until one opens a WebSocket.
+async fn ask(
+    shared: &Arc<Shared>,
+    head: &request::Parts,
+    entered: &Entered,
+    endpoint: Endpoint,
+) -> Result<(upgrade::Upgraded, Arc<Provider>), Failure> {
+    let providers = shared.routes.find(entered.provider.as_deref(), endpoint, None)?;
+    let visit = Visit::quiet(shared, head, entered.clone(), endpoint);
+    if visit.permission() == Permission::Closed && providers.iter().any(|provider| provider.has_own_key()) {
+        return Err(Failure::closed(&head.method, entered.target.path()));
+    }
+    let mut failure = Failure::NoProvider(endpoint.family);
+    for provider in providers {
+        match visit.open(provider).await {
+            Ok(socket) => return Ok((socket, Arc::clone(provider))),
+            Err(refused) => failure = refused,
+        }
+    }
+    Err(failure)
+}

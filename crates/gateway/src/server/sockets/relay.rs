@@ -1,0 +1,369 @@
+//! The two sockets between turns, and how they end.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use backstop_llm::sse::DEFAULT_MAX_EVENT_BYTES;
+use futures_util::{SinkExt as _, StreamExt as _};
+use hyper::upgrade::Upgraded;
+use hyper_util::rt::TokioIo;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until, timeout};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
+use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
+
+use super::message::{self, Said};
+use super::{Session, Shared};
+use crate::error::{Cause, Failure};
+use crate::server::load::Buffered;
+use crate::settings::WebSockets;
+
+/// Requests that wait for the answer to another.
+const MOST_WAITING: usize = 16;
+/// Messages of a client on one connection, pings included.
+const MOST_MESSAGES: usize = 100_000;
+/// How long the other side may take to say that it has read a close.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+/// Bytes that one read brings at most.
+const READ: usize = 16 << 10;
+
+pub(super) type Wire = WebSocketStream<TokioIo<Upgraded>>;
+/// What one read of a socket brought.
+pub(super) type Frame = Option<Result<Message, Error>>;
+
+/// Two sockets, tied together.
+pub(super) struct Relay {
+    pub(super) client: Wire,
+    pub(super) upstream: Wire,
+    pub(super) session: Arc<Session>,
+    settings: WebSockets,
+    opened: Instant,
+    /// Requests that came while another was answered.
+    waiting: VecDeque<(Utf8Bytes, Buffered)>,
+    /// What the provider said while nobody could read it.
+    pub(super) ahead: Option<Frame>,
+    /// Messages of the client so far.
+    heard: usize,
+    /// When the client was last told anything.
+    pub(super) told: Instant,
+    /// After how much silence the client of an answer is told to be patient.
+    pub(super) patience: Option<Duration>,
+}
+
+/// Why a connection ends.
+#[derive(Debug)]
+pub(super) struct Ending {
+    code: CloseCode,
+    reason: &'static str,
+    /// What the client is told before.
+    words: Option<Box<Failure>>,
+}
+
+/// What comes next.
+pub(super) enum Next {
+    Client(Frame),
+    Upstream(Frame),
+    /// The client has waited for long.
+    Quiet,
+    /// The provider has said nothing for too long.
+    Silent,
+    /// Everything ends now.
+    Stopping,
+}
+
+impl Ending {
+    pub(super) fn new(code: CloseCode, reason: &'static str) -> Self {
+        Self { code, reason, words: None }
+    }
+
+    pub(super) fn told(self, failure: Failure) -> Self {
+        Self { words: Some(Box::new(failure)), ..self }
+    }
+
+    /// The other side has gone, or says goodbye.
+    fn gone() -> Self {
+        Self::new(CloseCode::Normal, "")
+    }
+
+    pub(super) fn of_provider() -> Self {
+        Self::new(CloseCode::Error, "the provider's connection ended")
+    }
+
+    /// A side that ends a connection with words of its own.
+    fn saying(code: CloseCode, reason: &'static str) -> Self {
+        Self::new(code, reason).told(Failure::Message(reason.to_owned()))
+    }
+
+    fn of_error(error: &Error) -> Self {
+        match error {
+            Error::Capacity(_) => {
+                Self::saying(CloseCode::Size, "the message is too large (`gateway.limits.max_body_bytes`)")
+            }
+            Error::Utf8(_) => Self::new(CloseCode::Invalid, "the message is no UTF-8"),
+            Error::Protocol(_) => Self::new(CloseCode::Protocol, "this is no WebSocket as RFC 6455 has it"),
+            _ => Self::gone(),
+        }
+    }
+}
+
+impl Relay {
+    pub(super) async fn new(
+        client: Upgraded,
+        upstream: Upgraded,
+        session: Session,
+        settings: WebSockets,
+    ) -> Self {
+        let config = |most: usize| {
+            let config = WebSocketConfig::default().read_buffer_size(READ).write_buffer_size(READ);
+            Some(config.max_message_size(Some(most)).max_frame_size(Some(most)))
+        };
+        let asked = config(session.shared.limits.body_bytes);
+        let answered = config(DEFAULT_MAX_EVENT_BYTES);
+        Self {
+            client: WebSocketStream::from_raw_socket(TokioIo::new(client), Role::Server, asked).await,
+            upstream: WebSocketStream::from_raw_socket(TokioIo::new(upstream), Role::Client, answered).await,
+            session: Arc::new(session),
+            settings,
+            opened: Instant::now(),
+            waiting: VecDeque::new(),
+            ahead: None,
+            heard: 0,
+            told: Instant::now(),
+            patience: None,
+        }
+    }
+
+    /// Carries turns until something ends the connection, and says what.
+    pub(super) async fn run(
+        mut self,
+        mut stopped: watch::Receiver<()>,
+        mut changes: watch::Receiver<Arc<Shared>>,
+    ) {
+        let ending = loop {
+            let said = match self.asked(&mut stopped, &mut changes).await {
+                Ok(text) => Box::pin(self.hear(text)).await,
+                Err(ending) => break ending,
+            };
+            if let Err(ending) = said {
+                break ending;
+            }
+        };
+        self.end(ending).await;
+    }
+
+    /// What the client says next, between two turns.
+    async fn asked(
+        &mut self,
+        stopped: &mut watch::Receiver<()>,
+        changes: &mut watch::Receiver<Arc<Shared>>,
+    ) -> Result<Utf8Bytes, Ending> {
+        let idle = Instant::now() + self.settings.idle;
+        let old = self.opened + self.settings.total;
+        // Whoever sees the end of the gateway, or of its settings, does not go on with what waits.
+        if !Arc::ptr_eq(&changes.borrow_and_update(), &self.session.shared) {
+            return Err(Ending::new(CloseCode::Restart, "other settings hold"));
+        }
+        if stopped.has_changed().unwrap_or(true) {
+            return Err(Ending::new(CloseCode::Away, "this proxy stops"));
+        }
+        if let Some(frame) = self.ahead.take() {
+            unasked(frame)?;
+        }
+        if let Some((text, _)) = self.waiting.pop_front() {
+            return Ok(text);
+        }
+        loop {
+            let frame = tokio::select! {
+                biased;
+                _ = stopped.changed() => return Err(Ending::new(CloseCode::Away, "this proxy stops")),
+                _ = changes.changed() => return Err(Ending::new(CloseCode::Restart, "other settings hold")),
+                () = sleep_until(old) => {
+                    return Err(Ending::new(CloseCode::Restart, "the connection is too old (`gateway.websockets.totalMs`)"));
+                }
+                () = sleep_until(idle) => {
+                    return Err(Ending::new(CloseCode::Away, "nothing was asked for long (`gateway.websockets.idleMs`)"));
+                }
+                frame = self.upstream.next() => {
+                    unasked(frame)?;
+                    continue;
+                }
+                frame = self.client.next() => frame,
+            };
+            if let Some(text) = self.text_of(frame)? {
+                return Ok(text);
+            }
+        }
+    }
+
+    /// Takes what a client said while nothing else is going on.
+    async fn hear(&mut self, text: Utf8Bytes) -> Result<(), Ending> {
+        match message::read(&text) {
+            Ok(Said::Create(create)) => {
+                let told = self.turn(text, &create).await;
+                self.patience = None;
+                told
+            }
+            Ok(Said::Steer(input)) => self.say([message::unsteered(input)]).await,
+            Ok(Said::Processed) => self.ask(text).await,
+            Err(failure) => self.tell(&failure).await,
+        }
+    }
+
+    /// The text of a client's message, if it is one.
+    fn text_of(&mut self, frame: Frame) -> Result<Option<Utf8Bytes>, Ending> {
+        self.heard += 1;
+        if self.heard > MOST_MESSAGES {
+            return Err(Ending::saying(CloseCode::Policy, "too many messages came on this connection"));
+        }
+        match frame {
+            Some(Ok(Message::Text(text))) => Ok(Some(text)),
+            Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => Ok(None),
+            Some(Ok(Message::Binary(_))) => {
+                Err(Ending::saying(CloseCode::Unsupported, "bytes that are no text do not pass here"))
+            }
+            Some(Ok(Message::Close(_))) | None => Err(Ending::gone()),
+            Some(Err(error)) => Err(Ending::of_error(&error)),
+        }
+    }
+
+    /// What comes next while a request is on its way. `silent` is when the provider will have been silent for too long.
+    pub(super) async fn next(&mut self, silent: Option<Instant>) -> Next {
+        let quiet = self.patience.map(|patience| self.told + patience);
+        let at = |instant: Option<Instant>| async move {
+            match instant {
+                Some(instant) => sleep_until(instant).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = self.session.shared.ending.clone().heard() => Next::Stopping,
+            frame = self.client.next() => Next::Client(frame),
+            // Read so that its pings are answered; one message further than anybody wants at most.
+            frame = self.upstream.next(), if self.ahead.is_none() => Next::Upstream(frame),
+            () = at(quiet) => Next::Quiet,
+            () = at(silent) => Next::Silent,
+        }
+    }
+
+    /// Waits for a decision, and for both sides meanwhile.
+    pub(super) async fn attend<T>(&mut self, deciding: impl Future<Output = T>) -> Result<T, Ending> {
+        let mut deciding = pin!(deciding);
+        loop {
+            let next = tokio::select! {
+                biased;
+                decided = &mut deciding => return Ok(decided),
+                next = self.next(None) => next,
+            };
+            self.mind(next).await?;
+        }
+    }
+
+    /// Takes what came while a request is on its way.
+    pub(super) async fn mind(&mut self, next: Next) -> Result<(), Ending> {
+        match next {
+            Next::Client(frame) => {
+                if let Some(text) = self.text_of(frame)? {
+                    self.wait(text).await?;
+                }
+            }
+            Next::Upstream(Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_)))) => {}
+            Next::Upstream(frame) => self.ahead = Some(frame),
+            Next::Quiet => self.put(Message::Ping(bytes::Bytes::new())).await?,
+            Next::Silent => {}
+            Next::Stopping => {
+                return Err(Ending::new(CloseCode::Away, "this proxy stops").told(Failure::Stopping));
+            }
+        }
+        Ok(())
+    }
+
+    /// A request waits for its turn. What is said to an answer under way is no request.
+    async fn wait(&mut self, text: Utf8Bytes) -> Result<(), Ending> {
+        if let Ok(Said::Steer(input)) = message::read(&text) {
+            return self.say([message::unsteered(input)]).await;
+        }
+        let mut buffered = self.session.shared.load.buffer();
+        if self.waiting.len() >= MOST_WAITING {
+            return Err(Ending::saying(
+                CloseCode::Policy,
+                "too many requests wait for the answer to another",
+            ));
+        }
+        if let Err(failure) = buffered.grow(text.len()) {
+            return Err(Ending::new(CloseCode::Again, "too much is going on at once").told(failure));
+        }
+        self.waiting.push_back((text, buffered));
+        Ok(())
+    }
+
+    /// Sends messages to the client.
+    pub(super) async fn say(&mut self, messages: impl IntoIterator<Item = String>) -> Result<(), Ending> {
+        for message in messages {
+            self.client.feed(Message::text(message)).await.map_err(|_| Ending::gone())?;
+            self.told = Instant::now();
+        }
+        self.client.flush().await.map_err(|_| Ending::gone())
+    }
+
+    async fn put(&mut self, message: Message) -> Result<(), Ending> {
+        self.told = Instant::now();
+        self.client.send(message).await.map_err(|_| Ending::gone())
+    }
+
+    /// Sends an event of the provider to the client, as it came.
+    pub(super) async fn pass(&mut self, text: Utf8Bytes) -> Result<(), Ending> {
+        self.put(Message::Text(text)).await
+    }
+
+    /// Tells the client of a failure after which the connection goes on.
+    pub(super) async fn tell(&mut self, failure: &Failure) -> Result<(), Ending> {
+        self.say([message::failed(failure)]).await
+    }
+
+    /// Sends a message to the provider.
+    pub(super) async fn ask(&mut self, text: Utf8Bytes) -> Result<(), Ending> {
+        let patience = self.session.shared.timeouts.write;
+        let sent = timeout(patience, self.upstream.send(Message::Text(text))).await;
+        if matches!(sent, Ok(Ok(()))) {
+            return Ok(());
+        }
+        let provider = self.session.provider.name.as_ref().to_owned();
+        Err(Ending::of_provider().told(Failure::Upstream { provider, cause: Cause::Broken }))
+    }
+
+    /// Says goodbye to both sides.
+    async fn end(mut self, ending: Ending) {
+        let Ending { code, reason, words } = ending;
+        let goodbye = async {
+            if let Some(failure) = words {
+                let _ = self.client.feed(Message::text(message::failed(&failure))).await;
+            }
+            let close = CloseFrame { code, reason: reason.into() };
+            let _ = self.client.send(Message::Close(Some(close))).await;
+            // What was said is read before the connection breaks: until the other side says so, or goes.
+            while let Some(Ok(_)) = self.client.next().await {}
+        };
+        let close = async { self.upstream.close(None).await };
+        let _ = tokio::join!(timeout(LAST_WORDS, goodbye), timeout(LAST_WORDS, close));
+    }
+}
+
+/// What a provider says outside of an answer does not leave. The beginning of another answer ends the connection.
+fn unasked(frame: Frame) -> Result<(), Ending> {
+    match frame {
+        Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => Ok(()),
+        Some(Ok(Message::Text(text))) if message::Kind::of(&text) == message::Kind::Other => {
+            tracing::warn!(bytes = text.len(), "a provider's message outside of an answer was dropped");
+            Ok(())
+        }
+        Some(Ok(Message::Text(_) | Message::Binary(_))) => {
+            Err(Ending::new(CloseCode::Error, "the provider said what nobody asked for"))
+        }
+        Some(Ok(Message::Close(_)) | Err(_)) | None => Err(Ending::of_provider()),
+    }
+}

@@ -1,0 +1,196 @@
+//! How connections end.
+
+use std::time::Duration;
+
+use backstop_gateway::hooked::{HookSettings, Hooks};
+use backstop_gateway::{Limits, Timeouts, WebSockets};
+use backstop_hooks::points::BeforeLlmCall;
+use serde_json::json;
+use std::sync::Arc;
+use tokio_tungstenite::tungstenite::Message;
+
+use super::support::*;
+use super::{denied, gateway, hooked};
+use crate::hooked::support::{House, SECRET};
+use crate::support::eventually;
+
+fn house() -> House {
+    let house = House::new();
+    house.withhold("shell");
+    house.judge::<BeforeLlmCall>("looks", |_| None);
+    house
+}
+
+#[tokio::test]
+async fn a_provider_that_breaks_off_ends_the_turn_with_an_error_wherever_it_does() {
+    let whole = Play::cut(&denied(), 40).bytes;
+    for cut in (0..whole.len()).step_by(97) {
+        let bytes = whole[..cut].to_vec();
+        let provider =
+            Provider::start(move |_| Play { bytes: bytes.clone(), breaks: false }.then_breaks()).await;
+        let gateway = gateway(&house(), &provider, HookSettings::default()).await;
+        let mut client = Client::open(&gateway).await;
+        client.ask("hi").await;
+        let (said, goodbye) = client.rest().await;
+        assert_eq!(kind(said.last().unwrap()), "error", "{cut}: {said:?}");
+        assert_eq!(goodbye.0, 1011, "{cut}");
+        let all = said.concat();
+        assert!(!all.contains(SECRET) && !all.contains("function_call"), "{cut}: {all}");
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_goes_takes_the_providers_connection_with_it() {
+    for says_goodbye in [true, false] {
+        let half = denied()[..3].to_vec();
+        let provider = Provider::start(move |_| Play::events(&half)).await;
+        let gateway = gateway(&house(), &provider, HookSettings::default()).await;
+        let mut client = Client::open(&gateway).await;
+        client.ask("hi").await;
+        client.next().await.unwrap();
+        if says_goodbye {
+            client.send(Message::Close(None)).await;
+        }
+        drop(client);
+        eventually("the provider's connection ends", || provider.left() == 1).await;
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_asks_and_goes_leaves_nothing_behind() {
+    let provider = Provider::start(|_| Play::events(&answer("Done.", None))).await;
+    let house = house();
+    let mut settings = open_settings(&provider.url());
+    settings.limits = Limits { connections: 4, requests: 4, ..Limits::default() };
+    let gateway = hooked(&house, settings, HookSettings::default()).await;
+    for _ in 0..20 {
+        let mut client = Client::open(&gateway).await;
+        client.ask("hi").await;
+        client.send(Message::Close(None)).await;
+        drop(client);
+    }
+    // Neither places of connections nor of requests were lost.
+    let mut clients = Vec::new();
+    for _ in 0..4 {
+        let mut client = Client::open(&gateway).await;
+        client.ask("hi").await;
+        client.answer().await;
+        clients.push(client);
+    }
+    drop(clients);
+    eventually("all of the provider's connections end", || provider.left() == 24).await;
+}
+
+#[tokio::test]
+async fn a_message_that_is_too_large_ends_the_connection() {
+    let provider = Provider::start(|_| Play::events(&answer("Done.", None))).await;
+    let mut settings = open_settings(&provider.url());
+    settings.limits.body_bytes = 10_000;
+    let gateway = hooked(&house(), settings, HookSettings::default()).await;
+    let mut client = Client::open(&gateway).await;
+    client.ask(&"x".repeat(10_001)).await;
+    let (said, goodbye) = client.rest().await;
+    assert_eq!((kind(&said[0]), goodbye.0), ("error".to_owned(), 1009), "{said:?}");
+    assert_eq!(provider.heard(), [""; 0]);
+}
+
+#[tokio::test]
+async fn bytes_that_are_no_text_pass_in_neither_direction() {
+    let provider = Provider::start(|_| Play { bytes: binary(SECRET.as_bytes()), breaks: false }).await;
+    let gateway = gateway(&house(), &provider, HookSettings::default()).await;
+    let mut client = Client::open(&gateway).await;
+    client.ask("hi").await;
+    let (said, goodbye) = client.rest().await;
+    assert_eq!((kind(&said[0]), goodbye.0), ("error".to_owned(), 1011), "{said:?}");
+    assert!(!said.concat().contains(SECRET));
+    let mut client = Client::open(&gateway).await;
+    client.send(Message::binary(asked("hi").into_bytes())).await;
+    let (said, goodbye) = client.rest().await;
+    assert_eq!((kind(&said[0]), goodbye.0), ("error".to_owned(), 1003), "{said:?}");
+    assert_eq!(provider.heard().len(), 1);
+    // Neither do frames that no reader agrees about.
+    let mut client = Client::open(&gateway).await;
+    client.send_raw(&[0xc1, 0x80, 0, 0, 0, 0]).await;
+    assert_eq!(client.rest().await.1.0, 1002, "a compressed frame, which nobody agreed on");
+}
+
+#[tokio::test]
+async fn what_a_provider_says_unasked_does_not_leave() {
+    let mut events = answer("Done.", None);
+    let limits = json!({"type": "provider.rate_limits", "note": SECRET}).to_string();
+    events.push(limits);
+    let mut then = events.clone();
+    then.extend(denied());
+    let provider = Provider::start(move |n| Play::events(if n == 0 { &events } else { &then })).await;
+    let gateway = gateway(&house(), &provider, HookSettings::default()).await;
+    let mut client = Client::open(&gateway).await;
+    client.ask("hi").await;
+    assert!(!client.answer().await.concat().contains(SECRET));
+    client.ask("more").await;
+    let (said, goodbye) = client.rest().await;
+    let all = said.concat();
+    assert!(all.contains("Done.") && !all.contains(SECRET) && !all.contains("function_call"), "{all}");
+    assert_eq!(goodbye, (1011, "the provider said what nobody asked for".to_owned()));
+}
+
+#[tokio::test]
+async fn a_connection_ends_when_it_is_idle_or_old() {
+    let provider = Provider::start(|_| Play::events(&answer("Done.", None))).await;
+    let (short, long) = (Duration::from_millis(200), Duration::from_secs(600));
+    for (websockets, reason) in [
+        (WebSockets { idle: short, total: long }, "nothing was asked for long (`gateway.websockets.idleMs`)"),
+        (WebSockets { idle: long, total: short }, "the connection is too old (`gateway.websockets.totalMs`)"),
+    ] {
+        let mut settings = open_settings(&provider.url());
+        settings.websockets = Some(websockets);
+        let gateway = hooked(&house(), settings, HookSettings::default()).await;
+        let mut client = Client::open(&gateway).await;
+        let (said, goodbye) = client.rest().await;
+        assert_eq!((said.len(), goodbye.1.as_str()), (0, reason));
+    }
+}
+
+#[tokio::test]
+async fn a_silent_provider_ends_the_turn() {
+    let provider = Provider::start(|_| Play::events(&answer("Done.", None)[..2])).await;
+    let mut settings = open_settings(&provider.url());
+    settings.providers.get_mut("openai").unwrap().idle_timeout = Duration::from_millis(200);
+    let gateway = hooked(&house(), settings, HookSettings::default()).await;
+    let mut client = Client::open(&gateway).await;
+    client.ask("hi").await;
+    let (said, goodbye) = client.rest().await;
+    assert_eq!((kind(said.last().unwrap()), goodbye.0), ("error".to_owned(), 1011), "{said:?}");
+}
+
+#[tokio::test]
+async fn a_gateway_that_stops_ends_idle_connections_at_once_and_others_with_an_error() {
+    let provider = Provider::start(|n| {
+        Play::events(&if n == 0 { answer("Done.", None) } else { answer("Half", None)[..2].to_vec() })
+    })
+    .await;
+    let mut settings = open_settings(&provider.url());
+    settings.timeouts = Timeouts { drain: Duration::from_millis(300), ..Timeouts::default() };
+    let gateway = hooked(&house(), settings, HookSettings::default()).await;
+    let (mut idle, mut busy) = (Client::open(&gateway).await, Client::open(&gateway).await);
+    idle.ask("hi").await;
+    idle.answer().await;
+    busy.ask("hi").await;
+    eventually("the second request has come", || provider.heard().len() == 2).await;
+    let stopping = tokio::spawn(gateway.shut_down());
+    assert_eq!(idle.rest().await, (vec![], (1001, "this proxy stops".to_owned())));
+    let (said, goodbye) = busy.rest().await;
+    assert_eq!((kind(said.last().unwrap()), goodbye.0), ("error".to_owned(), 1001), "{said:?}");
+    stopping.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_connection_does_not_outlive_its_settings() {
+    let provider = Provider::start(|_| Play::events(&answer("Done.", None))).await;
+    let gateway = gateway(&house(), &provider, HookSettings::default()).await;
+    let mut client = Client::open(&gateway).await;
+    client.ask("hi").await;
+    client.answer().await;
+    let next = Hooks::new(house().engine, HookSettings::default()).unwrap();
+    gateway.reload(&open_settings(&provider.url()), Arc::new(next)).unwrap();
+    assert_eq!(client.rest().await, (vec![], (1012, "other settings hold".to_owned())));
+}
