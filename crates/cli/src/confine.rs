@@ -255,6 +255,13 @@ impl Machine {
         Ok(Self { strongest, probe })
     }
 
+    /// What of the configuration can't be held by a run of `client` here, so that nothing would be started.
+    pub(crate) fn unheld(&self, loaded: &Loaded, client: Client) -> Option<String> {
+        let tier = borne_by(Some(client), self.strongest).0;
+        let refused = launcher().and_then(|launcher| insist(loaded, tier, &self.probe, &launcher)).err()?;
+        refused.to_string().lines().next().map(str::to_owned)
+    }
+
     /// How a run of `client` is confined here, and why not more strongly.
     pub(crate) fn tier_of(&self, client: Client) -> (Tier, Option<String>) {
         let (tier, lowered) = borne_by(Some(client), self.strongest);

@@ -193,5 +193,9 @@ fn a_list_that_can_not_be_held_starts_nothing() {
             assert!(done.err.contains(key), "{}", done.whole());
             assert_eq!(done.code, Some(1), "{}", done.whole());
         }
+        let doctor = user.command(&["doctor", "claude"]);
+        let said =
+            elsewhere(&user, &["--user", "--map-root-user", "sh", "-c", WITHOUT_NAMESPACES], &doctor).whole();
+        assert_eq!(said.contains("would start nothing here"), !key.is_empty(), "{sandbox}: {said}");
     }
 }

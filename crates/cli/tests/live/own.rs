@@ -31,10 +31,12 @@ mod claude {
 
 /// Codex, whose agent can type into what it has started without any hook being told.
 mod codex {
+    use std::process::{Command, Stdio};
+
     use serde_json::json;
 
-    use crate::client::{Client, NoBuild};
-    use crate::model::Call;
+    use crate::client::{Client, NoBuild, Place};
+    use crate::model::{Call, Model};
     use crate::run::World;
     use crate::scenarios::{assert_refused, leave_mark, policy, try_out};
 
@@ -65,8 +67,15 @@ mod codex {
         let call = [leave_mark(client)];
         let trusted = world.trial(&call).go()?;
         assert!(!world.ran(), "it ran with trusted hooks\n{trusted:?}");
-        let outcome = world.trial(&call).without("--dangerously-bypass-hook-trust").go()?;
-        assert!(world.ran(), "Codex starts hooks that nobody trusts now\n{outcome:?}");
+        let model = Model::start(&call, false);
+        let started = Place { model: model.address(), ..world.place() }.started(client)?;
+        let mut command = Command::new(started.get_program());
+        command.args(started.get_args().filter(|word| *word != "--dangerously-bypass-hook-trust"));
+        command.env_clear().envs(started.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        command.current_dir(world.file("")).stdin(Stdio::null());
+        let printed = world.wait(&mut command, |_| ());
+        assert!(model.stop().requests() > 0, "the model was never asked\n{printed}");
+        assert!(world.ran(), "Codex starts hooks that nobody trusts now\n{printed}");
         Ok(())
     }
 

@@ -166,7 +166,6 @@ impl World {
             at_once: false,
             by_run: false,
             is_deaf: false,
-            without: None,
             on_terminal: false,
             arguments: Vec::new(),
             variables: Vec::new(),
@@ -228,7 +227,6 @@ pub(crate) struct Trial<'w> {
     at_once: bool,
     by_run: bool,
     is_deaf: bool,
-    without: Option<&'w str>,
     on_terminal: bool,
     arguments: Vec<&'w str>,
     variables: Vec<(&'w str, String)>,
@@ -254,11 +252,6 @@ impl<'w> Trial<'w> {
     /// Starts it by `backstop run`, and loses on the way what the run gives it to have hooks.
     pub(crate) fn by_deaf_run(self) -> Self {
         Self { by_run: true, is_deaf: true, ..self }
-    }
-
-    /// Leaves out an argument that clients are tried with.
-    pub(crate) fn without(self, argument: &'w str) -> Self {
-        Self { without: Some(argument), ..self }
     }
 
     /// Gives the client another argument.
@@ -291,9 +284,6 @@ impl<'w> Trial<'w> {
         let configured = elsewhere.as_ref().unwrap_or(&model).address();
         let place = Place { model: configured, by_run: self.by_run, ..world.place() };
         let mut command = place.started(client)?;
-        if let Some(without) = self.without {
-            command = lacking(&command, without);
-        }
         if self.by_run {
             command = world.behind_run(&command, &model.address(), self.is_deaf);
         }
@@ -315,17 +305,6 @@ impl Place {
         client.point(self);
         Ok(command)
     }
-}
-
-/// The same command without an argument.
-fn lacking(command: &Command, argument: &str) -> Command {
-    let mut other = Command::new(command.get_program());
-    other.args(command.get_args().filter(|word| *word != argument)).env_clear();
-    other.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    if let Some(folder) = command.get_current_dir() {
-        other.current_dir(folder);
-    }
-    other
 }
 
 impl World {

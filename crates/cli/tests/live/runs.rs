@@ -80,7 +80,7 @@ pub(crate) fn pointed_in_a_run(client: Client) -> Result<(), NoBuild> {
 }
 
 /// Behind walls, without which nothing would be started, and in a network of its own: a harmless turn works, and what is denied does
-/// not run. Clients that can be given no hooks for a run have those that were installed.
+/// not run. Clients that can be given no hooks for a run are judged by its proxy.
 pub(crate) fn walled_in_a_run(client: Client) -> Result<(), NoBuild> {
     let call = [leave_mark(client)];
     for sandbox in ["{mode: required}", "{mode: required, hosts: []}"] {
@@ -88,7 +88,6 @@ pub(crate) fn walled_in_a_run(client: Client) -> Result<(), NoBuild> {
             [(String::new(), true), (policy("deny_argument_patterns: { '*': ['echo done'] }"), false)]
         {
             let world = World::new(client, &format!("{hooks}sandbox: {sandbox}\n"));
-            world.install();
             let outcome = world.trial(&call).by_run().go()?;
             assert_eq!(world.ran(), runs, "{sandbox}: {outcome:?}");
             assert!(outcome.heard.requests() > 0, "the model was never asked\n{outcome:?}");

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use backstop::clients::Client;
 use backstop::clients::install::{Machine as InstalledOn, machine_facts};
-use backstop::config::SandboxMode;
+use backstop::config::{Loaded, SandboxMode};
 use backstop::confine::Tier;
 
 use crate::confine::Machine;
@@ -29,7 +29,7 @@ fn note(text: String) -> Told {
 #[derive(Debug)]
 pub(super) struct Facts {
     /// `None` where confinement is switched off.
-    machine: Option<Machine>,
+    machine: Option<(Machine, Loaded)>,
     services: Vec<String>,
     is_strict: bool,
     has_daemon: bool,
@@ -45,17 +45,28 @@ impl Facts {
         let is_off = loaded.config.sandbox.mode.value == SandboxMode::Off;
         let socket = backstop::daemon_socket(&loaded, &|name| surroundings.variable(name))?;
         Ok(Some(Self {
-            machine: if is_off { None } else { Some(Machine::look()?) },
             services: reachable(&candidates(&|name| surroundings.variable(name))),
             is_strict: loaded.config.agent.approvals.strict.value,
             has_daemon: UnixStream::connect(socket).is_ok(),
+            machine: if is_off { None } else { Some((Machine::look()?, loaded)) },
         }))
     }
 
     /// What of it is about a client.
     pub(super) fn about(&self, client: Client) -> Vec<Told> {
         let mut told = Vec::new();
-        let tier = match self.machine.as_ref().map(|machine| machine.tier_of(client)) {
+        if let Some(why) = self.machine.as_ref().and_then(|(machine, loaded)| machine.unheld(loaded, client))
+        {
+            told.push(Told {
+                text: format!("`backstop run {client}` would start nothing here: {why}"),
+                hint: Some(
+                    "take out of `sandbox` what this machine can't do, or have it allow user namespaces"
+                        .to_owned(),
+                ),
+                is_warning: true,
+            });
+        }
+        let tier = match self.machine.as_ref().map(|(machine, _)| machine.tier_of(client)) {
             None => {
                 told.push(Told {
                     text: "`sandbox.mode` is `off`: `backstop run` confines nothing".to_owned(),
