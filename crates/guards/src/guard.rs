@@ -1,6 +1,6 @@
 //! The command guard: a command and a place in, a judgement out.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -247,23 +247,21 @@ impl CommandGuard {
         let rules = &self.settings.rules;
         let mut findings: Vec<Finding> = Vec::new();
         let mut said = known.map(|known| self.said(known, place)).unwrap_or_default();
-        let hits = rules.hits(&trace, place);
+        let mut found_of: HashSet<(usize, Vec<String>)> = HashSet::new();
+        let hits = rules.hits(&trace, place, self.settings.profile);
         // Looking is when a rule turns out to be unreadable.
         if let Some(why) = rules.broken() {
             return without_rules(why);
         }
         for hit in hits {
             let Some(rule) = rules.rule(hit.rule) else { continue };
-            if rule.profile > self.settings.profile {
-                continue;
-            }
             let what = describe(&trace, hit.fact, hit.process);
             if let Some(times @ 1..) = said.get_mut(&(hit.rule, what.clone())) {
                 *times -= 1;
                 continue;
             }
             let about = subject(&trace, hit.fact, hit.process);
-            if findings.iter().any(|known| known.rule_id == rule.id && known.about == about) {
+            if !found_of.insert((hit.rule, about.clone())) {
                 continue;
             }
             let allowed_by = self.exception(&rule.id, command, now);
@@ -275,23 +273,27 @@ impl CommandGuard {
             let allowed_by = self.exception(UNSEEN_INPUT, command, now);
             findings.extend(trace.waiting.iter().map(|what| waits_unseen(what, allowed_by.clone())));
         }
-        if findings.is_empty() {
+        let unknown = self.about_unknown(&trace.unknowns);
+        // What follows only asks, which somebody is already about a command that was too much to be followed.
+        let is_asked = unknown > Verdict::Pass
+            && trace.unknowns.iter().any(|unknown| unknown.kind == UnknownKind::Limit);
+        if findings.is_empty() && !is_asked {
             findings.extend(self.judge_what_is_named(&trace, command, place, now));
         }
-        if findings.is_empty() {
+        if findings.is_empty() && !is_asked {
             findings.extend(self.judge_what_may_be_rewritten(&trace, command, place, now));
         }
         findings.sort_by_key(Finding::rank);
         let standing = findings.iter().filter(|finding| finding.allowed_by.is_none());
         let worst = standing.map(|finding| finding.verdict).max().unwrap_or(Verdict::Pass);
-        let verdict = worst.max(self.about_unknown(&trace.unknowns));
+        let verdict = worst.max(unknown);
         Judgement { verdict, findings, unknown: trace.unknowns, processes: trace.processes }
     }
 
     /// How often each rule hits each thing. What is said of a text as a whole, and not of a part of it, is not in it.
     fn said(&self, trace: &Trace, place: &Place) -> HashMap<(usize, String), usize> {
         let mut said = HashMap::new();
-        for hit in self.settings.rules.hits(trace, place) {
+        for hit in self.settings.rules.hits(trace, place, self.settings.profile) {
             let whole =
                 matches!(trace.facts.get(hit.fact), Some(Fact::Obfuscated | Fact::ForkBomb | Fact::Endless));
             if !whole {

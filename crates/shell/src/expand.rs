@@ -9,7 +9,7 @@ use brush_parser::word::{WordPiece as Piece, WordPieceWithSource};
 use super::data::Data;
 use super::decode;
 use super::dialect::Dialect;
-use super::limits::{self, Bounded, Over};
+use super::limits::{self, Bounded, Limit, Over};
 use super::param::Expanded;
 use super::prescan::MAX_BYTES;
 use super::shifted;
@@ -163,13 +163,34 @@ impl Shell<'_> {
         done
     }
 
+    /// Whether long words may still come out of expansions, after so many bytes more did.
+    pub(crate) fn has_room(&mut self, bytes: usize) -> bool {
+        if bytes > limits::LONG_MATERIAL {
+            self.material = self.material.saturating_add(bytes);
+        }
+        self.material <= limits::MATERIAL.most
+    }
+
+    /// A text that came out of an expansion, or what stands for one where there were too many long ones.
+    fn within(&mut self, text: String) -> String {
+        if self.has_room(text.len()) || text.len() <= limits::LONG_MATERIAL {
+            return text;
+        }
+        self.trace.note(Over::of(&limits::MATERIAL));
+        HOLE.to_string()
+    }
+
     /// Brace expansion of the written word, bounded.
     fn braces(&mut self, word: &str) -> Vec<String> {
         let parts = match has_brace(word) && (word.contains(',') || word.contains("..")) {
             true => self.texts.braces(word),
             false => None,
         };
-        parts.map_or_else(|| vec![word.to_owned()], |parts| combine(&parts, 0, &mut self.trace))
+        let most = if self.has_room(0) { &limits::FIELDS } else { &limits::FIRST_FIELDS };
+        let words =
+            parts.map_or_else(|| vec![word.to_owned()], |parts| combine(&parts, 0, most, &mut self.trace));
+        self.has_room(words.iter().map(|word| word.len() + size_of::<String>()).sum());
+        words
     }
 
     fn split_fields(&mut self, word: &str, globs: bool) -> Vec<String> {
@@ -181,6 +202,10 @@ impl Shell<'_> {
             self.differs(Dialect::Zsh);
         }
         let mut fields = fields.finish(&mut self.trace);
+        if !self.has_room(fields.iter().map(|field| field.len() + size_of::<String>()).sum()) {
+            fields = fields.into_iter().map(|field| self.within(field)).collect();
+            fields = Bounded::of(&limits::FIRST_FIELDS, fields).reported(&mut self.trace);
+        }
         // `=name` is the path of a program in one shell.
         if let Some(first) = fields.first_mut().filter(|_| word.starts_with('='))
             && self.differs(Dialect::Zsh)
@@ -198,7 +223,8 @@ impl Shell<'_> {
         }
         let mut fields = Fields::default();
         self.expand_into(word, &mut fields);
-        fields.finish(&mut self.trace).join(" ")
+        let text = fields.finish(&mut self.trace).join(" ");
+        self.within(text)
     }
 
     /// Expands a word whose unquoted glob operators are active but which is not split.
@@ -206,7 +232,8 @@ impl Shell<'_> {
         let word = &*shifted::back(word);
         let mut fields = Fields { globs: true, ..Fields::default() };
         self.expand_into(word, &mut fields);
-        fields.finish(&mut self.trace).join(" ")
+        let text = fields.finish(&mut self.trace).join(" ");
+        self.within(text)
     }
 
     /// Expands the word inside `${x:-word}`.
@@ -502,16 +529,16 @@ fn has_brace(word: &str) -> bool {
 /// The words that parts make together. What is written on the way counts as well, since each part is written once for
 /// each word that the parts before it made. From where that is too much, every word gets the first choice alone, and
 /// once that is too much as well, only the first words go on.
-fn combine(parts: &[Part], depth: usize, trace: &mut Trace) -> Vec<String> {
+fn combine(parts: &[Part], depth: usize, most: &'static Limit, trace: &mut Trace) -> Vec<String> {
     let mut words = vec![String::new()];
     let (mut bytes, mut over) = (0, false);
     for part in parts {
         let choices = match part {
             Part::Text(text) => vec![text.clone()],
             Part::Expr(members) => {
-                let mut all = Bounded::new(&limits::FIELDS);
+                let mut all = Bounded::new(most);
                 for member in members {
-                    choices(member, depth, trace).into_iter().for_each(|choice| all.push(choice));
+                    choices(member, depth, most, trace).into_iter().for_each(|choice| all.push(choice));
                 }
                 all.reported(trace)
             }
@@ -523,7 +550,7 @@ fn combine(parts: &[Part], depth: usize, trace: &mut Trace) -> Vec<String> {
         };
         let all = written(&choices);
         over = over
-            || words.len().saturating_mul(choices.len()) > limits::FIELDS.most
+            || words.len().saturating_mul(choices.len()) > most.most
             || all.saturating_add(bytes) > limits::FIELD_BYTES.most;
         if !over {
             bytes += all;
@@ -544,11 +571,11 @@ fn combine(parts: &[Part], depth: usize, trace: &mut Trace) -> Vec<String> {
     words
 }
 
-fn choices(member: &Member, depth: usize, trace: &mut Trace) -> Vec<String> {
+fn choices(member: &Member, depth: usize, most: &'static Limit, trace: &mut Trace) -> Vec<String> {
     match member {
         Member::NumberSequence { start, end, increment } => {
             let numbers = steps(*start, *end, *increment).map(|n| n.to_string());
-            Bounded::of(&limits::FIELDS, numbers).reported(trace)
+            Bounded::of(most, numbers).reported(trace)
         }
         Member::CharSequence { start, end, increment } => {
             steps(i64::from(u32::from(*start)), i64::from(u32::from(*end)), *increment)
@@ -556,7 +583,7 @@ fn choices(member: &Member, depth: usize, trace: &mut Trace) -> Vec<String> {
                 .map(String::from)
                 .collect()
         }
-        Member::Child(parts) if depth < 16 => combine(parts, depth + 1, trace),
+        Member::Child(parts) if depth < 16 => combine(parts, depth + 1, most, trace),
         Member::Child(_) => vec![HOLE.to_string()],
     }
 }

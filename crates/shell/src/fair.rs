@@ -36,10 +36,42 @@ fn by_looks<'t>(
     bytes: usize,
     look: impl Fn(&str) -> Look,
 ) -> (Vec<&'t str>, Over) {
+    let (kept, over) = kept(&texts, limit, few, bytes, look);
+    if over == Over::NOTHING {
+        return (texts, over);
+    }
+    let kept = texts.into_iter().zip(kept).filter_map(|(text, is_kept)| is_kept.then_some(text));
+    (kept.collect(), over)
+}
+
+/// Which of the statements are followed.
+pub(crate) fn followed(
+    statements: &[&str],
+    limit: &'static Limit,
+    few: usize,
+    bytes: usize,
+) -> (Vec<bool>, Over) {
+    kept(statements, limit, few, bytes, Look::at)
+}
+
+fn kept(
+    texts: &[&str],
+    limit: &'static Limit,
+    few: usize,
+    bytes: usize,
+    look: impl Fn(&str) -> Look,
+) -> (Vec<bool>, Over) {
     let is_many = texts.len() > limit.most;
-    let weights: Vec<usize> = texts.iter().map(|text| weight(text)).collect();
+    let unbounded = bytes == usize::MAX;
+    if !is_many && unbounded {
+        return (vec![true; texts.len()], Over::NOTHING);
+    }
+    let weights: Vec<usize> = match unbounded {
+        true => texts.iter().map(|text| text.len()).collect(),
+        false => texts.iter().map(|text| weight(text)).collect(),
+    };
     if !is_many && weights.iter().sum::<usize>() <= bytes {
-        return (texts, Over::NOTHING);
+        return (vec![true; texts.len()], Over::NOTHING);
     }
     let (limit, few) = if is_many { (limit, few) } else { (&limits::CODE, texts.len()) };
     let mut ranking = Ranking { few, ..Ranking::default() };
@@ -65,8 +97,7 @@ fn by_looks<'t>(
         room = rest;
         *kept = true;
     }
-    let kept = texts.into_iter().zip(kept).filter_map(|(text, is_kept)| is_kept.then_some(text));
-    (kept.collect(), Over::of(limit))
+    (kept, Over::of(limit))
 }
 
 /// Bytes of a text that the parser is given. What is too long for it costs nothing.
@@ -125,6 +156,21 @@ struct Look {
 
 /// Signs that say what a statement does. Each has a bit of its own.
 const SIGNS: &[u8] = b"|><$`({&*?[~'\"\\!=";
+/// The bit of each byte that is a sign.
+const SIGN_BITS: [u64; 256] = {
+    let mut bits = [0; 256];
+    let mut signs = SIGNS;
+    let mut bit = 1;
+    while let [sign, rest @ ..] = signs {
+        let (_, from) = bits.split_at_mut(*sign as usize);
+        if let [slot, ..] = from {
+            *slot = bit;
+        }
+        bit <<= 1;
+        signs = rest;
+    }
+    bits
+};
 /// Paths with so many folders are all equally deep.
 const DEEP: usize = 7;
 /// Words of so many characters are all equally long.
@@ -140,11 +186,16 @@ impl Look {
         let mut look = Self::default();
         let mut commands = 0;
         let mut leads = true;
-        let separates =
-            |c: char| c.is_whitespace() || matches!(c, '|' | '&' | ';' | '(' | ')' | '{' | '}' | '`');
-        for part in text.split_inclusive(separates) {
-            let word = part.trim_end_matches(separates);
-            let end = part.get(word.len()..).unwrap_or_default();
+        let separates = |byte: &u8| {
+            byte.is_ascii_whitespace()
+                || matches!(byte, b'|' | b'&' | b';' | b'(' | b')' | b'{' | b'}' | b'`')
+        };
+        let mut at = 0;
+        while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) {
+            let length = rest.bytes().position(|byte| separates(&byte));
+            let (word, end) = rest.split_at_checked(length.unwrap_or(rest.len())).unwrap_or((rest, ""));
+            let end = end.get(..length.map_or(0, |_| 1)).unwrap_or_default();
+            at += word.len() + end.len();
             let hash = look.read(word);
             if !word.is_empty() {
                 look.kind = mixed(look.kind, hash);
@@ -156,7 +207,7 @@ impl Look {
                 leads = leads && (LEADING.contains(&word) || word.contains('='));
             }
             look.read(end);
-            leads |= end.contains(|c: char| !c.is_whitespace() || c == '\n');
+            leads |= end.bytes().any(|byte| !byte.is_ascii_whitespace() || byte == b'\n');
         }
         commands = mixed(commands, look.shape);
         look.commands = Some(commands);
@@ -186,10 +237,8 @@ impl Look {
                 hash = mixed(hash, u64::from(if is_digit { b'0' } else { byte }));
             }
             number = is_digit;
-            if !byte.is_ascii_alphanumeric()
-                && let Some(sign) = SIGNS.iter().position(|sign| *sign == byte)
-            {
-                self.shape |= 1 << sign;
+            if !byte.is_ascii_alphanumeric() {
+                self.shape |= SIGN_BITS.get(usize::from(byte)).copied().unwrap_or_default();
             }
         }
         hash
@@ -198,14 +247,19 @@ impl Look {
 
 /// What kind of thing a word may name.
 fn class(word: &str) -> usize {
-    let word = word.split_once('=').map_or(word, |(_, value)| value).trim_start_matches(['"', '\'']);
-    match word.as_bytes() {
+    let bytes = word.as_bytes();
+    let value = bytes.iter().position(|byte| *byte == b'=').and_then(|at| bytes.get(at + 1..));
+    let mut bytes = value.unwrap_or(bytes);
+    while let [b'"' | b'\'', rest @ ..] = bytes {
+        bytes = rest;
+    }
+    match bytes {
         [b'/'] | [b'/', b'*' | b'.' | b'"' | b'\'', ..] => 0,
         [b'/', ..] => 1,
         [b'~', ..] => 2,
         [b'.', b'.', ..] => 3,
         [b'-', ..] => 4,
-        _ if word.contains("://") => 5,
+        _ if bytes.contains(&b':') && word.contains("://") => 5,
         _ => 6,
     }
 }

@@ -40,6 +40,12 @@ pub(crate) static WORDS: Limit = limit(8192, "words are handed to another comman
 pub(crate) static FIELDS: Limit = limit(4096, "words come out of one");
 /// Words of those that go on where one word becomes too many.
 pub(crate) static FIRST_FIELDS: Limit = limit(64, "words come out of too many braces");
+/// Bytes of long words and lists that expansions come to, one after another. Short ones are never too much.
+pub(crate) static MATERIAL: Limit = limit(4 * 1024 * 1024, "bytes come out of expansions");
+/// What comes out of a word is long from so many bytes on.
+pub(crate) const LONG_MATERIAL: usize = 1024;
+/// Bytes of a path. No system takes one nearly as long, so that what stands in its middle is of no account.
+pub(crate) static PATH: Limit = limit(128 * 1024, "bytes are in a path");
 /// Bytes that one word, or the words of its braces together, may become.
 pub(crate) static FIELD_BYTES: Limit = limit(256 * 1024, "bytes come out of one word");
 /// Lines that `mapfile` keeps.

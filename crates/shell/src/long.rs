@@ -1,6 +1,6 @@
 //! How a long program is run: statement by statement, as a shell reads it.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use super::data::Data;
 use super::fair;
@@ -27,39 +27,43 @@ impl Shell<'_> {
         {
             return None;
         }
-        let (programs, over) = self.parsed_statements(&statements, unheard)?;
+        let different = Different::of(&statements);
+        let (programs, over) = self.parsed_statements(&statements, &different, unheard)?;
         let mut output = Data::empty();
         let mut since = self.state.moment();
-        let mut met: HashMap<&str, Data> = HashMap::new();
-        let mut said = Said::default();
-        for statement in statements {
+        // What the statements printed in the present state, by their numbers.
+        let mut printed: Vec<Option<(usize, Data)>> = vec![None; different.texts.len()];
+        let mut states = 0;
+        let mut said = Said { met: vec![false; different.texts.len()], processes: Vec::new() };
+        for (statement, nth) in statements.iter().zip(different.numbers) {
             if !self.has_steps() {
                 break;
             }
-            let code = match statement {
+            let code = match *statement {
                 Statement::Idle(idle) if unheard && !self.moved && !self.is_taken(idle) => {
-                    said.add(idle);
+                    said.add(nth, idle);
                     continue;
                 }
                 Statement::Idle(code) | Statement::Code(code) => code,
             };
             if !self.state.is_at(&since) {
-                met.clear();
+                states += 1;
                 since = self.state.moment();
             }
-            let known = programs.get(code).cloned();
-            let printed = match (met.get(code), known) {
-                (Some(printed), _) => printed.clone(),
-                (None, None) if over != Over::NOTHING => continue,
-                (None, known) => {
-                    let program = known.unwrap_or_else(|| self.texts.program(code));
-                    let printed = self.run_statement(code, &program, stdin);
-                    met.insert(code, printed.clone());
-                    printed
+            let data = match (printed.get(nth), programs.get(nth).cloned().flatten()) {
+                (Some(Some((state, data))), _) if *state == states => data.clone(),
+                (_, None) if over != Over::NOTHING => continue,
+                (_, program) => {
+                    let program = program.unwrap_or_else(|| self.texts.program(code));
+                    let data = self.run_statement(code, &program, stdin);
+                    if let Some(known) = printed.get_mut(nth) {
+                        *known = Some((states, data.clone()));
+                    }
+                    data
                 }
             };
             if !unheard {
-                output.then(&printed);
+                output.then(&data);
             }
         }
         self.trace.note(over);
@@ -69,28 +73,36 @@ impl Shell<'_> {
         Some(output)
     }
 
-    /// The statements, parsed, and whether there are more of them than that; `None` where one was cut wrongly.
-    fn parsed_statements<'t>(
+    /// The statements, parsed, by their numbers, and whether there are more of them than that; `None` where one was cut
+    /// wrongly.
+    fn parsed_statements(
         &mut self,
-        statements: &[Statement<'t>],
+        statements: &[Statement<'_>],
+        different: &Different<'_>,
         unheard: bool,
-    ) -> Option<(HashMap<&'t str, Program>, Over)> {
-        let mut met = HashSet::new();
-        let code = statements.iter().filter_map(|statement| match statement {
-            Statement::Idle(_) if unheard => None,
-            Statement::Idle(code) | Statement::Code(code) => Some(*code),
-        });
-        let different: Vec<&str> = code.filter(|code| met.insert(*code)).collect();
-        let (chosen, over) = fair::chosen(different, &limits::PIECES, limits::FEW_PIECES, self.texts.room());
-        let mut programs = HashMap::new();
-        for code in chosen {
+    ) -> Option<(Vec<Option<Program>>, Over)> {
+        let mut is_code = vec![!unheard; different.texts.len()];
+        for (statement, nth) in statements.iter().zip(&different.numbers) {
+            if let (Statement::Code(_), Some(is_code)) = (statement, is_code.get_mut(*nth)) {
+                *is_code = true;
+            }
+        }
+        let numbers: Vec<usize> =
+            (0..).zip(is_code).filter_map(|(nth, is_code)| is_code.then_some(nth)).collect();
+        let codes: Vec<&str> = numbers.iter().filter_map(|nth| different.texts.get(*nth).copied()).collect();
+        let (followed, over) = fair::followed(&codes, &limits::PIECES, limits::FEW_PIECES, self.texts.room());
+        let mut programs = vec![None; different.texts.len()];
+        for (nth, code) in numbers.iter().zip(codes).zip(followed).filter_map(|(it, kept)| kept.then_some(it))
+        {
             let program = self.texts.program(code);
             match &*program {
                 Ok(parsed) if parsed.complete => {}
                 Err(Refusal::TooLong) => {}
                 _ => return None,
             }
-            programs.insert(code, program);
+            if let Some(slot) = programs.get_mut(*nth) {
+                *slot = Some(program);
+            }
         }
         Some((programs, over))
     }
@@ -139,22 +151,47 @@ impl Shell<'_> {
     }
 }
 
+/// The statements of a program, equal ones under one number. Each byte is hashed once.
+struct Different<'t> {
+    /// The number of each statement.
+    numbers: Vec<usize>,
+    /// What each number stands for.
+    texts: Vec<&'t str>,
+}
+
+impl<'t> Different<'t> {
+    fn of(statements: &[Statement<'t>]) -> Self {
+        let mut known: HashMap<&str, usize> = HashMap::with_capacity(statements.len());
+        let mut texts = Vec::new();
+        let mut number = |statement: &Statement<'t>| {
+            let (Statement::Idle(text) | Statement::Code(text)) = *statement;
+            *known.entry(text).or_insert_with(|| {
+                texts.push(text);
+                texts.len() - 1
+            })
+        };
+        let numbers = statements.iter().map(&mut number).collect();
+        Self { numbers, texts }
+    }
+}
+
 /// What the idle statements say, each once: one process for each command.
-#[derive(Default)]
-struct Said<'t> {
-    met: HashSet<&'t str>,
+struct Said {
+    /// Whether a statement was met, by its number.
+    met: Vec<bool>,
     processes: Vec<Vec<String>>,
 }
 
-impl<'t> Said<'t> {
-    fn add(&mut self, idle: &'t str) {
-        if !self.met.insert(idle) {
+impl Said {
+    fn add(&mut self, nth: usize, idle: &str) {
+        if self.met.get_mut(nth).is_none_or(|met| std::mem::replace(met, true)) {
             return;
         }
-        let words = statements::idle_words(idle);
-        match self.processes.iter_mut().find(|argv| argv.first() == words.first()) {
-            Some(argv) => argv.extend(words.into_iter().skip(1)),
-            None => self.processes.push(words),
+        let mut words = statements::idle_words(idle);
+        let Some(name) = words.next() else { return };
+        match self.processes.iter_mut().find(|argv| argv.first() == Some(&name)) {
+            Some(argv) => argv.extend(words),
+            None => self.processes.push(std::iter::once(name).chain(words).collect()),
         }
     }
 }

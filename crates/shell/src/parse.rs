@@ -210,20 +210,25 @@ fn strict(text: &str) -> Option<ast::Program> {
 fn pieces(text: &str) -> Vec<&str> {
     let mut cuts = Vec::new();
     let mut start = 0;
-    let mut quote: Option<char> = None;
+    let mut quote: Option<u8> = None;
     let mut escaped = false;
-    for (at, c) in text.char_indices() {
+    // Whatever is looked for is of one byte, which no other character has in it.
+    for (at, byte) in text.bytes().enumerate() {
         if escaped {
             escaped = false;
             continue;
         }
-        match (quote, c) {
-            (Some('\''), '\\') => {}
-            (_, '\\') => escaped = true,
-            (Some(open), c) if c == open => quote = None,
-            (None, '\'' | '"') if text.get(at + 1..).is_some_and(|rest| rest.contains(c)) => quote = Some(c),
-            (None, '|') if !is_or(text, at) => {}
-            (None, ';' | '\n' | '|' | '&') => {
+        match (quote, byte) {
+            (Some(b'\''), b'\\') => {}
+            (_, b'\\') => escaped = true,
+            (Some(open), byte) if byte == open => quote = None,
+            (None, b'\'' | b'"')
+                if text.as_bytes().get(at + 1..).is_some_and(|rest| rest.contains(&byte)) =>
+            {
+                quote = Some(byte);
+            }
+            (None, b'|') if !is_or(text, at) => {}
+            (None, b';' | b'\n' | b'|' | b'&') => {
                 cuts.push(text.get(start..at).unwrap_or_default());
                 start = at + 1;
             }

@@ -9,28 +9,23 @@ use crate::place::Place;
 pub fn lexical(path: &str, cwd: &str) -> String {
     let path = without_scheme(path);
     let path = slashes(&path);
-    let mut segments: Vec<&str> = Vec::new();
+    let mut out = String::with_capacity(cwd.len() + path.len() + 2);
     let absolute = path.starts_with('/') || has_drive(&path);
     if !absolute {
-        push_all(&mut segments, cwd);
+        push_all(&mut out, cwd);
     }
-    push_all(&mut segments, &path);
-    let doors: [&[&str]; 4] =
-        [&["proc", "self", "root"], &["proc", "thread-self", "root"], &["proc", "1", "root"], &["private"]];
-    for door in doors {
-        let leads_back = door.len() > 1 || matches!(segments.get(1), Some(&("etc" | "var" | "tmp")));
-        if segments.starts_with(door) && leads_back {
-            segments.drain(..door.len());
+    push_all(&mut out, &path);
+    for door in ["/proc/self/root", "/proc/thread-self/root", "/proc/1/root", "/private"] {
+        let leads_back =
+            |rest: &str| door != "/private" || matches!(rest.split('/').nth(1), Some("etc" | "var" | "tmp"));
+        if behind(&out, door).is_some_and(leads_back) {
+            out.drain(..door.len());
         }
     }
-    if segments.starts_with(&["proc", "self", "cwd"]) {
-        let rest = segments.get(3..).unwrap_or_default().join("/");
-        return lexical(&rest, cwd);
-    }
-    let mut out = String::with_capacity(path.len() + 1);
-    for segment in &segments {
-        out.push('/');
-        out.push_str(segment);
+    if let Some(rest) = behind(&out, "/proc/self/cwd") {
+        // A working directory that is called this way is nowhere that could be told.
+        let cwd = if behind(cwd, "/proc/self/cwd").is_some() { "/" } else { cwd };
+        return lexical(rest.trim_start_matches('/'), cwd);
     }
     if out.is_empty() {
         out.push('/');
@@ -86,16 +81,26 @@ fn expanded(path: &str, place: &Place) -> Option<String> {
     is_name.then(|| if user == "root" { format!("/root/{rest}") } else { format!("/home/{user}/{rest}") })
 }
 
-fn push_all<'a>(segments: &mut Vec<&'a str>, path: &'a str) {
-    for segment in path.split('/') {
+/// Adds the segments of a path to one that is in its normal form, or empty.
+fn push_all(out: &mut String, path: &str) {
+    let mut at = 0;
+    for segment in path.as_bytes().split(|byte| *byte == b'/') {
+        let end = at + segment.len();
         match segment {
-            "" | "." => {}
-            ".." => {
-                segments.pop();
+            b"" | b"." => {}
+            b".." => while out.pop().is_some_and(|last| last != '/') {},
+            _ => {
+                out.push('/');
+                out.push_str(path.get(at..end).unwrap_or_default());
             }
-            other => segments.push(other),
         }
+        at = end + 1;
     }
+}
+
+/// What stands behind a folder in a path in its normal form that leads through it.
+fn behind<'p>(path: &'p str, folder: &str) -> Option<&'p str> {
+    path.strip_prefix(folder).filter(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 fn without_scheme(path: &str) -> Cow<'_, str> {

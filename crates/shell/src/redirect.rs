@@ -436,6 +436,8 @@ impl Shell<'_> {
 
     /// The absolute, normalised form of a path.
     pub(crate) fn resolve(&self, path: &str) -> String {
+        let ends = super::report::ends_of(path);
+        let path = ends.as_deref().unwrap_or(path);
         crate::paths::lexical(path, self.state.cwd.as_deref().unwrap_or("/unknown"))
     }
 

@@ -73,6 +73,10 @@ impl Shell<'_> {
     }
 
     pub(crate) fn touch_by(&mut self, process: Option<usize>, mut touch: Touch) {
+        if let Some(ends) = ends_of(&touch.path) {
+            self.trace.note(Over::of(&limits::PATH));
+            touch.path = ends;
+        }
         touch.resolve(self.state.cwd.as_deref(), self.place);
         if let Some(mounts) = &self.mounts {
             mounts.lead(&mut touch);
@@ -87,4 +91,14 @@ impl Shell<'_> {
             self.trace.note(Over::of(&limits::FACTS));
         }
     }
+}
+
+/// The beginning and the end of a path that is too long for any system, which has to be reported; none of others.
+pub(crate) fn ends_of(path: &str) -> Option<String> {
+    let half = limits::PATH.most / 2;
+    if path.len() <= limits::PATH.most {
+        return None;
+    }
+    let (head, tail) = (path.floor_char_boundary(half), path.ceil_char_boundary(path.len() - half));
+    Some(format!("{}/{}", path.get(..head)?, path.get(tail..)?))
 }

@@ -7,11 +7,12 @@ use brush_parser::ast;
 
 use super::data::{Data, Taint};
 use super::dialect::Dialect;
+use super::limits::{self, Over};
 use super::redirect::Streams;
 use super::state::{Casing, Value};
 use super::trace::program_name;
 use super::walk::Shell;
-use super::word::{GAP, unglob};
+use super::word::{GAP, HOLE, unglob};
 
 impl Shell<'_> {
     pub(super) fn run_simple(&mut self, simple: &ast::SimpleCommand, stdin: &Data) -> (Data, Option<bool>) {
@@ -239,6 +240,14 @@ impl Shell<'_> {
     /// The elements of an array, as it stands.
     fn list(&mut self, name: &str) -> Vec<String> {
         self.settle(name);
+        let bytes = match self.state.assigned(name) {
+            Some(Value::List(list)) => list.iter().map(|item| item.len() + size_of::<String>()).sum(),
+            _ => 0,
+        };
+        if !self.has_room(bytes) && bytes > limits::LONG_MATERIAL {
+            self.trace.note(Over::of(&limits::MATERIAL));
+            return vec![HOLE.to_string()];
+        }
         match self.state.assigned(name) {
             Some(Value::List(list)) => list.clone(),
             Some(Value::Text(text)) => vec![text.clone()],

@@ -47,24 +47,28 @@ pub(crate) fn cut(text: &str) -> Vec<Statement<'_>> {
 }
 
 /// The words of an idle statement, as its command gets them.
-pub(crate) fn idle_words(statement: &str) -> Vec<String> {
-    let mut words = Vec::new();
-    let mut word: Option<String> = None;
-    let mut quote: Option<char> = None;
-    for c in statement.chars() {
-        match (quote, c) {
-            (Some(open), c) if c == open => quote = None,
-            (Some(_), c) => word.get_or_insert_default().push(c),
-            (None, '\'' | '"') => {
-                quote = Some(c);
-                word.get_or_insert_default();
-            }
-            (None, ' ' | '\t') => words.extend(word.take()),
-            (None, c) => word.get_or_insert_default().push(c),
+pub(crate) fn idle_words(statement: &str) -> impl Iterator<Item = String> {
+    let mut rest = statement.trim_start_matches([' ', '\t']);
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
         }
-    }
-    words.extend(word);
-    words
+        let mut word = String::new();
+        while let Some(at) = rest.find([' ', '\t', '\'', '"']) {
+            let (plain, from) = rest.split_at_checked(at)?;
+            word.push_str(plain);
+            let Some(quote) = from.chars().next().filter(|c| matches!(c, '\'' | '"')) else {
+                rest = from.trim_start_matches([' ', '\t']);
+                return Some(word);
+            };
+            let quoted = from.get(1..).unwrap_or_default();
+            let (inner, behind) = quoted.split_once(quote).unwrap_or((quoted, ""));
+            word.push_str(inner);
+            rest = behind;
+        }
+        word.push_str(std::mem::take(&mut rest));
+        Some(word)
+    })
 }
 
 /// A statement with a mark in the place of each long text in it: of quotes in which nothing is expanded. `None`
@@ -73,7 +77,9 @@ pub(crate) fn abridged(code: &str) -> Option<String> {
     let bytes = code.as_bytes();
     let mut out = String::new();
     let (mut at, mut copied) = (0, 0);
-    while let Some(byte) = bytes.get(at) {
+    loop {
+        at = behind_plain(bytes, at);
+        let Some(byte) = bytes.get(at) else { break };
         let end = match byte {
             b'\'' => after(bytes, at + 1, b'\'')?,
             b'"' => part_end(bytes, at, 0)?,
@@ -106,6 +112,12 @@ pub(crate) fn squeezed(code: &str) -> Option<String> {
     let (mut at, mut copied) = (0, 0);
     let (mut blank, mut begins) = (false, true);
     while let Some(byte) = bytes.get(at) {
+        let plain = behind_plain(bytes, at);
+        if plain > at {
+            (blank, begins) = (false, false);
+            at = plain;
+            continue;
+        }
         let next = bytes.get(at + 1);
         let means_nothing = match byte {
             b'\\' if next == Some(&b'\n') => 2,
@@ -361,10 +373,11 @@ impl<'a> Reader<'a> {
     /// Reads one word, and what it opens or closes if it stands where a command does.
     fn word(&mut self) -> Option<()> {
         let start = self.at;
-        while let Some(byte) = self.peek(0) {
-            match byte {
-                b' ' | b'\t' | b'\n' | b';' | b'&' | b'|' | b'<' | b'>' | b'(' | b')' => break,
-                _ => self.at = part_end(self.bytes, self.at, 0)?,
+        loop {
+            self.at = behind_plain(self.bytes, self.at);
+            match self.peek(0) {
+                None | Some(b' ' | b'\t' | b'\n' | b';' | b'&' | b'|' | b'<' | b'>' | b'(' | b')') => break,
+                Some(_) => self.at = part_end(self.bytes, self.at, 0)?,
             }
         }
         self.goes_on = false;
@@ -385,6 +398,14 @@ impl<'a> Reader<'a> {
         }
         Some(())
     }
+}
+
+/// Behind the bytes from `at` on that stand for themselves wherever they are, which most bytes do.
+fn behind_plain(bytes: &[u8], at: usize) -> usize {
+    let rest = bytes.get(at..).unwrap_or_default();
+    let plain =
+        |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b'/' | b':' | b'=');
+    at + rest.iter().position(|byte| !plain(byte)).unwrap_or(rest.len())
 }
 
 /// Behind the part of a word that begins at `at`, in so many substitutions: a character, or what is quoted or expanded.
@@ -587,6 +608,7 @@ mod tests {
         ] {
             assert!(matches!(cut(text).as_slice(), [Statement::Code(_)]), "{text}");
         }
-        assert_eq!(idle_words("echo a 'b  c'\"d\" ''  é"), ["echo", "a", "b  cd", "", "é"]);
+        let words: Vec<String> = idle_words(" echo a 'b  c'\"d\" ''  é ''").collect();
+        assert_eq!(words, ["echo", "a", "b  cd", "", "é", ""]);
     }
 }

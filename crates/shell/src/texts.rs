@@ -49,13 +49,18 @@ pub(crate) struct Texts {
 impl Texts {
     /// Shell code; the long here-documents in it are kept beside.
     pub(crate) fn program(&mut self, text: &str) -> Program {
-        if let Some(known) = self.programs.get(text) {
+        // What can't be parsed for its length is not worth a copy to be known by.
+        let is_long = text.len() > MAX_BYTES;
+        if let Some(known) = self.programs.get(text).filter(|_| !is_long) {
             return Rc::clone(known);
         }
         let short = statements::without_documents(text, |document| self.keep_document(document));
         let short = short.map(|text| self.parse(&text));
         let short = short.filter(|program| matches!(&**program, Ok(parsed) if parsed.complete));
         let program = short.unwrap_or_else(|| self.parse(text));
+        if is_long {
+            return program;
+        }
         kept(&mut self.programs, &mut self.bytes, text, |_| program)
     }
 

@@ -102,9 +102,15 @@ impl Process {
     }
 }
 
+/// The longest name of a file, in bytes (`NAME_MAX` in `include/uapi/linux/limits.h`).
+const LONGEST_NAME: usize = 255;
+
 /// The name of a program without directory, extension or capitals.
 pub(crate) fn program_name(word: &str) -> String {
-    let base = word.rsplit(['/', '\\']).next().unwrap_or(word);
+    let base = word.as_bytes().rsplit(|byte| matches!(byte, b'/' | b'\\')).next().unwrap_or_default();
+    let base = word.get(word.len() - base.len()..).unwrap_or(word);
+    // No file has so long a name, so that it is none that anybody knows.
+    let base = base.get(..base.floor_char_boundary(LONGEST_NAME)).unwrap_or(base);
     let lower = base.to_ascii_lowercase();
     lower.strip_suffix(".exe").map(str::to_owned).unwrap_or(lower)
 }

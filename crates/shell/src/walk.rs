@@ -174,6 +174,7 @@ impl<'p> Shell<'p> {
             streams: 0,
             running: Vec::new(),
             rests: 0,
+            material: 0,
             mounts: None,
             limits,
         }
@@ -240,6 +241,8 @@ pub(crate) struct Shell<'p> {
     pub(crate) captures: bool,
     /// How many commands were seen at which a loop waits, or which may leave it or take long.
     pub(crate) rests: usize,
+    /// Bytes that long expansions came to.
+    pub(crate) material: usize,
     /// The container the current command runs in.
     pub(crate) mounts: Option<Rc<Mounts>>,
     /// Standard input of the code that is about to be run.
@@ -299,8 +302,7 @@ impl Shell<'_> {
             return Data::unknown(Taint::PROGRAM);
         }
         self.depth += 1;
-        self.captures |= text.contains(['|', '>', '`'])
-            || ["$(", "<(", "coproc", "fish"].iter().any(|word| text.contains(word));
+        self.captures = self.captures || may_capture(text);
         let output = match self.run_long(text, stdin) {
             Some(output) => output,
             None => self.run_whole(text, stdin),
@@ -647,4 +649,10 @@ impl Streams {
     pub(crate) fn is_wired(&self) -> bool {
         self.to_network || self.from_network
     }
+}
+
+/// Whether something that a text starts may print to another program than whoever started it.
+fn may_capture(text: &str) -> bool {
+    text.bytes().any(|byte| matches!(byte, b'|' | b'>' | b'`'))
+        || ["$(", "<(", "coproc", "fish"].iter().any(|word| text.contains(word))
 }

@@ -16,7 +16,7 @@ use backstop_shell::Looked;
 
 use super::extract::shell_inputs;
 use super::{Objection, UNKNOWN, place, question, reason, rules, stopping};
-use crate::paths::real_path;
+use crate::paths::{Folders, real_path};
 use crate::{CommandGuard, Judgement, Typing, Verdict};
 
 /// The id of the command guard.
@@ -57,8 +57,9 @@ impl CommandSafety {
         input: Input,
     ) -> Result<Vec<Judgement>, HookError> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        let read = once(through(cx, look), digest_of, cx.evidence.cloned());
-        let follow = once(through(cx, led), leads, cx.evidence.cloned());
+        let (reads, leads_to) = (through(cx, look), through(cx, led));
+        let read = once(reads.clone(), reads, digest_of, cx.evidence.cloned());
+        let follow = once(led_through_folders(cx), leads_to, leads, cx.evidence.cloned());
         let runs = shell_inputs(tool, params).map_err(HookError::failed)?;
         let unread = runs.unread.iter().map(|language| self.guard.judge_unread(language));
         let judged = runs
@@ -94,9 +95,11 @@ impl CommandSafety {
 /// Longest file that is looked into, in bytes.
 pub(super) const MAX_FILE: u64 = 64 * 1024;
 
-/// A look at the disk for one judgement, which looks at each path once and names what it found as a fact.
+/// A look at the disk for one judgement, which looks at each path once and names what it found as a fact. `again` looks
+/// whether it still holds.
 fn once<T: Clone + Send + 'static>(
     look: impl Fn(&str) -> T + Clone + Send + Sync + 'static,
+    again: impl Fn(&str) -> T + Clone + Send + Sync + 'static,
     digest: fn(&T) -> Digest,
     evidence: Option<Evidence>,
 ) -> impl Fn(&str) -> T + Clone + Send + Sync + 'static {
@@ -108,8 +111,8 @@ fn once<T: Clone + Send + 'static>(
         }
         let found = look(path);
         if let Some(evidence) = &evidence {
-            let (path, look) = (path.to_owned(), look.clone());
-            evidence.add(Fact::new(digest(&found), move || digest(&look(&path))));
+            let (path, again) = (path.to_owned(), again.clone());
+            evidence.add(Fact::new(digest(&found), move || digest(&again(&path))));
         }
         known.insert(path.to_owned(), found.clone());
         found
@@ -130,6 +133,17 @@ fn led(path: &str, sight: &Sight) -> Option<String> {
     match sight.lent() {
         Some(eyes) => eyes.leads_to(path),
         None => real_path(path),
+    }
+}
+
+/// The same for the paths of one judgement: the folder of many files is followed once.
+fn led_through_folders(cx: Context<'_>) -> impl Fn(&str) -> Option<String> + Clone + Send + Sync + 'static {
+    let lent = through(cx, led);
+    let is_lent = cx.call.sight.lent().is_some();
+    let folders: Arc<Mutex<Folders>> = Arc::default();
+    move |path| match is_lent {
+        true => lent(path),
+        false => folders.lock().unwrap_or_else(PoisonError::into_inner).lead(path),
     }
 }
 

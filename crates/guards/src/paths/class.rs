@@ -1,8 +1,12 @@
 //! Where a path leads, in the terms in which harm is measured.
 
+use std::sync::LazyLock;
+
 use backstop_shell::Place;
 use backstop_shell::marks::{ANY, HOLE, SET, STAR};
 use serde::{Deserialize, Serialize};
+
+use super::sieve::Sieve;
 
 /// The class of a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -134,10 +138,10 @@ pub(crate) fn of(path: &str, place: &Place) -> Class {
     // A trailing wildcard stands for everything in the directory before it.
     let kept = segments.len() - segments.iter().rev().take_while(|segment| is_everything(segment)).count();
     let whole = kept < segments.len();
-    let base: Vec<&str> = segments.iter().take(kept).copied().collect();
-    let windows = drive(&base);
+    let base = segments.get(..kept).unwrap_or_default();
+    let windows = drive(base);
     let is_drive = windows.is_some();
-    let base = windows.unwrap_or(&base);
+    let base = windows.unwrap_or(base);
     let Some((first, rest)) = base.split_first() else { return Class::Root };
     if first.starts_with(HOLE) && rest.is_empty() && !whole && segments.len() == 1 {
         return Class::Unknown;
@@ -145,8 +149,10 @@ pub(crate) fn of(path: &str, place: &Place) -> Class {
     if is_home(base, place) {
         return Class::Home;
     }
-    let is_history =
-        |segment: &str| HISTORIES.contains(&segment) || segment.ends_with(".git") && segment.len() > 4;
+    let is_history = |segment: &str| {
+        segment.starts_with(['.', '_']) && HISTORIES.contains(&segment)
+            || segment.ends_with(".git") && segment.len() > 4
+    };
     if base.iter().any(|segment| is_history(segment)) {
         return Class::History;
     }
@@ -163,10 +169,9 @@ pub(crate) fn of(path: &str, place: &Place) -> Class {
         _ => (false, false),
     };
     if is_below(base, place.workspace()) {
-        let root = base.len() == place.workspace().split('/').filter(|s| !s.is_empty()).count();
         let depth = place.workspace().split('/').filter(|s| !s.is_empty()).count();
-        let rebuilt = base.get(depth..).unwrap_or_default().iter().any(|name| REBUILT.contains(name));
-        return match (root, rebuilt) {
+        let rebuilt = base.get(depth..).unwrap_or_default().iter().any(|name| is_rebuilt(name));
+        return match (base.len() == depth, rebuilt) {
             (true, _) => Class::Workspace,
             (false, true) => Class::Rebuilt,
             (false, false) => Class::Inside,
@@ -187,7 +192,12 @@ pub(crate) fn of(path: &str, place: &Place) -> Class {
 pub(crate) fn is_cache(path: &str) -> bool {
     let mut segments = path.split('/').filter(|segment| !segment.is_empty());
     let in_home = segments.clone().next().is_some_and(|first| HOMES.contains(&first) || first == "root");
-    !in_home && segments.any(|name| name == "cache" || name == "caches" || REBUILT.contains(&name))
+    !in_home && segments.any(|name| name == "cache" || name == "caches" || is_rebuilt(name))
+}
+
+fn is_rebuilt(name: &str) -> bool {
+    static SIEVE: LazyLock<Sieve> = LazyLock::new(|| Sieve::of(REBUILT));
+    SIEVE.lets_through(name) && REBUILT.contains(&name)
 }
 
 /// True for what lies in the folder of caches of the user's home directory.

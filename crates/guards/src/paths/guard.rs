@@ -1,5 +1,6 @@
 //! The path guard: a path and an access in, a judgement out.
 
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::path::{Component, Path, PathBuf};
@@ -215,6 +216,35 @@ fn followed(path: &str, place: &Place) -> Option<String> {
 /// From the root down and one part at a time, as the system does it. Below a folder that is not there nothing is
 /// looked up.
 pub fn real_path(path: &str) -> Option<String> {
+    walked(path).map(|real| paths::lexical(&real.to_string_lossy(), "/"))
+}
+
+/// Where paths lead, as [`real_path`] has it. Each folder is walked through once, however many files in it are asked for.
+#[derive(Debug, Default)]
+pub(crate) struct Folders {
+    known: HashMap<String, Option<PathBuf>>,
+}
+
+impl Folders {
+    /// Where an absolute path leads.
+    pub(crate) fn lead(&mut self, path: &str) -> Option<String> {
+        let parts = path.rsplit_once('/').filter(|(_, name)| !matches!(*name, "" | "." | ".."));
+        let Some((folder, name)) = parts.filter(|_| path.len() <= MAX_PATH) else { return real_path(path) };
+        let real = match self.known.get(folder) {
+            Some(known) => known,
+            None => self.known.entry(folder.to_owned()).or_insert_with(|| walked(folder)),
+        };
+        let real = real.as_ref()?.join(name);
+        match real.read_link() {
+            // How many links lead there counts from the root on.
+            Ok(_) => real_path(path),
+            Err(_) => Some(paths::lexical(&real.to_string_lossy(), "/")),
+        }
+    }
+}
+
+/// A path walked from the root down, before it is brought into its normal form.
+fn walked(path: &str) -> Option<PathBuf> {
     if path.len() > MAX_PATH {
         return None;
     }
@@ -246,7 +276,7 @@ pub fn real_path(path: &str) -> Option<String> {
             Err(_) => {}
         }
     }
-    Some(paths::lexical(&real.to_string_lossy(), "/"))
+    Some(real)
 }
 
 /// Puts the parts of a path on top of those that are still to be walked, the first one last.
@@ -256,4 +286,39 @@ fn ahead(path: &Path, rest: &mut Vec<OsString>) {
         Component::ParentDir => Some(OsString::from("..")),
         Component::RootDir | Component::CurDir | Component::Prefix(_) => None,
     }));
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn a_folder_is_walked_once_and_leads_where_each_of_its_files_would() {
+        let place = tempfile::tempdir().expect("a folder");
+        let root = place.path().canonicalize().expect("a path");
+        fs::create_dir_all(root.join("a/b")).expect("folders");
+        fs::write(root.join("a/file"), "x").expect("a file");
+        symlink(root.join("a"), root.join("link")).expect("a link");
+        symlink("../a/b", root.join("a/up")).expect("a link");
+        symlink("round", root.join("round")).expect("a link");
+        let root = root.to_string_lossy().into_owned();
+        let mut folders = Folders::default();
+        let names =
+            ["", "/", "/.", "/..", "/file", "/up", "/up/x", "/../a/file", "/missing", "/missing/x/../y"];
+        for folder in ["", "/a", "/link", "/link/up", "/round", "/missing", "/a/../link"] {
+            for name in names {
+                let path = format!("{root}{folder}{name}");
+                assert_eq!(folders.lead(&path), real_path(&path), "{path}");
+            }
+        }
+        for path in ["/", "x", "/x", "/etc/passwd", &format!("/{}", "a/".repeat(4_000))] {
+            assert_eq!(folders.lead(path), real_path(path), "{path}");
+        }
+        let mut folders = Folders::default();
+        (0..1_000).for_each(|at| assert!(folders.lead(&format!("{root}/a/file{at}")).is_some()));
+        assert_eq!(folders.known.len(), 1);
+    }
 }

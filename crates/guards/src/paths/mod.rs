@@ -7,6 +7,7 @@ pub(crate) mod footing;
 mod guard;
 mod innocent;
 pub(crate) mod sensitive;
+mod sieve;
 mod table;
 mod touched;
 mod walls;
@@ -17,6 +18,7 @@ pub use guard::{Access, PathGuard};
 pub use sensitive::Level;
 pub use walls::{Roots, unwritable_footing};
 
+pub(crate) use guard::Folders;
 pub(crate) use touched::{Places, Target};
 
 /// True when the file at an absolute, normalised path holds credentials.

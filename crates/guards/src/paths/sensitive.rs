@@ -4,7 +4,7 @@
 //! segment and not a match per pattern.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
 use backstop_shell::Place;
@@ -15,6 +15,7 @@ use super::footing::FAMILIES as FOOTING;
 use super::innocent::{
     BACKUPS, INNOCENT_DIRECTORIES, INNOCENT_NAMES, INNOCENT_SUFFIXES, OWN_NOTES, SOURCES, VENDORED,
 };
+use super::sieve::Sieve;
 use super::table::entries;
 
 /// How much harm reading the path does.
@@ -57,16 +58,32 @@ enum Anchor {
 struct Pattern {
     entry: &'static Entry,
     anchor: Anchor,
-    segments: Vec<&'static str>,
+    segments: Vec<Glob>,
     /// What each segment stands for at least: its text without the star.
     shortest: Vec<String>,
     below: bool,
+}
+
+/// A name that is written out, or one with a star.
+struct Glob {
+    written: &'static str,
+    /// What stands before the first star, and what behind it, if there is one.
+    parts: (&'static str, Option<&'static str>),
+}
+
+impl Glob {
+    fn new(written: &'static str) -> Self {
+        let parts = written.split_once('*').map_or((written, None), |(head, tail)| (head, Some(tail)));
+        Self { written, parts }
+    }
 }
 
 #[derive(Default)]
 struct Index {
     patterns: Vec<Pattern>,
     by_segment: HashMap<&'static str, Vec<usize>>,
+    /// What may be a key of that.
+    segments: Sieve,
     by_extension: HashMap<&'static str, Vec<usize>>,
     /// Those without a literal segment, by the byte with which a name begins that they may fit.
     loose: HashMap<u8, Vec<usize>>,
@@ -103,13 +120,26 @@ impl Index {
         let extension = last.strip_prefix("*.").filter(|ext| !ext.contains(['*', '.']));
         let beginning = last.bytes().next().filter(|byte| *byte != b'*' && !below);
         match (literal, extension, beginning) {
-            (Some(literal), ..) => self.by_segment.entry(literal).or_default().push(at),
+            (Some(literal), ..) => {
+                self.segments.add(literal);
+                self.by_segment.entry(literal).or_default().push(at);
+            }
             (None, Some(extension), _) => self.by_extension.entry(extension).or_default().push(at),
             (None, None, Some(beginning)) => self.loose.entry(beginning).or_default().push(at),
             (None, None, None) => self.any_beginning.push(at),
         }
         let shortest = segments.iter().map(|segment| segment.replace('*', "")).collect();
+        let segments = segments.into_iter().map(Glob::new).collect();
         self.patterns.push(Pattern { entry, anchor, segments, shortest, below });
+    }
+
+    /// The patterns that are filed under a segment of the path, each once however often the segment stands there: a
+    /// match looks at the whole path.
+    fn filed(&self, segments: &[&str]) -> Vec<usize> {
+        let mut met = HashSet::new();
+        let literals = segments.iter().filter(|segment| self.segments.lets_through(segment));
+        let filed = literals.filter_map(|segment| self.by_segment.get(segment)).flatten().copied();
+        filed.filter(|at| met.insert(*at)).collect()
     }
 }
 
@@ -130,8 +160,8 @@ pub(super) fn is_footing(path: &str, place: &Place) -> bool {
     let segments: Vec<&str> = lower.split('/').filter(|segment| !segment.is_empty()).collect();
     let home = home_depth(&lower, &segments, place);
     let index = &*INDEX;
-    let filed = segments.iter().filter_map(|segment| index.by_segment.get(segment)).flatten();
-    let mut filed = filed.filter_map(|at| index.patterns.get(*at)).filter(|it| it.entry.is_footing());
+    let filed = index.filed(&segments);
+    let mut filed = filed.iter().filter_map(|at| index.patterns.get(*at)).filter(|it| it.entry.is_footing());
     filed.any(|pattern| fits(pattern, &segments, home)) || is_globbed_footing(&segments, home)
 }
 
@@ -177,9 +207,7 @@ fn by_name(path: &str, place: &Place) -> Option<&'static Entry> {
             found = Some(pattern);
         }
     };
-    for segment in &segments {
-        index.by_segment.get(segment).into_iter().flatten().for_each(&mut consider);
-    }
+    index.filed(&segments).iter().for_each(&mut consider);
     if let Some((_, extension)) = name.rsplit_once('.') {
         index.by_extension.get(extension).into_iter().flatten().for_each(&mut consider);
     }
@@ -246,8 +274,9 @@ fn is_own_note(segments: &[&str], start: usize) -> bool {
 }
 
 /// Matches one segment; `*` does not stand for blanks, so that prose which mentions a name is no path.
-fn segment_fits(wanted: &str, segment: &str) -> bool {
-    let Some((head, tail)) = wanted.split_once('*') else { return wanted == segment };
+fn segment_fits(wanted: &Glob, segment: &str) -> bool {
+    let (head, tail) = wanted.parts;
+    let Some(tail) = tail else { return head == segment };
     let Some(rest) = segment.strip_prefix(head) else { return false };
     if let Some((middle, end)) = tail.split_once('*') {
         return rest.contains(middle) && rest.ends_with(end) && !rest.contains(' ');
@@ -269,13 +298,13 @@ fn globbed(pattern: &Pattern, segments: &[&str], home: Option<usize>, least: usi
     let is_name = pattern.anchor == Anchor::Anywhere && len == 1;
     if is_name
         && segments.last().is_some_and(|glob| names_a_kind(glob))
-        && segments.last() != pattern.segments.last()
+        && segments.last().copied() != pattern.segments.last().map(|last| last.written)
     {
         return false;
     }
     segments.iter().skip(start).zip(pattern.segments.iter().zip(&pattern.shortest)).all(
         |(glob, (wanted, shortest))| {
-            glob == wanted
+            *glob == wanted.written
                 || may_begin(glob, shortest)
                     && fixed(glob) >= least
                     && backstop_shell::pattern_matches(glob, shortest)
@@ -332,4 +361,22 @@ fn is_innocent(pattern: &Pattern, segments: &[&str], name: &str) -> bool {
     }
     name.contains(".test.")
         || segments.iter().rev().skip(1).any(|segment| INNOCENT_DIRECTORIES.contains(segment))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_is_held_against_a_path_once_however_often_its_segment_stands_there() {
+        let index = &*INDEX;
+        let segments: Vec<&str> = (0..1_000).flat_map(|_| index.by_segment.keys().copied()).collect();
+        let filed = index.filed(&segments);
+        let all: usize = index.by_segment.values().map(Vec::len).sum();
+        assert_eq!(filed.len(), all);
+        // The first ones first, as they stand in the path.
+        let once = index.filed(segments.get(..index.by_segment.len()).unwrap_or_default());
+        assert_eq!(filed, once);
+        assert!(index.filed(&["a", "b"]).is_empty());
+    }
 }

@@ -53,7 +53,9 @@ pub(crate) struct Places;
 impl Labels for Places {
     fn is_secret(&self, path: &str, place: &Place) -> bool {
         // What a link on the disk leads to is what is read.
-        is_confidential(path, place) || place.leads_to(path).is_some_and(|real| is_confidential(&real, place))
+        let leads_elsewhere = |real: &String| real != path;
+        is_confidential(path, place)
+            || place.leads_to(path).filter(leads_elsewhere).is_some_and(|real| is_confidential(&real, place))
     }
 
     fn is_ordinary(&self, path: &str, place: &Place) -> bool {

@@ -10,7 +10,7 @@ use backstop_shell::{Action, Fact, Holder, Place, Process, Taint, Touch, Trace};
 
 use super::made::Made;
 use super::matching::{Parsed, origin_fits, signal_of, touch_fits};
-use super::{Rule, TouchCondition, When, built_in};
+use super::{Profile, Rule, TouchCondition, When, built_in};
 use crate::paths::Target;
 
 static BUILT_IN: LazyLock<Arc<RuleSet>> = LazyLock::new(|| Arc::new(built_in::rules()));
@@ -150,7 +150,7 @@ impl RuleSet {
         for (at, rule) in (from..).zip(self.rules().skip(from)) {
             let triggers = |example: &str| {
                 let trace = crate::guard::trace_for_check(example, &place, programs);
-                self.hits(&trace, &place).iter().any(|hit| hit.rule == at)
+                self.hits(&trace, &place, Profile::Strict).iter().any(|hit| hit.rule == at)
             };
             if let Some(example) = rule.matches.iter().find(|example| !triggers(example)) {
                 return Err(PackError::ExampleDoesNotMatch { id: rule.id.clone(), example: example.clone() });
@@ -244,12 +244,12 @@ impl RuleSet {
         }
     }
 
-    fn condition(&self, (rule, nth): Condition) -> Option<&When> {
-        self.rule(rule)?.when.get(nth)
+    fn condition(&self, (rule, nth): Condition, profile: Profile) -> Option<&When> {
+        self.rule(rule).filter(|rule| rule.profile <= profile)?.when.get(nth)
     }
 
-    /// Every rule that applies to something in the trace.
-    pub(crate) fn hits(&self, trace: &Trace, at: &Place) -> Vec<Hit> {
+    /// Every rule that counts in the profile and applies to something in the trace.
+    pub(crate) fn hits(&self, trace: &Trace, at: &Place, profile: Profile) -> Vec<Hit> {
         let mut hits = Vec::new();
         let made = Made::by(trace);
         for (fact_at, fact) in trace.facts.iter().enumerate() {
@@ -267,7 +267,7 @@ impl RuleSet {
                     }
                     let parsed = Parsed::new(*process, started, &made, at);
                     for place in candidates {
-                        if let Some(When::Run(run)) = self.condition(place)
+                        if let Some(When::Run(run)) = self.condition(place, profile)
                             && parsed.fits(run)
                         {
                             add(place.0, Some(*process));
@@ -282,7 +282,7 @@ impl RuleSet {
                     for touch in [Some(touch), real.as_ref()].into_iter().flatten() {
                         let target = Target::of(touch, at);
                         for &place in self.touches.get(&touch.action).into_iter().flatten() {
-                            if let Some(When::Touch(condition)) = self.condition(place)
+                            if let Some(When::Touch(condition)) = self.condition(place, profile)
                                 && touch_fits(condition, touch, target, program, at)
                                 && !is_excepted(condition, *process, &made, at)
                             {
@@ -293,7 +293,7 @@ impl RuleSet {
                 }
                 Fact::RunsCode { process, from } => {
                     for &place in &self.code {
-                        if let Some(When::Code(origins)) = self.condition(place)
+                        if let Some(When::Code(origins)) = self.condition(place, profile)
                             && origin_fits(origins, *from)
                         {
                             add(place.0, *process);
@@ -302,7 +302,7 @@ impl RuleSet {
                 }
                 Fact::Sends { process, what } => {
                     for &place in &self.sends {
-                        if let Some(When::Sends(origins)) = self.condition(place)
+                        if let Some(When::Sends(origins)) = self.condition(place, profile)
                             && *what != Taint::NONE
                             && origin_fits(origins, *what)
                         {
@@ -317,7 +317,7 @@ impl RuleSet {
                 | Fact::Obfuscated => {
                     let (process, signal) = (process_of(fact), signal_of(fact));
                     for &place in &self.signals {
-                        if let Some(When::Signal(wanted)) = self.condition(place)
+                        if let Some(When::Signal(wanted)) = self.condition(place, profile)
                             && signal == Some(*wanted)
                         {
                             add(place.0, process);
@@ -455,9 +455,8 @@ mod tests {
         let place = Place::new("/work/project").with_home("/home/user");
         for (at, rule) in written().into_iter().map(|rule| rule.value).enumerate() {
             let triggers = |example: &str| {
-                set.hits(&crate::guard::trace_for_check(example, &place, &Programs::built_in()), &place)
-                    .iter()
-                    .any(|hit| hit.rule == at)
+                let trace = crate::guard::trace_for_check(example, &place, &Programs::built_in());
+                set.hits(&trace, &place, Profile::Strict).iter().any(|hit| hit.rule == at)
             };
             wrong.extend(
                 rule.matches.iter().filter(|e| !triggers(e)).map(|e| format!("{} misses `{e}`", rule.id)),
