@@ -322,6 +322,7 @@ struct Judge {
 /// Passes an answer through an editor.
 fn pass(editor: &mut dyn AnswerEditor, pieces: &[&[u8]], judge: &Judge) -> Vec<u8> {
     let (mut sent, mut texts): (Vec<u8>, Vec<(PartKey, String)>) = (Vec::new(), Vec::new());
+    editor.release_results();
     let mut round = |editor: &mut dyn AnswerEditor, sent: &mut Vec<u8>| {
         for fresh in editor.fresh() {
             let at = texts.iter().position(|(part, _)| *part == fresh.part).unwrap_or_else(|| {
@@ -510,6 +511,7 @@ fn answers_that_are_ended_or_fail_are_answers_of_the_wire() {
         for at in 0..text.len() {
             let request = ModelRequest::new("m", Vec::new());
             let mut editor = live::stream_editor(API, &request);
+            editor.release_results();
             editor.push(&text.as_bytes()[..at]).unwrap();
             for fresh in editor.fresh() {
                 editor.settle(fresh.part, usize::MAX, Vec::new());
@@ -524,6 +526,7 @@ fn answers_that_are_ended_or_fail_are_answers_of_the_wire() {
             assert_eq!(answer.message.tool_calls().count(), 0, "{name}: held calls never leave");
 
             let mut editor = live::stream_editor(API, &request);
+            editor.release_results();
             editor.push(&text.as_bytes()[..at]).unwrap();
             editor.fail(&ProviderError::new(ProviderErrorKind::Overloaded, 503, None, "gone"));
             let events = events_of(&editor.take());

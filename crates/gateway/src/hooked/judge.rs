@@ -5,6 +5,8 @@
 //!
 //! - *What left was judged.* Text leaves when the hooks at `before_response_emit` can't take it back any more;
 //!   a tool call leaves when `after_llm_call` has let it, which is asked once the answer is whole.
+//! - *What came in was judged.* A result of a tool that the provider ran passes [`tool.after`](super::results) as soon as it
+//!   is there, and leaves afterwards.
 //! - *No hook, no wait.* What nobody judges is not held.
 //! - *Denied is removed.* A call that was denied leaves in no form, and the text says that one was withheld. So
 //!   does a call that can't be judged: arguments that are no JSON object, or too many of them.
@@ -16,11 +18,12 @@ use backstop_engine::{Blocked, Engine, Redaction, ResponseGate};
 use backstop_hooks::conversation::ToolCall;
 use backstop_hooks::points::{AfterLlmCallEvent, BeforeResponseEmit, ResponseEmitEvent};
 use backstop_hooks::{CallContext, RunId, Text};
-use backstop_llm::live::{AnswerEditor, FreshText, PartKey, TextEdit, TextKind};
+use backstop_llm::live::{AnswerEditor, FreshResult, FreshText, PartKey, TextEdit, TextKind};
 use backstop_llm::{ModelResponse, WireError};
 use backstop_store::ToolDecision;
 use bytes::Bytes;
 
+use super::results;
 use super::settings::{TextMode, ToolCalls};
 use super::text::Lines;
 
@@ -38,6 +41,8 @@ pub(super) struct Gates {
     pub(super) tool_calls: ToolCalls,
     /// Who stands at `before_response_emit`.
     pub(super) emit: ResponseGate,
+    /// Hooks judge the results of the provider's tools.
+    pub(super) results: bool,
     /// How text leaves, if the operator chose.
     pub(super) text: Option<TextMode>,
     /// The most bytes of the arguments of one call.
@@ -78,6 +83,8 @@ pub(super) enum Trouble {
 pub(super) enum Progress {
     /// More is to come.
     More,
+    /// There are results, and [`AnswerJudge::judge_results`] is to be asked.
+    Results,
     /// It is whole, and [`AnswerJudge::decide`] is to be asked.
     Decide,
     /// It is whole, and nothing is left to decide.
@@ -118,6 +125,8 @@ pub(super) struct AnswerJudge {
     texts: BTreeMap<PartKey, PartText>,
     /// The calls that were taken out, and why.
     refused: Vec<(ToolCall, Text)>,
+    /// Results that are to be judged.
+    results: Vec<FreshResult>,
     /// A call was left in.
     has_calls: bool,
     decided: bool,
@@ -142,8 +151,11 @@ impl AnswerJudge {
         if !gates.calls && !matches!(way, TextWay::Hold) {
             editor.release_calls();
         }
-        let (texts, refused) = (BTreeMap::new(), Vec::new());
-        Self { editor, engine, gates, way, texts, refused, has_calls: false, decided: false }
+        if !gates.results {
+            editor.release_results();
+        }
+        let (texts, refused, results) = (BTreeMap::new(), Vec::new(), Vec::new());
+        Self { editor, engine, gates, way, texts, refused, results, has_calls: false, decided: false }
     }
 
     /// Takes bytes of the provider.
@@ -171,7 +183,9 @@ impl AnswerJudge {
         if self.editor.held_bytes().saturating_add(self.editor.kept_bytes()) > limit {
             return Err(Trouble::TooLarge { limit });
         }
+        self.results.extend(self.editor.results());
         Ok(match (self.editor.is_whole(), self.decided) {
+            _ if !self.results.is_empty() => Progress::Results,
             (false, _) => Progress::More,
             (true, false) => Progress::Decide,
             (true, true) => Progress::Over,
@@ -190,6 +204,21 @@ impl AnswerJudge {
             }
             TextWay::Hold => text.kept.push_str(&fresh.text),
         }
+    }
+
+    /// Judges the results that have come, in their order.
+    pub(super) async fn judge_results(&mut self, call: &CallContext) -> Result<(), Trouble> {
+        for fresh in std::mem::take(&mut self.results) {
+            let judged = results::judge(&fresh, &self.engine, call).await;
+            let new = judged.map_err(Trouble::Blocked)?;
+            self.editor.settle_result(fresh.key, new.as_ref());
+        }
+        Ok(())
+    }
+
+    /// Whether results are to be judged.
+    pub(super) fn has_results(&self) -> bool {
+        !self.results.is_empty()
     }
 
     /// Why a redactor stopped the answer while it was made, if one did. That is in the trail by then.

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! request   message.before ► before_llm_call ► llm_input, model_call_started ► provider
-//! answer    model_call_ended, llm_output ► after_llm_call ► before_response_emit ► client
+//! answer    tool.after ► model_call_ended, llm_output ► after_llm_call ► before_response_emit ► client
 //! ```
 //!
 //! Beside them it tells the life of the server and of the conversations that pass it: `gateway_start`, `gateway_stop`,
@@ -37,6 +37,7 @@ mod owed;
 mod profile;
 mod refusal;
 mod reply;
+mod results;
 mod settings;
 #[cfg(test)]
 mod tests;
@@ -52,7 +53,7 @@ use std::sync::atomic::AtomicBool;
 use backstop_engine::{Engine, ResponseGate};
 use backstop_hooks::points::{
     AfterLlmCall, BeforeLlmCall, LlmInput, LlmOutput, MessageBefore, ModelCallEnded, ModelCallStarted,
-    SessionEnd, SessionStart,
+    SessionEnd, SessionStart, ToolAfter,
 };
 
 use self::form::Form;
@@ -117,6 +118,8 @@ struct Standing {
     calls: bool,
     /// `before_response_emit`.
     emit: ResponseGate,
+    /// `tool.after`.
+    results: bool,
     /// Any that only watch.
     watch: bool,
 }
@@ -171,6 +174,7 @@ impl Shared {
             calls: engine.has_hooks::<AfterLlmCall>()
                 || self.settings.tool_calls != ToolCalls::Leave && engine.has_tool_gates(),
             emit: engine.response_gate(),
+            results: engine.has_hooks::<ToolAfter>(),
             watch: engine.has_hooks::<LlmInput>()
                 || engine.has_hooks::<LlmOutput>()
                 || engine.has_hooks::<ModelCallStarted>()
@@ -188,7 +192,7 @@ impl Standing {
     }
 
     fn gates_answers(self) -> bool {
-        self.calls || self.emit != ResponseGate::Open
+        self.calls || self.results || self.emit != ResponseGate::Open
     }
 
     fn is_empty(self) -> bool {
@@ -201,6 +205,7 @@ impl Standing {
             calls: self.calls,
             tool_calls: settings.tool_calls,
             emit: self.emit,
+            results: self.results,
             text: settings.text,
             call_bytes: settings.call_bytes,
             answer_bytes: settings.answer_bytes,

@@ -4,13 +4,14 @@ use backstop_hooks::{Honour, HostProfile, PointId};
 
 use super::settings::{HookSettings, TextMode, ToolCalls, Unasked};
 
-const TRAFFIC: [PointId; 8] = [
+const TRAFFIC: [PointId; 9] = [
     PointId::MessageBefore,
     PointId::BeforeLlmCall,
     PointId::LlmInput,
     PointId::ModelCallStarted,
     PointId::ModelCallEnded,
     PointId::LlmOutput,
+    PointId::ToolAfter,
     PointId::AfterLlmCall,
     PointId::BeforeResponseEmit,
 ];

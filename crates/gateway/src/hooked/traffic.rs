@@ -424,9 +424,27 @@ impl Traffic {
                 if !(may_fail && holds) {
                     self.let_out(out);
                 }
-                if progress == Progress::Decide { Step::Decide } else { Step::Continue }
+                match progress {
+                    Progress::Decide | Progress::Results => Step::Decide,
+                    Progress::More | Progress::Over | Progress::Stopped => Step::Continue,
+                }
             }
         }
+    }
+
+    /// Judges results of the provider's tools that have come; `None` if the answer is to be judged as a whole now.
+    async fn decide_results(&mut self, out: &mut Outgoing) -> Option<Step> {
+        let (Answer::Judged(judge), Some(asked)) = (&mut self.answer, &self.asked) else { return None };
+        if !judge.has_results() {
+            return None;
+        }
+        if let Err(trouble) = judge.judge_results(&asked.call).await {
+            return Some(self.fail(&trouble, out));
+        }
+        if judge.editor().is_whole() {
+            return None;
+        }
+        Some(self.advance(Ok(Progress::More), out))
     }
 }
 
@@ -518,7 +536,7 @@ impl Exchange for Traffic {
             AnswerForm::Array => AnswerForm::Array,
             AnswerForm::Whole | AnswerForm::Events => AnswerForm::Whole,
         };
-        let editor = match asked.form {
+        let mut editor = match asked.form {
             AnswerForm::Whole => live::whole_editor(self.api, &asked.request),
             AnswerForm::Events => live::stream_editor(self.api, &asked.request),
             AnswerForm::Array => live::array_editor(&asked.request),
@@ -530,7 +548,10 @@ impl Exchange for Traffic {
                 let engine = self.shared.engine.clone();
                 Answer::Judged(Box::new(AnswerJudge::new(editor, engine, &asked.call, gates)))
             }
-            None => Answer::Watched(Some(editor)),
+            None => {
+                editor.release_results();
+                Answer::Watched(Some(editor))
+            }
         };
         let may_fail = self.shared.settings.blocked == BlockedForm::Error;
         let keep_alive = match &mut self.answer {
@@ -620,6 +641,9 @@ impl Exchange for Traffic {
             && let Some(blocked) = judge.stopped().await
         {
             return self.stop(&blocked, out);
+        }
+        if let Some(step) = self.decide_results(out).await {
+            return step;
         }
         self.whole();
         let (Answer::Judged(judge), Some(asked)) = (&mut self.answer, &self.asked) else { return Step::End };

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use backstop_hooks::Text;
 
+use super::findings::Findings;
 use super::{AlreadySent, FreshText, PartKey, TextEdit, TextKind};
 
 /// One text of the ledger.
@@ -14,6 +15,8 @@ pub(crate) struct TextId(usize);
 /// The texts of one answer.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
+    /// Results of tools, and fields that nobody knows.
+    pub(crate) findings: Findings,
     texts: Vec<Entry>,
     by_part: BTreeMap<PartKey, TextId>,
     /// Texts that have news for the judge.
@@ -146,7 +149,7 @@ impl Ledger {
 
     /// Whether anything is edited anywhere.
     pub(crate) fn is_edited(&self) -> bool {
-        self.edited
+        self.edited || self.findings.is_edited()
     }
 
     /// How many bytes all texts have.

@@ -35,6 +35,7 @@
 
 mod anthropic;
 mod document;
+mod findings;
 mod frame;
 mod framing;
 mod gemini;
@@ -62,6 +63,7 @@ use crate::wire::Api;
 
 use anthropic::{AnthropicStream, AnthropicWhole};
 pub use document::{LiveDocument, TextTable};
+pub use findings::{FreshResult, ResultKey};
 use framing::Framing;
 use gemini::{GeminiStream, GeminiWhole};
 pub use joint::Joint;
@@ -218,6 +220,16 @@ pub trait AnswerEditor: fmt::Debug + Send {
 
     /// Calls are not held at all: nobody judges them.
     fn release_calls(&mut self);
+
+    /// The results of the provider's tools that arrived since the last time, each once however often it stands in the
+    /// answer. What carries one waits until it is settled.
+    fn results(&mut self) -> Vec<FreshResult>;
+
+    /// A result was judged; `new` stands in its place from now on, in every copy.
+    fn settle_result(&mut self, result: ResultKey, new: Option<&serde_json::Value>);
+
+    /// Results are not held at all: nobody judges them.
+    fn release_results(&mut self);
 
     /// Drops everything that has not left and ends the answer in the wire's own way: open parts are closed,
     /// `note` is the last visible text, the stop reason is that of an answer that ended by itself. If nothing has

@@ -20,6 +20,7 @@ use std::ops::Range;
 use bytes::{Bytes, BytesMut};
 use serde_json::Value;
 
+use super::findings::{FreshResult, ResultKey};
 use super::frame::{Frame, FrameLines, may_be_two_lines};
 use super::framing::Framing;
 use super::ledger::{Ledger, TextId};
@@ -195,6 +196,10 @@ pub(crate) struct Waiting<M> {
     repeats: Vec<u32>,
     /// The call that the frame belongs to because nobody knows its type.
     unknown: Option<PartKey>,
+    /// Results in the frame's data, and where they stand.
+    results: Vec<(ResultKey, Range<usize>)>,
+    /// Fields that nobody knows: their calls, and where their values stand.
+    fields: Vec<(PartKey, Range<usize>)>,
 }
 
 #[derive(Debug)]
@@ -244,6 +249,11 @@ impl<M> Waiting<M> {
         self.texts.as_slice()
     }
 
+    /// Whether nothing in the frame is judged that is neither a text nor a call: only then may it be repeated as it came.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.results.is_empty() && self.fields.is_empty()
+    }
+
     /// The frame as it came.
     pub(crate) fn bytes(&self) -> &Bytes {
         &self.raw.bytes
@@ -260,14 +270,41 @@ impl<M> Waiting<M> {
         splices
     }
 
-    /// Writes the frame with edits of its data: `edit` is given the data and its root.
-    pub(crate) fn write_edited(&self, out: &mut BytesMut, edit: impl FnOnce(&Node<'_>) -> Splices) {
+    /// Writes the frame as it came but for results that were edited and fields that were refused.
+    pub(crate) fn write_plain(&self, edits: &Edits<'_>, out: &mut BytesMut) {
+        if self.results.is_empty() && self.fields.is_empty() {
+            out.extend_from_slice(&self.raw.bytes);
+        } else {
+            self.write_edited(edits, out, |_| Splices::default());
+        }
+    }
+
+    /// Puts results that were edited in their place, and `null` in that of fields that were refused.
+    fn splice_findings(&self, edits: &Edits<'_>, splices: &mut Splices) {
+        for (result, span) in &self.results {
+            if let Some(new) = edits.ledger.findings.edit(*result) {
+                splices.replace(span.clone(), new);
+            }
+        }
+        for (_, span) in self.fields.iter().filter(|(part, _)| edits.calls.is_removed(*part)) {
+            splices.replace(span.clone(), "null");
+        }
+    }
+
+    /// Writes the frame with edits of its data: `edit` is given the root of the data.
+    pub(crate) fn write_edited(
+        &self,
+        edits: &Edits<'_>,
+        out: &mut BytesMut,
+        edit: impl FnOnce(&Node<'_>) -> Splices,
+    ) {
         // The frame has been read before, so it can be read again.
         if let Ok(lines) = FrameLines::read(&self.raw)
             && let Some(data) = &lines.data
             && let Some(root) = Node::root(data)
         {
-            let splices = edit(&root);
+            let mut splices = edit(&root);
+            self.splice_findings(edits, &mut splices);
             if !splices.is_empty() {
                 out.extend_from_slice(lines.with_data(&splices.apply(data)).as_bytes());
                 return;
@@ -278,13 +315,15 @@ impl<M> Waiting<M> {
 
     /// A frame that is neither a call nor a copy.
     fn plain(raw: Frame, mark: Option<M>, texts: Texts) -> Self {
-        Self { raw, mark, texts, call: false, repeats: Vec::new(), unknown: None }
+        let (repeats, results, fields) = (Vec::new(), Vec::new(), Vec::new());
+        Self { raw, mark, texts, call: false, repeats, unknown: None, results, fields }
     }
 
     fn may_leave(&self, ledger: &Ledger, calls: &Calls) -> bool {
         (!self.call || calls.released)
             && self.texts.as_slice().iter().all(|text| ledger.may_leave(text.id, text.piece.end))
             && self.repeats.iter().all(|choice| ledger.choice_is_settled(*choice))
+            && self.results.iter().all(|(result, _)| ledger.findings.is_settled(*result))
     }
 }
 
@@ -436,7 +475,14 @@ impl<W: StreamWire> StreamEditor<W> {
             self.wait(Waiting::plain(raw, None, Texts::None));
             return Ok(());
         };
-        let reading = self.wire.read(lines.name, data, &mut self.ledger)?;
+        let mut reading = self.wire.read(lines.name, data, &mut self.ledger)?;
+        let results = self.ledger.findings.take_places();
+        let fields = self.strange_fields()?;
+        if !results.is_empty() || !fields.is_empty() {
+            // Another frame may look the same and say something else there.
+            reading.padding = None;
+        }
+        reading.call |= !fields.is_empty();
         // A call counts as long as it waits.
         if reading.texts.is_empty() && (!reading.call || self.calls.are_released()) {
             self.kept_bytes += data.len();
@@ -453,13 +499,25 @@ impl<W: StreamWire> StreamEditor<W> {
         let Reading { mark, texts, call, repeats, unknown, .. } = reading;
         let unknown = match unknown {
             // Its calls are decided about when an answer is whole.
-            Some(_) if self.wire.is_whole() => {
+            Some(_) if !self.unknown.is_open() => {
                 return Err(out_of_order("an event of an unknown type follows the end"));
             }
             unknown => unknown.map(|(name, value)| self.unknown.add(name, value)).transpose()?,
         };
-        self.wait(Waiting { raw, mark: Some(mark), texts: texts.into(), call, repeats, unknown });
+        let texts = texts.into();
+        self.wait(Waiting { raw, mark: Some(mark), texts, call, repeats, unknown, results, fields });
         Ok(())
+    }
+
+    /// The calls that are fields of the frame that was read.
+    fn strange_fields(&mut self) -> Result<Vec<(PartKey, Range<usize>)>, WireError> {
+        let fields = self.ledger.findings.take_fields();
+        if !fields.is_empty() && !self.unknown.is_open() {
+            return Err(out_of_order("a field that nobody knows follows the end"));
+        }
+        let named =
+            fields.into_iter().map(|field| Ok((self.unknown.add(field.name, field.value)?, field.span)));
+        named.collect()
     }
 
     fn wait(&mut self, frame: Waiting<W::Mark>) {
@@ -587,6 +645,18 @@ impl<W: StreamWire> AnswerEditor for StreamEditor<W> {
 
     fn release_calls(&mut self) {
         self.calls.decide(&[], None);
+    }
+
+    fn results(&mut self) -> Vec<FreshResult> {
+        self.ledger.findings.fresh()
+    }
+
+    fn settle_result(&mut self, result: ResultKey, new: Option<&Value>) {
+        self.ledger.findings.settle(result, new);
+    }
+
+    fn release_results(&mut self) {
+        self.ledger.findings.release();
     }
 
     fn end_with(&mut self, note: &str) {

@@ -1,4 +1,4 @@
-//! Frames of a stream whose type nobody knows.
+//! Frames of a stream whose type nobody knows, and fields that nobody knows.
 //!
 //! What such a frame makes a client do is unknown, so it is judged as a call: named after its type, with what it says
 //! as arguments. Frames of one type are one call; of several, the arguments are `{"type": ..., "events": [...]}`. They
@@ -25,6 +25,8 @@ pub(super) struct UnknownFrames {
     responses: Vec<ModelResponse>,
     /// How many calls of the choice come before them.
     known_calls: usize,
+    /// The answer is whole: its calls are being decided about.
+    concluded: bool,
 }
 
 #[derive(Debug)]
@@ -38,7 +40,10 @@ impl UnknownFrames {
     /// A frame; gives the call that it belongs to.
     pub(super) fn add(&mut self, name: String, event: Value) -> Result<PartKey, WireError> {
         if let Some(known) = self.types.iter_mut().find(|known| known.name == name) {
-            known.events.push(event);
+            // Some servers say the same in every frame.
+            if known.events.last() != Some(&event) {
+                known.events.push(event);
+            }
             return Ok(known.part);
         }
         let place = u32::try_from(self.types.len()).ok().filter(|place| *place < MOST_TYPES);
@@ -49,8 +54,18 @@ impl UnknownFrames {
         Ok(part)
     }
 
+    /// Whether something may still be added.
+    pub(super) fn is_open(&self) -> bool {
+        !self.concluded
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.types.is_empty()
+    }
+
     /// The answer is whole, and says `responses` besides.
     pub(super) fn conclude(&mut self, responses: &[ModelResponse]) {
+        self.concluded = true;
         if self.types.is_empty() || !self.responses.is_empty() {
             return;
         }
@@ -79,8 +94,9 @@ impl UnknownType {
         let only = if events.len() == 1 { events.pop() } else { None };
         let arguments = match only {
             Some(Value::Object(event)) => event,
-            only => {
-                events.extend(only);
+            // The value of a field.
+            Some(only) => Map::from_iter([("value".to_owned(), only)]),
+            None => {
                 let name = Value::from(self.name.as_str());
                 Map::from_iter([("type".to_owned(), name), ("events".to_owned(), events.into())])
             }

@@ -5,12 +5,15 @@
 
 use std::fmt;
 use std::mem;
+use std::ops::Range;
 
 use bytes::Bytes;
 
+use super::findings::{FreshResult, ResultKey};
 use super::ledger::Ledger;
 use super::span::{Node, Splices, quote};
 use super::stream::{Calls, Edits, TextPiece};
+use super::unknown::{UNKNOWN_CHOICE, UnknownFrames};
 use super::{AlreadySent, AnswerEditor, FreshText, PartKey, TextEdit};
 use crate::error::{ProviderError, WireError, out_of_order};
 use crate::model::{ModelResponse, StopReason};
@@ -52,6 +55,10 @@ pub(crate) struct WholeEditor<W> {
     texts: Vec<TextPiece>,
     ledger: Ledger,
     calls: Calls,
+    /// Fields that nobody knows, as calls.
+    unknown: UnknownFrames,
+    fields: Vec<(PartKey, Range<usize>)>,
+    results: Vec<(ResultKey, Range<usize>)>,
     phase: Phase,
     sent: bool,
 }
@@ -76,6 +83,9 @@ impl<W: WholeWire> WholeEditor<W> {
             texts: Vec::new(),
             ledger: Ledger::default(),
             calls: Calls::default(),
+            unknown: UnknownFrames::default(),
+            fields: Vec::new(),
+            results: Vec::new(),
             phase: Phase::Arriving,
             sent: false,
         }
@@ -88,6 +98,11 @@ impl<W: WholeWire> WholeEditor<W> {
         let text = str::from_utf8(&self.body).map_err(|_| WireError::Truncated)?;
         let root = Node::root(text).ok_or(WireError::Truncated)?;
         self.texts = self.wire.read(&value, &root, &mut self.ledger)?;
+        self.results = self.ledger.findings.take_places();
+        for field in self.ledger.findings.take_fields() {
+            self.fields.push((self.unknown.add(field.name, field.value)?, field.span));
+        }
+        self.unknown.conclude(self.wire.responses());
         Ok(())
     }
 
@@ -95,7 +110,8 @@ impl<W: WholeWire> WholeEditor<W> {
         match self.phase {
             Phase::Closed => true,
             Phase::Whole => {
-                (self.calls.are_released() || !self.wire.has_calls())
+                (self.calls.are_released() || (!self.wire.has_calls() && self.unknown.is_empty()))
+                    && self.results.iter().all(|(result, _)| self.ledger.findings.is_settled(*result))
                     && self.texts.iter().all(|text| self.ledger.may_leave(text.id, text.piece.end))
             }
             Phase::Arriving | Phase::Failed | Phase::Sent => false,
@@ -117,6 +133,14 @@ impl<W: WholeWire> WholeEditor<W> {
         }
         let edits = Edits { ledger: &self.ledger, calls: &self.calls };
         self.wire.edit(&root, &edits, &mut splices);
+        for (result, span) in &self.results {
+            if let Some(new) = self.ledger.findings.edit(*result) {
+                splices.replace(span.clone(), new);
+            }
+        }
+        for (_, span) in self.fields.iter().filter(|(part, _)| self.calls.is_removed(*part)) {
+            splices.replace(span.clone(), "null");
+        }
         (!splices.is_empty()).then(|| splices.apply(text))
     }
 
@@ -164,7 +188,7 @@ impl<W: WholeWire> AnswerEditor for WholeEditor<W> {
     }
 
     fn responses(&self) -> &[ModelResponse] {
-        self.wire.responses()
+        self.unknown.responses().unwrap_or_else(|| self.wire.responses())
     }
 
     fn keep_calls(&mut self, removed: &[PartKey], note: Option<&str>) {
@@ -172,11 +196,24 @@ impl<W: WholeWire> AnswerEditor for WholeEditor<W> {
     }
 
     fn call_part(&self, choice: u32, call: usize) -> Option<PartKey> {
-        self.wire.call_part(choice, call)
+        let of_unknown = || (choice == UNKNOWN_CHOICE).then(|| self.unknown.part(call)).flatten();
+        of_unknown().or_else(|| self.wire.call_part(choice, call))
     }
 
     fn release_calls(&mut self) {
         self.calls.decide(&[], None);
+    }
+
+    fn results(&mut self) -> Vec<FreshResult> {
+        self.ledger.findings.fresh()
+    }
+
+    fn settle_result(&mut self, result: ResultKey, new: Option<&serde_json::Value>) {
+        self.ledger.findings.settle(result, new);
+    }
+
+    fn release_results(&mut self) {
+        self.ledger.findings.release();
     }
 
     fn end_with(&mut self, note: &str) {

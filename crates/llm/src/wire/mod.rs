@@ -16,6 +16,7 @@
 //! - Form is not kept: a text that came as a block list may leave as a string. Who must not change a byte
 //!   passes the original on.
 
+mod answers;
 pub mod anthropic;
 mod call_ids;
 mod fields;
@@ -41,6 +42,10 @@ use crate::error::{ProviderError, WireError};
 use crate::model::{ModelEvent, ModelRequest, ModelResponse};
 use crate::sse::SseEvent;
 
+pub(crate) use answers::{
+    ANTHROPIC_ANSWERS, ANTHROPIC_TEXTS, CHAT_ANSWERS, CHAT_CHOICES, CHAT_MESSAGES, GEMINI_ANSWERS,
+    GEMINI_CANDIDATES, RESPONSES_ANSWERS, RESPONSES_EVENT_FIELDS, RESPONSES_MESSAGES,
+};
 pub use fields::request_fields;
 pub(crate) use json::not_json;
 pub use meta::own_meta;

@@ -10,6 +10,10 @@
 //! The tables are held against the type declarations of the providers' SDKs, which their `source` names: a type that
 //! an SDK declares and no table has is a failed test.
 
+use super::answers::{
+    ANTHROPIC_ANSWERS, ANTHROPIC_TEXTS, CHAT_ANSWERS, CHAT_CHOICES, CHAT_MESSAGES, GEMINI_ANSWERS,
+    GEMINI_CANDIDATES, RESPONSES_ANSWERS, RESPONSES_EVENT_FIELDS, RESPONSES_MESSAGES,
+};
 use super::fields::{ANTHROPIC_FIELDS, CHAT_FIELDS, GEMINI_FIELDS, RESPONSES_FIELDS};
 use crate::wire::Api;
 
@@ -75,7 +79,7 @@ impl TypeTable {
 }
 
 /// The tables of all wires.
-pub static TYPE_TABLES: [&TypeTable; 12] = [
+pub static TYPE_TABLES: [&TypeTable; 22] = [
     &RESPONSES_ITEMS,
     &RESPONSES_PARTS,
     &RESPONSES_EVENTS,
@@ -88,6 +92,16 @@ pub static TYPE_TABLES: [&TypeTable; 12] = [
     &CHAT_FIELDS,
     &ANTHROPIC_FIELDS,
     &GEMINI_FIELDS,
+    &RESPONSES_ANSWERS,
+    &RESPONSES_EVENT_FIELDS,
+    &RESPONSES_MESSAGES,
+    &CHAT_ANSWERS,
+    &CHAT_CHOICES,
+    &CHAT_MESSAGES,
+    &ANTHROPIC_ANSWERS,
+    &ANTHROPIC_TEXTS,
+    &GEMINI_ANSWERS,
+    &GEMINI_CANDIDATES,
 ];
 
 pub(super) const OPENAI: &str = "openai 3.54.0 (Python), openai 6.49.0 (TypeScript)";

@@ -11,6 +11,7 @@ mod answers;
 mod arrays;
 mod attacks;
 mod candidates;
+mod findings;
 mod functions;
 mod laws;
 mod requests;

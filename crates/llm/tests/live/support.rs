@@ -87,15 +87,21 @@ pub(crate) fn request() -> ModelRequest {
     ModelRequest::new("model-1", Vec::new())
 }
 
+/// An editor of a host that judges no results.
 pub(crate) fn stream(form: impl Into<Form>) -> Box<dyn AnswerEditor> {
-    match form.into() {
+    let mut editor = match form.into() {
         Form::Events(api) => live::stream_editor(api, &request()),
         Form::Array => live::array_editor(&request()),
-    }
+    };
+    editor.release_results();
+    editor
 }
 
+/// An editor of a host that judges no results.
 pub(crate) fn whole(api: Api) -> Box<dyn AnswerEditor> {
-    live::whole_editor(api, &request())
+    let mut editor = live::whole_editor(api, &request());
+    editor.release_results();
+    editor
 }
 
 /// What the strict codec reads out of a stream of one choice.

@@ -6,9 +6,9 @@ use serde_json::{Map, Value, json};
 
 use super::support::{Host, read_stream, read_whole, stream, whole};
 
-const NOTE: &str = "One call was withheld.";
+pub(super) const NOTE: &str = "One call was withheld.";
 /// What no client may be told unjudged.
-const HIDDEN: &str = "h1dden-argument";
+pub(super) const HIDDEN: &str = "h1dden-argument";
 
 /// A thing of an answer that must be judged, and as what it is shown to the judge.
 struct Thing {
@@ -85,7 +85,7 @@ fn event(name: &str, data: &Value) -> String {
 }
 
 /// A streamed answer of OpenAI Responses with these items.
-fn responses(items: &[Value]) -> String {
+pub(super) fn responses(items: &[Value]) -> String {
     let mut out = String::new();
     let mut number = 0;
     let mut push = |mut data: Value| {
@@ -104,7 +104,7 @@ fn responses(items: &[Value]) -> String {
 }
 
 /// A streamed answer of Anthropic Messages with these blocks.
-fn messages(blocks: &[Value]) -> String {
+pub(super) fn messages(blocks: &[Value]) -> String {
     let start = json!({"type": "message_start", "message": {"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": [], "stop_reason": null, "usage": {"input_tokens": 1, "output_tokens": 1}}});
     let mut out = event("message_start", &start);
     for (index, block) in blocks.iter().enumerate() {
@@ -119,7 +119,7 @@ fn messages(blocks: &[Value]) -> String {
     out + &event("message_stop", &json!({"type": "message_stop"}))
 }
 
-fn text_item() -> Value {
+pub(super) fn text_item() -> Value {
     json!({"type": "message", "id": "msg_1", "status": "completed", "role": "assistant", "content": [{"type": "output_text", "text": "Fine.", "annotations": []}]})
 }
 
@@ -172,7 +172,7 @@ fn in_one_piece(thing: &Thing) -> String {
 }
 
 /// Passes an answer; gives the calls that a judge is shown, and what leaves once those of `removed` are removed.
-fn judged(
+pub(super) fn judged(
     api: Api,
     streams: bool,
     answer: &str,

@@ -1,4 +1,4 @@
-// Prints the types that the SDKs declare for the parts of answers and the fields of requests, as JSON: by table, each type once.
+// Prints the types that the SDKs declare for the parts and fields of answers and the fields of requests, as JSON: by table, each type once.
 // There is no compiler here, so the declarations are read as the text that they are.
 
 import { readFileSync } from 'node:fs';
@@ -69,6 +69,24 @@ function geminiFields() {
   return written.filter((name) => name !== '_url');
 }
 
+/** The interfaces of a union, through other unions, without their namespaces. */
+function interfaces(text, union) {
+  const alias = text.match(new RegExp(`export type ${union} =([^;]*);`));
+  if (!alias) return [union];
+  const members = alias[1].split('|').map((member) => member.trim()).filter((member) => member !== '');
+  return members.flatMap((member) => interfaces(text, member.replace(/^.*API\./, '')));
+}
+
+/** The names of the fields of the interfaces of unions. */
+const fieldsOf = (text, ...unions) => names(text, ...unions.flatMap((union) => interfaces(text, union)).map((name) => name.split('.').pop()));
+
+/** The names of the fields of an interface within a namespace. */
+function fieldsWithin(text, namespace, name) {
+  const begin = text.search(new RegExp(`\\bnamespace ${namespace} {`));
+  if (begin < 0) throw new Error(`no namespace ${namespace}`);
+  return names(text.slice(begin), name);
+}
+
 const sorted = (names) => [...new Set(names)].sort();
 const part = fields(genai, 'Part');
 console.log(
@@ -84,6 +102,29 @@ console.log(
     'openai-responses fields of requests': sorted([...names(responses, 'ResponseCreateParamsBase'), ...names(betaResponses, 'ResponseCreateParamsBase')]),
     'anthropic-messages fields of requests': sorted([...names(messages, 'MessageCreateParamsBase'), ...names(betaMessages, 'MessageCreateParamsBase')]),
     'gemini fields of requests': sorted(geminiFields()),
+    'openai-chat fields of answers': sorted(names(chat, 'ChatCompletion', 'ChatCompletionChunk')),
+    'openai-chat fields of choices': sorted(['ChatCompletion', 'ChatCompletionChunk'].flatMap((of) => fieldsWithin(chat, of, 'Choice'))),
+    'openai-chat fields of messages': sorted([...names(chat, 'ChatCompletionMessage'), ...names(chat, 'Delta')]),
+    'openai-responses fields of answers': sorted([...names(responses, 'Response'), ...names(betaResponses, 'BetaResponse')]),
+    'openai-responses fields of events': sorted([...fieldsOf(responses, 'ResponseStreamEvent'), ...fieldsOf(betaResponses, 'BetaResponseStreamEvent')]),
+    'openai-responses fields of messages': sorted([
+      ...names(responses, 'ResponseOutputMessage', 'ResponseReasoningItem', 'ResponseOutputText', 'ResponseOutputRefusal'),
+      ...names(betaResponses, 'BetaResponseOutputMessage', 'BetaResponseReasoningItem'),
+    ]),
+    'anthropic-messages fields of answers': sorted([
+      ...names(messages, 'Message'),
+      ...fieldsWithin(messages, 'RawMessageDeltaEvent', 'Delta'),
+      ...fieldsOf(messages, 'RawMessageStreamEvent'),
+      ...names(betaMessages, 'BetaMessage'),
+      ...fieldsWithin(betaMessages, 'BetaRawMessageDeltaEvent', 'Delta'),
+      ...fieldsOf(betaMessages, 'BetaRawMessageStreamEvent'),
+    ]),
+    'anthropic-messages fields of texts': sorted([
+      ...fieldsOf(messages, 'TextBlock', 'ThinkingBlock', 'RawContentBlockDelta'),
+      ...fieldsOf(betaMessages, 'BetaTextBlock', 'BetaThinkingBlock', 'BetaRawContentBlockDelta'),
+    ]),
+    'gemini fields of answers': sorted(names(genai.replace('class GenerateContentResponse', 'interface GenerateContentResponse'), 'GenerateContentResponse')),
+    'gemini fields of candidates': sorted(names(genai, 'Candidate', 'Content')),
     'gemini fields of parts': sorted([...part.matchAll(/^\s*(\w+)\??:/gm)].map((match) => match[1])),
   }),
 );

@@ -1,4 +1,4 @@
-"""Prints the types that the SDKs declare for the parts of answers and the fields of requests, as JSON: by table, each type once."""
+"""Prints the types that the SDKs declare for the parts and fields of answers and the fields of requests, as JSON: by table, each type once."""
 
 import inspect
 import json
@@ -14,9 +14,9 @@ import openai.types.responses as responses
 from anthropic.types import message_create_params
 from anthropic.types.beta import message_create_params as beta_message_create_params
 from google.genai import models
-from google.genai.types import Part
+from google.genai.types import Candidate, Content, GenerateContentResponse, Part
 from openai.types.beta import response_create_params as beta_response_create_params
-from openai.types.chat import completion_create_params
+from openai.types.chat import chat_completion, chat_completion_chunk, completion_create_params
 from openai.types.responses import response_create_params
 
 UNIONS = {
@@ -78,5 +78,45 @@ FIELDS = {
 for table, modules in FIELDS.items():
     found[table] = sorted({field for module in modules for field in request_fields(module)})
 found["gemini fields of requests"] = sorted(set(gemini_fields()))
+
+
+def answer_fields(*models):
+    """The fields of models of answers, as they are written; a union stands for its members."""
+    each = [member for model in models for member in members(model)]
+    return sorted({field.alias or name for model in each for name, field in model.model_fields.items()})
+
+
+EVENTS = [*UNIONS["openai-responses events"]], [*UNIONS["anthropic-messages events"]]
+found |= {
+    "openai-chat fields of answers": answer_fields(chat.ChatCompletion, chat.ChatCompletionChunk),
+    "openai-chat fields of choices": answer_fields(chat_completion.Choice, chat_completion_chunk.Choice),
+    "openai-chat fields of messages": answer_fields(chat.ChatCompletionMessage, chat_completion_chunk.ChoiceDelta),
+    "openai-responses fields of answers": answer_fields(responses.Response, beta_responses.BetaResponse),
+    "openai-responses fields of events": answer_fields(*EVENTS[0]),
+    "openai-responses fields of messages": answer_fields(
+        responses.ResponseOutputMessage,
+        responses.ResponseReasoningItem,
+        responses.ResponseOutputText,
+        responses.ResponseOutputRefusal,
+        beta_responses.BetaResponseOutputMessage,
+        beta_responses.BetaResponseReasoningItem,
+    ),
+    "anthropic-messages fields of answers": answer_fields(
+        messages.Message,
+        messages.raw_message_delta_event.Delta,
+        beta_messages.BetaMessage,
+        beta_messages.beta_raw_message_delta_event.Delta,
+        *EVENTS[1],
+    ),
+    "anthropic-messages fields of texts": answer_fields(
+        messages.TextBlock,
+        messages.ThinkingBlock,
+        beta_messages.BetaTextBlock,
+        beta_messages.BetaThinkingBlock,
+        *UNIONS["anthropic-messages deltas"],
+    ),
+    "gemini fields of answers": answer_fields(GenerateContentResponse),
+    "gemini fields of candidates": answer_fields(Candidate, Content),
+}
 found["gemini fields of parts"] = sorted(field.alias or name for name, field in Part.model_fields.items())
 print(json.dumps(found))

@@ -11,7 +11,7 @@ use backstop_llm::Api;
 use serde_json::json;
 
 use super::support::{House, ask, forms, model, send, send_to, settings_of};
-use crate::support::{eventually, start};
+use crate::support::{Script, Upstream, eventually, start};
 
 type Fired = Arc<Mutex<BTreeSet<PointId>>>;
 
@@ -43,6 +43,16 @@ async fn serve(house: &House, url: &str, settings: HookSettings) -> (Gateway, Ho
     (gateway, hooks)
 }
 
+/// An answer that cites something which a tool of the provider's brought in.
+async fn cited(house: &House, settings: HookSettings) {
+    let message = json!({"role": "assistant", "content": "fine", "annotations": [{"type": "url_citation"}]});
+    let choice = json!({"index": 0, "message": message, "finish_reason": "stop"});
+    let body = json!({"id": "c", "object": "chat.completion", "model": "m", "choices": [choice]}).to_string();
+    let upstream = Upstream::start(move |_| Script::json("200 OK", &body)).await;
+    let (gateway, _) = serve(house, &upstream.url(), settings).await;
+    send(&gateway, Api::OpenAiChat, &ask(Api::OpenAiChat, false, "hi")).await;
+}
+
 #[tokio::test]
 async fn law_07_every_point_that_the_proxy_declares_is_fired_and_no_other() {
     let leave = HookSettings { tool_calls: ToolCalls::Leave, ..HookSettings::default() };
@@ -57,6 +67,7 @@ async fn law_07_every_point_that_the_proxy_declares_is_fired_and_no_other() {
             send_to(&gateway, api, stream, &ask(api, stream, "hi")).await;
             gateway.shut_down().await;
             hooks.stopped("shutdown").await;
+            cited(&house, settings).await;
             eventually("all points were fired", || fired.lock().unwrap().len() >= declared.len()).await;
             assert_eq!(*fired.lock().unwrap(), declared, "{api} {stream}");
         }

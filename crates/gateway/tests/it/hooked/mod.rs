@@ -12,6 +12,7 @@ mod life;
 mod limits;
 mod refusals;
 mod requests;
+mod results;
 mod rules;
 mod stored;
 pub(crate) mod support;

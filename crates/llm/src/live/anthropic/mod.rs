@@ -3,11 +3,13 @@
 //! | part | treatment |
 //! | --- | --- |
 //! | text | leaves as it is settled; an edited delta has its one string spliced, one that says nothing any more is dropped |
-//! | citations | leave with the text they belong to; those of a text that was edited are dropped, since they quote it |
+//! | citations | results: judged before they leave, with the text they belong to; those of a text that was edited are dropped, since they quote it |
 //! | thinking | leaves as a whole: its signature is for all of it. If it was edited, its text is withheld (`"thinking": ""`, as the provider itself writes thinking that is not shown) and the signature stays, so that the conversation can go on. A judge who does not care settles it once and for all, and it streams |
 //! | redacted thinking | passes: nobody here can read it |
 //! | `tool_use` | held until the calls are decided; a removed one takes its block with it, later blocks move up |
-//! | server tools and their results | pass in order: they have run already |
+//! | server tools | pass in order: they have run already |
+//! | results of server tools | judged before they leave |
+//! | fields that nobody knows, of a message, an event, a text | a call named after the field, `null` if it is refused |
 //! | blocks of unknown types | a call named after the type, with the whole block as arguments |
 //! | deltas and events of unknown types | a call named after the type, with what they say as arguments |
 //! | stop reason | `tool_use` becomes `end_turn` if no call is left |
@@ -21,9 +23,63 @@ mod whole;
 pub(crate) use stream::AnthropicStream;
 pub(crate) use whole::AnthropicWhole;
 
-use crate::wire::Api;
+use std::borrow::Cow;
+
+use super::findings::{CITATIONS, Findings, tool_of};
+use super::span::Node;
+use crate::error::WireError;
+use crate::wire::{ANTHROPIC_ANSWERS, ANTHROPIC_BLOCKS, ANTHROPIC_TEXTS, Api, TypeClass};
 
 const API: Api = Api::AnthropicMessages;
+
+/// Finds what a block says besides texts and calls.
+fn find_in_block(block: &Node<'_>, findings: &mut Findings) -> Result<(), WireError> {
+    let field = |name: &str| block.get_some(name).and_then(|value| value.string().map(Cow::into_owned));
+    let kind = field("type").unwrap_or_default();
+    match ANTHROPIC_BLOCKS.class_or_call(&kind) {
+        TypeClass::Text => {
+            findings.fields(block, &ANTHROPIC_TEXTS, false);
+            if let Some(citations) = block.get_some("citations") {
+                findings.result(CITATIONS, "", &citations)?;
+            }
+        }
+        TypeClass::Result => {
+            let call = field("tool_use_id").unwrap_or_default();
+            findings.result(tool_of(API, &kind), &call, block)?;
+        }
+        TypeClass::Call | TypeClass::Ran | TypeClass::Inert => {}
+    }
+    Ok(())
+}
+
+/// Finds what an event says besides texts and calls.
+fn find_in_event(kind: &str, root: &Node<'_>, findings: &mut Findings) -> Result<(), WireError> {
+    findings.fields(root, &ANTHROPIC_ANSWERS, false);
+    let inside = |name: &str| root.get_some(name);
+    match kind {
+        "message_start" => {
+            inside("message").iter().for_each(|message| findings.fields(message, &ANTHROPIC_ANSWERS, false));
+        }
+        "message_delta" => {
+            inside("delta").iter().for_each(|delta| findings.fields(delta, &ANTHROPIC_ANSWERS, false));
+        }
+        "content_block_start" => {
+            if let Some(block) = inside("content_block") {
+                find_in_block(&block, findings)?;
+            }
+        }
+        "content_block_delta" => {
+            if let Some(delta) = inside("delta") {
+                findings.fields(&delta, &ANTHROPIC_TEXTS, false);
+                if let Some(citation) = delta.get_some("citation") {
+                    findings.result(CITATIONS, "", &citation)?;
+                }
+            }
+        }
+        _ => {}
+    }
+    Ok(())
+}
 /// The stop reason of an answer that waits for tools, and of one that does not.
 const TOOL_USE: &str = "tool_use";
 const END_TURN: &str = "end_turn";

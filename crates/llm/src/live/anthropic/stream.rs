@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::{Bytes, BytesMut};
 use serde_json::{Value, json};
 
-use super::{API, END_TURN, TOOL_USE};
+use super::{API, END_TURN, TOOL_USE, find_in_event};
 use crate::error::{ProviderError, WireError, out_of_order};
 use crate::live::ledger::{Ledger, TextId};
 use crate::live::span::{Node, Splices, quote};
@@ -224,10 +224,10 @@ impl AnthropicStream {
             out.extend_from_slice(&text_delta(new_index, &tail));
         }
         if new_index == index && texts.is_empty() {
-            out.extend_from_slice(frame.bytes());
+            frame.write_plain(edits, out);
             return;
         }
-        frame.write_edited(out, |root| {
+        frame.write_edited(edits, out, |root| {
             let mut splices = texts;
             if new_index != index
                 && let Some(place) = root.get("index")
@@ -242,7 +242,7 @@ impl AnthropicStream {
         if let Some(note) = edits.calls.note(0).filter(|_| !self.reason_at_client) {
             out.extend_from_slice(&text_block(self.next_index(edits), note));
         }
-        frame.write_edited(out, |root| {
+        frame.write_edited(edits, out, |root| {
             let mut splices = Splices::default();
             if edits.calls.any_removed() && !self.has_calls_left(edits) {
                 end_turn(root.get("delta"), &mut splices);
@@ -321,6 +321,11 @@ impl StreamWire for AnthropicStream {
         }
         let index = value.get("index").and_then(Value::as_u64).and_then(|index| usize::try_from(index).ok());
         let unknown = unknown_type(kind, &value);
+        if unknown.is_none()
+            && let Some(root) = Node::root(data)
+        {
+            find_in_event(kind, &root, &mut ledger.findings)?;
+        }
         let reading = match (kind, index) {
             ("message_start", _) => Reading::plain(Mark::MessageStart),
             ("content_block_start", Some(index)) => self.start_block(index, data, ledger),
@@ -367,7 +372,7 @@ impl StreamWire for AnthropicStream {
             | Mark::BlockDelta(index)
             | Mark::BlockStop(index) => self.write_in_block(frame, *mark, index, edits, out),
             Mark::MessageDelta => self.write_message_delta(frame, edits, out),
-            Mark::MessageStart | Mark::MessageStop | Mark::Other => out.extend_from_slice(frame.bytes()),
+            Mark::MessageStart | Mark::MessageStop | Mark::Other => frame.write_plain(edits, out),
         }
     }
 
@@ -401,7 +406,9 @@ impl StreamWire for AnthropicStream {
         }
         let mut out = Vec::new();
         if !self.started {
-            match waiting.iter().find(|frame| frame.mark() == Some(&Mark::MessageStart)) {
+            let is_start =
+                |frame: &&Waiting<Mark>| frame.mark() == Some(&Mark::MessageStart) && frame.is_plain();
+            match waiting.iter().find(is_start) {
                 Some(start) => out.extend_from_slice(start.bytes()),
                 None => out.extend_from_slice(&message_start(&self.model)),
             }

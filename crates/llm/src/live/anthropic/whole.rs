@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use serde_json::{Value, json};
 
-use super::API;
 use super::stream::end_turn;
+use super::{API, find_in_block};
 use crate::error::WireError;
 use crate::live::ledger::{Ledger, TextId};
 use crate::live::span::{Node, Slot, Splices};
@@ -13,7 +13,7 @@ use crate::live::stream::{Edits, TextPiece};
 use crate::live::whole::WholeWire;
 use crate::live::{PartKey, TextKind};
 use crate::model::ModelResponse;
-use crate::wire::{ANTHROPIC_BLOCKS, Api, TypeClass};
+use crate::wire::{ANTHROPIC_ANSWERS, ANTHROPIC_BLOCKS, Api, TypeClass};
 
 /// The wire's knowledge about one whole answer.
 #[derive(Debug, Default)]
@@ -47,8 +47,10 @@ impl WholeWire for AnthropicWhole {
         ledger: &mut Ledger,
     ) -> Result<Vec<TextPiece>, WireError> {
         self.response = Some(API.decode_response(body)?);
+        ledger.findings.fields(root, &ANTHROPIC_ANSWERS, false);
         let mut texts = Vec::new();
         for (place, block) in root.get("content").iter().flat_map(Node::items).enumerate() {
+            find_in_block(&block, &mut ledger.findings)?;
             let kind = block.get("type").and_then(|kind| kind.string().map(Cow::into_owned));
             let text = match kind.as_deref() {
                 Some("text") => Some(("text", TextKind::Visible)),

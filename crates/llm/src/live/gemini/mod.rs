@@ -6,7 +6,9 @@
 //! | thought | thinking; unsigned, so it is edited like text |
 //! | signature (`thoughtSignature`) of a text or thought | dropped where that text was edited: nobody here can read what it holds |
 //! | `functionCall` | held until the calls are decided, whether it comes whole or argument by argument; an event with text and calls is held as a whole. A removed call goes, and leaves its signature to the next call that stays and has none: the provider wants it at the first one |
-//! | code, its results, server tools, media | pass in order: they have run already |
+//! | code, server tools, media | pass in order: they have run already |
+//! | results of code and tools, grounding, citations, what was fetched | judged before they leave |
+//! | fields of an answer, a candidate or content that nobody knows | a call named after the field, `null` if it is refused |
 //! | parts with a field that nobody knows | a call named after the field, with the whole part as arguments; refused beside other content |
 //! | finish reason | `STOP` in any case |
 //! | log probabilities | dropped from the first edit on. Where they spell another text than their event, they wait until the answer is settled |
@@ -32,10 +34,11 @@ use serde_json::{Value, json};
 
 use crate::error::WireError;
 use crate::live::PartKey;
+use crate::live::findings::{Findings, tool_of};
 use crate::live::ledger::TextId;
 use crate::live::span::{Node, Slot, Splices};
 use crate::live::stream::Edits;
-use crate::wire::Api;
+use crate::wire::{Api, GEMINI_CANDIDATES, GEMINI_PARTS, TypeClass};
 
 const API: Api = Api::Gemini;
 const SIGNATURE: [&str; 2] = ["thoughtSignature", "thought_signature"];
@@ -69,6 +72,38 @@ fn candidates<'a>(root: &Node<'a>) -> Vec<Node<'a>> {
 
 fn parts<'a>(candidate: &Node<'a>) -> Option<Node<'a>> {
     candidate.get_some("content")?.get_some("parts")
+}
+
+/// Finds what a candidate says besides texts and calls.
+fn find_in_candidate(candidate: &Node<'_>, findings: &mut Findings) -> Result<(), WireError> {
+    findings.fields(candidate, &GEMINI_CANDIDATES, false);
+    for names in [
+        GROUNDING,
+        ["citationMetadata", "citation_metadata"],
+        ["urlContextMetadata", "url_context_metadata"],
+        ["groundingAttributions", "grounding_attributions"],
+    ] {
+        if let Some(found) = either(candidate, names) {
+            let [name, _] = names;
+            findings.result(tool_of(API, name), "", &found)?;
+        }
+    }
+    if let Some(content) = candidate.get_some("content") {
+        findings.fields(&content, &GEMINI_CANDIDATES, false);
+    }
+    for part in parts(candidate).iter().flat_map(Node::items) {
+        for member in part.members() {
+            if GEMINI_PARTS.class(&member.key) == Some(TypeClass::Result) {
+                findings.result(tool_of(API, &member.key), "", &member.value)?;
+            }
+        }
+        for snake in ["code_execution_result", "function_response", "tool_response"] {
+            if let Some(found) = part.get_some(snake) {
+                findings.result("provider_tool", "", &found)?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Refuses single objects where lists are documented: what is spliced must be one form.

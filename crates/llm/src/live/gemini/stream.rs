@@ -7,8 +7,8 @@ use bytes::{Bytes, BytesMut};
 use serde_json::{Map, Value, json};
 
 use super::{
-    API, Added, GROUNDING, LOG_PROBABILITIES, PartMark, candidates, check_form, edit_candidate, either, key,
-    parts,
+    API, Added, GROUNDING, LOG_PROBABILITIES, PartMark, candidates, check_form, edit_candidate, either,
+    find_in_candidate, key, parts,
 };
 use crate::error::{ProviderError, WireError, out_of_order};
 use crate::live::ledger::{Ledger, TextId};
@@ -18,7 +18,7 @@ use crate::live::{PartKey, TextKind, choice_number, spaced_note};
 use crate::model::{ModelEvent, ModelResponse};
 use crate::sse::SseEvent;
 use crate::wire::gemini::{CandidateDecoder, Head, candidates_of};
-use crate::wire::{not_json, parse_message};
+use crate::wire::{GEMINI_ANSWERS, not_json, parse_message};
 
 const WHAT: &str = "stream event";
 
@@ -196,6 +196,7 @@ impl StreamWire for GeminiStream {
         self.head.usage(&value)?;
         let root = Node::root(data).ok_or(WireError::Truncated)?;
         check_form(&root)?;
+        ledger.findings.fields(&root, &GEMINI_ANSWERS, false);
         self.take_head(&value);
         let (mut marks, mut texts, mut repeats) = (Vec::new(), Vec::new(), Vec::new());
         let mut seen = BTreeSet::new();
@@ -206,6 +207,7 @@ impl StreamWire for GeminiStream {
             }
             let candidate =
                 self.candidates.entry(choice).or_insert_with(|| Candidate::new(choice, &self.head));
+            find_in_candidate(&node, &mut ledger.findings)?;
             let (mark, pieces) = candidate.read(choice, said, &node, ledger)?;
             if may_quote(&node, &mark.parts) {
                 repeats.push(choice);
@@ -265,7 +267,7 @@ impl StreamWire for GeminiStream {
     }
 
     fn write(&mut self, frame: &Waiting<Mark>, mark: &Mark, edits: &Edits<'_>, out: &mut BytesMut) {
-        frame.write_edited(out, |root| {
+        frame.write_edited(edits, out, |root| {
             let mut splices = frame.text_splices(edits.ledger);
             for (mark, node) in mark.0.iter().zip(candidates(root)) {
                 let Some(candidate) = self.candidates.get_mut(&mark.choice) else { continue };

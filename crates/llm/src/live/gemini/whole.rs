@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{API, Added, PartMark, candidates, check_form, edit_candidate, key, parts};
+use super::{API, Added, PartMark, candidates, check_form, edit_candidate, find_in_candidate, key, parts};
 use crate::error::{WireError, out_of_order};
 use crate::live::ledger::Ledger;
 use crate::live::span::{Node, Splices};
@@ -10,8 +10,8 @@ use crate::live::stream::{Edits, TextPiece};
 use crate::live::whole::WholeWire;
 use crate::live::{MOST_CHOICES, PartKey, TextKind, spaced_note};
 use crate::model::ModelResponse;
-use crate::wire::Api;
 use crate::wire::gemini::decode_candidates;
+use crate::wire::{Api, GEMINI_ANSWERS};
 use backstop_hooks::conversation::Part;
 
 /// The wire's knowledge about one whole answer.
@@ -80,6 +80,7 @@ impl WholeWire for GeminiWhole {
         ledger: &mut Ledger,
     ) -> Result<Vec<TextPiece>, WireError> {
         check_form(root)?;
+        ledger.findings.fields(root, &GEMINI_ANSWERS, false);
         let nodes = candidates(root);
         if nodes.len() > MOST_CHOICES {
             return Err(out_of_order("there are candidates beyond all bounds"));
@@ -90,6 +91,7 @@ impl WholeWire for GeminiWhole {
         }
         let mut pieces = Vec::new();
         for ((choice, response), node) in (0..).zip(&responses).zip(&nodes) {
+            find_in_candidate(node, &mut ledger.findings)?;
             self.candidates.push(read_candidate(choice, response, node, ledger, &mut pieces)?);
         }
         self.responses = responses;

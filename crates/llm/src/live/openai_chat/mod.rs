@@ -13,7 +13,9 @@
 //! | usage | as billed |
 //! | `audio` | refused: nobody here can judge what is said aloud |
 //! | `reasoning_details` | repeat the reasoning beside them; texts that do not stand in it are an error |
-//! | other fields of a delta or message (annotations) | pass, and are dropped where the text beside them is edited, which they may quote |
+//! | annotations, `citations`, `search_results` | results: judged before they leave. Annotations are dropped where the text beside them is edited, which they may quote |
+//! | other fields of an answer, a choice, a delta or message | a call named after the field, `null` if it is refused |
+//! | a message in a stream, a delta in a whole answer, calls outside of both | refused if they say something |
 //!
 //! Every choice is edited on its own. A note about withheld calls is added to the content, after a blank line
 //! if there is text. A choice that never begins, so that indexes have a gap, is an error.
@@ -24,10 +26,11 @@ mod whole;
 pub(crate) use stream::ChatStream;
 pub(crate) use whole::ChatWhole;
 
+use super::findings::{CITATIONS, Findings, tool_of};
 use super::span::Node;
 use crate::error::{WireError, out_of_order};
-use crate::wire::Api;
 use crate::wire::openai_chat::FUNCTION_CALL;
+use crate::wire::{Api, CHAT_ANSWERS, CHAT_CHOICES, CHAT_MESSAGES};
 
 const API: Api = Api::OpenAiChat;
 /// The fields of calls, which are also the finish reasons of an answer that waits for them.
@@ -40,6 +43,45 @@ const REASONING: [&str; 2] = ["reasoning_content", "reasoning"];
 const VISIBLE: [&str; 2] = ["content", "refusal"];
 const KNOWN: [&str; 7] =
     ["role", "content", "refusal", TOOL_CALLS, FUNCTION_CALL, "reasoning_content", "reasoning"];
+
+/// Refuses calls and texts that stand where none belong: whoever reads them there was told something that nobody judged.
+fn check_misplaced(root: &Node<'_>, choice: &Node<'_>, message: &str) -> Result<(), WireError> {
+    let speaks = |node: &Node<'_>| !matches!(node.raw(), "\"\"" | "[]" | "{}");
+    let has = |node: &Node<'_>, field: &str| node.get_some(field).is_some_and(|node| speaks(&node));
+    let has_calls = CALLS.iter().any(|field| has(root, field) || has(choice, field));
+    let other = choice.get_some(message);
+    let speaks_there = |other: Node<'_>| KNOWN.iter().any(|field| *field != "role" && has(&other, field));
+    if has_calls || other.is_some_and(speaks_there) {
+        return Err(out_of_order("the answer speaks where it has no place to"));
+    }
+    Ok(())
+}
+
+/// Finds what the answer says besides its choices.
+fn find_in_answer(root: &Node<'_>, findings: &mut Findings) -> Result<(), WireError> {
+    findings.fields(root, &CHAT_ANSWERS, true);
+    for field in ["citations", "search_results"] {
+        if let Some(found) = root.get_some(field) {
+            findings.result(tool_of(API, field), "", &found)?;
+        }
+    }
+    Ok(())
+}
+
+/// Finds what a choice says besides texts and calls, and what its message or delta does.
+fn find_in_choice(
+    choice: &Node<'_>,
+    message: Option<&Node<'_>>,
+    findings: &mut Findings,
+) -> Result<(), WireError> {
+    findings.fields(choice, &CHAT_CHOICES, true);
+    let Some(message) = message else { return Ok(()) };
+    findings.fields(message, &CHAT_MESSAGES, false);
+    if let Some(annotations) = message.get_some("annotations") {
+        findings.result(CITATIONS, "", &annotations)?;
+    }
+    Ok(())
+}
 
 /// Refuses what a message or delta says in fields that nobody judges.
 fn check_others(message: &Node<'_>) -> Result<(), WireError> {

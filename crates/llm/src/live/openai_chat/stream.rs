@@ -7,7 +7,10 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 use serde_json::{Map, Value, json};
 
-use super::{API, KNOWN, REASONING, STOP, TOOL_CALLS, VISIBLE, check_others, waits_for_calls};
+use super::{
+    API, KNOWN, REASONING, STOP, TOOL_CALLS, VISIBLE, check_misplaced, check_others, find_in_answer,
+    find_in_choice, waits_for_calls,
+};
 use crate::error::{ProviderError, WireError, out_of_order};
 use crate::live::ledger::{Ledger, TextId};
 use crate::live::span::{Node, Slot, Splices, quote};
@@ -16,7 +19,7 @@ use crate::live::{PartKey, TextKind, choice_number, spaced_note};
 use crate::model::{ModelEvent, ModelResponse};
 use crate::sse::SseEvent;
 use crate::wire::openai_chat::{ChoiceDecoder, FUNCTION_CALL, Head, PADDING, Said, choices_of, is_done};
-use crate::wire::{not_json, parse_message};
+use crate::wire::{CHAT_ANSWERS, TypeClass, not_json, parse_message};
 
 const WHAT: &str = "stream chunk";
 const DONE: &[u8] = b"data: [DONE]\n\n";
@@ -149,7 +152,7 @@ impl ChatStream {
         }
         let mut is_void = false;
         let start = out.len();
-        frame.write_edited(out, |root| {
+        frame.write_edited(edits, out, |root| {
             let mut edit = ChunkEdit { frame, edits, splices: frame.text_splices(edits.ledger), took: false };
             edit.took = frame.texts().iter().any(|text| edit.is_emptied(&text.literal));
             let mut says_nothing = root.get_some("usage").is_none();
@@ -369,20 +372,26 @@ impl StreamWire for ChatStream {
         self.head.push(name, &value)?;
         let choices = choices_of(&value)?;
         let usage = self.head.usage(&value)?.is_some();
+        let root = Node::root(data).ok_or(WireError::Truncated)?;
+        find_in_answer(&root, &mut ledger.findings)?;
         if choices.is_empty() {
             return Ok(Reading::plain(Mark::NoChoice { usage }));
         }
         if is_first && let Value::Object(fields) = &value {
             self.envelope = fields.clone();
-            self.envelope.retain(|key, _| !["choices", "usage", PADDING].contains(&key.as_str()));
+            self.envelope.retain(|key, _| {
+                CHAT_ANSWERS.class(key) == Some(TypeClass::Inert)
+                    && !["usage", PADDING].contains(&key.as_str())
+            });
         }
-        let root = Node::root(data).ok_or(WireError::Truncated)?;
         let nodes = root.get("choices").map(|choices| choices.items()).unwrap_or_default();
         let (mut texts, mut marks, mut repeats) = (Vec::new(), Vec::new(), Vec::new());
         let mut seen = BTreeSet::new();
         let values = value.get("choices").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         for (((index, object), node), choice_value) in choices.iter().zip(&nodes).zip(values) {
             let index = choice_number(*index)?;
+            check_misplaced(&root, node, "message")?;
+            find_in_choice(node, node.get_some("delta").as_ref(), &mut ledger.findings)?;
             if !seen.insert(index) {
                 return Err(out_of_order("a chunk has a choice twice"));
             }
@@ -427,7 +436,7 @@ impl StreamWire for ChatStream {
     fn write(&mut self, frame: &Waiting<Mark>, mark: &Mark, edits: &Edits<'_>, out: &mut BytesMut) {
         match mark {
             Mark::Text { .. } if frame.text_splices(edits.ledger).is_empty() => {
-                out.extend_from_slice(frame.bytes());
+                frame.write_plain(edits, out);
             }
             Mark::Text { choice, .. } => {
                 let mark =
@@ -435,7 +444,7 @@ impl StreamWire for ChatStream {
                 self.write_chunk(frame, &[mark], edits, out);
             }
             Mark::Chunk(marks) => self.write_chunk(frame, marks, edits, out),
-            Mark::NoChoice { .. } | Mark::Done => out.extend_from_slice(frame.bytes()),
+            Mark::NoChoice { .. } | Mark::Done => frame.write_plain(edits, out),
         }
     }
 
@@ -487,7 +496,7 @@ impl StreamWire for ChatStream {
             out.extend_from_slice(&self.chunk(index, &json!({}), Some(STOP)));
         }
         for frame in waiting {
-            if let Some(Mark::NoChoice { usage: true }) = frame.mark() {
+            if let (Some(Mark::NoChoice { usage: true }), true) = (frame.mark(), frame.is_plain()) {
                 out.extend_from_slice(frame.bytes());
             }
         }

@@ -4,7 +4,10 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value, json};
 
-use super::{API, CALLS, KNOWN, REASONING, STOP, TOOL_CALLS, check_others, waits_for_calls};
+use super::{
+    API, CALLS, KNOWN, REASONING, STOP, TOOL_CALLS, check_misplaced, check_others, find_in_answer,
+    find_in_choice, waits_for_calls,
+};
 use crate::error::{WireError, out_of_order};
 use crate::live::ledger::{Ledger, TextId};
 use crate::live::span::{Node, Slot, Splices, quote};
@@ -204,8 +207,11 @@ impl WholeWire for ChatWhole {
     ) -> Result<Vec<TextPiece>, WireError> {
         self.responses = decode_choices(body)?;
         let mut pieces = Vec::new();
+        find_in_answer(root, &mut ledger.findings)?;
         let choices = root.get("choices").map(|choices| choices.items()).unwrap_or_default();
         for (place, choice) in (0..).zip(&choices) {
+            check_misplaced(root, choice, "delta")?;
+            find_in_choice(choice, choice.get_some("message").as_ref(), &mut ledger.findings)?;
             let index = choice.get_some("index");
             if index.is_some_and(|index| index.raw() != place.to_string()) {
                 return Err(out_of_order("the indexes of the choices are not in order"));

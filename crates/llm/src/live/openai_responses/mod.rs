@@ -5,12 +5,13 @@
 //! | text, refusal | visible text: leaves as it is settled; an edited delta has its one string spliced, one that says nothing any more is dropped. Its copies (`*.done`, the part, the item, the final answer, `output_text`) are edited with it |
 //! | reasoning summaries and texts | thinking, edited like text. Encrypted reasoning passes: nobody here, and no client, can read it |
 //! | spoken answers | refused: nobody here can judge what is said aloud |
-//! | annotations | leave with the text they belong to; from the first edit of that text on they are dropped, since they quote it |
+//! | annotations | results: judged before they leave, with the text they belong to; from the first edit of that text on they are dropped, since they quote it |
 //! | log probabilities | none, from the first edit of their text on. Where they say another text than their event, they wait until everything that has begun is settled |
 //! | calls that the client runs (functions, custom tools, shells, patches, the computer), and what makes somebody act (requests for approval, programs, searches among tools, messages to other agents) | held until the calls are decided; a removed one takes its item with it, and its result if the provider gave one; later items move up |
 //! | items and events of unknown types | a call named after the type, with the whole of it as arguments |
 //! | parts of unknown types | refused: a message can't leave without its parts |
-//! | what the provider runs | passes in order: it has run already |
+//! | what the provider runs | it has run already, and its results stand in it: judged before it leaves |
+//! | fields that nobody knows, of an answer, an event, a message or part | a call named after the field, `null` if it is refused |
 //! | status, usage | as billed; the status does not depend on calls |
 //! | sequence numbers | ascend as they did, without the events that were dropped and with those that were added |
 //!
@@ -24,9 +25,12 @@ mod whole;
 pub(crate) use stream::ResponsesStream;
 pub(crate) use whole::ResponsesWhole;
 
+use std::borrow::Cow;
+
+use super::findings::{CITATIONS, Findings, ResultKey, tool_of};
 use super::span::Node;
 use crate::error::{WireError, out_of_order};
-use crate::wire::Api;
+use crate::wire::{Api, RESPONSES_ITEMS, RESPONSES_MESSAGES, TypeClass};
 
 const API: Api = Api::OpenAiResponses;
 
@@ -36,6 +40,39 @@ fn refuse_spoken<'a>(parts: impl IntoIterator<Item = Node<'a>>) -> Result<(), Wi
         part.get_some("type").and_then(|kind| kind.string()).as_deref() == Some("output_audio")
     };
     if parts.into_iter().any(is_spoken) { Err(out_of_order("the answer is spoken")) } else { Ok(()) }
+}
+
+/// Finds what an item says besides texts and calls; gives the result that it is, if it is one.
+fn find_in_item(item: &Node<'_>, findings: &mut Findings) -> Result<Option<ResultKey>, WireError> {
+    let field = |name: &str| item.get_some(name).and_then(|value| value.string().map(Cow::into_owned));
+    let kind = field("type").unwrap_or_default();
+    match RESPONSES_ITEMS.class_or_call(&kind) {
+        TypeClass::Text => {
+            findings.fields(item, &RESPONSES_MESSAGES, false);
+            for part in content(item).iter().chain(&summary(item)) {
+                find_in_part(part, findings)?;
+            }
+            Ok(None)
+        }
+        TypeClass::Ran | TypeClass::Result => {
+            let call = field("call_id").or_else(|| field("id")).unwrap_or_default();
+            findings.result(tool_of(API, &kind), &call, item)
+        }
+        TypeClass::Call | TypeClass::Inert => Ok(None),
+    }
+}
+
+fn find_in_part(part: &Node<'_>, findings: &mut Findings) -> Result<(), WireError> {
+    findings.fields(part, &RESPONSES_MESSAGES, false);
+    for annotation in part.get_some("annotations").iter().flat_map(Node::items) {
+        findings.result(CITATIONS, "", &annotation)?;
+    }
+    Ok(())
+}
+
+/// The parts in an item's summary.
+fn summary<'a>(item: &Node<'a>) -> Vec<Node<'a>> {
+    item.get_some("summary").map(|summary| summary.items()).unwrap_or_default()
 }
 
 /// The parts in an item's content.

@@ -7,9 +7,10 @@ use serde_json::{Value, json};
 
 use super::frames::{Frames, message_item, part};
 use super::items::{Item, ItemKind, Items, copy, splice_copy, splice_logprobs};
-use super::{content, refuse_spoken};
+use super::{content, find_in_item, find_in_part, refuse_spoken};
 use crate::error::{ProviderError, WireError};
 use crate::live::PartKey;
+use crate::live::findings::{CITATIONS, ResultKey};
 use crate::live::ledger::Ledger;
 use crate::live::span::{Node, Splices};
 use crate::live::stream::{Edits, Last, Reading, StreamWire, TextPiece, Waiting};
@@ -18,7 +19,9 @@ use crate::sse::SseEvent;
 use crate::wire::openai_responses::{
     Change, Piece, Place, StreamDecoder, encode_frame, encode_stream_error, made_id,
 };
-use crate::wire::{RESPONSES_EVENTS, not_json, parse_message};
+use crate::wire::{
+    RESPONSES_ANSWERS, RESPONSES_EVENT_FIELDS, RESPONSES_EVENTS, TypeClass, not_json, parse_message,
+};
 
 const WHAT: &str = "stream event";
 
@@ -28,6 +31,8 @@ pub(crate) struct ResponsesStream {
     model: String,
     decoder: StreamDecoder,
     items: Items,
+    /// The items that are results, as they were last.
+    results: BTreeMap<usize, ResultKey>,
     response: Option<ModelResponse>,
     /// The answer as its first event has it, and what it used, as its last one says.
     frame: Value,
@@ -101,6 +106,7 @@ impl ResponsesStream {
             model: model.to_owned(),
             decoder: StreamDecoder::default(),
             items: Items::default(),
+            results: BTreeMap::new(),
             response: None,
             frame: Value::Null,
             usage: Value::Null,
@@ -121,6 +127,9 @@ impl ResponsesStream {
         Ok(match (kind, index) {
             ("response.created", _) => {
                 self.frame = value.get("response").cloned().unwrap_or_default();
+                if let Value::Object(fields) = &mut self.frame {
+                    fields.retain(|name, _| RESPONSES_ANSWERS.class(name).is_some());
+                }
                 Reading::plain(What::Created)
             }
             ("response.completed" | "response.incomplete", _) => {
@@ -134,21 +143,32 @@ impl ResponsesStream {
                 refuse_spoken(content(&item))?;
                 let whole = kind == "response.output_item.done";
                 self.items.begin(index, &item)?;
+                if let Some(result) = find_in_item(&item, &mut ledger.findings)? {
+                    self.results.insert(index, result);
+                }
                 let texts = self.items.copies(index, &item, whole, ledger);
                 let what = if whole { What::ItemDone(index) } else { What::ItemAdded(index) };
                 Reading { texts, call: self.items.is_call(index), ..Reading::plain(what) }
             }
             ("response.output_text.annotation.added", Some(index)) => {
+                if let Some(annotation) = root.get_some("annotation") {
+                    ledger.findings.result(CITATIONS, "", &annotation)?;
+                }
                 let content = place(value, "content_index").unwrap_or_default();
                 Reading::plain(What::Annotation(index, Place::Content(content)))
             }
             (_, Some(index)) => {
                 refuse_spoken(root.get_some("part"))?;
+                if let Some(part) = root.get_some("part") {
+                    find_in_part(&part, &mut ledger.findings)?;
+                }
                 let text = match Piece::of_event(value)? {
                     Some(piece) => self.piece(index, &piece, root, ledger),
                     None => None,
                 };
-                let call = self.items.is_call(index);
+                // Results that come in pieces are judged with what they belong to.
+                let is_result = RESPONSES_EVENTS.class(kind) == Some(TypeClass::Result);
+                let call = self.items.is_call(index) || is_result;
                 text.unwrap_or_else(|| Reading { call, ..Reading::plain(What::InItem(index)) })
             }
             (_, None) => Reading::plain(What::Other),
@@ -214,6 +234,7 @@ impl ResponsesStream {
         ledger.end_choice(0);
         let mut texts = Vec::new();
         for (index, item) in self.items.indexes().into_iter().zip(&nodes) {
+            find_in_item(item, &mut ledger.findings)?;
             texts.extend(self.items.copies(index, item, true, ledger));
         }
         Ok(Reading { texts, call: self.items.has_calls(), repeats: vec![0], ..Reading::plain(What::End) })
@@ -447,9 +468,15 @@ impl StreamWire for ResponsesStream {
         }
         let root = Node::root(data).ok_or(WireError::Truncated)?;
         let sequence = value.get("sequence_number").and_then(Value::as_u64);
+        let kind = value.get("type").and_then(Value::as_str).unwrap_or_default();
+        if RESPONSES_EVENTS.class(kind).is_some() {
+            ledger.findings.fields(&root, &RESPONSES_EVENT_FIELDS, false);
+            if let Some(answer) = root.get_some("response") {
+                ledger.findings.fields(&answer, &RESPONSES_ANSWERS, false);
+            }
+        }
         let reading = self.classify(&value, &root, ledger)?;
         let reading = reading.map(|what| Mark { what, sequence });
-        let kind = value.get("type").and_then(Value::as_str).unwrap_or_default();
         Ok(match RESPONSES_EVENTS.class(kind) {
             Some(_) => reading,
             None => reading.of_unknown_type(kind.to_owned(), value),
@@ -487,7 +514,7 @@ impl StreamWire for ResponsesStream {
         self.write_before(mark.what, edits, out);
         let (_, id) = self.note_place(edits);
         let note = edits.calls.note(0).map(|note| (id.as_str(), note));
-        frame.write_edited(out, |root| self.splices(frame, mark, root, note, edits));
+        frame.write_edited(edits, out, |root| self.splices(frame, mark, root, note, edits));
     }
 
     fn left(&mut self, mark: &Mark, ledger: &mut Ledger) {
@@ -531,8 +558,9 @@ impl StreamWire for ResponsesStream {
         }
         let mut begun = Vec::new();
         if !self.client.started {
-            let is_start =
-                |frame: &&Waiting<Mark>| frame.mark().is_some_and(|mark| mark.what == What::Created);
+            let is_start = |frame: &&Waiting<Mark>| {
+                frame.is_plain() && frame.mark().is_some_and(|mark| mark.what == What::Created)
+            };
             match waiting.iter().find(is_start) {
                 Some(start) => {
                     begun.extend_from_slice(start.bytes());
@@ -558,8 +586,11 @@ impl StreamWire for ResponsesStream {
             next = next.max(new_index + 1);
             match (whole, &item.kind) {
                 (true, _) => {
+                    let result = self.results.get(index).and_then(|key| edits.ledger.findings.edit(*key));
+                    let result = result.and_then(|edited| serde_json::from_str(edited).ok());
                     let value = self.decoder.item(*index);
-                    output.extend(value.map(|value| self.items.edited(*index, value, edits.ledger)));
+                    let as_it_reads = |value| self.items.edited(*index, value, edits.ledger);
+                    output.extend(result.or_else(|| value.map(as_it_reads)));
                 }
                 (false, ItemKind::Message | ItemKind::Reasoning) => {
                     output.push(self.close_item((*index, new_index), item, &mut left, edits, &mut frames));

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::items::Items;
-use super::{API, content, refuse_spoken};
+use super::{API, content, find_in_item, refuse_spoken};
 use crate::error::WireError;
 use crate::live::PartKey;
 use crate::live::ledger::Ledger;
@@ -11,8 +11,8 @@ use crate::live::span::{Node, Splices};
 use crate::live::stream::{Edits, TextPiece};
 use crate::live::whole::WholeWire;
 use crate::model::ModelResponse;
-use crate::wire::Api;
 use crate::wire::openai_responses::made_id;
+use crate::wire::{Api, RESPONSES_ANSWERS};
 
 /// The wire's knowledge about one whole answer.
 #[derive(Debug, Default)]
@@ -31,10 +31,12 @@ impl WholeWire for ResponsesWhole {
         ledger: &mut Ledger,
     ) -> Result<Vec<TextPiece>, WireError> {
         self.response = Some(API.decode_response(body)?);
+        ledger.findings.fields(root, &RESPONSES_ANSWERS, false);
         let mut texts = Vec::new();
         for (index, item) in root.get("output").iter().flat_map(Node::items).enumerate() {
             refuse_spoken(content(&item))?;
             self.items.begin(index, &item)?;
+            find_in_item(&item, &mut ledger.findings)?;
             texts.extend(self.items.copies(index, &item, true, ledger));
         }
         Ok(texts)

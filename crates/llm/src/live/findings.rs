@@ -1,0 +1,242 @@
+//! What an answer holds besides texts and calls: results of tools that the provider ran, with what cites them, and fields
+//! that nobody knows.
+//!
+//! - *A result is judged before it is shown.* What a search, a program or a server of the provider's brought in was written by
+//!   others, and goes to the person and into the next request. A frame with a result waits until it was judged; a result that
+//!   was edited is written anew, in its place, and every copy of it with it. The same words are judged once.
+//! - *A field that no table has is a call*, named after it, with its value as the argument. If it is refused, `null` stands
+//!   in its place.
+//!
+//! Limits: pictures and sounds are not read, and what a provider has sealed for itself is left to it.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::ops::Range;
+
+use serde_json::Value;
+
+use super::span::Node;
+use crate::error::{WireError, out_of_order};
+use crate::wire::{Api, TypeTable};
+
+/// More results than any answer has.
+const MOST_RESULTS: usize = 10_000;
+
+/// One result of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ResultKey(usize);
+
+/// A result that has arrived and was not judged.
+#[derive(Clone, PartialEq)]
+pub struct FreshResult {
+    /// Which one.
+    pub key: ResultKey,
+    /// What policies call the tool.
+    pub tool: &'static str,
+    /// The call that it answers, where the wire says so.
+    pub call: String,
+    /// The result as the wire has it: an item, a block, a list of citations.
+    pub value: Value,
+}
+
+impl fmt::Debug for FreshResult {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FreshResult")
+            .field("key", &self.key)
+            .field("tool", &self.tool)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A field that nobody knows, where it stands.
+#[derive(Debug)]
+pub(crate) struct StrangeField {
+    pub(crate) name: String,
+    pub(crate) value: Value,
+    pub(crate) span: Range<usize>,
+}
+
+/// The results of one answer, and what was found in the frame that is read.
+#[derive(Debug, Default)]
+pub(crate) struct Findings {
+    results: Vec<Judged>,
+    known: HashMap<(&'static str, String), ResultKey>,
+    fresh: Vec<FreshResult>,
+    /// Nobody judges results.
+    free: bool,
+    edited: bool,
+    places: Vec<(ResultKey, Range<usize>)>,
+    fields: Vec<StrangeField>,
+}
+
+#[derive(Debug, Default)]
+struct Judged {
+    settled: bool,
+    edit: Option<String>,
+}
+
+impl Findings {
+    /// A result of `tool` stands at `node`.
+    ///
+    /// # Errors
+    /// If there are results beyond all bounds.
+    pub(crate) fn result(
+        &mut self,
+        tool: &'static str,
+        call: &str,
+        node: &Node<'_>,
+    ) -> Result<Option<ResultKey>, WireError> {
+        let raw = node.raw();
+        if self.free || matches!(raw, "null" | "[]" | "{}" | "\"\"") {
+            return Ok(None);
+        }
+        let known = (tool, raw.to_owned());
+        let key = match self.known.get(&known) {
+            Some(key) => *key,
+            None => {
+                let key = ResultKey(self.results.len());
+                if key.0 >= MOST_RESULTS {
+                    return Err(out_of_order("there are results beyond all bounds"));
+                }
+                let value = serde_json::from_str(raw).map_err(|_| WireError::Truncated)?;
+                self.results.push(Judged::default());
+                self.known.insert(known, key);
+                self.fresh.push(FreshResult { key, tool, call: call.to_owned(), value });
+                key
+            }
+        };
+        self.places.push((key, node.span()));
+        Ok(Some(key))
+    }
+
+    /// The fields of an object that `known` does not have. Where `names` pass, short words are no texts.
+    pub(crate) fn fields(&mut self, object: &Node<'_>, known: &TypeTable, names: bool) {
+        for member in object.members() {
+            let is_known = known.class(&member.key).is_some() || known.class(&camel(&member.key)).is_some();
+            let passes = is_known || (names && is_name(&member.value));
+            if !passes {
+                self.field(&member.key, &member.value);
+            }
+        }
+    }
+
+    /// A field that nobody knows stands at `node`.
+    fn field(&mut self, name: &str, node: &Node<'_>) {
+        if let Ok(value) = serde_json::from_str::<Value>(node.raw())
+            && says_something(&value)
+        {
+            self.fields.push(StrangeField { name: name.to_owned(), value, span: node.span() });
+        }
+    }
+
+    /// Where results stand in what was read since the last time.
+    pub(crate) fn take_places(&mut self) -> Vec<(ResultKey, Range<usize>)> {
+        std::mem::take(&mut self.places)
+    }
+
+    /// The unknown fields of what was read since the last time.
+    pub(crate) fn take_fields(&mut self) -> Vec<StrangeField> {
+        std::mem::take(&mut self.fields)
+    }
+
+    /// The results that nobody has judged, once each.
+    pub(crate) fn fresh(&mut self) -> Vec<FreshResult> {
+        std::mem::take(&mut self.fresh)
+    }
+
+    /// A result was judged, and reads as `new` if that is another.
+    pub(crate) fn settle(&mut self, key: ResultKey, new: Option<&Value>) {
+        if let Some(judged) = self.results.get_mut(key.0) {
+            judged.settled = true;
+            judged.edit = new.map(Value::to_string);
+            self.edited |= judged.edit.is_some();
+        }
+    }
+
+    /// Nobody judges results: they leave as they come.
+    pub(crate) fn release(&mut self) {
+        self.free = true;
+        self.fresh.clear();
+        self.results.iter_mut().for_each(|judged| judged.settled = true);
+    }
+
+    pub(crate) fn is_settled(&self, key: ResultKey) -> bool {
+        self.results.get(key.0).is_some_and(|judged| judged.settled)
+    }
+
+    /// What stands in the place of a result; `None` if it stays.
+    pub(crate) fn edit(&self, key: ResultKey) -> Option<&str> {
+        self.results.get(key.0)?.edit.as_deref()
+    }
+
+    /// Whether any result is edited.
+    pub(crate) fn is_edited(&self) -> bool {
+        self.edited
+    }
+}
+
+/// Whether a value has a text anywhere.
+fn says_something(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+        Value::String(text) => !text.is_empty(),
+        Value::Array(items) => items.iter().any(says_something),
+        Value::Object(fields) => fields.values().any(says_something),
+    }
+}
+
+/// A longer string is no name.
+const LONGEST_NAME: usize = 64;
+
+fn is_name(node: &Node<'_>) -> bool {
+    let is_word = |text: &str| text.len() <= LONGEST_NAME && text.bytes().all(|byte| byte.is_ascii_graphic());
+    node.string().is_some_and(|text| is_word(&text))
+}
+
+/// A key as Gemini writes it, which takes `grounding_metadata`, too. Other wires have no such keys.
+fn camel(key: &str) -> String {
+    let mut words = key.split('_');
+    let first = words.next().unwrap_or_default().to_owned();
+    words.fold(first, |mut camel, word| {
+        let (head, rest) = word.split_at_checked(1).unwrap_or((word, ""));
+        camel.push_str(&head.to_ascii_uppercase());
+        camel.push_str(rest);
+        camel
+    })
+}
+
+/// What policies call the tool whose result is of the type `kind`.
+pub(crate) fn tool_of(api: Api, kind: &str) -> &'static str {
+    let names: &[(&str, &str)] = match api {
+        Api::AnthropicMessages => &[
+            ("code_execution", "code_execution"),
+            ("web_search", "web_search"),
+            ("web_fetch", "web_fetch"),
+            ("tool_search", "tool_search"),
+            ("mcp_", "mcp"),
+            ("advisor", "advisor"),
+        ],
+        Api::OpenAiResponses => &[
+            ("web_search", "web_search"),
+            ("file_search", "file_search"),
+            ("code_interpreter", "code_execution"),
+            ("image_generation", "image_generation"),
+            ("mcp_", "mcp"),
+            ("tool_search", "tool_search"),
+            ("apply_patch", "apply_patch"),
+            ("computer", "computer"),
+            ("shell", "exec"),
+        ],
+        Api::Gemini => &[
+            ("codeExecution", "code_execution"),
+            ("groundingMetadata", "web_search"),
+            ("urlContext", "web_fetch"),
+            ("citation", "citations"),
+        ],
+        Api::OpenAiChat => &[("search_results", "web_search")],
+    };
+    names.iter().find(|(part, _)| kind.contains(part)).map_or("provider_tool", |(_, name)| name)
+}
+
+/// What policies call that which a text cites.
+pub(crate) const CITATIONS: &str = "citations";
