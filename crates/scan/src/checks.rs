@@ -26,9 +26,9 @@ named! {
     aadhaar aba_routing any ar_cuit au_abn au_medicare au_tfn be_person
     br_cnpj br_cpf ca_sin ch_ahv cl_rut cn_resident cz_birth date_first
     day_first de_health de_pension de_tax_id de_vat es_nie es_nif fi_person
-    fr_nir iban ie_pps in_pan in_passport it_fiscal it_vat kr_company
+    fr_nir hr_oib hr_oib_vat iban ie_pps in_pan in_passport it_fiscal it_vat kr_company
     kr_person luhn machine_readable nl_bsn no_foreigner no_person ph_tin pl_pesel
-    ro_cnp se_company se_person sg_entity sg_nric th_person tr_person tw_resident
+    ro_cnp ru_snils se_company se_person sg_entity sg_nric th_person tr_person tw_resident
     uk_nhs uk_nino uk_plate us_itin us_mbi us_npi us_ssn varied_luhn
     za_person
 }
@@ -107,6 +107,22 @@ pub(crate) fn de_tax_id(number: &[u8]) -> bool {
 
 pub(crate) fn de_vat(number: &[u8]) -> bool {
     mod_11_10(cut(number, 2, number.len()))
+}
+
+pub(crate) fn hr_oib(number: &[u8]) -> bool {
+    let all: Vec<u32> = digits(number).collect();
+    varied(&all) && mod_11_10(number)
+}
+
+/// The same behind `HR`.
+pub(crate) fn hr_oib_vat(number: &[u8]) -> bool {
+    hr_oib(cut(number, 2, number.len()))
+}
+
+/// Weights 9 to 1, modulo 101, where 100 is written as 00; not checked up to 001-001-998.
+pub(crate) fn ru_snils(number: &[u8]) -> bool {
+    let sum = weighted(cut(number, 0, 9), &[9, 8, 7, 6, 5, 4, 3, 2, 1]) % 101;
+    cut(number, 0, 9) > &b"001001998"[..] && pair(number, 9) == sum % 100
 }
 
 fn letter_value(byte: u8) -> u32 {

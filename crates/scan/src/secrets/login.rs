@@ -36,6 +36,8 @@ pub(super) enum Login {
     Password,
     /// A password that is glued to its option.
     Glued,
+    /// A password behind an option of clients of Redis (redis-cli 7.4 `-a`, `--pass`).
+    Store,
 }
 
 impl Login {
@@ -45,7 +47,18 @@ impl Login {
             Self::User => &[b"curl"],
             Self::Password => &PASSWORD_TOOLS,
             Self::Glued => &GLUED_PASSWORD_TOOLS,
+            Self::Store => &[b"redis-cli", b"valkey-cli", b"keydb-cli", b"redli", b"iredis"],
         }
+    }
+
+    /// Whether an option that ends at `flag_end` is one of its tools'. `-a` is an option of nearly everything, so that what
+    /// stands between the tool and a `Store` may not end the command.
+    fn belongs_to_tool(self, text: &[u8], flag_end: usize) -> bool {
+        let front = cut(text, flag_end.saturating_sub(TOOL_REACH), flag_end);
+        let ends = |b: &u8| matches!(b, b';' | b'|' | b'&' | b'\n');
+        let begin = if self == Self::Store { front.iter().rposition(ends).unwrap_or(0) } else { 0 };
+        let front = cut(front, begin, front.len());
+        self.tools().iter().any(|tool| contains_folded(front, tool))
     }
 }
 
@@ -72,10 +85,10 @@ pub(super) fn open(text: &[u8], login: Login, flag_end: usize) -> Option<usize> 
     let start = login_start(text, login, flag_end);
     match login {
         Login::User => open_password(text, start, LONGEST_LOGIN, |byte| SPACE.has(byte)),
-        Login::Password | Login::Glued => {
+        Login::Password | Login::Glued | Login::Store => {
             let value = cut(text, start, text.len());
             let goes_on = value.len() < LONGEST_LOGIN && !value.iter().any(|&b| SPACE.has(b));
-            (goes_on && is_near(text, flag_end, login.tools())).then_some(start.min(text.len()))
+            (goes_on && login.belongs_to_tool(text, flag_end)).then_some(start.min(text.len()))
         }
     }
 }
@@ -133,7 +146,7 @@ pub(super) fn url_password(text: &[u8], colon: usize) -> Option<Span> {
 
 /// What stands behind an option that ends at `flag_end`, if its tool is named in front of it.
 pub(super) fn behind_option(text: &[u8], login: Login, flag_end: usize) -> Option<Span> {
-    if !is_near(text, flag_end, login.tools()) {
+    if !login.belongs_to_tool(text, flag_end) {
         return None;
     }
     let start = login_start(text, login, flag_end);
@@ -146,7 +159,7 @@ pub(super) fn behind_option(text: &[u8], login: Login, flag_end: usize) -> Optio
             let separator = whole.iter().position(|&b| b == b':')?;
             (cut(whole, 0, separator), cut(whole, separator + 1, whole.len()))
         }
-        Login::Password | Login::Glued => (&b""[..], whole),
+        Login::Password | Login::Glued | Login::Store => (&b""[..], whole),
     };
     let reference = whole.iter().any(|b| matches!(b, b'$' | b'<' | b'>' | b'{'));
     let option = DASH.has(at(value, 0)) && (value.len() < 4 || login != Login::User);
@@ -163,12 +176,6 @@ pub(super) fn behind_option(text: &[u8], login: Login, flag_end: usize) -> Optio
     }
     let from = start + whole.len() - value.len();
     Some(password(from, from + value.len(), 0.75))
-}
-
-/// Whether one of `tools` is named before `end`, on the same line.
-fn is_near(text: &[u8], end: usize, tools: &[&[u8]]) -> bool {
-    let front = cut(text, end.saturating_sub(TOOL_REACH), end);
-    tools.iter().any(|tool| contains_folded(front, tool))
 }
 
 /// The password of a `netrc` entry, given where the word `password` stands: behind a machine and a login.

@@ -66,7 +66,7 @@ const NAMES: [(Name, &str); 13] = [
     (Name::Authorization, "bearer"),
 ];
 
-const ANCHORS: [(Anchor, &str); 22] = [
+const ANCHORS: [(Anchor, &str); 25] = [
     (Anchor::Armour, "-----BEGIN"),
     (Anchor::WrappedArmour, blocks::WRAPPED_ARMOUR),
     (Anchor::Putty, "PuTTY-User-Key-File"),
@@ -79,6 +79,9 @@ const ANCHORS: [(Anchor, &str); 22] = [
     (Anchor::Login(Login::User), "--proxy-user"),
     (Anchor::Login(Login::Password), " -p "),
     (Anchor::Login(Login::Glued), " -p"),
+    (Anchor::Login(Login::Store), " -a "),
+    (Anchor::Login(Login::Store), "--pass "),
+    (Anchor::Login(Login::Store), "--pass="),
     (Anchor::Prefix, "hf_"),
     (Anchor::Prefix, "glpat-"),
     (Anchor::Prefix, "glc_"),
