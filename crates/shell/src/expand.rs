@@ -3,7 +3,7 @@
 //! Order as in the shell: braces, then tilde, parameters, command and process substitution, arithmetic;
 //! then splitting of what was not quoted. Glob operators stay as marks: what they match depends on files.
 
-use brush_parser::word::{BraceExpressionMember as Member, BraceExpressionOrText as Part, TildeExpr};
+use brush_parser::word::{BraceExpressionMember as Member, BraceExpressionOrText as Part};
 use brush_parser::word::{WordPiece as Piece, WordPieceWithSource};
 
 use super::data::Data;
@@ -14,6 +14,7 @@ use super::param::Expanded;
 use super::prescan::MAX_BYTES;
 use super::shifted;
 use super::state::Value;
+use super::tilde;
 use super::trace::Trace;
 use super::walk::Shell;
 use super::word::{ANY, HOLE, SET, STAR};
@@ -331,6 +332,10 @@ impl Shell<'_> {
     fn pieces(&mut self, pieces: &[WordPieceWithSource], quoted: bool, fields: &mut Fields) {
         for (at, piece) in pieces.iter().enumerate() {
             let next = pieces.get(at + 1).map(|next| &next.piece);
+            if at == 0 && !quoted && tilde::is_joined(&piece.piece, next) && self.differs(Dialect::Zsh) {
+                let text = self.joined_tilde(pieces);
+                return fields.quoted(&text);
+            }
             if is_subscripted(&piece.piece, next) && self.differs(Dialect::Zsh) {
                 // How far the subscript goes, and what it takes of the value, is not known; what is in it is expanded.
                 let mut rest = Fields::default();
@@ -340,6 +345,13 @@ impl Shell<'_> {
             }
             self.piece(&piece.piece, quoted, fields);
         }
+    }
+
+    /// What pieces come to, as one text.
+    pub(super) fn pieces_as_one(&mut self, pieces: &[WordPieceWithSource]) -> String {
+        let mut one = Fields::default();
+        pieces.iter().for_each(|piece| self.piece(&piece.piece, true, &mut one));
+        one.current.unwrap_or_default()
     }
 
     fn piece(&mut self, piece: &Piece, quoted: bool, fields: &mut Fields) {
@@ -462,27 +474,6 @@ impl Shell<'_> {
             list.retain(|item| !is_loose(item));
         }
         list
-    }
-
-    fn tilde(&mut self, tilde: &TildeExpr) -> String {
-        match tilde {
-            TildeExpr::Home => match self.state.assigned("HOME") {
-                Some(home) => home.scalar().to_owned(),
-                None => self.place.home().to_owned(),
-            },
-            TildeExpr::UserHome(user) if user == "root" => "/root".into(),
-            TildeExpr::UserHome(user) => format!("/home/{user}"),
-            TildeExpr::WorkingDir => self.folder_in("PWD"),
-            TildeExpr::OldWorkingDir => self.folder_in("OLDPWD"),
-            TildeExpr::NthDirFromTopOfDirStack { n, .. } => self.stacked(*n, false),
-            TildeExpr::NthDirFromBottomOfDirStack { n } => self.stacked(*n, true),
-        }
-    }
-
-    /// The folder that a variable names.
-    fn folder_in(&mut self, name: &str) -> String {
-        self.settle(name);
-        self.state.value(name, None).scalar().to_owned()
     }
 }
 

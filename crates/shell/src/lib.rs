@@ -100,6 +100,7 @@ mod state;
 mod statements;
 mod subscript;
 mod texts;
+mod tilde;
 mod trace;
 mod transfer;
 pub mod variables;
