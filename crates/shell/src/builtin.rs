@@ -297,11 +297,11 @@ impl Shell<'_> {
         let refs = slices(args);
         let options = Options::parse(&refs, Takes::wrapper("", &[]));
         if options.short('v') || options.short('V') {
-            // Where it lies is not known, nor whether it is there at all.
+            // It may be a function, lie elsewhere, or not be there at all.
             let named = args.last().filter(|name| !name.starts_with('-') && !has_hole(name));
             return named.map_or_else(
                 || Data::unknown(Taint::NONE),
-                |name| Data::text(format!("{HOLE}/{name}\n")).or_anything(),
+                |name| Data::text(format!("/usr/bin/{name}\n")).or_anything(),
             );
         }
         let functions = std::mem::take(&mut self.state.functions);

@@ -8,7 +8,8 @@
 //! `NODE_OPTIONS=--max-old-space-size=4096` loads nothing. So each entry says what its value is ([`Value`]).
 //!
 //! Sources: ld.so(8), bash(1) 5.2, zsh(1) 5.9, git(1) 2.46, less(1), the environment variables of Cargo 1.82, Go 1.23,
-//! GNU make 4.4, Node.js 22, Python 3.13, Perl 5.40, Ruby 3.3, the JDK 21, Lua 5.4, .NET 8, Ansible 2.17, npm 10.
+//! GNU make 4.4, Node.js 22, Python 3.13, Perl 5.40, Ruby 3.3, the JDK 21, Lua 5.4, .NET 8, Ansible 2.17, npm 10,
+//! pip 24, uv 0.5, Bun 1.1, Yarn 4, rustup 1.28.
 
 /// What a variable changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -25,6 +26,8 @@ pub enum Influence {
     Build,
     /// What a language runtime loads.
     Runtime,
+    /// Where package managers fetch what they install or run.
+    Packages,
 }
 
 /// What the value of a variable is.
@@ -38,6 +41,8 @@ pub enum Value {
     Options(&'static [&'static str]),
     /// Folders in which code is looked for, between colons.
     Folders,
+    /// Addresses that code is fetched from.
+    Sources,
     /// Something that runs no code by itself.
     Setting,
 }
@@ -240,6 +245,28 @@ const GROUPS: &[Group] = &[
             "PYTHONBREAKPOINT",
             "PYTHONUSERBASE",
             "R_LIBS_USER",
+        ],
+    ),
+    (
+        Influence::Packages,
+        Value::Sources,
+        &[
+            "BUN_CONFIG_REGISTRY",
+            "GOPROXY",
+            "NPM_CONFIG_REGISTRY",
+            "PIP_EXTRA_INDEX_URL",
+            "PIP_FIND_LINKS",
+            "PIP_INDEX_URL",
+            "PIP_PYPI_URL",
+            "RUSTUP_DIST_ROOT",
+            "RUSTUP_DIST_SERVER",
+            "RUSTUP_UPDATE_ROOT",
+            "UV_DEFAULT_INDEX",
+            "UV_EXTRA_INDEX_URL",
+            "UV_INDEX",
+            "UV_INDEX_URL",
+            "YARN_NPM_REGISTRY_SERVER",
+            "YARN_REGISTRY",
         ],
     ),
     (Influence::Program, Value::Program, &["NPM_CONFIG_SCRIPT_SHELL", "NPM_CONFIG_EDITOR", "NPM_CONFIG_GIT"]),

@@ -4,6 +4,8 @@
 //! values are ordinary. A program that is called by its bare name or lies where the system keeps programs is as good in a
 //! variable as in a command; a file of the workspace, of a temporary folder or of a place nobody knows is not.
 
+use std::net::IpAddr;
+
 use backstop_shell::marks::has_hole;
 use backstop_shell::variables::{self, Influence, Value};
 use backstop_shell::{Place, Process, paths};
@@ -45,6 +47,7 @@ fn is_foreign(influence: Influence, kind: Value, value: &str, folder: &str, at: 
         Value::Code => true,
         Value::Program => is_foreign_program(value, folder, at),
         Value::Options(loading) => loads(value, loading),
+        Value::Sources => value.split([',', '|', ' ', '\t', '\n']).any(may_be_changed_on_the_way),
         Value::Folders if influence == Influence::SearchPath => {
             value.split(':').any(|entry| finds_foreign_programs(entry, folder, at))
         }
@@ -52,6 +55,22 @@ fn is_foreign(influence: Influence, kind: Value, value: &str, folder: &str, at: 
             .split(':')
             .any(|entry| !entry.is_empty() && !has_hole(entry) && class_of(entry, folder, at) == Class::Temp),
     }
+}
+
+/// Whether what is fetched from an address may be another's on the way: it does not go over TLS and leaves this machine.
+fn may_be_changed_on_the_way(address: &str) -> bool {
+    let Some((scheme, rest)) = address.split_once("://") else { return false };
+    let host = rest.split('/').next().unwrap_or_default();
+    let host = host.rsplit('@').next().unwrap_or_default();
+    let name = match host.strip_prefix('[') {
+        Some(address) => address.split(']').next(),
+        None => host.split(':').next(),
+    };
+    let own = name.is_some_and(|name| {
+        name == "localhost" || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+    });
+    let is_safe = ["https", "file", "ssh", "sparse+https", "git+https", "git+ssh"];
+    !own && !is_safe.iter().any(|safe| scheme.eq_ignore_ascii_case(safe))
 }
 
 fn class_of(path: &str, folder: &str, at: &Place) -> Class {
@@ -124,6 +143,10 @@ mod tests {
             ("NODE_OPTIONS", "--max-old-space-size=1 --require ./x"),
             ("PYTHONPATH", "src:/tmp/x"),
             ("LD_PRELOAD", "x.so"),
+            ("PIP_INDEX_URL", "http://mirror.test/simple"),
+            ("GOPROXY", "https://proxy.test,HTTP://mirror.test|direct"),
+            ("npm_config_registry", "http://localhost@mirror.test/"),
+            ("npm_config_registry", "http://127.0.0.1.mirror.test/"),
         ] {
             assert!(foreign(name, value), "{name}={value}");
         }
@@ -137,6 +160,9 @@ mod tests {
             ("NODE_OPTIONS", "--max-old-space-size=1"),
             ("PYTHONPATH", "src"),
             ("HISTFILE", "/tmp/x"),
+            ("PIP_INDEX_URL", "https://mirror.test/simple"),
+            ("npm_config_registry", "http://localhost:4873"),
+            ("GOPROXY", "off"),
         ] {
             assert!(!foreign(name, value), "{name}={value}");
         }

@@ -44,7 +44,8 @@ impl Shell<'_> {
             let set = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
             let own = self.process_environment();
             let own = std::iter::once(("HOME".to_owned(), self.place.home().to_owned())).chain(own);
-            let variables = own.map(|(name, value)| (in_environment(&name), value)).chain(set).collect();
+            let own = own.map(|(name, value)| (in_environment(&name), value));
+            let variables = own.chain(set).map(|(name, value)| (name, Made::from(value))).collect();
             let found = read(&program, variables);
             self.trace.note(found.over);
             if found.network {
@@ -54,6 +55,7 @@ impl Shell<'_> {
             if computed && found.calls.iter().any(Call::fetches) {
                 self.trace.facts.push(Fact::RunsCode { process: Some(process), from: Taint::NET });
             }
+            self.note_unread_code("awk", &found);
             for call in &found.calls {
                 self.code_call(call, Languages::built_in().any(), process, 0);
             }
@@ -187,7 +189,7 @@ fn substitution(command: &str) -> Option<(String, String)> {
 }
 
 /// Scans an awk program: `system`, pipes to and from commands, files read and written.
-fn read(text: &str, variables: HashMap<String, String>) -> Found {
+fn read(text: &str, variables: Known) -> Found {
     let mut found = Found::default();
     let (tokens, over) = tokenize(text, &Syntax { hash: true, ..Syntax::default() });
     found.over = over;
@@ -221,9 +223,9 @@ fn read(text: &str, variables: HashMap<String, String>) -> Found {
                 }
             },
             Token::Mark(c @ ('<' | '>')) => {
-                if let Some(path) = expression(&known, behind).filter(|path| !has_hole(path)) {
+                if let Some(path) = expression(&known, behind).filter(|path| !has_hole(&path.text)) {
                     let action = if *c == '<' { Action::Read } else { Action::Write };
-                    found.calls.push(Call::Touch(Touch::new(action, path)));
+                    found.calls.push(Call::Touch(Touch::new(action, path.text)));
                 }
             }
             _ => {}
@@ -233,7 +235,7 @@ fn read(text: &str, variables: HashMap<String, String>) -> Found {
 }
 
 /// Variables that a text is assigned to.
-fn assigned(tokens: &[Token], mut known: HashMap<String, String>) -> HashMap<String, String> {
+fn assigned(tokens: &[Token], mut known: Known) -> Known {
     for (at, pair) in tokens.windows(2).enumerate() {
         if let [Token::Name(name), Token::Mark('=')] = pair
             && let Some(text) = expression(&known, tokens.get(at + 2..).unwrap_or_default())
@@ -249,42 +251,136 @@ fn in_environment(name: &str) -> String {
     format!("ENVIRON[{name}]")
 }
 
-/// The text that texts and variables side by side make, as awk joins them; what is not known of it is a hole.
-fn expression(known: &HashMap<String, String>, tokens: &[Token]) -> Option<String> {
-    let mut text = None::<String>;
+/// What an expression of awk comes to.
+#[derive(Clone, Debug, Default)]
+struct Made {
+    /// With a hole for each part that is not known.
+    text: String,
+    /// Whether a function that nobody follows made a part of it.
+    computed: bool,
+}
+
+impl From<String> for Made {
+    fn from(text: String) -> Self {
+        Self { text, computed: false }
+    }
+}
+
+/// The variables of an awk program whose values are known in part.
+type Known = HashMap<String, Made>;
+
+/// The text that texts and variables side by side make, as awk joins them.
+fn expression(known: &Known, tokens: &[Token]) -> Option<Made> {
+    let mut made = None::<Made>;
     let mut tokens = tokens.iter();
     while let Some(token) = tokens.next() {
-        let part = match token {
-            Token::Text(body) => Some(body.body.as_str()),
-            Token::Name(name) if name == "ENVIRON" => match tokens.as_slice() {
-                [Token::Mark('['), Token::Text(name), Token::Mark(']'), rest @ ..] => {
-                    tokens = rest.iter();
-                    known.get(&in_environment(&name.body)).map(String::as_str)
-                }
-                _ => None,
-            },
-            Token::Name(name) => known.get(name.as_str()).map(String::as_str),
-            Token::Mark(')' | '}' | '|' | ',' | ';' | ':') | Token::End => break,
-            Token::Mark('$' | ']') => continue,
+        let part = match (token, tokens.as_slice()) {
+            (Token::Text(body), _) => Some(Made::from(body.body.clone())),
+            (Token::Name(name), [Token::Mark('['), Token::Text(key), Token::Mark(']'), rest @ ..])
+                if name == "ENVIRON" =>
+            {
+                tokens = rest.iter();
+                known.get(&in_environment(&key.body)).cloned()
+            }
+            (Token::Name(name), [Token::Mark('('), rest @ ..]) if is_function(name) => {
+                let (arguments, rest) = arguments(rest);
+                tokens = rest.iter();
+                let format = (name == "sprintf").then(|| formatted(known, &arguments)).flatten();
+                Some(format.unwrap_or(Made { text: HOLE.to_string(), computed: true }))
+            }
+            (Token::Name(name), _) => known.get(name.as_str()).cloned(),
+            (Token::Mark(')' | '}' | '|' | ',' | ';' | ':') | Token::End, _) => break,
+            (Token::Mark('$' | ']'), _) => continue,
             _ => None,
         };
-        let text = text.get_or_insert_default();
-        match part {
-            Some(part) => text.push_str(part),
-            None => text.push(HOLE),
+        let made = made.get_or_insert_default();
+        let part = part.unwrap_or_else(|| Made::from(HOLE.to_string()));
+        made.text.push_str(&part.text);
+        made.computed |= part.computed;
+    }
+    made
+}
+
+/// Whether a name with a parenthesis behind it is called, and no statement.
+fn is_function(name: &str) -> bool {
+    !matches!(
+        name,
+        "if" | "while" | "for" | "print" | "printf" | "in" | "return" | "switch" | "exit" | "delete"
+    )
+}
+
+/// The arguments of a call that was opened in front of these tokens, and what stands behind it.
+fn arguments(tokens: &[Token]) -> (Vec<&[Token]>, &[Token]) {
+    let mut all = Vec::new();
+    let (mut depth, mut from) = (0_usize, 0);
+    for (at, token) in tokens.iter().enumerate() {
+        match token {
+            Token::Mark('(' | '[') => depth += 1,
+            Token::Mark(')') if depth == 0 => {
+                all.push(tokens.get(from..at).unwrap_or_default());
+                return (all, tokens.get(at + 1..).unwrap_or_default());
+            }
+            Token::Mark(')' | ']') => depth = depth.saturating_sub(1),
+            Token::Mark(',') if depth == 0 => {
+                all.push(tokens.get(from..at).unwrap_or_default());
+                from = at + 1;
+            }
+            _ => {}
         }
     }
-    text
+    all.push(tokens.get(from..).unwrap_or_default());
+    (all, &[])
+}
+
+/// What `sprintf` makes of a format that is known: `%c` of a number is a character. `None` for conversions that are not read.
+fn formatted(known: &Known, arguments: &[&[Token]]) -> Option<Made> {
+    let (format, values) = arguments.split_first()?;
+    let format = expression(known, format).filter(|format| !format.computed)?.text;
+    let mut values = values.iter();
+    let mut made = Made::default();
+    let mut rest = format.chars().peekable();
+    while let Some(c) = rest.next() {
+        if c != '%' {
+            made.text.push(c);
+            continue;
+        }
+        while rest.next_if(|c| matches!(c, '-' | '+' | '#' | '.') || c.is_ascii_digit()).is_some() {}
+        let conversion = rest.next()?;
+        if conversion == '%' {
+            made.text.push('%');
+            continue;
+        }
+        let value = values.next().copied()?;
+        let number = match value {
+            [Token::Name(number)] => number.parse::<u32>().ok(),
+            _ => None,
+        };
+        match (conversion, number) {
+            ('c', Some(number)) => made.text.push(char::from_u32(number)?),
+            ('d' | 'i' | 's', Some(number)) => made.text.push_str(&number.to_string()),
+            ('s' | 'c', None) => {
+                let value = expression(known, value)?;
+                made.text.push_str(&value.text);
+                made.computed |= value.computed;
+            }
+            ('d' | 'i' | 'o' | 'x' | 'X' | 'u' | 'f' | 'F' | 'g' | 'e', _) => made.text.push(HOLE),
+            _ => return None,
+        }
+    }
+    Some(made)
 }
 
 /// A command that begins here: known, or something that is made while the program runs.
-fn run(known: &HashMap<String, String>, tokens: &[Token]) -> Call {
-    let command = expression(known, tokens).filter(|command| !command.trim_start().starts_with(HOLE));
-    command.map_or(Call::Carrier(Taint::PROGRAM), Call::Shell)
+fn run(known: &Known, tokens: &[Token]) -> Call {
+    match expression(known, tokens) {
+        Some(command) if command.computed => Call::Unread,
+        Some(command) if !command.text.trim_start().starts_with(HOLE) => Call::Shell(command.text),
+        _ => Call::Carrier(Taint::PROGRAM),
+    }
 }
 
 /// A command that ends here.
-fn run_before(known: &HashMap<String, String>, tokens: &[Token]) -> Call {
+fn run_before(known: &Known, tokens: &[Token]) -> Call {
     let is_part = |token: &&Token| matches!(token, Token::Text(_) | Token::Name(_));
     let length = tokens.iter().rev().take_while(is_part).count();
     run(known, tokens.get(tokens.len() - length..).unwrap_or_default())

@@ -155,6 +155,7 @@ impl<'a> Site<'a> {
             }
             Does::Home if self.args.is_empty() => return Some(Value::text("~")),
             Does::Here if self.args.is_empty() => return Some(Value::text(".")),
+            Does::Climbs => return self.args.first().or(self.receiver).map(Value::climbed),
             Does::Temporary => return Some(Value::text(values::TEMPORARY)),
             Does::Environment => {
                 let name = self.args.first().filter(|value| value.is_known())?;

@@ -81,6 +81,8 @@ pub(crate) enum Does {
     Here,
     /// A new temporary folder or file.
     Temporary,
+    /// The folder above the path it is called on, or given.
+    Climbs,
     /// Joins what it is given.
     Joins,
     /// Gives back the text or path it is called on.
@@ -118,6 +120,7 @@ impl Does {
                 | D::Enters
                 | D::Here
                 | D::Temporary
+                | D::Climbs
         ) || self.looks_at_files()
     }
 

@@ -53,6 +53,12 @@ impl Value {
         Self { items, bounded, listed: true, ..Self::tainted(HOLE, taint) }
     }
 
+    /// The folder above the path that this is.
+    pub(super) fn climbed(&self) -> Self {
+        let text = if self.function().is_some() { HOLE.to_string() } else { self.text.clone() };
+        Self { text: format!("{text}/.."), key: None, ..self.clone() }
+    }
+
     /// The name of the function that this is.
     pub(super) fn function(&self) -> Option<&str> {
         self.text.strip_prefix(FUNCTION)

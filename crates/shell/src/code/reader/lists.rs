@@ -2,6 +2,7 @@
 //! into what it holds.
 
 use super::super::calls::{Call, last_of};
+use super::super::language::Does;
 use super::super::tokens::Token;
 use super::super::values::{self, Value};
 use super::{Frame, Reader};
@@ -154,12 +155,14 @@ impl Reader<'_> {
     pub(super) fn member(&mut self, name: &str) {
         let does = self.does(name);
         let is_call = self.language.name == "ruby" && !does.is_empty();
+        let climbs = does.contains(&Does::Climbs);
         let Some(value) = self.top().value.take() else { return };
         if is_call {
             self.frames.push(Frame::new(name.to_owned(), Some(value), false));
             return self.close();
         }
         let member = match value.function() {
+            _ if climbs => value.climbed(),
             Some(module) => Value::named(&format!("{module}{name}")),
             None => {
                 let bounded = !value.is_unsure();

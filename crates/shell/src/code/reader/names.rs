@@ -1,7 +1,7 @@
 //! What names in code mean: functions under other names, variables, constants, keywords.
 
 use super::super::calls::last_of;
-use super::super::language::Language;
+use super::super::language::{Does, Language};
 use super::super::tokens::Token;
 use super::super::values::{self, Value};
 use super::Reader;
@@ -67,6 +67,12 @@ impl Reader<'_> {
             let mut value = value.clone();
             value.bounded |= value.function().is_none() && self.bounded.has(bare);
             return value;
+        }
+        if let Some((object, member)) = bare.rsplit_once('.')
+            && self.does(member).contains(&Does::Climbs)
+            && let Some(value) = self.vars.get(object)
+        {
+            return value.climbed();
         }
         let lower = bare.to_ascii_lowercase();
         if let Some(text) = values::constant(&name.to_ascii_lowercase()) {

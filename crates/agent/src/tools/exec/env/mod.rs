@@ -66,6 +66,7 @@ impl From<Influence> for Harm {
             Influence::Program => Self::Program,
             Influence::Build => Self::Build,
             Influence::Runtime => Self::Runtime,
+            Influence::Packages => Self::Network,
         }
     }
 }
