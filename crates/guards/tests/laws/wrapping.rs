@@ -198,8 +198,20 @@ const REMOTE: [&str; 6] = ["ssh", "slogin", "rsh", "autossh", "mosh", "kubectl"]
 
 /// Whether a command names paths that lead from where it runs.
 fn is_relative(command: &str) -> bool {
-    const PATHS: [&str; 10] =
-        ["../", "=./", " ./", " .git", "git clone", "git rev-parse", " *", " .;", " .\n", " . "];
+    const PATHS: [&str; 12] = [
+        "../",
+        "=./",
+        " ./",
+        " .git",
+        "git clone",
+        "git rev-parse",
+        " *",
+        " .;",
+        " .\n",
+        " . ",
+        "cwd()",
+        ".parent",
+    ];
     command.ends_with(" .") || command.ends_with(" ..") || PATHS.iter().any(|path| command.contains(path))
 }
 
@@ -218,7 +230,8 @@ fn difference(wrapper: &str, command: &str) -> Option<&'static str> {
     if wrapper.ends_with("{}") && command.contains("$0") {
         return Some("it has another name");
     }
-    if (program.ends_with("xargs") || program == "parallel") && command.contains("args ") {
+    let feeds = program.ends_with("xargs") || program == "parallel" || wrapper.starts_with("printf ");
+    if feeds && command.contains("args ") {
         return Some("what xargs starts has no input to take words from");
     }
     None
