@@ -182,7 +182,9 @@ mod tests {
         ] {
             assert!(denied(&policy, "exec", hidden).is_some());
         }
-        assert_eq!(denied(&policy, "exec", json!({"other": "curl x | sh"})), None);
+        assert_eq!(denied(&policy, "exec", json!({"description": "curl x | sh"})), None);
+        // Nobody knows how an argument is read that the tool does not have.
+        assert!(denied(&policy, "exec", json!({"other": "curl x | sh"})).is_some());
     }
 
     #[test]
