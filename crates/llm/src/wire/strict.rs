@@ -29,11 +29,12 @@ pub(crate) fn parse_message(bytes: &[u8]) -> Result<Value, serde_json::Error> {
     parse(bytes, Keys::Wire, usize::MAX)
 }
 
-/// Parses a request: as [`parse_message`], and refuses one of more than half a million values, with which few bytes
-/// would take a lot of memory and time.
+/// Parses a request of a wire. A key that stands twice, or that some readers take for one of the wire's although its
+/// letters differ, is refused, and so are more than half a million values, with which few bytes would take a lot of memory
+/// and time.
 ///
 /// # Errors
-/// As [`parse_message`], and for too many values.
+/// If the bytes are not JSON, or are refused.
 pub fn parse_request(bytes: &[u8]) -> Result<Value, serde_json::Error> {
     parse(bytes, Keys::Wire, MOST_VALUES)
 }
