@@ -45,7 +45,9 @@ pub(crate) struct Door {
     token: Secret,
     agents: Vec<(AgentId, Secret)>,
     /// The names that a request may be for; `None` where any will do.
-    hosts: Option<Vec<String>>,
+    hosts: Vec<String>,
+    /// Nobody comes in under another name.
+    is_local: bool,
 }
 
 /// A request that came in.
@@ -97,10 +99,10 @@ struct Prefixes<'a> {
 
 impl Door {
     pub(crate) fn new(settings: &Settings) -> Self {
-        let loopback = settings.listen.ip().is_loopback();
-        let hosts = loopback.then(|| settings.hosts.iter().map(|host| host.to_ascii_lowercase()).collect());
+        let is_local = settings.listen.ip().is_loopback();
+        let hosts = settings.hosts.iter().map(|host| host.to_ascii_lowercase()).collect();
         let agents = settings.agents.iter().map(|(agent, token)| (agent.clone(), token.clone())).collect();
-        Self { token: settings.token.clone(), agents, hosts }
+        Self { token: settings.token.clone(), agents, hosts, is_local }
     }
 
     /// Lets a request in, or says why not.
@@ -212,12 +214,14 @@ impl Door {
     }
 
     fn knows_host(&self, request: &request::Parts) -> bool {
-        let Some(hosts) = &self.hosts else { return true };
+        if !self.is_local {
+            return true;
+        }
         let authority = request.uri.authority().map(http::uri::Authority::as_str).or_else(|| {
             let host = request.headers.get(header::HOST)?;
             host.to_str().ok()
         });
-        authority.is_some_and(|authority| Self::knows_name(hosts, authority))
+        authority.is_some_and(|authority| self.knows_name(authority))
     }
 
     /// Whether who opens a WebSocket is no page of another site: browsers ask nobody before they send such a request, and
@@ -226,17 +230,26 @@ impl Door {
         headers.get_all(header::ORIGIN).iter().all(|origin| {
             let authority = origin.to_str().ok().and_then(|origin| origin.split_once("://"));
             authority.is_some_and(|(_, authority)| {
-                self.hosts.as_ref().is_none_or(|hosts| Self::knows_name(hosts, authority))
+                if self.is_local {
+                    return self.knows_name(authority);
+                }
+                // Served to other machines under whatever name: the page has to come from the one that is asked.
+                let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
+                host.is_some_and(|host| host.eq_ignore_ascii_case(authority)) || self.lists(authority)
             })
         })
     }
 
-    fn knows_name(hosts: &[String], authority: &str) -> bool {
+    fn lists(&self, authority: &str) -> bool {
+        self.hosts.contains(&without_port(authority).to_ascii_lowercase())
+    }
+
+    fn knows_name(&self, authority: &str) -> bool {
         let host = without_port(authority).to_ascii_lowercase();
         let is_own = host == "localhost"
             || host.ends_with(".localhost")
             || host.trim_matches(['[', ']']).parse().is_ok_and(|ip: IpAddr| ip.is_loopback());
-        is_own || hosts.contains(&host)
+        is_own || self.lists(authority)
     }
 
     fn holder_in(&self, query: &str) -> Option<Holder<'_>> {
@@ -304,7 +317,10 @@ fn without_port(authority: &str) -> &str {
 
 impl std::fmt::Debug for Door {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Door").field("hosts", &self.hosts).finish_non_exhaustive()
+        f.debug_struct("Door")
+            .field("hosts", &self.hosts)
+            .field("is_local", &self.is_local)
+            .finish_non_exhaustive()
     }
 }
 
@@ -317,6 +333,27 @@ mod tests {
         settings.agents.insert(AgentId::new("coder"), Secret::new("coder-token".to_owned()));
         settings.hosts.push("Gate.Internal".to_owned());
         Door::new(&settings)
+    }
+
+    #[test]
+    fn pages_come_from_where_they_ask() {
+        let mut settings = Settings::new(Secret::new("open-sesame".to_owned()));
+        settings.listen = "192.0.2.1:80".parse().unwrap();
+        settings.hosts.push("Gate.Internal".to_owned());
+        let door = Door::new(&settings);
+        for (host, origin, is_known) in [
+            ("gate.example:8080", "http://gate.example:8080", true),
+            ("gate.example:8080", "http://Gate.Example:8080", true),
+            ("gate.example:8080", "https://gate.internal", true),
+            ("gate.example:8080", "http://evil.example:8080", false),
+            ("gate.example:8080", "http://gate.example:1", false),
+            ("gate.example:8080", "http://localhost:8080", false),
+            ("gate.example:8080", "null", false),
+        ] {
+            let headers = request("/", &[("host", host), ("origin", origin)]).headers;
+            assert_eq!(door.knows_origin(&headers), is_known, "{origin}");
+        }
+        assert!(door.knows_origin(&request("/", &[("host", "gate.example")]).headers), "no page asks");
     }
 
     fn request(path: &str, headers: &[(&str, &str)]) -> request::Parts {

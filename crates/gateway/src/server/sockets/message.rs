@@ -16,16 +16,20 @@ const STEER: &str = "response.steer";
 const PROCESSED: &str = "response.processed";
 /// Longer names of messages are cut where the client is told of them.
 const MAX_NAME_CHARS: usize = 64;
+/// Longer values are no names of streams and answers.
+const MAX_ID_BYTES: usize = 64;
+/// Input of more bytes is not sent back to whom it came from.
+const MAX_ECHO_BYTES: usize = 4 << 10;
 
 /// What a client said.
 #[derive(Debug)]
 pub(super) enum Said {
     /// It asks a model.
     Create(Create),
-    /// It has more input for an answer that is under way.
-    Steer(Map<String, Value>),
-    /// It has read an answer, which it names; nothing else is in it.
-    Processed,
+    /// It has more input for an answer that is under way; this is what it is told.
+    Steer(String),
+    /// It has read an answer: the message that says so, made of the answer's name alone.
+    Processed(String),
 }
 
 /// A request as a message: the body of one over HTTP, and what a message has besides.
@@ -45,16 +49,21 @@ pub(super) fn read(text: &str) -> Result<Said, Failure> {
     let kind = fields.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();
     match kind.as_str() {
         CREATE => {
+            // Those who judge see a request that streams, so nothing else may stand there unseen.
+            if fields.get("stream").is_some_and(|stream| !stream.is_boolean()) {
+                return Err(Failure::Message("`stream` is neither true nor false".to_owned()));
+            }
             let envelope = envelope(&mut fields);
             fields.insert("stream".to_owned(), Value::Bool(true));
             Ok(Said::Create(Create { body: Value::Object(fields).to_string().into(), envelope }))
         }
         STEER => {
             fields.remove("type");
-            Ok(Said::Steer(fields))
+            Ok(Said::Steer(unsteered(if text.len() <= MAX_ECHO_BYTES { fields } else { Map::new() })))
         }
-        PROCESSED if fields.len() == 2 && fields.get("response_id").is_some_and(Value::is_string) => {
-            Ok(Said::Processed)
+        PROCESSED if fields.len() == 2 && fields.get("response_id").is_some_and(is_id) => {
+            let said = json!({ "type": PROCESSED, "response_id": fields.remove("response_id") });
+            Ok(Said::Processed(said.to_string()))
         }
         _ => {
             let name: String = kind.chars().take(MAX_NAME_CHARS).collect();
@@ -65,13 +74,22 @@ pub(super) fn read(text: &str) -> Result<Said, Failure> {
     }
 }
 
+/// Whether a value is a name as providers give them, in which nobody can say anything.
+fn is_id(value: &Value) -> bool {
+    let fits = |id: &str| {
+        (1..=MAX_ID_BYTES).contains(&id.len())
+            && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
+    };
+    value.as_str().is_some_and(fits)
+}
+
 /// Takes out of a message what no request over HTTP has.
 fn envelope(fields: &mut Map<String, Value>) -> Map<String, Value> {
     let fits = |key: &str, value: &Value| match key {
         "type" => true,
         // Whether the model answers at all, or only reads.
         "generate" => value.is_boolean(),
-        "stream_id" => value.is_string(),
+        "stream_id" => is_id(value),
         _ => false,
     };
     let (envelope, body) = std::mem::take(fields).into_iter().partition(|(key, value)| fits(key, value));
@@ -96,6 +114,8 @@ impl Create {
 pub(super) enum Kind {
     /// The provider failed; nothing of the answer follows.
     Error,
+    /// An answer begins.
+    Created,
     /// The answer is whole.
     Last,
     /// Another event of an answer.
@@ -115,6 +135,7 @@ impl Kind {
         let Ok(Named { kind }) = serde_json::from_str(text) else { return Self::Other };
         match &*kind {
             "error" => Self::Error,
+            "response.created" => Self::Created,
             "response.completed" | "response.incomplete" | "response.failed" => Self::Last,
             kind if kind.starts_with("response.") => Self::Event,
             _ => Self::Other,
@@ -126,19 +147,63 @@ impl Kind {
     }
 }
 
+/// What binds the messages of one answer together.
+#[derive(Debug, Default)]
+pub(super) struct Thread {
+    /// The answer has begun, under this name.
+    begun: Option<Option<String>>,
+    /// An error came in the middle of it, so that nobody knows what else will.
+    broken: bool,
+}
+
+impl Thread {
+    /// Whether a message belongs to the answer, as far as it has come.
+    pub(super) fn takes(&mut self, kind: Kind, text: &str) -> bool {
+        match (kind, &self.begun) {
+            (Kind::Created, None) => {
+                self.begun = Some(id_of(text));
+                true
+            }
+            (Kind::Last, Some(id)) => *id == id_of(text),
+            (Kind::Event, begun) => begun.is_some(),
+            (Kind::Created, Some(_)) | (Kind::Last, None) => false,
+            (Kind::Error, begun) => {
+                self.broken = begun.is_some();
+                true
+            }
+            (Kind::Other, _) => true,
+        }
+    }
+
+    /// Whether an error ended the answer in its middle.
+    pub(super) fn is_broken(&self) -> bool {
+        self.broken
+    }
+}
+
+/// The name of the answer that an event has in it.
+fn id_of(text: &str) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Event {
+        response: Named,
+    }
+    #[derive(Deserialize)]
+    struct Named {
+        id: String,
+    }
+    serde_json::from_str::<Event>(text).ok().map(|event| event.response.id)
+}
+
 /// The status of an error with which a provider answers, if the message says nothing else.
 pub(super) fn refusal(text: &str) -> Option<StatusCode> {
     const STATUS: [&str; 2] = ["status", "status_code"];
     const KNOWN: [&str; 6] = ["type", "error", "code", "message", "param", "sequence_number"];
-    const OF_ERROR: [&str; 4] = ["type", "code", "message", "param"];
     let Ok(Value::Object(fields)) = parse_json(text.as_bytes()) else { return None };
     let plain = |value: &Value| !value.is_object() && !value.is_array();
-    let is_error = |value: &Value| match value {
-        Value::Object(error) => error.iter().all(|(key, value)| OF_ERROR.contains(&&**key) && plain(value)),
-        _ => false,
-    };
+    // Providers say there which plan and limits somebody has, and when they may ask again.
+    let is_flat = |value: &Value| value.as_object().is_some_and(|fields| fields.values().all(plain));
     let fits = |(key, value): (&String, &Value)| match key.as_str() {
-        "error" => is_error(value),
+        "error" | "headers" => is_flat(value),
         key => plain(value) && (KNOWN.contains(&key) || STATUS.contains(&key)),
     };
     if fields.get("type")?.as_str()? != "error" || !fields.iter().all(fits) {
@@ -172,7 +237,7 @@ fn told(status: u16, mut body: Value) -> String {
 }
 
 /// What is said to input for an answer that is under way.
-pub(super) fn unsteered(input: Map<String, Value>) -> String {
+fn unsteered(input: Map<String, Value>) -> String {
     json!({
         "type": "response.steer.failed",
         "sequence_number": 0,
@@ -209,6 +274,45 @@ mod tests {
     }
 
     #[test]
+    fn what_is_no_name_of_a_stream_is_for_those_who_judge() {
+        let long = "x".repeat(65);
+        for text in ["two words", "", &long, "a/b"] {
+            let create = created(&json!({"type": "response.create", "stream_id": text}).to_string());
+            assert_eq!(create.body, json!({"stream_id": text, "stream": true}).to_string());
+        }
+        let create = created(r#"{"type":"response.create","stream_id":"s_1-A"}"#);
+        assert_eq!(create.body, r#"{"stream":true}"#);
+        assert_eq!(create.with(b"{}").unwrap(), r#"{"type":"response.create","stream_id":"s_1-A"}"#);
+    }
+
+    #[test]
+    fn large_input_for_an_answer_is_not_sent_back() {
+        for (len, comes_back) in [(10, true), (5_000, false)] {
+            let input = "x".repeat(len);
+            let text = json!({"type": "response.steer", "input": input}).to_string();
+            let Ok(Said::Steer(told)) = read(&text) else { panic!("{text}") };
+            assert_eq!(told.contains(&input), comes_back);
+        }
+    }
+
+    #[test]
+    fn messages_belong_to_the_answer_that_began() {
+        let event = |kind: &str, id: &str| json!({"type": kind, "response": {"id": id}}).to_string();
+        let takes = |thread: &mut Thread, text: &str| thread.takes(Kind::of(text), text);
+        let mut thread = Thread::default();
+        assert!(!takes(&mut thread, &event("response.completed", "a")), "nothing has begun");
+        assert!(!takes(&mut thread, &event("response.output_text.delta", "a")), "nothing has begun");
+        assert!(takes(&mut thread, &event("response.created", "a")));
+        assert!(!takes(&mut thread, &event("response.created", "a")), "it began already");
+        assert!(takes(&mut thread, r#"{"type":"response.output_text.delta"}"#));
+        assert!(!takes(&mut thread, &event("response.completed", "b")));
+        assert!(takes(&mut thread, &event("response.completed", "a")));
+        assert!(!thread.is_broken());
+        assert!(takes(&mut thread, r#"{"type":"error"}"#));
+        assert!(thread.is_broken());
+    }
+
+    #[test]
     fn what_is_in_no_list_is_refused() {
         for text in [
             "[]",
@@ -218,11 +322,15 @@ mod tests {
             r#"{"type":"response.create","type":"x"}"#,
             r#"{"type":"response.create","model":"a","model":"b"}"#,
             r#"{"type":"response.processed","response_id":"r","input":"x"}"#,
+            r#"{"type":"response.processed","response_id":"a text of words"}"#,
+            r#"{"type":"response.processed","response_id":""}"#,
+            r#"{"type":"response.create","stream":"a text"}"#,
+            r#"{"type":"response.create","stream":{"tools":[]}}"#,
             r#"{"type":"response.create"} {}"#,
         ] {
             assert!(matches!(read(text), Err(Failure::Message(_))), "{text}");
         }
-        assert!(matches!(read(r#"{"type":"response.processed","response_id":"r"}"#), Ok(Said::Processed)));
+        assert!(matches!(read(r#"{"type":"response.processed","response_id":"r"}"#), Ok(Said::Processed(_))));
         assert!(matches!(read(r#"{"type":"response.steer","input":"x"}"#), Ok(Said::Steer(_))));
     }
 
@@ -231,10 +339,13 @@ mod tests {
         let status = |text: &str| refusal(text).map(|status| status.as_u16());
         assert_eq!(status(r#"{"type":"error","status":429,"error":{"code":"x","message":"y"}}"#), Some(429));
         assert_eq!(status(r#"{"type":"error","status":200,"error":{}}"#), Some(400));
+        let limited = r#"{"type":"error","status":429,"error":{"type":"usage_limit_reached","plan_type":"pro","resets_at":1},"headers":{"x-codex-primary-used-percent":"100"}}"#;
+        assert_eq!(status(limited), Some(429));
         for other in [
             r#"{"type":"response.created"}"#,
             r#"{"type":"error","output":[{"type":"function_call"}]}"#,
             r#"{"type":"error","error":{"message":{"x":1}}}"#,
+            r#"{"type":"error","headers":{"x":["y"]}}"#,
             r#"{"type":"error","type":"error"}"#,
             "error",
         ] {

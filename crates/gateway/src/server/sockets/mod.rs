@@ -16,7 +16,8 @@
 //!
 //! - *Nothing passes that no turn carries.* Messages that are in no list are answered with an error; what a provider says
 //!   outside of an answer does not leave; bytes that are no text end the connection.
-//! - *One answer at a time.* Requests that come meanwhile wait, as many as a list of them allows.
+//! - *One answer at a time.* Requests that come meanwhile wait, as many as a list of them allows. What a provider says has
+//!   to belong to the answer that was asked for, by its place and by its name.
 //! - *A refusal ends a turn, and the connection only where the provider is in the middle of an answer*: that one has to be
 //!   cut off. The wire's own error event goes before the close, whose code says why.
 //! - *Everything is bounded, and says so*: the size of a message, how many there are, how long a connection is idle and how

@@ -8,6 +8,7 @@ use backstop_llm::sse::SseDecoder;
 use http::{HeaderValue, Response, StatusCode, header, response};
 
 use super::message;
+use crate::error::Failure;
 use crate::exchange::{Outgoing, Reply};
 use crate::server::answer::is_event_stream;
 
@@ -52,10 +53,33 @@ impl Outlet {
     }
 }
 
-/// An answer that no provider gave, as messages.
-pub(super) fn replied(reply: &Reply) -> Result<Vec<String>, WireError> {
-    if is_event_stream(&reply.headers) {
-        return Outlet::new().read(&reply.body);
+/// An answer that no provider gave, as messages: at least one, since somebody waits for it.
+pub(super) fn replied(reply: &Reply) -> Vec<String> {
+    if !is_event_stream(&reply.headers) {
+        return vec![message::refused(reply.status, &reply.body)];
     }
-    Ok(vec![message::refused(reply.status, &reply.body)])
+    let messages = Outlet::new().read(&reply.body).unwrap_or_default();
+    if messages.is_empty() {
+        return vec![message::failed(&Failure::Message("the answer can't be written".to_owned()))];
+    }
+    messages
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reply_that_nobody_can_read_is_an_error() {
+        for body in ["", ": a comment\n\n", "data: half"] {
+            let reply = Reply {
+                status: StatusCode::OK,
+                headers: head().headers,
+                body: bytes::Bytes::from_static(body.as_bytes()),
+            };
+            let messages = replied(&reply);
+            assert_eq!(messages.len(), 1, "{body:?}");
+            assert_eq!(message::Kind::of(&messages[0]), message::Kind::Error, "{body:?}");
+        }
+    }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backstop_llm::sse::DEFAULT_MAX_EVENT_BYTES;
-use futures_util::{SinkExt as _, StreamExt as _};
+use futures_util::{FutureExt as _, SinkExt as _, StreamExt as _};
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
 use tokio::sync::watch;
@@ -17,7 +17,7 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 
-use super::message::{self, Said};
+use super::message::{self, Said, Thread};
 use super::{Session, Shared};
 use crate::error::{Cause, Failure};
 use crate::server::load::Buffered;
@@ -25,6 +25,8 @@ use crate::settings::WebSockets;
 
 /// Requests that wait for the answer to another.
 const MOST_WAITING: usize = 16;
+/// Messages to an answer under way, each of which is told that it does not pass.
+const MOST_STEERS: usize = 16;
 /// Messages of a client on one connection, pings included.
 const MOST_MESSAGES: usize = 100_000;
 /// How long the other side may take to say that it has read a close.
@@ -44,7 +46,15 @@ pub(super) struct Relay {
     settings: WebSockets,
     opened: Instant,
     /// Requests that came while another was answered.
-    waiting: VecDeque<(Utf8Bytes, Buffered)>,
+    waiting: VecDeque<Heard>,
+    /// Messages to the answer that is under way.
+    steers: usize,
+    /// When nothing will have been asked for too long; what is no request does not put it off.
+    idle: Instant,
+    /// When the provider will have been silent for too long.
+    pub(super) silent: Instant,
+    /// The answer that is under way.
+    pub(super) thread: Thread,
     /// What the provider said while nobody could read it.
     pub(super) ahead: Option<Frame>,
     /// Messages of the client so far.
@@ -53,6 +63,13 @@ pub(super) struct Relay {
     pub(super) told: Instant,
     /// After how much silence the client of an answer is told to be patient.
     pub(super) patience: Option<Duration>,
+}
+
+/// What a client said, read once, and counted for as long as it is kept.
+pub(super) struct Heard {
+    pub(super) text: Utf8Bytes,
+    said: Result<Said, Failure>,
+    pub(super) buffered: Buffered,
 }
 
 /// Why a connection ends.
@@ -90,8 +107,20 @@ impl Ending {
         Self::new(CloseCode::Normal, "")
     }
 
+    pub(super) fn stopping() -> Self {
+        Self::new(CloseCode::Away, "this proxy stops")
+    }
+
     pub(super) fn of_provider() -> Self {
         Self::new(CloseCode::Error, "the provider's connection ended")
+    }
+
+    fn too_old() -> Self {
+        Self::new(CloseCode::Restart, "the connection is too old (`gateway.websockets.totalMs`)")
+    }
+
+    pub(super) fn of_stray() -> Self {
+        Self::new(CloseCode::Error, "the provider said what nobody asked for")
     }
 
     /// A side that ends a connection with words of its own.
@@ -131,6 +160,10 @@ impl Relay {
             settings,
             opened: Instant::now(),
             waiting: VecDeque::new(),
+            steers: 0,
+            idle: Instant::now() + settings.idle,
+            silent: Instant::now(),
+            thread: Thread::default(),
             ahead: None,
             heard: 0,
             told: Instant::now(),
@@ -146,7 +179,7 @@ impl Relay {
     ) {
         let ending = loop {
             let said = match self.asked(&mut stopped, &mut changes).await {
-                Ok(text) => Box::pin(self.hear(text)).await,
+                Ok(heard) => Box::pin(self.hear(heard)).await,
                 Err(ending) => break ending,
             };
             if let Err(ending) = said {
@@ -161,30 +194,29 @@ impl Relay {
         &mut self,
         stopped: &mut watch::Receiver<()>,
         changes: &mut watch::Receiver<Arc<Shared>>,
-    ) -> Result<Utf8Bytes, Ending> {
-        let idle = Instant::now() + self.settings.idle;
+    ) -> Result<Heard, Ending> {
+        let idle = self.idle;
         let old = self.opened + self.settings.total;
         // Whoever sees the end of the gateway, or of its settings, does not go on with what waits.
         if !Arc::ptr_eq(&changes.borrow_and_update(), &self.session.shared) {
             return Err(Ending::new(CloseCode::Restart, "other settings hold"));
         }
         if stopped.has_changed().unwrap_or(true) {
-            return Err(Ending::new(CloseCode::Away, "this proxy stops"));
+            return Err(Ending::stopping());
         }
-        if let Some(frame) = self.ahead.take() {
-            unasked(frame)?;
+        if old <= Instant::now() {
+            return Err(Ending::too_old());
         }
-        if let Some((text, _)) = self.waiting.pop_front() {
-            return Ok(text);
+        self.hush()?;
+        if let Some(heard) = self.waiting.pop_front() {
+            return Ok(heard);
         }
         loop {
             let frame = tokio::select! {
                 biased;
-                _ = stopped.changed() => return Err(Ending::new(CloseCode::Away, "this proxy stops")),
+                _ = stopped.changed() => return Err(Ending::stopping()),
                 _ = changes.changed() => return Err(Ending::new(CloseCode::Restart, "other settings hold")),
-                () = sleep_until(old) => {
-                    return Err(Ending::new(CloseCode::Restart, "the connection is too old (`gateway.websockets.totalMs`)"));
-                }
+                () = sleep_until(old) => return Err(Ending::too_old()),
                 () = sleep_until(idle) => {
                     return Err(Ending::new(CloseCode::Away, "nothing was asked for long (`gateway.websockets.idleMs`)"));
                 }
@@ -194,24 +226,48 @@ impl Relay {
                 }
                 frame = self.client.next() => frame,
             };
-            if let Some(text) = self.text_of(frame)? {
-                return Ok(text);
+            let Some(text) = self.text_of(frame)? else { continue };
+            match self.read(text) {
+                Ok(heard) => return Ok(heard),
+                Err(failure) => self.tell(&failure).await?,
             }
         }
     }
 
+    /// Reads what a client said once there is room for it.
+    fn read(&self, text: Utf8Bytes) -> Result<Heard, Failure> {
+        let mut buffered = self.session.shared.load.buffer();
+        buffered.grow(text.len())?;
+        let said = message::read(&text);
+        if let Ok(Said::Create(create)) = &said {
+            buffered.grow(create.body.len())?;
+        }
+        Ok(Heard { text, said, buffered })
+    }
+
     /// Takes what a client said while nothing else is going on.
-    async fn hear(&mut self, text: Utf8Bytes) -> Result<(), Ending> {
-        match message::read(&text) {
+    async fn hear(&mut self, heard: Heard) -> Result<(), Ending> {
+        let Heard { text, said, buffered } = heard;
+        match said {
             Ok(Said::Create(create)) => {
-                let told = self.turn(text, &create).await;
+                self.steers = 0;
+                let told = self.turn(text, &create, buffered).await;
                 self.patience = None;
+                self.idle = Instant::now() + self.settings.idle;
                 told
             }
-            Ok(Said::Steer(input)) => self.say([message::unsteered(input)]).await,
-            Ok(Said::Processed) => self.ask(text).await,
+            Ok(Said::Steer(told)) => self.say([told]).await,
+            Ok(Said::Processed(said)) => self.ask(said.into()).await,
             Err(failure) => self.tell(&failure).await,
         }
+    }
+
+    /// Reads what the provider has said by now, which is no part of an answer that was not asked for yet.
+    pub(super) fn hush(&mut self) -> Result<(), Ending> {
+        while let Some(frame) = self.ahead.take().or_else(|| self.upstream.next().now_or_never()) {
+            unasked(frame)?;
+        }
+        Ok(())
     }
 
     /// The text of a client's message, if it is one.
@@ -231,8 +287,9 @@ impl Relay {
         }
     }
 
-    /// What comes next while a request is on its way. `silent` is when the provider will have been silent for too long.
-    pub(super) async fn next(&mut self, silent: Option<Instant>) -> Next {
+    /// What comes next while a request is on its way; with `is_asked` also that the provider is silent.
+    pub(super) async fn next(&mut self, is_asked: bool) -> Next {
+        let silent = is_asked.then_some(self.silent);
         let quiet = self.patience.map(|patience| self.told + patience);
         let at = |instant: Option<Instant>| async move {
             match instant {
@@ -257,7 +314,7 @@ impl Relay {
             let next = tokio::select! {
                 biased;
                 decided = &mut deciding => return Ok(decided),
-                next = self.next(None) => next,
+                next = self.next(false) => next,
             };
             self.mind(next).await?;
         }
@@ -275,30 +332,33 @@ impl Relay {
             Next::Upstream(frame) => self.ahead = Some(frame),
             Next::Quiet => self.put(Message::Ping(bytes::Bytes::new())).await?,
             Next::Silent => {}
-            Next::Stopping => {
-                return Err(Ending::new(CloseCode::Away, "this proxy stops").told(Failure::Stopping));
-            }
+            Next::Stopping => return Err(Ending::stopping().told(Failure::Stopping)),
         }
         Ok(())
     }
 
     /// A request waits for its turn. What is said to an answer under way is no request.
     async fn wait(&mut self, text: Utf8Bytes) -> Result<(), Ending> {
-        if let Ok(Said::Steer(input)) = message::read(&text) {
-            return self.say([message::unsteered(input)]).await;
-        }
-        let mut buffered = self.session.shared.load.buffer();
         if self.waiting.len() >= MOST_WAITING {
             return Err(Ending::saying(
                 CloseCode::Policy,
                 "too many requests wait for the answer to another",
             ));
         }
-        if let Err(failure) = buffered.grow(text.len()) {
-            return Err(Ending::new(CloseCode::Again, "too much is going on at once").told(failure));
+        match self.read(text) {
+            Ok(Heard { said: Ok(Said::Steer(told)), .. }) => {
+                self.steers += 1;
+                if self.steers > MOST_STEERS {
+                    return Err(Ending::saying(CloseCode::Policy, "too much was said to one answer"));
+                }
+                self.say([told]).await
+            }
+            Ok(heard) => {
+                self.waiting.push_back(heard);
+                Ok(())
+            }
+            Err(failure) => Err(Ending::new(CloseCode::Again, "too much is going on at once").told(failure)),
         }
-        self.waiting.push_back((text, buffered));
-        Ok(())
     }
 
     /// Sends messages to the client.
@@ -330,6 +390,9 @@ impl Relay {
         let patience = self.session.shared.timeouts.write;
         let sent = timeout(patience, self.upstream.send(Message::Text(text))).await;
         if matches!(sent, Ok(Ok(()))) {
+            let first_byte = self.session.shared.timeouts.first_byte;
+            self.silent = Instant::now() + first_byte.max(self.session.provider.idle_timeout);
+            self.thread = Thread::default();
             return Ok(());
         }
         let provider = self.session.provider.name.as_ref().to_owned();
@@ -361,9 +424,7 @@ fn unasked(frame: Frame) -> Result<(), Ending> {
             tracing::warn!(bytes = text.len(), "a provider's message outside of an answer was dropped");
             Ok(())
         }
-        Some(Ok(Message::Text(_) | Message::Binary(_))) => {
-            Err(Ending::new(CloseCode::Error, "the provider said what nobody asked for"))
-        }
+        Some(Ok(Message::Text(_) | Message::Binary(_))) => Err(Ending::of_stray()),
         Some(Ok(Message::Close(_)) | Err(_)) | None => Err(Ending::of_provider()),
     }
 }

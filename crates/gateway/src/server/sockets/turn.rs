@@ -12,8 +12,11 @@ use super::outlet::{self, Outlet};
 use super::relay::{Ending, Frame, Next, Relay};
 use crate::error::{Cause, Failure};
 use crate::exchange::{Answered, Body, Exchange, Outgoing, Plan, Reply, Requested, Step, Watch};
-use crate::server::load::Visitors;
+use crate::server::load::{Buffered, Visitors};
 use crate::server::visit::{Sending, Visit};
+
+/// Bytes that a provider may say before its answer begins.
+const MAX_EARLY_BYTES: usize = 64 << 10;
 
 /// An answer that an exchange looks at.
 struct Answer<'a> {
@@ -23,6 +26,8 @@ struct Answer<'a> {
     outlet: Outlet,
     /// The exchange was shown its head.
     begun: bool,
+    /// What came before anybody could tell whether there will be an answer or an error.
+    early: Vec<Utf8Bytes>,
     /// The provider has said its last.
     ended: bool,
     /// The exchange was told so.
@@ -49,13 +54,17 @@ enum Made {
 
 impl Relay {
     /// Takes a request to the provider, and its answer to the client.
-    pub(super) async fn turn(&mut self, text: Utf8Bytes, create: &Create) -> Result<(), Ending> {
+    ///
+    /// `buffered` is what counts the request until it was sent.
+    pub(super) async fn turn(
+        &mut self,
+        text: Utf8Bytes,
+        create: &Create,
+        buffered: Buffered,
+    ) -> Result<(), Ending> {
         let session = Arc::clone(&self.session);
         let shared = &session.shared;
-        let mut buffered = shared.load.buffer();
-        let begun = buffered.grow(text.len().saturating_add(create.body.len()));
-        let running = begun.and_then(|()| shared.load.begin(Visitors::default().enter()));
-        let running = match running {
+        let running = match shared.load.begin(Visitors::default().enter()) {
             Ok(running) => running,
             Err(failure) => return self.tell(&failure).await,
         };
@@ -72,13 +81,15 @@ impl Relay {
             Some(exchange) => match self.shown(&visit, exchange.as_mut(), text, create).await? {
                 Made::Message(text) => text,
                 Made::Failed(failure) => return self.tell(&failure).await,
-                Made::Reply(reply) => {
-                    let messages = outlet::replied(&reply).unwrap_or_default();
-                    return self.say(messages).await;
-                }
+                Made::Reply(reply) => return self.say(outlet::replied(&reply)).await,
             },
         };
-        if let Err(ending) = self.ask(text).await {
+        // What came while somebody decided is no beginning of this answer.
+        let asked = match self.hush() {
+            Ok(()) => self.ask(text).await,
+            Err(ending) => Err(ending.told(self.failure(Cause::Broken))),
+        };
+        if let Err(ending) = asked {
             if let Some(exchange) = &mut exchange {
                 exchange.unanswered();
             }
@@ -91,6 +102,7 @@ impl Relay {
             out: Outgoing::new(outlet::head()),
             outlet: Outlet::new(),
             begun: false,
+            early: Vec::new(),
             ended: false,
             finished: false,
         });
@@ -134,37 +146,51 @@ impl Relay {
     /// Takes an answer to the client, to its end.
     async fn answer(&mut self, mut answer: Option<Answer<'_>>) -> Result<(), Ending> {
         let idle = self.session.provider.idle_timeout;
-        let mut silent = Instant::now() + self.session.shared.timeouts.first_byte.max(idle);
         loop {
             let next = match self.ahead.take() {
                 Some(frame) => Next::Upstream(frame),
-                None => self.next(Some(silent)).await,
+                None => self.next(true).await,
             };
             let frame = match next {
                 Next::Upstream(frame) => frame,
                 Next::Silent => return self.broken(answer, Cause::Silent(idle)).await,
-                Next::Client(_) | Next::Quiet | Next::Stopping => {
+                Next::Stopping => return self.ended(answer, Ending::stopping(), Failure::Stopping).await,
+                Next::Client(_) | Next::Quiet => {
                     self.mind(next).await?;
                     continue;
                 }
             };
-            silent = Instant::now() + idle;
             let text = match read(frame) {
                 Ok(Some(text)) => text,
-                Ok(None) => continue,
+                // Pings are no part of an answer.
+                Ok(None) if Instant::now() < self.silent => continue,
+                Ok(None) => return self.broken(answer, Cause::Silent(idle)).await,
                 Err(Unread) => return self.broken(answer, Cause::Broken).await,
             };
+            self.silent = Instant::now() + idle;
+            let kind = Kind::of(&text);
+            if !self.thread.takes(kind, &text) {
+                let told = self.failure(Cause::Broken);
+                return self.ended(answer, Ending::of_stray(), told).await;
+            }
             let flow = match &mut answer {
                 None => {
-                    let is_last = Kind::of(&text).is_last();
                     self.pass(text).await?;
-                    if is_last { Flow::Over } else { Flow::More }
+                    if kind.is_last() { Flow::Over } else { Flow::More }
                 }
-                Some(answer) => self.take(answer, text).await?,
+                Some(answer) => self.take(answer, kind, text).await?,
             };
+            // The provider was not read while somebody decided or the client did not read; another request has its own time.
+            self.silent = self.silent.max(Instant::now() + idle);
             match flow {
                 Flow::More => {}
                 Flow::Opaque => answer = None,
+                Flow::Over if self.thread.is_broken() => {
+                    return Err(Ending::new(
+                        CloseCode::Error,
+                        "the provider failed in the middle of an answer",
+                    ));
+                }
                 Flow::Over => return Ok(()),
                 Flow::Cut => {
                     return Err(Ending::new(CloseCode::Policy, "the answer was ended here"));
@@ -174,27 +200,50 @@ impl Relay {
     }
 
     /// Shows the exchange what the provider said.
-    async fn take(&mut self, answer: &mut Answer<'_>, text: Utf8Bytes) -> Result<Flow, Ending> {
-        let kind = Kind::of(&text);
-        if !std::mem::replace(&mut answer.begun, true) {
+    async fn take(&mut self, answer: &mut Answer<'_>, kind: Kind, text: Utf8Bytes) -> Result<Flow, Ending> {
+        if !answer.begun {
+            if kind == Kind::Other {
+                answer.early.push(text);
+                if answer.early.iter().map(|early| early.len()).sum::<usize>() > MAX_EARLY_BYTES {
+                    return Err(Ending::of_stray().told(self.failure(Cause::Broken)));
+                }
+                return Ok(Flow::More);
+            }
+            answer.begun = true;
             let refusal = message::refusal(&text);
+            // In front of an error that passes unread nothing else does.
+            let early = std::mem::take(&mut answer.early);
+            let early = if refusal.is_none() { early } else { Vec::new() };
             match answer.begin(&self.session.provider.name, refusal) {
                 Watch::Look { keep_alive } => {
                     self.patience = keep_alive.map(|keep_alive| keep_alive.every);
                     self.told = Instant::now();
                 }
                 Watch::Opaque => {
+                    for early in early {
+                        self.pass(early).await?;
+                    }
                     self.pass(text).await?;
                     return Ok(if kind.is_last() { Flow::Over } else { Flow::Opaque });
                 }
                 Watch::Refuse(reply) => {
-                    self.say(outlet::replied(&reply).unwrap_or_default()).await?;
+                    self.say(outlet::replied(&reply)).await?;
                     return Ok(if kind.is_last() { Flow::Over } else { Flow::Cut });
+                }
+            }
+            for early in early {
+                match self.show(answer, &early).await? {
+                    Flow::More => {}
+                    flow => return Ok(flow),
                 }
             }
         }
         answer.ended = kind.is_last();
-        let step = answer.exchange.chunk(message::event(&text), &mut answer.out);
+        self.show(answer, &text).await
+    }
+
+    async fn show(&mut self, answer: &mut Answer<'_>, text: &str) -> Result<Flow, Ending> {
+        let step = answer.exchange.chunk(message::event(text), &mut answer.out);
         self.settle(answer, step).await
     }
 
@@ -216,7 +265,8 @@ impl Relay {
                 Step::End => return Ok(Flow::Cut),
                 Step::Again(body) => {
                     // The provider has ended its answer, or what it says still would be read as the next.
-                    let asked = answer.create.with(&body).filter(|_| answer.ended);
+                    let is_over = answer.ended && !self.thread.is_broken();
+                    let asked = answer.create.with(&body).filter(|_| is_over);
                     (answer.ended, answer.finished) = (false, false);
                     match asked {
                         Some(text) => {
@@ -232,14 +282,27 @@ impl Relay {
 
     /// Ends an answer that will never be whole.
     async fn broken(&mut self, answer: Option<Answer<'_>>, cause: Cause) -> Result<(), Ending> {
-        let provider = self.session.provider.name.as_ref().to_owned();
-        let ending = Ending::of_provider();
-        let told = Failure::Upstream { provider, cause };
+        let told = self.failure(cause);
+        self.ended(answer, Ending::of_provider(), told).await
+    }
+
+    /// Ends an answer and its connection, whoever is to blame.
+    async fn ended(
+        &mut self,
+        answer: Option<Answer<'_>>,
+        ending: Ending,
+        told: Failure,
+    ) -> Result<(), Ending> {
         let Some(mut answer) = answer else { return Err(ending.told(told)) };
         let step = answer.exchange.failed(&mut answer.out);
         let messages = answer.outlet.take(&mut answer.out).unwrap_or_default();
+        let has_said = !messages.is_empty();
         self.say(messages).await?;
-        Err(if step == Step::End { ending } else { ending.told(told) })
+        Err(if step == Step::End && has_said { ending } else { ending.told(told) })
+    }
+
+    fn failure(&self, cause: Cause) -> Failure {
+        Failure::Upstream { provider: self.session.provider.name.as_ref().to_owned(), cause }
     }
 }
 

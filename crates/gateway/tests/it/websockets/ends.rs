@@ -12,7 +12,7 @@ use tokio_tungstenite::tungstenite::Message;
 use super::support::*;
 use super::{denied, gateway, hooked};
 use crate::hooked::support::{House, SECRET};
-use crate::support::eventually;
+use crate::support::{eventually, start};
 
 fn house() -> House {
     let house = House::new();
@@ -27,7 +27,7 @@ async fn a_provider_that_breaks_off_ends_the_turn_with_an_error_wherever_it_does
     for cut in (0..whole.len()).step_by(97) {
         let bytes = whole[..cut].to_vec();
         let provider =
-            Provider::start(move |_| Play { bytes: bytes.clone(), breaks: false }.then_breaks()).await;
+            Provider::start(move |_| Play { bytes: bytes.clone(), ..Play::default() }.then_breaks()).await;
         let gateway = gateway(&house(), &provider, HookSettings::default()).await;
         let mut client = Client::open(&gateway).await;
         client.ask("hi").await;
@@ -96,7 +96,7 @@ async fn a_message_that_is_too_large_ends_the_connection() {
 
 #[tokio::test]
 async fn bytes_that_are_no_text_pass_in_neither_direction() {
-    let provider = Provider::start(|_| Play { bytes: binary(SECRET.as_bytes()), breaks: false }).await;
+    let provider = Provider::start(|_| Play { bytes: binary(SECRET.as_bytes()), ..Play::default() }).await;
     let gateway = gateway(&house(), &provider, HookSettings::default()).await;
     let mut client = Client::open(&gateway).await;
     client.ask("hi").await;
@@ -160,6 +160,130 @@ async fn a_silent_provider_ends_the_turn() {
     client.ask("hi").await;
     let (said, goodbye) = client.rest().await;
     assert_eq!((kind(said.last().unwrap()), goodbye.0), ("error".to_owned(), 1011), "{said:?}");
+}
+
+#[tokio::test]
+async fn a_provider_that_only_pings_is_silent() {
+    for hooks in [true, false] {
+        let provider = Provider::start(|_| Play::events(&answer("Done.", None)[..2]).then_pings()).await;
+        let mut settings = open_settings(&provider.url());
+        settings.providers.get_mut("openai").unwrap().idle_timeout = Duration::from_millis(200);
+        let gateway = match hooks {
+            true => hooked(&house(), settings, HookSettings::default()).await,
+            false => start(settings, backstop_gateway::Transparent).await.unwrap(),
+        };
+        let mut client = Client::open(&gateway).await;
+        client.ask("hi").await;
+        let (said, goodbye) = client.rest().await;
+        assert_eq!((kind(said.last().unwrap()), goodbye.0), ("error".to_owned(), 1011), "{said:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_asks_ahead_or_says_nothing_of_use_keeps_no_connection() {
+    let provider = Provider::start(|_| Play::events(&answer("Done.", None)).after(100)).await;
+    let (short, long) = (Duration::from_millis(250), Duration::from_secs(600));
+    let mut settings = open_settings(&provider.url());
+    settings.websockets = Some(WebSockets { idle: long, total: short });
+    let gateway = hooked(&house(), settings.clone(), HookSettings::default()).await;
+    let mut client = Client::open(&gateway).await;
+    for _ in 0..12 {
+        client.ask("hi").await;
+    }
+    let (_, goodbye) = client.rest().await;
+    assert_eq!(goodbye.1, "the connection is too old (`gateway.websockets.totalMs`)");
+    assert!(provider.heard().len() < 12, "{:?}", provider.heard());
+
+    settings.websockets = Some(WebSockets { idle: short, total: long });
+    let gateway = hooked(&house(), settings, HookSettings::default()).await;
+    let mut client = Client::open(&gateway).await;
+    for tries in 0.. {
+        client.send(Message::text("{}")).await;
+        if let Err(goodbye) = client.next().await {
+            assert_eq!(goodbye.1, "nothing was asked for long (`gateway.websockets.idleMs`)");
+            break;
+        }
+        assert!(tries < 100, "it goes on");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn an_answer_has_the_name_under_which_it_began() {
+    let mut other = answer("Done.", None);
+    let last = other.last_mut().unwrap();
+    *last = last.replace("resp_1", "resp_2");
+    let headless = answer("Done.", None)[1..].to_vec();
+    let mut twice = answer("Done.", None)[..2].to_vec();
+    twice.extend(denied());
+    for events in [other, headless, twice] {
+        for hooks in [true, false] {
+            let played = events.clone();
+            let provider = Provider::start(move |_| Play::events(&played)).await;
+            let settings = open_settings(&provider.url());
+            let gateway = match hooks {
+                true => hooked(&house(), settings, HookSettings::default()).await,
+                false => start(settings, backstop_gateway::Transparent).await.unwrap(),
+            };
+            let mut client = Client::open(&gateway).await;
+            client.ask("hi").await;
+            let (said, goodbye) = client.rest().await;
+            assert_eq!(goodbye, (1011, "the provider said what nobody asked for".to_owned()));
+            assert_eq!(kind(said.last().unwrap()), "error", "{said:?}");
+            assert!(!said.concat().contains("response.completed") && !said.concat().contains(SECRET));
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_error_in_the_middle_of_an_answer_ends_the_connection() {
+    let mut events = answer("Done.", None)[..2].to_vec();
+    events.push(json!({"type": "error", "error": {"message": "no more"}}).to_string());
+    let provider = Provider::start(move |_| Play::events(&events)).await;
+    let gateway = gateway(&house(), &provider, HookSettings::default()).await;
+    let mut client = Client::open(&gateway).await;
+    client.ask("hi").await;
+    client.ask("more").await;
+    let (said, goodbye) = client.rest().await;
+    assert_eq!((kind(said.last().unwrap()), goodbye.0), ("error".to_owned(), 1011), "{said:?}");
+    assert_eq!(provider.heard(), [asked("hi")]);
+}
+
+#[tokio::test]
+async fn what_came_before_a_request_is_not_its_answer() {
+    let mut events = answer("Done.", None);
+    events.extend(answer("Not asked for.", None));
+    let provider = Provider::start(move |_| Play::events(&events).after(100)).await;
+    let gateway = gateway(&house(), &provider, HookSettings::default()).await;
+    let mut client = Client::open(&gateway).await;
+    client.ask("hi").await;
+    client.ask("more").await;
+    let (said, goodbye) = client.rest().await;
+    assert_eq!(goodbye, (1011, "the provider said what nobody asked for".to_owned()));
+    assert!(said.concat().contains("Done.") && !said.concat().contains("Not asked for."), "{said:?}");
+    assert_eq!(provider.heard(), [asked("hi")]);
+}
+
+#[tokio::test]
+async fn what_is_no_request_is_counted_and_limited_too() {
+    let provider = Provider::start(|_| Play::default()).await;
+    let mut settings = open_settings(&provider.url());
+    settings.limits.buffered_bytes = 2_000;
+    let gateway = hooked(&house(), settings, HookSettings::default()).await;
+    let mut client = Client::open(&gateway).await;
+    for (len, status) in [(1_000, 400), (3_000, 503), (1_000, 400)] {
+        client.send(Message::text(json!({"type": "x".repeat(len)}).to_string())).await;
+        let told: serde_json::Value = serde_json::from_str(&client.next().await.unwrap()).unwrap();
+        assert_eq!(told["status"], status, "{told}");
+    }
+    client.ask("hi").await;
+    for _ in 0..17 {
+        client.send(Message::text(json!({"type": "response.steer", "input": "x"}).to_string())).await;
+    }
+    let (said, goodbye) = client.rest().await;
+    assert_eq!((said.len(), goodbye), (17, (1008, "too much was said to one answer".to_owned())));
+    assert_eq!(kind(&said[15]), "response.steer.failed");
+    assert_eq!(kind(&said[16]), "error");
 }
 
 #[tokio::test]

@@ -214,6 +214,24 @@ async fn a_model_goes_on_on_the_same_connection_after_its_calls_were_refused() {
 }
 
 #[tokio::test]
+async fn a_second_request_has_as_much_time_as_the_first() {
+    let provider = Provider::start(|n| match n {
+        0 => Play::events(&denied()),
+        _ => Play::events(&answer("I stop.", None)).after(400),
+    })
+    .await;
+    let house = House::new();
+    house.withhold("shell");
+    let mut settings = open_settings(&provider.url());
+    settings.providers.get_mut("openai").unwrap().idle_timeout = std::time::Duration::from_millis(100);
+    let gateway = hooked(&house, settings, HookSettings { refusals: 1, ..HookSettings::default() }).await;
+    let mut client = Client::open(&gateway).await;
+    client.ask("hi").await;
+    let said = client.answer().await.concat();
+    assert!(said.contains("I stop.") && !said.contains(SECRET), "{said}");
+}
+
+#[tokio::test]
 async fn an_answer_of_a_type_that_nobody_knows_is_judged_as_a_call_of_that_name() {
     let provider = Provider::start(|_| {
         let mut events = answer("Hi.", Some(("read", json!({}))));
@@ -244,15 +262,24 @@ async fn errors_of_a_provider_pass_as_they_are_and_others_are_judged() {
     let odd =
         json!({"type": "error", "item": {"type": "function_call", "name": "shell", "arguments": SECRET}});
     let (first, second) = (error.to_string(), odd.to_string());
-    let provider =
-        Provider::start(move |n| Play::events(std::slice::from_ref(if n == 0 { &first } else { &second })))
-            .await;
+    let limited = json!({"type": "error", "status": 429, "error": {
+        "type": "usage_limit_reached", "message": "no more", "plan_type": "pro", "resets_at": 1_800_000_000,
+    }, "headers": {"x-codex-primary-used-percent": "100"}});
+    let late = [json!({"type": "codex.rate_limits"}).to_string(), limited.to_string()];
+    let provider = Provider::start(move |n| match n {
+        0 => Play::events(std::slice::from_ref(&first)),
+        1 => Play::events(&late),
+        _ => Play::events(std::slice::from_ref(&second)),
+    })
+    .await;
     let house = House::new();
     house.withhold("shell");
     let gateway = gateway(&house, &provider, HookSettings::default()).await;
     let mut client = Client::open(&gateway).await;
     client.ask("hi").await;
     assert_eq!(client.answer().await, [error.to_string()]);
+    client.ask("again").await;
+    assert_eq!(client.answer().await, [limited.to_string()]);
     client.ask("more").await;
     let said = client.answer().await;
     assert_eq!(kind(&said[0]), "error");

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use backstop_gateway::{Gateway, Settings, WebSockets};
 use backstop_hooks::conversation::{Part, ToolCall};
@@ -21,11 +22,14 @@ use tokio_tungstenite::tungstenite::protocol::Role;
 use crate::hooked::support::settings_of;
 use crate::support::{TOKEN, connect, until, within};
 
-/// What a provider does about one message: the bytes of frames, and whether its connection breaks then.
+/// What a provider does about one message: the bytes of frames after a while, and whether its connection breaks then, or
+/// has nothing but pings on it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Play {
     pub(super) bytes: Vec<u8>,
     pub(super) breaks: bool,
+    pub(super) pings: bool,
+    pub(super) after: Duration,
 }
 
 impl Play {
@@ -37,12 +41,19 @@ impl Play {
     /// Each event in fragments of so many bytes, with a ping between them.
     pub(super) fn cut(events: &[String], size: usize) -> Self {
         let bytes = events.iter().flat_map(|event| fragments(event.as_bytes(), size)).collect();
-        Self { bytes, breaks: false }
+        Self { bytes, ..Self::default() }
     }
 
-    pub(super) fn then_breaks(mut self) -> Self {
-        self.breaks = true;
-        self
+    pub(super) fn then_breaks(self) -> Self {
+        Self { breaks: true, ..self }
+    }
+
+    pub(super) fn then_pings(self) -> Self {
+        Self { pings: true, ..self }
+    }
+
+    pub(super) fn after(self, millis: u64) -> Self {
+        Self { after: Duration::from_millis(millis), ..self }
     }
 }
 
@@ -162,9 +173,13 @@ async fn serve(
             heard.push(text.to_string());
             heard.len() - 1
         };
-        let Play { bytes, breaks } = play(number);
+        let Play { bytes, breaks, pings, after } = play(number);
+        tokio::time::sleep(after).await;
         if socket.get_mut().write_all(&bytes).await.is_err() || breaks {
             break;
+        }
+        while pings && socket.get_mut().write_all(&frame(PING, true, b"still here")).await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
     *left.lock().unwrap() += 1;
