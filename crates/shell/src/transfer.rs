@@ -7,7 +7,7 @@ use super::walk::{Shell, slices};
 use crate::effects::{Action, Touch};
 use crate::marks::STAR;
 use crate::options::Options;
-use crate::programs::Does;
+use crate::programs::{Does, Stores};
 
 /// Addresses of `socat` that reach another machine or another program.
 const ADDRESSES: &[&str] = &[
@@ -116,46 +116,29 @@ impl Shell<'_> {
     /// Remembers what files hold after the program ran.
     fn store(&mut self, program: &str, args: &[&str], stdin: &Data, read: Taint) {
         let options = Options::parse(args, self.programs.takes(program));
-        match program {
-            "tee" | "sponge" => {
+        if let ("git", ["mv", rest @ ..]) = (program, options.operands.as_slice()) {
+            return self.store_copies(program, rest, &options);
+        }
+        if program == "dd" {
+            return self.store_block(args, stdin);
+        }
+        let Some(stores) = self.programs.get(program).and_then(|entry| entry.stores) else { return };
+        match stores {
+            Stores::Input => {
                 if stdin.taint.has(Taint::ENDLESS) && !options.operands.is_empty() {
                     self.trace.facts.push(Fact::Endless);
                 }
                 options.operands.iter().for_each(|path| self.write_file(path, stdin));
             }
-            "curl" | "wget" | "wget2" | "aria2c" | "axel" => self.store_fetched(program, &options),
-            "cp" | "mv" | "ln" | "install" | "gcp" | "gmv" | "gln" | "link" | "rsync" | "scp" | "git" => {
-                self.store_copies(program, &options);
+            Stores::Fetched => self.store_fetched(program, &options),
+            Stores::Copies => self.store_copies(program, &options.operands, &options),
+            Stores::Downloads => self.store_download(&options),
+            Stores::NamedOption => self.store_named(args),
+            Stores::Packs | Stores::PacksFirst if read.has(Taint::SECRET) => {
+                self.store_packed(stores == Stores::PacksFirst, args, &options, &Data::unknown(read));
             }
-            "dd" => {
-                let part = |key: &str| args.iter().find_map(|arg| arg.strip_prefix(key));
-                let data = part("if=").map_or_else(|| stdin.clone(), |path| self.content_of(path));
-                if let Some(path) = part("of=") {
-                    self.write_file(path, &data);
-                }
-            }
-            "openssl" => {
-                if let (Some(input), Some(path)) = (after(args, "-in"), after(args, "-out")) {
-                    let taint = self.content_of(input).taint;
-                    self.write_file(path, &Data::unknown(taint | Taint::DECODED));
-                }
-            }
-            "gzip" | "bzip2" | "xz" | "zstd" | "gpg" | "tar" | "zip" | "7z" if read.has(Taint::SECRET) => {
-                self.store_packed(program, args, &options, &Data::unknown(read));
-            }
-            "aws" | "gsutil" | "gcloud" | "rclone" | "azcopy" | "s3cmd" | "mc" => {
-                if let [.., source, target] = options.operands.as_slice()
-                    && crate::effects::is_remote(source)
-                    && !crate::effects::is_remote(target)
-                {
-                    self.store_in(
-                        target,
-                        source.rsplit('/').next().unwrap_or(source),
-                        &Data::unknown(Taint::NET),
-                    );
-                }
-            }
-            "gunzip" | "bunzip2" | "unxz" | "unzstd" => {
+            Stores::Packs | Stores::PacksFirst => {}
+            Stores::Unpacks => {
                 for path in &options.operands {
                     let data = self.content_of(path);
                     if let Some((plain, _)) = path.rsplit_once('.').filter(|_| data.taint != Taint::FILE) {
@@ -163,21 +146,47 @@ impl Shell<'_> {
                     }
                 }
             }
-            "certutil" | "bitsadmin" | "start-bitstransfer" | "invoke-webrequest" | "iwr" | "wget.exe" => {
-                let named = |arg: &&str| {
-                    matches!(arg.to_ascii_lowercase().as_str(), "-outfile" | "-destination" | "-o")
-                };
-                let named = args.iter().position(named).and_then(|at| args.get(at + 1));
-                let fetches = args.iter().any(|arg| arg.contains("://"));
-                if let Some(path) = named.or(args.last()).filter(|path| fetches && !path.contains("://")) {
-                    self.write_file(path, &Data::unknown(Taint::NET));
+            Stores::Enciphered => {
+                if let (Some(input), Some(path)) = (after(args, "-in"), after(args, "-out")) {
+                    let taint = self.content_of(input).taint;
+                    self.write_file(path, &Data::unknown(taint | Taint::DECODED));
                 }
             }
-            "mkfifo" | "mknod" => {
+            Stores::Pipe => {
                 let paths = options.operands.iter().map(|path| self.resolve(path));
                 self.fifos.extend(paths.collect::<Vec<_>>());
             }
-            _ => {}
+        }
+    }
+
+    /// `dd if=FILE of=FILE`.
+    fn store_block(&mut self, args: &[&str], stdin: &Data) {
+        let part = |key: &str| args.iter().find_map(|arg| arg.strip_prefix(key));
+        let data = part("if=").map_or_else(|| stdin.clone(), |path| self.content_of(path));
+        if let Some(path) = part("of=") {
+            self.write_file(path, &data);
+        }
+    }
+
+    /// What lies at a service comes to the last operand.
+    fn store_download(&mut self, options: &Options<'_>) {
+        if let [.., source, target] = options.operands.as_slice()
+            && crate::effects::is_remote(source)
+            && !crate::effects::is_remote(target)
+        {
+            let name = source.rsplit('/').next().unwrap_or(source);
+            self.store_in(target, name, &Data::unknown(Taint::NET));
+        }
+    }
+
+    /// What is fetched comes to the file behind an option, or named last.
+    fn store_named(&mut self, args: &[&str]) {
+        let is_name =
+            |arg: &&str| matches!(arg.to_ascii_lowercase().as_str(), "-outfile" | "-destination" | "-o");
+        let named = args.iter().position(is_name).and_then(|at| args.get(at + 1));
+        let fetches = args.iter().any(|arg| arg.contains("://"));
+        if let Some(path) = named.or(args.last()).filter(|path| fetches && !path.contains("://")) {
+            self.write_file(path, &Data::unknown(Taint::NET));
         }
     }
 
@@ -201,12 +210,7 @@ impl Shell<'_> {
     }
 
     /// Remembers what the copies, links and new names hold that a program makes.
-    fn store_copies(&mut self, program: &str, options: &Options<'_>) {
-        let operands = match options.operands.as_slice() {
-            ["mv", rest @ ..] if program == "git" => rest,
-            _ if program == "git" => return,
-            operands => operands,
-        };
+    fn store_copies(&mut self, program: &str, operands: &[&str], options: &Options<'_>) {
         let named = options.value(Some('t'), "target-directory");
         let (sources, target) = match (named, operands.split_last()) {
             (Some(target), _) => (operands, target),
@@ -282,12 +286,12 @@ impl Shell<'_> {
     }
 
     /// What is made of secrets is secret, whatever it is called then.
-    fn store_packed(&mut self, program: &str, args: &[&str], options: &Options<'_>, secret: &Data) {
+    fn store_packed(&mut self, is_first: bool, args: &[&str], options: &Options<'_>, secret: &Data) {
         let output = options
             .value(Some('f'), "file")
             .or(options.value(Some('o'), "output"))
             .or_else(|| after(args, "-out"))
-            .or_else(|| options.operands.first().copied().filter(|_| matches!(program, "zip" | "7z")));
+            .or_else(|| options.operands.first().copied().filter(|_| is_first));
         if let Some(path) = output {
             self.write_file(path, secret);
         }

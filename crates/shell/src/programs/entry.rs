@@ -33,6 +33,8 @@ pub struct Program {
     pub(crate) escapes: Option<Escapes>,
     /// What it does with data.
     pub(crate) does: Vec<Does>,
+    /// What files hold after it ran.
+    pub(crate) stores: Option<Stores>,
     /// Subcommands with which it sends what it is given; without any it always does.
     pub(crate) uploads: Vec<String>,
     /// Options whose values are commands of a transfer (`put FILE`), as its input is.
@@ -190,6 +192,32 @@ pub(crate) enum Does {
     HandsInputOn,
     /// Leaves its input to what it starts, if that stands in the command.
     HandsInputToCommand,
+}
+
+/// What files hold after a program ran, and which.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Stores {
+    /// Its operands hold its input.
+    Input,
+    /// The file that it is told by an option, or one of the same name, holds what was fetched.
+    Fetched,
+    /// The last operand holds what the others do, as a copy or under another name.
+    Copies,
+    /// The last operand holds what lies at a service, which the one in front of it names.
+    Downloads,
+    /// The file behind `-outfile` and its like, or the last operand, holds what an address in the arguments does.
+    NamedOption,
+    /// An archive, or a file of the same name with an ending more, holds what it packed.
+    Packs,
+    /// The same, where the first operand may be the archive.
+    PacksFirst,
+    /// A file of the same name without its ending holds what was packed.
+    Unpacks,
+    /// The file behind `-out` holds what the one behind `-in` does, in other characters.
+    Enciphered,
+    /// Its operands are named pipes.
+    Pipe,
 }
 
 /// When a program waits to be told what to do by its input.

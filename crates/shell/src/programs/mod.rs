@@ -20,7 +20,7 @@ use std::sync::{Arc, LazyLock};
 
 use backstop_yaml::{Problem, ProblemKind, Spanned};
 
-pub(crate) use entry::{Code, Does, Escapes, Operands, Starts, Touches, Waits};
+pub(crate) use entry::{Code, Does, Escapes, Operands, Starts, Stores, Touches, Waits};
 pub use entry::{Flags, Program};
 pub use read::{programs_of, read_programs};
 
