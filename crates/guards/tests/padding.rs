@@ -386,3 +386,36 @@ fn no_size_of_padding_makes_a_block_milder() {
     }
     assert!(milder.is_empty(), "{milder:#?}");
 }
+
+/// What `./` and folders that are left again add to the path of a folder leads nowhere else, however long it gets: a shell
+/// resolves it by itself.
+#[test]
+fn no_length_of_a_path_leads_elsewhere() {
+    type Written = fn(&str) -> String;
+    let written: [Written; 4] = [
+        |path| format!("cd {path}; cat shadow"),
+        |path| format!("pushd {path}; echo x > sudoers"),
+        |path| format!("env -C {path} rm -rf ssh"),
+        |path| format!("cd /; cd {path} && rm -rf ssh"),
+    ];
+    for command in written {
+        let expected = verdict(Profile::Standard, &command("../../etc/"));
+        assert_eq!(expected, Verdict::Block, "{}", command("../../etc/"));
+        for length in [100, 10_000, 30_000, 70_000, 140_000] {
+            for padding in ["./".repeat(length / 2), "a/../".repeat(length / 5)] {
+                let padded = command(&format!("{padding}../../{padding}etc/{padding}"));
+                let got = verdict(Profile::Standard, &padded);
+                // What is too long to be read at once is asked about.
+                let least = if padded.len() < 100_000 { expected } else { Verdict::Ask };
+                let (shown, kind) = (command("PATH"), padding.get(..5));
+                assert!(got >= least, "{shown} of {} bytes with {length} of {kind:?}: {got:?}", padded.len());
+            }
+        }
+        // The same length out of a short text.
+        for doublings in [8, 14, 15] {
+            let grown = format!("p=./; {}", "p=$p$p; ".repeat(doublings));
+            let padded = grown + &command("\"$p\"../../\"$p\"etc/\"$p\"");
+            assert_eq!(verdict(Profile::Standard, &padded), expected, "{padded}");
+        }
+    }
+}

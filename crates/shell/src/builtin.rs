@@ -163,9 +163,9 @@ impl Shell<'_> {
     }
 
     /// A folder by its path, if that is known.
-    fn folder(&self, path: &str) -> Option<String> {
+    fn folder(&mut self, path: &str) -> Option<String> {
         let known = !has_hole(path) && (path.starts_with('/') || self.state.cwd.is_some());
-        known.then(|| self.resolve(path))
+        if known { self.folder_at(path) } else { None }
     }
 
     /// The folder that `cd -` goes to.

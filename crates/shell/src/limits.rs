@@ -44,7 +44,8 @@ pub(crate) static FIRST_FIELDS: Limit = limit(64, "words come out of too many br
 pub(crate) static MATERIAL: Limit = limit(4 * 1024 * 1024, "bytes come out of expansions");
 /// What comes out of a word is long from so many bytes on.
 pub(crate) const LONG_MATERIAL: usize = 1024;
-/// Bytes of a path. No system takes one nearly as long, so that what stands in its middle is of no account.
+/// Bytes of a path in its normal form. No system takes one nearly as long; what is written may be longer, since shells and
+/// languages resolve a path before the system sees it.
 pub(crate) static PATH: Limit = limit(128 * 1024, "bytes are in a path");
 /// Bytes that one word, or the words of its braces together, may become.
 pub(crate) static FIELD_BYTES: Limit = limit(256 * 1024, "bytes come out of one word");

@@ -4,6 +4,7 @@ use brush_parser::ast;
 
 use super::data::{Data, Taint};
 use super::dialect::Dialect;
+use super::limits::{self, Over};
 use super::state::Value;
 use super::trace::Fact;
 use super::walk::Shell;
@@ -436,9 +437,18 @@ impl Shell<'_> {
 
     /// The absolute, normalised form of a path.
     pub(crate) fn resolve(&self, path: &str) -> String {
-        let ends = super::report::ends_of(path);
-        let path = ends.as_deref().unwrap_or(path);
         crate::paths::lexical(path, self.state.cwd.as_deref().unwrap_or("/unknown"))
+    }
+
+    /// The folder that a shell comes to by a path, in its normal form; none, out loud, for one that is longer than can be
+    /// followed. What is written may be as long as it likes: a shell resolves it before the system sees it.
+    pub(crate) fn folder_at(&mut self, path: &str) -> Option<String> {
+        let folder = self.resolve(path);
+        if folder.len() > limits::PATH.most {
+            self.trace.note(Over::of(&limits::PATH));
+            return None;
+        }
+        Some(folder)
     }
 
     /// The path of a file behind the links that this command made.

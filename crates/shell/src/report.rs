@@ -73,11 +73,13 @@ impl Shell<'_> {
     }
 
     pub(crate) fn touch_by(&mut self, process: Option<usize>, mut touch: Touch) {
-        if let Some(ends) = ends_of(&touch.path) {
-            self.trace.note(Over::of(&limits::PATH));
-            touch.path = ends;
-        }
         touch.resolve(self.state.cwd.as_deref(), self.place);
+        if touch.path.len() > limits::PATH.most {
+            self.trace.note(Over::of(&limits::PATH));
+            // Judged by where it leads: what was written is cut only then, since the part in the middle may lead away.
+            touch.path = ends_of(&touch.resolved).unwrap_or_else(|| touch.resolved.clone());
+            touch.resolve(self.state.cwd.as_deref(), self.place);
+        }
         if let Some(mounts) = &self.mounts {
             mounts.lead(&mut touch);
         }
@@ -93,8 +95,9 @@ impl Shell<'_> {
     }
 }
 
-/// The beginning and the end of a path that is too long for any system, which has to be reported; none of others.
-pub(crate) fn ends_of(path: &str) -> Option<String> {
+/// The beginning and the end of a path in its normal form that is too long for any system, which has to be reported; none
+/// of others.
+fn ends_of(path: &str) -> Option<String> {
     let half = limits::PATH.most / 2;
     if path.len() <= limits::PATH.most {
         return None;

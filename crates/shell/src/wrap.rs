@@ -333,7 +333,7 @@ impl Shell<'_> {
     fn with_directory<T>(&mut self, directory: Option<String>, work: impl FnOnce(&mut Self) -> T) -> T {
         let outer = self.state.cwd.clone();
         if let Some(directory) = directory {
-            self.state.cwd = (!has_hole(&directory)).then(|| self.resolve(&directory));
+            self.state.cwd = if has_hole(&directory) { None } else { self.folder_at(&directory) };
         }
         let result = work(self);
         self.state.cwd = outer;
