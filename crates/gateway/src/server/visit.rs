@@ -31,7 +31,7 @@ const FIRST_WAIT: Duration = Duration::from_millis(500);
 /// A provider that asks to wait longer is not asked again.
 const LONGEST_WAIT: Duration = Duration::from_secs(20);
 /// A body that trickles may take this many times the patience for one piece of it.
-const PATIENCE_FOR_WHOLE: u32 = 10;
+pub(super) const PATIENCE_FOR_WHOLE: u32 = 10;
 
 /// A request that came in.
 pub(super) struct Visit<'a> {

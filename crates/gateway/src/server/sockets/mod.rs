@@ -8,6 +8,7 @@
 //!
 //! ```text
 //! handshake  who may open one, and how both sides agree
+//! inbound    messages of a client that are not whole yet
 //! message    what clients say, by a closed list, and what they are told
 //! outlet     what an exchange lets out, as messages
 //! relay      the two sockets between turns, and how they end
@@ -29,6 +30,7 @@
 //! judged; a connection stays at the provider where it was opened, so a model that goes elsewhere is asked for over HTTP.
 
 mod handshake;
+mod inbound;
 mod message;
 mod outlet;
 mod relay;

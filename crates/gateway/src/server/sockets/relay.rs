@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::future::Future;
+use std::io::ErrorKind;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,6 +18,7 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 
+use super::inbound::Inbound;
 use super::message::{self, Said, Thread};
 use super::{Session, Shared};
 use crate::error::{Cause, Failure};
@@ -34,14 +36,17 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 /// Bytes that one read brings at most.
 const READ: usize = 16 << 10;
 
-pub(super) type Wire = WebSocketStream<TokioIo<Upgraded>>;
+/// The connection of a client.
+type Client = WebSocketStream<Inbound<TokioIo<Upgraded>>>;
+/// The connection of a provider.
+type Upstream = WebSocketStream<TokioIo<Upgraded>>;
 /// What one read of a socket brought.
 pub(super) type Frame = Option<Result<Message, Error>>;
 
 /// Two sockets, tied together.
 pub(super) struct Relay {
-    pub(super) client: Wire,
-    pub(super) upstream: Wire,
+    client: Client,
+    upstream: Upstream,
     pub(super) session: Arc<Session>,
     settings: WebSockets,
     opened: Instant,
@@ -119,6 +124,10 @@ impl Ending {
         Self::new(CloseCode::Restart, "the connection is too old (`gateway.websockets.totalMs`)")
     }
 
+    fn too_much(failure: Failure) -> Self {
+        Self::new(CloseCode::Again, "too much is going on at once").told(failure)
+    }
+
     pub(super) fn of_stray() -> Self {
         Self::new(CloseCode::Error, "the provider said what nobody asked for")
     }
@@ -134,6 +143,11 @@ impl Ending {
                 Self::saying(CloseCode::Size, "the message is too large (`gateway.limits.max_body_bytes`)")
             }
             Error::Utf8(_) => Self::new(CloseCode::Invalid, "the message is no UTF-8"),
+            Error::Io(error) if error.kind() == ErrorKind::TimedOut => Self::saying(
+                CloseCode::Policy,
+                "the rest of a message did not come (`gateway.timeouts.bodyMs`)",
+            ),
+            Error::Io(error) if error.kind() == ErrorKind::OutOfMemory => Self::too_much(Failure::Overloaded),
             Error::Protocol(_) => Self::new(CloseCode::Protocol, "this is no WebSocket as RFC 6455 has it"),
             _ => Self::gone(),
         }
@@ -153,8 +167,9 @@ impl Relay {
         };
         let asked = config(session.shared.limits.body_bytes);
         let answered = config(DEFAULT_MAX_EVENT_BYTES);
+        let client = Inbound::new(TokioIo::new(client), &session.shared.load, session.shared.timeouts.body);
         Self {
-            client: WebSocketStream::from_raw_socket(TokioIo::new(client), Role::Server, asked).await,
+            client: WebSocketStream::from_raw_socket(client, Role::Server, asked).await,
             upstream: WebSocketStream::from_raw_socket(TokioIo::new(upstream), Role::Client, answered).await,
             session: Arc::new(session),
             settings,
@@ -357,7 +372,7 @@ impl Relay {
                 self.waiting.push_back(heard);
                 Ok(())
             }
-            Err(failure) => Err(Ending::new(CloseCode::Again, "too much is going on at once").told(failure)),
+            Err(failure) => Err(Ending::too_much(failure)),
         }
     }
 

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use backstop_gateway::hooked::{HookSettings, Hooks};
 use backstop_gateway::{Limits, Timeouts, WebSockets};
-use backstop_hooks::points::BeforeLlmCall;
+use backstop_hooks::points::{BeforeLlmCall, ModelCallEnded, ToolAfter};
+use backstop_hooks::{async_hook_fn, hook_fn};
 use serde_json::json;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use tokio_tungstenite::tungstenite::Message;
 
 use super::support::*;
@@ -180,6 +181,76 @@ async fn a_provider_that_only_pings_is_silent() {
 }
 
 #[tokio::test]
+async fn a_provider_is_not_silent_while_others_decide() {
+    let mut events = answer("Done.", None);
+    let mut last: serde_json::Value = serde_json::from_str(&events.pop().unwrap()).unwrap();
+    last["response"]["output"] = json!([]);
+    let item = json!({"type": "mcp_call", "id": "mcp_1", "server_label": "shop", "name": "list", "arguments": "{}", "output": "x"});
+    events.push(json!({"type": "response.output_item.done", "output_index": 1, "item": item}).to_string());
+    let provider = Provider::start(move |_| Play::events(&events).then(600, &[last.to_string()])).await;
+    let house = house();
+    house.on::<ToolAfter>(
+        "thinks",
+        async_hook_fn::<ToolAfter, _, _>(|_, _| async {
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            Ok(None)
+        }),
+    );
+    let mut settings = open_settings(&provider.url());
+    settings.providers.get_mut("openai").unwrap().idle_timeout = Duration::from_millis(300);
+    let gateway = hooked(&house, settings, HookSettings::default()).await;
+    let mut client = Client::open(&gateway).await;
+    client.ask("hi").await;
+    let said = client.answer_or_rest().await;
+    assert_eq!(kind(said.last().unwrap()), "response.completed", "{said:?}");
+}
+
+#[tokio::test]
+async fn a_message_that_does_not_come_to_its_end_is_counted_and_given_up() {
+    let provider = Provider::start(|_| Play::events(&answer("Done.", None))).await;
+    let mut settings = open_settings(&provider.url());
+    settings.limits.buffered_bytes = 2_000;
+    settings.timeouts.body = Duration::from_millis(100);
+    let gateway = hooked(&house(), settings, HookSettings::default()).await;
+    let late = (1008, "the rest of a message did not come (`gateway.timeouts.bodyMs`)".to_owned());
+    // Half a head; half a payload; a fragment.
+    for half in [&[0x81][..], &[0x81, 0x85, 0, 0, 0, 0, b'{'], &[0x01, 0x81, 0, 0, 0, 0, b'{']] {
+        let mut client = Client::open(&gateway).await;
+        client.send_raw(half).await;
+        let (said, goodbye) = client.rest().await;
+        assert_eq!((kind(&said[0]), goodbye), ("error".to_owned(), late.clone()), "{half:?}");
+    }
+    let mut client = Client::open(&gateway).await;
+    let mut fragment = vec![0x01, 0xfe, 0x0b, 0xb8, 0, 0, 0, 0];
+    fragment.resize(8 + 3_000, b' ');
+    client.send_raw(&fragment).await;
+    let (said, goodbye) = client.rest().await;
+    assert_eq!((kind(&said[0]), goodbye.0), ("error".to_owned(), 1013), "{said:?}");
+    // Who says nothing has begun nothing, and what was counted is free again.
+    let mut client = Client::open(&gateway).await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    client.ask(&"x".repeat(500)).await;
+    client.answer().await;
+}
+
+#[tokio::test]
+async fn a_message_of_fragments_and_pings_has_an_end_too() {
+    let provider = Provider::start(|_| Play::events(&answer("Done.", None))).await;
+    let mut settings = open_settings(&provider.url());
+    settings.timeouts.body = Duration::from_millis(100);
+    let gateway = hooked(&house(), settings, HookSettings::default()).await;
+    let mut client = Client::open(&gateway).await;
+    client.send_raw(&[0x01, 0x81, 0, 0, 0, 0, b'{']).await;
+    let goodbye = loop {
+        client.send_raw(&[0x89, 0x80, 0, 0, 0, 0]).await;
+        if let Ok(goodbye) = tokio::time::timeout(Duration::from_millis(20), client.rest()).await {
+            break goodbye.1;
+        }
+    };
+    assert_eq!(goodbye.0, 1008, "{goodbye:?}");
+}
+
+#[tokio::test]
 async fn a_client_that_asks_ahead_or_says_nothing_of_use_keeps_no_connection() {
     let provider = Provider::start(|_| Play::events(&answer("Done.", None)).after(100)).await;
     let (short, long) = (Duration::from_millis(250), Duration::from_secs(600));
@@ -305,6 +376,29 @@ async fn a_gateway_that_stops_ends_idle_connections_at_once_and_others_with_an_e
     let (said, goodbye) = busy.rest().await;
     assert_eq!((kind(said.last().unwrap()), goodbye.0), ("error".to_owned(), 1001), "{said:?}");
     stopping.await.unwrap();
+}
+
+#[tokio::test]
+async fn those_who_watch_are_told_that_a_stop_ended_an_answer() {
+    let provider = Provider::start(|_| Play::events(&answer("Half", None)[..2])).await;
+    let (house, ended) = (house(), Arc::new(Mutex::new(Vec::new())));
+    let told = Arc::clone(&ended);
+    let watch = hook_fn::<ModelCallEnded, _>(move |event, _| {
+        told.lock().unwrap().push(event.failure_kind.clone());
+        Ok(None)
+    });
+    house.on::<ModelCallEnded>("watches", watch);
+    let mut settings = open_settings(&provider.url());
+    settings.timeouts = Timeouts { drain: Duration::from_millis(100), ..Timeouts::default() };
+    let gateway = hooked(&house, settings, HookSettings::default()).await;
+    let mut client = Client::open(&gateway).await;
+    client.ask("hi").await;
+    eventually("the request has come", || provider.heard().len() == 1).await;
+    let stopping = tokio::spawn(gateway.shut_down());
+    client.rest().await;
+    stopping.await.unwrap();
+    eventually("its end is told", || ended.lock().unwrap().len() == 1).await;
+    assert_eq!(*ended.lock().unwrap(), [Some("connection_closed".to_owned())], "the client did not go");
 }
 
 #[tokio::test]

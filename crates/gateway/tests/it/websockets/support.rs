@@ -22,14 +22,16 @@ use tokio_tungstenite::tungstenite::protocol::Role;
 use crate::hooked::support::settings_of;
 use crate::support::{TOKEN, connect, until, within};
 
-/// What a provider does about one message: the bytes of frames after a while, and whether its connection breaks then, or
-/// has nothing but pings on it.
+/// What a provider does about one message: the bytes of frames after a while, others after another while, and whether its
+/// connection breaks then, or has nothing but pings on it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Play {
     pub(super) bytes: Vec<u8>,
+    pub(super) rest: Vec<u8>,
     pub(super) breaks: bool,
     pub(super) pings: bool,
     pub(super) after: Duration,
+    pub(super) pause: Duration,
 }
 
 impl Play {
@@ -54,6 +56,10 @@ impl Play {
 
     pub(super) fn after(self, millis: u64) -> Self {
         Self { after: Duration::from_millis(millis), ..self }
+    }
+
+    pub(super) fn then(self, millis: u64, events: &[String]) -> Self {
+        Self { pause: Duration::from_millis(millis), rest: Self::events(events).bytes, ..self }
     }
 }
 
@@ -173,9 +179,14 @@ async fn serve(
             heard.push(text.to_string());
             heard.len() - 1
         };
-        let Play { bytes, breaks, pings, after } = play(number);
+        let Play { bytes, rest, breaks, pings, after, pause } = play(number);
         tokio::time::sleep(after).await;
-        if socket.get_mut().write_all(&bytes).await.is_err() || breaks {
+        let mut sent = socket.get_mut().write_all(&bytes).await;
+        if sent.is_ok() && !rest.is_empty() {
+            tokio::time::sleep(pause).await;
+            sent = socket.get_mut().write_all(&rest).await;
+        }
+        if sent.is_err() || breaks {
             break;
         }
         while pings && socket.get_mut().write_all(&frame(PING, true, b"still here")).await.is_ok() {
