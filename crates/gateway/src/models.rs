@@ -4,12 +4,16 @@
 //! one: in the address (Gemini, deployments of Azure), in `model`, in what may step in (`fallbacks`, `models`, `modelName` of a
 //! routing), and in tools (advisors, images).
 //!
-//! *Closed.* Every key that speaks of models or of what falls back names one by its string, but for the few that are listed.
-//! Limits: what a stored prompt or an agent at the provider names is not in the request, and a provider that may choose by
-//! itself (`autoMode`) is taken to be asked for a model of that name.
+//! *Closed.* Every key that speaks of models or of what falls back names one by its string, but for the few that are listed;
+//! inside of such an object every string does, whatever its key, and so do the keys of a map from models to what is set for
+//! them. In an address, what stands in front of a known ending and is neither a version nor a known name is a model.
+//! Limits: a key of a map from models to other models only says what they step in for and is not read; what a stored prompt or
+//! an agent at the provider names is not in the request, and a provider that may choose by itself (`autoMode`) is taken to be
+//! asked for a model of that name.
 
 use std::borrow::Cow;
 
+use backstop_llm::wire::parse_request;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -20,7 +24,7 @@ use crate::endpoint::{Endpoint, Family, unescaped};
 pub(crate) struct NamedModels {
     /// The one that it is for, as far as it says so in exactly one way.
     pub(crate) main: Option<String>,
-    /// The others, each once. Empty for a body that can't be read.
+    /// The others, each once.
     pub(crate) others: Vec<String>,
 }
 
@@ -55,22 +59,87 @@ const OWN: [&str; 26] = [
 ];
 
 /// Keys that speak of models and name none, in small letters and without what parts their words.
-const NAMES_NONE: [&str; 4] =
-    ["modelarmorconfig", "modelroutingpreference", "modelselectionconfig", "featureselectionpreference"];
+const NAMES_NONE: [&str; 5] = [
+    "fallbackcredittoken",
+    "modelarmorconfig",
+    "modelroutingpreference",
+    "modelselectionconfig",
+    "featureselectionpreference",
+];
+
+/// Keys inside an object that speaks of models whose values name none: how a model is asked, and what it is asked.
+const SETTINGS: [&str; 32] = [
+    "apibase",
+    "apikey",
+    "apiversion",
+    "baseurl",
+    "cachecontrol",
+    "effort",
+    "frequencypenalty",
+    "generationconfig",
+    "inputs",
+    "instructions",
+    "maxcompletiontokens",
+    "maxoutputtokens",
+    "maxtokens",
+    "messages",
+    "mode",
+    "presencepenalty",
+    "prompt",
+    "provider",
+    "reasoning",
+    "reasoningeffort",
+    "responseformat",
+    "safetysettings",
+    "servicetier",
+    "speed",
+    "stop",
+    "system",
+    "systeminstruction",
+    "temperature",
+    "thinking",
+    "toolchoice",
+    "tools",
+    "type",
+];
 
 /// Keys under which the provider chooses by itself.
 const CHOOSES: &str = "automode";
 
 /// Segments of an address behind which a model stands.
-const BEFORE_MODEL: [&str; 3] = ["models", "model", "deployments"];
+const BEFORE_MODEL: [&str; 4] = ["models", "model", "deployments", "engines"];
+
+/// Endings of an address in front of which a model may stand, in small letters.
+const ENDINGS: [&str; 11] = [
+    "/chat/completions",
+    "/completions",
+    "/embeddings",
+    "/images/generations",
+    "/audio/speech",
+    "/moderations",
+    "/responses",
+    "/responses/compact",
+    "/responses/input_tokens",
+    "/messages",
+    "/messages/count_tokens",
+];
+
+/// Segments in front of an ending that name an API, besides its versions.
+const NO_MODEL: [&str; 5] = ["api", "openai", "anthropic", "inference", "compat"];
 
 impl NamedModels {
     /// The models of a request for `path` with this `body`.
-    pub(crate) fn of(endpoint: Endpoint, path: &str, body: &[u8]) -> Self {
+    ///
+    /// # Errors
+    /// If two readers could understand the body in two ways, or none at all: nobody knows then which models it names.
+    pub(crate) fn of(endpoint: Endpoint, path: &str, body: &[u8]) -> Result<Self, serde_json::Error> {
         let main = main_model(endpoint, path, body).map(Cow::into_owned);
-        let mut found: Vec<String> = in_path(path).into_iter().collect();
-        if let Ok(Value::Object(fields)) = serde_json::from_slice::<Value>(body) {
-            fields.iter().for_each(|(key, value)| collect(key, value, &mut found));
+        let mut found: Vec<String> = in_path(path).into_iter().chain(before_ending(path)).collect();
+        // What has no body names none there.
+        if !body.trim_ascii().is_empty()
+            && let Value::Object(fields) = parse_request(body)?
+        {
+            fields.iter().for_each(|(key, value)| collect(key, value, false, &mut found));
         }
         let mut others: Vec<String> = Vec::new();
         for name in found {
@@ -78,7 +147,7 @@ impl NamedModels {
                 others.push(name);
             }
         }
-        Self { main, others }
+        Ok(Self { main, others })
     }
 }
 
@@ -105,37 +174,76 @@ fn in_path(path: &str) -> Option<String> {
     unescaped(name).ok()
 }
 
-fn collect(key: &str, value: &Value, found: &mut Vec<String>) {
+/// What stands in front of a known ending, as far as it is neither a version nor the name of an API.
+fn before_ending(path: &str) -> Option<String> {
+    let path = unescaped(path.trim_end_matches('/')).ok()?;
+    let small = path.to_ascii_lowercase();
+    let before = ENDINGS.iter().find_map(|ending| small.strip_suffix(ending))?;
+    let last = before.rsplit('/').next().filter(|last| !last.is_empty())?;
+    if is_only_a_version(last) || NO_MODEL.contains(&last) {
+        return None;
+    }
+    let start = before.len() - last.len();
+    path.get(start..before.len()).map(str::to_owned)
+}
+
+/// `v1`, `v1beta2`, and not `v1-large`.
+fn is_only_a_version(segment: &str) -> bool {
+    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let Some(rest) = segment.strip_prefix('v').filter(|rest| !rest.is_empty()) else { return false };
+    ["alpha", "beta"].iter().find_map(|stage| rest.split_once(stage)).map_or_else(
+        || digits(rest),
+        |(before, behind)| !before.is_empty() && digits(before) && digits(behind),
+    )
+}
+
+/// Collects what `value` names; `within` an object that speaks of models, whatever its key.
+fn collect(key: &str, value: &Value, within: bool, found: &mut Vec<String>) {
+    let plain = plain(key);
+    let is_setting = SETTINGS.contains(&plain.as_str()) || OWN.contains(&key);
+    let speaks =
+        ((within && !is_setting) || speaks_of_models(&plain)) && !NAMES_NONE.contains(&plain.as_str());
     match value {
-        Value::String(name) if names_a_model(key) && !name.is_empty() => {
+        Value::String(name) if speaks && !name.is_empty() => {
             found.push(name.strip_prefix("models/").unwrap_or(name).to_owned());
         }
         Value::Array(items) => {
             // The items of `input` are the wire's; it is an object of that name that belongs to its author.
-            let key = if names_a_model(key) { key } else { "" };
-            items.iter().for_each(|item| collect(key, item, found));
+            let key = if speaks { key } else { "" };
+            items.iter().for_each(|item| collect(key, item, speaks, found));
         }
         Value::Object(_) if OWN.contains(&key) => {}
-        Value::Object(fields) => collect_fields(key, fields, found),
+        Value::Object(fields) => {
+            if plain == CHOOSES {
+                found.push(key.to_owned());
+            }
+            let is_named = speaks_of_models(&plain);
+            collect_fields(fields, speaks, is_named, found);
+        }
         _ => {}
     }
 }
 
-fn collect_fields(key: &str, fields: &Map<String, Value>, found: &mut Vec<String>) {
-    if plain(key) == CHOOSES {
-        found.push(key.to_owned());
-    }
-    // A model may be an object with a name of its own.
-    let is_model = names_a_model(key);
-    for (inside, value) in fields {
-        let is_its_name = is_model && matches!(inside.as_str(), "id" | "name");
-        collect(if is_its_name { key } else { inside }, value, found);
+/// Collects what an object names; `is_named` says that it stands right under a key that speaks of models.
+fn collect_fields(fields: &Map<String, Value>, within: bool, is_named: bool, found: &mut Vec<String>) {
+    let is_known = |key: &str| {
+        let plain = plain(key);
+        matches!(plain.as_str(), "id" | "name")
+            || speaks_of_models(&plain)
+            || SETTINGS.contains(&plain.as_str())
+    };
+    // A map from models to what is set for them.
+    let is_map = within && is_named && !fields.keys().any(|key| is_known(key));
+    for (key, value) in fields {
+        if is_map && !matches!(value, Value::String(_) | Value::Array(_)) {
+            found.push(key.clone());
+        }
+        collect(key, value, within, found);
     }
 }
 
-fn names_a_model(key: &str) -> bool {
-    let plain = plain(key);
-    (plain.contains("model") || plain.contains("fallback")) && !NAMES_NONE.contains(&plain.as_str())
+fn speaks_of_models(plain: &str) -> bool {
+    plain.contains("model") || plain.contains("fallback")
 }
 
 fn plain(key: &str) -> String {
@@ -150,7 +258,7 @@ mod tests {
 
     fn named(path: &str, body: &str) -> NamedModels {
         let endpoint = Endpoint::of(path, &HeaderMap::new()).unwrap();
-        NamedModels::of(endpoint, path, body.as_bytes())
+        NamedModels::of(endpoint, path, body.as_bytes()).unwrap()
     }
 
     #[test]
@@ -161,6 +269,21 @@ mod tests {
             (r#"{"model":"a","fallbacks":["b",{"model":"c","max_tokens":1}]}"#, vec!["b", "c"]),
             (r#"{"model":"a","fallback_models":["b"],"fallbackModel":"c"}"#, vec!["b", "c"]),
             (r#"{"model":"a","extra_body":{"models":["b"]}}"#, vec!["b"]),
+            // From a model to those that step in for it.
+            (r#"{"model":"a","fallbacks":[{"a":["b"]}]}"#, vec!["b"]),
+            (r#"{"model":"a","fallbacks":[{"a":[{"b":["c"]}]}]}"#, vec!["c"]),
+            (r#"{"model":"a","context_window_fallback_dict":{"a":"b"}}"#, vec!["b"]),
+            (r#"{"model":"a","models":{"b":{"weight":1},"c":2}}"#, vec!["b", "c"]),
+            (r#"{"model":"a","fallbacks":[{"deployment":"b"}]}"#, vec!["b"]),
+            (
+                r#"{"model":"a","fallbacks":[{"model":"b","api_key":"k","messages":[{"role":"user","content":"x"}]}]}"#,
+                vec!["b"],
+            ),
+            (
+                r#"{"model":"a","fallbacks":[{"type":"x","tools":[{"type":"image_generation","model":"b"}]}]}"#,
+                vec!["b"],
+            ),
+            (r#"{"model":"a","fallback_credit_token":"x"}"#, vec![]),
             (r#"{"model":"a","route":{"model":{"id":"b"}}}"#, vec!["b"]),
             (
                 r#"{"model":"a","tools":[{"type":"advisor_20260301","name":"advisor","model":"b"}]}"#,
@@ -181,9 +304,19 @@ mod tests {
                 r#"{"model":"a","tools":[{"input_schema":{"properties":{"model":{"model":"b"}}}}],"metadata":{"model":"b"}}"#,
                 vec![],
             ),
-            ("[", vec![]),
         ] {
             assert_eq!(named("/v1/chat/completions", body).others, others, "{body}");
+        }
+    }
+
+    #[test]
+    fn a_body_with_two_meanings_names_nobody_knows_what() {
+        let chat = "/v1/chat/completions";
+        let endpoint = Endpoint::of(chat, &HeaderMap::new()).unwrap();
+        for body in
+            [r#"{"model":"a","fallbacks":["b"],"fallbacks":[]}"#, r#"{"model":"a","fallbacks":["b"]"#, "["]
+        {
+            assert!(NamedModels::of(endpoint, chat, body.as_bytes()).is_err(), "{body}");
         }
     }
 
@@ -205,8 +338,33 @@ mod tests {
     }
 
     #[test]
+    fn what_stands_in_front_of_an_ending_is_a_model() {
+        for (path, named_there) in [
+            ("/v1/engines/large/completions", Some("large")),
+            ("/v1/Engines/large/chat/completions", Some("large")),
+            ("/openai/deployments/large/chat/completions", Some("large")),
+            ("/v1/Large/chat/completions", Some("Large")),
+            ("/v1-large/chat/completions", Some("v1-large")),
+            ("/v1/large/responses/compact", Some("large")),
+            ("/v1/l%61rge/embeddings/", Some("large")),
+            ("/large/v1/chat/completions", None),
+            ("/v1/chat/completions", None),
+            ("/chat/completions", None),
+            ("/api/v1/chat/completions", None),
+            ("/openai/chat/completions", None),
+            ("/v1beta/openai/responses", None),
+        ] {
+            let others = named(path, r#"{"model":"small"}"#).others;
+            assert_eq!(others, named_there.into_iter().collect::<Vec<_>>(), "{path}");
+        }
+    }
+
+    #[test]
     fn the_main_model_is_read_from_body_or_path() {
-        let main = |path: &str, body: &str| named(path, body).main;
+        let main = |path: &str, body: &str| {
+            let endpoint = Endpoint::of(path, &HeaderMap::new()).unwrap();
+            main_model(endpoint, path, body.as_bytes()).map(Cow::into_owned)
+        };
         let chat = "/v1/chat/completions";
         assert_eq!(main(chat, r#"{"messages":[{"model":"no"}],"model":"gpt-x"}"#).unwrap(), "gpt-x");
         assert_eq!(main(chat, r#"{"model":"a\u0062c"}"#).unwrap(), "abc");

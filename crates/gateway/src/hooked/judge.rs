@@ -19,7 +19,7 @@ use backstop_hooks::conversation::ToolCall;
 use backstop_hooks::points::{AfterLlmCallEvent, BeforeResponseEmit, ResponseEmitEvent};
 use backstop_hooks::{CallContext, RunId, Text};
 use backstop_llm::live::{AnswerEditor, FreshResult, FreshText, PartKey, TextEdit, TextKind};
-use backstop_llm::{ModelResponse, WireError};
+use backstop_llm::{Api, ModelResponse, WireError};
 use backstop_store::ToolDecision;
 use bytes::Bytes;
 
@@ -207,9 +207,9 @@ impl AnswerJudge {
     }
 
     /// Judges the results that have come, in their order.
-    pub(super) async fn judge_results(&mut self, call: &CallContext) -> Result<(), Trouble> {
+    pub(super) async fn judge_results(&mut self, api: Api, call: &CallContext) -> Result<(), Trouble> {
         for fresh in std::mem::take(&mut self.results) {
-            let judged = results::judge(&fresh, &self.engine, call).await;
+            let judged = results::judge(api, &fresh, &self.engine, call).await;
             let new = judged.map_err(Trouble::Blocked)?;
             self.editor.settle_result(fresh.key, new.as_ref());
         }

@@ -258,13 +258,13 @@ impl Traffic {
     }
 
     /// The models that a request names besides the one that it is for.
-    fn other_models(&self, model: &str, body: &[u8]) -> Vec<String> {
+    fn other_models(&self, model: &str, body: &[u8]) -> Result<Vec<String>, serde_json::Error> {
         if !self.shared.engine.has_hooks::<BeforeLlmCall>() {
-            return Vec::new();
+            return Ok(Vec::new());
         }
-        let named = NamedModels::of(self.endpoint, &self.path, body);
+        let named = NamedModels::of(self.endpoint, &self.path, body)?;
         let all = named.main.into_iter().chain(named.others);
-        all.filter(|other| other != model).collect()
+        Ok(all.filter(|other| other != model).collect())
     }
 
     fn readable(&self) -> Option<&'static Readable> {
@@ -438,7 +438,7 @@ impl Traffic {
         if !judge.has_results() {
             return None;
         }
-        if let Err(trouble) = judge.judge_results(&asked.call).await {
+        if let Err(trouble) = judge.judge_results(self.api, &asked.call).await {
             return Some(self.fail(&trouble, out));
         }
         if judge.editor().is_whole() {
@@ -471,6 +471,10 @@ impl Exchange for Traffic {
         if let Some(why) = self.unjudgeable(&live) {
             return self.unreadable(&why);
         }
+        let other_models = match self.other_models(&live.request().model, body.bytes) {
+            Ok(others) => others,
+            Err(error) => return self.unreadable(&error),
+        };
         let mut request = live.request().clone();
         let form = self.kind.answer(live.is_stream());
         let identity = identify(self.agent.as_ref(), &self.headers, &request, &self.shared.links);
@@ -486,7 +490,7 @@ impl Exchange for Traffic {
             call: &call,
             identity: &identity,
             provider: body.provider,
-            other_models: &self.other_models(&request.model, body.bytes),
+            other_models: &other_models,
             api: self.api,
             unasked: self.shared.settings.tool_calls.unasked(),
         };

@@ -229,8 +229,12 @@ impl<'a> Visit<'a> {
         let found = shared.routes.find(named, self.endpoint, model.as_deref())?;
         // A list of models concerns requests that use one.
         let lists = self.endpoint.has_document() && found.iter().any(|provider| provider.lists_models());
-        let named = || NamedModels::of(self.endpoint, self.entered.target.path(), &body).others;
-        let others = if lists { named() } else { Vec::new() };
+        let others = if lists {
+            let named = NamedModels::of(self.endpoint, self.entered.target.path(), &body);
+            named.map_err(|_| Failure::NoModel)?.others
+        } else {
+            Vec::new()
+        };
         let fits = |provider: &Arc<Provider>| {
             provider.offers(model.as_deref()) && others.iter().all(|other| provider.offers(Some(other)))
         };

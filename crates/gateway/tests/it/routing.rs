@@ -53,11 +53,17 @@ async fn only_listed_models_may_be_asked_for() {
     for more in [
         r#""models":["large-1"]"#,
         r#""fallbacks":[{"model":"large-1"}]"#,
+        r#""fallbacks":[{"small-1":["large-1"]}]"#,
         r#""tools":[{"type":"image_generation","model":"large-1"}]"#,
     ] {
         let answer = talk(&gateway, post("/v1/responses", &format!(r#"{{"model":"small-1",{more}}}"#))).await;
         assert_eq!(answer.status(), 404, "{more}");
     }
+    // Nobody knows which of the two is read.
+    let twice = r#"{"model":"small-1","fallbacks":["large-1"],"fallbacks":[]}"#;
+    assert_eq!(talk(&gateway, post("/v1/responses", twice)).await.status(), 400);
+    let elsewhere = talk(&gateway, post("/v1/engines/large-1/completions", r#"{"model":"small-1"}"#)).await;
+    assert_eq!(elsewhere.status(), 404);
     let list = format!("GET /t/{TOKEN}/v1/models HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
     assert_eq!(talk(&gateway, list).await.status(), 200);
     assert_eq!(upstream.count(), 2);

@@ -14,6 +14,7 @@ use std::fmt;
 use std::ops::Range;
 
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 
 use super::span::Node;
 use crate::error::{WireError, out_of_order};
@@ -60,7 +61,8 @@ pub(crate) struct StrangeField {
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     results: Vec<Judged>,
-    known: HashMap<(&'static str, String), ResultKey>,
+    /// By a digest of what they say, so that it need not be kept.
+    known: HashMap<(&'static str, [u8; 32]), ResultKey>,
     fresh: Vec<FreshResult>,
     /// Nobody judges results.
     free: bool,
@@ -73,6 +75,8 @@ pub(crate) struct Findings {
 struct Judged {
     settled: bool,
     edit: Option<String>,
+    /// The result that this one is a piece of, once that has come.
+    piece_of: Option<ResultKey>,
 }
 
 impl Findings {
@@ -90,16 +94,12 @@ impl Findings {
         if self.free || matches!(raw, "null" | "[]" | "{}" | "\"\"") {
             return Ok(None);
         }
-        let known = (tool, raw.to_owned());
+        let known = (tool, Sha256::digest(raw.as_bytes()).into());
         let key = match self.known.get(&known) {
             Some(key) => *key,
             None => {
-                let key = ResultKey(self.results.len());
-                if key.0 >= MOST_RESULTS {
-                    return Err(out_of_order("there are results beyond all bounds"));
-                }
                 let value = serde_json::from_str(raw).map_err(|_| WireError::Truncated)?;
-                self.results.push(Judged::default());
+                let key = self.judged_later()?;
                 self.known.insert(known, key);
                 self.fresh.push(FreshResult { key, tool, call: call.to_owned(), value });
                 key
@@ -109,10 +109,59 @@ impl Findings {
         Ok(Some(key))
     }
 
+    /// A piece of a result stands at `node`, ahead of the result itself: it is settled with the one that `bind` names.
+    /// `None` where nobody judges results.
+    ///
+    /// # Errors
+    /// If there are results beyond all bounds.
+    pub(crate) fn piece(
+        &mut self,
+        known: Option<ResultKey>,
+        node: &Node<'_>,
+    ) -> Result<Option<ResultKey>, WireError> {
+        if self.free {
+            return Ok(None);
+        }
+        let key = match known {
+            Some(key) => key,
+            None => self.judged_later()?,
+        };
+        self.places.push((key, node.span()));
+        Ok(Some(key))
+    }
+
+    /// The result has come that `pieces` were of.
+    pub(crate) fn bind(&mut self, pieces: ResultKey, whole: ResultKey) {
+        if let Some(judged) = self.results.get_mut(pieces.0) {
+            judged.piece_of = Some(whole);
+        }
+    }
+
+    fn judged_later(&mut self) -> Result<ResultKey, WireError> {
+        let key = ResultKey(self.results.len());
+        if key.0 >= MOST_RESULTS {
+            return Err(out_of_order("there are results beyond all bounds"));
+        }
+        self.results.push(Judged::default());
+        Ok(key)
+    }
+
+    /// The result that decides about `key`.
+    fn judged(&self, key: ResultKey) -> Option<&Judged> {
+        let judged = self.results.get(key.0)?;
+        match judged.piece_of {
+            Some(whole) => self.results.get(whole.0),
+            None => Some(judged),
+        }
+    }
+
     /// The fields of an object that `known` does not have. Where `names` pass, short words are no texts.
     pub(crate) fn fields(&mut self, object: &Node<'_>, known: &TypeTable, names: bool) {
         for member in object.members() {
-            let is_known = known.class(&member.key).is_some() || known.class(&camel(&member.key)).is_some();
+            let is_other_spelling = || {
+                known.api == Api::Gemini && camel(&member.key).is_some_and(|key| known.class(&key).is_some())
+            };
+            let is_known = known.class(&member.key).is_some() || is_other_spelling();
             let passes = is_known || (names && is_name(&member.value));
             if !passes {
                 self.field(&member.key, &member.value);
@@ -161,12 +210,12 @@ impl Findings {
     }
 
     pub(crate) fn is_settled(&self, key: ResultKey) -> bool {
-        self.results.get(key.0).is_some_and(|judged| judged.settled)
+        self.judged(key).is_some_and(|judged| judged.settled)
     }
 
     /// What stands in the place of a result; `None` if it stays.
     pub(crate) fn edit(&self, key: ResultKey) -> Option<&str> {
-        self.results.get(key.0)?.edit.as_deref()
+        self.judged(key)?.edit.as_deref()
     }
 
     /// Whether any result is edited.
@@ -175,13 +224,13 @@ impl Findings {
     }
 }
 
-/// Whether a value has a text anywhere.
+/// Whether a value has a text anywhere: the keys of an object are some, too.
 fn says_something(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => false,
         Value::String(text) => !text.is_empty(),
         Value::Array(items) => items.iter().any(says_something),
-        Value::Object(fields) => fields.values().any(says_something),
+        Value::Object(fields) => fields.iter().any(|(key, value)| !key.is_empty() || says_something(value)),
     }
 }
 
@@ -193,16 +242,19 @@ fn is_name(node: &Node<'_>) -> bool {
     node.string().is_some_and(|text| is_word(&text))
 }
 
-/// A key as Gemini writes it, which takes `grounding_metadata`, too. Other wires have no such keys.
-fn camel(key: &str) -> String {
+/// A key as Gemini writes it, which takes `grounding_metadata`, too; `None` if it takes no such key.
+fn camel(key: &str) -> Option<String> {
+    if key.split('_').any(str::is_empty) || key.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        return None;
+    }
     let mut words = key.split('_');
     let first = words.next().unwrap_or_default().to_owned();
-    words.fold(first, |mut camel, word| {
+    Some(words.fold(first, |mut camel, word| {
         let (head, rest) = word.split_at_checked(1).unwrap_or((word, ""));
         camel.push_str(&head.to_ascii_uppercase());
         camel.push_str(rest);
         camel
-    })
+    }))
 }
 
 /// What policies call the tool whose result is of the type `kind`.

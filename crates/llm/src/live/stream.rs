@@ -420,7 +420,7 @@ pub(crate) struct StreamEditor<W: StreamWire> {
     framing: Framing,
     waiting: VecDeque<Waiting<W::Mark>>,
     waiting_bytes: usize,
-    /// Of frames without texts, which are kept by who reads them.
+    /// Of frames without texts, and of results and unknown fields beside texts, which are kept by who reads them.
     kept_bytes: usize,
     ledger: Ledger,
     calls: Calls,
@@ -483,9 +483,11 @@ impl<W: StreamWire> StreamEditor<W> {
             reading.padding = None;
         }
         reading.call |= !fields.is_empty();
-        // A call counts as long as it waits.
-        if reading.texts.is_empty() && (!reading.call || self.calls.are_released()) {
-            self.kept_bytes += data.len();
+        // A call counts as long as it waits, and texts in the ledger.
+        if !reading.call || self.calls.are_released() {
+            let spans = results.iter().map(|(_, span)| span).chain(fields.iter().map(|(_, span)| span));
+            let found = || spans.map(ExactSizeIterator::len).sum();
+            self.kept_bytes += if reading.texts.is_empty() { data.len() } else { found() };
         }
         match Template::of(&raw, lines.place.as_ref(), &reading) {
             Some(template) => {

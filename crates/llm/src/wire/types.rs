@@ -296,9 +296,11 @@ pub(crate) static ANTHROPIC_BLOCKS: TypeTable = TypeTable {
                 "tool_search_tool_result",
                 "advisor_tool_result",
                 "mcp_tool_result",
+                // Names and descriptions that a third party wrote.
+                "mcp_tool_listing",
             ],
         ),
-        (TypeClass::Ran, &["server_tool_use", "mcp_tool_use", "mcp_tool_listing"]),
+        (TypeClass::Ran, &["server_tool_use", "mcp_tool_use"]),
         (TypeClass::Inert, &["redacted_thinking", "image", "container_upload", "compaction", "fallback"]),
     ],
 };

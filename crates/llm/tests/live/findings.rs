@@ -127,15 +127,80 @@ fn a_field_that_nobody_knows_is_a_call_named_after_it() {
 fn a_field_that_says_nothing_is_none() {
     for (api, streams, answer) in answers() {
         for level in LEVELS {
-            for value in
-                [json!(null), json!(7), json!(true), json!(""), json!([]), json!({"a": null, "b": [0.5]})]
-            {
+            for value in [
+                json!(null),
+                json!(7),
+                json!(true),
+                json!(""),
+                json!([]),
+                json!({}),
+                json!([[0.5], {"": null}]),
+            ] {
                 let Some(answer) = with_field(&answer, level, "futureField", &value) else { continue };
                 let (calls, left) = judged(api, streams, &answer, 7, true);
                 assert_eq!((calls.len(), left), (0, answer), "{level} {value}");
             }
         }
     }
+}
+
+/// Whoever shows an object shows its keys.
+#[test]
+fn the_keys_of_a_field_say_something() {
+    for (api, streams, answer) in answers() {
+        for value in [json!({HIDDEN: null}), json!([{HIDDEN: 1}])] {
+            let answer = with_field(&answer, "", "futureField", &value).unwrap();
+            let (calls, left) = judged(api, streams, &answer, 7, true);
+            assert_eq!(calls.len(), 1, "{answer}");
+            assert!(!left.contains(HIDDEN), "{left}");
+        }
+    }
+}
+
+/// Only Gemini reads one field by two names.
+#[test]
+fn a_known_field_in_another_spelling_is_known_to_gemini_alone() {
+    for (name, known_to) in [
+        ("create_time", Some(Api::Gemini)),
+        ("id_", None),
+        ("model_", None),
+        ("create__time", None),
+        ("create_Time", None),
+    ] {
+        for (api, streams, answer) in answers() {
+            let answer = with_field(&answer, "", name, &json!({"note": "some words"})).unwrap();
+            let (calls, _) = judged(api, streams, &answer, 7, false);
+            let calls: Vec<&str> = calls.iter().map(|(name, _)| name.as_str()).collect();
+            let expected: &[&str] = if known_to == Some(api) { &[] } else { &[name] };
+            assert_eq!(calls, expected, "{api}: {answer}");
+        }
+    }
+}
+
+/// What is kept of results counts, also beside a text.
+#[test]
+fn results_beside_texts_count() {
+    let long = "w ".repeat(1000);
+    let chunk = |number: usize| {
+        let note = json!([{"type": "url_citation", "url_citation": {"title": format!("{number} {long}")}}]);
+        let delta = json!({"content": "a", "annotations": note, "future_field": format!("{number} {long}")});
+        let choice = json!({"index": 0, "delta": delta, "finish_reason": null});
+        format!("data: {}\n\n", json!({"id": "c", "model": "m", "choices": [choice]}))
+    };
+    let mut editor = live::stream_editor(Api::OpenAiChat, &request());
+    editor.release_calls();
+    for number in 0..50 {
+        editor.push(chunk(number).as_bytes()).unwrap();
+        for result in editor.results() {
+            editor.settle_result(result.key, None);
+        }
+        for fresh in editor.fresh() {
+            editor.settle(fresh.part, usize::MAX, Vec::new());
+        }
+        assert!(!editor.take().is_empty(), "it has left");
+    }
+    assert_eq!(editor.held_bytes(), 0);
+    assert!(editor.kept_bytes() >= 50 * 2 * long.len(), "{}", editor.kept_bytes());
 }
 
 #[test]
@@ -189,5 +254,89 @@ fn a_result_leaves_when_it_was_judged_and_as_it_was_edited() {
         editor.settle_result(result.key, Some(&new));
         host.take(&mut *editor);
         assert_eq!(String::from_utf8_lossy(&host.sent), answer.replace(HIDDEN, "[gone]"));
+    }
+}
+
+/// An answer with a result whose pieces come ahead of it.
+fn in_pieces(said: &str) -> String {
+    let item = |status: &str, output: Value| json!({"type": "shell_call_output", "id": "sho_1", "call_id": "c", "status": status, "output": output});
+    let output = json!([{"stdout": said, "stderr": "", "outcome": {"type": "exit", "exit_code": 0}}]);
+    let done = item("completed", output.clone());
+    let frame = |status: &str, items: Value| json!({"id": "resp_1", "object": "response", "status": status, "model": "m", "output": items});
+    let piece = |kind: &str, name: &str, value: Value| json!({"type": format!("response.shell_call_output_content.{kind}"), "item_id": "sho_1", "output_index": 0, "command_index": 0, name: value});
+    let mut events = [
+        json!({"type": "response.created", "response": frame("in_progress", json!([]))}),
+        json!({"type": "response.output_item.added", "output_index": 0, "item": item("in_progress", json!([]))}),
+        piece("delta", "delta", json!({"stdout": said})),
+        piece("done", "output", output),
+        json!({"type": "response.output_item.done", "output_index": 0, "item": done}),
+        json!({"type": "response.output_item.added", "output_index": 1, "item": text_item()}),
+        json!({"type": "response.output_item.done", "output_index": 1, "item": text_item()}),
+        json!({"type": "response.completed", "response": frame("completed", json!([done, text_item()]))}),
+    ];
+    let mut out = String::new();
+    for (number, event) in events.iter_mut().enumerate() {
+        event["sequence_number"] = number.into();
+        out += &format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap());
+    }
+    out
+}
+
+/// Judges all results, and puts `new` in the place of a word.
+fn with_results_judged(answer: &str, chunk: usize, new: &str) -> String {
+    let mut editor = live::stream_editor(Api::OpenAiResponses, &request());
+    let mut host = Host::default();
+    let mut judged = |editor: &mut dyn live::AnswerEditor| {
+        for result in editor.results() {
+            let before = String::from_utf8_lossy(&host.sent).into_owned();
+            assert!(!result.value.to_string().contains(HIDDEN) || !before.contains(HIDDEN), "{before}");
+            let cleaned = result.value.to_string().replace(HIDDEN, new);
+            let cleaned: Value = serde_json::from_str(&cleaned).unwrap();
+            editor.settle_result(result.key, (cleaned != result.value).then_some(&cleaned));
+        }
+        host.round(editor);
+    };
+    for piece in answer.as_bytes().chunks(chunk) {
+        editor.push(piece).unwrap();
+        judged(&mut *editor);
+    }
+    editor.finish().unwrap();
+    judged(&mut *editor);
+    String::from_utf8_lossy(&host.sent).into_owned()
+}
+
+/// Pieces of a result leave with it, as they came; those of one that was edited are dropped.
+#[test]
+fn pieces_of_a_result_wait_for_it() {
+    let answer = in_pieces(HIDDEN);
+    for chunk in [1, 7, 100, answer.len()] {
+        assert_eq!(with_results_judged(&answer, chunk, HIDDEN), answer, "{chunk}");
+        let edited = with_results_judged(&answer, chunk, "[gone]");
+        assert!(!edited.contains(HIDDEN) && !edited.contains("shell_call_output_content"), "{edited}");
+        assert!(edited.contains("[gone]") && edited.contains("Fine."), "{edited}");
+        let numbers = edited.matches("sequence_number").count();
+        assert!(edited.contains(&format!("\"sequence_number\":{}", numbers - 1)), "{edited}");
+    }
+}
+
+#[test]
+fn a_piece_that_belongs_to_no_result_is_refused() {
+    let answer = in_pieces(HIDDEN);
+    for (from, to) in [
+        (r#""item_id":"sho_1","output_index":0"#, r#""item_id":"sho_1","output_index":7"#),
+        (r#""item_id":"sho_1","output_index":0"#, r#""item_id":"sho_1""#),
+        (r#""type":"shell_call_output""#, r#""type":"web_search_call""#),
+    ] {
+        let broken = answer.replace(from, to);
+        assert_ne!(broken, answer, "{from}");
+        let mut editor = live::stream_editor(Api::OpenAiResponses, &request());
+        let mut host = Host::default();
+        let read = broken.as_bytes().chunks(50).try_for_each(|piece| {
+            editor.push(piece)?;
+            host.round(&mut *editor);
+            Ok::<_, backstop_llm::WireError>(())
+        });
+        assert!(read.is_err(), "{broken}");
+        assert!(!String::from_utf8_lossy(&host.sent).contains("output_content"));
     }
 }

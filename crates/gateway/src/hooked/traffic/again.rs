@@ -103,7 +103,7 @@ impl Traffic {
 
     async fn ask_on(&mut self, out: &mut Outgoing) -> Option<Step> {
         let asked_with = self.again.as_ref().filter(|again| again.left > 0)?.live.body().clone();
-        let other_models = self.other_models(&self.asked.as_ref()?.request.model, &asked_with);
+        let other_models = self.other_models(&self.asked.as_ref()?.request.model, &asked_with).ok()?;
         let again = self.again.as_mut()?;
         let (Answer::Judged(judge), Some(asked)) = (&mut self.answer, &self.asked) else { return None };
         let ([response], false, false) = (judge.responses(), judge.refused().is_empty(), judge.has_calls())

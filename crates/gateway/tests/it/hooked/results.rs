@@ -91,6 +91,7 @@ fn shown(said: &str) -> Vec<Shown> {
     let code = json!({"type": "code_execution_tool_result", "tool_use_id": "srvtoolu_2",
         "content": {"type": "code_execution_result", "stdout": said, "stderr": "", "return_code": 0, "content": []}});
     let cited = json!({"type": "text", "text": "So.", "citations": [{"type": "char_location", "cited_text": said, "document_index": 0, "start_char_index": 0, "end_char_index": 1}]});
+    let listed = json!({"type": "mcp_tool_listing", "server_name": "shop", "tools": [{"name": "list", "description": said}]});
     let mcp = json!({"type": "mcp_call", "id": "mcp_1", "server_label": "shop", "name": "list", "arguments": "{}", "output": said});
     let files = json!({"type": "file_search_call", "id": "fs_1", "status": "completed", "queries": ["q"], "results": [{"file_id": "f", "text": said}]});
     let run = json!({"type": "code_interpreter_call", "id": "ci_1", "status": "completed", "code": "x", "container_id": "c", "outputs": [{"type": "logs", "logs": said}]});
@@ -103,6 +104,7 @@ fn shown(said: &str) -> Vec<Shown> {
     let all = [
         (Api::AnthropicMessages, "web_search", anthropic(&search)),
         (Api::AnthropicMessages, "code_execution", anthropic(&code)),
+        (Api::AnthropicMessages, "mcp", anthropic(&listed)),
         (Api::AnthropicMessages, "citations", anthropic(&cited)),
         (Api::OpenAiResponses, "mcp", responses(&mcp)),
         (Api::OpenAiResponses, "file_search", responses(&files)),
@@ -182,5 +184,38 @@ async fn a_result_that_may_not_be_shown_ends_the_answer() {
         assert!(!answer.text().contains(SECRET), "{context}");
         assert!(answer.text().contains("withheld: a word"), "{context}");
         assert!(!answer.text().contains("Fine."), "what follows is gone with it: {context}");
+    }
+}
+
+/// The wire has no place for what a hook says beside the content, so it is not dropped in silence.
+#[tokio::test]
+async fn a_result_that_can_not_be_told_as_it_was_decided_ends_the_answer() {
+    type Change = fn(&mut ToolResult);
+    let changes: [Change; 4] = [
+        |result| result.is_error = true,
+        |result| result.details = Some(json!({"why": "no"}).into()),
+        |result| result.meta = Some(json!({"why": "no"}).into()),
+        // The first hit is gone, and the seals stand by place.
+        |result| {
+            let [Part::Unknown { raw }] = result.content.as_slice() else { panic!("{result:?}") };
+            let mut raw = raw.to_value();
+            raw["content"] = json!([]);
+            result.content = vec![Part::Unknown { raw: raw.into() }];
+        },
+    ];
+    for (number, change) in changes.into_iter().enumerate() {
+        for shown in shown("nothing of note").into_iter().filter(|shown| shown.tool == "web_search").take(2) {
+            let house = House::new();
+            let hook = hook_fn::<ToolAfter, _>(move |event, _| {
+                let mut result = event.result.clone();
+                change(&mut result);
+                Ok(Some(ToolAfterOutcome { result: Some(result) }))
+            });
+            house.on::<ToolAfter>("changes", hook);
+            let answer = answered(&house, &shown).await;
+            let context = format!("{number} {}: {}", shown.stream, answer.text());
+            assert!(!answer.text().contains("nothing of note"), "{context}");
+            assert!(!answer.text().contains("Fine."), "{context}");
+        }
     }
 }

@@ -189,6 +189,10 @@ impl Items {
         self.items.get(&index).is_some_and(|item| matches!(item.kind, ItemKind::Call { .. }))
     }
 
+    pub(super) fn is_result(&self, index: usize) -> bool {
+        self.items.get(&index).is_some_and(|item| matches!(item.kind, ItemKind::Result { .. }))
+    }
+
     pub(super) fn has_calls(&self) -> bool {
         !self.calls.is_empty()
     }

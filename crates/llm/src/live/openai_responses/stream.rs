@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::frames::{Frames, message_item, part};
 use super::items::{Item, ItemKind, Items, copy, splice_copy, splice_logprobs};
 use super::{content, find_in_item, find_in_part, refuse_spoken};
-use crate::error::{ProviderError, WireError};
+use crate::error::{ProviderError, WireError, out_of_order};
 use crate::live::PartKey;
 use crate::live::findings::{CITATIONS, ResultKey};
 use crate::live::ledger::Ledger;
@@ -33,6 +33,8 @@ pub(crate) struct ResponsesStream {
     items: Items,
     /// The items that are results, as they were last.
     results: BTreeMap<usize, ResultKey>,
+    /// The pieces of results that came ahead of them, by their item.
+    pieces: BTreeMap<usize, ResultKey>,
     response: Option<ModelResponse>,
     /// The answer as its first event has it, and what it used, as its last one says.
     frame: Value,
@@ -78,6 +80,8 @@ enum What {
     TextDone(usize, Place),
     PartDone(usize, Place),
     Annotation(usize, Place),
+    /// A piece of a result, which leaves if that leaves as it came.
+    ResultPiece(usize),
     /// Any other event of an item.
     InItem(usize),
     End,
@@ -94,6 +98,7 @@ impl What {
             | Self::TextDone(item, _)
             | Self::PartDone(item, _)
             | Self::Annotation(item, _)
+            | Self::ResultPiece(item)
             | Self::InItem(item) => Some(item),
             Self::Created | Self::End | Self::Other => None,
         }
@@ -107,6 +112,7 @@ impl ResponsesStream {
             decoder: StreamDecoder::default(),
             items: Items::default(),
             results: BTreeMap::new(),
+            pieces: BTreeMap::new(),
             response: None,
             frame: Value::Null,
             usage: Value::Null,
@@ -146,6 +152,9 @@ impl ResponsesStream {
                 if let Some(result) = find_in_item(&item, &mut ledger.findings)? {
                     self.results.insert(index, result);
                 }
+                if whole {
+                    self.whole_result(index, ledger)?;
+                }
                 let texts = self.items.copies(index, &item, whole, ledger);
                 let what = if whole { What::ItemDone(index) } else { What::ItemAdded(index) };
                 Reading { texts, call: self.items.is_call(index), ..Reading::plain(what) }
@@ -157,6 +166,15 @@ impl ResponsesStream {
                 let content = place(value, "content_index").unwrap_or_default();
                 Reading::plain(What::Annotation(index, Place::Content(content)))
             }
+            (_, index) if RESPONSES_EVENTS.class(kind) == Some(TypeClass::Result) => {
+                let index = index.filter(|index| self.items.is_result(*index));
+                let index = index.ok_or_else(|| out_of_order("a piece belongs to no result"))?;
+                let known = self.pieces.get(&index).copied();
+                if let Some(key) = ledger.findings.piece(known, root)? {
+                    self.pieces.insert(index, key);
+                }
+                Reading::plain(What::ResultPiece(index))
+            }
             (_, Some(index)) => {
                 refuse_spoken(root.get_some("part"))?;
                 if let Some(part) = root.get_some("part") {
@@ -166,13 +184,23 @@ impl ResponsesStream {
                     Some(piece) => self.piece(index, &piece, root, ledger),
                     None => None,
                 };
-                // Results that come in pieces are judged with what they belong to.
-                let is_result = RESPONSES_EVENTS.class(kind) == Some(TypeClass::Result);
-                let call = self.items.is_call(index) || is_result;
+                let call = self.items.is_call(index);
                 text.unwrap_or_else(|| Reading { call, ..Reading::plain(What::InItem(index)) })
             }
             (_, None) => Reading::plain(What::Other),
         })
+    }
+
+    /// The result has come of which there may have been pieces.
+    fn whole_result(&self, index: usize, ledger: &mut Ledger) -> Result<(), WireError> {
+        match (self.pieces.get(&index), self.results.get(&index)) {
+            (Some(pieces), Some(whole)) => ledger.findings.bind(*pieces, *whole),
+            (Some(pieces), None) if !ledger.findings.is_settled(*pieces) => {
+                return Err(out_of_order("a piece belongs to no result"));
+            }
+            _ => {}
+        }
+        Ok(())
     }
 
     /// A piece of a text that is judged, or a copy of it.
@@ -234,7 +262,11 @@ impl ResponsesStream {
         ledger.end_choice(0);
         let mut texts = Vec::new();
         for (index, item) in self.items.indexes().into_iter().zip(&nodes) {
-            find_in_item(item, &mut ledger.findings)?;
+            if let Some(result) = find_in_item(item, &mut ledger.findings)? {
+                // What stands at the client is the item as it was done.
+                self.results.entry(index).or_insert(result);
+            }
+            self.whole_result(index, ledger)?;
             texts.extend(self.items.copies(index, item, true, ledger));
         }
         Ok(Reading { texts, call: self.items.has_calls(), repeats: vec![0], ..Reading::plain(What::End) })
@@ -268,6 +300,10 @@ impl ResponsesStream {
             (What::Delta(..), [text]) => {
                 let new = edits.ledger.replacement(text.id, text.piece.clone());
                 !text.piece.is_empty() && new.is_some_and(|new| new.is_empty())
+            }
+            (What::ResultPiece(index), _) => {
+                let key = self.pieces.get(&index);
+                key.is_some_and(|key| edits.ledger.findings.edit(*key).is_some())
             }
             (What::Annotation(index, place), _) => {
                 let text = self.items.known_text(index, place);
@@ -354,7 +390,7 @@ impl ResponsesStream {
                     self.items.splice_answer(&answer, note, edits, &mut splices);
                 }
             }
-            What::Created | What::Annotation(..) | What::InItem(_) | What::Other => {}
+            What::Created | What::Annotation(..) | What::ResultPiece(_) | What::InItem(_) | What::Other => {}
         }
         let index = mark.what.item();
         if let (Some(old), Some(new)) = (index, index.and_then(|index| self.items.new_index(index, edits)))
@@ -548,7 +584,7 @@ impl StreamWire for ResponsesStream {
                     self.items.annotation_left(index, place);
                 }
             }
-            What::InItem(_) | What::Other => {}
+            What::ResultPiece(_) | What::InItem(_) | What::Other => {}
         }
     }
 
