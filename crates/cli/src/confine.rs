@@ -19,7 +19,8 @@ use backstop::{audit_key, store_path};
 use crate::commands::clients::{folders as client_folders, this_program};
 use crate::error::Error;
 use crate::exit::Exit;
-use crate::outlet::Gate;
+use crate::outlet::{Gate, Trees};
+use crate::output::Output;
 use crate::session::Surroundings;
 
 /// The word by which this program is started as a launcher. It is no command for people.
@@ -88,7 +89,11 @@ pub(crate) fn confine(
 ) -> Result<Confined, Error> {
     let sandbox = &loaded.config.sandbox;
     if sandbox.mode.value == SandboxMode::Off {
-        return Ok(Confined::default());
+        return if let Some(key) = lists(loaded).next() {
+            Err(listed_and_off(key))
+        } else {
+            Ok(Confined::default())
+        };
     }
     let launcher = launcher()?;
     let (strongest, probe) = Probe::strongest(&launcher);
@@ -109,6 +114,9 @@ pub(crate) fn confine(
         kept.extend(confining.folder.map(Path::to_path_buf));
         walls.sockets = closed_sockets(surroundings, &kept)?;
     }
+    let gate = gate(loaded, confining)?;
+    // Whoever reached it could hand over listeners of their own in place of the tree's.
+    walls.hidden.extend(gate.as_ref().map(|gate| gate.outlet().socket.clone()));
     let confinement = Confinement::new(&probe, tier, &walls, launcher)
         .map_err(|error| Error::Failed(format!("a program can't be confined: {error}")))?;
     let standing = confinement.standing();
@@ -123,12 +131,6 @@ pub(crate) fn confine(
         }
     }
     let led = standing.links.iter().map(|link| std::fs::read_link(link).ok()).collect();
-    let gate = match (&sandbox.hosts, confining.folder) {
-        (Some(hosts), Some(folder)) => {
-            Some(Gate::open(folder.join(OUTLET), hosts.value.0.clone(), confining.ports)?)
-        }
-        _ => None,
-    };
     let confinement = confinement
         .with_outlet(gate.as_ref().map(|gate| gate.outlet().clone()))
         .keeping_off_abstract_sockets(sandbox.sockets.is_some() && gate.is_none())
@@ -138,6 +140,34 @@ pub(crate) fn confine(
 
 /// The name of the socket at which the way out is made, in the folder of a run.
 const OUTLET: &str = "outlet.sock";
+
+/// The way out of a network of its own, where there is a list of hosts.
+fn gate(loaded: &Loaded, confining: &Confining<'_>) -> Result<Option<Gate>, Error> {
+    let Some(hosts) = &loaded.config.sandbox.hosts else { return Ok(None) };
+    let folder = confining.folder.ok_or_else(|| {
+        Error::Failed("there is no folder for the way out that `sandbox.hosts` takes".to_owned())
+    })?;
+    let trees = if confining.is_run { Trees::One } else { Trees::Many };
+    Gate::open(folder.join(OUTLET), hosts.value.0.clone(), confining.ports, trees).map(Some)
+}
+
+/// What of the configuration is not held where walls are switched off, so that nothing would be started.
+pub(crate) fn unheld_without_walls(loaded: &Loaded) -> Option<String> {
+    lists(loaded).next().and_then(|key| first_line(&listed_and_off(key)))
+}
+
+/// The keys of lists that are set, each of which holds in full or starts nothing.
+fn lists(loaded: &Loaded) -> impl Iterator<Item = &'static str> {
+    let sandbox = &loaded.config.sandbox;
+    let all = [("sandbox.hosts", sandbox.hosts.is_some()), ("sandbox.sockets", sandbox.sockets.is_some())];
+    all.into_iter().filter(|(_, is_set)| *is_set).map(|(key, _)| key)
+}
+
+fn listed_and_off(key: &str) -> Error {
+    Error::Failed(format!(
+        "programs can't be confined as `{key}` says: `sandbox.mode` is `off`\nhint: set `sandbox.mode: auto`, or take the key away; `--no-sandbox` leaves the walls away for one run"
+    ))
+}
 
 /// Refuses where what the configuration insists on can't be had. A list of hosts or sockets that holds in part would be believed.
 fn insist(loaded: &Loaded, tier: Tier, probe: &Probe, launcher: &[OsString]) -> Result<(), Error> {
@@ -150,9 +180,8 @@ fn insist(loaded: &Loaded, tier: Tier, probe: &Probe, launcher: &[OsString]) -> 
             "programs can't be confined here, and `sandbox` insists on it: {why}\nhint: install what is missing, or set `sandbox.mode: auto` and `sandbox.write: anywhere`"
         )));
     }
-    let lists = [("sandbox.hosts", sandbox.hosts.is_some()), ("sandbox.sockets", sandbox.sockets.is_some())];
-    for (key, _) in lists.iter().filter(|(_, is_set)| *is_set) {
-        let why = match (tier, *key) {
+    for key in lists(loaded) {
+        let why = match (tier, key) {
             (Tier::Mount, "sandbox.hosts") => Probe::why_no_network(launcher),
             // Those without a place on the disk belong to the network.
             (Tier::Mount, _) if sandbox.hosts.is_some() => None,
@@ -200,9 +229,13 @@ impl Confined {
         self.gate.as_ref().map(Gate::outlet)
     }
 
-    /// Which hosts it was kept from, for people.
-    pub(crate) fn refused_hosts(&self) -> Option<String> {
-        self.gate.as_ref().and_then(Gate::refused)
+    /// Tells people which hosts it was kept from.
+    pub(crate) fn tell_refused(&self, output: &Output) {
+        if let Some(hosts) = self.gate.as_ref().and_then(Gate::refused) {
+            output.say(&format!(
+                "note: the program was kept from hosts that `sandbox.hosts` does not name: {hosts}"
+            ));
+        }
     }
 
     /// Ends what is left of it.
@@ -259,7 +292,7 @@ impl Machine {
     pub(crate) fn unheld(&self, loaded: &Loaded, client: Client) -> Option<String> {
         let tier = borne_by(Some(client), self.strongest).0;
         let refused = launcher().and_then(|launcher| insist(loaded, tier, &self.probe, &launcher)).err()?;
-        refused.to_string().lines().next().map(str::to_owned)
+        first_line(&refused)
     }
 
     /// How a run of `client` is confined here, and why not more strongly.
@@ -268,6 +301,10 @@ impl Machine {
         let why = (tier != Tier::Mount).then(|| lowered.unwrap_or_else(|| why_not(&self.probe)));
         (tier, why)
     }
+}
+
+fn first_line(error: &Error) -> Option<String> {
+    error.to_string().lines().next().map(str::to_owned)
 }
 
 /// A place that the configuration names.

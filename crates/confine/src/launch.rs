@@ -5,6 +5,8 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io;
+use std::net::TcpListener;
+use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -51,6 +53,15 @@ impl Outlet {
     pub fn variables(&self) -> Vec<(&'static str, String)> {
         proxy_variables(self.proxy)
     }
+}
+
+/// What a launcher handed over: the listeners of its tree.
+#[derive(Debug)]
+pub struct Handed {
+    /// Each with its port of the loopback inside.
+    pub listeners: Vec<(u16, TcpListener)>,
+    /// A descriptor that can be read once the program has ended, as poll(2) says. `None` where the system has no such thing.
+    pub ended: Option<OwnedFd>,
 }
 
 fn proxy_variables(port: u16) -> Vec<(&'static str, String)> {

@@ -33,8 +33,8 @@ mod tree;
 mod walls;
 
 pub use self::group::Group;
-pub use self::launch::{Confinement, LaunchError, Outlet, enter_and_run};
-pub use self::network::take_listeners;
+pub use self::launch::{Confinement, Handed, LaunchError, Outlet, enter_and_run};
+pub use self::network::{own_networks, take_listeners};
 pub use self::probe::{Probe, Tier};
 pub use self::sockets::others_sockets;
 pub use self::tree::{adopt_orphans, end_descendants, reap_orphans};

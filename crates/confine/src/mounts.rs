@@ -65,7 +65,11 @@ pub(crate) fn enter(standing: &Standing, own_network: bool) -> Result<(), MountE
     }
     for folder in standing.above() {
         if standing.rights(folder).write && can_be_moved(folder) {
-            on_itself(folder)?;
+            match on_itself(folder) {
+                // It was around a socket, which has gone with it. Whatever else was in it is missed when its wall is built.
+                Err(_) if is_gone(folder) => {}
+                done => done?,
+            }
         }
     }
     if let Some(writable) = &standing.writable {
@@ -138,7 +142,7 @@ fn build(wall: Wall, path: &Path) -> Result<(), MountError> {
             Ok(())
         }
         Wall::Closed => match build(Wall::Hidden, path) {
-            Err(_) if path.symlink_metadata().is_err() => Ok(()),
+            Err(_) if is_gone(path) => Ok(()),
             done => done,
         },
         Wall::Hidden if path.is_dir() => {
@@ -147,6 +151,10 @@ fn build(wall: Wall, path: &Path) -> Result<(), MountError> {
         }
         Wall::Hidden => mount_bind("/dev/null", path).map_err(failed(what())),
     }
+}
+
+fn is_gone(path: &Path) -> bool {
+    path.symlink_metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
 
 fn on_itself(path: &Path) -> Result<(), MountError> {

@@ -4,7 +4,12 @@
 //! where sockets are kept. A folder in which nothing but sockets lies is named whole, so that a service which starts again, or
 //! another one in its place, is not there for a tree either.
 //!
-//! Limits: a socket that another program makes later is not among them, unless it does so in a folder that was named whole.
+//! The system keeps the name by which a socket was bound, which need not be one that it has: a program may bind, link and unlink
+//! (as the masters of OpenSSH do), or rename. Of a name that is gone every socket in its folder counts, and a relative one is looked for
+//! where any process works.
+//!
+//! Limits: a socket that another program makes later is not among them, unless it does so in a folder that was named whole; nor is one
+//! that was moved to another folder, or whose program works elsewhere by now, unless it lies where sockets are kept.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -26,8 +31,12 @@ const MOST_NAMES: usize = 100_000;
 ///
 /// Where the system does not list them, or there is more to look through than is looked through.
 pub fn others_sockets(folders: &[PathBuf], kept: &BTreeSet<PathBuf>) -> io::Result<BTreeSet<PathBuf>> {
-    let mut found: BTreeSet<PathBuf> = listed(&fs::read(LIST)?).filter(|path| is_socket(path)).collect();
+    let (mut found, gone): (BTreeSet<PathBuf>, BTreeSet<PathBuf>) =
+        placed(listed(&fs::read(LIST)?)).into_iter().partition(|path| is_socket(path));
     let mut left = MOST_NAMES;
+    for folder in gone.iter().filter_map(|path| path.parent()).collect::<BTreeSet<_>>() {
+        look_through(folder, 0, &mut left, &mut found)?;
+    }
     for folder in folders {
         look_through(folder, DEPTH, &mut left, &mut found)?;
     }
@@ -47,13 +56,35 @@ pub fn others_sockets(folders: &[PathBuf], kept: &BTreeSet<PathBuf>) -> io::Resu
 
 fn listed(list: &[u8]) -> impl Iterator<Item = PathBuf> {
     use std::os::unix::ffi::OsStrExt as _;
-    let lines = list.split(|byte| *byte == b'\n');
-    // Number, count, protocol, flags, kind, state, inode; what is behind them may hold blanks.
-    let paths = lines.filter_map(|line| {
-        let at = line.windows(2).position(|pair| pair == b" /")?;
-        line.get(at.saturating_add(1)..)
+    let names = list.split(|byte| *byte == b'\n').skip(1).filter_map(|mut line| {
+        // Number, count, protocol, flags, kind, state, inode; what is behind them may hold blanks.
+        for _ in 0..7 {
+            let line_of_field = line.trim_ascii_start();
+            let end = line_of_field.iter().position(|byte| *byte == b' ')?;
+            line = line_of_field.get(end..)?;
+        }
+        line.get(1..)
     });
-    paths.map(|path| Path::new(std::ffi::OsStr::from_bytes(path)).to_path_buf())
+    // A name that is no path begins with what stands for a zero.
+    let paths = names.filter(|name| !name.is_empty() && !name.starts_with(b"@"));
+    paths.map(|path| PathBuf::from(std::ffi::OsStr::from_bytes(path)))
+}
+
+/// Where names are: relative ones in each folder in which a process works.
+fn placed(names: impl Iterator<Item = PathBuf>) -> BTreeSet<PathBuf> {
+    let (mut placed, relative): (BTreeSet<PathBuf>, Vec<PathBuf>) = {
+        let (absolute, relative): (Vec<_>, Vec<_>) = names.partition(|name| name.is_absolute());
+        (absolute.into_iter().collect(), relative)
+    };
+    if relative.is_empty() {
+        return placed;
+    }
+    // Of a process of somebody else it can't be seen.
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let worked_in: BTreeSet<PathBuf> =
+        processes.filter_map(|process| fs::read_link(process.path().join("cwd")).ok()).collect();
+    placed.extend(worked_in.iter().flat_map(|folder| relative.iter().map(|name| folder.join(name))));
+    placed
 }
 
 fn is_socket(path: &Path) -> bool {
@@ -99,8 +130,9 @@ mod tests {
         let list = b"Num       RefCount Protocol Flags    Type St Inode Path\n\
             0000: 00000002 00000000 00010000 0001 01 2 /run/a b\n\
             0000: 00000002 00000000 00010000 0001 01 3 @/tmp/abstract\n\
-            0000: 00000003 00000000 00000000 0001 03 4\n";
-        assert_eq!(listed(list).collect::<Vec<_>>(), [PathBuf::from("/run/a b")]);
+            0000: 00000003 00000000 00000000 0001 03 4\n\
+            0000: 00000002 00000000 00010000 0001 01     5 own /run\n";
+        assert_eq!(listed(list).collect::<Vec<_>>(), ["/run/a b", "own /run"].map(PathBuf::from));
     }
 
     #[test]
@@ -121,5 +153,29 @@ mod tests {
         let here: Vec<&PathBuf> = found.iter().filter(|path| path.starts_with(&root)).collect();
         assert_eq!(here, [&at("alone"), &at("mixed/s")]);
         drop(listeners);
+    }
+
+    #[test]
+    fn a_socket_that_is_not_there_under_its_first_name_is_found_in_its_folder() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path().canonicalize().unwrap();
+        let at = |name: &str| root.join(name);
+        fs::write(at("file"), "").unwrap();
+        let _linked = UnixListener::bind(at("master.x7")).unwrap();
+        fs::hard_link(at("master.x7"), at("master")).unwrap();
+        fs::remove_file(at("master.x7")).unwrap();
+        let found = others_sockets(&[], &BTreeSet::new()).unwrap();
+        assert!(found.contains(&at("master")), "{found:?}");
+    }
+
+    #[test]
+    fn a_relative_name_is_looked_for_where_processes_work() {
+        let worked_in = std::env::current_dir().unwrap();
+        let names = ["own/s", "/run/s"].map(PathBuf::from);
+        let placed = placed(names.into_iter());
+        assert!(
+            placed.contains(&worked_in.join("own/s")) && placed.contains(Path::new("/run/s")),
+            "{placed:?}"
+        );
     }
 }

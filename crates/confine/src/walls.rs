@@ -56,6 +56,11 @@ impl Walls {
             self.sockets.iter().filter(|path| path.symlink_metadata().is_ok_and(|met| !met.is_symlink()));
         standing.sockets =
             closed.filter(|path| !outer.contains(*path) && !is_inside(path)).cloned().collect();
+        // Nothing can be built in a folder that looks empty, and nothing is left in it to be protected.
+        let is_closed =
+            |path: &Path| path.ancestors().skip(1).any(|above| is_among(&standing.sockets, above));
+        hidden.retain(|path| !is_closed(path));
+        read_only.retain(|path| !is_closed(path));
         standing.read_only = read_only.into_iter().collect();
         standing.hidden = hidden.into_iter().collect();
         if let Some(writable) = &self.writable {
@@ -113,7 +118,6 @@ impl Standing {
         let mut above: Vec<&Path> = self
             .outermost_first()
             .into_iter()
-            .filter(|(wall, _)| *wall != Wall::Closed)
             .flat_map(|(_, path)| path.ancestors().skip(1))
             .filter(|path| path.parent().is_some())
             .collect();
@@ -143,6 +147,10 @@ impl Standing {
         let writable = self.writable.as_deref().unwrap_or_default();
         self.read_only.iter().chain(&self.hidden).chain(writable).any(below)
     }
+}
+
+fn is_among(paths: &[PathBuf], path: &Path) -> bool {
+    paths.iter().any(|one| one == path)
 }
 
 fn is_absent(error: &io::Error) -> bool {
@@ -177,6 +185,7 @@ mod tests {
         Standing {
             read_only: paths(["/home/u/.agent/settings", "/home/u/work/policy"]),
             hidden: paths(["/home/u/.data"]),
+            sockets: paths(["/home/u/.agents/socket"]),
             ..Standing::default()
         }
     }
@@ -201,7 +210,7 @@ mod tests {
     #[test]
     fn folders_above_walls_are_named_from_the_outside_in() {
         let above: Vec<PathBuf> = standing().above().into_iter().map(Path::to_path_buf).collect();
-        assert_eq!(above, paths(["/home", "/home/u", "/home/u/.agent", "/home/u/work"]));
+        assert_eq!(above, paths(["/home", "/home/u", "/home/u/.agent", "/home/u/.agents", "/home/u/work"]));
     }
 
     #[test]
@@ -232,6 +241,18 @@ mod tests {
         assert_eq!(standing.hidden, [real.join("hidden")]);
         assert_eq!(standing.sockets, [real.join("file")], "what has gone is not missed");
         assert_eq!((standing.missing, standing.links), (vec![real.join("absent")], vec![real.join("link")]));
+        let walls = Walls {
+            read_only: all(&["hidden/inside"]),
+            hidden: all(&["hidden/inside", "file"]),
+            sockets: all(&["hidden"]),
+            writable: None,
+        };
+        let standing = walls.stand().unwrap();
+        assert_eq!(
+            (standing.read_only, standing.hidden),
+            (vec![], vec![real.join("file")]),
+            "a closed folder looks empty"
+        );
         let relative = Walls { read_only: BTreeSet::from([PathBuf::from("file")]), ..Walls::default() };
         assert!(relative.stand().is_err());
     }

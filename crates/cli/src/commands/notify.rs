@@ -9,7 +9,7 @@
 use std::collections::HashSet;
 use std::convert::Infallible;
 use std::fs::File;
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, IsTerminal as _};
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
@@ -61,15 +61,17 @@ pub(super) async fn ring(
     let Some(bytes) = bytes(notify) else { return std::future::pending().await };
     let since = Timestamp::now();
     let mut told = HashSet::new();
+    let mut is_open = false;
     loop {
         // One that can't be read is told of by whoever is asked.
         let waiting = answers.approvals(ApprovalFilter::Pending, MOST).await.unwrap_or_default();
         let waiting =
             waiting.into_iter().filter(|record| record.request.created_at >= since).map(|record| record.id);
         let new = filed().into_iter().chain(waiting).filter(|id| told.insert(id.clone())).count();
-        if new > 0 {
+        let said = if is_open { END } else { bytes.as_str() };
+        if is_open || new > 0 {
             // A terminal that has gone has nobody to tell.
-            let _ = on_terminal(&bytes);
+            is_open = on_terminal(said).unwrap_or(Written::Nothing).leaves_open(is_open);
         }
         tokio::time::sleep(LOOK).await;
     }
@@ -85,9 +87,44 @@ fn bytes(notify: Notify) -> Option<String> {
     }
 }
 
-/// Writes to the terminal that this process was started on, at once or not at all: one whose user holds it must not hold up a
-/// run.
-fn on_terminal(bytes: &str) -> io::Result<()> {
+/// What ends a sequence, and rings where there is none.
+const END: &str = "\x07";
+
+/// How much of something was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Written {
+    All,
+    /// Of a sequence, what the terminal would read on as if the program's own output belonged to it.
+    Beginning,
+    Nothing,
+}
+
+impl Written {
+    /// Whether a sequence waits for its end, if one did before.
+    fn leaves_open(self, did_before: bool) -> bool {
+        match self {
+            Self::All => false,
+            Self::Beginning => true,
+            Self::Nothing => did_before,
+        }
+    }
+}
+
+/// Writes at once what can be: what comes in two parts may have the program's output between them.
+fn write_once(mut to: impl io::Write, text: &str) -> Written {
+    match to.write(text.as_bytes()) {
+        Ok(written) if written >= text.len() => Written::All,
+        Ok(0) | Err(_) => Written::Nothing,
+        // If this can't be written either, it is tried again.
+        Ok(_) => match to.write(END.as_bytes()) {
+            Ok(1) => Written::All,
+            _ => Written::Beginning,
+        },
+    }
+}
+
+/// Writes to the terminal that this process was started on, without waiting: one whose user holds it must not hold up a run.
+fn on_terminal(text: &str) -> io::Result<Written> {
     let (error, output) = (io::stderr().is_terminal(), io::stdout().is_terminal());
     let own = match (error, output) {
         (true, _) => "/dev/fd/2",
@@ -97,7 +134,7 @@ fn on_terminal(bytes: &str) -> io::Result<()> {
     // Opened anew, so that the program's own descriptor still waits.
     let flags = OFlags::WRONLY | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let terminal = File::from(rustix::fs::open(own, flags, Mode::empty())?);
-    (&terminal).write_all(bytes.as_bytes())
+    Ok(write_once(&terminal, text))
 }
 
 fn tell(record: &ApprovalRecord) {
@@ -128,6 +165,38 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    /// A terminal that takes so many bytes of each write.
+    struct Full(Vec<usize>, String);
+
+    impl io::Write for Full {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let free = self.0.pop().ok_or(io::ErrorKind::WouldBlock)?.min(bytes.len());
+            self.1.push_str(std::str::from_utf8(&bytes[..free]).unwrap());
+            Ok(free)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_sequence_that_was_cut_off_is_ended_and_not_gone_on_with() {
+        let said = bytes(Notify::Osc9).unwrap();
+        for (free, written, expected) in [
+            (vec![99], Written::All, said.as_str()),
+            (vec![1, 5], Written::All, "\x1b]9;A\x07"),
+            (vec![5], Written::Beginning, "\x1b]9;A"),
+            (vec![], Written::Nothing, ""),
+        ] {
+            let mut full = Full(free, String::new());
+            assert_eq!(write_once(&mut full, &said), written);
+            assert_eq!(full.1, expected);
+        }
+        assert!(Written::Beginning.leaves_open(false) && Written::Nothing.leaves_open(true));
+        assert!(!Written::All.leaves_open(true) && !Written::Nothing.leaves_open(false));
+    }
 
     #[test]
     fn a_notification_holds_neither_the_call_nor_the_code() {

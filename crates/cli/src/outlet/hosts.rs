@@ -53,9 +53,11 @@ impl Hosts {
         }
     }
 
-    /// Whether an address that a permitted name has may be connected to.
-    pub(super) fn permits_found(&self, address: IpAddr, port: u16) -> bool {
-        is_everybodys(address) || self.lists(address, port)
+    /// Whether an address that a permitted name has may be connected to, from a machine with addresses in these networks.
+    pub(super) fn permits_found(&self, address: IpAddr, port: u16, own: &[(IpAddr, u8)]) -> bool {
+        let meant = meant(address);
+        let is_own = own.iter().any(|(network, bits)| shares(meant, *network, *bits));
+        (is_everybodys(meant) && !is_own) || self.lists(address, port)
     }
 
     fn lists(&self, address: IpAddr, port: u16) -> bool {
@@ -82,15 +84,24 @@ fn shares(one: IpAddr, other: IpAddr, bits: u8) -> bool {
     }
 }
 
+/// The address of version 4 in one of version 6 that means it, also as networks without version 4 write it (RFC 6052).
+fn meant(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => match address.segments() {
+            [0x64, 0xff9b, 0, 0, 0, 0, high, low] => {
+                Ipv4Addr::from_bits((u32::from(high) << 16) | u32::from(low)).into()
+            }
+            _ => address.into(),
+        },
+        address @ IpAddr::V4(_) => address,
+    }
+}
+
 /// Whether an address means the same host to everybody (the registries of special addresses, RFC 6890).
 fn is_everybodys(address: IpAddr) -> bool {
-    match address.to_canonical() {
+    match address {
         IpAddr::V4(address) => !is_special(address),
         IpAddr::V6(address) => match address.segments() {
-            // Addresses of version 4, as networks without them write them.
-            [0x64, 0xff9b, 0, 0, 0, 0, high, low] => {
-                !is_special(Ipv4Addr::from_bits((u32::from(high) << 16) | u32::from(low)))
-            }
             // Protocol assignments, documentation, and those that hold one of version 4.
             [0x2001, 0..=0x1ff | 0xdb8, ..] | [0x2002, ..] | [0x3fff, 0..=0xfff, ..] => false,
             [first, ..] => first & 0xe000 == 0x2000,
@@ -99,12 +110,14 @@ fn is_everybodys(address: IpAddr) -> bool {
 }
 
 fn is_special(address: Ipv4Addr) -> bool {
-    const SPECIAL: [(Ipv4Addr, u8); 15] = [
+    const SPECIAL: [(Ipv4Addr, u8); 16] = [
         (Ipv4Addr::new(0, 0, 0, 0), 8),
         (Ipv4Addr::new(10, 0, 0, 0), 8),
         (Ipv4Addr::new(100, 64, 0, 0), 10),
         (Ipv4Addr::new(127, 0, 0, 0), 8),
         (Ipv4Addr::new(169, 254, 0, 0), 16),
+        // The host of a virtual machine in Azure, which is told apart from nobody else's by its network only.
+        (Ipv4Addr::new(168, 63, 129, 16), 32),
         (Ipv4Addr::new(172, 16, 0, 0), 12),
         (Ipv4Addr::new(192, 0, 0, 0), 24),
         (Ipv4Addr::new(192, 0, 2, 0), 24),
@@ -171,7 +184,9 @@ mod tests {
     #[test]
     fn a_name_leads_to_no_address_that_is_not_everybodys() {
         let hosts = hosts(&["example.com", "192.168.7.0/24"]);
-        let found = |address: &str| hosts.permits_found(address.parse().unwrap(), 443);
+        let own = [("93.184.216.9", 24), ("2606:4700:7::1", 64)];
+        let own = own.map(|(address, bits)| (address.parse().unwrap(), bits));
+        let found = |address: &str| hosts.permits_found(address.parse().unwrap(), 443, &own);
         for address in
             ["93.184.215.14", "2606:4700::1111", "64:ff9b::5db8:d70e", "192.168.7.9", "::ffff:1.1.1.1"]
         {
@@ -184,6 +199,12 @@ mod tests {
             "10.0.0.1",
             "100.100.100.200",
             "169.254.169.254",
+            "168.63.129.16",
+            "93.184.216.9",
+            "93.184.216.200",
+            "::ffff:93.184.216.9",
+            "64:ff9b::5db8:d809",
+            "2606:4700:7::ff",
             "172.31.0.1",
             "192.168.8.1",
             "224.0.0.1",

@@ -6,6 +6,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use backstop::confine::own_networks;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
@@ -81,7 +82,8 @@ async fn join(
         None => inside.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n").await?,
     }
     outside.write_all(rest).await?;
-    tokio::io::copy_bidirectional(&mut inside, &mut outside).await.map(|_| ())
+    super::join(inside, outside, super::MOST_IDLE).await;
+    Ok(())
 }
 
 /// Connects to an address of a host that is permitted, as the host and as the address.
@@ -101,7 +103,9 @@ async fn reach(request: &Request, desk: &Desk) -> Result<TcpStream, Refusal> {
             if found.is_empty() {
                 return Err(Refusal::NotFound(named));
             }
-            found.into_iter().filter(|found| desk.hosts.permits_found(found.ip(), *port)).collect()
+            // They may change at any time.
+            let Ok(own) = own_networks() else { return Err(Refusal::Unreachable(named)) };
+            found.into_iter().filter(|found| desk.hosts.permits_found(found.ip(), *port, &own)).collect()
         }
     };
     if addresses.is_empty() {

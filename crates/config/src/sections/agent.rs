@@ -51,7 +51,7 @@ section! {
         /// question. Otherwise such an agent is not told to ask: the call waits here, or is denied.
         attended ("attended"): Setting<bool> = false, OperatorOnly;
         /// How a person is told that a question waits: on the desktop, or by bytes to the terminal of `backstop run`, which are
-        /// in the midst of what the program there writes.
+        /// in the midst of what the program there writes. Outside of `backstop run` those are written nowhere, and nobody is told.
         notify ("notify"): Setting<Notify> = Notify::Desktop, OperatorOnly;
         /// Whether questions, answers and grants are kept in the memory of the process that asks (`serve`, `run`, `agent`) and
         /// end with it. What another program writes into the database then answers nothing.

@@ -129,6 +129,7 @@ pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Resu
         None => host.conversation(&keyboard).await,
     };
     host.end(backstop).await;
+    confined.tell_refused(output);
     drop(desk);
     done
 }

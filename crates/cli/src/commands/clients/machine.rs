@@ -9,7 +9,7 @@ use backstop::clients::install::{Machine as InstalledOn, machine_facts};
 use backstop::config::{Loaded, SandboxMode};
 use backstop::confine::Tier;
 
-use crate::confine::Machine;
+use crate::confine::{Machine, unheld_without_walls};
 use crate::error::Error;
 use crate::session::Surroundings;
 
@@ -30,6 +30,8 @@ fn note(text: String) -> Told {
 pub(super) struct Facts {
     /// `None` where confinement is switched off.
     machine: Option<(Machine, Loaded)>,
+    /// Why nothing would be started without it.
+    unheld_without: Option<String>,
     services: Vec<String>,
     is_strict: bool,
     has_daemon: bool,
@@ -48,6 +50,7 @@ impl Facts {
             services: reachable(&candidates(&|name| surroundings.variable(name))),
             is_strict: loaded.config.agent.approvals.strict.value,
             has_daemon: UnixStream::connect(socket).is_ok(),
+            unheld_without: unheld_without_walls(&loaded),
             machine: if is_off { None } else { Some((Machine::look()?, loaded)) },
         }))
     }
@@ -69,7 +72,10 @@ impl Facts {
         let tier = match self.machine.as_ref().map(|(machine, _)| machine.tier_of(client)) {
             None => {
                 told.push(Told {
-                    text: "`sandbox.mode` is `off`: `backstop run` confines nothing".to_owned(),
+                    text: match &self.unheld_without {
+                        Some(why) => format!("`backstop run {client}` would start nothing here: {why}"),
+                        None => "`sandbox.mode` is `off`: `backstop run` confines nothing".to_owned(),
+                    },
                     hint: Some("set `sandbox.mode: auto`".to_owned()),
                     is_warning: true,
                 });
@@ -215,8 +221,13 @@ mod tests {
 
     #[test]
     fn what_holds_for_answers_is_said() {
-        let facts =
-            |is_strict, has_daemon| Facts { machine: None, services: Vec::new(), is_strict, has_daemon };
+        let facts = |is_strict, has_daemon| Facts {
+            unheld_without: None,
+            machine: None,
+            services: Vec::new(),
+            is_strict,
+            has_daemon,
+        };
         let said = |facts: Facts, tier| facts.answers(Client::Claude, tier);
         assert!(said(facts(false, false), Tier::Label).text.contains("rows that it writes"));
         assert!(said(facts(false, false), Tier::Mount).text.contains("nothing inside reaches the answers"));

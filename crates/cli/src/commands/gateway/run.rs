@@ -116,11 +116,7 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
             .output
             .say(&format!("warning: `{}` was made in this run, or leads elsewhere now", path.display()));
     }
-    if let Some(hosts) = confined.refused_hosts() {
-        surroundings.output.say(&format!(
-            "note: the program was kept from hosts that `sandbox.hosts` does not name: {hosts}"
-        ));
-    }
+    confined.tell_refused(&surroundings.output);
     if let (Some(client), false, Ok(_)) = (hooked, heard, &ended) {
         surroundings.output.say(&format!(
             "note: no hook of {} was heard of in this run; `backstop doctor {client}` says what may keep it from starting them",
