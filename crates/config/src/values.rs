@@ -340,6 +340,14 @@ choice! {
 }
 
 choice! {
+    /// A cloud that hosts models of others, in addresses and envelopes of its own.
+    pub enum CloudName {
+        /// Azure OpenAI.
+        Azure = "azure",
+    }
+}
+
+choice! {
     /// How long the model may think before it answers.
     pub enum Thinking {
         /// Not at all.

@@ -8,6 +8,7 @@ use backstop_llm::{ProviderError, ProviderErrorKind};
 use http::{Method, StatusCode};
 use thiserror::Error;
 
+use crate::cloud::Unspoken;
 use crate::compression::Undecodable;
 use crate::door::Refused;
 use crate::endpoint::{AmbiguousPath, Family};
@@ -128,6 +129,8 @@ pub(crate) enum Failure {
         "the request's body is too large; at most {0} bytes are allowed\nhint: `gateway.limits.max_body_bytes` says how many"
     )]
     TooLarge(usize),
+    #[error("the provider `{provider}` can't be asked for this: {reason}")]
+    Unspoken { provider: String, reason: Unspoken },
     #[error("the request's body did not come within the time allowed")]
     Slow,
     #[error("the request's body broke off")]
@@ -204,7 +207,9 @@ impl Failure {
             Self::Refused(Refused::Path) | Self::Ambiguous(_) => (Kind::InvalidRequest, 400),
             Self::Refused(Refused::Method) => (Kind::InvalidRequest, 405),
             Self::Undecodable(Undecodable::TooLarge) => (Kind::RequestTooLarge, 413),
-            Self::NoModel | Self::Broken | Self::Undecodable(_) => (Kind::InvalidRequest, 400),
+            Self::NoModel | Self::Broken | Self::Undecodable(_) | Self::Unspoken { .. } => {
+                (Kind::InvalidRequest, 400)
+            }
             Self::NoProvider(_) | Self::UnknownProvider(_) | Self::ModelNotOffered => (Kind::NotFound, 404),
             Self::Slow => (Kind::InvalidRequest, 408),
             Self::Handshake(_) | Self::Message(_) => (Kind::InvalidRequest, 400),

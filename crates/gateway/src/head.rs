@@ -12,7 +12,7 @@ use crate::door::Door;
 
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 const GOOGLE_KEY: HeaderName = HeaderName::from_static("x-goog-api-key");
-const AZURE_KEY: HeaderName = HeaderName::from_static("api-key");
+pub(crate) const AZURE_KEY: HeaderName = HeaderName::from_static("api-key");
 const KEEP_ALIVE: &str = "keep-alive";
 const PROXY_CONNECTION: &str = "proxy-connection";
 

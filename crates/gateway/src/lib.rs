@@ -14,6 +14,7 @@
 //! operations  which requests may pass unread
 //! readable    which are no conversation and have texts
 //! route       which provider
+//! cloud       addresses and envelopes of those who host models of others
 //! upstream    providers: connections, pools, credentials
 //! head        headers on their way, both directions
 //! compression bodies that must be read
@@ -24,6 +25,7 @@
 //! looked at is not changed; every size and every wait has a limit; when one side goes, the other side's
 //! work ends at once.*
 
+mod cloud;
 mod compression;
 mod door;
 mod endpoint;
@@ -46,5 +48,5 @@ pub use exchange::{Exchange, Interceptor, Plan, Transparent};
 pub use operations::{AllowedOperation, Permission};
 pub use server::Gateway;
 pub use settings::{
-    Credential, Limits, ModelRoute, Pem, Provider, Proxies, Settings, Timeouts, Tls, Trust, WebSockets,
+    Cloud, Credential, Limits, ModelRoute, Pem, Provider, Proxies, Settings, Timeouts, Tls, Trust, WebSockets,
 };

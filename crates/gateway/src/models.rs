@@ -167,7 +167,10 @@ pub(crate) fn main_model<'a>(endpoint: Endpoint, path: &'a str, body: &'a [u8]) 
 
 /// The model that an address names: `/v1beta/models/m:generateContent`, `/openai/deployments/d/chat/completions`.
 fn in_path(path: &str) -> Option<String> {
-    let is_before = |before: &str| BEFORE_MODEL.iter().any(|known| before.eq_ignore_ascii_case(known));
+    let is_before = |before: &str| {
+        let before = unescaped(before).unwrap_or_default();
+        BEFORE_MODEL.iter().any(|known| before.eq_ignore_ascii_case(known))
+    };
     let mut pairs = path.rsplit('/').zip(path.rsplit('/').skip(1));
     let (name, _) = pairs.find(|(name, before)| !name.is_empty() && is_before(before))?;
     let name = name.split_once(':').map_or(name, |(name, _)| name);
@@ -325,6 +328,10 @@ mod tests {
         let azure = "/openai/deployments/large/chat/completions";
         let both = named(azure, r#"{"model":"small"}"#);
         assert_eq!((both.main.as_deref(), both.others), (Some("small"), vec!["large".to_owned()]));
+        assert_eq!(
+            named("/openai/deployment%73/large/chat/completions", "{}").main.as_deref(),
+            Some("large")
+        );
         let alone = named(azure, "{}");
         assert_eq!((alone.main.as_deref(), alone.others), (Some("large"), vec![]));
         let gemini = "/v1beta/models/m%31:generateContent";

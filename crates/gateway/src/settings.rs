@@ -93,6 +93,8 @@ pub struct Provider {
     pub base_url: String,
     /// How it knows who pays.
     pub credential: Credential,
+    /// The cloud that it is in, if that has addresses and envelopes of its own.
+    pub cloud: Option<Cloud>,
     /// By whose certificates it is known, where the address is encrypted.
     pub trust: Trust,
     /// The models that may be asked for; any, if empty.
@@ -110,12 +112,23 @@ impl Provider {
             family,
             base_url: base_url.to_owned(),
             credential: Credential::Client,
+            cloud: None,
             trust: Trust::System,
             models: Vec::new(),
             connect_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_secs(120),
         }
     }
+}
+
+/// A cloud that hosts models of others, and has their wires in addresses and envelopes of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cloud {
+    /// Azure OpenAI, where a model is asked for by the name of its deployment.
+    Azure {
+        /// The version of its API, for addresses by deployment. Without one, the addresses are those of `/openai/v1`.
+        api_version: Option<String>,
+    },
 }
 
 /// How a provider knows who pays.

@@ -6,13 +6,13 @@ use std::io::Read as _;
 use std::time::Duration;
 
 use backstop_config::{
-    Api as ConfigApi, GatewayOperation as ConfigOperation, GatewayProviders, LiveApprovals, LiveBlock,
-    LiveCalls, LiveText, Loaded, Name, Provider as ConfigProvider, Spanned, Text as ConfigText,
+    Api as ConfigApi, CloudName, GatewayOperation as ConfigOperation, GatewayProviders, LiveApprovals,
+    LiveBlock, LiveCalls, LiveText, Loaded, Name, Provider as ConfigProvider, Spanned, Text as ConfigText,
 };
 use backstop_gateway::hooked::{BlockedForm, HookSettings, TextMode, ToolCalls, Unasked};
 use backstop_gateway::{
-    AllowedOperation, Credential, Family, Limits, ModelRoute, Pem, Provider, Proxies, Settings, Timeouts,
-    Tls, Trust, WebSockets,
+    AllowedOperation, Cloud, Credential, Family, Limits, ModelRoute, Pem, Provider, Proxies, Settings,
+    Timeouts, Tls, Trust, WebSockets,
 };
 use backstop_hooks::{AgentId, Secret};
 use uuid::Uuid;
@@ -186,8 +186,13 @@ fn lowered(
     };
     let authorities = authorities(loaded, name, provider).map_err(GatewayConfigError::Authorities)?;
     let trust = authorities.map_or(Trust::System, |file| Trust::Only { pem: file.pem, source: file.source });
+    let version = || provider.api_version.as_ref().map(|version| version.value.as_str().to_owned());
+    let cloud = provider.cloud.as_ref().map(|cloud| match cloud.value {
+        CloudName::Azure => Cloud::Azure { api_version: version() },
+    });
     Ok(Provider {
         family,
+        cloud,
         base_url: provider.base_url.as_ref().map_or(maker(family), |url| url.value.expose()).to_owned(),
         credential,
         trust,

@@ -62,6 +62,14 @@ pub enum ProviderError {
         /// Why not.
         reason: String,
     },
+    /// Its cloud has an envelope that only the gateway speaks.
+    #[error("provider `{provider}` is in a cloud (`{cloud}`), where only the LLM proxy asks for models")]
+    Cloud {
+        /// The provider.
+        provider: String,
+        /// The cloud.
+        cloud: &'static str,
+    },
     /// No model is named.
     #[error("no model of provider `{provider}` is chosen\nhint: set `agent.model`, or give `--model`")]
     NoModel {
@@ -126,6 +134,9 @@ fn settings(
     provider: &Provider,
     environment: &dyn Fn(&str) -> Option<String>,
 ) -> Result<ProviderSettings, ProviderError> {
+    if let Some(cloud) = &provider.cloud {
+        return Err(ProviderError::Cloud { provider: name.to_owned(), cloud: cloud.value.name() });
+    }
     let api = match provider.api.value {
         ConfigApi::Anthropic => Api::AnthropicMessages,
         ConfigApi::OpenaiChat => Api::OpenAiChat,

@@ -2,11 +2,11 @@
 
 use http::Uri;
 
-use crate::place::{Setting, Spanned};
+use crate::place::{Place, Setting, Spanned};
 use crate::problem::{Problem, ProblemKind};
 use crate::reader::Reader;
 use crate::text::{Secret, Text};
-use crate::values::{Api, Millis, Name, Whole};
+use crate::values::{Api, CloudName, Millis, Name, Whole};
 use crate::wire::{item, section};
 
 item! {
@@ -14,6 +14,11 @@ item! {
     pub struct Provider {
         /// The wire format it speaks.
         api ("api"): Spanned<Api>, OperatorOnly;
+        /// The cloud that it is in, if that has addresses of its own. Then only the gateway asks it.
+        cloud ("cloud"): Option<Spanned<CloudName>>, OperatorOnly;
+        /// With `cloud: azure`, the version of its API, for addresses by deployment (`api-version`). Without it, they are
+        /// those of `/openai/v1`.
+        api_version ("api_version"): Option<Spanned<Name>>, OperatorOnly;
         /// Where it is, such as `https://api.example.com`. Without it, the maker's own address.
         base_url ("base_url"): Option<Spanned<Text>>, OperatorOnly;
         /// The key, usually `${VAR}`. At most one of `api_key`, `api_key_env` and `api_key_file`. Without any, the
@@ -67,10 +72,40 @@ impl Provider {
             let message = format!("{} has both {first} and {second}", cx.subject());
             Problem::new(ProblemKind::Conflict, at.clone(), message).with_hint("keep one of them")
         });
-        let problems: Vec<Problem> = conflict.into_iter().chain(self.check_address()).collect();
+        let problems = conflict.into_iter().chain(self.check_address()).chain(self.check_cloud(cx));
+        let problems: Vec<Problem> = problems.collect();
         let sound = problems.is_empty();
         problems.into_iter().for_each(|problem| cx.report(problem));
         sound.then_some(())
+    }
+
+    /// Whether it speaks what its cloud has, and says what its cloud wants to know.
+    fn check_cloud(&self, cx: &Reader<'_>) -> Option<Problem> {
+        let problem = |at: &Place, message: String| Problem::new(ProblemKind::BadValue, at.clone(), message);
+        let Some(cloud) = &self.cloud else {
+            let version = self.api_version.as_ref()?;
+            let message = format!("{} has an `api_version`, and no `cloud: azure`", cx.subject());
+            return Some(problem(&version.at, message));
+        };
+        match cloud.value {
+            CloudName::Azure if !matches!(self.api.value, Api::OpenaiChat | Api::OpenaiResponses) => {
+                let message = format!("{} in Azure speaks another API than OpenAI's", cx.subject());
+                Some(problem(&self.api.at, message).with_hint("use `openai-chat` or `openai-responses`"))
+            }
+            CloudName::Azure if self.base_url.is_none() => {
+                let message =
+                    format!("{} has no `base_url`, and Azure has an address for each resource", cx.subject());
+                let hint = "for example `https://my-resource.openai.azure.com`";
+                Some(problem(&cloud.at, message).with_hint(hint))
+            }
+            CloudName::Azure => {
+                let version = self.api_version.as_ref()?;
+                let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+                (!version.value.as_str().bytes().all(is_plain)).then(|| {
+                    problem(&version.at, "`api_version` must be a version such as `2024-10-21`".to_owned())
+                })
+            }
+        }
     }
 
     fn check_address(&self) -> Option<Problem> {

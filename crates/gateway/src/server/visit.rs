@@ -16,8 +16,9 @@ use super::Shared;
 use super::answer::AnswerBody;
 use super::driver::{Asked, Driver};
 use super::sockets::Offer;
+use crate::cloud::{Unspoken, azure};
 use crate::compression::Coding;
-use crate::door::{Entered, is_key, without_key};
+use crate::door::{Entered, Refused, is_key, without_key};
 use crate::endpoint::Endpoint;
 use crate::error::{Cause, Failure};
 use crate::exchange::{Answered, Body, Call, Exchange, Plan, Reply, Requested, Watch};
@@ -46,6 +47,13 @@ pub(super) struct Visit<'a> {
 pub(super) enum Sending {
     /// In memory, as the client sent it.
     Whole(Bytes),
+    /// In memory, as the client sent it, which leaves a part to its address.
+    Partial {
+        /// What the client sent.
+        sent: Bytes,
+        /// With what the address says in it, decoded: so it is judged.
+        whole: Bytes,
+    },
     /// In memory, from the exchange.
     Replaced(Bytes),
     /// Straight from the client.
@@ -56,7 +64,9 @@ impl Sending {
     /// Whether these bytes are the body itself, and not a decoded copy of it.
     fn is(&self, bytes: &Bytes) -> bool {
         match self {
-            Self::Whole(body) | Self::Replaced(body) => body.as_ptr() == bytes.as_ptr(),
+            Self::Whole(body) | Self::Replaced(body) | Self::Partial { whole: body, .. } => {
+                body.as_ptr() == bytes.as_ptr()
+            }
             Self::Stream(_) => bytes.is_empty(),
         }
     }
@@ -139,6 +149,13 @@ impl<'a> Visit<'a> {
             let limit = self.shared.limits.body_bytes;
             Sending::Stream(Box::new(ClientBody::new(incoming, limit, timeouts.body)))
         };
+        let is_read = exchange.is_some() || self.shared.routes.reads_models();
+        if is_read && self.endpoint.has_document() {
+            sending = self.with_address(sending)?;
+            if let Sending::Partial { whole, .. } | Sending::Replaced(whole) = &sending {
+                buffered.grow(whole.len())?;
+            }
+        }
         let mut providers = self.providers(&sending)?;
         // Whoever pays decides what for.
         if self.permission == Permission::Closed && providers.iter().any(|provider| provider.has_own_key()) {
@@ -202,11 +219,23 @@ impl<'a> Visit<'a> {
         timeout(patience.saturating_mul(PATIENCE_FOR_WHOLE), whole).await.map_err(|_| Failure::Slow)?
     }
 
+    /// The body with the model that is asked for, where the address says that: what stands in the body then is nobody's
+    /// model. A body that can't be read stays, for whoever refuses it.
+    fn with_address(&self, sending: Sending) -> Result<Sending, Failure> {
+        let Some(deployment) = azure::deployment(self.entered.target.path()) else { return Ok(sending) };
+        let body = self.decoded(&sending)?;
+        Ok(match (azure::with_model(&body, &deployment), sending) {
+            (azure::Named::Added(whole), Sending::Whole(sent)) => Sending::Partial { sent, whole },
+            (azure::Named::Changed(whole), _) => Sending::Replaced(whole),
+            (azure::Named::Added(_) | azure::Named::Same | azure::Named::Unreadable, sending) => sending,
+        })
+    }
+
     /// The body without its compression.
     fn decoded(&self, sending: &Sending) -> Result<Bytes, Failure> {
         let bytes = match sending {
             Sending::Whole(bytes) => bytes,
-            Sending::Replaced(bytes) => return Ok(bytes.clone()),
+            Sending::Replaced(bytes) | Sending::Partial { whole: bytes, .. } => return Ok(bytes.clone()),
             Sending::Stream(_) => return Ok(Bytes::new()),
         };
         match Coding::of(&self.head.headers).map_err(Failure::Undecodable)? {
@@ -346,7 +375,7 @@ impl<'a> Visit<'a> {
             provider: provider.name.as_ref().to_owned(),
             reason: reason.to_string(),
         })?;
-        let target = self.target(provider, credentials).ok_or(crate::door::Refused::Path)?;
+        let target = self.target(provider, credentials, sending)?;
         let upward = Upward {
             door: &self.shared.door,
             host: Some(provider.host()),
@@ -355,10 +384,14 @@ impl<'a> Visit<'a> {
             inspected,
         };
         let body = match sending {
-            Sending::Whole(bytes) | Sending::Replaced(bytes) => RequestBody::Whole(bytes.clone()),
+            Sending::Whole(bytes) | Sending::Replaced(bytes) | Sending::Partial { sent: bytes, .. } => {
+                RequestBody::Whole(bytes.clone())
+            }
             Sending::Stream(_) => match std::mem::replace(sending, Sending::Whole(Bytes::new())) {
                 Sending::Stream(body) => RequestBody::Stream(body),
-                Sending::Whole(bytes) | Sending::Replaced(bytes) => RequestBody::Whole(bytes),
+                Sending::Whole(bytes) | Sending::Replaced(bytes) | Sending::Partial { sent: bytes, .. } => {
+                    RequestBody::Whole(bytes)
+                }
             },
         };
         let mut request = Request::new(body);
@@ -368,12 +401,23 @@ impl<'a> Visit<'a> {
         Ok(request)
     }
 
-    fn target(&self, provider: &Provider, credentials: &Credentials) -> Option<PathAndQuery> {
-        let target = provider.target(self.endpoint, &self.entered.target)?;
+    fn target(
+        &self,
+        provider: &Provider,
+        credentials: &Credentials,
+        sending: &Sending,
+    ) -> Result<PathAndQuery, Failure> {
+        let body = if provider.cloud.is_some() { self.decoded(sending)? } else { Bytes::new() };
+        let model = main_model(self.endpoint, self.entered.target.path(), &body);
+        let target = provider.target(self.endpoint, &self.entered.target, model.as_deref());
+        let target = target.map_err(|reason| match reason {
+            Unspoken::Path => Failure::Refused(Refused::Path),
+            reason => Failure::Unspoken { provider: provider.name.as_ref().to_owned(), reason },
+        })?;
         let has_key = target.query().is_some_and(|query| query.split('&').any(is_key));
         match credentials {
-            Credentials::Own(..) if has_key => without_key(&target),
-            Credentials::Own(..) | Credentials::Client => Some(target),
+            Credentials::Own(..) if has_key => without_key(&target).ok_or(Failure::Refused(Refused::Path)),
+            Credentials::Own(..) | Credentials::Client => Ok(target),
         }
     }
 

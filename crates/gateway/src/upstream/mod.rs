@@ -26,10 +26,11 @@ use http::{HeaderValue, Request, Response, Uri, response};
 use hyper::upgrade::Upgraded;
 use thiserror::Error;
 
+use crate::cloud::{self, Unspoken};
 use crate::endpoint::{Endpoint, Family, Operation};
 use crate::error::StartError;
-use crate::head::Credentials;
-use crate::settings::{self, Credential, Proxies, Timeouts};
+use crate::head::{AZURE_KEY, Credentials};
+use crate::settings::{self, Cloud, Credential, Proxies, Timeouts};
 
 pub(crate) use body::{BodyError, ClientBody, RequestBody, Silence, UpstreamBody};
 pub(crate) use pool::SendError;
@@ -41,6 +42,7 @@ use pool::Pool;
 pub(crate) struct Provider {
     pub(crate) name: Arc<str>,
     pub(crate) family: Family,
+    pub(crate) cloud: Option<Cloud>,
     pub(crate) idle_timeout: Duration,
     first_byte: Duration,
     credentials: Result<Credentials, NoKey>,
@@ -74,7 +76,7 @@ impl Provider {
             .map_err(|problem| invalid(&problem.to_string()))?;
         let credentials = match &settings.credential {
             Credential::Client => Ok(Credentials::Client),
-            Credential::Key(key) => Ok(own(settings.family, key).ok_or_else(|| {
+            Credential::Key(key) => Ok(own(settings, key).ok_or_else(|| {
                 invalid("its key can't be sent in a header\nhint: is there a line end in it?")
             })?),
             Credential::Missing(reason) => Err(NoKey(reason.clone())),
@@ -85,6 +87,7 @@ impl Provider {
         Ok(Self {
             name: name.into(),
             family: settings.family,
+            cloud: settings.cloud.clone(),
             idle_timeout: settings.idle_timeout,
             first_byte: timeouts.first_byte,
             credentials,
@@ -121,14 +124,29 @@ impl Provider {
     }
 
     /// Where a request for `target` goes. The provider's address may hold a version or another path of its own,
-    /// as client libraries have it; then the client's version gives way.
-    pub(crate) fn target(&self, endpoint: Endpoint, target: &PathAndQuery) -> Option<PathAndQuery> {
+    /// as client libraries have it; then the client's version gives way. `model` is the one that the request is for.
+    pub(crate) fn target(
+        &self,
+        endpoint: Endpoint,
+        target: &PathAndQuery,
+        model: Option<&str>,
+    ) -> Result<PathAndQuery, Unspoken> {
+        match &self.cloud {
+            None => self.plain_target(endpoint, target).ok_or(Unspoken::Path),
+            Some(Cloud::Azure { api_version }) => {
+                cloud::azure::target(&self.base, api_version.as_deref(), target, model)
+            }
+        }
+    }
+
+    fn plain_target(&self, endpoint: Endpoint, target: &PathAndQuery) -> Option<PathAndQuery> {
         let whole = target.as_str();
         let versioned = strip_version(whole);
         let base = self.base.as_str();
         if base.is_empty() {
             // Clients whose base URL had no version.
-            let bare = versioned.is_none() && endpoint.operation != Operation::Other;
+            let is_plain = versioned.is_none() && !cloud::azure::is_its(target.path());
+            let bare = is_plain && endpoint.operation != Operation::Other;
             return if bare { format!("/v1{whole}").parse().ok() } else { Some(target.clone()) };
         }
         let is_complete = base.rsplit('/').next().is_some_and(is_version) || self.family == Family::OpenAi;
@@ -159,8 +177,9 @@ impl Provider {
     }
 }
 
-fn own(family: Family, key: &Secret) -> Option<Credentials> {
-    let (name, value) = match family {
+fn own(provider: &settings::Provider, key: &Secret) -> Option<Credentials> {
+    let (name, value) = match provider.family {
+        _ if matches!(provider.cloud, Some(Cloud::Azure { .. })) => (AZURE_KEY, key.expose().clone()),
         Family::Anthropic => (HeaderName::from_static("x-api-key"), key.expose().clone()),
         Family::OpenAi => (header::AUTHORIZATION, format!("Bearer {}", key.expose())),
         Family::Gemini => (HeaderName::from_static("x-goog-api-key"), key.expose().clone()),
@@ -185,7 +204,7 @@ pub(crate) fn is_version(segment: &str) -> bool {
 }
 
 /// `/v1/x` without its version, slash and all.
-fn strip_version(target: &str) -> Option<&str> {
+pub(crate) fn strip_version(target: &str) -> Option<&str> {
     let rest = target.strip_prefix('/')?;
     let end = rest.find(['/', '?'])?;
     let (first, rest) = rest.split_at_checked(end)?;
@@ -207,6 +226,7 @@ mod tests {
             family,
             base_url: base_url.to_owned(),
             credential: Credential::Client,
+            cloud: None,
             trust: settings::Trust::System,
             models: Vec::new(),
             connect_timeout: Duration::from_secs(1),
@@ -215,7 +235,7 @@ mod tests {
         let provider = Provider::new("p", &settings, &Timeouts::default(), &Proxies::default()).unwrap();
         let target: PathAndQuery = path.parse().unwrap();
         let endpoint = Endpoint::of(target.path(), &http::HeaderMap::new()).unwrap();
-        provider.target(endpoint, &target).unwrap().to_string()
+        provider.target(endpoint, &target, None).unwrap().to_string()
     }
 
     #[test]
@@ -228,6 +248,7 @@ mod tests {
             ("http://h/v1beta/openai/", "/v1/chat/completions", "/v1beta/openai/chat/completions"),
             ("http://h/v1", "/v1/unknown/v2?x", "/v1/unknown/v2?x"),
             ("http://h", "/anything", "/anything"),
+            ("http://h", "/openai/deployments/d/embeddings?x", "/openai/deployments/d/embeddings?x"),
         ] {
             assert_eq!(target(Family::OpenAi, base, path), expected, "{base} {path}");
         }

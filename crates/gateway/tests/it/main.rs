@@ -8,6 +8,7 @@
     reason = "helpers of tests may fail loudly"
 )]
 
+mod clouds;
 mod exchange;
 mod failures;
 mod hooked;

@@ -210,6 +210,7 @@ pub(crate) fn provider(family: Family, base_url: &str, credential: Credential) -
         family,
         base_url: base_url.to_owned(),
         credential,
+        cloud: None,
         trust: Trust::System,
         models: Vec::new(),
         connect_timeout: Duration::from_secs(5),

@@ -17,7 +17,7 @@ use crate::support::{Answer, Script, TOKEN, Upstream, post, talk};
 /// Operations with a text, and the field in which it stands.
 const ASKED: [(&str, &str); 9] = [
     ("/v1/embeddings", "/input"),
-    ("/openai/deployments/small/embeddings", "/input/1"),
+    ("/openai/deployments/m/embeddings", "/input/1"),
     ("/v1beta/models/m:embedContent", "/content/parts/0/text"),
     ("/v1/moderations", "/input/0/text"),
     ("/v1/completions", "/prompt"),

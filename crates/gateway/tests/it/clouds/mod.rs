@@ -1,0 +1,3 @@
+//! Providers and clients that speak the wires in the envelopes of clouds.
+
+mod azure;
