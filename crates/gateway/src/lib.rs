@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! server      listener, connections, one task each
-//!  ├ sockets  WebSockets: turns of OpenAI Responses, each through an exchange of its own
+//!  ├ sockets  WebSockets: turns of OpenAI Responses and Realtime, each through an exchange of its own
 //!  └ visit    one request: door ► endpoint ► Interceptor::begin ► body ► route ► Exchange::request
 //!             ► provider (retries, failover) ► answer, passed or driven through the exchange
 //! door        tokens, agents, hosts, the gateway's own prefixes

@@ -127,7 +127,7 @@ section! {
 }
 
 section! {
-    /// WebSockets of OpenAI Responses (`/v1/responses`), whose turns are judged as requests are.
+    /// WebSockets of OpenAI Responses (`/v1/responses`) and Realtime (`/v1/realtime`, in text), whose turns are judged as requests are.
     pub struct GatewayWebSockets {
         /// Whether they are opened. Otherwise a client that asks for one is answered 426, and sends its requests.
         enabled ("enabled"): Setting<bool> = false, OperatorOnly;

@@ -55,7 +55,7 @@ pub use strict::{parse_json, parse_request};
 pub(crate) use types::{
     ANTHROPIC_BLOCKS, ANTHROPIC_DELTAS, ANTHROPIC_EVENTS, GEMINI_PARTS, RESPONSES_EVENTS, RESPONSES_ITEMS,
 };
-pub use types::{TYPE_TABLES, TypeClass, TypeTable};
+pub use types::{REALTIME_EVENTS, TYPE_TABLES, TypeClass, TypeTable};
 pub(crate) use whole_call::is_whole_call;
 
 /// A wire.

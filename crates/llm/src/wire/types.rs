@@ -79,10 +79,11 @@ impl TypeTable {
 }
 
 /// The tables of all wires.
-pub static TYPE_TABLES: [&TypeTable; 22] = [
+pub static TYPE_TABLES: [&TypeTable; 23] = [
     &RESPONSES_ITEMS,
     &RESPONSES_PARTS,
     &RESPONSES_EVENTS,
+    &REALTIME_EVENTS,
     &CHAT_CALLS,
     &ANTHROPIC_BLOCKS,
     &ANTHROPIC_DELTAS,
@@ -263,6 +264,79 @@ pub(crate) static RESPONSES_EVENTS: TypeTable = TypeTable {
                 "error",
                 "keepalive",
                 "ping",
+            ],
+        ),
+    ],
+};
+
+/// Events of OpenAI Realtime (`RealtimeServerEvent`). Those of an answer are judged as the ones of Responses that they are in
+/// other words; what belongs to none holds nothing that leaves.
+pub static REALTIME_EVENTS: TypeTable = TypeTable {
+    api: Api::OpenAiResponses,
+    things: "events of Realtime",
+    source: OPENAI,
+    types: &[
+        (
+            TypeClass::Text,
+            &[
+                "response.output_text.delta",
+                "response.output_text.done",
+                "response.content_part.added",
+                "response.content_part.done",
+                "response.output_audio.delta",
+                "response.output_audio.done",
+                "response.output_audio_transcript.delta",
+                "response.output_audio_transcript.done",
+            ],
+        ),
+        (
+            TypeClass::Call,
+            &["response.function_call_arguments.delta", "response.function_call_arguments.done"],
+        ),
+        (
+            TypeClass::Ran,
+            &[
+                "response.mcp_call.in_progress",
+                "response.mcp_call.completed",
+                "response.mcp_call.failed",
+                "response.mcp_call_arguments.delta",
+                "response.mcp_call_arguments.done",
+            ],
+        ),
+        (
+            TypeClass::Inert,
+            &[
+                "conversation.created",
+                "conversation.item.added",
+                "conversation.item.created",
+                "conversation.item.deleted",
+                "conversation.item.done",
+                "conversation.item.input_audio_transcription.completed",
+                "conversation.item.input_audio_transcription.delta",
+                "conversation.item.input_audio_transcription.failed",
+                "conversation.item.input_audio_transcription.segment",
+                "conversation.item.retrieved",
+                "conversation.item.truncated",
+                "error",
+                "input_audio_buffer.cleared",
+                "input_audio_buffer.committed",
+                "input_audio_buffer.dtmf_event_received",
+                "input_audio_buffer.speech_started",
+                "input_audio_buffer.speech_stopped",
+                "input_audio_buffer.timeout_triggered",
+                "mcp_list_tools.completed",
+                "mcp_list_tools.failed",
+                "mcp_list_tools.in_progress",
+                "output_audio_buffer.cleared",
+                "output_audio_buffer.started",
+                "output_audio_buffer.stopped",
+                "rate_limits.updated",
+                "response.created",
+                "response.done",
+                "response.output_item.added",
+                "response.output_item.done",
+                "session.created",
+                "session.updated",
             ],
         ),
     ],

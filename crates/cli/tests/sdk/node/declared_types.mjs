@@ -8,6 +8,7 @@ const read = (path) => readFileSync(new URL(path, modules), 'utf8').replace(/\/\
 
 const responses = read('openai/resources/responses/responses.d.ts');
 const betaResponses = read('openai/resources/beta/responses/responses.d.ts');
+const realtime = read('openai/resources/realtime/realtime.d.ts');
 const chat = read('openai/resources/chat/completions/completions.d.ts');
 const messages = read('@anthropic-ai/sdk/resources/messages/messages.d.ts');
 const betaMessages = read('@anthropic-ai/sdk/resources/beta/messages/messages.d.ts');
@@ -94,6 +95,7 @@ console.log(
     'openai-responses items': sorted([...types(responses, 'ResponseOutputItem'), ...types(betaResponses, 'BetaResponseOutputItem')]),
     'openai-responses parts of messages': sorted(['ResponseOutputText', 'ResponseOutputRefusal'].flatMap((name) => types(responses, name))),
     'openai-responses events': sorted([...types(responses, 'ResponseStreamEvent'), ...types(betaResponses, 'BetaResponseStreamEvent')]),
+    'openai-responses events of Realtime': sorted(types(realtime, 'RealtimeServerEvent')),
     'openai-chat calls': sorted(types(chat, 'ChatCompletionMessageToolCall')),
     'anthropic-messages blocks': sorted([...types(messages, 'ContentBlock'), ...types(betaMessages, 'BetaContentBlock')]),
     'anthropic-messages deltas': sorted([...types(messages, 'RawContentBlockDelta'), ...types(betaMessages, 'BetaRawContentBlockDelta')]),

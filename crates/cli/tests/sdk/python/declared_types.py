@@ -10,6 +10,7 @@ import anthropic.types as messages
 import anthropic.types.beta as beta_messages
 import openai.types.beta as beta_responses
 import openai.types.chat as chat
+import openai.types.realtime as realtime
 import openai.types.responses as responses
 from anthropic.types import message_create_params
 from anthropic.types.beta import message_create_params as beta_message_create_params
@@ -23,6 +24,7 @@ UNIONS = {
     "openai-responses items": [responses.ResponseOutputItem, beta_responses.BetaResponseOutputItem],
     "openai-responses parts of messages": [responses.response_output_message.Content],
     "openai-responses events": [responses.ResponseStreamEvent, beta_responses.BetaResponseStreamEvent],
+    "openai-responses events of Realtime": [realtime.RealtimeServerEvent],
     "openai-chat calls": [chat.ChatCompletionMessageToolCallUnion],
     "anthropic-messages blocks": [messages.ContentBlock, beta_messages.BetaContentBlock],
     "anthropic-messages deltas": [messages.RawContentBlockDelta, beta_messages.BetaRawContentBlockDelta],

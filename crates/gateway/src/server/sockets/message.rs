@@ -6,7 +6,9 @@ use bytes::Bytes;
 use http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use tokio_tungstenite::tungstenite::Utf8Bytes;
 
+use super::realtime::{Envelope, Utterance};
 use crate::endpoint::Family;
 use crate::error::Failure;
 use crate::shape;
@@ -30,13 +32,24 @@ pub(super) enum Said {
     Steer(String),
     /// It has read an answer: the message that says so, made of the answer's name alone.
     Processed(String),
+    /// It goes on with a session of Realtime.
+    Talk(Utterance),
 }
 
 /// A request as a message: the body of one over HTTP, and what a message has besides.
 #[derive(Debug)]
 pub(super) struct Create {
     pub(super) body: Bytes,
-    envelope: Map<String, Value>,
+    form: Form,
+}
+
+/// What makes messages of a body again.
+#[derive(Debug)]
+enum Form {
+    /// One, with the fields that no request over HTTP has.
+    Responses(Map<String, Value>),
+    /// One for each item, and one that asks.
+    Realtime(Envelope),
 }
 
 /// Reads what a client said. Text that two readers could understand in two ways is refused.
@@ -55,7 +68,10 @@ pub(super) fn read(text: &str) -> Result<Said, Failure> {
             }
             let envelope = envelope(&mut fields);
             fields.insert("stream".to_owned(), Value::Bool(true));
-            Ok(Said::Create(Create { body: Value::Object(fields).to_string().into(), envelope }))
+            Ok(Said::Create(Create {
+                body: Value::Object(fields).to_string().into(),
+                form: Form::Responses(envelope),
+            }))
         }
         STEER => {
             fields.remove("type");
@@ -75,7 +91,7 @@ pub(super) fn read(text: &str) -> Result<Said, Failure> {
 }
 
 /// Whether a value is a name as providers give them, in which nobody can say anything.
-fn is_id(value: &Value) -> bool {
+pub(super) fn is_id(value: &Value) -> bool {
     let fits = |id: &str| {
         (1..=MAX_ID_BYTES).contains(&id.len())
             && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
@@ -98,14 +114,25 @@ fn envelope(fields: &mut Map<String, Value>) -> Map<String, Value> {
 }
 
 impl Create {
-    /// The message with another body; `None` if that is none.
-    pub(super) fn with(&self, body: &[u8]) -> Option<String> {
+    /// A request that a session of Realtime makes.
+    pub(super) fn of_session(body: Bytes, envelope: Envelope) -> Self {
+        Self { body, form: Form::Realtime(envelope) }
+    }
+
+    /// The messages with another body; `None` if that is none.
+    pub(super) fn with(&self, body: &[u8]) -> Option<Vec<Utf8Bytes>> {
+        let envelope = match &self.form {
+            Form::Responses(envelope) => envelope,
+            Form::Realtime(envelope) => {
+                return envelope.with(body).map(|messages| messages.into_iter().map(Into::into).collect());
+            }
+        };
         let Ok(Value::Object(mut fields)) = parse_json(body) else { return None };
         // An answer always streams here.
         fields.remove("stream");
-        let mut message = self.envelope.clone();
+        let mut message = envelope.clone();
         message.extend(fields);
-        Some(Value::Object(message).to_string())
+        Some(vec![Value::Object(message).to_string().into()])
     }
 }
 
@@ -267,7 +294,7 @@ mod tests {
         let create = created(r#"{"type":"response.create","generate":false,"model":"m","input":"hi"}"#);
         assert_eq!(create.body, r#"{"model":"m","input":"hi","stream":true}"#);
         let other = create.with(br#"{"model":"m","input":"ho","stream":true}"#).unwrap();
-        assert_eq!(other, r#"{"type":"response.create","generate":false,"model":"m","input":"ho"}"#);
+        assert_eq!(other, [r#"{"type":"response.create","generate":false,"model":"m","input":"ho"}"#]);
         // What has another shape than it should is for those who judge.
         let create = created(r#"{"type":"response.create","generate":{"tools":[]},"stream":false}"#);
         assert_eq!(create.body, r#"{"generate":{"tools":[]},"stream":true}"#);
@@ -282,7 +309,7 @@ mod tests {
         }
         let create = created(r#"{"type":"response.create","stream_id":"s_1-A"}"#);
         assert_eq!(create.body, r#"{"stream":true}"#);
-        assert_eq!(create.with(b"{}").unwrap(), r#"{"type":"response.create","stream_id":"s_1-A"}"#);
+        assert_eq!(create.with(b"{}").unwrap(), [r#"{"type":"response.create","stream_id":"s_1-A"}"#]);
     }
 
     #[test]

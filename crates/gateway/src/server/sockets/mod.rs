@@ -1,6 +1,6 @@
-//! WebSockets: turns of OpenAI Responses, one after the other on one connection.
+//! WebSockets: turns of OpenAI Responses and Realtime, one after the other on one connection.
 //!
-//! A client that asks for a WebSocket at `/v1/responses` comes in through the same door as any request; then one is opened
+//! A client that asks for a WebSocket at `/v1/responses` or `/v1/realtime` comes in through the same door as any request; then one is opened
 //! at the provider, with the operator's key if there is one, and the two are tied together here. Each `response.create` is
 //! the body of a `POST /v1/responses` that streams, and is shown to an [exchange](crate::exchange) of its own; each event
 //! of the provider is one of the stream that answers it. So what judges, redacts, counts and writes receipts is what does
@@ -10,6 +10,8 @@
 //! handshake  who may open one, and how both sides agree
 //! inbound    messages of a client that are not whole yet
 //! message    what clients say, by a closed list, and what they are told
+//! dialect    what is spoken: Responses, or another wire as Responses
+//! realtime   OpenAI Realtime, as Responses
 //! outlet     what an exchange lets out, as messages
 //! relay      the two sockets between turns, and how they end
 //! turn       one request and its answer
@@ -27,19 +29,22 @@
 //!
 //! Limits: extensions (compression) and subprotocols are not agreed on; input for an answer that is under way
 //! (`response.steer`) is refused in the wire's shape, since answers that follow it were asked for by nobody who could be
-//! judged; a connection stays at the provider where it was opened, so a model that goes elsewhere is asked for over HTTP.
+//! judged; Gemini Live is refused; a connection stays at the provider where it was opened, so a model that goes elsewhere is asked for over HTTP.
 
+mod dialect;
 mod handshake;
 mod inbound;
 mod message;
 mod outlet;
+mod realtime;
 mod relay;
 mod turn;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use http::{Method, Request, Response, StatusCode, header, request};
+use http::uri::PathAndQuery;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header, request};
 use hyper::upgrade;
 use tokio::sync::watch;
 
@@ -47,12 +52,14 @@ use super::Shared;
 use super::answer::AnswerBody;
 use super::visit::Visit;
 use crate::door::{Entered, Refused};
-use crate::endpoint::{Endpoint, Operation};
+use crate::endpoint::{Endpoint, Operation, normal};
 use crate::error::Failure;
-use crate::operations::Permission;
+use crate::operations::{Permission, without_prefix};
 use crate::upstream::Provider;
 
+use dialect::Dialect;
 use handshake::{Opening, is_of_handshake};
+use realtime::Talk;
 use relay::Relay;
 
 pub(super) use handshake::{Offer, is_asked_for};
@@ -60,6 +67,9 @@ pub(super) use handshake::{Offer, is_asked_for};
 /// Headers of a body, which a handshake has none of: what is said later is not to be read by them.
 const OF_BODY: [header::HeaderName; 3] =
     [header::CONTENT_ENCODING, header::CONTENT_LENGTH, header::CONTENT_TYPE];
+
+/// Longer names are no models.
+const MAX_MODEL_BYTES: usize = 128;
 
 /// What a connection becomes after its last answer over HTTP.
 #[derive(Clone, Default)]
@@ -69,6 +79,7 @@ pub(super) struct Guests(Arc<Mutex<Option<Guest>>>);
 pub(super) struct Guest {
     client: upgrade::OnUpgrade,
     upstream: upgrade::Upgraded,
+    dialect: Dialect,
     session: Session,
     changes: watch::Receiver<Arc<Shared>>,
 }
@@ -97,11 +108,11 @@ impl Guests {
 impl Guest {
     /// Carries turns until either side goes, or the gateway stops.
     pub(super) async fn stay(self, stopped: watch::Receiver<()>) {
-        let Self { client, upstream, session, changes } = self;
+        let Self { client, upstream, dialect, session, changes } = self;
         let Some(settings) = session.shared.websockets else { return };
         // Who has gone by now wanted nothing.
         let Ok(client) = client.await else { return };
-        let relay = Relay::new(client, upstream, session, settings).await;
+        let relay = Relay::new(client, upstream, dialect, session, settings).await;
         Box::pin(relay.run(stopped, changes)).await;
     }
 }
@@ -124,9 +135,7 @@ pub(super) async fn open(
         return Err(Failure::Socket);
     }
     let endpoint = Endpoint::of(entered.target.path(), &head.headers)?;
-    if endpoint.operation != Operation::Responses {
-        return Err(Failure::Socket);
-    }
+    let asked = Asked::of(endpoint, &entered, &head.headers)?;
     if !shared.door.knows_origin(&head.headers) {
         return Err(Refused::Origin.into());
     }
@@ -134,13 +143,77 @@ pub(super) async fn open(
     let mut request = Request::from_parts(head, ());
     let client = upgrade::on(&mut request);
     let head = as_request(request.into_parts().0);
-    let (upstream, provider) = ask(&shared, &head, &entered, endpoint).await?;
+    let (upstream, provider) = ask(&shared, &head, &entered, endpoint, &asked).await?;
+    let dialect = asked.dialect(&shared);
+    let (entered, endpoint) = asked.turns(entered, endpoint);
     let session = Session { shared, head, entered, endpoint, provider };
-    guests.put(Guest { client, upstream, session, changes });
+    guests.put(Guest { client, upstream, dialect, session, changes });
     let mut response = Response::new(AnswerBody::whole(bytes::Bytes::new()));
     *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
     opening.agree(response.headers_mut());
     Ok(response)
+}
+
+/// What a WebSocket is asked for.
+enum Asked {
+    Responses,
+    Realtime {
+        /// The model that the session is with.
+        model: String,
+    },
+}
+
+impl Asked {
+    fn of(endpoint: Endpoint, entered: &Entered, headers: &HeaderMap) -> Result<Self, Failure> {
+        if endpoint.operation == Operation::Responses {
+            return Ok(Self::Responses);
+        }
+        let path = normal(entered.target.path()).unwrap_or_default();
+        if without_prefix(path.trim_matches('/')) != "realtime" {
+            return Err(Failure::Socket);
+        }
+        let is_beta = |value: &HeaderValue| value.as_bytes().windows(8).any(|word| word == b"realtime");
+        if headers.get_all("openai-beta").iter().any(is_beta) {
+            return Err(Failure::Handshake(
+                "the beta of Realtime is not spoken here: leave `openai-beta` out",
+            ));
+        }
+        // A call that was begun elsewhere, and a session that is no conversation, are asked for by other words.
+        let model = entered.target.query().and_then(|query| query.strip_prefix("model="));
+        let is_name = |model: &&str| {
+            let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte);
+            (1..=MAX_MODEL_BYTES).contains(&model.len()) && model.bytes().all(fits)
+        };
+        let model = model
+            .filter(is_name)
+            .ok_or(Failure::Handshake("Realtime is opened with `?model=` and nothing else"))?;
+        Ok(Self::Realtime { model: model.to_owned() })
+    }
+
+    fn model(&self) -> Option<&str> {
+        match self {
+            Self::Responses => None,
+            Self::Realtime { model } => Some(model),
+        }
+    }
+
+    fn dialect(&self, shared: &Shared) -> Dialect {
+        match self {
+            Self::Responses => Dialect::Responses,
+            Self::Realtime { model } => Dialect::Realtime(Box::new(Talk::new(model.clone(), &shared.load))),
+        }
+    }
+
+    /// As what the requests are judged that are made on the connection.
+    fn turns(&self, entered: Entered, endpoint: Endpoint) -> (Entered, Endpoint) {
+        match self {
+            Self::Responses => (entered, endpoint),
+            Self::Realtime { .. } => {
+                let target = PathAndQuery::from_static("/v1/responses");
+                (Entered { target, ..entered }, Endpoint { operation: Operation::Responses, ..endpoint })
+            }
+        }
+    }
 }
 
 /// The head that requests have which are made on the connection.
@@ -160,14 +233,21 @@ async fn ask(
     head: &request::Parts,
     entered: &Entered,
     endpoint: Endpoint,
+    asked: &Asked,
 ) -> Result<(upgrade::Upgraded, Arc<Provider>), Failure> {
-    let providers = shared.routes.find(entered.provider.as_deref(), endpoint, None)?;
+    let model = asked.model();
+    let providers = shared.routes.find(entered.provider.as_deref(), endpoint, model)?;
     let visit = Visit::quiet(shared, head, entered.clone(), endpoint);
-    if visit.permission() == Permission::Closed && providers.iter().any(|provider| provider.has_own_key()) {
+    let is_closed = asked.model().is_none() && visit.permission() == Permission::Closed;
+    if is_closed && providers.iter().any(|provider| provider.has_own_key()) {
         return Err(Failure::closed(&head.method, entered.target.path()));
     }
     let mut failure = Failure::NoProvider(endpoint.family);
     for provider in providers {
+        if model.is_some() && !provider.offers(model) {
+            failure = Failure::ModelNotOffered;
+            continue;
+        }
         match visit.open(provider).await {
             Ok(socket) => return Ok((socket, Arc::clone(provider))),
             Err(refused) => failure = refused,

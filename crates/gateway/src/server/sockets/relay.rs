@@ -18,8 +18,10 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 
+use super::dialect::Dialect;
 use super::inbound::Inbound;
-use super::message::{self, Said, Thread};
+use super::message::{self, Create, Said, Thread};
+use super::realtime::{Taken, Talk, Utterance};
 use super::{Session, Shared};
 use crate::error::{Cause, Failure};
 use crate::server::load::Buffered;
@@ -47,6 +49,7 @@ pub(super) type Frame = Option<Result<Message, Error>>;
 pub(super) struct Relay {
     client: Client,
     upstream: Upstream,
+    pub(super) dialect: Dialect,
     pub(super) session: Arc<Session>,
     settings: WebSockets,
     opened: Instant,
@@ -158,6 +161,7 @@ impl Relay {
     pub(super) async fn new(
         client: Upgraded,
         upstream: Upgraded,
+        dialect: Dialect,
         session: Session,
         settings: WebSockets,
     ) -> Self {
@@ -171,6 +175,7 @@ impl Relay {
         Self {
             client: WebSocketStream::from_raw_socket(client, Role::Server, asked).await,
             upstream: WebSocketStream::from_raw_socket(TokioIo::new(upstream), Role::Client, answered).await,
+            dialect,
             session: Arc::new(session),
             settings,
             opened: Instant::now(),
@@ -192,6 +197,10 @@ impl Relay {
         mut stopped: watch::Receiver<()>,
         mut changes: watch::Receiver<Arc<Shared>>,
     ) {
+        let greeting = self.dialect.greeting();
+        if let Err(ending) = self.feed(greeting.into_iter().map(Utf8Bytes::from)).await {
+            return self.end(ending).await;
+        }
         let ending = loop {
             let said = match self.asked(&mut stopped, &mut changes).await {
                 Ok(heard) => Box::pin(self.hear(heard)).await,
@@ -236,7 +245,7 @@ impl Relay {
                     return Err(Ending::new(CloseCode::Away, "nothing was asked for long (`gateway.websockets.idleMs`)"));
                 }
                 frame = self.upstream.next() => {
-                    unasked(frame)?;
+                    self.unasked(frame)?;
                     continue;
                 }
                 frame = self.client.next() => frame,
@@ -253,7 +262,7 @@ impl Relay {
     fn read(&self, text: Utf8Bytes) -> Result<Heard, Failure> {
         let mut buffered = self.session.shared.load.buffer();
         buffered.grow(text.len())?;
-        let said = message::read(&text);
+        let said = self.dialect.hear(&text);
         if let Ok(Said::Create(create)) = &said {
             buffered.grow(create.body.len())?;
         }
@@ -264,15 +273,42 @@ impl Relay {
     async fn hear(&mut self, heard: Heard) -> Result<(), Ending> {
         let Heard { text, said, buffered } = heard;
         match said {
-            Ok(Said::Create(create)) => {
-                self.steers = 0;
-                let told = self.turn(text, &create, buffered).await;
-                self.patience = None;
-                self.idle = Instant::now() + self.settings.idle;
-                told
-            }
+            Ok(Said::Create(create)) => self.request(vec![text], &create, vec![buffered]).await,
             Ok(Said::Steer(told)) => self.say([told]).await,
-            Ok(Said::Processed(said)) => self.ask(said.into()).await,
+            Ok(Said::Processed(said)) => self.ask(vec![said.into()]).await,
+            Ok(Said::Talk(said)) => self.talk(said, buffered).await,
+            Err(failure) => self.tell(&failure).await,
+        }
+    }
+
+    async fn request(
+        &mut self,
+        messages: Vec<Utf8Bytes>,
+        create: &Create,
+        buffered: Vec<Buffered>,
+    ) -> Result<(), Ending> {
+        self.steers = 0;
+        let told = self.turn(messages, create, buffered).await;
+        self.patience = None;
+        self.idle = Instant::now() + self.settings.idle;
+        told
+    }
+
+    /// Goes on with a session.
+    async fn talk(&mut self, said: Utterance, buffered: Buffered) -> Result<(), Ending> {
+        let Dialect::Realtime(talk) = &mut self.dialect else { return Ok(()) };
+        match talk.take(said, buffered) {
+            Ok(Taken::Told { client, provider }) => {
+                self.feed(client.into_iter().map(Utf8Bytes::from)).await?;
+                match provider {
+                    Some(message) => self.send(vec![message.into()]).await,
+                    None => Ok(()),
+                }
+            }
+            Ok(Taken::Ask(create, buffered)) => match create.with(&create.body) {
+                Some(messages) => self.request(messages, &create, buffered).await,
+                None => self.tell(&Failure::Message("the request can't be written".to_owned())).await,
+            },
             Err(failure) => self.tell(&failure).await,
         }
     }
@@ -280,9 +316,27 @@ impl Relay {
     /// Reads what the provider has said by now, which is no part of an answer that was not asked for yet.
     pub(super) fn hush(&mut self) -> Result<(), Ending> {
         while let Some(frame) = self.ahead.take().or_else(|| self.upstream.next().now_or_never()) {
-            unasked(frame)?;
+            self.unasked(frame)?;
         }
         Ok(())
+    }
+
+    /// What a provider says outside of an answer does not leave. The beginning of another answer ends the connection.
+    fn unasked(&mut self, frame: Frame) -> Result<(), Ending> {
+        match frame {
+            Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => Ok(()),
+            Some(Ok(Message::Text(text))) => {
+                let bytes = text.len();
+                let event = self.dialect.read(text);
+                if event.is_some_and(|event| message::Kind::of(&event) != message::Kind::Other) {
+                    return Err(Ending::of_stray());
+                }
+                tracing::debug!(bytes, "a provider's message outside of an answer was dropped");
+                Ok(())
+            }
+            Some(Ok(Message::Binary(_))) => Err(Ending::of_stray()),
+            Some(Ok(Message::Close(_)) | Err(_)) | None => Err(Ending::of_provider()),
+        }
     }
 
     /// The text of a client's message, if it is one.
@@ -362,11 +416,12 @@ impl Relay {
         }
         match self.read(text) {
             Ok(Heard { said: Ok(Said::Steer(told)), .. }) => {
-                self.steers += 1;
-                if self.steers > MOST_STEERS {
-                    return Err(Ending::saying(CloseCode::Policy, "too much was said to one answer"));
-                }
+                self.interrupt()?;
                 self.say([told]).await
+            }
+            Ok(Heard { said: Ok(Said::Talk(Utterance::Cancel)), .. }) => {
+                self.interrupt()?;
+                self.send(vec![Talk::cancel().into()]).await
             }
             Ok(heard) => {
                 self.waiting.push_back(heard);
@@ -376,10 +431,28 @@ impl Relay {
         }
     }
 
+    /// Something is said to the answer under way.
+    fn interrupt(&mut self) -> Result<(), Ending> {
+        self.steers += 1;
+        if self.steers > MOST_STEERS {
+            return Err(Ending::saying(CloseCode::Policy, "too much was said to one answer"));
+        }
+        Ok(())
+    }
+
+    /// Sends events to the client, in the words of its wire.
+    pub(super) async fn say(&mut self, events: impl IntoIterator<Item = String>) -> Result<(), Ending> {
+        let mut messages = Vec::new();
+        for event in events {
+            messages.extend(self.dialect.write(event.into()));
+        }
+        self.feed(messages).await
+    }
+
     /// Sends messages to the client.
-    pub(super) async fn say(&mut self, messages: impl IntoIterator<Item = String>) -> Result<(), Ending> {
+    async fn feed(&mut self, messages: impl IntoIterator<Item = Utf8Bytes>) -> Result<(), Ending> {
         for message in messages {
-            self.client.feed(Message::text(message)).await.map_err(|_| Ending::gone())?;
+            self.client.feed(Message::Text(message)).await.map_err(|_| Ending::gone())?;
             self.told = Instant::now();
         }
         self.client.flush().await.map_err(|_| Ending::gone())
@@ -392,7 +465,8 @@ impl Relay {
 
     /// Sends an event of the provider to the client, as it came.
     pub(super) async fn pass(&mut self, text: Utf8Bytes) -> Result<(), Ending> {
-        self.put(Message::Text(text)).await
+        let messages = self.dialect.write(text);
+        self.feed(messages).await
     }
 
     /// Tells the client of a failure after which the connection goes on.
@@ -400,14 +474,25 @@ impl Relay {
         self.say([message::failed(failure)]).await
     }
 
-    /// Sends a message to the provider.
-    pub(super) async fn ask(&mut self, text: Utf8Bytes) -> Result<(), Ending> {
+    /// Asks the provider for an answer.
+    pub(super) async fn ask(&mut self, messages: Vec<Utf8Bytes>) -> Result<(), Ending> {
+        self.send(messages).await?;
+        let first_byte = self.session.shared.timeouts.first_byte;
+        self.silent = Instant::now() + first_byte.max(self.session.provider.idle_timeout);
+        self.thread = Thread::default();
+        Ok(())
+    }
+
+    /// Sends messages to the provider.
+    async fn send(&mut self, messages: Vec<Utf8Bytes>) -> Result<(), Ending> {
         let patience = self.session.shared.timeouts.write;
-        let sent = timeout(patience, self.upstream.send(Message::Text(text))).await;
-        if matches!(sent, Ok(Ok(()))) {
-            let first_byte = self.session.shared.timeouts.first_byte;
-            self.silent = Instant::now() + first_byte.max(self.session.provider.idle_timeout);
-            self.thread = Thread::default();
+        let sending = async {
+            for message in messages {
+                self.upstream.feed(Message::Text(message)).await?;
+            }
+            self.upstream.flush().await
+        };
+        if matches!(timeout(patience, sending).await, Ok(Ok(()))) {
             return Ok(());
         }
         let provider = self.session.provider.name.as_ref().to_owned();
@@ -417,9 +502,11 @@ impl Relay {
     /// Says goodbye to both sides.
     async fn end(mut self, ending: Ending) {
         let Ending { code, reason, words } = ending;
+        let words = words.map(|failure| self.dialect.write(message::failed(&failure).into()));
+        let words = words.unwrap_or_default();
         let goodbye = async {
-            if let Some(failure) = words {
-                let _ = self.client.feed(Message::text(message::failed(&failure))).await;
+            for message in words {
+                let _ = self.client.feed(Message::Text(message)).await;
             }
             let close = CloseFrame { code, reason: reason.into() };
             let _ = self.client.send(Message::Close(Some(close))).await;
@@ -428,18 +515,5 @@ impl Relay {
         };
         let close = async { self.upstream.close(None).await };
         let _ = tokio::join!(timeout(LAST_WORDS, goodbye), timeout(LAST_WORDS, close));
-    }
-}
-
-/// What a provider says outside of an answer does not leave. The beginning of another answer ends the connection.
-fn unasked(frame: Frame) -> Result<(), Ending> {
-    match frame {
-        Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => Ok(()),
-        Some(Ok(Message::Text(text))) if message::Kind::of(&text) == message::Kind::Other => {
-            tracing::warn!(bytes = text.len(), "a provider's message outside of an answer was dropped");
-            Ok(())
-        }
-        Some(Ok(Message::Text(_) | Message::Binary(_))) => Err(Ending::of_stray()),
-        Some(Ok(Message::Close(_)) | Err(_)) | None => Err(Ending::of_provider()),
     }
 }

@@ -47,7 +47,7 @@ enum Flow {
 
 /// What an exchange made of a request.
 enum Made {
-    Message(Utf8Bytes),
+    Messages(Vec<Utf8Bytes>),
     Reply(Reply),
     Failed(Failure),
 }
@@ -55,12 +55,12 @@ enum Made {
 impl Relay {
     /// Takes a request to the provider, and its answer to the client.
     ///
-    /// `buffered` is what counts the request until it was sent.
+    /// `messages` are what it is for the provider, and `buffered` what counts it until it was sent.
     pub(super) async fn turn(
         &mut self,
-        text: Utf8Bytes,
+        messages: Vec<Utf8Bytes>,
         create: &Create,
-        buffered: Buffered,
+        buffered: Vec<Buffered>,
     ) -> Result<(), Ending> {
         let session = Arc::clone(&self.session);
         let shared = &session.shared;
@@ -76,17 +76,17 @@ impl Relay {
             Plan::Opaque => None,
             Plan::Inspect(exchange) => Some(exchange),
         };
-        let text = match &mut exchange {
-            None => text,
-            Some(exchange) => match self.shown(&visit, exchange.as_mut(), text, create).await? {
-                Made::Message(text) => text,
+        let messages = match &mut exchange {
+            None => messages,
+            Some(exchange) => match self.shown(&visit, exchange.as_mut(), messages, create).await? {
+                Made::Messages(messages) => messages,
                 Made::Failed(failure) => return self.tell(&failure).await,
                 Made::Reply(reply) => return self.say(outlet::replied(&reply)).await,
             },
         };
         // What came while somebody decided is no beginning of this answer.
         let asked = match self.hush() {
-            Ok(()) => self.ask(text).await,
+            Ok(()) => self.ask(messages).await,
             Err(ending) => Err(ending.told(self.failure(Cause::Broken))),
         };
         if let Err(ending) = asked {
@@ -127,16 +127,16 @@ impl Relay {
         &mut self,
         visit: &Visit<'_>,
         exchange: &mut dyn Exchange,
-        text: Utf8Bytes,
+        messages: Vec<Utf8Bytes>,
         create: &Create,
     ) -> Result<Made, Ending> {
         let provider = Arc::clone(&self.session.provider);
         let body = Body { bytes: &create.body, provider: &provider.name };
         Ok(match self.attend(exchange.request(&body)).await? {
-            Requested::Unchanged => Made::Message(text),
+            Requested::Unchanged => Made::Messages(messages),
             Requested::Reply(reply) => Made::Reply(reply),
             Requested::Replaced(body) => match (create.with(&body), self.goes_here(visit, body)) {
-                (Some(text), Ok(())) => Made::Message(text.into()),
+                (Some(messages), Ok(())) => Made::Messages(messages),
                 (_, Err(failure)) => Made::Failed(failure),
                 (None, _) => Made::Failed(Failure::Message("the request can't be rewritten".to_owned())),
             },
@@ -160,9 +160,9 @@ impl Relay {
                     continue;
                 }
             };
-            let text = match read(frame) {
+            let text = match read(frame).map(|text| text.and_then(|text| self.dialect.read(text))) {
                 Ok(Some(text)) => text,
-                // Pings are no part of an answer.
+                // Pings are no part of an answer, nor is what the provider says beside it.
                 Ok(None) if Instant::now() < self.silent => continue,
                 Ok(None) => return self.broken(answer, Cause::Silent(idle)).await,
                 Err(Unread) => return self.broken(answer, Cause::Broken).await,
@@ -269,8 +269,8 @@ impl Relay {
                     let asked = answer.create.with(&body).filter(|_| is_over);
                     (answer.ended, answer.finished) = (false, false);
                     match asked {
-                        Some(text) => {
-                            self.ask(text.into()).await?;
+                        Some(messages) => {
+                            self.ask(messages).await?;
                             answer.again(&self.session.provider.name)
                         }
                         None => answer.exchange.again(None, &mut answer.out),

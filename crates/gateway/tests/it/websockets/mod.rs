@@ -1,7 +1,8 @@
-//! Turns of OpenAI Responses on WebSockets: a scripted provider, the gateway, a client that speaks in raw frames.
+//! Turns of OpenAI Responses and Realtime on WebSockets: a scripted provider, the gateway, a client that speaks in raw frames.
 
 mod ends;
 mod openings;
+mod realtime;
 mod support;
 
 use backstop_gateway::hooked::{BlockedForm, HookSettings, Hooks};

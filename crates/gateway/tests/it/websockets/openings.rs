@@ -96,16 +96,26 @@ async fn a_provider_without_websockets_is_426_and_one_that_is_gone_502() {
 async fn live_sessions_of_sound_are_refused_at_their_opening() {
     let provider = Provider::start(|_| Play::default()).await;
     let gateway = hooked(&house(), with_key(open_settings(&provider.url())), HookSettings::default()).await;
-    for path in [
-        "/v1/realtime?model=g",
-        "/v1/realtime?call_id=rtc_1",
-        "/ws/google.ai.generativelanguage.v1beta.GenerativeService.BidiGenerateContent?key=k",
-        "/v1/chat/completions",
-        "/v1/responses/resp_1",
+    for (path, status) in [
+        // A call that was begun elsewhere; a session that is no conversation; what two readers could understand in two ways.
+        ("/v1/realtime?call_id=rtc_1", 400),
+        ("/v1/realtime?model=g&call_id=rtc_1", 400),
+        ("/v1/realtime?intent=transcription", 400),
+        ("/v1/realtime?model=g%67", 400),
+        ("/v1/realtime?model=", 400),
+        ("/v1/realtime", 400),
+        ("/v1/realtime/translations?model=g", 426),
+        ("/v1/realtime/calls?model=g", 426),
+        ("/ws/google.ai.generativelanguage.v1beta.GenerativeService.BidiGenerateContent?key=k", 426),
+        ("/v1/chat/completions", 426),
+        ("/v1/responses/resp_1", 426),
     ] {
         let answer = Client::try_open(&gateway, path, "").await.err().unwrap();
-        assert!(answer.starts_with("HTTP/1.1 426 "), "{path}: {answer}");
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{path}: {answer}");
     }
+    let beta = "OpenAI-Beta: realtime=v1\r\n";
+    let answer = Client::try_open(&gateway, "/v1/realtime?model=g", beta).await.err().unwrap();
+    assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
     for path in [
         "/v1/realtime/calls",
         "/v1/realtime/calls/rtc_1/accept",

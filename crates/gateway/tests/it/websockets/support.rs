@@ -12,7 +12,7 @@ use base64::engine::general_purpose::STANDARD;
 use futures_util::{SinkExt as _, StreamExt as _};
 use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use serde_json::{Value, json};
-use tokio::io::AsyncWriteExt as _;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 use tokio_tungstenite::WebSocketStream;
@@ -123,6 +123,15 @@ pub(super) struct Provider {
 impl Provider {
     /// Answers message number `n`, counted from 0 over all connections, with `play(n)`.
     pub(super) async fn start(play: impl Fn(usize) -> Play + Send + Sync + 'static) -> Self {
+        Self::greeting(&[], move |n, _| play(n)).await
+    }
+
+    /// As [`start`](Self::start), by what was said, and with something to say from the start.
+    pub(super) async fn greeting(
+        greeting: &[String],
+        play: impl Fn(usize, &str) -> Play + Send + Sync + 'static,
+    ) -> Self {
+        let greeting = Play::events(greeting).bytes;
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (heads, heard, left) = (Arc::default(), Arc::default(), Arc::default());
@@ -131,7 +140,7 @@ impl Provider {
         let serving = tokio::spawn(async move {
             while let Ok((socket, _)) = listener.accept().await {
                 let (heads, heard, left) = shared.clone();
-                tokio::spawn(serve(socket, Arc::clone(&play), heads, heard, left));
+                tokio::spawn(serve(socket, greeting.clone(), Arc::clone(&play), heads, heard, left));
             }
         });
         Self { address, heads, heard, left, serving }
@@ -158,7 +167,8 @@ impl Drop for Provider {
 
 async fn serve(
     mut socket: TcpStream,
-    play: Arc<impl Fn(usize) -> Play>,
+    greeting: Vec<u8>,
+    play: Arc<impl Fn(usize, &str) -> Play>,
     heads: Arc<Mutex<Vec<String>>>,
     heard: Arc<Mutex<Vec<String>>>,
     left: Arc<Mutex<usize>>,
@@ -171,6 +181,7 @@ async fn serve(
     );
     heads.lock().unwrap().push(head);
     socket.write_all(agreed.as_bytes()).await.unwrap();
+    socket.write_all(&greeting).await.unwrap();
     let mut socket = WebSocketStream::from_raw_socket(socket, Role::Server, None).await;
     while let Some(Ok(message)) = socket.next().await {
         let Message::Text(text) = message else { continue };
@@ -179,7 +190,7 @@ async fn serve(
             heard.push(text.to_string());
             heard.len() - 1
         };
-        let Play { bytes, rest, breaks, pings, after, pause } = play(number);
+        let Play { bytes, rest, breaks, pings, after, pause } = play(number, &text);
         tokio::time::sleep(after).await;
         let mut sent = socket.get_mut().write_all(&bytes).await;
         if sent.is_ok() && !rest.is_empty() {
@@ -210,7 +221,11 @@ impl Client {
             "GET /t/{TOKEN}{path} HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Extensions: permessage-deflate\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n{headers}\r\n"
         );
         socket.write_all(asked.as_bytes()).await.unwrap();
-        let answer = until(&mut socket, "\r\n\r\n").await;
+        // Byte for byte: messages may follow at once.
+        let mut answer = String::new();
+        while !answer.ends_with("\r\n\r\n") {
+            answer.push(char::from(within(socket.read_u8()).await.unwrap()));
+        }
         if !answer.starts_with("HTTP/1.1 101 ") {
             return Err(answer);
         }
@@ -289,7 +304,8 @@ impl Client {
 }
 
 fn is_last(message: &str) -> bool {
-    matches!(&*kind(message), "error" | "response.completed" | "response.incomplete" | "response.failed")
+    let last = ["error", "response.completed", "response.incomplete", "response.failed", "response.done"];
+    last.contains(&&*kind(message))
 }
 
 pub(super) fn kind(message: &str) -> String {
