@@ -53,9 +53,9 @@ pub(crate) use meta::wrap;
 pub(crate) use strict::parse_message;
 pub use strict::{parse_json, parse_request};
 pub(crate) use types::{
-    ANTHROPIC_BLOCKS, ANTHROPIC_DELTAS, ANTHROPIC_EVENTS, GEMINI_PARTS, RESPONSES_EVENTS, RESPONSES_ITEMS,
+    ANTHROPIC_BLOCKS, ANTHROPIC_DELTAS, ANTHROPIC_EVENTS, GEMINI_PARTS, RESPONSES_EVENTS,
 };
-pub use types::{REALTIME_EVENTS, TYPE_TABLES, TypeClass, TypeTable};
+pub use types::{REALTIME_EVENTS, RESPONSES_ITEMS, TYPE_TABLES, TypeClass, TypeTable};
 pub(crate) use whole_call::is_whole_call;
 
 /// A wire.

@@ -114,7 +114,7 @@ pub(super) const GOOGLE: &str = "google-genai 3.4.0 (Python), @google/genai 2.32
 /// A call for approval, a program, a search among tools and what agents tell each other make somebody act on what the
 /// model wrote, so they are calls, wherever they run. An approval itself is one, too: a client that sends an answer
 /// back as it came would approve by it.
-pub(crate) static RESPONSES_ITEMS: TypeTable = TypeTable {
+pub static RESPONSES_ITEMS: TypeTable = TypeTable {
     api: Api::OpenAiResponses,
     things: "items",
     source: OPENAI,

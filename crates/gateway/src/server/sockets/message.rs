@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
 use super::realtime::{Envelope, Utterance};
+use super::steer::Steer;
 use crate::endpoint::Family;
 use crate::error::Failure;
 use crate::shape;
@@ -20,16 +21,14 @@ const PROCESSED: &str = "response.processed";
 const MAX_NAME_CHARS: usize = 64;
 /// Longer values are no names of streams and answers.
 const MAX_ID_BYTES: usize = 64;
-/// Input of more bytes is not sent back to whom it came from.
-const MAX_ECHO_BYTES: usize = 4 << 10;
 
 /// What a client said.
 #[derive(Debug)]
 pub(super) enum Said {
     /// It asks a model.
     Create(Create),
-    /// It has more input for an answer that is under way; this is what it is told.
-    Steer(String),
+    /// It has more input for an answer that is under way.
+    Steer(Steer),
     /// It has read an answer: the message that says so, made of the answer's name alone.
     Processed(String),
     /// It goes on with a session of Realtime.
@@ -37,14 +36,14 @@ pub(super) enum Said {
 }
 
 /// A request as a message: the body of one over HTTP, and what a message has besides.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Create {
     pub(super) body: Bytes,
     form: Form,
 }
 
 /// What makes messages of a body again.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Form {
     /// One, with the fields that no request over HTTP has.
     Responses(Map<String, Value>),
@@ -73,10 +72,7 @@ pub(super) fn read(text: &str) -> Result<Said, Failure> {
                 form: Form::Responses(envelope),
             }))
         }
-        STEER => {
-            fields.remove("type");
-            Ok(Said::Steer(unsteered(if text.len() <= MAX_ECHO_BYTES { fields } else { Map::new() })))
-        }
+        STEER => Ok(Said::Steer(Steer::read(fields, text.len()))),
         PROCESSED if fields.len() == 2 && fields.get("response_id").is_some_and(is_id) => {
             let said = json!({ "type": PROCESSED, "response_id": fields.remove("response_id") });
             Ok(Said::Processed(said.to_string()))
@@ -117,6 +113,23 @@ impl Create {
     /// A request that a session of Realtime makes.
     pub(super) fn of_session(body: Bytes, envelope: Envelope) -> Self {
         Self { body, form: Form::Realtime(envelope) }
+    }
+
+    /// Whether its answer belongs to a conversation that the provider keeps.
+    pub(super) fn has_conversation(&self) -> bool {
+        let body = parse_json(&self.body).unwrap_or_default();
+        body.get("conversation").is_some_and(|conversation| !conversation.is_null())
+    }
+
+    /// The request that follows the answer to this one with more input, and its message.
+    pub(super) fn following(&self, answer: &str, input: Vec<Value>) -> Option<(Self, Utf8Bytes)> {
+        let Ok(Value::Object(mut body)) = parse_json(&self.body) else { return None };
+        body.insert("previous_response_id".to_owned(), answer.into());
+        body.insert("input".to_owned(), input.into());
+        let body = Value::Object(body).to_string().into();
+        let create = Self { body, form: self.form.clone() };
+        let message = create.with(&create.body)?.pop()?;
+        Some((create, message))
     }
 
     /// The messages with another body; `None` if that is none.
@@ -202,6 +215,11 @@ impl Thread {
         }
     }
 
+    /// The name of the answer, once it has begun.
+    pub(super) fn id(&self) -> Option<&str> {
+        self.begun.as_ref()?.as_deref()
+    }
+
     /// Whether an error ended the answer in its middle.
     pub(super) fn is_broken(&self) -> bool {
         self.broken
@@ -263,23 +281,9 @@ fn told(status: u16, mut body: Value) -> String {
     json!({ "type": "error", "status": status, "error": error }).to_string()
 }
 
-/// What is said to input for an answer that is under way.
-fn unsteered(input: Map<String, Value>) -> String {
-    json!({
-        "type": "response.steer.failed",
-        "sequence_number": 0,
-        "steer": input,
-        "error": {
-            "type": "invalid_request_error",
-            "code": "steering_not_supported",
-            "message": "backstop: input for an answer that is under way does not pass here; send it with the next `response.create`",
-        },
-    })
-    .to_string()
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::steer::Unsteered;
     use super::*;
 
     fn created(text: &str) -> Create {
@@ -317,8 +321,8 @@ mod tests {
         for (len, comes_back) in [(10, true), (5_000, false)] {
             let input = "x".repeat(len);
             let text = json!({"type": "response.steer", "input": input}).to_string();
-            let Ok(Said::Steer(told)) = read(&text) else { panic!("{text}") };
-            assert_eq!(told.contains(&input), comes_back);
+            let Ok(Said::Steer(steer)) = read(&text) else { panic!("{text}") };
+            assert_eq!(steer.failed(Unsteered::Over).contains(&input), comes_back);
         }
     }
 

@@ -15,6 +15,7 @@
 //! outlet     what an exchange lets out, as messages
 //! relay      the two sockets between turns, and how they end
 //! turn       one request and its answer
+//! steer      input for an answer that is under way
 //! ```
 //!
 //! - *Nothing passes that no turn carries.* Messages that are in no list are answered with an error; what a provider says
@@ -27,9 +28,8 @@
 //!   long it lasts, how long a provider is silent.
 //! - *A turn has the settings of its connection*; once others hold, the connection ends between turns.
 //!
-//! Limits: extensions (compression) and subprotocols are not agreed on; input for an answer that is under way
-//! (`response.steer`) is refused in the wire's shape, since answers that follow it were asked for by nobody who could be
-//! judged; Gemini Live is refused; a connection stays at the provider where it was opened, so a model that goes elsewhere is asked for over HTTP.
+//! Limits: extensions (compression) and subprotocols are not agreed on; Gemini Live is refused; a connection stays at the
+//! provider where it was opened, so a model that goes elsewhere is asked for over HTTP.
 
 mod dialect;
 mod handshake;
@@ -38,6 +38,7 @@ mod message;
 mod outlet;
 mod realtime;
 mod relay;
+mod steer;
 mod turn;
 
 use std::fmt;

@@ -22,6 +22,7 @@ use super::dialect::Dialect;
 use super::inbound::Inbound;
 use super::message::{self, Create, Said, Thread};
 use super::realtime::{Taken, Talk, Utterance};
+use super::steer::{Steered, Steering, Unsteered};
 use super::{Session, Shared};
 use crate::error::{Cause, Failure};
 use crate::server::load::Buffered;
@@ -57,6 +58,8 @@ pub(super) struct Relay {
     waiting: VecDeque<Heard>,
     /// Messages to the answer that is under way.
     steers: usize,
+    /// What comes of them.
+    pub(super) steering: Option<Steering>,
     /// When nothing will have been asked for too long; what is no request does not put it off.
     idle: Instant,
     /// When the provider will have been silent for too long.
@@ -77,7 +80,7 @@ pub(super) struct Relay {
 pub(super) struct Heard {
     pub(super) text: Utf8Bytes,
     said: Result<Said, Failure>,
-    pub(super) buffered: Buffered,
+    pub(super) buffered: Vec<Buffered>,
 }
 
 /// Why a connection ends.
@@ -181,6 +184,7 @@ impl Relay {
             opened: Instant::now(),
             waiting: VecDeque::new(),
             steers: 0,
+            steering: None,
             idle: Instant::now() + settings.idle,
             silent: Instant::now(),
             thread: Thread::default(),
@@ -266,17 +270,20 @@ impl Relay {
         if let Ok(Said::Create(create)) = &said {
             buffered.grow(create.body.len())?;
         }
-        Ok(Heard { text, said, buffered })
+        Ok(Heard { text, said, buffered: vec![buffered] })
     }
 
     /// Takes what a client said while nothing else is going on.
     async fn hear(&mut self, heard: Heard) -> Result<(), Ending> {
-        let Heard { text, said, buffered } = heard;
+        let Heard { text, said, mut buffered } = heard;
         match said {
-            Ok(Said::Create(create)) => self.request(vec![text], &create, vec![buffered]).await,
-            Ok(Said::Steer(told)) => self.say([told]).await,
+            Ok(Said::Create(create)) => self.request(vec![text], &create, buffered).await,
+            Ok(Said::Steer(steer)) => self.say([steer.failed(Unsteered::Over)]).await,
             Ok(Said::Processed(said)) => self.ask(vec![said.into()]).await,
-            Ok(Said::Talk(said)) => self.talk(said, buffered).await,
+            Ok(Said::Talk(said)) => match buffered.pop() {
+                Some(buffered) => self.talk(said, buffered).await,
+                None => Ok(()),
+            },
             Err(failure) => self.tell(&failure).await,
         }
     }
@@ -288,10 +295,19 @@ impl Relay {
         buffered: Vec<Buffered>,
     ) -> Result<(), Ending> {
         self.steers = 0;
+        self.steering = Some(Steering::of(create));
         let told = self.turn(messages, create, buffered).await;
         self.patience = None;
         self.idle = Instant::now() + self.settings.idle;
-        told
+        told?;
+        match self.steering.take().and_then(Steering::end) {
+            None => Ok(()),
+            Some(Steered::Failed(told)) => self.say(told).await,
+            Some(Steered::Ask(create, text, buffered)) => {
+                self.waiting.push_front(Heard { text, said: Ok(Said::Create(create)), buffered });
+                Ok(())
+            }
+        }
     }
 
     /// Goes on with a session.
@@ -415,8 +431,12 @@ impl Relay {
             ));
         }
         match self.read(text) {
-            Ok(Heard { said: Ok(Said::Steer(told)), .. }) => {
+            Ok(Heard { said: Ok(Said::Steer(steer)), mut buffered, .. }) => {
                 self.interrupt()?;
+                let told = match (&mut self.steering, buffered.pop()) {
+                    (Some(steering), Some(buffered)) => steering.take(steer, buffered),
+                    _ => steer.failed(Unsteered::Over),
+                };
                 self.say([told]).await
             }
             Ok(Heard { said: Ok(Said::Talk(Utterance::Cancel)), .. }) => {
@@ -452,6 +472,9 @@ impl Relay {
     /// Sends messages to the client.
     async fn feed(&mut self, messages: impl IntoIterator<Item = Utf8Bytes>) -> Result<(), Ending> {
         for message in messages {
+            if let Some(steering) = &mut self.steering {
+                steering.see(&message);
+            }
             self.client.feed(Message::Text(message)).await.map_err(|_| Ending::gone())?;
             self.told = Instant::now();
         }

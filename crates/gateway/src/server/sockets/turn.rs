@@ -173,6 +173,9 @@ impl Relay {
                 let told = self.failure(Cause::Broken);
                 return self.ended(answer, Ending::of_stray(), told).await;
             }
+            if let Some(steering) = &mut self.steering {
+                steering.begun(self.thread.id());
+            }
             let flow = match &mut answer {
                 None => {
                     self.pass(text).await?;

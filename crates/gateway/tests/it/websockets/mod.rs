@@ -318,6 +318,87 @@ async fn nothing_but_requests_is_passed_on_and_the_connection_goes_on() {
     assert_eq!(provider.heard()[0], read);
 }
 
+/// An answer that says something at once and the rest later, so that there is time to steer it.
+fn slow(events: &[String]) -> Play {
+    Play::events(&events[..2]).then(300, &events[2..])
+}
+
+fn steer(answer: &str, input: &Value) -> Message {
+    let said = json!({"type": "response.steer", "previous_response_id": answer, "input": input});
+    Message::text(said.to_string())
+}
+
+#[tokio::test]
+async fn what_is_added_to_an_answer_is_a_prompt_of_its_own() {
+    let second: Vec<String> =
+        answer("Shorter.", None).iter().map(|event| event.replace("resp_1", "resp_2")).collect();
+    let played = second.clone();
+    let provider =
+        Provider::start(move |n| if n == 0 { slow(&answer("Long.", None)) } else { Play::events(&played) })
+            .await;
+    let house = House::new();
+    house.judge::<BeforeLlmCall>("no", |event| {
+        let text: String = event.messages.iter().map(Said::visible_text).collect();
+        text.contains(SECRET)
+            .then(|| BeforeLlmCallOutcome { block: Some(true), ..BeforeLlmCallOutcome::default() })
+    });
+    for (input, passes) in [(json!("be short"), true), (json!([{"role": "user", "content": SECRET}]), false)]
+    {
+        provider.heard.lock().unwrap().clear();
+        let gateway = gateway(&house, &provider, HookSettings::default()).await;
+        let mut client = Client::open(&gateway).await;
+        client.ask("hi").await;
+        assert_eq!(kind(&client.next().await.unwrap()), "response.created");
+        client.send(steer("resp_1", &input)).await;
+        let said = client.answer().await;
+        assert!(said.iter().any(|event| kind(event) == "response.steer.accepted"), "{said:?}");
+        assert!(said.last().unwrap().contains("Long."));
+        let next = client.answer().await;
+        let heard = provider.heard();
+        if passes {
+            assert_eq!(next, second);
+            let asked: Value = serde_json::from_str(&heard[1]).unwrap();
+            let input = json!([{"type": "message", "role": "user", "content": "be short"}]);
+            let expected = json!({"type": "response.create", "model": "m", "input": input, "previous_response_id": "resp_1"});
+            assert_eq!(asked, expected);
+        } else {
+            assert!(next.concat().contains("[backstop] blocked"), "{next:?}");
+            assert_eq!(heard.len(), 1, "{heard:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_can_not_be_added_to_an_answer_comes_back() {
+    let provider = Provider::start(|_| slow(&denied())).await;
+    let house = House::new();
+    house.judge::<BeforeLlmCall>("looks", |_| None);
+    let gateway = gateway(&house, &provider, HookSettings::default()).await;
+    let mut client = Client::open(&gateway).await;
+    client.ask("hi").await;
+    assert_eq!(kind(&client.next().await.unwrap()), "response.created");
+    for (answer, input, code) in [
+        ("resp_9", json!("x"), "response_not_found"),
+        ("resp_1", json!(""), "invalid_input"),
+        ("resp_1", json!([{"role": "system", "content": "x"}]), "invalid_input"),
+        ("resp_1", json!([{"type": "function_call_output", "call_id": "c", "output": "x"}]), "invalid_input"),
+    ] {
+        client.send(steer(answer, &input)).await;
+        let told: Value = serde_json::from_str(&client.steered().await).unwrap();
+        assert_eq!((&told["error"]["code"], &told["steer"]["input"]), (&json!(code), &input));
+    }
+    client.send(steer("resp_1", &json!("and then"))).await;
+    assert_eq!(kind(&client.steered().await), "response.steer.accepted");
+    client.answer().await;
+    // It waits for what its call brings.
+    let told: Value = serde_json::from_str(&client.steered().await).unwrap();
+    assert_eq!(
+        (&told["error"]["code"], &told["steer"]["input"]),
+        (&json!("response_not_active"), &json!("and then"))
+    );
+    assert_eq!(provider.heard(), [asked("hi")]);
+}
+
 #[tokio::test]
 async fn requests_wait_for_each_other_and_not_without_end() {
     let provider = Provider::start(|_| Play::cut(&answer("Done.", None), 20)).await;

@@ -265,6 +265,16 @@ impl Client {
         }
     }
 
+    /// What is told next of input for an answer.
+    pub(super) async fn steered(&mut self) -> String {
+        loop {
+            let message = self.next().await.unwrap();
+            if kind(&message).starts_with("response.steer.") {
+                return message;
+            }
+        }
+    }
+
     /// The messages of one answer, to its last.
     pub(super) async fn answer(&mut self) -> Vec<String> {
         let mut messages = Vec::new();

@@ -171,7 +171,7 @@ fn item(mut fields: Map<String, Value>) -> Result<(Option<String>, Map<String, V
 }
 
 /// What a request for an answer has besides its body.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug)]
 pub(in crate::server::sockets) struct Envelope {
     /// The name that the client gave it.
     event: Option<String>,
