@@ -76,9 +76,9 @@ pub use sections::{
 };
 pub use text::{Environment, Secret, Text};
 pub use values::{
-    Api, ArgumentAction, BudgetPer, BudgetWindow, CloudName, CriticalAt, DaemonFailure, ExpiryDate,
-    HiddenAction, LiveApprovals, LiveBlock, LiveCalls, LiveText, LoopAction, Millis, Money, Name, Notify,
-    OnFailure, Profile, RewriteChoice, SandboxMode, SandboxWrite, SpanAction, Temperature, Thinking, ToolSet,
-    Unknown, Verbose, Whole,
+    Api, ArgumentAction, AwsSource, BudgetPer, BudgetWindow, CloudName, CriticalAt, DaemonFailure,
+    ExpiryDate, HiddenAction, LiveApprovals, LiveBlock, LiveCalls, LiveText, LoopAction, Millis, Money, Name,
+    Notify, OnFailure, Profile, RewriteChoice, SandboxMode, SandboxWrite, SpanAction, Temperature, Thinking,
+    ToolSet, Unknown, Verbose, Whole,
 };
 pub use wire::Entries;

@@ -344,6 +344,18 @@ choice! {
     pub enum CloudName {
         /// Azure OpenAI.
         Azure = "azure",
+        /// Amazon Bedrock.
+        Bedrock = "bedrock",
+        /// Vertex AI.
+        Vertex = "vertex",
+    }
+}
+
+choice! {
+    /// Where the credentials are by which requests to Amazon are signed.
+    pub enum AwsSource {
+        /// In `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and, if they are only lent, `AWS_SESSION_TOKEN`.
+        Environment = "environment",
     }
 }
 

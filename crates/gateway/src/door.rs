@@ -25,6 +25,7 @@ use http::{HeaderMap, HeaderValue, Method, header, request};
 use memchr::memmem;
 use subtle::{Choice, ConstantTimeEq as _};
 
+use crate::cloud::bedrock;
 use crate::endpoint::{Endpoint, Family, unescaped};
 use crate::settings::Settings;
 
@@ -281,6 +282,12 @@ impl<'a> Prefixes<'a> {
             rest = if after.is_empty() { "/" } else { after };
         }
     }
+}
+
+/// Whether a client expects errors as Bedrock has them.
+pub(crate) fn speaks_bedrock(request: &request::Parts) -> bool {
+    let rest = Prefixes::split(request.uri.path()).map_or("/", |(_, rest)| rest);
+    bedrock::is_its(rest)
 }
 
 /// Whose errors a client expects that did not come in.

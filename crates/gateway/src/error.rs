@@ -8,7 +8,8 @@ use backstop_llm::{ProviderError, ProviderErrorKind};
 use http::{Method, StatusCode};
 use thiserror::Error;
 
-use crate::cloud::Unspoken;
+use crate::cloud::frames::BadFrame;
+use crate::cloud::{NotSpoken, Unspoken};
 use crate::compression::Undecodable;
 use crate::door::Refused;
 use crate::endpoint::{AmbiguousPath, Family};
@@ -129,6 +130,8 @@ pub(crate) enum Failure {
         "the request's body is too large; at most {0} bytes are allowed\nhint: `gateway.limits.max_body_bytes` says how many"
     )]
     TooLarge(usize),
+    #[error(transparent)]
+    NotSpoken(#[from] NotSpoken),
     #[error("the provider `{provider}` can't be asked for this: {reason}")]
     Unspoken { provider: String, reason: Unspoken },
     #[error("the request's body did not come within the time allowed")]
@@ -172,6 +175,8 @@ pub(crate) enum Cause {
     Silent(Duration),
     #[error("the answer can't be read: {0}")]
     Undecodable(Undecodable),
+    #[error("the answer can't be read: {0}")]
+    Frames(BadFrame),
     #[error("its answer is empty")]
     Empty,
 }
@@ -203,7 +208,7 @@ impl Failure {
         let (kind, status) = match self {
             Self::Refused(Refused::Token) => (Kind::Auth, 401),
             Self::Refused(Refused::Host | Refused::Origin | Refused::Agent) => (Kind::Auth, 403),
-            Self::Closed(_) => (Kind::InvalidRequest, 403),
+            Self::Closed(_) | Self::NotSpoken(_) => (Kind::InvalidRequest, 403),
             Self::Refused(Refused::Path) | Self::Ambiguous(_) => (Kind::InvalidRequest, 400),
             Self::Refused(Refused::Method) => (Kind::InvalidRequest, 405),
             Self::Undecodable(Undecodable::TooLarge) => (Kind::RequestTooLarge, 413),
@@ -220,7 +225,7 @@ impl Failure {
             Self::Upstream { cause, .. } if cause.is_silence() => (Kind::Server, 504),
             Self::Upstream { .. } => (Kind::Server, 502),
         };
-        let code = matches!(self, Self::Closed(_)).then_some("operation_not_allowed");
+        let code = matches!(self, Self::Closed(_) | Self::NotSpoken(_)).then_some("operation_not_allowed");
         ProviderError::new(kind, status, code, &format!("backstop: {self}"))
     }
 }

@@ -5,9 +5,12 @@
 //! `proxy-authorization`, `te`, `transfer-encoding`, `upgrade`), the gateway's own, and credentials that are
 //! not the provider's. `host` becomes the provider's. Nothing is added that tells of the gateway.
 
+use std::sync::Arc;
+
 use http::header::{self, HeaderName};
 use http::{HeaderMap, HeaderValue};
 
+use crate::cloud::sigv4::Signer;
 use crate::door::Door;
 
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
@@ -48,6 +51,8 @@ pub(crate) enum Credentials {
     Client,
     /// This header stands in their place.
     Own(HeaderName, HeaderValue),
+    /// A signature stands in their place, which is made when the request is whole.
+    Signed(Arc<Signer>),
 }
 
 /// How a request's head changes on its way to the provider.
@@ -68,10 +73,10 @@ impl Upward<'_> {
         let named = named_in_connection(from);
         let mut to = HeaderMap::with_capacity(from.len() + 2);
         let mut credentials = match self.credentials {
-            Credentials::Client => None,
+            Credentials::Client | Credentials::Signed(_) => None,
             Credentials::Own(name, value) => Some((name, value)),
         };
-        let replaces = credentials.is_some();
+        let replaces = !matches!(self.credentials, Credentials::Client);
         for (name, value) in from {
             if is_hop(name) || is_named_by(&named, name) || *name == header::EXPECT {
                 continue;

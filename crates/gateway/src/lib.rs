@@ -48,5 +48,6 @@ pub use exchange::{Exchange, Interceptor, Plan, Transparent};
 pub use operations::{AllowedOperation, Permission};
 pub use server::Gateway;
 pub use settings::{
-    Cloud, Credential, Limits, ModelRoute, Pem, Provider, Proxies, Settings, Timeouts, Tls, Trust, WebSockets,
+    AwsCredentials, Cloud, Credential, Limits, ModelRoute, Pem, Provider, Proxies, Settings, Timeouts, Tls,
+    Trust, WebSockets,
 };

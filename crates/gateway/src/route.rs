@@ -1,11 +1,13 @@
 //! Which provider a request goes to: the one its path names, else the first route whose patterns fit its model,
-//! else the providers of its family.
+//! else the providers of its family. A client that speaks the envelope of a cloud is sent to a provider in that, if there is
+//! one and those of the family have none.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use globset::GlobSet;
 
+use crate::cloud::{self, Envelope};
 use crate::endpoint::{Endpoint, Family};
 use crate::error::{Failure, StartError};
 use crate::settings::Settings;
@@ -17,6 +19,8 @@ pub(crate) struct Routes {
     providers: BTreeMap<String, Arc<Provider>>,
     by_model: Vec<(GlobSet, Vec<Arc<Provider>>)>,
     by_family: BTreeMap<Family, Vec<Arc<Provider>>>,
+    /// Those that speak an envelope, by name.
+    enveloped: Vec<(Envelope, Family, Arc<Provider>)>,
     reads_models: bool,
 }
 
@@ -43,8 +47,13 @@ impl Routes {
         for (family, names) in &settings.defaults {
             by_family.insert(*family, found(names, &format!("`gateway.providers.{}`", family.as_str()))?);
         }
+        let envelope = |provider: &Arc<Provider>| {
+            let envelope = cloud::envelope(provider.cloud.as_ref())?;
+            Some((envelope, provider.family, Arc::clone(provider)))
+        };
+        let enveloped = providers.values().filter_map(envelope).collect();
         let reads_models = !by_model.is_empty() || providers.values().any(|provider| provider.lists_models());
-        Ok(Self { providers, by_model, by_family, reads_models })
+        Ok(Self { providers, by_model, by_family, enveloped, reads_models })
     }
 
     /// Whether the way of a request depends on its model.
@@ -57,6 +66,7 @@ impl Routes {
         &self,
         named: Option<&str>,
         endpoint: Endpoint,
+        spoken: Option<Envelope>,
         model: Option<&str>,
     ) -> Result<&[Arc<Provider>], Failure> {
         if let Some(name) = named {
@@ -70,6 +80,13 @@ impl Routes {
             return Ok(providers);
         }
         let providers = self.by_family.get(&endpoint.family).map_or(&[][..], Vec::as_slice);
+        let speaks = |provider: &Arc<Provider>| cloud::envelope(provider.cloud.as_ref()) == spoken;
+        let of_cloud = self.enveloped.iter().find(|(envelope, family, _)| {
+            Some(*envelope) == spoken && *family == endpoint.family && !providers.iter().any(speaks)
+        });
+        if let Some((_, _, provider)) = of_cloud {
+            return Ok(std::slice::from_ref(provider));
+        }
         if providers.is_empty() { Err(Failure::NoProvider(endpoint.family)) } else { Ok(providers) }
     }
 }

@@ -129,6 +129,29 @@ pub enum Cloud {
         /// The version of its API, for addresses by deployment. Without one, the addresses are those of `/openai/v1`.
         api_version: Option<String>,
     },
+    /// Amazon Bedrock.
+    Bedrock {
+        /// The region, by which requests are signed.
+        region: String,
+    },
+    /// Vertex AI.
+    Vertex {
+        /// The project that pays.
+        project: String,
+        /// The location below which models are asked for.
+        region: String,
+    },
+}
+
+/// The operator's credentials at Amazon.
+#[derive(Clone, Debug)]
+pub struct AwsCredentials {
+    /// The id of the key.
+    pub key_id: String,
+    /// The key.
+    pub key: Secret,
+    /// What stands beside a key that is only lent.
+    pub token: Option<Secret>,
 }
 
 /// How a provider knows who pays.
@@ -138,6 +161,8 @@ pub enum Credential {
     Client,
     /// This key is sent, and the client's never leaves.
     Key(Secret),
+    /// Requests are signed by this key, and the client's never leaves. Only Bedrock knows signatures.
+    Aws(AwsCredentials),
     /// There should be a key, and there is none: every request is refused for this reason.
     Missing(String),
 }

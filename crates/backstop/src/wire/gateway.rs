@@ -11,8 +11,8 @@ use backstop_config::{
 };
 use backstop_gateway::hooked::{BlockedForm, HookSettings, TextMode, ToolCalls, Unasked};
 use backstop_gateway::{
-    AllowedOperation, Cloud, Credential, Family, Limits, ModelRoute, Pem, Provider, Proxies, Settings,
-    Timeouts, Tls, Trust, WebSockets,
+    AllowedOperation, AwsCredentials, Cloud, Credential, Family, Limits, ModelRoute, Pem, Provider, Proxies,
+    Settings, Timeouts, Tls, Trust, WebSockets,
 };
 use backstop_hooks::{AgentId, Secret};
 use uuid::Uuid;
@@ -181,25 +181,57 @@ fn lowered(
     let family = family(provider.api.value);
     let credential = match key(loaded, name, provider, environment) {
         Ok(Some(key)) => Credential::Key(key.value),
+        Ok(None) if provider.aws_credentials.is_some() => aws_credentials(name, environment),
         Ok(None) => Credential::Client,
         Err(error) => Credential::Missing(error.to_string()),
     };
     let authorities = authorities(loaded, name, provider).map_err(GatewayConfigError::Authorities)?;
     let trust = authorities.map_or(Trust::System, |file| Trust::Only { pem: file.pem, source: file.source });
-    let version = || provider.api_version.as_ref().map(|version| version.value.as_str().to_owned());
+    let text = |name: &Option<Spanned<Name>>| name.as_ref().map(|name| name.value.as_str().to_owned());
+    let (region, project) = (text(&provider.region), text(&provider.project));
     let cloud = provider.cloud.as_ref().map(|cloud| match cloud.value {
-        CloudName::Azure => Cloud::Azure { api_version: version() },
+        CloudName::Azure => Cloud::Azure { api_version: text(&provider.api_version) },
+        CloudName::Bedrock => Cloud::Bedrock { region: region.unwrap_or_default() },
+        CloudName::Vertex => {
+            Cloud::Vertex { project: project.unwrap_or_default(), region: region.unwrap_or_default() }
+        }
+    });
+    let address = provider.base_url.as_ref().map(|url| url.value.expose().to_owned());
+    let base_url = address.unwrap_or_else(|| match &cloud {
+        Some(Cloud::Bedrock { region }) => format!("https://bedrock-runtime.{region}.amazonaws.com"),
+        Some(Cloud::Vertex { region, .. }) if region == "global" => {
+            "https://aiplatform.googleapis.com".to_owned()
+        }
+        Some(Cloud::Vertex { region, .. }) => format!("https://{region}-aiplatform.googleapis.com"),
+        Some(Cloud::Azure { .. }) | None => maker(family).to_owned(),
     });
     Ok(Provider {
         family,
         cloud,
-        base_url: provider.base_url.as_ref().map_or(maker(family), |url| url.value.expose()).to_owned(),
+        base_url,
         credential,
         trust,
         models: provider.models.iter().map(|model| model.value.expose().to_owned()).collect(),
         connect_timeout: provider.connect_timeout.value.duration(),
         idle_timeout: provider.idle_timeout.value.duration(),
     })
+}
+
+/// The credentials of the environment by which requests to Amazon are signed.
+fn aws_credentials(name: &str, environment: &dyn Fn(&str) -> Option<String>) -> Credential {
+    let variable = |variable: &str| environment(variable).filter(|value| !value.is_empty());
+    let found = |name: &'static str| variable(name).ok_or(name);
+    match (found("AWS_ACCESS_KEY_ID"), found("AWS_SECRET_ACCESS_KEY")) {
+        (Ok(key_id), Ok(key)) => Credential::Aws(AwsCredentials {
+            key_id,
+            key: Secret::new(key),
+            token: variable("AWS_SESSION_TOKEN").map(Secret::new),
+        }),
+        (Err(missing), _) | (_, Err(missing)) => {
+            let variable = missing.to_owned();
+            Credential::Missing(ProviderError::MissingKey { provider: name.to_owned(), variable }.to_string())
+        }
+    }
 }
 
 fn names(names: &[Spanned<Name>]) -> Vec<String> {

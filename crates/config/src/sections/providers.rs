@@ -6,7 +6,7 @@ use crate::place::{Place, Setting, Spanned};
 use crate::problem::{Problem, ProblemKind};
 use crate::reader::Reader;
 use crate::text::{Secret, Text};
-use crate::values::{Api, CloudName, Millis, Name, Whole};
+use crate::values::{Api, AwsSource, CloudName, Millis, Name, Whole};
 use crate::wire::{item, section};
 
 item! {
@@ -19,6 +19,12 @@ item! {
         /// With `cloud: azure`, the version of its API, for addresses by deployment (`api-version`). Without it, they are
         /// those of `/openai/v1`.
         api_version ("api_version"): Option<Spanned<Name>>, OperatorOnly;
+        /// With `cloud: bedrock` or `cloud: vertex`, the region, or the location.
+        region ("region"): Option<Spanned<Name>>, OperatorOnly;
+        /// With `cloud: vertex`, the project below which models are asked for.
+        project ("project"): Option<Spanned<Name>>, OperatorOnly;
+        /// With `cloud: bedrock`, where the credentials are by which requests are signed, in place of an `api_key`.
+        aws_credentials ("aws_credentials"): Option<Spanned<AwsSource>>, OperatorOnly;
         /// Where it is, such as `https://api.example.com`. Without it, the maker's own address.
         base_url ("base_url"): Option<Spanned<Text>>, OperatorOnly;
         /// The key, usually `${VAR}`. At most one of `api_key`, `api_key_env` and `api_key_file`. Without any, the
@@ -66,6 +72,7 @@ impl Provider {
             self.api_key.as_ref().map(|key| ("`api_key`", &key.at)),
             self.api_key_env.as_ref().map(|variable| ("`api_key_env`", &variable.at)),
             self.api_key_file.as_ref().map(|file| ("`api_key_file`", &file.at)),
+            self.aws_credentials.as_ref().map(|source| ("`aws_credentials`", &source.at)),
         ];
         let mut sources = sources.into_iter().flatten();
         let conflict = sources.next().zip(sources.next()).map(|((first, _), (second, at))| {
@@ -81,36 +88,78 @@ impl Provider {
 
     /// Whether it speaks what its cloud has, and says what its cloud wants to know.
     fn check_cloud(&self, cx: &Reader<'_>) -> Option<Problem> {
-        let problem = |at: &Place, message: String| Problem::new(ProblemKind::BadValue, at.clone(), message);
-        let Some(cloud) = &self.cloud else {
-            let version = self.api_version.as_ref()?;
-            let message = format!("{} has an `api_version`, and no `cloud: azure`", cx.subject());
-            return Some(problem(&version.at, message));
+        let cloud = self.cloud.as_ref().map(|cloud| cloud.value);
+        self.check_keys(cloud, cx).or_else(|| self.check_missing(cx)).or_else(|| self.check_names())
+    }
+
+    /// Keys that mean something to another cloud only.
+    fn check_keys(&self, cloud: Option<CloudName>, cx: &Reader<'_>) -> Option<Problem> {
+        use CloudName::{Azure, Bedrock, Vertex};
+        let keys: [(&str, Option<&Place>, &[CloudName]); 4] = [
+            ("api_version", self.api_version.as_ref().map(|version| &version.at), &[Azure]),
+            ("region", self.region.as_ref().map(|region| &region.at), &[Bedrock, Vertex]),
+            ("project", self.project.as_ref().map(|project| &project.at), &[Vertex]),
+            ("aws_credentials", self.aws_credentials.as_ref().map(|source| &source.at), &[Bedrock]),
+        ];
+        let strange = |clouds: &[CloudName]| !cloud.is_some_and(|cloud| clouds.contains(&cloud));
+        let (key, at, clouds) = keys
+            .into_iter()
+            .find_map(|(key, at, clouds)| at.filter(|_| strange(clouds)).map(|at| (key, at, clouds)))?;
+        let clouds: Vec<String> = clouds.iter().map(|cloud| format!("`cloud: {}`", cloud.name())).collect();
+        let message = format!("{} has `{key}` without {}", cx.subject(), clouds.join(" or "));
+        Some(Problem::new(ProblemKind::BadValue, at.clone(), message))
+    }
+
+    /// What a cloud wants to know, and the APIs that it has.
+    fn check_missing(&self, cx: &Reader<'_>) -> Option<Problem> {
+        let cloud = self.cloud.as_ref()?;
+        let (name, subject) = (cloud.value.name(), cx.subject());
+        let speaks: &[Api] = match cloud.value {
+            CloudName::Azure => &[Api::OpenaiChat, Api::OpenaiResponses],
+            CloudName::Bedrock => &[Api::Anthropic],
+            CloudName::Vertex => &[Api::Anthropic, Api::Gemini],
         };
-        match cloud.value {
-            CloudName::Azure if !matches!(self.api.value, Api::OpenaiChat | Api::OpenaiResponses) => {
-                let message = format!("{} in Azure speaks another API than OpenAI's", cx.subject());
-                Some(problem(&self.api.at, message).with_hint("use `openai-chat` or `openai-responses`"))
-            }
-            CloudName::Azure if self.base_url.is_none() => {
-                let message =
-                    format!("{} has no `base_url`, and Azure has an address for each resource", cx.subject());
-                let hint = "for example `https://my-resource.openai.azure.com`";
-                Some(problem(&cloud.at, message).with_hint(hint))
-            }
-            CloudName::Azure => {
-                let version = self.api_version.as_ref()?;
-                let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-                (!version.value.as_str().bytes().all(is_plain)).then(|| {
-                    problem(&version.at, "`api_version` must be a version such as `2024-10-21`".to_owned())
-                })
-            }
+        if !speaks.contains(&self.api.value) {
+            let message = format!("{subject} speaks an API that `cloud: {name}` does not have here");
+            let known: Vec<String> = speaks.iter().map(|api| format!("`{}`", api.name())).collect();
+            let problem = Problem::new(ProblemKind::BadValue, self.api.at.clone(), message);
+            return Some(problem.with_hint(format!("use {}", known.join(" or "))));
         }
+        let missing = match cloud.value {
+            CloudName::Azure => [("base_url", self.base_url.is_none()), ("", false)],
+            CloudName::Bedrock => [("region", self.region.is_none()), ("", false)],
+            CloudName::Vertex => [("region", self.region.is_none()), ("project", self.project.is_none())],
+        };
+        let (key, _) = missing.into_iter().find(|(_, is_missing)| *is_missing)?;
+        let message = format!("{subject} has no `{key}`, which `cloud: {name}` needs");
+        let problem = Problem::new(ProblemKind::BadValue, cloud.at.clone(), message);
+        Some(match cloud.value {
+            CloudName::Azure => problem.with_hint("for example `https://my-resource.openai.azure.com`"),
+            CloudName::Bedrock => problem.with_hint("for example `us-east-1`"),
+            CloudName::Vertex => problem,
+        })
+    }
+
+    /// Names that stand in addresses.
+    fn check_names(&self) -> Option<Problem> {
+        let names =
+            [("api_version", &self.api_version), ("region", &self.region), ("project", &self.project)];
+        let is_plain = |name: &str| {
+            let is_word = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte);
+            name.bytes().all(is_word) && name.bytes().any(|byte| byte.is_ascii_alphanumeric())
+        };
+        let named = names.into_iter().filter_map(|(key, name)| Some((key, name.as_ref()?)));
+        let (key, name) = named.into_iter().find(|(_, name)| !is_plain(name.value.as_str()))?;
+        let message = format!("`{key}` stands in addresses, and has letters, digits, `-`, `_`, `.` and `:`");
+        Some(Problem::new(ProblemKind::BadValue, name.at.clone(), message))
     }
 
     fn check_address(&self) -> Option<Problem> {
         let url = self.base_url.as_ref()?;
-        let has_key = self.api_key.is_some() || self.api_key_env.is_some() || self.api_key_file.is_some();
+        let has_key = self.api_key.is_some()
+            || self.api_key_env.is_some()
+            || self.api_key_file.is_some()
+            || self.aws_credentials.is_some();
         let (message, hint) = match Address::parse(url.value.expose()) {
             None => ("`base_url` must be an address", "for example `https://api.example.com`"),
             Some(address) if address.has_user => {

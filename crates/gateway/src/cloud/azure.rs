@@ -5,12 +5,10 @@
 //! name it themselves, and a `model` in the body means nothing. A client that speaks either is understood, whatever the form
 //! of the provider; one that speaks OpenAI's gets the form of the provider.
 
-use bytes::Bytes;
 use http::uri::PathAndQuery;
 use serde_json::Value;
 
-use super::Unspoken;
-use super::fields::Fields;
+use super::{MODEL, Named, Unspoken, with};
 use crate::endpoint::unescaped;
 use crate::upstream::strip_version;
 
@@ -33,19 +31,6 @@ const OF_DEPLOYMENTS: [&str; 8] = [
     "/images/edits",
 ];
 
-/// A body, and the deployment that its address names.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Named {
-    /// The body names the same.
-    Same,
-    /// The body named none, and now does.
-    Added(Bytes),
-    /// The body named another, or in no clear way, and now does not.
-    Changed(Bytes),
-    /// It is no object, or none that is read in one way.
-    Unreadable,
-}
-
 /// The deployment that a path names.
 pub(crate) fn deployment(path: &str) -> Option<String> {
     let is_list = |segment: &str| unescaped(segment).is_ok_and(|name| name.eq_ignore_ascii_case(DEPLOYMENTS));
@@ -56,14 +41,7 @@ pub(crate) fn deployment(path: &str) -> Option<String> {
 
 /// A body that names this deployment as its model.
 pub(crate) fn with_model(body: &[u8], deployment: &str) -> Named {
-    let Some(fields) = Fields::of(body) else { return Named::Unreadable };
-    let name = Value::from(deployment);
-    let said = fields.get("model").map(|model| serde_json::from_str::<Value>(model).ok());
-    if said.as_ref().is_some_and(|said| said.as_ref() == Some(&name)) {
-        return Named::Same;
-    }
-    let whole = fields.with("model", &name.to_string()).into();
-    if said.is_none() { Named::Added(whole) } else { Named::Changed(whole) }
+    with(body, &[(MODEL, Value::from(deployment))])
 }
 
 /// Where a request for `target` goes at a provider with this `base` and version of the API.

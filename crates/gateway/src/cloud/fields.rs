@@ -1,10 +1,14 @@
 //! The fields of a JSON object, each as it was written.
 
+use std::borrow::Cow;
+
+use bytes::Bytes;
 use serde::de::IgnoredAny;
+use serde_json::Value;
 
 /// The fields of an object, in their order.
 #[derive(Debug)]
-pub(super) struct Fields<'a>(Vec<(String, &'a str)>);
+pub(super) struct Fields<'a>(Vec<(String, Cow<'a, str>)>);
 
 impl<'a> Fields<'a> {
     /// The fields of a document; `None` if it is no object, or has a key twice.
@@ -13,36 +17,50 @@ impl<'a> Fields<'a> {
         serde_json::from_slice::<IgnoredAny>(document).ok()?;
         let text = str::from_utf8(document).ok()?;
         let mut rest = text.trim_start().strip_prefix('{')?.trim_start();
-        let mut fields: Vec<(String, &'a str)> = Vec::new();
+        let mut fields = Self(Vec::new());
         while !rest.starts_with('}') {
             let (key, after) = rest.split_at_checked(length(rest))?;
             let after = after.trim_start().strip_prefix(':')?.trim_start();
             let (value, after) = after.split_at_checked(length(after))?;
             let key: String = serde_json::from_str(key.trim_end()).ok()?;
-            if fields.iter().any(|(known, _)| *known == key) {
+            if fields.get(&key).is_some() {
                 return None;
             }
-            fields.push((key, value.trim_end()));
+            fields.0.push((key, Cow::Borrowed(value.trim_end())));
             rest = after.strip_prefix(',').unwrap_or(after).trim_start();
         }
-        Some(Self(fields))
+        Some(fields)
     }
 
     /// The field as it was written.
-    pub(super) fn get(&self, key: &str) -> Option<&'a str> {
-        self.0.iter().find(|(known, _)| known == key).map(|(_, value)| *value)
+    pub(super) fn get(&self, key: &str) -> Option<&str> {
+        self.0.iter().find(|(known, _)| known == key).map(|(_, value)| value.as_ref())
     }
 
-    /// The object, in which `key` is `value`, which is JSON: in its place, or as the first.
-    pub(super) fn with(&self, key: &str, value: &str) -> String {
-        let quoted = serde_json::Value::from(key);
-        let own = || self.0.iter().map(|(known, old)| (known, if known == key { value } else { *old }));
-        let mut parts: Vec<String> =
-            own().map(|(key, value)| format!("{}:{value}", serde_json::Value::from(key.as_str()))).collect();
-        if self.get(key).is_none() {
-            parts.insert(0, format!("{quoted}:{value}"));
+    /// What the field says; `None` if it is not there, or can't be said.
+    pub(super) fn value(&self, key: &str) -> Option<Value> {
+        serde_json::from_str(self.get(key)?).ok()
+    }
+
+    /// Makes a field say this: in its place, or as the first.
+    pub(super) fn set(&mut self, key: &str, value: &Value) {
+        let written = Cow::Owned(value.to_string());
+        match self.0.iter_mut().find(|(known, _)| known == key) {
+            Some((_, old)) => *old = written,
+            None => self.0.insert(0, (key.to_owned(), written)),
         }
-        format!("{{{}}}", parts.join(","))
+    }
+
+    /// Takes a field out.
+    pub(super) fn remove(&mut self, key: &str) {
+        self.0.retain(|(known, _)| known != key);
+    }
+
+    /// The object.
+    pub(super) fn write(&self) -> Bytes {
+        let field = |(key, value): &(String, Cow<'_, str>)| format!("{}:{value}", Value::from(key.as_str()));
+        let fields: Vec<String> = self.0.iter().map(field).collect();
+        format!("{{{}}}", fields.join(",")).into()
     }
 }
 
@@ -67,9 +85,15 @@ fn length(text: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use serde_json::{Map, Value};
+    use serde_json::Map;
 
     use super::*;
+
+    fn put(document: &[u8], key: &str) -> Bytes {
+        let mut fields = Fields::of(document).unwrap();
+        fields.set(key, &"m".into());
+        fields.write()
+    }
 
     #[test]
     fn fields_are_as_they_were_written() {
@@ -84,7 +108,11 @@ mod tests {
         for unclear in ["", "[]", "{", "{} {}", "\"a\"", "{\"a\":1,\"\\u0061\":2}", "\u{feff}{}"] {
             assert!(Fields::of(unclear.as_bytes()).is_none(), "{unclear}");
         }
-        assert_eq!(Fields::of(b" { } ").unwrap().with("a", "1"), "{\"a\":1}");
+        assert_eq!(put(b" { } ", "a"), r#"{"a":"m"}"#);
+        let mut fields = Fields::of(text.as_bytes()).unwrap();
+        fields.remove("ab");
+        fields.remove("b");
+        assert_eq!(fields.write(), "{\"c\":-1e400,\"d\":\"\u{fc}\"}");
     }
 
     proptest! {
@@ -97,13 +125,11 @@ mod tests {
                 entries.iter().map(|(key, value)| (key.clone(), serde_json::json!([{"t": value}, value]))).collect();
             let object = Value::from(object);
             let text = if spaced { format!("{object:#}") } else { object.to_string() };
-            let fields = Fields::of(text.as_bytes()).unwrap();
             let mut expected = object;
             expected["model"] = "m".into();
-            let written: Value = serde_json::from_str(&fields.with("model", "\"m\"")).unwrap();
-            prop_assert_eq!(&written, &expected);
-            let again = fields.with("model", "\"m\"");
-            prop_assert_eq!(Fields::of(again.as_bytes()).unwrap().with("model", "\"m\""), again);
+            let written = put(text.as_bytes(), "model");
+            prop_assert_eq!(serde_json::from_slice::<Value>(&written).unwrap(), expected);
+            prop_assert_eq!(put(&written, "model"), written);
         }
     }
 }

@@ -1,15 +1,41 @@
 //! Clouds: wires that we know, in addresses and envelopes of those who host the models of others.
 //!
 //! Whatever a client or a provider speaks, what is judged is the maker's wire: what an envelope says beside the body is put
-//! where the maker's wire has it, judged there, and taken out again on the way to the provider.
+//! where the maker's wire has it, judged there, and taken out again on the way to the provider. So a client of one envelope
+//! can be sent to a provider of another.
 //!
 //! Laws: *what is judged is what is asked*, so a part of a request that is said in two places is taken from the one that the
-//! cloud goes by, and the other one is not sent; *what an envelope can't say is refused*, never left out.
+//! cloud goes by, and the other one is not sent; *what an envelope can't say is refused*, never left out; *what a client
+//! brings for one cloud goes to no other*, neither its key nor its signature.
 
 pub(crate) mod azure;
+pub(crate) mod bedrock;
 mod fields;
+pub(crate) mod frames;
+pub(crate) mod sigv4;
+pub(crate) mod vertex;
 
+use bytes::Bytes;
+use http::header::HeaderName;
+use http::uri::PathAndQuery;
+use http::{HeaderMap, HeaderValue, Method};
+use serde_json::Value;
 use thiserror::Error;
+
+use self::fields::Fields;
+use crate::endpoint::{Endpoint, Family, Operation, unescaped};
+use crate::settings::Cloud;
+use crate::upstream::is_version;
+
+/// The version of Anthropic's API, where no client says which.
+const MESSAGES_VERSION: HeaderValue = HeaderValue::from_static("2023-06-01");
+const VERSION: HeaderName = HeaderName::from_static("anthropic-version");
+const BETA: HeaderName = HeaderName::from_static("anthropic-beta");
+const MODEL: &str = "model";
+const STREAM: &str = "stream";
+
+/// The longest name of a model that an address may have.
+const LONGEST_MODEL: usize = 256;
 
 /// Why a provider can't be asked for something in its envelope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -20,4 +46,247 @@ pub(crate) enum Unspoken {
     NoModel,
     #[error("the model's name can't be a part of its address")]
     Model,
+    #[error("the body is no JSON object, or has a key twice")]
+    Body,
+    #[error("its cloud has no such operation, or one that this proxy does not speak")]
+    Operation,
+    #[error(
+        "it has no credentials of its own, and those of this client are for another API\nhint: `api_key`, `api_key_env` or `api_key_file` of the provider, or `aws_credentials`"
+    )]
+    Credentials,
+}
+
+/// An operation of a cloud that nobody here speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub(crate) enum NotSpoken {
+    #[error(
+        "this proxy speaks `invoke` and `invoke-with-response-stream` of Bedrock, with bodies of Anthropic's Messages, and nothing else of it"
+    )]
+    Bedrock,
+    #[error(
+        "this proxy speaks `rawPredict` and `streamRawPredict` of Anthropic's models in Vertex AI, and `generateContent`, `streamGenerateContent` and `countTokens` of Google's, and nothing else of it"
+    )]
+    Vertex,
+    #[error("the address names a model in a way that can be read as something else")]
+    Model,
+}
+
+/// Whose envelope it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Envelope {
+    Bedrock,
+    Vertex,
+}
+
+/// What a client says in the address of an envelope.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Spoken {
+    pub(crate) envelope: Envelope,
+    /// The request's address in the wire of the maker.
+    pub(crate) target: PathAndQuery,
+    /// What the body of the maker's wire has, and this one leaves to the address.
+    said: Option<Said>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Said {
+    model: Option<String>,
+    stream: bool,
+}
+
+/// A body, and what its address says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Named {
+    /// The body says the same.
+    Same,
+    /// The body said nothing of it, and now does.
+    Added(Bytes),
+    /// The body said something else, or in no clear way, and now does not.
+    Changed(Bytes),
+    /// It is no object, or none that is read in one way.
+    Unreadable,
+}
+
+impl Spoken {
+    /// What a client that speaks an envelope asks for; `None` if it speaks a maker's wire, or what nobody here knows.
+    pub(crate) fn of(method: &Method, target: &PathAndQuery) -> Result<Option<Self>, NotSpoken> {
+        let path = target.path();
+        let segments: Vec<&str> = path.trim_end_matches('/').split('/').skip(1).collect();
+        let (envelope, plain, said) = match segments.as_slice() {
+            [first, model, verb] if names(first, "model") => {
+                let stream = match *verb {
+                    "invoke" => false,
+                    "invoke-with-response-stream" => true,
+                    other if is_of_bedrock(other) => return Err(NotSpoken::Bedrock),
+                    _ => return Ok(None),
+                };
+                let model = Some(bedrock::model(model).ok_or(NotSpoken::Model)?);
+                (Envelope::Bedrock, "/v1/messages".to_owned(), Some(Said { model, stream }))
+            }
+            segments => {
+                let rest = match segments.split_first() {
+                    Some((version, rest)) if is_version(&version.to_ascii_lowercase()) => rest,
+                    _ => segments,
+                };
+                let Some(vertex) = vertex::spoken(rest)? else { return Ok(None) };
+                let said = vertex.said.map(|(model, stream)| Said { model, stream });
+                (Envelope::Vertex, vertex.target, said)
+            }
+        };
+        if *method != Method::POST {
+            return Err(if envelope == Envelope::Bedrock { NotSpoken::Bedrock } else { NotSpoken::Vertex });
+        }
+        let query = target.query().map(|query| format!("?{query}")).unwrap_or_default();
+        let target = format!("{plain}{query}").parse().map_err(|_| NotSpoken::Model)?;
+        Ok(Some(Self { envelope, target, said }))
+    }
+
+    /// The body as the maker's wire has it.
+    pub(crate) fn whole(&self, body: &[u8]) -> Named {
+        let Some(said) = &self.said else { return Named::Same };
+        let mut all = Vec::new();
+        // A stream that nobody asks for needs no word.
+        if said.stream || Fields::of(body).is_some_and(|fields| fields.get(STREAM).is_some()) {
+            all.push((STREAM, Value::from(said.stream)));
+        }
+        all.extend(said.model.as_deref().map(|model| (MODEL, Value::from(model))));
+        with(body, &all)
+    }
+}
+
+/// A body that says all of this.
+fn with(body: &[u8], said: &[(&str, Value)]) -> Named {
+    let Some(mut fields) = Fields::of(body) else { return Named::Unreadable };
+    let (mut is_same, mut is_changed) = (true, false);
+    for (key, value) in said {
+        if fields.value(key).as_ref() != Some(value) {
+            is_same = false;
+            is_changed |= fields.get(key).is_some();
+            fields.set(key, value);
+        }
+    }
+    match (is_same, is_changed) {
+        (true, _) => Named::Same,
+        (false, true) => Named::Changed(fields.write()),
+        (false, false) => Named::Added(fields.write()),
+    }
+}
+
+/// Whether a segment is this word, however it is written.
+fn names(segment: &str, word: &str) -> bool {
+    unescaped(segment).is_ok_and(|segment| segment.eq_ignore_ascii_case(word))
+}
+
+fn is_of_bedrock(verb: &str) -> bool {
+    let verb = unescaped(verb).unwrap_or_default().to_ascii_lowercase();
+    verb.starts_with("invoke") || verb.starts_with("converse") || verb == "count-tokens"
+}
+
+/// A request on its way to a provider, in the words of the maker's wire.
+#[derive(Debug)]
+pub(crate) struct Plain<'a> {
+    pub(crate) endpoint: Endpoint,
+    pub(crate) target: &'a PathAndQuery,
+    /// The body, decoded.
+    pub(crate) body: &'a [u8],
+    pub(crate) headers: &'a HeaderMap,
+    /// The model that it is for.
+    pub(crate) model: Option<&'a str>,
+    /// The envelope in which the client sent it.
+    pub(crate) spoken: Option<Envelope>,
+}
+
+/// The same in the envelope of a provider.
+#[derive(Debug)]
+pub(crate) struct Wrapped {
+    pub(crate) target: PathAndQuery,
+    /// The body, if it differs from that of the maker's wire.
+    pub(crate) body: Option<Bytes>,
+    /// Headers in place of those of these names.
+    pub(crate) headers: Vec<(HeaderName, Option<HeaderValue>)>,
+}
+
+/// The envelope of a cloud, if it has one.
+pub(crate) fn envelope(cloud: Option<&Cloud>) -> Option<Envelope> {
+    match cloud {
+        None | Some(Cloud::Azure { .. }) => None,
+        Some(Cloud::Bedrock { .. }) => Some(Envelope::Bedrock),
+        Some(Cloud::Vertex { .. }) => Some(Envelope::Vertex),
+    }
+}
+
+impl Plain<'_> {
+    /// The request at Bedrock.
+    pub(crate) fn at_bedrock(&self, base: &str) -> Result<Wrapped, Unspoken> {
+        if self.endpoint.operation != Operation::Messages {
+            return Err(Unspoken::Operation);
+        }
+        let mut fields = Fields::of(self.body).ok_or(Unspoken::Body)?;
+        let model = bedrock::segment(self.model.ok_or(Unspoken::NoModel)?)?;
+        let is_stream = fields.value(STREAM) == Some(true.into());
+        let verb = if is_stream { "invoke-with-response-stream" } else { "invoke" };
+        let betas = self.betas(&fields);
+        bedrock::wrap(&mut fields, betas);
+        let target = format!("{base}/model/{model}/{verb}").parse().map_err(|_| Unspoken::Path)?;
+        Ok(Wrapped { target, body: Some(fields.write()), headers: vec![(VERSION, None), (BETA, None)] })
+    }
+
+    /// The request in Vertex AI.
+    pub(crate) fn at_vertex(&self, base: &str, project: &str, region: &str) -> Result<Wrapped, Unspoken> {
+        let base = format!("{base}/v1/projects/{project}/locations/{region}/publishers");
+        if self.endpoint.family == Family::Gemini {
+            let target = vertex::google(&base, self.endpoint, self.target)?;
+            return Ok(Wrapped { target, body: None, headers: Vec::new() });
+        }
+        let mut fields = Fields::of(self.body).ok_or(Unspoken::Body)?;
+        let is_stream = fields.value(STREAM) == Some(true.into());
+        let name = match self.endpoint.operation {
+            Operation::Messages => {
+                fields.remove(MODEL);
+                vertex::segment(self.model.ok_or(Unspoken::NoModel)?)?
+            }
+            // There the body names the model.
+            Operation::CountTokens => vertex::COUNT,
+            _ => return Err(Unspoken::Operation),
+        };
+        let verb = if is_stream { "streamRawPredict" } else { "rawPredict" };
+        let betas = self.betas(&fields);
+        vertex::wrap(&mut fields);
+        let target = format!("{base}/anthropic/models/{name}:{verb}").parse().map_err(|_| Unspoken::Path)?;
+        Ok(Wrapped {
+            target,
+            body: Some(fields.write()),
+            headers: vec![(VERSION, None), (BETA, header(&betas))],
+        })
+    }
+
+    /// The request, which came in an envelope, in the maker's own wire at `target`.
+    pub(crate) fn at_maker(&self, target: PathAndQuery) -> Result<Wrapped, Unspoken> {
+        if self.endpoint.family != Family::Anthropic {
+            return Ok(Wrapped { target, body: None, headers: Vec::new() });
+        }
+        let mut fields = Fields::of(self.body).ok_or(Unspoken::Body)?;
+        let betas = self.betas(&fields);
+        fields.remove("anthropic_version");
+        fields.remove("anthropic_beta");
+        let headers = vec![(VERSION, Some(MESSAGES_VERSION)), (BETA, header(&betas))];
+        Ok(Wrapped { target, body: Some(fields.write()), headers })
+    }
+
+    /// What a request asks for that is not for everybody yet, wherever it says so.
+    fn betas(&self, fields: &Fields<'_>) -> Vec<Value> {
+        let values = self.headers.get_all(BETA).iter().filter_map(|value| value.to_str().ok());
+        let in_headers =
+            values.flat_map(|value| value.split(',')).map(str::trim).filter(|beta| !beta.is_empty());
+        let mut betas: Vec<Value> = in_headers.map(Value::from).collect();
+        if let Some(Value::Array(in_body)) = fields.value("anthropic_beta") {
+            betas.extend(in_body);
+        }
+        betas
+    }
+}
+
+fn header(betas: &[Value]) -> Option<HeaderValue> {
+    let betas: Vec<&str> = betas.iter().filter_map(Value::as_str).collect();
+    (!betas.is_empty()).then(|| HeaderValue::from_str(&betas.join(",")).ok()).flatten()
 }

@@ -11,19 +11,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
+use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, Request, Response, request, response};
+use http::{HeaderMap, HeaderValue, Response, header, response};
 use hyper::body::{Body, SizeHint};
 
 use super::answer::{AnswerBody, BrokenOff, is_event_stream};
+use super::asking::Asking;
 use super::ending::EndWatch;
+use crate::cloud::bedrock::{self, Framer, Unframer};
+use crate::cloud::{self, Envelope};
 use crate::compression::{Coding, Decoder, Undecodable};
 use crate::endpoint::Endpoint;
 use crate::error::{Cause, Failure};
-use crate::exchange::{Answered, Exchange, KeepAlive, Outgoing, Step};
+use crate::exchange::{self, Answered, Exchange, KeepAlive, Outgoing, Requested, Step, Watch};
 use crate::head::downward;
 use crate::shape;
-use crate::upstream::{Provider, RequestBody, SendError, Silence, UpstreamBody};
+use crate::upstream::{Provider, Silence, UpstreamBody};
 
 /// Output leaves when it has reached this size, even if there is more to read.
 const MOST_AT_ONCE: usize = 64 << 10;
@@ -35,7 +39,7 @@ enum Waited {
     /// The exchange decided.
     Step(Step),
     /// The provider was asked once more.
-    Answer(Box<Result<Response<UpstreamBody>, SendError>>),
+    Answer(Box<Option<Response<UpstreamBody>>>),
 }
 
 /// Where a driver stands.
@@ -48,12 +52,62 @@ enum State {
     Over,
 }
 
+/// How an answer leaves.
+enum Leaving {
+    /// As the exchange puts it out.
+    Plain,
+    /// In frames.
+    Frames(Box<Framer>),
+    /// As an error in one piece, which the envelope writes in its own way.
+    Error,
+}
+
+/// An answer of which only the envelope changes.
+pub(super) struct Unread;
+
+#[async_trait]
+impl Exchange for Unread {
+    async fn request(&mut self, _: &exchange::Body<'_>) -> Requested {
+        Requested::Unchanged
+    }
+
+    fn response(&mut self, _: &Answered<'_>) -> Watch {
+        Watch::Look { keep_alive: None }
+    }
+
+    fn chunk(&mut self, chunk: Bytes, out: &mut Outgoing) -> Step {
+        out.push(chunk);
+        Step::Continue
+    }
+
+    fn finish(&mut self, _: &mut Outgoing) -> Step {
+        Step::Continue
+    }
+
+    async fn decide(&mut self, _: &mut Outgoing) -> Step {
+        Step::End
+    }
+}
+
+/// The headers of an answer that comes in frames, as an exchange is shown them; `None` of any other.
+pub(super) fn shown(provider: &Provider, headers: &HeaderMap) -> Option<HeaderMap> {
+    let speaks_frames = cloud::envelope(provider.cloud.as_ref()) == Some(Envelope::Bedrock);
+    (speaks_frames && bedrock::is_framed(headers)).then(|| {
+        let mut headers = headers.clone();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+        headers
+    })
+}
+
 /// An answer that passes an exchange.
 pub(crate) struct Driver {
     endpoint: Endpoint,
     provider: Arc<Provider>,
     /// The request that another body is sent with.
-    again: request::Parts,
+    again: Asking,
+    /// What takes the events of an answer out of their frames.
+    unframer: Option<Unframer>,
+    leaving: Leaving,
     /// `None` when it has ended or was cut off.
     upstream: Option<UpstreamBody>,
     decoder: Option<Decoder>,
@@ -76,12 +130,12 @@ pub(crate) struct Driver {
 
 /// What an answer answers.
 pub(super) struct Asked {
-    pub(super) endpoint: Endpoint,
-    pub(super) provider: Arc<Provider>,
+    /// The request, for another body.
+    pub(super) again: Asking,
     /// The most bytes of a decoded answer.
     pub(super) decoded_limit: u64,
-    /// The request's head, for another body.
-    pub(super) again: request::Parts,
+    /// Whether it comes in frames.
+    pub(super) is_framed: bool,
     /// When it has to end.
     pub(super) ending: EndWatch,
 }
@@ -98,11 +152,16 @@ impl Driver {
         exchange: Box<dyn Exchange>,
         keep_alive: Option<KeepAlive>,
     ) -> Result<Self, Undecodable> {
-        let Asked { endpoint, provider, decoded_limit, again, ending } = asked;
+        let Asked { decoded_limit, again, is_framed, ending } = asked;
+        let provider = Arc::clone(&again.provider);
+        // A frame has no comment that would keep a client patient.
+        let keep_alive = keep_alive.filter(|_| again.spoken != Some(Envelope::Bedrock));
         let decoder = decoder_of(&head.headers, decoded_limit)?;
         head.headers = downward(head.headers, true);
         Ok(Self {
-            endpoint,
+            endpoint: again.endpoint,
+            unframer: is_framed.then(Unframer::default),
+            leaving: Leaving::Plain,
             silence: Silence::new(provider.idle_timeout),
             provider,
             again,
@@ -222,18 +281,34 @@ impl Driver {
                     self.state = State::Reading(exchange, out);
                     return Poll::Ready(());
                 };
-                match self.decoder.as_mut().map_or(Ok(data.clone()), |decoder| decoder.push(&data)) {
+                match self.read(data) {
                     Ok(data) if data.is_empty() => self.state = State::Reading(exchange, out),
                     Ok(data) => {
                         let step = exchange.chunk(data, &mut out);
                         self.take(exchange, out, step);
                     }
-                    Err(undecodable) => self.fail(exchange, out, Cause::Undecodable(undecodable)),
+                    Err(cause) => self.fail(exchange, out, cause),
                 }
             }
             Poll::Ready(None) => self.finish(exchange, out),
         }
         Poll::Ready(())
+    }
+
+    /// What came, without its compression and its frames.
+    fn read(&mut self, data: Bytes) -> Result<Bytes, Cause> {
+        let data = match &mut self.decoder {
+            Some(decoder) => decoder.push(&data).map_err(Cause::Undecodable)?,
+            None => data,
+        };
+        self.unframed(data)
+    }
+
+    fn unframed(&mut self, data: Bytes) -> Result<Bytes, Cause> {
+        match &mut self.unframer {
+            Some(unframer) => unframer.push(&data).map_err(Cause::Frames),
+            None => Ok(data),
+        }
     }
 
     fn finish(&mut self, mut exchange: Box<dyn Exchange>, mut out: Outgoing) {
@@ -243,13 +318,20 @@ impl Driver {
             }
             Some(Ok(rest)) if !rest.is_empty() => rest,
             Some(Ok(_)) | None => {
+                if let Some(Err(bad)) = self.unframer.as_ref().map(Unframer::finish) {
+                    return self.fail(exchange, out, Cause::Frames(bad));
+                }
                 self.upstream = None;
                 let step = exchange.finish(&mut out);
                 return self.take(exchange, out, step);
             }
         };
         // The body has ended: the next poll says so again, without a decoder.
-        let step = exchange.chunk(rest, &mut out);
+        let rest = match self.unframed(rest) {
+            Ok(rest) => rest,
+            Err(cause) => return self.fail(exchange, out, cause),
+        };
+        let step = if rest.is_empty() { Step::Continue } else { exchange.chunk(rest, &mut out) };
         self.take(exchange, out, step);
     }
 
@@ -268,12 +350,15 @@ impl Driver {
             }
             Step::Again(body) => {
                 self.spare = self.keep_alive.is_some().then(|| out.spare_head()).flatten();
-                (self.upstream, self.decoder) = (None, None);
-                let request = Request::from_parts(self.again.clone(), RequestBody::Whole(body));
+                (self.upstream, self.decoder, self.unframer) = (None, None, None);
+                let request = self.again.with(body);
                 let provider = Arc::clone(&self.provider);
                 State::Deciding(Box::pin(async move {
-                    let answer = Box::new(provider.send(request).await);
-                    (exchange, out, Waited::Answer(answer))
+                    let answer = match request {
+                        Ok(request) => provider.send(request).await.ok(),
+                        Err(_) => None,
+                    };
+                    (exchange, out, Waited::Answer(Box::new(answer)))
                 }))
             }
         };
@@ -284,19 +369,22 @@ impl Driver {
         &mut self,
         mut exchange: Box<dyn Exchange>,
         mut out: Outgoing,
-        answer: Result<Response<UpstreamBody>, SendError>,
+        answer: Option<Response<UpstreamBody>>,
     ) {
-        let opened = answer.ok().and_then(|answer| {
+        let opened = answer.and_then(|answer| {
             let (head, body) = answer.into_parts();
             Some((decoder_of(&head.headers, self.decoded_limit).ok()?, head, body))
         });
         let step = match opened {
             Some((decoder, head, body)) => {
                 self.decoder = decoder;
+                let shown = shown(&self.provider, &head.headers);
+                self.unframer = shown.is_some().then(Unframer::default);
+                let headers = shown.as_ref().unwrap_or(&head.headers);
                 self.upstream = Some(body);
                 self.silence = Silence::new(self.provider.idle_timeout);
                 let provider = &self.provider.name;
-                let answered = Answered { provider, status: head.status, headers: &head.headers };
+                let answered = Answered { provider, status: head.status, headers };
                 exchange.again(Some(&answered), &mut out)
             }
             None => exchange.again(None, &mut out),
@@ -306,8 +394,8 @@ impl Driver {
 
     fn collect(&mut self, out: &mut Outgoing) {
         if !out.is_empty() {
-            self.ready.unsplit(out.take_data());
             self.release(out);
+            self.put(out.take_data());
             if let Some((_, quiet)) = &mut self.keep_alive {
                 quiet.broken();
             }
@@ -344,10 +432,10 @@ impl Driver {
     fn break_off(&mut self, failure: &Failure) {
         if !self.has_head {
             let (head, body) = shape::response(self.endpoint.family, failure).into_parts();
-            self.ready.extend_from_slice(&body);
             self.set_head(head);
+            self.put(BytesMut::from(body));
         } else if self.is_events {
-            self.ready.extend_from_slice(&shape::stream_error(self.endpoint, failure));
+            self.put(BytesMut::from(shape::stream_error(self.endpoint, failure)));
         } else {
             self.broken = true;
         }
@@ -367,7 +455,32 @@ impl Driver {
         }
     }
 
-    fn set_head(&mut self, head: response::Parts) {
+    /// Puts bytes on their way, in the envelope of the client.
+    fn put(&mut self, bytes: BytesMut) {
+        match &mut self.leaving {
+            Leaving::Plain => self.ready.unsplit(bytes),
+            Leaving::Frames(framer) => match framer.push(&bytes) {
+                Some(frames) => self.ready.unsplit(frames),
+                None => {
+                    (self.broken, self.upstream) = (true, None);
+                }
+            },
+            Leaving::Error => self.ready.extend_from_slice(&bedrock::error_body(&bytes)),
+        }
+    }
+
+    fn set_head(&mut self, mut head: response::Parts) {
+        if self.again.spoken == Some(Envelope::Bedrock) {
+            self.leaving = if is_event_stream(&head.headers) {
+                head.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(bedrock::FRAMES));
+                Leaving::Frames(Box::default())
+            } else if head.status.is_success() {
+                Leaving::Plain
+            } else {
+                bedrock::name_error(head.status, &mut head.headers);
+                Leaving::Error
+            };
+        }
         self.has_head = true;
         self.head = Some(head);
     }
@@ -382,15 +495,13 @@ impl Driver {
         match &mut self.state {
             State::Reading(_, out) => {
                 if let Some(head) = out.release_head() {
-                    self.has_head = true;
-                    self.head = Some(head);
+                    self.set_head(head);
                 }
             }
             State::Deciding(_) => {
                 if let Some((head, sent)) = self.spare.take() {
                     sent.store(true, Ordering::Relaxed);
-                    self.has_head = true;
-                    self.head = Some(head);
+                    self.set_head(head);
                 }
             }
             State::Over => {}

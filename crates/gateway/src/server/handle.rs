@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use http::{Request, Response};
+use http::{Request, Response, request};
 use hyper::body::Incoming;
 use tokio::sync::watch;
 
@@ -11,7 +11,8 @@ use super::answer::AnswerBody;
 use super::load::{Running, Visitor};
 use super::sockets::{self, Guests, is_asked_for};
 use super::visit::Visit;
-use crate::door::family_of;
+use crate::cloud::bedrock;
+use crate::door::{family_of, speaks_bedrock};
 use crate::endpoint::Family;
 use crate::error::Failure;
 use crate::shape;
@@ -27,37 +28,55 @@ pub(super) async fn handle(
     let (head, body) = request.into_parts();
     let running = match shared.load.begin(visitor) {
         Ok(running) => running,
-        Err(failure) => return failed(family_of(&head), &failure, None),
+        Err(failure) => return failed(Shown::of(&head), &failure, None),
     };
     if is_asked_for(&head.headers) {
-        let family = family_of(&head);
+        let shown = Shown::of(&head);
         let opened = tokio::select! {
             opened = sockets::open(changes, guests, head) => opened,
             () = shared.ending.clone().heard() => Err(Failure::Stopping),
         };
         return match opened {
             Ok(response) => response.map(|body| body.during(running)),
-            Err(failure) => failed(family, &failure, Some(running)),
+            Err(failure) => failed(shown, &failure, Some(running)),
         };
     }
     match Visit::enter(&shared, &head) {
         Ok((visit, plan)) => {
-            let family = visit.endpoint().family;
+            let shown = Shown { family: visit.endpoint().family, ..Shown::of(&head) };
             let answered = tokio::select! {
                 answered = visit.answer(plan, body) => answered,
                 () = shared.ending.clone().heard() => Err(Failure::Stopping),
             };
             match answered {
                 Ok(response) => response.map(|body| body.during(running)),
-                Err(failure) => failed(family, &failure, Some(running)),
+                Err(failure) => failed(shown, &failure, Some(running)),
             }
         }
-        Err(failure) => failed(family_of(&head), &failure, Some(running)),
+        Err(failure) => failed(Shown::of(&head), &failure, Some(running)),
     }
 }
 
-fn failed(family: Family, failure: &Failure, running: Option<Running>) -> Response<AnswerBody> {
-    let response = shape::response(family, failure).map(AnswerBody::whole);
+/// Whose errors a client expects.
+#[derive(Clone, Copy)]
+struct Shown {
+    family: Family,
+    /// In the envelope of Bedrock.
+    in_bedrock: bool,
+}
+
+impl Shown {
+    fn of(head: &request::Parts) -> Self {
+        Self { family: family_of(head), in_bedrock: speaks_bedrock(head) }
+    }
+}
+
+fn failed(shown: Shown, failure: &Failure, running: Option<Running>) -> Response<AnswerBody> {
+    let (mut head, mut body) = shape::response(shown.family, failure).into_parts();
+    if shown.in_bedrock {
+        body = bedrock::whole_answer(head.status, &mut head.headers, body);
+    }
+    let response = Response::from_parts(head, AnswerBody::whole(body));
     match running {
         Some(running) => response.map(|body| body.during(running)),
         None => response,

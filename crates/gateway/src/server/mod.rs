@@ -9,6 +9,7 @@
 //! and a second later everything is dropped, and the providers' connections with it.
 
 mod answer;
+mod asking;
 mod driver;
 mod ending;
 mod handle;
@@ -44,6 +45,7 @@ use crate::operations::AllowedOperation;
 use crate::route::Routes;
 use crate::settings::{Limits, Settings, Timeouts, WebSockets};
 
+pub(crate) use answer::is_event_stream;
 use ending::Ending;
 use load::{Load, Visitors};
 use socket::Socket;

@@ -6,23 +6,23 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::uri::PathAndQuery;
-use http::{HeaderMap, Method, Request, Response, StatusCode, Uri, header, request};
+use http::{HeaderMap, Method, Request, Response, StatusCode, header, request};
 use hyper::body::{Body as _, Incoming};
 use hyper::upgrade::Upgraded;
 use tokio::time::{sleep, timeout};
 
 use super::Shared;
-use super::answer::AnswerBody;
-use super::driver::{Asked, Driver};
+use super::answer::{AnswerBody, is_event_stream};
+use super::asking::Asking;
+use super::driver::{Asked, Driver, Unread, shown};
 use super::sockets::Offer;
-use crate::cloud::{Unspoken, azure};
+use crate::cloud::{Envelope, Named, Spoken, azure, bedrock};
 use crate::compression::Coding;
-use crate::door::{Entered, Refused, is_key, without_key};
+use crate::door::Entered;
 use crate::endpoint::Endpoint;
 use crate::error::{Cause, Failure};
 use crate::exchange::{Answered, Body, Call, Exchange, Plan, Reply, Requested, Watch};
-use crate::head::{Credentials, Upward, downward};
+use crate::head::{Upward, downward};
 use crate::models::{NamedModels, main_model};
 use crate::operations::Permission;
 use crate::upstream::{BodyError, ClientBody, Provider, RequestBody, UpstreamBody};
@@ -41,6 +41,8 @@ pub(super) struct Visit<'a> {
     entered: Entered,
     endpoint: Endpoint,
     permission: Permission,
+    /// The envelope in which the client speaks.
+    spoken: Option<Spoken>,
 }
 
 /// A request's body, as it goes to the provider.
@@ -81,9 +83,14 @@ struct Given<'a> {
 impl<'a> Visit<'a> {
     /// Lets a request in, and asks who looks at it.
     pub(super) fn enter(shared: &'a Arc<Shared>, head: &'a request::Parts) -> Result<(Self, Plan), Failure> {
-        let entered = shared.door.enter(head)?;
+        let mut entered = shared.door.enter(head)?;
+        let spoken = Spoken::of(&head.method, &entered.target)?;
+        if let Some(spoken) = &spoken {
+            entered.target = spoken.target.clone();
+        }
         let endpoint = Endpoint::of(entered.target.path(), &head.headers)?;
-        Ok(Self::begin(shared, head, entered, endpoint))
+        let (visit, plan) = Self::begin(shared, head, entered, endpoint);
+        Ok((Self { spoken, ..visit }, plan))
     }
 
     /// Asks who looks at a request that was let in.
@@ -117,7 +124,7 @@ impl<'a> Visit<'a> {
     ) -> Self {
         let (path, query) = (entered.target.path(), entered.target.query());
         let permission = Permission::of(endpoint, &head.method, path, query, &head.headers, &shared.allow);
-        Self { shared, head, entered, endpoint, permission }
+        Self { shared, head, entered, endpoint, permission, spoken: None }
     }
 
     pub(super) fn permission(&self) -> Permission {
@@ -150,7 +157,7 @@ impl<'a> Visit<'a> {
             Sending::Stream(Box::new(ClientBody::new(incoming, limit, timeouts.body)))
         };
         let is_read = exchange.is_some() || self.shared.routes.reads_models();
-        if is_read && self.endpoint.has_document() {
+        if (is_read || self.spoken.is_some()) && self.endpoint.has_document() {
             sending = self.with_address(sending)?;
             if let Sending::Partial { whole, .. } | Sending::Replaced(whole) = &sending {
                 buffered.grow(whole.len())?;
@@ -172,7 +179,7 @@ impl<'a> Visit<'a> {
                     sending = Sending::Replaced(bytes);
                     providers = self.providers(&sending)?;
                 }
-                Requested::Reply(reply) => return Ok(replied(reply)),
+                Requested::Reply(reply) => return Ok(self.replied(reply)),
             }
         }
         let given = match self.ask(providers, sending, exchange.is_some()).await {
@@ -219,15 +226,20 @@ impl<'a> Visit<'a> {
         timeout(patience.saturating_mul(PATIENCE_FOR_WHOLE), whole).await.map_err(|_| Failure::Slow)?
     }
 
-    /// The body with the model that is asked for, where the address says that: what stands in the body then is nobody's
-    /// model. A body that can't be read stays, for whoever refuses it.
+    /// The body with what the address says in place of it: what stands in the body then is nobody's model. A body that
+    /// can't be read stays, for whoever refuses it.
     fn with_address(&self, sending: Sending) -> Result<Sending, Failure> {
-        let Some(deployment) = azure::deployment(self.entered.target.path()) else { return Ok(sending) };
+        let deployment = azure::deployment(self.entered.target.path());
         let body = self.decoded(&sending)?;
-        Ok(match (azure::with_model(&body, &deployment), sending) {
-            (azure::Named::Added(whole), Sending::Whole(sent)) => Sending::Partial { sent, whole },
-            (azure::Named::Changed(whole), _) => Sending::Replaced(whole),
-            (azure::Named::Added(_) | azure::Named::Same | azure::Named::Unreadable, sending) => sending,
+        let named = match (&self.spoken, deployment) {
+            (Some(spoken), _) => spoken.whole(&body),
+            (None, Some(deployment)) => azure::with_model(&body, &deployment),
+            (None, None) => return Ok(sending),
+        };
+        Ok(match (named, sending) {
+            (Named::Added(whole), Sending::Whole(sent)) => Sending::Partial { sent, whole },
+            (Named::Changed(whole), _) => Sending::Replaced(whole),
+            (Named::Added(_) | Named::Same | Named::Unreadable, sending) => sending,
         })
     }
 
@@ -251,11 +263,11 @@ impl<'a> Visit<'a> {
         let shared: &'a Shared = self.shared;
         let named = self.entered.provider.as_deref();
         if !shared.routes.reads_models() {
-            return shared.routes.find(named, self.endpoint, None);
+            return shared.routes.find(named, self.endpoint, self.envelope(), None);
         }
         let body = if self.endpoint.has_document() { self.decoded(sending)? } else { Bytes::new() };
         let model: Option<Cow<'_, str>> = main_model(self.endpoint, self.entered.target.path(), &body);
-        let found = shared.routes.find(named, self.endpoint, model.as_deref())?;
+        let found = shared.routes.find(named, self.endpoint, self.envelope(), model.as_deref())?;
         // A list of models concerns requests that use one.
         let lists = self.endpoint.has_document() && found.iter().any(|provider| provider.lists_models());
         let others = if lists {
@@ -350,7 +362,7 @@ impl<'a> Visit<'a> {
     }
 
     /// Opens a WebSocket at a provider, with the credentials and headers that a request of the client gets there.
-    pub(super) async fn open(&self, provider: &Provider) -> Result<Upgraded, Failure> {
+    pub(super) async fn open(&self, provider: &Arc<Provider>) -> Result<Upgraded, Failure> {
         let nothing = &mut Sending::Replaced(Bytes::new());
         let mut request = self.request(provider, nothing, true)?;
         let offer = Offer::new();
@@ -367,22 +379,14 @@ impl<'a> Visit<'a> {
     /// The request as this provider gets it.
     fn request(
         &self,
-        provider: &Provider,
+        provider: &Arc<Provider>,
         sending: &mut Sending,
         inspected: bool,
     ) -> Result<Request<RequestBody>, Failure> {
-        let credentials = provider.credentials().map_err(|reason| Failure::NoKey {
-            provider: provider.name.as_ref().to_owned(),
-            reason: reason.to_string(),
-        })?;
-        let target = self.target(provider, credentials, sending)?;
-        let upward = Upward {
-            door: &self.shared.door,
-            host: Some(provider.host()),
-            credentials,
-            replaced: matches!(sending, Sending::Replaced(_)),
-            inspected,
-        };
+        let is_replaced = matches!(sending, Sending::Replaced(_));
+        let asking = self.asking(provider, is_replaced, inspected)?;
+        let is_wrapped = provider.cloud.is_some() || self.spoken.is_some();
+        let plain = if is_wrapped { self.decoded(sending)? } else { Bytes::new() };
         let body = match sending {
             Sending::Whole(bytes) | Sending::Replaced(bytes) | Sending::Partial { sent: bytes, .. } => {
                 RequestBody::Whole(bytes.clone())
@@ -394,31 +398,42 @@ impl<'a> Visit<'a> {
                 }
             },
         };
-        let mut request = Request::new(body);
-        *request.method_mut() = self.head.method.clone();
-        *request.uri_mut() = Uri::from(target);
-        *request.headers_mut() = upward.headers(&self.head.headers);
-        Ok(request)
+        asking.request(body, &plain, !is_replaced)
     }
 
-    fn target(
-        &self,
-        provider: &Provider,
-        credentials: &Credentials,
-        sending: &Sending,
-    ) -> Result<PathAndQuery, Failure> {
-        let body = if provider.cloud.is_some() { self.decoded(sending)? } else { Bytes::new() };
-        let model = main_model(self.endpoint, self.entered.target.path(), &body);
-        let target = provider.target(self.endpoint, &self.entered.target, model.as_deref());
-        let target = target.map_err(|reason| match reason {
-            Unspoken::Path => Failure::Refused(Refused::Path),
-            reason => Failure::Unspoken { provider: provider.name.as_ref().to_owned(), reason },
+    /// Who is asked for what, but for the body.
+    fn asking(&self, provider: &Arc<Provider>, replaced: bool, inspected: bool) -> Result<Asking, Failure> {
+        let credentials = provider.credentials().map_err(|reason| Failure::NoKey {
+            provider: provider.name.as_ref().to_owned(),
+            reason: reason.to_string(),
         })?;
-        let has_key = target.query().is_some_and(|query| query.split('&').any(is_key));
-        match credentials {
-            Credentials::Own(..) if has_key => without_key(&target).ok_or(Failure::Refused(Refused::Path)),
-            Credentials::Own(..) | Credentials::Client => Ok(target),
-        }
+        let host = Some(provider.host());
+        let upward = Upward { door: &self.shared.door, host, credentials, replaced, inspected };
+        Ok(Asking {
+            provider: Arc::clone(provider),
+            endpoint: self.endpoint,
+            method: self.head.method.clone(),
+            target: self.entered.target.clone(),
+            headers: upward.headers(&self.head.headers),
+            spoken: self.envelope(),
+        })
+    }
+
+    fn envelope(&self) -> Option<Envelope> {
+        self.spoken.as_ref().map(|spoken| spoken.envelope)
+    }
+
+    /// An answer of our own in the envelope of the client.
+    fn replied(&self, reply: Reply) -> Response<AnswerBody> {
+        let Reply { status, mut headers, body } = reply;
+        let body = match self.envelope() {
+            Some(Envelope::Bedrock) => bedrock::whole_answer(status, &mut headers, body),
+            Some(Envelope::Vertex) | None => body,
+        };
+        let mut response = Response::new(AnswerBody::whole(body));
+        *response.status_mut() = status;
+        *response.headers_mut() = headers;
+        response
     }
 
     /// Passes an answer on, through the exchange if it wants to look.
@@ -432,13 +447,19 @@ impl<'a> Visit<'a> {
         head.extensions.clear();
         let is_empty = body.is_end_stream() || self.head.method == Method::HEAD;
         let mut looking = None;
+        let shown = shown(provider, &head.headers);
+        let headers = shown.as_ref().unwrap_or(&head.headers);
         if let Some(mut exchange) = exchange {
-            let answered = Answered { provider: &provider.name, status: head.status, headers: &head.headers };
+            let answered = Answered { provider: &provider.name, status: head.status, headers };
             match exchange.response(&answered) {
                 Watch::Look { keep_alive } if !is_empty => looking = Some((exchange, keep_alive)),
                 Watch::Look { .. } | Watch::Opaque => {}
-                Watch::Refuse(reply) => return Ok(replied(reply)),
+                Watch::Refuse(reply) => return Ok(self.replied(reply)),
             }
+        }
+        let speaks_frames = self.envelope() == Some(Envelope::Bedrock);
+        if looking.is_none() && is_event_stream(headers) && shown.is_some() != speaks_frames && !is_empty {
+            looking = Some((Box::new(Unread), None));
         }
         let Some((exchange, keep_alive)) = looking else {
             let ending = self.shared.ending.watch();
@@ -446,12 +467,12 @@ impl<'a> Visit<'a> {
             head.headers = downward(head.headers, false);
             return Ok(Response::from_parts(head, body));
         };
-        let (again, _) = self.request(provider, &mut Sending::Replaced(Bytes::new()), true)?.into_parts();
+        let is_framed = shown.is_some();
+        head.headers = shown.unwrap_or(head.headers);
         let asked = Asked {
-            endpoint: self.endpoint,
-            provider: Arc::clone(provider),
+            again: self.asking(provider, true, true)?,
             decoded_limit: self.shared.limits.decoded_answer_bytes,
-            again,
+            is_framed,
             ending: self.shared.ending.watch(),
         };
         let driver = Driver::new(asked, head, body, exchange, keep_alive);
@@ -498,11 +519,4 @@ fn wait_asked(headers: &HeaderMap, retries: u32) -> Option<Duration> {
     let asked = headers.get(header::RETRY_AFTER).and_then(|value| value.to_str().ok());
     let asked = asked.and_then(|seconds| seconds.trim().parse().ok()).map(Duration::from_secs);
     Some(asked.unwrap_or(own)).filter(|wait| *wait <= LONGEST_WAIT)
-}
-
-fn replied(reply: Reply) -> Response<AnswerBody> {
-    let mut response = Response::new(AnswerBody::whole(reply.body));
-    *response.status_mut() = reply.status;
-    *response.headers_mut() = reply.headers;
-    response
 }

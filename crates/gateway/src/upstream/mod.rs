@@ -26,11 +26,12 @@ use http::{HeaderValue, Request, Response, Uri, response};
 use hyper::upgrade::Upgraded;
 use thiserror::Error;
 
-use crate::cloud::{self, Unspoken};
+use crate::cloud::sigv4::Signer;
+use crate::cloud::{self, Plain, Unspoken, Wrapped};
 use crate::endpoint::{Endpoint, Family, Operation};
 use crate::error::StartError;
 use crate::head::{AZURE_KEY, Credentials};
-use crate::settings::{self, Cloud, Credential, Proxies, Timeouts};
+use crate::settings::{self, AwsCredentials, Cloud, Credential, Proxies, Timeouts};
 
 pub(crate) use body::{BodyError, ClientBody, RequestBody, Silence, UpstreamBody};
 pub(crate) use pool::SendError;
@@ -79,6 +80,10 @@ impl Provider {
             Credential::Key(key) => Ok(own(settings, key).ok_or_else(|| {
                 invalid("its key can't be sent in a header\nhint: is there a line end in it?")
             })?),
+            Credential::Aws(aws) => match signer(settings, aws) {
+                Some(signer) => Ok(Credentials::Signed(Arc::new(signer))),
+                None => return Err(invalid("it signs requests, and is not in Bedrock")),
+            },
             Credential::Missing(reason) => Err(NoKey(reason.clone())),
         };
         let models = (!settings.models.is_empty()).then(|| globs(&settings.models)).transpose().map_err(
@@ -123,19 +128,21 @@ impl Provider {
         &self.origin.host
     }
 
-    /// Where a request for `target` goes. The provider's address may hold a version or another path of its own,
-    /// as client libraries have it; then the client's version gives way. `model` is the one that the request is for.
-    pub(crate) fn target(
-        &self,
-        endpoint: Endpoint,
-        target: &PathAndQuery,
-        model: Option<&str>,
-    ) -> Result<PathAndQuery, Unspoken> {
+    /// A request in the envelope of this provider. Its address may hold a version or another path of its own, as client
+    /// libraries have it; then the client's version gives way.
+    pub(crate) fn wrap(&self, asked: &Plain<'_>) -> Result<Wrapped, Unspoken> {
+        let unchanged = |target| Wrapped { target, body: None, headers: Vec::new() };
         match &self.cloud {
-            None => self.plain_target(endpoint, target).ok_or(Unspoken::Path),
-            Some(Cloud::Azure { api_version }) => {
-                cloud::azure::target(&self.base, api_version.as_deref(), target, model)
+            None => {
+                let target = self.plain_target(asked.endpoint, asked.target).ok_or(Unspoken::Path)?;
+                if asked.spoken.is_some() { asked.at_maker(target) } else { Ok(unchanged(target)) }
             }
+            Some(Cloud::Azure { api_version }) => {
+                cloud::azure::target(&self.base, api_version.as_deref(), asked.target, asked.model)
+                    .map(unchanged)
+            }
+            Some(Cloud::Bedrock { .. }) => asked.at_bedrock(&self.base),
+            Some(Cloud::Vertex { project, region }) => asked.at_vertex(&self.base, project, region),
         }
     }
 
@@ -177,9 +184,16 @@ impl Provider {
     }
 }
 
+fn signer(provider: &settings::Provider, aws: &AwsCredentials) -> Option<Signer> {
+    let Some(Cloud::Bedrock { region }) = &provider.cloud else { return None };
+    let AwsCredentials { key_id, key, token } = aws.clone();
+    Some(Signer { key_id, key, token, region: region.clone(), service: "bedrock" })
+}
+
 fn own(provider: &settings::Provider, key: &Secret) -> Option<Credentials> {
     let (name, value) = match provider.family {
         _ if matches!(provider.cloud, Some(Cloud::Azure { .. })) => (AZURE_KEY, key.expose().clone()),
+        _ if provider.cloud.is_some() => (header::AUTHORIZATION, format!("Bearer {}", key.expose())),
         Family::Anthropic => (HeaderName::from_static("x-api-key"), key.expose().clone()),
         Family::OpenAi => (header::AUTHORIZATION, format!("Bearer {}", key.expose())),
         Family::Gemini => (HeaderName::from_static("x-goog-api-key"), key.expose().clone()),
@@ -234,8 +248,11 @@ mod tests {
         };
         let provider = Provider::new("p", &settings, &Timeouts::default(), &Proxies::default()).unwrap();
         let target: PathAndQuery = path.parse().unwrap();
-        let endpoint = Endpoint::of(target.path(), &http::HeaderMap::new()).unwrap();
-        provider.target(endpoint, &target, None).unwrap().to_string()
+        let headers = http::HeaderMap::new();
+        let endpoint = Endpoint::of(target.path(), &headers).unwrap();
+        let asked =
+            Plain { endpoint, target: &target, body: b"", headers: &headers, model: None, spoken: None };
+        provider.wrap(&asked).unwrap().target.to_string()
     }
 
     #[test]

@@ -203,6 +203,9 @@ pub(crate) static ANTHROPIC_ANSWERS: TypeTable = TypeTable {
         (
             TypeClass::Inert,
             &[
+                // What Bedrock adds to the end of a stream: how long it took, and that no guardrail stepped in.
+                "amazon-bedrock-guardrailAction",
+                "amazon-bedrock-invocationMetrics",
                 "container",
                 "context_management",
                 "diagnostics",

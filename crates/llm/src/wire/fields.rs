@@ -127,6 +127,9 @@ pub(super) static ANTHROPIC_FIELDS: TypeTable = TypeTable {
         (
             TypeClass::Inert,
             &[
+                // In the bodies of Bedrock and Vertex AI, where they are headers elsewhere.
+                "anthropic_beta",
+                "anthropic_version",
                 "betas",
                 "billing_policy",
                 "cache_control",

@@ -237,7 +237,7 @@ async fn ask(
     asked: &Asked,
 ) -> Result<(upgrade::Upgraded, Arc<Provider>), Failure> {
     let model = asked.model();
-    let providers = shared.routes.find(entered.provider.as_deref(), endpoint, model)?;
+    let providers = shared.routes.find(entered.provider.as_deref(), endpoint, None, model)?;
     let visit = Visit::quiet(shared, head, entered.clone(), endpoint);
     let is_closed = asked.model().is_none() && visit.permission() == Permission::Closed;
     if is_closed && providers.iter().any(|provider| provider.has_own_key()) {

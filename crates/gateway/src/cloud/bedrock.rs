@@ -1,0 +1,234 @@
+//! Amazon Bedrock: Anthropic's Messages, with the model and the kind of answer in the address
+//! (`/model/<id>/invoke`, `/model/<id>/invoke-with-response-stream`), and streams in [frames](super::frames).
+//!
+//! A body is that of Messages without `model` and `stream`, and with `anthropic_version` and `anthropic_beta`, which are
+//! headers elsewhere. An event of a stream is a frame `chunk`, whose payload is `{"bytes": "<base64>"}`; what breaks off
+//! is told in frames of exceptions. Other operations of Bedrock (`converse`, guardrails) and bodies of other makers are not
+//! spoken here.
+
+use std::borrow::Cow;
+
+use backstop_llm::sse::{SseDecoder, SseEvent, SseFrame};
+use backstop_llm::{Api, ProviderError, ProviderErrorKind};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::fields::Fields;
+use super::frames::{BadFrame, Frame, FrameReader};
+use super::{LONGEST_MODEL, Unspoken};
+use crate::endpoint::unescaped;
+use crate::server::is_event_stream;
+
+/// The type of a body in frames.
+pub(crate) const FRAMES: &str = "application/vnd.amazon.eventstream";
+/// The kind of an error, in a header of the answer.
+const ERROR_KIND: &str = "x-amzn-errortype";
+const VERSION: &str = "bedrock-2023-05-31";
+
+const MESSAGE_TYPE: &str = ":message-type";
+const EVENT_TYPE: &str = ":event-type";
+const EXCEPTION_TYPE: &str = ":exception-type";
+const CONTENT_TYPE: &str = ":content-type";
+
+/// Whether a path is one of Bedrock's.
+pub(crate) fn is_its(path: &str) -> bool {
+    let mut segments = path.trim_end_matches('/').split('/').skip(1);
+    let is_model = segments.next().is_some_and(|first| first.eq_ignore_ascii_case("model"));
+    is_model && segments.nth(1).is_some_and(|verb| verb.starts_with("invoke") || verb.starts_with("converse"))
+}
+
+/// The model that a segment of a path names: an id, or the name of a resource, in which slashes are escaped.
+pub(super) fn model(segment: &str) -> Option<String> {
+    let decoded = segment.replace("%2F", "/").replace("%2f", "/");
+    let name = decoded.split('/').map(|part| unescaped(part).ok()).collect::<Option<Vec<_>>>()?.join("/");
+    is_name(&name).then_some(name)
+}
+
+/// The name of a model as a segment of a path.
+pub(super) fn segment(model: &str) -> Result<String, Unspoken> {
+    let escaped = || model.replace(':', "%3A").replace('/', "%2F");
+    if is_name(model) { Ok(escaped()) } else { Err(Unspoken::Model) }
+}
+
+fn is_name(model: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:/".contains(&byte);
+    let is_part = |part: &str| !part.is_empty() && !part.bytes().all(|byte| byte == b'.');
+    model.len() <= LONGEST_MODEL && model.bytes().all(is_plain) && model.split('/').all(is_part)
+}
+
+/// The body at Bedrock of what is asked by `fields`. `betas` are those of the request's headers.
+pub(super) fn wrap(fields: &mut Fields<'_>, betas: Vec<Value>) {
+    fields.remove("model");
+    fields.remove("stream");
+    let is_its = |version: Value| version.as_str().is_some_and(|version| version.starts_with("bedrock-"));
+    if !fields.value("anthropic_version").is_some_and(is_its) {
+        fields.set("anthropic_version", &VERSION.into());
+    }
+    if !betas.is_empty() && fields.get("anthropic_beta").is_none() {
+        fields.set("anthropic_beta", &betas.into());
+    }
+}
+
+/// Whether a body with these headers is in frames.
+pub(crate) fn is_framed(headers: &HeaderMap) -> bool {
+    let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    value.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(FRAMES)
+}
+
+/// Frames in, events of Messages out.
+#[derive(Debug, Default)]
+pub(crate) struct Unframer(FrameReader);
+
+impl Unframer {
+    /// The events that became whole.
+    pub(crate) fn push(&mut self, bytes: &[u8]) -> Result<Bytes, BadFrame> {
+        self.0.push(bytes);
+        let mut events = BytesMut::new();
+        while let Some(frame) = self.0.next()? {
+            events.extend_from_slice(&event(&frame)?.encode());
+        }
+        Ok(events.freeze())
+    }
+
+    /// The end of the stream.
+    pub(crate) fn finish(&self) -> Result<(), BadFrame> {
+        self.0.finish()
+    }
+}
+
+fn event(frame: &Frame) -> Result<SseEvent, BadFrame> {
+    match (frame.header(MESSAGE_TYPE), frame.header(EVENT_TYPE)) {
+        (Some("event"), Some("chunk")) => chunk(&frame.payload).ok_or(BadFrame::Event),
+        (Some("exception"), _) => Ok(exception(frame)),
+        (Some("error"), _) => {
+            let said = frame.header(":error-message").unwrap_or_default();
+            Ok(failure(ProviderErrorKind::Server, 500, said))
+        }
+        _ => Err(BadFrame::Kind),
+    }
+}
+
+#[derive(Deserialize)]
+struct Chunk<'a> {
+    #[serde(borrow)]
+    bytes: Cow<'a, str>,
+}
+
+#[derive(Deserialize)]
+struct Typed<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Cow<'a, str>,
+}
+
+/// The event in a chunk. What else is in the chunk (padding) stays behind.
+fn chunk(payload: &[u8]) -> Option<SseEvent> {
+    let chunk: Chunk<'_> = serde_json::from_slice(payload).ok()?;
+    let data = String::from_utf8(STANDARD.decode(chunk.bytes.as_bytes()).ok()?).ok()?;
+    let typed: Typed<'_> = serde_json::from_str(&data).ok()?;
+    let is_name = typed.kind.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte));
+    let name = is_name.then(|| typed.kind.into_owned())?;
+    Some(SseEvent::new(Some(&name), data))
+}
+
+fn exception(frame: &Frame) -> SseEvent {
+    use ProviderErrorKind as Kind;
+    let (kind, status) = match frame.header(EXCEPTION_TYPE).unwrap_or_default() {
+        "throttlingException" => (Kind::RateLimit, 429),
+        "validationException" => (Kind::InvalidRequest, 400),
+        "serviceUnavailableException" => (Kind::Overloaded, 503),
+        _ => (Kind::Server, 500),
+    };
+    let said: Value = serde_json::from_slice(&frame.payload).unwrap_or_default();
+    failure(kind, status, said.get("message").and_then(Value::as_str).unwrap_or_default())
+}
+
+fn failure(kind: ProviderErrorKind, status: u16, said: &str) -> SseEvent {
+    Api::AnthropicMessages.encode_stream_error(&ProviderError::new(kind, status, None, said))
+}
+
+/// Events of Messages in, frames out. Comments and pings have none.
+#[derive(Debug, Default)]
+pub(crate) struct Framer(SseDecoder);
+
+impl Framer {
+    /// The frames of the events that became whole; `None` for an event that is too large.
+    pub(crate) fn push(&mut self, bytes: &[u8]) -> Option<BytesMut> {
+        let mut out = BytesMut::new();
+        self.0.push(bytes).ok()?.iter().for_each(|event| frame(event, &mut out));
+        Some(out)
+    }
+}
+
+fn frame(event: &SseFrame, out: &mut BytesMut) {
+    let Some(event) = &event.event else { return };
+    let frame = match event.event.as_deref() {
+        Some("ping") => return,
+        Some("error") => {
+            let said = serde_json::from_str(&event.data).unwrap_or_default();
+            let kind = exception_of(said_kind(&said));
+            let headers =
+                [(EXCEPTION_TYPE, kind), (CONTENT_TYPE, "application/json"), (MESSAGE_TYPE, "exception")];
+            Frame::new(&headers, json!({ "message": said_message(&said) }).to_string())
+        }
+        _ => {
+            let headers =
+                [(EVENT_TYPE, "chunk"), (CONTENT_TYPE, "application/json"), (MESSAGE_TYPE, "event")];
+            Frame::new(&headers, json!({ "bytes": STANDARD.encode(&event.data) }).to_string())
+        }
+    };
+    frame.encode(out);
+}
+
+fn said_kind(error: &Value) -> &str {
+    error.pointer("/error/type").and_then(Value::as_str).unwrap_or_default()
+}
+
+fn said_message(error: &Value) -> &str {
+    error.pointer("/error/message").and_then(Value::as_str).unwrap_or_default()
+}
+
+fn exception_of(kind: &str) -> &'static str {
+    match kind {
+        "rate_limit_error" => "throttlingException",
+        "overloaded_error" => "serviceUnavailableException",
+        "invalid_request_error" | "permission_error" => "validationException",
+        _ => "internalServerException",
+    }
+}
+
+/// An answer of the gateway's own, in one piece, as Bedrock has it.
+pub(crate) fn whole_answer(status: StatusCode, headers: &mut HeaderMap, body: Bytes) -> Bytes {
+    if !status.is_success() {
+        name_error(status, headers);
+        return error_body(&body);
+    }
+    if !is_event_stream(headers) {
+        return body;
+    }
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(FRAMES));
+    Framer::default().push(&body).unwrap_or_default().freeze()
+}
+
+/// Names the kind of an error in its head.
+pub(crate) fn name_error(status: StatusCode, headers: &mut HeaderMap) {
+    let kind = match status.as_u16() {
+        401 | 403 => "AccessDeniedException",
+        404 => "ResourceNotFoundException",
+        408 | 504 => "ModelTimeoutException",
+        429 => "ThrottlingException",
+        503 => "ServiceUnavailableException",
+        400..=499 => "ValidationException",
+        _ => "InternalServerException",
+    };
+    headers.insert(ERROR_KIND, HeaderValue::from_static(kind));
+}
+
+/// An error of the gateway's own, from one in the shape of another wire.
+pub(crate) fn error_body(body: &[u8]) -> Bytes {
+    let said = serde_json::from_slice(body).unwrap_or_default();
+    json!({ "message": said_message(&said) }).to_string().into()
+}
