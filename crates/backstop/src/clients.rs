@@ -18,7 +18,7 @@ pub mod install {
     /// Sending a client's model calls to a gateway for one run.
     pub mod pointing {
         pub use backstop_clients::install::pointing::{
-            Gateway, LoginProvider, Pointed, PointingError, Surroundings, login_provider, point,
+            Clouds, Gateway, LoginProvider, Pointed, PointingError, Surroundings, login_provider, point,
         };
     }
 }

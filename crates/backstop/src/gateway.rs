@@ -1,8 +1,9 @@
 //! The LLM proxy.
 
 pub use backstop_gateway::{
-    AllowedOperation, Credential, Endpoint, Exchange, Family, Gateway, Interceptor, Limits, ModelRoute,
-    Operation, Permission, Plan, Provider, Proxies, Settings, StartError, Timeouts, Transparent, Trust,
+    AllowedOperation, AwsCredentials, Cloud, Credential, Endpoint, Exchange, Family, Gateway, Interceptor,
+    Limits, ModelRoute, Operation, Permission, Plan, Provider, Proxies, Settings, StartError, Timeouts,
+    Transparent, Trust,
 };
 
 /// Hooks on live traffic.

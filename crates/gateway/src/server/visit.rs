@@ -230,6 +230,9 @@ impl<'a> Visit<'a> {
     /// can't be read stays, for whoever refuses it.
     fn with_address(&self, sending: Sending) -> Result<Sending, Failure> {
         let deployment = azure::deployment(self.entered.target.path());
+        if self.spoken.is_none() && deployment.is_none() {
+            return Ok(sending);
+        }
         let body = self.decoded(&sending)?;
         let named = match (&self.spoken, deployment) {
             (Some(spoken), _) => spoken.whole(&body),

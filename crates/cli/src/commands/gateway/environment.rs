@@ -1,6 +1,7 @@
 //! What programs read to find their model.
 
-use backstop::gateway::{Credential, Family, Settings};
+use backstop::clients::install::pointing::Clouds;
+use backstop::gateway::{Cloud, Credential, Family, Settings};
 use backstop::hooks::Secret;
 
 /// The variables by which a program is pointed at a gateway.
@@ -48,6 +49,19 @@ pub(super) fn has_key(settings: &Settings, family: Family) -> bool {
     let first = settings.defaults.get(&family).and_then(|names| names.first());
     let provider = first.and_then(|name| settings.providers.get(name));
     provider.is_some_and(|provider| !matches!(provider.credential, Credential::Client))
+}
+
+/// The clouds in which the gateway asks Anthropic's models with a key of its own.
+pub(super) fn clouds(settings: &Settings) -> Clouds {
+    let own = settings.providers.values().filter(|provider| {
+        provider.family == Family::Anthropic && !matches!(provider.credential, Credential::Client)
+    });
+    let mut clouds = Clouds::default();
+    for provider in own {
+        clouds.bedrock |= matches!(provider.cloud, Some(Cloud::Bedrock { .. }));
+        clouds.vertex |= matches!(provider.cloud, Some(Cloud::Vertex { .. }));
+    }
+    clouds
 }
 
 /// A proxy of the environment can't reach this machine.

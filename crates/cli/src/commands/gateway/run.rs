@@ -13,7 +13,7 @@ use backstop::gateway_settings;
 use backstop::hooks::AgentId;
 use backstop::store::ApprovalRecord;
 
-use super::environment::{has_key, variables as variables_of, with_loopback};
+use super::environment::{clouds, has_key, variables as variables_of, with_loopback};
 use super::once::{Launch, RunFolder, Variables};
 use super::{Listen, Running, banner, child};
 use crate::commands::ancestry::only_people;
@@ -179,6 +179,7 @@ fn as_seen(url: &str, gateway: &backstop::gateway::Settings, has_way_out: bool) 
         url: url.to_owned(),
         no_proxy: with_loopback(inherited),
         has_openai_key: has_key(gateway, Family::OpenAi),
+        clouds: clouds(gateway),
     }
 }
 

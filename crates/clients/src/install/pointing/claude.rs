@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
-use super::{Gateway, Pointed, PointingError, Surroundings, is_on, lay_over, settings, settings_in};
+use super::{Clouds, Gateway, Pointed, PointingError, Surroundings, is_on, lay_over, settings, settings_in};
 use crate::install::loaders::is_loader;
 use crate::install::merge;
 use crate::install::once::{Once, OnceError, settings_given, take_option};
@@ -18,7 +18,7 @@ const OPTION: &str = "--settings";
 const ENVIRONMENT: &str = "env";
 const FILE: &str = "settings.json";
 
-/// Services with a protocol of their own, which the gateway does not speak: those that the program's text names.
+/// Services with a protocol of their own: those that the program's text names.
 const SERVICES: &[&str] = &[
     "CLAUDE_CODE_USE_BEDROCK",
     "CLAUDE_CODE_USE_VERTEX",
@@ -28,6 +28,34 @@ const SERVICES: &[&str] = &[
     "CLAUDE_CODE_USE_ANTHROPIC_GOOGLE_CLOUD",
     "CLAUDE_CODE_USE_GATEWAY",
     "ANTHROPIC_UNIX_SOCKET",
+];
+
+/// A service that the gateway stands in for where it has a provider of that cloud, with a key of its own. How Claude Code is
+/// told of a gateway is in its documentation ("LLM gateway configuration").
+struct Spoken {
+    switch: &'static str,
+    address: &'static str,
+    /// The gateway has the credentials.
+    without_credentials: &'static str,
+    is_versioned: bool,
+    is_there: fn(Clouds) -> bool,
+}
+
+const SPOKEN: [Spoken; 2] = [
+    Spoken {
+        switch: "CLAUDE_CODE_USE_BEDROCK",
+        address: "ANTHROPIC_BEDROCK_BASE_URL",
+        without_credentials: "CLAUDE_CODE_SKIP_BEDROCK_AUTH",
+        is_versioned: false,
+        is_there: |clouds| clouds.bedrock,
+    },
+    Spoken {
+        switch: "CLAUDE_CODE_USE_VERTEX",
+        address: "ANTHROPIC_VERTEX_BASE_URL",
+        without_credentials: "CLAUDE_CODE_SKIP_VERTEX_AUTH",
+        is_versioned: true,
+        is_there: |clouds| clouds.vertex,
+    },
 ];
 
 /// What moves a request, or one of those services, to another host.
@@ -67,22 +95,30 @@ pub(super) fn point(
     gateway: &Gateway,
     given: Surroundings<'_>,
 ) -> Result<Pointed, PointingError> {
-    if let Some(name) = SERVICES.iter().find(|name| given.is_on(name)) {
-        return Err(PointingError::elsewhere(format!("the variable `{name}`")));
+    let mut chosen = None;
+    for name in SERVICES.iter().filter(|name| given.is_on(name)) {
+        choose(name, gateway, &mut chosen, || format!("the variable `{name}`"))?;
     }
     let user = user_file(given);
     let of_user = settings_in(&user)?;
-    if let Some(name) = service_in(&of_user) {
-        return Err(PointingError::elsewhere(format!("`{ENVIRONMENT}.{name}` in `{}`", user.display())));
+    for name in services_in(&of_user) {
+        let what = || format!("`{ENVIRONMENT}.{name}` in `{}`", user.display());
+        choose(name, gateway, &mut chosen, what)?;
     }
     let path = given.folder.join(FILE);
     let place = path.display().to_string();
     let text = own_settings(once, &path)?;
     let mut all = settings(&text, &place)?;
-    if let Some(name) = service_in(&all) {
-        return Err(PointingError::elsewhere(format!("`{ENVIRONMENT}.{name}` in what `{OPTION}` names")));
+    for name in services_in(&all) {
+        let what = || format!("`{ENVIRONMENT}.{name}` in what `{OPTION}` names");
+        choose(name, gateway, &mut chosen, what)?;
     }
-    let env = environment(&of_user, &once.variables, gateway, given)?;
+    let mut env = environment(&of_user, &once.variables, gateway, given)?;
+    if let Some(service) = chosen {
+        let address = if service.is_versioned { gateway.versioned() } else { gateway.url.clone() };
+        env.insert(service.address.to_owned(), address.into());
+        env.extend([service.switch, service.without_credentials].map(|name| (name.to_owned(), "1".into())));
+    }
     lay_over(&mut all, json!({ ENVIRONMENT: env }));
     let env = all.get(ENVIRONMENT).cloned().unwrap_or_default();
     let text = if text.trim().is_empty() { "{}\n".to_owned() } else { text };
@@ -122,14 +158,32 @@ fn environment(
     Ok(env.into_iter().map(|(name, value)| (name, value.into())).collect())
 }
 
-/// The service of another protocol that these settings switch on.
-fn service_in(settings: &Value) -> Option<&'static str> {
-    let env = settings.get(ENVIRONMENT)?;
+/// Takes a service that a person chose. Two of them leave open where requests go.
+fn choose(
+    name: &str,
+    gateway: &Gateway,
+    chosen: &mut Option<&'static Spoken>,
+    what: impl Fn() -> String,
+) -> Result<(), PointingError> {
+    let spoken = SPOKEN.iter().find(|spoken| spoken.switch == name && (spoken.is_there)(gateway.clouds));
+    let spoken = spoken.ok_or_else(|| PointingError::elsewhere(what()))?;
+    match chosen {
+        Some(known) if known.switch != spoken.switch => Err(PointingError::elsewhere(what())),
+        _ => {
+            *chosen = Some(spoken);
+            Ok(())
+        }
+    }
+}
+
+/// The services of another protocol that these settings switch on.
+fn services_in(settings: &Value) -> impl Iterator<Item = &'static str> {
     let is_on = |value: &Value| match value {
         Value::String(text) => is_on(text),
         other => !matches!(other, Value::Bool(false) | Value::Null),
     };
-    SERVICES.iter().copied().find(|name| env.get(name).is_some_and(is_on))
+    let env = settings.get(ENVIRONMENT);
+    SERVICES.iter().copied().filter(move |name| env.and_then(|env| env.get(name)).is_some_and(is_on))
 }
 
 /// The settings that it is started with, taken out of its arguments. `ours` is the file of the run.

@@ -44,6 +44,17 @@ pub struct Gateway {
     pub no_proxy: String,
     /// Whether it has a key of its own for OpenAI, so that the client's is never used.
     pub has_openai_key: bool,
+    /// The clouds whose envelope it takes, having a key of its own there.
+    pub clouds: Clouds,
+}
+
+/// Clouds that host models of Anthropic's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Clouds {
+    /// Amazon Bedrock.
+    pub bedrock: bool,
+    /// Vertex AI.
+    pub vertex: bool,
 }
 
 impl Gateway {

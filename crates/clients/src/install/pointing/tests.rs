@@ -15,6 +15,7 @@ struct World {
     folders: Folders,
     variables: Vec<(&'static str, String)>,
     has_openai_key: bool,
+    clouds: Clouds,
 }
 
 impl World {
@@ -22,7 +23,7 @@ impl World {
         let root = tempfile::tempdir().unwrap();
         let below = |name: &str| root.path().join(name);
         let folders = Folders { home: below("home"), project: below("project"), variables: Vec::new() };
-        Self { root, folders, variables: Vec::new(), has_openai_key: false }
+        Self { root, folders, variables: Vec::new(), has_openai_key: false, clouds: Clouds::default() }
     }
 
     fn with_file(self, path: &str, value: impl ToString) -> Self {
@@ -51,6 +52,7 @@ impl World {
             url: URL.to_owned(),
             no_proxy: "intranet,127.0.0.1".to_owned(),
             has_openai_key: self.has_openai_key,
+            clouds: self.clouds,
         };
         let folder = Path::new("/run/once");
         let given = Surroundings { folders: &self.folders, folder, environment: &environment };
@@ -172,6 +174,31 @@ fn claude_keeps_what_it_is_given_and_its_hooks() {
     assert!(settings["hooks"]["PreToolUse"].is_array(), "{settings:#}");
     let plain = World::new().once(Client::Claude, &["-p", "--settings", own]);
     assert_eq!(file(&plain)["model"], "m");
+}
+
+#[test]
+fn a_cloud_that_the_gateway_has_a_key_for_is_pointed() {
+    let both = Clouds { bedrock: true, vertex: true };
+    let on = |name: &'static str| World { clouds: both, ..World::new() }.with(name, "1");
+    let env = file(&on("CLAUDE_CODE_USE_BEDROCK").once(Client::Claude, &[]))["env"].clone();
+    let expected = [
+        ("CLAUDE_CODE_USE_BEDROCK", "1"),
+        ("ANTHROPIC_BEDROCK_BASE_URL", URL),
+        ("CLAUDE_CODE_SKIP_BEDROCK_AUTH", "1"),
+        ("CLAUDE_CODE_USE_VERTEX", ""),
+        ("ANTHROPIC_VERTEX_BASE_URL", ""),
+    ];
+    expected.iter().for_each(|(name, value)| assert_eq!(env[name], *value, "{name}"));
+    let settings = json!({ "env": { "CLAUDE_CODE_USE_VERTEX": "1" } }).to_string();
+    let of_user = World { clouds: both, ..World::new() }.with_file("home/.claude/settings.json", &settings);
+    let env = file(&of_user.once(Client::Claude, &[]))["env"].clone();
+    assert_eq!(env["ANTHROPIC_VERTEX_BASE_URL"], format!("{URL}/v1"));
+    assert_eq!((&env["CLAUDE_CODE_USE_VERTEX"], &env["CLAUDE_CODE_USE_BEDROCK"]), (&json!("1"), &json!("")));
+    let two = on("CLAUDE_CODE_USE_BEDROCK").with("CLAUDE_CODE_USE_VERTEX", "1");
+    two.goes_elsewhere(Client::Claude, &[], "USE_VERTEX");
+    on("CLAUDE_CODE_USE_FOUNDRY").goes_elsewhere(Client::Claude, &[], "USE_FOUNDRY");
+    let only_vertex = World { clouds: Clouds { vertex: true, bedrock: false }, ..World::new() };
+    only_vertex.with("CLAUDE_CODE_USE_BEDROCK", "1").goes_elsewhere(Client::Claude, &[], "USE_BEDROCK");
 }
 
 #[test]
