@@ -9,10 +9,11 @@ use serde_json::Value;
 
 use crate::adapter::{Adapter, AskGate, Facts, Gates, ResultGate};
 use crate::adapters::{
-    claude, cline, codex, copilot, cursor, devin, droid, gemini, goose, kiro, opencode, qwen, windsurf,
+    claude, cline, codex, copilot, cursor, devin, droid, gemini, goose, kiro, opencode, qwen, vscode,
+    windsurf,
 };
 use crate::decision::Shortfall;
-use crate::event::{ClientEvent, Frame, Moment};
+use crate::event::{ClientEvent, Frame, Moment, Speech};
 use crate::install::Layout;
 use crate::payload::{Payload, PayloadError, shown};
 
@@ -112,7 +113,10 @@ impl Client {
     /// with [`universal_deny`](crate::universal_deny).
     pub fn read(self, payload: &Payload, event: Option<&str>) -> Result<ClientEvent, PayloadError> {
         self.check_version(payload)?;
-        let event = (self.adapter().read)(payload, event)?;
+        let event = match vscode::is_speaking(self, payload) {
+            true => vscode::read(self, payload)?,
+            false => (self.adapter().read)(payload, event)?,
+        };
         match event.moment {
             Moment::ToolCall(_) | Moment::Permission(_) if payload.is_mended() => {
                 Err(PayloadError::HalfCharacter)
@@ -140,6 +144,9 @@ impl Client {
     }
 
     pub(crate) fn gates(self, frame: &Frame) -> &'static Gates {
+        if frame.speech == Speech::VsCode {
+            return &vscode::GATES;
+        }
         let adapter = self.adapter();
         match &adapter.other_dialect {
             Some(other) if (other.speaks)(frame) => &other.gates,

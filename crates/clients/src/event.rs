@@ -28,8 +28,18 @@ pub struct Frame {
     pub(crate) folder: Option<String>,
     pub(crate) sub_agent: Option<SubAgent>,
     pub(crate) mode: Option<String>,
+    pub(crate) speech: Speech,
     pub(crate) attended: Attended,
     pub(crate) sight: Sight,
+}
+
+/// In whose words a client's entry was spoken to, and is to answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Speech {
+    /// In the client's.
+    Own,
+    /// In those of VS Code, which starts entries of other clients.
+    VsCode,
 }
 
 /// Whether a person sits at a client and would see its question.
@@ -203,6 +213,7 @@ impl Frame {
             folder: None,
             sub_agent: None,
             mode: None,
+            speech: Speech::Own,
             attended: Attended::Unsaid,
             sight: Sight::default(),
         }

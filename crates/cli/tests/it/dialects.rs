@@ -366,3 +366,42 @@ fn an_agent_does_not_choose_which_repositorys_rules_hold() {
     assert_eq!(refused.code, Some(2), "{}", refused.whole());
     assert!(refused.err.contains("is denied by `deny_tools` pattern `exec`"), "{}", refused.whole());
 }
+
+/// The agent of VS Code starts the entries of both clients, with a payload of its own.
+#[test]
+fn no_tool_of_vs_code_passes_entries_of_other_clients() {
+    let user = User::with_config(NO_TOUCH);
+    let patch = format!("*** Begin Patch\n*** Delete File: {KEY}\n*** End Patch\n");
+    let pairs = json!([{ "filePath": "a.txt", "oldString": "a", "newString": "b" }, { "filePath": KEY, "oldString": "a", "newString": "b" }]);
+    let cases = [
+        ("run_in_terminal", json!({ "command": TOUCH, "explanation": "x", "isBackground": false })),
+        ("runTerminalCommand", json!({ "command": TOUCH })),
+        ("send_to_terminal", json!({ "id": "1", "command": TOUCH })),
+        ("mcp_box_run", json!({ "command": TOUCH })),
+        ("read_file", json!({ "filePath": KEY, "startLine": 1, "endLine": 9 })),
+        ("create_file", json!({ "filePath": KEY, "content": "x" })),
+        ("replace_string_in_file", json!({ "filePath": KEY, "oldString": "a", "newString": "b" })),
+        ("multi_replace_string_in_file", json!({ "explanation": "x", "replacements": pairs })),
+        ("apply_patch", json!({ "input": patch, "explanation": "x" })),
+        ("editFiles", json!({ "files": ["a.txt", KEY] })),
+        ("deleteFile", json!({ "path": KEY })),
+    ];
+    for (client, given) in [("copilot", "preToolUse"), ("claude", "PreToolUse")] {
+        let call = |tool: &str, input: &Value| {
+            let payload = json!({ "timestamp": "2026-02-09T10:30:00.000Z", "sessionId": "s", "hookEventName": "PreToolUse",
+                "cwd": user.work(), "tool_name": tool, "tool_input": input, "tool_use_id": "t" });
+            hook(&user, client, given, &payload)
+        };
+        for (tool, input) in &cases {
+            let done = call(tool, input);
+            assert_eq!(done.code, Some(2), "{client} {tool} {input}: {}", done.whole());
+            assert!(
+                done.out.contains("\"permissionDecision\":\"deny\""),
+                "{client} {tool}: {}",
+                done.whole()
+            );
+        }
+        let done = call("run_in_terminal", &json!({ "command": "ls", "explanation": "x" }));
+        assert_eq!((done.code, done.out.trim()), (Some(0), "{\"continue\":true}"), "{}", done.whole());
+    }
+}

@@ -1,7 +1,8 @@
 //! One folder a client, each with the same files: `events` (what it reports, in our words), `answer` (our
 //! decisions in its words), `capabilities` (what it can honour, and what is known about its failures),
-//! `config` (what an installation writes), and `fixtures` (payloads that the real client sent; Droid's and
-//! Devin CLI's are made from their documents).
+//! `config` (what an installation writes), and `fixtures` (payloads that the real client sent; Droid's, Devin
+//! CLI's and those of VS Code are made from their documents). Beside them stands `vscode`: no client, but a way in which
+//! two of them are spoken to.
 
 pub(crate) mod claude;
 mod claude_like;
@@ -17,6 +18,7 @@ pub(crate) mod goose;
 pub(crate) mod kiro;
 pub(crate) mod opencode;
 pub(crate) mod qwen;
+pub(crate) mod vscode;
 pub(crate) mod windsurf;
 
 #[cfg(test)]
