@@ -106,6 +106,17 @@ pub(crate) struct Merged {
     pub(crate) group: fn(&'static str, &HookCommand) -> Value,
     /// The files that hold nothing but the lists, without `hooks` around them.
     pub(crate) maps: &'static [&'static str],
+    /// Further files of the user, for other programs of the same maker.
+    pub(crate) also: &'static [Also],
+}
+
+/// A file of the user that holds the same as the first.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Also {
+    /// The folder, below the home directory.
+    pub(crate) folder: &'static str,
+    /// The file in it.
+    pub(crate) file: &'static str,
 }
 
 /// Where the lists of events stand in a file.
@@ -191,6 +202,16 @@ impl Layout {
         self.moved(Scope::User, folders).map(|(moved, _)| moved.by)
     }
 
+    /// Files that hold the same as the first.
+    fn also(&self, scope: Scope, folders: &Folders) -> Vec<PathBuf> {
+        match (&self.form, scope) {
+            (Form::Merged(merged), Scope::User) => {
+                merged.also.iter().map(|also| folders.home.join(also.folder).join(also.file)).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
     /// The file that an installation writes, or the first of several.
     pub fn path(&self, scope: Scope, folders: &Folders) -> PathBuf {
         self.folder(scope, folders).join(self.place(scope).file)
@@ -231,6 +252,16 @@ impl Status {
     pub fn command_at(&self, event: &str) -> Option<&str> {
         let at = |wanted: Option<&str>| self.entries.iter().find(|entry| entry.event.as_deref() == wanted);
         at(Some(event)).or_else(|| at(None)).map(|entry| entry.command.as_str())
+    }
+
+    /// Adds what another file of the client says.
+    fn join(&mut self, other: Self, path: &Path) {
+        let Self { programs, missing, outdated, entries, foreign } = other;
+        self.programs.extend(programs);
+        self.missing.extend(missing.into_iter().map(|event| format!("{event} in `{}`", path.display())));
+        self.outdated |= outdated;
+        self.entries.extend(entries);
+        self.foreign = self.foreign.saturating_add(foreign);
     }
 
     /// Whether nothing of ours is there.

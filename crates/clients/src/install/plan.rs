@@ -110,20 +110,11 @@ pub fn plan_install(
     let layout = client.layout();
     let changes = match &layout.form {
         Form::Merged(merged) => {
-            let path = layout.path(scope, folders);
-            let before = read(&path)?;
-            let text = before.clone().unwrap_or_default();
-            let config = |source| PlanError::Config { path: path.clone(), source };
-            let after = merge::install(&text, merged, merged.events_in(&path), &command).map_err(config)?;
-            let after = if line::is_shown(client, scope) {
-                line::put(&after, &command).map_err(config)?
-            } else {
-                after
-            };
-            let status = merge::status(&text, merged, merged.events_in(&path), &command);
-            let absent = status.map_err(config)?.is_absent();
-            let backup = (absent && before.is_some()).then(|| backup_of(&path));
-            vec![Change { backup, ..Change::new(path.clone(), before, Some(after), false) }]
+            let with_line = line::is_shown(client, scope);
+            let first = with_us(layout.path(scope, folders), merged, &command, with_line);
+            let also = layout.also(scope, folders).into_iter();
+            let also = also.map(|path| with_us(path, merged, &command, false));
+            [first].into_iter().chain(also).collect::<Result<_, _>>()?
         }
         Form::Own(files) => {
             let folder = layout.folder(scope, folders);
@@ -131,6 +122,25 @@ pub fn plan_install(
         }
     };
     Ok(Plan { client, changes: changes.into_iter().filter(Change::changes_something).collect() })
+}
+
+fn with_us(
+    path: PathBuf,
+    merged: &Merged,
+    command: &HookCommand,
+    with_line: bool,
+) -> Result<Change, PlanError> {
+    let before = read(&path)?;
+    let text = before.clone().unwrap_or_default();
+    let config = |source| PlanError::Config { path: path.clone(), source };
+    let events = merged.events_in(&path);
+    let mut after = merge::install(&text, merged, events, command).map_err(config)?;
+    if with_line {
+        after = line::put(&after, command).map_err(config)?;
+    }
+    let absent = merge::status(&text, merged, events, command).map_err(config)?.is_absent();
+    let backup = (absent && before.is_some()).then(|| backup_of(&path));
+    Ok(Change { backup, ..Change::new(path.clone(), before, Some(after), false) })
 }
 
 /// What has to be written so that nothing of ours is left, whatever program our entries start.
@@ -148,11 +158,14 @@ pub fn plan_uninstall(
     let layout = client.layout();
     let changes = match &layout.form {
         Form::Merged(merged) => {
-            let path = layout.path(scope, folders);
-            match read(&path)? {
-                Some(before) => vec![without_us(path, before, merged, &command)?],
-                None => Vec::new(),
+            let mut changes = Vec::new();
+            let first = [layout.path(scope, folders)];
+            for path in first.into_iter().chain(layout.also(scope, folders)) {
+                if let Some(before) = read(&path)? {
+                    changes.push(without_us(path, before, merged, &command)?);
+                }
             }
+            changes
         }
         Form::Own(files) => {
             let folder = layout.folder(scope, folders);
@@ -286,6 +299,12 @@ pub fn status(
                 merge::status(&text, merged, merged.events_in(&path), &command).map_err(config)?;
             status.outdated |=
                 line::is_shown(client, scope) && line::is_outdated(&text, &command).map_err(config)?;
+            for path in layout.also(scope, folders) {
+                let text = read(&path)?.unwrap_or_default();
+                let also = merge::status(&text, merged, merged.events_in(&path), &command);
+                let also = also.map_err(|source| PlanError::Config { path: path.clone(), source })?;
+                status.join(also, &path);
+            }
             Ok(status)
         }
         Form::Own(files) => own_status(&layout.folder(scope, folders), &files(&command), &command),

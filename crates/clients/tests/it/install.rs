@@ -89,6 +89,31 @@ fn installing_twice_is_installing_once_and_uninstalling_leaves_nothing() {
     }
 }
 
+/// Windsurf's plugin for JetBrains reads a file of its own, which one installation keeps as well.
+#[test]
+fn a_second_file_of_a_client_is_whole_where_the_first_is() {
+    let home = Home::new();
+    let (folders, program) = (home.folders(), Path::new(PROGRAM));
+    let (first, second) =
+        (folders.home.join(".codeium/windsurf/hooks.json"), folders.home.join(".codeium/hooks.json"));
+    let theirs = "{\n  // mine\n  \"hooks\": {}\n}\n";
+    fs::create_dir_all(second.parent().unwrap()).unwrap();
+    fs::write(&second, theirs).unwrap();
+    plan_install(Client::Windsurf, Scope::User, &folders, program).unwrap().apply().unwrap();
+    let text = |path: &Path| fs::read_to_string(path).unwrap();
+    assert!(text(&first).contains(PROGRAM) && text(&second).contains(PROGRAM));
+    assert!(text(&second).contains("// mine"));
+    fs::write(&second, theirs).unwrap();
+    let found = status(Client::Windsurf, Scope::User, &folders, program).unwrap();
+    assert!(!found.is_current(program), "{found:?}");
+    assert!(found.missing.iter().any(|event| event.contains(".codeium/hooks.json")), "{found:?}");
+    plan_install(Client::Windsurf, Scope::User, &folders, program).unwrap().apply().unwrap();
+    assert!(status(Client::Windsurf, Scope::User, &folders, program).unwrap().is_current(program));
+    plan_uninstall(Client::Windsurf, Scope::User, &folders, program).unwrap().apply().unwrap();
+    assert_eq!(text(&second), theirs);
+    assert!(!first.exists());
+}
+
 /// The exact text of every installed file.
 #[test]
 fn installed_files_are_these() {

@@ -18,7 +18,7 @@ pub(super) const LAYOUT: Layout = Layout {
         file: "settings.json",
     },
     project: Place { variable: None, folder: ".claude", file: "settings.json" },
-    form: Form::Merged(Merged { preamble: &[], events: claude_like::EVENTS, group, maps: &[] }),
+    form: Form::Merged(Merged { preamble: &[], events: claude_like::EVENTS, group, maps: &[], also: &[] }),
 };
 
 fn group(event: &'static str, command: &HookCommand) -> Value {

@@ -34,6 +34,7 @@ pub(super) const LAYOUT: Layout = Layout {
         ],
         group,
         maps: &[],
+        also: &[],
     }),
 };
 

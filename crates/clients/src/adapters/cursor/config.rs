@@ -26,6 +26,7 @@ pub(super) const LAYOUT: Layout = Layout {
         ],
         group,
         maps: &[],
+        also: &[],
     }),
 };
 

@@ -18,6 +18,7 @@ pub(super) const LAYOUT: Layout = Layout {
         events: &["PreToolUse", "PostToolUse", "UserPromptSubmit", "Stop", "SessionStart", "SessionEnd"],
         group,
         maps: &["hooks.v1.json"],
+        also: &[],
     }),
 };
 

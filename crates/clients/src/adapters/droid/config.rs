@@ -31,6 +31,7 @@ pub(super) const LAYOUT: Layout = Layout {
         ],
         group,
         maps: &["hooks.json"],
+        also: &[],
     }),
 };
 

@@ -28,6 +28,7 @@ pub(super) const LAYOUT: Layout = Layout {
         ],
         group,
         maps: &[],
+        also: &[],
     }),
 };
 

@@ -1,8 +1,8 @@
-//! What an installation writes for Windsurf: entries in `hooks.json`.
+//! What an installation writes for Windsurf: entries in `hooks.json`, of which its plugin for JetBrains reads another one.
 
 use serde_json::{Value, json};
 
-use crate::install::{ForOneRun, Form, HookCommand, Layout, Merged, Place};
+use crate::install::{Also, ForOneRun, Form, HookCommand, Layout, Merged, Place};
 
 pub(super) const LAYOUT: Layout = Layout {
     once: ForOneRun::Never,
@@ -23,6 +23,7 @@ pub(super) const LAYOUT: Layout = Layout {
         ],
         group,
         maps: &[],
+        also: &[Also { folder: ".codeium", file: "hooks.json" }],
     }),
 };
 
