@@ -261,18 +261,18 @@ fn why_not(probe: &Probe) -> String {
 }
 
 /// The tier that a client bears, and why that is not the one that there is. Behind Landlock nothing can be mounted, and
-/// some clients confine their own tools by mounts.
+/// some clients confine their own tools by mounts; nor can new names be made beside what is protected.
 fn borne_by(client: Option<Client>, tier: Tier) -> (Tier, Option<String>) {
-    match (client, tier) {
-        (Some(client @ (Client::Codex | Client::Claude)), Tier::Landlock) => {
-            let title = client.title();
-            (
-                Tier::Label,
-                Some(format!("{title} has a sandbox of its own, which can't be used behind Landlock")),
-            )
+    let why = match (client, tier) {
+        (Some(Client::Codex | Client::Claude), Tier::Landlock) => {
+            "has a sandbox of its own, which can't be used behind Landlock"
         }
-        (_, tier) => (tier, None),
-    }
+        (Some(Client::Gemini), Tier::Landlock) => {
+            "saves files beside its settings under new names, which can't be made there behind Landlock, and does not start without them"
+        }
+        (_, tier) => return (tier, None),
+    };
+    (Tier::Label, client.map(|client| format!("{} {why}", client.title())))
 }
 
 /// What of confinement this machine has, found by trying it.
@@ -381,6 +381,18 @@ mod tests {
     use backstop::clients::install::folder_variables;
 
     use super::*;
+
+    #[test]
+    fn a_tier_that_a_client_does_not_bear_is_lowered_for_it_and_said() {
+        for client in Client::ALL {
+            assert_eq!(borne_by(Some(client), Tier::Mount), (Tier::Mount, None), "{client}");
+            let (tier, why) = borne_by(Some(client), Tier::Landlock);
+            let bears = !matches!(client, Client::Claude | Client::Codex | Client::Gemini);
+            assert_eq!(tier == Tier::Landlock, bears, "{client}");
+            assert_eq!(why.is_none_or(|why| !why.starts_with(client.title())), bears, "{client}");
+        }
+        assert_eq!(borne_by(None, Tier::Landlock), (Tier::Landlock, None));
+    }
 
     /// Whether the file that an installation writes is behind a wall.
     fn is_walled(client: Client, scope: Scope, folders: &Folders) -> bool {
