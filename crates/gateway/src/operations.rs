@@ -42,6 +42,9 @@ const PREFIXES: [&str; 3] = ["openai", "api", "compatible-mode"];
 /// request's. None that the wires define has one.
 const OTHER_REQUEST: [&str; 4] = ["method", "original-ur", "rewrite-ur", "forwarded-ur"];
 
+/// The header in which Anthropic's and OpenAI's SDKs say which of their helpers a program called.
+const HELPER: &str = "x-stainless-helper-method";
+
 /// The longest path that an error repeats.
 const LONGEST_SHOWN: usize = 200;
 
@@ -176,7 +179,7 @@ fn says_another(headers: &HeaderMap, query: Option<&str>) -> bool {
     let pairs = query.unwrap_or_default().split('&').map(|pair| pair.split('=').next().unwrap_or_default());
     // What can't be read as a name may be any.
     let mut names = pairs.map(|name| unescaped(name).map_or(true, |name| is_one(&name)));
-    headers.keys().any(|name| is_one(name.as_str())) || names.any(|is_one| is_one)
+    headers.keys().any(|name| name != HELPER && is_one(name.as_str())) || names.any(|is_one| is_one)
 }
 
 /// Whether a request may be taken for a call of gRPC, whose paths are its maker's and whose body is no JSON.
@@ -331,6 +334,7 @@ mod tests {
             assert!(closed(Some(query), &[]), "{query}");
         }
         assert!(!closed(Some("limit=2&order=desc"), &[("content-type", "application/json")]));
+        assert!(!closed(None, &[("x-stainless-helper-method", "stream")]));
     }
 
     #[test]
