@@ -7,7 +7,8 @@
 //! - *A field that no table has is a call*, named after it, with its value as the argument. If it is refused, `null` stands
 //!   in its place.
 //!
-//! Limits: pictures and sounds are not read, and what a provider has sealed for itself is left to it.
+//! Limits: what stands in known fields for a role, a reason, a state or an id is not read; pictures and sounds are not, and
+//! what a provider has sealed for itself is left to it.
 
 use std::collections::HashMap;
 use std::fmt;

@@ -74,7 +74,7 @@ impl<'a> FrameLines<'a> {
     ///
     /// # Errors
     /// If it is not UTF-8, or has lines that are no fields or that may be several: readers differ in what they make
-    /// of that.
+    /// of that. If the name or the id of an event says more than a word, which nobody would judge.
     pub(crate) fn read(frame: &'a Frame) -> Result<Self, WireError> {
         let text = std::str::from_utf8(&frame.bytes).map_err(|error| WireError::NotJson {
             what: "stream event",
@@ -102,6 +102,9 @@ impl<'a> FrameLines<'a> {
                     });
                 }
                 _ if value.contains(is_line_end) => return Err(two_lines()),
+                "event" | "id" | "retry" if !is_word(value) => {
+                    return Err(out_of_order("the name or the id of an event is no word"));
+                }
                 "event" => lines.name = (!value.is_empty()).then_some(value),
                 "" | "id" | "retry" => {}
                 _ => return Err(out_of_order("a line of the stream is no field of an event")),
@@ -134,6 +137,15 @@ impl<'a> FrameLines<'a> {
         }
         out
     }
+}
+
+/// The longest name or id of an event.
+const LONGEST_WORD: usize = 128;
+
+/// Whether a value is a name or a number: what says more would be told to a client, and nobody judges it.
+fn is_word(value: &str) -> bool {
+    let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"._-:/+=".contains(&byte);
+    value.len() <= LONGEST_WORD && value.bytes().all(is_letter)
 }
 
 fn two_lines() -> WireError {

@@ -7,6 +7,7 @@
     reason = "tests may fail loudly, their helpers too"
 )]
 
+mod adversarial;
 mod answers;
 mod arrays;
 mod attacks;

@@ -2,6 +2,7 @@
 
 #![expect(clippy::string_slice, reason = "helpers of tests may fail loudly")]
 
+pub(crate) mod adversarial;
 mod answers;
 mod approvals;
 mod arrays;

@@ -1,5 +1,6 @@
 //! Turns of OpenAI Responses and Realtime on WebSockets: a scripted provider, the gateway, a client that speaks in raw frames.
 
+mod adversarial;
 mod ends;
 mod openings;
 mod realtime;

@@ -46,6 +46,14 @@ impl Play {
         Self { bytes, ..Self::default() }
     }
 
+    /// The same of messages that may not be UTF-8.
+    pub(super) fn bytes(messages: &[Vec<u8>], size: usize) -> Self {
+        Self {
+            bytes: messages.iter().flat_map(|message| fragments(message, size)).collect(),
+            ..Self::default()
+        }
+    }
+
     pub(super) fn then_breaks(self) -> Self {
         Self { breaks: true, ..self }
     }
