@@ -46,6 +46,8 @@ pub enum Operation {
     /// A document with texts, for a model that answers with no message: an older completion, a moderation, a picture, a
     /// voice, a conversation that is to be shortened.
     Document,
+    /// Anthropic Messages: a batch of requests, or the list of batches.
+    Batch,
     /// A list of models, or one of it.
     Models,
     /// Gemini: an answer in one piece.
@@ -112,6 +114,8 @@ impl Endpoint {
         let within = |list: &str| path.contains(&format!("/{list}/")) || path.ends_with(&format!("/{list}"));
         Ok(if path.ends_with("/chat/completions") {
             endpoint(Family::OpenAi, Operation::ChatCompletions)
+        } else if path.ends_with("/messages/batches") {
+            endpoint(Family::Anthropic, Operation::Batch)
         } else if path.ends_with("/messages/count_tokens") {
             endpoint(Family::Anthropic, Operation::CountTokens)
         } else if path.ends_with("/responses") {
@@ -144,6 +148,7 @@ impl Endpoint {
             | Operation::StoredResponse
             | Operation::Embeddings
             | Operation::Document
+            | Operation::Batch
             | Operation::Models
             | Operation::Other => None,
         }
@@ -233,7 +238,8 @@ mod tests {
             ("/v1beta/messages", Anthropic, Messages),
             ("/messages", Anthropic, Messages),
             ("/v1/messages/count_tokens", Anthropic, CountTokens),
-            ("/v1/messages/batches", Anthropic, Other),
+            ("/v1/messages/batches", Anthropic, Batch),
+            ("/v1/messages/batches/b", Anthropic, Other),
             ("/v1/chat/completions", OpenAi, ChatCompletions),
             ("/chat/completions", OpenAi, ChatCompletions),
             ("/openai/deployments/gpt/chat/completions", OpenAi, ChatCompletions),

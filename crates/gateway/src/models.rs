@@ -17,7 +17,7 @@ use backstop_llm::wire::parse_request;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::endpoint::{Endpoint, Family, unescaped};
+use crate::endpoint::{Endpoint, Family, Operation, unescaped};
 
 /// The models that a request names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -161,8 +161,17 @@ pub(crate) fn main_model<'a>(endpoint: Endpoint, path: &'a str, body: &'a [u8]) 
     if endpoint.family == Family::Gemini {
         return in_path(path).map(Cow::Owned);
     }
+    if endpoint.operation == Operation::Batch {
+        return first_of_batch(body).map(Cow::Owned);
+    }
     let said = serde_json::from_slice::<Document<'_>>(body).ok()?.model;
     said.or_else(|| in_path(path).map(Cow::Owned))
+}
+
+/// The model of the first request of a batch, which goes to one provider with all of them.
+fn first_of_batch(body: &[u8]) -> Option<String> {
+    let batch: Value = serde_json::from_slice(body).ok()?;
+    Some(batch.pointer("/requests/0/params/model")?.as_str()?.to_owned())
 }
 
 /// The model that an address names: `/v1beta/models/m:generateContent`, `/openai/deployments/d/chat/completions`.

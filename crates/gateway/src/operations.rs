@@ -15,13 +15,18 @@ use crate::endpoint::{Endpoint, Operation, normal, unescaped};
 use crate::readable::readable;
 use crate::upstream::is_version;
 
-/// What passes without a judge: lists of models, and files, which a request has to name before a model reads them.
-const LISTED: [(&str, &str); 16] = [
+/// What passes without a judge: lists of models, the states of batches, and files, which a request has to name before a model
+/// reads them.
+const LISTED: [(&str, &str); 20] = [
     ("GET", ""),
     ("GET", "models"),
     ("GET", "models/{model}"),
     ("GET", "models/{maker}/{model}"),
     ("DELETE", "responses/{id}"),
+    ("GET", "messages/batches"),
+    ("GET", "messages/batches/{id}"),
+    ("POST", "messages/batches/{id}/cancel"),
+    ("DELETE", "messages/batches/{id}"),
     ("GET", "files"),
     ("POST", "files"),
     ("GET", "files/{id}"),
@@ -110,7 +115,7 @@ pub(crate) fn name_of(method: &Method, path: &str) -> String {
 }
 
 fn is_read(endpoint: Endpoint, method: &Method, path: &str) -> bool {
-    if readable(method, path).is_some() {
+    if readable(method, path).is_some() || batch(method, path).is_some() {
         return true;
     }
     match endpoint.operation {
@@ -124,7 +129,30 @@ fn is_read(endpoint: Endpoint, method: &Method, path: &str) -> bool {
             let stored = [(Method::GET, "responses/{id}"), (Method::POST, "responses/{id}/cancel")];
             stored.iter().any(|(of, shape)| of == method && fits(shape, without_prefix(path)))
         }
-        Operation::Embeddings | Operation::Document | Operation::Models | Operation::Other => false,
+        Operation::Embeddings
+        | Operation::Document
+        | Operation::Batch
+        | Operation::Models
+        | Operation::Other => false,
+    }
+}
+
+/// What a request about a batch brings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Batch {
+    /// Requests that a model is asked later.
+    Requests,
+    /// The answers to them.
+    Answers,
+}
+
+/// What a request brings that is about a batch of Anthropic Messages. `path` is a [normal](crate::endpoint::normal) one.
+pub(crate) fn batch(method: &Method, path: &str) -> Option<Batch> {
+    let rest = without_prefix(path.trim_matches('/'));
+    match *method {
+        Method::POST if fits("messages/batches", rest) => Some(Batch::Requests),
+        Method::GET if fits("messages/batches/{id}/results", rest) => Some(Batch::Answers),
+        _ => None,
     }
 }
 

@@ -19,6 +19,7 @@
 //! - *Decisions stay.* What `after_llm_call` decided about tool calls is in the store, by conversation and
 //!   call, for whoever stands in front of the tools.
 
+mod batches;
 mod bounded;
 mod charset;
 mod document;
@@ -56,6 +57,7 @@ use backstop_hooks::points::{
     SessionEnd, SessionStart, ToolAfter,
 };
 
+use self::batches::BatchTraffic;
 use self::form::Form;
 use self::gate::Remembered;
 use self::housekeeping::Housekeeping;
@@ -218,6 +220,9 @@ impl Interceptor for Hooks {
         let standing = self.0.standing();
         if standing.is_empty() {
             return Plan::Opaque;
+        }
+        if let Some(batch) = BatchTraffic::of(&self.0, standing, call) {
+            return Plan::Inspect(Box::new(batch));
         }
         if let Some(form) = Form::of(call) {
             return Plan::Inspect(Box::new(Traffic::new(Arc::clone(&self.0), standing, form, call)));

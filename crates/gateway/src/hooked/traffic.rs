@@ -1,13 +1,14 @@
 //! One request and its answer on their way past the hooks.
 
 mod again;
+mod told;
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use async_trait::async_trait;
-use backstop_engine::{BlockCause, Blocked};
-use backstop_hooks::conversation::{Message, TokenUsage};
+use backstop_engine::Blocked;
+use backstop_hooks::conversation::TokenUsage;
 use backstop_hooks::points::{
     BeforeLlmCall, LlmInput, LlmOutput, LlmOutputEvent, ModelCallEnded, ModelCallEndedEvent, ModelCallResult,
     ModelCallStarted, ModelCallStartedEvent,
@@ -15,13 +16,14 @@ use backstop_hooks::points::{
 use backstop_hooks::{AgentId, CallContext, CallId, Digest, Requester, SessionKey, Text, Trigger};
 use backstop_llm::live::{self, AnswerEditor};
 use backstop_llm::{
-    Api, ErrorCategory, FailureKind, ModelError, ModelRequest, ModelResponse, ProviderError,
-    ProviderErrorKind, WireError, estimate_tokens,
+    Api, ErrorCategory, FailureKind, ModelError, ModelRequest, ProviderError, ProviderErrorKind, WireError,
+    estimate_tokens,
 };
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 
 use self::again::Again;
+use self::told::{logged, output, overhear, provider_error, unwritable};
 use super::document::DocumentJudge;
 use super::form::{AnswerForm, Form, Kind};
 use super::gate::{Asking, messages_of_turn};
@@ -33,7 +35,7 @@ use super::settings::BlockedForm;
 use super::usage::UsageReader;
 use super::watch::Watchers;
 use super::{Shared, Standing, charset, life, number, reply};
-use crate::endpoint::{Endpoint, Operation};
+use crate::endpoint::{Endpoint, Family, Operation};
 use crate::exchange::{Answered, Body, Call, Exchange, KeepAlive, Outgoing, Requested, Step, Watch};
 use crate::models::NamedModels;
 use crate::readable::{self, Readable};
@@ -129,6 +131,30 @@ impl Traffic {
         }
     }
 
+    /// Another exchange of the same client at the same address.
+    pub(super) fn like(&self, kind: Kind) -> Self {
+        Self {
+            shared: Arc::clone(&self.shared),
+            standing: self.standing,
+            endpoint: self.endpoint,
+            path: self.path.clone(),
+            api: self.api,
+            kind,
+            agent: self.agent.clone(),
+            headers: self.headers.clone(),
+            is_utf8: self.is_utf8,
+            asked: None,
+            answer: Answer::None,
+            again: None,
+            ended: false,
+        }
+    }
+
+    /// Whose wire it is.
+    pub(super) fn family(&self) -> Family {
+        self.endpoint.family
+    }
+
     fn context(&self, identity: &Identity, request: &ModelRequest) -> CallContext {
         CallContext {
             agent_id: self.agent.clone(),
@@ -164,8 +190,13 @@ impl Traffic {
         self.endpoint.operation == Operation::CountTokens
     }
 
+    /// Whether it is one request of many: a model is asked when its provider has time.
+    fn is_in_batch(&self) -> bool {
+        self.endpoint.operation == Operation::Batch
+    }
+
     /// A request that nobody here can read. Where something may be stopped or rewritten it is refused.
-    fn unreadable(&self, why: &dyn std::fmt::Display) -> Requested {
+    pub(super) fn unreadable(&self, why: &dyn std::fmt::Display) -> Requested {
         if !self.standing.decides() {
             return Requested::Unchanged;
         }
@@ -175,12 +206,12 @@ impl Traffic {
     }
 
     fn blocked(&self, blocked: &Blocked, request: &ModelRequest, form: AnswerForm) -> Requested {
-        let is_conversation = matches!(self.kind, Kind::Ask(_)) && !self.is_count();
+        let is_conversation = matches!(self.kind, Kind::Ask(_)) && !self.is_count() && !self.is_in_batch();
         Requested::Reply(match self.shared.settings.blocked {
             BlockedForm::Answer if is_conversation && !blocked.is_unavailable() => {
                 reply::answer(self.api, request, form, &reply::note(blocked))
             }
-            // Neither a count nor a document has a text that could say so.
+            // Neither a count nor a document or a batch has a text that could say so.
             BlockedForm::Answer | BlockedForm::Error => {
                 reply::error(self.endpoint.family, &reply::error_of(blocked))
             }
@@ -235,6 +266,11 @@ impl Traffic {
         let (engine, api) = (&self.shared.engine, self.api);
         let asking = Asking { engine, call: &call, identity, provider, other_models: &[], api, unasked };
         watchers.tell::<LlmInput>(|| asking.input(request));
+        if self.endpoint.operation == Operation::Batch {
+            // No model is asked now.
+            self.ended = true;
+            return;
+        }
         watchers.tell::<ModelCallStarted>(|| {
             ModelCallStartedEvent::new(
                 identity.run.clone(),
@@ -504,7 +540,8 @@ impl Exchange for Traffic {
         let bytes = rewritten.as_ref().unwrap_or(body.bytes).len();
         let asked = self.asked(call, identity, request, body.provider, bytes);
         self.started(Asked { form, ..asked });
-        let goes_on = self.standing.calls && form != AnswerForm::Array && !self.is_count();
+        let goes_on =
+            self.standing.calls && form != AnswerForm::Array && !self.is_count() && !self.is_in_batch();
         let refusals = self.shared.settings.refusals;
         self.again = match live {
             Incoming::Conversation(live) if goes_on && refusals > 0 => Some(Again::new(live, refusals)),
@@ -703,69 +740,6 @@ impl Drop for Traffic {
     }
 }
 
-/// Reads an answer that nobody judges. Answers whether it makes sense so far, and is not too large.
-fn overhear(editor: &mut dyn AnswerEditor, chunk: &[u8], limit: usize) -> bool {
-    let read = editor.push(chunk).is_ok();
-    for fresh in editor.fresh() {
-        let _ = fresh;
-    }
-    read && editor.held_bytes().saturating_add(editor.kept_bytes()) <= limit
-}
-
-fn output(identity: &Identity, provider: &str, model: &str, response: &ModelResponse) -> LlmOutputEvent {
-    let message: &Message = &response.message;
-    let text = message.has_text().then(|| Text::from(message.visible_text()));
-    LlmOutputEvent::new(
-        identity.run.clone(),
-        identity.session.clone(),
-        provider.to_owned(),
-        model.to_owned(),
-        text.into_iter().collect(),
-    )
-    .last_assistant(message.clone())
-    .usage(response.usage)
-}
-
-/// What a log says of it: nothing that the provider wrote, which may repeat what was held back.
-fn logged(trouble: &Trouble) -> String {
-    match trouble {
-        Trouble::Wire(WireError::Provider(error)) => {
-            format!("the provider reported an error of status {}", error.status)
-        }
-        _ => provider_error(trouble).message,
-    }
-}
-
-fn provider_error(trouble: &Trouble) -> ProviderError {
-    match trouble {
-        Trouble::Wire(WireError::Provider(error)) => error.clone(),
-        _ => ProviderError::new(
-            ProviderErrorKind::Server,
-            StatusCode::BAD_GATEWAY.as_u16(),
-            None,
-            &format!("backstop: the provider's answer can't be used: {trouble}"),
-        ),
-    }
-}
-
-/// A hook wants of a document what it has no place for.
-fn unwritable() -> Blocked {
-    let told = "a hook rewrote a document in a way that it can't be written";
-    Blocked { cause: BlockCause::Withheld, reason: Some(told.into()), hook: None, owner: None }
-}
-
 fn millis(since: Instant) -> u64 {
     u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_log_repeats_nothing_that_a_provider_wrote() {
-        let error = ProviderError::new(ProviderErrorKind::Server, 500, Some("said"), "said");
-        let logged = logged(&Trouble::Wire(WireError::Provider(error)));
-        assert!(logged.ends_with("status 500") && !logged.contains("said"), "{logged}");
-    }
 }

@@ -19,7 +19,7 @@ use super::sockets::Offer;
 use crate::cloud::{Envelope, Named, Spoken, azure, bedrock};
 use crate::compression::Coding;
 use crate::door::Entered;
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Endpoint, Operation};
 use crate::error::{Cause, Failure};
 use crate::exchange::{Answered, Body, Call, Exchange, Plan, Reply, Requested, Watch};
 use crate::head::{Upward, downward};
@@ -272,7 +272,9 @@ impl<'a> Visit<'a> {
         let model: Option<Cow<'_, str>> = main_model(self.endpoint, self.entered.target.path(), &body);
         let found = shared.routes.find(named, self.endpoint, self.envelope(), model.as_deref())?;
         // A list of models concerns requests that use one.
-        let lists = self.endpoint.has_document() && found.iter().any(|provider| provider.lists_models());
+        let asks = self.endpoint.has_document()
+            && !(self.endpoint.operation == Operation::Batch && self.head.method != Method::POST);
+        let lists = asks && found.iter().any(|provider| provider.lists_models());
         let others = if lists {
             let named = NamedModels::of(self.endpoint, self.entered.target.path(), &body);
             named.map_err(|_| Failure::NoModel)?.others
@@ -282,7 +284,7 @@ impl<'a> Visit<'a> {
         let fits = |provider: &Arc<Provider>| {
             provider.offers(model.as_deref()) && others.iter().all(|other| provider.offers(Some(other)))
         };
-        if !self.endpoint.has_document() || found.iter().all(fits) {
+        if !asks || found.iter().all(fits) {
             return Ok(found);
         }
         let begin = found.iter().position(fits);

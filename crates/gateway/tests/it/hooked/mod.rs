@@ -7,6 +7,7 @@ mod answers;
 mod approvals;
 mod arrays;
 mod attacks;
+mod batches;
 mod documents;
 mod failures;
 mod life;
