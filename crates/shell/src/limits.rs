@@ -34,6 +34,8 @@ pub(crate) static FACTS: Limit = limit(64 * 1024, "files are touched");
 pub(crate) static ROUNDS: Limit = limit(4096, "words are looped over");
 /// Items that `xargs -I` and `parallel` are followed for one by one.
 pub(crate) static ITEMS: Limit = limit(1024, "items are handed to another command");
+/// Words of a wrapper that are taken for the beginning of a command though nobody knows such a program.
+pub(crate) static UNKNOWN_STARTS: Limit = limit(16, "words could be the program that a wrapper starts");
 /// Words that `xargs` adds to one command.
 pub(crate) static WORDS: Limit = limit(8192, "words are handed to another command");
 /// Words that one word may become.

@@ -15,7 +15,7 @@ use super::limits::{self, Over};
 use super::prescan::{Refusal, weigh};
 use super::respell::{self, Names};
 use super::trace::program_name;
-use crate::programs::Programs;
+use crate::programs::{Does, Programs};
 
 static OPTIONS: LazyLock<ParserOptions> = LazyLock::new(ParserOptions::default);
 
@@ -315,14 +315,6 @@ pub(crate) fn rough_words(piece: &str) -> (Vec<String>, Over) {
     (kept.into_iter().map(plain).filter(|word| !word.is_empty()).collect(), over)
 }
 
-/// Programs that print, look and select, whatever they are given. That no other is named in a text is what has to be known
-/// of it where it could not be read.
-const LOOKING: [&str; 34] = [
-    "[", "basename", "cat", "cmp", "comm", "cut", "date", "df", "diff", "dirname", "du", "echo", "expr",
-    "false", "file", "grep", "head", "hostname", "id", "ls", "nl", "printf", "pwd", "readlink", "realpath",
-    "seq", "sleep", "stat", "tail", "test", "tr", "true", "wc", "whoami",
-];
-
 /// What a shell runs text with, or starts something by that is not in the catalogue.
 const RUNNING: [&str; 9] = [".", "alias", "builtin", "command", "coproc", "eval", "exec", "source", "trap"];
 
@@ -331,6 +323,6 @@ pub(crate) fn names_a_carrier(text: &str, programs: &Programs) -> bool {
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '+' | '[');
     text.split(|c: char| !is_part(c)).filter(|word| !word.is_empty()).any(|word| {
         let name = program_name(word);
-        RUNNING.contains(&word) || !LOOKING.contains(&&*name) && programs.get(&name).is_some()
+        RUNNING.contains(&word) || programs.get(&name).is_some() && !programs.does(&name, Does::OnlyLooks)
     })
 }

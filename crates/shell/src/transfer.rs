@@ -7,7 +7,7 @@ use super::walk::{Shell, slices};
 use crate::effects::{Action, Touch};
 use crate::marks::STAR;
 use crate::options::Options;
-use crate::programs::{Does, Stores};
+use crate::programs::{Does, Stores, Touches};
 
 /// Addresses of `socat` that reach another machine or another program.
 const ADDRESSES: &[&str] = &[
@@ -330,7 +330,7 @@ impl Shell<'_> {
                     _ => None,
                 }
             }
-            "tar" | "gtar" | "bsdtar" | "unzip" | "7z" | "7za" | "cpio" | "ar" | "unar" => {
+            _ if matches!(self.programs.touches(program), Some(Touches::Tar | Touches::Unpacks)) => {
                 let from_net = stdin.taint.has(Taint::NET)
                     || args.iter().any(|arg| {
                         let path = arg.trim_start_matches("-f");
@@ -339,7 +339,7 @@ impl Shell<'_> {
                             .file(&self.resolve(path))
                             .is_some_and(|data| data.taint.has(Taint::NET))
                     });
-                from_net.then(|| crate::effects::unpacks_into(program, args).unwrap_or(".").to_owned())
+                from_net.then(|| self.programs.fills(program, args).unwrap_or(".").to_owned())
             }
             // A copy of a site lies in a folder called like its host.
             "wget" | "wget2" if options.has('r', "recursive") || options.has('m', "mirror") => {

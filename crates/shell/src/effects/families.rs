@@ -2,8 +2,8 @@
 
 use super::{Action, Touch};
 use crate::marks::has_hole;
-use crate::options::{Name, Options, Takes};
-use crate::programs::{Operands, Programs, Touches};
+use crate::options::{Name, Options};
+use crate::programs::{Formats, Operands, Programs, Touches};
 
 /// What `program` does to files when it gets `args`.
 pub(crate) fn of_program(programs: &Programs, program: &str, args: &[&str]) -> Vec<Touch> {
@@ -33,7 +33,7 @@ pub(crate) fn of_program(programs: &Programs, program: &str, args: &[&str]) -> V
         Touches::Rsync => rsync(&options),
         Touches::Scp => scp(&options),
         Touches::Tar => tar(args, &options),
-        Touches::Unpacks => unpacked(program, args),
+        Touches::Unpacks => unpacked(programs.fills(program, args), args),
         Touches::ContainerCopies if args.first() == Some(&"cp") => {
             touches(Action::Read, args.get(1..2).unwrap_or_default())
         }
@@ -42,7 +42,7 @@ pub(crate) fn of_program(programs: &Programs, program: &str, args: &[&str]) -> V
         Touches::Git => git(args),
         Touches::Socat => socat(args),
         Touches::Openssl => openssl(args),
-        Touches::Formats => formats(program, args, &options),
+        Touches::Formats(what) => formats(what, args, &options),
     }
 }
 
@@ -347,31 +347,9 @@ fn filled(directory: &str) -> Touch {
     touch
 }
 
-/// The directory an unpacker is told to fill.
-pub(crate) fn unpacks_into<'a>(program: &str, args: &[&'a str]) -> Option<&'a str> {
-    let after = |flag: &str| {
-        let at = args.iter().position(|arg| *arg == flag)?;
-        args.get(at + 1).copied()
-    };
-    let attached = |flag: &str| {
-        args.iter()
-            .find_map(|arg| arg.strip_prefix(flag))
-            .filter(|rest| !rest.is_empty() && !rest.starts_with('-'))
-    };
-    match program {
-        "tar" | "gtar" | "bsdtar" => {
-            after("-C").or_else(|| attached("-C")).or_else(|| attached("--directory="))
-        }
-        "unzip" => after("-d").or_else(|| attached("-d")),
-        "cpio" => after("-D").or_else(|| attached("--directory=")),
-        "7z" | "7za" | "unar" => attached("-o").or_else(|| after("-o")),
-        _ => None,
-    }
-}
-
-fn unpacked(program: &str, args: &[&str]) -> Vec<Touch> {
+fn unpacked(into: Option<&str>, args: &[&str]) -> Vec<Touch> {
     let mut all = readers(args);
-    all.push(unpacks_into(program, args).map_or_else(|| Touch::new(Action::Place, "."), filled));
+    all.push(into.map_or_else(|| Touch::new(Action::Place, "."), filled));
     all
 }
 
@@ -469,49 +447,58 @@ fn openssl(args: &[&str]) -> Vec<Touch> {
     readers(&kept.map(|(_, arg)| *arg).collect::<Vec<_>>())
 }
 
-fn formats(program: &str, args: &[&str], options: &Options<'_>) -> Vec<Touch> {
-    let dry = match program {
-        "wipefs" => !options.has('a', "all") && !options.has('o', "offset") || options.has('n', "no-act"),
-        "sfdisk" => options.has('n', "no-act") || options.has('l', "list") || options.has('d', "dump") || options.has('J', "json"),
-        "fdisk" | "gdisk" | "cfdisk" => options.has('l', "list"),
-        "sgdisk" => options.short('p') || options.short('i') || options.short('P'),
-        "parted" => args.iter().any(|arg| matches!(*arg, "print" | "-l" | "--list")),
-        "badblocks" => !options.short('w'),
-        "hdparm" => !options.names().any(|name| matches!(name, Name::Long(l) if l.starts_with("security-erase") || l.starts_with("trim-sector") || l == "make-bad-sector" || l == "write-sector")),
-        "nvme" => !args.iter().any(|arg| matches!(*arg, "format" | "sanitize")),
-        "cryptsetup" => !args.iter().any(|arg| matches!(*arg, "luksFormat" | "luksErase" | "erase" | "reencrypt")),
-        "diskutil" => !args.iter().any(|arg| arg.to_ascii_lowercase().starts_with("erase") || arg.to_ascii_lowercase().contains("zerodisk") || arg.eq_ignore_ascii_case("secureerase") || arg.eq_ignore_ascii_case("partitionDisk")),
-        "mdadm" => !options.long("zero-superblock") && !options.has('C', "create"),
-        "zpool" => !args.iter().any(|arg| matches!(*arg, "destroy" | "labelclear" | "create")),
-        "dmsetup" => !args.iter().any(|arg| matches!(*arg, "remove" | "remove_all" | "wipe_table")),
-        // `mke2fs -n` only shows, unless the `-n` is the value of `-L`.
-        _ => Options::parse(args, Takes::values("LbiIjgEmoOUTtNrCGFcd", &["label"])).short('n') && program != "mkfs.vfat" && program != "mkfs.fat" && program != "mkdosfs",
-    };
-    if dry {
+fn formats(what: &Formats, args: &[&str], options: &Options<'_>) -> Vec<Touch> {
+    let any = |words: &[String]| args.iter().any(|arg| is_one_of(arg, words)) || given(words, options);
+    let pretends = any(&what.pretends);
+    if pretends || only_looks(&what.looks, options) || !what.only.is_empty() && !any(&what.only) {
         return Vec::new();
     }
-    let labels = Takes::values(if program.starts_with("mk") { "LbiIjgEmoOUTtNrCG" } else { "" }, &["label"]);
-    let parsed = Options::parse(args, labels);
-    // A letter that takes a value with one of them is a switch with another (`-I` of mke2fs and mkfs.fat), so a disk counts
-    // wherever it stands, but as the label that `-L` gives.
+    let bare = |arg: &str| !what.bare.is_empty() && arg.starts_with(&*what.bare);
+    // A letter that takes a value with one program is a switch with another that is called nearly the same, so a disk
+    // counts wherever it stands, but as a label.
     let labelled = |at: usize| at.checked_sub(1).and_then(|front| args.get(front)) == Some(&"-L");
     let written = args.iter().enumerate().filter(|(at, _)| !labelled(*at)).map(|(_, arg)| arg);
-    let disks = written.filter(|arg| arg.starts_with("/dev/") && !parsed.operands.contains(arg));
-    let operands = parsed.operands.iter().chain(disks);
+    let disks = written.filter(|arg| arg.starts_with("/dev/") && !options.operands.contains(arg));
+    let operands = options.operands.iter().chain(disks).copied();
     operands
-        .filter(|arg| {
-            arg.contains('/')
-                || has_hole(arg)
-                || arg.ends_with(':')
-                || program == "diskutil" && arg.starts_with("disk")
-        })
+        .filter(|arg| arg.contains('/') || has_hole(arg) || arg.ends_with(':') || bare(arg))
         .map(|path| {
-            let path = if program == "diskutil" && !path.contains('/') {
-                format!("/dev/{path}")
-            } else {
-                (*path).to_owned()
-            };
-            Touch::new(Action::Format, path)
+            let is_bare = bare(path) && !path.contains('/');
+            Touch::new(Action::Format, if is_bare { format!("/dev/{path}") } else { path.to_owned() })
         })
         .collect()
+}
+
+/// Whether an argument is one of the words, in small letters; a `*` at the end of a word stands for any ending.
+fn is_one_of(arg: &str, words: &[String]) -> bool {
+    let arg = arg.to_ascii_lowercase();
+    words.iter().any(|word| match word.strip_suffix('*') {
+        Some(beginning) => arg.starts_with(&beginning.to_ascii_lowercase()),
+        None => !word.starts_with('-') && arg.eq_ignore_ascii_case(word),
+    })
+}
+
+/// Whether one of the words is an option that was given.
+fn given(words: &[String], options: &Options<'_>) -> bool {
+    words.iter().any(|word| is_option(word, |short| options.short(short), |long| options.long(long)))
+}
+
+fn is_option(word: &str, short: impl Fn(char) -> bool, long: impl Fn(&str) -> bool) -> bool {
+    match word.strip_prefix("--") {
+        Some(name) => long(name),
+        None => word.strip_prefix('-').and_then(|letter| letter.chars().next()).is_some_and(short),
+    }
+}
+
+/// Whether a program was told to show something, and nothing else: by its options, or behind the disk.
+fn only_looks(looks: &[String], options: &Options<'_>) -> bool {
+    let listed = |name: Name<'_>| {
+        looks
+            .iter()
+            .any(|word| is_option(word, |short| name == Name::Short(short), |long| name == Name::Long(long)))
+    };
+    let told = options.operands.get(1..).unwrap_or_default();
+    options.names().all(listed)
+        && told.iter().all(|word| is_one_of(word, looks))
+        && (options.names().next().is_some() || !told.is_empty())
 }

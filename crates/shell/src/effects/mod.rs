@@ -8,7 +8,7 @@ mod patch;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use families::{is_remote, of_program, unpacks_into};
+pub(crate) use families::{is_remote, of_program};
 pub use patch::patched;
 
 use crate::paths;

@@ -1,8 +1,9 @@
 //! Whether an entry keeps its word.
 //!
 //! A case is a command, `=>`, and what is true of it: `starts WORDS`, an action and a path (`read x`, `delete x`),
-//! `operand WORD`, `sends`, `endless`, `waits`, `reads-input`, `runs-code`, `unknown` (which code runs is). Files called `secret` hold secrets. A command that
-//! begins with the first name of its entry stands for all names of it.
+//! `operand WORD`, `sends`, `endless`, `waits`, `reads-input`, `runs-code`, `looks` (no program of it does more),
+//! `unknown` (which code runs is). Files called `secret` hold secrets. A command that begins with the first name of its
+//! entry stands for all names of it.
 
 use std::sync::Arc;
 
@@ -42,7 +43,7 @@ impl Program {
                 .ok_or_else(|| format!("the case `{case}` lacks ` => ` and what is true of the command"))?;
             for command in self.called_by_all_names(command) {
                 let trace = analyzer.trace(&command, ShellKind::Posix, &place);
-                let holds = is_true(fact, &trace, programs)
+                let holds = is_true(fact, &command, &trace, programs)
                     .ok_or_else(|| format!("`{fact}` is nothing that a case can say"))?;
                 if holds != wanted {
                     let is = if wanted { "should be" } else { "should not be" };
@@ -66,7 +67,7 @@ impl Program {
 }
 
 /// Whether it is true of the command; `None` when nobody knows what it means.
-fn is_true(fact: &str, trace: &Trace, programs: &Programs) -> Option<bool> {
+fn is_true(fact: &str, command: &str, trace: &Trace, programs: &Programs) -> Option<bool> {
     let (verb, rest) = fact.split_once(' ').unwrap_or((fact, ""));
     let any = |is: fn(&Fact) -> bool| trace.facts.iter().any(is);
     Some(match verb {
@@ -75,6 +76,7 @@ fn is_true(fact: &str, trace: &Trace, programs: &Programs) -> Option<bool> {
             let args: Vec<&str> = process.argv().iter().skip(1).map(Argument::raw).collect();
             Options::parse(&args, programs.takes(&process.program())).operands.contains(&rest)
         }),
+        "looks" => !crate::parse::names_a_carrier(command, programs),
         "waits" => !trace.waiting.is_empty(),
         "reads-input" => !trace.readers.is_empty(),
         "endless" => any(|fact| matches!(fact, Fact::Endless)),

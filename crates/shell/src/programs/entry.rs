@@ -33,6 +33,8 @@ pub struct Program {
     pub(crate) escapes: Option<Escapes>,
     /// What it does with data.
     pub(crate) does: Vec<Does>,
+    /// Options that name the folder it fills.
+    pub(crate) into: Flags,
     /// What files hold after it ran.
     pub(crate) stores: Option<Stores>,
     /// Subcommands with which it sends what it is given; without any it always does.
@@ -63,10 +65,14 @@ pub struct Program {
 }
 
 impl Program {
-    /// Returns whether it starts what stands in its arguments, or runs code of a language: what that does is said apart
-    /// from the program itself.
+    /// Returns whether it may start what stands anywhere in its arguments, or runs code of a language: what that does is
+    /// said apart from the program itself. A program whose arguments are read as it reads them itself starts nothing but
+    /// what is found there.
     pub fn leads_to_other_code(&self) -> bool {
-        self.starts.is_some() || self.code.is_some() || self.does.contains(&Does::SpeaksShell)
+        let is_guessed = |starts: &Starts| !starts.is_grammar();
+        self.starts.as_ref().is_some_and(is_guessed)
+            || self.code.is_some()
+            || self.does.contains(&Does::SpeaksShell)
     }
 
     /// What every entry must have, and this one has not.
@@ -115,6 +121,28 @@ impl Flags {
     /// The last value that was given to one of them.
     pub(crate) fn value_in<'a>(&self, given: &Options<'a>) -> Option<&'a str> {
         self.values_in(given).last().copied()
+    }
+
+    /// The value of one of them in `args`, which also programs may have that read their other arguments in a way of their
+    /// own: attached to it, behind a `=`, or in the next argument.
+    pub(crate) fn value_among<'a>(&self, args: &[&'a str]) -> Option<&'a str> {
+        let value = |at: usize, rest: &'a str| match rest {
+            "" => args.get(at + 1).copied(),
+            rest => Some(rest.strip_prefix('=').unwrap_or(rest)),
+        };
+        args.iter().enumerate().find_map(|(at, arg)| {
+            let long = || {
+                let given = arg.strip_prefix("--")?;
+                let named = |name: &&String| given.split('=').next() == Some(name.as_str());
+                value(at, given.get(self.long.iter().find(named)?.len()..)?)
+            };
+            let short = || {
+                let given =
+                    arg.strip_prefix('-').filter(|given| given.starts_with(|c| self.short.contains(c)))?;
+                value(at, given.get(given.chars().next()?.len_utf8()..)?)
+            };
+            long().or_else(short).filter(|value| !value.starts_with('-'))
+        })
     }
 
     /// Whether `args` hold one of the words behind a single dash, as some programs write them.
@@ -192,6 +220,10 @@ pub(crate) enum Does {
     HandsInputOn,
     /// Leaves its input to what it starts, if that stands in the command.
     HandsInputToCommand,
+    /// Prints, looks and selects, whatever it is given.
+    OnlyLooks,
+    /// Starts its command in the container in which it runs itself, and as nobody who sees more of the machine.
+    StaysInside,
 }
 
 /// What files hold after a program ran, and which.
@@ -310,7 +342,7 @@ pub(crate) struct Code {
     pub(crate) under: Vec<String>,
 }
 
-/// How a program starts another.
+/// How a program starts another: where its command stands, or which code of `wrap` finds it.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub(crate) enum Starts {
@@ -318,6 +350,8 @@ pub(crate) enum Starts {
     After(usize),
     /// The command begins at the first word that names a program.
     Somewhere,
+    /// The command is all words but these switches of the program, in any case.
+    WordsBut(Vec<String>),
     /// The command follows one of the subcommands and its options.
     Subcommand {
         /// The subcommands.
@@ -325,13 +359,110 @@ pub(crate) enum Starts {
         /// Their options that take a value.
         #[serde(default)]
         values: Flags,
+        /// Their options whose value a shell reads in place of a command.
+        #[serde(default)]
+        text: Flags,
+    },
+    /// The command follows one of these words, wherever it stands, the program's options and so many operands.
+    Behind {
+        /// The words.
+        words: Vec<String>,
+        /// The operands between the options and the command.
+        operands: usize,
     },
     /// A shell reads the value of one of these options.
     Text(Flags),
+    /// A shell reads the value of one of these options; without any, the command follows the program's own.
+    TextOrWords(Flags),
+    /// A shell reads the value of one of these options behind this word.
+    TextUnder {
+        /// The subcommand.
+        word: String,
+        /// The options.
+        options: Flags,
+    },
+    /// A shell reads what follows one of these words.
+    TextBehind(Vec<String>),
+    /// A shell reads each word that is no option.
+    Texts,
+    /// A shell reads what follows the program's own options, so many operands and a `-c`, all words as one text.
+    Joined(usize),
     /// A shell of another machine reads what follows the program's own options and so many operands.
     Remote(usize),
     /// A shell of another machine reads what follows one of these words and its options.
     RemoteBehind(Vec<String>),
+    /// As `sudo` takes it: behind variables and options that change who runs it, and where.
+    AsUser,
+    /// As `su` takes it: the text of an option, or words behind two dashes.
+    OtherUser,
+    /// As `env` takes it: behind variables.
+    Environment,
+    /// As `flock` takes it: words, or a text, behind the file that is locked.
+    Lock,
+    /// As `xargs` takes it: once for what it reads.
+    EachLine,
+    /// As GNU `parallel` takes it: for each of its inputs.
+    EachJob,
+    /// As `find` takes it: among its tests.
+    EachFound,
+    /// As `fd` takes it: for each name that fits.
+    EachNamed,
+    /// As `ssh` takes it: by a shell of another machine, or by options.
+    SecureShell,
+    /// As `mosh` takes it: words that reach another machine as they are.
+    Mosh,
+    /// As `docker run` and `docker exec` take it: behind an image or a container.
+    Container,
+    /// As `kubectl exec` takes it: behind two dashes.
+    Pod,
+    /// As `tmux` takes it: a text, words, or keys that are typed.
+    Terminal,
+    /// As `at` takes it: lines of a file or of its input.
+    Queued,
+    /// As `crontab` takes it: behind a schedule, in the lines of a file or of its input.
+    Crontab,
+    /// As `aws ssm send-command` takes it: texts in a parameter.
+    SentCommands,
+    /// As `cmd /c` takes it: in the language of the command prompt.
+    CommandPrompt,
+}
+
+impl Starts {
+    /// Whether code of its own reads the arguments, by the whole grammar of the program.
+    fn is_grammar(&self) -> bool {
+        match self {
+            Self::After(_)
+            | Self::Somewhere
+            | Self::WordsBut(_)
+            | Self::Subcommand { .. }
+            | Self::Behind { .. }
+            | Self::Text(_)
+            | Self::TextOrWords(_)
+            | Self::TextUnder { .. }
+            | Self::TextBehind(_)
+            | Self::Texts
+            | Self::Joined(_)
+            | Self::Remote(_)
+            | Self::RemoteBehind(_)
+            | Self::Terminal => false,
+            Self::AsUser
+            | Self::OtherUser
+            | Self::Environment
+            | Self::Lock
+            | Self::EachLine
+            | Self::EachJob
+            | Self::EachFound
+            | Self::EachNamed
+            | Self::SecureShell
+            | Self::Mosh
+            | Self::Container
+            | Self::Pod
+            | Self::Queued
+            | Self::Crontab
+            | Self::SentCommands
+            | Self::CommandPrompt => true,
+        }
+    }
 }
 
 /// What a program does to files.
@@ -383,7 +514,22 @@ pub(crate) enum Touches {
     /// Reads its arguments but those it writes.
     Openssl,
     /// Makes file systems or changes partitions.
-    Formats,
+    Formats(Formats),
+}
+
+/// When a program that can make a file system or change partitions does so: always, but for what is said here. Each word
+/// is an option as it is written, or an argument in small letters; a `*` at the end stands for any ending.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Formats {
+    /// With one of these it changes nothing, whatever else it is told.
+    pub(crate) pretends: Vec<String>,
+    /// With nothing but these, beside the disk, it only shows.
+    pub(crate) looks: Vec<String>,
+    /// It does with one of these alone.
+    pub(crate) only: Vec<String>,
+    /// How names of disks begin that stand without `/dev/`.
+    pub(crate) bare: String,
 }
 
 /// One action on the operands.

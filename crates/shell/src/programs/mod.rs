@@ -20,7 +20,7 @@ use std::sync::{Arc, LazyLock};
 
 use backstop_yaml::{Problem, ProblemKind, Spanned};
 
-pub(crate) use entry::{Code, Does, Escapes, Operands, Starts, Stores, Touches, Waits};
+pub(crate) use entry::{Code, Does, Escapes, Formats, Operands, Starts, Stores, Touches, Waits};
 pub use entry::{Flags, Program};
 pub use read::{programs_of, read_programs};
 
@@ -132,6 +132,11 @@ impl Programs {
     pub fn takes_of(&self, name: &str, subcommand: &str) -> Takes<'_> {
         let flags = self.get(name).and_then(|entry| entry.subcommands.get(subcommand));
         flags.map_or(Takes::NOTHING, Flags::takes)
+    }
+
+    /// The folder that the program is told to fill.
+    pub(crate) fn fills<'a>(&self, name: &str, args: &[&'a str]) -> Option<&'a str> {
+        self.get(name)?.into.value_among(args)
     }
 
     pub(crate) fn does(&self, name: &str, what: Does) -> bool {

@@ -1,0 +1,60 @@
+//! Commands that run later: jobs of `at`, and the lines of a crontab.
+
+use super::is_variable;
+use crate::data::{Data, Taint};
+use crate::options::Options;
+use crate::walk::{Shell, slices};
+
+impl Shell<'_> {
+    /// `at TIME`: the job stands in a file or on the input.
+    pub(super) fn queued(
+        &mut self,
+        argv: &[String],
+        args: &[String],
+        program: &str,
+        stdin: &Data,
+    ) -> Option<Data> {
+        let refs = slices(args);
+        let options = Options::parse(&refs, self.programs.takes(program));
+        let data = match options.value(Some('f'), "") {
+            Some(file) => self.content_of(file),
+            None => stdin.clone(),
+        };
+        Some(self.text_data(argv, &data, program))
+    }
+
+    pub(super) fn crontab(&mut self, argv: &[String], args: &[String], stdin: &Data) -> Option<Data> {
+        let reads_stdin = args.iter().any(|arg| arg == "-") || args.is_empty();
+        let process = self.emit(argv);
+        if args.iter().any(|arg| arg == "-l") {
+            // What is there already runs by itself, and is no part of what is set up now.
+            return Some(Data::text("#\n").tainted(Taint::PROGRAM));
+        }
+        let data = if reads_stdin {
+            stdin.clone()
+        } else {
+            let file = args.iter().find(|arg| !arg.starts_with('-'))?;
+            self.content_of(&file.clone())
+        };
+        let text = data.marked()?.to_owned();
+        for line in text.lines() {
+            let line = line.trim();
+            let is_setting = line.split_once('=').is_some_and(|(name, _)| is_variable(name.trim()));
+            if line.is_empty() || line.starts_with('#') || is_setting {
+                continue;
+            }
+            let skip = if line.starts_with('@') { 1 } else { 5 };
+            let command = line.splitn(skip + 1, char::is_whitespace).nth(skip).unwrap_or_default().to_owned();
+            let schedule = line.split_whitespace().take(skip).all(|field| {
+                field.starts_with('@')
+                    || field.chars().all(|c| c.is_ascii_alphanumeric() || "*,/-".contains(c))
+            });
+            if schedule {
+                self.in_subshell(|shell| {
+                    shell.run_code(&Data::text(&command), &[], Some(process), "crontab")
+                });
+            }
+        }
+        Some(Data::empty())
+    }
+}
