@@ -391,6 +391,7 @@ impl Shell<'_> {
             }
         }
         self.deletes_what_it_lists(&found.calls, process);
+        secret |= self.opens_what_it_finds(&found.calls, process);
         self.state.cwd = outside;
         secret
     }
@@ -492,6 +493,22 @@ impl Shell<'_> {
         }
     }
 
+    /// Code that finds files and opens some whose names are not written in it opens what it found; true when that holds
+    /// secrets.
+    fn opens_what_it_finds(&mut self, calls: &[Call], process: usize) -> bool {
+        let opens =
+            |action| calls.iter().any(|call| matches!(call, Call::OpensUnknown(opened) if *opened == action));
+        let mut secret = false;
+        for action in [Action::Read, Action::Write].into_iter().filter(|action| opens(*action)) {
+            for call in calls {
+                let Call::Finds(pattern) = call else { continue };
+                secret |= action == Action::Read && self.content_of(pattern).taint.has(Taint::SECRET);
+                self.touch_by(Some(process), Touch::new(action, pattern));
+            }
+        }
+        secret
+    }
+
     /// Judges one call; true when it reads credentials.
     fn code_call(&mut self, call: &Call, language: &Language, process: usize, depth: usize) -> bool {
         match call {
@@ -508,7 +525,13 @@ impl Shell<'_> {
                     self.code(text, language, process, depth + 1);
                 }
             }
-            Call::Lists(_) | Call::DeletesUnknown | Call::Enters(_) | Call::Leaves | Call::Unread => {}
+            Call::Lists(_)
+            | Call::Finds(_)
+            | Call::OpensUnknown(_)
+            | Call::DeletesUnknown
+            | Call::Enters(_)
+            | Call::Leaves
+            | Call::Unread => {}
             Call::Carrier(from) => self.runs_code(process, *from),
             Call::Touch(touch) => {
                 let reads = touch.action == Action::Read;

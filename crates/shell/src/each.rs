@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::carrier::quote;
 use super::data::{Data, Taint};
-use super::limits::{self, Bounded};
+use super::limits::{self, Bounded, Over};
 use super::trace::Fact;
 use super::walk::{Shell, slices};
 use super::word::{HOLE, STAR, has_hole, is_open};
@@ -119,29 +119,26 @@ impl Shell<'_> {
         if tail.is_empty() && (template.is_empty() || hands_over_code(self.programs, template, Some("{}"))) {
             self.trace.facts.push(Fact::RunsCode { process: None, from: stdin.taint | Taint::PROGRAM });
         }
-        let items: Option<Vec<String>> = match tail.first().map(String::as_str) {
-            Some(":::" | ":::+") => {
-                Some(tail.iter().skip(1).take_while(|arg| !arg.starts_with(":::")).cloned().collect())
-            }
-            Some(_) => None,
-            None => items_of(stdin, true),
-        };
+        let sources = self.sources(tail, stdin);
+        let items = sources.and_then(|sources| self.combined(&sources));
         let known = items.as_ref().is_some_and(|items| !items.iter().any(|item| has_hole(item)));
         let items = items.unwrap_or_else(|| vec![HOLE.to_string()]);
         let outer = self.open_ended;
         self.open_ended |= !known;
-        let has_marker = template.iter().any(|word| word.contains('{'));
+        let has_marker = template.iter().any(|word| filled(word, "x").is_some());
         let taint = stdin.taint;
         let output = self.pushed("parallel", |shell| {
             shell.for_each(items, |shell, item| {
                 // The words are joined and read by a shell once more.
                 let mut text = template.join(" ");
+                let whole = item.replace(BETWEEN, " ");
                 if template.is_empty() {
-                    item.clone_into(&mut text);
+                    text.clone_from(&whole);
                 } else if has_marker {
-                    text = text.replace("{}", item);
+                    text = filled(&text, item).unwrap_or(text);
                 } else {
-                    text = format!("{text} {}", quote(item));
+                    let items: Vec<String> = item.split(BETWEEN).map(quote).collect();
+                    text = format!("{text} {}", items.join(" "));
                 }
                 if template.is_empty() && has_hole(item) {
                     shell.trace.facts.push(Fact::RunsCode { process: None, from: taint });
@@ -153,13 +150,13 @@ impl Shell<'_> {
                 if simple && !template.is_empty() {
                     shell.in_subshell(|shell| shell.run_text(&text, &Data::empty()))
                 } else if template.is_empty() || template.len() == 1 {
-                    let item = if template.is_empty() { item } else { &text };
+                    let item = if template.is_empty() { &whole } else { &text };
                     shell.in_subshell(|shell| shell.run_text(item, &Data::empty()))
                 } else {
-                    let mut words: Vec<String> =
-                        template.iter().map(|word| word.replace("{}", item)).collect();
+                    let word = |word: &String| filled(word, item).unwrap_or_else(|| word.clone());
+                    let mut words: Vec<String> = template.iter().map(word).collect();
                     if !has_marker {
-                        words.push(item.to_owned());
+                        words.extend(item.split(BETWEEN).map(str::to_owned));
                     }
                     shell.dispatch(&words, &Data::empty())
                 }
@@ -167,6 +164,47 @@ impl Shell<'_> {
         });
         self.open_ended = outer;
         output
+    }
+
+    /// The items of each source of `parallel`: words, lines of files, or its input. `None` when some are not known.
+    fn sources(&mut self, tail: &[String], stdin: &Data) -> Option<Vec<Vec<String>>> {
+        if tail.is_empty() {
+            return Some(vec![items_of(stdin, true)?]);
+        }
+        let mut sources = Vec::new();
+        for source in tail {
+            match source.as_str() {
+                ":::" | ":::+" | "::::" | "::::+" => sources.push((source.starts_with("::::"), Vec::new())),
+                item => {
+                    if let Some((of_files, items)) = sources.last_mut() {
+                        match *of_files {
+                            true => items.extend(items_of(&self.content_of(item), true)?),
+                            false => items.push(item.to_owned()),
+                        }
+                    }
+                }
+            }
+        }
+        Some(sources.into_iter().map(|(_, items)| items).collect())
+    }
+
+    /// Every combination of the items, one of each source; sources that GNU parallel links are combined as well, which is
+    /// all that they come to and more. `None` when there are too many.
+    fn combined(&mut self, sources: &[Vec<String>]) -> Option<Vec<String>> {
+        let count = sources.iter().try_fold(1usize, |count, items| count.checked_mul(items.len()));
+        if sources.len() > 1 && count.is_none_or(|count| count > limits::ITEMS.most) {
+            self.trace.note(Over::of(&limits::ITEMS));
+            return None;
+        }
+        let mut all = vec![String::new()];
+        for (nth, items) in sources.iter().enumerate() {
+            let between = if nth == 0 { String::new() } else { BETWEEN.to_string() };
+            let head = |head: &String| format!("{head}{between}");
+            let heads: Vec<String> = all.iter().map(head).collect();
+            let joined = heads.iter().flat_map(|head| items.iter().map(move |item| format!("{head}{item}")));
+            all = joined.collect();
+        }
+        Some(all)
     }
 
     pub(super) fn find(&mut self, argv: &[String], args: &[String], stdin: &Data) -> Data {
@@ -262,11 +300,12 @@ impl Shell<'_> {
                 .map(|name| found_below(start, name).replace('*', &STAR.to_string()))
                 .collect();
             let ordinary = self.labels.is_ordinary(&self.resolve(start), self.place);
-            if !ordinary || named.iter().any(|path| path.ends_with(STAR)) {
+            let is_whole = |path: &String| path.ends_with(&format!("/{STAR}"));
+            if !ordinary || named.iter().any(is_whole) {
                 all.push(whole);
             }
             all.extend(named.into_iter().filter(|path| {
-                !path.ends_with(STAR) && (ordinary || self.labels.is_secret(&self.resolve(path), self.place))
+                !is_whole(path) && (ordinary || self.labels.is_secret(&self.resolve(path), self.place))
             }));
         }
         all
@@ -302,6 +341,52 @@ impl Shell<'_> {
         self.open_ended = outer;
         Some(output)
     }
+}
+
+/// What stands between the items that one run of `parallel` gets.
+const BETWEEN: char = '\u{1f}';
+
+/// A word of `parallel` (GNU parallel 20221122) with its replacement strings filled: `{}` and `{2}` by items, and those that
+/// stand for a part of one, or for a number, by something that is not known. `None` for a word without any.
+fn filled(word: &str, item: &str) -> Option<String> {
+    let items: Vec<&str> = item.split(BETWEEN).collect();
+    let mut out = String::new();
+    let mut rest = word;
+    let mut any = false;
+    while let Some((head, tail)) = rest.split_once('{') {
+        out.push_str(head);
+        let inner = tail.split_once('}');
+        let digits = inner.map_or(0, |(inner, _)| {
+            inner.len() - inner.trim_start_matches(|c: char| c.is_ascii_digit() || c == '-').len()
+        });
+        let value = inner.and_then(|(inner, _)| {
+            let (nth, part) = inner.split_at_checked(digits)?;
+            match part {
+                "" if nth.is_empty() => Some(items.join(" ")),
+                "" => Some(
+                    nth.parse::<usize>()
+                        .ok()
+                        .and_then(|nth| items.get(nth.checked_sub(1)?))
+                        .map_or_else(|| HOLE.to_string(), |item| (*item).to_owned()),
+                ),
+                "." | "/" | "//" | "/." | "#" | "%" => Some(HOLE.to_string()),
+                perl if perl.starts_with('=') => Some(HOLE.to_string()),
+                _ => None,
+            }
+        });
+        match (value, inner) {
+            (Some(value), Some((_, behind))) => {
+                out.push_str(&value);
+                rest = behind;
+                any = true;
+            }
+            _ => {
+                out.push('{');
+                rest = tail;
+            }
+        }
+    }
+    any.then(|| out + rest)
 }
 
 /// The names a search looks for, as written; everything when it looks for none.

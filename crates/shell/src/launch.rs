@@ -1,6 +1,7 @@
 //! Options and settings with which programs that are no wrappers still run other programs: pagers, checkpoint
 //! actions, makefiles. Those of git are told by `git.rs`, and where it is the value of an option, the catalogue says so.
 
+use super::carrier::quote;
 use super::code::Languages;
 use super::data::{Data, Taint};
 use super::project;
@@ -37,6 +38,7 @@ impl Shell<'_> {
                 let package = self.content_of("package.json");
                 package.exact().map(|text| project::scripts(text, program, args)).unwrap_or_default()
             }
+            "curl" => self.configured_transfers(args, stdin),
             "psql" => psql_programs(&option_after(args, &["-c", "--command"])),
             "gdb" | "lldb" => {
                 let commands = option_after(args, &["-ex", "--eval-command", "-o"]);
@@ -74,6 +76,26 @@ impl Shell<'_> {
         let options = Options::parse(args, self.programs.takes("tar"));
         let values = OPTIONS.iter().flat_map(|(short, long)| options.values(*short, long));
         values.map(|value| value.strip_prefix("exec=").unwrap_or(value).to_owned()).collect()
+    }
+
+    /// `curl -K FILE`: the command line that the options in the file make, where they can be read.
+    fn configured_transfers(&mut self, args: &[&str], stdin: &Data) -> Vec<String> {
+        let options = Options::parse(args, self.programs.takes("curl"));
+        let files: Vec<&str> = options.values(Some('K'), "config").collect();
+        let read = files.iter().map(|file| match *file {
+            "-" | "/dev/stdin" => stdin.clone(),
+            file => self.content_of(file),
+        });
+        let texts: Vec<String> = read.filter_map(|data| data.marked().map(str::to_owned)).collect();
+        if texts.is_empty() {
+            return Vec::new();
+        }
+        let words = texts.iter().flat_map(|text| text.lines()).flat_map(configured);
+        let own = args.iter().filter(|arg| !files.contains(arg) && !matches!(**arg, "-K" | "--config"));
+        let own = own.filter(|arg| !arg.starts_with("-K") && !arg.starts_with("--config="));
+        let all: Vec<String> =
+            own.map(|arg| (*arg).to_owned()).chain(words).map(|word| quote(&word)).collect();
+        vec![format!("curl {}", all.join(" "))]
     }
 
     /// Commands that an editor is started with.
@@ -130,6 +152,24 @@ impl Shell<'_> {
         }
         texts
     }
+}
+
+/// The words that a line of a file of `curl` stands for (curl 8.9, `--config`): `url = "x"`, `--url x`, `-s`.
+fn configured(line: &str) -> Vec<String> {
+    let line = line.trim();
+    if line.is_empty() || line.starts_with('#') {
+        return Vec::new();
+    }
+    let end = line.find(|c: char| c.is_whitespace() || matches!(c, '=' | ':')).unwrap_or(line.len());
+    let (name, rest) = line.split_at_checked(end).unwrap_or((line, ""));
+    let name = if name.starts_with('-') { name.to_owned() } else { format!("--{name}") };
+    let value = rest.trim_start_matches(|c: char| c.is_whitespace() || matches!(c, '=' | ':'));
+    let value = match value.strip_prefix('"') {
+        Some(quoted) => quoted.rsplit_once('"').map_or(quoted, |(value, _)| value),
+        None => value.split_whitespace().next().unwrap_or_default(),
+    };
+    let value = Some(value.to_owned()).filter(|value| !value.is_empty());
+    std::iter::once(name).chain(value).collect()
 }
 
 /// What `psql` runs: by `\\!`, and by `COPY ... PROGRAM '...'`.

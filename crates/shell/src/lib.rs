@@ -98,6 +98,7 @@ mod simple;
 mod startup;
 mod state;
 mod statements;
+mod stored;
 mod subscript;
 mod texts;
 mod tilde;

@@ -31,7 +31,7 @@ impl Shell<'_> {
             }
             "pwd" => Data::text(self.state.cwd.clone().unwrap_or_else(|| HOLE.into())),
             "which" | "type" if refs.iter().any(|arg| !arg.starts_with('-')) => match refs.last() {
-                Some(name) if !has_hole(name) => Data::text(format!("/usr/bin/{name}")),
+                Some(name) => Data::text(format!("/usr/bin/{name}")),
                 _ => Data::unknown(Taint::PROGRAM),
             },
             "getent" => account(&refs),
@@ -62,6 +62,9 @@ impl Shell<'_> {
                     return Data::unknown(Taint::NONE);
                 }
                 Data::unknown(Taint::NET)
+            }
+            _ if self.programs.does(program, Does::ReadsStatements) && !literals(&refs).is_empty() => {
+                Data::text(literals(&refs)).or_anything().tainted(Taint::PROGRAM)
             }
             _ if computes(program, &refs)
                 || self.programs.does(program, Does::Rewrites) && is_written_here(stdin) =>
@@ -296,6 +299,12 @@ fn computes(program: &str, args: &[&str]) -> bool {
     }
 }
 
+/// The texts in quotes in the statements that a client of a database is given, which it may print: one for each line.
+fn literals(args: &[&str]) -> String {
+    let quoted = args.iter().flat_map(|statement| statement.split('\'').skip(1).step_by(2));
+    quoted.filter(|text| text.contains(' ')).collect::<Vec<_>>().join("\n")
+}
+
 /// True for text that stands in the command itself. Whoever rewrites such text and runs the result could
 /// have written the result.
 fn is_written_here(data: &Data) -> bool {
@@ -426,9 +435,18 @@ fn listed(args: &[&str]) -> Data {
     }
 }
 
-/// Whether git lists every file that it knows.
+/// Whether git lists every file that it knows, or every one that it does not know: not those that it ignores.
 fn lists_all_files(args: &[&str]) -> bool {
-    matches!(args.split_first(), Some((&"ls-files", rest)) if rest.iter().all(|arg| matches!(*arg, "-z" | "-c" | "--cached" | "." | "--full-name")))
+    let Some((&"ls-files", rest)) = args.split_first() else { return false };
+    rest.iter().all(|arg| match arg.strip_prefix("--") {
+        Some(option) => {
+            matches!(option, "cached" | "full-name" | "others" | "modified" | "deleted" | "exclude-standard")
+        }
+        None => {
+            *arg == "."
+                || arg.strip_prefix('-').is_some_and(|letters| letters.chars().all(|c| "zcomd".contains(c)))
+        }
+    })
 }
 
 /// What `getent passwd NAME` prints: an account, whose home is where homes are.

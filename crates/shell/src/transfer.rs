@@ -7,7 +7,7 @@ use super::walk::{Shell, slices};
 use crate::effects::{Action, Touch};
 use crate::marks::STAR;
 use crate::options::Options;
-use crate::programs::{Does, Stores, Touches};
+use crate::programs::{Does, Touches};
 
 /// Addresses of `socat` that reach another machine or another program.
 const ADDRESSES: &[&str] = &[
@@ -72,19 +72,16 @@ impl Shell<'_> {
             }
             self.touch_by(Some(process), touch);
         }
-        if matches!(program, "remove-item" | "ri") && !refs.iter().any(|arg| !arg.starts_with('-')) {
-            let mut piped = refs.clone();
+        if matches!(program, "remove-item" | "ri") && stdin.marked().is_some() {
+            // Which words are values of options is not known here: what is piped is deleted in any case.
+            let mut piped: Vec<&str> = refs.iter().copied().filter(|arg| arg.starts_with('-')).collect();
             piped.extend(stdin.marked().into_iter().flat_map(str::lines));
             for touch in crate::effects::of_program(self.programs, program, &piped) {
                 self.touch_by(Some(process), touch);
             }
         }
-        if matches!(program, "apply_patch" | "applypatch") {
-            let text = refs.first().copied().or_else(|| stdin.marked()).unwrap_or_default().to_owned();
-            for (action, path) in crate::effects::patched(&text) {
-                self.touch_by(Some(process), Touch::new(action, path));
-            }
-        }
+        read |= self.read_listed(program, &refs, stdin, process);
+        self.patch(program, &refs, stdin, process);
         self.store(program, &refs, stdin, read);
         self.fetch(program, &refs, stdin);
         self.install(program, &refs, process);
@@ -96,6 +93,56 @@ impl Shell<'_> {
             self.trace.facts.push(Fact::NetworkShell { process });
         }
         self.hooks(program, &refs, stdin, process);
+    }
+
+    /// Reports the files that a list names which the program is told to take its operands from, and what they hold.
+    fn read_listed(&mut self, program: &str, args: &[&str], stdin: &Data, process: usize) -> Taint {
+        let Some(entry) = self.programs.get(program) else { return Taint::NONE };
+        let options = Options::parse(args, entry.values.takes());
+        let mut lists: Vec<Data> = Vec::new();
+        for file in entry.lists.values_in(&options) {
+            lists.push(if matches!(file, "-" | "/dev/stdin") {
+                stdin.clone()
+            } else {
+                self.content_of(file)
+            });
+        }
+        if entry.lists_input.any_in(&options) {
+            lists.push(stdin.clone());
+        }
+        let names = lists.iter().filter_map(Data::marked).flat_map(|text| text.split(['\n', '\0']));
+        let names: Vec<String> = names.filter(|name| !name.is_empty()).map(str::to_owned).collect();
+        let mut read = Taint::NONE;
+        for name in Bounded::of(&limits::TOUCHES, names).reported(&mut self.trace) {
+            read |= self.content_of(&name).taint.without(Taint::FILE | Taint::UNREAD | Taint::INPUT);
+            self.touch_by(Some(process), Touch::new(Action::Read, name));
+        }
+        read
+    }
+
+    /// Reports the files that a patch names.
+    fn patch(&mut self, program: &str, args: &[&str], stdin: &Data, process: usize) {
+        let ((Some(Touches::Patches), files) | (Some(Touches::Git), ["apply" | "am", files @ ..])) =
+            (self.programs.touches(program), args)
+        else {
+            return;
+        };
+        let options = Options::parse(files, self.programs.takes(program));
+        let named = options.operands.iter().skip(usize::from(program != "git"));
+        let named: Vec<&str> = named.copied().chain(options.value(Some('i'), "input")).collect();
+        let mut texts: Vec<String> = stdin.marked().map(str::to_owned).into_iter().collect();
+        // An agent's own tool takes the patch itself.
+        texts.extend(
+            options.operands.iter().filter(|text| text.contains('\n')).map(|text| (*text).to_owned()),
+        );
+        for file in named {
+            texts.extend(self.content_of(file).marked().map(str::to_owned));
+        }
+        for text in texts {
+            for (action, path) in crate::effects::patched(&text) {
+                self.touch_by(Some(process), Touch::new(action, path));
+            }
+        }
     }
 
     /// What the program does to files, each once.
@@ -111,195 +158,6 @@ impl Shell<'_> {
             touches.sort_by_cached_key(|touch| height(&touch.path));
         }
         Bounded::of(&limits::TOUCHES, touches).reported(&mut self.trace)
-    }
-
-    /// Remembers what files hold after the program ran.
-    fn store(&mut self, program: &str, args: &[&str], stdin: &Data, read: Taint) {
-        let options = Options::parse(args, self.programs.takes(program));
-        if let ("git", ["mv", rest @ ..]) = (program, options.operands.as_slice()) {
-            return self.store_copies(program, rest, &options);
-        }
-        if program == "dd" {
-            return self.store_block(args, stdin);
-        }
-        let Some(stores) = self.programs.get(program).and_then(|entry| entry.stores) else { return };
-        match stores {
-            Stores::Input => {
-                if stdin.taint.has(Taint::ENDLESS) && !options.operands.is_empty() {
-                    self.trace.facts.push(Fact::Endless);
-                }
-                options.operands.iter().for_each(|path| self.write_file(path, stdin));
-            }
-            Stores::Fetched => self.store_fetched(program, &options),
-            Stores::Copies => self.store_copies(program, &options.operands, &options),
-            Stores::Downloads => self.store_download(&options),
-            Stores::NamedOption => self.store_named(args),
-            Stores::Packs | Stores::PacksFirst if read.has(Taint::SECRET) => {
-                self.store_packed(stores == Stores::PacksFirst, args, &options, &Data::unknown(read));
-            }
-            Stores::Packs | Stores::PacksFirst => {}
-            Stores::Unpacks => {
-                for path in &options.operands {
-                    let data = self.content_of(path);
-                    if let Some((plain, _)) = path.rsplit_once('.').filter(|_| data.taint != Taint::FILE) {
-                        self.write_file(plain, &Data::unknown(data.taint | Taint::DECODED));
-                    }
-                }
-            }
-            Stores::Enciphered => {
-                if let (Some(input), Some(path)) = (after(args, "-in"), after(args, "-out")) {
-                    let taint = self.content_of(input).taint;
-                    self.write_file(path, &Data::unknown(taint | Taint::DECODED));
-                }
-            }
-            Stores::Pipe => {
-                let paths = options.operands.iter().map(|path| self.resolve(path));
-                self.fifos.extend(paths.collect::<Vec<_>>());
-            }
-        }
-    }
-
-    /// `dd if=FILE of=FILE`.
-    fn store_block(&mut self, args: &[&str], stdin: &Data) {
-        let part = |key: &str| args.iter().find_map(|arg| arg.strip_prefix(key));
-        let data = part("if=").map_or_else(|| stdin.clone(), |path| self.content_of(path));
-        if let Some(path) = part("of=") {
-            self.write_file(path, &data);
-        }
-    }
-
-    /// What lies at a service comes to the last operand.
-    fn store_download(&mut self, options: &Options<'_>) {
-        if let [.., source, target] = options.operands.as_slice()
-            && crate::effects::is_remote(source)
-            && !crate::effects::is_remote(target)
-        {
-            let name = source.rsplit('/').next().unwrap_or(source);
-            self.store_in(target, name, &Data::unknown(Taint::NET));
-        }
-    }
-
-    /// What is fetched comes to the file behind an option, or named last.
-    fn store_named(&mut self, args: &[&str]) {
-        let is_name =
-            |arg: &&str| matches!(arg.to_ascii_lowercase().as_str(), "-outfile" | "-destination" | "-o");
-        let named = args.iter().position(is_name).and_then(|at| args.get(at + 1));
-        let fetches = args.iter().any(|arg| arg.contains("://"));
-        if let Some(path) = named.or(args.last()).filter(|path| fetches && !path.contains("://")) {
-            self.write_file(path, &Data::unknown(Taint::NET));
-        }
-    }
-
-    /// The file that is fetched, under the name it is given or has at its source.
-    fn store_fetched(&mut self, program: &str, options: &Options<'_>) {
-        let named = options.value(Some('o'), "output").or(options.value(Some('O'), "output-document"));
-        let remote_name = program != "curl" || options.short('O') || options.long("remote-name");
-        let of_url = || {
-            let name = options.operands.first()?.rsplit('/').next()?;
-            Some(name).filter(|name| remote_name && !name.is_empty())
-        };
-        let Some(path) = named.or_else(of_url).filter(|path| *path != "-") else { return };
-        let prefix = options.value(Some('P'), "directory-prefix").filter(|_| program.starts_with("wget"));
-        let path = match prefix.or(options.value(None, "output-dir")) {
-            Some(folder) => format!("{folder}/{path}"),
-            None => path.to_owned(),
-        };
-        let local = options.operands.iter().find(|url| url.starts_with("file:"));
-        let data = local.map_or_else(|| Data::unknown(Taint::NET), |url| self.content_of(url));
-        self.write_file(&path, &data);
-    }
-
-    /// Remembers what the copies, links and new names hold that a program makes.
-    fn store_copies(&mut self, program: &str, operands: &[&str], options: &Options<'_>) {
-        let named = options.value(Some('t'), "target-directory");
-        let (sources, target) = match (named, operands.split_last()) {
-            (Some(target), _) => (operands, target),
-            (None, Some((target, sources @ [_, ..]))) => (sources, *target),
-            // A link of the same name in the working directory.
-            (None, Some((source, []))) if program == "ln" => (std::slice::from_ref(source), "."),
-            _ => return,
-        };
-        let soft = match program {
-            "ln" | "gln" => Some(options.has('s', "symbolic")),
-            "link" => Some(false),
-            "cp" | "gcp" if options.has('s', "symbolic-link") => Some(true),
-            "cp" | "gcp" if options.has('l', "link") => Some(false),
-            _ => None,
-        };
-        for source in Bounded::of(&limits::FILES, sources).reported(&mut self.trace) {
-            if let Some(soft) = soft {
-                self.store_link(soft, source, target);
-            }
-            self.store_copy(source, target);
-        }
-    }
-
-    /// A link, which may lie in the target or be the target. A soft one leads from where it lies, any other from here.
-    fn store_link(&mut self, soft: bool, source: &str, target: &str) {
-        let link = self.resolve(target);
-        let name = source.rsplit('/').next().unwrap_or(source);
-        let folder = link.rsplit_once('/').map_or("", |(folder, _)| folder).to_owned();
-        for (link, folder) in [(link.clone(), folder), (format!("{link}/{name}"), link)] {
-            let leads = match soft {
-                true => crate::paths::lexical(source, &folder),
-                false => self.resolve(source),
-            };
-            if leads != link {
-                let over = self.state.disk.link(link, leads);
-                self.trace.note(over);
-            }
-        }
-    }
-
-    fn store_copy(&mut self, source: &str, target: &str) {
-        if crate::effects::is_remote(source) {
-            let name = source.rsplit(['/', ':']).next().unwrap_or(source);
-            return self.store_in(target, name, &Data::unknown(Taint::NET));
-        }
-        let name = source.trim_end_matches('/').rsplit('/').next().unwrap_or(source);
-        if is_installed(&self.resolve(source)) {
-            // A program by another name does what it did by its own.
-            let data = Data::text(format!("{source} \"$@\"\n"));
-            return self.store_in(target, name, &data);
-        }
-        let data = self.content_of(source);
-        if data.taint != Taint::FILE || data.marked().is_some() {
-            self.store_in(target, name, &data);
-        }
-        // What lies in a folder is copied with it.
-        let folder = self.resolve(source) + "/";
-        let inside =
-            self.state.disk.files().filter_map(|(path, data)| Some((path.strip_prefix(&folder)?, data)));
-        let mut inside: Vec<(String, Data)> =
-            inside.map(|(path, data)| (path.to_owned(), data.clone())).collect();
-        inside.sort_by(|one, other| one.0.cmp(&other.0));
-        for (path, data) in inside {
-            self.write_file(&format!("{target}/{path}"), &data);
-            self.write_file(&format!("{target}/{name}/{path}"), &data);
-        }
-    }
-
-    /// The target may be a folder or the file itself.
-    fn store_in(&mut self, target: &str, name: &str, data: &Data) {
-        self.write_file(&format!("{target}/{name}"), data);
-        self.write_file(target, data);
-    }
-
-    /// What is made of secrets is secret, whatever it is called then.
-    fn store_packed(&mut self, is_first: bool, args: &[&str], options: &Options<'_>, secret: &Data) {
-        let output = options
-            .value(Some('f'), "file")
-            .or(options.value(Some('o'), "output"))
-            .or_else(|| after(args, "-out"))
-            .or_else(|| options.operands.first().copied().filter(|_| is_first));
-        if let Some(path) = output {
-            self.write_file(path, secret);
-        }
-        for path in &options.operands {
-            for suffix in [".gz", ".bz2", ".xz", ".zst", ".gpg"] {
-                self.write_file(&format!("{path}{suffix}"), secret);
-            }
-        }
     }
 
     /// Remembers directories that the program fills with what came over the network.
@@ -530,13 +388,6 @@ impl Shell<'_> {
     }
 }
 
-/// Whether a path leads into a folder of installed programs.
-fn is_installed(path: &str) -> bool {
-    const FOLDERS: [&str; 6] =
-        ["/bin", "/usr/bin", "/sbin", "/usr/sbin", "/usr/local/bin", "/opt/homebrew/bin"];
-    path.rsplit_once('/').is_some_and(|(folder, name)| FOLDERS.contains(&folder) && !name.is_empty())
-}
-
 /// True for addresses that never leave the machine.
 fn is_local(url: &str) -> bool {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
@@ -560,7 +411,7 @@ fn is_address(arg: &str) -> bool {
 }
 
 /// The argument after this one.
-fn after<'a>(args: &[&'a str], option: &str) -> Option<&'a str> {
+pub(super) fn after<'a>(args: &[&'a str], option: &str) -> Option<&'a str> {
     args.iter().position(|arg| *arg == option).and_then(|at| args.get(at + 1)).copied()
 }
 

@@ -40,6 +40,10 @@ pub enum Class {
     Unknown,
 }
 
+/// What a git that is gone leaves behind, and the next one asks to remove (git 2.46, lockfile.h).
+const LOCKS: [&str; 6] =
+    ["HEAD.lock", "ORIG_HEAD.lock", "config.lock", "index.lock", "packed-refs.lock", "shallow.lock"];
+
 /// Folders in which systems of version control keep what was committed: Git, Mercurial, Jujutsu, Sapling, Bazaar, Darcs, Pijul.
 const HISTORIES: [&str; 7] = [".git", ".hg", ".jj", ".sl", ".bzr", "_darcs", ".pijul"];
 
@@ -153,6 +157,11 @@ pub(crate) fn of(path: &str, place: &Place) -> Class {
         segment.starts_with(['.', '_']) && HISTORIES.contains(&segment)
             || segment.ends_with(".git") && segment.len() > 4
     };
+    if let [.., ".git", lock] = base
+        && LOCKS.contains(lock)
+    {
+        return Class::Rebuilt;
+    }
     if base.iter().any(|segment| is_history(segment)) {
         return Class::History;
     }
@@ -329,6 +338,8 @@ mod tests {
             ("./*", Class::Workspace),
             (".git", Class::History),
             (".jj", Class::History),
+            (".git/index.lock", Class::Rebuilt),
+            (".git/index", Class::History),
             ("vendor/lib/.hg/store", Class::History),
             ("src/x", Class::Inside),
             ("../other", Class::Outside),

@@ -217,9 +217,24 @@ fn by_name(path: &str, place: &Place) -> Option<&'static Entry> {
         let mut secrets = index.patterns.iter().filter(|pattern| pattern.entry.level == Level::Secret);
         found = secrets.find(|pattern| globbed(pattern, &segments, home, LEAST_FIXED));
     }
-    let pattern = found?;
+    let pattern = found.or_else(|| searched(&segments, home))?;
     let inner = segments.get(home.unwrap_or_default()..).unwrap_or_default();
     (!is_innocent(pattern, inner, name)).then_some(pattern.entry)
+}
+
+/// What runs by itself among the files that a search below one of its folders finds (`.github/*/*.yml`).
+fn searched(segments: &[&str], home: Option<usize>) -> Option<&'static Pattern> {
+    let is_any = |segment: &&str| segment.chars().all(|c| matches!(c, STAR | HOLE));
+    let at = segments.iter().position(is_any).filter(|at| at + 1 < segments.len())?;
+    let mut filled = segments.to_vec();
+    INDEX.patterns.iter().filter(|pattern| pattern.entry.level == Level::Runs).find(|pattern| {
+        pattern.segments.iter().skip(1).any(|folder| {
+            if let Some(place) = filled.get_mut(at) {
+                *place = folder.written;
+            }
+            fits(pattern, &filled, home)
+        })
+    })
 }
 
 fn in_small_letters(text: &str) -> Cow<'_, str> {

@@ -69,11 +69,34 @@ const PAYMENTS: [&str; 8] = [
     "payment_intent",
 ];
 
+/// Code in which neighbouring literals are one, as they are when it runs: `'a' + 'b'`, `"a" . "b"`, `"a" "b"`.
+fn joined(code: &str) -> String {
+    let mut out = String::with_capacity(code.len());
+    let mut rest = code;
+    while let Some(at) = rest.find(['\'', '"']) {
+        let (head, tail) = rest.split_at_checked(at).unwrap_or((rest, ""));
+        out.push_str(head);
+        let quote = if tail.starts_with('"') { '"' } else { '\'' };
+        let behind = tail.strip_prefix(quote).unwrap_or_default();
+        let between =
+            behind.trim_start_matches(|c: char| c.is_whitespace() || matches!(c, '+' | '.' | '&' | '|'));
+        match between.strip_prefix(quote) {
+            Some(next) if between.len() < behind.len() => rest = next,
+            _ => {
+                out.push(quote);
+                rest = behind;
+            }
+        }
+    }
+    out + rest
+}
+
 /// Whether code calls something that deletes.
 pub(super) fn deletes(code: &str) -> bool {
-    let lower = code.to_ascii_lowercase();
+    let lower = joined(&code.to_ascii_lowercase());
     let called = lower.match_indices(['(', '!']).any(|(at, _)| {
-        let name = lower.get(..at).unwrap_or_default();
+        // A member may be named in brackets: `db["drop"]()`.
+        let name = lower.get(..at).unwrap_or_default().trim_end_matches([']', '"', '\'']);
         let name = name.rsplit(|c: char| !c.is_ascii_alphanumeric() && c != '_').next().unwrap_or_default();
         is_deletion(name)
     });

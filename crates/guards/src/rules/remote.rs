@@ -18,8 +18,8 @@ use backstop_shell::{Argument, Place, Process, paths};
 use super::library;
 use super::words::{
     CHANGES, CMDLETS, ENDS, FIRM_CHANGES, FIRM_RELEASES, IGNORES_OPTIONS, INSISTS, LIVE, LOADS, LOCAL, NAMED,
-    OVERWRITING, OWN, OWN_THINGS, PLAYERS, PRODUCTION, READS, REHEARSAL_STAGES, REHEARSES, RELEASES, REMADE,
-    REMOVES, RUNNER, SENDS, SERVICE, SERVICE_MODULES, STATES, is,
+    OVERWRITING, OWN, OWN_THINGS, PLACES, PLAYERS, PRODUCTION, READS, REHEARSAL_STAGES, REHEARSES, RELEASES,
+    REMADE, REMOVES, RUNNER, SENDS, SERVICE, SERVICE_MODULES, SHELLS_ELSEWHERE, STATES, is,
 };
 use crate::paths::{Class, class};
 
@@ -61,6 +61,8 @@ struct Line<'a> {
     args: Vec<&'a str>,
     /// The leading words that could be verbs, or be what these are about.
     words: Vec<&'a str>,
+    /// Whether a variable that says where programs work names production.
+    is_set_to_production: bool,
 }
 
 /// Returns whether a program deletes or ends something that it manages elsewhere.
@@ -83,6 +85,25 @@ pub(super) fn sends(process: &Process, at: &Place) -> bool {
 /// Returns whether a program changes what is called production.
 pub(super) fn changes_production(process: &Process, at: &Place) -> bool {
     Line::read(process, at).is_some_and(|line| line.changes_production())
+        || changes_production_by_shell(process)
+}
+
+/// `ssh HOST COMMAND` where the host is called production: whether the command says that it changes something there.
+fn changes_production_by_shell(process: &Process) -> bool {
+    if !is(SHELLS_ELSEWHERE, &process.program()) {
+        return false;
+    }
+    let mut args = process.argv().iter().skip(1).map(Argument::raw);
+    let host = args.find(|arg| !arg.starts_with('-') && names_production(arg));
+    let told: Vec<&str> = args.collect();
+    host.is_some()
+        && told.join(" ").split([';', '|', '&', '\n']).any(|command| {
+            // The program, its verb, and what may stand in front of them.
+            let mut words = command.split_whitespace().take(LEADING);
+            words.any(|word| {
+                is(FIRM_CHANGES, word) || is(ENDS, word) || matches!(word, "reload" | "stop" | "start" | "rm")
+            })
+        })
 }
 
 /// Whether a module of a language is the library of a service, by the first part of its name.
@@ -118,7 +139,11 @@ impl<'a> Line<'a> {
         let shells = ["pwsh", "powershell"];
         let is_cmdlet =
             is_verb_and_noun(program.raw()) || process.via().iter().any(|via| shells.contains(&via.as_str()));
-        (!asks).then_some(Self { kind, name, is_cmdlet, args, words })
+        let is_set_to_production = process.environment().iter().any(|(name, value)| {
+            let name = name.to_ascii_lowercase();
+            is(PLACES, name.rsplit('_').next().unwrap_or_default()) && names_production(value)
+        });
+        (!asks).then_some(Self { kind, name, is_cmdlet, args, words, is_set_to_production })
     }
 
     fn ends(&self) -> bool {
@@ -185,7 +210,11 @@ impl<'a> Line<'a> {
         };
         let about_settings = || self.words.iter().any(|word| is(REMADE, &word.to_ascii_lowercase()));
         let players_check = is(PLAYERS, &self.name) && self.args.contains(&"-C");
-        changes && !players_check && !self.looks() && !about_settings() && self.values().any(names_production)
+        changes
+            && !players_check
+            && !self.looks()
+            && !about_settings()
+            && (self.values().any(names_production) || self.is_set_to_production)
     }
 
     /// What is done, and by which of the leading words it is said.

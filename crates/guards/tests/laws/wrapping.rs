@@ -227,8 +227,12 @@ fn difference(wrapper: &str, command: &str) -> Option<&'static str> {
     if wrapper.starts_with("env -S") && !is_words(command) {
         return Some("it splits words, and is no shell");
     }
-    if wrapper.ends_with("{}") && command.contains("$0") {
+    let names = wrapper.ends_with("{}") || wrapper.ends_with("; sh s") || program.starts_with("fd");
+    if names && command.contains("$0") {
         return Some("it has another name");
+    }
+    if wrapper.ends_with("| cmd") && command.contains('\'') {
+        return Some("single quotes are none to the command prompt");
     }
     let feeds = program.ends_with("xargs") || program == "parallel" || wrapper.starts_with("printf ");
     if feeds && command.contains("args ") {

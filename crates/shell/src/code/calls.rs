@@ -5,7 +5,7 @@ use super::values::{self, Value};
 use crate::Taint;
 use crate::decode;
 use crate::effects::{Action, Touch};
-use crate::marks::{HOLE, STAR, has_hole};
+use crate::marks::{ANY, HOLE, STAR, has_hole};
 
 /// Something that code does.
 #[derive(Debug, Clone)]
@@ -20,6 +20,10 @@ pub(crate) enum Call {
     Carrier(Taint),
     /// The entries of a directory are listed.
     Lists(String),
+    /// Files are found whose names this pattern fits.
+    Finds(String),
+    /// A file is read, or written, whose name is not written in the code.
+    OpensUnknown(Action),
     /// Something is deleted that is not written in the code.
     DeletesUnknown,
     /// A file is touched.
@@ -87,6 +91,24 @@ pub(super) fn last_of(name: &str) -> &str {
     let name = name.trim_end_matches(['!', '?', '(']);
     let last = name.rsplit(['.', ':', '>', '/']).next().unwrap_or(name);
     Some(last.trim_start_matches(['$', '@', '&'])).filter(|bare| !bare.is_empty()).unwrap_or(last)
+}
+
+/// A pattern of file names with marks in place of what stands for others.
+fn as_glob(pattern: &str) -> String {
+    let mut out = String::with_capacity(pattern.len());
+    let mut rest = pattern.chars();
+    while let Some(c) = rest.next() {
+        match c {
+            '*' => out.push(STAR),
+            '?' => out.push(ANY),
+            '[' => {
+                out.push(ANY);
+                rest.by_ref().find(|c| *c == ']');
+            }
+            c => out.push(c),
+        }
+    }
+    out
 }
 
 /// Calls whose words are numbers or memory, even where another of that name starts a process.
@@ -255,7 +277,7 @@ impl<'a> Site<'a> {
             matches!(last_of(self.name), "eval" | "exec" | "function" | "instance_eval" | "class_eval")
                 && matches!(
                     self.owner(),
-                    "" | "builtins" | "__builtins__" | "globalthis" | "window" | "vm" | "kernel"
+                    "" | "builtins" | "__builtins__" | "global" | "globalthis" | "window" | "vm" | "kernel"
                 );
         if runs && code.is_some_and(|value| value.begins_unsure() && !value.filed) {
             self.calls.push(Call::Unread);
@@ -345,6 +367,8 @@ impl<'a> Site<'a> {
             let writes = writes || value.text.starts_with('>');
             let action = if writes { Action::Write } else { Action::Read };
             found.push(Call::Touch(Touch::new(action, path)));
+        } else {
+            found.push(Call::OpensUnknown(if writes { Action::Write } else { Action::Read }));
         }
         let third = self.args.get(2).map(|value| value.text.clone());
         // `open(F, ">>path")`.
@@ -389,6 +413,16 @@ impl<'a> Site<'a> {
     }
 
     fn glob(&mut self) -> Option<Value> {
+        let is_deep = last_of(self.name).starts_with('r');
+        let written = self.first().filter(|value| value.is_known()).map_or("", |value| &value.text);
+        let folder =
+            self.receiver.map(|value| value.text.trim_end_matches('/')).filter(|_| !written.starts_with('/'));
+        let found = match folder.filter(|folder| folder.starts_with(['/', '~', '.'])) {
+            Some(folder) if is_deep => format!("{folder}/{STAR}/{written}"),
+            Some(folder) => format!("{folder}/{written}"),
+            None => written.to_owned(),
+        };
+        self.calls.push(Call::Finds(as_glob(&found)));
         let is_pattern = |value: &&Value| value.text.starts_with(['/', '~']);
         let Some(pattern) = self.first().into_iter().chain(self.receiver).find(is_pattern) else {
             // What it finds lies here, or in the folder it is called on.
@@ -396,7 +430,7 @@ impl<'a> Site<'a> {
             return Some(Value { listed: true, bounded, ..Value::tainted(HOLE, self.taint()) });
         };
         let folder = pattern.text.split('*').next().unwrap_or_default().trim_end_matches('/').to_owned();
-        let text = format!("{folder}/{STAR}");
+        let text = as_glob(&pattern.text);
         self.calls.push(Call::Lists(if folder.is_empty() { "/".to_owned() } else { folder }));
         Some(Value { listed: true, bounded: true, ..Value::tainted(text, self.taint()) })
     }

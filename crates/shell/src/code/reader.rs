@@ -392,6 +392,12 @@ impl Reader<'_> {
             Some(Token::Mark('=')) if !matches!(tokens.get(*at + 1), Some(Token::Mark('=' | '~' | '>'))) => {
                 *at += 1;
                 if self.frames.is_empty() {
+                    if self.language.name == "javascript" && assigned.is_some() {
+                        // `const a = x, b = y`: what stood in front of the comma is the value of the first.
+                        let top = self.top();
+                        top.value = top.args.pop();
+                        self.end(assigned.take());
+                    }
                     // `a, b = ...` gives a list to nobody.
                     self.top().args.clear();
                     *assigned = Some(name.to_owned());

@@ -83,6 +83,10 @@ impl Tokenizer<'_> {
                 self.at += 2;
                 self.name(".");
             }
+            // Two dots join, whatever stands behind them.
+            '.' if self.syntax.long_brackets && (next == Some('.') || self.before() == Some('.')) => {
+                self.push(Token::Mark('.'), 1);
+            }
             // Where names have sigils, a dot joins.
             c if starts_name(c)
                 || c == '.' && next.is_some_and(char::is_alphabetic) && !self.syntax.sigils =>
@@ -213,6 +217,10 @@ impl Tokenizer<'_> {
                 c == ':' && (self.peek(1) == Some(':') || self.before() == Some(':') && self.at > start);
             let lisp = self.syntax.lisp && "-*!/<>+".contains(c) && self.at > start;
             let bang = c == '!' && self.peek(1) == Some('(');
+            // Two dots join in Lua.
+            if c == '.' && self.peek(1) == Some('.') && self.syntax.long_brackets {
+                break;
+            }
             if !(c.is_alphanumeric() || "_$@.?".contains(c) || c == HOLE || colons || lisp || bang) {
                 break;
             }

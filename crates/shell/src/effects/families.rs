@@ -17,6 +17,11 @@ pub(crate) fn of_program(programs: &Programs, program: &str, args: &[&str]) -> V
     let Some(touched) = programs.touches(program) else { return readers(args) };
     match touched {
         Touches::Nothing => Vec::new(),
+        // An agent's own tool takes the patch itself.
+        Touches::Patches => touches(Action::Write, options.operands.get(..1).unwrap_or_default())
+            .into_iter()
+            .filter(|touch| !touch.path.contains('\n'))
+            .collect(),
         Touches::Operands(operands) => each(operands, &options),
         Touches::Deletes => deletions(program, &options, args, false),
         Touches::DeletesAll => deletions(program, &options, args, true),

@@ -35,6 +35,10 @@ pub struct Program {
     pub(crate) does: Vec<Does>,
     /// Options that name the folder it fills.
     pub(crate) into: Flags,
+    /// Options that name a file with the names of more operands; `-` is its input.
+    pub(crate) lists: Flags,
+    /// Options with which its input names its operands.
+    pub(crate) lists_input: Flags,
     /// What files hold after it ran.
     pub(crate) stores: Option<Stores>,
     /// Subcommands with which it sends what it is given; without any it always does.
@@ -250,6 +254,8 @@ pub(crate) enum Stores {
     Enciphered,
     /// Its operands are named pipes.
     Pipe,
+    /// The second operand is another name of the first, where it is told to bind them.
+    Mount,
 }
 
 /// When a program waits to be told what to do by its input.
@@ -505,6 +511,8 @@ pub(crate) enum Touches {
     Unpacks,
     /// Copies into containers and out of them.
     ContainerCopies,
+    /// Changes the files that a patch on its input, or among its operands, names.
+    Patches,
     /// Sends files to addresses, and writes what comes back.
     Transfers,
     /// Reads files by revision.

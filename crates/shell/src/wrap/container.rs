@@ -15,7 +15,7 @@ impl Shell<'_> {
         program: &str,
         stdin: &Data,
     ) -> Option<Data> {
-        let at = args.iter().position(|arg| matches!(arg.as_str(), "exec" | "run"))?;
+        let at = args.iter().position(|arg| matches!(arg.as_str(), "exec" | "run" | "create"))?;
         if args
             .iter()
             .take(at)
@@ -31,7 +31,7 @@ impl Shell<'_> {
         let mounts = Mounts::of(&options, &outside);
         // What an `exec` enters, or a file of services describes, was set up by somebody else.
         let is_new =
-            at == 0 && args.first().is_some_and(|sub| sub == "run") && !program.ends_with("-compose");
+            at == 0 && args.first().is_some_and(|sub| sub != "exec") && !program.ends_with("-compose");
         let mounts = if is_new { mounts } else { others(mounts, args) };
         let mounts = Rc::new(mounts);
         let folder = options.value(Some('w'), "workdir").map(str::to_owned);

@@ -59,6 +59,7 @@ impl Shell<'_> {
             let outer = std::mem::replace(&mut shell.environment, environment);
             let output = shell.pushed("env", |shell| match split {
                 Some(text) => {
+                    let text = unescaped(&text);
                     let words: Vec<String> = rest.iter().map(|word| quote(word)).collect();
                     shell.in_subshell(|shell| shell.run_text(&format!("{text} {}", words.join(" ")), stdin))
                 }
@@ -79,4 +80,15 @@ impl Shell<'_> {
 fn is_split(arg: &str) -> bool {
     let letters = arg.strip_prefix('-').and_then(|letters| letters.split_once('S')).map(|(before, _)| before);
     letters.is_some_and(|letters| letters.chars().all(|c| matches!(c, 'i' | '0' | 'v')))
+}
+
+/// The text of `-S` as a shell would write it: `\_` is a blank in it, and nothing behind `\c` counts (GNU coreutils 9.1).
+fn unescaped(text: &str) -> String {
+    let text = text.split_once("\\c").map_or(text, |(text, _)| text);
+    text.replace("\\_", " ")
+        .replace("\\t", " ")
+        .replace("\\n", " ")
+        .replace("\\v", " ")
+        .replace("\\f", " ")
+        .replace("\\r", " ")
 }

@@ -41,6 +41,8 @@ impl Reader<'_> {
                 self.member(name);
                 self.top().value.take()
             }
+            // What is taken out of all that has a name is looked up by that.
+            false if self.does(name).contains(&Does::Looks) => Some(Value::named(name)),
             false => Some(self.lookup(name)),
         };
         self.frames.push(Frame { is_index: true, receiver: whole, ..Frame::default() });
