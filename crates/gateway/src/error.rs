@@ -9,7 +9,7 @@ use http::{Method, StatusCode};
 use thiserror::Error;
 
 use crate::cloud::frames::BadFrame;
-use crate::cloud::{NotSpoken, Unspoken};
+use crate::cloud::{MOST_FIELDS, NotSpoken, Unspoken};
 use crate::compression::Undecodable;
 use crate::door::Refused;
 use crate::endpoint::{AmbiguousPath, Family};
@@ -138,6 +138,10 @@ pub(crate) enum Failure {
     Slow,
     #[error("the request's body broke off")]
     Broken,
+    #[error(
+        "the request's body is no JSON object, or has a key twice or more than {MOST_FIELDS} fields: its address names a model, and what the body says of one can't be told"
+    )]
+    Unclear,
     #[error("the request's body can't be read: {0}")]
     Undecodable(Undecodable),
     #[error(
@@ -212,7 +216,7 @@ impl Failure {
             Self::Refused(Refused::Path) | Self::Ambiguous(_) => (Kind::InvalidRequest, 400),
             Self::Refused(Refused::Method) => (Kind::InvalidRequest, 405),
             Self::Undecodable(Undecodable::TooLarge) => (Kind::RequestTooLarge, 413),
-            Self::NoModel | Self::Broken | Self::Undecodable(_) | Self::Unspoken { .. } => {
+            Self::NoModel | Self::Broken | Self::Unclear | Self::Undecodable(_) | Self::Unspoken { .. } => {
                 (Kind::InvalidRequest, 400)
             }
             Self::NoProvider(_) | Self::UnknownProvider(_) | Self::ModelNotOffered => (Kind::NotFound, 404),

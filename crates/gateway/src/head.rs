@@ -16,6 +16,13 @@ use crate::door::Door;
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 const GOOGLE_KEY: HeaderName = HeaderName::from_static("x-goog-api-key");
 pub(crate) const AZURE_KEY: HeaderName = HeaderName::from_static("api-key");
+/// What a client may say to Bedrock at the operator's cost: what else is to look at the text, and in which form to answer.
+const OF_BEDROCK: [&str; 4] = [
+    "x-amzn-bedrock-accept",
+    "x-amzn-bedrock-guardrailidentifier",
+    "x-amzn-bedrock-guardrailversion",
+    "x-amzn-bedrock-trace",
+];
 const KEEP_ALIVE: &str = "keep-alive";
 const PROXY_CONNECTION: &str = "proxy-connection";
 
@@ -93,7 +100,7 @@ impl Upward<'_> {
                 }
                 continue;
             }
-            if self.door.keeps(name, value) || self.is_outdated(name) {
+            if self.door.keeps(name, value) || self.is_outdated(name) || (replaces && is_paying(name)) {
                 continue;
             }
             to.append(name.clone(), value.clone());
@@ -116,7 +123,16 @@ impl Upward<'_> {
     }
 }
 
-fn is_credential(name: &HeaderName) -> bool {
+/// Whether a header says who else pays, or for what more, where the operator does.
+fn is_paying(name: &HeaderName) -> bool {
+    let name = name.as_str();
+    name == "x-goog-user-project"
+        || name.starts_with("x-vertex-ai-")
+        || (name.starts_with("x-amzn-bedrock-") && !OF_BEDROCK.contains(&name))
+}
+
+/// Whether a header is one in which clients bring a key or a token.
+pub(crate) fn is_credential(name: &HeaderName) -> bool {
     *name == header::AUTHORIZATION || *name == API_KEY || *name == GOOGLE_KEY || *name == AZURE_KEY
 }
 
@@ -225,6 +241,27 @@ mod tests {
     fn a_key_is_put_in_where_the_client_had_none() {
         let key = Credentials::Own(header::AUTHORIZATION, HeaderValue::from_static("Bearer k"));
         assert_eq!(sent(&key, false, false, &map(&[])), ["host: api.example.com", "authorization: Bearer k"]);
+    }
+
+    #[test]
+    fn who_does_not_pay_does_not_say_who_does() {
+        let from = map(&[
+            ("x-goog-user-project", "theirs"),
+            ("x-vertex-ai-llm-shared-request-type", "priority"),
+            ("x-amzn-bedrock-service-tier", "priority"),
+            ("x-amzn-bedrock-performanceconfig-latency", "optimized"),
+            ("x-amzn-bedrock-trace", "ENABLED"),
+            ("x-amzn-bedrock-guardrailidentifier", "g"),
+        ]);
+        let key = Credentials::Own(header::AUTHORIZATION, HeaderValue::from_static("Bearer k"));
+        let kept = [
+            "x-amzn-bedrock-trace: ENABLED",
+            "x-amzn-bedrock-guardrailidentifier: g",
+            "host: api.example.com",
+            "authorization: Bearer k",
+        ];
+        assert_eq!(sent(&key, false, false, &from), kept);
+        assert_eq!(sent(&Credentials::Client, false, false, &from).len(), 7);
     }
 
     #[test]

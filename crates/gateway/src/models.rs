@@ -176,14 +176,23 @@ fn first_of_batch(body: &[u8]) -> Option<String> {
 
 /// The model that an address names: `/v1beta/models/m:generateContent`, `/openai/deployments/d/chat/completions`.
 fn in_path(path: &str) -> Option<String> {
-    let is_before = |before: &str| {
-        let before = unescaped(before).unwrap_or_default();
-        BEFORE_MODEL.iter().any(|known| before.eq_ignore_ascii_case(known))
-    };
     let mut pairs = path.rsplit('/').zip(path.rsplit('/').skip(1));
-    let (name, _) = pairs.find(|(name, before)| !name.is_empty() && is_before(before))?;
+    let (name, _) = pairs.find(|(name, before)| !name.is_empty() && is_before_model(before))?;
     let name = name.split_once(':').map_or(name, |(name, _)| name);
     unescaped(name).ok()
+}
+
+fn is_before_model(segment: &str) -> bool {
+    let segment = unescaped(segment).unwrap_or_default();
+    BEFORE_MODEL.iter().any(|known| segment.eq_ignore_ascii_case(known))
+}
+
+/// Whether an address of Gemini's wire names its model in one way: as the one segment behind the only `models`, with the
+/// verb, or not at all. Of `models/a/b:generateContent` nobody knows which it is.
+pub(crate) fn names_in_one_way(path: &str) -> bool {
+    let segments: Vec<&str> = path.trim_end_matches('/').split('/').collect();
+    let mut before = segments.iter().enumerate().filter(|(_, segment)| is_before_model(segment));
+    before.next().is_none_or(|(at, _)| at + 2 == segments.len()) && before.next().is_none()
 }
 
 /// What stands in front of a known ending, as far as it is neither a version nor the name of an API.
@@ -351,6 +360,28 @@ mod tests {
         let chosen =
             r#"{"generationConfig":{"routingConfig":{"autoMode":{"modelRoutingPreference":"BALANCED"}}}}"#;
         assert_eq!(named(gemini, chosen).others, ["autoMode"]);
+    }
+
+    #[test]
+    fn an_address_of_gemini_names_one_model() {
+        for path in [
+            "/v1beta/models/m:generateContent",
+            "/models/m:generateContent/",
+            "/v1/projects/p/locations/l/publishers/google/models/m:generateContent",
+            "/v1internal:generateContent",
+            "/v1beta/tunedModels/m:generateContent",
+        ] {
+            assert!(names_in_one_way(path), "{path}");
+        }
+        for path in [
+            "/v1beta/models/cheap/large:generateContent",
+            "/v1beta/Model%73/cheap/large:generateContent",
+            "/v1/projects/p/models/cheap/large:generateContent",
+            "/v1beta/models/cheap/models/large:generateContent",
+            "/v1beta/models:generateContent/models/x/y:generateContent",
+        ] {
+            assert!(!names_in_one_way(path), "{path}");
+        }
     }
 
     #[test]

@@ -47,6 +47,9 @@ const PREFIXES: [&str; 3] = ["openai", "api", "compatible-mode"];
 /// request's. None that the wires define has one.
 const OTHER_REQUEST: [&str; 4] = ["method", "original-ur", "rewrite-ur", "forwarded-ur"];
 
+/// Names in a query by which Google's servers take another type of body, or other headers, than the request's.
+const OTHER_HEAD: [&str; 2] = ["$ct", "$httpheaders"];
+
 /// The header in which Anthropic's and OpenAI's SDKs say which of their helpers a program called.
 const HELPER: &str = "x-stainless-helper-method";
 
@@ -202,7 +205,7 @@ fn fits_segment(shape: &str, segment: &str) -> bool {
 fn says_another(headers: &HeaderMap, query: Option<&str>) -> bool {
     let is_one = |name: &str| {
         let name = name.to_ascii_lowercase().replace('_', "-");
-        OTHER_REQUEST.iter().any(|word| name.contains(word))
+        OTHER_REQUEST.iter().any(|word| name.contains(word)) || OTHER_HEAD.contains(&name.as_str())
     };
     let pairs = query.unwrap_or_default().split('&').map(|pair| pair.split('=').next().unwrap_or_default());
     // What can't be read as a name may be any.
@@ -357,8 +360,16 @@ mod tests {
             assert!(closed(None, &[header]), "{header:?}");
         }
         assert!(closed(None, &[("content-type", "application/json"), ("content-type", "application/grpc")]));
-        for query in ["_method=DELETE", "a=b&$httpMethod=DELETE", "X-HTTP%2DMethod-Override=DELETE", "%zz=1"]
-        {
+        for query in [
+            "_method=DELETE",
+            "a=b&$httpMethod=DELETE",
+            "X-HTTP%2DMethod-Override=DELETE",
+            "%zz=1",
+            "$ct=application/grpc",
+            "a=b&%24Ct",
+            "%24%63t=x",
+            "$httpHeaders=x",
+        ] {
             assert!(closed(Some(query), &[]), "{query}");
         }
         assert!(!closed(Some("limit=2&order=desc"), &[("content-type", "application/json")]));

@@ -8,6 +8,7 @@
 use http::uri::PathAndQuery;
 use serde_json::Value;
 
+use super::fields::Fields;
 use super::{MODEL, Named, Unspoken, with};
 use crate::endpoint::unescaped;
 use crate::upstream::strip_version;
@@ -41,7 +42,10 @@ pub(crate) fn deployment(path: &str) -> Option<String> {
 
 /// A body that names this deployment as its model.
 pub(crate) fn with_model(body: &[u8], deployment: &str) -> Named {
-    with(body, &[(MODEL, Value::from(deployment))])
+    match Fields::of(body) {
+        Some(fields) => with(fields, &[(MODEL, Value::from(deployment))]),
+        None => Named::Unreadable,
+    }
 }
 
 /// Where a request for `target` goes at a provider with this `base` and version of the API.
@@ -66,8 +70,7 @@ pub(crate) fn target(
             (Some(_), false) => format!("{ROOT}{rest}"),
         }
     };
-    let names = |query: &str| query.split('&').any(is_version_of_api);
-    let added = api_version.filter(|_| !is_below(FIRST, &path) && !query.is_some_and(names));
+    let added = api_version.filter(|_| !is_below(FIRST, &path) && !query.is_some_and(names_version));
     let query = match (query, added) {
         (query, Some(version)) => {
             let more = query.map(|query| format!("{query}&")).unwrap_or_default();
@@ -77,6 +80,16 @@ pub(crate) fn target(
         (None, None) => String::new(),
     };
     format!("{base}{path}{query}").parse().map_err(|_| Unspoken::Path)
+}
+
+/// Whether nobody but Azure has this address. `/openai/v1` is that of others, too.
+pub(super) fn is_asked(target: &PathAndQuery) -> bool {
+    let is_deployment = is_its(target.path()) && deployment(target.path()).is_some();
+    is_deployment || target.query().is_some_and(names_version)
+}
+
+fn names_version(query: &str) -> bool {
+    query.split('&').any(is_version_of_api)
 }
 
 /// Whether a path is one of Azure's.

@@ -29,6 +29,9 @@ pub(crate) const FRAMES: &str = "application/vnd.amazon.eventstream";
 const ERROR_KIND: &str = "x-amzn-errortype";
 const VERSION: &str = "bedrock-2023-05-31";
 
+/// What is told of a stream that ends too early.
+const CUT: &str = "backstop: the answer ended in the middle of an event";
+
 const MESSAGE_TYPE: &str = ":message-type";
 const EVENT_TYPE: &str = ":event-type";
 const EXCEPTION_TYPE: &str = ":exception-type";
@@ -38,7 +41,7 @@ const CONTENT_TYPE: &str = ":content-type";
 pub(crate) fn is_its(path: &str) -> bool {
     let mut segments = path.trim_end_matches('/').split('/').skip(1);
     let is_model = segments.next().is_some_and(|first| first.eq_ignore_ascii_case("model"));
-    is_model && segments.nth(1).is_some_and(|verb| verb.starts_with("invoke") || verb.starts_with("converse"))
+    is_model && segments.nth(1).is_some()
 }
 
 /// The model that a segment of a path names: an id, or the name of a resource, in which slashes are escaped.
@@ -60,15 +63,15 @@ fn is_name(model: &str) -> bool {
     model.len() <= LONGEST_MODEL && model.bytes().all(is_plain) && model.split('/').all(is_part)
 }
 
-/// The body at Bedrock of what is asked by `fields`. `betas` are those of the request's headers.
-pub(super) fn wrap(fields: &mut Fields<'_>, betas: Vec<Value>) {
+/// The body at Bedrock of what is asked by `fields`. `betas` are all that it says of them.
+pub(super) fn wrap(fields: &mut Fields<'_>, betas: Vec<String>) {
     fields.remove("model");
     fields.remove("stream");
     let is_its = |version: Value| version.as_str().is_some_and(|version| version.starts_with("bedrock-"));
     if !fields.value("anthropic_version").is_some_and(is_its) {
         fields.set("anthropic_version", &VERSION.into());
     }
-    if !betas.is_empty() && fields.get("anthropic_beta").is_none() {
+    if !betas.is_empty() {
         fields.set("anthropic_beta", &betas.into());
     }
 }
@@ -161,10 +164,29 @@ impl Framer {
         self.0.push(bytes).ok()?.iter().for_each(|event| frame(event, &mut out));
         Some(out)
     }
+
+    /// The frame of what is left at the end: an event that only lacks its blank line, or an exception in place of half of one.
+    pub(crate) fn finish(&mut self) -> BytesMut {
+        let mut out = BytesMut::new();
+        let Some(rest) = self.0.finish() else { return out };
+        let is_silent = |line: &[u8]| line.is_empty() || line.starts_with(b":");
+        let is_whole = |event: &SseEvent| serde_json::from_str::<Typed<'_>>(&event.data).is_ok();
+        match &rest.event {
+            Some(event) if is_whole(event) => frame_of(event, &mut out),
+            None if rest.raw.split(|byte| matches!(byte, b'\r' | b'\n')).all(is_silent) => {}
+            _ => frame_of(&failure(ProviderErrorKind::Server, 500, CUT), &mut out),
+        }
+        out
+    }
 }
 
-fn frame(event: &SseFrame, out: &mut BytesMut) {
-    let Some(event) = &event.event else { return };
+fn frame(frame: &SseFrame, out: &mut BytesMut) {
+    if let Some(event) = &frame.event {
+        frame_of(event, out);
+    }
+}
+
+fn frame_of(event: &SseEvent, out: &mut BytesMut) {
     let frame = match event.event.as_deref() {
         Some("ping") => return,
         Some("error") => {

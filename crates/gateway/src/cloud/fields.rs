@@ -1,17 +1,21 @@
 //! The fields of a JSON object, each as it was written.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 use bytes::Bytes;
 use serde::de::IgnoredAny;
 use serde_json::Value;
+
+/// The most fields of an object. No request of the wires has a tenth of them, and each look at one goes through them all.
+pub(crate) const MOST: usize = 512;
 
 /// The fields of an object, in their order.
 #[derive(Debug)]
 pub(super) struct Fields<'a>(Vec<(String, Cow<'a, str>)>);
 
 impl<'a> Fields<'a> {
-    /// The fields of a document; `None` if it is no object, or has a key twice.
+    /// The fields of a document; `None` if it is no object, or has a key twice or more than [`MOST`] fields.
     pub(super) fn of(document: &'a [u8]) -> Option<Self> {
         // What follows goes by a document that is sound.
         serde_json::from_slice::<IgnoredAny>(document).ok()?;
@@ -23,13 +27,14 @@ impl<'a> Fields<'a> {
             let after = after.trim_start().strip_prefix(':')?.trim_start();
             let (value, after) = after.split_at_checked(length(after))?;
             let key: String = serde_json::from_str(key.trim_end()).ok()?;
-            if fields.get(&key).is_some() {
+            if fields.0.len() == MOST {
                 return None;
             }
             fields.0.push((key, Cow::Borrowed(value.trim_end())));
             rest = after.strip_prefix(',').unwrap_or(after).trim_start();
         }
-        Some(fields)
+        let keys: HashSet<&str> = fields.0.iter().map(|(key, _)| key.as_str()).collect();
+        (keys.len() == fields.0.len()).then_some(fields)
     }
 
     /// The field as it was written.
@@ -113,6 +118,16 @@ mod tests {
         fields.remove("ab");
         fields.remove("b");
         assert_eq!(fields.write(), "{\"c\":-1e400,\"d\":\"\u{fc}\"}");
+    }
+
+    #[test]
+    fn an_object_of_countless_fields_is_none() {
+        let of = |count: usize| {
+            let fields: Vec<String> = (0..count).map(|number| format!("\"{number}\":0")).collect();
+            format!("{{{}}}", fields.join(","))
+        };
+        assert_eq!(Fields::of(of(MOST).as_bytes()).unwrap().0.len(), MOST);
+        assert!(Fields::of(of(MOST + 1).as_bytes()).is_none());
     }
 
     proptest! {

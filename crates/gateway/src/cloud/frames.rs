@@ -16,6 +16,10 @@ const PRELUDE: usize = 12;
 const SUM: usize = 4;
 /// The largest frame that is taken, as of events of other streams.
 const LARGEST: usize = 8 << 20;
+/// The largest headers of a frame, as Amazon's SDKs take them.
+const LARGEST_HEADERS: usize = 128 << 10;
+/// The most headers of a frame. Those of answers have three.
+const MOST_HEADERS: usize = 64;
 /// The type of a header that is a text.
 const TEXT: u8 = 7;
 
@@ -30,6 +34,8 @@ pub(crate) enum BadFrame {
     TooLarge,
     #[error("a frame has a header that can't be read in one way")]
     Header,
+    #[error("a frame has more than {MOST_HEADERS} headers, or more than {LARGEST_HEADERS} bytes of them")]
+    Headers,
     #[error("it ends in the middle of a frame")]
     Cut,
     #[error("a frame is of a kind that nobody here knows")]
@@ -148,6 +154,9 @@ impl FrameReader {
         if whole < PRELUDE + SUM || headers > whole - PRELUDE - SUM {
             return Err(BadFrame::Length);
         }
+        if headers > LARGEST_HEADERS {
+            return Err(BadFrame::Headers);
+        }
         Ok(Some((whole, headers)))
     }
 }
@@ -162,6 +171,9 @@ fn read_headers(mut rest: Bytes) -> Result<Vec<(String, String)>, BadFrame> {
     let mut names: Vec<String> = Vec::new();
     let mut headers = Vec::new();
     while !rest.is_empty() {
+        if names.len() == MOST_HEADERS {
+            return Err(BadFrame::Headers);
+        }
         let length = usize::from(rest.try_get_u8().map_err(|_| BadFrame::Header)?);
         let name = text(&mut rest, length)?;
         let value = match rest.try_get_u8().map_err(|_| BadFrame::Header)? {
@@ -286,6 +298,19 @@ mod tests {
         assert_eq!(prelude(0, u32::MAX), Err(BadFrame::Length));
         assert_eq!(prelude(u32::MAX, 0), Err(BadFrame::TooLarge));
         assert_eq!(prelude(17, 0), Err(BadFrame::Cut));
+        // Before anybody waits for the rest of them.
+        assert_eq!(prelude(1 << 20, (128 << 10) + 1), Err(BadFrame::Headers));
+        assert_eq!(prelude(1 << 20, 128 << 10), Err(BadFrame::Cut));
+    }
+
+    #[test]
+    fn headers_are_counted() {
+        let with = |count: usize| {
+            let headers: Vec<(String, String)> =
+                (0..count).map(|number| (format!("h{number}"), String::new())).collect();
+            read(&[&encoded(&[Frame { headers, payload: Bytes::new() }])]).1
+        };
+        assert_eq!((with(MOST_HEADERS), with(MOST_HEADERS + 1)), (Ok(()), Err(BadFrame::Headers)));
     }
 
     fn frames() -> impl Strategy<Value = Vec<Frame>> {

@@ -15,6 +15,8 @@ pub(crate) mod frames;
 pub(crate) mod sigv4;
 pub(crate) mod vertex;
 
+use std::collections::HashSet;
+
 use bytes::Bytes;
 use http::header::HeaderName;
 use http::uri::PathAndQuery;
@@ -23,6 +25,7 @@ use serde_json::Value;
 use thiserror::Error;
 
 use self::fields::Fields;
+pub(crate) use self::fields::MOST as MOST_FIELDS;
 use crate::endpoint::{Endpoint, Family, Operation, unescaped};
 use crate::settings::Cloud;
 use crate::upstream::is_version;
@@ -46,12 +49,16 @@ pub(crate) enum Unspoken {
     NoModel,
     #[error("the model's name can't be a part of its address")]
     Model,
-    #[error("the body is no JSON object, or has a key twice")]
+    #[error("the body is no JSON object, or has a key twice or more than {most} fields", most = MOST_FIELDS)]
     Body,
+    #[error("what it says of `anthropic-beta` is no list of names")]
+    Betas,
+    #[error("a header `x-ms-oai-..` may name another model or answer, and nobody here reads it")]
+    Header,
     #[error("its cloud has no such operation, or one that this proxy does not speak")]
     Operation,
     #[error(
-        "it has no credentials of its own, and those of this client are for another API\nhint: `api_key`, `api_key_env` or `api_key_file` of the provider, or `aws_credentials`"
+        "it has no credentials of its own, and those of this client are for another API\nhint: `api_key`, `api_key_env` or `api_key_file` of the provider, or `aws_credentials`; or its `cloud`, if it is in the one of this client"
     )]
     Credentials,
 }
@@ -108,7 +115,8 @@ pub(crate) enum Named {
 }
 
 impl Spoken {
-    /// What a client that speaks an envelope asks for; `None` if it speaks a maker's wire, or what nobody here knows.
+    /// What a client that speaks an envelope asks for; `None` if it speaks a maker's wire. What else has the
+    /// addresses of a cloud brings credentials for that, and is refused.
     pub(crate) fn of(method: &Method, target: &PathAndQuery) -> Result<Option<Self>, NotSpoken> {
         let path = target.path();
         // What nearly all requests are for, without a look at each of their segments.
@@ -121,12 +129,12 @@ impl Spoken {
                 let stream = match *verb {
                     "invoke" => false,
                     "invoke-with-response-stream" => true,
-                    other if is_of_bedrock(other) => return Err(NotSpoken::Bedrock),
-                    _ => return Ok(None),
+                    _ => return Err(NotSpoken::Bedrock),
                 };
                 let model = Some(bedrock::model(model).ok_or(NotSpoken::Model)?);
                 (Envelope::Bedrock, "/v1/messages".to_owned(), Some(Said { model, stream }))
             }
+            [first, _, _, ..] if names(first, "model") => return Err(NotSpoken::Bedrock),
             segments => {
                 let rest = match segments.split_first() {
                     Some((version, rest)) if is_version(&version.to_ascii_lowercase()) => rest,
@@ -148,19 +156,19 @@ impl Spoken {
     /// The body as the maker's wire has it.
     pub(crate) fn whole(&self, body: &[u8]) -> Named {
         let Some(said) = &self.said else { return Named::Same };
+        let Some(fields) = Fields::of(body) else { return Named::Unreadable };
         let mut all = Vec::new();
         // A stream that nobody asks for needs no word.
-        if said.stream || Fields::of(body).is_some_and(|fields| fields.get(STREAM).is_some()) {
+        if said.stream || fields.get(STREAM).is_some() {
             all.push((STREAM, Value::from(said.stream)));
         }
         all.extend(said.model.as_deref().map(|model| (MODEL, Value::from(model))));
-        with(body, &all)
+        with(fields, &all)
     }
 }
 
-/// A body that says all of this.
-fn with(body: &[u8], said: &[(&str, Value)]) -> Named {
-    let Some(mut fields) = Fields::of(body) else { return Named::Unreadable };
+/// A body of these fields that says all of this.
+fn with(mut fields: Fields<'_>, said: &[(&str, Value)]) -> Named {
     let (mut is_same, mut is_changed) = (true, false);
     for (key, value) in said {
         if fields.value(key).as_ref() != Some(value) {
@@ -181,9 +189,14 @@ fn names(segment: &str, word: &str) -> bool {
     unescaped(segment).is_ok_and(|segment| segment.eq_ignore_ascii_case(word))
 }
 
-fn is_of_bedrock(verb: &str) -> bool {
-    let verb = unescaped(verb).unwrap_or_default().to_ascii_lowercase();
-    verb.starts_with("invoke") || verb.starts_with("converse") || verb == "count-tokens"
+/// Of a query, what says how an answer of Google's is written. The rest of it names other keys, tokens and payers.
+fn query_of_google(target: &PathAndQuery) -> String {
+    let is_alt = |pair: &&str| {
+        let name = unescaped(pair.split('=').next().unwrap_or_default());
+        name.is_ok_and(|name| name.trim_start_matches('$') == "alt")
+    };
+    let kept: Vec<&str> = target.query().unwrap_or_default().split('&').filter(is_alt).collect();
+    if kept.is_empty() { String::new() } else { format!("?{}", kept.join("&")) }
 }
 
 /// A request on its way to a provider, in the words of the maker's wire.
@@ -219,6 +232,22 @@ pub(crate) fn envelope(cloud: Option<&Cloud>) -> Option<Envelope> {
     }
 }
 
+/// Whether a provider in this cloud may see the credentials of a client that asks for `target` in this envelope. Azure has no
+/// envelope, and is another company than the makers all the same.
+pub(crate) fn may_see_credentials(
+    cloud: Option<&Cloud>,
+    spoken: Option<Envelope>,
+    target: &PathAndQuery,
+    brings_any: bool,
+) -> bool {
+    let is_for_it = match cloud {
+        Some(Cloud::Azure { .. }) => azure::is_its(target.path()) || azure::is_asked(target),
+        Some(Cloud::Bedrock { .. } | Cloud::Vertex { .. }) => true,
+        None => !azure::is_asked(target),
+    };
+    envelope(cloud) == spoken && (is_for_it || !brings_any)
+}
+
 impl Plain<'_> {
     /// The request at Bedrock.
     pub(crate) fn at_bedrock(&self, base: &str) -> Result<Wrapped, Unspoken> {
@@ -229,7 +258,7 @@ impl Plain<'_> {
         let model = bedrock::segment(self.model.ok_or(Unspoken::NoModel)?)?;
         let is_stream = fields.value(STREAM) == Some(true.into());
         let verb = if is_stream { "invoke-with-response-stream" } else { "invoke" };
-        let betas = self.betas(&fields);
+        let betas = self.betas(&fields)?;
         bedrock::wrap(&mut fields, betas);
         let target = format!("{base}/model/{model}/{verb}").parse().map_err(|_| Unspoken::Path)?;
         Ok(Wrapped { target, body: Some(fields.write()), headers: vec![(VERSION, None), (BETA, None)] })
@@ -239,7 +268,7 @@ impl Plain<'_> {
     pub(crate) fn at_vertex(&self, base: &str, project: &str, region: &str) -> Result<Wrapped, Unspoken> {
         let base = format!("{base}/v1/projects/{project}/locations/{region}/publishers");
         if self.endpoint.family == Family::Gemini {
-            let target = vertex::google(&base, self.endpoint, self.target)?;
+            let target = vertex::google(&base, self)?;
             return Ok(Wrapped { target, body: None, headers: Vec::new() });
         }
         let mut fields = Fields::of(self.body).ok_or(Unspoken::Body)?;
@@ -254,7 +283,7 @@ impl Plain<'_> {
             _ => return Err(Unspoken::Operation),
         };
         let verb = if is_stream { "streamRawPredict" } else { "rawPredict" };
-        let betas = self.betas(&fields);
+        let betas = self.betas(&fields)?;
         vertex::wrap(&mut fields);
         let target = format!("{base}/anthropic/models/{name}:{verb}").parse().map_err(|_| Unspoken::Path)?;
         Ok(Wrapped {
@@ -264,13 +293,16 @@ impl Plain<'_> {
         })
     }
 
-    /// The request, which came in an envelope, in the maker's own wire at `target`.
-    pub(crate) fn at_maker(&self, target: PathAndQuery) -> Result<Wrapped, Unspoken> {
-        if self.endpoint.family != Family::Anthropic {
+    /// The request, which came in an envelope, in the maker's own wire at `target`. What its query says is for the cloud.
+    pub(crate) fn at_maker(&self, target: &PathAndQuery) -> Result<Wrapped, Unspoken> {
+        let is_google = self.endpoint.family != Family::Anthropic;
+        let query = if is_google { query_of_google(target) } else { String::new() };
+        let target = format!("{}{query}", target.path()).parse().map_err(|_| Unspoken::Path)?;
+        if is_google {
             return Ok(Wrapped { target, body: None, headers: Vec::new() });
         }
         let mut fields = Fields::of(self.body).ok_or(Unspoken::Body)?;
-        let betas = self.betas(&fields);
+        let betas = self.betas(&fields)?;
         fields.remove("anthropic_version");
         fields.remove("anthropic_beta");
         let headers = vec![(VERSION, Some(MESSAGES_VERSION)), (BETA, header(&betas))];
@@ -278,19 +310,30 @@ impl Plain<'_> {
     }
 
     /// What a request asks for that is not for everybody yet, wherever it says so.
-    fn betas(&self, fields: &Fields<'_>) -> Vec<Value> {
-        let values = self.headers.get_all(BETA).iter().filter_map(|value| value.to_str().ok());
-        let in_headers =
-            values.flat_map(|value| value.split(',')).map(str::trim).filter(|beta| !beta.is_empty());
-        let mut betas: Vec<Value> = in_headers.map(Value::from).collect();
-        if let Some(Value::Array(in_body)) = fields.value("anthropic_beta") {
+    fn betas(&self, fields: &Fields<'_>) -> Result<Vec<String>, Unspoken> {
+        let mut betas: Vec<String> = Vec::new();
+        for value in self.headers.get_all(BETA) {
+            let value = value.to_str().map_err(|_| Unspoken::Betas)?;
+            let names = value.split(',').map(str::trim).filter(|beta| !beta.is_empty());
+            betas.extend(names.map(str::to_owned));
+        }
+        if let Some(in_body) = fields.get("anthropic_beta") {
+            let in_body: Vec<String> = serde_json::from_str(in_body).map_err(|_| Unspoken::Betas)?;
             betas.extend(in_body);
         }
-        betas
+        // One that is several, or none, in a header would not be what the body said.
+        let is_name = |beta: &String| {
+            !beta.is_empty() && beta.bytes().all(|byte| byte.is_ascii_graphic() && byte != b',')
+        };
+        if !betas.iter().all(is_name) {
+            return Err(Unspoken::Betas);
+        }
+        let mut seen = HashSet::new();
+        betas.retain(|beta| seen.insert(beta.clone()));
+        Ok(betas)
     }
 }
 
-fn header(betas: &[Value]) -> Option<HeaderValue> {
-    let betas: Vec<&str> = betas.iter().filter_map(Value::as_str).collect();
+fn header(betas: &[String]) -> Option<HeaderValue> {
     (!betas.is_empty()).then(|| HeaderValue::from_str(&betas.join(",")).ok()).flatten()
 }

@@ -9,8 +9,9 @@
 use http::uri::PathAndQuery;
 
 use super::fields::Fields;
-use super::{LONGEST_MODEL, NotSpoken, Unspoken, names};
-use crate::endpoint::{Endpoint, Operation, unescaped};
+use super::{LONGEST_MODEL, NotSpoken, Plain, Unspoken, names, query_of_google};
+use crate::endpoint::{Operation, unescaped};
+use crate::upstream::is_version;
 
 /// What counts tokens, in place of a model.
 pub(super) const COUNT: &str = "count-tokens";
@@ -29,10 +30,14 @@ pub(super) struct Asked {
 
 /// What a path behind its version asks for; `None` if it is not below a project and a location.
 pub(super) fn spoken(segments: &[&str]) -> Result<Option<Asked>, NotSpoken> {
-    let [projects, _, locations, _, publishers, publisher, models, model] = segments else { return Ok(None) };
-    let is_its = names(projects, "projects") && names(locations, "locations");
-    if !(is_its && names(publishers, "publishers") && names(models, "models")) {
+    let [projects, _, locations, _, rest @ ..] = segments else { return Ok(None) };
+    if !(names(projects, "projects") && names(locations, "locations")) {
         return Ok(None);
+    }
+    // What else is there is asked with credentials of Google's, which are for no maker.
+    let [publishers, publisher, models, model] = rest else { return Err(NotSpoken::Vertex) };
+    if !(names(publishers, "publishers") && names(models, "models")) {
+        return Err(NotSpoken::Vertex);
     }
     let model = unescaped(model).map_err(|_| NotSpoken::Model)?;
     let (model, verb) = model.split_once(':').ok_or(NotSpoken::Vertex)?;
@@ -68,22 +73,25 @@ pub(super) fn wrap(fields: &mut Fields<'_>) {
     }
 }
 
-/// Where a request of Gemini's wire goes below `base`.
-pub(super) fn google(
-    base: &str,
-    endpoint: Endpoint,
-    target: &PathAndQuery,
-) -> Result<PathAndQuery, Unspoken> {
+/// Where a request of Gemini's wire goes below `base`: to the model by which it was judged.
+pub(super) fn google(base: &str, asked: &Plain<'_>) -> Result<PathAndQuery, Unspoken> {
     let is_asked = matches!(
-        endpoint.operation,
+        asked.endpoint.operation,
         Operation::GenerateContent | Operation::StreamGenerateContent | Operation::CountTokens
     );
-    let last = target.path().trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+    let segments: Vec<&str> = asked.target.path().trim_end_matches('/').split('/').skip(1).collect();
+    let last = match segments.as_slice() {
+        [models, last] if names(models, "models") => last,
+        [version, models, last] if is_version(&version.to_ascii_lowercase()) && names(models, "models") => {
+            last
+        }
+        _ => return Err(Unspoken::Operation),
+    };
     let last = unescaped(last).map_err(|_| Unspoken::Path)?;
-    let (model, verb) = last.split_once(':').ok_or(Unspoken::Operation)?;
+    let (named, verb) = last.split_once(':').ok_or(Unspoken::Operation)?;
     let verb = VERBS.into_iter().find(|known| verb.eq_ignore_ascii_case(known));
     let verb = verb.filter(|_| is_asked).ok_or(Unspoken::Operation)?;
-    let query = target.query().map(|query| format!("?{query}")).unwrap_or_default();
-    let model = segment(model)?;
+    let model = asked.model.filter(|model| *model == named).ok_or(Unspoken::NoModel)?;
+    let (model, query) = (segment(model)?, query_of_google(asked.target));
     format!("{base}/google/models/{model}:{verb}{query}").parse().map_err(|_| Unspoken::Path)
 }

@@ -5,15 +5,17 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::header::{self, HeaderName};
 use http::uri::PathAndQuery;
-use http::{HeaderMap, Method, Request, Uri};
+use http::{HeaderMap, HeaderValue, Method, Request, Uri};
 use jiff::Timestamp;
 
+use super::load::{Buffered, Load};
 use crate::cloud::{self, Envelope, Plain, Unspoken};
 use crate::door::{Refused, is_key, without_key};
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Endpoint, unescaped};
 use crate::error::Failure;
-use crate::head::Credentials;
+use crate::head::{Credentials, is_credential};
 use crate::models::main_model;
+use crate::settings::Cloud;
 use crate::upstream::{Provider, RequestBody};
 
 /// Who is asked for what, but for the body.
@@ -28,30 +30,42 @@ pub(super) struct Asking {
     pub(super) headers: HeaderMap,
     /// The envelope in which the client speaks.
     pub(super) spoken: Option<Envelope>,
+    /// Where what is made in memory counts.
+    pub(super) load: Arc<Load>,
 }
+
+/// How the names of headers begin that only Azure reads, and by which it takes another deployment than the address's.
+const OF_AZURE: &str = "x-ms-oai-";
 
 impl Asking {
     /// The request with a body that is not the client's, in the wire of the maker.
-    pub(super) fn with(&self, body: Bytes) -> Result<Request<RequestBody>, Failure> {
-        self.request(RequestBody::Whole(body.clone()), &body, false)
+    pub(super) fn with(&self, body: Bytes) -> Result<(Request<RequestBody>, Buffered), Failure> {
+        let mut built = self.load.buffer();
+        built.grow(body.len())?;
+        self.request(RequestBody::Whole(body.clone()), &body, false, built)
     }
 
     /// The request with this body. `plain` is the body in the wire of the maker, decoded, where that is known; `as_it_came`
-    /// says that the body is the client's, in its envelope.
+    /// says that the body is the client's, in its envelope. What is made for it in memory counts with what was `built`.
     pub(super) fn request(
         &self,
         body: RequestBody,
         plain: &Bytes,
         as_it_came: bool,
-    ) -> Result<Request<RequestBody>, Failure> {
+        mut built: Buffered,
+    ) -> Result<(Request<RequestBody>, Buffered), Failure> {
         let provider = &self.provider;
         let credentials = provider.credentials().map_err(|reason| Failure::NoKey {
             provider: provider.name.as_ref().to_owned(),
             reason: reason.to_string(),
         })?;
         let is_same = cloud::envelope(provider.cloud.as_ref()) == self.spoken;
-        if !is_same && matches!(credentials, Credentials::Client) {
+        let is_clients = matches!(credentials, Credentials::Client);
+        if is_clients && !self.may_pay() {
             return Err(self.unspoken(Unspoken::Credentials));
+        }
+        if self.headers.keys().any(|name| name.as_str().starts_with(OF_AZURE)) {
+            return Err(self.unspoken(Unspoken::Header));
         }
         let model = main_model(self.endpoint, self.target.path(), plain);
         let asked = Plain {
@@ -68,11 +82,12 @@ impl Asking {
             headers.remove(&name);
             headers.extend(value.map(|value| (name, value)));
         }
-        if !(is_same && matches!(credentials, Credentials::Client)) {
+        if !(is_same && is_clients && self.is_in_bedrock()) {
             let of_client: Vec<HeaderName> =
                 headers.keys().filter(|name| is_amazons(name)).cloned().collect();
             of_client.into_iter().for_each(|name| drop(headers.remove(name)));
         }
+        built.grow(wrapped.body.as_ref().map_or(0, Bytes::len))?;
         let body = match wrapped.body.filter(|_| !(as_it_came && is_same)) {
             Some(body) => {
                 headers.remove(header::CONTENT_LENGTH);
@@ -83,7 +98,7 @@ impl Asking {
         };
         let mut target = wrapped.target;
         let has_key = target.query().is_some_and(|query| query.split('&').any(is_key));
-        if has_key && !matches!(credentials, Credentials::Client) {
+        if has_key && !is_clients {
             target = without_key(&target).ok_or(Failure::Refused(Refused::Path))?;
         }
         if let (Credentials::Signed(signer), RequestBody::Whole(bytes)) = (credentials, &body) {
@@ -94,7 +109,22 @@ impl Asking {
         *request.method_mut() = self.method.clone();
         *request.uri_mut() = Uri::from(target);
         *request.headers_mut() = headers;
-        Ok(request)
+        Ok((request, built))
+    }
+
+    /// Whether what the client brings to pay with is for this provider.
+    fn may_pay(&self) -> bool {
+        let pairs = || self.target.query().unwrap_or_default().split('&');
+        let brings_any = self.headers.keys().any(is_credential) || pairs().any(is_key);
+        let is_signed = self.headers.get_all(header::AUTHORIZATION).iter().any(is_signature)
+            || pairs().any(is_of_signature);
+        let cloud = self.provider.cloud.as_ref();
+        (!is_signed || self.is_in_bedrock())
+            && cloud::may_see_credentials(cloud, self.spoken, &self.target, brings_any)
+    }
+
+    fn is_in_bedrock(&self) -> bool {
+        matches!(self.provider.cloud, Some(Cloud::Bedrock { .. }))
     }
 
     fn unspoken(&self, reason: Unspoken) -> Failure {
@@ -108,4 +138,19 @@ impl Asking {
 /// Whether a header belongs to a signature of Amazon's, or to the client that made one.
 fn is_amazons(name: &HeaderName) -> bool {
     name.as_str().starts_with("x-amz-") || name.as_str().starts_with("amz-sdk-")
+}
+
+/// Whether a pair of a query belongs to a signature of Amazon's; what can't be read may.
+fn is_of_signature(pair: &str) -> bool {
+    let name = unescaped(pair.split('=').next().unwrap_or_default());
+    name.map_or(true, |name| begins(name.as_bytes(), b"x-amz-"))
+}
+
+/// Whether credentials are a signature of Amazon's.
+fn is_signature(value: &HeaderValue) -> bool {
+    begins(value.as_bytes().trim_ascii_start(), b"aws4-")
+}
+
+fn begins(text: &[u8], with: &[u8]) -> bool {
+    text.get(..with.len()).is_some_and(|front| front.eq_ignore_ascii_case(with))
 }

@@ -355,7 +355,11 @@ impl Driver {
                 let provider = Arc::clone(&self.provider);
                 State::Deciding(Box::pin(async move {
                     let answer = match request {
-                        Ok(request) => provider.send(request).await.ok(),
+                        Ok((request, built)) => {
+                            let answer = provider.send(request).await.ok();
+                            drop(built);
+                            answer
+                        }
                         Err(_) => None,
                     };
                     (exchange, out, Waited::Answer(Box::new(answer)))
@@ -411,6 +415,9 @@ impl Driver {
     fn end(&mut self, mut out: Outgoing) {
         self.collect(&mut out);
         self.release(&mut out);
+        if let (Leaving::Frames(framer), false) = (&mut self.leaving, self.broken) {
+            self.ready.unsplit(framer.finish());
+        }
         self.upstream = None;
         self.state = State::Over;
     }
@@ -435,6 +442,10 @@ impl Driver {
             self.set_head(head);
             self.put(BytesMut::from(body));
         } else if self.is_events {
+            // Half an event would take the error in.
+            if let Leaving::Frames(framer) = &mut self.leaving {
+                **framer = Framer::default();
+            }
             self.put(BytesMut::from(shape::stream_error(self.endpoint, failure)));
         } else {
             self.broken = true;

@@ -15,15 +15,16 @@ use super::Shared;
 use super::answer::{AnswerBody, is_event_stream};
 use super::asking::Asking;
 use super::driver::{Asked, Driver, Unread, shown};
+use super::load::Buffered;
 use super::sockets::Offer;
-use crate::cloud::{Envelope, Named, Spoken, azure, bedrock};
+use crate::cloud::{Envelope, Named, NotSpoken, Spoken, azure, bedrock};
 use crate::compression::Coding;
 use crate::door::Entered;
-use crate::endpoint::{Endpoint, Operation};
+use crate::endpoint::{Endpoint, Family, Operation};
 use crate::error::{Cause, Failure};
 use crate::exchange::{Answered, Body, Call, Exchange, Plan, Reply, Requested, Watch};
 use crate::head::{Upward, downward};
-use crate::models::{NamedModels, main_model};
+use crate::models::{NamedModels, main_model, names_in_one_way};
 use crate::operations::Permission;
 use crate::upstream::{BodyError, ClientBody, Provider, RequestBody, UpstreamBody};
 
@@ -88,7 +89,11 @@ impl<'a> Visit<'a> {
         if let Some(spoken) = &spoken {
             entered.target = spoken.target.clone();
         }
-        let endpoint = Endpoint::of(entered.target.path(), &head.headers)?;
+        let path = entered.target.path();
+        let endpoint = Endpoint::of(path, &head.headers)?;
+        if endpoint.family == Family::Gemini && endpoint.has_document() && !names_in_one_way(path) {
+            return Err(NotSpoken::Model.into());
+        }
         let (visit, plan) = Self::begin(shared, head, entered, endpoint);
         Ok((Self { spoken, ..visit }, plan))
     }
@@ -176,6 +181,7 @@ impl<'a> Visit<'a> {
             match self.show(exchange.as_mut(), &bytes, providers).await {
                 Requested::Unchanged => {}
                 Requested::Replaced(bytes) => {
+                    buffered.grow(bytes.len())?;
                     sending = Sending::Replaced(bytes);
                     providers = self.providers(&sending)?;
                 }
@@ -226,8 +232,7 @@ impl<'a> Visit<'a> {
         timeout(patience.saturating_mul(PATIENCE_FOR_WHOLE), whole).await.map_err(|_| Failure::Slow)?
     }
 
-    /// The body with what the address says in place of it: what stands in the body then is nobody's model. A body that
-    /// can't be read stays, for whoever refuses it.
+    /// The body with what the address says in place of it: what stands in the body then is nobody's model.
     fn with_address(&self, sending: Sending) -> Result<Sending, Failure> {
         let deployment = azure::deployment(self.entered.target.path());
         if self.spoken.is_none() && deployment.is_none() {
@@ -242,6 +247,8 @@ impl<'a> Visit<'a> {
         Ok(match (named, sending) {
             (Named::Added(whole), Sending::Whole(sent)) => Sending::Partial { sent, whole },
             (Named::Changed(whole), _) => Sending::Replaced(whole),
+            // Nobody could say of it which model is asked.
+            (Named::Unreadable, _) if !body.trim_ascii().is_empty() => return Err(Failure::Unclear),
             (Named::Added(_) | Named::Same | Named::Unreadable, sending) => sending,
         })
     }
@@ -320,8 +327,10 @@ impl<'a> Visit<'a> {
             loop {
                 let can_repeat = !matches!(sending, Sending::Stream(_));
                 let may_wait = retries < self.shared.max_retries;
-                let request = self.request(provider, &mut sending, inspected)?;
-                let wait = match provider.send(request).await {
+                let (request, built) = self.request(provider, &mut sending, inspected)?;
+                let answer = provider.send(request).await;
+                drop(built);
+                let wait = match answer {
                     Ok(response) if self.asks_a_model() && is_empty(&response) => {
                         let provider = provider.name.as_ref().to_owned();
                         failure = Failure::Upstream { provider, cause: Cause::Empty };
@@ -369,7 +378,7 @@ impl<'a> Visit<'a> {
     /// Opens a WebSocket at a provider, with the credentials and headers that a request of the client gets there.
     pub(super) async fn open(&self, provider: &Arc<Provider>) -> Result<Upgraded, Failure> {
         let nothing = &mut Sending::Replaced(Bytes::new());
-        let mut request = self.request(provider, nothing, true)?;
+        let (mut request, _) = self.request(provider, nothing, true)?;
         let offer = Offer::new();
         *request.method_mut() = Method::GET;
         offer.write(request.headers_mut());
@@ -381,17 +390,21 @@ impl<'a> Visit<'a> {
         socket.ok_or_else(|| Failure::NoSocket { provider: name(), status: answer.status })
     }
 
-    /// The request as this provider gets it.
+    /// The request as this provider gets it, and what was made for it in memory.
     fn request(
         &self,
         provider: &Arc<Provider>,
         sending: &mut Sending,
         inspected: bool,
-    ) -> Result<Request<RequestBody>, Failure> {
+    ) -> Result<(Request<RequestBody>, Buffered), Failure> {
         let is_replaced = matches!(sending, Sending::Replaced(_));
         let asking = self.asking(provider, is_replaced, inspected)?;
         let is_wrapped = provider.cloud.is_some() || self.spoken.is_some();
         let plain = if is_wrapped { self.decoded(sending)? } else { Bytes::new() };
+        let mut built = self.shared.load.buffer();
+        if !sending.is(&plain) {
+            built.grow(plain.len())?;
+        }
         let body = match sending {
             Sending::Whole(bytes) | Sending::Replaced(bytes) | Sending::Partial { sent: bytes, .. } => {
                 RequestBody::Whole(bytes.clone())
@@ -403,7 +416,7 @@ impl<'a> Visit<'a> {
                 }
             },
         };
-        asking.request(body, &plain, !is_replaced)
+        asking.request(body, &plain, !is_replaced, built)
     }
 
     /// Who is asked for what, but for the body.
@@ -421,6 +434,7 @@ impl<'a> Visit<'a> {
             target: self.entered.target.clone(),
             headers: upward.headers(&self.head.headers),
             spoken: self.envelope(),
+            load: Arc::clone(&self.shared.load),
         })
     }
 

@@ -135,8 +135,9 @@ impl Provider {
         match &self.cloud {
             None => {
                 let target = self.plain_target(asked.endpoint, asked.target).ok_or(Unspoken::Path)?;
-                if asked.spoken.is_some() { asked.at_maker(target) } else { Ok(unchanged(target)) }
+                if asked.spoken.is_some() { asked.at_maker(&target) } else { Ok(unchanged(target)) }
             }
+            Some(Cloud::Azure { .. }) if asked.spoken.is_some() => Err(Unspoken::Operation),
             Some(Cloud::Azure { api_version }) => {
                 cloud::azure::target(&self.base, api_version.as_deref(), asked.target, asked.model)
                     .map(unchanged)

@@ -2,6 +2,7 @@
 
 mod azure;
 mod bedrock;
+mod edges;
 mod frames;
 mod vertex;
 
