@@ -2,7 +2,7 @@
 //!
 //! A list of models holds for each of them, so they are read in one place, wherever a wire or a server that speaks it names
 //! one: in the address (Gemini, deployments of Azure), in `model`, in what may step in (`fallbacks`, `models`, `modelName` of a
-//! routing), and in tools (advisors, images).
+//! routing), in tools (advisors, images), and in the query, which some servers read before the body.
 //!
 //! *Closed.* Every key that speaks of models or of what falls back names one by its string, but for the few that are listed;
 //! inside of such an object every string does, whatever its key, and so do the keys of a map from models to what is set for
@@ -68,39 +68,84 @@ const NAMES_NONE: [&str; 5] = [
 ];
 
 /// Keys inside an object that speaks of models whose values name none: how a model is asked, and what it is asked.
-const SETTINGS: [&str; 32] = [
+const SETTINGS: [&str; 60] = [
     "apibase",
     "apikey",
     "apiversion",
     "baseurl",
     "cachecontrol",
+    "container",
+    "contextmanagement",
     "effort",
+    "extrabody",
+    "extraheaders",
+    "extraquery",
     "frequencypenalty",
     "generationconfig",
     "inputs",
     "instructions",
+    "logitbias",
+    "logprobs",
     "maxcompletiontokens",
     "maxoutputtokens",
+    "maxretries",
     "maxtokens",
+    "mcpservers",
     "messages",
     "mode",
+    "n",
+    "order",
+    "outputconfig",
+    "paralleltoolcalls",
     "presencepenalty",
     "prompt",
     "provider",
     "reasoning",
     "reasoningeffort",
     "responseformat",
+    "rpm",
     "safetysettings",
+    "seed",
     "servicetier",
     "speed",
     "stop",
+    "stopsequences",
+    "store",
+    "stream",
+    "streamoptions",
     "system",
     "systeminstruction",
     "temperature",
     "thinking",
+    "timeout",
     "toolchoice",
+    "toolconfig",
     "tools",
+    "topk",
+    "toplogprobs",
+    "topp",
+    "tpm",
     "type",
+    "user",
+    "verbosity",
+    "weight",
+];
+
+/// Keys inside an object that speaks of models under which one or more are named; any other key there may be a model itself.
+const FIELDS: [&str; 13] = [
+    "id",
+    "name",
+    "model",
+    "models",
+    "modelid",
+    "modelids",
+    "modellist",
+    "modelname",
+    "modelnames",
+    "fallback",
+    "fallbacks",
+    "fallbackmodel",
+    "fallbackmodels",
 ];
 
 /// Keys under which the provider chooses by itself.
@@ -128,13 +173,19 @@ const ENDINGS: [&str; 11] = [
 const NO_MODEL: [&str; 5] = ["api", "openai", "anthropic", "inference", "compat"];
 
 impl NamedModels {
-    /// The models of a request for `path` with this `body`.
+    /// The models of a request for `path` with this `body`, and the [ones in its query](in_query).
     ///
     /// # Errors
     /// If two readers could understand the body in two ways, or none at all: nobody knows then which models it names.
-    pub(crate) fn of(endpoint: Endpoint, path: &str, body: &[u8]) -> Result<Self, serde_json::Error> {
+    pub(crate) fn of(
+        endpoint: Endpoint,
+        path: &str,
+        in_query: &[String],
+        body: &[u8],
+    ) -> Result<Self, serde_json::Error> {
         let main = main_model(endpoint, path, body).map(Cow::into_owned);
         let mut found: Vec<String> = in_path(path).into_iter().chain(before_ending(path)).collect();
+        found.extend_from_slice(in_query);
         // What has no body names none there.
         if !body.trim_ascii().is_empty()
             && let Value::Object(fields) = parse_request(body)?
@@ -166,6 +217,41 @@ pub(crate) fn main_model<'a>(endpoint: Endpoint, path: &'a str, body: &'a [u8]) 
     }
     let said = serde_json::from_slice::<Document<'_>>(body).ok()?.model;
     said.or_else(|| in_path(path).map(Cow::Owned))
+}
+
+/// The models that a query names, whichever of its pairs a server reads.
+pub(crate) fn in_query(query: Option<&str>) -> Vec<String> {
+    // Some servers part pairs by a semicolon, too.
+    let pairs = query.unwrap_or_default().split(['&', ';']);
+    let named = pairs.filter_map(|pair| {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        let name = plain(&of_query(name));
+        let speaks = speaks_of_models(&name) || name.contains("deployment") || name.contains("engine");
+        let value = of_query(value);
+        (speaks && !value.is_empty()).then(|| value.strip_prefix("models/").unwrap_or(&value).to_owned())
+    });
+    named.collect()
+}
+
+/// What a name or a value in a query says; an escape that is none stays.
+fn of_query(text: &str) -> String {
+    let text = text.replace('+', " ");
+    let mut parts = text.split('%');
+    let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
+    for part in parts {
+        let escaped = part.get(..2).and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        match escaped.zip(part.get(2..)) {
+            Some((byte, rest)) => {
+                bytes.push(byte);
+                bytes.extend_from_slice(rest.as_bytes());
+            }
+            None => {
+                bytes.push(b'%');
+                bytes.extend_from_slice(part.as_bytes());
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// The model of the first request of a batch, which goes to one provider with all of them.
@@ -249,14 +335,12 @@ fn collect(key: &str, value: &Value, within: bool, found: &mut Vec<String>) {
 fn collect_fields(fields: &Map<String, Value>, within: bool, is_named: bool, found: &mut Vec<String>) {
     let is_known = |key: &str| {
         let plain = plain(key);
-        matches!(plain.as_str(), "id" | "name")
-            || speaks_of_models(&plain)
-            || SETTINGS.contains(&plain.as_str())
+        let known = [FIELDS.as_slice(), &SETTINGS, &NAMES_NONE, &[CHOOSES]];
+        OWN.contains(&key) || known.iter().any(|known| known.contains(&plain.as_str()))
     };
-    // A map from models to what is set for them.
-    let is_map = within && is_named && !fields.keys().any(|key| is_known(key));
     for (key, value) in fields {
-        if is_map && !matches!(value, Value::String(_) | Value::Array(_)) {
+        // Of a map from models to what is set for them, whatever stands beside.
+        if within && is_named && !is_known(key) && !matches!(value, Value::String(_) | Value::Array(_)) {
             found.push(key.clone());
         }
         collect(key, value, within, found);
@@ -279,7 +363,7 @@ mod tests {
 
     fn named(path: &str, body: &str) -> NamedModels {
         let endpoint = Endpoint::of(path, &HeaderMap::new()).unwrap();
-        NamedModels::of(endpoint, path, body.as_bytes()).unwrap()
+        NamedModels::of(endpoint, path, &[], body.as_bytes()).unwrap()
     }
 
     #[test]
@@ -295,6 +379,14 @@ mod tests {
             (r#"{"model":"a","fallbacks":[{"a":[{"b":["c"]}]}]}"#, vec!["c"]),
             (r#"{"model":"a","context_window_fallback_dict":{"a":"b"}}"#, vec!["b"]),
             (r#"{"model":"a","models":{"b":{"weight":1},"c":2}}"#, vec!["b", "c"]),
+            // What is known beside a model does not hide it.
+            (r#"{"model":"a","models":{"b":{"weight":1},"my-model":{"weight":1}}}"#, vec!["b", "my-model"]),
+            (r#"{"model":"a","models":{"mode":"any","b":{"weight":1},"type":1}}"#, vec!["b"]),
+            (r#"{"model":"a","fallbacks":[{"model":"b","c":{"weight":1}}]}"#, vec!["b", "c"]),
+            (
+                r#"{"model":"a","fallbacks":[{"model":"b","output_config":{"effort":"low"},"seed":1,"metadata":{}}]}"#,
+                vec!["b"],
+            ),
             (r#"{"model":"a","fallbacks":[{"deployment":"b"}]}"#, vec!["b"]),
             (
                 r#"{"model":"a","fallbacks":[{"model":"b","api_key":"k","messages":[{"role":"user","content":"x"}]}]}"#,
@@ -337,7 +429,7 @@ mod tests {
         for body in
             [r#"{"model":"a","fallbacks":["b"],"fallbacks":[]}"#, r#"{"model":"a","fallbacks":["b"]"#, "["]
         {
-            assert!(NamedModels::of(endpoint, chat, body.as_bytes()).is_err(), "{body}");
+            assert!(NamedModels::of(endpoint, chat, &[], body.as_bytes()).is_err(), "{body}");
         }
     }
 
@@ -382,6 +474,25 @@ mod tests {
         ] {
             assert!(!names_in_one_way(path), "{path}");
         }
+    }
+
+    #[test]
+    fn a_query_names_models_beside_the_body() {
+        for (query, found) in [
+            ("model=large", vec!["large"]),
+            ("api-version=1&mod%65l=l%61rge&limit=2", vec!["large"]),
+            ("a=b;Model_Name=models/large", vec!["large"]),
+            ("deployment_id=a%2Flarge&engine=b+c&fallbacks[]=d", vec!["a/large", "b c", "d"]),
+            ("model=%zz%4&model=", vec!["%zz%4"]),
+            ("alt=sse&beta=true&key=k&limit=2", vec![]),
+        ] {
+            assert_eq!(in_query(Some(query)), found, "{query}");
+        }
+        let chat = "/v1/chat/completions";
+        let endpoint = Endpoint::of(chat, &HeaderMap::new()).unwrap();
+        let found =
+            NamedModels::of(endpoint, chat, &in_query(Some("model=b&model=a")), br#"{"model":"a"}"#).unwrap();
+        assert_eq!((found.main.as_deref(), found.others), (Some("a"), vec!["b".to_owned()]));
     }
 
     #[test]

@@ -11,17 +11,16 @@
 
 use http::{HeaderMap, HeaderValue, Method, header};
 
-use crate::endpoint::{Endpoint, Operation, normal, unescaped};
+use crate::endpoint::{Endpoint, Family, Operation, normal, unescaped};
 use crate::readable::readable;
 use crate::upstream::is_version;
 
 /// What passes without a judge: lists of models, the states of batches, and files, which a request has to name before a model
 /// reads them.
-const LISTED: [(&str, &str); 20] = [
+const LISTED: [(&str, &str); 19] = [
     ("GET", ""),
     ("GET", "models"),
     ("GET", "models/{model}"),
-    ("GET", "models/{maker}/{model}"),
     ("DELETE", "responses/{id}"),
     ("GET", "messages/batches"),
     ("GET", "messages/batches/{id}"),
@@ -39,6 +38,12 @@ const LISTED: [(&str, &str); 20] = [
     ("POST", "uploads/{id}/cancel"),
     ("DELETE", "models/{model}/operations/{id}"),
 ];
+
+/// One model of a list, where its name has a slash: of OpenAI's API, as servers of many makers speak it.
+const MODEL_OF_MAKER: &str = "models/{maker}/{model}";
+
+/// What Gemini has below a model, which is none.
+const BELOW_MODELS: [&str; 2] = ["operations", "permissions"];
 
 /// Names in front of the version, or in its place, of servers that speak OpenAI's API beside one of their own.
 const PREFIXES: [&str; 3] = ["openai", "api", "compatible-mode"];
@@ -102,7 +107,7 @@ impl Permission {
         if is_itself && is_read(endpoint, method, path) {
             return Self::Read;
         }
-        if is_itself && is_listed(method, path) {
+        if is_itself && is_listed(endpoint, method, path) {
             return Self::Listed;
         }
         let is_it = |operation: &AllowedOperation| operation.method == *method && fits(&operation.path, path);
@@ -159,10 +164,13 @@ pub(crate) fn batch(method: &Method, path: &str) -> Option<Batch> {
     }
 }
 
-fn is_listed(method: &Method, path: &str) -> bool {
+fn is_listed(endpoint: Endpoint, method: &Method, path: &str) -> bool {
     let method = if *method == Method::HEAD { "GET" } else { method.as_str() };
     let rest = without_prefix(path);
-    LISTED.iter().any(|(of, shape)| *of == method && (fits(shape, rest) || fits(shape, path)))
+    let is = |of: &str, shape: &str| of == method && (fits(shape, rest) || fits(shape, path));
+    let is_below = path.rsplit('/').next().is_some_and(|last| BELOW_MODELS.contains(&last));
+    LISTED.iter().any(|(of, shape)| is(of, shape))
+        || (endpoint.family == Family::OpenAi && !is_below && is("GET", MODEL_OF_MAKER))
 }
 
 /// A path without its version, and without the names that stand around it.
@@ -303,6 +311,12 @@ mod tests {
             "GET /v1/organization/models",
             "GET /v1/projects/p/files",
             "GET /v1/openai/api/v1/models",
+            // No model, but what was done with one.
+            "GET /v1beta/models/m/operations",
+            "GET /v1beta/models/m/permissions",
+            "GET /v1beta/models/maker/m",
+            "GET /v1/models/m/operations",
+            "HEAD /v1/models/m/Operations/",
             "POST /v1/x/embeddings",
             "POST /v1beta/models/m:embedContent:run",
             "POST /",

@@ -19,6 +19,7 @@
 //! - *Decisions stay.* What `after_llm_call` decided about tool calls is in the store, by conversation and
 //!   call, for whoever stands in front of the tools.
 
+mod batched;
 mod batches;
 mod bounded;
 mod charset;
@@ -57,6 +58,7 @@ use backstop_hooks::points::{
     SessionEnd, SessionStart, ToolAfter,
 };
 
+use self::batched::Batched;
 use self::batches::BatchTraffic;
 use self::form::Form;
 use self::gate::Remembered;
@@ -103,6 +105,7 @@ struct Shared {
     settings: HookSettings,
     links: Arc<Links>,
     owed: Arc<Owed>,
+    batched: Arc<Batched>,
     remembered: Remembered,
     housekeeping: Housekeeping,
     conversations: Arc<Conversations>,
@@ -158,6 +161,7 @@ impl Hooks {
             settings,
             links: before.map_or_else(Arc::default, |before| Arc::clone(&before.links)),
             owed: before.map_or_else(Arc::default, |before| Arc::clone(&before.owed)),
+            batched: before.map_or_else(Arc::default, |before| Arc::clone(&before.batched)),
             remembered: Remembered::default(),
             housekeeping: Housekeeping::default(),
             conversations: before.map_or_else(Arc::default, |before| Arc::clone(&before.conversations)),

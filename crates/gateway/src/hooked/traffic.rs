@@ -1,6 +1,7 @@
 //! One request and its answer on their way past the hooks.
 
 mod again;
+mod part;
 mod told;
 
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use backstop_hooks::points::{
     BeforeLlmCall, LlmInput, LlmOutput, LlmOutputEvent, ModelCallEnded, ModelCallEndedEvent, ModelCallResult,
     ModelCallStarted, ModelCallStartedEvent,
 };
-use backstop_hooks::{AgentId, CallContext, CallId, Digest, Requester, SessionKey, Text, Trigger};
+use backstop_hooks::{AgentId, CallContext, CallId, Digest, Requester, SessionKey, Text, Trace, Trigger};
 use backstop_llm::live::{self, AnswerEditor};
 use backstop_llm::{
     Api, ErrorCategory, FailureKind, ModelError, ModelRequest, ProviderError, ProviderErrorKind, WireError,
@@ -37,7 +38,7 @@ use super::watch::Watchers;
 use super::{Shared, Standing, charset, life, number, reply};
 use crate::endpoint::{Endpoint, Family, Operation};
 use crate::exchange::{Answered, Body, Call, Exchange, KeepAlive, Outgoing, Requested, Step, Watch};
-use crate::models::NamedModels;
+use crate::models::{NamedModels, in_query};
 use crate::readable::{self, Readable};
 
 /// The transport of calls that only count tokens: no model answered.
@@ -57,11 +58,15 @@ pub(super) struct Traffic {
     endpoint: Endpoint,
     /// What the address names.
     path: String,
+    /// The models in its query.
+    in_query: Vec<String>,
     api: Api,
     kind: Kind,
     agent: Option<AgentId>,
     /// The few headers that say where the request belongs.
     headers: HeaderMap,
+    /// The span in which it was counted, where that was another exchange.
+    span: Option<Trace>,
     /// Whether the provider reads the request in the charset in which it is judged.
     is_utf8: bool,
     /// Known once the request was read.
@@ -119,30 +124,13 @@ impl Traffic {
             standing,
             endpoint: *call.endpoint,
             path: call.path.to_owned(),
+            in_query: in_query(call.query),
             api: form.api,
             kind: form.kind,
             agent: call.agent.cloned(),
             headers: headers.collect(),
+            span: None,
             is_utf8: charset::is_utf8(call.headers),
-            asked: None,
-            answer: Answer::None,
-            again: None,
-            ended: false,
-        }
-    }
-
-    /// Another exchange of the same client at the same address.
-    pub(super) fn like(&self, kind: Kind) -> Self {
-        Self {
-            shared: Arc::clone(&self.shared),
-            standing: self.standing,
-            endpoint: self.endpoint,
-            path: self.path.clone(),
-            api: self.api,
-            kind,
-            agent: self.agent.clone(),
-            headers: self.headers.clone(),
-            is_utf8: self.is_utf8,
             asked: None,
             answer: Answer::None,
             again: None,
@@ -163,7 +151,7 @@ impl Traffic {
             run_id: Some(identity.run.clone()),
             trigger: Some(Trigger::User),
             requester: self.requester(request),
-            trace: Some(trace(self.headers.get("traceparent"))),
+            trace: Some(self.span.clone().unwrap_or_else(|| trace(self.headers.get("traceparent")))),
             ..CallContext::default()
         }
     }
@@ -298,7 +286,7 @@ impl Traffic {
         if !self.shared.engine.has_hooks::<BeforeLlmCall>() {
             return Ok(Vec::new());
         }
-        let named = NamedModels::of(self.endpoint, &self.path, body)?;
+        let named = NamedModels::of(self.endpoint, &self.path, &self.in_query, body)?;
         let all = named.main.into_iter().chain(named.others);
         Ok(all.filter(|other| other != model).collect())
     }

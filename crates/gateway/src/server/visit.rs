@@ -24,7 +24,7 @@ use crate::endpoint::{Endpoint, Family, Operation};
 use crate::error::{Cause, Failure};
 use crate::exchange::{Answered, Body, Call, Exchange, Plan, Reply, Requested, Watch};
 use crate::head::{Upward, downward};
-use crate::models::{NamedModels, main_model, names_in_one_way};
+use crate::models::{NamedModels, in_query, main_model, names_in_one_way};
 use crate::operations::Permission;
 use crate::upstream::{BodyError, ClientBody, Provider, RequestBody, UpstreamBody};
 
@@ -283,7 +283,8 @@ impl<'a> Visit<'a> {
             && !(self.endpoint.operation == Operation::Batch && self.head.method != Method::POST);
         let lists = asks && found.iter().any(|provider| provider.lists_models());
         let others = if lists {
-            let named = NamedModels::of(self.endpoint, self.entered.target.path(), &body);
+            let in_query = in_query(self.entered.target.query());
+            let named = NamedModels::of(self.endpoint, self.entered.target.path(), &in_query, &body);
             named.map_err(|_| Failure::NoModel)?.others
         } else {
             Vec::new()

@@ -64,6 +64,10 @@ async fn only_listed_models_may_be_asked_for() {
     assert_eq!(talk(&gateway, post("/v1/responses", twice)).await.status(), 400);
     let elsewhere = talk(&gateway, post("/v1/engines/large-1/completions", r#"{"model":"small-1"}"#)).await;
     assert_eq!(elsewhere.status(), 404);
+    for query in ["model=large-1", "a=b&Mod%65l=large-1", "deployment_id=large-1"] {
+        let asked = chat("small-1").replacen("completions", &format!("completions?{query}"), 1);
+        assert_eq!(talk(&gateway, asked).await.status(), 404, "{query}");
+    }
     let list = format!("GET /t/{TOKEN}/v1/models HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
     assert_eq!(talk(&gateway, list).await.status(), 200);
     assert_eq!(upstream.count(), 2);

@@ -5,8 +5,12 @@ use backstop_hooks::points::{
     AfterLlmCall, AfterLlmCallOutcome, BeforeLlmCall, BeforeLlmCallOutcome, MessageBefore,
     MessageBeforeOutcome, ToolAfter,
 };
+use std::sync::{Arc, Mutex};
+
+use backstop_hooks::hook_fn;
 use serde_json::{Value, json};
 
+use super::limits::{settled, tokens, with_budget};
 use super::support::*;
 use crate::support::{Answer, Script, TOKEN, Upstream, gateway, post, settings, talk};
 
@@ -25,8 +29,8 @@ fn params(model: &str, text: &str) -> Value {
 }
 
 fn batch(texts: &[&str]) -> Value {
-    let requests: Vec<Value> = texts.iter().map(|text| one("r", &params("m", text))).collect();
-    json!({"requests": requests})
+    let requests = texts.iter().zip(1..).map(|(text, number)| one(&format!("r{number}"), &params("m", text)));
+    json!({"requests": requests.collect::<Vec<Value>>()})
 }
 
 async fn accepting() -> Upstream {
@@ -91,6 +95,8 @@ async fn a_batch_that_can_not_be_read_as_a_whole_is_refused() {
     let upstream = accepting().await;
     let gateway = house.gateway(&upstream.url(), HookSettings::default()).await;
     let fine = one("r", &params("m", "hi"));
+    let with_id =
+        |id: &Value| json!({"requests": [{"custom_id": id, "params": params("m", "hi")}]}).to_string();
     let mut more = fine.clone();
     more["body"] = params("m", SECRET);
     for body in [
@@ -99,6 +105,13 @@ async fn a_batch_that_can_not_be_read_as_a_whole_is_refused() {
         json!({"requests": [fine, {"custom_id": "r"}]}).to_string(),
         json!({"requests": [fine, {"custom_id": "r", "params": [SECRET]}]}).to_string(),
         json!({"requests": [more]}).to_string(),
+        json!({"requests": [{"params": params("m", "hi")}]}).to_string(),
+        json!({"requests": [fine, fine]}).to_string(),
+        with_id(&json!({"note": SECRET})),
+        with_id(&json!(format!("It is {SECRET}."))),
+        with_id(&json!("r".repeat(65))),
+        with_id(&json!("")),
+        with_id(&json!(7)),
         json!({"requests": [fine], "input_file": "f"}).to_string(),
         json!([fine]).to_string(),
         batch(&["hi"]).to_string().replace("\"params\":", "\"params\":{},\"params\":"),
@@ -128,7 +141,7 @@ async fn lists_of_models_hold_for_each_request_of_a_batch() {
     }
     let gateway = gateway(limited).await;
     let of = |models: &[&str]| {
-        let requests: Vec<Value> = models.iter().map(|model| one("r", &params(model, "hi"))).collect();
+        let requests: Vec<Value> = models.iter().map(|model| one(model, &params(model, "hi"))).collect();
         post(BATCHES, &json!({"requests": requests}).to_string())
     };
     for models in [["large-1", "small-1"], ["small-1", "large-1"]] {
@@ -148,21 +161,33 @@ fn succeeded(content: &Value) -> String {
     json!({"custom_id": "r", "result": {"type": "succeeded", "message": message(content)}}).to_string()
 }
 
-async fn results(house: &House, blocked: BlockedForm, document: &str) -> Answer {
+fn lines(document: &str) -> Script {
     let size = document.len();
     let head =
         format!("HTTP/1.1 200 OK\r\ncontent-type: application/x-jsonl\r\ncontent-length: {size}\r\n\r\n");
-    let script = Script::whole(head + document);
+    Script::whole(head + document)
+}
+
+async fn results(house: &House, blocked: BlockedForm, document: &str) -> Answer {
+    let script = lines(document);
     let upstream = Upstream::start(move |_| script.clone()).await;
     let gateway = house.gateway(&upstream.url(), HookSettings { blocked, ..HookSettings::default() }).await;
     talk(&gateway, get("/v1/messages/batches/msgbatch_1/results")).await
+}
+
+fn error(message: &str) -> Value {
+    json!({"type": "error", "error": {"type": "api_error", "message": message}, "request_id": null})
+}
+
+fn errored(error: &Value) -> String {
+    json!({"custom_id": "r", "result": {"type": "errored", "error": error}}).to_string()
 }
 
 #[tokio::test]
 async fn answers_of_a_batch_are_judged_line_by_line() {
     let call = json!({"type": "tool_use", "id": "toolu_1", "name": "exec", "input": {"command": SECRET}});
     let fine = succeeded(&json!([{"type": "text", "text": "Fine."}])).replace(',', " , ");
-    let failed = json!({"custom_id": "r", "result": {"type": "errored", "error": {"type": "error", "error": {"type": "api_error", "message": "x"}}}}).to_string();
+    let failed = errored(&error("x"));
     let document = [
         fine.as_str(),
         &succeeded(&json!([{"type": "text", "text": format!("It is {SECRET}.")}])),
@@ -171,7 +196,7 @@ async fn answers_of_a_batch_are_judged_line_by_line() {
         r#"{"custom_id":"r","result":{"type":"expired"}}"#,
         "",
     ]
-    .join("\n");
+    .join("\r\n");
     let house = House::new();
     house.redact();
     house.withhold("exec");
@@ -222,10 +247,110 @@ async fn a_document_of_answers_that_can_not_be_read_is_refused() {
         json!({"custom_id": "r", "result": {"type": "succeeded", "text": SECRET}}).to_string(),
         json!({"custom_id": "r", "note": SECRET, "result": {"type": "expired"}}).to_string(),
         json!({"custom_id": "r", "result": {"type": "expired", "note": SECRET}}).to_string(),
+        json!({"custom_id": {"note": SECRET}, "result": {"type": "expired"}}).to_string(),
+        json!({"custom_id": format!("It is {SECRET}."), "result": {"type": "expired"}}).to_string(),
+        json!({"result": {"type": "expired"}}).to_string(),
+        json!({"custom_id": "r", "result": {"type": "expired", "error": error(SECRET)}}).to_string(),
+        json!({"custom_id": "r", "result": {"type": "errored"}}).to_string(),
+        json!({"custom_id": "r", "result": {"type": "errored", "error": SECRET}}).to_string(),
+        errored(&json!({"type": "error", "error": {"type": "x", "message": {"note": SECRET}}})),
+        errored(&json!({"type": "error", "error": {"type": "x", "message": "x", "note": SECRET}})),
+        errored(&json!({"type": "error", "error": {"type": "x", "message": "x"}, "content": [SECRET]})),
+        errored(&json!({"type": SECRET, "error": {"type": "x", "message": "x"}})),
+        // For some readers the line ends there.
+        "{\r\"custom_id\":\"r\",\"result\":{\"type\":\"expired\"}}".to_owned(),
+        " \r ".to_owned(),
         fine.replace("\"result\":", &format!("\"result\":{{\"x\":\"{SECRET}\"}},\"result\":")),
     ] {
         let answer = results(&house, BlockedForm::Answer, &format!("{fine}\n{line}\n")).await;
         assert_eq!(answer.status(), 502, "{line}: {}", answer.text());
         assert!(!answer.text().contains(SECRET) && answer.text().contains("line 2"), "{}", answer.text());
+    }
+}
+
+/// A provider that takes a batch of `r1` and `r2`, and answers one of them.
+async fn answering() -> Upstream {
+    let answered = json!({"custom_id": "r1", "result": {"type": "succeeded", "message": {
+        "id": "msg_1", "type": "message", "role": "assistant", "model": "m", "stop_reason": "end_turn",
+        "stop_sequence": null, "content": [{"type": "text", "text": "Fine."}],
+        "usage": {"input_tokens": 100, "output_tokens": 11}}}});
+    let failed = json!({"custom_id": "r2", "result": {"type": "errored", "error": error("x")}});
+    let results = lines(&format!("{answered}\n{failed}\n"));
+    Upstream::start(move |number| match number {
+        0 => Script::json("200 OK", r#"{"id":"msgbatch_1","type":"message_batch"}"#),
+        _ => results.clone(),
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_budget_counts_a_batch_by_its_answers_and_once() {
+    for judges_answers in [false, true] {
+        let house = with_budget();
+        if judges_answers {
+            house.redact();
+        }
+        let upstream = answering().await;
+        let gateway = house.gateway(&upstream.url(), HookSettings::default()).await;
+        assert_eq!(talk(&gateway, post(BATCHES, &batch(&["a", "b"]).to_string())).await.status(), 200);
+        let (_, reserved) = tokens(&house).await;
+        assert!(reserved >= 100_000, "both are expected to answer: {reserved}");
+        for _ in 0..2 {
+            let answer = talk(&gateway, get("/v1/messages/batches/msgbatch_1/results")).await;
+            assert_eq!((answer.status(), answer.body().0.lines().count()), (200, 2), "{}", answer.text());
+            assert_eq!(settled(&house).await, 111, "judged: {judges_answers}");
+        }
+        // The answers to a batch that nobody here asked for are nobody's.
+        let _ = talk(&gateway, get("/v1/messages/batches/msgbatch_2/results")).await;
+        assert_eq!(settled(&house).await, 111);
+    }
+}
+
+#[tokio::test]
+async fn a_batch_that_is_not_taken_uses_nothing() {
+    let refusing = Upstream::start(|_| Script::json("500 Internal Server Error", "{}")).await;
+    let fine = batch(&["a", "b"]).to_string();
+    let unreadable = json!({"requests": [one("r1", &params("m", "a")), one("r2", &json!([]))]}).to_string();
+    for (url, body, status) in [
+        (refusing.url(), &fine, 500),
+        ("http://127.0.0.1:9".to_owned(), &fine, 502),
+        (refusing.url(), &unreadable, 400),
+    ] {
+        let house = with_budget();
+        let gateway = house.gateway(&url, HookSettings::default()).await;
+        assert_eq!(talk(&gateway, post(BATCHES, body)).await.status(), status, "{body}");
+        assert_eq!(settled(&house).await, 0, "{status}");
+    }
+}
+
+#[tokio::test]
+async fn each_answer_of_a_batch_is_a_conversation_of_its_own() {
+    let seen: Arc<Mutex<Vec<(String, String)>>> = Arc::default();
+    let house = House::new();
+    let heard = Arc::clone(&seen);
+    house.on::<AfterLlmCall>(
+        "hears",
+        hook_fn::<AfterLlmCall, _>(move |event, cx| {
+            let session = cx.call.session_id.as_ref().unwrap().to_string();
+            heard.lock().unwrap().push((session, event.run_id.to_string()));
+            Ok(None)
+        }),
+    );
+    let call = json!([{"type": "tool_use", "id": "toolu_1", "name": "exec", "input": {"command": "ls"}}]);
+    let line = succeeded(&call);
+    let script = lines(&format!("{line}\n{}\n", line.replacen("\"r\"", "\"other\"", 1)));
+    let upstream = Upstream::start(move |_| script.clone()).await;
+    let gateway = house.gateway(&upstream.url(), HookSettings::default()).await;
+    for id in ["msgbatch_a", "msgbatch_A", "msgbatch_a"] {
+        let asked = get(&format!("/v1/messages/batches/{id}/results"));
+        let asked = asked.replace("connection:", "x-session-id: mine\r\nconnection:");
+        assert_eq!(talk(&gateway, asked).await.status(), 200);
+    }
+    let seen = seen.lock().unwrap();
+    assert_eq!(seen.len(), 6);
+    assert_eq!(seen[..2], seen[4..], "read twice it is the same");
+    for (number, one) in seen[..4].iter().enumerate() {
+        let others = seen[..4].iter().filter(|other| other.0 == one.0 || other.1 == one.1);
+        assert_eq!(others.count(), 1, "{number}: {seen:?}");
     }
 }

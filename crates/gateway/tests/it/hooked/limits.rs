@@ -54,13 +54,13 @@ async fn a_budget_counts_what_the_provider_counted() {
 }
 
 /// What a house with a budget has counted, and what is reserved.
-async fn tokens(house: &House) -> (u64, u64) {
+pub(super) async fn tokens(house: &House) -> (u64, u64) {
     let uses = house.store.budgets(9).await.unwrap();
     let tokens = uses.iter().find(|used| used.counter.ends_with("/tokens"));
     tokens.map_or((0, 1), |used| (used.spent, used.reserved))
 }
 
-fn with_budget() -> House {
+pub(super) fn with_budget() -> House {
     let house = House::new();
     register_daily(&house, BudgetLimits { tokens: Some(1_000_000), ..BudgetLimits::default() });
     house
@@ -81,7 +81,7 @@ fn register_daily(house: &House, limits: BudgetLimits) {
     with(house, |snapshot| register_budgets(snapshot, &budgets).unwrap());
 }
 
-async fn settled(house: &House) -> u64 {
+pub(super) async fn settled(house: &House) -> u64 {
     for _ in 0..500 {
         if let (spent, 0) = tokens(house).await {
             return spent;
@@ -181,6 +181,11 @@ async fn no_model_of_a_request_gets_past_the_list() {
         ("/v1/chat/completions", chat(json!({"context_window_fallback_dict": {"small-1": "large-1"}}))),
         ("/v1/engines/large-1/chat/completions", chat(json!({}))),
         ("/v1/large-1/chat/completions", chat(json!({}))),
+        ("/v1/chat/completions?limit=2&model=large-1", chat(json!({}))),
+        (
+            "/v1/chat/completions",
+            chat(json!({"models": {"large-1": {"weight": 1}, "small-model": 1, "type": "x"}})),
+        ),
         ("/v1/chat/completions", chat(json!({"tools": [{"type": "image_generation", "model": "large-1"}]}))),
         ("/openai/deployments/large-1/chat/completions", chat(json!({}))),
         (gemini, routed),
