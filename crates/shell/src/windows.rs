@@ -64,7 +64,8 @@ fn rooted(line: &str) -> String {
 /// A line for PowerShell.
 pub(super) fn from_powershell(text: &str, place: &Place) -> String {
     let home = place.home();
-    text.replace('\\', "/")
+    each_piped(text)
+        .replace('\\', "/")
         .replace('`', "")
         .replace("${HOME}", home)
         .replace("$env:USERPROFILE", home)
@@ -73,6 +74,55 @@ pub(super) fn from_powershell(text: &str, place: &Place) -> String {
         .replace("$HOME", home)
         .replace("$env:SystemDrive", "C:")
         .replace("$env:SystemRoot", "C:/Windows")
+}
+
+/// A script block behind a pipe as a loop over its input: `| % { ri $_.FullName }` (PowerShell 7.4, `ForEach-Object`). One that
+/// only selects (`Where-Object`) lets everything through.
+fn each_piped(text: &str) -> String {
+    const EACH: [&str; 3] = ["foreach-object", "foreach", "%"];
+    const SELECTS: [&str; 3] = ["where-object", "where", "?"];
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((head, tail)) = rest.split_once('|') {
+        out.push_str(head);
+        out.push('|');
+        rest = tail;
+        let begin = tail.trim_start();
+        let Some(end) = begin.find(|c: char| c.is_whitespace() || c == '{') else { continue };
+        let (name, behind) = begin.split_at_checked(end).unwrap_or((begin, ""));
+        let name = name.to_ascii_lowercase();
+        let behind = behind.trim_start();
+        let block = behind.strip_prefix("-Process").map_or(behind, str::trim_start);
+        let Some((body, after)) = block.strip_prefix('{').and_then(braced) else { continue };
+        if SELECTS.contains(&name.as_str()) {
+            out.push_str(" cat");
+        } else if EACH.contains(&name.as_str()) {
+            let item = "\"$piped\"";
+            let mut body = each_piped(body);
+            for name in ["$_.FullName", "$_.PSPath", "$_.Path", "$_", "$PSItem.FullName", "$PSItem"] {
+                body = body.replace(name, item);
+            }
+            out.push_str(&format!(" while read -r piped; do {body}; done"));
+        } else {
+            continue;
+        }
+        rest = after;
+    }
+    out + rest
+}
+
+/// What stands in front of the brace that closes, and behind it.
+fn braced(text: &str) -> Option<(&str, &str)> {
+    let mut depth = 0usize;
+    for (at, c) in text.char_indices() {
+        match c {
+            '{' => depth += 1,
+            '}' if depth == 0 => return Some((text.get(..at)?, text.get(at + 1..)?)),
+            '}' => depth -= 1,
+            _ => {}
+        }
+    }
+    None
 }
 
 fn is_name(text: &str) -> bool {
@@ -120,5 +170,9 @@ mod tests {
             "rd C:/Users D:/ \"c:/x\" http://a a:/b /w:C"
         );
         assert_eq!(from_powershell("gci $env:USERPROFILE\\x", &place), "gci /home/me/x");
+        assert_eq!(
+            from_powershell("gci a | ? { $_.Length } | % { ri $_.FullName; if (1) { b } } | c", &place),
+            "gci a | cat | while read -r piped; do  ri \"$piped\"; if (1) { b } ; done | c"
+        );
     }
 }

@@ -222,15 +222,18 @@ fn by_name(path: &str, place: &Place) -> Option<&'static Entry> {
     (!is_innocent(pattern, inner, name)).then_some(pattern.entry)
 }
 
-/// What runs by itself among the files that a search below one of its folders finds (`.github/*/*.yml`).
+/// What runs by itself among the files that a search below one of its folders finds, or a pattern that names the folder
+/// (`.github/*/*.yml`, `.github/workf*/ci.yml`).
 fn searched(segments: &[&str], home: Option<usize>) -> Option<&'static Pattern> {
-    let is_any = |segment: &&str| segment.chars().all(|c| matches!(c, STAR | HOLE));
-    let at = segments.iter().position(is_any).filter(|at| at + 1 < segments.len())?;
+    let is_open = |segment: &&str| segment.contains([STAR, ANY, HOLE]);
+    let at = segments.iter().position(is_open).filter(|at| at + 1 < segments.len())?;
+    let glob = segments.get(at)?.replace(HOLE, &STAR.to_string());
     let mut filled = segments.to_vec();
     INDEX.patterns.iter().filter(|pattern| pattern.entry.level == Level::Runs).find(|pattern| {
-        pattern.segments.iter().skip(1).any(|folder| {
+        let folders = pattern.segments.iter().skip(1).map(|folder| folder.written);
+        folders.filter(|folder| backstop_shell::pattern_matches(&glob, folder)).any(|folder| {
             if let Some(place) = filled.get_mut(at) {
-                *place = folder.written;
+                *place = folder;
             }
             fits(pattern, &filled, home)
         })

@@ -95,8 +95,10 @@ fn joined(code: &str) -> String {
 pub(super) fn deletes(code: &str) -> bool {
     let lower = joined(&code.to_ascii_lowercase());
     let called = lower.match_indices(['(', '!']).any(|(at, _)| {
-        // A member may be named in brackets: `db["drop"]()`.
-        let name = lower.get(..at).unwrap_or_default().trim_end_matches([']', '"', '\'']);
+        // A member may be named in brackets, or looked up: `db["drop"]()`, `getattr(db, "drop")()`.
+        let name = lower.get(..at).unwrap_or_default();
+        let looked_up = ["\")", "')"].iter().find_map(|end| name.strip_suffix(end));
+        let name = looked_up.unwrap_or_else(|| name.trim_end_matches([']', '"', '\'']));
         let name = name.rsplit(|c: char| !c.is_ascii_alphanumeric() && c != '_').next().unwrap_or_default();
         is_deletion(name)
     });

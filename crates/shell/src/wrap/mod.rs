@@ -3,6 +3,7 @@
 //! Which programs those are, and where the command stands, says the catalogue ([`Starts`]). Here is what finds it: in a
 //! word or two for most, by the files beside this one for programs with a grammar of their own.
 
+mod compose;
 mod container;
 mod environment;
 mod later;
@@ -38,7 +39,10 @@ impl Shell<'_> {
             Starts::EachNamed => self.fd(argv, args, stdin),
             Starts::SecureShell => self.ssh(argv, args, program, stdin),
             Starts::Mosh => self.mosh(argv, args, stdin),
-            Starts::Container => self.container(argv, args, program, stdin),
+            Starts::Container => {
+                self.compose(args, program, stdin);
+                self.container(argv, args, program, stdin)
+            }
             Starts::Pod => self.kubectl(argv, args, program, stdin),
             Starts::Terminal => self.terminal(argv, args, program, stdin),
             Starts::Queued => self.queued(argv, args, program, stdin),
