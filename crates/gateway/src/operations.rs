@@ -103,7 +103,7 @@ impl Permission {
         // A path that can be read in two ways was refused before anybody asks.
         let Ok(path) = normal(path) else { return Self::Closed };
         let path = path.trim_matches('/');
-        let is_itself = !says_another(headers, query) && !is_grpc(headers);
+        let is_itself = is_itself(headers, query);
         if is_itself && is_read(endpoint, method, path) {
             return Self::Read;
         }
@@ -207,6 +207,11 @@ fn fits_segment(shape: &str, segment: &str) -> bool {
         }
         None => shape == segment,
     }
+}
+
+/// Whether a server takes a request for what its method and path say.
+pub(crate) fn is_itself(headers: &HeaderMap, query: Option<&str>) -> bool {
+    !says_another(headers, query) && !is_grpc(headers)
 }
 
 /// Whether a header or the query may make a server take another method or path.

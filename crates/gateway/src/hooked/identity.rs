@@ -14,7 +14,8 @@
 //! agent *and* conversation.
 //!
 //! A *run* is one turn: all requests whose last message of the human is the same one. The *iteration* is the
-//! number of answers that the conversation has already; 0 for the first call.
+//! number of answers that the conversation has already; 0 for the first call. Answers that a provider keeps are counted from the
+//! one that `previous_response_id` names, or in the `conversation`, as long as they are remembered.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -25,6 +26,7 @@ use http::HeaderMap;
 use serde_json::Value;
 
 use super::bounded::Bounded;
+use super::owed::conversation_of;
 
 /// Headers in which clients name their conversation, the more exact ones first.
 pub(crate) const SESSION_HEADERS: [&str; 8] = [
@@ -54,7 +56,8 @@ pub(super) struct Identity {
     pub(super) iteration: u32,
 }
 
-/// The conversations of answers that later requests may name instead of repeating them.
+/// The conversations of answers that later requests may name instead of repeating them, by the answer or by the conversation that
+/// their provider keeps.
 #[derive(Debug)]
 pub(super) struct Links(Mutex<Bounded<Digest, Link>>);
 
@@ -71,22 +74,27 @@ impl Default for Links {
 }
 
 impl Links {
-    /// Remembers an answer.
-    pub(super) fn remember(&self, agent: Option<&AgentId>, response: &str, identity: &Identity) {
-        if response.is_empty() {
-            return;
-        }
+    /// Remembers an answer to `request`.
+    pub(super) fn remember(
+        &self,
+        agent: Option<&AgentId>,
+        response: &str,
+        request: &ModelRequest,
+        identity: &Identity,
+    ) {
         let answers = identity.iteration.saturating_add(1);
-        let link = Link { session: identity.session.clone(), answers };
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(of_agent(agent, "answer", response), link);
+        let named = [("answer", Some(response)), ("conversation", conversation_of(request))];
+        let mut links = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for (kind, id) in named {
+            if let Some(id) = id.filter(|id| !id.is_empty()) {
+                links.insert(of_agent(agent, kind, id), Link { session: identity.session.clone(), answers });
+            }
+        }
     }
 
-    fn find(&self, agent: Option<&AgentId>, response: &str) -> Option<Link> {
+    fn find(&self, agent: Option<&AgentId>, kind: &str, id: &str) -> Option<Link> {
         let links = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        links.get(&of_agent(agent, "answer", response)).cloned()
+        links.get(&of_agent(agent, kind, id)).cloned()
     }
 }
 
@@ -98,7 +106,9 @@ pub(super) fn identify(
     links: &Links,
 ) -> Identity {
     let previous = field(request, &["previous_response_id"]);
-    let link = previous.and_then(|id| links.find(agent, id));
+    let link = previous.and_then(|id| links.find(agent, "answer", id));
+    let kept = || conversation_of(request).and_then(|id| links.find(agent, "conversation", id));
+    let link = link.or_else(kept);
     let answers = request.messages.iter().filter(|message| message.role == Role::Assistant).count();
     let before = link.as_ref().map_or(0, |link| link.answers);
     let iteration = before.saturating_add(u32::try_from(answers).unwrap_or(u32::MAX));
@@ -255,12 +265,27 @@ mod tests {
     fn answers_lead_back_to_their_conversation() {
         let links = Links::default();
         let first = identify(None, &HeaderMap::new(), &request(&[(Role::User, "hi")], Value::Null), &links);
-        links.remember(None, "resp_1", &first);
+        links.remember(None, "resp_1", &ModelRequest::default(), &first);
         let next = request(&[(Role::User, "more")], json!({"previous_response_id": "resp_1"}));
         let second = identify(None, &HeaderMap::new(), &next, &links);
         assert_eq!(second.session, first.session);
         assert_eq!(second.iteration, 1);
         let stranger = identify(Some(&"other".into()), &HeaderMap::new(), &next, &links);
         assert_ne!(stranger.session, first.session);
+    }
+
+    #[test]
+    fn answers_of_a_conversation_that_its_provider_keeps_are_counted() {
+        for (conversation, id) in [(json!("conv_1"), "resp_1"), (json!({"id": "conv_1"}), "")] {
+            let links = Links::default();
+            let asked = request(&[(Role::User, "hi")], json!({"conversation": conversation}));
+            for iteration in 0..3 {
+                let identity = identify(None, &HeaderMap::new(), &asked, &links);
+                assert_eq!((identity.iteration, identity.session.as_str()), (iteration, "conv_1"));
+                links.remember(None, id, &asked, &identity);
+            }
+            let stranger = identify(Some(&"other".into()), &HeaderMap::new(), &asked, &links);
+            assert_eq!(stranger.iteration, 0, "agents are apart");
+        }
     }
 }

@@ -225,15 +225,22 @@ impl Interceptor for Hooks {
         if standing.is_empty() {
             return Plan::Opaque;
         }
+        let refusal = || {
+            let error = Failure::closed(call.method, call.path).to_provider_error();
+            Plan::Inspect(Box::new(Refusal(reply::error(call.endpoint.family, &error))))
+        };
+        // Whoever is asked may take it for another request than the one that would be judged.
+        if standing.decides() && call.permission == Permission::Closed {
+            return refusal();
+        }
         if let Some(batch) = BatchTraffic::of(&self.0, standing, call) {
             return Plan::Inspect(Box::new(batch));
         }
         if let Some(form) = Form::of(call) {
             return Plan::Inspect(Box::new(Traffic::new(Arc::clone(&self.0), standing, form, call)));
         }
-        if standing.decides() && matches!(call.permission, Permission::Closed | Permission::Read) {
-            let error = Failure::closed(call.method, call.path).to_provider_error();
-            return Plan::Inspect(Box::new(Refusal(reply::error(call.endpoint.family, &error))));
+        if standing.decides() && call.permission == Permission::Read {
+            return refusal();
         }
         Plan::Opaque
     }

@@ -360,7 +360,8 @@ impl Traffic {
         };
         for response in responses {
             if matches!(self.kind, Kind::Ask(_)) {
-                self.shared.links.remember(self.agent.as_ref(), &response.id, &asked.identity);
+                let (agent, identity) = (self.agent.as_ref(), &asked.identity);
+                self.shared.links.remember(agent, &response.id, &asked.request, identity);
                 if let Some(shown) = self.again.as_ref().and_then(Again::shown) {
                     self.shared.owed.goes_on(self.agent.as_ref(), shown, &response.id);
                 }

@@ -5,6 +5,7 @@ use tokio_tungstenite::tungstenite::Utf8Bytes;
 use super::message::{self, Said};
 use super::realtime::Talk;
 use crate::error::Failure;
+use crate::server::load::Buffered;
 
 /// What is spoken. Those who judge know OpenAI Responses, and all else is taken there and back.
 #[derive(Debug)]
@@ -29,6 +30,23 @@ impl Dialect {
         match self {
             Self::Responses => message::read(text),
             Self::Realtime(_) => Talk::hear(text).map(Said::Talk),
+        }
+    }
+
+    /// A request is about to be judged: nothing that it asks with waits for another. Answers what counts that.
+    pub(super) fn asked(&mut self) -> Vec<Buffered> {
+        match self {
+            Self::Responses => Vec::new(),
+            Self::Realtime(talk) => talk.asked(),
+        }
+    }
+
+    /// Whether the provider's last error stands in place of an answer. In Realtime it may be about anything else that was
+    /// said, and the answer comes all the same; of Responses a request is one message, and nothing else is said.
+    pub(super) fn is_refused(&self) -> bool {
+        match self {
+            Self::Responses => true,
+            Self::Realtime(talk) => talk.is_refused(),
         }
     }
 

@@ -192,7 +192,7 @@ impl Kind {
 pub(super) struct Thread {
     /// The answer has begun, under this name.
     begun: Option<Option<String>>,
-    /// An error came in the middle of it, so that nobody knows what else will.
+    /// An error came in the middle of it, or about something else, so that nobody knows what else will.
     broken: bool,
 }
 
@@ -220,7 +220,12 @@ impl Thread {
         self.begun.as_ref()?.as_deref()
     }
 
-    /// Whether an error ended the answer in its middle.
+    /// An error came that is not said to stand in place of the answer.
+    pub(super) fn break_off(&mut self) {
+        self.broken = true;
+    }
+
+    /// Whether more may come after an error.
     pub(super) fn is_broken(&self) -> bool {
         self.broken
     }

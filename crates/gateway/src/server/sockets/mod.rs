@@ -55,7 +55,7 @@ use super::visit::Visit;
 use crate::door::{Entered, Refused};
 use crate::endpoint::{Endpoint, Operation, normal};
 use crate::error::Failure;
-use crate::operations::{Permission, without_prefix};
+use crate::operations::{Permission, is_itself, without_prefix};
 use crate::upstream::Provider;
 
 use dialect::Dialect;
@@ -166,6 +166,10 @@ enum Asked {
 
 impl Asked {
     fn of(endpoint: Endpoint, entered: &Entered, headers: &HeaderMap) -> Result<Self, Failure> {
+        // Behind another address nobody would know what is spoken.
+        if !is_itself(headers, entered.target.query()) {
+            return Err(Failure::closed(&Method::GET, entered.target.path()));
+        }
         if endpoint.operation == Operation::Responses {
             return Ok(Self::Responses);
         }
@@ -173,7 +177,8 @@ impl Asked {
         if without_prefix(path.trim_matches('/')) != "realtime" {
             return Err(Failure::Socket);
         }
-        let is_beta = |value: &HeaderValue| value.as_bytes().windows(8).any(|word| word == b"realtime");
+        let is_realtime = |word: &[u8]| word.eq_ignore_ascii_case(b"realtime");
+        let is_beta = |value: &HeaderValue| value.as_bytes().windows(8).any(is_realtime);
         if headers.get_all("openai-beta").iter().any(is_beta) {
             return Err(Failure::Handshake(
                 "the beta of Realtime is not spoken here: leave `openai-beta` out",
@@ -201,7 +206,10 @@ impl Asked {
     fn dialect(&self, shared: &Shared) -> Dialect {
         match self {
             Self::Responses => Dialect::Responses,
-            Self::Realtime { model } => Dialect::Realtime(Box::new(Talk::new(model.clone(), &shared.load))),
+            Self::Realtime { model } => {
+                let most = shared.limits.body_bytes;
+                Dialect::Realtime(Box::new(Talk::new(model.clone(), &shared.load, most)))
+            }
         }
     }
 

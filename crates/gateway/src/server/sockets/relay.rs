@@ -267,10 +267,18 @@ impl Relay {
         let mut buffered = self.session.shared.load.buffer();
         buffered.grow(text.len())?;
         let said = self.dialect.hear(&text);
-        if let Ok(Said::Create(create)) = &said {
-            buffered.grow(create.body.len())?;
+        let mut heard = Heard { text, said, buffered: Vec::new() };
+        match &heard.said {
+            Ok(Said::Create(create)) => buffered.grow(create.body.len())?,
+            // It is kept in place of the text, and may be longer: numbers are written out.
+            Ok(Said::Talk(said)) => {
+                buffered.grow(said.len().saturating_sub(heard.text.len()))?;
+                heard.text = Utf8Bytes::default();
+            }
+            _ => {}
         }
-        Ok(Heard { text, said, buffered: vec![buffered] })
+        heard.buffered.push(buffered);
+        Ok(heard)
     }
 
     /// Takes what a client said while nothing else is going on.

@@ -72,6 +72,8 @@ impl Relay {
         if let Err(failure) = self.goes_here(&visit, create.body.clone()) {
             return self.tell(&failure).await;
         }
+        // Not before: what nobody judged can be asked with again.
+        let waited = self.dialect.asked();
         let mut exchange = match plan {
             Plan::Opaque => None,
             Plan::Inspect(exchange) => Some(exchange),
@@ -95,7 +97,7 @@ impl Relay {
             }
             return Err(ending);
         }
-        drop(buffered);
+        drop((buffered, waited));
         let answer = exchange.map(|exchange| Answer {
             create,
             exchange,
@@ -173,6 +175,9 @@ impl Relay {
                 let told = self.failure(Cause::Broken);
                 return self.ended(answer, Ending::of_stray(), told).await;
             }
+            if kind == Kind::Error && !self.dialect.is_refused() {
+                self.thread.break_off();
+            }
             if let Some(steering) = &mut self.steering {
                 steering.begun(self.thread.id());
             }
@@ -191,7 +196,7 @@ impl Relay {
                 Flow::Over if self.thread.is_broken() => {
                     return Err(Ending::new(
                         CloseCode::Error,
-                        "the provider failed in the middle of an answer",
+                        "the provider failed, and may say more all the same",
                     ));
                 }
                 Flow::Over => return Ok(()),

@@ -197,6 +197,18 @@ async fn ways_to_a_model_that_nobody_reads_are_closed() {
         let answer = talk(&gateway, request).await;
         assert_eq!(answer.status(), 403, "{header}: {}", answer.text());
     }
+    // Nor does it help that a codec would read what such a request has.
+    let body = ask(Api::AnthropicMessages, false, "hi").to_string();
+    for header in
+        ["x-http-method-override: PATCH", "x-original-url: /v1/dreams", "content-type: application/grpc"]
+    {
+        let request = format!(
+            "POST /t/{TOKEN}/v1/messages HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {}\r\n{header}\r\n\r\n{body}",
+            body.len()
+        );
+        let answer = talk(&gateway, request).await;
+        assert_eq!(answer.status(), 403, "{header}: {}", answer.text());
+    }
     assert_eq!(upstream.count(), 0);
     let list = format!("GET /t/{TOKEN}/v1/models/m HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
     assert_eq!(talk(&gateway, list).await.status(), 200);

@@ -113,9 +113,10 @@ async fn live_sessions_of_sound_are_refused_at_their_opening() {
         let answer = Client::try_open(&gateway, path, "").await.err().unwrap();
         assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{path}: {answer}");
     }
-    let beta = "OpenAI-Beta: realtime=v1\r\n";
-    let answer = Client::try_open(&gateway, "/v1/realtime?model=g", beta).await.err().unwrap();
-    assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
+    for beta in ["OpenAI-Beta: realtime=v1\r\n", "OpenAI-Beta: x, Realtime=v1\r\n"] {
+        let answer = Client::try_open(&gateway, "/v1/realtime?model=g", beta).await.err().unwrap();
+        assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
+    }
     for path in [
         "/v1/realtime/calls",
         "/v1/realtime/calls/rtc_1/accept",
@@ -126,6 +127,27 @@ async fn live_sessions_of_sound_are_refused_at_their_opening() {
     ] {
         let answer = talk(&gateway, post(path, "{}")).await;
         assert!(is_closed(&answer), "{path}: {}", answer.text());
+    }
+    assert_eq!(provider.heads.lock().unwrap().len(), 0);
+}
+
+#[tokio::test]
+async fn a_handshake_that_may_be_taken_for_another_request_opens_nothing() {
+    let provider = Provider::start(|_| Play::default()).await;
+    let judged = gateway(&house(), &provider, HookSettings::default()).await;
+    let plain = start(open_settings(&provider.url()), backstop_gateway::Transparent).await.unwrap();
+    for gateway in [judged, plain] {
+        for (path, headers) in [
+            ("/v1/responses", "X-Original-URL: /v1/realtime?call_id=rtc_1\r\n"),
+            ("/v1/responses", "X-HTTP-Method-Override: POST\r\n"),
+            ("/v1/responses", "Content-Type: application/grpc\r\n"),
+            ("/v1/responses?_method=DELETE", ""),
+            ("/v1/realtime?model=g", "X-Original-URL: /v1/realtime/translations\r\n"),
+            ("/v1/realtime?model=g", "X-HTTP-Method-Override: POST\r\n"),
+        ] {
+            let answer = Client::try_open(&gateway, path, headers).await.err().unwrap();
+            assert!(answer.starts_with("HTTP/1.1 403 "), "{path} {headers}: {answer}");
+        }
     }
     assert_eq!(provider.heads.lock().unwrap().len(), 0);
 }

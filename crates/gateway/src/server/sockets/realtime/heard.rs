@@ -52,8 +52,17 @@ impl Talk {
         take(&mut event, "event_id", is_id);
         if kind == "error" {
             let of = event.get("error").and_then(|error| error.get("event_id")).and_then(Value::as_str);
-            let is_aside = of.is_some_and(|id| id.starts_with(ASIDE));
-            return (!is_aside).then(|| Value::Object(event).to_string());
+            if of.is_some_and(|id| id.starts_with(ASIDE)) {
+                return None;
+            }
+            self.request.is_refused = of == Some(self.request.event.as_str());
+            if self.request.is_refused
+                && self.request.is_ours
+                && let Some(Value::Object(error)) = event.get_mut("error")
+            {
+                put(error, "event_id", Value::Null);
+            }
+            return Some(Value::Object(event).to_string());
         }
         if !kind.starts_with("response.") {
             let is_known = REALTIME_EVENTS.class(&kind).is_some();

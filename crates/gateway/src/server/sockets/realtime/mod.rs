@@ -24,6 +24,7 @@ mod said;
 
 use std::sync::Arc;
 
+use backstop_llm::wire::parse_json;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
@@ -44,24 +45,38 @@ const MOST_PENDING: usize = 1_000;
 #[derive(Debug)]
 pub(super) struct Talk {
     load: Arc<Load>,
+    /// Bytes that a request may have, and so what waits for one.
+    most: usize,
     id: String,
     model: String,
-    config: Map<String, Value>,
+    /// The configuration: a JSON object, as text.
+    config: String,
     /// What counts the configuration.
     counted: Buffered,
     pending: Vec<Pending>,
+    request: Named,
     answer: Answer,
     /// The item that the client was told of last.
     last: Option<String>,
     events: u64,
 }
 
-/// An item that the provider has not heard of.
+/// An item that the provider has not heard of: a JSON object, as text.
 #[derive(Debug)]
 struct Pending {
     id: String,
-    fields: Map<String, Value>,
+    fields: String,
     counted: Buffered,
+}
+
+/// How the last request for an answer is named.
+#[derive(Debug, Default)]
+struct Named {
+    event: String,
+    /// The client gave it no name, and hears of none.
+    is_ours: bool,
+    /// An error of the provider named it: there is no answer to it.
+    is_refused: bool,
 }
 
 /// What comes of what a client said.
@@ -74,14 +89,17 @@ pub(super) enum Taken {
 }
 
 impl Talk {
-    pub(super) fn new(model: String, load: &Arc<Load>) -> Self {
+    /// A session with this model. A request of it has at most so many bytes.
+    pub(super) fn new(model: String, load: &Arc<Load>, most: usize) -> Self {
         Self {
             load: Arc::clone(load),
+            most,
             id: named("sess"),
             model,
-            config: Map::new(),
+            config: "{}".to_owned(),
             counted: load.buffer(),
             pending: Vec::new(),
+            request: Named::default(),
             answer: Answer::default(),
             last: None,
             events: 0,
@@ -100,7 +118,17 @@ impl Talk {
 
     /// What a client is told at first.
     pub(super) fn greeting(&mut self) -> String {
-        self.session("session.created")
+        self.session("session.created", Map::new())
+    }
+
+    /// Forgets what waited for the request that is about to be judged. Answers what counts that.
+    pub(super) fn asked(&mut self) -> Vec<Buffered> {
+        std::mem::take(&mut self.pending).into_iter().map(|item| item.counted).collect()
+    }
+
+    /// Whether the provider's last error says that there is no answer to the last request, so that none is still to come.
+    pub(super) fn is_refused(&self) -> bool {
+        self.request.is_refused
     }
 
     /// Takes what a client said between two answers. `counted` is what counts it.
@@ -112,19 +140,21 @@ impl Talk {
                     let why = "the model of a session is the one that it was opened with";
                     return Err(Failure::Message(why.to_owned()));
                 }
-                let mut config = self.config.clone();
-                config.extend(fields);
+                let mut config = object(&self.config)?;
+                config.extend(object(&fields)?);
+                let text = Value::Object(config.clone()).to_string();
+                self.has_room(text.len())?;
                 let mut counted = self.load.buffer();
-                counted.grow(Value::Object(config.clone()).to_string().len())?;
-                (self.config, self.counted) = (config, counted);
-                Ok(told(vec![self.session("session.updated")]))
+                counted.grow(text.len())?;
+                (self.config, self.counted) = (text, counted);
+                Ok(told(vec![self.session("session.updated", config)]))
             }
             Utterance::Item { id, fields } => {
                 if self.pending.len() >= MOST_PENDING {
                     return Err(Failure::Message("too many items wait for a `response.create`".to_owned()));
                 }
-                let id = id.unwrap_or_else(|| named("item"));
-                let client = self.added(&id, &fields);
+                self.has_room(self.config.len().saturating_add(fields.len()))?;
+                let client = self.added(&id, object(&fields)?);
                 self.pending.push(Pending { id, fields, counted });
                 Ok(told(client))
             }
@@ -136,43 +166,46 @@ impl Talk {
                 let client = json!({"type": "conversation.item.deleted", "event_id": event, "item_id": id});
                 Ok(Taken::Told { client: vec![client.to_string()], provider })
             }
-            Utterance::Create { event, fields } => self.ask(event, fields, counted),
+            Utterance::Create { event, fields } => self.ask(event, &fields, counted),
             Utterance::Cancel => Err(Failure::Message("no answer is under way".to_owned())),
         }
     }
 
-    /// The request that is made of the session and of what waits.
-    fn ask(
-        &mut self,
-        event: Option<String>,
-        fields: Map<String, Value>,
-        mut counted: Buffered,
-    ) -> Result<Taken, Failure> {
-        let mut body = self.config.clone();
-        body.extend(fields);
+    /// Whether so many bytes fit into a request with what waits for it.
+    fn has_room(&self, bytes: usize) -> Result<(), Failure> {
+        let waiting: usize = self.pending.iter().map(|item| item.fields.len()).sum();
+        if waiting.saturating_add(bytes) > self.most {
+            return Err(Failure::TooLarge(self.most));
+        }
+        Ok(())
+    }
+
+    /// The request that is made of the session and of what waits. That waits on until [`asked`](Self::asked).
+    fn ask(&mut self, event: Option<String>, fields: &str, mut counted: Buffered) -> Result<Taken, Failure> {
+        let mut body = object(&self.config)?;
+        body.extend(object(fields)?);
         let is_endless = body.get("max_output_tokens").is_some_and(|most| most == "inf");
         if is_endless {
             body.remove("max_output_tokens");
         }
-        let input = self.pending.iter().map(|item| {
-            let mut fields = item.fields.clone();
-            fields.insert("id".to_owned(), item.id.as_str().into());
-            Value::Object(fields)
-        });
-        body.insert("input".to_owned(), input.collect());
         body.insert("model".to_owned(), self.model.as_str().into());
         body.insert("conversation".to_owned(), self.id.as_str().into());
         body.insert("stream".to_owned(), true.into());
-        let body = Value::Object(body).to_string();
+        let settings = Value::Object(body).to_string();
+        self.has_room(settings.len())?;
+        let items: Vec<&str> = self.pending.iter().map(|item| item.fields.as_str()).collect();
+        let settings = settings.strip_suffix('}').unwrap_or(&settings);
+        let body = format!("{settings},\"input\":[{}]}}", items.join(","));
         counted.grow(body.len())?;
-        let pending = std::mem::take(&mut self.pending).into_iter().map(|item| item.counted);
-        let all = pending.chain([counted]).collect();
+        let is_ours = event.is_none();
+        let event = event.unwrap_or_else(|| named("ask"));
+        self.request = Named { event: event.clone(), is_ours, is_refused: false };
         let create = Create::of_session(body.into(), Envelope::new(event, is_endless));
-        Ok(Taken::Ask(Box::new(create), all))
+        Ok(Taken::Ask(Box::new(create), vec![counted]))
     }
 
     /// What a client is told about its session.
-    fn session(&mut self, kind: &str) -> String {
+    fn session(&mut self, kind: &str, config: Map<String, Value>) -> String {
         let mut session = json!({
             "type": "realtime",
             "object": "realtime.session",
@@ -185,16 +218,14 @@ impl Talk {
             "max_output_tokens": "inf",
         });
         if let Value::Object(session) = &mut session {
-            session.extend(self.config.clone());
+            session.extend(config);
         }
         let event = self.next_event();
         json!({"type": kind, "event_id": event, "session": session}).to_string()
     }
 
     /// What a client is told about an item of its own.
-    fn added(&mut self, id: &str, fields: &Map<String, Value>) -> Vec<String> {
-        let mut item = fields.clone();
-        item.insert("id".to_owned(), id.into());
+    fn added(&mut self, id: &str, mut item: Map<String, Value>) -> Vec<String> {
         item.insert("object".to_owned(), "realtime.item".into());
         item.insert("status".to_owned(), "completed".into());
         let previous = self.last.replace(id.to_owned());
@@ -209,6 +240,14 @@ impl Talk {
     fn next_event(&mut self) -> String {
         self.events += 1;
         format!("event_{}_{}", self.id.trim_start_matches("sess_"), self.events)
+    }
+}
+
+/// Reads what was kept as text.
+fn object(text: &str) -> Result<Map<String, Value>, Failure> {
+    match parse_json(text.as_bytes()) {
+        Ok(Value::Object(fields)) => Ok(fields),
+        _ => Err(Failure::Message("what was said before can't be read again".to_owned())),
     }
 }
 

@@ -6,9 +6,12 @@
 use backstop_llm::wire::{parse_json, parse_request};
 use serde_json::{Map, Value, json};
 
-use super::ASIDE;
+use super::{ASIDE, named};
 use crate::error::Failure;
 use crate::server::sockets::message::is_id;
+
+/// A field that something may have, and what it has to be.
+type Field = (&'static str, fn(&Value) -> bool);
 
 /// What a session or a request for an answer sets, and the request of Responses has under the same name.
 const CONFIGURED: [&str; 8] = [
@@ -25,23 +28,76 @@ const CONFIGURED: [&str; 8] = [
 const OF_REQUEST: [&str; 4] = ["model", "conversation", "stream", "input"];
 const MAX_NAME_CHARS: usize = 64;
 
-/// What a client said.
+const MESSAGE: [Field; 3] =
+    [("type", Value::is_string), ("role", Value::is_string), ("content", Value::is_array)];
+const TEXT: [Field; 2] = [("type", Value::is_string), ("text", Value::is_string)];
+const PICTURE: [Field; 3] = [("type", Value::is_string), ("image_url", Value::is_string), ("detail", is_id)];
+const CALL: [Field; 4] = [
+    ("type", Value::is_string),
+    ("call_id", Value::is_string),
+    ("name", Value::is_string),
+    ("arguments", Value::is_string),
+];
+/// What a call came to is a text here: what is written as one after it was judged would be another than what was judged.
+const OUTPUT: [Field; 3] =
+    [("type", Value::is_string), ("call_id", Value::is_string), ("output", Value::is_string)];
+const APPROVAL: [Field; 4] = [
+    ("type", Value::is_string),
+    ("approval_request_id", Value::is_string),
+    ("approve", Value::is_boolean),
+    ("reason", Value::is_string),
+];
+
+/// What a client said. Fields are the text of a JSON object: they may wait for long, and parsed they would take many times the
+/// bytes that count them.
 #[derive(Debug)]
 pub(in crate::server::sockets) enum Utterance {
     /// The session is to be another.
-    Configure { model: Option<String>, fields: Map<String, Value> },
-    /// There is more of the conversation.
-    Item { id: Option<String>, fields: Map<String, Value> },
+    Configure { model: Option<String>, fields: String },
+    /// There is more of the conversation. Its name is among the fields, too.
+    Item { id: String, fields: String },
     /// There is less of it.
     Delete { id: String },
     /// An answer is asked for.
-    Create { event: Option<String>, fields: Map<String, Value> },
+    Create { event: Option<String>, fields: String },
     /// The answer under way is to end.
     Cancel,
 }
 
+impl Utterance {
+    /// The bytes of what is kept of it.
+    pub(in crate::server::sockets) fn len(&self) -> usize {
+        match self {
+            Self::Configure { fields, .. } | Self::Item { fields, .. } | Self::Create { fields, .. } => {
+                fields.len()
+            }
+            Self::Delete { id } => id.len(),
+            Self::Cancel => 0,
+        }
+    }
+}
+
 fn refused(why: impl Into<String>) -> Failure {
     Failure::Message(why.into())
+}
+
+/// A name that somebody gave something, as an error repeats it.
+fn shown(name: &str) -> String {
+    format!("{:?}", name.chars().take(MAX_NAME_CHARS).collect::<String>())
+}
+
+/// Refuses fields that are in no list, and those that are not what the list says.
+fn only(whose: &str, fields: &Map<String, Value>, known: &[Field]) -> Result<(), Failure> {
+    for (key, value) in fields {
+        match known.iter().find(|(name, _)| name == key) {
+            Some((_, fits)) if fits(value) => {}
+            Some((name, _)) => {
+                return Err(refused(format!("`{name}` of {whose} is of a kind that does not pass here")));
+            }
+            None => return Err(refused(format!("{whose} has no field {} here", shown(key)))),
+        }
+    }
+    Ok(())
 }
 
 /// Reads what a client said. Text that two readers could understand in two ways is refused.
@@ -55,6 +111,10 @@ pub(super) fn hear(text: &str) -> Result<Utterance, Failure> {
         return Err(refused("`event_id` is no name of at most 64 letters, digits, `_` and `-`"));
     }
     let event = event.and_then(|id| id.as_str().map(str::to_owned));
+    // Errors about what is named so are told nobody.
+    if event.as_ref().is_some_and(|id| id.starts_with(ASIDE)) {
+        return Err(refused(format!("`event_id` begins with `{ASIDE}`, as names of the proxy do")));
+    }
     let mut object = |field: &str| match message.remove(field) {
         Some(Value::Object(fields)) => Ok(fields),
         None if field == "response" => Ok(Map::new()),
@@ -88,23 +148,20 @@ pub(super) fn hear(text: &str) -> Result<Utterance, Failure> {
             Utterance::Cancel
         }
         _ => {
-            let name: String = kind.chars().take(MAX_NAME_CHARS).collect();
             return Err(refused(format!(
-                "a message of the type {name:?} does not pass here\nhint: `session.update`, `conversation.item.create`, `conversation.item.delete`, `response.create` and `response.cancel` do, with text and without sound"
+                "a message of the type {} does not pass here\nhint: `session.update`, `conversation.item.create`, `conversation.item.delete`, `response.create` and `response.cancel` do, with text and without sound",
+                shown(&kind)
             )));
         }
     };
     match message.keys().next() {
         None => Ok(said),
-        Some(field) => {
-            let name: String = field.chars().take(MAX_NAME_CHARS).collect();
-            Err(refused(format!("`{kind}` has no field {name:?} here")))
-        }
+        Some(field) => Err(refused(format!("`{kind}` has no field {} here", shown(field)))),
     }
 }
 
 /// The settings of a session, or of one answer.
-fn configuration(fields: Map<String, Value>, is_answer: bool) -> Result<Map<String, Value>, Failure> {
+fn configuration(fields: Map<String, Value>, is_answer: bool) -> Result<String, Failure> {
     let mut kept = Map::new();
     for (key, value) in fields {
         match key.as_str() {
@@ -126,61 +183,73 @@ fn configuration(fields: Map<String, Value>, is_answer: bool) -> Result<Map<Stri
                 kept.insert(key.to_owned(), value);
             }
             key => {
-                let name: String = key.chars().take(MAX_NAME_CHARS).collect();
                 let whose = if is_answer { "response" } else { "session" };
-                return Err(refused(format!("`{whose}` has no field {name:?} here")));
+                return Err(refused(format!("`{whose}` has no field {} here", shown(key))));
             }
         }
     }
-    Ok(kept)
+    Ok(Value::Object(kept).to_string())
 }
 
 /// An item as an input of Responses, and its name.
-fn item(mut fields: Map<String, Value>) -> Result<(Option<String>, Map<String, Value>), Failure> {
-    let id = fields.remove("id").filter(|id| !id.is_null());
-    if id.as_ref().is_some_and(|id| !is_id(id)) {
-        return Err(refused("`item.id` is no name of at most 64 letters, digits, `_` and `-`"));
-    }
+fn item(mut fields: Map<String, Value>) -> Result<(String, String), Failure> {
+    fields.retain(|_, value| !value.is_null());
+    let id = match fields.remove("id") {
+        Some(id) => id.as_str().filter(|_| is_id(&id)).map(str::to_owned),
+        None => Some(named("item")),
+    };
+    let id = id.ok_or_else(|| refused("`item.id` is no name of at most 64 letters, digits, `_` and `-`"))?;
     fields.remove("object");
     fields.remove("status");
-    let kind = fields.get("type").and_then(Value::as_str).unwrap_or_default();
-    match kind {
-        "message" => {
-            let role = fields.get("role").and_then(Value::as_str);
-            let parts = fields.get("content").and_then(Value::as_array).map(Vec::as_slice);
-            let fits = |part: &Value| match part.get("type").and_then(Value::as_str) {
-                Some("input_text" | "input_image") => role != Some("assistant"),
-                Some("output_text") => role == Some("assistant"),
-                _ => false,
-            };
-            if !matches!(role, Some("user" | "system" | "assistant"))
-                || !parts.is_some_and(|parts| parts.iter().all(fits))
-            {
-                return Err(refused(
-                    "of a message, texts and pictures of the user and texts of others pass here",
-                ));
-            }
-        }
-        "function_call" | "function_call_output" | "mcp_approval_response" => {}
-        _ => {
-            let name: String = kind.chars().take(MAX_NAME_CHARS).collect();
-            return Err(refused(format!("an item of the type {name:?} does not pass here")));
-        }
+    let kind = fields.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let known: &[Field] = match kind.as_str() {
+        "message" => &MESSAGE,
+        "function_call" => &CALL,
+        "function_call_output" => &OUTPUT,
+        "mcp_approval_response" => &APPROVAL,
+        _ => return Err(refused(format!("an item of the type {} does not pass here", shown(&kind)))),
+    };
+    only(&format!("an item of the type `{kind}`"), &fields, known)?;
+    if kind == "message" {
+        parts(&fields)?;
     }
-    Ok((id.and_then(|id| id.as_str().map(str::to_owned)), fields))
+    fields.insert("id".to_owned(), id.as_str().into());
+    Ok((id, Value::Object(fields).to_string()))
+}
+
+/// Refuses a message with parts that are neither texts nor pictures, or that its author does not have.
+fn parts(message: &Map<String, Value>) -> Result<(), Failure> {
+    let role = message.get("role").and_then(Value::as_str).unwrap_or_default();
+    let parts = message.get("content").and_then(Value::as_array);
+    let known = |part: &Map<String, Value>| -> Option<&'static [Field]> {
+        match (part.get("type")?.as_str()?, role) {
+            ("input_text", "user" | "system") | ("output_text", "assistant") => Some(&TEXT),
+            ("input_image", "user" | "system") => Some(&PICTURE),
+            _ => None,
+        }
+    };
+    let no_text = || refused("of a message, texts and pictures of the user and texts of others pass here");
+    if !matches!(role, "user" | "system" | "assistant") {
+        return Err(no_text());
+    }
+    for part in parts.ok_or_else(no_text)? {
+        let part = part.as_object().ok_or_else(no_text)?;
+        only("a part of a message", part, known(part).ok_or_else(no_text)?)?;
+    }
+    Ok(())
 }
 
 /// What a request for an answer has besides its body.
 #[derive(Clone, Debug)]
 pub(in crate::server::sockets) struct Envelope {
-    /// The name that the client gave it.
-    event: Option<String>,
+    /// Its name. Errors about it have that with them.
+    event: String,
     /// As much as the model has to say.
     is_endless: bool,
 }
 
 impl Envelope {
-    pub(super) fn new(event: Option<String>, is_endless: bool) -> Self {
+    pub(super) fn new(event: String, is_endless: bool) -> Self {
         Self { event, is_endless }
     }
 
@@ -208,10 +277,7 @@ impl Envelope {
         if self.is_endless {
             response.insert("max_output_tokens".to_owned(), "inf".into());
         }
-        let mut create = json!({"type": "response.create", "response": response});
-        if let (Some(create), Some(event)) = (create.as_object_mut(), &self.event) {
-            create.insert("event_id".to_owned(), event.as_str().into());
-        }
+        let create = json!({"type": "response.create", "event_id": self.event, "response": response});
         messages.push(create.to_string());
         Some(messages)
     }
@@ -242,12 +308,8 @@ fn as_item(item: Value) -> Option<Value> {
                 }
             }
         }
-        "function_call_output" => {
-            if let Some(output) = item.get_mut("output").filter(|output| !output.is_string()) {
-                *output = output.to_string().into();
-            }
-        }
-        "function_call" | "mcp_approval_response" => {}
+        "function_call_output" if !item.get("output")?.is_string() => return None,
+        "function_call" | "function_call_output" | "mcp_approval_response" => {}
         _ => return None,
     }
     Some(item.into())
