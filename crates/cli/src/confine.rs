@@ -10,7 +10,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use backstop::clients::Client;
-use backstop::clients::install::{Folders, Scope};
+use backstop::clients::install::Folders;
 use backstop::config::{LayerKind, Loaded, SandboxMode, SandboxWrite, Spanned, Text};
 use backstop::confine::{Confinement, Group, Outlet, Probe, Standing, Tier, Walls, others_sockets};
 use backstop::guards::{Roots, unwritable_footing};
@@ -350,8 +350,8 @@ fn walls(surroundings: &Surroundings, loaded: &Loaded, confining: &Confining<'_>
     let writable = (sandbox.write.value == SandboxWrite::Workspace).then(|| {
         let mut writable = all(&sandbox.writable);
         writable.extend([workspace.to_path_buf(), std::env::temp_dir()]);
-        let own = client
-            .and_then(|client| client.layout().path(Scope::User, &folders).parent().map(Path::to_path_buf));
+        let own =
+            client.and_then(|client| client.layout().user_path(&folders).parent().map(Path::to_path_buf));
         writable.extend(own);
         writable
     });
@@ -378,7 +378,7 @@ fn made(folder: PathBuf) -> PathBuf {
 mod tests {
     use std::ffi::OsStr;
 
-    use backstop::clients::install::folder_variables;
+    use backstop::clients::install::{Scope, folder_variables};
 
     use super::*;
 
@@ -397,7 +397,9 @@ mod tests {
     /// Whether the file that an installation writes is behind a wall.
     fn is_walled(client: Client, scope: Scope, folders: &Folders) -> bool {
         let walled = unwritable_footing(&roots(folders, None, &folders.project));
-        client.layout().path(scope, folders).ancestors().any(|above| walled.contains(above))
+        let path = client.layout().path(scope, folders);
+        // What no client reads needs no wall.
+        path.is_none_or(|path| path.ancestors().any(|above| walled.contains(above)))
     }
 
     #[test]
@@ -416,7 +418,7 @@ mod tests {
                 assert!(is_walled(client, Scope::Project, folders), "{client}");
             }
             // Nothing that a client keeps for itself beside it.
-            let state = client.layout().path(Scope::User, &still).with_file_name("history.jsonl");
+            let state = client.layout().user_path(&still).with_file_name("history.jsonl");
             let walled = unwritable_footing(&roots(&still, None, &still.project));
             let is_folder_of_hooks = |path: &Path| {
                 path.components()

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::adapter::{Adapter, AskGate, Facts, Gates, ResultGate};
 use crate::adapters::{
-    claude, cline, codex, copilot, cursor, devin, droid, gemini, goose, kiro, opencode, qwen, vscode,
+    claude, cline, codex, copilot, cursor, devin, droid, gemini, goose, kimi, kiro, opencode, qwen, vscode,
     windsurf,
 };
 use crate::decision::Shortfall;
@@ -46,11 +46,13 @@ pub enum Client {
     Droid,
     /// Devin CLI.
     Devin,
+    /// Kimi Code.
+    Kimi,
 }
 
 impl Client {
     /// All clients.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Claude,
         Self::Codex,
         Self::Gemini,
@@ -64,6 +66,7 @@ impl Client {
         Self::Goose,
         Self::Droid,
         Self::Devin,
+        Self::Kimi,
     ];
 
     pub(crate) const fn adapter(self) -> &'static Adapter {
@@ -81,6 +84,7 @@ impl Client {
             Self::Goose => &goose::ADAPTER,
             Self::Droid => &droid::ADAPTER,
             Self::Devin => &devin::ADAPTER,
+            Self::Kimi => &kimi::ADAPTER,
         }
     }
 

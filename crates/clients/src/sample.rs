@@ -54,6 +54,7 @@ impl Client {
                 "PreToolUse",
                 r#"{"hook_event_name":"PreToolUse","session_id":"sample","tool_name":"Execute","tool_input":{"command":"true"}}"#,
             ),
+            Self::Kimi => ("PreToolUse", include_str!("adapters/kimi/fixtures/PreToolUse.Bash.json")),
             Self::Devin => (
                 "PreToolUse",
                 r#"{"hook_event_name":"PreToolUse","session_id":"sample","tool_name":"exec","tool_input":{"command":"true"}}"#,

@@ -300,7 +300,7 @@ pub fn of(name: &str) -> Option<(Influence, Value)> {
 
 /// Variables that move a folder of settings, and where that folder is below a home while they don't.
 ///
-/// Sources: the environment variables of Claude Code 2.1, Codex 0.169, Gemini CLI 0.61, Qwen Code, Copilot CLI and Cline; XDG
+/// Sources: the environment variables of Claude Code 2.1, Codex 0.169, Gemini CLI 0.61, Qwen Code, Copilot CLI, Cline and Kimi Code 2.1; XDG
 /// Base Directory Specification 0.8.
 const FOLDERS: &[(&str, &str)] = &[
     ("CLAUDE_CONFIG_DIR", "/.claude"),
@@ -308,6 +308,7 @@ const FOLDERS: &[(&str, &str)] = &[
     ("CODEX_HOME", "/.codex"),
     ("COPILOT_HOME", "/.copilot"),
     ("GEMINI_CLI_HOME", ""),
+    ("KIMI_CODE_HOME", "/.kimi-code"),
     ("QWEN_HOME", "/.qwen"),
     ("XDG_CONFIG_HOME", "/.config"),
     ("XDG_DATA_HOME", "/.local/share"),
@@ -323,6 +324,7 @@ const OF_AGENTS: &[&str] = &[
     "CURSOR_",
     "GEMINI_",
     "GOOSE_",
+    "KIMI_",
     "KIRO_",
     "OPENCODE_",
     "QWEN_",

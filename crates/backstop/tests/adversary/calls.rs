@@ -52,7 +52,8 @@ fn report(client: Client, tool: &str, args: &Map<String, Value>, work: &str) -> 
         | Client::Kiro
         | Client::Goose
         | Client::Droid
-        | Client::Devin => "PreToolUse",
+        | Client::Devin
+        | Client::Kimi => "PreToolUse",
     };
     let payload = match client {
         Client::Copilot => json!({"sessionId": "s", "cwd": work, "toolName": tool, "toolArgs": args}),

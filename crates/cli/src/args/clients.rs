@@ -17,7 +17,7 @@ use crate::system::install as system;
 /// is a refusal on stdout, the reason on stderr, and exit code 2.
 #[derive(Debug, clap::Args)]
 pub(super) struct HookArgs {
-    /// The client: claude, codex, gemini, qwen, copilot, cline, opencode, cursor, windsurf, kiro, goose, droid or devin
+    /// The client: claude, codex, gemini, qwen, copilot, cline, opencode, cursor, windsurf, kiro, goose, droid, devin or kimi
     client: String,
     /// The event, for clients whose input does not name it
     event: Option<String>,
@@ -54,7 +54,7 @@ impl FoldersArgs {
 
 #[derive(Debug, clap::Args)]
 struct Clients {
-    /// The clients: claude, codex, gemini, qwen, copilot, cline, opencode, cursor, windsurf, kiro, goose, droid, devin
+    /// The clients: claude, codex, gemini, qwen, copilot, cline, opencode, cursor, windsurf, kiro, goose, droid, devin, kimi
     #[arg(value_name = "CLIENT", required_unless_present_any = ["all", "system"], conflicts_with = "all")]
     clients: Vec<Client>,
     /// All clients that are found here

@@ -109,6 +109,7 @@ fn no_shape_hides_a_command() {
         ("kiro", "executeBash", json!({ "command": TOUCH })),
         ("goose", "developer__shell", json!({ "command": TOUCH })),
         ("droid", "Execute", json!({ "command": TOUCH })),
+        ("kimi", "Bash", json!({ "command": TOUCH, "cwd": "/" })),
         ("devin", "exec", json!({ "command": TOUCH, "shell_id": "main" })),
         ("goose", "computercontroller__automation_script", json!({ "language": "shell", "script": TOUCH })),
         // Tools that nobody has heard of, and those of servers, in all spellings.
@@ -171,6 +172,8 @@ fn no_shape_hides_a_file() {
         ("opencode", "apply_patch", json!({ "patchText": patch })),
         ("cursor", "Read", json!({ "target_file": KEY })),
         ("cursor", "Delete", json!({ "path": KEY })),
+        ("kimi", "Read", json!({ "path": KEY })),
+        ("kimi", "Edit", json!({ "path": KEY, "old_string": "a", "new_string": "b" })),
         ("kiro", "fs_read", json!({ "operations": [{ "mode": "Line", "path": KEY }] })),
         ("kiro", "fs_write", json!({ "command": "create", "path": KEY, "file_text": "x" })),
         ("goose", "developer__text_editor", json!({ "command": "write", "path": KEY, "file_text": "x" })),
@@ -286,6 +289,7 @@ fn no_client_is_told_by_what_a_question_is_answered() {
         ("goose", "developer__shell"),
         ("droid", "Execute"),
         ("devin", "exec"),
+        ("kimi", "Bash"),
     ];
     assert_eq!(shells.map(|(client, _)| client).as_slice(), Client::ALL.map(Client::name).as_slice());
     for (client, tool) in shells {

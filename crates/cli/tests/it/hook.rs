@@ -103,7 +103,7 @@ fn without_a_configuration_that_loads_no_recorded_call_runs() {
         let done = user.feed(&["hook", fixture.client.name(), &fixture.event], fixture.bytes.clone());
         match fixture.client {
             // They read the exit code and nothing else; what stands on stdout would be text for the model.
-            Client::Windsurf | Client::Kiro | Client::Droid | Client::Devin => {
+            Client::Windsurf | Client::Kiro | Client::Droid | Client::Devin | Client::Kimi => {
                 assert_eq!((done.code, done.out.as_str()), (Some(2), ""), "{}", done.whole());
                 assert!(done.err.contains("no_such_guard"), "{}", done.whole());
             }

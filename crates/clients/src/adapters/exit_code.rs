@@ -1,5 +1,5 @@
-//! The protocol of clients that take an exit code and nothing else: Kiro, Windsurf, Droid and Devin. JSON is not read; on Kiro what
-//! stands on stdout becomes text for the model, so nothing does.
+//! The protocol of clients that take an exit code and nothing else: Kiro, Windsurf, Droid, Devin and Kimi Code. JSON is not read, or says no
+//! more; on Kiro what stands on stdout becomes text for the model, so nothing does.
 
 use crate::adapter::{AskGate, Gates, ResultGate};
 use crate::answer::Answer;

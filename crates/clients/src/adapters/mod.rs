@@ -15,6 +15,7 @@ pub(crate) mod droid;
 mod exit_code;
 pub(crate) mod gemini;
 pub(crate) mod goose;
+pub(crate) mod kimi;
 pub(crate) mod kiro;
 pub(crate) mod opencode;
 pub(crate) mod qwen;

@@ -121,15 +121,15 @@ pub fn status_line(client: Client, folders: &Folders) -> Result<Option<StatusLin
     if !is_shown(client, Scope::User) {
         return Ok(None);
     }
-    let path = client.layout().path(Scope::User, folders);
+    let path = client.layout().user_path(folders);
     let text = plan::read(&path)?.unwrap_or_default();
     let of_user = stands(&text).map_err(|source| PlanError::Config { path, source })?;
     let of_project = client.layout().path(Scope::Project, folders);
-    let local = of_project.with_file_name(LOCAL);
+    let local = of_project.as_ref().map(|file| file.with_file_name(LOCAL));
     // One that can't be read is no settings, which is told of elsewhere.
     let has_one =
         |file: &PathBuf| fs::read_to_string(file).is_ok_and(|text| matches!(stands(&text), Ok(Some(_))));
-    Ok(Some(match ([local, of_project].into_iter().find(has_one), of_user) {
+    Ok(Some(match ([local, of_project].into_iter().flatten().find(has_one), of_user) {
         (Some(file), _) => StatusLine::OfProject(file),
         (None, Some(found)) if is_ours(&found) => StatusLine::Ours,
         (None, Some(_)) => StatusLine::Theirs,

@@ -1,7 +1,7 @@
 //! Installing: our entries in a client's configuration, and out of it again.
 //!
-//! Two kinds of clients: some keep hooks in a file of their own, in which ours are merged;
-//! others read a folder, in which we have files of our own. In both cases the laws are: *what is
+//! Two kinds of clients: some keep hooks in a file of their own, JSON or TOML, in which ours are merged;
+//! others read a folder, in which we have files of our own. In all cases the laws are: *what is
 //! not ours stays byte for byte* (comments, order, other hooks); *installing twice is installing once*;
 //! *uninstalling after installing gives back the text of before*; and a file that can't be parsed is not
 //! touched.
@@ -19,6 +19,8 @@ mod once;
 mod plan;
 pub mod pointing;
 mod switches;
+mod tables;
+mod toml;
 mod trust;
 
 use std::collections::BTreeSet;
@@ -82,7 +84,8 @@ pub struct Place {
 #[derive(Clone, Copy, Debug)]
 pub struct Layout {
     pub(crate) user: Place,
-    pub(crate) project: Place,
+    /// `None` for a client that reads hooks of its user only.
+    pub(crate) project: Option<Place>,
     pub(crate) form: Form,
     pub(crate) once: ForOneRun,
 }
@@ -91,6 +94,8 @@ pub struct Layout {
 pub(crate) enum Form {
     /// Entries among others in a file of the client.
     Merged(Merged),
+    /// Tables among others in a TOML file of the client.
+    Tables(Tables),
     /// Files of our own.
     Own(fn(&HookCommand) -> Vec<OwnFile>),
 }
@@ -108,6 +113,15 @@ pub(crate) struct Merged {
     pub(crate) maps: &'static [&'static str],
     /// Further files of the user, for other programs of the same maker.
     pub(crate) also: &'static [Also],
+}
+
+/// A TOML file of the client with a list of tables, one for each event.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tables {
+    /// The events that are listened to.
+    pub(crate) events: &'static [&'static str],
+    /// The keys of an event's table, in their order.
+    pub(crate) table: fn(&'static str, &HookCommand) -> Vec<(&'static str, Value)>,
 }
 
 /// A file of the user that holds the same as the first.
@@ -159,35 +173,31 @@ impl OwnFile {
 }
 
 impl Layout {
-    fn place(&self, scope: Scope) -> &Place {
+    /// The folder of a scope, where the client has a place in it.
+    fn folder(&self, scope: Scope, folders: &Folders) -> Option<PathBuf> {
         match scope {
-            Scope::User => &self.user,
-            Scope::Project => &self.project,
+            Scope::User => Some(self.user_folder(folders)),
+            Scope::Project => self.project.as_ref().map(|place| folders.project.join(place.folder)),
         }
     }
 
-    fn folder(&self, scope: Scope, folders: &Folders) -> PathBuf {
-        let place = self.place(scope);
-        let base = match scope {
-            Scope::User => &folders.home,
-            Scope::Project => &folders.project,
-        };
-        match self.moved(scope, folders) {
+    fn user_folder(&self, folders: &Folders) -> PathBuf {
+        match self.moved(folders) {
             Some((moved, folder)) => folder.join(moved.below),
-            None => base.join(place.folder),
+            None => folders.home.join(self.user.folder),
         }
     }
 
-    /// What moves the folder, and to where.
-    fn moved<'f>(&self, scope: Scope, folders: &'f Folders) -> Option<(Moved, &'f Path)> {
-        let moved = self.place(scope).variable?;
+    /// What moves the user's folder, and to where.
+    fn moved<'f>(&self, folders: &'f Folders) -> Option<(Moved, &'f Path)> {
+        let moved = self.user.variable?;
         let named = folders.variables.iter().find(|(variable, _)| variable == moved.by)?;
         Some((moved, &named.1))
     }
 
     /// The client's folder in a home, and where it is instead, where a variable moves it.
     pub fn moved_home(&self, folders: &Folders) -> Option<(PathBuf, PathBuf)> {
-        let (moved, to) = self.moved(Scope::User, folders)?;
+        let (moved, to) = self.moved(folders)?;
         let folder = Path::new(self.user.folder);
         let above = folder.ancestors().find(|above| above.join(moved.below) == folder)?;
         match above.as_os_str().is_empty() {
@@ -199,7 +209,7 @@ impl Layout {
 
     /// The environment variable that moves the user's folder, where one does.
     pub fn moved_by(&self, folders: &Folders) -> Option<&'static str> {
-        self.moved(Scope::User, folders).map(|(moved, _)| moved.by)
+        self.moved(folders).map(|(moved, _)| moved.by)
     }
 
     /// Files that hold the same as the first.
@@ -212,9 +222,19 @@ impl Layout {
         }
     }
 
-    /// The file that an installation writes, or the first of several.
-    pub fn path(&self, scope: Scope, folders: &Folders) -> PathBuf {
-        self.folder(scope, folders).join(self.place(scope).file)
+    /// The file that an installation writes, or the first of several; `None` where the client reads no hooks of that scope.
+    pub fn path(&self, scope: Scope, folders: &Folders) -> Option<PathBuf> {
+        match scope {
+            Scope::User => Some(self.user_path(folders)),
+            Scope::Project => {
+                self.project.as_ref().map(|place| folders.project.join(place.folder).join(place.file))
+            }
+        }
+    }
+
+    /// The file of the user that an installation writes, or the first of several.
+    pub fn user_path(&self, folders: &Folders) -> PathBuf {
+        self.user_folder(folders).join(self.user.file)
     }
 }
 

@@ -138,7 +138,7 @@ pub fn plan_once(
         }
         (ForOneRun::Never, _) => return Ok(None),
         // A test goes through all clients.
-        (_, Form::Merged(_) | Form::Own(_)) => return Ok(None),
+        (_, Form::Merged(_) | Form::Tables(_) | Form::Own(_)) => return Ok(None),
     }
     Ok(Some(once))
 }

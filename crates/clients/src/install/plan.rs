@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::command::{HookCommand, InvalidProgram, Program, quoted};
 use super::edit::ConfigError;
-use super::{Folders, Form, Installed, Merged, OwnFile, Scope, Status, line, merge};
+use super::{Folders, Form, Installed, Merged, OwnFile, Scope, Status, Tables, line, merge, tables};
 use crate::client::Client;
 
 /// Most bytes of a configuration file.
@@ -65,6 +65,15 @@ pub enum PlanError {
         /// Why.
         source: ConfigError,
     },
+    /// The client reads no hooks of a project.
+    #[error(
+        "{} reads no hooks from a project; hint: `backstop install {client}` writes those of the user",
+        client.title()
+    )]
+    NoProject {
+        /// The client.
+        client: Client,
+    },
     /// A file of the name that ours must have is somebody else's.
     #[error(
         "`{}` is there already and is not ours; hint: move it away, or let it start `{command}` as well",
@@ -108,18 +117,19 @@ pub fn plan_install(
 ) -> Result<Plan, PlanError> {
     let command = HookCommand::new(client, program)?;
     let layout = client.layout();
+    let (Some(path), Some(folder)) = (layout.path(scope, folders), layout.folder(scope, folders)) else {
+        return Err(PlanError::NoProject { client });
+    };
     let changes = match &layout.form {
         Form::Merged(merged) => {
             let with_line = line::is_shown(client, scope);
-            let first = with_us(layout.path(scope, folders), merged, &command, with_line);
+            let first = with_us(path, merged, &command, with_line);
             let also = layout.also(scope, folders).into_iter();
             let also = also.map(|path| with_us(path, merged, &command, false));
             [first].into_iter().chain(also).collect::<Result<_, _>>()?
         }
-        Form::Own(files) => {
-            let folder = layout.folder(scope, folders);
-            own_changes(&folder, &files(&command), &command, true)?
-        }
+        Form::Tables(tables) => vec![tables_with_us(path, tables, &command)?],
+        Form::Own(files) => own_changes(&folder, &files(&command), &command, true)?,
     };
     Ok(Plan { client, changes: changes.into_iter().filter(Change::changes_something).collect() })
 }
@@ -143,6 +153,16 @@ fn with_us(
     Ok(Change { backup, ..Change::new(path.clone(), before, Some(after), false) })
 }
 
+fn tables_with_us(path: PathBuf, layout: &Tables, command: &HookCommand) -> Result<Change, PlanError> {
+    let before = read(&path)?;
+    let text = before.clone().unwrap_or_default();
+    let config = |source| PlanError::Config { path: path.clone(), source };
+    let after = tables::install(&text, layout, command).map_err(config)?;
+    let absent = tables::status(&text, layout, command).map_err(config)?.is_absent();
+    let backup = (absent && before.is_some()).then(|| backup_of(&path));
+    Ok(Change { backup, ..Change::new(path.clone(), before, Some(after), false) })
+}
+
 /// What has to be written so that nothing of ours is left, whatever program our entries start.
 ///
 /// # Errors
@@ -156,10 +176,13 @@ pub fn plan_uninstall(
 ) -> Result<Plan, PlanError> {
     let command = HookCommand::new(client, program)?;
     let layout = client.layout();
+    let (Some(path), Some(folder)) = (layout.path(scope, folders), layout.folder(scope, folders)) else {
+        return Ok(Plan { client, changes: Vec::new() });
+    };
     let changes = match &layout.form {
         Form::Merged(merged) => {
             let mut changes = Vec::new();
-            let first = [layout.path(scope, folders)];
+            let first = [path];
             for path in first.into_iter().chain(layout.also(scope, folders)) {
                 if let Some(before) = read(&path)? {
                     changes.push(without_us(path, before, merged, &command)?);
@@ -167,10 +190,11 @@ pub fn plan_uninstall(
             }
             changes
         }
-        Form::Own(files) => {
-            let folder = layout.folder(scope, folders);
-            own_changes(&folder, &files(&command), &command, false)?
+        Form::Tables(_) => {
+            let before = read(&path)?;
+            before.map(|before| tables_without_us(path, before, &command)).transpose()?.into_iter().collect()
         }
+        Form::Own(files) => own_changes(&folder, &files(&command), &command, false)?,
     };
     Ok(Plan { client, changes: changes.into_iter().filter(Change::changes_something).collect() })
 }
@@ -201,6 +225,25 @@ fn without_us(
     };
     let spent_backup = kept.is_some().then_some(backup);
     Ok(Change { spent_backup, ..Change::new(path.clone(), Some(before), after, false) })
+}
+
+/// The same for TOML, where the line end of the last line is all that may have been added around our entries.
+fn tables_without_us(path: PathBuf, before: String, command: &HookCommand) -> Result<Change, PlanError> {
+    let backup = backup_of(&path);
+    let kept = read(&backup)?;
+    let rest = tables::uninstall(&before, command)
+        .map_err(|source| PlanError::Config { path: path.clone(), source })?;
+    let same = |kept: &&String| {
+        let line_end = rest.strip_prefix(kept.as_str());
+        line_end.is_some_and(|added| matches!(added, "" | "\n" | "\r\n"))
+    };
+    let after = match kept.as_ref().filter(same) {
+        Some(kept) => Some(kept.clone()),
+        None if kept.is_none() && before != rest && rest.is_empty() => None,
+        None => Some(rest),
+    };
+    let spent_backup = kept.is_some().then_some(backup);
+    Ok(Change { spent_backup, ..Change::new(path, Some(before), after, false) })
 }
 
 /// What a text says, for comparing texts before and after us: without what is empty under `hooks`, which goes
@@ -290,9 +333,11 @@ pub fn status(
 ) -> Result<Status, PlanError> {
     let command = HookCommand::new(client, program)?;
     let layout = client.layout();
+    let (Some(path), Some(folder)) = (layout.path(scope, folders), layout.folder(scope, folders)) else {
+        return Ok(Status::default());
+    };
     match &layout.form {
         Form::Merged(merged) => {
-            let path = layout.path(scope, folders);
             let text = read(&path)?.unwrap_or_default();
             let config = |source| PlanError::Config { path: path.clone(), source };
             let mut status =
@@ -307,7 +352,11 @@ pub fn status(
             }
             Ok(status)
         }
-        Form::Own(files) => own_status(&layout.folder(scope, folders), &files(&command), &command),
+        Form::Tables(tables) => {
+            let text = read(&path)?.unwrap_or_default();
+            tables::status(&text, tables, &command).map_err(|source| PlanError::Config { path, source })
+        }
+        Form::Own(files) => own_status(&folder, &files(&command), &command),
     }
 }
 

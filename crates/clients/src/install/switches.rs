@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::loaders::assignment;
 use super::once::DISABLE_ALL;
-use super::{Folders, Scope, edit};
+use super::{Folders, edit, tables};
 use crate::client::Client;
 
 /// The largest file that is read, in bytes.
@@ -90,12 +90,13 @@ fn switched_off(client: Client, folders: &Folders) -> Vec<Switch> {
         | Client::Goose
         | Client::Droid
         | Client::Devin => Vec::new(),
+        Client::Kimi => in_tables(&user.join("config.toml")).into_iter().collect(),
     }
 }
 
 /// The folder of the client's own settings.
 pub(super) fn user_folder(client: Client, folders: &Folders) -> PathBuf {
-    let folder = client.layout().folder(Scope::User, folders);
+    let folder = client.layout().user_folder(folders);
     match client {
         // Hooks have a folder of their own in it.
         Client::Copilot => folder.parent().map_or_else(|| folder.clone(), Path::to_path_buf),
@@ -161,6 +162,67 @@ pub(super) fn read(file: &Path) -> Result<Option<String>, String> {
             Err("what can't be read: it is no file, or too large a one".to_owned())
         }
         Ok(_) => fs::read_to_string(file).map(Some).map_err(cannot),
+    }
+}
+
+/// The events, the keys and the longest time of a hook of Kimi Code, by the schema in its source (2.1.0). An entry with
+/// anything else makes it drop the whole list.
+const KIMI_EVENTS: &[&str] = &[
+    "PreToolUse",
+    "PostToolUse",
+    "PostToolUseFailure",
+    "PermissionRequest",
+    "PermissionResult",
+    "UserPromptSubmit",
+    "UserPromptQueued",
+    "TurnStarted",
+    "Stop",
+    "StopFailure",
+    "Interrupt",
+    "SessionStart",
+    "SessionEnd",
+    "SessionHeartbeat",
+    "SubagentStart",
+    "SubagentStop",
+    "TaskStarted",
+    "PreCompact",
+    "PostCompact",
+    "Notification",
+];
+const KIMI_KEYS: &[&str] = &["event", "matcher", "command", "timeout"];
+const KIMI_MOST_SECONDS: u64 = 600;
+
+/// An entry in Kimi Code's configuration for which it drops them all, or a configuration that can't be read as one.
+fn in_tables(file: &Path) -> Option<Switch> {
+    let says = match read(file) {
+        Ok(text) => match tables::hooks(&text?) {
+            Ok(hooks) => hooks.iter().find_map(odd)?,
+            Err(error) => format!("what can't be read: {error}"),
+        },
+        Err(why) => why,
+    };
+    Some(Switch { file: file.to_path_buf(), says })
+}
+
+/// What is wrong with an entry.
+fn odd(hook: &tables::Hook<'_>) -> Option<String> {
+    let all = "for which it drops all of them";
+    if let Some((key, _)) = hook.keys.iter().find(|(key, _)| !KIMI_KEYS.contains(&key.as_str())) {
+        return Some(format!("`{key}` in an entry of `hooks`, {all}"));
+    }
+    let wrong = |key: &str, value: &str| match key {
+        "event" => hook.text(key).is_none_or(|event| !KIMI_EVENTS.contains(&event.as_str())),
+        "command" => matches!(value, "\"\"" | "''") || !value.starts_with(['"', '\'']),
+        "matcher" => !value.starts_with(['"', '\'']),
+        _ => value.replace('_', "").parse().map_or(true, |time| !(1..=KIMI_MOST_SECONDS).contains(&time)),
+    };
+    let said = hook.keys.iter().find(|(key, value)| wrong(key, value));
+    let missing =
+        ["event", "command"].into_iter().find(|wanted| hook.keys.iter().all(|(key, _)| key != wanted));
+    match (said, missing) {
+        (Some((key, value)), _) => Some(format!("`{key} = {value}` in an entry of `hooks`, {all}")),
+        (None, Some(key)) => Some(format!("an entry of `hooks` without `{key}`, {all}")),
+        (None, None) => None,
     }
 }
 
@@ -266,6 +328,32 @@ mod tests {
             assert_eq!(says(client, file, &format!("# {text}").replace('\n', " ")).len(), 0, "{client}");
         }
         assert_eq!(says(Client::Claude, "project/.env", "CLAUDE_CONFIG_DIR=x").len(), 0, "it reads none");
+    }
+
+    #[test]
+    fn an_entry_for_which_kimi_code_drops_all_hooks_is_found() {
+        let entry = "[[hooks]]\nevent = \"Stop\"\ncommand = 'x'\n";
+        for odd in [
+            "extra = 1",
+            "timeout = 0",
+            "timeout = 601",
+            "timeout = \"9\"",
+            "matcher = 1",
+            "[[hooks]]\nevent = \"stop\"\ncommand = \"x\"",
+            "[[hooks]]\nevent = \"Stop\"\ncommand = \"\"",
+            "[[hooks]]\nevent = \"Stop\"",
+            "[[hooks]]\ncommand = \"x\"",
+            "[hooks.x]",
+            "a = [",
+        ] {
+            let file = "home/.kimi-code/config.toml";
+            assert_eq!(says(Client::Kimi, file, &format!("{entry}{odd}\n")).len(), 1, "{odd}");
+        }
+        for fine in ["", "timeout = 600", "matcher = \"^Bash$\"", "[other]\nextra = 1"] {
+            let text = format!("{entry}{fine}\n");
+            assert_eq!(says(Client::Kimi, "home/.kimi-code/config.toml", &text).len(), 0, "{fine}");
+            assert_eq!(says(Client::Kimi, "project/.kimi-code/config.toml", "[[hooks]]\nx = 1\n").len(), 0);
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::fs;
 use serde_json::Value;
 
 use super::once::trust_digest_at;
-use super::{Folders, Form, HookCommand, InvalidProgram, Program, Scope};
+use super::{Folders, Form, HookCommand, InvalidProgram, Program};
 use crate::client::Client;
 
 /// Whether `client` runs the entries of ours that are to be installed for `program`, as far as that hangs on its trust in
@@ -25,7 +25,7 @@ pub fn is_trusted(
     let command = HookCommand::new(client, program)?;
     let layout = client.layout();
     let (Client::Codex, Form::Merged(merged)) = (client, &layout.form) else { return Ok(None) };
-    let config = layout.folder(Scope::User, folders).join("config.toml");
+    let config = layout.user_folder(folders).join("config.toml");
     let Ok(config) = fs::read_to_string(config) else { return Ok(Some(false)) };
     let is_known = |event: &'static str| {
         let group = (merged.group)(event, &command);

@@ -28,7 +28,7 @@ impl Home {
     }
 
     fn config(&self, client: Client) -> PathBuf {
-        client.layout().path(Scope::User, &self.folders())
+        client.layout().user_path(&self.folders())
     }
 
     fn write(&self, client: Client, text: &str) {
@@ -77,6 +77,9 @@ fn installing_twice_is_installing_once_and_uninstalling_leaves_nothing() {
             let home = Home::new();
             let folders = home.folders();
             let program = Path::new(PROGRAM);
+            if client.layout().path(scope, &folders).is_none() {
+                continue;
+            }
             let plan = plan_install(client, scope, &folders, program).unwrap();
             assert!(!plan.is_empty());
             plan.apply().unwrap();
@@ -86,6 +89,113 @@ fn installing_twice_is_installing_once_and_uninstalling_leaves_nothing() {
             assert!(status(client, scope, &folders, program).unwrap().is_absent(), "{client}");
             assert_eq!(home.files(), BTreeSet::new(), "{client}");
         }
+    }
+}
+
+#[test]
+fn a_client_that_reads_no_hooks_of_projects_gets_none_there() {
+    let home = Home::new();
+    let (folders, program) = (home.folders(), Path::new(PROGRAM));
+    let error = plan_install(Client::Kimi, Scope::Project, &folders, program).unwrap_err();
+    assert!(matches!(error, PlanError::NoProject { client: Client::Kimi }), "{error}");
+    assert!(error.to_string().contains("hint: `backstop install kimi`"), "{error}");
+    assert!(plan_uninstall(Client::Kimi, Scope::Project, &folders, program).unwrap().is_empty());
+    assert!(status(Client::Kimi, Scope::Project, &folders, program).unwrap().is_absent());
+}
+
+/// What a user of Kimi Code can have written, in pieces that may follow each other.
+const TOML: [&str; 9] = [
+    "# mine\n",
+    "\n",
+    "[providers.p] # theirs\nbase_url = \"http://[::1]/#x\"\n",
+    "[models.\"a.b\"]\nnames = [\n  \"]\", # no end\n  [ 'x' ],\n]\n",
+    "[[hooks]]\nevent = \"Stop\"\ncommand = 'other-guard \"x\"'\n",
+    "[[hooks]]\nevent = \"PreToolUse\"\nmatcher = \"Bash\"\ncommand = \"other\" # theirs\n\n",
+    "[text]\nlong = \"\"\"\n[[hooks]]\ncommand = 1\n\"\"\"\n",
+    "  [loop_control]\n  max = 3\r\n",
+    "[last]\nkey = true",
+];
+
+proptest! {
+    #[test]
+    fn whatever_else_stands_in_a_toml_file_stays_to_the_byte(pieces in proptest::collection::vec(0..8_usize, 0..8), last in any::<bool>()) {
+        let mut before: String = pieces.iter().map(|piece| TOML[*piece]).collect();
+        if last {
+            before.push_str(TOML[8]);
+        }
+        let home = Home::new();
+        home.write(Client::Kimi, &before);
+        home.install(Client::Kimi);
+        let installed = home.read(Client::Kimi).unwrap();
+        prop_assert!(installed.starts_with(&before));
+        let found = status(Client::Kimi, Scope::User, &home.folders(), Path::new(PROGRAM)).unwrap();
+        prop_assert!(found.is_current(Path::new(PROGRAM)), "{found:?}");
+        prop_assert_eq!(found.foreign, pieces.iter().filter(|piece| [4, 5].contains(*piece)).count());
+        home.install(Client::Kimi);
+        prop_assert_eq!(&home.read(Client::Kimi).unwrap(), &installed);
+        // What its user adds behind it, or changes in front of it, stays as well.
+        let edited = format!("# new\n{installed}\n[more]\nx = 1\n");
+        home.write(Client::Kimi, &edited);
+        home.uninstall(Client::Kimi);
+        let line_end = match (last, before.contains("\r\n")) {
+            (true, true) => "\r\n",
+            (true, false) => "\n",
+            (false, _) => "",
+        };
+        prop_assert_eq!(home.read(Client::Kimi).unwrap(), format!("# new\n{before}{line_end}\n[more]\nx = 1\n"));
+        home.write(Client::Kimi, &before);
+        home.install(Client::Kimi);
+        home.uninstall(Client::Kimi);
+        prop_assert_eq!(home.read(Client::Kimi).unwrap(), before);
+        prop_assert_eq!(home.files().len(), 1);
+    }
+}
+
+#[test]
+fn tables_of_ours_are_known_without_marks_and_brought_up_to_date() {
+    let home = Home::new();
+    home.write(Client::Kimi, "default_model = \"m\"\n");
+    home.install(Client::Kimi);
+    let installed = home.read(Client::Kimi).unwrap();
+    let current = || {
+        let found = status(Client::Kimi, Scope::User, &home.folders(), Path::new(PROGRAM)).unwrap();
+        (found.is_current(Path::new(PROGRAM)), found)
+    };
+    for (from, to) in [
+        ("/opt/back stop/backstop", "/old/backstop-0.1"),
+        ("timeout = 300", "timeout = 1"),
+        ("timeout = 300", "timeout = 300\nmatcher = \"Read\""),
+        ("event = \"Stop\"", "event = \"Notification\""),
+    ] {
+        home.write(Client::Kimi, &installed.replace(from, to));
+        let (is_current, found) = current();
+        assert!(!is_current && !found.is_absent(), "{to}: {found:?}");
+        home.install(Client::Kimi);
+        assert_eq!(home.read(Client::Kimi).unwrap(), installed, "{to}");
+    }
+    // One that is there twice judges twice where its command differs; as the client writes it anew, it is the same.
+    let again = installed.lines().filter(|line| !line.is_empty()).collect::<Vec<_>>().join("\n");
+    home.write(Client::Kimi, &again);
+    assert!(current().0);
+    home.uninstall(Client::Kimi);
+    assert_eq!(home.read(Client::Kimi).unwrap(), "default_model = \"m\"\n");
+}
+
+#[test]
+fn toml_that_can_not_be_edited_is_left_alone() {
+    for (text, said) in [
+        ("hooks = []\n", "`hooks` at line 1 is not a list of tables"),
+        ("[x]\ny = 1\n[hooks]\nz = 1\n", "`hooks` at line 3"),
+        ("[[hooks]]\nevent = \"Stop\"\n[hooks.more]\n", "`hooks` at line 3"),
+        ("[[\"hooks\".x]]\n", "`hooks` at line 1"),
+        ("a = \"\n", "a string without its end at line 1, column 5"),
+        ("a = [1\n", "a value without its end"),
+    ] {
+        let home = Home::new();
+        home.write(Client::Kimi, text);
+        let error = plan_install(Client::Kimi, Scope::User, &home.folders(), Path::new(PROGRAM)).unwrap_err();
+        assert!(matches!(error, PlanError::Config { .. }) && error.to_string().contains(said), "{error}");
+        assert_eq!(home.read(Client::Kimi).unwrap(), text);
     }
 }
 
@@ -356,6 +466,7 @@ fn every_variable_that_moves_a_client_moves_what_is_installed() {
         (Client::Codex, "CODEX_HOME", "hooks.json"),
         (Client::Gemini, "GEMINI_CLI_HOME", ".gemini/settings.json"),
         (Client::Qwen, "QWEN_HOME", "settings.json"),
+        (Client::Kimi, "KIMI_CODE_HOME", "config.toml"),
         (Client::Copilot, "COPILOT_HOME", "hooks/backstop.json"),
         (Client::Cline, "CLINE_DIR", "hooks/PreToolUse"),
         (Client::OpenCode, "XDG_CONFIG_HOME", "opencode/plugins/backstop.js"),

@@ -170,8 +170,8 @@ mod tests {
     #[test]
     fn every_folder_that_is_left_to_its_client_has_its_settings_walled_off() {
         let walled: Vec<&str> = walled().map(name_of).collect();
-        // Backstop has no entries in these two.
-        let without = ["~/.kimi/**", "~/.kimi-code/**"];
+        // Backstop has no entries in that of the former Kimi CLI.
+        let without = ["~/.kimi/**"];
         // These have them in another folder, as the table of clients says.
         let elsewhere = ["~/.opencode/**", "~/.codeium/**", "~/.config/goose/**", "~/.config/opencode/**"];
         for folder in FOLDERS_OF_CLIENTS.iter().filter(|it| !without.contains(it) && !elsewhere.contains(it))

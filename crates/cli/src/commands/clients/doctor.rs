@@ -192,7 +192,7 @@ async fn examine(client: Client, folders: &Folders, surroundings: &Surroundings)
         }
     }
     let moved = client.layout().moved_by(folders);
-    let place = client.layout().path(Scope::User, folders).display().to_string();
+    let place = client.layout().user_path(folders).display().to_string();
     if let (Some(variable), 1..) = (moved, installed) {
         let text = format!("`{variable}` moves it: this is about `{place}`, and about no other folder of it");
         diagnosis.add(Grade::Note, text, None);

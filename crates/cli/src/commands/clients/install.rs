@@ -36,6 +36,11 @@ pub(in crate::commands) fn run(settings: &Settings, surroundings: &Surroundings)
     let output = &surroundings.output;
     let clients = match (&settings.chosen, settings.remove) {
         (Chosen::All, true) => Client::ALL.to_vec(),
+        (Chosen::All, false) => {
+            let mut found = settings.chosen.clients(&folders);
+            found.retain(|client| client.layout().path(settings.scope, &folders).is_some());
+            found
+        }
         (chosen, _) => chosen.clients(&folders),
     };
     if clients.is_empty() {

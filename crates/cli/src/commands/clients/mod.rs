@@ -114,6 +114,7 @@ pub(super) fn program_of(client: Client) -> Option<&'static str> {
         Client::Goose => Some("goose"),
         Client::Droid => Some("droid"),
         Client::Devin => Some("devin"),
+        Client::Kimi => Some("kimi"),
     }
 }
 
@@ -133,7 +134,7 @@ fn is_executable(file: &Path) -> bool {
 
 /// Whether the client seems to be used here: its program is in `PATH`, or its folder in the home directory.
 fn is_there(client: Client, folders: &Folders) -> bool {
-    let file = client.layout().path(Scope::User, folders);
+    let file = client.layout().user_path(folders);
     let below_home = |path: &Path| {
         path.strip_prefix(&folders.home)
             .ok()

@@ -1,6 +1,7 @@
 //! `backstop status`: in which clients' configurations our entries are.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use backstop::clients::Client;
 use backstop::clients::install::{Folders, PlanError, Program, Scope, Status, status};
@@ -46,15 +47,13 @@ enum State {
 }
 
 impl State {
-    fn of(found: &Result<Status, PlanError>, program: &std::path::Path) -> Self {
+    fn of(found: &Result<Status, PlanError>, program: &Path) -> Self {
         match found {
             Err(_) => Self::Unreadable,
             Ok(status) if status.is_absent() => Self::Absent,
             Ok(status) if status.programs.len() > 1 => Self::SeveralPrograms,
             Ok(status) if status.is_current(program) => Self::Installed,
-            Ok(status) if status.programs.iter().all(|found| std::path::Path::new(found) == program) => {
-                Self::Incomplete
-            }
+            Ok(status) if status.programs.iter().all(|found| Path::new(found) == program) => Self::Incomplete,
             Ok(_) => Self::AnotherProgram,
         }
     }
@@ -81,7 +80,10 @@ pub(in crate::commands) async fn run(surroundings: &Surroundings) -> Result<Exit
     let mut rows: Vec<Row> = Client::ALL
         .into_iter()
         .flat_map(|client| [Scope::User, Scope::Project].map(|scope| (client, scope)))
-        .map(|(client, scope)| Ok(row(client, scope, &folders, &entry_program(scope, surroundings)?)))
+        .filter_map(|(client, scope)| Some((client, scope, client.layout().path(scope, &folders)?)))
+        .map(|(client, scope, path)| {
+            Ok(row(client, scope, &path, &folders, &entry_program(scope, surroundings)?))
+        })
         .collect::<Result<_, Error>>()?;
     for row in &mut rows {
         row.heard = heard.get(row.client).cloned();
@@ -107,7 +109,7 @@ pub(in crate::commands) async fn run(surroundings: &Surroundings) -> Result<Exit
     Ok(Exit::Success)
 }
 
-fn row(client: Client, scope: Scope, folders: &Folders, program: &Program) -> Row {
+fn row(client: Client, scope: Scope, path: &Path, folders: &Folders, program: &Program) -> Row {
     let found = status(client, scope, folders, program.clone());
     let state = State::of(&found, &program.path);
     let (status, error) = match found {
@@ -119,7 +121,7 @@ fn row(client: Client, scope: Scope, folders: &Folders, program: &Program) -> Ro
         scope: scope_name(scope),
         found: is_there(client, folders),
         state,
-        path: client.layout().path(scope, folders).display().to_string(),
+        path: path.display().to_string(),
         programs: status.programs.into_iter().collect(),
         missing: status.missing,
         foreign: status.foreign,

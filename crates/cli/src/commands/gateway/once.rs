@@ -202,10 +202,11 @@ impl Launch {
 fn settings_of(client: Client) -> Result<Vec<String>, Error> {
     let folders = folders()?;
     let path = |scope| client.layout().path(scope, &folders);
-    let local = path(Scope::Project).with_file_name("settings.local.json");
+    let local = path(Scope::Project).map(|file| file.with_file_name("settings.local.json"));
     let files = [path(Scope::User), path(Scope::Project), local];
     Ok(files
         .iter()
+        .flatten()
         .map(|file| match fs::read_to_string(file) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),

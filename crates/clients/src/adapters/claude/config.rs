@@ -17,7 +17,7 @@ pub(super) const LAYOUT: Layout = Layout {
         folder: ".claude",
         file: "settings.json",
     },
-    project: Place { variable: None, folder: ".claude", file: "settings.json" },
+    project: Some(Place { variable: None, folder: ".claude", file: "settings.json" }),
     form: Form::Merged(Merged { preamble: &[], events: claude_like::EVENTS, group, maps: &[], also: &[] }),
 };
 

@@ -12,7 +12,7 @@ pub(super) const LAYOUT: Layout = Layout {
         folder: ".cline/hooks",
         file: "PreToolUse",
     },
-    project: Place { variable: None, folder: ".clinerules/hooks", file: "PreToolUse" },
+    project: Some(Place { variable: None, folder: ".clinerules/hooks", file: "PreToolUse" }),
     form: Form::Own(files),
 };
 

@@ -17,7 +17,7 @@ pub(super) const LAYOUT: Layout = Layout {
         folder: ".codex",
         file: "hooks.json",
     },
-    project: Place { variable: None, folder: ".codex", file: "hooks.json" },
+    project: Some(Place { variable: None, folder: ".codex", file: "hooks.json" }),
     form: Form::Merged(Merged {
         preamble: &[],
         events: &[

@@ -14,7 +14,7 @@ pub(super) const LAYOUT: Layout = Layout {
         folder: ".copilot/hooks",
         file: "backstop.json",
     },
-    project: Place { variable: None, folder: ".github/hooks", file: "backstop.json" },
+    project: Some(Place { variable: None, folder: ".github/hooks", file: "backstop.json" }),
     form: Form::Own(files),
 };
 

@@ -9,7 +9,7 @@ pub(super) const TIMEOUT_SECONDS: u64 = 300;
 pub(super) const LAYOUT: Layout = Layout {
     once: ForOneRun::Never,
     user: Place { variable: None, folder: ".cursor", file: "hooks.json" },
-    project: Place { variable: None, folder: ".cursor", file: "hooks.json" },
+    project: Some(Place { variable: None, folder: ".cursor", file: "hooks.json" }),
     form: Form::Merged(Merged {
         preamble: &[("version", 1)],
         events: &[

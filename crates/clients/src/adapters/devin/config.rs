@@ -12,7 +12,7 @@ pub(super) const TIMEOUT_SECONDS: u64 = 300;
 pub(super) const LAYOUT: Layout = Layout {
     once: ForOneRun::Never,
     user: Place { variable: None, folder: ".config/devin", file: "config.json" },
-    project: Place { variable: None, folder: ".devin", file: "hooks.v1.json" },
+    project: Some(Place { variable: None, folder: ".devin", file: "hooks.v1.json" }),
     form: Form::Merged(Merged {
         preamble: &[],
         events: &["PreToolUse", "PostToolUse", "UserPromptSubmit", "Stop", "SessionStart", "SessionEnd"],

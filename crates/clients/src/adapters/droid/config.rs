@@ -16,7 +16,7 @@ pub(super) const LAYOUT: Layout = Layout {
         folder: ".factory",
         file: "hooks.json",
     },
-    project: Place { variable: None, folder: ".factory", file: "hooks.json" },
+    project: Some(Place { variable: None, folder: ".factory", file: "hooks.json" }),
     form: Form::Merged(Merged {
         preamble: &[],
         events: &[

@@ -14,7 +14,7 @@ pub(super) const LAYOUT: Layout = Layout {
         folder: ".gemini",
         file: "settings.json",
     },
-    project: Place { variable: None, folder: ".gemini", file: "settings.json" },
+    project: Some(Place { variable: None, folder: ".gemini", file: "settings.json" }),
     form: Form::Merged(Merged {
         preamble: &[],
         events: &[

@@ -10,7 +10,7 @@ pub(super) const TIMEOUT_SECONDS: u64 = 300;
 pub(super) const LAYOUT: Layout = Layout {
     once: ForOneRun::Never,
     user: Place { variable: None, folder: ".agents/plugins/backstop", file: "hooks/hooks.json" },
-    project: Place { variable: None, folder: ".agents/plugins/backstop", file: "hooks/hooks.json" },
+    project: Some(Place { variable: None, folder: ".agents/plugins/backstop", file: "hooks/hooks.json" }),
     form: Form::Own(files),
 };
 

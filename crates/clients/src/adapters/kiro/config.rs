@@ -9,7 +9,7 @@ pub(super) const TIMEOUT_SECONDS: u64 = 60;
 pub(super) const LAYOUT: Layout = Layout {
     once: ForOneRun::Never,
     user: Place { variable: None, folder: ".kiro/hooks", file: "backstop.json" },
-    project: Place { variable: None, folder: ".kiro/hooks", file: "backstop.json" },
+    project: Some(Place { variable: None, folder: ".kiro/hooks", file: "backstop.json" }),
     form: Form::Own(files),
 };
 

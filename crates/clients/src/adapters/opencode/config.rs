@@ -13,7 +13,7 @@ pub(super) const LAYOUT: Layout = Layout {
         folder: ".config/opencode/plugins",
         file: "backstop.js",
     },
-    project: Place { variable: None, folder: ".opencode/plugins", file: "backstop.js" },
+    project: Some(Place { variable: None, folder: ".opencode/plugins", file: "backstop.js" }),
     form: Form::Own(files),
 };
 

@@ -21,7 +21,7 @@ pub(super) const LAYOUT: Layout = Layout {
         folder: ".qwen",
         file: "settings.json",
     },
-    project: Place { variable: None, folder: ".qwen", file: "settings.json" },
+    project: Some(Place { variable: None, folder: ".qwen", file: "settings.json" }),
     form: Form::Merged(Merged { preamble: &[], events: claude_like::EVENTS, group, maps: &[], also: &[] }),
 };
 

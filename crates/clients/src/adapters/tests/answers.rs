@@ -30,7 +30,8 @@ pub(super) fn tool_event(client: Client) -> &'static str {
         | Client::Kiro
         | Client::Goose
         | Client::Droid
-        | Client::Devin => "PreToolUse",
+        | Client::Devin
+        | Client::Kimi => "PreToolUse",
     }
 }
 
@@ -53,7 +54,8 @@ pub(super) fn tool_payload(client: Client, tool: &str, arguments: &Value) -> Val
         | Client::Cursor
         | Client::Kiro
         | Client::Droid
-        | Client::Devin => {
+        | Client::Devin
+        | Client::Kimi => {
             json!({ "hook_event_name": tool_event(client), "permission_mode": "default", "tool_name": tool, "tool_input": arguments })
         }
     }
@@ -75,6 +77,7 @@ fn shell_call(client: Client, command: &str) -> (ClientEvent, Value) {
         Client::Goose => ("developer__shell", json!({ "command": command })),
         Client::Droid => ("Execute", json!({ "command": command, "timeout": 5 })),
         Client::Devin => ("exec", json!({ "command": command, "shell_id": "main" })),
+        Client::Kimi => ("Bash", json!({ "command": command, "timeout": 5 })),
     };
     let payload = tool_payload(client, tool, &arguments);
     let event = client.read(&payload.into(), Some(tool_event(client))).unwrap();

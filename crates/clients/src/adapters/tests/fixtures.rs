@@ -240,6 +240,8 @@ fn named() -> impl Strategy<Value = (Client, &'static str)> {
         (Client::Droid, "Execute"),
         (Client::Droid, "Create"),
         (Client::Devin, "exec"),
+        (Client::Kimi, "Bash"),
+        (Client::Kimi, "Edit"),
     ])
 }
 

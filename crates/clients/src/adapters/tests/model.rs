@@ -58,12 +58,8 @@ pub(super) fn fate(client: Client, answer: &Answer) -> Fate {
         Client::Cline => cline(&said),
         Client::OpenCode => opencode(&said),
         Client::Cursor => cursor(&said),
-        Client::Windsurf | Client::Kiro | Client::Droid | Client::Devin => {
-            if said.refused_by_exit() {
-                Fate::Denied
-            } else {
-                Fate::Runs
-            }
+        Client::Windsurf | Client::Kiro | Client::Droid | Client::Devin | Client::Kimi => {
+            if said.refused_by_exit() { Fate::Denied } else { Fate::Runs }
         }
         Client::Goose => goose(&said),
     }

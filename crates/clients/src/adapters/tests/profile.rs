@@ -37,8 +37,10 @@ for_each_point!(watch_all);
 
 /// The events that an installation has the client report.
 fn events(client: Client) -> &'static [&'static str] {
-    if let Form::Merged(merged) = client.layout().form {
-        return merged.events;
+    match client.layout().form {
+        Form::Merged(merged) => return merged.events,
+        Form::Tables(tables) => return tables.events,
+        Form::Own(_) => {}
     }
     match client {
         Client::Copilot => &[

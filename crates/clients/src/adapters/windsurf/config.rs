@@ -7,7 +7,7 @@ use crate::install::{Also, ForOneRun, Form, HookCommand, Layout, Merged, Place};
 pub(super) const LAYOUT: Layout = Layout {
     once: ForOneRun::Never,
     user: Place { variable: None, folder: ".codeium/windsurf", file: "hooks.json" },
-    project: Place { variable: None, folder: ".windsurf", file: "hooks.json" },
+    project: Some(Place { variable: None, folder: ".windsurf", file: "hooks.json" }),
     form: Form::Merged(Merged {
         preamble: &[],
         events: &[

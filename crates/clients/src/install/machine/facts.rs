@@ -53,7 +53,7 @@ pub const fn machine_facts(client: Client) -> MachineFacts {
         Client::OpenCode => OPENCODE,
         Client::Cursor => CURSOR,
         Client::Windsurf => WINDSURF,
-        Client::Cline | Client::Kiro | Client::Goose | Client::Droid | Client::Devin => NONE,
+        Client::Cline | Client::Kiro | Client::Goose | Client::Droid | Client::Devin | Client::Kimi => NONE,
     }
 }
 

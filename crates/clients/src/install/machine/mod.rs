@@ -5,7 +5,7 @@
 //! of [installing](super): what is not ours stays byte for byte, twice is once, and a file that can't be parsed, or says
 //! the opposite, is left as it is.
 //!
-//! Limits: Cline, Kiro and goose have no such place. On Windows the places are known and nothing is written: Backstop does
+//! Limits: Cline, Kiro, goose, Droid, Devin CLI and Kimi Code have no such place. On Windows the places are known and nothing is written: Backstop does
 //! not run there.
 
 mod facts;
@@ -172,6 +172,8 @@ pub fn machine_files(
             });
             files
         }
+        // No client with such a file has a place for the whole machine.
+        (_, Form::Tables(_)) => Vec::new(),
         (_, Form::Own(own)) => own(&command).into_iter().map(|file| own_file(folder, file)).collect(),
     };
     Ok(files)
@@ -209,7 +211,8 @@ fn settings(client: Client, share: &Path) -> (&'static str, Vec<Member>) {
         | Client::Kiro
         | Client::Goose
         | Client::Droid
-        | Client::Devin => ("hooks.json", Vec::new()),
+        | Client::Devin
+        | Client::Kimi => ("hooks.json", Vec::new()),
     }
 }
 

@@ -180,6 +180,7 @@ pub fn point(
             once.variables.push(("OPENAI_BASE_PATH", "v1/chat/completions".into()));
             Ok(Pointed::Yes)
         }
+        Client::Kimi => Ok(Pointed::Not("the addresses of its models stand in its own `config.toml`")),
         Client::Cursor | Client::Windsurf | Client::Kiro | Client::Droid | Client::Devin => {
             Ok(Pointed::Not("its models are reached through the service of its maker"))
         }

@@ -226,6 +226,9 @@ pub(super) const ENTRIES: &[Entry] = &[
             "devin/config.json",
             "~/.kimi/**",
             "~/.kimi-code/**",
+            ".kimi-code",
+            ".kimi-code/config.toml",
+            ".kimi-code/plugins/**",
         ],
     ),
     entry(
