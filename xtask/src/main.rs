@@ -33,7 +33,8 @@ commands:
                 (`ci` is another name for it)
   gen           writes the generated reference documentation
   gen --check   says whether it is up to date, and changes nothing
-  sdks          installs the SDKs that the gateway is tried with, as `test` does
+  sdks          installs the SDKs that the gateway is tried with, as `test` does, calls all of
+                their methods, and counts what comes out behind the gateway
   eval [FILE]...
                 scores the guards on their cases, writes that into docs/guards.md, and
                 scores them on the labelled cases in these files too
@@ -75,7 +76,7 @@ fn run(args: &[&str]) -> Result<(), Error> {
         ["test" | "ci"] => test::run(),
         ["gen"] => generate::write(),
         ["gen", "--check"] => generate::check(),
-        ["sdks"] => sdks::prepare(),
+        ["sdks"] => sdks::prepare().and_then(|()| sdks::count()),
         ["eval", files @ ..] => eval::run(files),
         ["bench"] => bench::run(None),
         ["bench", name] => bench::run(Some(name)),

@@ -23,6 +23,14 @@ pub(crate) fn prepare() -> Result<(), Error> {
     install(&format!("{FOLDER}/node/package-lock.json"), &node.join("node_modules"), |_| npm(&node))
 }
 
+/// Calls every method of the SDKs and says how many of them reach a provider; what is new fails.
+pub(crate) fn count() -> Result<(), Error> {
+    let mut count = Command::new("cargo");
+    count.args(["test", "--package", "backstop-cli", "--test", "sdk", "what_the_", "--", "--nocapture"]);
+    count.current_dir(root());
+    execute(count)
+}
+
 /// Runs `make` unless `made` was made from `lock` as it is now.
 fn install(lock: &str, made: &Path, make: impl FnOnce(&Path) -> Result<(), Error>) -> Result<(), Error> {
     let wanted = read(lock)?;

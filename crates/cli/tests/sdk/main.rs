@@ -7,6 +7,9 @@
 //! `cargo xtask test` installs the SDKs, from locked lists.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests may fail loudly")]
+#![expect(clippy::print_stdout, reason = "it says what it counted")]
+
+mod surface;
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -45,7 +48,12 @@ struct Server {
 
 impl Server {
     fn start(home: &Path, args: &[&str]) -> Self {
-        let mut child = backstop(home).args(args).stdout(Stdio::piped()).spawn().unwrap();
+        Self::start_with(home, args, &[])
+    }
+
+    fn start_with(home: &Path, args: &[&str], env: &[(&str, &str)]) -> Self {
+        let mut command = backstop(home);
+        let mut child = command.envs(env.iter().copied()).args(args).stdout(Stdio::piped()).spawn().unwrap();
         let mut url = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut url).unwrap();
         assert!(url.starts_with("http://"), "`backstop {}` did not start", args.join(" "));
