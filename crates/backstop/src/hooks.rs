@@ -9,6 +9,9 @@ pub use backstop_hooks::{
     hook_fn, json_hook,
 };
 
+// For hooks that live somewhere else, and can be asked in one go.
+pub use backstop_hooks::{Batch, BatchAnswer, BatchContext, BatchFuture, Member, Membership};
+
 // What a hook answers.
 pub use backstop_hooks::{
     ApprovalRequest, ApprovalRequests, DEFAULT_TIMEOUT, Decision, Ground, InvalidApprovalRequest,

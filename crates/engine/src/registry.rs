@@ -15,7 +15,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arc_swap::ArcSwap;
 use backstop_hooks::points::{BeforeToolCall, ToolBefore, TrustedToolPolicy};
 use backstop_hooks::tool_name::known_tools;
-use backstop_hooks::{Hook, HookId, Latch, OwnerId, Point, PointId, ToolName, drop_contained};
+use backstop_hooks::{
+    Hook, HookId, Latch, Membership, OwnerId, Point, PointId, ToolName, contained, drop_contained,
+};
 
 use crate::foreign::Kept;
 use crate::hook_options::{HookMeta, HookOptions, Origin, Rewrite, Style};
@@ -30,6 +32,8 @@ pub(crate) struct Entry<P: Point> {
     pub(crate) meta: Arc<HookMeta>,
     /// How many of its calls wait for its answer.
     pub(crate) under_way: Arc<AtomicUsize>,
+    /// The batch that it is in.
+    pub(crate) membership: Option<Membership<P>>,
     /// As it was registered, its id filled in: what other settings are applied to after a reload.
     options: Arc<HookOptions>,
 }
@@ -40,6 +44,7 @@ impl<P: Point> Clone for Entry<P> {
             hook: Arc::clone(&self.hook),
             meta: Arc::clone(&self.meta),
             under_way: Arc::clone(&self.under_way),
+            membership: self.membership.clone(),
             options: Arc::clone(&self.options),
         }
     }
@@ -175,7 +180,9 @@ impl Snapshot {
         let id = meta.id.clone();
         let mut entries = self.slot::<P>().to_vec();
         let at = entries.partition_point(|entry| entry.meta.priority >= meta.priority);
-        entries.insert(at, Entry { hook, meta, under_way: Arc::default(), options });
+        // One that can't say whether it is in a batch is asked alone.
+        let membership = contained(|| hook.membership()).ok().flatten();
+        entries.insert(at, Entry { hook, meta, under_way: Arc::default(), membership, options });
         let slot: Arc<dyn AnySlot> = Arc::new(Slot(entries));
         match self.slots.iter_mut().find(|(point, _)| *point == TypeId::of::<P>()) {
             Some((_, hooks)) => *hooks = slot,

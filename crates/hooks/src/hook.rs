@@ -29,6 +29,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::batch::Membership;
 use crate::evidence::{Evidence, Fact};
 use crate::id::{AgentId, RunId, SessionId, SessionKey};
 use crate::nesting::Nesting;
@@ -175,6 +176,12 @@ pub trait Hook<P: Point>: Send + Sync + 'static {
     /// How busy it is, for a hook that keeps threads or connections of its own and has a bound for them. It is
     /// said where the hook did not answer in time.
     fn load(&self) -> Option<HookLoad> {
+        None
+    }
+
+    /// The batch in which the hook can be asked together with its neighbours, if it is in one. It is read when the hook
+    /// is registered.
+    fn membership(&self) -> Option<Membership<P>> {
         None
     }
 }

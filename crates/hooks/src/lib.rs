@@ -24,6 +24,7 @@
 //! belong to the engine.
 
 mod approval;
+mod batch;
 mod contained;
 pub mod conversation;
 mod digest;
@@ -46,6 +47,7 @@ pub use approval::{
     MAX_DESCRIPTION_CHARS, MAX_TIMEOUT, MAX_TITLE_CHARS, OnResolution, Resolution, ResolutionFuture,
     Severity, TimeoutBehavior,
 };
+pub use batch::{Batch, BatchAnswer, BatchContext, BatchFuture, Member, Membership};
 pub use contained::{Contained, Panicked, contained, drop_contained};
 pub use digest::{Digest, InvalidDigest};
 pub use evidence::{Evidence, Fact};

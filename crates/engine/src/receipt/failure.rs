@@ -138,6 +138,11 @@ impl Failure {
         Self { kind: FailureKind::Overloaded, message: FailureMessage::Own(message.into()) }
     }
 
+    pub(crate) fn malformed_batch() -> Self {
+        let message = "it was asked together with others, and what was said is not about them";
+        Self { kind: FailureKind::Malformed, message: FailureMessage::Own(message.into()) }
+    }
+
     pub(crate) fn too_deep() -> Self {
         Self { kind: FailureKind::TooDeep, message: FailureMessage::Own(TOO_DEEP.into()) }
     }

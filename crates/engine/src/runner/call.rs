@@ -99,10 +99,10 @@ async fn within<P: Point>(
 }
 
 /// One of the calls of a hook that wait for its answer.
-struct UnderWay(Arc<AtomicUsize>);
+pub(super) struct UnderWay(Arc<AtomicUsize>);
 
 impl UnderWay {
-    fn begin(count: &Arc<AtomicUsize>) -> Result<Self, Failure> {
+    pub(super) fn begin(count: &Arc<AtomicUsize>) -> Result<Self, Failure> {
         if count.fetch_add(1, Ordering::Relaxed) < MAX_UNDER_WAY {
             return Ok(Self(Arc::clone(count)));
         }
@@ -118,7 +118,7 @@ impl Drop for UnderWay {
 }
 
 /// A hook that did not answer in time; where it keeps a count of what it is at, that is said.
-fn late<P: Point>(entry: &Entry<P>) -> Box<Failure> {
+pub(super) fn late<P: Point>(entry: &Entry<P>) -> Box<Failure> {
     let load = contained(|| entry.hook.load()).ok().flatten();
     if let Some(load) = load {
         tracing::warn!(hook = %entry.meta.id, %load, "a hook did not answer in time");
@@ -138,10 +138,23 @@ fn finish<P: Point>(
             drop_contained(said);
             Err(late(entry))
         }
-        Ok(said) => validate(entry, said, event).map_err(|error| Box::new(Failure::of(&error, event))),
+        Ok(said) => judged(entry, said, event),
         Err(failure) => Err(failure),
     };
     (asked, end)
+}
+
+/// What a hook returned, if it is an answer at its point.
+pub(super) fn checked<P: Point>(
+    entry: &Entry<P>,
+    said: HookResult<P>,
+    event: &P::Event,
+) -> Asked<P::Outcome> {
+    judged(entry, boxed::<P>(said), event)
+}
+
+fn judged<P: Point>(entry: &Entry<P>, said: Returned<P>, event: &P::Event) -> Asked<P::Outcome> {
+    validate(entry, said, event).map_err(|error| Box::new(Failure::of(&error, event)))
 }
 
 fn validate<P: Point>(entry: &Entry<P>, said: Returned<P>, event: &P::Event) -> Returned<P> {

@@ -188,37 +188,97 @@ impl<'a, S: Seat> Chain<'a, S> {
 
     async fn ask(&mut self, round: Round, value: &mut S::Value) {
         let last = self.version;
-        for index in 0..self.seats.len() {
+        let mut index = 0;
+        while let Some(placed) = self.seats.get(index) {
             if self.blocked.is_some() {
                 return;
             }
-            let Some(placed) = self.seats.get(index) else { return };
             if round == Round::Again && placed.judged == last {
+                index += 1;
                 continue;
             }
             let seat = placed.seat;
-            let (asked, answer) = self.consult(seat, value).await;
-            let again = round == Round::Again;
-            match answer {
-                // Most hooks say nothing. A step is large, so that this one is made where it stays.
-                Ok(None) => self.steps.push(asked.step(seat.meta(), again)),
-                Ok(Some(answer)) => {
-                    let mut step = asked.step(seat.meta(), again);
-                    match round {
-                        Round::First => self.take(index, answer, &mut step, value).await,
-                        Round::Again => self.compare(index, *answer, &mut step, value),
-                    }
-                    self.steps.push(step);
-                }
-                Err(failure) => {
-                    let mut step = asked.step(seat.meta(), again);
-                    self.blocked = fail(seat.meta(), *failure, &mut step);
-                    self.steps.push(step);
-                }
+            let neighbours = self.neighbours(index, round, last);
+            if neighbours.len() > 1 {
+                // Boxed: few chains have batches, and the others need not carry the room.
+                index = Box::pin(self.ask_together(index, &neighbours, round, value)).await;
+            } else {
+                let (asked, answer) = self.consult(seat, value).await;
+                self.heard(index, asked, answer, round, value).await;
+                index += 1;
             }
-            if let Some(placed) = self.seats.get_mut(index) {
-                placed.judged = self.version;
+        }
+    }
+
+    /// The hooks from this one on that can be asked in one go with it: they are in its batch, and it is their turn.
+    fn neighbours(&self, index: usize, round: Round, last: Version) -> Vec<S> {
+        let from = self.seats.get(index..).unwrap_or_default();
+        let batch = from.first().and_then(|placed| placed.seat.batch());
+        // What each saw and said is only known of those that are asked alone.
+        if batch.is_none() || self.setting.capture {
+            return Vec::new();
+        }
+        from.iter()
+            .take_while(|placed| {
+                placed.seat.batch() == batch && (round == Round::First || placed.judged != last)
+            })
+            .map(|placed| placed.seat)
+            .collect()
+    }
+
+    /// Asks neighbours in one go. Returns the first hook that was not asked.
+    async fn ask_together(
+        &mut self,
+        first: usize,
+        neighbours: &[S],
+        round: Round,
+        value: &mut S::Value,
+    ) -> usize {
+        let Setting { call, evidence, .. } = self.setting;
+        let mut index = first;
+        for reply in S::ask_together(neighbours, value, call, evidence, self.now).await {
+            let elapsed = reply.end - std::mem::replace(&mut self.now, reply.end);
+            let asked = Consulted { elapsed, detail: None };
+            self.heard(index, asked, reply.answer, round, value).await;
+            index += 1;
+        }
+        if let Some(placed) = self.seats.get(first).filter(|_| index == first) {
+            // Nobody was asked, so nobody may be passed by.
+            self.blocked = Some(failed(placed.seat.meta(), &Failure::malformed_batch()));
+        }
+        index
+    }
+
+    /// Takes what a hook said.
+    async fn heard(
+        &mut self,
+        index: usize,
+        asked: Consulted,
+        answer: Asked<S::Outcome>,
+        round: Round,
+        value: &mut S::Value,
+    ) {
+        let Some(placed) = self.seats.get(index) else { return };
+        let (seat, again) = (placed.seat, round == Round::Again);
+        match answer {
+            // Most hooks say nothing. A step is large, so that this one is made where it stays.
+            Ok(None) => self.steps.push(asked.step(seat.meta(), again)),
+            Ok(Some(answer)) => {
+                let mut step = asked.step(seat.meta(), again);
+                match round {
+                    Round::First => self.take(index, answer, &mut step, value).await,
+                    Round::Again => self.compare(index, *answer, &mut step, value),
+                }
+                self.steps.push(step);
             }
+            Err(failure) => {
+                let mut step = asked.step(seat.meta(), again);
+                self.blocked = fail(seat.meta(), *failure, &mut step);
+                self.steps.push(step);
+            }
+        }
+        if let Some(placed) = self.seats.get_mut(index) {
+            placed.judged = self.version;
         }
     }
 

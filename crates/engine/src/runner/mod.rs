@@ -8,6 +8,7 @@
 pub(crate) mod call;
 pub(crate) mod chain;
 pub(crate) mod seat;
+mod together;
 
 use std::sync::Arc;
 use std::time::Duration;

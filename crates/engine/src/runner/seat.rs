@@ -16,6 +16,7 @@ use serde::Serialize;
 use tokio::time::Instant;
 
 use super::call::{Asked, ask};
+use super::together::{BatchKey, ask_together};
 use crate::hook_options::HookMeta;
 use crate::receipt::StepDetail;
 use crate::registry::Entry;
@@ -49,6 +50,18 @@ pub(crate) trait Seat: Copy + Send + Sync {
         capture: bool,
     ) -> impl Future<Output = Reply<Self::Outcome>> + Send;
 
+    /// The batch that the hook is in.
+    fn batch(&self) -> Option<BatchKey>;
+
+    /// Asks hooks of one batch in their order, until one says something or fails. Those behind it have no reply.
+    fn ask_together(
+        seats: &[Self],
+        value: &Self::Value,
+        call: &CallContext,
+        evidence: Option<&Evidence>,
+        start: Instant,
+    ) -> impl Future<Output = Vec<Reply<Self::Outcome>>> + Send;
+
     /// Takes over what an answer changes in the value. Returns whether it is now another one.
     fn absorb(value: &mut Self::Value, answer: &Self::Outcome) -> bool;
 }
@@ -72,6 +85,20 @@ impl<P: Point> Seat for &Entry<P> {
         let (answer, end) = ask(self, value, call, evidence, start).await;
         let detail = capture.then(|| detail(self, value, call, &answer));
         Reply { answer, end, detail }
+    }
+
+    fn batch(&self) -> Option<BatchKey> {
+        BatchKey::of(self)
+    }
+
+    async fn ask_together(
+        seats: &[Self],
+        value: &P::Event,
+        call: &CallContext,
+        evidence: Option<&Evidence>,
+        start: Instant,
+    ) -> Vec<Reply<P::Outcome>> {
+        replies(ask_together(seats, value, call, evidence, start).await)
     }
 
     fn absorb(value: &mut P::Event, answer: &P::Outcome) -> bool {
@@ -126,9 +153,36 @@ impl Seat for ToolSeat<'_> {
         }
     }
 
+    /// Only typed hooks are in batches; the other two kinds are few.
+    fn batch(&self) -> Option<BatchKey> {
+        match self {
+            Self::Hook(entry) => BatchKey::of(entry),
+            Self::Policy(_) | Self::Interceptor(_) => None,
+        }
+    }
+
+    async fn ask_together(
+        seats: &[Self],
+        value: &ToolCallEvent,
+        call: &CallContext,
+        evidence: Option<&Evidence>,
+        start: Instant,
+    ) -> Vec<Reply<ToolCallOutcome>> {
+        let entries = seats.iter().filter_map(|seat| match seat {
+            Self::Hook(entry) => Some(*entry),
+            Self::Policy(_) | Self::Interceptor(_) => None,
+        });
+        let entries: Vec<_> = entries.collect();
+        replies(ask_together(&entries, value, call, evidence, start).await)
+    }
+
     fn absorb(value: &mut ToolCallEvent, answer: &ToolCallOutcome) -> bool {
         value.absorb(answer)
     }
+}
+
+fn replies<O>(heard: Vec<(Asked<O>, Instant)>) -> Vec<Reply<O>> {
+    heard.into_iter().map(|(answer, end)| Reply { answer, end, detail: None }).collect()
 }
 
 impl<O> Reply<O> {

@@ -24,6 +24,7 @@ mod law_08_on_the_way;
 mod law_08_receipts;
 mod law_08_what_is_kept;
 mod law_09_blocked_is_gone;
+mod law_10_batches;
 mod law_10_depth;
 mod law_10_destructors;
 mod law_10_isolation;

@@ -82,7 +82,7 @@ pub(crate) fn steady() -> impl Strategy<Value = Behaviour> {
     ]
 }
 
-fn any_behaviour() -> impl Strategy<Value = Behaviour> {
+pub(crate) fn any_behaviour() -> impl Strategy<Value = Behaviour> {
     let letter = prop::sample::select(vec!['a', 'b', 'c']);
     prop_oneof![
         4 => steady(),
@@ -253,7 +253,20 @@ fn hook<P: Point>(
     }
 }
 
-pub(crate) fn register(engine: &Engine, index: usize, spec: Spec) {
+/// What a typed hook of this behaviour is.
+fn typed(behaviour: Behaviour) -> Arc<dyn Hook<BeforeToolCall>> {
+    hook::<BeforeToolCall>(behaviour, command, |act| match act {
+        Act::Nothing => None,
+        Act::Pass => Some(ToolCallOutcome::default()),
+        Act::Rewrite(params) => Some(ToolCallOutcome::rewrite(params)),
+        Act::Block => Some(ToolCallOutcome { block: Some(true), ..Default::default() }),
+        Act::Ask(request) => Some(ToolCallOutcome::ask(request)),
+    })
+}
+
+type Wrap<'a> = &'a dyn Fn(usize, Arc<dyn Hook<BeforeToolCall>>) -> Arc<dyn Hook<BeforeToolCall>>;
+
+fn register(engine: &Engine, index: usize, spec: Spec, wrap: Wrap<'_>) {
     let mut options = HookOptions {
         timeout: Some(Budget::from_millis(50).unwrap()),
         ..options(&index.to_string(), spec.priority)
@@ -290,22 +303,21 @@ pub(crate) fn register(engine: &Engine, index: usize, spec: Spec) {
             engine.registry().on(hook, options).unwrap();
         }
         Stage::Typed => {
-            let hook = hook::<BeforeToolCall>(spec.behaviour, command, |act| match act {
-                Act::Nothing => None,
-                Act::Pass => Some(ToolCallOutcome::default()),
-                Act::Rewrite(params) => Some(ToolCallOutcome::rewrite(params)),
-                Act::Block => Some(ToolCallOutcome { block: Some(true), ..Default::default() }),
-                Act::Ask(request) => Some(ToolCallOutcome::ask(request)),
-            });
+            let hook = wrap(index, typed(spec.behaviour));
             engine.registry().on(hook, options).unwrap();
         }
     }
 }
 
 pub(crate) fn actual(specs: &[Spec]) -> CameOut {
+    actual_with(specs, &|_, hook| hook)
+}
+
+/// As [`actual`], with something around each typed hook.
+pub(crate) fn actual_with(specs: &[Spec], wrap: Wrap<'_>) -> CameOut {
     let engine = engine();
     for (index, spec) in specs.iter().enumerate() {
-        register(&engine, index, *spec);
+        register(&engine, index, *spec, wrap);
     }
     let reviewed = block_on(engine.review_tool_call(exec("x"), &context(), false));
     let steps = reviewed.receipt.steps.iter();

@@ -1,0 +1,118 @@
+//! Several hooks in one go: what a [batch](backstop_hooks::Batch) said, as if each hook had been asked alone.
+//!
+//! The laws are those of a [single call](super::call): budgets, panics, malformed answers end in failures. A batch that
+//! says nothing in the time of all its members, that panics, or whose answer is about more hooks than were asked or about
+//! none, has its first hook fail; the others are asked anew.
+
+use std::time::Duration;
+
+use backstop_hooks::{
+    Batch, BatchAnswer, BatchContext, CallContext, Evidence, Member, Membership, Point, contained,
+    drop_contained,
+};
+use tokio::time::{Instant, timeout_at};
+
+use super::call::{Asked, UnderWay, checked, late};
+use crate::foreign::Foreign;
+use crate::receipt::Failure;
+use crate::registry::Entry;
+
+/// Which batch a hook is in: hooks with equal keys can be asked together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BatchKey(usize);
+
+impl BatchKey {
+    pub(crate) fn of<P: Point>(entry: &Entry<P>) -> Option<Self> {
+        let batch: *const dyn Batch<P> = std::sync::Arc::as_ptr(&entry.membership.as_ref()?.batch);
+        Some(Self(batch.cast::<()>().addr()))
+    }
+}
+
+/// What each of those said who were asked, one at least, and when.
+type Heard<P> = Vec<(Asked<<P as Point>::Outcome>, Instant)>;
+
+/// Asks hooks of one batch in their order, until one says something or fails.
+pub(crate) async fn ask_together<P: Point>(
+    entries: &[&Entry<P>],
+    event: &P::Event,
+    call: &CallContext,
+    evidence: Option<&Evidence>,
+    start: Instant,
+) -> Heard<P> {
+    let Some((first, membership)) =
+        entries.first().and_then(|first| Some((*first, first.membership.as_ref()?)))
+    else {
+        return Vec::new();
+    };
+    match answer(entries, first, membership, event, call, evidence, start).await {
+        Ok(answer) => heard(entries, answer, event, start).unwrap_or_else(|| {
+            let failure = Failure::malformed_batch();
+            vec![(Err(Box::new(failure)), Instant::now())]
+        }),
+        Err(failure) => vec![(Err(failure), Instant::now())],
+    }
+}
+
+async fn answer<P: Point>(
+    entries: &[&Entry<P>],
+    first: &Entry<P>,
+    membership: &Membership<P>,
+    event: &P::Event,
+    call: &CallContext,
+    evidence: Option<&Evidence>,
+    start: Instant,
+) -> Result<BatchAnswer<P>, Box<Failure>> {
+    let members = entries.iter().filter_map(|entry| {
+        let number = entry.membership.as_ref()?.number;
+        Some(Member { number, budget: entry.meta.budget, plugin_config: &entry.meta.config })
+    });
+    let members: Vec<_> = members.collect();
+    let budgets = members.iter().map(|member| member.budget);
+    let deadline = start + budgets.fold(Duration::ZERO, Duration::saturating_add);
+    let begin = || membership.batch.ask(members, event, BatchContext { call, evidence });
+    let future = contained(|| call.nesting.descend(begin)).map_err(|_| Box::new(Failure::panicked()))?;
+    let _counted =
+        entries.iter().map(|entry| UnderWay::begin(&entry.under_way)).collect::<Result<Vec<_>, _>>()?;
+    match timeout_at(deadline, Foreign::new(&call.nesting, future)).await {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(_)) => Err(Box::new(Failure::panicked())),
+        Err(_) => Err(late(first)),
+    }
+}
+
+/// The answer hook by hook; `None` if it can't be about these hooks.
+fn heard<P: Point>(
+    entries: &[&Entry<P>],
+    answer: BatchAnswer<P>,
+    event: &P::Event,
+    start: Instant,
+) -> Option<Heard<P>> {
+    let BatchAnswer { silent, said } = answer;
+    let asked = silent.len() + usize::from(said.is_some());
+    // Whoever says nothing while others are left was to go on.
+    let is_whole = said.is_some() || asked == entries.len();
+    if asked == 0 || asked > entries.len() || !is_whole {
+        drop_contained(said);
+        return None;
+    }
+    let now = Instant::now();
+    let mut heard = Vec::with_capacity(asked);
+    let mut end = start;
+    let said = said.map(|(said, took)| (Some(said), took));
+    let all = silent.into_iter().map(|took| (None, took)).chain(said);
+    for (entry, (said, took)) in entries.iter().zip(all) {
+        // What a batch says of time can't make a hook end later than now.
+        end = end.checked_add(took).map_or(now, |end| end.min(now));
+        if took > entry.meta.budget {
+            drop_contained(said);
+            heard.push((Err(late(entry)), end));
+            break;
+        }
+        let asked = match said {
+            None => Ok(None),
+            Some(said) => checked(entry, said, event),
+        };
+        heard.push((asked, end));
+    }
+    Some(heard)
+}

@@ -1,0 +1,91 @@
+//! Batches: neighbours at a point that are asked in one go.
+//!
+//! Asking a hook that lives on another thread or in another process costs a hand-over, which is many times what the hook
+//! itself needs. Hooks that live in the same place and stand next to each other can be handed over together.
+//!
+//! The law: a batch changes what asking costs and nothing else. Its members are asked in their order about one value,
+//! and behind the first that says something or fails nobody is asked, since the next one is to see what became of the
+//! value. Each has its own budget, and its own time in the receipt.
+//!
+//! A batch is code of a program and not of a plugin: the engine takes its word for who took how long, and has a timer
+//! of its own only for all of them.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::evidence::Evidence;
+use crate::hook::{CallContext, HookResult};
+use crate::point::Point;
+use crate::value::Json;
+
+/// Where several hooks at the point `P` can be asked in one go.
+pub trait Batch<P: Point>: Send + Sync + 'static {
+    /// Asks members one after another about the event, until one says something or fails.
+    fn ask<'a>(
+        &'a self,
+        members: Vec<Member<'a>>,
+        event: &'a P::Event,
+        cx: BatchContext<'a>,
+    ) -> BatchFuture<'a, P>;
+}
+
+/// What [`Batch::ask`] returns.
+pub type BatchFuture<'a, P> = Pin<Box<dyn Future<Output = BatchAnswer<P>> + Send + 'a>>;
+
+/// What a batch is given besides the event.
+#[derive(Clone, Copy, Debug)]
+pub struct BatchContext<'a> {
+    /// The shared facts.
+    pub call: &'a CallContext,
+    /// Where members name what their answers rest on.
+    pub evidence: Option<&'a Evidence>,
+}
+
+/// One of those who are asked.
+#[derive(Clone, Copy, Debug)]
+pub struct Member<'a> {
+    /// The number that its [`Membership`] has.
+    pub number: usize,
+    /// How long it may take.
+    pub budget: Duration,
+    /// The configuration of its owner.
+    pub plugin_config: &'a Json,
+}
+
+/// What the members said, in the order in which they were asked. Behind `said` nobody was.
+pub struct BatchAnswer<P: Point> {
+    /// How long each took that has no opinion.
+    pub silent: Vec<Duration>,
+    /// What the next one said, or why it failed, and how long it took; `None` if all were asked and have no opinion.
+    pub said: Option<(HookResult<P>, Duration)>,
+}
+
+impl<P: Point> fmt::Debug for BatchAnswer<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let said = self.said.as_ref().map(|(said, _)| said.is_ok());
+        f.debug_struct("BatchAnswer").field("silent", &self.silent).field("said", &said).finish()
+    }
+}
+
+/// The place of a hook in a batch.
+pub struct Membership<P: Point> {
+    /// The batch. Two hooks are in the same one if this is the same object.
+    pub batch: Arc<dyn Batch<P>>,
+    /// Which of its members the hook is.
+    pub number: usize,
+}
+
+impl<P: Point> Clone for Membership<P> {
+    fn clone(&self) -> Self {
+        Self { batch: Arc::clone(&self.batch), number: self.number }
+    }
+}
+
+impl<P: Point> fmt::Debug for Membership<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Membership").field("number", &self.number).finish_non_exhaustive()
+    }
+}
