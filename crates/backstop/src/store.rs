@@ -29,6 +29,12 @@ pub use backstop_store::{
     SessionStore, TranscriptError, TranscriptStore, UnansweredCall, unanswered_calls,
 };
 
+// What plugins keep with a conversation.
+pub use backstop_store::{
+    Expected, Extension, ExtensionError, ExtensionKey, ExtensionStore, Forget, Forgotten,
+    MAX_EXTENSION_BYTES, MAX_EXTENSIONS, MAX_NAMESPACE_CHARS,
+};
+
 // What is deleted, and how that is said.
 pub use backstop_store::{
     APPROVALS_DELETED, AuditBound, DeleteError, DeletedSession, Deletion, DeletionCause, PrunableAudit,

@@ -21,6 +21,7 @@ mod audit;
 mod budgets;
 mod decisions;
 mod error;
+mod extensions;
 mod grants;
 mod injections;
 mod memory;
@@ -47,6 +48,10 @@ pub use audit::{
 pub use budgets::{BudgetStore, BudgetUse, Charge, Exceeded, MAX_CHARGES, ReservationId, ReserveError};
 pub use decisions::{DecisionStore, ToolDecision};
 pub use error::{StoreError, StoreErrorKind};
+pub use extensions::{
+    Expected, Extension, ExtensionError, ExtensionKey, ExtensionStore, Forget, Forgotten,
+    MAX_EXTENSION_BYTES, MAX_EXTENSIONS, MAX_NAMESPACE_CHARS,
+};
 pub use grants::{
     Asked, Grant, GrantId, GrantPlace, GrantQuery, GrantStore, GrantTarget, NewGrant, VoidGrant,
 };
@@ -83,6 +88,7 @@ pub trait Store:
     + DecisionStore
     + BudgetStore
     + InjectionStore
+    + ExtensionStore
     + AuditStore
     + RetentionStore
 {
@@ -97,6 +103,7 @@ impl<T> Store for T where
         + DecisionStore
         + BudgetStore
         + InjectionStore
+        + ExtensionStore
         + AuditStore
         + RetentionStore
         + std::fmt::Debug

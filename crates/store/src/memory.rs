@@ -9,6 +9,7 @@ mod approvals;
 mod audit;
 mod budgets;
 mod decisions;
+mod extensions;
 mod grants;
 mod injections;
 mod retention;
@@ -16,7 +17,7 @@ mod runs;
 mod sessions;
 mod transcript;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -27,8 +28,8 @@ use self::budgets::Ledger;
 use self::injections::Queued;
 use crate::audit::Link;
 use crate::{
-    AppendAuditError, ApprovalRecord, AuditHead, Entry, Grant, Lease, NewAuditEntry, Run, Session, Store,
-    StoreError, StoreErrorKind, Timestamp, ToolDecision,
+    AppendAuditError, ApprovalRecord, AuditHead, Entry, Extension, ExtensionKey, Grant, Lease, NewAuditEntry,
+    Run, Session, Store, StoreError, StoreErrorKind, Timestamp, ToolDecision,
 };
 
 /// State in memory.
@@ -55,6 +56,8 @@ struct State {
     budgets: Ledger,
     injections: Vec<Queued>,
     last_injection: u64,
+    extensions: BTreeMap<ExtensionKey, Extension>,
+    last_extension: u64,
     audit: Vec<Link>,
     audit_head: AuditHead,
     audit_start: AuditHead,

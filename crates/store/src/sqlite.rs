@@ -11,6 +11,7 @@ mod audit;
 mod budgets;
 mod database;
 mod decisions;
+mod extensions;
 mod grants;
 mod injections;
 mod migrations;

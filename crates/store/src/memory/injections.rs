@@ -14,6 +14,12 @@ pub(super) struct Queued {
     taken_by: Option<RunId>,
 }
 
+impl Queued {
+    pub(super) fn is_taken(&self) -> bool {
+        self.taken_by.is_some()
+    }
+}
+
 #[async_trait]
 impl InjectionStore for MemoryStore {
     async fn enqueue_injection(

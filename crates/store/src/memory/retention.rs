@@ -53,6 +53,7 @@ impl RetentionStore for MemoryStore {
             let key = &deleted.session.key;
             if state.sessions.iter().all(|session| session.key != *key) {
                 state.injections.retain(|queued| queued.injection.session_key != *key);
+                state.extensions.retain(|extension, _| extension.session_key != *key);
             }
             deleted
         };

@@ -69,9 +69,14 @@ impl RetentionStore for SqliteStore {
                 ] {
                     db.execute(sql, [id.as_str()])?;
                 }
-                let sql = "DELETE FROM injections WHERE session_key = ?1 \
-                           AND NOT EXISTS (SELECT 1 FROM sessions WHERE key = ?1)";
-                db.execute(sql, [session.key.as_str()])?;
+                for sql in [
+                    "DELETE FROM injections WHERE session_key = ?1 \
+                     AND NOT EXISTS (SELECT 1 FROM sessions WHERE key = ?1)",
+                    "DELETE FROM extensions WHERE session_key = ?1 \
+                     AND NOT EXISTS (SELECT 1 FROM sessions WHERE key = ?1)",
+                ] {
+                    db.execute(sql, [session.key.as_str()])?;
+                }
                 let deleted = DeletedSession { session, messages, approvals, erasure: Erasure::Pending };
                 say(db, why.of_session(SESSION_DELETED, &deleted))?;
                 Ok(deleted)

@@ -10,6 +10,7 @@ mod audit;
 mod budgets;
 mod decisions;
 mod erasure;
+mod extensions;
 mod faults;
 mod grants;
 mod injections;

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use backstop_hooks::Decision;
 use backstop_store::{
-    ApprovalFilter, AuditBound, AuditFilter, DeleteError, Deletion, DeletionCause, Erasure, LeaseHolder,
-    NewAuditEntry, NewInjection, PrunableAudit, SESSION_DELETED, SqliteStore, Store, TRANSCRIPT_DELETED,
+    ApprovalFilter, AuditBound, AuditFilter, DeleteError, Deletion, DeletionCause, Erasure, Expected,
+    ExtensionKey, LeaseHolder, NewAuditEntry, NewInjection, PrunableAudit, SESSION_DELETED, SqliteStore,
+    Store, TRANSCRIPT_DELETED,
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -60,6 +61,9 @@ async fn a_deleted_session_leaves_nothing_but_the_entry_that_says_so(store: &dyn
         ttl: None,
     };
     store.enqueue_injection(queued, at(1)).await.unwrap();
+    let extension =
+        ExtensionKey { session_key: "other".into(), owner: "me".into(), namespace: "state".to_owned() };
+    store.put_extension(&extension, &json!(1).into(), Expected::Any, at(1)).await.unwrap();
     let deleted = store.delete_session(&"s1".into(), why(DeletionCause::Asked)).await.unwrap();
     assert_eq!((deleted.messages, deleted.approvals, deleted.erasure), (2, 1, Erasure::Complete));
     assert_eq!(deleted.session.id.as_str(), "s1");
@@ -78,6 +82,7 @@ async fn a_deleted_session_leaves_nothing_but_the_entry_that_says_so(store: &dyn
     store.delete_session(&"s3".into(), why(DeletionCause::Age)).await.unwrap();
     let waiting = store.take_injections(&"other".into(), &"r".into(), at(2)).await.unwrap();
     assert!(waiting.is_empty(), "what was queued for a conversation goes with its last session");
+    assert!(store.extension(&extension).await.unwrap().is_none(), "and so does what plugins keep with it");
     let again = store.delete_session(&"s1".into(), why(DeletionCause::Asked)).await;
     assert!(matches!(again, Err(DeleteError::Unknown(_))));
     assert_eq!(said(store, SESSION_DELETED).await.len(), 2, "nothing is said that was not done");
