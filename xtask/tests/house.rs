@@ -16,6 +16,8 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     // It starts programs, and knows nothing of why.
     ("backstop-confine", &[]),
     ("backstop-yaml", &[]),
+    // A runtime for scripts, which could be used for something else.
+    ("backstop-script", &[]),
     ("backstop-scan", &["backstop-yaml"]),
     ("backstop-config", &["backstop-hooks", "backstop-yaml"]),
     ("backstop-llm", &["backstop-hooks"]),
@@ -75,6 +77,7 @@ const MUST_NOT_USE: &[(&str, &[&str])] = &[
     ("backstop-store", &["hyper", "reqwest", "clap"]),
     ("backstop-llm", &["rusqlite", "clap"]),
     ("backstop-yaml", &["tokio", "hyper", "reqwest", "rusqlite", "clap"]),
+    ("backstop-script", &["hyper", "rusqlite", "clap", "tracing"]),
     ("backstop-scan", &["tokio", "hyper", "reqwest", "http", "rusqlite", "clap", "async-trait"]),
     ("backstop-shell", &["tokio", "hyper", "reqwest", "http", "rusqlite", "clap", "tracing"]),
     ("backstop-guards", &["rusqlite", "clap"]),

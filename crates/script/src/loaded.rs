@@ -1,0 +1,164 @@
+//! A script that is loaded, as its host holds it.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use crate::bridge::Bridge;
+use crate::call::{Answer, Arguments, Callee, FunctionId};
+use crate::error::ScriptError;
+use crate::limits::Limits;
+use crate::permissions::Permissions;
+use crate::source::ScriptSource;
+use crate::workers::{Inner, Item, Lane, Message};
+
+/// What a thread needs to make a script's runtime.
+pub(crate) struct SlotCore {
+    pub(crate) id: u64,
+    pub(crate) source: ScriptSource,
+    pub(crate) permissions: Arc<Permissions>,
+    pub(crate) limits: Limits,
+    pub(crate) bridge: Arc<dyn Bridge>,
+}
+
+struct Home {
+    lane: Arc<Lane>,
+    stuck: bool,
+}
+
+/// A script and where it lives.
+pub(crate) struct Slot {
+    core: Arc<SlotCore>,
+    workers: Arc<Inner>,
+    home: Mutex<Home>,
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        let home = self.home.get_mut().unwrap_or_else(PoisonError::into_inner);
+        home.lane.leave();
+        home.lane.send(Message::Unload { script: self.core.id });
+        self.workers.forget(self.core.id);
+    }
+}
+
+impl Slot {
+    pub(crate) fn new(
+        id: u64,
+        source: ScriptSource,
+        permissions: Permissions,
+        limits: Limits,
+        bridge: Arc<dyn Bridge>,
+        workers: Arc<Inner>,
+        lane: Arc<Lane>,
+    ) -> Self {
+        lane.enter();
+        let core = Arc::new(SlotCore { id, source, permissions: Arc::new(permissions), limits, bridge });
+        Self { core, workers, home: Mutex::new(Home { lane, stuck: false }) }
+    }
+
+    pub(crate) fn id(&self) -> u64 {
+        self.core.id
+    }
+
+    pub(crate) fn core(&self) -> &Arc<SlotCore> {
+        &self.core
+    }
+
+    /// The script held a thread that had to be given up.
+    pub(crate) fn is_stuck(&self) {
+        self.home.lock().unwrap_or_else(PoisonError::into_inner).stuck = true;
+    }
+
+    /// The thread that the script lives on; another one if its own was given up, where it is loaded again.
+    pub(crate) fn lane(&self) -> Result<Arc<Lane>, ScriptError> {
+        let lane = Arc::clone(&self.home.lock().unwrap_or_else(PoisonError::into_inner).lane);
+        self.workers.check(&lane);
+        let mut home = self.home.lock().unwrap_or_else(PoisonError::into_inner);
+        if home.stuck {
+            return Err(ScriptError::Stuck);
+        }
+        if home.lane.is_abandoned() {
+            let next = self.workers.pick(self.core.source.placement)?;
+            home.lane.leave();
+            next.enter();
+            next.send(Message::Load { slot: Arc::clone(&self.core), reply: None });
+            home.lane = next;
+        }
+        Ok(Arc::clone(&home.lane))
+    }
+}
+
+/// A script that is loaded. It is unloaded when the last clone is dropped.
+#[derive(Clone)]
+pub struct Loaded(Arc<Slot>);
+
+impl std::fmt::Debug for Loaded {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Loaded").field("name", &self.0.core.source.name).finish_non_exhaustive()
+    }
+}
+
+impl Loaded {
+    pub(crate) fn new(slot: Arc<Slot>) -> Self {
+        Self(slot)
+    }
+
+    pub(crate) fn slot(&self) -> &Slot {
+        &self.0
+    }
+
+    /// What messages call it.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.0.core.source.name
+    }
+
+    /// Calls a function and waits for its answer no longer than `budget`; `None` is `undefined` or `null`. When the
+    /// returned future is dropped, the script is interrupted, or its signal is aborted.
+    ///
+    /// # Errors
+    ///
+    /// That it threw, answered no data, or did not answer in time; that its runtime has ended, or it is off.
+    pub async fn call(
+        &self,
+        callee: impl Into<Callee>,
+        arguments: &Arguments,
+        budget: Duration,
+    ) -> Result<Option<Answer>, ScriptError> {
+        let lane = self.0.lane()?;
+        let item = Item { script: self.0.id(), callee: callee.into(), budget };
+        let reply = Inner::ask(&self.0.workers, &lane, vec![item], arguments).await;
+        reply.ended_at.map(|(_, result)| result).transpose()
+    }
+
+    /// Calls the export `name`; see [`Loaded::call`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Loaded::call`].
+    pub async fn call_export(
+        &self,
+        name: &str,
+        arguments: &Arguments,
+        budget: Duration,
+    ) -> Result<Option<Answer>, ScriptError> {
+        self.call(Callee::Export(name.to_owned()), arguments, budget).await
+    }
+
+    /// Lets go of a kept function.
+    pub fn release(&self, function: FunctionId) {
+        if let Ok(lane) = self.0.lane() {
+            lane.send(Message::Release { script: self.0.id(), function });
+        }
+    }
+
+    /// Bytes of heap that the script uses now, if it has a runtime and its thread answers within `budget`.
+    pub async fn heap(&self, budget: Duration) -> Option<u64> {
+        let lane = self.0.lane().ok()?;
+        let (reply, answer) = oneshot::channel();
+        lane.send(Message::Heap { script: self.0.id(), reply });
+        tokio::time::timeout(budget, answer).await.ok()?.ok()?
+    }
+}

@@ -1,0 +1,220 @@
+//! The functions of the worker that the prelude is given, and what they put out: timers, requests, log lines.
+//!
+//! They run inside of the script's code, so they never wait: a timer or a request is noted in the realm's
+//! [`Outbox`], which the worker empties after the slice.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rquickjs::{Ctx, Function, Object, Runtime, Value};
+
+use super::Clock;
+use crate::bridge::{Bridge, CallScope, HostError, LogLevel};
+use crate::error::bounded;
+use crate::json::JsonText;
+use crate::limits::Limits;
+use crate::permissions::Permissions;
+
+/// A future that answers a request.
+pub(crate) type Answering = std::pin::Pin<Box<dyn Future<Output = Result<JsonText, HostError>> + Send>>;
+
+/// What a slice left for the worker to do.
+#[derive(Default)]
+pub(crate) struct Outbox {
+    /// Timers to set: when, and which.
+    pub(crate) timers: Vec<(Instant, u64)>,
+    /// Requests to begin: which, and what answers it.
+    pub(crate) requests: Vec<(u64, Answering)>,
+    /// Functions that were kept, with their labels.
+    pub(crate) kept: Vec<(u32, String)>,
+}
+
+/// What host functions know of the script that calls them.
+pub(crate) struct HostScope {
+    /// On whose behalf.
+    pub(crate) scope: CallScope,
+    /// What the script may reach. Host functions ask it at each call.
+    #[expect(dead_code, reason = "asked by the host functions of the Node surface")]
+    pub(crate) permissions: Arc<Permissions>,
+    /// The embedding program.
+    pub(crate) bridge: Arc<dyn Bridge>,
+    /// The bounds.
+    pub(crate) limits: Limits,
+    outbox: Mutex<Outbox>,
+    log: Mutex<LogWindow>,
+}
+
+struct LogWindow {
+    since: Instant,
+    lines: u32,
+    dropped: u32,
+}
+
+impl HostScope {
+    pub(crate) fn new(
+        scope: CallScope,
+        permissions: Arc<Permissions>,
+        bridge: Arc<dyn Bridge>,
+        limits: Limits,
+    ) -> Self {
+        Self {
+            scope,
+            permissions,
+            bridge,
+            limits,
+            outbox: Mutex::default(),
+            log: Mutex::new(LogWindow { since: Instant::now(), lines: 0, dropped: 0 }),
+        }
+    }
+
+    /// What came together since the last time.
+    pub(crate) fn take_outbox(&self) -> Outbox {
+        std::mem::take(&mut *self.outbox.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Has `answering` answer the request `id`, which the prelude's `later` gave out. It runs on the host's
+    /// runtime, after the slice.
+    pub(crate) fn answer_later(&self, id: u64, answering: Answering) {
+        self.outbox.lock().unwrap_or_else(PoisonError::into_inner).requests.push((id, answering));
+    }
+
+    fn note_kept(&self, id: u32, label: String) {
+        self.outbox.lock().unwrap_or_else(PoisonError::into_inner).kept.push((id, label));
+    }
+
+    fn set_timer(&self, id: u64, delay: Duration) {
+        let due = super::after(Instant::now(), delay);
+        self.outbox.lock().unwrap_or_else(PoisonError::into_inner).timers.push((due, id));
+    }
+
+    /// Hands a line to the bridge, within the bounds on lines.
+    pub(crate) fn log(&self, level: LogLevel, line: &str) {
+        let dropped = {
+            let mut window = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut dropped = 0;
+            if window.since.elapsed() >= Duration::from_secs(1) {
+                dropped = window.dropped;
+                *window = LogWindow { since: Instant::now(), lines: 0, dropped: 0 };
+            }
+            if window.lines >= self.limits.log_lines {
+                window.dropped = window.dropped.saturating_add(1);
+                if window.dropped > 1 {
+                    return;
+                }
+                drop(window);
+                let line =
+                    format!("more than {} lines in a second; the rest is left out", self.limits.log_lines);
+                return self.bridge.log(&self.scope, LogLevel::Warn, &line);
+            }
+            window.lines += 1;
+            dropped
+        };
+        if dropped > 0 {
+            self.bridge.log(&self.scope, LogLevel::Warn, &format!("{dropped} lines were left out"));
+        }
+        self.bridge.log(&self.scope, level, &bounded(line, self.limits.log_bytes));
+    }
+
+    /// A line that the runtime says about the script.
+    pub(crate) fn warn(&self, line: &str) {
+        self.log(LogLevel::Warn, line);
+    }
+}
+
+/// A host's error as the text that the prelude's `makeError` reads.
+pub(crate) fn error_text(error: &HostError) -> String {
+    serde_json::json!({ "message": error.message, "code": error.code, "properties": error.properties })
+        .to_string()
+}
+
+/// The `native` of the prelude.
+pub(super) fn functions<'js>(
+    ctx: &Ctx<'js>,
+    scope: &Arc<HostScope>,
+    clock: &Arc<Clock>,
+) -> rquickjs::Result<Object<'js>> {
+    let native = Object::new(ctx.clone())?;
+    let limits = scope.limits;
+    let number = |value: usize| u32::try_from(value).unwrap_or(u32::MAX);
+    native.set("mostFunctions", number(limits.functions))?;
+    native.set("mostPending", number(limits.pending))?;
+    native.set("mostTimers", number(limits.timers))?;
+    native.set("isProxy", Function::new(ctx.clone(), |value: Value<'js>| value.is_proxy())?)?;
+    native.set("isPromise", Function::new(ctx.clone(), |value: Value<'js>| value.is_promise())?)?;
+    let of = Arc::clone(clock);
+    native.set("now", Function::new(ctx.clone(), move || of.millis())?)?;
+    let to = Arc::clone(scope);
+    let timer = move |id: u64, delay: f64| {
+        // The prelude clamps: between one millisecond and what 31 bits hold.
+        to.set_timer(id, Duration::try_from_secs_f64(delay / 1000.0).unwrap_or(Duration::from_millis(1)));
+    };
+    native.set("timer", Function::new(ctx.clone(), timer)?)?;
+    let to = Arc::clone(scope);
+    native.set("kept", Function::new(ctx.clone(), move |id: u32, label: String| to.note_kept(id, label))?)?;
+    let to = Arc::clone(scope);
+    let log = move |level: u32, line: rquickjs::Coerced<String>| {
+        let level = match level {
+            0 => LogLevel::Debug,
+            1 => LogLevel::Info,
+            2 => LogLevel::Warn,
+            _ => LogLevel::Error,
+        };
+        to.log(level, &line.0);
+    };
+    native.set("log", Function::new(ctx.clone(), log)?)?;
+    let to = Arc::clone(scope);
+    let call = move |ctx: Ctx<'js>, name: String, text: String| -> rquickjs::Result<Object<'js>> {
+        let answer = within(&to.limits, &name, &text)
+            .and_then(|()| to.bridge.call(&to.scope, &name, JsonText::from_text(text)));
+        let told = Object::new(ctx)?;
+        told.set("failed", answer.is_err())?;
+        match &answer {
+            Ok(text) => told.set("text", text.as_str())?,
+            Err(error) => told.set("text", error_text(error))?,
+        }
+        Ok(told)
+    };
+    native.set("call", Function::new(ctx.clone(), call)?)?;
+    let to = Arc::clone(scope);
+    let request = move |id: u64, name: String, text: String| {
+        let refused = within(&to.limits, &name, &text).err();
+        let (bridge, scope) = (Arc::clone(&to.bridge), to.scope.clone());
+        to.answer_later(
+            id,
+            Box::pin(async move {
+                match refused {
+                    Some(error) => Err(error),
+                    None => bridge.request(scope, name, JsonText::from_text(text)).await,
+                }
+            }),
+        );
+    };
+    native.set("request", Function::new(ctx.clone(), request)?)?;
+    Ok(native)
+}
+
+fn within(limits: &Limits, name: &str, text: &str) -> Result<(), HostError> {
+    if text.len() <= limits.answer_bytes {
+        return Ok(());
+    }
+    let message =
+        format!("the argument of `{name}` has {} bytes; the most is {}", text.len(), limits.answer_bytes);
+    Err(HostError::new("ERR_OUT_OF_RANGE", message))
+}
+
+/// Logs rejections that nobody handles.
+pub(super) fn track_rejections(runtime: &Runtime, scope: &Arc<HostScope>) {
+    let scope = Arc::clone(scope);
+    runtime.set_host_promise_rejection_tracker(Some(Box::new(move |_, _, reason, handled| {
+        if handled {
+            return;
+        }
+        // No code of the script may run here, so what is said is read from plain own texts only.
+        let text = reason
+            .as_string()
+            .and_then(|text| text.to_string().ok())
+            .or_else(|| reason.as_exception().and_then(rquickjs::Exception::message))
+            .unwrap_or_else(|| reason.type_name().to_owned());
+        scope.log(LogLevel::Debug, &format!("a promise was rejected before anyone handled it: {text}"));
+    })));
+}

@@ -1,0 +1,498 @@
+// What every script finds in its globals, and the tables behind it: kept functions, requests, timers, log.
+// It runs before the script, takes what it needs of the built-ins into its own closure, and hands the worker
+// the functions that drive the script. Nothing here uses a method that a script could have replaced since.
+(function (native) {
+  "use strict";
+  const { parse, stringify } = JSON;
+  const { defineProperty, getOwnPropertyDescriptor, getPrototypeOf } = Object;
+  const { apply, ownKeys } = Reflect;
+  const { isArray } = Array;
+  const $Error = Error, $TypeError = TypeError, $RangeError = RangeError, $Promise = Promise, $Function = Function;
+  const $String = String, $Number = Number;
+  const hidden = (target, name, value) =>
+    defineProperty(target, name, { __proto__: null, value, writable: true, enumerable: false, configurable: true });
+
+  // ---- Kept functions -------------------------------------------------------------------------------------
+  const kept = { __proto__: null };
+  let nextKept = 1, keptNow = 0;
+  const keep = (fn, label) => {
+    if (typeof fn !== "function") throw new $TypeError("only a function can be kept");
+    if (keptNow >= native.mostFunctions) throw new $RangeError(`${native.mostFunctions} functions are kept already`);
+    keptNow++;
+    kept[nextKept] = fn;
+    if (label !== undefined) native.kept(nextKept, $String(label));
+    return nextKept++;
+  };
+  const release = (id) => {
+    if (id in kept) {
+      delete kept[id];
+      keptNow--;
+    }
+  };
+  const awaited = (result) => {
+    if (result === undefined || result === null || (typeof result !== "object" && typeof result !== "function")) return result;
+    if (native.isPromise(result)) return result;
+    const then = result.then;
+    if (typeof then !== "function") return result;
+    return new $Promise((ok, no) => apply(then, result, [ok, no]));
+  };
+  const invoke = (id, ...args) => awaited(apply(kept[id], undefined, args));
+  const invokeFunction = (fn, ...args) => awaited(apply(fn, undefined, args));
+
+  // ---- Requests to the host -------------------------------------------------------------------------------
+  const requests = { __proto__: null };
+  let nextRequest = 1, requestsNow = 0;
+  const makeError = (text) => {
+    const told = parse(text);
+    const error = new $Error(told.message);
+    hidden(error, "code", told.code);
+    for (let i = 0; i < told.properties.length; i++) hidden(error, told.properties[i][0], told.properties[i][1]);
+    return error;
+  };
+  // `start(id)` begins something that the host ends by settling `id`.
+  const later = (start) => {
+    if (requestsNow >= native.mostPending) throw new $RangeError(`${native.mostPending} requests are under way already`);
+    const id = nextRequest++;
+    return new $Promise((ok, no) => {
+      requests[id] = { __proto__: null, ok, no };
+      requestsNow++;
+      try {
+        start(id);
+      } catch (error) {
+        delete requests[id];
+        requestsNow--;
+        no(error);
+      }
+    });
+  };
+  const settle = (id, ok, text) => {
+    const request = requests[id];
+    if (request === undefined) return;
+    delete requests[id];
+    requestsNow--;
+    if (ok) request.ok(parse(text));
+    else request.no(makeError(text));
+  };
+  const asText = (value) => {
+    const text = stringify(value === undefined ? null : value);
+    if (text === undefined) throw new $TypeError("only data can be handed to the host");
+    return text;
+  };
+  const call = (name, value) => {
+    const answer = native.call(name, asText(value));
+    if (answer.failed) throw makeError(answer.text);
+    return parse(answer.text);
+  };
+  const request = (name, value) => {
+    const text = asText(value);
+    return later((id) => native.request(id, name, text));
+  };
+
+  // ---- Timers ---------------------------------------------------------------------------------------------
+  const timers = { __proto__: null };
+  let nextTimer = 1, timersNow = 0;
+  class Timeout {
+    #id;
+    constructor(id) {
+      this.#id = id;
+    }
+    static idOf(value) {
+      return typeof value === "object" && value !== null && #id in value ? value.#id : value;
+    }
+    ref() {
+      return this;
+    }
+    unref() {
+      return this;
+    }
+    hasRef() {
+      return true;
+    }
+    close() {
+      clear(this);
+      return this;
+    }
+    refresh() {
+      const timer = timers[this.#id];
+      if (timer !== undefined) native.timer(this.#id, timer.delay);
+      return this;
+    }
+    [Symbol.toPrimitive]() {
+      return this.#id;
+    }
+  }
+  const idOf = Timeout.idOf;
+  delete Timeout.idOf;
+  const start = (fn, delay, args, again) => {
+    if (typeof fn !== "function") throw new $TypeError("a timer needs a function");
+    if (timersNow >= native.mostTimers) throw new $RangeError(`${native.mostTimers} timers are set already`);
+    delay = $Number(delay);
+    delay = delay >= 1 ? (delay > 2147483647 ? 1 : delay) : 1;
+    const id = nextTimer++;
+    timers[id] = { __proto__: null, fn, args, delay, again };
+    timersNow++;
+    native.timer(id, delay);
+    return new Timeout(id);
+  };
+  const clear = (timer) => {
+    const id = idOf(timer);
+    if ((typeof id === "number" || typeof id === "string") && timers[id] !== undefined) {
+      delete timers[id];
+      timersNow--;
+    }
+  };
+  const fire = (id) => {
+    const timer = timers[id];
+    if (timer === undefined) return;
+    if (timer.again) native.timer(id, timer.delay);
+    else {
+      delete timers[id];
+      timersNow--;
+    }
+    apply(timer.fn, undefined, timer.args);
+  };
+  const settled = $Promise.resolve();
+  const then = $Promise.prototype.then;
+  hidden(globalThis, "setTimeout", function setTimeout(fn, delay, ...args) {
+    return start(fn, delay, args, false);
+  });
+  hidden(globalThis, "setInterval", function setInterval(fn, delay, ...args) {
+    return start(fn, delay, args, true);
+  });
+  hidden(globalThis, "setImmediate", function setImmediate(fn, ...args) {
+    return start(fn, 0, args, false);
+  });
+  hidden(globalThis, "clearTimeout", function clearTimeout(timer) {
+    clear(timer);
+  });
+  hidden(globalThis, "clearInterval", function clearInterval(timer) {
+    clear(timer);
+  });
+  hidden(globalThis, "clearImmediate", function clearImmediate(timer) {
+    clear(timer);
+  });
+  hidden(globalThis, "queueMicrotask", function queueMicrotask(fn) {
+    if (typeof fn !== "function") throw new $TypeError("queueMicrotask needs a function");
+    apply(then, settled, [() => void fn()]);
+  });
+
+  // ---- Events that can be aborted -------------------------------------------------------------------------
+  class DOMException extends $Error {
+    #name;
+    #code;
+    constructor(message = "", options = undefined) {
+      super(message);
+      this.#name = typeof options === "string" ? options : options?.name ?? "Error";
+      this.#code = { __proto__: null, AbortError: 20, TimeoutError: 23, DataCloneError: 25 }[this.#name] ?? 0;
+      if (options?.cause !== undefined) hidden(this, "cause", options.cause);
+    }
+    get name() {
+      return this.#name;
+    }
+    get code() {
+      return this.#code;
+    }
+  }
+  class Event {
+    #stopped = false;
+    #prevented = false;
+    constructor(type, options = {}) {
+      this.type = `${type}`;
+      this.bubbles = !!options?.bubbles;
+      this.cancelable = !!options?.cancelable;
+      this.target = null;
+      this.currentTarget = null;
+      this.timeStamp = native.now();
+    }
+    get defaultPrevented() {
+      return this.#prevented;
+    }
+    preventDefault() {
+      if (this.cancelable) this.#prevented = true;
+    }
+    stopPropagation() {}
+    stopImmediatePropagation() {
+      this.#stopped = true;
+    }
+    static stopped(event) {
+      return #stopped in event && event.#stopped;
+    }
+  }
+  const stopped = Event.stopped;
+  delete Event.stopped;
+  class EventTarget {
+    #listeners = [];
+    addEventListener(type, listener, options) {
+      if (listener === null || listener === undefined) return;
+      const all = this.#listeners;
+      for (let i = 0; i < all.length; i++) if (all[i].type === type && all[i].listener === listener) return;
+      if (all.length >= 1000) throw new $RangeError("1000 listeners are there already");
+      const entry = { __proto__: null, type, listener, once: typeof options === "object" && !!options?.once };
+      const signal = typeof options === "object" ? options?.signal : undefined;
+      if (signal?.aborted) return;
+      defineProperty(all, all.length, { __proto__: null, value: entry, writable: true, enumerable: true, configurable: true });
+      if (signal) signal.addEventListener("abort", () => this.removeEventListener(type, listener), { once: true });
+    }
+    removeEventListener(type, listener) {
+      const left = [];
+      const all = this.#listeners;
+      for (let i = 0; i < all.length; i++) if (all[i].type !== type || all[i].listener !== listener) left[left.length] = all[i];
+      this.#listeners = left;
+    }
+    dispatchEvent(event) {
+      event.target = event.currentTarget = this;
+      const own = this[`on${event.type}`];
+      if (typeof own === "function") report(() => apply(own, this, [event]));
+      const all = this.#listeners;
+      for (let i = 0; i < all.length && !stopped(event); i++) {
+        const { type, listener, once } = all[i];
+        if (type !== event.type) continue;
+        if (once) this.removeEventListener(type, listener);
+        report(() => (typeof listener === "function" ? apply(listener, this, [event]) : listener.handleEvent(event)));
+      }
+      return !event.defaultPrevented;
+    }
+  }
+  const report = (run) => {
+    try {
+      run();
+    } catch (error) {
+      native.log(3, `error in a listener: ${show(error)}`);
+    }
+  };
+  const door = {};
+  const abortOf = { __proto__: null };
+  class AbortSignal extends EventTarget {
+    #aborted = false;
+    #reason = undefined;
+    onabort = null;
+    constructor(key) {
+      if (key !== door) throw new $TypeError("Illegal constructor");
+      super();
+    }
+    get aborted() {
+      return this.#aborted;
+    }
+    get reason() {
+      return this.#reason;
+    }
+    throwIfAborted() {
+      if (this.#aborted) throw this.#reason;
+    }
+    static {
+      abortOf.abort = (signal, reason) => {
+        if (signal.#aborted) return;
+        signal.#aborted = true;
+        signal.#reason = reason === undefined ? new DOMException("This operation was aborted", "AbortError") : reason;
+        signal.dispatchEvent(new Event("abort"));
+      };
+    }
+    static abort(reason) {
+      const signal = new AbortSignal(door);
+      abortOf.abort(signal, reason);
+      return signal;
+    }
+    static timeout(ms) {
+      const signal = new AbortSignal(door);
+      const late = () => abortOf.abort(signal, new DOMException("The operation was aborted due to timeout", "TimeoutError"));
+      start(late, ms, [], false);
+      return signal;
+    }
+    static any(signals) {
+      const signal = new AbortSignal(door);
+      for (const one of signals) {
+        if (one.aborted) {
+          abortOf.abort(signal, one.reason);
+          break;
+        }
+        one.addEventListener("abort", () => abortOf.abort(signal, one.reason), { once: true });
+      }
+      return signal;
+    }
+  }
+  const { abort } = abortOf;
+  class AbortController {
+    #signal = new AbortSignal(door);
+    get signal() {
+      return this.#signal;
+    }
+    abort(reason) {
+      abort(this.#signal, reason);
+    }
+  }
+  const classes = { DOMException, Event, EventTarget, AbortSignal, AbortController };
+  for (const name in classes) hidden(globalThis, name, classes[name]);
+  const signals = { __proto__: null };
+  const signal = (callId) => (signals[callId] = new AbortSignal(door));
+  // The caller does not wait any more, or has its answer.
+  const over = (callId, cancelled) => {
+    const mine = signals[callId];
+    if (mine === undefined) return;
+    delete signals[callId];
+    if (cancelled) abort(mine, undefined);
+  };
+
+  // ---- Console --------------------------------------------------------------------------------------------
+  const show = (value, depth = 0, quote = false) => {
+    switch (typeof value) {
+      case "string":
+        return quote ? stringify(value) : value;
+      case "bigint":
+        return `${value}n`;
+      case "symbol":
+        return $String(value);
+      case "function":
+        return `[Function: ${$String(getOwnPropertyDescriptor(value, "name")?.value ?? "")}]`;
+      case "object":
+        break;
+      default:
+        return $String(value);
+    }
+    if (value === null) return "null";
+    if (native.isProxy(value)) return "[Proxy]";
+    if (value instanceof $Error) {
+      const stack = getOwnPropertyDescriptor(value, "stack")?.value;
+      return `${value.name}: ${value.message}${typeof stack === "string" && stack !== "" ? `\n${stack}` : ""}`;
+    }
+    if (depth > 3) return isArray(value) ? "[Array]" : "[Object]";
+    const names = ownKeys(value);
+    let text = "";
+    let shown = 0;
+    for (let i = 0; i < names.length; i++) {
+      const property = getOwnPropertyDescriptor(value, names[i]);
+      if (property === undefined || !property.enumerable || typeof names[i] === "symbol") continue;
+      if (shown++ === 100) {
+        text += ", ...";
+        break;
+      }
+      if (shown > 1) text += ", ";
+      if (!isArray(value)) text += `${names[i]}: `;
+      text += "value" in property ? show(property.value, depth + 1, true) : "[Getter]";
+    }
+    return isArray(value) ? `[ ${text} ]` : `{ ${text} }`;
+  };
+  const format = (args) => {
+    let text = "";
+    for (let i = 0; i < args.length; i++) text += (i === 0 ? "" : " ") + show(args[i]);
+    return text;
+  };
+  const console = {};
+  const levels = { __proto__: null, debug: 0, trace: 0, log: 1, info: 1, dir: 1, table: 1, group: 1, warn: 2, error: 3 };
+  for (const name in levels) {
+    const level = levels[name];
+    hidden(console, name, (...args) => native.log(level, format(args)));
+  }
+  hidden(console, "assert", (held, ...args) => held || native.log(3, `assertion failed: ${format(args)}`));
+  const nothing = ["groupEnd", "time", "timeEnd", "timeLog", "count", "countReset", "clear"];
+  for (let i = 0; i < nothing.length; i++) hidden(console, nothing[i], () => {});
+  hidden(globalThis, "console", console);
+
+  // ---- Built-ins that never look at the clock --------------------------------------------------------------
+  // They go over a length in native code without asking whether the time is up. So they refuse lengths that no
+  // array of a script with a bounded heap needs.
+  const most = 1 << 24;
+  const check = (value, name) => {
+    if (value === null || (typeof value !== "object" && typeof value !== "function")) return;
+    if ($Number(value.length) > most) throw new $RangeError(`${name} of a length over ${most} is not run here`);
+  };
+  const guard = (target, name, args = -1) => {
+    const original = target[name];
+    if (typeof original !== "function") return;
+    const guarded = {
+      [name](...given) {
+        check(this, name);
+        for (let i = 0; i < given.length && i < args; i++) check(given[i], name);
+        return apply(original, this, given);
+      },
+    }[name];
+    defineProperty(guarded, "length", { __proto__: null, value: original.length, configurable: true });
+    hidden(target, name, guarded);
+  };
+  const list = Array.prototype;
+  const slow = [
+    "join", "toLocaleString", "sort", "reverse", "copyWithin", "splice", "shift", "unshift", "slice", "fill",
+    "toSorted", "toReversed", "toSpliced", "with", "indexOf", "lastIndexOf", "includes",
+  ];
+  for (let i = 0; i < slow.length; i++) guard(list, slow[i]);
+  guard(list, "concat", 1e9);
+  guard(Array, "from", 1);
+  guard(Function.prototype, "apply", 2);
+  guard(Reflect, "apply", 3);
+  guard(Reflect, "construct", 2);
+  guard(JSON, "stringify", 2);
+  const raw = $String.raw;
+  hidden($String, "raw", function (strings, ...values) {
+    check(strings?.raw, "raw");
+    return apply(raw, this, [strings, ...values]);
+  });
+  // Flattening goes over the arrays inside of an array as well, so it is written out, and polls.
+  const flatten = (into, value, depth) => {
+    const length = $Number(value.length);
+    for (let i = 0; i < length; i++) {
+      if (!(i in value)) continue;
+      const item = value[i];
+      if (depth > 0 && isArray(item)) flatten(into, item, depth - 1);
+      else hiddenItem(into, item);
+    }
+    return into;
+  };
+  const hiddenItem = (into, item) =>
+    defineProperty(into, into.length, { __proto__: null, value: item, writable: true, enumerable: true, configurable: true });
+  hidden(list, "flat", function flat(depth = 1) {
+    return flatten([], this, $Number(depth) || 0);
+  });
+  hidden(list, "flatMap", function flatMap(fn, self) {
+    if (typeof fn !== "function") throw new $TypeError("flatMap needs a function");
+    const into = [];
+    const length = $Number(this.length);
+    for (let i = 0; i < length; i++) {
+      if (!(i in this)) continue;
+      const item = apply(fn, self, [this[i], i, this]);
+      if (isArray(item)) flatten(into, item, 0);
+      else hiddenItem(into, item);
+    }
+    return into;
+  });
+  delete globalThis.SharedArrayBuffer;
+  delete globalThis.Atomics;
+
+  // ---- Events whose parts are parsed when they are read ------------------------------------------------------
+  const unread = { __proto__: null };
+  const shape = (...names) => {
+    let takes = "", fields = "", values = "";
+    for (let i = 0; i < names.length; i++) {
+      const name = stringify(names[i]);
+      takes += `${i ? "," : ""}t${i}`;
+      values += `let v${i}=U;`;
+      fields += `get ${name}(){return v${i}===U?v${i}=P(t${i}):v${i}},set ${name}(v){v${i}=v},`;
+    }
+    return new $Function("P", "U", `"use strict";return (${takes})=>{${values}return {${fields}}}`)(parse, unread);
+  };
+
+  // ---- What is data ----------------------------------------------------------------------------------------
+  const builtIn = [
+    $Error, Map, Set, WeakMap, WeakSet, WeakRef, Date, RegExp, $Promise, ArrayBuffer, DataView, getPrototypeOf(Uint8Array),
+    $Number, $String, Boolean, Symbol, BigInt, Iterator, FinalizationRegistry, AbortSignal, EventTarget, Event, Timeout,
+  ];
+  const behaving = { __proto__: null, length: 0 };
+  for (let i = 0; i < builtIn.length; i++) behaving[behaving.length++] = builtIn[i].prototype;
+  // Whether an object is nothing but its properties: none of its prototypes is one of a built-in class.
+  const isPlain = (value) => {
+    let above = value;
+    for (let steps = 0; steps < 16; steps++) {
+      if (native.isProxy(above)) return false;
+      above = getPrototypeOf(above);
+      if (above === null) return true;
+      for (let i = 0; i < behaving.length; i++) if (above === behaving[i]) return false;
+    }
+    return false;
+  };
+
+  return {
+    isPlain, invoke, invokeFunction, keep, release, settle, fire, signal, over, shape,
+    describe: getOwnPropertyDescriptor,
+    parse,
+    home: getPrototypeOf({}),
+    internals: { __proto__: null, call, request, later, keep, release, makeError, show, log: native.log },
+  };
+});

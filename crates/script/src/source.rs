@@ -1,0 +1,59 @@
+//! Where a script comes from.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Which worker a script lives on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Placement {
+    /// One that it shares with others, so that a run of neighbouring functions is one message. If one of them
+    /// can't be interrupted, the others are loaded again.
+    #[default]
+    Shared,
+    /// One of its own: for scripts that nobody vouches for.
+    Alone,
+}
+
+/// A script: a folder with modules, and where to begin.
+#[derive(Debug, Clone)]
+pub struct ScriptSource {
+    /// What messages call it.
+    pub name: Arc<str>,
+    /// Its folder. No module outside of it is loaded, not through links either.
+    pub root: PathBuf,
+    /// The module to begin with, relative to the folder.
+    pub entry: String,
+    /// A module of the embedding program that is evaluated instead, with `import.meta.host`. It imports the
+    /// script's entry as `script:entry`, so that what has to happen at each load is in one place.
+    pub boot: Option<Arc<str>>,
+    /// Where it lives.
+    pub placement: Placement,
+}
+
+impl ScriptSource {
+    /// The script in `root` that begins with `entry`.
+    #[must_use]
+    pub fn new(name: impl Into<Arc<str>>, root: impl Into<PathBuf>, entry: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            root: root.into(),
+            entry: entry.into(),
+            boot: None,
+            placement: Placement::Shared,
+        }
+    }
+
+    /// With a boot module.
+    #[must_use]
+    pub fn boot(mut self, source: impl Into<Arc<str>>) -> Self {
+        self.boot = Some(source.into());
+        self
+    }
+
+    /// At another place.
+    #[must_use]
+    pub fn placed(mut self, placement: Placement) -> Self {
+        self.placement = placement;
+        self
+    }
+}

@@ -1,0 +1,149 @@
+//! A script on a worker's thread: its runtime, or why it has none, and what waits for it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rquickjs::{Persistent, Promise};
+use tokio::sync::oneshot;
+use tokio::task::AbortHandle;
+
+use super::message::Run;
+use crate::error::{Ended, ScriptError};
+use crate::loaded::SlotCore;
+use crate::realm::Realm;
+
+/// After this long without an ending, a runtime counts as sound again.
+const SOUND: Duration = Duration::from_secs(60);
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// A call that waits for a promise.
+pub(super) struct Waiting {
+    pub(super) run: Run,
+    pub(super) promise: Persistent<Promise<'static>>,
+}
+
+/// The state of a script's runtime.
+pub(super) enum State {
+    /// It is evaluated, and awaits something.
+    Loading { promise: Persistent<Promise<'static>>, until: Instant },
+    /// It can be asked.
+    Live,
+    /// It has no runtime.
+    Ended { error: ScriptError, since: Instant },
+}
+
+/// See the module.
+pub(super) struct Resident {
+    pub(super) slot: Arc<SlotCore>,
+    // INVARIANT: promises are let go of before the realm is; see `Resident::clear` and the order of fields.
+    pub(super) state: State,
+    pub(super) waiting: Vec<Waiting>,
+    pub(super) realm: Option<Realm>,
+    /// Calls for when it is loaded.
+    pub(super) queued: Vec<Run>,
+    pub(super) reply: Option<oneshot::Sender<Result<(), ScriptError>>>,
+    pub(super) requests: HashMap<u64, AbortHandle>,
+    pub(super) generation: u32,
+    /// What the first runtime kept while it was loaded: number and label.
+    pub(super) first_kept: Vec<(u32, String)>,
+    /// What this runtime kept while it was loaded.
+    pub(super) kept: Vec<(u32, String)>,
+    endings: u32,
+    loaded_at: Instant,
+}
+
+impl Drop for Resident {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+impl Resident {
+    pub(super) fn new(slot: Arc<SlotCore>, reply: Option<oneshot::Sender<Result<(), ScriptError>>>) -> Self {
+        Self {
+            slot,
+            state: State::Ended { error: ScriptError::Gone, since: Instant::now() },
+            waiting: Vec::new(),
+            realm: None,
+            queued: Vec::new(),
+            reply,
+            requests: HashMap::new(),
+            generation: 0,
+            first_kept: Vec::new(),
+            kept: Vec::new(),
+            endings: 0,
+            loaded_at: Instant::now(),
+        }
+    }
+
+    /// Lets go of everything that the runtime holds, and of the runtime.
+    fn clear(&mut self) -> Vec<Run> {
+        self.state = State::Ended { error: ScriptError::Gone, since: Instant::now() };
+        for (_, request) in self.requests.drain() {
+            request.abort();
+        }
+        let runs = self.waiting.drain(..).map(|waiting| waiting.run).collect();
+        self.realm = None;
+        runs
+    }
+
+    /// The script can be asked from now on.
+    pub(super) fn is_live(&mut self) {
+        self.state = State::Live;
+        self.loaded_at = Instant::now();
+        if self.generation == 1 {
+            self.first_kept = self.kept.clone();
+        }
+    }
+
+    /// The runtime is ended; what waits for it fails.
+    pub(super) fn end(&mut self, why: Ended) {
+        if self.loaded_at.elapsed() > SOUND {
+            self.endings = 0;
+        }
+        self.endings = self.endings.saturating_add(1);
+        let error = ScriptError::Ended { why, again_in: self.pause() };
+        self.fail(error);
+    }
+
+    /// There is no runtime, for this reason.
+    pub(super) fn fail(&mut self, error: ScriptError) {
+        let runs = self.clear();
+        for run in runs.into_iter().chain(self.queued.drain(..)) {
+            run.end(Err(error.clone()));
+        }
+        if let Some(reply) = self.reply.take() {
+            // A caller that has gone wants no answer.
+            let _ = reply.send(Err(error.clone()));
+        }
+        self.state = State::Ended { error, since: Instant::now() };
+    }
+
+    /// A load after the first one did not come to an end: the next try has to wait longer.
+    pub(super) fn load_failed(&mut self, error: ScriptError) {
+        self.endings = self.endings.saturating_add(1).max(2);
+        self.fail(error);
+    }
+
+    fn pause(&self) -> Duration {
+        match self.endings {
+            0 | 1 => Duration::ZERO,
+            more => FIRST_PAUSE.saturating_mul(1 << (more - 2).min(16)).min(LONGEST_PAUSE),
+        }
+    }
+
+    /// Why it can't be loaded again yet.
+    pub(super) fn refusal(&self) -> Option<ScriptError> {
+        let State::Ended { error, since } = &self.state else { return None };
+        let left = self.pause().saturating_sub(since.elapsed());
+        if left.is_zero() {
+            return None;
+        }
+        Some(match error {
+            ScriptError::Ended { why, .. } => ScriptError::Ended { why: *why, again_in: left },
+            other => other.clone(),
+        })
+    }
+}

@@ -1,0 +1,8 @@
+//! Scripts as a host sees them.
+
+#![expect(clippy::unwrap_used, reason = "tests may fail loudly")]
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod calls;
