@@ -1,4 +1,5 @@
-//! The SDKs of model providers that the gateway is tried with, from the registries of Python and Node.
+//! The SDKs of model providers that the gateway is tried with, and the compiler of TypeScript that our reading of it
+//! is held against, from the registries of Python and Node.
 //!
 //! They are locked, hashes included, and installed once: a stamp beside each installation holds the lock file
 //! that it was made from.
@@ -12,6 +13,9 @@ use crate::workspace::{read, root};
 
 const FOLDER: &str = "crates/cli/tests/sdk";
 
+/// Folders with a locked list of packages of Node's that tests need.
+const NODE: &[&str] = &["crates/cli/tests/sdk/node", "crates/script/tests/typescript"];
+
 /// Installs whatever is missing or was made from another lock file.
 pub(crate) fn prepare() -> Result<(), Error> {
     for name in ["sdks", "litellm"] {
@@ -19,8 +23,10 @@ pub(crate) fn prepare() -> Result<(), Error> {
         let venv = root().join("target/sdk").join(name);
         install(&lock, &venv, |venv| python(venv, &lock))?;
     }
-    let node = root().join(FOLDER).join("node");
-    install(&format!("{FOLDER}/node/package-lock.json"), &node.join("node_modules"), |_| npm(&node))
+    NODE.iter().try_for_each(|folder| {
+        let node = root().join(folder);
+        install(&format!("{folder}/package-lock.json"), &node.join("node_modules"), |_| npm(&node))
+    })
 }
 
 /// Calls every method of the SDKs and says how many of them reach a provider; what is new fails.

@@ -29,6 +29,7 @@ mod node;
 mod permissions;
 mod realm;
 mod source;
+mod typescript;
 mod workers;
 
 pub use bridge::{Bridge, CallScope, HostError, LogLevel, NoBridge, Provided};

@@ -17,11 +17,12 @@ use rquickjs::module::Declared;
 use rquickjs::{Ctx, Exception, Module, Object, Persistent};
 
 use crate::bridge::Provided;
-use crate::error::ScriptError;
+use crate::error::{Place, ScriptError};
 use crate::limits::Limits;
 use crate::node;
 use crate::realm::HostScope;
 use crate::source::ScriptSource;
+use crate::typescript;
 
 /// The specifier by which a boot module imports the script.
 pub(crate) const ENTRY: &str = "script:entry";
@@ -117,6 +118,24 @@ impl Modules {
         inside.to_str().map(str::to_owned).ok_or_else(|| "its path is no Unicode".to_owned())
     }
 
+    /// The JavaScript of a file.
+    fn javascript(&self, name: &str, source: Vec<u8>) -> Result<String, ScriptError> {
+        let place = |line, column| Place { file: name.to_owned(), line, column };
+        let source = String::from_utf8(source).map_err(|error| {
+            let before = error.as_bytes().get(..error.utf8_error().valid_up_to()).unwrap_or_default();
+            let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+            let line = u32::try_from(line).unwrap_or(u32::MAX);
+            ScriptError::Syntax { place: place(line, 1), message: "a source has to be UTF-8".to_owned() }
+        })?;
+        if !name.ends_with(".ts") && !name.ends_with(".mts") && !name.ends_with(".cts") {
+            return Ok(source);
+        }
+        typescript::strip(&source).map_err(|problem| {
+            let (line, column) = problem.place(&source);
+            ScriptError::Syntax { place: place(line, column), message: problem.message }
+        })
+    }
+
     fn load<'js>(&self, ctx: &Ctx<'js>, name: &str) -> rquickjs::Result<Module<'js, Declared>> {
         if let Some((name, source)) = node::module(name) {
             let module = Module::declare(ctx.clone(), name, source)?;
@@ -136,6 +155,7 @@ impl Modules {
                 ScriptError::Module { specifier: name.to_owned(), importer: name.to_owned(), reason },
             )
         })?;
+        let source = self.javascript(name, source).map_err(|error| self.fail(ctx, error))?;
         let module = Module::declare(ctx.clone(), name, source)?;
         module.meta()?.set("url", format!("file://{}", path.display()))?;
         Ok(module)
