@@ -1,0 +1,18 @@
+//! The leaves: numbers with a range, words from a list, texts, names, dates, tool sets.
+//!
+//! A leaf's type carries its range, so that a value that exists is a value that is allowed.
+
+mod names;
+mod numbers;
+mod texts;
+mod words;
+
+pub use names::{Name, ToolSet};
+pub use numbers::{Millis, Money, Temperature, Whole};
+pub use texts::ExpiryDate;
+pub(crate) use texts::plain_text;
+pub use words::{
+    Api, ArgumentAction, AwsSource, BudgetPer, BudgetWindow, CloudName, CriticalAt, DaemonFailure,
+    HiddenAction, LiveApprovals, LiveBlock, LiveCalls, LiveText, LoopAction, Notify, OnFailure, Profile,
+    RewriteChoice, SandboxMode, SandboxWrite, SpanAction, Thinking, Unknown, Verbose,
+};
