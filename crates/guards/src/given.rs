@@ -72,7 +72,12 @@ impl CommandGuard {
             judgement.processes.iter().flat_map(Process::via).map(String::as_str).collect();
         let given = judgement.processes.iter().flat_map(|process| self.given(process, &followed));
         let given: Vec<Given> = given.filter(|given| met.insert(given.text.clone())).take(MOST + 1).collect();
-        let is_too_much = given.len() > MOST || given.iter().any(|given| given.text.len() > LONGEST);
+        let is_lost = |process: &Process| {
+            self.listens(process) && process.inputs().iter().any(|input| input.flows() && input.is_lost())
+        };
+        let is_too_much = given.len() > MOST
+            || given.iter().any(|given| given.text.len() > LONGEST)
+            || judgement.processes.iter().any(is_lost);
         if is_too_much {
             let reason = "a program that may run it is given more than is looked at".to_owned();
             judgement.unknown.push(Unknown { kind: UnknownKind::Limit, reason, carrier: true });
@@ -163,6 +168,15 @@ impl CommandGuard {
         }
     }
 
+    /// Whether a program may take what flows into it for commands: it is not known to read data, nor read here as what it is.
+    fn listens(&self, process: &Process) -> bool {
+        let name = process.program();
+        let ear = self.ear_of(&name);
+        let reads_code = self.programs().get(&name).is_some() && ear == Ear::Open;
+        let is_own = word(process.argv(), 0).starts_with("./");
+        !reads_code && !is_own && ear != Ear::Keeps && !reads_data(process)
+    }
+
     /// The commands that a process is given.
     fn given<'a>(
         &'a self,
@@ -198,7 +212,7 @@ impl CommandGuard {
         let environment = process.environment().iter().filter(move |_| ear != Ear::Keeps);
         let environment = environment.map(|(_, value)| (value.as_str(), false));
         let environment = environment.flat_map(move |text| self.of_text(text, ear));
-        let listens = !reads_code && !is_own && ear != Ear::Keeps && !reads_data(process);
+        let listens = ear != Ear::Keeps && self.listens(process);
         let inputs = process.inputs().iter().filter(move |input| listens && input.flows());
         let inputs = inputs.filter_map(|input| input.text());
         let inputs = inputs

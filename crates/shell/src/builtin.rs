@@ -25,8 +25,8 @@ impl Shell<'_> {
             }
             "builtin" | "nocorrect" | "noglob" | "-" | "--" => return Some(self.dispatch(args, stdin)),
             "command" => return Some(self.command(args, stdin)),
-            "time" | "!" => {
-                let skip = args.iter().take_while(|arg| arg.starts_with('-') || *arg == "!").count();
+            "!" => {
+                let skip = args.iter().take_while(|arg| *arg == "!").count();
                 return Some(self.dispatch(args.get(skip..).unwrap_or_default(), stdin));
             }
             "unset" => {

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use brush_parser::ast;
 
 use super::data::{Data, Taint};
-use super::limits::{self, Bounded, Over};
+use super::limits::{self, Bounded};
 use super::trace::{Fact, UnknownKind, program_name};
 use super::walk::{Shell, slices};
 use super::word::{ANY, HOLE, SET, STAR, has_hole, unglob};
@@ -164,10 +164,7 @@ impl Shell<'_> {
         if !self.programs.does(program, Does::ReadsStatements) {
             return;
         }
-        if stdin.marked().is_none() && stdin.taint == Taint::NONE {
-            self.trace.note(Over::of(&limits::TEXT));
-        }
-        let statements = stdin.marked().into_iter().flat_map(|text| text.split([';', '\n']));
+        let statements = self.text_of(stdin).into_iter().flat_map(|text| text.split([';', '\n']));
         for line in Bounded::of(&limits::STATEMENTS, statements).reported(&mut self.trace) {
             let line = line.trim();
             if line.is_empty() {

@@ -345,6 +345,9 @@ impl Shell<'_> {
         let found = reader::read(text, language, self.place.home(), 0);
         self.trace.note(found.over);
         self.signs(&found, process);
+        if language.says_where_modules_are(text) {
+            found.literals.iter().for_each(|literal| self.loads_from(literal, process));
+        }
         let sends = found.network || found.talks;
         let mut secret = self.make_calls(&found, language, process, depth);
         secret |= sends && self.reads_what_it_names(&found, process);
@@ -401,9 +404,8 @@ impl Shell<'_> {
         if !found.calls.iter().filter_map(Call::reads).any(has_hole) {
             return false;
         }
-        let is_path = |text: &&String| {
-            text.starts_with(['~', '/', '.']) && text.len() < 400 && !text.contains(char::is_whitespace)
-        };
+        let is_path =
+            |text: &&String| text.starts_with(['~', '/', '.']) && !text.contains(char::is_whitespace);
         let named: Vec<Touch> = found
             .literals
             .iter()

@@ -97,8 +97,9 @@ pub(crate) fn printf(format: &str, args: &[&str]) -> String {
         if !one_pass(format, &mut args, &mut out) || args.len() == 0 || args.len() == before {
             return out;
         }
+        // It is too long already to be carried along, whatever follows.
         if out.len() > MAX_OUTPUT {
-            return HOLE.to_string();
+            return out;
         }
     }
 }

@@ -114,7 +114,7 @@ impl Shell<'_> {
             .iter()
             .position(|arg| matches!(arg.as_str(), ":::" | ":::+" | "::::" | "::::+"))
             .unwrap_or(rest.len());
-        let template = rest.get(..cut).unwrap_or_default();
+        let template = &with_usual_signs(rest.get(..cut).unwrap_or_default(), &refs, &options);
         let tail = rest.get(cut..).unwrap_or_default();
         if tail.is_empty() && (template.is_empty() || hands_over_code(self.programs, template, Some("{}"))) {
             self.trace.facts.push(Fact::RunsCode { process: None, from: stdin.taint | Taint::PROGRAM });
@@ -125,41 +125,28 @@ impl Shell<'_> {
         let items = items.unwrap_or_else(|| vec![HOLE.to_string()]);
         let outer = self.open_ended;
         self.open_ended |= !known;
-        let has_marker = template.iter().any(|word| filled(word, "x").is_some());
         let taint = stdin.taint;
         let output = self.pushed("parallel", |shell| {
             shell.for_each(items, |shell, item| {
-                // The words are joined and read by a shell once more.
-                let mut text = template.join(" ");
-                let whole = item.replace(BETWEEN, " ");
-                if template.is_empty() {
-                    text.clone_from(&whole);
-                } else if has_marker {
-                    text = filled(&text, item).unwrap_or(text);
-                } else {
-                    let items: Vec<String> = item.split(BETWEEN).map(quote).collect();
-                    text = format!("{text} {}", items.join(" "));
-                }
                 if template.is_empty() && has_hole(item) {
                     shell.trace.facts.push(Fact::RunsCode { process: None, from: taint });
                     return Data::empty();
                 }
-                let simple = !template
-                    .iter()
-                    .any(|word| word.contains(|c: char| c.is_whitespace() || "$`;|&<>()".contains(c)));
-                if simple && !template.is_empty() {
-                    shell.in_subshell(|shell| shell.run_text(&text, &Data::empty()))
-                } else if template.is_empty() || template.len() == 1 {
-                    let item = if template.is_empty() { &whole } else { &text };
-                    shell.in_subshell(|shell| shell.run_text(item, &Data::empty()))
-                } else {
+                let mut output = Data::empty();
+                for text in texts_of(template, item) {
+                    output.or(&shell.in_subshell(|shell| shell.run_text(&text, &Data::empty())));
+                }
+                if template.len() > 1 && template.iter().any(|word| word.contains(MEANING)) {
+                    // Told to quote, it hands over the words as they are.
                     let word = |word: &String| filled(word, item).unwrap_or_else(|| word.clone());
-                    let mut words: Vec<String> = template.iter().map(word).collect();
-                    if !has_marker {
+                    let mut words: Vec<String> =
+                        template.iter().map(|part| as_written(&word(part))).collect();
+                    if !has_sign(template) {
                         words.extend(item.split(BETWEEN).map(str::to_owned));
                     }
-                    shell.dispatch(&words, &Data::empty())
+                    output.or(&shell.in_subshell(|shell| shell.dispatch(&words, &Data::empty())));
                 }
+                output
             })
         });
         self.open_ended = outer;
@@ -341,6 +328,72 @@ impl Shell<'_> {
         self.open_ended = outer;
         Some(output)
     }
+}
+
+/// Characters that mean something to a shell.
+const MEANING: [char; 11] = [' ', '\t', '\n', '$', '`', ';', '|', '&', '<', '>', '('];
+
+fn has_sign(template: &[String]) -> bool {
+    template.iter().any(|word| filled(word, "x").is_some())
+}
+
+/// The texts that a shell reads for one item of `parallel`: the words are joined, and an item in them is quoted, or stands as it is.
+fn texts_of(template: &[String], item: &str) -> Vec<String> {
+    let joined = template.join(" ");
+    let plain = item.replace(BETWEEN, " ");
+    let items: Vec<String> = item.split(BETWEEN).map(quote).collect();
+    let quoted = items.join(&BETWEEN.to_string());
+    let texts = match (template.is_empty(), has_sign(template)) {
+        (true, _) => vec![plain],
+        (false, true) => [item, &quoted].map(|item| filled(&joined, item).unwrap_or(joined.clone())).to_vec(),
+        (false, false) => vec![format!("{joined} {}", items.join(" "))],
+    };
+    let mut texts: Vec<String> = texts.iter().map(|text| as_written(text)).collect();
+    texts.dedup();
+    texts
+}
+
+/// What stands for the usual sign of `parallel` where that is told to take another one.
+const NO_SIGN: &str = "{\u{1e}}";
+
+/// A template of `parallel` (GNU parallel 20221122, `-I`, `-i`, `--replace`, `-U`, `--rpl` and the options that name a sign for a part
+/// of an item), written with the usual signs.
+fn with_usual_signs(template: &[String], given: &[&str], options: &Options<'_>) -> Vec<String> {
+    const PARTS: [&str; 11] = [
+        "extensionreplace",
+        "er",
+        "basenamereplace",
+        "bnr",
+        "dirnamereplace",
+        "dnr",
+        "basenameextensionreplace",
+        "bner",
+        "seqreplace",
+        "slotreplace",
+        "rpl",
+    ];
+    let whole =
+        options.value(Some('I'), "").map(str::to_owned).or_else(|| replace_flag(given, options.consumed));
+    let whole = whole.filter(|sign| !matches!(&**sign, "" | "{}"));
+    let parts = options.values(Some('U'), "").chain(PARTS.iter().flat_map(|name| options.values(None, name)));
+    // Behind the sign of `--rpl` stands what is made of an item.
+    let parts: Vec<&str> = parts.filter_map(|sign| sign.split_whitespace().next()).collect();
+    let usual = |word: &String| {
+        let mut word = word.clone();
+        for part in &parts {
+            word = word.replace(part, "{.}");
+        }
+        match &whole {
+            Some(sign) => word.replace("{}", NO_SIGN).replace(sign, "{}"),
+            None => word,
+        }
+    };
+    template.iter().map(usual).collect()
+}
+
+/// What was no sign is a text again.
+fn as_written(text: &str) -> String {
+    text.replace(NO_SIGN, "{}")
 }
 
 /// What stands between the items that one run of `parallel` gets.

@@ -141,7 +141,9 @@ impl Shell<'_> {
             .map(|(_, value)| value.to_owned())
             .collect();
         if let Some(text) = rules.marked() {
-            texts.extend(project::recipes(text, &options.operands));
+            let (recipes, over) = project::recipes(text, &options.operands);
+            self.trace.note(over);
+            texts.extend(recipes);
         }
         for text in option_after(args, &["--eval", "-E"]) {
             let calls = text.split("$(shell ").skip(1).filter_map(|rest| rest.rsplit_once(')'));

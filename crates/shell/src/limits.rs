@@ -51,6 +51,13 @@ pub(crate) const LONG_MATERIAL: usize = 1024;
 pub(crate) static PATH: Limit = limit(128 * 1024, "bytes are in a path");
 /// Bytes that one word, or the words of its braces together, may become.
 pub(crate) static FIELD_BYTES: Limit = limit(256 * 1024, "bytes come out of one word");
+/// Variables whose values are looked into for one number.
+pub(crate) static NAMES: Limit = limit(256, "variables are in one number");
+/// Variables of a makefile that stand in one another, and bytes that come of them.
+pub(crate) static FILLINGS: Limit =
+    limit(64, "variables of a makefile are in one another, or come to too much");
+/// Bytes that are kept of what the programs of one command read.
+pub(crate) static INPUTS: Limit = limit(8 * 1024 * 1024, "bytes are read by programs");
 /// Lines that `mapfile` keeps.
 pub(crate) static LINES: Limit = limit(4096, "lines are read into one variable");
 /// Statements for the client of a database. Each is judged as a call of it.

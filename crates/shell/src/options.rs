@@ -49,6 +49,11 @@ impl<'a> Takes<'a> {
         self
     }
 
+    /// Whether a letter takes a value.
+    pub(crate) fn has_value(self, letter: char) -> bool {
+        self.short.contains(letter)
+    }
+
     /// As [`Takes::values`], for programs that run what follows their own options.
     pub(crate) const fn wrapper(short: &'a str, long: &'a [&'a str]) -> Self {
         Self::values(short, long).until_operand()

@@ -6,14 +6,13 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::data::{Data, MAX_TEXT, Taint};
+use super::limits::{self, Over};
 use super::place::Looked;
 use super::walk::Shell;
 use super::word::sanitise;
 
 /// Most files looked into for one command.
 pub(super) const MAX_FILES: usize = 64;
-/// How deep the variables of a makefile may stand in one another; deeper ones stay variables, which are not known.
-const MAX_PASSES: usize = 16;
 
 impl Shell<'_> {
     /// What a file holds that this command did not write.
@@ -84,8 +83,8 @@ pub(super) fn scripts(package: &str, program: &str, args: &[&str]) -> Vec<String
 }
 
 /// The recipes that `make` runs for these targets (the first of the file when there are none) and for what
-/// they depend on, as shell text.
-pub(super) fn recipes(makefile: &str, targets: &[&str]) -> Vec<String> {
+/// they depend on, as shell text, and whether some of a text is missing.
+pub(super) fn recipes(makefile: &str, targets: &[&str]) -> (Vec<String>, Over) {
     let mut rules: BTreeMap<&str, (Vec<&str>, Vec<&str>)> = BTreeMap::new();
     let mut values: HashMap<&str, &str> = HashMap::new();
     let mut first = None;
@@ -114,15 +113,18 @@ pub(super) fn recipes(makefile: &str, targets: &[&str]) -> Vec<String> {
         wanted.extend(first);
     }
     let mut texts = Vec::new();
+    let mut over = Over::NOTHING;
     while let Some(target) = wanted.pop() {
         // Each rule is taken out, so that circles end.
         let Some((needs, lines)) = rules.remove(target) else { continue };
         wanted.extend(needs);
-        texts.extend(
-            lines.into_iter().map(|line| expanded(line.trim_start_matches(['@', '-', '+']), &values)),
-        );
+        for line in lines {
+            let (text, left_out) = expanded(line.trim_start_matches(['@', '-', '+']), &values);
+            over = over.or(left_out);
+            texts.push(text);
+        }
     }
-    texts
+    (texts, over)
 }
 
 /// The text with the values of variables in place; `None` when it names none that has one.
@@ -163,12 +165,14 @@ fn assignment(line: &str) -> Option<(&str, &str)> {
 }
 
 /// A recipe as shell text: variables of the makefile by their values, others as variables of the shell.
-fn expanded(line: &str, values: &HashMap<&str, &str>) -> String {
+fn expanded(line: &str, values: &HashMap<&str, &str>) -> (String, Over) {
     let mut text = line.to_owned();
-    for _ in 0..MAX_PASSES {
+    let mut over = Over::NOTHING;
+    for pass in 0_usize.. {
         let Some(filled) = filled(&text, values) else { break };
-        if filled.len() > MAX_TEXT {
-            return line.to_owned();
+        if filled.len() > MAX_TEXT || pass >= limits::FILLINGS.most {
+            over = Over::of(&limits::FILLINGS);
+            break;
         }
         text = filled;
     }
@@ -189,5 +193,5 @@ fn expanded(line: &str, values: &HashMap<&str, &str>) -> String {
         }
     }
     out.push_str(rest);
-    out.replace("$$", "$")
+    (out.replace("$$", "$"), over)
 }

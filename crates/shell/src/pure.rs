@@ -389,6 +389,10 @@ fn listing(program: &str, args: &[&str], stdin: &Data) -> Option<Data> {
         "git" if lists_all_files(args) => Some(Data::text(format!("./{STAR}\n")).tainted(Taint::PROGRAM)),
         "cut" => cut_parts(args, stdin),
         "basename" | "dirname" | "realpath" | "readlink" => Some(path_tool(program, args)),
+        // A folder of its own in the usual place has a name like any other, so that it is known where a shell is that enters it.
+        "mktemp" if matches!(args, ["-d" | "--directory" | "-qd" | "-dq"]) => {
+            Some(Data::text(format!("/tmp/tmp.{MADE}")))
+        }
         "mktemp" => Some(Data::text(format!("/tmp/tmp.{HOLE}"))),
         "ps" if lists_all_processes(args) => Some(Data::text(format!("{STAR}\n")).tainted(Taint::PROGRAM)),
         // The numbers are not known, but whose they are is: the name stays readable for the rules.

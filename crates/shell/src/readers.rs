@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use super::data::{Data, Taint};
+use super::limits::{self, Over};
 use super::redirect::descriptor_in;
 use super::trace::{Input, Reader, UnknownKind};
 use super::walk::Shell;
@@ -17,24 +18,37 @@ use crate::programs::Does;
 /// Builtins that read.
 const READING_BUILTINS: &[&str] = &["read", "mapfile", "readarray", "source", "."];
 
-/// The longest text that is kept of what a process reads, in bytes; of a longer one only the origin is.
-const LONGEST_INPUT: usize = 16 * 1024;
-
 impl Shell<'_> {
     /// Takes down what a process reads of what this command made: its standard input, and files that it is named.
     pub(super) fn note_inputs(&mut self, process: usize, args: &[String], stdin: &Data) {
-        let mut inputs: Vec<Input> = input(stdin, true).into_iter().collect();
+        let mut inputs: Vec<Input> = self.input(stdin, true).into_iter().collect();
         if !self.state.disk.is_empty() {
             for arg in args {
                 let path = arg.split_once('=').map_or(arg.as_str(), |(_, value)| value);
                 let path = self.located(path);
                 let flows = descriptor_in(&path).is_some();
-                inputs.extend(self.state.disk.file(&path).and_then(|data| input(data, flows)));
+                let data = self.state.disk.file(&path).cloned();
+                inputs.extend(data.and_then(|data| self.input(&data, flows)));
             }
         }
         if let Some(process) = self.trace.processes.get_mut(process) {
             process.inputs = inputs;
         }
+    }
+
+    /// What can be said of data that a process reads; nothing is to be said of what the session types.
+    fn input(&mut self, data: &Data, flows: bool) -> Option<Input> {
+        let from = data.taint;
+        let text = data.marked().filter(|text| !text.is_empty());
+        self.inputs += text.map_or(0, str::len);
+        let has_room = self.inputs <= limits::INPUTS.most;
+        if text.is_some() && !has_room {
+            self.trace.note(Over::of(&limits::INPUTS));
+        }
+        let is_lost = data.marked().is_none() && from == Taint::NONE;
+        let is_told = text.is_some() || is_lost || from.without(Taint::INPUT | Taint::FILE) != Taint::NONE;
+        let text = text.filter(|_| has_room).map(|text| Arc::from(&*unglob(text)));
+        is_told.then_some(Input { text, from, flows })
     }
 
     /// Takes down that the program may read the session's own input, unless it is known not to.
@@ -80,14 +94,6 @@ impl Shell<'_> {
         let folder = argv.first().and_then(|word| word.strip_suffix(program));
         matches!(folder, Some("" | "/bin/" | "/usr/bin/")) && self.programs.does(program, Does::IgnoresInput)
     }
-}
-
-/// What can be said of data that a process reads; nothing is to be said of what the session types.
-fn input(data: &Data, flows: bool) -> Option<Input> {
-    let text = data.marked().filter(|text| !text.is_empty() && text.len() <= LONGEST_INPUT);
-    let from = data.taint;
-    let is_told = text.is_some() || from.without(Taint::INPUT | Taint::FILE) != Taint::NONE;
-    is_told.then(|| Input { text: text.map(|text| Arc::from(&*unglob(text))), from, flows })
 }
 
 /// True when it is certain that nothing started by the command reads what is typed behind it.

@@ -453,14 +453,8 @@ impl Shell<'_> {
 
     /// The path of a file behind the links that this command made.
     pub(crate) fn located(&self, path: &str) -> String {
-        let mut at = self.resolve(path);
-        for _ in 0..MOST_LINKS {
-            match self.state.disk.followed(&at) {
-                Some(next) if next != at => at = next,
-                _ => break,
-            }
-        }
-        at
+        let at = self.resolve(path);
+        self.state.disk.led(&at).unwrap_or(at)
     }
 
     /// What can be said of the content of a file.
@@ -560,6 +554,3 @@ impl Shell<'_> {
         }
     }
 }
-
-/// Links that lead to links are followed this far.
-const MOST_LINKS: usize = 8;

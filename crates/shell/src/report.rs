@@ -2,13 +2,14 @@
 //!
 //! Both lists are limited, and what goes beyond a limit is an unknown.
 
+use super::data::{Data, Taint};
 use super::limits::{self, Over};
 use super::state::Value;
 use super::trace::{Fact, Process};
 use super::walk::Shell;
 use super::word::Argument;
 use crate::effects::Touch;
-use crate::variables;
+use crate::variables::{self, Value as Kind};
 
 /// Variables that make git skip its hooks, beside those of [`variables`] that run other code: both are kept for the
 /// programs started after their assignment.
@@ -63,7 +64,41 @@ impl Shell<'_> {
         };
         self.trace.processes.push(process);
         self.trace.facts.push(Fact::Starts { process: at });
+        self.loads_by_variables(at);
         at
+    }
+
+    /// Reports code from the network that a variable of a process has it load: from a file, or from a folder or an archive.
+    fn loads_by_variables(&mut self, process: usize) {
+        let environment = self.trace.processes.get(process).map_or(&[][..], |process| &process.environment);
+        let loads = |name: &str| matches!(variables::of(name), Some((_, kind)) if !matches!(kind, Kind::Sources | Kind::Setting));
+        let values = environment.iter().filter(|(name, _)| loads(name)).map(|(_, value)| value);
+        let parts =
+            values.flat_map(|value| value.split([':', ';', '=', ',', ' '])).filter(|part| !part.is_empty());
+        let parts: Vec<String> = parts.map(str::to_owned).collect();
+        parts.iter().for_each(|part| self.loads_from(part, process));
+    }
+
+    /// Reports that a process looks for code in a file or folder, where that came from the network.
+    pub(crate) fn loads_from(&mut self, path: &str, process: usize) {
+        let path = self.located(path);
+        let is_network = |data: &Data| data.taint.has(Taint::NET) || data.taint.has(Taint::FETCHED);
+        let disk = &self.state.disk;
+        if disk.is_fetched(&path)
+            || disk.is_fetched(&format!("{path}/x"))
+            || disk.file(&path).is_some_and(is_network)
+        {
+            self.trace.facts.push(Fact::RunsCode { process: Some(process), from: Taint::FETCHED });
+        }
+    }
+
+    /// The text that a program is sent. Data of which nothing is known, not even where it comes from, is a text that was too long to
+    /// be carried along, which is reported.
+    pub(crate) fn text_of<'d>(&mut self, data: &'d Data) -> Option<&'d str> {
+        if data.marked().is_none() && data.taint == Taint::NONE {
+            self.trace.note(Over::of(&limits::TEXT));
+        }
+        data.marked()
     }
 
     /// Reports that the last process touches a file.
@@ -83,7 +118,7 @@ impl Shell<'_> {
         if let Some(mounts) = &self.mounts {
             mounts.lead(&mut touch);
         }
-        if let Some(target) = self.state.disk.followed(&touch.resolved) {
+        if let Some(target) = self.state.disk.led(&touch.resolved) {
             touch.path = target;
             touch.resolve(self.state.cwd.as_deref(), self.place);
         }

@@ -55,8 +55,12 @@ impl Shell<'_> {
                             .values(Some('o'), "options")
                             .any(|list| list.split(',').any(|o| o == *bound))
                 });
-                if let [source, target] = options.operands.as_slice()
-                    && (is_bound || options.short('B') || options.short('R'))
+                let is_moved = options.has('M', "move");
+                let mut operands = options.operands.iter().copied();
+                let source = options.value(None, "source").or_else(|| operands.next());
+                let target = options.value(None, "target").or_else(|| operands.next());
+                if let (Some(source), Some(target)) = (source, target)
+                    && (is_bound || is_moved || options.short('B') || options.short('R'))
                 {
                     let (link, leads) = (self.resolve(target), self.resolve(source));
                     let over = self.state.disk.link(link, leads);

@@ -5,6 +5,7 @@
 //! `x='a[$(cmd)]'; (( x ))`. The law: *what is substituted in a subscript runs, wherever a builtin may look for a name*.
 
 use super::dialect::Dialect;
+use super::limits::{self, Over};
 use super::walk::Shell;
 
 /// Builtins that take none of their words for a name or a number, or look after that themselves.
@@ -36,9 +37,6 @@ const NAMELESS: [&str; 24] = [
 ];
 /// Operators between numbers.
 const COMPARES: [&str; 6] = ["-eq", "-ne", "-lt", "-le", "-gt", "-ge"];
-/// Values that are looked into for one expression.
-const MOST_VALUES: usize = 32;
-
 impl Shell<'_> {
     /// Runs what is substituted in the subscripts of words that a builtin takes for names.
     pub(super) fn expand_subscripts(&mut self, name: &str, args: &[String]) {
@@ -87,7 +85,11 @@ impl Shell<'_> {
             self.expand_subscript(&value);
             for inner in value.split(|c: char| !c.is_ascii_alphanumeric() && c != '_') {
                 let known = names.iter().any(|name| name == inner);
-                if !known && names.len() < MOST_VALUES && self.state.assigned(inner).is_some() {
+                if !known && self.state.assigned(inner).is_some() {
+                    if names.len() >= limits::NAMES.most {
+                        self.trace.note(Over::of(&limits::NAMES));
+                        return;
+                    }
                     names.push(inner.to_owned());
                 }
             }

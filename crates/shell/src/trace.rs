@@ -49,6 +49,11 @@ impl Input {
         self.text.as_deref()
     }
 
+    /// Returns whether it is a text that was too long to be carried along.
+    pub fn is_lost(&self) -> bool {
+        self.text.is_none() && self.from == Taint::NONE
+    }
+
     /// Where it comes from.
     pub fn from(&self) -> Taint {
         self.from

@@ -6,7 +6,7 @@ use super::trace::{Fact, program_name};
 use super::walk::{Shell, slices};
 use crate::effects::{Action, Touch};
 use crate::marks::STAR;
-use crate::options::Options;
+use crate::options::{Options, Takes};
 use crate::programs::{Does, Touches};
 
 /// Addresses of `socat` that reach another machine or another program.
@@ -59,6 +59,9 @@ fn height(path: &str) -> usize {
 impl Shell<'_> {
     /// Reports what the program touches and where its data goes.
     pub(crate) fn transfer(&mut self, program: &str, args: &[String], stdin: &Data, process: usize) {
+        let is_tar = matches!(self.programs.touches(program), Some(Touches::Tar));
+        let spelled = is_tar.then(|| unbundled(args, self.programs.takes(program))).flatten();
+        let args = spelled.as_deref().unwrap_or(args);
         let refs = slices(args);
         let mut read = self.word_taint;
         for mut touch in self.touches_of(program, &refs) {
@@ -110,7 +113,8 @@ impl Shell<'_> {
         if entry.lists_input.any_in(&options) {
             lists.push(stdin.clone());
         }
-        let names = lists.iter().filter_map(Data::marked).flat_map(|text| text.split(['\n', '\0']));
+        let texts = lists.iter().filter_map(|list| self.text_of(list)).collect::<Vec<_>>();
+        let names = texts.into_iter().flat_map(|text| text.split(['\n', '\0']));
         let names: Vec<String> = names.filter(|name| !name.is_empty()).map(str::to_owned).collect();
         let mut read = Taint::NONE;
         for name in Bounded::of(&limits::TOUCHES, names).reported(&mut self.trace) {
@@ -122,25 +126,50 @@ impl Shell<'_> {
 
     /// Reports the files that a patch names.
     fn patch(&mut self, program: &str, args: &[&str], stdin: &Data, process: usize) {
-        let ((Some(Touches::Patches), files) | (Some(Touches::Git), ["apply" | "am", files @ ..])) =
-            (self.programs.touches(program), args)
-        else {
-            return;
+        let takes = self.programs.takes(program);
+        let (folder, files, takes) = match self.programs.touches(program) {
+            Some(Touches::Patches) => {
+                (Options::parse(args, takes).value(Some('d'), "directory"), args, takes)
+            }
+            Some(Touches::Git) => {
+                let globals = Options::parse(args, takes.until_operand());
+                match args.get(globals.consumed..) {
+                    Some([sub @ ("apply" | "am"), files @ ..]) => {
+                        (globals.value(Some('C'), ""), files, self.programs.takes_of(program, sub))
+                    }
+                    _ => return,
+                }
+            }
+            _ => return,
         };
-        let options = Options::parse(files, self.programs.takes(program));
+        self.with_directory(folder.map(str::to_owned), |shell| {
+            shell.patch_files(program, &Options::parse(files, takes), stdin, process);
+        });
+    }
+
+    /// Reports the files that a patch names, from the folder in which it is applied.
+    fn patch_files(&mut self, program: &str, options: &Options<'_>, stdin: &Data, process: usize) {
         let named = options.operands.iter().skip(usize::from(program != "git"));
         let named: Vec<&str> = named.copied().chain(options.value(Some('i'), "input")).collect();
-        let mut texts: Vec<String> = stdin.marked().map(str::to_owned).into_iter().collect();
+        let mut texts: Vec<String> = self.text_of(stdin).map(str::to_owned).into_iter().collect();
         // An agent's own tool takes the patch itself.
         texts.extend(
             options.operands.iter().filter(|text| text.contains('\n')).map(|text| (*text).to_owned()),
         );
         for file in named {
-            texts.extend(self.content_of(file).marked().map(str::to_owned));
+            let content = self.content_of(file);
+            texts.extend(self.text_of(&content).map(str::to_owned));
         }
+        let below = options.value(None, "directory").filter(|_| program == "git");
+        let stripped = options.value(Some('p'), "strip").and_then(|count| count.parse().ok()).unwrap_or(1);
         for text in texts {
             for (action, path) in crate::effects::patched(&text) {
-                self.touch_by(Some(process), Touch::new(action, path));
+                // Whether the first folder is one of the two that git puts there is not known.
+                for cut in 1..=path.split('/').count().min(stripped).max(1) {
+                    let path = path.splitn(cut, '/').last().unwrap_or_default();
+                    let path = below.map_or_else(|| path.to_owned(), |folder| format!("{folder}/{path}"));
+                    self.touch_by(Some(process), Touch::new(action, path));
+                }
             }
         }
     }
@@ -300,7 +329,7 @@ impl Shell<'_> {
         let programs = self.programs;
         let Some(flags) = programs.get(program).and_then(|entry| entry.batch.as_ref()) else { return };
         let options = Options::parse(args, flags.takes());
-        let mut batch = stdin.exact().unwrap_or_default().to_owned();
+        let mut batch = self.text_of(stdin).unwrap_or_default().to_owned();
         for value in flags.values_in(&options) {
             batch.push('\n');
             batch.push_str(value);
@@ -387,6 +416,23 @@ impl Shell<'_> {
         }
     }
 }
+
+/// Arguments of `tar` as options, where they begin with letters without a dash: each letter that takes a value has that in one of
+/// the words behind them, in their order (GNU tar 1.35, "Old Option Style"). `None` where they are options already.
+fn unbundled(args: &[String], takes: Takes<'_>) -> Option<Vec<String>> {
+    let (letters, rest) = args.split_first().filter(|(first, _)| !first.starts_with('-'))?;
+    let is_letters = letters.chars().all(|c| c.is_ascii_alphanumeric()) && letters.contains(MODES);
+    let mut rest = rest.iter().cloned();
+    let mut options = Vec::new();
+    for letter in letters.chars().filter(|_| is_letters) {
+        options.push(format!("-{letter}"));
+        options.extend(takes.has_value(letter).then(|| rest.next()).flatten());
+    }
+    is_letters.then(|| options.into_iter().chain(rest).collect())
+}
+
+/// The letters of which `tar` is given one.
+const MODES: [char; 7] = ['A', 'c', 'd', 'r', 't', 'u', 'x'];
 
 /// True for addresses that never leave the machine.
 fn is_local(url: &str) -> bool {

@@ -175,6 +175,7 @@ impl<'p> Shell<'p> {
             running: Vec::new(),
             rests: 0,
             material: 0,
+            inputs: 0,
             mounts: None,
             limits,
         }
@@ -243,6 +244,8 @@ pub(crate) struct Shell<'p> {
     pub(crate) rests: usize,
     /// Bytes that long expansions came to.
     pub(crate) material: usize,
+    /// Bytes that are kept of what programs read.
+    pub(crate) inputs: usize,
     /// The container the current command runs in.
     pub(crate) mounts: Option<Rc<Mounts>>,
     /// Standard input of the code that is about to be run.

@@ -185,7 +185,17 @@ fn imports(lower: &str) -> impl Iterator<Item = String> {
     let is_alias = |nth: usize| nth > 0 && words.get(nth - 1) == Some(&"as");
     let behind = |nth: usize| !is_alias(nth) && (1..=4).any(|back| nth >= back && at(nth - back));
     let named = words.iter().enumerate().filter(|(nth, word)| behind(*nth) || word.starts_with('\\'));
-    named.map(|(_, word)| (*word).to_owned()).collect::<Vec<_>>().into_iter()
+    let named = named.map(|(_, word)| *word).chain(listed(lower));
+    named.map(str::to_owned).collect::<Vec<_>>().into_iter()
+}
+
+/// The modules of a list, however long that is: `import a, b as c, d`.
+fn listed(lower: &str) -> impl Iterator<Item = &str> {
+    let lists = lower.split(['\n', ';']).filter_map(|statement| {
+        let words = statement.trim_start().trim_start_matches(['"', '\'']);
+        ["import ", "use ", "using "].iter().find_map(|importer| words.strip_prefix(*importer))
+    });
+    lists.flat_map(|list| list.split(',')).filter_map(|item| item.split_whitespace().next())
 }
 
 /// Whether a module is the library of a service: it is called like one, or like a client of one.
@@ -194,7 +204,7 @@ fn is_of_a_service(module: &str) -> bool {
     if module.starts_with('.') {
         return false;
     }
-    let mut parts = module.split(['/', '.', '\\', ':', '@']).filter(|part| !part.is_empty()).take(3);
+    let mut parts = module.split(['/', '.', '\\', ':', '@']).filter(|part| !part.is_empty());
     parts.any(|part| {
         let plain = part.replace('-', "_");
         plain.split('_').any(|piece| piece == "sdk") || remote::is_service_module(&plain)

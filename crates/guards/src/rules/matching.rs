@@ -10,7 +10,7 @@ use backstop_shell::{Action, Argument, Input, Place, Process, Taint, Touch, path
 use super::made::Made;
 use super::{
     Origin, Run, Signal, Test, TouchCondition, environment, footing, git_settings, library, remote, sql,
-    values,
+    values, words,
 };
 use crate::paths::{Class, Target, class, footing as places, is_confidential};
 
@@ -296,6 +296,22 @@ impl<'a> Parsed<'a> {
             || !names.all(|name| self.made.is_container(name, self.nth))
     }
 
+    /// Whether an option or a variable names a registry to which nobody's login belongs that is kept for another one.
+    fn asks_foreign_registry(&self) -> bool {
+        let variables = self.process.environment().iter();
+        let variables = variables
+            .filter(|(name, _)| REGISTRIES.iter().any(|known| name.eq_ignore_ascii_case(known)))
+            .map(|(_, address)| address.as_str());
+        let is_foreign = |address: &str| {
+            let host = address.split_once("://").map_or(address, |(_, rest)| rest);
+            let host = host.split(['/', '?', '#']).next().unwrap_or(host);
+            let host = host.rsplit('@').next().unwrap_or(host).to_ascii_lowercase();
+            let host = host.split(':').next().unwrap_or_default();
+            !words::is(words::OWN_REGISTRIES, host)
+        };
+        self.options.values(None, "registry").chain(variables).any(is_foreign)
+    }
+
     fn sets_what_git_runs(&self) -> bool {
         let folder = self.process.cwd().unwrap_or_else(|| self.at.cwd());
         git_settings::run_code(&self.args, self.process.environment(), folder, self.at)
@@ -361,6 +377,8 @@ impl<'a> Parsed<'a> {
             }
             Test::OutsideArgument => self.words.iter().any(|word| self.leads_out(word)),
             Test::OthersContainer => self.removes_others(),
+            Test::OthersRepository => !self.made.is_in_repository(self.process, self.nth, self.at),
+            Test::ForeignRegistry => self.asks_foreign_registry(),
             Test::ShowsNoValues => values::are_kept(&self.process.program(), &self.args, &self.options),
             Test::UnknownOption => self.args.iter().any(|arg| arg.starts_with(HOLE)),
             Test::UnknownArgument => self.args.iter().any(|arg| has_hole(arg)),
@@ -384,6 +402,9 @@ impl<'a> Parsed<'a> {
         }
     }
 }
+
+/// Variables that name a registry of packages (npm 10 `config`, Yarn 4).
+const REGISTRIES: [&str; 2] = ["npm_config_registry", "yarn_registry"];
 
 /// Programs whose long options have one dash.
 const HASHICORP: [&str; 9] =

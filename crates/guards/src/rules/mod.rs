@@ -214,6 +214,10 @@ pub enum Test {
     OutsideArgument,
     /// A container that the same command did not make.
     OthersContainer,
+    /// A repository that the same command did not make in a temporary folder.
+    OthersRepository,
+    /// A registry that is not one of those for which its users' logins are.
+    ForeignRegistry,
     /// An argument that is not known.
     UnknownArgument,
     /// An argument of which not even the beginning is known, so that it could be an option.

@@ -9,8 +9,11 @@
 //! package managers say, too. A program that is started by its path inside the workspace is the project's own, unless it
 //! is called like a client of a service, as programs that package managers put there are.
 //!
-//! Limits: where the operands of a program that is not known begin is not known either, so its first words are looked at, and
+//! Any word can say that something is done, wherever it stands; only one of the first few can say that nothing is. Limits: where
+//! the operands of a program that is not known begin is not known either, so a file that is called like a verb counts as one, and
 //! values of options are left out from the second word on.
+
+use std::borrow::Cow;
 
 use backstop_shell::marks::has_hole;
 use backstop_shell::{Argument, Place, Process, paths};
@@ -23,8 +26,14 @@ use super::words::{
 };
 use crate::paths::{Class, class};
 
-/// How many words of a command line can be verbs and what they are about.
+/// How many words of a command line are believed when they say that it does no harm.
 const LEADING: usize = 6;
+
+/// A longer word is not believed then.
+const LONGEST: usize = 40;
+
+/// Nor does a longer value say that only a rehearsal is meant, in bytes.
+const LONGEST_STAGE: usize = 200;
 
 /// What is known of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,7 +68,7 @@ struct Line<'a> {
     /// Whether it is written as commands of PowerShell are, or stands in its code.
     is_cmdlet: bool,
     args: Vec<&'a str>,
-    /// The leading words that could be verbs, or be what these are about.
+    /// The words that could be verbs, or be what these are about.
     words: Vec<&'a str>,
     /// Whether a variable that says where programs work names production.
     is_set_to_production: bool,
@@ -98,12 +107,20 @@ fn changes_production_by_shell(process: &Process) -> bool {
     let told: Vec<&str> = args.collect();
     host.is_some()
         && told.join(" ").split([';', '|', '&', '\n']).any(|command| {
-            // The program, its verb, and what may stand in front of them.
-            let mut words = command.split_whitespace().take(LEADING);
-            words.any(|word| {
+            command.split_whitespace().any(|word| {
+                let word = &*unquoted(word);
                 is(FIRM_CHANGES, word) || is(ENDS, word) || matches!(word, "reload" | "stop" | "start" | "rm")
             })
         })
+}
+
+/// A word without the quotes in it, as a shell reads it; one in which a quote only begins or ends is a part of a text.
+fn unquoted(word: &str) -> Cow<'_, str> {
+    let closes = |quote: char| word.matches(quote).count().is_multiple_of(2);
+    match word.contains(['"', '\'', '\\']) && closes('"') && closes('\'') {
+        true => Cow::Owned(word.replace(['"', '\'', '\\'], "")),
+        false => Cow::Borrowed(word),
+    }
 }
 
 /// Whether a module of a language is the library of a service, by the first part of its name.
@@ -135,7 +152,7 @@ impl<'a> Line<'a> {
         }
         let is_last = |word| args.last() == Some(&word);
         let asks = is_last("-h") || is_last("help") || args.first() == Some(&"help");
-        let words = leading(&args);
+        let words = words_of(&args);
         let shells = ["pwsh", "powershell"];
         let is_cmdlet =
             is_verb_and_noun(program.raw()) || process.via().iter().any(|via| shells.contains(&via.as_str()));
@@ -174,12 +191,12 @@ impl<'a> Line<'a> {
         let counts = match self.kind {
             Kind::Service => true,
             Kind::Unknown => {
-                self.words.first().is_some_and(|word| is(FIRM_RELEASES, &word.to_ascii_lowercase()))
+                self.leading().next().is_some_and(|word| is(FIRM_RELEASES, &word.to_ascii_lowercase()))
             }
             Kind::Local | Kind::Runner | Kind::Own => false,
         };
-        let at_rehearsal =
-            || self.values().any(|value| pieces(value).any(|piece| is(REHEARSAL_STAGES, &piece)));
+        let is_stage = |value: &str| pieces(value).any(|piece| is(REHEARSAL_STAGES, &piece));
+        let at_rehearsal = || self.values().any(|value| value.len() < LONGEST_STAGE && is_stage(value));
         let by_option = || {
             let mut options = self.long_options();
             self.kind == Kind::Service
@@ -208,7 +225,7 @@ impl<'a> Line<'a> {
                     })
             }
         };
-        let about_settings = || self.words.iter().any(|word| is(REMADE, &word.to_ascii_lowercase()));
+        let about_settings = || self.leading().any(|word| is(REMADE, &word.to_ascii_lowercase()));
         let players_check = is(PLAYERS, &self.name) && self.args.contains(&"-C");
         changes
             && !players_check
@@ -217,7 +234,12 @@ impl<'a> Line<'a> {
             && (self.values().any(names_production) || self.is_set_to_production)
     }
 
-    /// What is done, and by which of the leading words it is said.
+    /// The first words, which are believed when they say that no harm is done.
+    fn leading(&self) -> impl Iterator<Item = &'a str> {
+        self.words.iter().copied().filter(|word| word.len() <= LONGEST).take(LEADING)
+    }
+
+    /// What is done, and by which of the words it is said.
     fn verb(&self) -> Option<(Verb, usize)> {
         let (nth, verb, parts) = self.words.iter().enumerate().find_map(|(nth, word)| {
             let (verb, parts) = verb_of(word)?;
@@ -233,13 +255,18 @@ impl<'a> Line<'a> {
             || before.into_iter().chain(after).any(|word| is_remade(word));
         // `release list`: a verb that is a noun, too, is one in front of another verb.
         let noun = verb != Verb::Ends
-            && self.words.iter().skip(nth + 1).any(|word| is(READS, &word.to_ascii_lowercase()));
+            && self
+                .words
+                .iter()
+                .take(LEADING)
+                .skip(nth + 1)
+                .any(|word| is(READS, &word.to_ascii_lowercase()));
         (verb != Verb::Reads && !harmless && !noun).then_some((verb, nth))
     }
 
     /// Whether some word says that the program only looks, or makes something new.
     fn looks(&self) -> bool {
-        self.words.iter().any(|word| verb_of(word).is_some_and(|(verb, _)| verb == Verb::Reads))
+        self.leading().any(|word| verb_of(word).is_some_and(|(verb, _)| verb == Verb::Reads))
     }
 
     /// `cloud-nuke`, `k3s-uninstall.sh`, `Remove-AzVM`: all that the program does is to end something.
@@ -309,7 +336,7 @@ impl<'a> Line<'a> {
             Some(option) => option.split_once('=').map(|(_, value)| value),
             None => Some(*arg),
         });
-        values.filter(|value| value.len() < 200 && !value.contains(char::is_whitespace))
+        values.filter(|value| !value.contains(char::is_whitespace))
     }
 }
 
@@ -372,19 +399,21 @@ fn kind_of(written: &str, process: &Process, at: &Place) -> Option<(Kind, String
     Some((kind, base.to_owned()))
 }
 
-/// The leading words: operands that could be a verb or a noun. A value of an option is left out where it can be told
-/// from one, which is behind the first word.
-fn leading<'a>(args: &[&'a str]) -> Vec<&'a str> {
+/// The operands that could be a verb or a noun. A value of an option is left out where it can be told from one, which is
+/// behind the first word.
+fn words_of<'a>(args: &[&'a str]) -> Vec<&'a str> {
     let mut words = Vec::new();
     let mut behind_option = false;
+    let mut is_told = false;
     for arg in args.iter().copied().take_while(|arg| *arg != "--") {
         if arg.starts_with(['-', '+']) {
             behind_option = !arg.contains('=');
             continue;
         }
-        let plain = arg.chars().all(|c| c.is_ascii_alphanumeric() || "-_:.".contains(c)) && arg.len() <= 40;
-        if plain && (!behind_option || words.is_empty()) && words.len() < LEADING {
+        let plain = arg.chars().all(|c| c.is_ascii_alphanumeric() || "-_:.".contains(c));
+        if plain && (!behind_option || !is_told) {
             words.push(arg);
+            is_told |= arg.len() <= LONGEST;
         }
         behind_option = false;
     }

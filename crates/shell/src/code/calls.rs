@@ -320,7 +320,7 @@ impl<'a> Site<'a> {
     }
 
     fn touch(&mut self, action: Action) {
-        for value in self.args.iter().take(3).chain(self.receiver).filter(|value| value.is_path()) {
+        for value in self.args.iter().chain(self.receiver).filter(|value| value.is_path()) {
             self.calls.push(Call::Touch(Touch::new(action, value.text.clone())));
         }
     }

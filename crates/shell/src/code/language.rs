@@ -194,6 +194,9 @@ struct Written {
     /// Modules whose calls start processes, and an empty name where calls without one do.
     #[serde(default)]
     processes: Vec<String>,
+    /// What code says that names folders and archives in which modules are looked for.
+    #[serde(default)]
+    searched: Vec<String>,
     #[serde(default)]
     calls: Vec<Calls>,
 }
@@ -224,6 +227,7 @@ pub(crate) struct Language {
     pub(super) syntax: Syntax,
     pub(super) network: Vec<String>,
     pub(super) processes: Vec<String>,
+    searched: Vec<String>,
     calls: HashMap<String, Vec<Does>>,
     printing: HashMap<String, Printing>,
     /// Whether code in which only known calls stand does what those do, and nothing else.
@@ -246,6 +250,12 @@ impl Language {
         }
         self.network.extend(written.network.iter().cloned());
         self.processes.extend(written.processes.iter().cloned());
+        self.searched.extend(written.searched.iter().cloned());
+    }
+
+    /// Whether code may say where modules are looked for.
+    pub(super) fn says_where_modules_are(&self, code: &str) -> bool {
+        self.searched.iter().any(|word| code.contains(word.as_str()))
     }
 
     /// What the call with this name does, as far as it matters. A name is known by its last parts: the longest that

@@ -86,8 +86,11 @@ impl Value {
         self.key.as_deref() == Some(key)
     }
 
+    /// Whether it may be the path of a file. What is longer than a path can be is one where it may lead elsewhere: a language
+    /// resolves a path before the system sees how long it is.
     pub(super) fn is_path(&self) -> bool {
-        !self.text.is_empty() && self.text.len() < 4096 && !self.text.contains('\n')
+        let leads = || self.text.starts_with(['/', '~', '.']) || self.text.contains("../");
+        !self.text.is_empty() && !self.text.contains('\n') && (self.text.len() < LONGEST_PATH || leads())
     }
 
     /// Adds the text of another behind it.
@@ -124,6 +127,9 @@ fn placeholder(text: &str, opening: char) -> Option<(usize, usize)> {
         Some((at, at + end + 2))
     })
 }
+
+/// What is as long is no path to the system (`PATH_MAX` in `include/uapi/linux/limits.h`).
+const LONGEST_PATH: usize = 4096;
 
 /// What code reads a variable of the environment by, up to its name: `os.environ["X"]`, `process.env.X`, `$ENV{X}`.
 const ENVIRONMENTS: [&str; 13] = [

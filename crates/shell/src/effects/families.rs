@@ -33,11 +33,11 @@ pub(crate) fn of_program(programs: &Programs, program: &str, args: &[&str]) -> V
         Touches::Owners => owners(&options),
         Touches::Dd => dd(args),
         Touches::Sed => sed(args, &options),
-        Touches::InPlace if args.iter().any(|arg| in_place(arg)) => rewritten(args),
+        Touches::InPlace if options.short('i') => rewritten(args),
         Touches::InPlace => readers(args),
         Touches::Rsync => rsync(&options),
         Touches::Scp => scp(&options),
-        Touches::Tar => tar(args, &options),
+        Touches::Tar => tar(&options),
         Touches::Unpacks => unpacked(programs.fills(program, args), args),
         Touches::ContainerCopies if args.first() == Some(&"cp") => {
             touches(Action::Read, args.get(1..2).unwrap_or_default())
@@ -69,7 +69,7 @@ fn touches(action: Action, paths: &[&str]) -> Vec<Touch> {
 /// A program without a reading of its own: every argument that could be a file, also behind `=`, `@`.
 fn readers(args: &[&str]) -> Vec<Touch> {
     let mut all = Vec::new();
-    for arg in args.iter().filter(|arg| **arg != "-" && arg.len() < 4096) {
+    for arg in args.iter().filter(|arg| **arg != "-") {
         let candidate = match arg.strip_prefix('-') {
             Some(rest) => match rest.split_once('=') {
                 Some((_, value)) => value,
@@ -241,10 +241,6 @@ fn dd(args: &[&str]) -> Vec<Touch> {
     all
 }
 
-fn in_place(arg: &str) -> bool {
-    arg.starts_with('-') && !arg.starts_with("--") && arg.contains('i') && arg.len() < 8
-}
-
 /// The files behind the code that rewrites them.
 fn rewritten(args: &[&str]) -> Vec<Touch> {
     let code = args.iter().position(|arg| arg.starts_with('-') && arg.ends_with('e')).map_or(0, |at| at + 2);
@@ -300,16 +296,12 @@ fn scp(options: &Options<'_>) -> Vec<Touch> {
     all
 }
 
-fn tar(args: &[&str], options: &Options<'_>) -> Vec<Touch> {
-    let bundled = args.first().copied().filter(|first| !first.starts_with('-')).unwrap_or_default();
-    let creates = options.has('c', "create") || options.short('r') || bundled.contains('c');
-    let extracts = options.has('x', "extract") || options.long("get") || bundled.contains('x');
-    let skip = if bundled.is_empty() { 0 } else { 1 + usize::from(bundled.contains('f')) };
+fn tar(options: &Options<'_>) -> Vec<Touch> {
+    let creates = options.has('c', "create") || options.has('r', "append") || options.has('u', "update");
+    let extracts = options.has('x', "extract") || options.long("get");
     let mut all = Vec::new();
-    let members = options.operands.get(skip..).unwrap_or_default();
-    let archive = options
-        .value(Some('f'), "file")
-        .or_else(|| bundled.contains('f').then(|| options.operands.get(1).copied()).flatten());
+    let members = options.operands.as_slice();
+    let archive = options.value(Some('f'), "file");
     let directory = options.value(Some('C'), "directory");
     if creates {
         let inside = |member: &&str| match directory {
@@ -329,9 +321,9 @@ fn tar(args: &[&str], options: &Options<'_>) -> Vec<Touch> {
             all.push(directory.map_or_else(|| Touch::new(Action::Place, "."), filled));
             // The members that are asked for, and those that may lie anywhere.
             let folder = directory.unwrap_or(".");
-            let placed = members.iter().filter(|member| Some(**member) != archive && !member.contains('='));
+            let placed = members.iter().filter(|member| !member.contains('='));
             all.extend(placed.map(|member| Touch::new(Action::Place, format!("{folder}/{member}"))));
-            if options.has('P', "absolute-names") || bundled.contains('P') {
+            if options.has('P', "absolute-names") {
                 all.push(filled("/"));
             }
         }

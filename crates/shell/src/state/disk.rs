@@ -22,6 +22,9 @@ pub(crate) struct Disk {
     writes: usize,
 }
 
+/// Links that lead to links: behind so many the system opens nothing (`MAXSYMLINKS` in `include/linux/namei.h`).
+const MOST_LINKS: usize = 40;
+
 impl Disk {
     /// A disk on which these files are known.
     pub(crate) fn with(files: HashMap<String, Data>) -> Self {
@@ -85,8 +88,21 @@ impl Disk {
         Over::NOTHING
     }
 
-    /// Where a resolved path leads through the links this command made.
-    pub(crate) fn followed(&self, path: &str) -> Option<String> {
+    /// Where a resolved path leads through the links this command made, and through those to which these lead. `None` where it
+    /// leads through none.
+    pub(crate) fn led(&self, path: &str) -> Option<String> {
+        let mut at = self.followed(path)?;
+        for _ in 1..MOST_LINKS {
+            match self.followed(&at) {
+                Some(next) if next != at => at = next,
+                _ => break,
+            }
+        }
+        Some(at)
+    }
+
+    /// Where a resolved path leads through one of the links this command made.
+    fn followed(&self, path: &str) -> Option<String> {
         self.links.iter().rev().find_map(|(link, target)| {
             let rest = path.strip_prefix(link.as_str())?;
             (rest.is_empty() || rest.starts_with('/')).then(|| format!("{target}{rest}"))

@@ -36,25 +36,24 @@ impl Shell<'_> {
             let file = args.iter().find(|arg| !arg.starts_with('-'))?;
             self.content_of(&file.clone())
         };
-        let text = data.marked()?.to_owned();
+        let text = self.text_of(&data)?.to_owned();
         for line in text.lines() {
             let line = line.trim();
             let is_setting = line.split_once('=').is_some_and(|(name, _)| is_variable(name.trim()));
             if line.is_empty() || line.starts_with('#') || is_setting {
                 continue;
             }
-            let skip = if line.starts_with('@') { 1 } else { 5 };
-            let command = line.splitn(skip + 1, char::is_whitespace).nth(skip).unwrap_or_default().to_owned();
-            let schedule = line.split_whitespace().take(skip).all(|field| {
-                field.starts_with('@')
-                    || field.chars().all(|c| c.is_ascii_alphanumeric() || "*,/-".contains(c))
-            });
-            if schedule {
-                self.in_subshell(|shell| {
-                    shell.run_code(&Data::text(&command), &[], Some(process), "crontab")
-                });
-            }
+            let fields = if line.starts_with('@') { 1 } else { 5 };
+            let command =
+                (0..fields).try_fold(line, |rest, _| behind_field(rest)).unwrap_or_default().to_owned();
+            // Whatever stands in front of it: each kind of cron knows other schedules.
+            self.in_subshell(|shell| shell.run_code(&Data::text(&command), &[], Some(process), "crontab"));
         }
         Some(Data::empty())
     }
+}
+
+/// What follows the first field of a line and the blanks behind it.
+fn behind_field(line: &str) -> Option<&str> {
+    line.split_once(char::is_whitespace).map(|(_, rest)| rest.trim_start())
 }

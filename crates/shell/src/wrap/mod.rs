@@ -174,7 +174,7 @@ impl Shell<'_> {
     /// Whether what `program` starts runs in the container in which it runs itself.
     fn stays_inside(&self, program: &str) -> bool {
         // Words of the shell's own language that run a command.
-        matches!(program, "builtin" | "command" | "eval" | "exec" | "time")
+        matches!(program, "builtin" | "command" | "eval" | "exec")
             || self.programs.does(program, Does::SpeaksShell)
             || self.programs.does(program, Does::StaysInside)
     }
@@ -239,7 +239,12 @@ impl Shell<'_> {
         Some(Data::unknown(output.taint | Taint::NET))
     }
 
-    fn with_directory<T>(&mut self, directory: Option<String>, work: impl FnOnce(&mut Self) -> T) -> T {
+    /// Does `work` in another folder.
+    pub(crate) fn with_directory<T>(
+        &mut self,
+        directory: Option<String>,
+        work: impl FnOnce(&mut Self) -> T,
+    ) -> T {
         let outer = self.state.cwd.clone();
         if let Some(directory) = directory {
             self.state.cwd = if has_hole(&directory) { None } else { self.folder_at(&directory) };
