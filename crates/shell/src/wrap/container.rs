@@ -2,19 +2,15 @@
 
 use std::rc::Rc;
 
+use super::Call;
 use crate::container::Mounts;
 use crate::data::Data;
 use crate::options::Options;
 use crate::walk::{Shell, slices};
 
 impl Shell<'_> {
-    pub(super) fn container(
-        &mut self,
-        argv: &[String],
-        args: &[String],
-        program: &str,
-        stdin: &Data,
-    ) -> Option<Data> {
+    pub(super) fn container(&mut self, call: Call<'_>) -> Option<Data> {
+        let Call { argv, args, program, stdin } = call;
         let at = args.iter().position(|arg| matches!(arg.as_str(), "exec" | "run" | "create"))?;
         if args
             .iter()
@@ -57,13 +53,8 @@ impl Shell<'_> {
         Some(output)
     }
 
-    pub(super) fn kubectl(
-        &mut self,
-        argv: &[String],
-        args: &[String],
-        program: &str,
-        stdin: &Data,
-    ) -> Option<Data> {
+    pub(super) fn kubectl(&mut self, call: Call<'_>) -> Option<Data> {
+        let Call { argv, args, program, stdin } = call;
         if !args.iter().any(|arg| matches!(arg.as_str(), "exec" | "run" | "debug")) {
             return None;
         }

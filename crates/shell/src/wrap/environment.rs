@@ -1,11 +1,13 @@
 //! `env`: a command behind variables, also put together from a text (`-S`).
 
+use super::Call;
 use crate::carrier::quote;
 use crate::data::Data;
 use crate::walk::Shell;
 
 impl Shell<'_> {
-    pub(super) fn env(&mut self, argv: &[String], args: &[String], stdin: &Data) -> Option<Data> {
+    pub(super) fn env(&mut self, call: Call<'_>) -> Option<Data> {
+        let Call { argv, args, stdin, .. } = call;
         let mut environment = self.environment.clone();
         let mut directory = None;
         let mut at = 0;

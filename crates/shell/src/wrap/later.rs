@@ -1,19 +1,14 @@
 //! Commands that run later: jobs of `at`, and the lines of a crontab.
 
-use super::is_variable;
+use super::{Call, is_variable};
 use crate::data::{Data, Taint};
 use crate::options::Options;
 use crate::walk::{Shell, slices};
 
 impl Shell<'_> {
     /// `at TIME`: the job stands in a file or on the input.
-    pub(super) fn queued(
-        &mut self,
-        argv: &[String],
-        args: &[String],
-        program: &str,
-        stdin: &Data,
-    ) -> Option<Data> {
+    pub(super) fn queued(&mut self, call: Call<'_>) -> Option<Data> {
+        let Call { argv, args, program, stdin } = call;
         let refs = slices(args);
         let options = Options::parse(&refs, self.programs.takes(program));
         let data = match options.value(Some('f'), "") {
@@ -23,7 +18,8 @@ impl Shell<'_> {
         Some(self.text_data(argv, &data, program))
     }
 
-    pub(super) fn crontab(&mut self, argv: &[String], args: &[String], stdin: &Data) -> Option<Data> {
+    pub(super) fn crontab(&mut self, call: Call<'_>) -> Option<Data> {
+        let Call { argv, args, stdin, .. } = call;
         let reads_stdin = args.iter().any(|arg| arg == "-") || args.is_empty();
         let process = self.emit(argv);
         if args.iter().any(|arg| arg == "-l") {

@@ -23,32 +23,45 @@ use crate::effects::Touch;
 use crate::options::{Options, Takes};
 use crate::programs::{Does, Flags, Starts, Touches};
 
+/// How a wrapper is called.
+#[derive(Clone, Copy)]
+struct Call<'a> {
+    /// All words of it, as they are reported.
+    argv: &'a [String],
+    /// The words behind its name.
+    args: &'a [String],
+    /// What it is called, without folders.
+    program: &'a str,
+    stdin: &'a Data,
+}
+
 impl Shell<'_> {
     /// Follows a wrapper; `None` when `program` is none, or wraps nothing here.
     pub(crate) fn wrapper(&mut self, argv: &[String], program: &str, stdin: &Data) -> Option<Data> {
         let args = argv.get(1..).unwrap_or_default();
+        let call = Call { argv, args, program, stdin };
         let programs = self.programs;
         match programs.starts(program)? {
-            Starts::AsUser => self.sudo(argv, args, program, stdin),
-            Starts::OtherUser => self.su(argv, args, program, stdin),
-            Starts::Environment => self.env(argv, args, stdin),
-            Starts::Lock => self.flock(argv, args, stdin),
+            Starts::AsUser => self.sudo(call),
+            Starts::OtherUser => self.su(call),
+            Starts::Environment => self.env(call),
+            Starts::Lock => self.flock(call),
             Starts::EachLine => Some(self.xargs(argv, args, stdin)),
             Starts::EachJob => Some(self.parallel(argv, args, stdin)),
             Starts::EachFound => Some(self.find(argv, args, stdin)),
             Starts::EachNamed => self.fd(argv, args, stdin),
-            Starts::SecureShell => self.ssh(argv, args, program, stdin),
-            Starts::Mosh => self.mosh(argv, args, stdin),
+            Starts::SecureShell => self.ssh(call),
+            Starts::Mosh => self.mosh(call),
             Starts::Container => {
                 self.compose(args, program, stdin);
-                self.container(argv, args, program, stdin)
+                self.container(call)
             }
-            Starts::Pod => self.kubectl(argv, args, program, stdin),
-            Starts::Terminal => self.terminal(argv, args, program, stdin),
-            Starts::Queued => self.queued(argv, args, program, stdin),
-            Starts::Crontab => self.crontab(argv, args, stdin),
-            Starts::SentCommands => self.sent_commands(argv, args, program, stdin),
-            Starts::CommandPrompt => self.command_prompt(argv, args, stdin, program),
+            Starts::Pod => self.kubectl(call),
+            Starts::Terminal => self.terminal(call),
+            Starts::Queued => self.queued(call),
+            Starts::Crontab => self.crontab(call),
+            Starts::SentCommands => self.sent_commands(call),
+            Starts::CommandPrompt => self.command_prompt(call),
             Starts::Remote(operands) => {
                 let rest = behind_options(args, programs.takes(program), *operands)?;
                 self.remote(argv, rest, program, stdin)
@@ -60,7 +73,7 @@ impl Shell<'_> {
             }
             starts => match self.text_in(starts, args, program) {
                 Some(texts) => Some(self.texts(argv, &texts, program, stdin)),
-                None => self.words(starts, argv, args, program, stdin),
+                None => self.words(starts, call),
             },
         }
     }
@@ -94,17 +107,11 @@ impl Shell<'_> {
     }
 
     /// Runs the command among the arguments that stands where the catalogue says.
-    fn words(
-        &mut self,
-        starts: &Starts,
-        argv: &[String],
-        args: &[String],
-        program: &str,
-        stdin: &Data,
-    ) -> Option<Data> {
+    fn words(&mut self, starts: &Starts, call: Call<'_>) -> Option<Data> {
+        let Call { argv, args, program, stdin } = call;
         let takes = self.programs.takes(program);
         let rest = match starts {
-            Starts::Somewhere => return self.loose(argv, args, program, stdin),
+            Starts::Somewhere => return self.loose(call),
             Starts::WordsBut(switches) => {
                 let is_own = |arg: &&String| switches.iter().any(|switch| arg.eq_ignore_ascii_case(switch));
                 args.iter().filter(|arg| !is_own(arg)).cloned().collect()
@@ -142,7 +149,8 @@ impl Shell<'_> {
     }
 
     /// A command somewhere among the options of another; `None` when no word names one.
-    fn loose(&mut self, argv: &[String], args: &[String], program: &str, stdin: &Data) -> Option<Data> {
+    fn loose(&mut self, call: Call<'_>) -> Option<Data> {
+        let Call { argv, args, program, stdin } = call;
         let programs = self.programs;
         let known = args.iter().position(|arg| super::code::is_command(programs, &program_name(arg)));
         // A word before it, or any if none is known, could be a program that nobody here knows.
@@ -254,7 +262,8 @@ impl Shell<'_> {
         result
     }
 
-    pub(super) fn flock(&mut self, argv: &[String], args: &[String], stdin: &Data) -> Option<Data> {
+    fn flock(&mut self, call: Call<'_>) -> Option<Data> {
+        let Call { argv, args, stdin, .. } = call;
         let refs = slices(args);
         let options = Options::parse(&refs, self.programs.takes("flock").until_operand());
         let rest = args.get(options.consumed + 1..)?;

@@ -1,19 +1,15 @@
 //! Commands that run on another machine: by `ssh`, which hands a text to a shell there, by `mosh`, which hands over the
 //! words, and by the service of a cloud.
 
+use super::Call;
 use crate::data::{Data, Taint};
 use crate::options::Options;
 use crate::trace::Fact;
 use crate::walk::{Shell, slices};
 
 impl Shell<'_> {
-    pub(super) fn ssh(
-        &mut self,
-        argv: &[String],
-        args: &[String],
-        program: &str,
-        stdin: &Data,
-    ) -> Option<Data> {
+    pub(super) fn ssh(&mut self, call: Call<'_>) -> Option<Data> {
+        let Call { argv, args, program, stdin } = call;
         let refs = slices(args);
         let options = Options::parse(&refs, self.programs.takes(program).until_operand());
         let proxies: Vec<String> = options
@@ -56,7 +52,8 @@ impl Shell<'_> {
     }
 
     /// `mosh HOST [--] COMMAND`, whose words reach the other side as they are.
-    pub(super) fn mosh(&mut self, argv: &[String], args: &[String], stdin: &Data) -> Option<Data> {
+    pub(super) fn mosh(&mut self, call: Call<'_>) -> Option<Data> {
+        let Call { argv, args, stdin, .. } = call;
         let options = Options::parse(&slices(args), self.programs.takes("mosh").until_operand());
         let rest = args.get(options.consumed + 1..).unwrap_or_default();
         let rest = rest.strip_prefix(&["--".to_owned()]).unwrap_or(rest);
@@ -75,13 +72,8 @@ impl Shell<'_> {
     }
 
     /// `aws ssm send-command --parameters commands=TEXT`, where the texts may be a list in JSON.
-    pub(super) fn sent_commands(
-        &mut self,
-        argv: &[String],
-        args: &[String],
-        program: &str,
-        stdin: &Data,
-    ) -> Option<Data> {
+    pub(super) fn sent_commands(&mut self, call: Call<'_>) -> Option<Data> {
+        let Call { argv, args, program, stdin } = call;
         if !args.iter().any(|arg| matches!(arg.as_str(), "send-command" | "start-session")) {
             return None;
         }

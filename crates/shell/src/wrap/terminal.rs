@@ -1,18 +1,14 @@
 //! Programs that keep terminals, such as `tmux`: what they are told to start, and the keys they are told to type.
 
+use super::Call;
 use crate::data::Data;
 use crate::walk::Shell;
 
 impl Shell<'_> {
     /// Programs that keep terminals: words with blanks or operators are read by a shell, keys are typed into one, and
     /// other words are a command.
-    pub(super) fn terminal(
-        &mut self,
-        argv: &[String],
-        args: &[String],
-        program: &str,
-        stdin: &Data,
-    ) -> Option<Data> {
+    pub(super) fn terminal(&mut self, call: Call<'_>) -> Option<Data> {
+        let Call { argv, args, program, .. } = call;
         let typed = args.iter().position(|arg| matches!(arg.as_str(), "send-keys" | "send" | "stuff"));
         let mut texts: Vec<String> = match typed {
             Some(at) => vec![typed_keys(args.get(at + 1..).unwrap_or_default())],
@@ -23,7 +19,7 @@ impl Shell<'_> {
                 .filter(|arg| arg.contains(|c: char| c.is_whitespace() || "$`;|&<>(){}".contains(c)))
                 .cloned(),
         );
-        let mut output = self.loose(argv, args, program, stdin);
+        let mut output = self.loose(call);
         if !texts.is_empty() {
             let printed = self.text(argv, &texts.join("\n"), program);
             output.get_or_insert_with(Data::empty).or(&printed);

@@ -1,19 +1,14 @@
 //! Programs that run a command as somebody else: `sudo` and `su`, and what takes its arguments as they do.
 
-use super::is_variable;
+use super::{Call, is_variable};
 use crate::data::Data;
 use crate::effects::{Action, Touch};
 use crate::options::Options;
 use crate::walk::{Shell, slices};
 
 impl Shell<'_> {
-    pub(super) fn sudo(
-        &mut self,
-        argv: &[String],
-        args: &[String],
-        program: &str,
-        stdin: &Data,
-    ) -> Option<Data> {
+    pub(super) fn sudo(&mut self, call: Call<'_>) -> Option<Data> {
+        let Call { argv, args, program, stdin } = call;
         let refs = slices(args);
         let takes = self.programs.takes(program).until_operand();
         let options = Options::parse(&refs, takes);
@@ -51,13 +46,8 @@ impl Shell<'_> {
         .into()
     }
 
-    pub(super) fn su(
-        &mut self,
-        argv: &[String],
-        args: &[String],
-        program: &str,
-        stdin: &Data,
-    ) -> Option<Data> {
+    pub(super) fn su(&mut self, call: Call<'_>) -> Option<Data> {
+        let Call { argv, args, program, stdin } = call;
         let refs = slices(args);
         let options = Options::parse(&refs, self.programs.takes(program));
         if let Some(text) = options.value(Some('c'), "command").map(str::to_owned) {

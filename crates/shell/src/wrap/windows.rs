@@ -1,18 +1,14 @@
 //! `cmd`, which reads its command in the language of the command prompt.
 
+use super::Call;
 use crate::data::Data;
 use crate::walk::Shell;
 use crate::windows::{behind_switch, from_cmd};
 
 impl Shell<'_> {
     /// `cmd /c COMMAND`, or lines on its standard input.
-    pub(super) fn command_prompt(
-        &mut self,
-        argv: &[String],
-        args: &[String],
-        stdin: &Data,
-        program: &str,
-    ) -> Option<Data> {
+    pub(super) fn command_prompt(&mut self, call: Call<'_>) -> Option<Data> {
+        let Call { argv, args, program, stdin } = call;
         let found = args.iter().enumerate().find_map(|(at, arg)| Some((at, behind_switch(arg)?)));
         let Some((at, first)) = found else {
             let lines = match stdin.exact() {
