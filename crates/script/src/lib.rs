@@ -40,4 +40,4 @@ pub use limits::Limits;
 pub use loaded::Loaded;
 pub use permissions::{FileAccess, FileGrant, HostGrant, Permissions};
 pub use source::{Placement, ScriptSource};
-pub use workers::{WorkerSettings, Workers};
+pub use workers::{RunItem, WorkerSettings, Workers};

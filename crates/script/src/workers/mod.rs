@@ -227,13 +227,16 @@ impl Inner {
         loop {
             let (at, started) = progress.look();
             let budget = budgets.get(at).copied().unwrap_or_default();
-            let until = tokio::time::Instant::from_std(crate::realm::after(started, budget));
-            match tokio::time::timeout_at(until, &mut answer).await {
+            let end = crate::realm::after(started, budget);
+            // Nobody wakes this when the next item begins, which may have less time than this one.
+            let next = budgets.iter().skip(at.saturating_add(1)).min().copied().unwrap_or(budget);
+            let until = end.min(crate::realm::after(Instant::now(), next));
+            match tokio::time::timeout_at(tokio::time::Instant::from_std(until), &mut answer).await {
                 Ok(answered) => {
                     guard.armed = false;
                     return answered.unwrap_or_else(|_| Reply::failed(at, ScriptError::Gone));
                 }
-                Err(_) if progress.look() != (at, started) => {}
+                Err(_) if progress.look() != (at, started) || Instant::now() < end => {}
                 Err(_) => {
                     drop(guard);
                     Self::watch(inner, lane);

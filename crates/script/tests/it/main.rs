@@ -6,3 +6,4 @@
 mod common;
 
 mod calls;
+mod runs;
