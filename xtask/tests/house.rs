@@ -15,6 +15,8 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("backstop-hooks", &[]),
     // It starts programs, and knows nothing of why.
     ("backstop-confine", &[]),
+    // It ends programs, and knows none of us.
+    ("backstop-process", &[]),
     ("backstop-yaml", &[]),
     // A runtime for scripts, which could be used for something else.
     ("backstop-script", &[]),
@@ -23,12 +25,15 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("backstop-llm", &["backstop-hooks"]),
     ("backstop-store", &["backstop-hooks"]),
     ("backstop-engine", &["backstop-hooks", "backstop-store"]),
+    // It asks a server, and knows nothing of what about.
+    ("backstop-endpoint", &["backstop-hooks"]),
     // It knows what a command does, and of none of us.
     ("backstop-shell", &["backstop-yaml"]),
     (
         "backstop-guards",
         &[
             "backstop-hooks",
+            "backstop-endpoint",
             "backstop-scan",
             "backstop-shell",
             "backstop-yaml",
@@ -38,7 +43,14 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ),
     (
         "backstop-agent",
-        &["backstop-hooks", "backstop-shell", "backstop-store", "backstop-engine", "backstop-llm"],
+        &[
+            "backstop-hooks",
+            "backstop-process",
+            "backstop-shell",
+            "backstop-store",
+            "backstop-engine",
+            "backstop-llm",
+        ],
     ),
     (
         "backstop-gateway",
@@ -60,6 +72,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
             "backstop-gateway",
             "backstop-clients",
             "backstop-confine",
+            "backstop-process",
         ],
     ),
     ("backstop-cli", &["backstop"]),
@@ -71,6 +84,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
 const MUST_NOT_USE: &[(&str, &[&str])] = &[
     ("backstop-yaml", &["tokio", "hyper", "reqwest", "rusqlite", "clap"]),
     ("backstop-confine", &["tokio", "hyper", "reqwest", "http", "rusqlite", "clap", "tracing"]),
+    ("backstop-process", &["hyper", "reqwest", "http", "rusqlite", "clap", "tracing"]),
     ("backstop-hooks", &["tokio", "hyper", "reqwest", "rusqlite", "http"]),
     ("backstop-config", &["tokio", "hyper", "reqwest", "rusqlite", "clap"]),
     ("backstop-engine", &["hyper", "reqwest", "rusqlite", "clap"]),
@@ -80,7 +94,8 @@ const MUST_NOT_USE: &[(&str, &[&str])] = &[
     ("backstop-script", &["hyper", "rusqlite", "clap", "tracing"]),
     ("backstop-scan", &["tokio", "hyper", "reqwest", "http", "rusqlite", "clap", "async-trait"]),
     ("backstop-shell", &["tokio", "hyper", "reqwest", "http", "rusqlite", "clap", "tracing"]),
-    ("backstop-guards", &["rusqlite", "clap"]),
+    ("backstop-endpoint", &["tokio", "rusqlite", "clap", "tracing"]),
+    ("backstop-guards", &["hyper", "reqwest", "rusqlite", "clap"]),
     ("backstop-agent", &["rusqlite", "clap"]),
     ("backstop-gateway", &["rusqlite", "clap", "reqwest"]),
     ("backstop-clients", &["tokio", "hyper", "reqwest", "http", "rusqlite", "clap"]),

@@ -1,6 +1,6 @@
 //! Starting programs so that they can't reach what judges them.
 
 pub use backstop_confine::{
-    Confinement, Group, Handed, LaunchError, Outlet, Probe, Standing, Tier, Walls, adopt_orphans,
-    end_descendants, enter_and_run, others_sockets, own_networks, reap_orphans, take_listeners,
+    Confinement, Group, Handed, LaunchError, Outlet, Probe, Standing, Tier, Walls, enter_and_run,
+    others_sockets, own_networks, take_listeners,
 };

@@ -29,7 +29,6 @@ mod mounts;
 mod network;
 mod probe;
 mod sockets;
-mod tree;
 mod walls;
 
 pub use self::group::Group;
@@ -37,5 +36,4 @@ pub use self::launch::{Confinement, Handed, LaunchError, Outlet, enter_and_run};
 pub use self::network::{own_networks, take_listeners};
 pub use self::probe::{Probe, Tier};
 pub use self::sockets::others_sockets;
-pub use self::tree::{adopt_orphans, end_descendants, reap_orphans};
 pub use self::walls::{Standing, Walls};

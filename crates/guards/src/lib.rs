@@ -18,7 +18,6 @@ pub mod limits;
 mod named;
 mod paths;
 mod rules;
-mod tls;
 mod typed;
 pub mod verdicts;
 

@@ -3,16 +3,13 @@
 //! The command is given to `/bin/sh -c`; standard input is empty, output and errors come back in the order in
 //! which they were written. The command leads a process group. When it ends, what it left running in the group
 //! ends too; when it times out, is cancelled, or the call's future is dropped, so does everything that it ever
-//! started (see [`group`] for what escapes, and [`lifeline`] for what happens when this program is
-//! killed). With `background` the command goes on after the call, under the care of the
+//! started, and when this program is killed, too (see [`backstop_process`] for how, and for what escapes). With `background` the command goes on after the call, under the care of the
 //! [`ProcessTable`](crate::tools::ProcessTable).
 //!
 //! The working directory is inside the workspace; what the command then touches is not confined by this tool.
 
 pub(super) mod capture;
 pub(super) mod env;
-pub(super) mod group;
-pub(super) mod lifeline;
 pub(super) mod spawn;
 
 use std::ffi::OsString;

@@ -3,19 +3,19 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use backstop_process::{Family, Group};
 use tokio::sync::watch;
 
 use super::ProcessError;
 use super::input::Input;
 use crate::tools::cancel::CancelToken;
-use crate::tools::exec::group::{Group, sweep};
-use crate::tools::exec::lifeline::Lifeline;
 use crate::tools::exec::spawn::{Ending, Job, Output, Stop, start};
 
+/// The environment variable that marks the processes of a command.
+const MARKER: &str = "BACKSTOP_EXEC_ID";
 /// Most processes that run at once.
 const MAX_RUNNING: usize = 16;
 /// Most processes that are remembered, those that ended included.
@@ -24,9 +24,7 @@ const MAX_REMEMBERED: usize = 64;
 /// What `exec` left running, by id. When it is dropped, all of it dies at once.
 #[derive(Debug)]
 pub struct ProcessTable {
-    session: String,
-    marked: AtomicU64,
-    lifeline: Arc<Lifeline>,
+    family: Family,
     entries: Mutex<Entries>,
 }
 
@@ -85,21 +83,13 @@ impl ProcessTable {
     /// A table without processes.
     #[must_use]
     pub fn new() -> Self {
-        Self {
-            session: uuid::Uuid::now_v7().simple().to_string(),
-            marked: AtomicU64::new(0),
-            lifeline: Arc::default(),
-            entries: Mutex::default(),
-        }
+        let family = Family::new(MARKER, uuid::Uuid::now_v7().simple().to_string());
+        Self { family, entries: Mutex::default() }
     }
 
-    /// A mark for the processes of one more command of this session.
-    pub(in crate::tools) fn next_marker(&self) -> String {
-        format!("{}.{}", self.session, self.marked.fetch_add(1, Ordering::Relaxed))
-    }
-
-    pub(in crate::tools) fn lifeline(&self) -> Arc<Lifeline> {
-        Arc::clone(&self.lifeline)
+    /// Whose children the commands of this session are.
+    pub(in crate::tools) fn family(&self) -> &Family {
+        &self.family
     }
 
     /// Starts `job` and keeps it; it is ended after `lifetime`. `shown` is its command as everybody but the process
@@ -187,14 +177,11 @@ impl Default for ProcessTable {
 
 impl Drop for ProcessTable {
     fn drop(&mut self) {
-        if self.marked.load(Ordering::Relaxed) == 0 {
-            return;
-        }
         let entries = self.entries.get_mut().unwrap_or_else(PoisonError::into_inner);
         for process in entries.by_id.values() {
             process.group.kill_all();
             process.stop();
         }
-        sweep(&self.session);
+        self.family.end();
     }
 }

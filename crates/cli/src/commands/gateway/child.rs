@@ -12,12 +12,11 @@ use std::process::ExitStatus;
 use std::time::Duration;
 
 use backstop::clients::Client;
-use backstop::confine::{adopt_orphans, end_descendants, reap_orphans};
+use backstop::process::{Lifeline, Target, adopt_orphans, end_descendants, reap_orphans};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{Signal as Signals, SignalKind, signal};
 
-use super::lifeline::Lifeline;
 use crate::error::Error;
 use crate::exit::Exit;
 
@@ -83,6 +82,8 @@ pub(super) async fn run(
     if !on_terminal {
         builder.process_group(0);
     }
+    let lifeline = Lifeline::with_folder(folder);
+    lifeline.hold()?;
     // Where the system can't do it, orphans go where they always went.
     let _ = adopt_orphans();
     let mut child = match builder.spawn() {
@@ -94,8 +95,9 @@ pub(super) async fn run(
         }
     };
     let process = pid(&child)?;
-    let lifeline = Lifeline::new(process, !on_terminal, folder)?;
-    let own: Vec<Pid> = std::iter::once(process).chain(lifeline.process()).collect();
+    let target = if on_terminal { Target::Process(process) } else { Target::Group(process) };
+    lifeline.watch(target)?;
+    let own: Vec<Pid> = std::iter::once(process).chain(lifeline.watcher()).collect();
     let mut reaping = tokio::time::interval(REAPING);
     let client = unheard.as_ref().map(|(client, _)| *client);
     let unheard = async {
@@ -121,7 +123,8 @@ pub(super) async fn run(
         // Whatever it left behind would have no model any more.
         let _ = kill_process_group(process, Signal::KILL);
     }
-    lifeline.cut();
+    lifeline.forget(target);
+    drop(lifeline);
     end_descendants(&[]);
     match client {
         Some(client) if was_ended => Err(Error::Failed(format!(

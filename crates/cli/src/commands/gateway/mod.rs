@@ -4,7 +4,6 @@ pub(crate) mod banner;
 mod child;
 mod environment;
 mod hold;
-mod lifeline;
 mod once;
 pub(crate) mod run;
 pub(crate) mod serve;

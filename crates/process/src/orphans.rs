@@ -2,7 +2,6 @@
 //!
 //! It is a label and no wall: what another service starts on request was never in the tree.
 
-use std::fs;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
@@ -58,14 +57,13 @@ pub fn end_descendants(spared: &[Pid]) {
 }
 
 /// The children of a process, as far as the system tells.
+#[cfg(target_os = "linux")]
 fn children(process: Pid) -> Vec<Pid> {
-    let tasks = fs::read_dir(format!("/proc/{}/task", process.as_raw_nonzero()));
-    tasks
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|task| fs::read_to_string(task.path().join("children")).ok())
-        .flat_map(|list| list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<i32>>())
-        .filter_map(Pid::from_raw)
-        .collect()
+    crate::proc::children(process)
+}
+
+/// Other systems don't.
+#[cfg(not(target_os = "linux"))]
+fn children(_process: Pid) -> Vec<Pid> {
+    Vec::new()
 }
