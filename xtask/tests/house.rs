@@ -41,6 +41,8 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
             "backstop-engine",
         ],
     ),
+    // Where hooks of others come from; it knows none of the hosts.
+    ("backstop-plugins", &["backstop-hooks", "backstop-endpoint", "backstop-engine", "backstop-process"]),
     (
         "backstop-agent",
         &[
@@ -96,6 +98,7 @@ const MUST_NOT_USE: &[(&str, &[&str])] = &[
     ("backstop-shell", &["tokio", "hyper", "reqwest", "http", "rusqlite", "clap", "tracing"]),
     ("backstop-endpoint", &["tokio", "rusqlite", "clap", "tracing"]),
     ("backstop-guards", &["hyper", "reqwest", "rusqlite", "clap"]),
+    ("backstop-plugins", &["hyper", "reqwest", "rusqlite", "clap"]),
     ("backstop-agent", &["rusqlite", "clap"]),
     ("backstop-gateway", &["rusqlite", "clap", "reqwest"]),
     ("backstop-clients", &["tokio", "hyper", "reqwest", "http", "rusqlite", "clap"]),

@@ -1,0 +1,450 @@
+//! What a plugin registers, whatever its language, and how that becomes hooks of a snapshot.
+//!
+//! The law: *no silent gap*. A gate, which is a hook whose failure blocks, stands where it was to stand or the registration is an
+//! error that names point and setting. Any other hook that can't stand there is listed: as [`Waiting`] where no host of this
+//! process fires its point, as [`LeftOut`] where the operator has not allowed it.
+//!
+//! Limits: a plugin registers at most [`MOST_HOOKS`] hooks and [`MOST_OFFERS`] other things.
+
+use std::fmt;
+use std::sync::Arc;
+
+use backstop_engine::{Budget, HookOptions, Origin, RegisterError, Snapshot, Style, ToolMatcher};
+use backstop_hooks::{
+    FailurePolicy, HookId, Json, JsonHook, OwnerId, PointId, Trigger, UnknownPoint, for_each_point, json_hook,
+};
+
+/// Most hooks of one plugin.
+pub const MOST_HOOKS: usize = 256;
+/// Most other things that one plugin registers.
+pub const MOST_OFFERS: usize = 256;
+
+/// Where a hook of a plugin is to stand, and how.
+#[derive(Clone, Debug)]
+pub struct HookSpec {
+    /// The point.
+    pub point: PointId,
+    /// The point's name as the plugin wrote it, which may be an older one.
+    pub name: String,
+    /// The plugin's own name for this hook, unique among its hooks at the point.
+    pub registration: String,
+    /// Higher runs first.
+    pub priority: i32,
+    /// The author's time budget.
+    pub timeout: Option<Budget>,
+    /// Only these tools.
+    pub tools: Option<ToolMatcher>,
+    /// Only runs that one of these started.
+    pub triggers: Option<Vec<Trigger>>,
+    /// Only dispatches of these kinds, where the host has kinds.
+    pub dispatch_kinds: Option<Vec<String>>,
+}
+
+impl HookSpec {
+    /// A hook at the point called `name`, with priority 0 and everything else left to the point.
+    ///
+    /// # Errors
+    ///
+    /// [`UnknownPoint`], with the nearest name.
+    pub fn at(name: &str, registration: impl Into<String>) -> Result<Self, UnknownPoint> {
+        Ok(Self {
+            point: name.parse()?,
+            name: name.to_owned(),
+            registration: registration.into(),
+            priority: 0,
+            timeout: None,
+            tools: None,
+            triggers: None,
+            dispatch_kinds: None,
+        })
+    }
+
+    fn id(&self, owner: &OwnerId) -> HookId {
+        format!("{owner}:{}:{}", self.point.name(), self.registration).into()
+    }
+
+    fn options(&self, owner: &OwnerId) -> HookOptions {
+        HookOptions {
+            timeout: self.timeout,
+            tools: self.tools.clone(),
+            triggers: self.triggers.clone(),
+            // What runs elsewhere is not given the values behind placeholders.
+            judges_values: Some(false),
+            style: Style::Foreign,
+            origin: Origin::Configuration,
+            ..HookOptions::new(owner.clone()).id(self.id(owner)).priority(self.priority)
+        }
+    }
+
+    fn is_gate(&self) -> bool {
+        self.point.info().failure != FailurePolicy::Open
+    }
+}
+
+/// What else a plugin can register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum OfferKind {
+    /// A tool for the agent.
+    Tool,
+    /// A command that people type into a conversation.
+    Command,
+    /// Something that runs beside the hosts.
+    Service,
+    /// A command of the command line.
+    Cli,
+    /// A path of the server.
+    Route,
+    /// A method of the server.
+    Method,
+    /// Data of its own in each session.
+    SessionExtension,
+    /// Text for the next turn.
+    Injection,
+}
+
+impl OfferKind {
+    /// Its name in listings.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Tool => "tool",
+            Self::Command => "command",
+            Self::Service => "service",
+            Self::Cli => "cli",
+            Self::Route => "route",
+            Self::Method => "method",
+            Self::SessionExtension => "session-extension",
+            Self::Injection => "injection",
+        }
+    }
+}
+
+impl fmt::Display for OfferKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Something besides hooks that a plugin registers. Whoever has a place for it takes it from the [`Registration`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Offer {
+    /// What it is.
+    pub kind: OfferKind,
+    /// Its name.
+    pub name: String,
+    /// What it is for.
+    pub description: String,
+    /// For a tool: the JSON Schema of its arguments.
+    pub schema: Option<Json>,
+}
+
+/// A hook that was left out, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftOut {
+    /// The hook or the other thing, as the plugin named it.
+    pub what: String,
+    /// Why, and what would change that.
+    pub why: String,
+}
+
+/// A hook at a point that no host of this process fires. It is kept for a host that does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// The hook.
+    pub id: HookId,
+    /// Its point.
+    pub point: PointId,
+}
+
+/// Why what a plugin registers can't be taken.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RegistrationError {
+    /// The plugin's id is that of a part of Backstop, or of the operator, or none.
+    #[error("a plugin can't be called `{0}`\nhint: `builtin` and `operator` are names of Backstop itself")]
+    Owner(String),
+    /// The same name twice at one point.
+    #[error(
+        "plugin `{owner}`: there are two hooks `{registration}` at `{point}`\nhint: give each a `registrationId` of its own"
+    )]
+    Twice {
+        /// The plugin.
+        owner: OwnerId,
+        /// The point.
+        point: PointId,
+        /// The name.
+        registration: String,
+    },
+    /// More than anybody needs.
+    #[error("plugin `{owner}` registers more than {most} {what}")]
+    TooMany {
+        /// The plugin.
+        owner: OwnerId,
+        /// Of what.
+        what: &'static str,
+        /// How many there may be.
+        most: usize,
+    },
+    /// A hook can't stand there.
+    #[error("plugin `{owner}`: {error}")]
+    Hook {
+        /// The plugin.
+        owner: OwnerId,
+        /// Why not.
+        error: RegisterError,
+    },
+}
+
+/// What one plugin registers.
+pub struct Registration {
+    owner: OwnerId,
+    hooks: Vec<(HookSpec, Arc<dyn JsonHook>)>,
+    offers: Vec<Offer>,
+    left_out: Vec<LeftOut>,
+}
+
+impl fmt::Debug for Registration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Registration")
+            .field("owner", &self.owner)
+            .field("hooks", &self.hooks.iter().map(|(spec, _)| spec.id(&self.owner)).collect::<Vec<_>>())
+            .field("offers", &self.offers.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// What became of what a plugin registered.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Seated {
+    /// The hooks that stand.
+    pub hooks: Vec<HookId>,
+    /// The hooks that no host fires here.
+    pub waiting: Vec<Waiting>,
+    /// What was left out.
+    pub left_out: Vec<LeftOut>,
+}
+
+impl Registration {
+    /// Nothing yet, of the plugin called `id`.
+    ///
+    /// # Errors
+    ///
+    /// [`RegistrationError::Owner`] for an id that is not a plugin's to have.
+    pub fn new(id: &str) -> Result<Self, RegistrationError> {
+        let owner = OwnerId::new(id);
+        let is_spoken_for = owner.is_builtin() || owner == OwnerId::operator();
+        let is_name = !id.is_empty() && id.len() <= 128 && !id.chars().any(|c| c.is_control() || c == ':');
+        if is_spoken_for || !is_name {
+            return Err(RegistrationError::Owner(id.chars().filter(|c| !c.is_control()).take(128).collect()));
+        }
+        Ok(Self { owner, hooks: Vec::new(), offers: Vec::new(), left_out: Vec::new() })
+    }
+
+    /// The plugin.
+    pub fn owner(&self) -> &OwnerId {
+        &self.owner
+    }
+
+    /// Adds a hook.
+    ///
+    /// # Errors
+    ///
+    /// [`RegistrationError`] for a second hook of the same name at the point, and for one too many.
+    pub fn hook(&mut self, spec: HookSpec, hook: Arc<dyn JsonHook>) -> Result<(), RegistrationError> {
+        let same =
+            |(other, _): &(HookSpec, _)| other.point == spec.point && other.registration == spec.registration;
+        if self.hooks.iter().any(same) {
+            let (owner, registration) = (self.owner.clone(), spec.registration);
+            return Err(RegistrationError::Twice { owner, point: spec.point, registration });
+        }
+        if self.hooks.len() >= MOST_HOOKS {
+            return Err(self.too_many("hooks", MOST_HOOKS));
+        }
+        self.hooks.push((spec, hook));
+        Ok(())
+    }
+
+    /// Adds something else.
+    ///
+    /// # Errors
+    ///
+    /// [`RegistrationError::TooMany`].
+    pub fn offer(&mut self, offer: Offer) -> Result<(), RegistrationError> {
+        if self.offers.len() >= MOST_OFFERS {
+            return Err(self.too_many("tools, commands and the like", MOST_OFFERS));
+        }
+        self.offers.push(offer);
+        Ok(())
+    }
+
+    /// Says that something was left out before it came here.
+    pub fn leave_out(&mut self, what: impl Into<String>, why: impl Into<String>) {
+        self.left_out.push(LeftOut { what: what.into(), why: why.into() });
+    }
+
+    fn too_many(&self, what: &'static str, most: usize) -> RegistrationError {
+        RegistrationError::TooMany { owner: self.owner.clone(), what, most }
+    }
+
+    /// The hooks.
+    pub fn hooks(&self) -> impl Iterator<Item = &HookSpec> {
+        self.hooks.iter().map(|(spec, _)| spec)
+    }
+
+    /// What it registers besides hooks.
+    pub fn offers(&self) -> &[Offer] {
+        &self.offers
+    }
+
+    /// Puts the hooks into `snapshot`. Where that fails, some of them may stand in it, and it is to be thrown away.
+    ///
+    /// # Errors
+    ///
+    /// [`RegistrationError::Hook`] where a gate can't stand, or any hook for a reason that is its author's.
+    pub fn seat(&self, snapshot: &mut Snapshot) -> Result<Seated, RegistrationError> {
+        let mut seated = Seated { left_out: self.left_out.clone(), ..Seated::default() };
+        for (spec, hook) in &self.hooks {
+            match stand(snapshot, spec.point, Arc::clone(hook), spec.options(&self.owner)) {
+                Ok(id) => seated.hooks.push(id),
+                Err(RegisterError::NotFired { .. }) if !spec.is_gate() => {
+                    seated.waiting.push(Waiting { id: spec.id(&self.owner), point: spec.point });
+                }
+                Err(
+                    error
+                    @ (RegisterError::ConversationAccess { .. } | RegisterError::PromptInjection { .. }),
+                ) if !spec.is_gate() => {
+                    let what = format!("{} (`{}`)", spec.registration, spec.name);
+                    seated.left_out.push(LeftOut { what, why: error.to_string() });
+                }
+                Err(error) => return Err(RegistrationError::Hook { owner: self.owner.clone(), error }),
+            }
+        }
+        Ok(seated)
+    }
+}
+
+macro_rules! stand_at_each {
+    ($($point:ident, $name:literal, $mode:ident, $family:ident, $failure:ident, $budget:literal, $access:literal,
+       $injection:literal, $event:ident, $outcome:ident, $summary:literal;)*) => {
+        /// Puts a hook that speaks JSON at a point that is known by its id.
+        fn stand(
+            snapshot: &mut Snapshot,
+            point: PointId,
+            hook: Arc<dyn JsonHook>,
+            options: HookOptions,
+        ) -> Result<HookId, RegisterError> {
+            match point {
+                $(PointId::$point => {
+                    snapshot.on(json_hook::<backstop_hooks::points::$point>(hook), options)
+                })*
+            }
+        }
+    };
+}
+
+for_each_point!(stand_at_each);
+
+#[cfg(test)]
+mod tests {
+    use backstop_engine::{Hosts, OperatorSettings, OwnerSettings};
+    use backstop_hooks::{HostProfile, JsonFuture};
+    use serde_json::Value;
+
+    use super::*;
+
+    struct Silent;
+
+    impl JsonHook for Silent {
+        fn call<'a>(&'a self, _: PointId, _: Value) -> JsonFuture<'a> {
+            Box::pin(async { Ok(Value::Null) })
+        }
+    }
+
+    fn registration(points: &[PointId]) -> Registration {
+        let mut registration = Registration::new("mine").unwrap();
+        for point in points {
+            registration.hook(HookSpec::at(point.name(), "h").unwrap(), Arc::new(Silent)).unwrap();
+        }
+        registration
+    }
+
+    fn settings(access: Option<bool>, injection: Option<bool>) -> OperatorSettings {
+        let mut settings = OperatorSettings::default();
+        let owner = OwnerSettings {
+            allow_conversation_access: access,
+            allow_prompt_injection: injection,
+            ..OwnerSettings::default()
+        };
+        settings.owners.insert(OwnerId::new("mine"), owner);
+        settings
+    }
+
+    #[test]
+    fn every_point_takes_a_hook_of_a_plugin() {
+        let points: Vec<_> =
+            PointId::ALL.iter().copied().filter(|point| *point != PointId::TrustedToolPolicy).collect();
+        let mut snapshot = Snapshot::empty(settings(Some(true), None));
+        let seated = registration(&points).seat(&mut snapshot).unwrap();
+        assert_eq!(seated.hooks.len(), points.len());
+        assert!(snapshot.iter().all(|meta| meta.style == Style::Foreign && !meta.judges_values));
+        let stands: Vec<_> = snapshot.iter().map(|meta| meta.point).collect();
+        assert_eq!(stands, points, "each stands at its own point");
+    }
+
+    #[test]
+    fn law_07_a_gate_that_no_host_fires_is_an_error_and_an_observer_waits() {
+        let profile = HostProfile::new("tiny", "a tiny host").fires([PointId::SessionStart]);
+        let mut snapshot = Snapshot::empty(settings(Some(true), None)).hosted_by(Hosts::new([profile]));
+        let seated =
+            registration(&[PointId::AfterToolCall, PointId::SessionStart]).seat(&mut snapshot).unwrap();
+        assert_eq!(seated.hooks.len(), 1);
+        assert_eq!(seated.waiting.len(), 1);
+        assert_eq!(seated.waiting[0].point, PointId::AfterToolCall);
+        let error = registration(&[PointId::BeforeToolCall]).seat(&mut snapshot).unwrap_err().to_string();
+        assert!(error.contains("before_tool_call") && error.contains("tiny"), "{error}");
+    }
+
+    #[test]
+    fn law_07_a_gate_without_its_grant_is_an_error_and_other_hooks_are_listed() {
+        for (gate, other, settings, setting) in [
+            (PointId::BeforeLlmCall, PointId::LlmOutput, settings(None, None), "allowConversationAccess"),
+            (
+                PointId::BeforeLlmCall,
+                PointId::BeforePromptBuild,
+                settings(Some(true), Some(false)),
+                "allowPromptInjection",
+            ),
+        ] {
+            let mut snapshot = Snapshot::empty(settings);
+            let error = registration(&[gate]).seat(&mut snapshot).unwrap_err().to_string();
+            assert!(error.contains(setting) && error.contains(gate.name()), "{error}");
+            let seated = registration(&[other]).seat(&mut snapshot).unwrap();
+            assert!(seated.left_out[0].why.contains(setting) && seated.hooks.is_empty());
+        }
+    }
+
+    #[test]
+    fn nobody_is_called_like_a_part_of_backstop() {
+        for id in ["builtin", "builtin:security-audit", "operator", "", "a:b", "a\nb", &"x".repeat(129)] {
+            assert!(matches!(Registration::new(id), Err(RegistrationError::Owner(_))), "{id}");
+        }
+        let error = registration(&[PointId::TrustedToolPolicy])
+            .seat(&mut Snapshot::empty(OperatorSettings::default()))
+            .unwrap_err();
+        assert!(matches!(error, RegistrationError::Hook { error: RegisterError::Untrusted(_), .. }));
+    }
+
+    #[test]
+    fn names_are_unique_and_numbers_are_bounded() {
+        let mut registration = registration(&[PointId::BeforeToolCall]);
+        let again = HookSpec::at("before_tool_call", "h").unwrap();
+        let error = registration.hook(again, Arc::new(Silent)).unwrap_err().to_string();
+        assert!(error.contains("registrationId"), "{error}");
+        for number in 1..MOST_HOOKS {
+            let spec = HookSpec::at("before_tool_call", number.to_string()).unwrap();
+            registration.hook(spec, Arc::new(Silent)).unwrap();
+        }
+        let spec = HookSpec::at("before_tool_call", "more").unwrap();
+        assert!(matches!(registration.hook(spec, Arc::new(Silent)), Err(RegistrationError::TooMany { .. })));
+        assert!(HookSpec::at("before_tool_cal", "h").unwrap_err().to_string().contains("before_tool_call"));
+    }
+}
