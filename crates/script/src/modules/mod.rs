@@ -1,41 +1,72 @@
 //! Modules: where they may come from, what they are called, and how their source becomes JavaScript.
 //!
 //! **Law.** A module is a file inside of the script's folder, a module of the bridge, or one of the Node surface;
-//! there is no other. Folders are made canonical once and every file is looked at where it really is, so that no
+//! there is no other. The folder is made canonical once and every file is looked at where it really is, so that no
 //! link leads out. A module has one name, however it was imported: the path of its file, relative to the folder.
 //! Stacks and errors show that name.
 //!
 //! Modules of ours (boot, bridge, `node:`) have `import.meta.host`; a script's own have `import.meta.url`.
+//!
+//! ES modules, CommonJS and JSON may import each other. A CommonJS module is run when it is linked into an ES module,
+//! so that the names it exports are known; what it exports as a whole is the default export, as in Node.
+//!
+//! **Limits.** An ES module that awaits at its top level can't be required. Number and size of modules are bounded
+//! ([`Limits`]), and so is how deep loads stand inside of loads.
 
-use std::cell::RefCell;
-use std::path::{Path, PathBuf};
+mod native;
+mod package;
+mod resolve;
+mod source;
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use rquickjs::loader::{ImportAttributes, Loader, Resolver};
 use rquickjs::module::Declared;
-use rquickjs::{Ctx, Exception, Module, Object, Persistent};
+use rquickjs::{Ctx, Exception, Function, Module, Object, Persistent, Value};
 
+use self::package::Asked;
+use self::resolve::{Files, Found};
+use self::source::Kind;
 use crate::bridge::Provided;
-use crate::error::{Place, ScriptError};
+use crate::error::ScriptError;
 use crate::limits::Limits;
 use crate::node;
 use crate::realm::HostScope;
 use crate::source::ScriptSource;
 use crate::typescript;
+use crate::workers::stack_is_short;
 
 /// The specifier by which a boot module imports the script.
-pub(crate) const ENTRY: &str = "script:entry";
+const ENTRY: &str = "script:entry";
+/// The name of an empty module.
+const EMPTY: &str = "backstop:empty";
+/// Modules that `require` evaluates; they import by names that are resolved already.
+const REQUIRED: &str = "backstop:require/";
+/// Between the name of a module that is not provided and the module that imports it.
+const FOR: &str = " for ";
+
+/// The functions of `commonjs.js`.
+#[derive(Clone)]
+struct CommonJs {
+    load: Persistent<Function<'static>>,
+    names: Persistent<Function<'static>>,
+}
 
 /// What is known of the modules of one realm.
 pub(crate) struct Modules {
-    root: PathBuf,
+    files: Files,
     entry: String,
-    #[expect(dead_code, reason = "bounds of the loader, which come with it")]
     limits: Limits,
     scope: Arc<HostScope>,
+    loaded: Cell<usize>,
     host: RefCell<Option<Persistent<Object<'static>>>>,
+    commonjs: RefCell<Option<CommonJs>>,
     failure: RefCell<Option<ScriptError>>,
+    /// Names that importers want of modules that are not provided.
+    absent: RefCell<HashMap<String, (String, Vec<String>)>>,
 }
 
 impl Modules {
@@ -44,28 +75,39 @@ impl Modules {
         limits: Limits,
         scope: Arc<HostScope>,
     ) -> Result<Self, ScriptError> {
-        let root = source.root.canonicalize().map_err(|error| ScriptError::Module {
+        let files = Files::new(&source.root).map_err(|error| ScriptError::Module {
             specifier: source.entry.clone(),
             importer: format!("the host, for `{}`", source.name),
             reason: format!("its folder cannot be read ({error})"),
         })?;
         Ok(Self {
-            root,
+            files,
             entry: source.entry.clone(),
             limits,
             scope,
+            loaded: Cell::new(0),
             host: RefCell::default(),
+            commonjs: RefCell::default(),
             failure: RefCell::default(),
+            absent: RefCell::default(),
         })
     }
 
-    pub(crate) fn set_host(&self, host: Persistent<Object<'static>>) {
-        self.host.replace(Some(host));
+    /// Makes `require`, and takes what modules of ours see as `import.meta.host`.
+    pub(crate) fn begin<'js>(self: &Rc<Self>, ctx: &Ctx<'js>, host: Object<'js>) -> rquickjs::Result<()> {
+        let made = native::commonjs(ctx, self)?;
+        host.set("createRequire", made.get::<_, Function<'js>>("createRequire")?)?;
+        let function =
+            |name: &str| made.get::<_, Function<'js>>(name).map(|function| Persistent::save(ctx, function));
+        self.commonjs.replace(Some(CommonJs { load: function("load")?, names: function("names")? }));
+        self.host.replace(Some(Persistent::save(ctx, host)));
+        Ok(())
     }
 
     /// Lets go of the runtime's values, which have to be gone before it is.
     pub(crate) fn forget_host(&self) {
         self.host.replace(None);
+        self.commonjs.replace(None);
     }
 
     /// Makes a module one of ours.
@@ -82,82 +124,198 @@ impl Modules {
         message.ends_with(&noted.to_string()).then_some(noted)
     }
 
+    /// Throws `error` into the script, which may catch it, and notes it for the load that may fail by it.
     fn fail(&self, ctx: &Ctx<'_>, error: ScriptError) -> rquickjs::Error {
-        let message = error.to_string();
+        let (message, code) = (error.to_string(), matches!(error, ScriptError::Module { .. }));
         self.failure.replace(Some(error));
-        Exception::throw_reference(ctx, &message)
+        let thrown = Exception::throw_message(ctx, &message);
+        let value = ctx.catch();
+        if let Some(object) = value.as_object().filter(|_| code)
+            && let Err(error) = object.set("code", "MODULE_NOT_FOUND")
+        {
+            return error;
+        }
+        if value.is_null() { thrown } else { ctx.throw(value) }
     }
 
-    fn resolve(&self, importer: &str, specifier: &str) -> Result<String, ScriptError> {
-        let refused = |reason: String| ScriptError::Module {
+    fn refused(importer: &str, specifier: &str, reason: impl Into<String>) -> ScriptError {
+        ScriptError::Module {
             specifier: specifier.to_owned(),
-            importer: importer.to_owned(),
-            reason,
-        };
-        if specifier == ENTRY {
-            return self.file(&self.root.join(&self.entry)).map_err(refused);
+            importer: importer.split(FOR).last().unwrap_or(importer).to_owned(),
+            reason: reason.into(),
         }
-        if let Some((name, _)) = node::module(specifier) {
-            return Ok(name);
-        }
-        if specifier.starts_with("./") || specifier.starts_with("../") {
-            let folder = self.root.join(importer);
-            let folder = folder.parent().unwrap_or(&self.root);
-            return self.file(&folder.join(specifier)).map_err(refused);
-        }
-        if self.scope.bridge.module(specifier).is_some() {
+    }
+
+    fn resolve(&self, importer: &str, specifier: &str, asked: Asked) -> Result<String, ScriptError> {
+        if importer.starts_with(REQUIRED) {
             return Ok(specifier.to_owned());
         }
-        Err(refused("no such module".to_owned()))
-    }
-
-    fn file(&self, path: &Path) -> Result<String, String> {
-        let found = path.canonicalize().map_err(|error| format!("its file cannot be read ({error})"))?;
-        let inside =
-            found.strip_prefix(&self.root).map_err(|_| "it is outside of the script's folder".to_owned())?;
-        inside.to_str().map(str::to_owned).ok_or_else(|| "its path is no Unicode".to_owned())
-    }
-
-    /// The JavaScript of a file.
-    fn javascript(&self, name: &str, source: Vec<u8>) -> Result<String, ScriptError> {
-        let place = |line, column| Place { file: name.to_owned(), line, column };
-        let source = String::from_utf8(source).map_err(|error| {
-            let before = error.as_bytes().get(..error.utf8_error().valid_up_to()).unwrap_or_default();
-            let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
-            let line = u32::try_from(line).unwrap_or(u32::MAX);
-            ScriptError::Syntax { place: place(line, 1), message: "a source has to be UTF-8".to_owned() }
-        })?;
-        if !name.ends_with(".ts") && !name.ends_with(".mts") && !name.ends_with(".cts") {
-            return Ok(source);
+        if specifier == ENTRY {
+            let found = self.files.resolve("", &format!("./{}", self.entry), asked);
+            return match found.map_err(|reason| Self::refused("the host", &self.entry, reason))? {
+                Found::File(name) => Ok(name),
+                _ => Err(Self::refused("the host", &self.entry, "the package maps it to nothing")),
+            };
         }
-        typescript::strip(&source).map_err(|problem| {
-            let (line, column) = problem.place(&source);
-            ScriptError::Syntax { place: place(line, column), message: problem.message }
-        })
+        if let Some(name) = self.ours(importer, specifier) {
+            return Ok(name);
+        }
+        if let Some(name) = specifier.strip_prefix("node:") {
+            let reason = format!(
+                "Node's module `{name}` is not provided here\n  hint: a plugin that needs it can run under the machine's Node"
+            );
+            return Err(Self::refused(importer, specifier, reason));
+        }
+        match self.files.resolve(importer, specifier, asked) {
+            Ok(Found::File(name)) => Ok(name),
+            Ok(Found::Empty) => Ok(EMPTY.to_owned()),
+            Ok(Found::Other(other)) => match self.ours(importer, &other) {
+                Some(name) => Ok(name),
+                None => match self.files.resolve(importer, &other, asked) {
+                    Ok(Found::File(name)) => Ok(name),
+                    Ok(Found::Empty) => Ok(EMPTY.to_owned()),
+                    Ok(Found::Other(_)) => {
+                        Err(Self::refused(importer, specifier, "maps lead from name to name"))
+                    }
+                    Err(reason) => Err(Self::refused(importer, specifier, reason)),
+                },
+            },
+            Err(reason) => Err(Self::refused(importer, specifier, reason)),
+        }
+    }
+
+    /// The name of a module of ours.
+    fn ours(&self, importer: &str, specifier: &str) -> Option<String> {
+        if let Some((name, _)) = node::module(specifier) {
+            return Some(name);
+        }
+        match self.scope.bridge.module(specifier)? {
+            Provided::Source(_) => Some(specifier.to_owned()),
+            Provided::Absent(reason) => {
+                // Its names are those that the importer wants, so it is one for each importer.
+                let name = format!("{specifier}{FOR}{importer}");
+                let path = self.files.path(importer);
+                let names = self
+                    .read(importer, &path)
+                    .map(|text| typescript::imported_names(&text, specifier))
+                    .unwrap_or_default();
+                self.absent.borrow_mut().insert(name.clone(), (reason, names));
+                Some(name)
+            }
+        }
     }
 
     fn load<'js>(&self, ctx: &Ctx<'js>, name: &str) -> rquickjs::Result<Module<'js, Declared>> {
-        if let Some((name, source)) = node::module(name) {
-            let module = Module::declare(ctx.clone(), name, source)?;
-            self.mark_ours(&module)?;
-            return Ok(module);
+        self.count(ctx, name)?;
+        if name == EMPTY {
+            return Module::declare(ctx.clone(), name, "export default {};");
         }
-        if let Some(Provided::Source(source)) = self.scope.bridge.module(name) {
+        let absent = self.absent.borrow().get(name).cloned();
+        if let Some((reason, names)) = absent {
+            return Module::declare(ctx.clone(), name, source::absent(name, &reason, &names));
+        }
+        if let Some(source) = self.our_source(name) {
             let module = Module::declare(ctx.clone(), name, &*source)?;
             self.mark_ours(&module)?;
             return Ok(module);
         }
-        let path = self.root.join(name);
-        let source = std::fs::read(&path).map_err(|error| {
-            let reason = format!("its file cannot be read ({error})");
-            self.fail(
-                ctx,
-                ScriptError::Module { specifier: name.to_owned(), importer: name.to_owned(), reason },
-            )
-        })?;
-        let source = self.javascript(name, source).map_err(|error| self.fail(ctx, error))?;
-        let module = Module::declare(ctx.clone(), name, source)?;
-        module.meta()?.set("url", format!("file://{}", path.display()))?;
+        let path = self.files.path(name);
+        let text = self.read(name, &path).map_err(|error| self.fail(ctx, error))?;
+        match self.kind(name, &text) {
+            Kind::Module => {
+                let text = source::javascript(name, &text).map_err(|error| self.fail(ctx, error))?;
+                let module = self.declare(ctx, name, text)?;
+                module.meta()?.set("url", resolve::url(&path))?;
+                module.meta()?.set("filename", path.display().to_string())?;
+                module.meta()?.set("dirname", path.parent().unwrap_or(&path).display().to_string())?;
+                Ok(module)
+            }
+            Kind::Script | Kind::Json => self.wrap(ctx, name),
+        }
+    }
+
+    /// Counts modules, and looks at the stack that is left for loads inside of loads.
+    fn count(&self, ctx: &Ctx<'_>, name: &str) -> rquickjs::Result<()> {
+        if self.loaded.get() >= self.limits.modules {
+            let reason = format!("{} modules are loaded already, which is the most", self.limits.modules);
+            return Err(self.fail(ctx, Self::refused(name, name, reason)));
+        }
+        self.loaded.set(self.loaded.get() + 1);
+        if stack_is_short() {
+            return Err(
+                self.fail(ctx, Self::refused(name, name, "too many modules import each other in a row"))
+            );
+        }
+        Ok(())
+    }
+
+    fn our_source(&self, name: &str) -> Option<Arc<str>> {
+        if let Some((_, source)) = node::module(name).filter(|(canonical, _)| canonical == name) {
+            return Some(source.into());
+        }
+        match self.scope.bridge.module(name)? {
+            Provided::Source(source) => Some(source),
+            Provided::Absent(_) => None,
+        }
+    }
+
+    fn read(&self, name: &str, path: &std::path::Path) -> Result<String, ScriptError> {
+        let refused = |reason: String| Self::refused(name, name, reason);
+        let most = u64::try_from(self.limits.source_bytes).unwrap_or(u64::MAX);
+        let data =
+            std::fs::metadata(path).map_err(|error| refused(format!("its file cannot be read ({error})")))?;
+        if !data.is_file() || data.len() > most {
+            return Err(refused(format!("its file has {} bytes; the most is {most}", data.len())));
+        }
+        let bytes =
+            std::fs::read(path).map_err(|error| refused(format!("its file cannot be read ({error})")))?;
+        source::text(name, bytes)
+    }
+
+    fn kind(&self, name: &str, text: &str) -> Kind {
+        Kind::of(name, text, self.files.is_module(name))
+    }
+
+    /// Declares a module of the script; what is wrong with its source is said with its place.
+    fn declare<'js>(
+        &self,
+        ctx: &Ctx<'js>,
+        name: &str,
+        text: String,
+    ) -> rquickjs::Result<Module<'js, Declared>> {
+        self.failure.replace(None);
+        Module::declare(ctx.clone(), name, text).map_err(|error| self.explain(ctx, error))
+    }
+
+    /// Says a syntax error with its place. An error of a module inside of this one has been said already.
+    fn explain(&self, ctx: &Ctx<'_>, error: rquickjs::Error) -> rquickjs::Error {
+        if !matches!(error, rquickjs::Error::Exception) {
+            return error;
+        }
+        let value = ctx.catch();
+        if self.failure.borrow().is_none()
+            && let Some(exception) = value.as_exception()
+            && let Some(message) = exception.message()
+            && let Some(place) =
+                exception.stack().and_then(|stack| stack.lines().find_map(crate::realm::place_in))
+        {
+            return self.fail(ctx, ScriptError::Syntax { place, message });
+        }
+        ctx.throw(value)
+    }
+
+    /// A module around what a CommonJS module or a JSON file exports.
+    fn wrap<'js>(&self, ctx: &Ctx<'js>, name: &str) -> rquickjs::Result<Module<'js, Declared>> {
+        let commonjs = self.commonjs.borrow().clone();
+        let Some(commonjs) = commonjs else { return Err(rquickjs::Error::Unknown) };
+        let value: Value<'js> = commonjs.load.restore(ctx)?.call((name,))?;
+        let names: Vec<String> = if name.ends_with(".json") {
+            Vec::new()
+        } else {
+            commonjs.names.restore(ctx)?.call((value.clone(),))?
+        };
+        let module = Module::declare(ctx.clone(), name, source::wrapper(&names))?;
+        module.meta()?.set("value", value)?;
         Ok(module)
     }
 }
@@ -173,7 +331,7 @@ impl Resolver for Resolve {
         name: &str,
         _attributes: Option<ImportAttributes<'js>>,
     ) -> rquickjs::Result<String> {
-        self.0.resolve(base, name).map_err(|error| self.0.fail(ctx, error))
+        self.0.resolve(base, name, Asked::Import).map_err(|error| self.0.fail(ctx, error))
     }
 }
 

@@ -30,7 +30,10 @@ struct Builtin {
 }
 
 /// All modules of the surface.
-const MODULES: &[Builtin] = &[Builtin { name: "path", source: include_str!("js/path.js") }];
+const MODULES: &[Builtin] = &[
+    Builtin { name: "module", source: include_str!("js/module.js") },
+    Builtin { name: "path", source: include_str!("js/path.js") },
+];
 
 /// The canonical name (`node:path`) and the source of the module that `specifier` means, with `node:` or without.
 pub(crate) fn module(specifier: &str) -> Option<(String, &'static str)> {
@@ -44,7 +47,7 @@ pub(crate) fn install<'js>(
     host: &Object<'js>,
     scope: &Arc<HostScope>,
 ) -> rquickjs::Result<()> {
-    // The first host function of the surface goes here, in a module of its own.
-    let _ = (ctx, host, scope);
-    Ok(())
+    // Host functions of the surface go here, each family in a module of its own.
+    let _ = (ctx, scope);
+    host.set("builtinModules", MODULES.iter().map(|module| module.name).collect::<Vec<_>>())
 }

@@ -24,7 +24,7 @@ use rquickjs::{Context, Ctx, Function, Module, Object, Persistent, Promise, Runt
 pub(crate) use clock::{Clock, after};
 pub(crate) use host::{HostScope, Outbox, error_text};
 
-pub(crate) use self::errors::Failure;
+pub(crate) use self::errors::{Failure, place_in};
 use crate::call::{Answer, Argument, Callee, LazyEvent};
 use crate::error::{Ended, ScriptError};
 use crate::limits::Limits;
@@ -137,7 +137,7 @@ impl Realm {
         let made: Object<'_> = prelude.call((native,))?;
         let internals: Object<'_> = made.get("internals")?;
         node::install(ctx, &internals, &self.scope)?;
-        self.modules.set_host(Persistent::save(ctx, internals));
+        self.modules.begin(ctx, internals)?;
         let function =
             |name: &str| made.get::<_, Function<'_>>(name).map(|function| Persistent::save(ctx, function));
         Ok(Tools {

@@ -87,6 +87,28 @@ fn local<'a>(specifier: &'a ImportDeclarationSpecifier<'_>) -> (&'a str, bool) {
     }
 }
 
+/// The names that `program` takes from the module `specifier`, by import or by passing them on.
+pub(super) fn names_of(program: &Program<'_>, specifier: &str) -> Vec<String> {
+    let mut names = Vec::new();
+    for statement in &program.body {
+        match statement {
+            Statement::ImportDeclaration(import) if import.source.value == specifier => {
+                names.extend(import.specifiers.iter().flatten().filter_map(|specifier| match specifier {
+                    ImportDeclarationSpecifier::ImportSpecifier(it) => Some(it.imported.name().to_string()),
+                    _ => None,
+                }));
+            }
+            Statement::ExportFromDeclaration(export) if export.source.value == specifier => {
+                names.extend(export.specifiers.iter().map(|specifier| specifier.local.name().to_string()));
+            }
+            _ => {}
+        }
+    }
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
 impl Blanker<'_> {
     /// Drops imports and exports of types, once all uses are known.
     pub(super) fn drop_unused(&mut self, program: &Program<'_>) {

@@ -66,6 +66,21 @@ pub(crate) fn strip(source: &str) -> Result<String, Problem> {
     })
 }
 
+/// The names that a module wants of the module `specifier`. Nothing, if its source can't be read.
+pub(crate) fn imported_names(source: &str, specifier: &str) -> Vec<String> {
+    if depth::check(source).is_err() {
+        return Vec::new();
+    }
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, || {
+            let allocator = Allocator::default();
+            let parsed = Parser::new(&allocator, source, SourceType::ts().with_module(true)).parse();
+            imports::names_of(&parsed.program, specifier)
+        });
+        thread.ok().and_then(|thread| thread.join().ok()).unwrap_or_default()
+    })
+}
+
 fn strip_here(source: &str) -> Result<String, Problem> {
     let allocator = Allocator::default();
     let parsed = Parser::new(&allocator, source, SourceType::ts().with_module(true)).parse();

@@ -14,6 +14,29 @@ use crate::error::ScriptError;
 /// [`Limits::MOST_STACK`](crate::Limits::MOST_STACK), once for each load inside of a load that `modules` allows.
 pub(crate) const THREAD_STACK: usize = 16 << 20;
 
+/// What of it has to be left for one more load: the script's stack, and as much again for the loader.
+const LEFT: usize = 3 << 20;
+
+thread_local! {
+    /// About where the stack of a worker's thread begins.
+    static BASE: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+fn here() -> usize {
+    let local = 0_u8;
+    std::ptr::from_ref(&local).addr()
+}
+
+/// Notes where the stack of this thread begins.
+pub(super) fn note_stack() {
+    BASE.set(here());
+}
+
+/// Whether the stack of this thread has no room for one more load inside of loads.
+pub(crate) fn stack_is_short() -> bool {
+    BASE.get().abs_diff(here()) > THREAD_STACK - LEFT
+}
+
 /// What a thread is busy with; written by it, read by who waits.
 #[derive(Debug)]
 pub(crate) struct Gauge {

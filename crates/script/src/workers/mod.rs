@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
-pub(crate) use lane::Lane;
+pub(crate) use lane::{Lane, stack_is_short};
 pub(crate) use message::{Item, Message, Progress, Reply, Run};
 
 use crate::bridge::Bridge;

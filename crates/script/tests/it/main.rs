@@ -6,4 +6,5 @@
 mod common;
 
 mod calls;
+mod modules;
 mod runs;

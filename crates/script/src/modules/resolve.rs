@@ -1,0 +1,337 @@
+//! From a specifier to the one name of a module.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::path::{Component, Path, PathBuf};
+use std::rc::Rc;
+
+use super::package::{Asked, Mapped, Package};
+
+/// What a specifier means among the files of a script.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    /// A file, by its name: the path relative to the folder.
+    File(String),
+    /// A name that is looked for anew, because a map says so.
+    Other(String),
+    /// An empty module.
+    Empty,
+}
+
+/// Endings that are tried where a path has none, and for what a folder begins with.
+const ENDINGS: &[&str] = &["ts", "js", "mjs", "cjs", "mts", "cts", "json"];
+
+/// The files of a script.
+pub(super) struct Files {
+    root: PathBuf,
+    packages: RefCell<HashMap<PathBuf, Option<Rc<Package>>>>,
+}
+
+impl Files {
+    /// The files below a folder.
+    pub(super) fn new(root: &Path) -> std::io::Result<Self> {
+        Ok(Self { root: root.canonicalize()?, packages: RefCell::default() })
+    }
+
+    pub(super) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Where a module's file is.
+    pub(super) fn path(&self, name: &str) -> PathBuf {
+        self.root.join(name.strip_prefix("./").unwrap_or(name))
+    }
+
+    fn folder_of(&self, importer: &str) -> PathBuf {
+        if importer.is_empty() {
+            return self.root.clone();
+        }
+        let path = self.path(importer);
+        path.parent().map_or_else(|| self.root.clone(), Path::to_owned)
+    }
+
+    /// The name of the module of a file, which has to be inside.
+    fn name(&self, path: &Path) -> Result<String, String> {
+        let real = path.canonicalize().map_err(|error| format!("its file cannot be read ({error})"))?;
+        let inside = real
+            .strip_prefix(&self.root)
+            .map_err(|_| "its file is outside of the script's folder\n  hint: copy it into the folder; links out of it are not followed".to_owned())?;
+        let name = inside.to_str().ok_or("its path is no Unicode")?;
+        // A name with a colon is one of ours.
+        let first = name.split('/').next().unwrap_or_default();
+        Ok(if first.contains(':') { format!("./{name}") } else { name.to_owned() })
+    }
+
+    /// The nearest package around a folder, with its own folder.
+    fn package_around(&self, folder: &Path) -> Result<Option<(PathBuf, Rc<Package>)>, String> {
+        for above in folder.ancestors() {
+            if !above.starts_with(&self.root) {
+                break;
+            }
+            if let Some(package) = self.package(above)? {
+                return Ok(Some((above.to_owned(), package)));
+            }
+            if above.file_name().is_some_and(|name| name == "node_modules") {
+                break;
+            }
+        }
+        Ok(None)
+    }
+
+    fn package(&self, folder: &Path) -> Result<Option<Rc<Package>>, String> {
+        if let Some(known) = self.packages.borrow().get(folder) {
+            return Ok(known.clone());
+        }
+        const MOST: u64 = 4 << 20;
+        let path = folder.join("package.json");
+        let read = match std::fs::metadata(&path) {
+            Ok(data) if data.is_file() && data.len() <= MOST => {
+                // It may be a link, so it has to be inside as any file has.
+                self.name(&path)?;
+                let text = std::fs::read_to_string(&path)
+                    .map_err(|error| format!("{} cannot be read ({error})", self.shown(&path)))?;
+                let package = Package::read(&text)
+                    .map_err(|error| format!("{} is broken: {error}", self.shown(&path)))?;
+                Some(Rc::new(package))
+            }
+            _ => None,
+        };
+        self.packages.borrow_mut().insert(folder.to_owned(), read.clone());
+        Ok(read)
+    }
+
+    fn shown(&self, path: &Path) -> String {
+        path.strip_prefix(&self.root).unwrap_or(path).display().to_string()
+    }
+
+    /// Whether `.js` around a file is an ES module, if that is said.
+    pub(super) fn is_module(&self, name: &str) -> Option<bool> {
+        let folder = self.folder_of(name);
+        self.package_around(&folder).ok().flatten().and_then(|(_, package)| package.is_module)
+    }
+
+    /// Resolves a specifier that is no module of ours.
+    pub(super) fn resolve(&self, importer: &str, specifier: &str, asked: Asked) -> Result<Found, String> {
+        let folder = self.folder_of(importer);
+        if let Some(path) = specifier.strip_prefix("file://") {
+            return self.probe(Path::new(&percent_decoded(path))).map(Found::File);
+        }
+        if is_path(specifier) {
+            // `/` leads to a file only if that is inside; `join` takes an absolute path as it is.
+            let path = normal(&folder.join(specifier));
+            if let Some((home, package)) = self.package_around(&folder)?
+                && let Ok(inside) = path.strip_prefix(&home)
+                && let Some(mapped) = package.replaced(&format!("./{}", inside.display()))
+            {
+                return self.mapped(&home, mapped);
+            }
+            return self.probe(&path).map(Found::File);
+        }
+        if let Some((home, package)) = self.package_around(&folder)? {
+            if specifier.starts_with('#') {
+                let to = package.internal(specifier, asked).ok_or_else(|| {
+                    format!("{} has no `imports` for it", self.shown(&home.join("package.json")))
+                })?;
+                if !to.starts_with("./") {
+                    return Ok(Found::Other(to));
+                }
+                let found = self.inside(&home, &to)?;
+                return self.after_map(&home, &package, found).map(Found::File);
+            }
+            if let Some(mapped) = package.replaced(specifier) {
+                return self.mapped(&home, mapped);
+            }
+            let (name, subpath) = split(specifier);
+            if package.has_exports() && package.name.as_deref() == Some(name) {
+                return self.of_package(&home, &package, &subpath, asked).map(Found::File);
+            }
+        }
+        self.bare(&folder, specifier, asked).map(Found::File)
+    }
+
+    fn mapped(&self, home: &Path, mapped: Mapped) -> Result<Found, String> {
+        match mapped {
+            Mapped::Empty => Ok(Found::Empty),
+            Mapped::To(to) if is_path(&to) => self.probe(&normal(&home.join(to))).map(Found::File),
+            Mapped::To(other) => Ok(Found::Other(other)),
+        }
+    }
+
+    /// Looks for a package in the folders `node_modules` from here up to the script's own.
+    fn bare(&self, folder: &Path, specifier: &str, asked: Asked) -> Result<String, String> {
+        let (name, subpath) = split(specifier);
+        if name.is_empty() || name.split('/').any(|part| part.is_empty() || part == "..") {
+            return Err("this is no name of a package".to_owned());
+        }
+        for above in folder.ancestors().take_while(|above| above.starts_with(&self.root)) {
+            let home = above.join("node_modules").join(name);
+            let Ok(real) = home.canonicalize() else { continue };
+            if !real.is_dir() {
+                continue;
+            }
+            if !real.starts_with(&self.root) {
+                return Err(
+                    "its package is a link out of the script's folder\n  hint: install it there".to_owned()
+                );
+            }
+            let package = self.package(&real)?.unwrap_or_default();
+            return self.of_package(&real, &package, &subpath, asked);
+        }
+        Err(format!(
+            "there is no package `{name}` in the script's folder, and no module of that name here\n  hint: install it into the folder's `node_modules`, or bundle it"
+        ))
+    }
+
+    fn of_package(
+        &self,
+        home: &Path,
+        package: &Package,
+        subpath: &str,
+        asked: Asked,
+    ) -> Result<String, String> {
+        if package.has_exports() {
+            let to = package.exported(subpath, asked).ok_or_else(|| {
+                format!("{} does not export `{subpath}`", self.shown(&home.join("package.json")))
+            })?;
+            let found = self.inside(home, &to)?;
+            return self.after_map(home, package, found);
+        }
+        if subpath != "." {
+            return self.after_map(home, package, self.probe(&normal(&home.join(subpath)))?);
+        }
+        let start = package.start().unwrap_or("index");
+        let found = self.probe(&normal(&home.join(start))).or_else(|_| self.probe(&home.join("index")))?;
+        self.after_map(home, package, found)
+    }
+
+    /// What the map `browser` of a package has instead of one of its files.
+    fn after_map(&self, home: &Path, package: &Package, found: String) -> Result<String, String> {
+        let path = self.path(&found);
+        let Ok(inside) = path.strip_prefix(home) else { return Ok(found) };
+        match package.replaced(&format!("./{}", inside.display())) {
+            Some(Mapped::To(to)) if is_path(&to) => self.probe(&normal(&home.join(to))),
+            _ => Ok(found),
+        }
+    }
+
+    /// A target of `exports`: a file of the package, as it is written.
+    fn inside(&self, home: &Path, to: &str) -> Result<String, String> {
+        let path = normal(&home.join(to));
+        if !to.starts_with("./") || !path.starts_with(home) {
+            return Err(format!(
+                "{} leads to `{to}`, which is not in the package",
+                self.shown(&home.join("package.json"))
+            ));
+        }
+        self.probe(&path)
+    }
+
+    /// The file that a path means: itself, its TypeScript form, with an ending, or the beginning of a folder.
+    fn probe(&self, path: &Path) -> Result<String, String> {
+        const TYPESCRIPT: &[(&str, &str)] = &[("js", "ts"), ("mjs", "mts"), ("cjs", "cts")];
+        if path.is_file() {
+            return self.name(path);
+        }
+        let ending = path.extension().and_then(|ending| ending.to_str());
+        if let Some((_, typed)) = TYPESCRIPT.iter().find(|(plain, _)| Some(*plain) == ending) {
+            let typed = path.with_extension(typed);
+            if typed.is_file() {
+                return self.name(&typed);
+            }
+        }
+        let with = |base: &Path| {
+            ENDINGS
+                .iter()
+                .map(|ending| PathBuf::from(format!("{}.{ending}", base.display())))
+                .find(|path| path.is_file())
+        };
+        if let Some(found) = with(path) {
+            return self.name(&found);
+        }
+        if path.is_dir() {
+            // The folder itself has to be inside before anything in it is read.
+            self.name(path)?;
+            if let Some(package) = self.package(path)?
+                && let Some(start) = package.start()
+                && start != "."
+            {
+                let start = normal(&path.join(start));
+                if start != path
+                    && let Ok(found) = self.probe(&start)
+                {
+                    return Ok(found);
+                }
+            }
+            if let Some(found) = with(&path.join("index")) {
+                return self.name(&found);
+            }
+        }
+        Err("there is no such file".to_owned())
+    }
+}
+
+fn is_path(specifier: &str) -> bool {
+    specifier == "."
+        || specifier == ".."
+        || ["./", "../", "/"].iter().any(|start| specifier.starts_with(start))
+}
+
+/// `@scope/name/part` as the package and the part in it.
+fn split(specifier: &str) -> (&str, String) {
+    let parts = if specifier.starts_with('@') { 2 } else { 1 };
+    let end = specifier.match_indices('/').nth(parts - 1).map_or(specifier.len(), |(at, _)| at);
+    let (name, rest) = specifier.split_at(end);
+    (name, format!(".{rest}"))
+}
+
+/// A path without `.` and `..`, by its text alone.
+fn normal(path: &Path) -> PathBuf {
+    let mut made = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                made.pop();
+            }
+            other => made.push(other),
+        }
+    }
+    made
+}
+
+fn percent_decoded(path: &str) -> String {
+    let bytes = path.as_bytes();
+    let mut made = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while let Some(byte) = bytes.get(at) {
+        let code = bytes
+            .get(at + 1..at + 3)
+            .and_then(|code| std::str::from_utf8(code).ok())
+            .and_then(|code| u8::from_str_radix(code, 16).ok());
+        match code {
+            Some(code) if *byte == b'%' => {
+                made.push(code);
+                at += 3;
+            }
+            _ => {
+                made.push(*byte);
+                at += 1;
+            }
+        }
+    }
+    String::from_utf8_lossy(&made).into_owned()
+}
+
+/// The URL of a file.
+pub(super) fn url(path: &Path) -> String {
+    use std::fmt::Write as _;
+    let mut made = "file://".to_owned();
+    for byte in path.to_string_lossy().bytes() {
+        if byte.is_ascii_alphanumeric() || b"/-_.~!$&'()*+,;=:@".contains(&byte) {
+            made.push(char::from(byte));
+        } else {
+            let _ = write!(made, "%{byte:02X}");
+        }
+    }
+    made
+}

@@ -1,0 +1,298 @@
+//! Which modules are found, what they are called, and what is refused.
+
+use backstop_script::{Provided, ScriptError, ScriptSource};
+use serde_json::{Value, json};
+
+use crate::common::{Script, ask, write};
+
+async fn answer(files: &[(&str, &str)], entry: &str) -> Result<Option<Value>, ScriptError> {
+    let script = Script::new(files);
+    let loaded = script.load(entry).await?;
+    ask(&loaded, "default", &Value::Null).await
+}
+
+#[tokio::test]
+async fn a_path_finds_its_typescript_form_its_ending_and_the_index_of_a_folder() {
+    let found = answer(
+        &[
+            ("src/main.ts", "import { a } from './a.js'; import { b } from './b'; import { c } from '../lib'; import d from './d.json';\nexport default () => [a, b, c, d];"),
+            ("src/a.ts", "export const a: string = 'a.ts';"),
+            ("src/b.mjs", "export const b = 'b.mjs';"),
+            ("lib/index.ts", "export * from './deep/../c.js';"),
+            ("lib/c.js", "export const c = 'c.js';"),
+            ("src/d.json", "{\"__proto__\": 1, \"x\": [2]}"),
+        ],
+        "src/main.ts",
+    )
+    .await;
+    assert_eq!(found.unwrap(), Some(json!(["a.ts", "b.mjs", "c.js", {"__proto__": 1, "x": [2]}])));
+}
+
+#[tokio::test]
+async fn a_package_is_read_by_its_exports_with_what_is_for_browsers_before_node() {
+    let package = r##"{"name": "pkg", "type": "module", "main": "./wrong.js",
+        "exports": {
+            ".": {"node": "./node.js", "browser": {"import": "./browser.js"}, "default": "./wrong.js"},
+            "./only-node": {"node": "./node.js"},
+            "./parts/*": "./parts/*.js", "./parts/hidden/*": null
+        },
+        "imports": {"#inner": "./inner.js"},
+        "browser": {"./inner.js": "./inner-browser.js", "zlib": false}}"##;
+    let files: &[(&str, &str)] = &[
+        (
+            "main.js",
+            "import a from 'pkg'; import b from 'pkg/only-node'; import c from 'pkg/parts/one'; import { inner, empty } from 'pkg/parts/two';\n\
+            const refused = async (name) => { try { await import(name); return 'found'; } catch (error) { return error.message.split('\\n')[0]; } };\n\
+            export default async () => [a, b, c, inner, empty, await refused('pkg/parts/hidden/x'), await refused('pkg/inner.js')];",
+        ),
+        ("node_modules/pkg/package.json", package),
+        ("node_modules/pkg/browser.js", "export default 'browser';"),
+        ("node_modules/pkg/node.js", "export default 'node';"),
+        ("node_modules/pkg/parts/one.js", "export { default } from 'pkg';"),
+        (
+            "node_modules/pkg/parts/two.js",
+            "export { inner } from '#inner'; import z from 'zlib'; export const empty = Object.keys(z).length;",
+        ),
+        ("node_modules/pkg/inner.js", "export const inner = 'wrong';"),
+        ("node_modules/pkg/inner-browser.js", "export const inner = 'inner-browser';"),
+    ];
+    let found = answer(files, "main.js").await.unwrap().unwrap();
+    assert_eq!(
+        found,
+        json!([
+            "browser",
+            "node",
+            "browser",
+            "inner-browser",
+            0,
+            "cannot load `pkg/parts/hidden/x`, imported by main.js: node_modules/pkg/package.json does not export `./parts/hidden/x`",
+            "cannot load `pkg/inner.js`, imported by main.js: node_modules/pkg/package.json does not export `./inner.js`",
+        ])
+    );
+}
+
+#[tokio::test]
+async fn commonjs_and_modules_import_each_other() {
+    let found = answer(
+        &[
+            ("package.json", r#"{"name": "own", "version": "1.2.3"}"#),
+            ("main.mjs", "import { createRequire } from 'node:module'; import whole, { named } from './lib/a.cjs'; import old from 'old';\n\
+                const require = createRequire(import.meta.url);\n\
+                export default () => [named, whole.same === require('./lib/a.cjs').same, require('./package.json').version, old(2), whole.file];"),
+            ("lib/a.cjs", "#!/usr/bin/env node\nconst path = require('path'); const { esm } = require('./b.mjs');\n\
+                exports.named = esm + require('./data.json').n; module.exports.same = {}; exports.file = path.basename(__filename) + (this === exports) + typeof undefinedName;"),
+            ("lib/b.mjs", "export const esm = 40;"),
+            ("lib/data.json", "{\"n\": 2}"),
+            ("node_modules/old/package.json", r#"{"name": "old", "main": "lib"}"#),
+            ("node_modules/old/lib/index.js", "module.exports = function (x) { return x * require('../factor') };"),
+            ("node_modules/old/factor.js", "module.exports = 21"),
+        ],
+        "main.mjs",
+    )
+    .await;
+    assert_eq!(found.unwrap(), Some(json!([42, true, "1.2.3", 42, "a.cjstrueundefined"])));
+}
+
+#[tokio::test]
+async fn cyclic_imports_and_requires_end_and_a_module_has_one_name() {
+    let found = answer(
+        &[
+            ("main.js", "import { a } from './x/../x/a.js'; import * as again from './x/a.js'; import one from './c/one.cjs';\nexport default () => [a(), again.count, one.done, one.two];"),
+            ("x/a.js", "import { b } from '../x/b.js'; export let count = 0; count++; export const a = () => 'a' + b();"),
+            ("x/b.js", "import { a } from './../x/a.js'; export const b = () => 'b' + typeof a;"),
+            ("c/one.cjs", "exports.early = 1; exports.two = require('./two.cjs').sees; exports.done = true;"),
+            ("c/two.cjs", "exports.sees = Object.keys(require('../c/one.cjs'));"),
+        ],
+        "main.js",
+    )
+    .await;
+    assert_eq!(found.unwrap(), Some(json!(["abfunction", 1, true, ["early"]])));
+}
+
+#[tokio::test]
+async fn import_meta_says_where_a_module_is_and_dynamic_imports_are_relative_to_it() {
+    let script = Script::new(&[
+        (
+            "main.js",
+            "export default async () => [(await import('./lib/a b.js')).url, typeof import.meta.host];",
+        ),
+        ("lib/a b.js", "export const url = import.meta.url;"),
+    ]);
+    let loaded = script.load("main.js").await.unwrap();
+    let found = ask(&loaded, "default", &Value::Null).await.unwrap().unwrap();
+    let root = script.folder.path().canonicalize().unwrap();
+    assert_eq!(found, json!([format!("file://{}/lib/a%20b.js", root.display()), "undefined"]));
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn nothing_outside_of_the_folder_is_loaded_not_through_links_either() {
+    let outside = tempfile::tempdir().unwrap();
+    write(outside.path(), "secret.js", "export default () => 'out';");
+    write(outside.path(), "secret.json", "{}");
+    write(outside.path(), "pkg/index.js", "export default 'out';");
+    write(outside.path(), "pkg/package.json", "{}");
+    let script = Script::new(&[("main.js", "import { createRequire } from 'module';
+        const require = createRequire(import.meta.url);
+        const ways = [(n) => import(n), async (n) => require(n), async (n) => createRequire('/')(n), async (n) => createRequire('file:///')(n)];
+        export default async (names) => {
+          const found = [];
+          for (const name of names) for (const way of ways) try { await way(name); found.push(name); } catch (error) {
+            if (!/outside|no such file|no package|link out|no name of a package/.test(error.message)) found.push(error.message);
+          }
+          return found;
+        };")]);
+    let folder = script.folder.path();
+    let far = outside.path().display();
+    for (link, to) in [
+        ("link.js", "secret.js"),
+        ("folder", ""),
+        ("link.json", "secret.json"),
+        ("node_modules/linked", "pkg"),
+    ] {
+        std::fs::create_dir_all(folder.join("node_modules")).unwrap();
+        std::os::unix::fs::symlink(outside.path().join(to), folder.join(link)).unwrap();
+    }
+    let up = "../".repeat(20);
+    let loaded = script.load("main.js").await.unwrap();
+    let names = json!([
+        "./link.js",
+        "./link",
+        "./folder/secret.js",
+        "./folder/secret",
+        "./folder",
+        "./folder/pkg",
+        "./link.json",
+        "linked",
+        "linked/index.js",
+        format!("{far}/secret.js"),
+        format!("file://{far}/secret.js"),
+        format!("{up}{far}/secret.js"),
+        format!("./{up}{far}/secret.json"),
+        format!(
+            "file://{}/%2e%2e/{}/secret.js",
+            folder.canonicalize().unwrap().display(),
+            outside.path().file_name().unwrap().to_str().unwrap()
+        ),
+        "../x",
+        "..",
+        "/",
+        "/etc/hostname",
+        "@x/../../y",
+        "linked/../../../secret.js",
+    ]);
+    assert_eq!(ask(&loaded, "default", &names).await.unwrap(), Some(json!([])));
+    let error = script.load("link.js").await.unwrap_err();
+    assert!(error.to_string().contains("outside of the script's folder"), "{error}");
+}
+
+#[tokio::test]
+async fn what_is_not_found_names_importer_specifier_and_the_next_step() {
+    let error =
+        answer(&[("main.js", "import './lib/a.js';"), ("lib/a.js", "import x from 'left-pad';")], "main.js")
+            .await
+            .unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "cannot load `left-pad`, imported by lib/a.js: there is no package `left-pad` in the script's folder, and no module of that name here\n  \
+         hint: install it into the folder's `node_modules`, or bundle it"
+    );
+    let error = answer(&[("main.js", "import 'node:nothing';")], "main.js").await.unwrap_err();
+    assert!(
+        error.to_string().starts_with(
+            "cannot load `node:nothing`, imported by main.js: Node's module `nothing` is not provided"
+        ),
+        "{error}"
+    );
+    let error =
+        answer(&[("main.js", "import { nope } from './b.js';"), ("b.js", "export const a = 1;")], "main.js")
+            .await
+            .unwrap_err();
+    assert!(error.to_string().contains("nope"), "{error}");
+    let error = answer(&[("main.js", "import './b.json';"), ("b.json", "{\n \"a\": nope\n}")], "main.js")
+        .await
+        .unwrap_err();
+    assert!(error.to_string().starts_with("b.json:2:"), "{error}");
+    let error = answer(&[("main.js", "import './b.cjs';"), ("b.cjs", "let a;\nlet b = = 1;")], "main.js")
+        .await
+        .unwrap_err();
+    assert!(error.to_string().starts_with("b.cjs:2:"), "{error}");
+}
+
+#[tokio::test]
+async fn modules_of_the_bridge_reach_the_host_and_those_of_a_script_do_not() {
+    let script = Script::new(&[(
+        "main.ts",
+        "import { echo } from 'sdk'; import { gone, type T } from 'sdk/absent';
+         const caught = (run: () => unknown) => { try { return run(); } catch (error) { return (error as Error).message; } };
+         export default async () => [await echo({ a: 1 }), caught(() => gone.x), caught(() => gone())];",
+    )]);
+    {
+        let mut modules = script.bridge.modules.lock().unwrap();
+        modules.push((
+            "sdk".to_owned(),
+            Provided::Source(
+                "const { call, request } = import.meta.host;
+                 export const echo = async (value) => {
+                   const failed = (error) => [error.code, error.syscall ?? null, error.message];
+                   const sync = (() => { try { call('nope'); } catch (error) { return failed(error); } })();
+                   return [call('echo', value), await request('echo', value), sync, await request('nope').catch(failed)];
+                 };"
+                .into(),
+            ),
+        ));
+        modules.push(("sdk/absent".to_owned(), Provided::Absent("a later issue".to_owned())));
+    }
+    let loaded = script.load("main.ts").await.unwrap();
+    assert_eq!(
+        ask(&loaded, "default", &Value::Null).await.unwrap(),
+        Some(json!([
+            [{"a": 1}, {"a": 1}, ["ENOSYS", "nope", "no `nope`"], ["ENOSYS", null, "no `nope`"]],
+            "gone of sdk/absent is not provided: a later issue",
+            "gone of sdk/absent is not provided: a later issue",
+        ]))
+    );
+}
+
+#[tokio::test]
+async fn a_boot_module_imports_the_entry_and_hands_over_functions() {
+    let script = Script::new(&[("plugin.js", "export default (api) => api.on((x) => ({ seen: x }));")]);
+    let source: ScriptSource = script.source("plugin.js").boot(
+        "import register from 'script:entry';
+         const { keep } = import.meta.host;
+         const kept = [];
+         register({ on: (handler) => kept.push(keep(handler, `on ${kept.length}`)) });
+         export const registered = () => kept;",
+    );
+    let loaded = script.load_source(source).await.unwrap();
+    let kept: Vec<u32> =
+        serde_json::from_value(ask(&loaded, "registered", &Value::Null).await.unwrap().unwrap()).unwrap();
+    let id = backstop_script::FunctionId::new(kept[0]);
+    let answer =
+        loaded.call(id, &crate::common::json(&json!(5)), crate::common::LONG).await.unwrap().unwrap();
+    assert_eq!(answer.json.as_str(), "{\"seen\":5}");
+}
+
+#[tokio::test]
+async fn chains_of_modules_and_of_requires_are_bounded_by_the_stack_and_not_by_luck() {
+    let files: Vec<(String, String)> = (0..3_000)
+        .flat_map(|i| {
+            let next = i + 1;
+            [
+                (format!("m{i}.mjs"), format!("import './m{next}.mjs';")),
+                (
+                    format!("c{i}.cjs"),
+                    format!("const down = (n) => n ? down(n - 1) : require('./c{next}.cjs'); down(50);"),
+                ),
+            ]
+        })
+        .chain([("m3000.mjs".to_owned(), String::new()), ("c3000.cjs".to_owned(), String::new())])
+        .collect();
+    let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
+    let script = Script::new(&files);
+    for entry in ["m0.mjs", "c0.cjs"] {
+        let error = script.load(entry).await.unwrap_err().to_string();
+        assert!(error.contains("in a row") || error.contains("stack"), "{error}");
+    }
+    assert!(script.load("m2800.mjs").await.is_ok());
+}
