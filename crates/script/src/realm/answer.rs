@@ -75,6 +75,7 @@ impl<'a, 'js> Reader<'a, 'js> {
             functions: Vec::new(),
         };
         check!(self.value(&mut walk, value));
+        check!(self.within(&walk));
         Ok(Ok(Some(Answer { json: JsonText::from_text(walk.text), functions: walk.functions })))
     }
 
@@ -86,10 +87,15 @@ impl<'a, 'js> Reader<'a, 'js> {
         Ok(Err(ScriptError::Malformed { path: bounded(&path, MOST_PATH), reason: reason.into() }))
     }
 
-    fn value(&self, walk: &mut Walk<'js>, value: &Value<'js>) -> Read<()> {
+    fn within(&self, walk: &Walk<'js>) -> Read<()> {
         if walk.text.len() > self.limits.answer_bytes {
             return Self::malformed(walk, format!("is larger than {} bytes", self.limits.answer_bytes));
         }
+        Ok(Ok(()))
+    }
+
+    fn value(&self, walk: &mut Walk<'js>, value: &Value<'js>) -> Read<()> {
+        check!(self.within(walk));
         if let Some(text) = value.as_string() {
             match text.to_string() {
                 Ok(text) => quote(&mut walk.text, &text),

@@ -54,7 +54,11 @@ pub(crate) fn failure(ctx: &Ctx<'_>, clock: &Clock, error: rquickjs::Error) -> F
             Failure { out_of_memory: true, ..Failure::plain(thrown("out of memory".to_owned())) }
         }
         CaughtError::Error(error) => Failure::plain(thrown(bounded(&error.to_string(), MOST_MESSAGE))),
-        CaughtError::Exception(exception) => from_object(exception.as_object()),
+        CaughtError::Exception(exception) => {
+            let failure = from_object(exception.as_object());
+            // What an error says of itself may be a getter, which is held to the clock as well.
+            if clock.has_tripped() { Failure::interrupted() } else { failure }
+        }
         CaughtError::Value(value) => from_value(&value),
     }
 }

@@ -117,9 +117,14 @@ impl Run {
         self.items.get(self.at)
     }
 
+    /// The time of the function whose turn it is.
+    pub(crate) fn budget(&self) -> Duration {
+        self.item().map(|item| item.budget).unwrap_or_default()
+    }
+
     /// When the time of the function is up whose turn it is.
     pub(crate) fn until(&self) -> Instant {
-        crate::realm::after(self.since, self.item().map(|item| item.budget).unwrap_or_default())
+        crate::realm::after(self.since, self.budget())
     }
 
     /// The function whose turn it was has no opinion.
@@ -140,12 +145,6 @@ impl Run {
     /// The function whose turn it is answered, or failed.
     pub(crate) fn end(mut self, result: Result<Answer, ScriptError>) {
         self.took.push(self.since.elapsed());
-        let result = match result {
-            Err(ScriptError::TimedOut { budget }) if budget.is_zero() => {
-                Err(ScriptError::TimedOut { budget: self.item().map(|item| item.budget).unwrap_or_default() })
-            }
-            other => other,
-        };
         // A caller that has gone wants no answer.
         let _ = self.reply.send(Reply { ended_at: Some((self.at, result)), took: self.took });
     }

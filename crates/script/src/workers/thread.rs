@@ -58,6 +58,7 @@ impl Worker {
     }
 
     pub(super) fn run(mut self) {
+        super::lane::note_stack();
         let abandoned = self.gauge.abandoned();
         loop {
             let message = match self.timers.peek() {
@@ -251,7 +252,7 @@ impl Worker {
                 return None;
             }
             Started::Done(Ok(answer)) => (Ok(answer), Ok(())),
-            Started::Done(Err(failure)) => Self::weigh(realm, failure),
+            Started::Done(Err(failure)) => Self::weigh(realm, failure, run.budget().min(limits.slice)),
         };
         let interrupted = matches!(outcome, Err(ScriptError::TimedOut { .. }));
         self.gauge.end();
@@ -275,12 +276,16 @@ impl Worker {
     }
 
     /// What a failure means for the caller, and for the runtime.
-    fn weigh(realm: &Realm, failure: Failure) -> (Result<Option<Answer>, ScriptError>, Result<(), Ended>) {
+    fn weigh(
+        realm: &Realm,
+        failure: Failure,
+        budget: Duration,
+    ) -> (Result<Option<Answer>, ScriptError>, Result<(), Ended>) {
         if failure.out_of_memory && (realm.is_full() || failure.says_so()) {
             let error = ScriptError::Ended { why: Ended::OutOfMemory, again_in: Duration::ZERO };
             return (Err(error), Err(Ended::OutOfMemory));
         }
-        (Err(failure.error), Ok(()))
+        (Err(failure.said(budget)), Ok(()))
     }
 
     /// A slice that belongs to no call.
@@ -348,7 +353,8 @@ impl Worker {
             }
             Ok(Some(answer)) => run.end(Ok(answer.of(generation))),
             Err(failure) => {
-                let (outcome, ended) = Self::weigh(realm, failure);
+                let budget = run.budget().min(resident.slot.limits.slice);
+                let (outcome, ended) = Self::weigh(realm, failure, budget);
                 why = why.or(ended.err());
                 if let Err(error) = outcome {
                     run.end(Err(error));
