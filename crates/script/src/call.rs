@@ -123,6 +123,10 @@ impl Arguments {
         Self { list: list.into(), keep: Arc::default() }
     }
 
+    pub(crate) fn has_signal(&self) -> bool {
+        self.list.iter().any(|argument| matches!(argument, Argument::Signal))
+    }
+
     /// Has functions at these places of the answer (`requireApproval.onResolution`) kept, instead of the answer
     /// being malformed for them.
     #[must_use]

@@ -255,23 +255,24 @@ impl Inner {
         handle.spawn(async move {
             tokio::time::sleep_until(tokio::time::Instant::from_std(at)).await;
             if lane.gauge().running().is_some_and(|(now, _)| now == slice) {
-                inner.give_up(&lane);
+                inner.give_up(&lane, slice);
             }
         });
     }
 
     /// Gives a thread up that is over its time and its grace already.
     pub(crate) fn check(&self, lane: &Lane) {
-        if let Some((_, overdue)) = lane.gauge().running()
+        if let Some((slice, overdue)) = lane.gauge().running()
             && Instant::now() > crate::realm::after(overdue, self.settings.grace)
         {
-            self.give_up(lane);
+            self.give_up(lane, slice);
         }
     }
 
-    fn give_up(&self, lane: &Lane) {
+    fn give_up(&self, lane: &Lane, slice: u64) {
         let script = lane.gauge().script();
-        if !lane.abandon() {
+        // Only if that script is still the one: another that is on time must not be off for it.
+        if lane.gauge().running().is_none_or(|(now, _)| now != slice) || !lane.abandon() {
             return;
         }
         let slot =

@@ -255,6 +255,8 @@ impl Worker {
             Started::Done(Err(failure)) => Self::weigh(realm, failure, run.budget().min(limits.slice)),
         };
         let interrupted = matches!(outcome, Err(ScriptError::TimedOut { .. }));
+        let why =
+            why.and_then(|()| if run.arguments.has_signal() { realm.over(run.id, false) } else { Ok(()) });
         self.gauge.end();
         let next = match outcome {
             Ok(None) => {
@@ -345,7 +347,7 @@ impl Worker {
         let resident = self.residents.get_mut(&script)?;
         let generation = resident.generation;
         let realm = resident.realm.as_ref()?;
-        let mut why = realm.over(run.id, false).err();
+        let mut why = if run.arguments.has_signal() { realm.over(run.id, false).err() } else { None };
         match outcome {
             Ok(None) => {
                 run.step();

@@ -34,7 +34,7 @@ impl Script {
         for (path, text) in files {
             write(folder.path(), path, text);
         }
-        let limits = Limits { load: LONG, ..Limits::default() };
+        let limits = Limits { load: LONG, slice: LONG, ..Limits::default() };
         Self { folder, workers, limits, bridge: Arc::default() }
     }
 
@@ -83,11 +83,12 @@ pub(crate) async fn run(body: &str) -> Result<Option<Value>, ScriptError> {
     ask(&script, "main", &Value::Null).await
 }
 
-/// A bridge that keeps what is logged, and answers `echo`.
+/// A bridge that keeps what is logged, answers `echo`, and counts how often it is asked `times`.
 #[derive(Default)]
 pub(crate) struct Recorder {
     pub(crate) lines: Mutex<Vec<(LogLevel, String)>>,
     pub(crate) modules: Mutex<Vec<(String, Provided)>>,
+    pub(crate) times: Mutex<u32>,
 }
 
 impl Recorder {
@@ -106,6 +107,11 @@ impl Bridge for Recorder {
     fn call(&self, _: &CallScope, name: &str, arguments: JsonText) -> Result<JsonText, HostError> {
         match name {
             "echo" => Ok(arguments),
+            "times" => {
+                let mut times = self.times.lock().unwrap();
+                *times += 1;
+                Ok(JsonText::of(&*times).unwrap())
+            }
             _ => Err(HostError::new("ENOSYS", format!("no `{name}`")).with("syscall", name)),
         }
     }

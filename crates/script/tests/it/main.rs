@@ -7,5 +7,6 @@ mod common;
 
 mod bounds;
 mod calls;
+mod events;
 mod modules;
 mod runs;
