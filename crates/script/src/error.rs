@@ -37,7 +37,7 @@ pub enum Ended {
 impl fmt::Display for Ended {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::OutOfMemory => "it ran out of memory",
+            Self::OutOfMemory => "it ran out of memory, or threw `null`, which is what that looks like",
             Self::EndlessJobs => "its promises and microtasks went on without an end",
             Self::SliceOver => "a timer or a continuation of it did not end in time",
         })

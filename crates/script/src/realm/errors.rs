@@ -28,11 +28,6 @@ impl Failure {
         if self.interrupted { ScriptError::TimedOut { budget } } else { self.error }
     }
 
-    /// Whether the script itself says that there is no memory left.
-    pub(crate) fn says_so(&self) -> bool {
-        matches!(&self.error, ScriptError::Thrown { message, .. } if message.ends_with("out of memory"))
-    }
-
     /// The clock ended it. The worker, which knows the budget, says the error.
     pub(crate) fn interrupted() -> Self {
         Self {
@@ -71,7 +66,8 @@ fn from_value(value: &Value<'_>) -> Failure {
     let text = if let Some(text) = value.as_string().and_then(|text| text.to_string().ok()) {
         format!("threw the text {text:?}")
     } else if value.is_null() {
-        // INVARIANT: a runtime that has no room for an error object throws `null`.
+        // A runtime that has no room for an error object throws `null`. What a script throws itself is hardly ever
+        // that, and if it is, it is the end of a runtime that is made anew.
         return Failure { out_of_memory: true, ..Failure::plain(thrown("threw null".to_owned())) };
     } else {
         format!("threw a value that is no error ({})", value.type_name())

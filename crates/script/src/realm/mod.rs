@@ -429,12 +429,6 @@ impl Realm {
         self.scope.take_outbox()
     }
 
-    /// Whether the heap is so full that the next calls would fail as well.
-    pub(crate) fn is_full(&self) -> bool {
-        let used = usize::try_from(self.runtime.memory_usage().malloc_size).unwrap_or(usize::MAX);
-        used > self.limits.memory / 10 * 9
-    }
-
     /// Bytes of the heap in use.
     pub(crate) fn heap(&self) -> u64 {
         u64::try_from(self.runtime.memory_usage().malloc_size).unwrap_or_default()

@@ -389,42 +389,122 @@
 
   // ---- Built-ins that never look at the clock --------------------------------------------------------------
   // They go over a length in native code without asking whether the time is up. So they refuse lengths that no
-  // array of a script with a bounded heap needs.
+  // array of a script with a bounded heap needs. A length that may change between two looks (a getter, a proxy)
+  // is looked at once: the built-in gets a copy, made here, where the clock is looked at.
   const most = 1 << 24;
-  const check = (value, name) => {
-    if (value === null || (typeof value !== "object" && typeof value !== "function")) return;
-    if ($Number(value.length) > most) throw new $RangeError(`${name} of a length over ${most} is not run here`);
+  const tooLong = (name) => {
+    throw new $RangeError(`${name} of a length over ${most} is not run here`);
   };
-  const guard = (target, name, args = -1) => {
+  const isObject = (value) => value !== null && (typeof value === "object" || typeof value === "function");
+  const put = (into, item) =>
+    defineProperty(into, into.length, { __proto__: null, value: item, writable: true, enumerable: true, configurable: true });
+  // Whether its length stays what it is while native code runs.
+  const isSteady = (value) => {
+    if (native.isProxy(value)) return false;
+    if (isArray(value) || ArrayBuffer.isView(value)) return true;
+    for (let above = value, steps = 0; above !== null; above = getPrototypeOf(above), steps++) {
+      if (steps > 16 || native.isProxy(above)) return false;
+      const length = getOwnPropertyDescriptor(above, "length");
+      if (length !== undefined) return "value" in length && !isObject(length.value);
+    }
+    return true;
+  };
+  const check = (value, name) => {
+    if (isObject(value) && $Number(value.length) > most) tooLong(name);
+  };
+  const copied = (value, name) => {
+    const length = $Number(value.length);
+    if (length > most) tooLong(name);
+    const copy = [];
+    for (let i = 0; i < length; i++) {
+      if (i in value) put(copy, value[i]);
+      else copy.length = i + 1;
+    }
+    return copy;
+  };
+  // Runs a built-in on a copy, and writes back what it did to it.
+  const onCopy = (original, target, given, name, changes) => {
+    const copy = copied(target, name);
+    const result = apply(original, copy, given);
+    if (!changes) return result;
+    for (let i = 0; i < copy.length; i++) {
+      if (i in copy) target[i] = copy[i];
+      else delete target[i];
+    }
+    target.length = copy.length;
+    return result === copy ? target : result;
+  };
+  const replace = (target, name, guarded) => {
+    const length = target[name].length;
+    defineProperty(guarded, "length", { __proto__: null, value: length, configurable: true });
+    hidden(target, name, guarded);
+  };
+  const guard = (target, name, changes) => {
     const original = target[name];
     if (typeof original !== "function") return;
     const guarded = {
       [name](...given) {
-        check(this, name);
-        for (let i = 0; i < given.length && i < args; i++) check(given[i], name);
+        if (isObject(this)) {
+          if (!isSteady(this)) return onCopy(original, this, given, name, changes);
+          check(this, name);
+        }
         return apply(original, this, given);
       },
     }[name];
-    defineProperty(guarded, "length", { __proto__: null, value: original.length, configurable: true });
-    hidden(target, name, guarded);
+    replace(target, name, guarded);
   };
   const list = Array.prototype;
-  const slow = [
-    "join", "toLocaleString", "sort", "reverse", "copyWithin", "splice", "shift", "unshift", "slice", "fill",
-    "toSorted", "toReversed", "toSpliced", "with", "indexOf", "lastIndexOf", "includes",
-  ];
-  for (let i = 0; i < slow.length; i++) guard(list, slow[i]);
-  guard(list, "concat", 1e9);
-  guard(Array, "from", 1);
-  guard(Function.prototype, "apply", 2);
-  guard(Reflect, "apply", 3);
-  guard(Reflect, "construct", 2);
-  guard(JSON, "stringify", 2);
-  const raw = $String.raw;
+  const reading = ["join", "toLocaleString", "slice", "toSorted", "toReversed", "toSpliced", "with", "indexOf", "lastIndexOf", "includes"];
+  const changing = ["sort", "reverse", "copyWithin", "splice", "shift", "unshift", "fill"];
+  for (let i = 0; i < reading.length; i++) guard(list, reading[i], false);
+  for (let i = 0; i < changing.length; i++) guard(list, changing[i], true);
+  // Functions that go over what they are given.
+  const guardGiven = (target, name, first, count) => {
+    const original = target[name];
+    const guarded = {
+      [name](...given) {
+        for (let i = first; i < given.length && i < first + count; i++) {
+          if (!isObject(given[i])) continue;
+          check(given[i], name);
+          if (isArray(given[i]) && native.isProxy(given[i])) given[i] = copied(given[i], name);
+        }
+        return apply(original, this, given);
+      },
+    }[name];
+    replace(target, name, guarded);
+  };
+  guard(list, "concat", false);
+  guardGiven(list, "concat", 0, 1e9);
+  guardGiven(Array, "from", 0, 1);
+  guardGiven(JSON, "stringify", 1, 1);
+  const { raw } = $String;
   hidden($String, "raw", function (strings, ...values) {
-    check(strings?.raw, "raw");
-    return apply(raw, this, [strings, ...values]);
+    const { raw: parts } = strings;
+    return apply(raw, this, [{ raw: copied(parts, "raw") }, ...values]);
   });
+  const { drop } = Iterator.prototype;
+  hidden(Iterator.prototype, "drop", function (count) {
+    const number = $Number(count);
+    if (number > most) tooLong("drop");
+    return apply(drop, this, [number]);
+  });
+  // Searching for a long text in a long text takes the product of both.
+  const guardSearch = (name) => {
+    const original = $String.prototype[name];
+    const guarded = {
+      [name](what, ...rest) {
+        if (isObject(what)) return apply(original, this, [what, ...rest]);
+        const text = this === undefined || this === null ? this : `${this}`;
+        const wanted = `${what}`;
+        if (typeof text === "string" && text.length * wanted.length > 0x80000000)
+          throw new $RangeError(`${name} of a text of ${wanted.length} in one of ${text.length} is not run here`);
+        return apply(original, text, [what, ...rest]);
+      },
+    }[name];
+    replace($String.prototype, name, guarded);
+  };
+  const searching = ["indexOf", "lastIndexOf", "includes", "split", "replace", "replaceAll"];
+  for (let i = 0; i < searching.length; i++) guardSearch(searching[i]);
   // Flattening goes over the arrays inside of an array as well, so it is written out, and polls.
   const flatten = (into, value, depth) => {
     const length = $Number(value.length);
@@ -432,12 +512,10 @@
       if (!(i in value)) continue;
       const item = value[i];
       if (depth > 0 && isArray(item)) flatten(into, item, depth - 1);
-      else hiddenItem(into, item);
+      else put(into, item);
     }
     return into;
   };
-  const hiddenItem = (into, item) =>
-    defineProperty(into, into.length, { __proto__: null, value: item, writable: true, enumerable: true, configurable: true });
   hidden(list, "flat", function flat(depth = 1) {
     return flatten([], this, $Number(depth) || 0);
   });
@@ -449,7 +527,7 @@
       if (!(i in this)) continue;
       const item = apply(fn, self, [this[i], i, this]);
       if (isArray(item)) flatten(into, item, 0);
-      else hiddenItem(into, item);
+      else put(into, item);
     }
     return into;
   });

@@ -252,7 +252,7 @@ impl Worker {
                 return None;
             }
             Started::Done(Ok(answer)) => (Ok(answer), Ok(())),
-            Started::Done(Err(failure)) => Self::weigh(realm, failure, run.budget().min(limits.slice)),
+            Started::Done(Err(failure)) => Self::weigh(failure, run.budget().min(limits.slice)),
         };
         let interrupted = matches!(outcome, Err(ScriptError::TimedOut { .. }));
         let why =
@@ -278,12 +278,8 @@ impl Worker {
     }
 
     /// What a failure means for the caller, and for the runtime.
-    fn weigh(
-        realm: &Realm,
-        failure: Failure,
-        budget: Duration,
-    ) -> (Result<Option<Answer>, ScriptError>, Result<(), Ended>) {
-        if failure.out_of_memory && (realm.is_full() || failure.says_so()) {
+    fn weigh(failure: Failure, budget: Duration) -> (Result<Option<Answer>, ScriptError>, Result<(), Ended>) {
+        if failure.out_of_memory {
             let error = ScriptError::Ended { why: Ended::OutOfMemory, again_in: Duration::ZERO };
             return (Err(error), Err(Ended::OutOfMemory));
         }
@@ -356,7 +352,7 @@ impl Worker {
             Ok(Some(answer)) => run.end(Ok(answer.of(generation))),
             Err(failure) => {
                 let budget = run.budget().min(resident.slot.limits.slice);
-                let (outcome, ended) = Self::weigh(realm, failure, budget);
+                let (outcome, ended) = Self::weigh(failure, budget);
                 why = why.or(ended.err());
                 if let Err(error) = outcome {
                     run.end(Err(error));
