@@ -42,7 +42,17 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
         ],
     ),
     // Where hooks of others come from; it knows none of the hosts.
-    ("backstop-plugins", &["backstop-hooks", "backstop-endpoint", "backstop-engine", "backstop-process"]),
+    (
+        "backstop-plugins",
+        &[
+            "backstop-hooks",
+            "backstop-endpoint",
+            "backstop-engine",
+            "backstop-process",
+            "backstop-script",
+            "backstop-store",
+        ],
+    ),
     (
         "backstop-agent",
         &[

@@ -52,6 +52,9 @@ pub struct OwnerSettings {
     pub allow_conversation_access: Option<bool>,
     /// Whether its hooks may change what the model reads. `Some(false)` forbids it.
     pub allow_prompt_injection: Option<bool>,
+    /// Whether it may register trusted tool policies, which judge before every other hook. Owners that are not built in
+    /// need `true`.
+    pub allow_trusted_tool_policy: bool,
 }
 
 /// What the operator decided.

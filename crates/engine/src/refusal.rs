@@ -94,8 +94,10 @@ pub enum RegisterError {
         /// Where.
         point: PointId,
     },
-    /// Only the operator and Backstop itself have trusted policies.
-    #[error("`{0}` may not register a trusted tool policy; ordinary plugins use `before_tool_call`")]
+    /// Only the operator and Backstop itself have trusted policies, and whom the operator lets.
+    #[error(
+        "`{0}` may not register a trusted tool policy\nhint: ordinary plugins use `before_tool_call`; `plugins.entries.{0}.hooks.allowTrustedToolPolicy: true` lets it"
+    )]
     Untrusted(OwnerId),
     /// A verdict hook that could do nothing there.
     #[error("the hook has nothing to say at `{slot}`\nhint: it can stand at {}", listed(.possible))]

@@ -332,7 +332,8 @@ impl Snapshot {
         if settings.and_then(|settings| settings.enabled) == Some(false) {
             return Err(RegisterError::Disabled(owner.clone()));
         }
-        if point == PointId::TrustedToolPolicy && !ours {
+        let trusted = ours || settings.is_some_and(|settings| settings.allow_trusted_tool_policy);
+        if point == PointId::TrustedToolPolicy && !trusted {
             return Err(RegisterError::Untrusted(owner.clone()));
         }
         let access = settings.and_then(|settings| settings.allow_conversation_access).unwrap_or(ours);

@@ -508,6 +508,13 @@ impl ApprovalRequests {
         self.0.extend(more.0);
     }
 
+    pub(crate) fn listen(&mut self, told: &OnResolution) {
+        for request in &mut self.0 {
+            let told = Arc::clone(told);
+            *request = request.clone().on_resolution(move |resolution| told(resolution));
+        }
+    }
+
     pub(crate) fn stamp(&mut self, owner: &OwnerId, hook: &HookId) {
         for request in &mut self.0 {
             request.owner = Some(owner.clone());

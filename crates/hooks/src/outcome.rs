@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-use crate::approval::ApprovalRequest;
+use crate::approval::{ApprovalRequest, OnResolution};
 use crate::id::{HookId, OwnerId};
 use crate::latch::Field;
 use crate::reason::Reason;
@@ -67,6 +67,10 @@ pub trait Outcome:
     fn approvals(&self) -> &[ApprovalRequest] {
         &[]
     }
+
+    /// Has `told` be told how what is asked for ends, and say a block then. It is for hooks that speak JSON, which has no
+    /// functions; an outcome that can't ask has nothing to tell.
+    fn listen(&mut self, _told: &OnResolution) {}
 
     /// Writes down who really answered, over whatever the answer claims.
     fn stamp(&mut self, _owner: &OwnerId, _hook: &HookId) {}
@@ -324,6 +328,12 @@ macro_rules! outcome {
     (@ask_field require_approval [$($rest:tt)*]) => {
         fn approvals(&self) -> &[crate::approval::ApprovalRequest] {
             self.require_approval.as_ref().map_or(&[], |requests| requests.as_slice())
+        }
+
+        fn listen(&mut self, told: &crate::approval::OnResolution) {
+            if let Some(requests) = &mut self.require_approval {
+                requests.listen(told);
+            }
         }
 
         fn stamp(&mut self, owner: &crate::id::OwnerId, hook: &crate::id::HookId) {

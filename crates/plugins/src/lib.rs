@@ -13,4 +13,5 @@
 //! runs Backstop, in the environment that its entry names.
 
 pub mod external;
+pub mod openclaw;
 pub mod registration;

@@ -11,7 +11,8 @@ use std::sync::Arc;
 
 use backstop_engine::{Budget, HookOptions, Origin, RegisterError, Snapshot, Style, ToolMatcher};
 use backstop_hooks::{
-    FailurePolicy, HookId, Json, JsonHook, OwnerId, PointId, Trigger, UnknownPoint, for_each_point, json_hook,
+    FailurePolicy, Hook, HookId, Json, JsonHook, OwnerId, Point, PointId, Trigger, UnknownPoint,
+    for_each_point, json_hook,
 };
 
 /// Most hooks of one plugin.
@@ -96,6 +97,8 @@ pub enum OfferKind {
     Route,
     /// A method of the server.
     Method,
+    /// What is told when the plugin ends.
+    Lifecycle,
     /// Data of its own in each session.
     SessionExtension,
     /// Text for the next turn.
@@ -103,6 +106,24 @@ pub enum OfferKind {
 }
 
 impl OfferKind {
+    /// All kinds.
+    const ALL: [Self; 9] = [
+        Self::Tool,
+        Self::Command,
+        Self::Service,
+        Self::Cli,
+        Self::Route,
+        Self::Method,
+        Self::Lifecycle,
+        Self::SessionExtension,
+        Self::Injection,
+    ];
+
+    /// The kind of this name.
+    pub fn of(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == name)
+    }
+
     /// Its name in listings.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -112,6 +133,7 @@ impl OfferKind {
             Self::Cli => "cli",
             Self::Route => "route",
             Self::Method => "method",
+            Self::Lifecycle => "lifecycle",
             Self::SessionExtension => "session-extension",
             Self::Injection => "injection",
         }
@@ -138,7 +160,7 @@ pub struct Offer {
 }
 
 /// A hook that was left out, and why.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
 pub struct LeftOut {
     /// The hook or the other thing, as the plugin named it.
     pub what: String,
@@ -197,7 +219,7 @@ pub enum RegistrationError {
 /// What one plugin registers.
 pub struct Registration {
     owner: OwnerId,
-    hooks: Vec<(HookSpec, Arc<dyn JsonHook>)>,
+    hooks: Vec<(HookSpec, Arc<dyn Stands>)>,
     offers: Vec<Offer>,
     left_out: Vec<LeftOut>,
 }
@@ -250,8 +272,18 @@ impl Registration {
     ///
     /// [`RegistrationError`] for a second hook of the same name at the point, and for one too many.
     pub fn hook(&mut self, spec: HookSpec, hook: Arc<dyn JsonHook>) -> Result<(), RegistrationError> {
-        let same =
-            |(other, _): &(HookSpec, _)| other.point == spec.point && other.registration == spec.registration;
+        self.hook_at(spec, Arc::new(SpeaksJson(hook)))
+    }
+
+    /// Adds a hook that can stand at any point.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::hook`].
+    pub fn hook_at(&mut self, spec: HookSpec, hook: Arc<impl AtAnyPoint>) -> Result<(), RegistrationError> {
+        let same = |(other, _): &(HookSpec, Arc<dyn Stands>)| {
+            other.point == spec.point && other.registration == spec.registration
+        };
         if self.hooks.iter().any(same) {
             let (owner, registration) = (self.owner.clone(), spec.registration);
             return Err(RegistrationError::Twice { owner, point: spec.point, registration });
@@ -303,7 +335,7 @@ impl Registration {
     pub fn seat(&self, snapshot: &mut Snapshot) -> Result<Seated, RegistrationError> {
         let mut seated = Seated { left_out: self.left_out.clone(), ..Seated::default() };
         for (spec, hook) in &self.hooks {
-            match stand(snapshot, spec.point, Arc::clone(hook), spec.options(&self.owner)) {
+            match hook.stand(snapshot, spec.point, spec.options(&self.owner)) {
                 Ok(id) => seated.hooks.push(id),
                 Err(RegisterError::NotFired { .. }) if !spec.is_gate() => {
                     seated.waiting.push(Waiting { id: spec.id(&self.owner), point: spec.point });
@@ -322,20 +354,43 @@ impl Registration {
     }
 }
 
+/// A hook that can be made one of any point.
+pub trait AtAnyPoint: Send + Sync + 'static {
+    /// It as a hook at `P`.
+    fn at<P: Point>(&self) -> Arc<dyn Hook<P>>;
+}
+
+struct SpeaksJson(Arc<dyn JsonHook>);
+
+impl AtAnyPoint for SpeaksJson {
+    fn at<P: Point>(&self) -> Arc<dyn Hook<P>> {
+        json_hook::<P>(Arc::clone(&self.0))
+    }
+}
+
+/// [`AtAnyPoint`] for points that are known by their id.
+trait Stands: Send + Sync {
+    fn stand(
+        &self,
+        snapshot: &mut Snapshot,
+        point: PointId,
+        options: HookOptions,
+    ) -> Result<HookId, RegisterError>;
+}
+
 macro_rules! stand_at_each {
     ($($point:ident, $name:literal, $mode:ident, $family:ident, $failure:ident, $budget:literal, $access:literal,
        $injection:literal, $event:ident, $outcome:ident, $summary:literal;)*) => {
-        /// Puts a hook that speaks JSON at a point that is known by its id.
-        fn stand(
-            snapshot: &mut Snapshot,
-            point: PointId,
-            hook: Arc<dyn JsonHook>,
-            options: HookOptions,
-        ) -> Result<HookId, RegisterError> {
-            match point {
-                $(PointId::$point => {
-                    snapshot.on(json_hook::<backstop_hooks::points::$point>(hook), options)
-                })*
+        impl<T: AtAnyPoint> Stands for T {
+            fn stand(
+                &self,
+                snapshot: &mut Snapshot,
+                point: PointId,
+                options: HookOptions,
+            ) -> Result<HookId, RegisterError> {
+                match point {
+                    $(PointId::$point => snapshot.on(self.at::<backstop_hooks::points::$point>(), options),)*
+                }
             }
         }
     };

@@ -34,6 +34,7 @@ fn owner_settings(entry: &PluginEntry) -> OwnerSettings {
             .collect(),
         allow_conversation_access: said(&entry.hooks.allow_conversation_access),
         allow_prompt_injection: said(&entry.hooks.allow_prompt_injection),
+        allow_trusted_tool_policy: entry.hooks.allow_trusted_tool_policy.value,
     }
 }
 

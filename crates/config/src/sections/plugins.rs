@@ -43,6 +43,8 @@ section! {
         allow_conversation_access ("allowConversationAccess"): Setting<bool> = false, OperatorOnly;
         /// Whether its hooks may change what the model reads. `false` switches off every hook point that can.
         allow_prompt_injection ("allowPromptInjection"): Setting<bool> = true, OperatorOnly;
+        /// Whether it may register trusted tool policies, which judge a call before every other hook does.
+        allow_trusted_tool_policy ("allowTrustedToolPolicy"): Setting<bool> = false, OperatorOnly;
     }
 }
 

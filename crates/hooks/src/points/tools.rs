@@ -7,7 +7,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::approval::{ApprovalRequest, ApprovalRequests};
+use crate::approval::{ApprovalRequest, ApprovalRequests, OnResolution};
 use crate::conversation::{Message, ToolResult};
 use crate::id::{AgentId, HookId, OwnerId, RunId, SessionKey, ToolCallId};
 use crate::latch::{Field, Latch, Merge, Turn};
@@ -240,6 +240,12 @@ impl Outcome for TrustedPolicyOutcome {
 
     fn approvals(&self) -> &[ApprovalRequest] {
         self.require_approval.as_ref().map_or(&[], ApprovalRequests::as_slice)
+    }
+
+    fn listen(&mut self, told: &OnResolution) {
+        if let Some(requests) = &mut self.require_approval {
+            requests.listen(told);
+        }
     }
 
     fn stamp(&mut self, owner: &OwnerId, hook: &HookId) {

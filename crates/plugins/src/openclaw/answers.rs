@@ -1,0 +1,108 @@
+//! Answers of plugins: what a handler returned, as an outcome of its point.
+//!
+//! The law: *failing is not passing*. What is no outcome is malformed, and a gate that answers it has failed. Fields that later
+//! versions of the other system have are read where their meaning is known here; any other is malformed, since nobody
+//! knows what it asked for.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use backstop_hooks::{HookError, HookResult, Malformed, OnResolution, Outcome, Point, Resolution, Text};
+use backstop_script::{Answer, Argument, Arguments, FunctionId, JsonText, Loaded};
+use serde_json::{Map, Value};
+
+use super::{Dialect, shape};
+
+/// How long a plugin may take to hear how its question ended.
+const TOLD_WITHIN: Duration = Duration::from_secs(5);
+
+/// Reads an answer at the point `P`.
+pub(super) fn outcome<P: Point>(
+    script: &Loaded,
+    dialect: Dialect,
+    event: &P::Event,
+    answer: Answer,
+) -> HookResult<P> {
+    let Answer { json, functions } = answer;
+    let value: Value = json.read().map_err(|_| Malformed::new("the answer is no JSON"))?;
+    let value = match (dialect, value) {
+        (Dialect::OpenClaw, Value::Object(answer)) => Value::Object(translated::<P>(answer, event)?),
+        (_, value) => value,
+    };
+    let mut outcome = P::Outcome::from_json(value)?;
+    if let Some(outcome) = &mut outcome {
+        for function in functions {
+            outcome.listen(&listener(script.clone(), function.id));
+        }
+    }
+    Ok(outcome)
+}
+
+fn translated<P: Point>(
+    answer: Map<String, Value>,
+    event: &P::Event,
+) -> Result<Map<String, Value>, HookError> {
+    // The event is only needed for what is laid over it.
+    let needs_event = answer.contains_key("params") || answer.contains_key("result");
+    let event = match serde_json::to_value(event) {
+        Ok(Value::Object(event)) if needs_event => event,
+        _ => Map::new(),
+    };
+    let mut answer = shape::our_answer(answer, &event).map_err(Malformed::new)?;
+    // A policy there may say that it does not allow, which is a block by another name.
+    if let Some(allow) = answer.remove("allow") {
+        if allow != Value::Bool(false) {
+            return Err(Malformed::new("`allow` can only be `false`").into());
+        }
+        answer.insert("block".to_owned(), Value::Bool(true));
+        if let Some(reason) = answer.remove("reason") {
+            answer.insert("blockReason".to_owned(), reason);
+        }
+    }
+    Ok(answer)
+}
+
+/// Tells a function of a plugin how its question ended. One that can't be told has nothing more to say.
+fn listener(script: Loaded, function: FunctionId) -> OnResolution {
+    let kept = Arc::new(Kept { script, function });
+    Arc::new(move |resolution: Resolution| {
+        let kept = Arc::clone(&kept);
+        Box::pin(async move { kept.tell(resolution).await })
+    })
+}
+
+/// A function that is let go of when nobody can call it any more.
+struct Kept {
+    script: Loaded,
+    function: FunctionId,
+}
+
+impl Kept {
+    async fn tell(&self, resolution: Resolution) -> Option<Text> {
+        let text = JsonText::of(&resolution).ok()?;
+        let arguments = Arguments::new([Argument::Json(text)]);
+        match self.script.call(self.function, &arguments, TOLD_WITHIN).await {
+            Ok(None) => None,
+            Ok(Some(answer)) => blocked(&answer.json),
+            Err(error) => {
+                tracing::warn!(plugin = self.script.name(), %error, "a plugin could not be told how its question ended");
+                None
+            }
+        }
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.script.release(self.function);
+    }
+}
+
+/// A block after all: `{ block: true, blockReason }`.
+fn blocked(answer: &JsonText) -> Option<Text> {
+    let answer: Value = answer.read().ok()?;
+    let blocks = answer.get("block") == Some(&Value::Bool(true));
+    let reason =
+        answer.get("blockReason").and_then(Value::as_str).unwrap_or("blocked by the hook that had asked");
+    blocks.then(|| reason.to_owned().into())
+}

@@ -1,0 +1,195 @@
+//! A function of a plugin as a hook at any point, and hooks that are handed over together.
+
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use backstop_hooks::{
+    Answer, Batch, BatchAnswer, BatchContext, BatchFuture, CallContext, Context, Hook, HookError, HookResult,
+    Member, Membership, Point,
+};
+use backstop_script::{Arguments, FunctionId, Loaded, RunItem, ScriptError, Workers};
+
+use super::answers::outcome;
+use super::{Dialect, shape};
+use crate::registration::AtAnyPoint;
+
+/// Where an answer may hold a function.
+const ON_RESOLUTION: &str = "requireApproval.onResolution";
+
+/// A function of a plugin.
+#[derive(Clone)]
+pub(super) struct ScriptHook {
+    script: Loaded,
+    function: FunctionId,
+    dialect: Dialect,
+    workers: Workers,
+    batches: Arc<Batches>,
+}
+
+impl ScriptHook {
+    pub(super) fn new(
+        script: Loaded,
+        function: FunctionId,
+        dialect: Dialect,
+        workers: Workers,
+        batches: Arc<Batches>,
+    ) -> Self {
+        Self { script, function, dialect, workers, batches }
+    }
+}
+
+/// A [`ScriptHook`] that stands at the point `P`.
+struct Standing<P: Point> {
+    hook: ScriptHook,
+    membership: Membership<P>,
+}
+
+impl<P: Point> Hook<P> for Standing<P> {
+    fn call<'a>(&'a self, event: &'a P::Event, cx: Context<'a>) -> Answer<'a, P> {
+        Answer::Later(Box::pin(async move {
+            let hook = &self.hook;
+            let arguments = arguments::<P>(hook.dialect, event, cx.call)?;
+            let budget = cx.remaining().unwrap_or_else(|| P::INFO.budget());
+            let said = hook.script.call(hook.function, &arguments, budget).await;
+            answered::<P>(hook, event, said)
+        }))
+    }
+
+    fn membership(&self) -> Option<Membership<P>> {
+        Some(self.membership.clone())
+    }
+}
+
+impl AtAnyPoint for ScriptHook {
+    fn at<P: Point>(&self) -> Arc<dyn Hook<P>> {
+        let membership = self.batches.join::<P>(self.clone());
+        Arc::new(Standing { hook: self.clone(), membership })
+    }
+}
+
+fn arguments<P: Point>(
+    dialect: Dialect,
+    event: &P::Event,
+    call: &CallContext,
+) -> Result<Arguments, HookError> {
+    let list = shape::arguments::<P>(dialect, event, call).map_err(HookError::failed)?;
+    Ok(Arguments::new(list).keeping([ON_RESOLUTION.to_owned()]))
+}
+
+fn answered<P: Point>(
+    hook: &ScriptHook,
+    event: &P::Event,
+    said: Result<Option<backstop_script::Answer>, ScriptError>,
+) -> HookResult<P> {
+    match said {
+        Ok(None) => Ok(None),
+        Ok(Some(answer)) => outcome::<P>(&hook.script, hook.dialect, event, answer),
+        Err(error) => Err(failure(&error)),
+    }
+}
+
+/// What a script's failure is among the failures of hooks.
+fn failure(error: &ScriptError) -> HookError {
+    match error {
+        ScriptError::Malformed { .. } => {
+            HookError::Malformed(backstop_hooks::Malformed::new(error.to_string()))
+        }
+        ScriptError::Busy { .. } => HookError::Overloaded(error.to_string()),
+        ScriptError::Stuck
+        | ScriptError::TooManyStuck { .. }
+        | ScriptError::Ended { .. }
+        | ScriptError::Gone
+        | ScriptError::Runtime { .. } => HookError::Unreachable(error.to_string()),
+        _ => HookError::failed(error),
+    }
+}
+
+/// The batches of all points: hooks of all plugins at a point are one batch.
+#[derive(Default)]
+pub struct Batches(Mutex<HashMap<TypeId, Box<dyn Any + Send + Sync>>>);
+
+impl fmt::Debug for Batches {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Batches").finish_non_exhaustive()
+    }
+}
+
+/// The hooks of one point.
+#[derive(Default)]
+struct AtPoint(Mutex<Vec<ScriptHook>>);
+
+impl Batches {
+    /// Makes a hook a member of its point's batch.
+    fn join<P: Point>(&self, hook: ScriptHook) -> Membership<P> {
+        let mut points = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = points.entry(TypeId::of::<P>()).or_insert_with(|| Box::new(Arc::<AtPoint>::default()));
+        let point = found.downcast_ref::<Arc<AtPoint>>().map_or_else(Arc::default, Arc::clone);
+        let mut members = point.0.lock().unwrap_or_else(PoisonError::into_inner);
+        members.push(hook);
+        let number = members.len() - 1;
+        drop(members);
+        Membership { batch: point, number }
+    }
+}
+
+impl<P: Point> Batch<P> for AtPoint {
+    fn ask<'a>(
+        &'a self,
+        members: Vec<Member<'a>>,
+        event: &'a P::Event,
+        cx: BatchContext<'a>,
+    ) -> BatchFuture<'a, P> {
+        Box::pin(async move {
+            let hooks: Vec<(ScriptHook, Duration)> = {
+                let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+                members
+                    .iter()
+                    .filter_map(|member| Some((all.get(member.number)?.clone(), member.budget)))
+                    .collect()
+            };
+            together::<P>(&hooks, event, cx.call).await
+        })
+    }
+}
+
+/// Asks hooks in their order until one answers. Those of one dialect are one run; where it changes, the next one begins.
+async fn together<P: Point>(
+    hooks: &[(ScriptHook, Duration)],
+    event: &P::Event,
+    call: &CallContext,
+) -> BatchAnswer<P> {
+    let mut silent = Vec::with_capacity(hooks.len());
+    for run in hooks.chunk_by(|(one, _), (other, _)| one.dialect == other.dialect) {
+        let Some((first, _)) = run.first() else { break };
+        let arguments = match arguments::<P>(first.dialect, event, call) {
+            Ok(arguments) => arguments,
+            Err(error) => return BatchAnswer { silent, said: Some((Err(error), Duration::ZERO)) },
+        };
+        let items: Vec<RunItem<'_>> = run
+            .iter()
+            .map(|(hook, budget)| RunItem {
+                script: &hook.script,
+                callee: hook.function.into(),
+                budget: *budget,
+            })
+            .collect();
+        let outcome = first.workers.call_run(&items, &arguments).await;
+        let Some((at, ended)) = outcome.ended_at else {
+            silent.extend(outcome.took);
+            continue;
+        };
+        // Where nobody answered in time, it is not known how long those before it took.
+        let before = outcome.took.iter().copied().chain(std::iter::repeat(Duration::ZERO));
+        silent.extend(before.take(at));
+        let took = outcome.took.get(at).copied().unwrap_or_default();
+        let said = match run.get(at) {
+            Some((hook, _)) => answered::<P>(hook, event, ended.map(Some)),
+            None => Err(HookError::failed("the workers answered for a hook that was not asked")),
+        };
+        return BatchAnswer { silent, said: Some((said, took)) };
+    }
+    BatchAnswer { silent, said: None }
+}

@@ -1,0 +1,309 @@
+// What a plugin is given: `api`, a plain object whose methods are its own, enumerable, and work without `this`.
+//
+// Every method ends in the host, which decides; nothing here does. Handlers are kept and named, so that they are found
+// again in a runtime that had to be made anew. Once `register` has returned, hooks and tools can't be added any more:
+// what guards has to be known when the plugin is loaded. Interceptors can be taken away, and put back.
+import { Program } from "backstop:commander";
+
+const { call, keep, log, request, show } = import.meta.host;
+const { hasOwn } = Object;
+
+const isFunction = (value) => typeof value === "function";
+const fail = (message) => {
+  throw new TypeError(message);
+};
+const text = (value, what) => (typeof value === "string" && value.trim() !== "" ? value : fail(`${what} needs to be a text`));
+
+// Events of the older kind of hooks, whose names have a colon, and where they are told of here.
+const OLDER_EVENTS = {
+  __proto__: null,
+  "message:received": "message_received",
+  "message:sent": "message_sent",
+  "gateway:startup": "gateway_start",
+  "gateway:shutdown": "gateway_stop",
+  "session:compact:before": "before_compaction",
+  "session:compact:after": "after_compaction",
+};
+const OLDER_FAMILIES = ["agent", "command", "gateway", "message", "session"];
+
+// Methods of that system for which nothing here has a use. They can be called, and it is said that nothing comes of it.
+// Those that plugins look for before they decide what to register (`registerContextEngine`, `registerMemoryCapability`
+// and their like) are absent instead, so that such a plugin falls back to its hooks.
+const WITHOUT_USE = [
+  "registerAgentHarness", "registerChannel", "registerCliBackend", "registerControlUiDescriptor", "registerHealthCheck",
+  "registerImageGenerationProvider", "registerMediaUnderstandingProvider", "registerMusicGenerationProvider",
+  "registerProvider", "registerRealtimeTranscriptionProvider", "registerRealtimeVoiceProvider", "registerReload",
+  "registerRpc", "registerSecurityAuditCollector", "registerSessionAction", "registerSessionSchedulerJob",
+  "registerSpeechProvider", "registerTextTransforms", "registerToolMetadata", "registerVideoGenerationProvider",
+  "registerWebFetchProvider", "registerWebSearchProvider",
+];
+
+// What a handler is told beside the event, which has it as `context` too.
+const beside = (event, context, signal, pluginConfig) => {
+  context.pluginConfig = pluginConfig;
+  if (signal !== undefined) Object.defineProperty(context, "abortSignal", { value: signal, enumerable: false });
+  event.context = context;
+  return context;
+};
+
+const frozen = (value) => {
+  if (typeof value === "object" && value !== null && !Object.isFrozen(value)) {
+    Object.freeze(value);
+    for (const key of Object.keys(value)) frozen(value[key]);
+  }
+  return value;
+};
+
+export const makeApi = (about) => {
+  frozen(about);
+  let open = true;
+  const counts = { __proto__: null };
+  const nameOf = (kind, wanted) => {
+    const number = (counts[kind] = (counts[kind] ?? 0) + 1);
+    return typeof wanted === "string" && wanted !== "" ? wanted : `${kind}-${number}`;
+  };
+  const opened = (what) => {
+    if (!open) throw new Error(`\`${what}\` was called after \`register\` had returned\nhint: register while \`register\` runs`);
+  };
+  const leftOut = (what, why) => void call("leftOut", { what, why });
+  const offer = (kind, name, description, more, functions) => {
+    opened(`register ${kind}`);
+    const kept = {};
+    for (const at of Object.keys(functions)) {
+      if (isFunction(functions[at])) kept[at] = keep(functions[at], `${kind}:${name}:${at}`);
+    }
+    call("offer", { kind, name, description: typeof description === "string" ? description : "", ...more, functions: kept });
+  };
+
+  // ---- Hooks ------------------------------------------------------------------------------------------------
+  const place = (style, point, handler, options = {}) => {
+    if (!isFunction(handler)) fail(`the handler at \`${point}\` is no function`);
+    const registration = nameOf(point, options.registrationId);
+    call("hook", {
+      style,
+      point,
+      registration,
+      priority: options.priority,
+      timeoutMs: options.timeoutMs,
+      matcher: options.matcher,
+      eligibleTriggers: options.eligibleTriggers,
+      eligibleDispatchKinds: options.eligibleDispatchKinds,
+      function: keep(handler, `${style}:${point}:${registration}`),
+    });
+    return registration;
+  };
+  const on = (point, handler, options) => {
+    opened("on");
+    if (!isFunction(handler)) fail(`the handler at \`${point}\` is no function`);
+    const typed = (event, context, signal) => handler(event, beside(event, context, signal, about.pluginConfig));
+    place("typed", text(point, "the name of a hook point"), typed, options ?? {});
+  };
+  const older = (name, handler, options) => {
+    const point = OLDER_EVENTS[name];
+    const [type, ...action] = String(name).split(":");
+    if (point === undefined) {
+      const known = OLDER_FAMILIES.includes(type);
+      const why = known
+        ? "no host fires this event of the older hooks"
+        : "`registerHook` takes events such as `message:received`; hook points are for `api.on`, so this would never be called";
+      return leftOut(`registerHook("${name}")`, why);
+    }
+    place("internal", point, (event, context) => {
+      const told = Object.assign({}, event, { pluginConfig: about.pluginConfig });
+      return handler({
+        type,
+        action: action.join(":"),
+        sessionKey: context.sessionKey ?? "",
+        timestamp: new Date(),
+        messages: [],
+        context: told,
+      });
+    }, { ...options, registrationId: options?.name ?? nameOf(name) });
+  };
+  const registerHook = (events, handler, options) => {
+    opened("registerHook");
+    if (!isFunction(handler)) fail("the handler of `registerHook` is no function");
+    for (const name of Array.isArray(events) ? events : [events]) older(name, handler, options);
+  };
+
+  // ---- Interceptors ------------------------------------------------------------------------------------------
+  const interceptors = new Map();
+  const OUTPUTS = {
+    __proto__: null,
+    "message.before": ["message", "metadata"],
+    "params.before": ["provider", "model", "thinkLevel", "reasoningLevel", "temperature"],
+    "tool.before": ["args", "block", "blockReason"],
+    "tool.after": ["result"],
+  };
+  const matching = (matcher, what) => {
+    if (matcher === undefined) return () => true;
+    if (!(matcher instanceof RegExp)) fail(`\`${what}\` is no regular expression`);
+    const { source, flags } = matcher;
+    const test = new RegExp(source, flags.replace(/[gy]/g, ""));
+    return (value) => typeof value === "string" && test.test(value);
+  };
+  const intercept = (registration) => {
+    const { id, name, handler, priority, toolMatcher, agentMatcher, timeoutMs } = registration ?? {};
+    text(id, "the `id` of an interceptor");
+    const fields = OUTPUTS[name];
+    if (fields === undefined) fail(`there is no interceptor \`${name}\`\nhint: ${Object.keys(OUTPUTS).join(", ")}`);
+    if (!isFunction(handler)) fail(`the handler of interceptor \`${id}\` is no function`);
+    if (interceptors.get(id)?.stands) fail(`there is already an interceptor \`${id}\``);
+    const isTool = matching(toolMatcher, "toolMatcher");
+    const isAgent = matching(agentMatcher, "agentMatcher");
+    if (toolMatcher !== undefined && !about.tools.some(isTool)) {
+      fail(`\`toolMatcher\` of interceptor \`${id}\` matches no tool\nhint: the tools are ${about.tools.join(", ")}`);
+    }
+    const again = interceptors.get(id);
+    const entry = { id, name, priority: priority ?? 0, isTool, isAgent, handler, stands: true };
+    interceptors.set(id, entry);
+    if (again !== undefined) {
+      // It stands where it stood: only what it does can be another.
+      if (again.name !== name || again.priority !== entry.priority) fail(`interceptor \`${id}\` can only come back to where it stood`);
+      return void call("interceptor", { id, stands: true });
+    }
+    opened("interceptors.add");
+    place("interceptor", name, async (event, context) => {
+      const now = interceptors.get(id);
+      // A tool has two names, and a matcher that knows one of them is about it.
+      const isAbout = !hasOwn(event, "toolName") || now.isTool(event.toolName) || now.isTool(event.calledAs);
+      if (!now?.stands || !isAbout) return undefined;
+      if (!hasOwn(event, "toolName") && !now.isAgent(event.agentId ?? context.agentId)) return undefined;
+      const input = {}, output = {};
+      for (const key of Object.keys(event)) {
+        if (fields.includes(key)) output[key] = event[key];
+        else input[key] = event[key];
+      }
+      const before = JSON.stringify(output);
+      await now.handler(input, output);
+      return JSON.stringify(output) === before ? undefined : output;
+    }, { priority, timeoutMs, registrationId: id });
+  };
+  const api = {
+    id: about.id,
+    name: about.name,
+    version: about.version,
+    description: about.description,
+    source: about.source,
+    rootDir: about.rootDir,
+    registrationMode: "full",
+    config: about.config,
+    pluginConfig: about.pluginConfig,
+    logger: Object.fromEntries(
+      ["debug", "info", "warn", "error"].map((name, level) => [name, (...parts) => log(level, parts.map((part) => show(part)).join(" "))]),
+    ),
+    resolvePath: (path) => call("resolvePath", { path: String(path) }),
+    on,
+    registerHook,
+    interceptors: {
+      add: intercept,
+      remove(id) {
+        const entry = interceptors.get(id);
+        if (!entry?.stands) return false;
+        entry.stands = false;
+        call("interceptor", { id, stands: false });
+        return true;
+      },
+      list: () =>
+        [...interceptors.values()].filter((entry) => entry.stands).map(({ id, name, priority }) => ({ id, name, priority })),
+    },
+    registerTrustedToolPolicy(policy) {
+      opened("registerTrustedToolPolicy");
+      const { id, description, matcher, evaluate } = policy ?? {};
+      text(id, "the `id` of a trusted tool policy");
+      text(description, `the \`description\` of trusted tool policy \`${id}\``);
+      if (!isFunction(evaluate)) fail(`trusted tool policy \`${id}\` has no \`evaluate\``);
+      const judge = (event, context, signal) => {
+        const own = beside(event, context, signal, about.pluginConfig);
+        const getSessionExtension = (namespace) => request("extension", { sessionKey: own.sessionKey, namespace });
+        Object.defineProperty(own, "getSessionExtension", { value: getSessionExtension, enumerable: false });
+        return evaluate(event, own);
+      };
+      place("trusted", "trusted_tool_policy", judge, { registrationId: id, matcher });
+    },
+
+    // ---- What else a plugin brings ---------------------------------------------------------------------------
+    registerTool(tool, options = {}) {
+      opened("registerTool");
+      const made = isFunction(tool) ? tool({ config: about.config, workspaceDir: about.workspaceDir }) : tool;
+      for (const one of Array.isArray(made) ? made : [made]) {
+        // A factory may have none for this agent.
+        if (one === null || one === undefined) continue;
+        const name = text(options.name ?? one.name, "the `name` of a tool");
+        if (!isFunction(one.execute)) fail(`tool \`${name}\` has no \`execute\``);
+        const schema = one.parameters ?? one.inputSchema ?? { type: "object" };
+        const execute = (id, params, signal) => one.execute(id, params, signal, () => {});
+        offer("tool", name, one.description ?? one.label, { schema, optional: options.optional === true }, { execute });
+      }
+    },
+    registerCommand(command) {
+      const name = text(command?.name, "the `name` of a command").replace(/^\//, "");
+      offer("command", name, command.description, { acceptsArgs: command.acceptsArgs === true, requireAuth: command.requireAuth !== false }, {
+        handler: isFunction(command.handler) ? command.handler : fail(`command \`${name}\` has no \`handler\``),
+      });
+    },
+    registerService(service) {
+      const id = text(service?.id, "the `id` of a service");
+      const scope = { config: about.config, workspaceDir: about.workspaceDir, stateDir: about.stateDir, logger: api.logger };
+      offer("service", id, service.description, {}, {
+        start: isFunction(service.start) ? () => service.start(scope) : undefined,
+        stop: isFunction(service.stop) ? () => service.stop(scope) : undefined,
+      });
+    },
+    registerCli(register, options = {}) {
+      opened("registerCli");
+      if (!isFunction(register)) fail("`registerCli` needs a function");
+      const program = new Program();
+      const answer = register({ program, config: about.config, workspaceDir: about.workspaceDir, logger: api.logger });
+      if (isFunction(answer?.then)) fail("the function of `registerCli` returned a promise");
+      for (const command of program.commands) {
+        offer("cli", command.name(), command.description(), { usage: command.describe() }, { run: (words) => command.parseAsync(words) });
+      }
+      const missing = (options.commands ?? []).filter((name) => !program.commands.some((command) => command.name() === name));
+      if (missing.length > 0) leftOut(`registerCli(${missing.join(", ")})`, "the function made no such command");
+    },
+    registerHttpRoute(route) {
+      const path = text(route?.path, "the `path` of a route");
+      offer("route", path, "", { auth: route.auth, match: route.match }, { handler: route.handler });
+    },
+    registerGatewayMethod(name, handler) {
+      offer("method", text(name, "the name of a method"), "", {}, { handler });
+    },
+    registerRuntimeLifecycle(lifecycle) {
+      const id = text(lifecycle?.id, "the `id` of a lifecycle");
+      offer("lifecycle", id, lifecycle.description, {}, {
+        cleanup: lifecycle.cleanup && ((why) => lifecycle.cleanup(why)),
+        dispose: lifecycle.dispose && (() => lifecycle.dispose()),
+      });
+    },
+    registerSessionExtension(extension) {
+      const namespace = text(extension?.namespace, "the `namespace` of a session extension");
+      offer("session-extension", namespace, extension.description, { slot: extension.sessionEntrySlotKey }, {
+        project: extension.project && ((state) => extension.project(state)),
+        cleanup: extension.cleanup && ((why) => extension.cleanup(why)),
+      });
+    },
+    enqueueNextTurnInjection: (injection) => request("inject", injection),
+    emitAgentEvent: () => leftOut("emitAgentEvent", "no host takes events of plugins"),
+    registerAgentEventSubscription: (subscription) =>
+      leftOut(`registerAgentEventSubscription(${subscription?.id ?? ""})`, "no host sends its own events; hooks see what they are about"),
+    runtime: {
+      version: about.hostVersion,
+      config: { current: () => about.config, loadConfig: () => about.config },
+      state: { resolveStateDir: () => about.stateDir },
+      logging: { getChildLogger: () => api.logger, shouldLogVerbose: () => false },
+      system: {
+        enqueueSystemEvent: (event, options) =>
+          request("inject", { sessionKey: options?.sessionKey, text: event, idempotencyKey: options?.contextKey }),
+      },
+    },
+  };
+  api.session = {
+    state: { registerSessionExtension: api.registerSessionExtension, patchSessionExtension: (patch) => request("patch", patch) },
+    workflow: { enqueueNextTurnInjection: api.enqueueNextTurnInjection },
+  };
+  for (const name of WITHOUT_USE) {
+    api[name] = (what) => leftOut(`${name}(${what?.id ?? what?.name ?? ""})`, "nothing of Backstop has a use for it");
+  }
+  return { api, close: () => (open = false) };
+};

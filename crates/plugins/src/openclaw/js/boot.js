@@ -1,0 +1,33 @@
+// Where a plugin begins: makes its `api`, has its entry register, and tells the host what came of it.
+//
+// The entry is an object with `register` (or `activate`, as it was called), or that function itself. It registers while
+// it is called: what it hands over later (a promise) would be a plugin of which nobody knows whether it guards yet.
+import { makeApi } from "backstop:api";
+
+const { call } = import.meta.host;
+
+const entryOf = (module) => {
+  const found = module.default ?? module;
+  if (typeof found === "function") return { register: found };
+  if (typeof found !== "object" || found === null) {
+    throw new TypeError("the entry exports no plugin\nhint: export default definePluginEntry({ id, register(api) { .. } })");
+  }
+  const register = found.register ?? found.activate;
+  if (typeof register !== "function") {
+    throw new TypeError("the plugin has no `register`\nhint: definePluginEntry({ id, register(api) { .. } })");
+  }
+  return { id: found.id, name: found.name, register: (api) => register.call(found, api) };
+};
+
+const about = call("describe");
+const { id, name, register } = entryOf(await import("script:entry"));
+if (id !== undefined && id !== about.id) {
+  throw new TypeError(`the entry calls itself \`${id}\`, and its manifest \`${about.id}\`\nhint: make them the same`);
+}
+const { api, close } = makeApi(about);
+const answer = register(api);
+if (answer !== null && typeof answer === "object" && typeof answer.then === "function") {
+  throw new TypeError("`register` returned a promise\nhint: register while it is called; what takes time belongs into a service or a hook");
+}
+close();
+call("registered", { name: typeof name === "string" ? name : undefined });

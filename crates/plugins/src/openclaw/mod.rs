@@ -1,0 +1,168 @@
+//! Plugins in JavaScript and TypeScript, as the system of OpenClaw has them.
+//!
+//! A plugin is a folder with an entry that registers through `api`. The `api` is JavaScript of ours over a few functions
+//! of the host ([`desk`]), runs in the plugin's own runtime ([`backstop_script`]), and has no authority: what is registered becomes
+//! a [`Registration`] like that of any other plugin.
+//!
+//! The laws: what a plugin registers is known when it is loaded, and the same each time its runtime has to be made anew;
+//! a hook that is asked after a later load that registered others has failed. An event has the shape that the plugin's
+//! import promises ([`Dialect`]), and an answer is read back from it: what is not an outcome of the point is malformed.
+//!
+//! Limits: what nothing here has a use for (channels, providers, harnesses) can be registered and is listed as left out.
+//! `ctx.getSessionExtension` answers a promise.
+
+mod answers;
+mod desk;
+mod hook;
+mod sessions;
+mod shape;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use backstop_script::{Limits, Loaded, Permissions, Placement, ScriptError, ScriptSource, Workers};
+use serde_json::Value;
+
+use self::desk::Desk;
+pub use self::desk::{NoServices, Printed, ServiceError, Services};
+pub use self::hook::Batches;
+use self::hook::ScriptHook;
+pub use self::sessions::StoreServices;
+use crate::registration::{Offer, Registration, RegistrationError};
+
+/// Which import a plugin is written against: the shape of its events and answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dialect {
+    /// `openclaw/plugin-sdk`: messages and results as that system has them.
+    OpenClaw,
+    /// `backstop/plugin-sdk`: the contract of this one.
+    Backstop,
+}
+
+/// What is known of a plugin before its code runs.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    /// Its id, as its manifest has it.
+    pub id: String,
+    /// Its name, for people.
+    pub name: String,
+    /// Its version.
+    pub version: Option<String>,
+    /// What it is for.
+    pub description: Option<String>,
+    /// Its folder.
+    pub root: PathBuf,
+    /// The module to begin with, relative to the folder.
+    pub entry: String,
+    /// Which import it is written against.
+    pub dialect: Dialect,
+    /// Its options.
+    pub config: Value,
+    /// The folder that the agent works in, if there is one.
+    pub workspace: Option<PathBuf>,
+    /// Where it may keep files, if that is granted.
+    pub state: Option<PathBuf>,
+    /// The tools that exist, for its matchers.
+    pub tools: Vec<String>,
+}
+
+/// Why a plugin was not loaded.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// Its code.
+    #[error("plugin `{plugin}`: {error}")]
+    Script {
+        /// The plugin.
+        plugin: String,
+        /// What is wrong.
+        error: ScriptError,
+    },
+    /// What it registers.
+    #[error(transparent)]
+    Registration(#[from] RegistrationError),
+}
+
+/// A plugin whose code is loaded.
+#[derive(Debug)]
+pub struct Scripted {
+    /// What it registered.
+    pub registration: Registration,
+    /// The functions behind what it registered besides hooks, and what it calls itself.
+    pub offers: Vec<Offered>,
+    script: Loaded,
+}
+
+/// Something besides hooks that a plugin registered, with what is called for it.
+#[derive(Clone, Debug)]
+pub struct Offered {
+    /// What it is.
+    pub offer: Offer,
+    /// What else the plugin said of it.
+    pub more: serde_json::Map<String, Value>,
+    functions: Vec<(String, backstop_script::FunctionId)>,
+}
+
+/// Loads a plugin: its modules, and what its `register` registers.
+///
+/// # Errors
+///
+/// [`LoadError`]: a module that can't be read, an error that it throws, a hook that can't be.
+pub async fn load(
+    facts: Facts,
+    permissions: Permissions,
+    workers: &Workers,
+    batches: &Arc<Batches>,
+    services: Arc<dyn Services>,
+) -> Result<Scripted, LoadError> {
+    let mut registration = Registration::new(&facts.id)?;
+    let plugin = facts.id.clone();
+    let dialect = facts.dialect;
+    let source = ScriptSource::new(plugin.as_str(), &facts.root, facts.entry.clone())
+        .boot(include_str!("js/boot.js"))
+        .placed(Placement::Shared);
+    let desk = Arc::new(Desk::new(facts, services));
+    let failed = |error| LoadError::Script { plugin: plugin.clone(), error };
+    let script = workers
+        .load(source, permissions, Limits::default(), Arc::<Desk>::clone(&desk))
+        .await
+        .map_err(failed)?;
+    let collected = desk.collected();
+    for (spec, function) in collected.hooks {
+        let hook = ScriptHook::new(script.clone(), function, dialect, workers.clone(), Arc::clone(batches));
+        registration.hook_at(spec, Arc::new(hook))?;
+    }
+    for offered in &collected.offers {
+        registration.offer(offered.offer.clone())?;
+    }
+    for left_out in collected.left_out {
+        registration.leave_out(left_out.what, left_out.why);
+    }
+    Ok(Scripted { registration, offers: collected.offers, script })
+}
+
+impl Scripted {
+    /// Calls a function of something that the plugin offers: `execute` of a tool, `start` of a service.
+    ///
+    /// # Errors
+    ///
+    /// What the script threw, that it did not answer in time, or that there is no such function.
+    pub async fn call(
+        &self,
+        offered: &Offered,
+        function: &str,
+        arguments: &backstop_script::Arguments,
+        budget: std::time::Duration,
+    ) -> Result<Option<backstop_script::Answer>, ScriptError> {
+        let found = offered.functions.iter().find(|(name, _)| name == function);
+        let Some((_, id)) = found else {
+            return Err(ScriptError::NoFunction { name: function.to_owned() });
+        };
+        self.script.call(*id, arguments, budget).await
+    }
+}
+
+/// A path of a plugin's own: relative ones are below its folder.
+fn resolved(root: &Path, path: &str) -> PathBuf {
+    root.join(path)
+}

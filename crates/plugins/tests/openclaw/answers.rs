@@ -1,0 +1,171 @@
+use std::sync::Arc;
+
+use backstop_engine::{Attendance, BlockCause, FailureKind, Said, Verdict};
+use backstop_plugins::openclaw::Dialect::{Backstop, OpenClaw};
+use serde_json::{Value, json};
+
+use crate::support::{Plugins, call, context, engine};
+
+/// The plugin with which the documentation of the other system begins.
+const QUICK_START: &str = r#"
+import { definePluginEntry } from "openclaw/plugin-sdk/plugin-entry";
+
+export default definePluginEntry({
+  id: "tool-preflight",
+  name: "Tool Preflight",
+  register(api) {
+    api.on(
+      "before_tool_call",
+      async (event) => {
+        if (event.toolName !== "web_search") {
+          return;
+        }
+        return {
+          requireApproval: {
+            title: "Run a web search",
+            description: `Allow the query: ${String(event.params.query ?? "")}`,
+            severity: "info",
+            timeoutMs: 60_000,
+            timeoutBehavior: "deny",
+          },
+        };
+      },
+      { priority: 50 },
+    );
+  },
+});
+"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_quick_start_plugin_asks_about_searches_and_nothing_else() {
+    let plugins = Plugins::new();
+    let plugin = plugins.load("tool-preflight", OpenClaw, QUICK_START).await.unwrap();
+    let (engine, seated) = engine(&[&plugin]);
+    assert_eq!(seated[0].hooks.len(), 1);
+    let asked =
+        engine.review_tool_call(call("web_search", json!({ "query": "rust" })), &context(), false).await;
+    let [request] = asked.requests.as_slice() else { panic!("one question") };
+    assert_eq!(request.title().as_str(), "Run a web search");
+    assert_eq!(request.description().as_str(), "Allow the query: rust");
+    assert_eq!(request.owner().unwrap().as_str(), "tool-preflight");
+    let other = engine.review_tool_call(call("exec", json!({ "command": "true" })), &context(), false).await;
+    assert_eq!(other.receipt.verdict, Verdict::Pass);
+    assert!(other.requests.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn types_are_taken_away_as_it_is_loaded() {
+    let plugins = Plugins::new();
+    let typed = QUICK_START
+        .replace("register(api)", "register(api: OpenClawPluginApi): void")
+        .replace("async (event)", "async (event: { toolName: string; params: Record<string, unknown> })")
+        .replace(
+            "export default",
+            "import type { OpenClawPluginApi } from \"openclaw/plugin-sdk\";\nexport default",
+        );
+    let plugin = plugins.load_typescript("tool-preflight", &typed).await.unwrap();
+    let (engine, _) = engine(&[&plugin]);
+    let asked =
+        engine.review_tool_call(call("web_search", json!({ "query": "rust" })), &context(), false).await;
+    assert_eq!(asked.requests.len(), 1);
+    let wrong = typed.replace("title:", "title");
+    let said = Plugins::new().load_typescript("tool-preflight", &wrong).await.unwrap_err().to_string();
+    assert!(said.contains("index.ts:17:19"), "{said}");
+}
+
+/// What becomes of a tool call about which a hook answers this.
+async fn judged(answer: &str) -> (Verdict, Option<FailureKind>, Value) {
+    let plugins = Plugins::new();
+    let body = format!("api.on(\"before_tool_call\", (event) => {{ {answer} }});");
+    let plugin = plugins.register("mine", OpenClaw, &body).await.unwrap();
+    let (engine, _) = engine(&[&plugin]);
+    let reviewed = engine.review_tool_call(call("exec", json!({ "a": 1, "b": 2 })), &context(), false).await;
+    let failure = reviewed.receipt.steps[0].failure.as_ref().map(|failure| failure.kind);
+    (reviewed.receipt.verdict, failure, serde_json::to_value(&reviewed.event.params).unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn law_05_what_is_no_answer_blocks() {
+    for answer in [
+        "return \"yes\";",
+        "return { block: \"true\" };",
+        "return [];",
+        "return { allowed: true };",
+        "return { params: \"rm\" };",
+        "return { get block() { return false; } };",
+        "return new Proxy({}, {});",
+        "const a = {}; a.self = a; return a;",
+        "return { params: { f() {} } };",
+        "return { requireApproval: { title: \"\" } };",
+        "return Promise.resolve(\"yes\");",
+    ] {
+        let (verdict, failure, _) = judged(answer).await;
+        assert_eq!((verdict, failure), (Verdict::Block, Some(FailureKind::Malformed)), "{answer}");
+    }
+    for answer in ["throw new Error(\"no\");", "return Promise.reject(new Error(\"no\"));", "null.x;"] {
+        let (verdict, failure, _) = judged(answer).await;
+        assert_eq!((verdict, failure), (Verdict::Block, Some(FailureKind::Failed)), "{answer}");
+    }
+    for answer in
+        ["", "return;", "return null;", "return undefined;", "return {};", "return { block: false };"]
+    {
+        let (verdict, failure, _) = judged(answer).await;
+        assert_eq!((verdict, failure), (Verdict::Pass, None), "{answer}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_mean_what_they_mean_in_the_other_system() {
+    assert_eq!(judged("return { block: true, blockReason: \"no\" };").await.0, Verdict::Block);
+    let (verdict, _, params) = judged("return { params: { b: 3 } };").await;
+    assert_eq!((verdict, params), (Verdict::Modify, json!({ "a": 1, "b": 3 })));
+    // What a handler does to its event is its own affair.
+    let (verdict, _, params) = judged("event.params.a = 9; event.params = {}; event.toolName = \"x\";").await;
+    assert_eq!((verdict, params), (Verdict::Pass, json!({ "a": 1, "b": 2 })));
+    // An inherited answer is none.
+    let (verdict, ..) = judged("Object.prototype.block = true; return {};").await;
+    assert_eq!(verdict, Verdict::Pass);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hook_is_told_how_its_question_ended_and_may_block_after_all() {
+    let plugins = Plugins::new();
+    let body = r#"
+        const heard = [];
+        api.on("before_tool_call", (event) => event.toolName === "exec"
+            ? { requireApproval: { title: "t", description: "d", onResolution: async (decision) => { heard.push(decision); } } }
+            : { block: true, blockReason: heard.join(",") });
+    "#;
+    let plugin = plugins.register("mine", OpenClaw, body).await.unwrap();
+    let (engine, _) = engine(&[&plugin]);
+    let verdict = engine.permit_tool_call(call("exec", json!({})), &context(), &Attendance::Nobody).await;
+    assert!(verdict.permit.is_err(), "nobody could be asked");
+    let other = engine.review_tool_call(call("read", json!({})), &context(), false).await;
+    let blocked = other.blocked.unwrap();
+    assert_eq!(blocked.cause, BlockCause::Decision);
+    assert_eq!(blocked.reason.unwrap().to_string(), "cancelled");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hook_of_this_system_replaces_parameters() {
+    let plugins = Plugins::new();
+    let body = "api.on(\"before_tool_call\", () => ({ params: { b: 3 } }));";
+    let plugin = plugins.register("mine", Backstop, body).await.unwrap();
+    let (engine, _) = engine(&[&plugin]);
+    let reviewed = engine.review_tool_call(call("exec", json!({ "a": 1 })), &context(), false).await;
+    assert_eq!(serde_json::to_value(&reviewed.event.params).unwrap(), json!({ "b": 3 }));
+    assert_eq!(reviewed.receipt.steps[0].said, Said::Rewrote);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn law_10_hooks_of_one_plugin_do_not_share_their_events() {
+    let plugins = Plugins::new();
+    let body = r#"
+        api.on("before_tool_call", (event) => { event.params.planted = true; event.planted = true; }, { priority: 1 });
+        api.on("before_tool_call", (event) => ({ block: "planted" in event || "planted" in event.params }));
+    "#;
+    let plugin = Arc::new(plugins.register("mine", OpenClaw, body).await.unwrap());
+    let (engine, _) = engine(&[&plugin]);
+    let reviewed = engine.review_tool_call(call("exec", json!({})), &context(), false).await;
+    assert_eq!(reviewed.receipt.verdict, Verdict::Pass);
+}

@@ -1,0 +1,10 @@
+//! Plugins in JavaScript: loaded by the real runtime, asked by the real engine.
+
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "helpers of tests may fail loudly")]
+
+mod answers;
+mod batches;
+mod events;
+mod registering;
+mod sessions;
+mod support;

@@ -1,0 +1,208 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use backstop_engine::{Engine, OperatorSettings, OwnerSettings, Snapshot, Verdict};
+use backstop_plugins::openclaw::Dialect::{Backstop, OpenClaw};
+use backstop_plugins::registration::OfferKind;
+use backstop_script::{Argument, Arguments, JsonText};
+use serde_json::{Value, json};
+
+use crate::support::{Asked, Plugins, call, context, engine};
+
+/// What loading a plugin whose `register` has this body says.
+async fn refusal(body: &str) -> String {
+    Plugins::new().register("mine", Backstop, body).await.unwrap_err().to_string()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_author_does_wrong_is_said_in_words() {
+    for (body, words) in [
+        ("api.on(\"before_tool_cal\", () => {});", "before_tool_call"),
+        ("api.on(\"before_tool_call\", 1);", "no function"),
+        ("api.on(\"before_tool_call\", () => {}, { priority: 0.5 });", "whole number"),
+        ("api.on(\"before_tool_call\", () => {}, { timeoutMs: -1 });", "timeoutMs"),
+        ("api.on(\"before_tool_call\", () => {}, { timeoutMs: 600001 });", "600000"),
+        ("api.on(\"agent_end\", () => {}, { matcher: [\"exec\"] });", "about no tool"),
+        ("api.on(\"before_tool_call\", () => {}, { matcher: \"exec\" });", "list of names"),
+        ("api.on(\"trusted_tool_policy\", () => {});", "registerTrustedToolPolicy"),
+        ("return Promise.resolve();", "promise"),
+        ("throw new Error(\"out of luck\");", "out of luck"),
+        ("api.registerTool({ name: \"t\" });", "execute"),
+        (
+            "api.interceptors.add({ id: \"i\", name: \"tool.before\", toolMatcher: /^nope$/, handler() {} });",
+            "matches no tool",
+        ),
+        ("api.interceptors.add({ id: \"i\", name: \"tool.befor\", handler() {} });", "tool.before"),
+        (
+            "const i = { id: \"i\", name: \"tool.before\", handler() {} }; api.interceptors.add(i); api.interceptors.add(i);",
+            "already",
+        ),
+        (
+            "api.on(\"agent_end\", () => {}, { registrationId: \"x\" }); api.on(\"agent_end\", () => {}, { registrationId: \"x\" });",
+            "registrationId",
+        ),
+    ] {
+        let said = refusal(body).await;
+        assert!(said.contains(words) && said.contains("mine"), "{body}\n{said}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_entry_is_an_object_or_a_function() {
+    for source in [
+        "export default { register(api) { api.on(\"agent_end\", () => {}); } };",
+        "export default function (api) { api.on(\"agent_end\", () => {}); }",
+        "export default { activate(api) { api.on(\"agent_end\", () => {}); } };",
+        "export function register(api) { api.on(\"agent_end\", () => {}); }",
+        "export default { register({ on }) { on(\"agent_end\", () => {}); } };",
+        "export default { register(api) { const mine = { ...api }; mine.on(\"agent_end\", () => {}); } };",
+    ] {
+        let plugin = Plugins::new().load("mine", OpenClaw, source).await.unwrap();
+        assert_eq!(plugin.registration.hooks().count(), 1, "{source}");
+    }
+    for (source, words) in [
+        ("export default {};", "register"),
+        ("export default 1;", "no plugin"),
+        ("export default { id: \"other\", register() {} };", "other"),
+        ("import x from \"left-pad\"; export default { register() {} };", "left-pad"),
+        ("export default { register( };", "index.js:1"),
+    ] {
+        let said = Plugins::new().load("mine", OpenClaw, source).await.unwrap_err().to_string();
+        assert!(said.contains(words), "{source}\n{said}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_nothing_has_a_use_for_is_listed() {
+    let body = r#"
+        api.registerProvider({ id: "p" });
+        api.registerHook(["agent:bootstrap", "message:received"], () => {});
+        api.registerHook("tool_result_persist", () => {});
+        api.on("skill_changed", () => {});
+        api.on("agent_end", () => {}, { timeoutMs: 900000, matcher: ["exec"] });
+        if (api.registerContextEngine) throw new Error("there is none");
+    "#;
+    let plugin = Plugins::new().register("mine", OpenClaw, body).await.unwrap();
+    let (_, seated) = engine(&[&plugin]);
+    let left_out: Vec<_> = seated[0].left_out.iter().map(|left_out| left_out.what.as_str()).collect();
+    for what in [
+        "registerProvider(p)",
+        "agent:bootstrap",
+        "tool_result_persist",
+        "skill_changed",
+        "timeoutMs",
+        "matcher",
+    ] {
+        assert!(left_out.iter().any(|left_out| left_out.contains(what)), "{what}: {left_out:?}");
+    }
+    assert_eq!(seated[0].hooks.len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn interceptors_edit_in_place_and_can_be_taken_away() {
+    let body = r#"
+        api.interceptors.add({ id: "color", name: "tool.before", toolMatcher: /^exec$/, handler(input, output) {
+            if (!output.args.command.includes("--color")) output.args = { ...output.args, command: output.args.command + " --color=never" };
+        }});
+        api.interceptors.add({ id: "off", name: "tool.before", priority: 9, handler(input, output) { output.block = true; } });
+        api.interceptors.remove("off");
+        if (api.interceptors.list().length !== 1) throw new Error("two");
+    "#;
+    let plugin = Plugins::new();
+    let plugin = plugin.register("mine", OpenClaw, body).await.unwrap();
+    let (engine, _) = engine(&[&plugin]);
+    for (tool, expected) in [("bash", "ls --color=never"), ("read", "ls")] {
+        let reviewed =
+            engine.review_tool_call(call(tool, json!({ "command": "ls" })), &context(), false).await;
+        let params = serde_json::to_value(&reviewed.event.params).unwrap();
+        assert_eq!(params["command"], expected, "{:?}", reviewed.blocked);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tools_commands_and_the_command_line_can_be_called() {
+    let asked = Arc::new(Asked::default());
+    let plugins = Plugins::with(Arc::<Asked>::clone(&asked));
+    let body = r#"
+        api.registerTool({ name: "greet", description: "Greets.", parameters: { type: "object" },
+            async execute(id, params) { return { content: [{ type: "text", text: `${id} ${params.who}` }] }; } });
+        api.registerTool((scope) => null);
+        api.registerCommand({ name: "/hello", handler: (context) => ({ text: "hi " + context.args }) });
+        api.registerCli(({ program }) => {
+            program.command("memo <word> [more...]").description("Keeps words.").alias("m")
+                .option("-n, --count <n>", "how many", Number, 1).option("--no-case", "any case")
+                .action((word, more, options) => { program.outputHelp(); return { word, more, options }; });
+        }, { commands: ["memo"] });
+        api.enqueueNextTurnInjection({ sessionKey: "chat", text: "note" });
+    "#;
+    let plugin = plugins.register("mine", OpenClaw, body).await.unwrap();
+    let offers: Vec<_> =
+        plugin.offers.iter().map(|offered| (offered.offer.kind, offered.offer.name.as_str())).collect();
+    assert_eq!(offers, [(OfferKind::Tool, "greet"), (OfferKind::Command, "hello"), (OfferKind::Cli, "memo")]);
+    let run = async |at: usize, function: &str, arguments: Vec<Value>| {
+        let arguments: Vec<_> =
+            arguments.iter().map(|value| Argument::Json(JsonText::of(value).unwrap())).collect();
+        let budget = Duration::from_secs(5);
+        let answer = plugin.call(&plugin.offers[at], function, &Arguments::new(arguments), budget).await;
+        answer.map(|answer| answer.map(|answer| answer.json.read::<Value>().unwrap()))
+    };
+    let greeted = run(0, "execute", vec![json!("c1"), json!({ "who": "you" })]).await.unwrap().unwrap();
+    assert_eq!(greeted["content"][0]["text"], "c1 you");
+    let said = run(1, "handler", vec![json!({ "args": "there" })]).await.unwrap().unwrap();
+    assert_eq!(said["text"], "hi there");
+    let kept =
+        run(2, "run", vec![json!(["one", "two", "three", "--count=3", "--no-case"])]).await.unwrap().unwrap();
+    assert_eq!(
+        kept,
+        json!({ "word": "one", "more": ["two", "three"], "options": { "count": 3, "case": false } })
+    );
+    assert!(run(2, "run", vec![json!([])]).await.unwrap_err().to_string().contains("<word>"));
+    assert!(run(0, "missing", vec![]).await.is_err());
+    let asked = asked.0.lock().unwrap();
+    assert_eq!(asked[0], ("mine inject".to_owned(), json!({ "sessionKey": "chat", "text": "note" })));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hooks_stand_from_the_start_or_not_at_all() {
+    let body = r#"
+        api.on("before_tool_call", (event) => {
+            try { api.on("before_tool_call", () => ({ block: false })); } catch (error) { return { block: true, blockReason: error.message }; }
+        });
+    "#;
+    let plugins = Plugins::new();
+    let plugin = plugins.register("mine", OpenClaw, body).await.unwrap();
+    let (engine, _) = engine(&[&plugin]);
+    let reviewed = engine.review_tool_call(call("exec", json!({})), &context(), false).await;
+    assert_eq!(reviewed.receipt.verdict, Verdict::Block);
+    assert!(reviewed.blocked.unwrap().reason.unwrap().to_string().contains("after `register` had returned"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_trusted_policy_stands_where_the_operator_lets_it() {
+    let asked = Arc::new(Asked::default());
+    let plugins = Plugins::with(Arc::<Asked>::clone(&asked));
+    let body = r#"
+        api.registerTrustedToolPolicy({ id: "walls", description: "Keeps to the walls.", async evaluate(event, ctx) {
+            const state = await ctx.getSessionExtension("walls");
+            if (event.toolName === "exec") return { allow: false, reason: `after ${state.strikes}` };
+            if (event.toolName === "read") return { allow: true };
+        }});
+    "#;
+    let plugin = plugins.register("mine", OpenClaw, body).await.unwrap();
+    let mut settings = OperatorSettings::default();
+    let refused = plugin.registration.seat(&mut Snapshot::empty(settings.clone())).unwrap_err().to_string();
+    assert!(refused.contains("plugins.entries.mine.hooks.allowTrustedToolPolicy"), "{refused}");
+    let owner = OwnerSettings { allow_trusted_tool_policy: true, ..OwnerSettings::default() };
+    settings.owners.insert("mine".into(), owner);
+    let mut snapshot = Snapshot::empty(settings);
+    plugin.registration.seat(&mut snapshot).unwrap();
+    let engine = Engine::builder().snapshot(snapshot).build();
+    let reviewed = engine.review_tool_call(call("exec", json!({})), &context(), false).await;
+    assert_eq!(reviewed.blocked.unwrap().reason.unwrap().to_string(), "after 3");
+    let malformed = engine.review_tool_call(call("read", json!({})), &context(), false).await;
+    assert_eq!(malformed.receipt.verdict, Verdict::Block, "a policy can only stop");
+    let other = engine.review_tool_call(call("web_search", json!({})), &context(), false).await;
+    assert_eq!(other.receipt.verdict, Verdict::Pass);
+    let wanted = ("mine extension".to_owned(), json!({ "sessionKey": "chat", "namespace": "walls" }));
+    assert_eq!(asked.0.lock().unwrap()[0], wanted);
+}

@@ -1,0 +1,159 @@
+//! What the tests share: a plugin from its source, and an engine that asks it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use backstop_engine::{Engine, OperatorSettings, OwnerSettings, Snapshot};
+use backstop_hooks::points::ToolCallEvent;
+use backstop_hooks::{CallContext, OwnerId, Params};
+use backstop_plugins::openclaw::{
+    Batches, Dialect, Facts, LoadError, NoServices, Printed, Scripted, ServiceError, Services, load,
+};
+use backstop_plugins::registration::Seated;
+use backstop_script::{Permissions, WorkerSettings, Workers};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+pub(crate) struct Plugins {
+    pub(crate) workers: Workers,
+    pub(crate) batches: Arc<Batches>,
+    folder: TempDir,
+    services: Arc<dyn Services>,
+}
+
+impl Plugins {
+    /// Workers of its own, in the test's runtime.
+    pub(crate) fn new() -> Self {
+        Self::with(Arc::new(NoServices))
+    }
+
+    pub(crate) fn with(services: Arc<dyn Services>) -> Self {
+        let workers = Workers::start(WorkerSettings::default(), tokio::runtime::Handle::current());
+        Self { workers, batches: Arc::default(), folder: TempDir::new().unwrap(), services }
+    }
+
+    pub(crate) async fn load(&self, id: &str, dialect: Dialect, source: &str) -> Result<Scripted, LoadError> {
+        self.load_with(id, dialect, source, json!({})).await
+    }
+
+    pub(crate) async fn load_with(
+        &self,
+        id: &str,
+        dialect: Dialect,
+        source: &str,
+        config: Value,
+    ) -> Result<Scripted, LoadError> {
+        let root = self.write(id, "index.js", source);
+        self.load_facts(facts(id, &root, "index.js", dialect, config)).await
+    }
+
+    /// A plugin whose entry is TypeScript.
+    pub(crate) async fn load_typescript(&self, id: &str, source: &str) -> Result<Scripted, LoadError> {
+        let root = self.write(id, "index.ts", source);
+        self.load_facts(facts(id, &root, "index.ts", Dialect::OpenClaw, json!({}))).await
+    }
+
+    fn write(&self, id: &str, entry: &str, source: &str) -> PathBuf {
+        let root = self.folder.path().join(id);
+        std::fs::create_dir_all(&root).unwrap();
+        std::fs::write(root.join(entry), source).unwrap();
+        root
+    }
+
+    async fn load_facts(&self, facts: Facts) -> Result<Scripted, LoadError> {
+        load(facts, Permissions::default(), &self.workers, &self.batches, Arc::clone(&self.services)).await
+    }
+
+    /// A plugin whose `register` has this body.
+    pub(crate) async fn register(
+        &self,
+        id: &str,
+        dialect: Dialect,
+        body: &str,
+    ) -> Result<Scripted, LoadError> {
+        let sdk = match dialect {
+            Dialect::OpenClaw => "openclaw/plugin-sdk/plugin-entry",
+            Dialect::Backstop => "backstop/plugin-sdk",
+        };
+        let source = format!(
+            "import {{ definePluginEntry }} from \"{sdk}\";\n\
+             export default definePluginEntry({{ id: \"{id}\", name: \"Test\", register(api) {{ {body} }} }});\n"
+        );
+        self.load(id, dialect, &source).await
+    }
+}
+
+fn facts(id: &str, root: &Path, entry: &str, dialect: Dialect, config: Value) -> Facts {
+    Facts {
+        id: id.to_owned(),
+        name: "Test".to_owned(),
+        version: Some("1.0.0".to_owned()),
+        description: None,
+        root: root.to_owned(),
+        entry: entry.to_owned(),
+        dialect,
+        config,
+        workspace: None,
+        state: None,
+        tools: vec!["exec".to_owned(), "read".to_owned(), "web_search".to_owned()],
+    }
+}
+
+/// An engine with the hooks of these plugins, which may read the conversation.
+pub(crate) fn engine(plugins: &[&Scripted]) -> (Engine, Vec<Seated>) {
+    let owners: BTreeMap<_, _> = plugins
+        .iter()
+        .map(|plugin| {
+            let settings =
+                OwnerSettings { allow_conversation_access: Some(true), ..OwnerSettings::default() };
+            (plugin.registration.owner().clone(), settings)
+        })
+        .collect();
+    let mut snapshot = Snapshot::empty(OperatorSettings { owners, ..OperatorSettings::default() });
+    let seated = plugins.iter().map(|plugin| plugin.registration.seat(&mut snapshot).unwrap()).collect();
+    (Engine::builder().snapshot(snapshot).build(), seated)
+}
+
+pub(crate) fn call(tool: &str, arguments: Value) -> ToolCallEvent {
+    let params: Params = serde_json::from_value(arguments).unwrap();
+    ToolCallEvent::new(tool, params)
+        .run_id(backstop_hooks::RunId::from("run-1"))
+        .tool_call_id(backstop_hooks::ToolCallId::from("call-1"))
+}
+
+pub(crate) fn context() -> CallContext {
+    CallContext {
+        agent_id: Some("main".into()),
+        session_key: Some("chat".into()),
+        session_id: Some("session-1".into()),
+        run_id: Some("run-1".into()),
+        ..CallContext::default()
+    }
+}
+
+/// Keeps what a plugin asks its host for.
+#[derive(Default)]
+pub(crate) struct Asked(pub(crate) Mutex<Vec<(String, Value)>>);
+
+#[async_trait]
+impl Services for Asked {
+    async fn inject(&self, owner: &OwnerId, injection: Value) -> Result<Value, ServiceError> {
+        self.0.lock().unwrap().push((format!("{owner} inject"), injection));
+        Ok(json!({ "enqueued": true }))
+    }
+
+    async fn extension(&self, owner: &OwnerId, which: Value) -> Result<Value, ServiceError> {
+        self.0.lock().unwrap().push((format!("{owner} extension"), which));
+        Ok(json!({ "strikes": 3 }))
+    }
+
+    async fn patch(&self, _: &OwnerId, _: Value) -> Result<Value, ServiceError> {
+        Err(ServiceError("no".to_owned()))
+    }
+
+    fn print(&self, owner: &OwnerId, text: Printed<'_>) {
+        self.0.lock().unwrap().push((format!("{owner} print"), Value::from(text.0)));
+    }
+}
