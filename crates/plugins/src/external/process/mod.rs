@@ -14,6 +14,7 @@
 
 mod fault;
 mod handshake;
+mod input;
 mod run;
 mod session;
 mod wire;
@@ -29,11 +30,13 @@ use std::time::Duration;
 use backstop_hooks::{HookError, Json, JsonFuture, JsonHook, PointId};
 use backstop_process::{Descriptors, Family, Program};
 use serde_json::Value;
+use tokio::net::unix::pipe;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 pub use self::fault::Fault;
 use self::handshake::Handshake;
+use self::input::Input;
 use self::run::{Pipes, Task, listen};
 use self::session::Session;
 use self::wire::Call;
@@ -333,10 +336,14 @@ impl Shared {
         let limits = self.settings.limits;
         let listening =
             tokio::spawn(listen(errors, Arc::clone(&self.plugin), limits.most_unasked, Arc::clone(&said)));
-        let (session, lines) = Session::new(Arc::clone(&self.plugin));
+        let input = input
+            .into_owned_fd()
+            .and_then(pipe::Sender::from_owned_fd)
+            .map_err(|source| error(Fault::Start(source.to_string()), &said))?;
+        let (input, writer) = Input::new(input);
+        let session = Session::new(Arc::clone(&self.plugin), input);
         let (stop, plugin) = (Arc::clone(&self.stop), Arc::clone(&self.plugin));
-        let pipes =
-            Pipes { session: Arc::clone(&session), running, input, output, lines, limits, stop, plugin };
+        let pipes = Pipes { session: Arc::clone(&session), running, writer, output, limits, stop, plugin };
         let serving = Task(tokio::spawn(pipes.serve()));
         match self.greet(&session).await {
             Ok(()) => Ok(Launched { session, serving, since: Instant::now() }),

@@ -4,14 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backstop_process::Running;
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::process::{ChildStdin, ChildStdout};
-use tokio::sync::{Notify, mpsc};
+use tokio::io::{AsyncRead, AsyncReadExt as _};
+use tokio::process::ChildStdout;
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::Limits;
 use super::fault::Fault;
+use super::input::Writer;
 use super::session::Session;
 use super::wire::{self, Incoming, Level};
 use crate::external::shown;
@@ -38,9 +39,8 @@ impl<T> Drop for Task<T> {
 pub(super) struct Pipes {
     pub(super) session: Arc<Session>,
     pub(super) running: Running,
-    pub(super) input: ChildStdin,
     pub(super) output: ChildStdout,
-    pub(super) lines: mpsc::Receiver<Vec<u8>>,
+    pub(super) writer: Writer,
     pub(super) limits: Limits,
     /// Says that the program is to end.
     pub(super) stop: Arc<Notify>,
@@ -50,8 +50,8 @@ pub(super) struct Pipes {
 impl Pipes {
     /// Serves the program to its end, which is brought about if need be. Nothing of its tree is left when this returns.
     pub(super) async fn serve(self) -> Fault {
-        let Self { session, running, input, output, lines, limits, stop, plugin } = self;
-        let mut writer = Task(tokio::spawn(write(input, lines, limits.stall)));
+        let Self { session, running, output, writer, limits, stop, plugin } = self;
+        let mut writer = Task(tokio::spawn(writer.run(limits.stall)));
         let mut reader = Reader { output, buffer: Vec::new(), unasked: Unasked::default(), limits, plugin };
         let fault = {
             let mut overdue = std::pin::pin!(session.overdue(limits.cancel_grace));
@@ -77,6 +77,7 @@ impl Pipes {
             Fault::ShutDown => {
                 session.end(&fault);
                 // The end of its input is what a program waits for that knows no `shutdown`.
+                session.close_input();
                 drop(writer);
                 running.finish(tokio::time::sleep(limits.grace), limits.grace).await;
                 fault
@@ -101,18 +102,6 @@ async fn bid_farewell(session: &Session, reader: &mut Reader, grace: Duration) {
         }
     };
     let _ = tokio::time::timeout(grace, farewell).await;
-}
-
-/// Writes lines until nobody sends any, or the program does not take them.
-async fn write(mut input: ChildStdin, mut lines: mpsc::Receiver<Vec<u8>>, stall: Duration) -> Fault {
-    while let Some(line) = lines.recv().await {
-        match tokio::time::timeout(stall, input.write_all(&line)).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => return Fault::Pipe(error.kind().to_string()),
-            Err(_) => return Fault::DoesNotRead(stall),
-        }
-    }
-    Fault::ShutDown
 }
 
 struct Reader {

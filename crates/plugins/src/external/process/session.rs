@@ -12,14 +12,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use backstop_hooks::HookError;
 use serde_json::Value;
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::Instant;
 
 use super::fault::Fault;
+use super::input::{Input, MOST_LINES};
 use super::wire::{self, Call};
 
-/// Most lines that wait to be written.
-const MOST_LINES: usize = 1024;
 /// Most calls that wait for their turn.
 const MOST_WAITING: usize = 1024;
 
@@ -29,7 +28,7 @@ type Answer = Result<Value, String>;
 #[derive(Debug)]
 pub(super) struct Session {
     plugin: Arc<str>,
-    outgoing: mpsc::Sender<Vec<u8>>,
+    input: Input,
     slots: Arc<Semaphore>,
     waiting: AtomicUsize,
     requests: Mutex<Requests>,
@@ -52,19 +51,17 @@ struct Open {
 }
 
 impl Session {
-    /// A session, and the lines that are to be written to the program. It works on one request until
-    /// [`widen`](Self::widen) says otherwise.
-    pub(super) fn new(plugin: Arc<str>) -> (Arc<Self>, mpsc::Receiver<Vec<u8>>) {
-        let (outgoing, lines) = mpsc::channel(MOST_LINES);
-        let session = Self {
+    /// A session with the program that has this input. It works on one request until [`widen`](Self::widen) says
+    /// otherwise.
+    pub(super) fn new(plugin: Arc<str>, input: Input) -> Arc<Self> {
+        Arc::new(Self {
             plugin,
-            outgoing,
+            input,
             slots: Arc::new(Semaphore::new(1)),
             waiting: AtomicUsize::new(0),
             requests: Mutex::default(),
             cancelled: Notify::new(),
-        };
-        (Arc::new(session), lines)
+        })
     }
 
     /// Says how many requests the program works on at once.
@@ -120,7 +117,7 @@ impl Session {
         };
         // Whoever is dropped from here on is known to the program, or soon will be.
         let _told = Cancel { session: self, id };
-        if self.outgoing.try_send(line(id)).is_err() {
+        if self.input.send(line(id)).is_err() {
             self.requests().open.remove(&id);
             return Err(self.requests().over.clone().unwrap_or_else(|| {
                 Fault::Pipe(format!("{MOST_LINES} lines wait for it to read its standard input"))
@@ -177,6 +174,11 @@ impl Session {
         }
     }
 
+    /// Nothing more is sent.
+    pub(super) fn close_input(&self) {
+        self.input.close();
+    }
+
     /// There will be no more answers.
     pub(super) fn end(&self, fault: &Fault) {
         let open = {
@@ -204,7 +206,7 @@ impl Drop for Cancel<'_> {
         }
         self.session.cancelled.notify_one();
         // A program that reads nothing any more is not told that either.
-        let _ = self.session.outgoing.try_send(wire::cancel(self.id));
+        let _ = self.session.input.send(wire::cancel(self.id));
     }
 }
 
