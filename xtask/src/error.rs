@@ -17,6 +17,8 @@ pub(crate) enum Error {
     File { path: PathBuf, source: std::io::Error },
     #[error("{what} is not what it should be: {source}")]
     Json { what: String, source: serde_json::Error },
+    #[error("the types for other languages can't be made: {0}")]
+    Schema(String),
     #[error("generated files are out of date:\n{}\nhint: run `cargo xtask gen` and commit the result", .0.join("\n"))]
     Drift(Vec<String>),
     #[error("{path}: the generated part stands between `{begin}` and `{end}`, and one of them is missing")]

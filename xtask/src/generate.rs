@@ -9,6 +9,7 @@ mod command_line;
 mod configuration;
 mod guards;
 mod hook_points;
+mod sdk;
 mod wire_types;
 
 use std::collections::BTreeSet;
@@ -43,6 +44,7 @@ const GENERATORS: &[Generator] = &[
     Generator { folder: None, files: clients::files },
     Generator { folder: None, files: guards::files },
     Generator { folder: None, files: wire_types::files },
+    Generator { folder: None, files: sdk::files },
 ];
 
 /// Writes all generated files and removes what is left over.

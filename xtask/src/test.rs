@@ -5,9 +5,11 @@
 //! dependencies, doc tests and tests the compiled ones. Only the facade is looked at without its features, too:
 //! that is four crates of ours and no other dependency anew.
 
+use std::process::Command;
+
 use crate::error::Error;
 use crate::step::{Step, run_all};
-use crate::workspace::cargo;
+use crate::workspace::{cargo, root};
 use crate::{clients, generate, sdks, setup};
 
 pub(crate) fn run() -> Result<(), Error> {
@@ -25,9 +27,28 @@ pub(crate) fn run() -> Result<(), Error> {
         Step::command("lints", lints),
         Step::command("the facade without its features", engine),
         Step::command("documentation", docs),
+        Step::command("the SDK for Python", python_sdk()),
+        Step::command("the SDK for Node", node_sdk()),
         Step::command("doc tests", cargo(["test", "--workspace", "--doc", "--quiet"])),
         Step::command("tests", cargo(tests())),
     ])
+}
+
+/// The SDK's own tests, which need nothing but Python 3.9.
+fn python_sdk() -> Command {
+    let mut tests = Command::new("python3");
+    tests
+        .args(["-B", "-m", "unittest", "discover", "--start-directory", "sdk/python/tests"])
+        .current_dir(root());
+    tests
+}
+
+/// The SDK's own tests, which need nothing but Node 20.
+fn node_sdk() -> Command {
+    let mut tests = Command::new("node");
+    let files = ["sdk/typescript/tests/hooks.test.js", "sdk/typescript/tests/conformance.test.js"];
+    tests.arg("--test").args(files).current_dir(root());
+    tests
 }
 
 /// The command that runs the tests: nextest where it is installed, since it runs them in parallel across

@@ -11,4 +11,5 @@ mod bad_input;
 mod command;
 mod http;
 mod process;
+mod sdk;
 mod support;

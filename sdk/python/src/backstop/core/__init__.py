@@ -1,0 +1,5 @@
+"""What stands between an agent and its tools."""
+
+from .executor import ToolExecutor
+
+__all__ = ["ToolExecutor"]
