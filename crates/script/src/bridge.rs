@@ -10,6 +10,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use crate::json::JsonText;
+use crate::outside::{ProgramOutput, ProgramRequest};
 
 /// How much a line of a script's log matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -110,6 +111,26 @@ pub trait Bridge: Send + Sync + 'static {
     ) -> Result<JsonText, HostError> {
         let _ = (scope, arguments);
         Err(HostError::new("ERR_METHOD_NOT_IMPLEMENTED", format!("the host has no function `{name}`")))
+    }
+
+    /// Runs a program that was granted to its end. Dropping the future ends the program with its whole tree.
+    ///
+    /// # Errors
+    ///
+    /// When it can't be started. That it failed is no error here.
+    async fn run_program(
+        &self,
+        scope: CallScope,
+        request: ProgramRequest,
+    ) -> Result<ProgramOutput, HostError> {
+        let _ = (scope, request);
+        Err(HostError::new("ERR_METHOD_NOT_IMPLEMENTED", "this host starts no programs for scripts"))
+    }
+
+    /// The script asked for what no grant names; `grant` says in words of the permissions what is missing. It may
+    /// be said often: count it.
+    fn denied(&self, scope: &CallScope, grant: &str) {
+        let _ = (scope, grant);
     }
 
     /// A line that the script logged, bounded in size and number.

@@ -35,6 +35,15 @@ pub struct HostGrant {
     pub port: Option<u16>,
 }
 
+/// Who runs a script, as it may see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UserGrant {
+    /// The home folder. Knowing where it is reaches none of its files.
+    pub home: PathBuf,
+    /// The user's name.
+    pub name: String,
+}
+
 /// What a script may reach. The default reaches nothing.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Permissions {
@@ -44,10 +53,10 @@ pub struct Permissions {
     pub env: BTreeMap<String, String>,
     /// Hosts.
     pub hosts: Vec<HostGrant>,
-    /// Programs, by their absolute paths.
+    /// Programs, by their absolute paths. A script starts a shell only if the shell stands here.
     pub programs: Vec<PathBuf>,
-    /// Whether the script may know who runs it: home folder and user name.
-    pub user: bool,
+    /// Who runs the script, if it may know.
+    pub user: Option<UserGrant>,
 }
 
 impl std::fmt::Debug for Permissions {

@@ -186,7 +186,7 @@ impl Modules {
 
     /// The name of a module of ours.
     fn ours(&self, importer: &str, specifier: &str) -> Option<String> {
-        if let Some((name, _)) = node::module(specifier) {
+        if let Some(name) = node::module(specifier) {
             return Some(name);
         }
         match self.scope.bridge.module(specifier)? {
@@ -214,7 +214,7 @@ impl Modules {
         if let Some((reason, names)) = absent {
             return Module::declare(ctx.clone(), name, source::absent(name, &reason, &names));
         }
-        if let Some(source) = self.our_source(name) {
+        if let Some(source) = self.our_source(ctx, name)? {
             let module = Module::declare(ctx.clone(), name, &*source)?;
             self.mark_ours(&module)?;
             return Ok(module);
@@ -249,14 +249,21 @@ impl Modules {
         Ok(())
     }
 
-    fn our_source(&self, name: &str) -> Option<Arc<str>> {
-        if let Some((_, source)) = node::module(name).filter(|(canonical, _)| canonical == name) {
-            return Some(source.into());
+    fn is_ours(&self, name: &str) -> bool {
+        node::module(name).is_some_and(|canonical| canonical == name)
+            || matches!(self.scope.bridge.module(name), Some(Provided::Source(_)))
+    }
+
+    fn our_source(&self, ctx: &Ctx<'_>, name: &str) -> rquickjs::Result<Option<Arc<str>>> {
+        if node::module(name).is_some_and(|canonical| canonical == name) {
+            let host = self.host.borrow().clone();
+            let Some(host) = host else { return Ok(None) };
+            return node::facade(ctx, &host.restore(ctx)?, name).map(|source| Some(source.into()));
         }
-        match self.scope.bridge.module(name)? {
-            Provided::Source(source) => Some(source),
-            Provided::Absent(_) => None,
-        }
+        Ok(match self.scope.bridge.module(name) {
+            Some(Provided::Source(source)) => Some(source),
+            _ => None,
+        })
     }
 
     fn read(&self, name: &str, path: &std::path::Path) -> Result<String, ScriptError> {

@@ -57,8 +57,7 @@ pub(super) fn commonjs<'js>(ctx: &Ctx<'js>, modules: &Rc<Modules>) -> rquickjs::
 
 impl Modules {
     fn kind_of(&self, ctx: &Ctx<'_>, name: &str) -> rquickjs::Result<&'static str> {
-        if self.our_source(name).is_some() || self.absent.borrow().contains_key(name) || name == super::EMPTY
-        {
+        if self.is_ours(name) || self.absent.borrow().contains_key(name) || name == super::EMPTY {
             return Ok("ours");
         }
         let text = self.read(name, &self.files.path(name)).map_err(|error| self.fail(ctx, error))?;
@@ -70,11 +69,7 @@ impl Modules {
     }
 
     fn filename(&self, name: &str) -> String {
-        if self.our_source(name).is_some() {
-            name.to_owned()
-        } else {
-            self.files.path(name).display().to_string()
-        }
+        if self.is_ours(name) { name.to_owned() } else { self.files.path(name).display().to_string() }
     }
 
     /// The name of the module that `createRequire` is to require for: a URL or a path, which need not exist.

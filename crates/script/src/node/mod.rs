@@ -1,53 +1,222 @@
-//! The Node surface: modules named `node:*` (and their names without the prefix), written in JavaScript over a few
-//! host functions.
+//! The Node surface: modules named `node:*` (and their names without the prefix) and the globals of Node and
+//! browsers, written in JavaScript over a few host functions.
 //!
-//! **To add a module**: a file in `js`, and its line in [`MODULES`]. It is an ES module of ours: it may import other
-//! modules of this table, and its `import.meta.host` holds the host functions, which no module of a script sees.
-//! `path` is the example: it needs none.
+//! A module is the body of a function of `host` (the functions of Rust) and `require` (the other modules of the
+//! table), which returns the exports. It runs once in a runtime, when it is first asked for; `import` and `require`
+//! give the same object, so a script that replaces a function of a module sees it replaced everywhere.
 //!
-//! **To add a host function**: a Rust function set on the object that [`install`] is given, which asks
-//! `scope.permissions` at each call and refuses with [`HostError::denied`](crate::HostError::denied). In JavaScript
-//! it is `import.meta.host.NAME`. One that answers later is begun from `import.meta.host.later(id => NAME(id, ...))`
-//! and given to [`HostScope::answer_later`], which settles the promise that `later` returned. Errors get their
-//! `code` through `import.meta.host.makeError`, as in `call` of the prelude. The object also has `call`, `request`
-//! (the bridge), `keep`, `release`, `show` (a value as text) and `log`.
+//! **To add a module**: a file in `js` and its line in [`MODULES`]. **To add a host function**: a function on
+//! `host` in the Rust module of its kind. One that can reach anything outside of the runtime asks the
+//! [`Permits`](permits::Permits) of the script at each call.
 //!
-//! **Law.** Nothing here holds authority by itself: what a host function can reach is what the permissions of the
-//! script name, looked up when it is called.
+//! **Law.** JavaScript holds no authority. What is decided about a path, a host or a program is decided in Rust, from
+//! what the script wrote, at the moment of the call; so a script that replaces built-ins before our code uses
+//! them, or lays hands on a function of `host`, has won nothing: each does what the permissions say and no more. The
+//! functions of the [bridge](crate::Bridge) are not on `host`.
+//!
+//! **Limits.** What of Node is missing says so when it is called, and not when it is imported: code for a command
+//! line imports at the top what it never uses here.
+
+mod address;
+mod bytes;
+mod digests;
+mod fault;
+mod files;
+mod net;
+mod permits;
+mod programs;
+mod system;
+mod underway;
 
 use std::sync::Arc;
+use std::time::Instant;
 
-use rquickjs::{Ctx, Object};
+use rquickjs::object::Filter;
+use rquickjs::{Ctx, Exception, Function, Object, Value};
 
+use self::permits::Permits;
 use crate::realm::HostScope;
+
+const MODULE: &str = include_str!("js/module.js");
+const GLOBALS: &str = include_str!("js/globals.js");
+
+macro_rules! modules {
+    ($($name:literal => $file:literal,)*) => {
+        &[$(Builtin { name: $name, source: include_str!(concat!("js/", $file, ".js")) }),*]
+    };
+}
 
 /// A module of the surface.
 struct Builtin {
     /// Its name, without `node:`.
     name: &'static str,
-    /// Its source.
+    /// Its source, the body of a function.
     source: &'static str,
 }
 
-/// All modules of the surface.
-const MODULES: &[Builtin] = &[
-    Builtin { name: "module", source: include_str!("js/module.js") },
-    Builtin { name: "path", source: include_str!("js/path.js") },
+/// What scripts can import.
+const MODULES: &[Builtin] = modules! {
+    "assert" => "assert",
+    "assert/strict" => "assert_strict",
+    "buffer" => "buffer",
+    "child_process" => "child_process",
+    "crypto" => "crypto",
+    "events" => "events",
+    "fs" => "fs",
+    "fs/promises" => "fs_promises",
+    "os" => "os",
+    "path" => "path",
+    "path/posix" => "path",
+    "perf_hooks" => "perf_hooks",
+    "process" => "process",
+    "punycode" => "punycode",
+    "querystring" => "querystring",
+    "readline" => "readline",
+    "readline/promises" => "readline_promises",
+    "stream" => "stream",
+    "stream/promises" => "stream_promises",
+    "stream/web" => "webstreams",
+    "string_decoder" => "string_decoder",
+    "timers" => "timers",
+    "timers/promises" => "timers_promises",
+    "url" => "url",
+    "util" => "util",
+    "util/types" => "util_types",
+    "zlib" => "zlib",
+};
+
+/// What modules of ours share and nobody can import.
+const INNER: &[Builtin] = modules! {
+    "absent" => "absent",
+    "blob" => "blob",
+    "encoding" => "encoding",
+    "fetch" => "fetch",
+    "inspect" => "inspect",
+    "webstreams" => "webstreams",
+};
+
+/// Modules that can be imported, and functions of them that say when they are called that they are not there.
+const ABSENT: &[(&str, &[&str])] = &[
+    ("async_hooks", &["AsyncLocalStorage", "AsyncResource", "createHook", "executionAsyncId"]),
+    ("cluster", &["fork", "setupPrimary"]),
+    ("dgram", &["createSocket", "Socket"]),
+    ("diagnostics_channel", &["channel", "subscribe", "tracingChannel"]),
+    (
+        "dns",
+        &["lookup", "resolve", "resolve4", "resolve6", "resolveTxt", "reverse", "setServers", "Resolver"],
+    ),
+    ("dns/promises", &["lookup", "resolve", "resolve4", "resolve6", "reverse", "Resolver"]),
+    (
+        "http",
+        &[
+            "createServer",
+            "request",
+            "get",
+            "Agent",
+            "Server",
+            "IncomingMessage",
+            "ServerResponse",
+            "ClientRequest",
+        ],
+    ),
+    ("http2", &["connect", "createServer", "createSecureServer"]),
+    ("https", &["createServer", "request", "get", "Agent", "Server"]),
+    ("inspector", &["open", "close", "url", "Session"]),
+    ("net", &["connect", "createConnection", "createServer", "Socket", "Server", "isIP", "isIPv4", "isIPv6"]),
+    ("repl", &["start", "REPLServer"]),
+    ("sqlite", &["DatabaseSync", "StatementSync", "backup"]),
+    ("tls", &["connect", "createServer", "createSecureContext", "TLSSocket", "Server"]),
+    ("tty", &["ReadStream", "WriteStream"]),
+    ("v8", &["serialize", "deserialize", "getHeapStatistics", "setFlagsFromString"]),
+    ("vm", &["runInContext", "runInNewContext", "runInThisContext", "createContext", "Script", "isContext"]),
+    ("worker_threads", &["Worker", "MessageChannel", "MessagePort", "BroadcastChannel"]),
 ];
 
-/// The canonical name (`node:path`) and the source of the module that `specifier` means, with `node:` or without.
-pub(crate) fn module(specifier: &str) -> Option<(String, &'static str)> {
-    let name = specifier.strip_prefix("node:").unwrap_or(specifier);
-    MODULES.iter().find(|module| module.name == name).map(|module| (format!("node:{name}"), module.source))
+/// The source of the module `name`, if there is one.
+fn source(name: &str) -> Option<String> {
+    if let Some(module) = MODULES.iter().chain(INNER).find(|module| module.name == name) {
+        return Some(module.source.to_owned());
+    }
+    let (name, functions) = ABSENT.iter().find(|(absent, _)| *absent == name)?;
+    let list = serde_json::to_string(functions).ok()?;
+    Some(format!("return require(\"absent\")(\"{name}\", {list});"))
 }
 
-/// Puts the host functions of the surface on `host`, which modules of ours see as `import.meta.host`.
+/// The canonical name (`node:path`) of the module that `specifier` means, with `node:` or without.
+pub(crate) fn module(specifier: &str) -> Option<String> {
+    let name = specifier.strip_prefix("node:").unwrap_or(specifier);
+    let known =
+        MODULES.iter().any(|module| module.name == name) || ABSENT.iter().any(|(absent, _)| *absent == name);
+    known.then(|| format!("node:{name}"))
+}
+
+/// The source of the ES module of the canonical name `name`: it exports what the module exports now.
+pub(crate) fn facade<'js>(ctx: &Ctx<'js>, internals: &Object<'js>, name: &str) -> rquickjs::Result<String> {
+    let name = name.strip_prefix("node:").unwrap_or(name);
+    if name == "module" {
+        // It is made of functions of the loader, which are no host functions of the surface.
+        return Ok(MODULE.to_owned());
+    }
+    let builtin: Function<'js> = internals.get("builtin")?;
+    let exports: Value<'js> = builtin.call((name,))?;
+    let mut source = format!("const it = import.meta.host.builtin({name:?}); export default it;");
+    let Some(exports) = exports.as_object() else {
+        return Err(Exception::throw_internal(ctx, "a module exports nothing"));
+    };
+    for key in exports.own_keys::<String>(Filter::new().string().enum_only()) {
+        let key = key?;
+        // The names are ours: none is a keyword but `default`, and one that is no identifier is left out.
+        if key != "default" && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
+            source.push_str(&format!("const {key}_ = it.{key}; export {{ {key}_ as {key} }};"));
+        }
+    }
+    Ok(source)
+}
+
+/// Puts the globals into the realm, and `builtin`, which gives the module of a name, on `internals`.
 pub(crate) fn install<'js>(
     ctx: &Ctx<'js>,
-    host: &Object<'js>,
+    internals: &Object<'js>,
     scope: &Arc<HostScope>,
 ) -> rquickjs::Result<()> {
-    // Host functions of the surface go here, each family in a module of its own.
-    let _ = (ctx, scope);
-    host.set("builtinModules", MODULES.iter().map(|module| module.name).collect::<Vec<_>>())
+    let host = Object::new(ctx.clone())?;
+    host.set_prototype(None)?;
+    for name in ["later", "show", "log"] {
+        host.set(name, internals.get::<_, Function<'js>>(name)?)?;
+    }
+    host.set("isProxy", Function::new(ctx.clone(), |value: Value<'js>| value.is_proxy())?)?;
+    host.set("isPromise", Function::new(ctx.clone(), |value: Value<'js>| value.is_promise())?)?;
+    let since = Instant::now();
+    host.set("now", Function::new(ctx.clone(), move || since.elapsed().as_secs_f64() * 1000.0)?)?;
+    bytes::install(ctx, &host)?;
+    address::install(ctx, &host)?;
+    digests::install(ctx, &host)?;
+    let permits = Permits::new(Arc::clone(scope));
+    let underway = Arc::default();
+    system::install(ctx, &host, &permits)?;
+    files::install(ctx, &host, &permits)?;
+    underway::install(ctx, &host, &underway)?;
+    programs::install(ctx, &host, &permits, &underway)?;
+    net::install(ctx, &host, &permits, &underway)?;
+    let compile = |ctx: Ctx<'js>, name: String| -> rquickjs::Result<Function<'js>> {
+        match source(&name) {
+            Some(source) => wrapped(&ctx, &format!("node:{name}"), &source),
+            None => Err(Exception::throw_reference(&ctx, &format!("there is no module `{name}`"))),
+        }
+    };
+    let globals = evaluate(ctx, "node:globals", GLOBALS)?;
+    let builtin: Function<'js> = globals.call((host, Function::new(ctx.clone(), compile)?))?;
+    internals.set("builtin", builtin)?;
+    let names = MODULES.iter().map(|module| module.name).chain(ABSENT.iter().map(|(name, _)| *name));
+    internals.set("builtinModules", names.chain(["module"]).collect::<Vec<_>>())
+}
+
+fn wrapped<'js>(ctx: &Ctx<'js>, name: &str, source: &str) -> rquickjs::Result<Function<'js>> {
+    evaluate(ctx, name, &format!("(function (host, require) {{ \"use strict\"; {source}\n}})"))
+}
+
+fn evaluate<'js>(ctx: &Ctx<'js>, name: &str, source: &str) -> rquickjs::Result<Function<'js>> {
+    let mut options = rquickjs::context::EvalOptions::default();
+    options.filename = Some(name.to_owned());
+    ctx.eval_with_options(source, options)
 }

@@ -34,7 +34,6 @@ pub(crate) struct HostScope {
     /// On whose behalf.
     pub(crate) scope: CallScope,
     /// What the script may reach. Host functions ask it at each call.
-    #[expect(dead_code, reason = "asked by the host functions of the Node surface")]
     pub(crate) permissions: Arc<Permissions>,
     /// The embedding program.
     pub(crate) bridge: Arc<dyn Bridge>,

@@ -183,7 +183,7 @@
     constructor(message = "", options = undefined) {
       super(message);
       this.#name = typeof options === "string" ? options : options?.name ?? "Error";
-      this.#code = { __proto__: null, AbortError: 20, TimeoutError: 23, DataCloneError: 25 }[this.#name] ?? 0;
+      this.#code = { __proto__: null, InvalidCharacterError: 5, AbortError: 20, TimeoutError: 23, DataCloneError: 25 }[this.#name] ?? 0;
       if (options?.cause !== undefined) hidden(this, "cause", options.cause);
     }
     get name() {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use backstop_script::{
     Argument, Arguments, Bridge, CallScope, HostError, JsonText, Limits, Loaded, LogLevel, Permissions,
-    Provided, ScriptError, ScriptSource, WorkerSettings, Workers,
+    ProgramOutput, ProgramRequest, Provided, ScriptError, ScriptSource, WorkerSettings, Workers,
 };
 use serde_json::Value;
 
@@ -21,6 +21,7 @@ pub(crate) struct Script {
     pub(crate) folder: tempfile::TempDir,
     pub(crate) workers: Workers,
     pub(crate) limits: Limits,
+    pub(crate) permissions: Permissions,
     pub(crate) bridge: Arc<Recorder>,
 }
 
@@ -35,7 +36,7 @@ impl Script {
             write(folder.path(), path, text);
         }
         let limits = Limits { load: LONG, slice: LONG, ..Limits::default() };
-        Self { folder, workers, limits, bridge: Arc::default() }
+        Self { folder, workers, limits, permissions: Permissions::default(), bridge: Arc::default() }
     }
 
     pub(crate) fn source(&self, entry: &str) -> ScriptSource {
@@ -48,7 +49,7 @@ impl Script {
 
     pub(crate) async fn load_source(&self, source: ScriptSource) -> Result<Loaded, ScriptError> {
         let bridge: Arc<dyn Bridge> = Arc::<Recorder>::clone(&self.bridge);
-        self.workers.load(source, Permissions::default(), self.limits, bridge).await
+        self.workers.load(source, self.permissions.clone(), self.limits, bridge).await
     }
 }
 
@@ -89,6 +90,8 @@ pub(crate) struct Recorder {
     pub(crate) lines: Mutex<Vec<(LogLevel, String)>>,
     pub(crate) modules: Mutex<Vec<(String, Provided)>>,
     pub(crate) times: Mutex<u32>,
+    pub(crate) denied: Mutex<Vec<String>>,
+    pub(crate) programs: Mutex<Vec<ProgramRequest>>,
 }
 
 impl Recorder {
@@ -122,6 +125,23 @@ impl Bridge for Recorder {
             "never" => std::future::pending().await,
             _ => Err(HostError::new("ENOSYS", format!("no `{name}`"))),
         }
+    }
+
+    async fn run_program(&self, _: CallScope, request: ProgramRequest) -> Result<ProgramOutput, HostError> {
+        self.programs.lock().unwrap().push(request.clone());
+        match request.program.file_name().and_then(|name| name.to_str()) {
+            Some("echo") => Ok(ProgramOutput {
+                code: Some(0),
+                stdout: [request.arguments.join(" ").as_bytes(), &request.input].concat(),
+                ..ProgramOutput::default()
+            }),
+            Some("sleep") => std::future::pending().await,
+            _ => Ok(ProgramOutput { code: Some(3), stderr: b"no".to_vec(), ..ProgramOutput::default() }),
+        }
+    }
+
+    fn denied(&self, _: &CallScope, grant: &str) {
+        self.denied.lock().unwrap().push(grant.to_owned());
     }
 
     fn log(&self, _: &CallScope, level: LogLevel, line: &str) {

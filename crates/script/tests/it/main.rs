@@ -5,8 +5,10 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod agree;
 mod bounds;
 mod calls;
 mod events;
 mod modules;
+mod node;
 mod runs;

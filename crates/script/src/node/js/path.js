@@ -19,14 +19,14 @@ const steps = (path, absolute) => {
   return kept.join("/");
 };
 
-export const sep = "/";
-export const delimiter = ":";
+const sep = "/";
+const delimiter = ":";
 
-export function isAbsolute(path) {
+function isAbsolute(path) {
   return text(path, "path").startsWith("/");
 }
 
-export function normalize(path) {
+function normalize(path) {
   text(path, "path");
   if (path === "") return ".";
   const absolute = path.startsWith("/");
@@ -36,71 +36,78 @@ export function normalize(path) {
   return absolute ? `/${kept}` : kept;
 }
 
-export function join(...paths) {
+function join(...paths) {
   const joined = paths.filter((path) => text(path, "path") !== "").join("/");
   return joined === "" ? "." : normalize(joined);
 }
 
-export function resolve(...paths) {
+function resolve(...paths) {
   let resolved = "";
   for (let i = paths.length - 1; i >= 0 && !resolved.startsWith("/"); i--) {
     if (text(paths[i], `paths[${i}]`) !== "") resolved = resolved === "" ? paths[i] : `${paths[i]}/${resolved}`;
   }
-  if (!resolved.startsWith("/")) resolved = `${globalThis.process?.cwd?.() ?? "/"}/${resolved}`;
+  if (!resolved.startsWith("/")) resolved = `${require("process").cwd()}/${resolved}`;
   return `/${steps(resolved, true)}`;
 }
 
-export function dirname(path) {
+function dirname(path) {
   text(path, "path");
   if (path === "") return ".";
-  const bare = path.replace(/(?<=.)\/+$/, "");
+  const bare = path.replace(/(?<=.)\/+$/s, "");
   const at = bare.lastIndexOf("/");
-  if (at < 0) return ".";
-  return bare.slice(0, at).replace(/(?<=.)\/+$/, "") || "/";
+  if (at <= 0) return at === 0 ? "/" : ".";
+  return at === 1 && bare[0] === "/" ? "//" : bare.slice(0, at);
 }
 
-export function basename(path, suffix) {
+function basename(path, suffix) {
   text(path, "path");
   if (suffix !== undefined) text(suffix, "suffix");
+  // So does Node.
+  if (suffix && suffix.length <= path.length && /^\/+$/.test(path)) return path;
   const bare = path.replace(/\/+$/, "");
   const name = bare.slice(bare.lastIndexOf("/") + 1);
   return suffix && name !== suffix && name.endsWith(suffix) ? name.slice(0, -suffix.length) : name;
 }
 
-export function extname(path) {
+function extname(path) {
   const name = basename(path);
   const at = name.lastIndexOf(".");
   return at <= 0 || name === ".." ? "" : name.slice(at);
 }
 
-export function relative(from, to) {
+function relative(from, to) {
   const [a, b] = [resolve(text(from, "from")), resolve(text(to, "to"))].map((path) => path.split("/").filter(Boolean));
   let same = 0;
   while (same < a.length && same < b.length && a[same] === b[same]) same++;
   return [...a.slice(same).map(() => ".."), ...b.slice(same)].join("/");
 }
 
-export function parse(path) {
+function parse(path) {
   text(path, "path");
   const root = path.startsWith("/") ? "/" : "";
   const base = basename(path);
-  const ext = extname(path);
+  // Node takes the dots of `/..` apart.
+  const ext = /^\/\.\.\/*$/.test(path) ? "." : extname(path);
   const at = path.replace(/\/+$/, "").lastIndexOf("/");
   const dir = at > 0 ? path.slice(0, at) : at === 0 ? "/" : "";
   return { root, dir: base === "" ? root : dir, base, ext, name: ext ? base.slice(0, -ext.length) : base };
 }
 
-export function format({ root = "", dir, base, name = "", ext = "" }) {
+function format({ root = "", dir, base, name = "", ext = "" }) {
   const file = base ?? `${name}${ext && !ext.startsWith(".") ? `.${ext}` : ext}`;
   if (!dir) return `${root}${file}`;
   return dir === root ? `${dir}${file}` : `${dir}/${file}`;
 }
 
-export const toNamespacedPath = (path) => path;
+const toNamespacedPath = (path) => path;
 
-const path = {
-  sep, delimiter, isAbsolute, normalize, join, resolve, dirname, basename, extname, relative, parse, format, toNamespacedPath,
+// Paths of Windows are not taken apart here: whatever asks for them is told so.
+const elsewhere = (name) => () => {
+  throw Object.assign(new Error(`path.win32.${name} is not provided`), { code: "ERR_METHOD_NOT_IMPLEMENTED" });
 };
+const path = { sep, delimiter, isAbsolute, normalize, join, resolve, dirname, basename, extname, relative, parse, format, toNamespacedPath };
+const win32 = { sep: "\\", delimiter: ";" };
+for (const name of Object.keys(path)) win32[name] ??= elsewhere(name);
 path.posix = path;
-export const posix = path;
-export default path;
+path.win32 = win32;
+return path;

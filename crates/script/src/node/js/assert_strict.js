@@ -1,0 +1,2 @@
+// `node:assert/strict`.
+return require("assert").strict;

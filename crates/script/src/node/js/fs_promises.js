@@ -1,0 +1,2 @@
+// `node:fs/promises`.
+return require("fs").promises;

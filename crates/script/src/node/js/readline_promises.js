@@ -1,0 +1,2 @@
+// `node:readline/promises`.
+return require("readline").promises;

@@ -1,0 +1,2 @@
+// `node:stream/promises`.
+return require("stream").promises;

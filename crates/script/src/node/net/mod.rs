@@ -1,0 +1,264 @@
+//! `fetch`: requests over HTTP to granted hosts.
+//!
+//! The client is here, and not behind the bridge, because the check of addresses and the connection have to be one
+//! thing: the client's resolver gives out only addresses that may be connected to, so a name that changes its
+//! address in between gains nothing. Each redirect is a request of its own and is asked about like the first.
+//!
+//! **Limits.** A body has at most 16 MB either way and is there as a whole before the script sees it. A request
+//! takes at most five minutes. Proxies of the environment are not used. Errors say host and port, nothing else of
+//! an address.
+
+mod address;
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use reqwest::header::{
+    AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, COOKIE, HeaderMap, HeaderName, HeaderValue, LOCATION,
+};
+use reqwest::redirect::Policy;
+use reqwest::{Client, Method, Response};
+use rquickjs::{Ctx, Function, Object};
+use serde_json::json;
+use url::Url;
+
+use self::address::shown;
+use super::bytes::from_binary;
+use super::fault::Fault;
+use super::permits::Permits;
+use super::underway::Underway;
+use crate::bridge::HostError;
+use crate::json::JsonText;
+
+const MOST_BODY: usize = 16 << 20;
+const MOST_REDIRECTS: usize = 20;
+const MOST_TIME: Duration = Duration::from_secs(300);
+const CONNECT_TIME: Duration = Duration::from_secs(10);
+
+/// What a resolver says of a host that is out of reach.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", .0.message)]
+struct Refused(Fault);
+
+struct Resolver(Permits);
+
+impl Resolve for Resolver {
+    fn resolve(&self, name: Name) -> Resolving {
+        let permits = self.0.clone();
+        Box::pin(async move {
+            let found: Vec<SocketAddr> = tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
+            let addresses: Vec<IpAddr> = found.iter().map(SocketAddr::ip).collect();
+            permits.check_addresses(name.as_str(), &addresses).map_err(Refused)?;
+            Ok(Box::new(found.into_iter()) as Addrs)
+        })
+    }
+}
+
+struct Fetcher {
+    permits: Permits,
+    client: OnceLock<Client>,
+}
+
+/// A request, as `fetch.js` gives it.
+struct Asked {
+    method: Method,
+    url: Url,
+    headers: HeaderMap,
+    body: Vec<u8>,
+    /// `follow`, `manual` or `error`.
+    redirect: String,
+}
+
+fn failed(message: String) -> HostError {
+    HostError::new("ERR_NETWORK", message)
+}
+
+impl Fetcher {
+    fn client(&self) -> Result<&Client, HostError> {
+        if let Some(client) = self.client.get() {
+            return Ok(client);
+        }
+        // Whoever in this process comes first decides; all install the same provider.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let client = Client::builder()
+            .no_proxy()
+            .redirect(Policy::none())
+            .referer(false)
+            .connect_timeout(CONNECT_TIME)
+            .timeout(MOST_TIME)
+            .dns_resolver(Resolver(self.permits.clone()))
+            .build()
+            .map_err(|_| failed("the HTTP client can't be made".to_owned()))?;
+        Ok(self.client.get_or_init(|| client))
+    }
+
+    async fn fetch(&self, mut asked: Asked) -> Result<(Response, Url, bool), HostError> {
+        let mut redirected = false;
+        for _ in 0..=MOST_REDIRECTS {
+            self.permits.check_host(&asked.url)?;
+            let request = self
+                .client()?
+                .request(asked.method.clone(), asked.url.clone())
+                .headers(asked.headers.clone())
+                .body(asked.body.clone());
+            let response = request.send().await.map_err(|error| explain(&error, &asked.url))?;
+            let to = response.headers().get(LOCATION).filter(|_| is_redirect(response.status().as_u16()));
+            let Some(to) = to.filter(|_| asked.redirect != "manual") else {
+                return Ok((response, asked.url, redirected));
+            };
+            if asked.redirect == "error" {
+                return Err(failed(format!("{} redirects, which the request forbids", shown(&asked.url))));
+            }
+            let next = to.to_str().ok().and_then(|to| asked.url.join(to).ok());
+            let next =
+                next.ok_or_else(|| failed(format!("{} redirects to no address", shown(&asked.url))))?;
+            follow(&mut asked, next, response.status().as_u16());
+            redirected = true;
+        }
+        Err(failed(format!("more than {MOST_REDIRECTS} redirects")))
+    }
+}
+
+fn is_redirect(status: u16) -> bool {
+    matches!(status, 301 | 302 | 303 | 307 | 308)
+}
+
+/// Makes of a request the one that a redirect asks for. Credentials stay with the origin they were for.
+fn follow(asked: &mut Asked, next: Url, status: u16) {
+    let becomes_get = status == 303 && asked.method != Method::HEAD
+        || matches!(status, 301 | 302) && asked.method == Method::POST;
+    if becomes_get {
+        asked.method = Method::GET;
+        asked.body.clear();
+        asked.headers.remove(CONTENT_TYPE);
+    }
+    if next.origin() != asked.url.origin() {
+        asked.headers.remove(AUTHORIZATION);
+        asked.headers.remove(COOKIE);
+    }
+    asked.url = next;
+}
+
+fn explain(error: &reqwest::Error, url: &Url) -> HostError {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    let mut last = String::new();
+    while let Some(error) = cause {
+        if let Some(refused) = error.downcast_ref::<Refused>() {
+            return refused.0.clone().into();
+        }
+        if let Some(system) = error.downcast_ref::<std::io::Error>() {
+            let code = match system.kind() {
+                std::io::ErrorKind::ConnectionRefused => "ECONNREFUSED",
+                std::io::ErrorKind::ConnectionReset => "ECONNRESET",
+                std::io::ErrorKind::TimedOut => "ETIMEDOUT",
+                _ => "ERR_NETWORK",
+            };
+            return HostError::new(code, format!("{code}: no connection to {}", shown(url)));
+        }
+        // The outer errors name the address with everything in it; the innermost says what happened.
+        last = error.to_string();
+        cause = error.source();
+    }
+    let why = if error.is_timeout() { "it took too long".to_owned() } else { last };
+    let why = if why.contains("://") { "the exchange failed".to_owned() } else { why };
+    failed(format!("no answer of {}: {why}", shown(url)))
+}
+
+async fn body(mut response: Response, url: &Url) -> Result<Vec<u8>, HostError> {
+    let mut bytes = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(|error| explain(&error, url))? {
+        if bytes.len() + chunk.len() > MOST_BODY {
+            return Err(failed(format!("the answer of {} has more than {MOST_BODY} bytes", shown(url))));
+        }
+        bytes.extend_from_slice(&chunk);
+    }
+    Ok(bytes)
+}
+
+fn read_headers(pairs: &[String]) -> Result<HeaderMap, Fault> {
+    let mut headers = HeaderMap::new();
+    for pair in pairs.chunks_exact(2) {
+        let [name, value] = pair else { continue };
+        let wrong =
+            || Fault::new("ERR_INVALID_ARG_VALUE", format!("`{name}` is no header, or its value none"));
+        let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| wrong())?;
+        // What frames the message is the client's business; a script that sets it could smuggle a second one.
+        if matches!(
+            name.as_str(),
+            "host" | "connection" | "transfer-encoding" | "te" | "upgrade" | "trailer" | "keep-alive"
+        ) || name == CONTENT_LENGTH
+        {
+            continue;
+        }
+        let bytes = from_binary(value);
+        headers.append(name.clone(), HeaderValue::from_bytes(&bytes).map_err(|_| wrong())?);
+    }
+    Ok(headers)
+}
+
+/// Puts `startFetch` on `host`.
+pub(super) fn install<'js>(
+    ctx: &Ctx<'js>,
+    host: &Object<'js>,
+    permits: &Permits,
+    underway: &Arc<Underway>,
+) -> rquickjs::Result<()> {
+    let fetcher = Arc::new(Fetcher { permits: permits.clone(), client: OnceLock::new() });
+    let underway = Arc::clone(underway);
+    let start = move |ctx: Ctx<'js>,
+                      id: u64,
+                      method: String,
+                      url: String,
+                      headers: Vec<String>,
+                      binary: String,
+                      redirect: String|
+          -> rquickjs::Result<()> {
+        let asked = read(&method, &url, &headers, &binary, redirect).map_err(|fault| fault.throw(&ctx))?;
+        // A host that is not granted is refused before anything is begun.
+        fetcher.permits.check_host(&asked.url).map_err(|fault| fault.throw(&ctx))?;
+        let (fetcher, underway) = (Arc::clone(&fetcher), Arc::clone(&underway));
+        let scope = Arc::clone(fetcher.permits.scope());
+        let work = async move {
+            let exchange = async move {
+                let (response, url, redirected) = fetcher.fetch(asked).await?;
+                let status = response.status();
+                let headers: Vec<(String, String)> = response
+                    .headers()
+                    .iter()
+                    .map(|(name, value)| {
+                        (name.as_str().to_owned(), value.as_bytes().iter().copied().map(char::from).collect())
+                    })
+                    .collect();
+                let told =
+                    (status.as_u16(), status.canonical_reason().unwrap_or_default(), headers, redirected);
+                let bytes = body(response, &url).await?;
+                Ok((told, url, bytes))
+            };
+            let ((status, text, headers, redirected), url, bytes) =
+                Arc::clone(&underway).run(id, exchange).await?;
+            let told = json!({
+                "status": status, "statusText": text, "headers": headers, "redirected": redirected,
+                "url": url.as_str(), "body": underway.keep(bytes),
+            });
+            Ok(JsonText::from_text(told.to_string()))
+        };
+        scope.answer_later(id, Box::pin(work));
+        Ok(())
+    };
+    host.set("startFetch", Function::new(ctx.clone(), start)?)
+}
+
+fn read(method: &str, url: &str, headers: &[String], binary: &str, redirect: String) -> Result<Asked, Fault> {
+    let method = Method::from_bytes(method.as_bytes())
+        .map_err(|_| Fault::new("ERR_INVALID_ARG_VALUE", "the method of a request is one word"))?;
+    let mut url =
+        Url::parse(url).map_err(|_| Fault::new("ERR_INVALID_URL", "the address of a request is none"))?;
+    url.set_fragment(None);
+    let body = from_binary(binary);
+    if body.len() > MOST_BODY {
+        return Err(Fault::new("ERR_OUT_OF_RANGE", format!("the body has more than {MOST_BODY} bytes")));
+    }
+    Ok(Asked { method, url, headers: read_headers(headers)?, body, redirect })
+}
