@@ -157,6 +157,18 @@ impl Modules {
                 _ => Err(Self::refused("the host", &self.entry, "the package maps it to nothing")),
             };
         }
+        if node::module(specifier).is_some() && !specifier.starts_with("node:") {
+            match self.files.replaced(importer, specifier) {
+                Some(Ok(Found::File(name))) => return Ok(name),
+                Some(Ok(Found::Empty)) => return Ok(EMPTY.to_owned()),
+                Some(Err(reason)) => return Err(Self::refused(importer, specifier, reason)),
+                // To another name, which is looked for below, or not at all.
+                Some(Ok(Found::Other(other))) if node::module(&other).is_none() => {
+                    return self.resolve(importer, &other, asked);
+                }
+                Some(Ok(Found::Other(_))) | None => {}
+            }
+        }
         if let Some(name) = self.ours(importer, specifier) {
             return Ok(name);
         }

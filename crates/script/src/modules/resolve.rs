@@ -149,6 +149,12 @@ impl Files {
         self.bare(&folder, specifier, asked).map(Found::File)
     }
 
+    /// What the `browser` map of the importer's package puts in the place of a module of Node's.
+    pub(super) fn replaced(&self, importer: &str, specifier: &str) -> Option<Result<Found, String>> {
+        let (home, package) = self.package_around(&self.folder_of(importer)).ok()??;
+        Some(self.mapped(&home, package.replaced(specifier)?))
+    }
+
     fn mapped(&self, home: &Path, mapped: Mapped) -> Result<Found, String> {
         match mapped {
             Mapped::Empty => Ok(Found::Empty),

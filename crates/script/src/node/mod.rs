@@ -145,8 +145,9 @@ fn source(name: &str) -> Option<String> {
 /// The canonical name (`node:path`) of the module that `specifier` means, with `node:` or without.
 pub(crate) fn module(specifier: &str) -> Option<String> {
     let name = specifier.strip_prefix("node:").unwrap_or(specifier);
-    let known =
-        MODULES.iter().any(|module| module.name == name) || ABSENT.iter().any(|(absent, _)| *absent == name);
+    let known = name == "module"
+        || MODULES.iter().any(|module| module.name == name)
+        || ABSENT.iter().any(|(absent, _)| *absent == name);
     known.then(|| format!("node:{name}"))
 }
 

@@ -148,10 +148,11 @@ pub(super) fn install<'js>(
         let request = permits.request(wanted).map_err(|fault| fault.throw(&ctx))?;
         let scope = Arc::clone(permits.scope());
         let underway = Arc::clone(&underway);
+        let running = Arc::clone(&scope);
+        let bridge = async move { running.bridge.run_program(running.scope.clone(), request).await };
+        let output = Arc::clone(&underway).run(id, bridge);
         let work = async move {
-            let running = Arc::clone(&scope);
-            let bridge = async move { running.bridge.run_program(running.scope.clone(), request).await };
-            let output = Arc::clone(&underway).run(id, bridge).await?;
+            let output = output.await?;
             let told = json!({
                 "code": output.code,
                 "signal": output.signal,

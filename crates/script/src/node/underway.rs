@@ -37,21 +37,23 @@ impl Underway {
         }
     }
 
-    /// Does `work` as the request `id`, unless it is stopped.
-    pub(super) async fn run<T>(
+    /// Does `work` as the request `id`, unless it is stopped, from now on.
+    pub(super) fn run<T>(
         self: Arc<Self>,
         id: u64,
         work: impl Future<Output = Result<T, HostError>> + Send,
-    ) -> Result<T, HostError> {
+    ) -> impl Future<Output = Result<T, HostError>> + Send {
         let (send, stopped) = oneshot::channel();
         self.stops.lock().unwrap_or_else(PoisonError::into_inner).insert(id, send);
-        let done = tokio::select! {
-            biased;
-            Ok(()) = stopped => Err(HostError::new("ABORT_ERR", "The operation was aborted")),
-            done = work => done,
-        };
-        self.stops.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
-        done
+        async move {
+            let done = tokio::select! {
+                biased;
+                Ok(()) = stopped => Err(HostError::new("ABORT_ERR", "The operation was aborted")),
+                done = work => done,
+            };
+            self.stops.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+            done
+        }
     }
 }
 

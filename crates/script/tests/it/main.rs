@@ -5,6 +5,9 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+#[path = "../escapes/mod.rs"]
+mod escapes;
+
 mod agree;
 mod bounds;
 mod calls;

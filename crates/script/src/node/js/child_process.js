@@ -70,6 +70,7 @@ function spawn(file, args = [], options = {}) {
       return void queueMicrotask(() => child.emit("error", error));
     }
     run.id = begun.id;
+    if (child.killed || options.signal?.aborted) child.kill();
     queueMicrotask(() => child.emit("spawn"));
     begun.ended.then((told) => {
       const { code, signal, stdout, stderr } = outcome(told);
@@ -115,6 +116,7 @@ function execFile(file, args, options, back) {
   const given = input === undefined ? Buffer.alloc(0) : typeof input === "string" ? Buffer.from(input) : view(input);
   const run = begin(file, listed(args), options, given);
   child.kill = (signal = "SIGTERM") => ((child.killed = true), (child.killedBy = signal), host.stop(run.id), true);
+  if (options.signal?.aborted) child.kill();
   options.signal?.addEventListener("abort", () => child.kill(), { once: true });
   const command = [file, ...args].join(" ");
   run.ended.then((told) => {

@@ -220,24 +220,23 @@ pub(super) fn install<'js>(
         fetcher.permits.check_host(&asked.url).map_err(|fault| fault.throw(&ctx))?;
         let (fetcher, underway) = (Arc::clone(&fetcher), Arc::clone(&underway));
         let scope = Arc::clone(fetcher.permits.scope());
+        let exchange = async move {
+            let (response, url, redirected) = fetcher.fetch(asked).await?;
+            let status = response.status();
+            let headers: Vec<(String, String)> = response
+                .headers()
+                .iter()
+                .map(|(name, value)| {
+                    (name.as_str().to_owned(), value.as_bytes().iter().copied().map(char::from).collect())
+                })
+                .collect();
+            let told = (status.as_u16(), status.canonical_reason().unwrap_or_default(), headers, redirected);
+            let bytes = body(response, &url).await?;
+            Ok((told, url, bytes))
+        };
+        let exchanged = Arc::clone(&underway).run(id, exchange);
         let work = async move {
-            let exchange = async move {
-                let (response, url, redirected) = fetcher.fetch(asked).await?;
-                let status = response.status();
-                let headers: Vec<(String, String)> = response
-                    .headers()
-                    .iter()
-                    .map(|(name, value)| {
-                        (name.as_str().to_owned(), value.as_bytes().iter().copied().map(char::from).collect())
-                    })
-                    .collect();
-                let told =
-                    (status.as_u16(), status.canonical_reason().unwrap_or_default(), headers, redirected);
-                let bytes = body(response, &url).await?;
-                Ok((told, url, bytes))
-            };
-            let ((status, text, headers, redirected), url, bytes) =
-                Arc::clone(&underway).run(id, exchange).await?;
+            let ((status, text, headers, redirected), url, bytes) = exchanged.await?;
             let told = json!({
                 "status": status, "statusText": text, "headers": headers, "redirected": redirected,
                 "url": url.as_str(), "body": underway.keep(bytes),
