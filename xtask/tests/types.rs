@@ -48,10 +48,10 @@ fn name(table: &TypeTable) -> String {
     format!("{} {}", table.api, table.things)
 }
 
-/// What is declared and has no class, as `table: type`.
-fn unclassed(declared: &Declared) -> Vec<String> {
-    let tables: BTreeMap<String, &TypeTable> =
-        TYPE_TABLES.into_iter().map(|table| (name(table), table)).collect();
+/// What is declared and has no class, as `table: type`. An SDK of this `language` declares all tables whose source names one.
+fn unclassed(declared: &Declared, language: &str) -> Vec<String> {
+    let of_language = TYPE_TABLES.into_iter().filter(|table| table.source.contains(language));
+    let tables: BTreeMap<String, &TypeTable> = of_language.map(|table| (name(table), table)).collect();
     assert_eq!(declared.keys().collect::<Vec<_>>(), tables.keys().collect::<Vec<_>>());
     let missing = declared.iter().flat_map(|(table, types)| {
         let without = types.iter().filter(|name| tables[table].class(name).is_none());
@@ -62,9 +62,9 @@ fn unclassed(declared: &Declared) -> Vec<String> {
 
 #[test]
 fn every_type_that_an_sdk_declares_has_a_class() {
-    for declared in [in_python(), in_typescript()] {
+    for (declared, language) in [(in_python(), "(Python)"), (in_typescript(), "(TypeScript)")] {
         assert!(declared.values().map(BTreeSet::len).sum::<usize>() > 100, "the walk found next to nothing");
-        assert_eq!(unclassed(&declared), Vec::<String>::new());
+        assert_eq!(unclassed(&declared, language), Vec::<String>::new());
     }
 }
 
@@ -72,7 +72,7 @@ fn every_type_that_an_sdk_declares_has_a_class() {
 fn a_type_of_tomorrow_is_noticed() {
     let mut declared = in_python();
     declared.get_mut("openai-responses items").unwrap().insert("future_call".to_owned());
-    assert_eq!(unclassed(&declared), ["openai-responses items: future_call"]);
+    assert_eq!(unclassed(&declared, "(Python)"), ["openai-responses items: future_call"]);
 }
 
 /// A source names the versions that the lock files have.

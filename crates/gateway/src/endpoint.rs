@@ -54,6 +54,10 @@ pub enum Operation {
     GenerateContent,
     /// Gemini: a streamed answer.
     StreamGenerateContent,
+    /// Bedrock: Converse, streamed or not.
+    Converse,
+    /// Bedrock: a count of the tokens of a request.
+    BedrockCount,
     /// Whatever else.
     Other,
 }
@@ -144,7 +148,9 @@ impl Endpoint {
             Operation::ChatCompletions => Some(Api::OpenAiChat),
             Operation::Responses => Some(Api::OpenAiResponses),
             Operation::GenerateContent | Operation::StreamGenerateContent => Some(Api::Gemini),
+            Operation::Converse => Some(Api::BedrockConverse),
             Operation::CountTokens
+            | Operation::BedrockCount
             | Operation::StoredResponse
             | Operation::Embeddings
             | Operation::Document
@@ -152,6 +158,16 @@ impl Endpoint {
             | Operation::Models
             | Operation::Other => None,
         }
+    }
+
+    /// Whether it is one that only Bedrock has, and no maker.
+    pub const fn is_of_bedrock(self) -> bool {
+        matches!(self.operation, Operation::Converse | Operation::BedrockCount)
+    }
+
+    /// Whether it asks no model for an answer, but how long the request is.
+    pub const fn is_count(self) -> bool {
+        matches!(self.operation, Operation::CountTokens | Operation::BedrockCount)
     }
 
     /// Whether its body is one JSON document, which is read as a whole before a provider is asked.

@@ -4,11 +4,11 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use backstop_llm::frames::BadFrame;
 use backstop_llm::{ProviderError, ProviderErrorKind};
 use http::{Method, StatusCode};
 use thiserror::Error;
 
-use crate::cloud::frames::BadFrame;
 use crate::cloud::{MOST_FIELDS, NotSpoken, Unspoken};
 use crate::compression::Undecodable;
 use crate::door::Refused;
@@ -112,6 +112,10 @@ pub(crate) enum Failure {
         api = .0.as_str()
     )]
     NoProvider(Family),
+    #[error(
+        "no provider in Amazon Bedrock is configured for this, and only there is it spoken\nhint: a provider with `api: anthropic`, `cloud: bedrock` and a `region` is asked for any model there"
+    )]
+    NoBedrock,
     #[error(
         "no provider is called `{0}`\nhint: `/p/<name>/` in front of a path takes the names of `providers`"
     )]
@@ -219,7 +223,9 @@ impl Failure {
             Self::NoModel | Self::Broken | Self::Unclear | Self::Undecodable(_) | Self::Unspoken { .. } => {
                 (Kind::InvalidRequest, 400)
             }
-            Self::NoProvider(_) | Self::UnknownProvider(_) | Self::ModelNotOffered => (Kind::NotFound, 404),
+            Self::NoProvider(_) | Self::NoBedrock | Self::UnknownProvider(_) | Self::ModelNotOffered => {
+                (Kind::NotFound, 404)
+            }
             Self::Slow => (Kind::InvalidRequest, 408),
             Self::Handshake(_) | Self::Message(_) => (Kind::InvalidRequest, 400),
             Self::Socket | Self::NoSocket { .. } => (Kind::InvalidRequest, 426),

@@ -29,7 +29,7 @@ pub(crate) struct NamedModels {
 }
 
 /// Objects of a request that hold what their author wants: schemas, arguments, results.
-const OWN: [&str; 26] = [
+const OWN: [&str; 30] = [
     "arguments",
     "args",
     "attributes",
@@ -41,8 +41,10 @@ const OWN: [&str; 26] = [
     "function_response",
     "headers",
     "input",
+    "inputSchema",
     "input_examples",
     "input_schema",
+    "json",
     "json_schema",
     "labels",
     "metadata",
@@ -50,7 +52,9 @@ const OWN: [&str; 26] = [
     "parameters",
     "parametersJsonSchema",
     "parameters_json_schema",
+    "promptVariables",
     "properties",
+    "requestMetadata",
     "responseJsonSchema",
     "responseSchema",
     "response_schema",
@@ -188,8 +192,11 @@ impl NamedModels {
         found.extend_from_slice(in_query);
         // What has no body names none there.
         if !body.trim_ascii().is_empty()
-            && let Value::Object(fields) = parse_request(body)?
+            && let Value::Object(mut fields) = parse_request(body)?
         {
+            if endpoint.operation == Operation::BedrockCount {
+                lift_counted(&mut fields);
+            }
             fields.iter().for_each(|(key, value)| collect(key, value, false, &mut found));
         }
         let mut others: Vec<String> = Vec::new();
@@ -209,14 +216,31 @@ pub(crate) fn main_model<'a>(endpoint: Endpoint, path: &'a str, body: &'a [u8]) 
         #[serde(borrow)]
         model: Option<Cow<'a, str>>,
     }
+    /// As the door has it.
+    #[derive(Deserialize)]
+    struct OfBedrock<'a> {
+        #[serde(borrow, rename = "modelId")]
+        model: Option<Cow<'a, str>>,
+    }
     if endpoint.family == Family::Gemini {
         return in_path(path).map(Cow::Owned);
+    }
+    if endpoint.is_of_bedrock() {
+        return serde_json::from_slice::<OfBedrock<'_>>(body).ok()?.model;
     }
     if endpoint.operation == Operation::Batch {
         return first_of_batch(body).map(Cow::Owned);
     }
     let said = serde_json::from_slice::<Document<'_>>(body).ok()?.model;
     said.or_else(|| in_path(path).map(Cow::Owned))
+}
+
+/// Puts what is counted beside the model, where it names others as a request does.
+fn lift_counted(fields: &mut Map<String, Value>) {
+    if let Some(Value::Object(input)) = fields.shift_remove("input") {
+        let values = input.into_iter().map(|(_, value)| value).enumerate();
+        fields.extend(values.map(|(place, value)| (format!("counted {place}"), value)));
+    }
 }
 
 /// The models that a query names, whichever of its pairs a server reads.

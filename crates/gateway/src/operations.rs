@@ -132,7 +132,9 @@ fn is_read(endpoint: Endpoint, method: &Method, path: &str) -> bool {
         | Operation::ChatCompletions
         | Operation::Responses
         | Operation::GenerateContent
-        | Operation::StreamGenerateContent => *method == Method::POST,
+        | Operation::StreamGenerateContent
+        | Operation::Converse
+        | Operation::BedrockCount => *method == Method::POST,
         Operation::StoredResponse => {
             let stored = [(Method::GET, "responses/{id}"), (Method::POST, "responses/{id}/cancel")];
             stored.iter().any(|(of, shape)| of == method && fits(shape, without_prefix(path)))

@@ -17,11 +17,28 @@ use crate::upstream::{Provider, globs};
 #[derive(Debug)]
 pub(crate) struct Routes {
     providers: BTreeMap<String, Arc<Provider>>,
-    by_model: Vec<(GlobSet, Vec<Arc<Provider>>)>,
+    by_model: Vec<ByModel>,
     by_family: BTreeMap<Family, Vec<Arc<Provider>>>,
     /// Those that speak an envelope, by name.
     enveloped: Vec<(Envelope, Family, Arc<Provider>)>,
+    /// Who is asked for what only Bedrock has.
+    in_bedrock: Vec<Arc<Provider>>,
     reads_models: bool,
+}
+
+/// Where requests for some models go.
+#[derive(Debug)]
+struct ByModel {
+    models: GlobSet,
+    providers: Vec<Arc<Provider>>,
+    /// Those of them that are in Bedrock.
+    in_bedrock: Vec<Arc<Provider>>,
+}
+
+fn those_in_bedrock(providers: &[Arc<Provider>]) -> Vec<Arc<Provider>> {
+    let is_there =
+        |provider: &&Arc<Provider>| cloud::envelope(provider.cloud.as_ref()) == Some(Envelope::Bedrock);
+    providers.iter().filter(is_there).cloned().collect()
 }
 
 impl Routes {
@@ -41,7 +58,9 @@ impl Routes {
             let place = "`gateway.routes`";
             let models = globs(&route.models)
                 .map_err(|pattern| StartError::Pattern { pattern, place: place.to_owned() })?;
-            by_model.push((models, found(&route.providers, place)?));
+            let providers = found(&route.providers, place)?;
+            let in_bedrock = those_in_bedrock(&providers);
+            by_model.push(ByModel { models, providers, in_bedrock });
         }
         let mut by_family = BTreeMap::new();
         for (family, names) in &settings.defaults {
@@ -52,8 +71,16 @@ impl Routes {
             Some((envelope, provider.family, Arc::clone(provider)))
         };
         let enveloped = providers.values().filter_map(envelope).collect();
+        let chosen = by_family.get(&Family::Anthropic).map_or(&[][..], Vec::as_slice);
+        let in_bedrock = match those_in_bedrock(chosen) {
+            chosen if !chosen.is_empty() => chosen,
+            _ => {
+                let all: Vec<_> = providers.values().cloned().collect();
+                those_in_bedrock(&all).into_iter().take(1).collect()
+            }
+        };
         let reads_models = !by_model.is_empty() || providers.values().any(|provider| provider.lists_models());
-        Ok(Self { providers, by_model, by_family, enveloped, reads_models })
+        Ok(Self { providers, by_model, by_family, enveloped, in_bedrock, reads_models })
     }
 
     /// Whether the way of a request depends on its model.
@@ -75,9 +102,13 @@ impl Routes {
             return Ok(std::slice::from_ref(provider));
         }
         let by_model =
-            model.and_then(|model| self.by_model.iter().find(|(models, _)| models.is_match(model)));
-        if let Some((_, providers)) = by_model {
-            return Ok(providers);
+            model.and_then(|model| self.by_model.iter().find(|route| route.models.is_match(model)));
+        if endpoint.is_of_bedrock() {
+            let found = by_model.map_or(&self.in_bedrock, |route| &route.in_bedrock);
+            return if found.is_empty() { Err(Failure::NoBedrock) } else { Ok(found) };
+        }
+        if let Some(route) = by_model {
+            return Ok(&route.providers);
         }
         let providers = self.by_family.get(&endpoint.family).map_or(&[][..], Vec::as_slice);
         let speaks = |provider: &Arc<Provider>| cloud::envelope(provider.cloud.as_ref()) == spoken;

@@ -33,6 +33,7 @@ pub(crate) fn response(family: Family, failure: &Failure) -> Response<Bytes> {
 pub(crate) fn stream_error(endpoint: Endpoint, failure: &Failure) -> Bytes {
     let api = match endpoint.operation {
         Operation::Responses | Operation::StoredResponse => Api::OpenAiResponses,
+        Operation::Converse => Api::BedrockConverse,
         _ => api(endpoint.family),
     };
     api.encode_stream_error(&failure.to_provider_error()).encode()

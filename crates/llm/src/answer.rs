@@ -4,9 +4,11 @@ use std::collections::VecDeque;
 
 use serde_json::Value;
 
-use crate::error::{ModelError, WireError};
+use crate::error::{ModelError, WireError, out_of_order};
+use crate::frames::{BadFrame, FrameReader};
 use crate::model::ModelEvent;
 use crate::sse::{DEFAULT_MAX_EVENT_BYTES, SseDecoder, SseEvent, SseFrame};
+use crate::wire::converse::event_of;
 use crate::wire::{Api, StreamDecoder, parse_json};
 
 /// How the body of an answer is written.
@@ -16,7 +18,12 @@ pub(crate) enum BodyForm {
     Json,
     /// Server-sent events.
     Events,
+    /// Frames of Amazon's.
+    Frames,
 }
+
+/// The type of a body in frames.
+pub(crate) const FRAMES: &str = "application/vnd.amazon.eventstream";
 
 /// Reads one answer. The events read before an error are in the queue, so that they can be passed on first.
 #[derive(Debug)]
@@ -32,12 +39,16 @@ pub(crate) struct AnswerReader {
 enum Body {
     Json(Vec<u8>),
     Events { frames: SseDecoder, decoder: Box<StreamDecoder> },
+    Frames { frames: FrameReader, decoder: Box<StreamDecoder> },
 }
 
 impl AnswerReader {
     pub(crate) fn new(api: Api, form: BodyForm, limit: u64) -> Self {
         let body = match form {
             BodyForm::Json => Body::Json(Vec::new()),
+            BodyForm::Frames => {
+                Body::Frames { frames: FrameReader::default(), decoder: Box::new(api.stream_decoder()) }
+            }
             BodyForm::Events => Body::Events {
                 frames: SseDecoder::new(
                     DEFAULT_MAX_EVENT_BYTES.min(usize::try_from(limit).unwrap_or(usize::MAX)),
@@ -65,6 +76,12 @@ impl AnswerReader {
                     self.frame(frame, queue)?;
                 }
             }
+            Body::Frames { frames, .. } => {
+                frames.push(bytes);
+                while let Some(events) = self.unframed()? {
+                    self.take(events, queue);
+                }
+            }
         }
         Ok(())
     }
@@ -78,11 +95,17 @@ impl AnswerReader {
                 return Ok(());
             }
             Body::Events { frames, .. } => frames.finish(),
+            Body::Frames { frames, .. } => {
+                frames.finish().map_err(|_| WireError::Truncated)?;
+                None
+            }
         };
         if let Some(frame) = rest {
             self.frame(frame, queue)?;
         }
-        if let (Body::Events { decoder, .. }, false) = (&mut self.body, self.finished) {
+        if let (Body::Events { decoder, .. } | Body::Frames { decoder, .. }, false) =
+            (&mut self.body, self.finished)
+        {
             let events = decoder.finish()?;
             self.take(events, queue);
         }
@@ -98,6 +121,16 @@ impl AnswerReader {
             self.take(events, queue);
         }
         Ok(())
+    }
+
+    /// What the next of Amazon's frames says, if it is whole.
+    fn unframed(&mut self) -> Result<Option<Vec<ModelEvent>>, ModelError> {
+        let (Body::Frames { frames, decoder }, false) = (&mut self.body, self.finished) else {
+            return Ok(None);
+        };
+        let Some(frame) = frames.next_frame().map_err(|bad| no_frame(&bad))? else { return Ok(None) };
+        let event = event_of(&frame).map_err(|bad| no_frame(&bad))?;
+        Ok(Some(decoder.push(&event)?))
     }
 
     fn take(&mut self, events: Vec<ModelEvent>, queue: &mut VecDeque<ModelEvent>) {
@@ -118,6 +151,11 @@ fn whole_answer(api: Api, value: &Value) -> Result<Vec<ModelEvent>, WireError> {
     }
     events.extend(decoder.finish()?);
     Ok(events)
+}
+
+/// What can't be taken out of its frame.
+fn no_frame(bad: &BadFrame) -> WireError {
+    out_of_order(bad.to_string())
 }
 
 fn not_json(error: &serde_json::Error) -> WireError {

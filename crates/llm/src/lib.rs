@@ -4,7 +4,7 @@
 //!   of the conversation model of `backstop-hooks`.
 //! - [`Api`] names a wire and translates both ways: as a client (requests out, answers in) and as a server
 //!   (requests in, answers out). One folder per wire under [`wire`], each with the same files.
-//! - [`sse`] and [`json_array`] frame and unframe streams without losing a byte.
+//! - [`sse`], [`json_array`] and [`frames`] frame and unframe streams without losing a byte.
 //! - [`live`] edits requests and answers that pass by, and leaves every other byte as it came.
 //! - [`ProviderClient`] calls a provider over HTTP, [`ScriptedModel`] plays a script; both are a [`Model`].
 //!
@@ -16,6 +16,7 @@
 mod answer;
 mod client;
 mod error;
+pub mod frames;
 pub mod json_array;
 pub mod live;
 mod model;

@@ -19,6 +19,7 @@ fn folder(api: Api) -> PathBuf {
         Api::OpenAiChat => "openai_chat",
         Api::OpenAiResponses => "openai_responses",
         Api::Gemini => "gemini",
+        Api::BedrockConverse => "bedrock_converse",
     };
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)
 }
@@ -223,6 +224,11 @@ fn error_inside_a_stream_is_typed() {
         (Api::AnthropicMessages, overloaded, ProviderErrorKind::Overloaded),
         (Api::OpenAiChat, failed, ProviderErrorKind::Server),
         (
+            Api::BedrockConverse,
+            "event: serviceUnavailableException\ndata: {\"message\":\"x\"}\n\n",
+            ProviderErrorKind::Overloaded,
+        ),
+        (
             Api::Gemini,
             "data: {\"error\":{\"code\":503,\"message\":\"x\",\"status\":\"UNAVAILABLE\"}}\n\n",
             ProviderErrorKind::Overloaded,
@@ -283,6 +289,78 @@ fn streams_that_can_be_read_in_two_ways_are_refused() {
         let text: String = sequence.iter().map(|data| format!("data: {data}\n\n")).collect();
         let error = read_stream(Api::AnthropicMessages, &[text.as_bytes()]).unwrap_err();
         assert!(matches!(error, WireError::OutOfOrder { .. }), "{error}");
+    }
+}
+
+/// Unions of Converse are one thing, and its blocks begin, grow and stop in one way.
+#[test]
+fn streams_of_converse_that_can_be_read_in_two_ways_are_refused() {
+    let start = ("messageStart", r#"{"role":"assistant"}"#);
+    let call = r#"{"contentBlockIndex":0,"start":{"toolUse":{"toolUseId":"t","name":"exec"}}}"#;
+    let block = ("contentBlockStart", call);
+    let more = ("contentBlockDelta", r#"{"contentBlockIndex":0,"delta":{"toolUse":{"input":"{}"}}}"#);
+    let text = ("contentBlockDelta", r#"{"contentBlockIndex":0,"delta":{"text":"a"}}"#);
+    let both =
+        ("contentBlockDelta", r#"{"contentBlockIndex":0,"delta":{"text":"a","toolUse":{"input":"{}"}}}"#);
+    let stop = ("contentBlockStop", r#"{"contentBlockIndex":0}"#);
+    let last = ("messageStop", r#"{"stopReason":"end_turn"}"#);
+    let counts = ("metadata", r#"{"usage":{"inputTokens":1,"outputTokens":1,"totalTokens":2}}"#);
+    for sequence in [
+        vec![text],
+        vec![("", r#"{"role":"assistant"}"#)],
+        vec![("messageStart", r#"{"role":"user"}"#)],
+        vec![start, start],
+        vec![start, more],
+        vec![start, both],
+        vec![start, block, block],
+        vec![start, block, text],
+        vec![start, text, more],
+        vec![start, text, block],
+        vec![start, block, stop, more],
+        vec![start, block, stop, stop],
+        vec![start, block, last],
+        vec![start, counts],
+        vec![start, last, stop],
+        vec![start, last, counts, counts],
+    ] {
+        let text: String =
+            sequence.iter().map(|(name, data)| format!("event: {name}\ndata: {data}\n\n")).collect();
+        assert!(read_stream(Api::BedrockConverse, &[text.as_bytes()]).is_err(), "{text}");
+    }
+    let whole = |content: Value| {
+        let message = json!({"role": "assistant", "content": content});
+        let body = json!({"output": {"message": message}, "stopReason": "end_turn"});
+        Api::BedrockConverse.decode_response(&body)
+    };
+    assert!(whole(json!([{"text": "a", "toolUse": null}])).is_ok());
+    for strange in [json!({}), json!({"text": "a", "toolUse": {}}), json!("a"), json!({"text": 7})] {
+        assert!(whole(json!([strange.clone()])).is_err(), "{strange}");
+    }
+}
+
+/// Behind a door the body names the model, and never another than the address.
+#[test]
+fn the_model_of_converse_is_named_in_one_way() {
+    let api = Api::BedrockConverse;
+    let body = |more: Value| {
+        let mut body = json!({"messages": [{"role": "user", "content": [{"text": "hi"}]}]});
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        body
+    };
+    let named = api.decode_request(&body(json!({"modelId": "m", "stream": true}))).unwrap();
+    assert_eq!(
+        (named.request.model.as_str(), named.stream, named.request.extra.is_null()),
+        ("m", true, true)
+    );
+    let target = api.request_target("/model/m/converse").unwrap();
+    assert!(api.decode_request_at(&target, &body(json!({"modelId": "m"}))).is_ok());
+    assert!(api.decode_request_at(&target, &body(json!({"modelId": "other"}))).is_err());
+    assert!(api.decode_request(&body(json!({}))).is_err());
+    for strange in
+        [json!([{"future": "x"}]), json!([{"text": "a", "cachePoint": {}}]), json!(["a"]), json!("a")]
+    {
+        let body = body(json!({"modelId": "m", "system": strange}));
+        assert!(api.decode_request(&body).is_err(), "nobody would be shown {body}");
     }
 }
 

@@ -43,6 +43,7 @@ fn text() -> BoxedStrategy<Part> {
 fn marked_text(api: Api) -> BoxedStrategy<Part> {
     let marker = match api {
         Api::Gemini => json!({"thoughtSignature": "c2ln"}),
+        Api::BedrockConverse => json!({"guardContent": {"qualifiers": ["query"]}}),
         _ => json!({"cache_control": {"type": "ephemeral"}}),
     };
     prop_oneof![
@@ -58,11 +59,16 @@ fn thinking(api: Api) -> BoxedStrategy<Part> {
         Api::OpenAiChat => json!({"field": "reasoning_content"}),
         Api::OpenAiResponses => json!({"item": {"id": "rs_1", "encrypted_content": "c2ln"}}),
         Api::Gemini => json!({"thought": true, "thoughtSignature": "c2ln"}),
+        Api::BedrockConverse => json!({"signature": "c2ln"}),
     };
     word().prop_map(move |text| Part::Thinking { text: text.into(), meta: meta(api, fields.clone()) }).boxed()
 }
 
-fn image() -> BoxedStrategy<Part> {
+fn image(api: Api) -> BoxedStrategy<Part> {
+    let (mime_type, address) = match api {
+        Api::BedrockConverse => ("image/webp", "s3://bucket/a.webp"),
+        _ => ("image/*", "https://example.com/a.png"),
+    };
     prop_oneof![
         Just(Part::Image {
             mime_type: "image/png".into(),
@@ -70,8 +76,8 @@ fn image() -> BoxedStrategy<Part> {
             meta: None
         }),
         Just(Part::Image {
-            mime_type: "image/*".into(),
-            source: ImageSource::Url("https://example.com/a.png".into()),
+            mime_type: mime_type.into(),
+            source: ImageSource::Url(address.into()),
             meta: None
         }),
     ]
@@ -103,14 +109,16 @@ fn tool_call(api: Api, broken: bool) -> BoxedStrategy<Part> {
 
 fn tool_result(api: Api) -> BoxedStrategy<Part> {
     let content = match api {
-        Api::AnthropicMessages => prop::collection::vec(prop_oneof![text(), image()], 0..3).boxed(),
-        Api::OpenAiResponses => prop::collection::vec(prop_oneof![text(), image()], 1..3).boxed(),
+        Api::AnthropicMessages | Api::BedrockConverse => {
+            prop::collection::vec(prop_oneof![text(), image(api)], 0..3).boxed()
+        }
+        Api::OpenAiResponses => prop::collection::vec(prop_oneof![text(), image(api)], 1..3).boxed(),
         Api::OpenAiChat => prop::collection::vec(text(), 1..3).boxed(),
-        Api::Gemini => (prop::option::of(text()), prop::collection::vec(image(), 0..2))
+        Api::Gemini => (prop::option::of(text()), prop::collection::vec(image(api), 0..2))
             .prop_map(|(text, images)| text.into_iter().chain(images).collect())
             .boxed(),
     };
-    let tells_errors = matches!(api, Api::AnthropicMessages | Api::Gemini);
+    let tells_errors = matches!(api, Api::AnthropicMessages | Api::Gemini | Api::BedrockConverse);
     let is_error = if tells_errors { any::<bool>().boxed() } else { Just(false).boxed() };
     // The name is part of a result on the Gemini wire only.
     let name = if api == Api::Gemini { "[a-z]{1,6}".prop_map(Some).boxed() } else { Just(None).boxed() };
@@ -129,14 +137,19 @@ fn tool_result(api: Api) -> BoxedStrategy<Part> {
         .boxed()
 }
 
-fn unknown() -> BoxedStrategy<Part> {
+fn unknown(api: Api) -> BoxedStrategy<Part> {
     json_value()
-        .prop_map(|inner| Part::Unknown { raw: json!({"type": "new_part", "inner": inner}).into() })
+        .prop_map(move |inner| match api {
+            // A block is one thing, which is not null.
+            Api::BedrockConverse => json!({"newPart": [inner]}),
+            _ => json!({"type": "new_part", "inner": inner}),
+        })
+        .prop_map(|raw| Part::Unknown { raw: raw.into() })
         .boxed()
 }
 
 fn user(api: Api) -> BoxedStrategy<Message> {
-    let part = prop_oneof![marked_text(api), image(), unknown()];
+    let part = prop_oneof![marked_text(api), image(api), unknown(api)];
     prop::collection::vec(part, 1..4).prop_map(|parts| Message::new(Role::User, parts)).boxed()
 }
 
@@ -153,7 +166,7 @@ fn answer_parts(api: Api, broken: bool) -> BoxedStrategy<Vec<Part>> {
 }
 
 fn tool(api: Api) -> BoxedStrategy<Message> {
-    let together = matches!(api, Api::AnthropicMessages | Api::Gemini);
+    let together = matches!(api, Api::AnthropicMessages | Api::Gemini | Api::BedrockConverse);
     let count = if together { 1..4 } else { 1..2 };
     prop::collection::vec(tool_result(api), count).prop_map(|parts| Message::new(Role::Tool, parts)).boxed()
 }
@@ -196,7 +209,9 @@ fn answer(api: Api) -> BoxedStrategy<ModelResponse> {
                 (_, stop) => (stop, cache_write),
             };
             let usage = TokenUsage { input, output, cache_read, cache_write };
-            ModelResponse { usage, ..ModelResponse::new("id_1", "model-1", parts, stop) }
+            // An answer of Bedrock has neither.
+            let (id, model) = if api == Api::BedrockConverse { ("", "") } else { ("id_1", "model-1") };
+            ModelResponse { usage, ..ModelResponse::new(id, model, parts, stop) }
         })
         .boxed()
 }
@@ -313,6 +328,41 @@ proptest! {
     #[test]
     fn gemini_answers_come_back(answer in answer(Api::Gemini), chunk in 1usize..20) {
         check_answer(Api::Gemini, &answer, chunk)?;
+    }
+
+    #[test]
+    fn bedrock_conversations_come_back(messages in conversation(Api::BedrockConverse)) {
+        check_conversation(Api::BedrockConverse, messages)?;
+    }
+
+    #[test]
+    fn bedrock_answers_come_back(answer in answer(Api::BedrockConverse), chunk in 1usize..20) {
+        check_answer(Api::BedrockConverse, &answer, chunk)?;
+    }
+
+    #[test]
+    fn any_json_is_survived_by_blocks(value in json_value(), kind in prop::sample::select(vec![
+        "text", "toolUse", "toolResult", "reasoningContent", "citationsContent", "guardContent", "image", "document", "citation", "new",
+    ]), name in prop::sample::select(vec![
+        "messageStart", "contentBlockStart", "contentBlockDelta", "contentBlockStop", "messageStop", "metadata", "xException", "new",
+    ])) {
+        let api = Api::BedrockConverse;
+        for block in [json!({kind: value}), json!({kind: {"content": value, "source": value, "text": value, "name": "n"}})] {
+            let _ = api.decode_response(&json!({"output": {"message": {"content": [block]}}, "stopReason": "x", "usage": value}));
+            let message = json!({"role": "user", "content": [block]});
+            let _ = api.decode_request(&json!({
+                "modelId": "m", "messages": [message], "system": [block], "toolConfig": {"tools": [block, {"toolSpec": value}], "toolChoice": value},
+                "inferenceConfig": value,
+            }));
+            let mut decoder = api.stream_decoder();
+            let event = |name: &str, data: &Value| backstop_llm::sse::SseEvent::new(Some(name), data.to_string());
+            decoder.push(&event("messageStart", &json!({"role": "assistant"}))).unwrap();
+            let _ = decoder.push(&event("contentBlockStart", &json!({"contentBlockIndex": 0, "start": block})));
+            let _ = decoder.push(&event(name, &json!({"contentBlockIndex": 0, "delta": block, "start": value, "stopReason": "x", "usage": value})));
+            let _ = decoder.push(&event("contentBlockStop", &json!({"contentBlockIndex": 0})));
+            let _ = decoder.push(&event("messageStop", &json!({"stopReason": "x", "more": value})));
+            let _ = decoder.finish();
+        }
     }
 
     #[test]

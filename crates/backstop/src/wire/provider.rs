@@ -137,16 +137,11 @@ fn settings(
     if let Some(cloud) = &provider.cloud {
         return Err(ProviderError::Cloud { provider: name.to_owned(), cloud: cloud.value.name() });
     }
-    let api = match provider.api.value {
-        ConfigApi::Anthropic => Api::AnthropicMessages,
-        ConfigApi::OpenaiChat => Api::OpenAiChat,
-        ConfigApi::OpenaiResponses => Api::OpenAiResponses,
-        ConfigApi::Gemini => Api::Gemini,
-    };
-    let maker = match api {
-        Api::AnthropicMessages => "https://api.anthropic.com",
-        Api::OpenAiChat | Api::OpenAiResponses => "https://api.openai.com/v1",
-        Api::Gemini => "https://generativelanguage.googleapis.com",
+    let (api, maker) = match provider.api.value {
+        ConfigApi::Anthropic => (Api::AnthropicMessages, "https://api.anthropic.com"),
+        ConfigApi::OpenaiChat => (Api::OpenAiChat, "https://api.openai.com/v1"),
+        ConfigApi::OpenaiResponses => (Api::OpenAiResponses, "https://api.openai.com/v1"),
+        ConfigApi::Gemini => (Api::Gemini, "https://generativelanguage.googleapis.com"),
     };
     let base_url = provider.base_url.as_ref().map_or(maker, |url| url.value.expose());
     Ok(ProviderSettings {

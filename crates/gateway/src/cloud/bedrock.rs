@@ -1,14 +1,19 @@
 //! Amazon Bedrock: Anthropic's Messages, with the model and the kind of answer in the address
-//! (`/model/<id>/invoke`, `/model/<id>/invoke-with-response-stream`), and streams in [frames](super::frames).
+//! (`/model/<id>/invoke`, `/model/<id>/invoke-with-response-stream`), Bedrock's own wire for the models of any maker
+//! (`/model/<id>/converse`, `/model/<id>/converse-stream`), a count of the tokens of either (`/model/<id>/count-tokens`), and
+//! streams in [frames](backstop_llm::frames).
 //!
 //! A body is that of Messages without `model` and `stream`, and with `anthropic_version` and `anthropic_beta`, which are
 //! headers elsewhere. An event of a stream is a frame `chunk`, whose payload is `{"bytes": "<base64>"}`; what breaks off
-//! is told in frames of exceptions. Other operations of Bedrock (`converse`, guardrails) and bodies of other makers are not
-//! spoken here.
+//! is told in frames of exceptions. A body of Converse is judged with the model and the kind of answer in it (`modelId`,
+//! `stream`) and sent without them; an event of its stream is a frame of its own. Other operations of Bedrock and bodies of
+//! other makers are not spoken here, and no maker speaks Converse: it goes to Bedrock, or nowhere.
 
 use std::borrow::Cow;
 
+use backstop_llm::frames::{BadFrame, Frame, FrameReader};
 use backstop_llm::sse::{SseDecoder, SseEvent, SseFrame};
+use backstop_llm::wire::converse;
 use backstop_llm::{Api, ProviderError, ProviderErrorKind};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -18,9 +23,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::fields::Fields;
-use super::frames::{BadFrame, Frame, FrameReader};
-use super::{LONGEST_MODEL, Unspoken};
-use crate::endpoint::unescaped;
+use super::{LONGEST_MODEL, MODEL, Unspoken};
+use crate::endpoint::{Endpoint, Family, Operation, unescaped};
 use crate::server::is_event_stream;
 
 /// The type of a body in frames.
@@ -36,6 +40,95 @@ const MESSAGE_TYPE: &str = ":message-type";
 const EVENT_TYPE: &str = ":event-type";
 const EXCEPTION_TYPE: &str = ":exception-type";
 const CONTENT_TYPE: &str = ":content-type";
+
+/// Where a body of Converse names the model once its address is gone.
+pub(super) const MODEL_ID: &str = "modelId";
+
+/// What is asked of a model, as the address says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verb {
+    Invoke,
+    InvokeStream,
+    Converse,
+    ConverseStream,
+    CountTokens,
+}
+
+impl Verb {
+    const ALL: [Self; 5] =
+        [Self::Invoke, Self::InvokeStream, Self::Converse, Self::ConverseStream, Self::CountTokens];
+
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Invoke => "invoke",
+            Self::InvokeStream => "invoke-with-response-stream",
+            Self::Converse => "converse",
+            Self::ConverseStream => "converse-stream",
+            Self::CountTokens => "count-tokens",
+        }
+    }
+
+    pub(super) fn of(segment: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|verb| verb.as_str() == segment)
+    }
+
+    /// The verb of an operation that only Bedrock has.
+    pub(super) const fn for_operation(operation: Operation, streams: bool) -> Self {
+        match (operation, streams) {
+            (Operation::BedrockCount, _) => Self::CountTokens,
+            (_, true) => Self::ConverseStream,
+            (_, false) => Self::Converse,
+        }
+    }
+
+    pub(super) const fn streams(self) -> bool {
+        matches!(self, Self::InvokeStream | Self::ConverseStream)
+    }
+
+    /// Where the body names the model.
+    pub(super) const fn model_key(self) -> &'static str {
+        match self {
+            Self::Invoke | Self::InvokeStream => MODEL,
+            Self::Converse | Self::ConverseStream | Self::CountTokens => MODEL_ID,
+        }
+    }
+
+    /// What is asked, where no maker has it. Errors are those of the account, which is one for Anthropic's models.
+    pub(super) const fn endpoint(self) -> Option<Endpoint> {
+        let operation = match self {
+            Self::Invoke | Self::InvokeStream => return None,
+            Self::Converse | Self::ConverseStream => Operation::Converse,
+            Self::CountTokens => Operation::BedrockCount,
+        };
+        Some(Endpoint { family: Family::Anthropic, operation })
+    }
+
+    /// The address without the model, and without a word behind which one would be looked for.
+    pub(super) const fn plain(self) -> &'static str {
+        match self {
+            Self::Invoke | Self::InvokeStream => "/v1/messages",
+            Self::Converse | Self::ConverseStream => "/bedrock/converse",
+            Self::CountTokens => "/bedrock/count-tokens",
+        }
+    }
+}
+
+/// Whose events stand in the frames of a stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Events {
+    /// Those of Messages, in frames of one kind.
+    #[default]
+    Messages,
+    /// Converse's, each in a kind of its own.
+    Converse,
+}
+
+impl Events {
+    /// The events of an answer to this.
+    pub(crate) fn of(endpoint: Endpoint) -> Self {
+        if endpoint.operation == Operation::Converse { Self::Converse } else { Self::Messages }
+    }
+}
 
 /// Whether a path is one of Bedrock's.
 pub(crate) fn is_its(path: &str) -> bool {
@@ -82,17 +175,25 @@ pub(crate) fn is_framed(headers: &HeaderMap) -> bool {
     value.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(FRAMES)
 }
 
-/// Frames in, events of Messages out.
-#[derive(Debug, Default)]
-pub(crate) struct Unframer(FrameReader);
+/// Frames in, events out.
+#[derive(Debug)]
+pub(crate) struct Unframer(FrameReader, Events);
 
 impl Unframer {
+    pub(crate) fn new(events: Events) -> Self {
+        Self(FrameReader::default(), events)
+    }
+
     /// The events that became whole.
     pub(crate) fn push(&mut self, bytes: &[u8]) -> Result<Bytes, BadFrame> {
         self.0.push(bytes);
         let mut events = BytesMut::new();
-        while let Some(frame) = self.0.next()? {
-            events.extend_from_slice(&event(&frame)?.encode());
+        while let Some(frame) = self.0.next_frame()? {
+            let event = match self.1 {
+                Events::Messages => event(&frame)?,
+                Events::Converse => converse::event_of(&frame)?,
+            };
+            events.extend_from_slice(&event.encode());
         }
         Ok(events.freeze())
     }
@@ -153,15 +254,25 @@ fn failure(kind: ProviderErrorKind, status: u16, said: &str) -> SseEvent {
     Api::AnthropicMessages.encode_stream_error(&ProviderError::new(kind, status, None, said))
 }
 
-/// Events of Messages in, frames out. Comments and pings have none.
-#[derive(Debug, Default)]
-pub(crate) struct Framer(SseDecoder);
+/// Events in, frames out. Comments and pings have none.
+#[derive(Debug)]
+pub(crate) struct Framer(SseDecoder, Events);
 
 impl Framer {
+    pub(crate) fn new(events: Events) -> Self {
+        Self(SseDecoder::default(), events)
+    }
+
+    /// The same from the beginning.
+    pub(crate) fn anew(&self) -> Self {
+        Self::new(self.1)
+    }
+
     /// The frames of the events that became whole; `None` for an event that is too large.
     pub(crate) fn push(&mut self, bytes: &[u8]) -> Option<BytesMut> {
         let mut out = BytesMut::new();
-        self.0.push(bytes).ok()?.iter().for_each(|event| frame(event, &mut out));
+        let frames = self.0.push(bytes).ok()?;
+        frames.iter().for_each(|event| frame(event, self.1, &mut out));
         Some(out)
     }
 
@@ -170,23 +281,33 @@ impl Framer {
         let mut out = BytesMut::new();
         let Some(rest) = self.0.finish() else { return out };
         let is_silent = |line: &[u8]| line.is_empty() || line.starts_with(b":");
-        let is_whole = |event: &SseEvent| serde_json::from_str::<Typed<'_>>(&event.data).is_ok();
+        let is_whole = |event: &SseEvent| match self.1 {
+            Events::Messages => serde_json::from_str::<Typed<'_>>(&event.data).is_ok(),
+            Events::Converse => serde_json::from_str::<Value>(&event.data).is_ok_and(|data| data.is_object()),
+        };
         match &rest.event {
-            Some(event) if is_whole(event) => frame_of(event, &mut out),
+            Some(event) if is_whole(event) => frame_of(event, self.1, &mut out),
             None if rest.raw.split(|byte| matches!(byte, b'\r' | b'\n')).all(is_silent) => {}
-            _ => frame_of(&failure(ProviderErrorKind::Server, 500, CUT), &mut out),
+            _ => {
+                let cut = failure(ProviderErrorKind::Server, 500, CUT);
+                frame_of(&cut, Events::Messages, &mut out);
+            }
         }
         out
     }
 }
 
-fn frame(frame: &SseFrame, out: &mut BytesMut) {
+fn frame(frame: &SseFrame, events: Events, out: &mut BytesMut) {
     if let Some(event) = &frame.event {
-        frame_of(event, out);
+        frame_of(event, events, out);
     }
 }
 
-fn frame_of(event: &SseEvent, out: &mut BytesMut) {
+fn frame_of(event: &SseEvent, events: Events, out: &mut BytesMut) {
+    if events == Events::Converse {
+        converse::frame_of(event).iter().for_each(|frame| frame.encode(out));
+        return;
+    }
     let frame = match event.event.as_deref() {
         Some("ping") => return,
         Some("error") => {
@@ -210,7 +331,8 @@ fn said_kind(error: &Value) -> &str {
 }
 
 fn said_message(error: &Value) -> &str {
-    error.pointer("/error/message").and_then(Value::as_str).unwrap_or_default()
+    let said = error.pointer("/error/message").or_else(|| error.get("message"));
+    said.and_then(Value::as_str).unwrap_or_default()
 }
 
 fn exception_of(kind: &str) -> &'static str {
@@ -223,7 +345,12 @@ fn exception_of(kind: &str) -> &'static str {
 }
 
 /// An answer of the gateway's own, in one piece, as Bedrock has it.
-pub(crate) fn whole_answer(status: StatusCode, headers: &mut HeaderMap, body: Bytes) -> Bytes {
+pub(crate) fn whole_answer(
+    events: Events,
+    status: StatusCode,
+    headers: &mut HeaderMap,
+    body: Bytes,
+) -> Bytes {
     if !status.is_success() {
         name_error(status, headers);
         return error_body(&body);
@@ -232,7 +359,7 @@ pub(crate) fn whole_answer(status: StatusCode, headers: &mut HeaderMap, body: By
         return body;
     }
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(FRAMES));
-    Framer::default().push(&body).unwrap_or_default().freeze()
+    Framer::new(events).push(&body).unwrap_or_default().freeze()
 }
 
 /// Names the kind of an error in its head.

@@ -11,7 +11,6 @@
 pub(crate) mod azure;
 pub(crate) mod bedrock;
 mod fields;
-pub(crate) mod frames;
 pub(crate) mod sigv4;
 pub(crate) mod vertex;
 
@@ -67,7 +66,7 @@ pub(crate) enum Unspoken {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub(crate) enum NotSpoken {
     #[error(
-        "this proxy speaks `invoke` and `invoke-with-response-stream` of Bedrock, with bodies of Anthropic's Messages, and nothing else of it"
+        "this proxy speaks `invoke` and `invoke-with-response-stream` of Bedrock, with bodies of Anthropic's Messages, `converse`, `converse-stream` and `count-tokens`, and nothing else of it"
     )]
     Bedrock,
     #[error(
@@ -91,13 +90,16 @@ pub(crate) struct Spoken {
     pub(crate) envelope: Envelope,
     /// The request's address in the wire of the maker.
     pub(crate) target: PathAndQuery,
+    /// What is asked, where the maker has no such address.
+    pub(crate) endpoint: Option<Endpoint>,
     /// What the body of the maker's wire has, and this one leaves to the address.
     said: Option<Said>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Said {
-    model: Option<String>,
+    /// Under which key of the body, and which.
+    model: Option<(&'static str, String)>,
     stream: bool,
 }
 
@@ -124,15 +126,15 @@ impl Spoken {
             return Ok(None);
         }
         let segments: Vec<&str> = path.trim_end_matches('/').split('/').skip(1).collect();
+        let mut endpoint = None;
         let (envelope, plain, said) = match segments.as_slice() {
             [first, model, verb] if names(first, "model") => {
-                let stream = match *verb {
-                    "invoke" => false,
-                    "invoke-with-response-stream" => true,
-                    _ => return Err(NotSpoken::Bedrock),
-                };
-                let model = Some(bedrock::model(model).ok_or(NotSpoken::Model)?);
-                (Envelope::Bedrock, "/v1/messages".to_owned(), Some(Said { model, stream }))
+                let verb = bedrock::Verb::of(verb).ok_or(NotSpoken::Bedrock)?;
+                let model = bedrock::model(model).ok_or(NotSpoken::Model)?;
+                endpoint = verb.endpoint();
+                let model = Some((verb.model_key(), model));
+                let said = Some(Said { model, stream: verb.streams() });
+                (Envelope::Bedrock, verb.plain().to_owned(), said)
             }
             [first, _, _, ..] if names(first, "model") => return Err(NotSpoken::Bedrock),
             segments => {
@@ -141,7 +143,9 @@ impl Spoken {
                     _ => segments,
                 };
                 let Some(vertex) = vertex::spoken(rest)? else { return Ok(None) };
-                let said = vertex.said.map(|(model, stream)| Said { model, stream });
+                let said = vertex
+                    .said
+                    .map(|(model, stream)| Said { model: model.map(|model| (MODEL, model)), stream });
                 (Envelope::Vertex, vertex.target, said)
             }
         };
@@ -150,7 +154,7 @@ impl Spoken {
         }
         let query = target.query().map(|query| format!("?{query}")).unwrap_or_default();
         let target = format!("{plain}{query}").parse().map_err(|_| NotSpoken::Model)?;
-        Ok(Some(Self { envelope, target, said }))
+        Ok(Some(Self { envelope, target, endpoint, said }))
     }
 
     /// The body as the maker's wire has it.
@@ -162,7 +166,7 @@ impl Spoken {
         if said.stream || fields.get(STREAM).is_some() {
             all.push((STREAM, Value::from(said.stream)));
         }
-        all.extend(said.model.as_deref().map(|model| (MODEL, Value::from(model))));
+        all.extend(said.model.as_ref().map(|(key, model)| (*key, Value::from(model.as_str()))));
         with(fields, &all)
     }
 }
@@ -251,12 +255,21 @@ pub(crate) fn may_see_credentials(
 impl Plain<'_> {
     /// The request at Bedrock.
     pub(crate) fn at_bedrock(&self, base: &str) -> Result<Wrapped, Unspoken> {
-        if self.endpoint.operation != Operation::Messages {
+        if self.endpoint.operation != Operation::Messages && !self.endpoint.is_of_bedrock() {
             return Err(Unspoken::Operation);
         }
         let mut fields = Fields::of(self.body).ok_or(Unspoken::Body)?;
         let model = bedrock::segment(self.model.ok_or(Unspoken::NoModel)?)?;
         let is_stream = fields.value(STREAM) == Some(true.into());
+        if self.endpoint.is_of_bedrock() {
+            // What its address says, and nothing that Messages have.
+            fields.remove(bedrock::MODEL_ID);
+            fields.remove(STREAM);
+            let verb = bedrock::Verb::for_operation(self.endpoint.operation, is_stream);
+            let target = format!("{base}/model/{model}/{}", verb.as_str()).parse();
+            let target = target.map_err(|_| Unspoken::Path)?;
+            return Ok(Wrapped { target, body: Some(fields.write()), headers: Vec::new() });
+        }
         let verb = if is_stream { "invoke-with-response-stream" } else { "invoke" };
         let betas = self.betas(&fields)?;
         bedrock::wrap(&mut fields, betas);
@@ -295,6 +308,9 @@ impl Plain<'_> {
 
     /// The request, which came in an envelope, in the maker's own wire at `target`. What its query says is for the cloud.
     pub(crate) fn at_maker(&self, target: &PathAndQuery) -> Result<Wrapped, Unspoken> {
+        if self.endpoint.is_of_bedrock() {
+            return Err(Unspoken::Operation);
+        }
         let is_google = self.endpoint.family != Family::Anthropic;
         let query = if is_google { query_of_google(target) } else { String::new() };
         let target = format!("{}{query}", target.path()).parse().map_err(|_| Unspoken::Path)?;

@@ -37,6 +37,8 @@ pub(super) enum Kind {
         /// The model, where the address names it.
         model: Option<String>,
     },
+    /// A count of tokens at Bedrock: what is counted stands in the body, in one of two wires.
+    BedrockCount,
     /// Something that can't be judged, and why.
     Unreadable(&'static str),
 }
@@ -71,9 +73,11 @@ impl Kind {
             Self::Ask(target) if target.stream && target.framing == StreamFraming::JsonArray => {
                 AnswerForm::Array
             }
-            Self::Ask(_) | Self::Fetch { .. } | Self::Texts { .. } | Self::Unreadable(_) => {
-                AnswerForm::Events
-            }
+            Self::Ask(_)
+            | Self::Fetch { .. }
+            | Self::Texts { .. }
+            | Self::BedrockCount
+            | Self::Unreadable(_) => AnswerForm::Events,
         }
     }
 }
@@ -89,6 +93,9 @@ impl Form {
             (Operation::StoredResponse, _) => {
                 let kind = Kind::Fetch { response: fetched(call)? };
                 return Some(Self { api: Api::OpenAiResponses, kind });
+            }
+            (Operation::BedrockCount, _) => {
+                return Some(Self { api: Api::BedrockConverse, kind: Kind::BedrockCount });
             }
             (Operation::CountTokens, Family::Anthropic) => Api::AnthropicMessages,
             (Operation::CountTokens, Family::OpenAi) => Api::OpenAiResponses,

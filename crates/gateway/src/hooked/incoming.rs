@@ -1,11 +1,17 @@
 //! A request as it came, whatever its body is: what it says, and the body that says something else.
+//!
+//! A count of tokens at Bedrock has what is counted in it, as a request of Converse or as the body of one of Anthropic's
+//! Messages in Base64: that is read and written as any of its wire, and put back where it stood.
 
 use backstop_hooks::Text;
 use backstop_hooks::conversation::Message;
 use backstop_llm::live::{LiveDocument, LiveRequest};
+use backstop_llm::wire::parse_request;
 use backstop_llm::{Api, ModelRequest, WireError};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
 use super::form::Kind;
 use crate::readable::Readable;
@@ -15,8 +21,73 @@ use crate::readable::Readable;
 pub(super) enum Incoming {
     /// One that asks a model for an answer.
     Conversation(LiveRequest),
+    /// One that asks how long another one is.
+    Counted(Box<Counted>),
     /// One whose body is a document, as a request in which each of its texts is a message.
     Document(LiveDocument, ModelRequest),
+}
+
+/// A count of tokens at Bedrock.
+#[derive(Debug)]
+pub(super) struct Counted {
+    /// What is counted.
+    live: LiveRequest,
+    /// The fields around it.
+    around: Map<String, Value>,
+    is_invoked: bool,
+}
+
+/// What is counted stands below one of these, inside of `input`.
+const INPUT: &str = "input";
+const CONVERSED: &str = "converse";
+const INVOKED: &str = "invokeModel";
+const STRANGE: &str = "what is counted is neither a request of Converse nor a body of Anthropic's Messages";
+
+impl Counted {
+    fn read(body: &Bytes) -> Result<Self, Unread> {
+        let strange = || Unread::Unjudged(STRANGE);
+        let Value::Object(mut around) = parse_request(body).map_err(|_| strange())? else {
+            return Err(strange());
+        };
+        let Some(Value::Object(mut input)) = around.shift_remove(INPUT) else { return Err(strange()) };
+        let model = around.get("modelId").cloned().ok_or_else(strange)?;
+        let (conversed, invoked) = (input.shift_remove(CONVERSED), input.shift_remove(INVOKED));
+        if !input.is_empty() {
+            return Err(strange());
+        }
+        match (conversed, invoked) {
+            (Some(Value::Object(mut fields)), None) => {
+                fields.insert("modelId".to_owned(), model);
+                let live = LiveRequest::read(Api::BedrockConverse, Value::from(fields).to_string().into())?;
+                Ok(Self { live, around, is_invoked: false })
+            }
+            (None, Some(Value::Object(mut holder))) if holder.len() == 1 => {
+                let Some(Value::String(sealed)) = holder.shift_remove("body") else { return Err(strange()) };
+                let bytes = STANDARD.decode(sealed.as_bytes()).map_err(|_| strange())?;
+                let Ok(Value::Object(mut fields)) = parse_request(&bytes) else { return Err(strange()) };
+                fields.insert("model".to_owned(), model);
+                let live = LiveRequest::read(Api::AnthropicMessages, Value::from(fields).to_string().into())?;
+                Ok(Self { live, around, is_invoked: true })
+            }
+            _ => Err(strange()),
+        }
+    }
+
+    fn write(&self, edited: &ModelRequest) -> Option<Bytes> {
+        let Value::Object(mut fields) = serde_json::from_slice(&self.live.write(edited)).ok()? else {
+            return None;
+        };
+        let input = if self.is_invoked {
+            fields.shift_remove("model");
+            json!({ INVOKED: { "body": STANDARD.encode(Value::from(fields).to_string()) } })
+        } else {
+            fields.shift_remove("modelId");
+            json!({ CONVERSED: fields })
+        };
+        let mut body = self.around.clone();
+        body.insert(INPUT.to_owned(), input);
+        Some(Value::from(body).to_string().into())
+    }
 }
 
 /// Why a request can't be read.
@@ -43,6 +114,7 @@ impl Incoming {
                 }
                 None => None,
             },
+            Kind::BedrockCount => Some(Self::Counted(Box::new(Counted::read(body)?))),
             Kind::Fetch { .. } => None,
             Kind::Unreadable(why) => return Err(Unread::Unjudged(why)),
         })
@@ -51,13 +123,21 @@ impl Incoming {
     /// Why hooks that judge requests can't judge this one.
     pub(super) fn unjudgeable(&self) -> Option<&'static str> {
         match self {
-            Self::Conversation(live) if has_variables(live.request()) => {
+            Self::Conversation(_) | Self::Counted(_) if has_variables(self.request()) => {
                 Some("the variables of a stored prompt are texts that no hook is shown")
             }
             Self::Document(document, _) if document.has_tokens() => {
                 Some("it says texts as numbers of tokens, which no hook can read; send them as strings")
             }
-            Self::Conversation(_) | Self::Document(..) => None,
+            Self::Conversation(_) | Self::Counted(_) | Self::Document(..) => None,
+        }
+    }
+
+    /// The wire of what is counted, where the address does not tell.
+    pub(super) fn api(&self) -> Option<Api> {
+        match self {
+            Self::Counted(counted) if counted.is_invoked => Some(Api::AnthropicMessages),
+            Self::Conversation(_) | Self::Counted(_) | Self::Document(..) => None,
         }
     }
 
@@ -71,6 +151,7 @@ impl Incoming {
     pub(super) fn request(&self) -> &ModelRequest {
         match self {
             Self::Conversation(live) => live.request(),
+            Self::Counted(counted) => counted.live.request(),
             Self::Document(_, request) => request,
         }
     }
@@ -79,7 +160,7 @@ impl Incoming {
     pub(super) fn is_stream(&self) -> bool {
         match self {
             Self::Conversation(live) => live.is_stream(),
-            Self::Document(..) => false,
+            Self::Counted(_) | Self::Document(..) => false,
         }
     }
 
@@ -87,6 +168,7 @@ impl Incoming {
     pub(super) fn write(&self, edited: &ModelRequest) -> Option<Bytes> {
         match self {
             Self::Conversation(live) => Some(live.write(edited)),
+            Self::Counted(counted) => counted.write(edited),
             Self::Document(document, _) if edited.system.is_empty() => {
                 let texts: Vec<Text> =
                     edited.messages.iter().map(|message| message.visible_text().into()).collect();
@@ -106,6 +188,7 @@ fn as_request(document: &LiveDocument, model: Option<&str>) -> ModelRequest {
 
 /// Whether a request fills the variables of a prompt that the provider has.
 fn has_variables(request: &ModelRequest) -> bool {
-    let variables = request.extra.get("prompt").and_then(|prompt| prompt.get("variables"));
-    variables.is_some_and(|variables| !variables.is_null())
+    let of_openai = request.extra.get("prompt").and_then(|prompt| prompt.get("variables"));
+    let variables = [of_openai, request.extra.get("promptVariables")];
+    variables.into_iter().flatten().any(|variables| !variables.is_null())
 }

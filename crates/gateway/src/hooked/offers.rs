@@ -17,7 +17,9 @@ use backstop_llm::{Api, ModelRequest, ToolDefinition};
 use serde_json::Value;
 
 /// Types of tools that the client runs, without the date of their version, and of what only holds tools.
-const RUN_BY_CLIENTS: [&str; 15] = [
+const RUN_BY_CLIENTS: [&str; 16] = [
+    // Where the provider may begin to remember.
+    "cachePoint",
     "functionDeclarations",
     "function_declarations",
     "function",
@@ -36,7 +38,9 @@ const RUN_BY_CLIENTS: [&str; 15] = [
 ];
 
 /// What providers call a thing, and what policies call it.
-const ALSO_CALLED: [(&str, &str); 12] = [
+const ALSO_CALLED: [(&str, &str); 14] = [
+    ("nova_grounding", "web_search"),
+    ("nova_code_interpreter", "code_execution"),
     ("googleSearch", "web_search"),
     ("google_search", "web_search"),
     ("googleSearchRetrieval", "web_search"),
@@ -87,6 +91,10 @@ pub(super) fn offers(api: Api, request: &ModelRequest) -> Vec<Offer> {
         }
     }
     for (field, value) in request.extra.as_object().into_iter().flatten() {
+        if field == OF_MODEL && api == Api::BedrockConverse {
+            of_model(value, &mut found);
+            continue;
+        }
         let is_known = FIELDS.contains(&field.as_str())
             || request_fields(api).class(field).is_some_and(|class| class != TypeClass::Ran);
         if !is_known && !value.is_null() {
@@ -95,6 +103,16 @@ pub(super) fn offers(api: Api, request: &ModelRequest) -> Vec<Offer> {
     }
     let parts = request.messages.iter().flat_map(|message| &message.content);
     for part in parts {
+        // A tool that a message adds is one of the list, which is judged there, or something else.
+        if let Part::Unknown { raw } = part
+            && let Some(added) = raw.get("toolAddition").filter(|_| api == Api::BedrockConverse)
+        {
+            let added = added.get("tool").unwrap_or(added);
+            let name = added.get("name").and_then(Value::as_str).unwrap_or_default();
+            if added.get("serverName").is_some() || !request.tools.iter().any(|tool| tool.name() == name) {
+                found.push(offer(kind(added), added, None));
+            }
+        }
         if let Part::Unknown { raw } = part
             && let Some(Value::Array(tools)) = raw.get("tools")
         {
@@ -102,6 +120,32 @@ pub(super) fn offers(api: Api, request: &ModelRequest) -> Vec<Offer> {
         }
     }
     found
+}
+
+/// Where a request of Bedrock has fields of the model's own.
+const OF_MODEL: &str = "additionalModelRequestFields";
+/// Those that offer nothing, besides the ones of Anthropic's wire.
+const INERT_OF_MODEL: [&str; 5] =
+    ["inferenceConfig", "reasoningConfig", "reasoning_config", "reasoning_effort", "repetition_penalty"];
+
+/// What the fields of a model's own offer: they are those of its maker's wire, so each that is not known to be harmless may be
+/// anything.
+fn of_model(fields: &Value, found: &mut Vec<Offer>) {
+    let Some(fields) = fields.as_object() else {
+        found.push(offer(OF_MODEL, fields, None));
+        return;
+    };
+    for (field, value) in fields.iter().filter(|(_, value)| !value.is_null()) {
+        let is_harmless = INERT_OF_MODEL.contains(&field.as_str())
+            || request_fields(Api::AnthropicMessages).class(field) == Some(TypeClass::Inert);
+        match value {
+            _ if is_harmless => {}
+            Value::Array(tools) if field == "tools" => {
+                tools.iter().for_each(|tool| read(tool, None, found));
+            }
+            value => found.push(offer(field, value, None)),
+        }
+    }
 }
 
 /// What policies call the thing that a field offers.
@@ -117,6 +161,10 @@ pub(super) fn offer_of(raw: &Value) -> Option<Offer> {
 
 /// A tool, and those in it: whatever its type is, a field `tools` does not make it less than it says it is.
 fn read(raw: &Value, place: Option<usize>, found: &mut Vec<Offer>) {
+    if let Some(system) = raw.get("systemTool") {
+        let name = system.get("name").and_then(Value::as_str).unwrap_or("systemTool");
+        found.push(offer(name, system, place));
+    }
     if let Some(Value::Array(inside)) = raw.get("tools") {
         inside.iter().for_each(|tool| read(tool, None, found));
     }
@@ -126,7 +174,7 @@ fn read(raw: &Value, place: Option<usize>, found: &mut Vec<Offer>) {
         Some(kind) => vec![kind],
         None => keys.collect(),
     };
-    for kind in kinds {
+    for kind in kinds.into_iter().filter(|kind| *kind != "systemTool") {
         let servers =
             raw.get(kind).filter(|_| matches!(kind, "mcpServers" | "mcp_servers")).and_then(Value::as_array);
         let servers = servers.into_iter().flatten();

@@ -160,6 +160,9 @@ impl Judges {
                 r#"{"model":"m","stream":true,"max_tokens":9,"messages":[{"role":"user","content":"hi"}]}"#
             }
             Api::OpenAiResponses => r#"{"model":"m","stream":true,"input":"hi"}"#,
+            Api::BedrockConverse => {
+                r#"{"modelId":"m","messages":[{"role":"user","content":[{"text":"hi"}]}]}"#
+            }
             Api::Gemini => r#"{"contents":[{"role":"user","parts":[{"text":"hi"}]}]}"#,
         };
         let bytes = Bytes::from_static(body.as_bytes());

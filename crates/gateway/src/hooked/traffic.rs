@@ -175,7 +175,7 @@ impl Traffic {
     }
 
     fn is_count(&self) -> bool {
-        self.endpoint.operation == Operation::CountTokens
+        self.endpoint.is_count()
     }
 
     /// Whether it is one request of many: a model is asked when its provider has time.
@@ -325,11 +325,7 @@ impl Traffic {
         let Some(asked) = self.asked.as_mut().filter(|_| !self.ended) else { return };
         self.ended = true;
         let (api, known) = (self.api, |bytes: u64| (bytes > 0).then_some(bytes));
-        let transport = if self.endpoint.operation == Operation::CountTokens {
-            ONLY_COUNTED
-        } else {
-            asked.form.transport()
-        };
+        let transport = if self.endpoint.is_count() { ONLY_COUNTED } else { asked.form.transport() };
         let event = ModelCallEndedEvent::new(
             asked.identity.run.clone(),
             asked.id.clone(),
@@ -516,7 +512,7 @@ impl Exchange for Traffic {
             identity: &identity,
             provider: body.provider,
             other_models: &other_models,
-            api: self.api,
+            api: live.api().unwrap_or(self.api),
             unasked: self.shared.settings.tool_calls.unasked(),
         };
         if let Err(blocked) = asking.gate(&mut request, &self.shared.remembered).await {
@@ -534,7 +530,7 @@ impl Exchange for Traffic {
         let refusals = self.shared.settings.refusals;
         self.again = match live {
             Incoming::Conversation(live) if goes_on && refusals > 0 => Some(Again::new(live, refusals)),
-            Incoming::Conversation(_) | Incoming::Document(..) => None,
+            Incoming::Conversation(_) | Incoming::Counted(_) | Incoming::Document(..) => None,
         };
         rewritten.map_or(Requested::Unchanged, Requested::Replaced)
     }

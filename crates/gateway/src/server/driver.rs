@@ -19,7 +19,7 @@ use hyper::body::{Body, SizeHint};
 use super::answer::{AnswerBody, BrokenOff, is_event_stream};
 use super::asking::Asking;
 use super::ending::EndWatch;
-use crate::cloud::bedrock::{self, Framer, Unframer};
+use crate::cloud::bedrock::{self, Events, Framer, Unframer};
 use crate::cloud::{self, Envelope};
 use crate::compression::{Coding, Decoder, Undecodable};
 use crate::endpoint::Endpoint;
@@ -160,7 +160,7 @@ impl Driver {
         head.headers = downward(head.headers, true);
         Ok(Self {
             endpoint: again.endpoint,
-            unframer: is_framed.then(Unframer::default),
+            unframer: is_framed.then(|| Unframer::new(Events::of(again.endpoint))),
             leaving: Leaving::Plain,
             silence: Silence::new(provider.idle_timeout),
             provider,
@@ -383,7 +383,7 @@ impl Driver {
             Some((decoder, head, body)) => {
                 self.decoder = decoder;
                 let shown = shown(&self.provider, &head.headers);
-                self.unframer = shown.is_some().then(Unframer::default);
+                self.unframer = shown.is_some().then(|| Unframer::new(Events::of(self.endpoint)));
                 let headers = shown.as_ref().unwrap_or(&head.headers);
                 self.upstream = Some(body);
                 self.silence = Silence::new(self.provider.idle_timeout);
@@ -444,7 +444,7 @@ impl Driver {
         } else if self.is_events {
             // Half an event would take the error in.
             if let Leaving::Frames(framer) = &mut self.leaving {
-                **framer = Framer::default();
+                **framer = framer.anew();
             }
             self.put(BytesMut::from(shape::stream_error(self.endpoint, failure)));
         } else {
@@ -484,7 +484,7 @@ impl Driver {
         if self.again.spoken == Some(Envelope::Bedrock) {
             self.leaving = if is_event_stream(&head.headers) {
                 head.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(bedrock::FRAMES));
-                Leaving::Frames(Box::default())
+                Leaving::Frames(Box::new(Framer::new(Events::of(self.endpoint))))
             } else if head.status.is_success() {
                 Leaving::Plain
             } else {

@@ -74,7 +74,8 @@ impl Shown {
 fn failed(shown: Shown, failure: &Failure, running: Option<Running>) -> Response<AnswerBody> {
     let (mut head, mut body) = shape::response(shown.family, failure).into_parts();
     if shown.in_bedrock {
-        body = bedrock::whole_answer(head.status, &mut head.headers, body);
+        // A failure is no stream, so it does not matter whose.
+        body = bedrock::whole_answer(bedrock::Events::Messages, head.status, &mut head.headers, body);
     }
     let response = Response::from_parts(head, AnswerBody::whole(body));
     match running {

@@ -90,7 +90,10 @@ impl<'a> Visit<'a> {
             entered.target = spoken.target.clone();
         }
         let path = entered.target.path();
-        let endpoint = Endpoint::of(path, &head.headers)?;
+        let endpoint = match spoken.as_ref().and_then(|spoken| spoken.endpoint) {
+            Some(endpoint) => endpoint,
+            None => Endpoint::of(path, &head.headers)?,
+        };
         if endpoint.family == Family::Gemini && endpoint.has_document() && !names_in_one_way(path) {
             return Err(NotSpoken::Model.into());
         }
@@ -447,7 +450,9 @@ impl<'a> Visit<'a> {
     fn replied(&self, reply: Reply) -> Response<AnswerBody> {
         let Reply { status, mut headers, body } = reply;
         let body = match self.envelope() {
-            Some(Envelope::Bedrock) => bedrock::whole_answer(status, &mut headers, body),
+            Some(Envelope::Bedrock) => {
+                bedrock::whole_answer(bedrock::Events::of(self.endpoint), status, &mut headers, body)
+            }
             Some(Envelope::Vertex) | None => body,
         };
         let mut response = Response::new(AnswerBody::whole(body));

@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::failure::{explain, transport_error};
 use super::{Inner, RetryPolicy};
-use crate::answer::{AnswerReader, BodyForm};
+use crate::answer::{AnswerReader, BodyForm, FRAMES};
 use crate::error::{ModelError, ProviderError, ProviderErrorKind, TimeoutPhase};
 use crate::model::{ModelEvent, ModelRequest, StatsCell};
 
@@ -222,6 +222,7 @@ fn body_form(headers: &HeaderMap) -> Option<BodyForm> {
     let content_type = headers.get(header::CONTENT_TYPE)?.to_str().ok()?.to_ascii_lowercase();
     match content_type.split(';').next().unwrap_or_default().trim() {
         "text/event-stream" => Some(BodyForm::Events),
+        FRAMES => Some(BodyForm::Frames),
         kind if kind == "application/json" || kind.ends_with("+json") => Some(BodyForm::Json),
         _ => None,
     }

@@ -197,6 +197,8 @@ impl ProviderSettings {
             Api::OpenAiChat | Api::OpenAiResponses => !base.is_empty(),
             // Project and location may follow the version.
             Api::Gemini => base.split('/').any(is_version),
+            // Its addresses have no version.
+            Api::BedrockConverse => true,
         };
         let version = if is_complete { "" } else { self.api.version_path() };
         url.set_path(&format!("{base}{version}"));
@@ -231,7 +233,7 @@ impl ProviderSettings {
         if let Some(key) = &self.api_key {
             let (name, value) = match self.api {
                 Api::AnthropicMessages => (HeaderName::from_static("x-api-key"), key.value.expose().clone()),
-                Api::OpenAiChat | Api::OpenAiResponses => {
+                Api::OpenAiChat | Api::OpenAiResponses | Api::BedrockConverse => {
                     (header::AUTHORIZATION, format!("Bearer {}", key.value.expose()))
                 }
                 Api::Gemini => (HeaderName::from_static("x-goog-api-key"), key.value.expose().clone()),

@@ -171,7 +171,7 @@ impl Findings {
     }
 
     /// A field that nobody knows stands at `node`.
-    fn field(&mut self, name: &str, node: &Node<'_>) {
+    pub(crate) fn field(&mut self, name: &str, node: &Node<'_>) {
         if let Ok(value) = serde_json::from_str::<Value>(node.raw())
             && says_something(&value)
         {
@@ -287,6 +287,14 @@ pub(crate) fn tool_of(api: Api, kind: &str) -> &'static str {
             ("citation", "citations"),
         ],
         Api::OpenAiChat => &[("search_results", "web_search")],
+        Api::BedrockConverse => &[
+            ("web_search", "web_search"),
+            ("nova_grounding", "web_search"),
+            ("code_interpreter", "code_execution"),
+            ("searchResult", "web_search"),
+            ("trace", "guardrail"),
+            ("image", "image_generation"),
+        ],
     };
     names.iter().find(|(part, _)| kind.contains(part)).map_or("provider_tool", |(_, name)| name)
 }

@@ -157,6 +157,10 @@ impl Stream {
         let at = |pointer: &str| value.pointer(pointer).filter(|value| !value.is_null());
         match api {
             Api::AnthropicMessages => self.saw_index(at("/index")),
+            Api::BedrockConverse => {
+                self.saw_index(at("/contentBlockIndex"));
+                self.usage = at("/usage").cloned().unwrap_or_else(|| self.usage.take());
+            }
             Api::OpenAiChat => {
                 self.id = at("/id").cloned().or_else(|| self.id.take());
                 self.created = at("/created").cloned().or_else(|| self.created.take());
@@ -197,6 +201,7 @@ impl Stream {
             Api::OpenAiChat => self.go_on_chat(&mut value),
             Api::OpenAiResponses => self.go_on_responses(&mut value)?,
             Api::Gemini => self.go_on_gemini(&mut value),
+            Api::BedrockConverse => self.go_on_converse(&mut value)?,
         }
         Some(value)
     }
@@ -220,6 +225,18 @@ impl Stream {
                 set(value, "usage", usage);
             }
             _ => shift(value, "index", self.next_index),
+        }
+        Some(())
+    }
+
+    fn go_on_converse(&self, value: &mut Value) -> Option<()> {
+        // The client has the start.
+        if value.get("role").is_some() {
+            return None;
+        }
+        shift(value, "contentBlockIndex", self.next_index);
+        if let Some(usage) = value.get_mut("usage").filter(|usage| usage.is_object()) {
+            add(usage, &self.usage);
         }
         Some(())
     }
@@ -294,6 +311,7 @@ fn is_end(api: Api, value: &Value) -> bool {
         // Others that end an answer say that it is not whole.
         Api::OpenAiResponses => value.get("type").and_then(Value::as_str) == Some("response.completed"),
         Api::Gemini => says("/candidates/0/finishReason"),
+        Api::BedrockConverse => says("/stopReason"),
     }
 }
 
@@ -301,7 +319,7 @@ fn is_end(api: Api, value: &Value) -> bool {
 fn split(api: Api, value: &Value) -> Option<(Value, Value)> {
     let (mut text, mut last) = (value.clone(), value.clone());
     match api {
-        Api::AnthropicMessages | Api::OpenAiResponses => return None,
+        Api::AnthropicMessages | Api::OpenAiResponses | Api::BedrockConverse => return None,
         Api::OpenAiChat => {
             value.pointer("/choices/0/delta").and_then(Value::as_object).filter(|delta| !delta.is_empty())?;
             *text.pointer_mut("/choices/0/finish_reason")? = Value::Null;
@@ -347,6 +365,10 @@ fn joined(api: Api, first: &Value, mut second: Value) -> Value {
             let mut parts = list(field(first, "/candidates/0/content/parts"));
             parts.push(json!({"text": BETWEEN}));
             prepend(second.pointer_mut("/candidates/0/content/parts"), &parts);
+        }
+        Api::BedrockConverse => {
+            let content = "/output/message/content";
+            prepend(second.pointer_mut(content), &list(field(first, content)));
         }
     }
     let usage = if api == Api::Gemini { "usageMetadata" } else { "usage" };

@@ -34,6 +34,7 @@
 //! - *Bounded.* What is held is counted ([`AnswerEditor::held_bytes`]); the host ends an answer that holds too much.
 
 mod anthropic;
+mod converse;
 mod document;
 mod findings;
 mod frame;
@@ -62,6 +63,7 @@ use crate::model::{ModelRequest, ModelResponse};
 use crate::wire::Api;
 
 use anthropic::{AnthropicStream, AnthropicWhole};
+use converse::{ConverseStream, ConverseWhole};
 pub use document::{LiveDocument, TextTable};
 pub use findings::{FreshResult, ResultKey};
 use framing::Framing;
@@ -81,6 +83,7 @@ pub fn stream_editor(api: Api, request: &ModelRequest) -> Box<dyn AnswerEditor> 
         Api::OpenAiChat => Box::new(stream(ChatStream::new(&request.model))),
         Api::OpenAiResponses => Box::new(stream(ResponsesStream::new(&request.model))),
         Api::Gemini => Box::new(stream(GeminiStream::new(&request.model))),
+        Api::BedrockConverse => Box::new(stream(ConverseStream::new())),
     }
 }
 
@@ -100,6 +103,7 @@ pub fn whole_editor(api: Api, request: &ModelRequest) -> Box<dyn AnswerEditor> {
         Api::OpenAiChat => Box::new(WholeEditor::new(ChatWhole::default(), &request.model)),
         Api::OpenAiResponses => Box::new(WholeEditor::new(ResponsesWhole::default(), &request.model)),
         Api::Gemini => Box::new(WholeEditor::new(GeminiWhole::default(), &request.model)),
+        Api::BedrockConverse => Box::new(WholeEditor::new(ConverseWhole::default(), &request.model)),
     }
 }
 

@@ -96,6 +96,17 @@ mod tests {
                 let each: String = calls.map(|number| piece(vec![part(number)], Value::Null)).collect();
                 each + &piece(vec![json!({"text": ""})], "STOP".into())
             }
+            Api::BedrockConverse => {
+                let event = |name: &str, data: Value| format!("event: {name}\ndata: {data}\n\n");
+                let mut out = event("messageStart", json!({"role": "assistant"}));
+                for number in calls {
+                    let id = format!("tooluse_{number}");
+                    let start = json!({"toolUse": {"toolUseId": id, "name": "exec"}});
+                    out += &event("contentBlockStart", json!({"contentBlockIndex": number, "start": start}));
+                    out += &event("contentBlockStop", json!({"contentBlockIndex": number}));
+                }
+                out + &event("messageStop", json!({"stopReason": "tool_use"}))
+            }
         }
     }
 
@@ -114,6 +125,10 @@ mod tests {
             }
             Api::Gemini => {
                 json!({"responseId": "g", "candidates": [{"index": 0, "content": {"role": "model", "parts": calls.map(part).collect::<Vec<_>>()}, "finishReason": "STOP"}]})
+            }
+            Api::BedrockConverse => {
+                let block = |number| json!({"toolUse": {"toolUseId": format!("tooluse_{number}"), "name": "exec", "input": {}}});
+                json!({"output": {"message": {"role": "assistant", "content": calls.map(block).collect::<Vec<_>>()}}, "stopReason": "tool_use"})
             }
         };
         body.to_string()

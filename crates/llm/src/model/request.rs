@@ -81,12 +81,17 @@ impl ToolDefinition {
     pub fn name(&self) -> &str {
         match self {
             Self::Function { spec, .. } => &spec.name,
-            Self::Provider { raw } => match raw.get("name").and_then(Value::as_str) {
+            Self::Provider { raw } => match named(raw).and_then(Value::as_str) {
                 Some(name) => name,
                 None => single_key(raw).unwrap_or_default(),
             },
         }
     }
+}
+
+/// The name of a tool of a provider's; Bedrock has it one deeper.
+fn named(raw: &Json) -> Option<&Value> {
+    raw.get("name").or_else(|| raw.get("systemTool")?.get("name"))
 }
 
 fn single_key(raw: &Json) -> Option<&str> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use backstop_hooks::Json;
 use backstop_hooks::conversation::{Part, TokenUsage};
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use serde_json::json;
 
 use super::format::{Fault, HttpFault, Script, ScriptedToolCall, Turn};
@@ -16,6 +16,7 @@ use crate::json_array::ArrayEncoder;
 use crate::model::{ModelRequest, ModelResponse, StopReason, ToolCallBuilder};
 use crate::sse::{SseDecoder, SseEvent};
 use crate::tokens::{estimate_message_tokens, estimate_tokens};
+use crate::wire::converse::frame_of;
 use crate::wire::{Api, DecodedRequest, StreamFraming};
 
 const DEFAULT_CHUNK: usize = 16;
@@ -141,6 +142,9 @@ fn render(turn: &Turn, number: u64, api: Api, asked: &DecodedRequest, framing: S
             let playback = if asked.stream {
                 let events = stream_events(turn, api, &asked.request, &response);
                 match framing {
+                    StreamFraming::Events if api == Api::BedrockConverse => {
+                        whole(BodyForm::Frames, events.iter().filter_map(framed).collect())
+                    }
                     StreamFraming::Events => {
                         whole(BodyForm::Events, events.iter().map(SseEvent::encode).collect())
                     }
@@ -188,6 +192,12 @@ fn stream_events(turn: &Turn, api: Api, request: &ModelRequest, response: &Model
     let mut encoder = api.stream_encoder(request);
     let events = response.to_events(turn.chunk.unwrap_or(DEFAULT_CHUNK));
     events.iter().flat_map(|event| encoder.push(event)).collect()
+}
+
+fn framed(event: &SseEvent) -> Option<Bytes> {
+    let mut bytes = BytesMut::new();
+    frame_of(event)?.encode(&mut bytes);
+    Some(bytes.freeze())
 }
 
 fn array_pieces(events: &[SseEvent]) -> Vec<Bytes> {

@@ -27,7 +27,7 @@ use tokio::time::{sleep, timeout};
 use super::format::Script;
 use super::play::{End, Playback, Player, error_playback};
 use super::report::{RecordedRequest, ScriptReport};
-use crate::answer::BodyForm;
+use crate::answer::{BodyForm, FRAMES};
 use crate::error::{ProviderError, ProviderErrorKind};
 use crate::tokens::estimate_tokens;
 use crate::wire::{Api, DecodedRequest, RequestTarget};
@@ -64,7 +64,7 @@ impl Default for ServerOptions {
 /// It answers `POST /v1/messages`, `POST /v1/messages/count_tokens`, `POST /v1/chat/completions`,
 /// `POST /v1/responses`, `POST /v1/responses/input_tokens`, `GET /v1/models`, and on the Gemini wire `POST` to
 /// `generateContent`, `streamGenerateContent` (events or one array) and `countTokens` of any model, and
-/// `GET /v1beta/models`.
+/// `GET /v1beta/models`; of Bedrock, `POST` to `converse`, `converse-stream` (frames) and `count-tokens` of any model.
 pub struct ScriptedServer {
     address: SocketAddr,
     shared: Arc<Shared>,
@@ -189,9 +189,14 @@ fn route(request: &Request<Incoming>) -> Route {
     let path = request.uri().path();
     let address = request.uri().path_and_query().map(ToString::to_string).unwrap_or_default();
     // On the Gemini wire, counting is a method of a model like answering.
-    let (asked, address) = match path.ends_with(":countTokens") {
-        true => (Asked::TokenCount, address.replacen(":countTokens", ":generateContent", 1)),
-        false => (Asked::Answer, address),
+    let (asked, address) = match path {
+        path if path.ends_with(":countTokens") => {
+            (Asked::TokenCount, address.replacen(":countTokens", ":generateContent", 1))
+        }
+        path if path.ends_with("/count-tokens") => {
+            (Asked::TokenCount, address.replacen("/count-tokens", "/converse", 1))
+        }
+        _ => (Asked::Answer, address),
     };
     let found = Api::ALL.into_iter().find_map(|api| Some((api, api.request_target(&address)?)));
     let (api, asked, target) = match (request.method(), path, found) {
@@ -213,7 +218,9 @@ fn route(request: &Request<Incoming>) -> Route {
 /// The wire of the client, as far as an address without a meaning tells.
 fn likely_api(request: &Request<Incoming>) -> Api {
     let (path, headers) = (request.uri().path(), request.headers());
-    if path.starts_with("/v1/messages") || headers.contains_key("anthropic-version") {
+    if path.starts_with("/model/") {
+        Api::BedrockConverse
+    } else if path.starts_with("/v1/messages") || headers.contains_key("anthropic-version") {
         Api::AnthropicMessages
     } else if path.starts_with("/v1/responses") {
         Api::OpenAiResponses
@@ -275,9 +282,13 @@ impl Shared {
         if let Some(whole) = body.get_mut("generateContentRequest").filter(|_| api == Api::Gemini) {
             body = whole.take();
         }
+        if let Some(whole) = body.pointer_mut("/input/converse").filter(|_| api == Api::BedrockConverse) {
+            body = whole.take();
+        }
         let tokens = estimate_tokens(&decode(api, target, &body)?.request);
         Ok(json_playback(&match api {
             Api::Gemini => json!({"totalTokens": tokens}),
+            Api::BedrockConverse => json!({"inputTokens": tokens}),
             Api::OpenAiResponses => json!({"object": "response.input_tokens", "input_tokens": tokens}),
             Api::AnthropicMessages | Api::OpenAiChat => json!({"input_tokens": tokens}),
         }))
@@ -322,7 +333,7 @@ fn json_playback(body: &Value) -> Playback {
 /// A list of one model. Clients of the other wires can all read the same one.
 fn models(api: Api) -> Value {
     match api {
-        Api::AnthropicMessages | Api::OpenAiChat | Api::OpenAiResponses => json!({
+        Api::AnthropicMessages | Api::OpenAiChat | Api::OpenAiResponses | Api::BedrockConverse => json!({
             "object": "list",
             "data": [{
                 "id": MODEL_NAME, "type": "model", "object": "model", "display_name": "Scripted model",
@@ -344,6 +355,7 @@ fn respond(playback: Playback) -> io::Result<Response<Body>> {
     let content_type = match playback.form {
         BodyForm::Json => "application/json",
         BodyForm::Events => "text/event-stream",
+        BodyForm::Frames => FRAMES,
     };
     let mut response = Response::builder()
         .status(StatusCode::from_u16(playback.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR))

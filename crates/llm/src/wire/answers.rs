@@ -4,7 +4,7 @@
 //! named after it. Fields of the servers that speak a wire (vLLM, llama.cpp, Azure, gateways of models) are among those of
 //! OpenAI Chat as far as they hold names and numbers.
 
-use super::types::{ANTHROPIC, GOOGLE, OPENAI};
+use super::types::{AMAZON, ANTHROPIC, GOOGLE, OPENAI};
 use super::{Api, TypeClass, TypeTable};
 
 /// Fields of an answer of OpenAI Chat and of its chunks (`ChatCompletion`, `ChatCompletionChunk`).
@@ -290,5 +290,45 @@ pub(crate) static GEMINI_CANDIDATES: TypeTable = TypeTable {
                 "tokenCount",
             ],
         ),
+    ],
+};
+
+/// Fields of an answer of Bedrock's Converse, of its message, and of the events that bring them (`ConverseResponse`, `Message`,
+/// `ConverseStreamOutput`). What a model says in fields of its own repeats what is judged elsewhere, in nobody's form: it is a
+/// call, and a result besides.
+pub(crate) static CONVERSE_ANSWERS: TypeTable = TypeTable {
+    api: Api::BedrockConverse,
+    things: "fields of answers",
+    source: AMAZON,
+    types: &[
+        (TypeClass::Text, &["content", "delta", "message", "output", "start"]),
+        (TypeClass::Call, &["additionalModelResponseFields"]),
+        // What a guardrail found, with the words in which it did.
+        (TypeClass::Result, &["trace"]),
+        (
+            TypeClass::Inert,
+            &[
+                "contentBlockIndex",
+                "metrics",
+                "performanceConfig",
+                "role",
+                "serviceTier",
+                "stopReason",
+                "usage",
+            ],
+        ),
+    ],
+};
+
+/// Fields of texts, of reasoning and of its pieces (`ReasoningContentBlock`, `ReasoningContentBlockDelta`,
+/// `CitationsContentBlock`, `GuardrailConverseContentBlock`).
+pub(crate) static CONVERSE_TEXTS: TypeTable = TypeTable {
+    api: Api::BedrockConverse,
+    things: "fields of texts",
+    source: AMAZON,
+    types: &[
+        (TypeClass::Text, &["content", "reasoningText", "text"]),
+        (TypeClass::Result, &["citations"]),
+        (TypeClass::Inert, &["image", "qualifiers", "redactedContent", "signature"]),
     ],
 };

@@ -4,7 +4,7 @@
 //! `web_search_options` do: it is judged as an offer that is named after it. Fields with texts besides the conversation are
 //! shown to hooks; those that hold names and numbers are harmless, as long as they hold nothing else.
 
-use super::types::{ANTHROPIC, GOOGLE, OPENAI};
+use super::types::{AMAZON, ANTHROPIC, GOOGLE, OPENAI};
 use super::{Api, TypeClass, TypeTable};
 
 /// The table of a wire.
@@ -14,6 +14,7 @@ pub fn request_fields(api: Api) -> &'static TypeTable {
         Api::OpenAiChat => &CHAT_FIELDS,
         Api::OpenAiResponses => &RESPONSES_FIELDS,
         Api::Gemini => &GEMINI_FIELDS,
+        Api::BedrockConverse => &CONVERSE_FIELDS,
     }
 }
 
@@ -181,6 +182,40 @@ pub(super) static GEMINI_FIELDS: TypeTable = TypeTable {
                 "serviceTier",
                 "store",
                 "toolConfig",
+            ],
+        ),
+    ],
+};
+
+/// Fields of Bedrock's Converse (`ConverseRequest`, `ConverseStreamRequest`), and the one by which an address says that the
+/// answer streams. What stands in `additionalModelRequestFields` is the model's own, and is judged field by field.
+pub(super) static CONVERSE_FIELDS: TypeTable = TypeTable {
+    api: Api::BedrockConverse,
+    things: FIELDS,
+    source: AMAZON,
+    types: &[
+        (
+            TypeClass::Text,
+            &[
+                "additionalModelRequestFields",
+                "inferenceConfig",
+                "messages",
+                "promptVariables",
+                "requestMetadata",
+                "system",
+            ],
+        ),
+        (TypeClass::Ran, &["toolConfig"]),
+        (
+            TypeClass::Inert,
+            &[
+                "additionalModelResponseFieldPaths",
+                "guardrailConfig",
+                "modelId",
+                "outputConfig",
+                "performanceConfig",
+                "serviceTier",
+                "stream",
             ],
         ),
     ],

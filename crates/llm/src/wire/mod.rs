@@ -19,6 +19,7 @@
 mod answers;
 pub mod anthropic;
 mod call_ids;
+pub mod converse;
 mod fields;
 pub mod gemini;
 mod json;
@@ -43,8 +44,9 @@ use crate::model::{ModelEvent, ModelRequest, ModelResponse};
 use crate::sse::SseEvent;
 
 pub(crate) use answers::{
-    ANTHROPIC_ANSWERS, ANTHROPIC_TEXTS, CHAT_ANSWERS, CHAT_CHOICES, CHAT_MESSAGES, GEMINI_ANSWERS,
-    GEMINI_CANDIDATES, RESPONSES_ANSWERS, RESPONSES_EVENT_FIELDS, RESPONSES_MESSAGES,
+    ANTHROPIC_ANSWERS, ANTHROPIC_TEXTS, CHAT_ANSWERS, CHAT_CHOICES, CHAT_MESSAGES, CONVERSE_ANSWERS,
+    CONVERSE_TEXTS, GEMINI_ANSWERS, GEMINI_CANDIDATES, RESPONSES_ANSWERS, RESPONSES_EVENT_FIELDS,
+    RESPONSES_MESSAGES,
 };
 pub use fields::request_fields;
 pub(crate) use json::not_json;
@@ -53,7 +55,8 @@ pub(crate) use meta::wrap;
 pub(crate) use strict::parse_message;
 pub use strict::{parse_json, parse_request};
 pub(crate) use types::{
-    ANTHROPIC_BLOCKS, ANTHROPIC_DELTAS, ANTHROPIC_EVENTS, GEMINI_PARTS, RESPONSES_EVENTS,
+    ANTHROPIC_BLOCKS, ANTHROPIC_DELTAS, ANTHROPIC_EVENTS, CONVERSE_BLOCKS, CONVERSE_DELTAS, CONVERSE_EVENTS,
+    CONVERSE_STARTS, GEMINI_PARTS, RESPONSES_EVENTS,
 };
 pub use types::{REALTIME_EVENTS, RESPONSES_ITEMS, TYPE_TABLES, TypeClass, TypeTable};
 pub(crate) use whole_call::is_whole_call;
@@ -69,6 +72,8 @@ pub enum Api {
     OpenAiResponses,
     /// Google Gemini, `generateContent`.
     Gemini,
+    /// Amazon Bedrock, `Converse`.
+    BedrockConverse,
 }
 
 /// A request as a server reads it.
@@ -106,7 +111,7 @@ pub enum StreamFraming {
 /// The configuration names a wire that does not exist.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
-    "unknown API `{name}`\nhint: known are `anthropic-messages`, `openai-chat`, `openai-responses` and `gemini`"
+    "unknown API `{name}`\nhint: known are `anthropic-messages`, `openai-chat`, `openai-responses`, `gemini` and `bedrock-converse`"
 )]
 pub struct UnknownApi {
     name: String,
@@ -114,8 +119,13 @@ pub struct UnknownApi {
 
 impl Api {
     /// All wires.
-    pub const ALL: [Self; 4] =
-        [Self::AnthropicMessages, Self::OpenAiChat, Self::OpenAiResponses, Self::Gemini];
+    pub const ALL: [Self; 5] = [
+        Self::AnthropicMessages,
+        Self::OpenAiChat,
+        Self::OpenAiResponses,
+        Self::Gemini,
+        Self::BedrockConverse,
+    ];
 
     /// The name in configurations and in `meta`.
     pub fn as_str(self) -> &'static str {
@@ -124,6 +134,7 @@ impl Api {
             Self::OpenAiChat => "openai-chat",
             Self::OpenAiResponses => "openai-responses",
             Self::Gemini => "gemini",
+            Self::BedrockConverse => "bedrock-converse",
         }
     }
 
@@ -137,6 +148,7 @@ impl Api {
         match self {
             Self::AnthropicMessages | Self::OpenAiChat | Self::OpenAiResponses => "/v1",
             Self::Gemini => gemini::VERSION,
+            Self::BedrockConverse => "",
         }
     }
 
@@ -146,6 +158,7 @@ impl Api {
             Self::OpenAiChat => "/chat/completions".to_owned(),
             Self::OpenAiResponses => "/responses".to_owned(),
             Self::Gemini => gemini::request_path(model, stream),
+            Self::BedrockConverse => converse::request_path(model, stream),
         }
     }
 
@@ -158,6 +171,7 @@ impl Api {
                 (path == self.request_path("", false)).then(RequestTarget::default)
             }
             Self::Gemini => gemini::request_target(path_and_query),
+            Self::BedrockConverse => converse::request_target(path_and_query),
         }
     }
 
@@ -169,6 +183,7 @@ impl Api {
             Self::OpenAiChat => openai_chat::encode_request(request, stream),
             Self::OpenAiResponses => openai_responses::encode_request(request, stream),
             Self::Gemini => gemini::encode_request(request),
+            Self::BedrockConverse => converse::encode_request(request),
         }
     }
 
@@ -194,6 +209,7 @@ impl Api {
             Self::OpenAiChat => openai_chat::decode_request(body),
             Self::OpenAiResponses => openai_responses::decode_request(body),
             Self::Gemini => gemini::decode_request(target, body),
+            Self::BedrockConverse => converse::decode_request(target, body),
         }
     }
 
@@ -204,6 +220,7 @@ impl Api {
             Self::OpenAiChat => openai_chat::encode_response(response),
             Self::OpenAiResponses => openai_responses::encode_response(response),
             Self::Gemini => gemini::encode_response(response),
+            Self::BedrockConverse => converse::encode_response(response),
         }
     }
 
@@ -217,6 +234,7 @@ impl Api {
             Self::OpenAiChat => openai_chat::decode_response(body),
             Self::OpenAiResponses => openai_responses::decode_response(body),
             Self::Gemini => gemini::decode_response(body),
+            Self::BedrockConverse => converse::decode_response(body),
         }
     }
 
@@ -227,6 +245,7 @@ impl Api {
             Self::OpenAiChat => openai_chat::encode_error(error),
             Self::OpenAiResponses => openai_responses::encode_error(error),
             Self::Gemini => gemini::encode_error(error),
+            Self::BedrockConverse => converse::encode_error(error),
         }
     }
 
@@ -239,6 +258,7 @@ impl Api {
             Self::OpenAiChat => openai_chat::decode_error(status, &body),
             Self::OpenAiResponses => openai_responses::decode_error(status, &body),
             Self::Gemini => gemini::decode_error(status, &body),
+            Self::BedrockConverse => converse::decode_error(status, &body),
         };
         error.retry_after = retry_after(headers).or(error.retry_after);
         error
@@ -251,6 +271,7 @@ impl Api {
             Self::OpenAiChat => Decoder::OpenAiChat(openai_chat::StreamDecoder::default()),
             Self::OpenAiResponses => Decoder::OpenAiResponses(openai_responses::StreamDecoder::default()),
             Self::Gemini => Decoder::Gemini(Box::default()),
+            Self::BedrockConverse => Decoder::Converse(converse::StreamDecoder::default()),
         })
     }
 
@@ -261,6 +282,7 @@ impl Api {
             Self::OpenAiChat => Encoder::OpenAiChat(openai_chat::StreamEncoder::new(request)),
             Self::OpenAiResponses => Encoder::OpenAiResponses(openai_responses::StreamEncoder::default()),
             Self::Gemini => Encoder::Gemini(gemini::StreamEncoder::default()),
+            Self::BedrockConverse => Encoder::Converse(converse::StreamEncoder::default()),
         })
     }
 
@@ -271,6 +293,7 @@ impl Api {
                 SseEvent::new(Some("error"), anthropic::encode_error(error).to_string())
             }
             Self::OpenAiResponses => openai_responses::encode_stream_error(error, 0),
+            Self::BedrockConverse => converse::encode_stream_error(error),
             Self::OpenAiChat | Self::Gemini => SseEvent::new(None, self.encode_error(error).to_string()),
         }
     }
@@ -303,6 +326,7 @@ enum Decoder {
     OpenAiChat(openai_chat::StreamDecoder),
     OpenAiResponses(openai_responses::StreamDecoder),
     Gemini(Box<gemini::StreamDecoder>),
+    Converse(converse::StreamDecoder),
 }
 
 impl StreamDecoder {
@@ -317,6 +341,7 @@ impl StreamDecoder {
             Decoder::OpenAiChat(decoder) => decoder.push(event),
             Decoder::OpenAiResponses(decoder) => decoder.push(event),
             Decoder::Gemini(decoder) => decoder.push(event),
+            Decoder::Converse(decoder) => decoder.push(event),
         }
     }
 
@@ -330,6 +355,7 @@ impl StreamDecoder {
             Decoder::OpenAiChat(decoder) => decoder.finish(),
             Decoder::OpenAiResponses(decoder) => decoder.finish(),
             Decoder::Gemini(decoder) => decoder.finish(),
+            Decoder::Converse(decoder) => decoder.finish(),
         }
     }
 }
@@ -344,6 +370,7 @@ enum Encoder {
     OpenAiChat(openai_chat::StreamEncoder),
     OpenAiResponses(openai_responses::StreamEncoder),
     Gemini(gemini::StreamEncoder),
+    Converse(converse::StreamEncoder),
 }
 
 impl StreamEncoder {
@@ -354,6 +381,7 @@ impl StreamEncoder {
             Encoder::OpenAiChat(encoder) => encoder.push(event),
             Encoder::OpenAiResponses(encoder) => encoder.push(event),
             Encoder::Gemini(encoder) => encoder.push(event),
+            Encoder::Converse(encoder) => encoder.push(event),
         }
     }
 }

@@ -11,10 +11,11 @@
 //! an SDK declares and no table has is a failed test.
 
 use super::answers::{
-    ANTHROPIC_ANSWERS, ANTHROPIC_TEXTS, CHAT_ANSWERS, CHAT_CHOICES, CHAT_MESSAGES, GEMINI_ANSWERS,
-    GEMINI_CANDIDATES, RESPONSES_ANSWERS, RESPONSES_EVENT_FIELDS, RESPONSES_MESSAGES,
+    ANTHROPIC_ANSWERS, ANTHROPIC_TEXTS, CHAT_ANSWERS, CHAT_CHOICES, CHAT_MESSAGES, CONVERSE_ANSWERS,
+    CONVERSE_TEXTS, GEMINI_ANSWERS, GEMINI_CANDIDATES, RESPONSES_ANSWERS, RESPONSES_EVENT_FIELDS,
+    RESPONSES_MESSAGES,
 };
-use super::fields::{ANTHROPIC_FIELDS, CHAT_FIELDS, GEMINI_FIELDS, RESPONSES_FIELDS};
+use super::fields::{ANTHROPIC_FIELDS, CHAT_FIELDS, CONVERSE_FIELDS, GEMINI_FIELDS, RESPONSES_FIELDS};
 use crate::wire::Api;
 
 /// What becomes of a thing of a wire.
@@ -62,6 +63,15 @@ pub struct TypeTable {
 }
 
 impl TypeTable {
+    /// A table that no SDK declares as one type.
+    pub(crate) const fn of(
+        api: Api,
+        things: &'static str,
+        types: &'static [(TypeClass, &'static [&'static str])],
+    ) -> Self {
+        Self { api, things, source: "", types }
+    }
+
     /// What becomes of a thing of the type `name`; `None` for a type that nobody here knows.
     pub fn class(&self, name: &str) -> Option<TypeClass> {
         self.types.iter().find(|(_, names)| names.contains(&name)).map(|(class, _)| *class)
@@ -79,7 +89,7 @@ impl TypeTable {
 }
 
 /// The tables of all wires.
-pub static TYPE_TABLES: [&TypeTable; 23] = [
+pub static TYPE_TABLES: [&TypeTable; 30] = [
     &RESPONSES_ITEMS,
     &RESPONSES_PARTS,
     &RESPONSES_EVENTS,
@@ -89,10 +99,15 @@ pub static TYPE_TABLES: [&TypeTable; 23] = [
     &ANTHROPIC_DELTAS,
     &ANTHROPIC_EVENTS,
     &GEMINI_PARTS,
+    &CONVERSE_BLOCKS,
+    &CONVERSE_STARTS,
+    &CONVERSE_DELTAS,
+    &CONVERSE_EVENTS,
     &RESPONSES_FIELDS,
     &CHAT_FIELDS,
     &ANTHROPIC_FIELDS,
     &GEMINI_FIELDS,
+    &CONVERSE_FIELDS,
     &RESPONSES_ANSWERS,
     &RESPONSES_EVENT_FIELDS,
     &RESPONSES_MESSAGES,
@@ -103,10 +118,13 @@ pub static TYPE_TABLES: [&TypeTable; 23] = [
     &ANTHROPIC_TEXTS,
     &GEMINI_ANSWERS,
     &GEMINI_CANDIDATES,
+    &CONVERSE_ANSWERS,
+    &CONVERSE_TEXTS,
 ];
 
 pub(super) const OPENAI: &str = "openai 3.54.0 (Python), openai 6.49.0 (TypeScript)";
 pub(super) const ANTHROPIC: &str = "anthropic 2.12.0 (Python), @anthropic-ai/sdk 1.12.0 (TypeScript)";
+pub(super) const AMAZON: &str = "botocore 1.44.5 (Python)";
 pub(super) const GOOGLE: &str = "google-genai 3.4.0 (Python), @google/genai 2.32.0 (TypeScript)";
 
 /// Items of an answer of OpenAI Responses (`ResponseOutputItem`, `BetaResponseOutputItem`).
@@ -441,6 +459,68 @@ pub(crate) static GEMINI_PARTS: TypeTable = TypeTable {
             ],
         ),
     ],
+};
+
+/// Blocks of an answer of Bedrock's Converse (`ContentBlock`). What is said aloud nobody here can judge, and a tool that is
+/// added or removed changes what the model may call.
+pub(crate) static CONVERSE_BLOCKS: TypeTable = TypeTable {
+    api: Api::BedrockConverse,
+    things: "blocks",
+    source: AMAZON,
+    types: &[
+        (TypeClass::Text, &["text", "reasoningContent", "citationsContent", "guardContent"]),
+        (TypeClass::Call, &["toolUse", "audio", "video", "toolAddition", "toolRemoval"]),
+        (TypeClass::Result, &["toolResult", "searchResult", "document"]),
+        (TypeClass::Inert, &["image", "cachePoint"]),
+    ],
+};
+
+/// What a block of a stream begins as (`ContentBlockStart`).
+pub(crate) static CONVERSE_STARTS: TypeTable = TypeTable {
+    api: Api::BedrockConverse,
+    things: "beginnings of blocks",
+    source: AMAZON,
+    types: &[
+        (TypeClass::Call, &["toolUse"]),
+        (TypeClass::Result, &["toolResult"]),
+        (TypeClass::Inert, &["image"]),
+    ],
+};
+
+/// Deltas of a block (`ContentBlockDelta`).
+pub(crate) static CONVERSE_DELTAS: TypeTable = TypeTable {
+    api: Api::BedrockConverse,
+    things: "deltas",
+    source: AMAZON,
+    types: &[
+        (TypeClass::Text, &["text", "reasoningContent"]),
+        (TypeClass::Call, &["toolUse"]),
+        (TypeClass::Result, &["toolResult", "citation"]),
+        (TypeClass::Inert, &["image"]),
+    ],
+};
+
+/// Events of a stream (`ConverseStreamOutput`).
+pub(crate) static CONVERSE_EVENTS: TypeTable = TypeTable {
+    api: Api::BedrockConverse,
+    things: "events",
+    source: AMAZON,
+    types: &[(
+        TypeClass::Inert,
+        &[
+            "messageStart",
+            "contentBlockStart",
+            "contentBlockDelta",
+            "contentBlockStop",
+            "messageStop",
+            "metadata",
+            "internalServerException",
+            "modelStreamErrorException",
+            "serviceUnavailableException",
+            "throttlingException",
+            "validationException",
+        ],
+    )],
 };
 
 #[cfg(test)]

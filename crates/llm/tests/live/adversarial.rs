@@ -131,6 +131,7 @@ fn is_error(answer: &Adverse, end: &[u8]) -> bool {
     let Ok(body) = serde_json::from_str::<Value>(body) else { return false };
     let message = match answer.api {
         Api::OpenAiResponses if answer.form == Written::Events => &body["message"],
+        Api::BedrockConverse => &body["message"],
         _ => &body["error"]["message"],
     };
     message.as_str().is_some_and(|message| message.contains("no sense"))

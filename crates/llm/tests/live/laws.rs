@@ -30,7 +30,7 @@ fn call() -> impl Strategy<Value = Part> {
 
 fn thinking(api: Api) -> impl Strategy<Value = Part> {
     let fields = match api {
-        Api::AnthropicMessages => Some(json!({"signature": "c2ln"})),
+        Api::AnthropicMessages | Api::BedrockConverse => Some(json!({"signature": "c2ln"})),
         // Its streams say which item it is before they can know.
         Api::OpenAiResponses => None,
         _ => Some(json!({"field": "reasoning_content"})),
@@ -45,7 +45,7 @@ fn thinking(api: Api) -> impl Strategy<Value = Part> {
 fn answer(api: Api) -> impl Strategy<Value = ModelResponse> {
     let text = || word().prop_map(Part::text);
     let rest = match api {
-        Api::AnthropicMessages | Api::OpenAiResponses => {
+        Api::AnthropicMessages | Api::OpenAiResponses | Api::BedrockConverse => {
             prop::collection::vec(prop_oneof![text(), call()], 1..6).boxed()
         }
         _ => (prop::option::of(text()), prop::collection::vec(call(), 0..4))
@@ -53,7 +53,7 @@ fn answer(api: Api) -> impl Strategy<Value = ModelResponse> {
             .prop_map(|(text, calls)| text.into_iter().chain(calls).collect())
             .boxed(),
     };
-    (prop::option::of(thinking(api)), rest).prop_map(|(thinking, rest): (_, Vec<Part>)| {
+    (prop::option::of(thinking(api)), rest).prop_map(move |(thinking, rest): (_, Vec<Part>)| {
         let parts: Vec<Part> = thinking.into_iter().chain(rest).collect();
         let stop = if parts.iter().any(|part| matches!(part, Part::ToolCall(_))) {
             StopReason::ToolUse
@@ -61,7 +61,9 @@ fn answer(api: Api) -> impl Strategy<Value = ModelResponse> {
             StopReason::EndTurn
         };
         let usage = TokenUsage { input: 3, output: 4, cache_read: 0, cache_write: 0 };
-        ModelResponse { usage, ..ModelResponse::new("id_1", "model-1", parts, stop) }
+        // An answer of Bedrock has neither.
+        let (id, model) = if api == Api::BedrockConverse { ("", "") } else { ("id_1", "model-1") };
+        ModelResponse { usage, ..ModelResponse::new(id, model, parts, stop) }
     })
 }
 
@@ -117,8 +119,8 @@ impl Judgement {
                     let masked = if self.masks_thinking { mask(text) } else { text.to_string() };
                     let is_edited =
                         self.masks_thinking && self.masked.is_some_and(|(letter, _)| text.contains(letter));
-                    let text =
-                        if is_edited && api == Api::AnthropicMessages { String::new() } else { masked };
+                    let withheld = matches!(api, Api::AnthropicMessages | Api::BedrockConverse);
+                    let text = if is_edited && withheld { String::new() } else { masked };
                     parts.push(Part::Thinking { text: text.into(), meta: meta.clone() });
                 }
                 Part::ToolCall(_) => {
@@ -190,6 +192,10 @@ fn in_order(api: Api, mut response: ModelResponse) -> ModelResponse {
                 _ => {}
             }
         }
+    }
+    if api == Api::BedrockConverse {
+        // A text of which nothing is left has no event.
+        response.message.content.retain(|part| !matches!(part, Part::Text { text, .. } if text.is_empty()));
     }
     if api == Api::OpenAiChat {
         response.message.content.sort_by_key(|part| match part {
@@ -322,5 +328,6 @@ macro_rules! laws {
 laws!(
     anthropic: Api::AnthropicMessages,
     openai_chat: Api::OpenAiChat,
-    openai_responses: Api::OpenAiResponses
+    openai_responses: Api::OpenAiResponses,
+    bedrock_converse: Api::BedrockConverse
 );

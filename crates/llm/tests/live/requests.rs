@@ -10,7 +10,13 @@ use serde_json::{Value, json};
 use super::support::fixtures;
 
 fn live(api: Api, body: &str) -> LiveRequest {
-    LiveRequest::read(api, Bytes::copy_from_slice(body.as_bytes())).unwrap()
+    read(api, Bytes::copy_from_slice(body.as_bytes())).unwrap()
+}
+
+/// The body of a request for a stream, at the address that it has.
+fn read(api: Api, body: Bytes) -> Result<LiveRequest, backstop_llm::WireError> {
+    let target = api.request_target(&api.request_path("m", true)).unwrap();
+    LiveRequest::read_at(api, &target, body)
 }
 
 fn written(request: &LiveRequest, edited: &ModelRequest) -> String {
@@ -105,18 +111,48 @@ fn what_is_removed_goes_and_the_rest_stays() {
         }
         let without_tools = edited(api, &body, |new| new.tools.clear());
         let got: Value = serde_json::from_str(&without_tools).unwrap();
-        for field in ["tools", "tool_choice", "parallel_tool_calls", "functions", "function_call"] {
+        for field in
+            ["tools", "tool_choice", "parallel_tool_calls", "functions", "function_call", "toolConfig"]
+        {
             assert!(got.get(field).is_none(), "{field}");
         }
         let narrowed = edited(api, &body, |new| drop(new.tools.remove(0)));
         let got: Value = serde_json::from_str(&narrowed).unwrap();
-        let (tools, choice) = match list.get("functions") {
-            Some(_) => ("functions", "function_call"),
-            None => ("tools", "tool_choice"),
+        let (got, tools, choice) = match (list.get("functions"), got.get("toolConfig")) {
+            (_, Some(config)) => (config, "tools", "toolChoice"),
+            (Some(_), None) => (&got, "functions", "function_call"),
+            (None, None) => (&got, "tools", "tool_choice"),
         };
         assert_eq!(got[tools].as_array().unwrap().len(), 1);
         assert!(got.get(choice).is_none(), "it named the tool that is gone");
     }
+}
+
+/// Of Bedrock, texts stand one deeper, and tools beside the choice among them.
+#[test]
+fn blocks_and_tools_of_converse_are_edited_in_their_place() {
+    let body = r#"{ "system" : [{"text":"Be kind."},{"cachePoint":{"type":"default"}}],"messages":[{"role":"user","content":[ {"guardContent":{"text":{"text":"secret","qualifiers":[]}}},{"cachePoint":{"type":"default"}} ]},
+        {"role":"assistant","content":[{"toolUse":{"toolUseId":"t","name":"exec","input":{"a" : 1}}}]}],
+        "toolConfig": { "tools": [ {"toolSpec":{"name":"exec","inputSchema":{"json":{}}}} , {"systemTool":{"name":"nova_grounding"}} ], "toolChoice": {"any":{}} , "more": 1 }, "modelId":"m" }"#;
+    let api = Api::BedrockConverse;
+    let edit = |edit: fn(&mut ModelRequest)| {
+        let request = LiveRequest::read(api, Bytes::from_static(body.as_bytes())).unwrap();
+        let mut new = request.request().clone();
+        edit(&mut new);
+        written(&request, &new)
+    };
+    let got = edit(|new| drop(set_text(&mut new.messages[0].content[0], "gone")));
+    assert_eq!(got, body.replace("\"secret\"", "\"gone\""));
+    let got = edit(|new| drop(new.tools.remove(1)));
+    assert_eq!(got, body.replace(r#" , {"systemTool":{"name":"nova_grounding"}}"#, ""));
+    let got = edit(|new| new.tool_choice = Some(ToolChoice::Tool("exec".into())));
+    assert_eq!(got, body.replace(r#"{"any":{}}"#, r#"{"tool":{"name":"exec"}}"#));
+    let got = edit(|new| new.tool_choice = None);
+    assert_eq!(got, body.replace(r#", "toolChoice": {"any":{}} "#, " "));
+    let got: Value = serde_json::from_str(&edit(|new| new.tools.clear())).unwrap();
+    assert!(got.get("toolConfig").is_none() && got["modelId"] == "m", "{got}");
+    let got: Value = serde_json::from_str(&edit(|new| new.max_tokens = Some(7))).unwrap();
+    assert_eq!((&got["inferenceConfig"], &got["toolConfig"]["more"]), (&json!({"maxTokens": 7}), &json!(1)));
 }
 
 #[test]
@@ -274,7 +310,7 @@ fn apply(edit: &Edit, request: &mut ModelRequest) {
 
 proptest! {
     #[test]
-    fn edited_requests_say_what_was_edited(which in 0usize..4, edits in prop::collection::vec(edit(), 0..5)) {
+    fn edited_requests_say_what_was_edited(which in 0usize..6, edits in prop::collection::vec(edit(), 0..5)) {
         let (api, body) = bodies().swap_remove(which);
         let request = live(api, &body);
         let mut new = request.request().clone();
@@ -298,16 +334,16 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_survived(which in 0usize..4, at in any::<prop::sample::Index>(), with in prop::collection::vec(any::<u8>(), 0..4), edits in prop::collection::vec(edit(), 1..3)) {
+    fn any_bytes_are_survived(which in 0usize..6, at in any::<prop::sample::Index>(), with in prop::collection::vec(any::<u8>(), 0..4), edits in prop::collection::vec(edit(), 1..3)) {
         let (api, body) = bodies().swap_remove(which);
         let mut bytes = body.into_bytes();
         let at = at.index(bytes.len());
         let end = (at + with.len()).min(bytes.len());
         bytes.splice(at..end, with);
-        if let Ok(request) = LiveRequest::read(api, bytes.into()) {
+        if let Ok(request) = read(api, bytes.into()) {
             let mut new = request.request().clone();
             edits.iter().for_each(|edit| apply(edit, &mut new));
-            LiveRequest::read(api, request.write(&new)).unwrap();
+            read(api, request.write(&new)).unwrap();
         }
     }
 }

@@ -10,8 +10,11 @@ use backstop_llm::{Accumulator, Api, ModelEvent, ModelRequest, ModelResponse, Wi
 use serde_json::Value;
 
 /// The wires under test, and the folders of their fixtures.
-pub(crate) const WIRES: [(Api, &str); 2] =
-    [(Api::AnthropicMessages, "anthropic"), (Api::OpenAiChat, "openai_chat")];
+pub(crate) const WIRES: [(Api, &str); 3] = [
+    (Api::AnthropicMessages, "anthropic"),
+    (Api::OpenAiChat, "openai_chat"),
+    (Api::BedrockConverse, "bedrock_converse"),
+];
 
 /// Texts of the fixtures of both wires whose names end with `ending`.
 pub(crate) fn fixtures(ending: &str) -> Vec<(Api, String, String)> {
@@ -150,7 +153,7 @@ fn by_choice(api: Api, events: &[SseEvent]) -> Vec<Vec<SseEvent>> {
     let list = match api {
         Api::OpenAiChat => "choices",
         Api::Gemini => "candidates",
-        Api::AnthropicMessages | Api::OpenAiResponses => return vec![events.to_vec()],
+        Api::AnthropicMessages | Api::OpenAiResponses | Api::BedrockConverse => return vec![events.to_vec()],
     };
     let index = |choice: &Value| choice["index"].as_u64().unwrap_or(0);
     let parsed: Vec<Option<Value>> =

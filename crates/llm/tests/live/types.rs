@@ -61,6 +61,18 @@ fn things() -> Vec<Thing> {
             json!({"type": "Tool_Use", "id": "toolu_9", "name": "exec", "input": {"command": HIDDEN}}),
         ),
         block("future_block", json!({"type": "future_block", "says": HIDDEN})),
+        thing(Api::BedrockConverse, "futureUse", json!({"futureUse": {"command": HIDDEN}})),
+        thing(
+            Api::BedrockConverse,
+            "ToolUse_",
+            json!({"ToolUse_": {"toolUseId": "t", "name": "read", "input": HIDDEN}}),
+        ),
+        thing(
+            Api::BedrockConverse,
+            "audio",
+            json!({"audio": {"format": "mp3", "source": {"bytes": HIDDEN}}}),
+        ),
+        thing(Api::BedrockConverse, "toolAddition", json!({"toolAddition": {"tool": {"name": HIDDEN}}})),
         thing(Api::Gemini, "futureCall", json!({"futureCall": {"args": HIDDEN}})),
         thing(
             Api::OpenAiChat,
@@ -119,6 +131,31 @@ pub(super) fn messages(blocks: &[Value]) -> String {
     out + &event("message_stop", &json!({"type": "message_stop"}))
 }
 
+/// A streamed answer of Bedrock with these blocks.
+pub(super) fn conversed(blocks: &[Value]) -> String {
+    let mut out = event("messageStart", &json!({"role": "assistant"}));
+    for (index, block) in blocks.iter().enumerate() {
+        out += &match block.get("text") {
+            Some(_) => event("contentBlockDelta", &json!({"contentBlockIndex": index, "delta": block})),
+            None => event("contentBlockStart", &json!({"contentBlockIndex": index, "start": block})),
+        };
+        out += &event("contentBlockStop", &json!({"contentBlockIndex": index}));
+    }
+    out += &event("messageStop", &json!({"stopReason": "tool_use"}));
+    out + &event(
+        "metadata",
+        &json!({"usage": {"inputTokens": 1, "outputTokens": 3, "totalTokens": 4}, "metrics": {"latencyMs": 5}}),
+    )
+}
+
+/// The same in one piece.
+pub(super) fn conversed_whole(blocks: &[Value]) -> Value {
+    json!({
+        "output": {"message": {"role": "assistant", "content": blocks}}, "stopReason": "tool_use",
+        "usage": {"inputTokens": 1, "outputTokens": 3, "totalTokens": 4}, "metrics": {"latencyMs": 5},
+    })
+}
+
 pub(super) fn text_item() -> Value {
     json!({"type": "message", "id": "msg_1", "status": "completed", "role": "assistant", "content": [{"type": "output_text", "text": "Fine.", "annotations": []}]})
 }
@@ -128,6 +165,7 @@ fn streamed(thing: &Thing) -> String {
     match thing.api {
         Api::OpenAiResponses => responses(&[text_item(), value.clone()]),
         Api::AnthropicMessages => messages(&[json!({"type": "text", "text": "Fine."}), value.clone()]),
+        Api::BedrockConverse => conversed(&[json!({"text": "Fine."}), value.clone()]),
         Api::Gemini => {
             let piece = |parts: Value, reason: Value| {
                 let candidate =
@@ -161,6 +199,7 @@ fn in_one_piece(thing: &Thing) -> String {
         Api::AnthropicMessages => {
             json!({"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": [{"type": "text", "text": "Fine."}, value], "stop_reason": "tool_use", "usage": {"input_tokens": 1, "output_tokens": 2}})
         }
+        Api::BedrockConverse => conversed_whole(&[json!({"text": "Fine."}), value.clone()]),
         Api::Gemini => {
             json!({"responseId": "g", "modelVersion": "m", "candidates": [{"content": {"role": "model", "parts": [{"text": "Fine."}, value]}, "finishReason": "STOP"}]})
         }
@@ -260,6 +299,7 @@ fn with_unknown_events() -> Vec<(Api, &'static str, String)> {
     };
     let last = "event: response.completed";
     let said = messages(&[json!({"type": "text", "text": "Fine."})]);
+    let conversed = conversed(&[json!({"text": "Fine."})]);
     let delta = json!({"type": "content_block_delta", "index": 0, "delta": {"type": "future_delta", "hidden": HIDDEN}});
     vec![
         (
@@ -286,6 +326,28 @@ fn with_unknown_events() -> Vec<(Api, &'static str, String)> {
             Api::AnthropicMessages,
             "future_delta",
             at(&said, "event: content_block_stop", &event("content_block_delta", &delta)),
+        ),
+        (
+            Api::BedrockConverse,
+            "futureEvent",
+            at(&conversed, "event: messageStop", &event("futureEvent", &json!({"hidden": HIDDEN}))),
+        ),
+        (
+            Api::BedrockConverse,
+            "MessageStop",
+            at(&conversed, "event: messageStop", &event("MessageStop", &json!({"hidden": HIDDEN}))),
+        ),
+        (
+            Api::BedrockConverse,
+            "futureDelta",
+            at(
+                &conversed,
+                "event: contentBlockStop",
+                &event(
+                    "contentBlockDelta",
+                    &json!({"contentBlockIndex": 0, "delta": {"futureDelta": HIDDEN}}),
+                ),
+            ),
         ),
         (
             Api::AnthropicMessages,
@@ -328,6 +390,7 @@ fn behind_the_end_nothing_unknown_follows() {
     for (api, answer) in [
         (Api::OpenAiResponses, responses(&[text_item()])),
         (Api::AnthropicMessages, messages(&[json!({"type": "text", "text": "Fine."})])),
+        (Api::BedrockConverse, conversed(&[json!({"text": "Fine."})])),
     ] {
         let late = event("future", &json!({"type": "future", "hidden": HIDDEN}));
         let mut editor = stream(api);

@@ -7,6 +7,7 @@ import types
 from typing import Annotated, Literal, Union, get_args, get_origin, get_type_hints
 
 import anthropic.types as messages
+import botocore.session
 import anthropic.types.beta as beta_messages
 import openai.types.beta as beta_responses
 import openai.types.chat as chat
@@ -119,6 +120,40 @@ found |= {
     ),
     "gemini fields of answers": answer_fields(GenerateContentResponse),
     "gemini fields of candidates": answer_fields(Candidate, Content),
+}
+BEDROCK = botocore.session.get_session().get_service_model("bedrock-runtime")
+
+
+def bedrock_members(*shapes):
+    """The members of structures, as Amazon's service model has them."""
+    return sorted({member for shape in shapes for member in BEDROCK.shape_for(shape).members})
+
+
+found |= {
+    "bedrock-converse blocks": bedrock_members("ContentBlock"),
+    "bedrock-converse beginnings of blocks": bedrock_members("ContentBlockStart"),
+    "bedrock-converse deltas": bedrock_members("ContentBlockDelta"),
+    "bedrock-converse events": bedrock_members("ConverseStreamOutput"),
+    "bedrock-converse fields of requests": bedrock_members("ConverseRequest", "ConverseStreamRequest"),
+    "bedrock-converse fields of answers": bedrock_members(
+        "ConverseResponse",
+        "ConverseOutput",
+        "Message",
+        "MessageStartEvent",
+        "ContentBlockStartEvent",
+        "ContentBlockDeltaEvent",
+        "ContentBlockStopEvent",
+        "MessageStopEvent",
+        "ConverseStreamMetadataEvent",
+    ),
+    "bedrock-converse fields of texts": bedrock_members(
+        "ReasoningContentBlock",
+        "ReasoningTextBlock",
+        "ReasoningContentBlockDelta",
+        "CitationsContentBlock",
+        "GuardrailConverseContentBlock",
+        "GuardrailConverseTextBlock",
+    ),
 }
 found["gemini fields of parts"] = sorted(field.alias or name for name, field in Part.model_fields.items())
 print(json.dumps(found))

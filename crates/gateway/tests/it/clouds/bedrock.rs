@@ -329,13 +329,12 @@ async fn lists_and_hooks_go_by_the_model_of_the_address() {
 async fn other_operations_are_refused_in_the_words_of_bedrock() {
     let upstream = Upstream::start(|_| Script::json("200 OK", "{}")).await;
     let gateway = gateway(bedrock(&upstream)).await;
-    for path in ["/model/m/converse", "/model/m/converse-stream", "/model/m/count-tokens", "/Model/m/Invoke"]
-    {
+    for path in ["/model/m/Converse", "/model/m/async-invoke", "/model/m/count-tokens/x", "/Model/m/Invoke"] {
         let answer = talk(&gateway, post(path, "{}")).await;
         assert_eq!(answer.status(), 403, "{path}");
         assert!(answer.text().contains("speaks `invoke`"), "{}", answer.text());
     }
-    let answer = talk(&gateway, post("/model/m/converse", "{}")).await;
+    let answer = talk(&gateway, post("/model/m/future", "{}")).await;
     assert!(answer.head().contains("x-amzn-errortype: AccessDeniedException"), "{}", answer.text());
     assert!(answer.json()["message"].as_str().unwrap().starts_with("backstop: "));
     // What Bedrock has no envelope for is not asked there.

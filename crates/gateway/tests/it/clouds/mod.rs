@@ -2,6 +2,7 @@
 
 mod azure;
 mod bedrock;
+mod converse;
 mod edges;
 mod frames;
 mod vertex;

@@ -100,7 +100,7 @@ async fn an_answer_waits_for_the_human_behind_keep_alives() {
                 // Text that was settled has left; the rest waits.
                 let patience = match api {
                     Api::AnthropicMessages => "event: ping",
-                    Api::OpenAiChat | Api::OpenAiResponses => "\r\n: ",
+                    Api::OpenAiChat | Api::OpenAiResponses | Api::BedrockConverse => "\r\n: ",
                     // A chunk of nothing but line ends.
                     Api::Gemini => "\r\n2\r\n\n\n\r\n",
                 };

@@ -16,6 +16,7 @@
 mod align;
 mod anthropic;
 mod content;
+mod converse;
 mod gemini;
 mod openai_chat;
 mod openai_responses;
@@ -94,6 +95,11 @@ impl LiveRequest {
         let root = Node::root(text)?;
         let mut edit = BodyEdit::default();
         let (old_rest, new_rest) = match self.api {
+            Api::BedrockConverse => {
+                converse::edit(&root, old, new, &mut edit);
+                edit.fields(&converse::fields(old), &converse::fields(new));
+                return Some(edit.apply(&root, text));
+            }
             Api::AnthropicMessages => {
                 anthropic::edit(&root, old, new, &mut edit);
                 (without_lists(old), without_lists(new))

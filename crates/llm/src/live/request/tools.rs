@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::BodyEdit;
 use super::align::{Step, align};
-use crate::live::span::{Node, Slot};
+use crate::live::span::{Node, Slot, Splices};
 use crate::model::{ModelRequest, ToolChoice, ToolDefinition};
 
 /// Takes tools that are gone out of the choice.
@@ -90,7 +90,10 @@ fn raw_name(raw: &Value) -> &str {
         let holder = holder.map_or(Some(raw), |field| raw.get(field))?;
         holder.get("name").and_then(Value::as_str)
     };
-    let named = name(None).or_else(|| name(Some("function"))).or_else(|| name(Some("custom")));
+    let named = name(None)
+        .or_else(|| name(Some("function")))
+        .or_else(|| name(Some("custom")))
+        .or_else(|| name(Some("systemTool")));
     named.or_else(|| raw.get("type").and_then(Value::as_str)).unwrap_or_default()
 }
 
@@ -106,20 +109,29 @@ pub(super) fn edit(
     if old == new {
         return;
     }
-    let encoded = |at: usize| new.get(at).map(|tool| encode(tool).to_string()).unwrap_or_default();
     match root.get_some(field) {
         _ if new.is_empty() => edit.set_field(field, None),
         None => edit.set_field(field, Some(Value::from_iter(new.iter().map(encode)).to_string())),
-        Some(tools) => {
-            let spans: Vec<_> = tools.items().iter().map(Node::span).collect();
-            let steps = align(old, new, |old, new| choice_name(old) == choice_name(new));
-            let slots = steps.into_iter().map(|step| match step {
-                Step::Keep(place) => Slot::Keep(place),
-                Step::Edit(_, at) | Step::New(at) => Slot::New(encoded(at)),
-            });
-            edit.splices.set_list(&tools, &spans, slots.collect());
-        }
+        Some(tools) => edit_list(&tools, old, new, encode, &mut edit.splices),
     }
+}
+
+/// Makes the list at `tools` that of the new ones.
+pub(super) fn edit_list(
+    tools: &Node<'_>,
+    old: &[ToolDefinition],
+    new: &[ToolDefinition],
+    encode: impl Fn(&ToolDefinition) -> Value,
+    splices: &mut Splices,
+) {
+    let encoded = |at: usize| new.get(at).map(|tool| encode(tool).to_string()).unwrap_or_default();
+    let spans: Vec<_> = tools.items().iter().map(Node::span).collect();
+    let steps = align(old, new, |old, new| choice_name(old) == choice_name(new));
+    let slots = steps.into_iter().map(|step| match step {
+        Step::Keep(place) => Slot::Keep(place),
+        Step::Edit(_, at) | Step::New(at) => Slot::New(encoded(at)),
+    });
+    splices.set_list(tools, &spans, slots.collect());
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Amazon's event streams: messages in binary frames.
+//! Amazon's event streams: messages in binary frames, in which Bedrock streams its answers.
 //!
 //! ```text
 //! 4 length of the whole │ 4 length of the headers │ 4 CRC-32 of these eight bytes
@@ -7,6 +7,8 @@
 //!
 //! Numbers are big-endian. Laws: the messages do not depend on where the bytes were cut; a sum that does not fit, a length
 //! that can't be, a header twice, or half a frame at the end is an error, after which nothing more is read.
+
+use std::fmt;
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use flate2::Crc;
@@ -25,45 +27,65 @@ const TEXT: u8 = 7;
 
 /// Bytes that are no frames, or frames that are no messages of their wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub(crate) enum BadFrame {
+pub enum BadFrame {
+    /// What it says and its checksum differ.
     #[error("a frame has a checksum that does not fit")]
     Sum,
+    /// It is shorter than its parts.
     #[error("a frame has lengths that can't be")]
     Length,
+    /// It is larger than any that is taken.
     #[error("a frame has more than {LARGEST} bytes")]
     TooLarge,
+    /// A header is none, or stands twice.
     #[error("a frame has a header that can't be read in one way")]
     Header,
+    /// It has too many headers, or too many bytes of them.
     #[error("a frame has more than {MOST_HEADERS} headers, or more than {LARGEST_HEADERS} bytes of them")]
     Headers,
+    /// The bytes end within it.
     #[error("it ends in the middle of a frame")]
     Cut,
+    /// Its kind is none of the wire's.
     #[error("a frame is of a kind that nobody here knows")]
     Kind,
+    /// Its payload is none of the wire's.
     #[error("a frame holds no event")]
     Event,
 }
 
 /// One message.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Frame {
+#[derive(Clone, PartialEq, Eq)]
+pub struct Frame {
     /// The headers that are texts.
     headers: Vec<(String, String)>,
-    pub(crate) payload: Bytes,
+    /// What it carries.
+    pub payload: Bytes,
+}
+
+impl fmt::Debug for Frame {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Frame")
+            .field("headers", &self.headers.len())
+            .field("payload_bytes", &self.payload.len())
+            .finish()
+    }
 }
 
 impl Frame {
-    pub(crate) fn new(headers: &[(&str, &str)], payload: impl Into<Bytes>) -> Self {
+    /// A message with these headers.
+    pub fn new(headers: &[(&str, &str)], payload: impl Into<Bytes>) -> Self {
         let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         Self { headers: headers.collect(), payload: payload.into() }
     }
 
-    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+    /// What a header says, if it is a text.
+    pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
     /// The message as bytes. Names and values that are too long for the format are left out.
-    pub(crate) fn encode(&self, out: &mut BytesMut) {
+    pub fn encode(&self, out: &mut BytesMut) {
         let mut headers = BytesMut::new();
         for (name, value) in &self.headers {
             let (Ok(name_length), Ok(length)) = (u8::try_from(name.len()), u16::try_from(value.len())) else {
@@ -88,20 +110,30 @@ impl Frame {
 }
 
 /// Bytes in, messages out.
-#[derive(Debug, Default)]
-pub(crate) struct FrameReader {
+#[derive(Default)]
+pub struct FrameReader {
     buffer: BytesMut,
     /// What went wrong, and so goes wrong ever after.
     bad: Option<BadFrame>,
 }
 
+impl fmt::Debug for FrameReader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FrameReader").field("bytes", &self.buffer.len()).field("bad", &self.bad).finish()
+    }
+}
+
 impl FrameReader {
-    pub(crate) fn push(&mut self, bytes: &[u8]) {
+    /// Takes bytes, cut anywhere.
+    pub fn push(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
     }
 
     /// The next message that is whole.
-    pub(crate) fn next(&mut self) -> Result<Option<Frame>, BadFrame> {
+    ///
+    /// # Errors
+    /// If the bytes are no frames.
+    pub fn next_frame(&mut self) -> Result<Option<Frame>, BadFrame> {
         if let Some(bad) = self.bad {
             return Err(bad);
         }
@@ -114,7 +146,10 @@ impl FrameReader {
     }
 
     /// The end of the stream.
-    pub(crate) fn finish(&self) -> Result<(), BadFrame> {
+    ///
+    /// # Errors
+    /// [`BadFrame::Cut`] if it ends within a frame, and what went wrong before.
+    pub fn finish(&self) -> Result<(), BadFrame> {
         match self.bad {
             Some(bad) => Err(bad),
             None if !self.buffer.is_empty() => Err(BadFrame::Cut),
@@ -224,7 +259,7 @@ mod tests {
         for piece in pieces {
             reader.push(piece);
             loop {
-                match reader.next() {
+                match reader.next_frame() {
                     Ok(Some(frame)) => frames.push(frame),
                     Ok(None) => break,
                     Err(bad) => return (frames, Err(bad)),
