@@ -5,12 +5,13 @@
 //! name it themselves, and a `model` in the body means nothing. A client that speaks either is understood, whatever the form
 //! of the provider; one that speaks OpenAI's gets the form of the provider.
 
+use http::HeaderMap;
 use http::uri::PathAndQuery;
 use serde_json::Value;
 
 use super::fields::Fields;
 use super::{MODEL, Named, Unspoken, with};
-use crate::endpoint::unescaped;
+use crate::endpoint::{Operation, unescaped};
 use crate::upstream::strip_version;
 
 /// What all of its addresses have.
@@ -31,6 +32,27 @@ const OF_DEPLOYMENTS: [&str; 8] = [
     "/images/generations",
     "/images/edits",
 ];
+
+/// The header in which a response names the deployment that draws its pictures.
+const IMAGES: &str = "x-ms-oai-image-generation-deployment";
+/// How the names of headers begin that only Azure reads, and by which it takes another deployment than the address's.
+const OF_AZURE: &str = "x-ms-oai-";
+
+/// The deployments that headers name: models, like that of the address.
+pub(crate) fn in_headers(headers: &HeaderMap) -> Vec<String> {
+    let named = headers.get_all(IMAGES).iter();
+    named.map(|name| String::from_utf8_lossy(name.as_bytes()).into_owned()).collect()
+}
+
+/// Whether these headers may make Azure do what nobody here reads. One name of a deployment for pictures is read, and means
+/// something to a response `at_azure` alone.
+pub(crate) fn says_more(headers: &HeaderMap, operation: Operation, at_azure: bool) -> bool {
+    let is_read = at_azure && operation == Operation::Responses;
+    let named = in_headers(headers);
+    let is_one = matches!(named.as_slice(), [name] if segment(name).is_ok() && !name.is_empty());
+    let mut others = headers.keys().filter(|name| name.as_str().starts_with(OF_AZURE));
+    others.any(|name| name.as_str() != IMAGES || !(is_read && is_one))
+}
 
 /// The deployment that a path names.
 pub(crate) fn deployment(path: &str) -> Option<String> {

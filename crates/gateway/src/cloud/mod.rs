@@ -52,7 +52,9 @@ pub(crate) enum Unspoken {
     Body,
     #[error("what it says of `anthropic-beta` is no list of names")]
     Betas,
-    #[error("a header `x-ms-oai-..` may name another model or answer, and nobody here reads it")]
+    #[error(
+        "a header `x-ms-oai-..` may name another model or answer, and nobody here reads it\nhint: `x-ms-oai-image-generation-deployment` with one name is read, of a response at a provider with `cloud: azure`"
+    )]
     Header,
     #[error("its cloud has no such operation, or one that this proxy does not speak")]
     Operation,

@@ -36,6 +36,7 @@ use super::settings::BlockedForm;
 use super::usage::UsageReader;
 use super::watch::Watchers;
 use super::{Shared, Standing, charset, life, number, reply};
+use crate::cloud::azure;
 use crate::endpoint::{Endpoint, Family, Operation};
 use crate::exchange::{Answered, Body, Call, Exchange, KeepAlive, Outgoing, Requested, Step, Watch};
 use crate::models::{NamedModels, in_query};
@@ -58,8 +59,8 @@ pub(super) struct Traffic {
     endpoint: Endpoint,
     /// What the address names.
     path: String,
-    /// The models in its query.
-    in_query: Vec<String>,
+    /// The models in its query and its headers.
+    named_outside: Vec<String>,
     api: Api,
     kind: Kind,
     agent: Option<AgentId>,
@@ -124,7 +125,7 @@ impl Traffic {
             standing,
             endpoint: *call.endpoint,
             path: call.path.to_owned(),
-            in_query: in_query(call.query),
+            named_outside: [in_query(call.query), azure::in_headers(call.headers)].concat(),
             api: form.api,
             kind: form.kind,
             agent: call.agent.cloned(),
@@ -286,7 +287,7 @@ impl Traffic {
         if !self.shared.engine.has_hooks::<BeforeLlmCall>() {
             return Ok(Vec::new());
         }
-        let named = NamedModels::of(self.endpoint, &self.path, &self.in_query, body)?;
+        let named = NamedModels::of(self.endpoint, &self.path, &self.named_outside, body)?;
         let all = named.main.into_iter().chain(named.others);
         Ok(all.filter(|other| other != model).collect())
     }

@@ -9,7 +9,7 @@ use http::{HeaderMap, HeaderValue, Method, Request, Uri};
 use jiff::Timestamp;
 
 use super::load::{Buffered, Load};
-use crate::cloud::{self, Envelope, Plain, Unspoken};
+use crate::cloud::{self, Envelope, Plain, Unspoken, azure};
 use crate::door::{Refused, is_key, without_key};
 use crate::endpoint::{Endpoint, unescaped};
 use crate::error::Failure;
@@ -33,9 +33,6 @@ pub(super) struct Asking {
     /// Where what is made in memory counts.
     pub(super) load: Arc<Load>,
 }
-
-/// How the names of headers begin that only Azure reads, and by which it takes another deployment than the address's.
-const OF_AZURE: &str = "x-ms-oai-";
 
 impl Asking {
     /// The request with a body that is not the client's, in the wire of the maker.
@@ -64,7 +61,8 @@ impl Asking {
         if is_clients && !self.may_pay() {
             return Err(self.unspoken(Unspoken::Credentials));
         }
-        if self.headers.keys().any(|name| name.as_str().starts_with(OF_AZURE)) {
+        let at_azure = matches!(provider.cloud, Some(Cloud::Azure { .. }));
+        if azure::says_more(&self.headers, self.endpoint.operation, at_azure) {
             return Err(self.unspoken(Unspoken::Header));
         }
         let model = main_model(self.endpoint, self.target.path(), plain);

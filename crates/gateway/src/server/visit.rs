@@ -286,7 +286,8 @@ impl<'a> Visit<'a> {
             && !(self.endpoint.operation == Operation::Batch && self.head.method != Method::POST);
         let lists = asks && found.iter().any(|provider| provider.lists_models());
         let others = if lists {
-            let in_query = in_query(self.entered.target.query());
+            let mut in_query = in_query(self.entered.target.query());
+            in_query.extend(azure::in_headers(&self.head.headers));
             let named = NamedModels::of(self.endpoint, self.entered.target.path(), &in_query, &body);
             named.map_err(|_| Failure::NoModel)?.others
         } else {

@@ -18,7 +18,7 @@ impl Traffic {
             standing: self.standing,
             endpoint: self.endpoint,
             path: self.path.clone(),
-            in_query: self.in_query.clone(),
+            named_outside: self.named_outside.clone(),
             api: self.api,
             kind,
             agent: self.agent.clone(),

@@ -1,12 +1,15 @@
 //! What a client could say in one place to be understood in another, or to be paid for by somebody else.
 
+use backstop_gateway::hooked::{HookSettings, Hooks};
 use backstop_gateway::{Cloud, Credential, Family, Settings};
+use backstop_hooks::points::{BeforeLlmCall, BeforeLlmCallOutcome};
 use serde_json::{Value, json};
 
 use super::frames::{bytes, events, read};
 use super::{body, in_cloud, line};
+use crate::hooked::support::House;
 use crate::support::{
-    EVENTS_HEAD, End, Script, Upstream, chunk, gateway, post, provider, secret, settings, talk,
+    EVENTS_HEAD, End, Script, Upstream, chunk, gateway, post, provider, secret, settings, start, talk,
 };
 
 const DEPLOYMENT: &str = "/openai/deployments/large/chat/completions?api-version=2024-10-21";
@@ -154,17 +157,57 @@ async fn a_signature_for_amazon_goes_to_nobody_else() {
     assert!(sent.contains("x-api-key: key") && !sent.contains("mine"), "{sent}");
 }
 
-/// A header in which Azure takes another deployment, which no list, budget or hook would know of.
+/// A header in which Azure takes another deployment, of which no list, budget or hook would know.
 #[tokio::test]
 async fn a_deployment_that_nobody_reads_is_refused() {
     let upstream = answering().await;
-    let named = "x-ms-oai-image-generation-deployment: dear";
-    for settings in [settings(&upstream), in_cloud(&upstream, &azure(), &[Family::OpenAi])] {
+    let images = "x-ms-oai-image-generation-deployment: dear";
+    let at_azure = || in_cloud(&upstream, &azure(), &[Family::OpenAi]);
+    let response = ("/openai/v1/responses", r#"{"model":"m","input":"x"}"#);
+    for (settings, (path, body), named) in [
+        (settings(&upstream), response, images.to_owned()),
+        (at_azure(), ("/openai/v1/chat/completions", r#"{"model":"m","messages":[]}"#), images.to_owned()),
+        (at_azure(), response, format!("{images}\r\n{images}")),
+        (at_azure(), response, format!("{images}, cheap")),
+        (at_azure(), response, "x-ms-oai-image-generation-deployment: ".to_owned()),
+        (at_azure(), response, "x-ms-oai-future: dear".to_owned()),
+    ] {
         let gateway = gateway(settings).await;
-        let request = with(&post("/openai/v1/responses", r#"{"model":"m","input":"x"}"#), named);
-        assert_eq!(talk(&gateway, request).await.status(), 400);
+        let answer = talk(&gateway, with(&post(path, body), &named)).await;
+        assert_eq!(answer.status(), 400, "{named}: {}", answer.text());
     }
     assert_eq!(upstream.count(), 0);
+}
+
+/// The one that draws pictures is a model that the request names besides.
+#[tokio::test]
+async fn a_deployment_for_pictures_is_a_model_of_the_request() {
+    let upstream = answering().await;
+    let request = |images: &str| {
+        let named = format!("x-ms-oai-image-generation-deployment: {images}");
+        with(&post("/openai/v1/responses", r#"{"model":"m","input":"x"}"#), &named)
+    };
+    let mut settings = in_cloud(&upstream, &azure(), &[Family::OpenAi]);
+    settings.providers.get_mut("openai").unwrap().models = vec!["m".to_owned(), "cheap".to_owned()];
+    let listed = gateway(settings.clone()).await;
+    assert_eq!(talk(&listed, request("dear")).await.status(), 404);
+    assert_eq!(upstream.count(), 0);
+    assert_eq!(talk(&listed, request("cheap")).await.status(), 200);
+    assert!(upstream.request(0).contains("x-ms-oai-image-generation-deployment: cheap"));
+
+    let house = House::new();
+    house.judge::<BeforeLlmCall>("lists", |event| {
+        let others = event.other_models.clone().unwrap_or_default();
+        others.contains(&"cheap".to_owned()).then(|| BeforeLlmCallOutcome {
+            block: Some(true),
+            block_reason: Some("no pictures".into()),
+            ..Default::default()
+        })
+    });
+    let hooks = Hooks::new(house.engine.clone(), HookSettings::default()).unwrap();
+    let judged = start(settings, hooks).await.unwrap();
+    assert!(talk(&judged, request("cheap")).await.text().contains("no pictures"));
+    assert_eq!(upstream.count(), 1);
 }
 
 /// Bodies that are made for a cloud are in memory beside those that came.
