@@ -140,6 +140,10 @@ pub(crate) enum Failure {
     Unspoken { provider: String, reason: Unspoken },
     #[error("the request's body did not come within the time allowed")]
     Slow,
+    #[error(
+        "the request's body takes too long: it came with less than {0} bytes a second\nhint: `gateway.limits.min_body_rate` says how many it has to be"
+    )]
+    Dripping(u64),
     #[error("the request's body broke off")]
     Broken,
     #[error(
@@ -206,6 +210,7 @@ impl Failure {
         match error {
             BodyError::TooLarge(limit) => Self::TooLarge(*limit),
             BodyError::Slow(_) => Self::Slow,
+            BodyError::Dripping(rate) => Self::Dripping(*rate),
             BodyError::Broken(_) => Self::Broken,
         }
     }
@@ -226,7 +231,7 @@ impl Failure {
             Self::NoProvider(_) | Self::NoBedrock | Self::UnknownProvider(_) | Self::ModelNotOffered => {
                 (Kind::NotFound, 404)
             }
-            Self::Slow => (Kind::InvalidRequest, 408),
+            Self::Slow | Self::Dripping(_) => (Kind::InvalidRequest, 408),
             Self::Handshake(_) | Self::Message(_) => (Kind::InvalidRequest, 400),
             Self::Socket | Self::NoSocket { .. } => (Kind::InvalidRequest, 426),
             Self::TooLarge(_) => (Kind::RequestTooLarge, 413),

@@ -196,6 +196,9 @@ pub struct ModelRoute {
 pub struct Limits {
     /// Bytes of a request's body, as sent and also decoded.
     pub body_bytes: usize,
+    /// Bytes a second with which a request's body comes at least, once it takes more than 10 times
+    /// [`Timeouts::body`]. Only the time in which the client is waited for counts.
+    pub body_rate: u64,
     /// Bytes of a request's head.
     pub head_bytes: usize,
     /// Bytes of a decoded answer that was sent compressed although nobody asked for it.
@@ -209,10 +212,11 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// 32 MiB, 64 KiB, 256 MiB, 4 096, 2 048, 512 MiB.
+    /// 32 MiB, 16 KiB/s, 64 KiB, 256 MiB, 4 096, 2 048, 512 MiB.
     fn default() -> Self {
         Self {
             body_bytes: 32 << 20,
+            body_rate: 16 << 10,
             head_bytes: 64 << 10,
             decoded_answer_bytes: 256 << 20,
             connections: 4_096,

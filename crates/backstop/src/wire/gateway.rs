@@ -291,6 +291,7 @@ fn limits(loaded: &Loaded) -> Limits {
     let size = |value: u64| usize::try_from(value).unwrap_or(usize::MAX);
     Limits {
         body_bytes: size(limits.body_bytes.value.get()),
+        body_rate: limits.body_rate.value.get(),
         head_bytes: size(limits.head_bytes.value.get()),
         connections: size(limits.connections.value.get()),
         requests: size(limits.requests.value.get()),

@@ -99,6 +99,9 @@ section! {
     pub struct GatewayLimits {
         /// Bytes of a request's body, compressed or not.
         body_bytes ("max_body_bytes"): Setting<Whole<1_024, 1_073_741_824>> = Whole::clamped(33_554_432), OperatorOnly;
+        /// Bytes a second with which a request's body has to come, once it takes more than 10 times `gateway.timeouts.bodyMs`. Only
+        /// the time counts in which the client is waited for.
+        body_rate ("min_body_rate"): Setting<Whole<1, 1_073_741_824>> = Whole::clamped(16_384), OperatorOnly;
         /// Bytes of a request's head.
         head_bytes ("max_head_bytes"): Setting<Whole<8_192, 1_048_576>> = Whole::clamped(65_536), OperatorOnly;
         /// Connections at once. More have to wait.

@@ -9,7 +9,7 @@ use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, Method, Request, Response, StatusCode, header, request};
 use hyper::body::{Body as _, Incoming};
 use hyper::upgrade::Upgraded;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 use super::Shared;
 use super::answer::{AnswerBody, is_event_stream};
@@ -26,13 +26,13 @@ use crate::exchange::{Answered, Body, Call, Exchange, Plan, Reply, Requested, Wa
 use crate::head::{Upward, downward};
 use crate::models::{NamedModels, in_query, main_model, names_in_one_way};
 use crate::operations::Permission;
-use crate::upstream::{BodyError, ClientBody, Provider, RequestBody, UpstreamBody};
+use crate::upstream::{BodyError, ClientBody, Pace, Provider, RequestBody, UpstreamBody};
 
 /// The first wait before a provider is asked again; it doubles with each.
 const FIRST_WAIT: Duration = Duration::from_millis(500);
 /// A provider that asks to wait longer is not asked again.
 const LONGEST_WAIT: Duration = Duration::from_secs(20);
-/// A body that trickles may take this many times the patience for one piece of it.
+/// A body may take this many times the patience for one piece of it, whatever its size.
 pub(super) const PATIENCE_FOR_WHOLE: u32 = 10;
 
 /// A request that came in.
@@ -160,9 +160,7 @@ impl<'a> Visit<'a> {
             let bytes = self.read(incoming, |size| buffered.grow(size)).await?;
             Sending::Whole(bytes)
         } else {
-            let timeouts = &self.shared.timeouts;
-            let limit = self.shared.limits.body_bytes;
-            Sending::Stream(Box::new(ClientBody::new(incoming, limit, timeouts.body)))
+            Sending::Stream(Box::new(self.body(incoming)))
         };
         let is_read = exchange.is_some() || self.shared.routes.reads_models();
         if (is_read || self.spoken.is_some()) && self.endpoint.has_document() {
@@ -214,25 +212,29 @@ impl<'a> Visit<'a> {
         if incoming.size_hint().lower() > limit as u64 {
             return Err(Failure::TooLarge(limit));
         }
-        let patience = self.shared.timeouts.body;
-        let mut body = ClientBody::new(incoming, limit, patience);
-        let whole = async {
-            let mut first = Bytes::new();
-            let mut rest = BytesMut::new();
-            while let Some(bytes) = next_data(&mut body).await? {
-                grown(bytes.len())?;
-                if first.is_empty() {
-                    first = bytes;
-                } else {
-                    if rest.is_empty() {
-                        rest.extend_from_slice(&first);
-                    }
-                    rest.extend_from_slice(&bytes);
+        let mut body = self.body(incoming);
+        let mut first = Bytes::new();
+        let mut rest = BytesMut::new();
+        while let Some(bytes) = next_data(&mut body).await? {
+            grown(bytes.len())?;
+            if first.is_empty() {
+                first = bytes;
+            } else {
+                if rest.is_empty() {
+                    rest.extend_from_slice(&first);
                 }
+                rest.extend_from_slice(&bytes);
             }
-            Ok(if rest.is_empty() { first } else { rest.freeze() })
-        };
-        timeout(patience.saturating_mul(PATIENCE_FOR_WHOLE), whole).await.map_err(|_| Failure::Slow)?
+        }
+        Ok(if rest.is_empty() { first } else { rest.freeze() })
+    }
+
+    /// The body as it comes, bounded.
+    fn body(&self, incoming: Incoming) -> ClientBody {
+        let Shared { limits, timeouts, .. } = self.shared.as_ref();
+        let whole = timeouts.body.saturating_mul(PATIENCE_FOR_WHOLE);
+        let pace = Pace { piece: timeouts.body, whole, rate: limits.body_rate };
+        ClientBody::new(incoming, limits.body_bytes, pace)
     }
 
     /// The body with what the address says in place of it: what stands in the body then is nobody's model.

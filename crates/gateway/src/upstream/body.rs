@@ -11,6 +11,7 @@ use thiserror::Error;
 use tokio::time::{Instant, Sleep};
 
 use super::pool::{Http1, Pool};
+use super::upload::{ClientBody, Progress};
 
 /// A request's body on its way to the provider.
 #[derive(Debug)]
@@ -28,8 +29,20 @@ pub(crate) enum BodyError {
     TooLarge(usize),
     #[error("nothing more of the body came within {0:?}")]
     Slow(Duration),
+    #[error("the body takes too long: less than {0} bytes of it came in a second")]
+    Dripping(u64),
     #[error("the body broke off")]
     Broken(#[source] hyper::Error),
+}
+
+impl RequestBody {
+    /// How it comes from the client, if it is not here yet.
+    pub(super) fn progress(&self) -> Option<Arc<Progress>> {
+        match self {
+            Self::Whole(_) => None,
+            Self::Stream(body) => Some(body.progress()),
+        }
+    }
 }
 
 impl Body for RequestBody {
@@ -50,67 +63,15 @@ impl Body for RequestBody {
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Whole(bytes) => bytes.is_empty(),
-            Self::Stream(body) => body.incoming.is_end_stream(),
+            Self::Stream(body) => body.is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
-            Self::Stream(body) => body.incoming.size_hint(),
+            Self::Stream(body) => body.size_hint(),
         }
-    }
-}
-
-/// What a client sends, bounded in size and patience.
-#[derive(Debug)]
-pub(crate) struct ClientBody {
-    incoming: Incoming,
-    limit: usize,
-    left: usize,
-    silence: Silence,
-}
-
-impl ClientBody {
-    pub(crate) fn new(incoming: Incoming, limit: usize, patience: Duration) -> Self {
-        Self { incoming, limit, left: limit, silence: Silence::new(patience) }
-    }
-}
-
-impl Body for ClientBody {
-    type Data = Bytes;
-    type Error = BodyError;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        let this = self.as_mut().get_mut();
-        match Pin::new(&mut this.incoming).poll_frame(cx) {
-            Poll::Pending if this.silence.is_over(cx) => {
-                Poll::Ready(Some(Err(BodyError::Slow(this.silence.patience))))
-            }
-            Poll::Pending => Poll::Pending,
-            Poll::Ready(None) => Poll::Ready(None),
-            Poll::Ready(Some(Err(error))) => Poll::Ready(Some(Err(BodyError::Broken(error)))),
-            Poll::Ready(Some(Ok(frame))) => {
-                this.silence.broken();
-                let size = frame.data_ref().map_or(0, Bytes::len);
-                match this.left.checked_sub(size) {
-                    Some(left) => this.left = left,
-                    None => return Poll::Ready(Some(Err(BodyError::TooLarge(this.limit)))),
-                }
-                Poll::Ready(Some(Ok(frame)))
-            }
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.incoming.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.incoming.size_hint()
     }
 }
 

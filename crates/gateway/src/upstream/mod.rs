@@ -14,7 +14,9 @@ mod body;
 mod connect;
 mod joined;
 mod pool;
+mod upload;
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,6 +27,7 @@ use http::uri::PathAndQuery;
 use http::{HeaderValue, Request, Response, Uri, response};
 use hyper::upgrade::Upgraded;
 use thiserror::Error;
+use tokio::time::{Instant, timeout_at};
 
 use crate::cloud::sigv4::Signer;
 use crate::cloud::{self, Plain, Unspoken, Wrapped};
@@ -33,8 +36,9 @@ use crate::error::StartError;
 use crate::head::{AZURE_KEY, Credentials};
 use crate::settings::{self, AwsCredentials, Cloud, Credential, Proxies, Timeouts};
 
-pub(crate) use body::{BodyError, ClientBody, RequestBody, Silence, UpstreamBody};
+pub(crate) use body::{BodyError, RequestBody, Silence, UpstreamBody};
 pub(crate) use pool::SendError;
+pub(crate) use upload::{ClientBody, Pace};
 
 use connect::{Connector, Origin};
 use pool::Pool;
@@ -174,14 +178,23 @@ impl Provider {
     }
 
     /// Sends a request and waits for the head of its answer. `request` has a path as its address; the rest is put in
-    /// here.
+    /// here. The provider has its time from the last piece of the body on.
     pub(crate) async fn send(
         &self,
         request: Request<RequestBody>,
     ) -> Result<Response<UpstreamBody>, SendError> {
-        tokio::time::timeout(self.first_byte, Arc::clone(&self.pool).send(request))
-            .await
-            .unwrap_or(Err(SendError::Silent(self.first_byte)))
+        let progress = request.body().progress();
+        let mut sending = pin!(Arc::clone(&self.pool).send(request));
+        let mut end = Instant::now() + self.first_byte;
+        loop {
+            if let Ok(sent) = timeout_at(end, &mut sending).await {
+                return sent;
+            }
+            match progress.as_ref().map(|progress| progress.end(self.first_byte)) {
+                Some(later) if later > end => end = later,
+                Some(_) | None => return Err(SendError::Silent(self.first_byte)),
+            }
+        }
     }
 }
 

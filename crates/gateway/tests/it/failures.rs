@@ -84,6 +84,35 @@ async fn slow_clients_do_not_hold_on() {
     assert_eq!(upstream.count(), 0);
 }
 
+/// Byte by byte, a body would never be too late for the next piece.
+#[tokio::test]
+async fn a_client_that_drips_does_not_hold_on() {
+    let upstream = Upstream::start(|_| Script::json("200 OK", "{}")).await;
+    let mut settings = settings(&upstream);
+    settings.timeouts.body = Duration::from_millis(20);
+    settings.limits.body_rate = 1 << 40;
+    let gateway = gateway(settings).await;
+    // What is read first, and what streams.
+    for path in PATHS.into_iter().chain(["/v1/files"]) {
+        let begun = post(path, "").replace("content-length: 0", "transfer-encoding: chunked");
+        let (mut reading, mut writing) = connect(&gateway).await.into_split();
+        writing.write_all(begun.as_bytes()).await.unwrap();
+        let dripping = tokio::spawn(async move { while writing.write_all(&chunk(b" ")).await.is_ok() {} });
+        let mut answer = Vec::new();
+        let mut buffer = [0; 4096];
+        while !String::from_utf8_lossy(&answer).contains("}}") {
+            let count = within(reading.read(&mut buffer)).await.unwrap();
+            assert!(count > 0, "{path}: {}", String::from_utf8_lossy(&answer));
+            answer.extend_from_slice(&buffer[..count]);
+        }
+        dripping.abort();
+        let answer = Answer { bytes: answer, broken: false };
+        assert_eq!(answer.status(), 408, "{path}");
+        message(path, &answer.json());
+    }
+    assert_eq!(upstream.count(), 0);
+}
+
 #[tokio::test]
 async fn providers_that_give_no_answer_are_reported() {
     let upstream = Upstream::start(|number| match number {
