@@ -11,7 +11,11 @@ use crate::common::{LONG, SHORT, Script, ask, json as arguments, module, run};
 
 /// Calls `name` with a short budget.
 async fn hurry(script: &Loaded, name: &str) -> Result<Option<Value>, ScriptError> {
-    let answer = script.call_export(name, &arguments(&Value::Null), SHORT).await?;
+    hurry_for(script, name, SHORT).await
+}
+
+async fn hurry_for(script: &Loaded, name: &str, budget: Duration) -> Result<Option<Value>, ScriptError> {
+    let answer = script.call_export(name, &arguments(&Value::Null), budget).await?;
     Ok(answer.map(|answer| answer.json.read().unwrap()))
 }
 
@@ -217,7 +221,8 @@ async fn native_code_that_never_looks_at_the_clock_is_refused_its_lengths() {
     );
     for name in ["getter", "proxy"] {
         // One look, so the length is 1; and what is written back ends, or is refused.
-        let _ = ask(&script, name, &Value::Null).await;
+        let ended = hurry_for(&script, name, Duration::from_secs(5)).await;
+        assert!(!is_late(&ended), "{name}: {ended:?}");
     }
     for name in ["flat", "map", "each"] {
         assert!(is_late(&hurry(&script, name).await), "{name}");
