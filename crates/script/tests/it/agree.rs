@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
+use backstop_script::{FileAccess, FileGrant};
 use serde_json::{Value, json};
 
 use crate::common::{LONG, Script, ask};
@@ -47,6 +48,27 @@ async fn what_has_no_permission_agrees_with_node() {
         let ours = ask(&loaded, "main", &json!(seed)).await.unwrap().unwrap();
         found.extend(differences(&theirs, &serde_json::from_value::<Vec<String>>(ours).unwrap()));
     }
+    judge(&found);
+}
+
+#[tokio::test]
+async fn files_digests_and_streams_agree_with_node() {
+    let cases = include_str!("../node/files.js");
+    let mut script = Script::new(&[("files.mjs", cases)]);
+    let (theirs, ours) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    for folder in [&theirs, &ours] {
+        std::os::unix::fs::symlink("a", folder.path().join("link")).unwrap();
+        std::os::unix::fs::symlink("nowhere", folder.path().join("dangling")).unwrap();
+    }
+    script.permissions.files = vec![FileGrant { root: ours.path().to_owned(), access: FileAccess::Write }];
+    let loaded = script.load("files.mjs").await.unwrap();
+    let theirs = under_node(&script.folder.path().join("files.mjs"), &json!(theirs.path()));
+    let ours = ask(&loaded, "main", &json!(ours.path())).await.unwrap().unwrap();
+    judge(&differences(&theirs, &serde_json::from_value::<Vec<String>>(ours).unwrap()));
+}
+
+/// Fails if there are differences.
+fn judge(found: &[String]) {
     // A few of each kind are enough to go on.
     let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
     let few = found.iter().filter(|one| {

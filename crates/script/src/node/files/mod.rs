@@ -129,7 +129,11 @@ impl Files {
         for above in found.below.ancestors().filter(|above| *above != Path::new("")) {
             match found.dir.metadata(above) {
                 Ok(metadata) if metadata.is_dir() => break,
-                Ok(_) => return Err(fault::coded("EEXIST", 17, "file already exists", "mkdir", path)),
+                Ok(_) if above == found.below => {
+                    return Err(fault::coded("EEXIST", 17, "file already exists", "mkdir", path));
+                }
+                Ok(_) => return Err(fault::coded("ENOTDIR", 20, "not a directory", "mkdir", path)),
+                Err(error) if found.dir.symlink_metadata(above).is_ok() => return Err(explain(error)),
                 Err(_) => first = Some(above),
             }
         }
@@ -206,7 +210,10 @@ impl Files {
     fn realpath(&self, path: &str) -> Result<String, Fault> {
         let found = self.roots.find(path, Want::Read, "realpath", false)?;
         let real = found.dir.canonicalize(&found.below);
-        let real = real.map_err(|error| self.roots.explain(&error, "lstat", &found))?;
+        let real = real.map_err(|error| {
+            let dangles = found.dir.symlink_metadata(&found.below).is_ok();
+            self.roots.explain(&error, if dangles { "stat" } else { "lstat" }, &found)
+        })?;
         let full = if real == Path::new(".") { found.root } else { found.root.join(real) };
         Ok(full.to_string_lossy().into_owned())
     }

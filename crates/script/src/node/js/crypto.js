@@ -55,7 +55,7 @@ class Digest {
 }
 const createHash = (algorithm) => {
   const name = named(algorithm);
-  if (!known.includes(name)) throw Object.assign(new Error("Digest method not supported"), { code: "ERR_OSSL_EVP_UNSUPPORTED" });
+  if (!known.includes(name)) throw new Error("Digest method not supported");
   return new Digest((text) => host.digest(name, text));
 };
 const createHmac = (algorithm, key) => {

@@ -5,8 +5,11 @@ const files = host.fs;
 const fault = (message, code, Kind = TypeError) => Object.assign(new Kind(message), { code });
 const shown = (value) => (value === null || value === undefined ? `${value}` : typeof value === "function" ? `function ${value.name}` : typeof value === "object" ? `an instance of ${value.constructor?.name ?? "Object"}` : `type ${typeof value} (${require("inspect").inspect(value)})`);
 const toPath = (path, name = "path") => {
-  if (typeof path === "string") return path;
-  if (path instanceof Uint8Array) return Buffer.from(path).toString();
+  if (typeof path === "string") {
+    if (path.includes("\0")) throw fault(`The argument '${name}' must be a string, Uint8Array, or URL without null bytes.`, "ERR_INVALID_ARG_VALUE");
+    return path;
+  }
+  if (path instanceof Uint8Array) return toPath(Buffer.from(path).toString(), name);
   if (path !== null && typeof path === "object" && typeof path.href === "string" && typeof path.protocol === "string") return require("url").fileURLToPath(path);
   throw fault(`The "${name}" argument must be of type string or an instance of Buffer or URL. Received ${shown(path)}`, "ERR_INVALID_ARG_TYPE");
 };
@@ -75,7 +78,7 @@ class Dirent extends Kinds {
 const sync = {
   readFile(path, options) {
     const { encoding, flag } = settings(options, { flag: "r" });
-    if (typeof path === "number") {
+    if (Number.isInteger(path)) {
       const pieces = [];
       for (;;) {
         const piece = files.readFd(toFd(path), 1 << 20, null);

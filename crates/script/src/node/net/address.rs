@@ -137,7 +137,13 @@ impl Permits {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::bridge::{CallScope, NoBridge};
+    use crate::limits::Limits;
+    use crate::permissions::Permissions;
+    use crate::realm::HostScope;
 
     #[test]
     fn inner_addresses_are_inner_in_any_clothing() {
@@ -202,5 +208,29 @@ mod tests {
         assert!(names(&grant("127.0.0.1", Some(80)), "http://2130706433:80/"));
         assert!(names(&grant("::1", None), "http://[::1]/"));
         assert!(!names(&grant("*.0.0.1", None), "http://127.0.0.1/"));
+    }
+
+    fn permits(hosts: &[&str]) -> Permits {
+        let hosts = hosts.iter().map(|host| HostGrant { host: (*host).to_owned(), port: None }).collect();
+        let permissions = Permissions { hosts, ..Permissions::default() };
+        let scope = CallScope { script: "test".into(), generation: 1 };
+        let bridge = Arc::new(NoBridge);
+        Permits::new(Arc::new(HostScope::new(scope, Arc::new(permissions), bridge, Limits::default())))
+    }
+
+    #[test]
+    fn a_granted_name_for_an_inner_address_is_refused_and_one_among_others_is_enough() {
+        let at = |list: &[&str]| list.iter().map(|one| one.parse().unwrap()).collect::<Vec<IpAddr>>();
+        let named = permits(&["api.example.org", "localhost"]);
+        for inner in ["127.0.0.1", "10.0.0.1", "169.254.169.254", "::1", "::ffff:127.0.0.1"] {
+            let fault = named.check_addresses("api.example.org", &at(&["1.1.1.1", inner])).unwrap_err();
+            let inner: IpAddr = inner.parse().unwrap();
+            assert!(fault.message.ends_with(&format!("missing grant: hosts: {inner}")), "{}", fault.message);
+        }
+        assert!(named.check_addresses("api.example.org", &at(&["1.1.1.1"])).is_ok());
+        assert!(named.check_addresses("localhost", &at(&["127.0.0.1", "::1"])).is_ok());
+        assert!(named.check_addresses("localhost", &at(&["10.0.0.1"])).is_err());
+        assert!(permits(&["*.example.org"]).check_addresses("localhost", &at(&["127.0.0.1"])).is_err());
+        assert!(permits(&["x.example", "10.0.0.1"]).check_addresses("x.example", &at(&["10.0.0.1"])).is_ok());
     }
 }
