@@ -51,6 +51,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
             "backstop-process",
             "backstop-script",
             "backstop-store",
+            "backstop-yaml",
         ],
     ),
     (
@@ -84,6 +85,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
             "backstop-gateway",
             "backstop-clients",
             "backstop-confine",
+            "backstop-plugins",
             "backstop-process",
         ],
     ),

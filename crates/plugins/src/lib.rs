@@ -13,5 +13,10 @@
 //! runs Backstop, in the environment that its entry names.
 
 pub mod external;
+pub mod manifest;
 pub mod openclaw;
+pub mod package;
+pub mod permissions;
 pub mod registration;
+pub mod set;
+pub mod trust;

@@ -1,0 +1,579 @@
+//! What is installed, and which content of it is trusted.
+//!
+//! Everything of it lies in one folder of Backstop's own data, which no agent can write: the code of each plugin in a folder
+//! named by its digest, the plugins' own data, and one list, `trust.json`, that says which digest is trusted. The laws: *nothing runs that
+//! is not on the list*, *what has changed is off until it is trusted again*, and *a list that can't be read trusts nobody and is an
+//! error*, so that no guarding plugin is lost in silence.
+//!
+//! Changes are whole or not at all: code is staged beside its place and renamed into it, and the list is written anew and
+//! renamed last. Whoever is killed on the way leaves the old list, and at most a folder that nothing names; the next change removes it.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::manifest::{Manifest, ManifestError, PluginId};
+use crate::package::{self, Bounds, ContentHash, Finding, Package, PackageError};
+
+/// Most bytes of the list.
+const MOST_LIST_BYTES: u64 = 4 << 20;
+/// The version of the list's form.
+const FORM: u32 = 1;
+/// The name of the list. Whatever is done with plugins writes it anew.
+pub const LIST: &str = "trust.json";
+const CODE: &str = "code";
+const STAGING: &str = "staging";
+
+/// One plugin of the list.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Record {
+    /// The digest that is trusted, and the name of its folder.
+    pub hash: ContentHash,
+    /// Where it came from, in words.
+    pub source: String,
+    /// Its version, as its manifest had it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// When it was installed or trusted last, in seconds since 1970.
+    pub trusted_at: u64,
+    /// Whether it is on, unless the configuration says otherwise.
+    pub enabled: bool,
+    /// The folder with its code, below the code of this plugin. It is the first digest that it had.
+    folder: ContentHash,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct List {
+    form: u32,
+    plugins: BTreeMap<PluginId, Record>,
+}
+
+/// Why something about installed plugins could not be done.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TrustError {
+    /// A file or folder of ours.
+    #[error("can't use `{}`: {error}", .path.display())]
+    Io {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// The list.
+    #[error("the list of trusted plugins `{}` can't be read: {why}\nhint: no plugin is loaded from it; restore the file, or remove it and install the plugins again", .path.display())]
+    List {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
+    /// The plugin's files.
+    #[error(transparent)]
+    Package(#[from] PackageError),
+    /// The plugin's manifest.
+    #[error(transparent)]
+    Manifest(#[from] ManifestError),
+    /// No such plugin.
+    #[error("there is no plugin `{id}`{}", hint(.near.as_deref()))]
+    Unknown {
+        /// The name.
+        id: String,
+        /// What was probably meant.
+        near: Option<String>,
+    },
+    /// What is there is not what was consented to.
+    #[error(
+        "plugin `{id}` is now `{now}`, and not `{consented}`\nhint: look at it with `backstop plugins inspect {id}` before you trust it"
+    )]
+    NotThis {
+        /// The plugin.
+        id: PluginId,
+        /// What it is.
+        now: ContentHash,
+        /// What was said.
+        consented: ContentHash,
+    },
+}
+
+fn hint(name: Option<&str>) -> String {
+    match name {
+        Some(name) => format!("\nhint: did you mean `{name}`?"),
+        None => "\nhint: `backstop plugins list` shows those that are installed".to_owned(),
+    }
+}
+
+/// Whether what is on the disk is what is trusted.
+#[derive(Debug)]
+pub enum State {
+    /// It is.
+    Trusted,
+    /// It has changed; what it is now.
+    Changed(ContentHash),
+    /// It can't be read.
+    Broken(PackageError),
+}
+
+/// An installed plugin.
+#[derive(Clone, Debug)]
+pub struct Installed {
+    /// The plugin.
+    pub id: PluginId,
+    /// What the list says.
+    pub record: Record,
+    /// Where its code is.
+    pub root: PathBuf,
+    /// Where it may keep files.
+    pub data: PathBuf,
+}
+
+impl Installed {
+    /// Compares its files with what is trusted.
+    pub fn state(&self) -> State {
+        match Package::hash(&self.root, &Bounds::default()) {
+            Ok(hash) if hash == self.record.hash => State::Trusted,
+            Ok(hash) => State::Changed(hash),
+            Err(error) => State::Broken(error),
+        }
+    }
+}
+
+/// A plugin that was copied into our folder and is not on the list.
+#[derive(Debug)]
+pub struct Staged {
+    /// Its manifest.
+    pub manifest: Manifest,
+    /// What is in it, with findings.
+    pub package: Package,
+    folder: PathBuf,
+}
+
+impl Drop for Staged {
+    fn drop(&mut self) {
+        // Where this fails, the next change removes it.
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// The folder with all plugins.
+#[derive(Clone, Debug)]
+pub struct Home(PathBuf);
+
+/// Holds off other processes that change the same plugins.
+#[derive(Debug)]
+struct Lock(#[expect(dead_code, reason = "the lock is held as long as the file is open")] File);
+
+impl Home {
+    /// The plugins in `folder`. Nothing is made before something is installed.
+    pub fn new(folder: impl Into<PathBuf>) -> Self {
+        Self(folder.into())
+    }
+
+    /// The folder.
+    pub fn folder(&self) -> &Path {
+        &self.0
+    }
+
+    /// What is installed, by id.
+    ///
+    /// # Errors
+    ///
+    /// [`TrustError::List`], where the list is there and can't be read.
+    pub fn installed(&self) -> Result<Vec<Installed>, TrustError> {
+        let list = self.list()?;
+        Ok(list.plugins.into_iter().map(|(id, record)| self.place(id, record)).collect())
+    }
+
+    /// The plugin of this id.
+    ///
+    /// # Errors
+    ///
+    /// [`TrustError::Unknown`], with the nearest name.
+    pub fn find(&self, id: &str) -> Result<Installed, TrustError> {
+        let list = self.list()?;
+        match list.plugins.into_iter().partition::<Vec<_>, _>(|(known, _)| known.as_str() == id) {
+            (mut found, _) if !found.is_empty() => {
+                let (id, record) = found.swap_remove(0);
+                Ok(self.place(id, record))
+            }
+            (_, others) => Err(unknown(id, others.iter().map(|(id, _)| id.as_str()))),
+        }
+    }
+
+    fn place(&self, id: PluginId, record: Record) -> Installed {
+        let root = self.code(&id, record.folder);
+        let data = self.0.join("data").join(id.as_str());
+        Installed { id, record, root, data }
+    }
+
+    fn code(&self, id: &PluginId, hash: ContentHash) -> PathBuf {
+        let name: String = hash.to_string().chars().skip("sha256:".len()).take(32).collect();
+        self.0.join(CODE).join(id.as_str()).join(name)
+    }
+
+    fn list(&self) -> Result<List, TrustError> {
+        let path = self.0.join(LIST);
+        let wrong = |why: String| TrustError::List { path: path.clone(), why };
+        let file = match File::open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(List::default()),
+            Err(error) => return Err(wrong(error.to_string())),
+        };
+        let mut text = String::new();
+        let read = file.take(MOST_LIST_BYTES + 1).read_to_string(&mut text);
+        let length = read.map_err(|error| wrong(error.to_string()))?;
+        if u64::try_from(length).is_ok_and(|length| length > MOST_LIST_BYTES) {
+            return Err(wrong(format!("it has more than {MOST_LIST_BYTES} bytes")));
+        }
+        let list: List = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+        match list.form {
+            FORM => Ok(list),
+            other => Err(wrong(format!("it has form {other}, and this version reads {FORM}"))),
+        }
+    }
+
+    /// A new folder for code that is not trusted yet.
+    ///
+    /// # Errors
+    ///
+    /// [`TrustError::Io`].
+    pub(crate) fn staging(&self) -> Result<PathBuf, TrustError> {
+        let folder = self.0.join(STAGING).join(uuid::Uuid::new_v4().simple().to_string());
+        make_private(&self.0).and_then(|()| fs::create_dir_all(&folder)).map_err(io_error(&folder))?;
+        Ok(folder)
+    }
+
+    /// Copies the plugin in `source` beside those that are installed, and looks at the copy.
+    ///
+    /// # Errors
+    ///
+    /// [`TrustError`]; nothing of it is left then.
+    pub fn stage(&self, source: &Path) -> Result<Staged, TrustError> {
+        let folder = self.staging()?;
+        let copied = package::copy(source, &folder, &Bounds::default());
+        self.staged(folder, copied)
+    }
+
+    /// Looks at what was put into a staging folder.
+    pub(crate) fn staged(
+        &self,
+        folder: PathBuf,
+        put: Result<(), PackageError>,
+    ) -> Result<Staged, TrustError> {
+        let looked = put.map_err(TrustError::from).and_then(|()| {
+            let manifest = Manifest::read(&folder)?;
+            let mut package = Package::read(&folder, &Bounds::default())?;
+            let others = self.list()?;
+            for other in others.plugins.keys().filter(|other| manifest.id.looks_like(other.as_str())) {
+                package.findings.push(Finding::look_alike(other.as_str()));
+            }
+            Ok((manifest, package))
+        });
+        match looked {
+            Ok((manifest, package)) => Ok(Staged { manifest, package, folder }),
+            Err(error) => {
+                let _ = fs::remove_dir_all(&folder);
+                Err(error)
+            }
+        }
+    }
+
+    /// Installs what was staged, in place of what has its id, and trusts it. `consented` is the digest that a person was shown.
+    ///
+    /// # Errors
+    ///
+    /// [`TrustError`]; what was installed before is untouched then.
+    pub fn install(
+        &self,
+        staged: Staged,
+        consented: ContentHash,
+        source: &str,
+        now: u64,
+    ) -> Result<Installed, TrustError> {
+        let lock = self.lock()?;
+        let id = staged.manifest.id.clone();
+        // It lies where no agent writes; and yet what is trusted is what is there now.
+        let hash = Package::hash(&staged.folder, &Bounds::default())?;
+        if hash != consented {
+            return Err(TrustError::NotThis { id, now: hash, consented });
+        }
+        let mut list = self.list()?;
+        let root = self.code(&id, hash);
+        let failed = io_error(&root);
+        if let Some(above) = root.parent() {
+            fs::create_dir_all(above).map_err(&failed)?;
+        }
+        // What is there under the same digest and is not that any more is replaced.
+        if Package::hash(&root, &Bounds::default()).ok() != Some(hash) {
+            match fs::remove_dir_all(&root) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
+                _ => fs::rename(&staged.folder, &root).map_err(&failed)?,
+            }
+        }
+        let enabled = list.plugins.get(&id).is_none_or(|before| before.enabled);
+        let version = staged.manifest.version.clone();
+        let record =
+            Record { hash, source: source.to_owned(), version, trusted_at: now, enabled, folder: hash };
+        list.plugins.insert(id.clone(), record.clone());
+        self.write(list)?;
+        self.sweep();
+        drop(lock);
+        Ok(self.place(id, record))
+    }
+
+    /// Trusts what an installed plugin is now.
+    ///
+    /// # Errors
+    ///
+    /// [`TrustError::NotThis`], where that is not what was consented to.
+    pub fn trust(&self, id: &PluginId, consented: ContentHash, now: u64) -> Result<(), TrustError> {
+        let _lock = self.lock()?;
+        let installed = self.find(id.as_str())?;
+        let hash = Package::hash(&installed.root, &Bounds::default())?;
+        if hash != consented {
+            return Err(TrustError::NotThis { id: id.clone(), now: hash, consented });
+        }
+        let manifest = Manifest::read(&installed.root)?;
+        if manifest.id != *id {
+            let place = installed.root.display().to_string();
+            return Err(TrustError::List {
+                path: self.0.join(LIST),
+                why: format!("`{place}` is `{}` now", manifest.id),
+            });
+        }
+        self.change(id, |record| {
+            (record.hash, record.trusted_at) = (hash, now);
+            record.version = manifest.version;
+        })
+    }
+
+    /// Switches a plugin on or off.
+    ///
+    /// # Errors
+    ///
+    /// [`TrustError`].
+    pub fn enable(&self, id: &PluginId, enabled: bool) -> Result<(), TrustError> {
+        let _lock = self.lock()?;
+        self.change(id, |record| record.enabled = enabled)
+    }
+
+    fn change(&self, id: &PluginId, change: impl FnOnce(&mut Record)) -> Result<(), TrustError> {
+        let mut list = self.list()?;
+        match list.plugins.get_mut(id) {
+            Some(record) => change(record),
+            None => return Err(unknown(id.as_str(), list.plugins.keys().map(PluginId::as_str))),
+        }
+        self.write(list)
+    }
+
+    /// Takes a plugin off the list, and then its code and its data away.
+    ///
+    /// # Errors
+    ///
+    /// [`TrustError`].
+    pub fn remove(&self, id: &PluginId) -> Result<(), TrustError> {
+        let _lock = self.lock()?;
+        let installed = self.find(id.as_str())?;
+        let mut list = self.list()?;
+        list.plugins.remove(id);
+        self.write(list)?;
+        let _ = fs::remove_dir_all(&installed.data);
+        self.sweep();
+        Ok(())
+    }
+
+    /// Writes the list whole, or leaves the old one.
+    fn write(&self, mut list: List) -> Result<(), TrustError> {
+        list.form = FORM;
+        let path = self.0.join(LIST);
+        let next = self.0.join("trust.json.next");
+        let failed = io_error(&path);
+        let text = serde_json::to_vec_pretty(&list).map_err(|error| failed(error.into()))?;
+        let mut file = File::create(&next).map_err(&failed)?;
+        file.write_all(&text).and_then(|()| file.sync_all()).map_err(&failed)?;
+        fs::rename(&next, &path).map_err(&failed)?;
+        // The rename itself is on the disk when the folder is.
+        File::open(&self.0).and_then(|folder| folder.sync_all()).map_err(&failed)
+    }
+
+    /// Removes code that the list does not name. Failing is harmless: what is not named is not run.
+    fn sweep(&self) {
+        let Ok(installed) = self.installed() else { return };
+        let named: Vec<PathBuf> = installed.into_iter().map(|plugin| plugin.root).collect();
+        for plugin in folders(&self.0.join(CODE)) {
+            for code in folders(&plugin).filter(|code| !named.contains(code)) {
+                let _ = fs::remove_dir_all(code);
+            }
+            // Only an empty one goes.
+            let _ = fs::remove_dir(plugin);
+        }
+        let day = std::time::Duration::from_secs(24 * 60 * 60);
+        let is_old = |path: &PathBuf| {
+            let age =
+                path.metadata().and_then(|found| found.modified()).ok().and_then(|time| time.elapsed().ok());
+            age.is_some_and(|age| age > day)
+        };
+        for left in folders(&self.0.join(STAGING)).filter(is_old) {
+            let _ = fs::remove_dir_all(left);
+        }
+    }
+
+    fn lock(&self) -> Result<Lock, TrustError> {
+        let path = self.0.join("lock");
+        let failed = io_error(&path);
+        make_private(&self.0).map_err(&failed)?;
+        let file = File::options().create(true).append(true).open(&path).map_err(&failed)?;
+        file.lock().map_err(&failed)?;
+        Ok(Lock(file))
+    }
+}
+
+fn unknown<'a>(id: &str, others: impl Iterator<Item = &'a str>) -> TrustError {
+    let near = backstop_yaml::nearest(id, others).map(str::to_owned);
+    TrustError::Unknown { id: backstop_yaml::quote(id), near }
+}
+
+fn io_error(path: &Path) -> impl Fn(io::Error) -> TrustError {
+    let path = path.to_owned();
+    move |error| TrustError::Io { path: path.clone(), error }
+}
+
+fn folders(path: &Path) -> impl Iterator<Item = PathBuf> {
+    fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path())
+}
+
+/// Makes a folder that nobody else can look into.
+fn make_private(path: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::DirBuilderExt as _;
+        builder.mode(0o700);
+    }
+    builder.create(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source(version: &str, code: &str) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        let manifest =
+            format!(r#"{{"id": "mine", "version": "{version}", "kind": "script", "entry": "a.js"}}"#);
+        fs::write(folder.path().join("backstop.plugin.json"), manifest).unwrap();
+        fs::write(folder.path().join("a.js"), code).unwrap();
+        folder
+    }
+
+    fn home() -> (tempfile::TempDir, Home) {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::new(folder.path().join("plugins"));
+        (folder, home)
+    }
+
+    fn put(home: &Home, source: &tempfile::TempDir) -> Installed {
+        let staged = home.stage(source.path()).unwrap();
+        let hash = staged.package.hash;
+        home.install(staged, hash, "a folder", 7).unwrap()
+    }
+
+    fn is_trusted(installed: &Installed) -> bool {
+        matches!(installed.state(), State::Trusted)
+    }
+
+    #[test]
+    fn what_is_installed_is_a_copy_and_a_change_is_off_until_it_is_trusted_again() {
+        let (_folder, home) = home();
+        assert!(home.installed().unwrap().is_empty() && !home.folder().exists(), "looking makes nothing");
+        let source = source("1", "one");
+        let installed = put(&home, &source);
+        fs::write(source.path().join("a.js"), "two").unwrap();
+        assert!(is_trusted(&installed), "what the source becomes changes nothing");
+        fs::write(installed.root.join("a.js"), "two").unwrap();
+        let State::Changed(now) = home.find("mine").unwrap().state() else { panic!("it has changed") };
+        let error = home.trust(&installed.id, installed.record.hash, 8).unwrap_err();
+        assert!(matches!(error, TrustError::NotThis { .. }), "{error}");
+        home.trust(&installed.id, now, 8).unwrap();
+        assert!(is_trusted(&home.find("mine").unwrap()));
+        fs::write(installed.root.join("new.js"), "").unwrap();
+        assert!(!is_trusted(&home.find("mine").unwrap()), "a file more is a change");
+    }
+
+    #[test]
+    fn a_new_version_takes_the_place_of_the_old_and_keeps_its_switch() {
+        let (_folder, home) = home();
+        let old = put(&home, &source("1", "one"));
+        home.enable(&old.id, false).unwrap();
+        let new = put(&home, &source("2", "two"));
+        assert!(!new.record.enabled && new.record.version.as_deref() == Some("2"));
+        assert!(!old.root.exists() && is_trusted(&new));
+        home.remove(&new.id).unwrap();
+        assert!(!new.root.exists() && home.installed().unwrap().is_empty());
+        let error = home.find("mein").unwrap_err().to_string();
+        assert!(error.contains("`mein`"), "{error}");
+    }
+
+    #[test]
+    fn what_is_not_what_was_consented_to_is_not_installed() {
+        let (_folder, home) = home();
+        let old = put(&home, &source("1", "one"));
+        let staged = home.stage(source("2", "two").path()).unwrap();
+        let shown = staged.package.hash;
+        fs::write(staged.folder.join("a.js"), "three").unwrap();
+        let error = home.install(staged, shown, "a folder", 8).unwrap_err();
+        assert!(matches!(error, TrustError::NotThis { .. }), "{error}");
+        assert!(is_trusted(&home.find("mine").unwrap()) && home.find("mine").unwrap().root == old.root);
+        assert_eq!(folders(&home.folder().join(STAGING)).count(), 0, "what was staged is gone");
+    }
+
+    #[test]
+    fn whoever_is_killed_on_the_way_leaves_the_old() {
+        let (_folder, home) = home();
+        let old = put(&home, &source("1", "one"));
+        // Each state in which an installation can be left: staged; renamed into place; the next list half written.
+        let staged = std::mem::ManuallyDrop::new(home.stage(source("2", "two").path()).unwrap());
+        let place = home.code(&old.id, staged.package.hash);
+        assert!(is_trusted(&home.find("mine").unwrap()));
+        fs::rename(&staged.folder, &place).unwrap();
+        fs::write(home.folder().join("trust.json.next"), "{").unwrap();
+        let found = home.find("mine").unwrap();
+        assert!(is_trusted(&found) && found.root == old.root);
+        let new = put(&home, &source("2", "two"));
+        assert!(is_trusted(&new) && new.root == place, "and the next one finds nothing in its way");
+    }
+
+    #[test]
+    fn a_list_that_cannot_be_read_is_an_error_and_not_an_empty_one() {
+        let (_folder, home) = home();
+        put(&home, &source("1", "one"));
+        for text in
+            ["", "{", "{}", r#"{"form": 2, "plugins": {}}"#, r#"{"form": 1, "plugins": {"../x": {}}}"#]
+        {
+            fs::write(home.folder().join(LIST), text).unwrap();
+            let error = home.installed().unwrap_err().to_string();
+            assert!(error.contains("trust.json") && error.contains("\nhint: "), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_name_like_anothers_is_found_and_a_bad_plugin_leaves_nothing() {
+        let (_folder, home) = home();
+        put(&home, &source("1", "one"));
+        let other = source("1", "one");
+        let text = fs::read_to_string(other.path().join("backstop.plugin.json")).unwrap();
+        fs::write(other.path().join("backstop.plugin.json"), text.replace("\"mine\"", "\"m1ne\"")).unwrap();
+        let staged = home.stage(other.path()).unwrap();
+        assert!(staged.package.findings.iter().any(|finding| finding.places == ["mine"]));
+        drop(staged);
+        fs::write(other.path().join("backstop.plugin.json"), "{}").unwrap();
+        home.stage(other.path()).unwrap_err();
+        assert_eq!(folders(&home.folder().join(STAGING)).count(), 0);
+    }
+}
