@@ -49,7 +49,9 @@ mod request;
 mod span;
 mod steps;
 mod stream;
+mod template;
 mod unknown;
+mod waiting;
 mod whole;
 
 use std::fmt;

@@ -8,11 +8,10 @@
 //! # The short way
 //!
 //! Most frames of an answer differ from the one before in the text they carry and in nothing else. After a
-//! frame that carries one text, what stands around that text is kept ([`Template`]); a frame with the same
+//! frame that carries one text, what stands around that text is kept (a [template](super::template)); a frame with the same
 //! bytes around a JSON string is the same event with another text, and is read without parsing.
 
-use std::borrow::Cow;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::fmt;
 use std::mem;
 use std::ops::Range;
@@ -21,16 +20,18 @@ use bytes::{Bytes, BytesMut};
 use serde_json::Value;
 
 use super::findings::{FreshResult, ResultKey};
-use super::frame::{Frame, FrameLines, may_be_two_lines};
+use super::frame::{Frame, FrameLines};
 use super::framing::Framing;
 use super::ledger::{Ledger, TextId};
-use super::span::{Node, Splices, literal_end, quote};
-use super::steps::step;
+use super::template::{MOST_TEMPLATES, Template};
 use super::unknown::{UNKNOWN_CHOICE, UnknownFrames};
+use super::waiting::Texts;
 use super::{AlreadySent, AnswerEditor, FreshText, PartKey, TextEdit};
 use crate::error::{ProviderError, WireError, out_of_order};
 use crate::model::ModelResponse;
 use crate::sse::SseEvent;
+
+pub(crate) use super::waiting::{Calls, Edits, Waiting};
 
 /// What one wire knows about its streams.
 pub(crate) trait StreamWire: fmt::Debug + Send {
@@ -139,269 +140,6 @@ pub(crate) struct TextPiece {
     pub(crate) piece: Range<usize>,
     /// Where its string literal stands in the frame's data, quotes included.
     pub(crate) literal: Range<usize>,
-}
-
-/// What was decided about the calls.
-#[derive(Debug, Default)]
-pub(crate) struct Calls {
-    released: bool,
-    removed: BTreeSet<PartKey>,
-    note: Option<String>,
-}
-
-impl Calls {
-    /// Decides: `removed` never leave, the others may.
-    pub(crate) fn decide(&mut self, removed: &[PartKey], note: Option<&str>) {
-        self.released = true;
-        self.removed.extend(removed);
-        self.note = note.filter(|note| !note.is_empty() && !self.removed.is_empty()).map(str::to_owned);
-    }
-
-    /// Whether calls may leave.
-    pub(crate) fn are_released(&self) -> bool {
-        self.released
-    }
-
-    /// Whether a call never leaves.
-    pub(crate) fn is_removed(&self, part: PartKey) -> bool {
-        step();
-        self.removed.contains(&part)
-    }
-
-    /// Whether some call never leaves.
-    pub(crate) fn any_removed(&self) -> bool {
-        !self.removed.is_empty()
-    }
-
-    /// Whether a choice lost a call.
-    pub(crate) fn lost_one(&self, choice: u32) -> bool {
-        let (first, last) = (PartKey { choice, part: 0 }, PartKey { choice, part: u32::MAX });
-        self.removed.range(first..=last).next().is_some()
-    }
-
-    /// What is said in a choice that lost a call.
-    pub(crate) fn note(&self, choice: u32) -> Option<&str> {
-        self.note.as_deref().filter(|_| self.lost_one(choice))
-    }
-}
-
-/// A frame that waits.
-#[derive(Debug)]
-pub(crate) struct Waiting<M> {
-    raw: Frame,
-    /// `None` for a frame without data.
-    mark: Option<M>,
-    texts: Texts,
-    call: bool,
-    repeats: Vec<u32>,
-    /// The call that the frame belongs to because nobody knows its type.
-    unknown: Option<PartKey>,
-    /// Results in the frame's data, and where they stand.
-    results: Vec<(ResultKey, Range<usize>)>,
-    /// Fields that nobody knows: their calls, and where their values stand.
-    fields: Vec<(PartKey, Range<usize>)>,
-}
-
-#[derive(Debug)]
-enum Texts {
-    None,
-    One(TextPiece),
-    Many(Vec<TextPiece>),
-}
-
-impl Texts {
-    fn as_slice(&self) -> &[TextPiece] {
-        match self {
-            Self::None => &[],
-            Self::One(only) => std::slice::from_ref(only),
-            Self::Many(pieces) => pieces,
-        }
-    }
-}
-
-impl From<Vec<TextPiece>> for Texts {
-    fn from(mut pieces: Vec<TextPiece>) -> Self {
-        match (pieces.len(), pieces.pop()) {
-            (1, Some(only)) => Self::One(only),
-            (_, Some(last)) => {
-                pieces.push(last);
-                Self::Many(pieces)
-            }
-            (_, None) => Self::None,
-        }
-    }
-}
-
-/// What was edited so far.
-pub(crate) struct Edits<'a> {
-    pub(crate) ledger: &'a Ledger,
-    pub(crate) calls: &'a Calls,
-}
-
-impl<M> Waiting<M> {
-    /// What the wire marked the frame with; `None` if it has no data.
-    pub(crate) fn mark(&self) -> Option<&M> {
-        self.mark.as_ref()
-    }
-
-    /// The texts that the frame carries.
-    pub(crate) fn texts(&self) -> &[TextPiece] {
-        self.texts.as_slice()
-    }
-
-    /// Whether nothing in the frame is judged that is neither a text nor a call: only then may it be repeated as it came.
-    pub(crate) fn is_plain(&self) -> bool {
-        self.results.is_empty() && self.fields.is_empty()
-    }
-
-    /// The frame as it came.
-    pub(crate) fn bytes(&self) -> &Bytes {
-        &self.raw.bytes
-    }
-
-    /// Splices for the texts that read differently now.
-    pub(crate) fn text_splices(&self, ledger: &Ledger) -> Splices {
-        let mut splices = Splices::default();
-        for text in self.texts.as_slice() {
-            if let Some(new) = ledger.replacement(text.id, text.piece.clone()) {
-                splices.replace(text.literal.clone(), quote(&new));
-            }
-        }
-        splices
-    }
-
-    /// Writes the frame as it came but for results that were edited and fields that were refused.
-    pub(crate) fn write_plain(&self, edits: &Edits<'_>, out: &mut BytesMut) {
-        if self.results.is_empty() && self.fields.is_empty() {
-            out.extend_from_slice(&self.raw.bytes);
-        } else {
-            self.write_edited(edits, out, |_| Splices::default());
-        }
-    }
-
-    /// Puts results that were edited in their place, and `null` in that of fields that were refused.
-    fn splice_findings(&self, edits: &Edits<'_>, splices: &mut Splices) {
-        for (result, span) in &self.results {
-            if let Some(new) = edits.ledger.findings.edit(*result) {
-                splices.replace(span.clone(), new);
-            }
-        }
-        for (_, span) in self.fields.iter().filter(|(part, _)| edits.calls.is_removed(*part)) {
-            splices.replace(span.clone(), "null");
-        }
-    }
-
-    /// Writes the frame with edits of its data: `edit` is given the root of the data.
-    pub(crate) fn write_edited(
-        &self,
-        edits: &Edits<'_>,
-        out: &mut BytesMut,
-        edit: impl FnOnce(&Node<'_>) -> Splices,
-    ) {
-        // The frame has been read before, so it can be read again.
-        if let Ok(lines) = FrameLines::read(&self.raw)
-            && let Some(data) = &lines.data
-            && let Some(root) = Node::root(data)
-        {
-            let mut splices = edit(&root);
-            self.splice_findings(edits, &mut splices);
-            if !splices.is_empty() {
-                out.extend_from_slice(lines.with_data(&splices.apply(data)).as_bytes());
-                return;
-            }
-        }
-        out.extend_from_slice(&self.raw.bytes);
-    }
-
-    /// A frame that is neither a call nor a copy.
-    fn plain(raw: Frame, mark: Option<M>, texts: Texts) -> Self {
-        let (repeats, results, fields) = (Vec::new(), Vec::new(), Vec::new());
-        Self { raw, mark, texts, call: false, repeats, unknown: None, results, fields }
-    }
-
-    fn may_leave(&self, ledger: &Ledger, calls: &Calls) -> bool {
-        (!self.call || calls.released)
-            && self.texts.as_slice().iter().all(|text| ledger.may_leave(text.id, text.piece.end))
-            && self.repeats.iter().all(|choice| ledger.choice_is_settled(*choice))
-            && self.results.iter().all(|(result, _)| ledger.findings.is_settled(*result))
-    }
-}
-
-/// Texts that grow side by side (one per choice) beyond this number are read the long way.
-const MOST_TEMPLATES: usize = 4;
-
-/// A frame with one text, and what stands around the text.
-#[derive(Debug)]
-struct Template<M> {
-    mark: M,
-    text: TextId,
-    /// Where the literal begins in the data.
-    literal_start: usize,
-    /// The bytes up to the inside of the text's literal, from there to the inside of each padding, and to the end.
-    fixed: Vec<Bytes>,
-}
-
-impl<M: Clone> Template<M> {
-    fn of(frame: &Frame, place: Option<&Range<usize>>, reading: &Reading<M>) -> Option<Self> {
-        let ([text], Some(padding), Some(place), false, true) =
-            (reading.texts.as_slice(), &reading.padding, place, reading.call, reading.repeats.is_empty())
-        else {
-            return None;
-        };
-        // Padding before the text would move it.
-        let mut literals = vec![text.literal.clone()];
-        literals.extend(padding.iter().cloned());
-        if !literals.is_sorted_by_key(|literal| literal.start) {
-            return None;
-        }
-        let (mut fixed, mut from) = (Vec::with_capacity(literals.len() + 1), 0);
-        for literal in literals {
-            let inside = place.start + literal.start + 1;
-            fixed.push(frame.bytes.slice_ref(frame.bytes.get(from..inside)?));
-            from = (place.start + literal.end).checked_sub(1)?;
-        }
-        fixed.push(frame.bytes.slice_ref(frame.bytes.get(from..)?));
-        Some(Self { mark: reading.mark.clone(), text: text.id, literal_start: text.literal.start, fixed })
-    }
-
-    /// The text of a frame that is like this one, and the length of its literal.
-    fn text_of<'a>(&self, frame: &'a [u8]) -> Option<(Cow<'a, str>, usize)> {
-        let (first, rest) = self.fixed.split_first()?;
-        let mut at = frame.starts_with(first).then_some(first.len())?;
-        let mut text = None;
-        for (place, fixed) in rest.iter().enumerate() {
-            let end = literal_end(frame, at)?;
-            let inside = frame.get(at..end)?;
-            if place == 0 {
-                let said = unescape(inside)?;
-                if may_be_two_lines(&said) {
-                    return None;
-                }
-                text = Some((said, inside.len() + 2));
-            } else if !is_plain(inside) {
-                return None;
-            }
-            at = end + fixed.len();
-            if frame.get(end..at) != Some(fixed) {
-                return None;
-            }
-        }
-        text.filter(|_| at == frame.len())
-    }
-}
-
-/// Whether a literal has neither escapes nor control characters.
-fn is_plain(literal: &[u8]) -> bool {
-    literal.is_ascii() && !literal.iter().any(|byte| *byte < b' ' || *byte == b'\\')
-}
-
-/// What a literal says; `None` if it is not one.
-fn unescape(literal: &[u8]) -> Option<Cow<'_, str>> {
-    let text = std::str::from_utf8(literal).ok()?;
-    if !literal.iter().any(|byte| *byte < b' ' || *byte == b'\\') {
-        return Some(Cow::Borrowed(text));
-    }
-    serde_json::from_str::<String>(&format!("\"{text}\"")).ok().map(Cow::Owned)
 }
 
 #[derive(Debug, PartialEq, Eq)]

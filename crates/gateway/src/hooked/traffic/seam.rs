@@ -1,0 +1,266 @@
+//! A request and its answer as the seam shows them.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use backstop_llm::live::{self, AnswerEditor};
+use backstop_llm::{Api, ErrorCategory, FailureKind, ModelError, WireError, estimate_tokens};
+use bytes::Bytes;
+
+use super::again::Again;
+use super::told::{overhear, provider_error, unwritable};
+use super::{Answer, Asked, Traffic, millis};
+use crate::exchange::{Answered, Body, Exchange, KeepAlive, Outgoing, Requested, Step, Watch};
+use crate::hooked::form::{AnswerForm, Kind};
+use crate::hooked::gate::Asking;
+use crate::hooked::heads::{is_event_stream, unjudgeable, upstream_id};
+use crate::hooked::identity::identify;
+use crate::hooked::incoming::Incoming;
+use crate::hooked::judge::{AnswerJudge, Trouble};
+use crate::hooked::life;
+use crate::hooked::settings::BlockedForm;
+
+#[async_trait]
+impl Exchange for Traffic {
+    async fn request(&mut self, body: &Body<'_>) -> Requested {
+        self.shared.housekeeping.tidy(&self.shared.engine);
+        let read = Incoming::read(&self.kind, self.api, body.bytes);
+        if matches!(read, Ok(None)) {
+            let response = if let Kind::Fetch { response } = &self.kind { response.as_str() } else { "" };
+            self.asked = Some(self.fetched(response, body.provider));
+            // Its call was told of when it was asked for.
+            self.ended = true;
+            return Requested::Unchanged;
+        }
+        if !self.is_utf8 {
+            return self.unreadable(&"its charset is not UTF-8");
+        }
+        let live = match read {
+            Ok(Some(live)) => live,
+            Ok(None) => return Requested::Unchanged,
+            Err(error) => return self.unreadable(&error),
+        };
+        if let Some(why) = self.unjudgeable(&live) {
+            return self.unreadable(&why);
+        }
+        let other_models = match self.other_models(&live.request().model, body.bytes) {
+            Ok(others) => others,
+            Err(error) => return self.unreadable(&error),
+        };
+        let mut request = live.request().clone();
+        let form = self.kind.answer(live.is_stream());
+        let identity = identify(self.agent.as_ref(), &self.headers, &request, &self.shared.links);
+        let call = Arc::new(self.context(&identity, &request));
+        if matches!(live, Incoming::Conversation(_)) {
+            life::heard(&self.shared, &call, request.messages.len());
+        }
+        if self.api == Api::OpenAiResponses {
+            self.shared.owed.add(self.agent.as_ref(), &mut request);
+        }
+        let asking = Asking {
+            engine: &self.shared.engine,
+            call: &call,
+            identity: &identity,
+            provider: body.provider,
+            other_models: &other_models,
+            api: live.api().unwrap_or(self.api),
+            unasked: self.shared.settings.tool_calls.unasked(),
+        };
+        if let Err(blocked) = asking.gate(&mut request, &self.shared.remembered).await {
+            return self.blocked(&blocked, live.request(), form);
+        }
+        let rewritten = if request == *live.request() { None } else { Some(live.write(&request)) };
+        let Ok(rewritten) = rewritten.map(|body| body.ok_or(())).transpose() else {
+            return self.blocked(&unwritable(), live.request(), form);
+        };
+        let bytes = rewritten.as_ref().unwrap_or(body.bytes).len();
+        let asked = self.asked(call, identity, request, body.provider, bytes);
+        self.started(Asked { form, ..asked });
+        let goes_on =
+            self.standing.calls && form != AnswerForm::Array && !self.is_count() && !self.is_in_batch();
+        let refusals = self.shared.settings.refusals;
+        self.again = match live {
+            Incoming::Conversation(live) if goes_on && refusals > 0 => Some(Again::new(live, refusals)),
+            Incoming::Conversation(_) | Incoming::Counted(_) | Incoming::Document(..) => None,
+        };
+        rewritten.map_or(Requested::Unchanged, Requested::Replaced)
+    }
+
+    fn response(&mut self, answered: &Answered<'_>) -> Watch {
+        let Some(asked) = &mut self.asked else { return Watch::Opaque };
+        answered.provider.clone_into(&mut asked.provider);
+        asked.upstream_id = upstream_id(answered.headers);
+        if let Some(why) = self.standing.decides().then(|| unjudgeable(answered)).flatten() {
+            return self.refuse(why);
+        }
+        if !answered.status.is_success() {
+            let error = self.api.decode_error(answered.status.as_u16(), answered.headers, &[]);
+            let category = ModelError::Provider(error).category();
+            self.end(Some((category.as_str(), None)));
+            return Watch::Opaque;
+        }
+        if let Some(readable) = self.readable() {
+            return self.document(answered, readable.answered);
+        }
+        if self.is_count() {
+            self.end(None);
+            return Watch::Opaque;
+        }
+        let Some(asked) = &mut self.asked else { return Watch::Opaque };
+        self.shared.owed.answered(self.agent.as_ref(), &asked.request);
+        asked.form = match asked.form {
+            _ if is_event_stream(answered.headers) => AnswerForm::Events,
+            AnswerForm::Array => AnswerForm::Array,
+            AnswerForm::Whole | AnswerForm::Events => AnswerForm::Whole,
+        };
+        let mut editor = match asked.form {
+            AnswerForm::Whole => live::whole_editor(self.api, &asked.request),
+            AnswerForm::Events => live::stream_editor(self.api, &asked.request),
+            AnswerForm::Array => live::array_editor(&asked.request),
+        };
+        let is_array = asked.form == AnswerForm::Array;
+        let gates = self.standing.gates(&self.shared.settings);
+        self.answer = match gates {
+            Some(gates) => {
+                let engine = self.shared.engine.clone();
+                Answer::Judged(Box::new(AnswerJudge::new(editor, engine, &asked.call, gates)))
+            }
+            None => {
+                editor.release_results();
+                Answer::Watched(Some(editor))
+            }
+        };
+        let may_fail = self.shared.settings.blocked == BlockedForm::Error;
+        let keep_alive = match &mut self.answer {
+            // Nothing may stand in front of an array that may still become an error.
+            Answer::Judged(judge) if is_array && may_fail && judge.holds_everything() => None,
+            Answer::Judged(judge) => judge.editor().keep_alive(),
+            Answer::None | Answer::Document(_) | Answer::Counted(_) | Answer::Watched(_) => None,
+        };
+        let every = self.shared.settings.keep_alive;
+        Watch::Look { keep_alive: keep_alive.map(|bytes| KeepAlive { every, bytes }) }
+    }
+
+    fn chunk(&mut self, chunk: Bytes, out: &mut Outgoing) -> Step {
+        if let Some(asked) = &mut self.asked {
+            asked.response_bytes = asked.response_bytes.saturating_add(chunk.len() as u64);
+            asked.first_byte_ms.get_or_insert_with(|| millis(asked.started));
+        }
+        match &mut self.answer {
+            Answer::Document(judge) => match judge.push(&chunk) {
+                Ok(()) => Step::Continue,
+                Err(trouble) => self.fail(&trouble, out),
+            },
+            Answer::Judged(judge) => {
+                let progress = judge.push(&chunk);
+                self.advance(progress, out)
+            }
+            Answer::Watched(reader) => {
+                let limit = self.shared.settings.answer_bytes;
+                let fits = |editor: &mut Box<dyn AnswerEditor>| overhear(&mut **editor, &chunk, limit);
+                if reader.as_mut().is_some_and(|editor| !fits(editor)) {
+                    *reader = None;
+                }
+                out.push(chunk);
+                Step::Continue
+            }
+            Answer::Counted(reader) => {
+                reader.push(&chunk);
+                out.push(chunk);
+                Step::Continue
+            }
+            Answer::None => {
+                out.push(chunk);
+                Step::Continue
+            }
+        }
+    }
+
+    fn finish(&mut self, out: &mut Outgoing) -> Step {
+        match &mut self.answer {
+            Answer::Judged(judge) => {
+                let progress = judge.finish();
+                self.advance(progress, out)
+            }
+            Answer::Watched(reader) => {
+                match reader.as_mut().map(|editor| editor.finish()) {
+                    Some(Ok(())) => self.whole(),
+                    Some(Err(_)) | None => {
+                        *reader = None;
+                        self.end(Some((ErrorCategory::Protocol.as_str(), None)));
+                    }
+                }
+                Step::Continue
+            }
+            Answer::Document(_) => Step::Decide,
+            Answer::Counted(reader) => {
+                let usage = reader.usage();
+                self.document_whole(Vec::new(), usage);
+                Step::Continue
+            }
+            Answer::None => Step::Continue,
+        }
+    }
+
+    async fn decide(&mut self, out: &mut Outgoing) -> Step {
+        if let (Answer::Document(judge), Some(asked)) = (&mut self.answer, &self.asked) {
+            let usage = judge.usage(estimate_tokens(&asked.request));
+            let decided = judge.decide(&asked.facts, millis(asked.started), &asked.call).await;
+            let said = judge.said();
+            self.document_whole(said, usage);
+            match decided {
+                Ok(body) => out.push(body),
+                Err(trouble) => return self.fail(&trouble, out),
+            }
+            return Step::End;
+        }
+        if let Answer::Judged(judge) = &mut self.answer
+            && let Some(blocked) = judge.stopped().await
+        {
+            return self.stop(&blocked, out);
+        }
+        if let Some(step) = self.decide_results(out).await {
+            return step;
+        }
+        self.whole();
+        let (Answer::Judged(judge), Some(asked)) = (&mut self.answer, &self.asked) else { return Step::End };
+        let decided = judge.decide(&asked.facts, millis(asked.started), &asked.call).await;
+        if let Err(trouble) = decided {
+            if let Trouble::Blocked(blocked) = &trouble {
+                self.owe(Some(blocked));
+            }
+            return self.fail(&trouble, out);
+        }
+        self.owe(None);
+        self.go_on(out).await
+    }
+
+    fn again(&mut self, answered: Option<&Answered<'_>>, out: &mut Outgoing) -> Step {
+        self.resumed(answered, out)
+    }
+
+    fn unanswered(&mut self) {
+        self.end(Some((ErrorCategory::Network.as_str(), None)));
+    }
+
+    fn failed(&mut self, out: &mut Outgoing) -> Step {
+        let mut step = Step::Continue;
+        if let Some(end) = self.end_before() {
+            out.push(end);
+            step = Step::End;
+        } else if matches!(self.answer, Answer::Judged(_)) {
+            self.let_out(out);
+            // The gateway knows how events go on, and not how an array does.
+            let is_array = self.asked.as_ref().is_some_and(|asked| asked.form == AnswerForm::Array);
+            if is_array && !(out.is_empty() && out.head_mut().is_some()) {
+                if let Answer::Judged(judge) = &mut self.answer {
+                    judge.editor().fail(&provider_error(&Trouble::Wire(WireError::Truncated)));
+                }
+                self.let_out(out);
+                step = Step::End;
+            }
+        }
+        self.end(Some((ErrorCategory::Network.as_str(), Some(FailureKind::ConnectionClosed))));
+        step
+    }
+}
