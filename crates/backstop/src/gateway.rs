@@ -9,6 +9,7 @@ pub use backstop_gateway::{
 /// Hooks on live traffic.
 pub mod hooked {
     pub use backstop_gateway::hooked::{
-        BlockedForm, HookSettings, Hooks, TextMode, ToolCalls, Unasked, Unenforceable, host_profile,
+        BlockedForm, HookSettings, Hooks, TextMode, ToolCalls, Unasked, Unenforceable, UnjudgedMedia,
+        host_profile,
     };
 }

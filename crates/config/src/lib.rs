@@ -79,6 +79,6 @@ pub use values::{
     Api, ArgumentAction, AwsSource, BudgetPer, BudgetWindow, CloudName, CriticalAt, DaemonFailure,
     ExpiryDate, HiddenAction, LiveApprovals, LiveBlock, LiveCalls, LiveText, LoopAction, Millis, Money, Name,
     Notify, OnFailure, Profile, RewriteChoice, SandboxMode, SandboxWrite, SpanAction, Temperature, Thinking,
-    ToolSet, Unknown, Verbose, Whole,
+    ToolSet, UnjudgedMedia, Unknown, Verbose, Whole,
 };
 pub use wire::Entries;

@@ -58,6 +58,8 @@ pub enum Operation {
     Converse,
     /// Bedrock: a count of the tokens of a request.
     BedrockCount,
+    /// Gemini: a session on a WebSocket.
+    Live,
     /// Whatever else.
     Other,
 }
@@ -156,6 +158,7 @@ impl Endpoint {
             | Operation::Document
             | Operation::Batch
             | Operation::Models
+            | Operation::Live
             | Operation::Other => None,
         }
     }
@@ -172,7 +175,10 @@ impl Endpoint {
 
     /// Whether its body is one JSON document, which is read as a whole before a provider is asked.
     pub const fn has_document(self) -> bool {
-        !matches!(self.operation, Operation::Models | Operation::StoredResponse | Operation::Other)
+        !matches!(
+            self.operation,
+            Operation::Models | Operation::StoredResponse | Operation::Live | Operation::Other
+        )
     }
 }
 
@@ -187,6 +193,9 @@ fn is_messages(path: &str) -> bool {
 }
 
 fn gemini(path: &str) -> Option<Operation> {
+    if path.starts_with("/ws/google.") {
+        return Some(Operation::Live);
+    }
     if path.ends_with(":generatecontent") {
         return Some(Operation::GenerateContent);
     }
@@ -280,6 +289,8 @@ mod tests {
             ("/v1beta/models/gemini-pro:countTokens", Gemini, CountTokens),
             ("/v1internal:generateContent", Gemini, GenerateContent),
             ("/v1beta/cachedContents", Gemini, Other),
+            ("/ws/google.ai.generativelanguage.v1beta.GenerativeService.BidiGenerateContent", Gemini, Live),
+            ("/ws/google.cloud.aiplatform.v1.LlmBidiService/BidiGenerateContent", Gemini, Live),
         ] {
             assert_eq!(of(path), (family, operation), "{path}");
         }

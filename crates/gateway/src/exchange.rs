@@ -55,6 +55,11 @@ use crate::operations::Permission;
 pub trait Interceptor: Send + Sync + 'static {
     /// Called once for each request that passed the door, before its body is read. Must not block or wait.
     fn begin(&self, call: &Call<'_>) -> Plan;
+
+    /// Whether sound and pictures of a session pass, in which nobody can judge anything.
+    fn passes_media(&self) -> bool {
+        true
+    }
 }
 
 /// Nobody looks: a plain proxy.

@@ -143,6 +143,7 @@ fn is_read(endpoint: Endpoint, method: &Method, path: &str) -> bool {
         | Operation::Document
         | Operation::Batch
         | Operation::Models
+        | Operation::Live
         | Operation::Other => false,
     }
 }

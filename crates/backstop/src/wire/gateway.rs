@@ -8,8 +8,11 @@ use std::time::Duration;
 use backstop_config::{
     Api as ConfigApi, CloudName, GatewayOperation as ConfigOperation, GatewayProviders, LiveApprovals,
     LiveBlock, LiveCalls, LiveText, Loaded, Name, Provider as ConfigProvider, Spanned, Text as ConfigText,
+    UnjudgedMedia,
 };
-use backstop_gateway::hooked::{BlockedForm, HookSettings, TextMode, ToolCalls, Unasked};
+use backstop_gateway::hooked::{
+    BlockedForm, HookSettings, TextMode, ToolCalls, Unasked, UnjudgedMedia as Media,
+};
 use backstop_gateway::{
     AllowedOperation, AwsCredentials, Cloud, Credential, Family, Limits, ModelRoute, Pem, Provider, Proxies,
     Settings, Timeouts, Tls, Trust, WebSockets,
@@ -346,5 +349,9 @@ pub fn gateway_hooks(loaded: &Loaded) -> HookSettings {
         call_bytes: bytes(hooks.call_bytes.value.get()),
         answer_bytes: bytes(hooks.answer_bytes.value.get()),
         trust_user: loaded.config.budgets.trust_user.value,
+        unjudged_media: match hooks.unjudged_media.value {
+            UnjudgedMedia::Pass => Media::Pass,
+            UnjudgedMedia::Refuse => Media::Refuse,
+        },
     }
 }

@@ -53,10 +53,16 @@ impl Server {
 
     fn start_with(home: &Path, args: &[&str], env: &[(&str, &str)]) -> Self {
         let mut command = backstop(home);
-        let mut child = command.envs(env.iter().copied()).args(args).stdout(Stdio::piped()).spawn().unwrap();
+        command.envs(env.iter().copied()).args(args);
+        Self::run(command)
+    }
+
+    /// Starts a program that prints its address.
+    fn run(mut command: Command) -> Self {
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
         let mut url = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut url).unwrap();
-        assert!(url.starts_with("http://"), "`backstop {}` did not start", args.join(" "));
+        assert!(url.starts_with("http://"), "{command:?} did not start");
         Self { child, url: url.trim().to_owned() }
     }
 }
@@ -110,17 +116,34 @@ fn config(model: &str) -> String {
          hooks:\n\
          \x20 tool_call:\n\
          \x20   pre_call:\n\
-         \x20     - {{ type: policy, config: {{ deny_tools: [exec] }} }}\n"
+         \x20     - {{ type: policy, config: {{ deny_tools: [exec] }} }}\n\
+         gateway:\n\
+         \x20 websockets: {{ enabled: true }}\n"
     )
 }
 
-/// Runs a script against a gateway of its own.
-fn run(mut command: Command, name: &str) -> Report {
+/// Runs a script against a gateway of its own, in front of the scripted model.
+fn run(command: Command, name: &str) -> Report {
+    run_with(command, name, |home| {
+        let script_file = home.join("script.json");
+        std::fs::write(&script_file, script()).unwrap();
+        Server::start(home, &["model", "serve", "--script", script_file.to_str().unwrap()])
+    })
+}
+
+/// The same in front of a scripted provider of Gemini Live.
+fn run_live(command: Command, name: &str) -> Report {
+    run_with(command, name, |_| {
+        let mut provider = in_venv("sdks", "live_provider.py");
+        provider.arg(script()).env("PYTHONDONTWRITEBYTECODE", "1");
+        Server::run(provider)
+    })
+}
+
+fn run_with(mut command: Command, name: &str, model: impl FnOnce(&Path) -> Server) -> Report {
     let folder: TempDir = tempfile::tempdir().unwrap();
     let home = folder.path();
-    let script_file = home.join("script.json");
-    std::fs::write(&script_file, script()).unwrap();
-    let model = Server::start(home, &["model", "serve", "--script", script_file.to_str().unwrap()]);
+    let model = model(home);
     std::fs::create_dir_all(home.join("config/backstop")).unwrap();
     std::fs::write(home.join("config/backstop/backstop.yaml"), config(&model.url)).unwrap();
     let gateway = Server::start(home, &["serve", "--port", "0"]);
@@ -141,17 +164,25 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/sdk")
 }
 
-fn python(venv: &str, script: &str) -> Report {
+fn in_venv(venv: &str, script: &str) -> Command {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut command = Command::new(root.join("target/sdk").join(venv).join("bin/python"));
     command.arg(folder().join("python").join(script));
-    run(command, script)
+    command
+}
+
+fn in_node(script: &str) -> Command {
+    let mut command = Command::new("node");
+    command.arg(folder().join("node").join(script));
+    command
+}
+
+fn python(venv: &str, script: &str) -> Report {
+    run(in_venv(venv, script), script)
 }
 
 fn node(script: &str) -> Report {
-    let mut command = Command::new("node");
-    command.arg(folder().join("node").join(script));
-    run(command, script)
+    run(in_node(script), script)
 }
 
 /// What every SDK must have read, whatever its wire.
@@ -264,4 +295,14 @@ fn gemini_in_node() {
 #[test]
 fn vercel_ai_sdk_in_node() {
     check(&node("ai_sdk.mjs"));
+}
+
+#[test]
+fn gemini_live_in_python() {
+    check(&run_live(in_venv("sdks", "google_genai_live.py"), "google_genai_live.py"));
+}
+
+#[test]
+fn gemini_live_in_node() {
+    check(&run_live(in_node("google_genai_live.mjs"), "google_genai_live.mjs"));
 }

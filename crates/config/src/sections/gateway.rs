@@ -40,7 +40,7 @@ section! {
         /// How often a provider that cannot be reached or answers 429 or 5xx is asked again, before the next one is.
         max_retries ("max_retries"): Setting<Whole<0, 10>> = Whole::clamped(0), OperatorOnly;
         /// How traffic is judged.
-        hooks ("hooks"): GatewayHooks, OperatorOnly;
+        hooks ("hooks"): GatewayHooks, Nested;
         /// What is the most.
         limits ("limits"): GatewayLimits, OperatorOnly;
         /// What is the longest.

@@ -8,7 +8,7 @@ use crate::reader::Reader;
 use crate::text::Text;
 use crate::values::{
     BudgetPer, BudgetWindow, LiveApprovals, LiveBlock, LiveCalls, LiveText, LoopAction, Millis, Money, Name,
-    Whole,
+    UnjudgedMedia, Whole,
 };
 use crate::wire::{item, section};
 
@@ -107,6 +107,9 @@ section! {
         /// How often, within one answer, a model is told that all its calls were refused, and goes on; then the answer ends. 0: it
         /// ends at once, and says what was withheld.
         refusals ("max_refusals"): Setting<Whole<0, 10>> = Whole::clamped(0), OperatorOnly;
+        /// What is done with sound, and pictures as they are made, in sessions of Gemini Live in which hooks decide: nobody can judge
+        /// them. What passes has left by the time its transcript is judged.
+        unjudged_media ("unjudged_media"): Setting<UnjudgedMedia> = UnjudgedMedia::Refuse, Raise;
         /// After how much silence a client whose answer is held is told to be patient, in milliseconds.
         keep_alive ("keepAliveMs"): Setting<Millis> = Millis::clamped(10_000), OperatorOnly;
         /// The most bytes of the arguments of one tool call. A call with more is removed.

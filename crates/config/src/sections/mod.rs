@@ -48,7 +48,7 @@ section! {
         providers ("providers"): Entries<Name, Provider>, OperatorOnly;
         /// The LLM proxy that `backstop serve` and `backstop run` start. A repository that could set it could let
         /// others in.
-        gateway ("gateway"): Gateway, OperatorOnly;
+        gateway ("gateway"): Gateway, Nested;
         /// The daemon that answers the hooks of coding agents. A repository that could set it could have its own
         /// program judge.
         daemon ("daemon"): Daemon, OperatorOnly;

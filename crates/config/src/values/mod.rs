@@ -14,5 +14,5 @@ pub(crate) use texts::plain_text;
 pub use words::{
     Api, ArgumentAction, AwsSource, BudgetPer, BudgetWindow, CloudName, CriticalAt, DaemonFailure,
     HiddenAction, LiveApprovals, LiveBlock, LiveCalls, LiveText, LoopAction, Notify, OnFailure, Profile,
-    RewriteChoice, SandboxMode, SandboxWrite, SpanAction, Thinking, Unknown, Verbose,
+    RewriteChoice, SandboxMode, SandboxWrite, SpanAction, Thinking, UnjudgedMedia, Unknown, Verbose,
 };

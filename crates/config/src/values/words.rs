@@ -313,6 +313,16 @@ choice! {
 }
 
 choice! {
+    /// What is done with sound, and pictures as they are made, in sessions in which hooks decide: nobody can judge them.
+    pub enum UnjudgedMedia {
+        /// They pass unread, and what the provider writes of them is judged once they have left.
+        Pass = "pass",
+        /// They pass in neither direction.
+        Refuse = "refuse",
+    }
+}
+
+choice! {
     /// What is done about the tool calls of answers, besides `after_llm_call`.
     pub enum LiveCalls {
         /// Nothing: the program that runs the tools takes them through the gates itself.

@@ -25,6 +25,7 @@ use thiserror::Error;
 
 use self::fields::Fields;
 pub(crate) use self::fields::MOST as MOST_FIELDS;
+pub(crate) use self::vertex::{LivePath, live_path};
 use crate::endpoint::{Endpoint, Family, Operation, unescaped};
 use crate::settings::Cloud;
 use crate::upstream::is_version;
@@ -159,6 +160,11 @@ impl Spoken {
         Ok(Some(Self { envelope, target, endpoint, said }))
     }
 
+    /// What a client asks for in this envelope, and says in the words of the maker.
+    pub(crate) fn at(envelope: Envelope, target: PathAndQuery) -> Self {
+        Self { envelope, target, endpoint: None, said: None }
+    }
+
     /// The body as the maker's wire has it.
     pub(crate) fn whole(&self, body: &[u8]) -> Named {
         let Some(said) = &self.said else { return Named::Same };
@@ -281,6 +287,9 @@ impl Plain<'_> {
 
     /// The request in Vertex AI.
     pub(crate) fn at_vertex(&self, base: &str, project: &str, region: &str) -> Result<Wrapped, Unspoken> {
+        if self.endpoint.operation == Operation::Live {
+            return self.live(base, LivePath::Vertex);
+        }
         let base = format!("{base}/v1/projects/{project}/locations/{region}/publishers");
         if self.endpoint.family == Family::Gemini {
             let target = vertex::google(&base, self)?;
@@ -306,6 +315,11 @@ impl Plain<'_> {
             body: Some(fields.write()),
             headers: vec![(VERSION, None), (BETA, header(&betas))],
         })
+    }
+
+    /// The opening of a session of Gemini Live, below `base`.
+    pub(crate) fn live(&self, base: &str, at: LivePath) -> Result<Wrapped, Unspoken> {
+        Ok(Wrapped { target: vertex::live(base, self.target, at)?, body: None, headers: Vec::new() })
     }
 
     /// The request, which came in an envelope, in the maker's own wire at `target`. What its query says is for the cloud.

@@ -56,6 +56,49 @@ pub(super) fn spoken(segments: &[&str]) -> Result<Option<Asked>, NotSpoken> {
     Ok(Some(Asked { target: asked.0, said: asked.1 }))
 }
 
+/// Where Gemini Live is, at Google's makers or in their cloud.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LivePath {
+    /// The maker's API.
+    Maker,
+    /// Vertex AI.
+    Vertex,
+}
+
+const LIVE_OF_MAKER: (&str, &str) =
+    ("/ws/google.ai.generativelanguage.", ".GenerativeService.BidiGenerateContent");
+const LIVE_OF_VERTEX: (&str, &str) = ("/ws/google.cloud.aiplatform.", ".LlmBidiService/BidiGenerateContent");
+
+/// Which of the two a path is, letter by letter, whatever its version.
+pub(crate) fn live_path(path: &str) -> Option<LivePath> {
+    if live_version(path, LIVE_OF_MAKER).is_some() {
+        return Some(LivePath::Maker);
+    }
+    live_version(path, LIVE_OF_VERTEX).map(|_| LivePath::Vertex)
+}
+
+fn live_version<'a>(path: &'a str, (before, behind): (&str, &str)) -> Option<&'a str> {
+    let version = path.strip_prefix(before)?.strip_suffix(behind)?;
+    let is_plain = version.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    (is_version(version) && is_plain).then_some(version)
+}
+
+/// The address of Gemini Live below `base`, for a client that asked for it at `target`: what its query says besides goes to nobody
+/// else.
+pub(super) fn live(base: &str, target: &PathAndQuery, at: LivePath) -> Result<PathAndQuery, Unspoken> {
+    let path = target.path();
+    let (own, (before, behind)) = match at {
+        LivePath::Maker => (live_version(path, LIVE_OF_MAKER), LIVE_OF_MAKER),
+        LivePath::Vertex => (live_version(path, LIVE_OF_VERTEX), LIVE_OF_VERTEX),
+    };
+    let query = target.query().filter(|_| own.is_some()).map(|query| format!("?{query}"));
+    // In the cloud versions have other names.
+    let usual = if at == LivePath::Maker { "v1beta" } else { "v1beta1" };
+    let version = own.unwrap_or(usual);
+    let query = query.unwrap_or_default();
+    format!("{base}{before}{version}{behind}{query}").parse().map_err(|_| Unspoken::Path)
+}
+
 /// The name of a model as a segment of a path.
 pub(super) fn segment(model: &str) -> Result<&str, Unspoken> {
     let is_plain = model.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.@".contains(&byte));

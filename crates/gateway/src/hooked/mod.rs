@@ -74,8 +74,9 @@ use crate::error::Failure;
 use crate::exchange::{Call, Interceptor, Plan};
 use crate::operations::Permission;
 
+pub(crate) use self::identity::SESSION_HEADERS;
 pub use self::profile::host_profile;
-pub use self::settings::{BlockedForm, HookSettings, TextMode, ToolCalls, Unasked};
+pub use self::settings::{BlockedForm, HookSettings, TextMode, ToolCalls, Unasked, UnjudgedMedia};
 
 /// The operator asked for something that the hooks that stand make impossible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -220,6 +221,10 @@ impl Standing {
 }
 
 impl Interceptor for Hooks {
+    fn passes_media(&self) -> bool {
+        !self.0.standing().decides() || self.0.settings.unjudged_media == UnjudgedMedia::Pass
+    }
+
     fn begin(&self, call: &Call<'_>) -> Plan {
         let standing = self.0.standing();
         if standing.is_empty() {

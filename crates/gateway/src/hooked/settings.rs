@@ -52,6 +52,16 @@ impl Default for ToolCalls {
     }
 }
 
+/// What is done with sound, and pictures as they are made, in a session in which hooks decide: nobody can judge them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UnjudgedMedia {
+    /// They pass in neither direction.
+    #[default]
+    Refuse,
+    /// They pass unread. What the provider writes of them is judged, after they have left.
+    Pass,
+}
+
 /// How traffic is judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HookSettings {
@@ -75,10 +85,13 @@ pub struct HookSettings {
     /// Whether clients may name the user on whose behalf they ask, so that budgets count by user. Only for
     /// clients that would not lie about it.
     pub trust_user: bool,
+    /// What is done with what nobody can judge.
+    pub unjudged_media: UnjudgedMedia,
 }
 
 impl Default for HookSettings {
-    /// No answer goes on after a refusal; a patience of 10 s, 1 MiB for a call, 16 MiB for an answer.
+    /// No answer goes on after a refusal; a patience of 10 s, 1 MiB for a call, 16 MiB for an answer; what nobody can judge
+    /// does not pass.
     fn default() -> Self {
         Self {
             text: None,
@@ -89,6 +102,7 @@ impl Default for HookSettings {
             call_bytes: 1 << 20,
             answer_bytes: 16 << 20,
             trust_user: false,
+            unjudged_media: UnjudgedMedia::default(),
         }
     }
 }

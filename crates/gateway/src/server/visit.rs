@@ -135,6 +135,12 @@ impl<'a> Visit<'a> {
         Self { shared, head, entered, endpoint, permission, spoken: None }
     }
 
+    /// What the client asks it asks in this envelope.
+    pub(super) fn speak(&mut self, envelope: Envelope) {
+        let target = self.entered.target.clone();
+        self.spoken = Some(Spoken::at(envelope, target));
+    }
+
     pub(super) fn permission(&self) -> Permission {
         self.permission
     }

@@ -30,7 +30,7 @@ use thiserror::Error;
 use tokio::time::{Instant, timeout_at};
 
 use crate::cloud::sigv4::Signer;
-use crate::cloud::{self, Plain, Unspoken, Wrapped};
+use crate::cloud::{self, LivePath, Plain, Unspoken, Wrapped};
 use crate::endpoint::{Endpoint, Family, Operation};
 use crate::error::StartError;
 use crate::head::{AZURE_KEY, Credentials};
@@ -137,6 +137,10 @@ impl Provider {
     pub(crate) fn wrap(&self, asked: &Plain<'_>) -> Result<Wrapped, Unspoken> {
         let unchanged = |target| Wrapped { target, body: None, headers: Vec::new() };
         match &self.cloud {
+            None if asked.endpoint.operation == Operation::Live => {
+                let (front, last) = self.base.rsplit_once('/').unwrap_or_default();
+                asked.live(if is_version(last) { front } else { &self.base }, LivePath::Maker)
+            }
             None => {
                 let target = self.plain_target(asked.endpoint, asked.target).ok_or(Unspoken::Path)?;
                 if asked.spoken.is_some() { asked.at_maker(&target) } else { Ok(unchanged(target)) }
@@ -148,6 +152,16 @@ impl Provider {
             }
             Some(Cloud::Bedrock { .. }) => asked.at_bedrock(&self.base),
             Some(Cloud::Vertex { project, region }) => asked.at_vertex(&self.base, project, region),
+        }
+    }
+
+    /// What stands in front of the name of a model in a session of Gemini Live.
+    pub(crate) fn live_models(&self) -> String {
+        match &self.cloud {
+            Some(Cloud::Vertex { project, region }) => {
+                format!("projects/{project}/locations/{region}/publishers/google/models/")
+            }
+            _ => "models/".to_owned(),
         }
     }
 

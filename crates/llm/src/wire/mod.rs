@@ -18,6 +18,7 @@
 
 mod answers;
 pub mod anthropic;
+mod bidi;
 mod call_ids;
 pub mod converse;
 mod fields;
@@ -48,6 +49,7 @@ pub(crate) use answers::{
     CONVERSE_TEXTS, GEMINI_ANSWERS, GEMINI_CANDIDATES, RESPONSES_ANSWERS, RESPONSES_EVENT_FIELDS,
     RESPONSES_MESSAGES,
 };
+pub use bidi::{LIVE_CONTENTS, LIVE_MESSAGES, LIVE_SETUPS, is_disguised, is_field_of_answer};
 pub use fields::request_fields;
 pub(crate) use json::not_json;
 pub use meta::own_meta;

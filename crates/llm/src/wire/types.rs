@@ -15,6 +15,7 @@ use super::answers::{
     CONVERSE_TEXTS, GEMINI_ANSWERS, GEMINI_CANDIDATES, RESPONSES_ANSWERS, RESPONSES_EVENT_FIELDS,
     RESPONSES_MESSAGES,
 };
+use super::bidi::{LIVE_ASKED, LIVE_CONTENTS, LIVE_MESSAGES, LIVE_SETUPS};
 use super::fields::{ANTHROPIC_FIELDS, CHAT_FIELDS, CONVERSE_FIELDS, GEMINI_FIELDS, RESPONSES_FIELDS};
 use crate::wire::Api;
 
@@ -89,7 +90,7 @@ impl TypeTable {
 }
 
 /// The tables of all wires.
-pub static TYPE_TABLES: [&TypeTable; 30] = [
+pub static TYPE_TABLES: [&TypeTable; 34] = [
     &RESPONSES_ITEMS,
     &RESPONSES_PARTS,
     &RESPONSES_EVENTS,
@@ -120,6 +121,10 @@ pub static TYPE_TABLES: [&TypeTable; 30] = [
     &GEMINI_CANDIDATES,
     &CONVERSE_ANSWERS,
     &CONVERSE_TEXTS,
+    &LIVE_MESSAGES,
+    &LIVE_CONTENTS,
+    &LIVE_SETUPS,
+    &LIVE_ASKED,
 ];
 
 pub(super) const OPENAI: &str = "openai 3.54.0 (Python), openai 6.49.0 (TypeScript)";

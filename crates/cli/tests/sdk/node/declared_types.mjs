@@ -127,6 +127,10 @@ console.log(
     ]),
     'gemini fields of answers': sorted(names(genai.replace('class GenerateContentResponse', 'interface GenerateContentResponse'), 'GenerateContentResponse')),
     'gemini fields of candidates': sorted(names(genai, 'Candidate', 'Content')),
+    'gemini fields of messages of Live': sorted(names(genai.replace('class LiveServerMessage', 'interface LiveServerMessage'), 'LiveServerMessage')),
+    'gemini fields of contents of Live': sorted(names(genai, 'LiveServerContent')),
+    'gemini fields of setups of Live': sorted(names(genai, 'LiveClientSetup')),
+    'gemini fields of messages of clients of Live': sorted(names(genai, 'LiveClientMessage')),
     'gemini fields of parts': sorted([...part.matchAll(/^\s*(\w+)\??:/gm)].map((match) => match[1])),
   }),
 );

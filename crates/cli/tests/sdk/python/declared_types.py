@@ -15,8 +15,17 @@ import openai.types.realtime as realtime
 import openai.types.responses as responses
 from anthropic.types import message_create_params
 from anthropic.types.beta import message_create_params as beta_message_create_params
-from google.genai import models
-from google.genai.types import Candidate, Content, GenerateContentResponse, Part
+from google.genai import _live_converters, models
+from google.genai.types import (
+    Candidate,
+    Content,
+    GenerateContentResponse,
+    LiveClientMessage,
+    LiveClientSetup,
+    LiveServerContent,
+    LiveServerMessage,
+    Part,
+)
 from openai.types.beta import response_create_params as beta_response_create_params
 from openai.types.chat import chat_completion, chat_completion_chunk, completion_create_params
 from openai.types.responses import response_create_params
@@ -73,6 +82,15 @@ def gemini_fields():
         yield from (field for field in written if field != "_url")
 
 
+def live_fields():
+    """The fields of a session of Live that the SDK writes."""
+    for service in ("mldev", "vertex"):
+        source = inspect.getsource(getattr(_live_converters, f"_LiveConnectConfig_to_{service}"))
+        written = re.findall(r"\['setup', '(\w+)'", source)
+        assert written, service
+        yield from written
+
+
 FIELDS = {
     "openai-chat fields of requests": [completion_create_params],
     "openai-responses fields of requests": [response_create_params, beta_response_create_params],
@@ -120,6 +138,10 @@ found |= {
     ),
     "gemini fields of answers": answer_fields(GenerateContentResponse),
     "gemini fields of candidates": answer_fields(Candidate, Content),
+    "gemini fields of messages of Live": answer_fields(LiveServerMessage),
+    "gemini fields of contents of Live": answer_fields(LiveServerContent),
+    "gemini fields of setups of Live": sorted({*answer_fields(LiveClientSetup), *live_fields()}),
+    "gemini fields of messages of clients of Live": answer_fields(LiveClientMessage),
 }
 BEDROCK = botocore.session.get_session().get_service_model("bedrock-runtime")
 

@@ -1,26 +1,52 @@
 //! What is spoken on a connection.
 
-use tokio_tungstenite::tungstenite::Utf8Bytes;
+use http::uri::PathAndQuery;
+use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
 
-use super::message::{self, Said};
+use super::live::{self, Live};
+use super::message::{self, Create, Kind, Said};
 use super::realtime::Talk;
+use super::relay::Frame;
 use crate::error::Failure;
 use crate::server::load::Buffered;
 
-/// What is spoken. Those who judge know OpenAI Responses, and all else is taken there and back.
+/// What is spoken. Those who judge know OpenAI Responses and Gemini, and all else is taken there and back.
 #[derive(Debug)]
 pub(super) enum Dialect {
     /// Messages are events of OpenAI Responses.
     Responses,
-    /// OpenAI Realtime.
+    /// OpenAI Realtime, as Responses.
     Realtime(Box<Talk>),
+    /// Gemini Live, as a stream of Gemini.
+    Live(Box<Live>),
+}
+
+/// A provider's message that nobody can read: bytes, none at all, or one in which something stands where nobody expects it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Unread;
+
+/// What a provider said.
+#[derive(Debug, Default)]
+pub(super) struct Heard {
+    /// For the client, at once: nobody can say anything in it.
+    pub(super) aside: Vec<Utf8Bytes>,
+    /// Of an answer, for those who judge.
+    pub(super) event: Option<(Kind, Utf8Bytes)>,
+}
+
+/// An error that is no message, but the end of a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Farewell {
+    /// The status that it would have over HTTP.
+    pub(super) status: u16,
+    pub(super) words: String,
 }
 
 impl Dialect {
     /// What a client is told before it says anything.
     pub(super) fn greeting(&mut self) -> Option<String> {
         match self {
-            Self::Responses => None,
+            Self::Responses | Self::Live(_) => None,
             Self::Realtime(talk) => Some(talk.greeting()),
         }
     }
@@ -30,39 +56,152 @@ impl Dialect {
         match self {
             Self::Responses => message::read(text),
             Self::Realtime(_) => Talk::hear(text).map(Said::Talk),
+            Self::Live(live) => live.hear(text).map(Said::Live),
+        }
+    }
+
+    /// The address that a request has over HTTP, where that is not the one of the connection.
+    pub(super) fn target(&self) -> Option<&PathAndQuery> {
+        match self {
+            Self::Responses | Self::Realtime(_) => None,
+            Self::Live(live) => live.target(),
         }
     }
 
     /// A request is about to be judged: nothing that it asks with waits for another. Answers what counts that.
-    pub(super) fn asked(&mut self) -> Vec<Buffered> {
+    pub(super) fn asked(&mut self, create: &Create) -> Vec<Buffered> {
         match self {
             Self::Responses => Vec::new(),
             Self::Realtime(talk) => talk.asked(),
+            Self::Live(live) => live.asked(create.is_unasked()),
         }
     }
 
+    /// A request passes. Answers what the client is told of it.
+    pub(super) fn permitted(&mut self) -> Option<Utf8Bytes> {
+        match self {
+            Self::Responses | Self::Realtime(_) => None,
+            Self::Live(live) => live.permitted().map(Utf8Bytes::from),
+        }
+    }
+
+    /// These messages go to the provider, and an answer follows.
+    pub(super) fn begins(&mut self, messages: &[Utf8Bytes]) {
+        if let Self::Live(live) = self {
+            live.begins(messages);
+        }
+    }
+
+    /// The messages by which a model goes on after the calls of its answer to `create` were refused; `None` if there are none.
+    pub(super) fn again(&mut self, create: &Create, body: &[u8]) -> Option<Vec<Utf8Bytes>> {
+        let setup = if let Self::Live(live) = &self { live.sent() } else { None };
+        let messages = create.again(body, setup);
+        if let Self::Live(live) = self
+            && messages.is_some()
+        {
+            live.again();
+        }
+        messages
+    }
+
+    /// Whether a message passes while an answer is under way.
+    pub(super) fn passes(&self, said: &Said) -> bool {
+        matches!((self, said), (Self::Live(live), Said::Live(said)) if live.passes(said))
+    }
+
+    /// The answer is over.
+    pub(super) fn ended(&mut self) {
+        if let Self::Live(live) = self {
+            live.ended();
+        }
+    }
+
+    /// Whether the provider has to take the setup of the session before it hears more.
+    pub(super) fn is_opening(&self) -> bool {
+        matches!(self, Self::Live(live) if !live.is_open())
+    }
+
+    /// Whether something of the answer was said aloud.
+    pub(super) fn has_sounded(&self) -> bool {
+        matches!(self, Self::Live(live) if live.has_sounded())
+    }
+
+    /// Whether the messages of an answer name it, and a new one begins only when it was asked for.
+    pub(super) fn has_threads(&self) -> bool {
+        !matches!(self, Self::Live(_))
+    }
+
     /// Whether the provider's last error stands in place of an answer. In Realtime it may be about anything else that was
-    /// said, and the answer comes all the same; of Responses a request is one message, and nothing else is said.
+    /// said, and the answer comes all the same.
     pub(super) fn is_refused(&self) -> bool {
         match self {
-            Self::Responses => true,
+            Self::Responses | Self::Live(_) => true,
             Self::Realtime(talk) => talk.is_refused(),
         }
     }
 
-    /// A provider's message as an event of Responses; `None` if it belongs to no answer and nobody waits for it.
-    pub(super) fn read(&mut self, message: Utf8Bytes) -> Option<Utf8Bytes> {
-        match self {
-            Self::Responses => Some(message),
-            Self::Realtime(talk) => talk.read(&message).map(Utf8Bytes::from),
+    /// The text of a message.
+    fn text(&mut self, message: Message) -> Result<Option<Utf8Bytes>, Unread> {
+        match (message, self) {
+            (Message::Text(text), Self::Live(live)) => {
+                live.framed(false);
+                Ok(Some(text))
+            }
+            (Message::Text(text), _) => Ok(Some(text)),
+            (Message::Binary(bytes), Self::Live(live)) => {
+                live.framed(true);
+                Utf8Bytes::try_from(bytes).map(Some).map_err(|_| Unread)
+            }
+            (Message::Ping(_) | Message::Pong(_) | Message::Frame(_), _) => Ok(None),
+            (Message::Binary(_) | Message::Close(_), _) => Err(Unread),
         }
     }
 
-    /// An event of Responses as the client hears it.
-    pub(super) fn write(&mut self, event: Utf8Bytes) -> Vec<Utf8Bytes> {
+    /// Whether bytes of a client are a message.
+    pub(super) fn takes_bytes(&self) -> bool {
+        matches!(self, Self::Live(_))
+    }
+
+    /// A message for the client.
+    pub(super) fn frame(&self, text: Utf8Bytes) -> Message {
         match self {
-            Self::Responses => vec![event],
-            Self::Realtime(talk) => talk.write(&event).into_iter().map(Utf8Bytes::from).collect(),
+            Self::Live(live) if live.is_binary() => Message::Binary(text.into()),
+            Self::Responses | Self::Realtime(_) | Self::Live(_) => Message::Text(text),
+        }
+    }
+
+    /// What a read of the provider's socket brought, if that is a message.
+    pub(super) fn listen(&mut self, frame: Frame) -> Result<Option<Heard>, Unread> {
+        let Some(Ok(message)) = frame else { return Err(Unread) };
+        match self.text(message)? {
+            Some(text) => self.read(text).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// A provider's message as an event of a stream that somebody can judge.
+    fn read(&mut self, message: Utf8Bytes) -> Result<Heard, Unread> {
+        let event = match self {
+            Self::Responses => Some(message),
+            Self::Realtime(talk) => talk.read(&message).map(Utf8Bytes::from),
+            Self::Live(live) => {
+                let live::Heard { aside, event } = live.read(&message)?;
+                let aside = aside.into_iter().map(Utf8Bytes::from).collect();
+                return Ok(Heard { aside, event: event.map(|(kind, event)| (kind, event.into())) });
+            }
+        };
+        Ok(Heard { aside: Vec::new(), event: event.map(|event| (Kind::of(&event), event)) })
+    }
+
+    /// An event of such a stream as the client hears it.
+    pub(super) fn write(&mut self, event: Utf8Bytes) -> Result<Vec<Utf8Bytes>, Farewell> {
+        match self {
+            Self::Responses => Ok(vec![event]),
+            Self::Realtime(talk) => Ok(talk.write(&event).into_iter().map(Utf8Bytes::from).collect()),
+            Self::Live(live) => match live.write(&event) {
+                Ok(messages) => Ok(messages.into_iter().map(Utf8Bytes::from).collect()),
+                Err((status, words)) => Err(Farewell { status, words }),
+            },
         }
     }
 }

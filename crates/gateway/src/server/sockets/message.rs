@@ -1,4 +1,4 @@
-//! What is said on a WebSocket of OpenAI Responses: by clients, by a closed list, and to them.
+//! What is said on a WebSocket: by clients of OpenAI Responses, by a closed list, and to all.
 
 use backstop_llm::sse::SseEvent;
 use backstop_llm::wire::{parse_json, parse_request};
@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
+use super::live::{self, Saying};
 use super::realtime::{Envelope, Utterance};
 use super::steer::Steer;
 use crate::endpoint::Family;
@@ -33,6 +34,8 @@ pub(super) enum Said {
     Processed(String),
     /// It goes on with a session of Realtime.
     Talk(Utterance),
+    /// It goes on with a session of Gemini Live.
+    Live(Saying),
 }
 
 /// A request as a message: the body of one over HTTP, and what a message has besides.
@@ -49,6 +52,8 @@ enum Form {
     Responses(Map<String, Value>),
     /// One for each item, and one that asks.
     Realtime(Envelope),
+    /// The setup, what was said, and what asks.
+    Live(live::Envelope),
 }
 
 /// Reads what a client said. Text that two readers could understand in two ways is refused.
@@ -115,6 +120,25 @@ impl Create {
         Self { body, form: Form::Realtime(envelope) }
     }
 
+    /// A request that a session of Gemini Live makes.
+    pub(super) fn of_live(body: Bytes, envelope: live::Envelope) -> Self {
+        Self { body, form: Form::Live(envelope) }
+    }
+
+    /// Whether nothing is asked: the provider speaks by itself, or is only to hear of its session.
+    pub(super) fn is_unasked(&self) -> bool {
+        matches!(&self.form, Form::Live(envelope) if envelope.is_unasked())
+    }
+
+    /// The messages by which the model goes on after its calls were refused; `None` if that can't be said.
+    /// `setup` is the session as the provider knows it.
+    pub(super) fn again(&self, body: &[u8], setup: Option<&Value>) -> Option<Vec<Utf8Bytes>> {
+        match &self.form {
+            Form::Live(envelope) => envelope.again(body, setup?).map(texts),
+            Form::Responses(_) | Form::Realtime(_) => self.with(body),
+        }
+    }
+
     /// Whether its answer belongs to a conversation that the provider keeps.
     pub(super) fn has_conversation(&self) -> bool {
         let body = parse_json(&self.body).unwrap_or_default();
@@ -136,9 +160,8 @@ impl Create {
     pub(super) fn with(&self, body: &[u8]) -> Option<Vec<Utf8Bytes>> {
         let envelope = match &self.form {
             Form::Responses(envelope) => envelope,
-            Form::Realtime(envelope) => {
-                return envelope.with(body).map(|messages| messages.into_iter().map(Into::into).collect());
-            }
+            Form::Realtime(envelope) => return envelope.with(body).map(texts),
+            Form::Live(envelope) => return envelope.with(body).map(texts),
         };
         let Ok(Value::Object(mut fields)) = parse_json(body) else { return None };
         // An answer always streams here.
@@ -147,6 +170,10 @@ impl Create {
         message.extend(fields);
         Some(vec![Value::Object(message).to_string().into()])
     }
+}
+
+fn texts(messages: Vec<String>) -> Vec<Utf8Bytes> {
+    messages.into_iter().map(Utf8Bytes::from).collect()
 }
 
 /// What a provider's message is, as far as the connection has to know.

@@ -1,6 +1,6 @@
-//! WebSockets: turns of OpenAI Responses and Realtime, one after the other on one connection.
+//! WebSockets: turns of OpenAI Responses, Realtime and Gemini Live, one after the other on one connection.
 //!
-//! A client that asks for a WebSocket at `/v1/responses` or `/v1/realtime` comes in through the same door as any request; then one is opened
+//! A client that asks for a WebSocket at `/v1/responses`, `/v1/realtime` or for Gemini Live comes in through the same door as any request; then one is opened
 //! at the provider, with the operator's key if there is one, and the two are tied together here. Each `response.create` is
 //! the body of a `POST /v1/responses` that streams, and is shown to an [exchange](crate::exchange) of its own; each event
 //! of the provider is one of the stream that answers it. So what judges, redacts, counts and writes receipts is what does
@@ -10,16 +10,18 @@
 //! handshake  who may open one, and how both sides agree
 //! inbound    messages of a client that are not whole yet
 //! message    what clients say, by a closed list, and what they are told
-//! dialect    what is spoken: Responses, or another wire as Responses
+//! dialect    what is spoken: Responses, or another wire as one that those who judge know
 //! realtime   OpenAI Realtime, as Responses
+//! live       Gemini Live, as a stream of Gemini
 //! outlet     what an exchange lets out, as messages
-//! relay      the two sockets between turns, and how they end
+//! relay      the two sockets between turns
+//! ending     how connections end
 //! turn       one request and its answer
 //! steer      input for an answer that is under way
 //! ```
 //!
 //! - *Nothing passes that no turn carries.* Messages that are in no list are answered with an error; what a provider says
-//!   outside of an answer does not leave; bytes that are no text end the connection.
+//!   outside of an answer does not leave, or is judged as one; bytes that are no text end the connection.
 //! - *One answer at a time.* Requests that come meanwhile wait, as many as a list of them allows. What a provider says has
 //!   to belong to the answer that was asked for, by its place and by its name.
 //! - *A refusal ends a turn, and the connection only where the provider is in the middle of an answer*: that one has to be
@@ -28,12 +30,14 @@
 //!   long it lasts, how long a provider is silent.
 //! - *A turn has the settings of its connection*; once others hold, the connection ends between turns.
 //!
-//! Limits: extensions (compression) and subprotocols are not agreed on; Gemini Live is refused; a connection stays at the
+//! Limits: extensions (compression) and subprotocols are not agreed on; a connection stays at the
 //! provider where it was opened, so a model that goes elsewhere is asked for over HTTP.
 
 mod dialect;
+mod ending;
 mod handshake;
 mod inbound;
+mod live;
 mod message;
 mod outlet;
 mod realtime;
@@ -48,18 +52,22 @@ use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header, request};
 use hyper::upgrade;
 use tokio::sync::watch;
+use uuid::Uuid;
 
 use super::Shared;
 use super::answer::AnswerBody;
 use super::visit::Visit;
+use crate::cloud::{Envelope, LivePath, live_path};
 use crate::door::{Entered, Refused};
 use crate::endpoint::{Endpoint, Operation, normal};
 use crate::error::Failure;
+use crate::hooked::SESSION_HEADERS;
 use crate::operations::{Permission, is_itself, without_prefix};
 use crate::upstream::Provider;
 
 use dialect::Dialect;
 use handshake::{Opening, is_of_handshake};
+use live::Live;
 use realtime::Talk;
 use relay::Relay;
 
@@ -93,6 +101,8 @@ struct Session {
     entered: Entered,
     endpoint: Endpoint,
     provider: Arc<Provider>,
+    /// The envelope of a cloud in which the client speaks.
+    envelope: Option<Envelope>,
 }
 
 impl Guests {
@@ -145,9 +155,11 @@ pub(super) async fn open(
     let client = upgrade::on(&mut request);
     let head = as_request(request.into_parts().0);
     let (upstream, provider) = ask(&shared, &head, &entered, endpoint, &asked).await?;
-    let dialect = asked.dialect(&shared);
+    let dialect = asked.dialect(&shared, &provider);
+    let head = asked.named(head);
+    let envelope = asked.envelope();
     let (entered, endpoint) = asked.turns(entered, endpoint);
-    let session = Session { shared, head, entered, endpoint, provider };
+    let session = Session { shared, head, entered, endpoint, provider, envelope };
     guests.put(Guest { client, upstream, dialect, session, changes });
     let mut response = Response::new(AnswerBody::whole(bytes::Bytes::new()));
     *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
@@ -162,6 +174,11 @@ enum Asked {
         /// The model that the session is with.
         model: String,
     },
+    /// Its messages name the model.
+    Live {
+        /// The client asks in the words of Vertex AI.
+        is_vertex: bool,
+    },
 }
 
 impl Asked {
@@ -172,6 +189,9 @@ impl Asked {
         }
         if endpoint.operation == Operation::Responses {
             return Ok(Self::Responses);
+        }
+        if endpoint.operation == Operation::Live {
+            return Self::live(&entered.target);
         }
         let path = normal(entered.target.path()).unwrap_or_default();
         if without_prefix(path.trim_matches('/')) != "realtime" {
@@ -196,16 +216,40 @@ impl Asked {
         Ok(Self::Realtime { model: model.to_owned() })
     }
 
+    /// Gemini Live, at the one address that a server has for it.
+    fn live(target: &PathAndQuery) -> Result<Self, Failure> {
+        let is_vertex = match live_path(target.path()) {
+            Some(LivePath::Maker) => false,
+            Some(LivePath::Vertex) => true,
+            None => return Err(Failure::Socket),
+        };
+        // A token may hold a setup of its own, of which nobody here would know.
+        let is_key = |pair: &str| pair.split_once('=').is_some_and(|(name, _)| name == "key");
+        if target.query().is_some_and(|query| !query.split('&').all(is_key)) {
+            return Err(Failure::Handshake("Gemini Live is opened with `?key=` or without a query"));
+        }
+        Ok(Self::Live { is_vertex })
+    }
+
     fn model(&self) -> Option<&str> {
         match self {
-            Self::Responses => None,
+            Self::Responses | Self::Live { .. } => None,
             Self::Realtime { model } => Some(model),
         }
     }
 
-    fn dialect(&self, shared: &Shared) -> Dialect {
+    /// The envelope of a cloud in which the client speaks.
+    fn envelope(&self) -> Option<Envelope> {
+        matches!(self, Self::Live { is_vertex: true }).then_some(Envelope::Vertex)
+    }
+
+    fn dialect(&self, shared: &Shared, provider: &Provider) -> Dialect {
         match self {
             Self::Responses => Dialect::Responses,
+            Self::Live { .. } => {
+                let (media, most) = (shared.interceptor.passes_media(), shared.limits.body_bytes);
+                Dialect::Live(Box::new(Live::new(provider.live_models(), media, &shared.load, most)))
+            }
             Self::Realtime { model } => {
                 let most = shared.limits.body_bytes;
                 Dialect::Realtime(Box::new(Talk::new(model.clone(), &shared.load, most)))
@@ -213,10 +257,25 @@ impl Asked {
         }
     }
 
+    /// The head of all requests of the connection: they are one conversation, if nothing else says so.
+    fn named(&self, mut head: request::Parts) -> request::Parts {
+        let is_named = SESSION_HEADERS.iter().any(|name| head.headers.contains_key(*name));
+        let name = format!("live-{}", Uuid::new_v4().simple());
+        let [header, ..] = SESSION_HEADERS;
+        if let (Self::Live { .. }, false, Ok(name)) = (self, is_named, HeaderValue::from_str(&name)) {
+            head.headers.insert(header, name);
+        }
+        head
+    }
+
     /// As what the requests are judged that are made on the connection.
     fn turns(&self, entered: Entered, endpoint: Endpoint) -> (Entered, Endpoint) {
         match self {
             Self::Responses => (entered, endpoint),
+            // Its setup says at which address.
+            Self::Live { .. } => {
+                (entered, Endpoint { operation: Operation::StreamGenerateContent, ..endpoint })
+            }
             Self::Realtime { .. } => {
                 let target = PathAndQuery::from_static("/v1/responses");
                 (Entered { target, ..entered }, Endpoint { operation: Operation::Responses, ..endpoint })
@@ -245,9 +304,13 @@ async fn ask(
     asked: &Asked,
 ) -> Result<(upgrade::Upgraded, Arc<Provider>), Failure> {
     let model = asked.model();
-    let providers = shared.routes.find(entered.provider.as_deref(), endpoint, None, model)?;
-    let visit = Visit::quiet(shared, head, entered.clone(), endpoint);
-    let is_closed = asked.model().is_none() && visit.permission() == Permission::Closed;
+    let named = entered.provider.as_deref();
+    let providers = shared.routes.find(named, endpoint, asked.envelope(), model)?;
+    let mut visit = Visit::quiet(shared, head, entered.clone(), endpoint);
+    if let Some(envelope) = asked.envelope() {
+        visit.speak(envelope);
+    }
+    let is_closed = matches!(asked, Asked::Responses) && visit.permission() == Permission::Closed;
     if is_closed && providers.iter().any(|provider| provider.has_own_key()) {
         return Err(Failure::closed(&head.method, entered.target.path()));
     }

@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::future::Future;
-use std::io::ErrorKind;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,9 +17,11 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 
-use super::dialect::Dialect;
+use super::dialect::{Dialect, Unread};
+use super::ending::{Ending, short};
 use super::inbound::Inbound;
-use super::message::{self, Create, Said, Thread};
+use super::live::Saying;
+use super::message::{self, Create, Kind, Said, Thread};
 use super::realtime::{Taken, Talk, Utterance};
 use super::steer::{Steered, Steering, Unsteered};
 use super::{Session, Shared};
@@ -68,6 +69,8 @@ pub(super) struct Relay {
     pub(super) thread: Thread,
     /// What the provider said while nobody could read it.
     pub(super) ahead: Option<Frame>,
+    /// What it said without having been asked, and is to be judged.
+    pub(super) early: Option<(Kind, Utf8Bytes)>,
     /// Messages of the client so far.
     heard: usize,
     /// When the client was last told anything.
@@ -83,15 +86,6 @@ pub(super) struct Heard {
     pub(super) buffered: Vec<Buffered>,
 }
 
-/// Why a connection ends.
-#[derive(Debug)]
-pub(super) struct Ending {
-    code: CloseCode,
-    reason: &'static str,
-    /// What the client is told before.
-    words: Option<Box<Failure>>,
-}
-
 /// What comes next.
 pub(super) enum Next {
     Client(Frame),
@@ -102,62 +96,6 @@ pub(super) enum Next {
     Silent,
     /// Everything ends now.
     Stopping,
-}
-
-impl Ending {
-    pub(super) fn new(code: CloseCode, reason: &'static str) -> Self {
-        Self { code, reason, words: None }
-    }
-
-    pub(super) fn told(self, failure: Failure) -> Self {
-        Self { words: Some(Box::new(failure)), ..self }
-    }
-
-    /// The other side has gone, or says goodbye.
-    fn gone() -> Self {
-        Self::new(CloseCode::Normal, "")
-    }
-
-    pub(super) fn stopping() -> Self {
-        Self::new(CloseCode::Away, "this proxy stops")
-    }
-
-    pub(super) fn of_provider() -> Self {
-        Self::new(CloseCode::Error, "the provider's connection ended")
-    }
-
-    fn too_old() -> Self {
-        Self::new(CloseCode::Restart, "the connection is too old (`gateway.websockets.totalMs`)")
-    }
-
-    fn too_much(failure: Failure) -> Self {
-        Self::new(CloseCode::Again, "too much is going on at once").told(failure)
-    }
-
-    pub(super) fn of_stray() -> Self {
-        Self::new(CloseCode::Error, "the provider said what nobody asked for")
-    }
-
-    /// A side that ends a connection with words of its own.
-    fn saying(code: CloseCode, reason: &'static str) -> Self {
-        Self::new(code, reason).told(Failure::Message(reason.to_owned()))
-    }
-
-    fn of_error(error: &Error) -> Self {
-        match error {
-            Error::Capacity(_) => {
-                Self::saying(CloseCode::Size, "the message is too large (`gateway.limits.max_body_bytes`)")
-            }
-            Error::Utf8(_) => Self::new(CloseCode::Invalid, "the message is no UTF-8"),
-            Error::Io(error) if error.kind() == ErrorKind::TimedOut => Self::saying(
-                CloseCode::Policy,
-                "the rest of a message did not come (`gateway.timeouts.bodyMs`)",
-            ),
-            Error::Io(error) if error.kind() == ErrorKind::OutOfMemory => Self::too_much(Failure::Overloaded),
-            Error::Protocol(_) => Self::new(CloseCode::Protocol, "this is no WebSocket as RFC 6455 has it"),
-            _ => Self::gone(),
-        }
-    }
 }
 
 impl Relay {
@@ -189,6 +127,7 @@ impl Relay {
             silent: Instant::now(),
             thread: Thread::default(),
             ahead: None,
+            early: None,
             heard: 0,
             told: Instant::now(),
             patience: None,
@@ -235,11 +174,18 @@ impl Relay {
         if old <= Instant::now() {
             return Err(Ending::too_old());
         }
-        self.hush()?;
-        if let Some(heard) = self.waiting.pop_front() {
+        self.hush().await?;
+        if self.early.is_none()
+            && let Some(heard) = self.waiting.pop_front()
+        {
             return Ok(heard);
         }
         loop {
+            if self.early.is_some() {
+                let buffered = vec![self.session.shared.load.buffer()];
+                let said = Ok(Said::Live(Saying::Unasked));
+                return Ok(Heard { text: Utf8Bytes::default(), said, buffered });
+            }
             let frame = tokio::select! {
                 biased;
                 _ = stopped.changed() => return Err(Ending::stopping()),
@@ -249,7 +195,7 @@ impl Relay {
                     return Err(Ending::new(CloseCode::Away, "nothing was asked for long (`gateway.websockets.idleMs`)"));
                 }
                 frame = self.upstream.next() => {
-                    self.unasked(frame)?;
+                    self.unasked(frame).await?;
                     continue;
                 }
                 frame = self.client.next() => frame,
@@ -275,6 +221,10 @@ impl Relay {
                 buffered.grow(said.len().saturating_sub(heard.text.len()))?;
                 heard.text = Utf8Bytes::default();
             }
+            Ok(Said::Live(said)) => {
+                buffered.grow(said.len().saturating_sub(heard.text.len()))?;
+                heard.text = Utf8Bytes::default();
+            }
             _ => {}
         }
         heard.buffered.push(buffered);
@@ -285,10 +235,10 @@ impl Relay {
     async fn hear(&mut self, heard: Heard) -> Result<(), Ending> {
         let Heard { text, said, mut buffered } = heard;
         match said {
-            Ok(Said::Create(create)) => self.request(vec![text], &create, buffered).await,
+            Ok(Said::Create(create)) => self.request(Some(text), &create, buffered).await,
             Ok(Said::Steer(steer)) => self.say([steer.failed(Unsteered::Over)]).await,
             Ok(Said::Processed(said)) => self.ask(vec![said.into()]).await,
-            Ok(Said::Talk(said)) => match buffered.pop() {
+            Ok(said @ (Said::Talk(_) | Said::Live(_))) => match buffered.pop() {
                 Some(buffered) => self.talk(said, buffered).await,
                 None => Ok(()),
             },
@@ -298,13 +248,14 @@ impl Relay {
 
     async fn request(
         &mut self,
-        messages: Vec<Utf8Bytes>,
+        message: Option<Utf8Bytes>,
         create: &Create,
         buffered: Vec<Buffered>,
     ) -> Result<(), Ending> {
         self.steers = 0;
         self.steering = Some(Steering::of(create));
-        let told = self.turn(messages, create, buffered).await;
+        let told = self.turn(message, create, buffered).await;
+        self.dialect.ended();
         self.patience = None;
         self.idle = Instant::now() + self.settings.idle;
         told?;
@@ -319,9 +270,13 @@ impl Relay {
     }
 
     /// Goes on with a session.
-    async fn talk(&mut self, said: Utterance, buffered: Buffered) -> Result<(), Ending> {
-        let Dialect::Realtime(talk) = &mut self.dialect else { return Ok(()) };
-        match talk.take(said, buffered) {
+    async fn talk(&mut self, said: Said, buffered: Buffered) -> Result<(), Ending> {
+        let taken = match (&mut self.dialect, said) {
+            (Dialect::Realtime(talk), Said::Talk(said)) => talk.take(said, buffered),
+            (Dialect::Live(live), Said::Live(said)) => live.take(said, buffered),
+            _ => return Ok(()),
+        };
+        match taken {
             Ok(Taken::Told { client, provider }) => {
                 self.feed(client.into_iter().map(Utf8Bytes::from)).await?;
                 match provider {
@@ -329,37 +284,47 @@ impl Relay {
                     None => Ok(()),
                 }
             }
-            Ok(Taken::Ask(create, buffered)) => match create.with(&create.body) {
-                Some(messages) => self.request(messages, &create, buffered).await,
-                None => self.tell(&Failure::Message("the request can't be written".to_owned())).await,
-            },
+            Ok(Taken::Ask(create, buffered)) => self.request(None, &create, buffered).await,
+            Ok(Taken::Open(create, buffered, message)) => {
+                self.introduce(&create, buffered).await?;
+                self.send(vec![message.into()]).await
+            }
             Err(failure) => self.tell(&failure).await,
         }
     }
 
     /// Reads what the provider has said by now, which is no part of an answer that was not asked for yet.
-    pub(super) fn hush(&mut self) -> Result<(), Ending> {
-        while let Some(frame) = self.ahead.take().or_else(|| self.upstream.next().now_or_never()) {
-            self.unasked(frame)?;
+    pub(super) async fn hush(&mut self) -> Result<(), Ending> {
+        // An answer that nobody asked for is read no further than it has begun.
+        while self.early.is_none()
+            && let Some(frame) = self.ahead.take().or_else(|| self.upstream.next().now_or_never())
+        {
+            self.unasked(frame).await?;
         }
         Ok(())
     }
 
-    /// What a provider says outside of an answer does not leave. The beginning of another answer ends the connection.
-    fn unasked(&mut self, frame: Frame) -> Result<(), Ending> {
-        match frame {
-            Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => Ok(()),
-            Some(Ok(Message::Text(text))) => {
-                let bytes = text.len();
-                let event = self.dialect.read(text);
-                if event.is_some_and(|event| message::Kind::of(&event) != message::Kind::Other) {
-                    return Err(Ending::of_stray());
-                }
-                tracing::debug!(bytes, "a provider's message outside of an answer was dropped");
+    /// What a provider says outside of an answer does not leave. Another answer ends the connection, or is judged as one that
+    /// nobody asked for, where providers give such.
+    async fn unasked(&mut self, frame: Frame) -> Result<(), Ending> {
+        if matches!(frame, Some(Ok(Message::Close(_)) | Err(_)) | None) {
+            return Err(Ending::of_provider());
+        }
+        let heard = self.dialect.listen(frame).map_err(|Unread| Ending::of_stray())?;
+        let Some(heard) = heard else { return Ok(()) };
+        self.feed(heard.aside).await?;
+        match heard.event {
+            Some(_) if self.dialect.is_opening() => Err(Ending::of_stray()),
+            Some(event) if !self.dialect.has_threads() => {
+                self.early = Some(event);
                 Ok(())
             }
-            Some(Ok(Message::Binary(_))) => Err(Ending::of_stray()),
-            Some(Ok(Message::Close(_)) | Err(_)) | None => Err(Ending::of_provider()),
+            Some((kind, _)) if kind != Kind::Other => Err(Ending::of_stray()),
+            Some((_, text)) => {
+                tracing::debug!(bytes = text.len(), "a provider's message outside of an answer was dropped");
+                Ok(())
+            }
+            None => Ok(()),
         }
     }
 
@@ -372,6 +337,10 @@ impl Relay {
         match frame {
             Some(Ok(Message::Text(text))) => Ok(Some(text)),
             Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => Ok(None),
+            Some(Ok(Message::Binary(bytes))) if self.dialect.takes_bytes() => {
+                let text = Utf8Bytes::try_from(bytes).map(Some);
+                text.map_err(|_| Ending::new(CloseCode::Invalid, "the message is no UTF-8"))
+            }
             Some(Ok(Message::Binary(_))) => {
                 Err(Ending::saying(CloseCode::Unsupported, "bytes that are no text do not pass here"))
             }
@@ -451,6 +420,12 @@ impl Relay {
                 self.interrupt()?;
                 self.send(vec![Talk::cancel().into()]).await
             }
+            Ok(Heard { said: Ok(said), mut buffered, .. }) if self.dialect.passes(&said) => {
+                match buffered.pop() {
+                    Some(buffered) => Box::pin(self.talk(said, buffered)).await,
+                    None => Ok(()),
+                }
+            }
             Ok(heard) => {
                 self.waiting.push_back(heard);
                 Ok(())
@@ -470,20 +445,28 @@ impl Relay {
 
     /// Sends events to the client, in the words of its wire.
     pub(super) async fn say(&mut self, events: impl IntoIterator<Item = String>) -> Result<(), Ending> {
-        let mut messages = Vec::new();
+        let (mut messages, mut farewell) = (Vec::new(), None);
         for event in events {
-            messages.extend(self.dialect.write(event.into()));
+            match self.dialect.write(event.into()) {
+                Ok(written) => messages.extend(written),
+                Err(said) => {
+                    farewell = Some(said);
+                    break;
+                }
+            }
         }
-        self.feed(messages).await
+        self.feed(messages).await?;
+        farewell.map_or(Ok(()), |farewell| Err(Ending::of_farewell(farewell)))
     }
 
     /// Sends messages to the client.
-    async fn feed(&mut self, messages: impl IntoIterator<Item = Utf8Bytes>) -> Result<(), Ending> {
+    pub(super) async fn feed(&mut self, messages: impl IntoIterator<Item = Utf8Bytes>) -> Result<(), Ending> {
         for message in messages {
             if let Some(steering) = &mut self.steering {
                 steering.see(&message);
             }
-            self.client.feed(Message::Text(message)).await.map_err(|_| Ending::gone())?;
+            let message = self.dialect.frame(message);
+            self.client.feed(message).await.map_err(|_| Ending::gone())?;
             self.told = Instant::now();
         }
         self.client.flush().await.map_err(|_| Ending::gone())
@@ -496,7 +479,7 @@ impl Relay {
 
     /// Sends an event of the provider to the client, as it came.
     pub(super) async fn pass(&mut self, text: Utf8Bytes) -> Result<(), Ending> {
-        let messages = self.dialect.write(text);
+        let messages = self.dialect.write(text).map_err(Ending::of_farewell)?;
         self.feed(messages).await
     }
 
@@ -506,11 +489,39 @@ impl Relay {
     }
 
     /// Asks the provider for an answer.
-    pub(super) async fn ask(&mut self, messages: Vec<Utf8Bytes>) -> Result<(), Ending> {
+    pub(super) async fn ask(&mut self, mut messages: Vec<Utf8Bytes>) -> Result<(), Ending> {
+        self.dialect.begins(&messages);
+        if self.dialect.is_opening() && !messages.is_empty() {
+            let rest = messages.split_off(1);
+            self.send(messages).await?;
+            self.opened().await?;
+            messages = rest;
+        }
         self.send(messages).await?;
         let first_byte = self.session.shared.timeouts.first_byte;
         self.silent = Instant::now() + first_byte.max(self.session.provider.idle_timeout);
         self.thread = Thread::default();
+        Ok(())
+    }
+
+    /// Waits until the provider has taken the setup of a session.
+    async fn opened(&mut self) -> Result<(), Ending> {
+        self.silent = Instant::now() + self.session.shared.timeouts.first_byte;
+        while self.dialect.is_opening() {
+            let next = match self.ahead.take() {
+                Some(frame) => Next::Upstream(frame),
+                None => self.next(true).await,
+            };
+            match next {
+                // An error, as HTTP would have one.
+                Next::Upstream(Some(Ok(Message::Close(Some(close))))) => {
+                    return Err(Ending::new(close.code, close.reason.as_str().to_owned()));
+                }
+                Next::Upstream(frame) => self.unasked(frame).await?,
+                Next::Silent => return Err(Ending::new(CloseCode::Error, "the provider opened no session")),
+                Next::Client(_) | Next::Quiet | Next::Stopping => self.mind(next).await?,
+            }
+        }
         Ok(())
     }
 
@@ -532,14 +543,22 @@ impl Relay {
 
     /// Says goodbye to both sides.
     async fn end(mut self, ending: Ending) {
-        let Ending { code, reason, words } = ending;
+        let Ending { code, mut reason, words } = ending;
         let words = words.map(|failure| self.dialect.write(message::failed(&failure).into()));
-        let words = words.unwrap_or_default();
+        let words = match words {
+            Some(Ok(words)) => words,
+            Some(Err(farewell)) => {
+                reason = short(farewell.words).into();
+                Vec::new()
+            }
+            None => Vec::new(),
+        };
+        let words: Vec<Message> = words.into_iter().map(|text| self.dialect.frame(text)).collect();
         let goodbye = async {
             for message in words {
-                let _ = self.client.feed(Message::Text(message)).await;
+                let _ = self.client.feed(message).await;
             }
-            let close = CloseFrame { code, reason: reason.into() };
+            let close = CloseFrame { code, reason: reason.as_ref().into() };
             let _ = self.client.send(Message::Close(Some(close))).await;
             // What was said is read before the connection breaks: until the other side says so, or goes.
             while let Some(Ok(_)) = self.client.next().await {}

@@ -4,15 +4,17 @@ use std::sync::Arc;
 
 use http::{HeaderValue, StatusCode, header};
 use tokio::time::Instant;
+use tokio_tungstenite::tungstenite::Utf8Bytes;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
-use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
 
+use super::dialect::Unread;
+use super::ending::Ending;
 use super::message::{self, Create, Kind};
 use super::outlet::{self, Outlet};
-use super::relay::{Ending, Frame, Next, Relay};
+use super::relay::{Next, Relay};
 use crate::error::{Cause, Failure};
 use crate::exchange::{Answered, Body, Exchange, Outgoing, Plan, Reply, Requested, Step, Watch};
-use crate::server::load::{Buffered, Visitors};
+use crate::server::load::{Buffered, Running, Visitors};
 use crate::server::visit::{Sending, Visit};
 
 /// Bytes that a provider may say before its answer begins.
@@ -52,52 +54,26 @@ enum Made {
     Failed(Failure),
 }
 
+/// What a request is for the provider, if nobody rewrites it.
+fn as_it_came(message: Option<Utf8Bytes>, create: &Create) -> Made {
+    match message.map(|message| vec![message]).or_else(|| create.with(&create.body)) {
+        Some(messages) => Made::Messages(messages),
+        None => Made::Failed(Failure::Message("the request can't be written".to_owned())),
+    }
+}
+
 impl Relay {
     /// Takes a request to the provider, and its answer to the client.
     ///
-    /// `messages` are what it is for the provider, and `buffered` what counts it until it was sent.
+    /// `message` is what it is for the provider, where that is what the client said, and `buffered` what counts it until it was
+    /// sent.
     pub(super) async fn turn(
         &mut self,
-        messages: Vec<Utf8Bytes>,
+        message: Option<Utf8Bytes>,
         create: &Create,
         buffered: Vec<Buffered>,
     ) -> Result<(), Ending> {
-        let session = Arc::clone(&self.session);
-        let shared = &session.shared;
-        let running = match shared.load.begin(Visitors::default().enter()) {
-            Ok(running) => running,
-            Err(failure) => return self.tell(&failure).await,
-        };
-        let (visit, plan) = Visit::begin(shared, &session.head, session.entered.clone(), session.endpoint);
-        if let Err(failure) = self.goes_here(&visit, create.body.clone()) {
-            return self.tell(&failure).await;
-        }
-        // Not before: what nobody judged can be asked with again.
-        let waited = self.dialect.asked();
-        let mut exchange = match plan {
-            Plan::Opaque => None,
-            Plan::Inspect(exchange) => Some(exchange),
-        };
-        let messages = match &mut exchange {
-            None => messages,
-            Some(exchange) => match self.shown(&visit, exchange.as_mut(), messages, create).await? {
-                Made::Messages(messages) => messages,
-                Made::Failed(failure) => return self.tell(&failure).await,
-                Made::Reply(reply) => return self.say(outlet::replied(&reply)).await,
-            },
-        };
-        // What came while somebody decided is no beginning of this answer.
-        let asked = match self.hush() {
-            Ok(()) => self.ask(messages).await,
-            Err(ending) => Err(ending.told(self.failure(Cause::Broken))),
-        };
-        if let Err(ending) = asked {
-            if let Some(exchange) = &mut exchange {
-                exchange.unanswered();
-            }
-            return Err(ending);
-        }
-        drop((buffered, waited));
+        let Some((exchange, running)) = self.sent(message, create, buffered).await? else { return Ok(()) };
         let answer = exchange.map(|exchange| Answer {
             create,
             exchange,
@@ -113,6 +89,84 @@ impl Relay {
         answered
     }
 
+    /// Tells the provider of a session, and asks nothing.
+    pub(super) async fn introduce(&mut self, create: &Create, buffered: Vec<Buffered>) -> Result<(), Ending> {
+        if let Some((Some(mut exchange), _)) = self.sent(None, create, buffered).await? {
+            exchange.unanswered();
+        }
+        self.dialect.ended();
+        Ok(())
+    }
+
+    /// Takes a request to the provider, if it may go there.
+    async fn sent(
+        &mut self,
+        message: Option<Utf8Bytes>,
+        create: &Create,
+        buffered: Vec<Buffered>,
+    ) -> Result<Option<(Option<Box<dyn Exchange>>, Running)>, Ending> {
+        let session = Arc::clone(&self.session);
+        let shared = &session.shared;
+        let running = match shared.load.begin(Visitors::default().enter()) {
+            Ok(running) => running,
+            Err(failure) => return self.refused(create, Made::Failed(failure)).await,
+        };
+        let mut entered = session.entered.clone();
+        if let Some(target) = self.dialect.target() {
+            entered.target = target.clone();
+        }
+        let (mut visit, plan) = Visit::begin(shared, &session.head, entered, session.endpoint);
+        if let Some(envelope) = session.envelope {
+            visit.speak(envelope);
+        }
+        if let Err(failure) = self.goes_here(&visit, create.body.clone()) {
+            return self.refused(create, Made::Failed(failure)).await;
+        }
+        // Not before: what nobody judged can be asked with again.
+        let waited = self.dialect.asked(create);
+        let mut exchange = match plan {
+            Plan::Opaque => None,
+            Plan::Inspect(exchange) => Some(exchange),
+        };
+        let made = match &mut exchange {
+            None => as_it_came(message, create),
+            Some(exchange) => self.shown(&visit, exchange.as_mut(), message, create).await?,
+        };
+        let messages = match made {
+            Made::Messages(messages) => messages,
+            refused => return self.refused(create, refused).await,
+        };
+        if let Some(told) = self.dialect.permitted() {
+            self.feed([told]).await?;
+        }
+        // What came while somebody decided is no beginning of this answer.
+        let asked = match self.hush().await {
+            Ok(()) => self.ask(messages).await,
+            Err(ending) => Err(ending.told(self.failure(Cause::Broken))),
+        };
+        if let Err(ending) = asked {
+            if let Some(exchange) = &mut exchange {
+                exchange.unanswered();
+            }
+            return Err(ending);
+        }
+        drop((buffered, waited));
+        Ok(Some((exchange, running)))
+    }
+
+    /// Tells the client that a request does not go to the provider. One for what the provider says already ends the
+    /// connection.
+    async fn refused<T>(&mut self, create: &Create, made: Made) -> Result<Option<T>, Ending> {
+        let ending = || Ending::new(CloseCode::Policy, "what the session is about does not pass here");
+        match made {
+            Made::Reply(reply) => self.say(outlet::replied(&reply)).await?,
+            Made::Failed(failure) if create.is_unasked() => return Err(ending().told(failure)),
+            Made::Failed(failure) => self.tell(&failure).await?,
+            Made::Messages(_) => {}
+        }
+        if create.is_unasked() { Err(ending()) } else { Ok(None) }
+    }
+
     /// Whether a request may go to the provider of this connection.
     fn goes_here(&self, visit: &Visit<'_>, body: bytes::Bytes) -> Result<(), Failure> {
         let providers = visit.providers(&Sending::Replaced(body))?;
@@ -125,17 +179,18 @@ impl Relay {
         )))
     }
 
+    /// Shows a request to those who judge it.
     async fn shown(
         &mut self,
         visit: &Visit<'_>,
         exchange: &mut dyn Exchange,
-        messages: Vec<Utf8Bytes>,
+        message: Option<Utf8Bytes>,
         create: &Create,
     ) -> Result<Made, Ending> {
         let provider = Arc::clone(&self.session.provider);
         let body = Body { bytes: &create.body, provider: &provider.name };
         Ok(match self.attend(exchange.request(&body)).await? {
-            Requested::Unchanged => Made::Messages(messages),
+            Requested::Unchanged => as_it_came(message, create),
             Requested::Reply(reply) => Made::Reply(reply),
             Requested::Replaced(body) => match (create.with(&body), self.goes_here(visit, body)) {
                 (Some(messages), Ok(())) => Made::Messages(messages),
@@ -149,29 +204,39 @@ impl Relay {
     async fn answer(&mut self, mut answer: Option<Answer<'_>>) -> Result<(), Ending> {
         let idle = self.session.provider.idle_timeout;
         loop {
-            let next = match self.ahead.take() {
-                Some(frame) => Next::Upstream(frame),
-                None => self.next(true).await,
-            };
-            let frame = match next {
-                Next::Upstream(frame) => frame,
-                Next::Silent => return self.broken(answer, Cause::Silent(idle)).await,
-                Next::Stopping => return self.ended(answer, Ending::stopping(), Failure::Stopping).await,
-                Next::Client(_) | Next::Quiet => {
-                    self.mind(next).await?;
-                    continue;
+            let (kind, text) = match self.early.take() {
+                Some(event) => event,
+                None => {
+                    let next = match self.ahead.take() {
+                        Some(frame) => Next::Upstream(frame),
+                        None => self.next(true).await,
+                    };
+                    let frame = match next {
+                        Next::Upstream(frame) => frame,
+                        Next::Silent => return self.broken(answer, Cause::Silent(idle)).await,
+                        Next::Stopping => {
+                            return self.ended(answer, Ending::stopping(), Failure::Stopping).await;
+                        }
+                        Next::Client(_) | Next::Quiet => {
+                            self.mind(next).await?;
+                            continue;
+                        }
+                    };
+                    let heard = match self.dialect.listen(frame) {
+                        Ok(heard) => heard.unwrap_or_default(),
+                        Err(Unread) => return self.broken(answer, Cause::Broken).await,
+                    };
+                    self.feed(heard.aside).await?;
+                    match heard.event {
+                        Some(event) => event,
+                        // Pings are no part of an answer, nor is what the provider says beside it.
+                        None if Instant::now() < self.silent => continue,
+                        None => return self.broken(answer, Cause::Silent(idle)).await,
+                    }
                 }
             };
-            let text = match read(frame).map(|text| text.and_then(|text| self.dialect.read(text))) {
-                Ok(Some(text)) => text,
-                // Pings are no part of an answer, nor is what the provider says beside it.
-                Ok(None) if Instant::now() < self.silent => continue,
-                Ok(None) => return self.broken(answer, Cause::Silent(idle)).await,
-                Err(Unread) => return self.broken(answer, Cause::Broken).await,
-            };
             self.silent = Instant::now() + idle;
-            let kind = Kind::of(&text);
-            if !self.thread.takes(kind, &text) {
+            if self.dialect.has_threads() && !self.thread.takes(kind, &text) {
                 let told = self.failure(Cause::Broken);
                 return self.ended(answer, Ending::of_stray(), told).await;
             }
@@ -269,12 +334,13 @@ impl Relay {
                     answer.exchange.finish(&mut answer.out)
                 }
                 Step::Decide => self.attend(answer.exchange.decide(&mut answer.out)).await?,
-                Step::End if answer.ended => return Ok(Flow::Over),
+                // What is said aloud left before anybody could judge it: a session in which that was wrong goes no further.
+                Step::End if answer.ended && !self.dialect.has_sounded() => return Ok(Flow::Over),
                 Step::End => return Ok(Flow::Cut),
                 Step::Again(body) => {
                     // The provider has ended its answer, or what it says still would be read as the next.
                     let is_over = answer.ended && !self.thread.is_broken();
-                    let asked = answer.create.with(&body).filter(|_| is_over);
+                    let asked = if is_over { self.dialect.again(answer.create, &body) } else { None };
                     (answer.ended, answer.finished) = (false, false);
                     match asked {
                         Some(messages) => {
@@ -329,17 +395,5 @@ impl Answer<'_> {
         let head = outlet::head();
         let answered = Answered { provider, status: head.status, headers: &head.headers };
         self.exchange.again(Some(&answered), &mut self.out)
-    }
-}
-
-/// A provider's message that nobody can read: bytes, or none at all.
-struct Unread;
-
-/// The text of a provider's message, if it is one.
-fn read(frame: Frame) -> Result<Option<Utf8Bytes>, Unread> {
-    match frame {
-        Some(Ok(Message::Text(text))) => Ok(Some(text)),
-        Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => Ok(None),
-        Some(Ok(Message::Binary(_) | Message::Close(_)) | Err(_)) | None => Err(Unread),
     }
 }

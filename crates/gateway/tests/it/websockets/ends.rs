@@ -412,3 +412,37 @@ async fn a_connection_does_not_outlive_its_settings() {
     gateway.reload(&open_settings(&provider.url()), Arc::new(next)).unwrap();
     assert_eq!(client.rest().await, (vec![], (1012, "other settings hold".to_owned())));
 }
+
+/// Nothing in the wire says which request an answer belongs to, so what comes behind an error is the next answer, or the end.
+#[tokio::test]
+async fn an_answer_that_comes_behind_an_error_is_judged_or_ends_the_connection() {
+    let error = json!({"type": "error", "status": 500, "error": {"code": "server_error", "message": "oh"}})
+        .to_string();
+    let late: Vec<String> = denied().iter().map(|event| event.replace("resp_1", "resp_0")).collect();
+    let whole = answer("Done.", None);
+    for (at_once, late) in [true, false]
+        .into_iter()
+        .flat_map(|at_once| {
+            // All of it, and what is left of it when the beginning came before the error.
+            (0..late.len()).map(move |from| (at_once, from))
+        })
+        .map(|(at_once, from)| (at_once, late[from..].to_vec()))
+    {
+        let (failed, next) = (error.clone(), [late, whole.clone()].concat());
+        let provider = Provider::start(move |n| match (n, at_once) {
+            (0, true) => Play::events(&[std::slice::from_ref(&failed), &next[..]].concat()),
+            (0, false) => Play::events(std::slice::from_ref(&failed)),
+            _ => Play::events(&next),
+        })
+        .await;
+        let gateway = gateway(&house(), &provider, HookSettings::default()).await;
+        let mut client = Client::open(&gateway).await;
+        client.ask("hi").await;
+        client.ask("again").await;
+        let (said, goodbye) = client.rest().await;
+        let all = said.concat();
+        assert!(!all.contains(SECRET) && !all.contains("function_call"), "{at_once}: {all}");
+        assert_eq!((kind(&said[0]), goodbye.0), ("error".to_owned(), 1011), "{at_once}: {said:?}");
+        assert!(!all.contains("Done."), "which request it answers is not known: {all}");
+    }
+}

@@ -2,6 +2,7 @@
 
 mod adversarial;
 mod ends;
+mod live;
 mod openings;
 mod realtime;
 mod support;

@@ -106,7 +106,16 @@ async fn live_sessions_of_sound_are_refused_at_their_opening() {
         ("/v1/realtime", 400),
         ("/v1/realtime/translations?model=g", 426),
         ("/v1/realtime/calls?model=g", 426),
-        ("/ws/google.ai.generativelanguage.v1beta.GenerativeService.BidiGenerateContent?key=k", 426),
+        // A token with a setup of its own, music, and addresses that are nobody's.
+        (
+            "/ws/google.ai.generativelanguage.v1alpha.GenerativeService.BidiGenerateContentConstrained?access_token=t",
+            426,
+        ),
+        ("/ws/google.ai.generativelanguage.v1beta.GenerativeService.BidiGenerateMusic?key=k", 426),
+        ("/ws/google.ai.generativelanguage.v1beta.GenerativeService.BidiGenerateContent?access_token=t", 400),
+        ("/ws/google.ai.generativelanguage.v1beta.GenerativeService.bidigeneratecontent", 426),
+        ("/ws/google.ai.generativelanguage.v1beta.x.GenerativeService.BidiGenerateContent", 426),
+        ("/x/ws/google.ai.generativelanguage.v1beta.GenerativeService.BidiGenerateContent", 426),
         ("/v1/chat/completions", 426),
         ("/v1/responses/resp_1", 426),
     ] {
@@ -119,7 +128,15 @@ async fn live_sessions_of_sound_are_refused_at_their_opening() {
     }
     for path in [
         "/v1/realtime/calls",
+        "/v1/realtime/calls?model=g",
+        "/V1/Realtime/Calls/",
         "/v1/realtime/calls/rtc_1/accept",
+        "/v1/realtime/calls/rtc_1/refer",
+        "/v1/realtime/calls/rtc_1/reject",
+        "/v1/realtime/calls/rtc_1/hangup",
+        "/openai/v1/realtime/calls",
+        "/v1/realtime?model=g",
+        "/v1/realtime/translations/client_secrets",
         "/v1/realtime/client_secrets",
         "/v1/realtime/sessions",
         "/v1/realtime/transcription_sessions",
@@ -127,6 +144,14 @@ async fn live_sessions_of_sound_are_refused_at_their_opening() {
     ] {
         let answer = talk(&gateway, post(path, "{}")).await;
         assert!(is_closed(&answer), "{path}: {}", answer.text());
+    }
+    // The offer of a browser, and one with the session beside it in parts.
+    for kind in ["application/sdp", "multipart/form-data; boundary=x"] {
+        let offer = format!(
+            "POST /t/{TOKEN}/v1/realtime/calls HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: {kind}\r\ncontent-length: 5\r\n\r\nv=0\r\n"
+        );
+        let answer = talk(&gateway, offer).await;
+        assert!(is_closed(&answer), "{kind}: {}", answer.text());
     }
     assert_eq!(provider.heads.lock().unwrap().len(), 0);
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use backstop_gateway::{Gateway, Settings, WebSockets};
 use backstop_hooks::conversation::{Part, ToolCall};
+use backstop_hooks::points::BeforeLlmCall;
 use backstop_llm::{Api, ModelRequest, ModelResponse, StopReason};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -19,7 +20,7 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::Role;
 
-use crate::hooked::support::settings_of;
+use crate::hooked::support::{House, settings_of};
 use crate::support::{TOKEN, connect, until, within};
 
 /// What a provider does about one message: the bytes of frames after a while, others after another while, and whether its
@@ -43,6 +44,12 @@ impl Play {
     /// Each event in fragments of so many bytes, with a ping between them.
     pub(super) fn cut(events: &[String], size: usize) -> Self {
         let bytes = events.iter().flat_map(|event| fragments(event.as_bytes(), size)).collect();
+        Self { bytes, ..Self::default() }
+    }
+
+    /// As [`cut`](Self::cut), of messages that are bytes.
+    pub(super) fn cut_bytes(events: &[String], size: usize) -> Self {
+        let bytes = events.iter().flat_map(|event| fragments_of(BINARY, event.as_bytes(), size)).collect();
         Self { bytes, ..Self::default() }
     }
 
@@ -98,13 +105,17 @@ pub(super) fn binary(payload: &[u8]) -> Vec<u8> {
 }
 
 fn fragments(text: &[u8], size: usize) -> Vec<u8> {
+    fragments_of(TEXT, text, size)
+}
+
+fn fragments_of(opcode: u8, text: &[u8], size: usize) -> Vec<u8> {
     if text.len() <= size {
-        return frame(TEXT, true, text);
+        return frame(opcode, true, text);
     }
     let count = text.chunks(size).count();
     let mut bytes = Vec::new();
     for (index, part) in text.chunks(size).enumerate() {
-        bytes.extend(frame(if index == 0 { TEXT } else { 0 }, index + 1 == count, part));
+        bytes.extend(frame(if index == 0 { opcode } else { 0 }, index + 1 == count, part));
         if index + 1 < count {
             bytes.extend(frame(PING, true, b"still here"));
         }
@@ -259,11 +270,20 @@ impl Client {
         self.send(Message::text(asked(text))).await;
     }
 
+    pub(super) async fn tell(&mut self, message: Value) {
+        self.send(Message::text(message.to_string())).await;
+    }
+
+    pub(super) async fn told(&mut self) -> Value {
+        serde_json::from_str(&self.next().await.unwrap()).unwrap()
+    }
+
     /// The next text, or how the connection ended.
     pub(super) async fn next(&mut self) -> Result<String, Goodbye> {
         loop {
             match within(self.0.next()).await {
                 Some(Ok(Message::Text(text))) => return Ok(text.to_string()),
+                Some(Ok(Message::Binary(bytes))) => return Ok(String::from_utf8(bytes.to_vec()).unwrap()),
                 Some(Ok(Message::Close(Some(close)))) => {
                     return Err((close.code.into(), close.reason.to_string()));
                 }
@@ -349,6 +369,15 @@ pub(super) fn answer(text: &str, call: Option<(&str, Value)>) -> Vec<String> {
     let mut encoder = Api::OpenAiResponses.stream_encoder(&ModelRequest::default());
     let events = response.to_events(8).into_iter().flat_map(|event| encoder.push(&event));
     events.map(|event| event.data).collect()
+}
+
+/// Hooks that withhold `shell`, take secrets out, and look at requests.
+pub(super) fn house() -> House {
+    let house = House::new();
+    house.withhold("shell");
+    house.redact();
+    house.judge::<BeforeLlmCall>("looks", |_| None);
+    house
 }
 
 /// Settings under which WebSockets are opened.

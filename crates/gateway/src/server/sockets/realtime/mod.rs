@@ -86,6 +86,8 @@ pub(super) enum Taken {
     Told { client: Vec<String>, provider: Option<String> },
     /// The provider is asked for an answer, with what counts the request until then.
     Ask(Box<Create>, Vec<Buffered>),
+    /// The provider is told of the session, once that was judged, and then this.
+    Open(Box<Create>, Vec<Buffered>, String),
 }
 
 impl Talk {
