@@ -85,6 +85,15 @@ impl Dialect {
         }
     }
 
+    /// A request does not pass. Answers whether the provider has said already what it was about: then no other request can
+    /// take it back.
+    pub(super) fn refused(&mut self) -> bool {
+        match self {
+            Self::Responses | Self::Realtime(_) => false,
+            Self::Live(live) => live.refused(),
+        }
+    }
+
     /// These messages go to the provider, and an answer follows.
     pub(super) fn begins(&mut self, messages: &[Utf8Bytes]) {
         if let Self::Live(live) = self {

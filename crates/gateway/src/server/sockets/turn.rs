@@ -154,17 +154,18 @@ impl Relay {
         Ok(Some((exchange, running)))
     }
 
-    /// Tells the client that a request does not go to the provider. One for what the provider says already ends the
-    /// connection.
+    /// Tells the client that a request does not go to the provider. One for what the provider says already, or has heard
+    /// already, ends the connection.
     async fn refused<T>(&mut self, create: &Create, made: Made) -> Result<Option<T>, Ending> {
         let ending = || Ending::new(CloseCode::Policy, "what the session is about does not pass here");
+        let is_too_late = self.dialect.refused() || create.is_unasked();
         match made {
             Made::Reply(reply) => self.say(outlet::replied(&reply)).await?,
-            Made::Failed(failure) if create.is_unasked() => return Err(ending().told(failure)),
+            Made::Failed(failure) if is_too_late => return Err(ending().told(failure)),
             Made::Failed(failure) => self.tell(&failure).await?,
             Made::Messages(_) => {}
         }
-        if create.is_unasked() { Err(ending()) } else { Ok(None) }
+        if is_too_late { Err(ending()) } else { Ok(None) }
     }
 
     /// Whether a request may go to the provider of this connection.

@@ -175,6 +175,11 @@ impl Live {
             .then(|| json!({"serverContent": {"inputTranscription": {"text": text}}}).to_string())
     }
 
+    /// A request does not pass, and nobody is told what it brought of what was said aloud. Answers whether it brought any.
+    pub(super) fn refused(&mut self) -> bool {
+        !std::mem::take(&mut self.judged).is_empty()
+    }
+
     /// These messages go to the provider, and an answer follows.
     pub(super) fn begins(&mut self, messages: &[impl AsRef<str>]) {
         for message in messages {

@@ -114,6 +114,16 @@ async fn a_transcript_that_is_blocked_ends_the_session() {
     assert_eq!(goodbye.0, 1008, "{said:?}");
     assert!(said.concat().contains("not that") && !said.concat().contains("BBBB"), "{said:?}");
     assert!(!said.concat().contains(SECRET));
+    // One that a message of the client brings to judgement: the provider has heard it, whatever becomes of the message.
+    let aside = json!({"goAway": {"timeLeft": "9s"}});
+    let provider = listener(vec![heard_as(SECRET), aside.clone()]).await;
+    let judged = gateway(&house, &provider, passing()).await;
+    let mut client = speaking(&judged).await;
+    assert_eq!(client.told().await, aside, "what was heard has come by then");
+    client.tell(user("hi")).await;
+    let (said, goodbye) = client.rest().await;
+    assert_eq!(goodbye.0, 1008, "{said:?}");
+    assert!(!said.concat().contains(SECRET), "{said:?}");
     // What is said aloud.
     let house = House::new();
     house.rewrite();
