@@ -107,24 +107,29 @@ fn script() -> String {
     .to_string()
 }
 
-fn config(model: &str) -> String {
+/// In a cloud the operator pays: what a client brings for one is for no other.
+fn config(model: &str, cloud: Option<&str>) -> String {
+    let key = if cloud.is_some() { ", api_key: 'model-key'" } else { "" };
+    let azure = if cloud == Some("azure") { ", cloud: azure" } else { "" };
     format!(
         "providers:\n\
-         \x20 claude: {{ api: anthropic, base_url: '{model}' }}\n\
-         \x20 gpt: {{ api: openai-chat, base_url: '{model}' }}\n\
-         \x20 google: {{ api: gemini, base_url: '{model}' }}\n\
+         \x20 claude: {{ api: anthropic, base_url: '{model}'{key} }}\n\
+         \x20 gpt: {{ api: openai-chat, base_url: '{model}'{key}{azure} }}\n\
+         \x20 google: {{ api: gemini, base_url: '{model}'{key} }}\n\
+         \x20 bedrock: {{ api: anthropic, cloud: bedrock, region: us-east-1, base_url: '{model}', api_key: 'cloud-key' }}\n\
+         gateway:\n\
+         \x20 providers: {{ anthropic: [claude] }}\n\
+         \x20 websockets: {{ enabled: true }}\n\
          hooks:\n\
          \x20 tool_call:\n\
          \x20   pre_call:\n\
-         \x20     - {{ type: policy, config: {{ deny_tools: [exec] }} }}\n\
-         gateway:\n\
-         \x20 websockets: {{ enabled: true }}\n"
+         \x20     - {{ type: policy, config: {{ deny_tools: [exec] }} }}\n"
     )
 }
 
 /// Runs a script against a gateway of its own, in front of the scripted model.
-fn run(command: Command, name: &str) -> Report {
-    run_with(command, name, |home| {
+fn run(command: Command, name: &str, cloud: Option<&str>) -> Report {
+    run_with(command, name, cloud, |home| {
         let script_file = home.join("script.json");
         std::fs::write(&script_file, script()).unwrap();
         Server::start(home, &["model", "serve", "--script", script_file.to_str().unwrap()])
@@ -133,23 +138,29 @@ fn run(command: Command, name: &str) -> Report {
 
 /// The same in front of a scripted provider of Gemini Live.
 fn run_live(command: Command, name: &str) -> Report {
-    run_with(command, name, |_| {
+    run_with(command, name, None, |_| {
         let mut provider = in_venv("sdks", "live_provider.py");
         provider.arg(script()).env("PYTHONDONTWRITEBYTECODE", "1");
         Server::run(provider)
     })
 }
 
-fn run_with(mut command: Command, name: &str, model: impl FnOnce(&Path) -> Server) -> Report {
+fn run_with(
+    mut command: Command,
+    name: &str,
+    cloud: Option<&str>,
+    model: impl FnOnce(&Path) -> Server,
+) -> Report {
     let folder: TempDir = tempfile::tempdir().unwrap();
     let home = folder.path();
     let model = model(home);
     std::fs::create_dir_all(home.join("config/backstop")).unwrap();
-    std::fs::write(home.join("config/backstop/backstop.yaml"), config(&model.url)).unwrap();
+    std::fs::write(home.join("config/backstop/backstop.yaml"), config(&model.url, cloud)).unwrap();
     let gateway = Server::start(home, &["serve", "--port", "0"]);
     let output = command
         .env("BACKSTOP_TEST_URL", &gateway.url)
         .env("BACKSTOP_TEST_KEY", "client-key")
+        .envs(cloud.map(|cloud| ("BACKSTOP_TEST_CLOUD", cloud)))
         .env("HOME", home)
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .stdin(Stdio::null())
@@ -178,11 +189,16 @@ fn in_node(script: &str) -> Command {
 }
 
 fn python(venv: &str, script: &str) -> Report {
-    run(in_venv(venv, script), script)
+    python_in(venv, script, None)
+}
+
+/// A script whose SDK takes itself to be in a cloud.
+fn python_in(venv: &str, script: &str, cloud: Option<&str>) -> Report {
+    run(in_venv(venv, script), script, cloud)
 }
 
 fn node(script: &str) -> Report {
-    run(in_node(script), script)
+    run(in_node(script), script, None)
 }
 
 /// What every SDK must have read, whatever its wire.
@@ -260,6 +276,26 @@ fn anthropic_in_python() {
 #[test]
 fn gemini_in_python() {
     check(&python("sdks", "google_genai.py"));
+}
+
+#[test]
+fn bedrock_in_python() {
+    check(&python("sdks", "bedrock_converse.py"));
+}
+
+#[test]
+fn anthropic_in_vertex() {
+    check(&python_in("sdks", "anthropic_messages.py", Some("vertex")));
+}
+
+#[test]
+fn gemini_in_vertex() {
+    check(&python_in("sdks", "google_genai.py", Some("vertex")));
+}
+
+#[test]
+fn openai_at_azure() {
+    check(&python_in("sdks", "openai_chat.py", Some("azure")));
 }
 
 #[test]

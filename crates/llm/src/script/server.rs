@@ -64,7 +64,7 @@ impl Default for ServerOptions {
 /// It answers `POST /v1/messages`, `POST /v1/messages/count_tokens`, `POST /v1/chat/completions`,
 /// `POST /v1/responses`, `POST /v1/responses/input_tokens`, `GET /v1/models`, and on the Gemini wire `POST` to
 /// `generateContent`, `streamGenerateContent` (events or one array) and `countTokens` of any model, and
-/// `GET /v1beta/models`; of Bedrock, `POST` to `converse`, `converse-stream` (frames) and `count-tokens` of any model.
+/// `GET /v1beta/models`; at Azure, `POST` to `chat/completions` of any deployment; of Bedrock, `POST` to `converse`, `converse-stream` (frames) and `count-tokens` of any model.
 pub struct ScriptedServer {
     address: SocketAddr,
     shared: Arc<Shared>,
@@ -188,6 +188,10 @@ enum Asked {
 fn route(request: &Request<Incoming>) -> Route {
     let path = request.uri().path();
     let address = request.uri().path_and_query().map(ToString::to_string).unwrap_or_default();
+    let address = match of_deployment(path) {
+        Some(plain) => plain,
+        None => address,
+    };
     // On the Gemini wire, counting is a method of a model like answering.
     let (asked, address) = match path {
         path if path.ends_with(":countTokens") => {
@@ -213,6 +217,12 @@ fn route(request: &Request<Incoming>) -> Route {
         _ => (likely_api(request), Asked::Nothing, RequestTarget::default()),
     };
     Route { api, asked, target }
+}
+
+/// The address at OpenAI of what is asked of a deployment at Azure.
+fn of_deployment(path: &str) -> Option<String> {
+    let (_, asked) = path.strip_prefix("/openai/deployments/")?.split_once('/')?;
+    Some(format!("/v1/{asked}"))
 }
 
 /// The wire of the client, as far as an address without a meaning tells.

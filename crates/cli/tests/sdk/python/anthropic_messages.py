@@ -1,11 +1,16 @@
-"""Messages by the official SDK: whole, streamed, async, and its accumulating stream helper."""
+"""Messages by the official SDK: whole, streamed, async, and its accumulating stream helper; of the maker, or in a cloud."""
 
 import anthropic
 import pydantic
 
-from common import BASE, KEY, MODEL, TOOLS, run, told
+from common import BASE, CLOUD, KEY, MODEL, TOOLS, run, told
 
-SETTINGS = {"base_url": BASE, "api_key": KEY, "max_retries": 0}
+if CLOUD == "vertex":
+    Client, AsyncClient = anthropic.AnthropicVertex, anthropic.AsyncAnthropicVertex
+    SETTINGS = {"base_url": f"{BASE}/v1", "access_token": KEY, "project_id": "p", "region": "us-east5", "max_retries": 0}
+else:
+    Client, AsyncClient = anthropic.Anthropic, anthropic.AsyncAnthropic
+    SETTINGS = {"base_url": BASE, "api_key": KEY, "max_retries": 0}
 CLIENT_TOOLS = [{"name": t["name"], "description": t["description"], "input_schema": t["schema"]} for t in TOOLS]
 
 
@@ -21,7 +26,7 @@ def message(answer):
 
 
 def whole(prompt):
-    return message(anthropic.Anthropic(**SETTINGS).messages.create(**question(prompt)))
+    return message(Client(**SETTINGS).messages.create(**question(prompt)))
 
 
 def collect(events):
@@ -44,23 +49,23 @@ def collect(events):
 
 
 def streamed(prompt):
-    return collect(anthropic.Anthropic(**SETTINGS).messages.create(**question(prompt), stream=True))
+    return collect(Client(**SETTINGS).messages.create(**question(prompt), stream=True))
 
 
 def helper(prompt):
-    with anthropic.Anthropic(**SETTINGS).messages.stream(**question(prompt)) as stream:
+    with Client(**SETTINGS).messages.stream(**question(prompt)) as stream:
         for _ in stream:
             pass
         return message(stream.get_final_message())
 
 
 async def whole_async(prompt):
-    async with anthropic.AsyncAnthropic(**SETTINGS) as client:
+    async with AsyncClient(**SETTINGS) as client:
         return message(await client.messages.create(**question(prompt)))
 
 
 async def helper_async(prompt):
-    async with anthropic.AsyncAnthropic(**SETTINGS) as client:
+    async with AsyncClient(**SETTINGS) as client:
         async with client.messages.stream(**question(prompt)) as stream:
             return message(await stream.get_final_message())
 
@@ -72,7 +77,7 @@ class City(pydantic.BaseModel):
 
 def parsed(prompt):
     messages = [{"role": "user", "content": prompt}]
-    client = anthropic.Anthropic(**SETTINGS)
+    client = Client(**SETTINGS)
     answer = client.messages.parse(model=MODEL, max_tokens=1000, messages=messages, output_format=City)
     return answer.parsed_output.model_dump()
 

@@ -15,6 +15,8 @@ import traceback
 BASE = os.environ["BACKSTOP_TEST_URL"]
 KEY = os.environ["BACKSTOP_TEST_KEY"]
 MODEL = "scripted-model"
+# In which cloud the SDK takes itself to be, where that is one.
+CLOUD = os.environ.get("BACKSTOP_TEST_CLOUD")
 
 CASES = {
     "text": "say hello",

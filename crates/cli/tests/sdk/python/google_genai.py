@@ -1,9 +1,10 @@
-"""Gemini by the official SDK: whole, streamed, async, and chats that gather history."""
+"""Gemini by the official SDK: whole, streamed, async, and chats that gather history; of the maker, or in Vertex AI."""
 
 from google import genai
 from google.genai import types
+from google.oauth2.credentials import Credentials
 
-from common import ANSWER_SCHEMA, BASE, KEY, MODEL, TOOLS, run, told
+from common import ANSWER_SCHEMA, BASE, CLOUD, KEY, MODEL, TOOLS, run, told
 
 DECLARATIONS = [
     types.FunctionDeclaration(name=t["name"], description=t["description"], parameters_json_schema=t["schema"])
@@ -16,7 +17,11 @@ CONFIG = types.GenerateContentConfig(
 
 
 # A client closes its connections when it goes, also below an answer that is still being read.
-CLIENT = genai.Client(api_key=KEY, http_options=types.HttpOptions(base_url=BASE))
+OPTIONS = types.HttpOptions(base_url=BASE)
+if CLOUD == "vertex":
+    CLIENT = genai.Client(vertexai=True, project="p", location="us-east5", credentials=Credentials(KEY), http_options=OPTIONS)
+else:
+    CLIENT = genai.Client(api_key=KEY, http_options=OPTIONS)
 
 
 def gather(responses):

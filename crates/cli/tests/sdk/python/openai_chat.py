@@ -1,11 +1,16 @@
-"""Chat Completions by the official SDK: whole, streamed, async, and its accumulating stream helper."""
+"""Chat Completions by the official SDK: whole, streamed, async, and its accumulating stream helper; of the maker, or at Azure."""
 
 import openai
 import pydantic
 
-from common import BASE, KEY, MODEL, TOOLS, run, told
+from common import BASE, CLOUD, KEY, MODEL, TOOLS, run, told
 
-SETTINGS = {"base_url": f"{BASE}/v1", "api_key": KEY, "max_retries": 0}
+if CLOUD == "azure":
+    Client, AsyncClient = openai.AzureOpenAI, openai.AsyncAzureOpenAI
+    SETTINGS = {"azure_endpoint": BASE, "api_version": "2024-10-21", "api_key": KEY, "max_retries": 0}
+else:
+    Client, AsyncClient = openai.OpenAI, openai.AsyncOpenAI
+    SETTINGS = {"base_url": f"{BASE}/v1", "api_key": KEY, "max_retries": 0}
 FUNCTIONS = [
     {"type": "function", "function": {"name": t["name"], "description": t["description"], "parameters": t["schema"], "strict": True}}
     for t in TOOLS
@@ -23,7 +28,7 @@ def message(completion):
 
 
 def whole(prompt):
-    return message(openai.OpenAI(**SETTINGS).chat.completions.create(**question(prompt)))
+    return message(Client(**SETTINGS).chat.completions.create(**question(prompt)))
 
 
 def collect(chunks):
@@ -42,23 +47,23 @@ def collect(chunks):
 
 def streamed(prompt):
     options = {"include_usage": True}
-    return collect(openai.OpenAI(**SETTINGS).chat.completions.create(**question(prompt), stream=True, stream_options=options))
+    return collect(Client(**SETTINGS).chat.completions.create(**question(prompt), stream=True, stream_options=options))
 
 
 def helper(prompt):
-    with openai.OpenAI(**SETTINGS).chat.completions.stream(**question(prompt)) as stream:
+    with Client(**SETTINGS).chat.completions.stream(**question(prompt)) as stream:
         for _ in stream:
             pass
         return message(stream.get_final_completion())
 
 
 async def whole_async(prompt):
-    async with openai.AsyncOpenAI(**SETTINGS) as client:
+    async with AsyncClient(**SETTINGS) as client:
         return message(await client.chat.completions.create(**question(prompt)))
 
 
 async def streamed_async(prompt):
-    async with openai.AsyncOpenAI(**SETTINGS) as client:
+    async with AsyncClient(**SETTINGS) as client:
         chunks = await client.chat.completions.create(**question(prompt), stream=True)
         return collect([chunk async for chunk in chunks])
 
@@ -70,7 +75,7 @@ class City(pydantic.BaseModel):
 
 def parsed(prompt):
     messages = [{"role": "user", "content": prompt}]
-    client = openai.OpenAI(**SETTINGS)
+    client = Client(**SETTINGS)
     answer = client.chat.completions.parse(model=MODEL, messages=messages, response_format=City)
     return answer.choices[0].message.parsed.model_dump()
 

@@ -119,14 +119,23 @@ pub(super) fn hear(text: &str, media: bool) -> Result<Saying, Failure> {
         return Err(refused(format!("{} is no object", shown(&kind))));
     };
     match kind.as_str() {
+        // Google's SDK for Python spells these as the definition of the protocol does, which its servers take for the same.
         "setup" => setup(said, media).map(|setup| Saying::Setup(Box::new(setup))),
-        "clientContent" => content(said),
-        "realtimeInput" => realtime(said, media, text),
-        "toolResponse" => results(said),
+        "clientContent" | "client_content" => content(said),
+        "realtimeInput" | "realtime_input" => realtime(said, media, text),
+        "toolResponse" | "tool_response" => results(said),
         _ => Err(refused(format!(
             "a message with the field {} does not pass here\nhint: `setup`, `clientContent`, `realtimeInput` and `toolResponse` do",
             shown(&kind)
         ))),
+    }
+}
+
+/// A field under its name or under the one that the definition of the protocol has for it.
+fn either(fields: &mut Map<String, Value>, name: &str, other: &str) -> Result<Option<Value>, Failure> {
+    match (fields.remove(name), fields.remove(other)) {
+        (Some(_), Some(_)) => Err(refused(format!("`{name}` stands there twice, as `{other}` too"))),
+        (one, two) => Ok(one.or(two)),
     }
 }
 
@@ -202,7 +211,7 @@ fn content(mut fields: Map<String, Value>) -> Result<Saying, Failure> {
         Some(Value::Array(turns)) => turns,
         Some(_) => return Err(refused("`clientContent.turns` is no list")),
     };
-    let is_complete = match fields.remove("turnComplete") {
+    let is_complete = match either(&mut fields, "turnComplete", "turn_complete")? {
         None | Some(Value::Null) => false,
         Some(Value::Bool(is_complete)) => is_complete,
         Some(_) => return Err(refused("`clientContent.turnComplete` is neither true nor false")),
@@ -265,7 +274,8 @@ fn is_media_type(kind: &str) -> bool {
 }
 
 fn results(mut fields: Map<String, Value>) -> Result<Saying, Failure> {
-    let Some(Value::Array(responses)) = fields.remove("functionResponses") else {
+    let Some(Value::Array(responses)) = either(&mut fields, "functionResponses", "function_responses")?
+    else {
         return Err(refused("`toolResponse.functionResponses` is no list"));
     };
     no_other("toolResponse", &fields)?;
