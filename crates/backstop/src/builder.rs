@@ -31,6 +31,8 @@ pub struct Builder {
     judges_answers: bool,
     audit: bool,
     home: Option<String>,
+    #[cfg(feature = "plugins")]
+    plugins: Option<std::path::PathBuf>,
 }
 
 impl Builder {
@@ -125,6 +127,14 @@ impl Builder {
         self
     }
 
+    /// The folder in which plugins are installed. Those that are trusted and on are loaded with the rest, or nothing is.
+    #[cfg(feature = "plugins")]
+    #[must_use]
+    pub fn plugins(mut self, folder: impl Into<std::path::PathBuf>) -> Self {
+        self.plugins = Some(folder.into());
+        self
+    }
+
     /// Puts everything together: lowers the configuration, registers the hooks and sets them up.
     ///
     /// # Errors
@@ -141,7 +151,18 @@ impl Builder {
         for register in self.hooks {
             register(&mut snapshot)?;
         }
-        wire::check_ids(&config, &snapshot)?;
+        #[cfg(feature = "plugins")]
+        let (plugins, seated, installed) = match &self.plugins {
+            Some(folder) => {
+                let (plugins, installed) = wire::plugins::load(&config, folder, &store).await?;
+                let seated = plugins.seat(&mut snapshot)?;
+                (plugins, seated, installed)
+            }
+            None => Default::default(),
+        };
+        #[cfg(not(feature = "plugins"))]
+        let installed = Vec::new();
+        wire::check_ids(&config, &snapshot, installed)?;
         let verdicts = verdicts.start().await.map_err(ConfigError::from)?;
         let audited = self.audit && config.config.audit.enabled.value;
         let audit = audited.then(|| AuditSink::start(Arc::clone(&store)));
@@ -159,7 +180,17 @@ impl Builder {
         if let Some(audit) = &audit {
             engine = engine.sink(Arc::new(audit.clone()));
         }
-        Ok(Backstop { engine: engine.build(), config, store, audit, verdicts })
+        Ok(Backstop {
+            engine: engine.build(),
+            config,
+            store,
+            audit,
+            verdicts,
+            #[cfg(feature = "plugins")]
+            plugins,
+            #[cfg(feature = "plugins")]
+            seated,
+        })
     }
 }
 
@@ -176,6 +207,10 @@ pub struct Backstop {
     store: Arc<dyn Store>,
     audit: Option<AuditSink>,
     verdicts: RunningVerdicts,
+    #[cfg(feature = "plugins")]
+    plugins: backstop_plugins::set::PluginSet,
+    #[cfg(feature = "plugins")]
+    seated: Vec<(backstop_plugins::manifest::PluginId, backstop_plugins::registration::Seated)>,
 }
 
 impl Backstop {
@@ -194,6 +229,8 @@ impl Backstop {
             judges_answers: false,
             audit: true,
             home: std::env::var("HOME").ok().filter(|home| home.starts_with('/')),
+            #[cfg(feature = "plugins")]
+            plugins: None,
         }
     }
 
@@ -217,9 +254,19 @@ impl Backstop {
         self.audit.as_ref()
     }
 
+    /// What became of what each plugin registered: what stands, what waits for a host, what was left out and why.
+    #[cfg(feature = "plugins")]
+    pub fn plugins(
+        &self,
+    ) -> &[(backstop_plugins::manifest::PluginId, backstop_plugins::registration::Seated)] {
+        &self.seated
+    }
+
     /// Takes the hooks down and writes what is left of the audit trail. Answers whether the trail is complete.
     pub async fn shut_down(self) -> bool {
         self.verdicts.stop().await;
+        #[cfg(feature = "plugins")]
+        self.plugins.shut_down().await;
         match &self.audit {
             Some(audit) => audit.flush().await,
             None => true,

@@ -10,6 +10,14 @@ pub enum BuildError {
     /// The configuration says something that can't be done; each problem has its place.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// A plugin that is on can't be had.
+    #[cfg(feature = "plugins")]
+    #[error(transparent)]
+    Plugin(#[from] backstop_plugins::set::SetError),
+    /// It is not known which plugins are on.
+    #[cfg(feature = "plugins")]
+    #[error(transparent)]
+    Plugins(#[from] backstop_plugins::trust::TrustError),
     /// A hook that the program itself registers can't stand where it was to stand.
     #[error(transparent)]
     Register(#[from] RegisterError),

@@ -39,7 +39,7 @@
 //! Without features this is the contract ([`hooks`]), the [`engine`] and its state in memory ([`store`]); such
 //! a program compiles no HTTP, no TLS and no SQLite. `sqlite` keeps state in a file, `guards` are the built-in
 //! guards, `config` is `backstop.yaml` and [`Backstop::builder`], `llm` the wires of providers; `agent`,
-//! `gateway` and `clients` are the hosts; `confine` starts programs behind walls, and `process` ends them whole. All are on by default.
+//! `gateway` and `clients` are the hosts; `plugins` are hooks that others bring; `confine` starts programs behind walls, and `process` ends them whole. All are on by default.
 //!
 //! # What holds
 //!
@@ -65,6 +65,8 @@ pub mod guards;
 pub mod hooks;
 #[cfg(feature = "llm")]
 pub mod llm;
+#[cfg(feature = "plugins")]
+pub mod plugins;
 #[cfg(feature = "process")]
 pub mod process;
 pub mod store;

@@ -60,6 +60,9 @@ pub(crate) enum Error {
     /// There is nowhere to keep state.
     #[error(transparent)]
     NoDataFolder(#[from] NoDataFolder),
+    /// Plugins.
+    #[error(transparent)]
+    Plugins(#[from] backstop::plugins::TrustError),
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -172,6 +175,7 @@ impl Error {
             | Self::Apply(_)
             | Self::File { .. }
             | Self::Output(_)
+            | Self::Plugins(_)
             | Self::Failed(_) => Exit::Failed,
         }
     }

@@ -137,6 +137,11 @@ impl Surroundings {
         Ok(data_folder(&|name| self.variable(name)).ok_or(NoDataFolder)?)
     }
 
+    /// Where plugins are installed.
+    pub(crate) fn plugins_folder(&self) -> Result<PathBuf, Error> {
+        Ok(self.data_folder()?.join("plugins"))
+    }
+
     /// Whether the configuration must be the pinned one.
     pub(crate) fn is_pinned(&self) -> bool {
         self.fixed.as_ref().is_some_and(|folders| folders.pinned)
@@ -265,7 +270,7 @@ impl Surroundings {
 
     /// The hooks in force over state in memory, for commands that judge without acting.
     pub(crate) async fn judge(&self) -> Result<Backstop, Error> {
-        Ok(builder(self.load()?).hosts(backstop::all_hosts()).without_audit().build().await?)
+        Ok(builder(self.load()?, self).hosts(backstop::all_hosts()).without_audit().build().await?)
     }
 
     /// Whose call a judged call would be: the agent's, in its workspace.
@@ -313,6 +318,11 @@ pub(crate) fn working_directory() -> Result<PathBuf, Error> {
 }
 
 /// A builder with that configuration.
-pub(crate) fn builder(loaded: Loaded) -> Builder {
-    Backstop::builder().config(loaded)
+pub(crate) fn builder(loaded: Loaded, surroundings: &Surroundings) -> Builder {
+    let builder = Backstop::builder().config(loaded);
+    // Who has no data folder has installed nothing.
+    match surroundings.plugins_folder() {
+        Ok(folder) => builder.plugins(folder),
+        Err(_) => builder,
+    }
 }

@@ -71,14 +71,14 @@ pub use sections::{
     Compaction, Config, Daemon, Days, Expiry, Gateway, GatewayAgent, GatewayHooks, GatewayLimits,
     GatewayOperation, GatewayProviders, GatewayRoute, GatewayTimeouts, GatewayTls, GatewayWebSockets, Guards,
     HiddenText, HookEntry, Hooks, KeptApprovals, KeptAudit, KeptSessions, KeptTranscripts, Listen,
-    LlmCallHooks, Loops, ModelAccess, Most, PersonalData, PluginEntry, PluginHooks, Plugins, Price, Provider,
-    Retention, Sandbox, Secrets, SensitiveFiles, Store, ToolCallHooks,
+    LlmCallHooks, Loops, ModelAccess, Most, PersonalData, PluginEntry, PluginFiles, PluginGrants,
+    PluginHooks, Plugins, Price, Provider, Retention, Sandbox, Secrets, SensitiveFiles, Store, ToolCallHooks,
 };
 pub use text::{Environment, Secret, Text};
 pub use values::{
     Api, ArgumentAction, AwsSource, BudgetPer, BudgetWindow, CloudName, CriticalAt, DaemonFailure,
-    ExpiryDate, HiddenAction, LiveApprovals, LiveBlock, LiveCalls, LiveText, LoopAction, Millis, Money, Name,
-    Notify, OnFailure, Profile, RewriteChoice, SandboxMode, SandboxWrite, SpanAction, Temperature, Thinking,
-    ToolSet, UnjudgedMedia, Unknown, Verbose, Whole,
+    ExpiryDate, FolderName, HiddenAction, LiveApprovals, LiveBlock, LiveCalls, LiveText, LoopAction, Millis,
+    Money, Name, Notify, OnFailure, Profile, RewriteChoice, SandboxMode, SandboxWrite, SpanAction,
+    Temperature, Thinking, ToolSet, UnjudgedMedia, Unknown, Verbose, Whole,
 };
 pub use wire::Entries;

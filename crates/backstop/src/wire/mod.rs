@@ -11,6 +11,8 @@ pub(crate) mod gateway;
 mod guards;
 mod limits;
 mod operator;
+#[cfg(feature = "plugins")]
+pub(crate) mod plugins;
 #[cfg(any(feature = "agent", feature = "gateway"))]
 pub(crate) mod provider;
 mod redaction;
@@ -67,13 +69,17 @@ pub(crate) fn approvals(loaded: &Loaded) -> ApprovalSettings {
     ApprovalSettings { timeout, ..ApprovalSettings::default() }
 }
 
-/// Refuses ids in the configuration that belong to no hook or plugin. Guards that are switched off exist all
+/// Refuses ids in the configuration that belong to no hook or plugin. Guards and plugins that are switched off exist all
 /// the same.
-pub(crate) fn check_ids(loaded: &Loaded, snapshot: &Snapshot) -> Result<(), ConfigError> {
+pub(crate) fn check_ids(
+    loaded: &Loaded,
+    snapshot: &Snapshot,
+    plugins: Vec<String>,
+) -> Result<(), ConfigError> {
     let guards = || guards::IDS.iter().chain(&limits::IDS).map(|id| (*id).to_owned());
     let hooks: BTreeSet<String> = snapshot.iter().map(|meta| meta.id.to_string()).chain(guards()).collect();
     let owners: BTreeSet<String> =
-        snapshot.iter().map(|meta| meta.owner.to_string()).chain(guards()).collect();
+        snapshot.iter().map(|meta| meta.owner.to_string()).chain(guards()).chain(plugins).collect();
     let hooks: Vec<&str> = hooks.iter().map(String::as_str).collect();
     let owners: Vec<&str> = owners.iter().map(String::as_str).collect();
     loaded.check_ids(&hooks, &owners)

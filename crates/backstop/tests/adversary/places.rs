@@ -29,6 +29,8 @@ const HOME: &[&str] = &[
     ".kiro/hooks/backstop.json",
     ".config/backstop/backstop.yaml",
     ".local/share/backstop/backstop.db",
+    ".local/share/backstop/plugins/trust.json",
+    ".local/share/backstop/plugins/code/mine/0/hook.sh",
     ".local/share/backstop/audit.key",
     ".local/share/backstop/daemon/hooks.sock",
     ".cargo/bin/backstop",

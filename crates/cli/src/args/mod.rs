@@ -9,6 +9,7 @@ mod duration;
 mod gateway;
 mod hooks;
 mod model;
+mod plugins;
 mod records;
 mod scan;
 mod system;
@@ -85,6 +86,8 @@ enum Command {
     Scan(scan::ScanArgs),
     /// List the hooks at each hook point, in the order in which they run
     Hooks(hooks::HooksArgs),
+    /// Install, trust and look at plugins
+    Plugins(plugins::PluginsArgs),
     /// Check and show the configuration
     Config(config::ConfigArgs),
     /// Answer the questions that hooks ask
@@ -175,6 +178,7 @@ impl Cli {
             Command::Explain(args) => Action::Explain(args.lower()?),
             Command::Scan(args) => Action::Scan(args.lower()?),
             Command::Hooks(args) => Action::Hooks(args.lower()?),
+            Command::Plugins(args) => Action::Plugins(args.lower()),
             Command::Config(args) => Action::Config(args.lower()),
             Command::Approvals(args) => Action::Approvals(args.lower()?),
             Command::AllowOnce(args) => Action::Approvals(args.lower()),

@@ -41,7 +41,11 @@ async fn check(surroundings: &Surroundings) -> Result<Exit, Error> {
     let output = &surroundings.output;
     let built = async {
         let loaded = if output.is_json() { surroundings.load_quietly()? } else { surroundings.load()? };
-        let backstop = builder(loaded.clone()).hosts(backstop::all_hosts()).without_audit().build().await?;
+        let backstop = builder(loaded.clone(), surroundings)
+            .hosts(backstop::all_hosts())
+            .without_audit()
+            .build()
+            .await?;
         let outages = outages(&backstop);
         let hooks = backstop.engine().registry().list();
         backstop.shut_down().await;

@@ -18,6 +18,7 @@ mod lines;
 pub(crate) mod model;
 pub(crate) mod notify;
 mod outages;
+pub(crate) mod plugins;
 mod receipts;
 pub(crate) mod scan;
 pub(crate) mod sessions;
@@ -48,6 +49,7 @@ pub(crate) enum Action {
     Explain(check::Call),
     Scan(scan::Settings),
     Hooks(hooks::Settings),
+    Plugins(plugins::Settings),
     Config(config::Settings),
     Approvals(approvals::Settings),
     Grants(grants::Settings),
@@ -71,6 +73,7 @@ impl Action {
         match self {
             Self::Install(_) | Self::InstallSystem(_) => Some("installing"),
             Self::Approvals(_) => Some("answering questions, and seeing their codes,"),
+            Self::Plugins(settings) if !settings.only_looks() => Some("changing plugins"),
             Self::Config(config::Settings::Pin) => Some("pinning the configuration"),
             Self::Run(settings) if !settings.sandbox => Some("running something without confinement"),
             Self::Run(settings) if !settings.hooks => Some("running something without hooks"),
@@ -92,6 +95,7 @@ impl Action {
             | Self::Explain(_)
             | Self::Scan(_)
             | Self::Hooks(_)
+            | Self::Plugins(_)
             | Self::Sessions(_)
             | Self::Audit(_)
             | Self::Model(_) => None,
@@ -120,6 +124,7 @@ impl Action {
             Self::Explain(call) => Box::pin(explain::run(call, surroundings)).await,
             Self::Scan(settings) => scan::run(&settings, surroundings),
             Self::Hooks(settings) => Box::pin(hooks::run(settings, surroundings)).await,
+            Self::Plugins(settings) => plugins::run(settings, surroundings),
             Self::Config(settings) => Box::pin(config::run(settings, surroundings)).await,
             Self::Approvals(settings) => Box::pin(approvals::run(settings, surroundings)).await,
             Self::Grants(settings) => Box::pin(grants::run(settings, surroundings)).await,

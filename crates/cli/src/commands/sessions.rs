@@ -61,7 +61,12 @@ async fn open(surroundings: &Surroundings) -> Result<Backstop, Error> {
     let loaded = surroundings.load()?;
     let store = surroundings.store(&loaded)?;
     // What is deleted is said by the store itself; no dispatch of this process needs a record.
-    Ok(builder(loaded).hosts([backstop::agent::host_profile()]).store(store).without_audit().build().await?)
+    Ok(builder(loaded, surroundings)
+        .hosts([backstop::agent::host_profile()])
+        .store(store)
+        .without_audit()
+        .build()
+        .await?)
 }
 
 async fn delete(

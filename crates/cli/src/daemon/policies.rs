@@ -13,6 +13,7 @@ use backstop::config::account::Account;
 use backstop::config::{LayerKind, Source};
 use backstop::engine::ReceiptSink;
 use backstop::hooks::Sight;
+use backstop::plugins::LIST;
 use backstop::store::{AnswerStore, SqliteStore, Store};
 use backstop::{Backstop, Pin};
 use tokio::sync::Mutex;
@@ -219,13 +220,17 @@ impl Policies {
         }
         let pin = Arc::new(surroundings.pin_of(&sources)?);
         let packs = backstop::policy_files(&loaded).into_iter().map(|path| (stamp(&path), path));
-        let packs = packs.map(|(stamp, path)| (path, stamp)).collect();
+        // Whatever is done with plugins writes their list anew.
+        let plugins = surroundings.plugins_folder()?.join(LIST);
+        let plugins = (stamp(&plugins), plugins);
+        let packs = packs.chain([plugins]).map(|(stamp, path)| (path, stamp)).collect();
         let path = backstop::store_path(&loaded, &|name| surroundings.variable(name))?;
         let store = self.store(path).await;
         let watch = Arc::clone(&self.watch);
         let is_strict = loaded.config.agent.approvals.strict.value;
         let hosts = backstop::server_hosts(&backstop::gateway_hooks(&loaded), true);
-        let mut policy = builder(loaded).home(surroundings.variable("HOME").unwrap_or_default());
+        let mut policy =
+            builder(loaded, surroundings).home(surroundings.variable("HOME").unwrap_or_default());
         // Rows of the service are out of everybody's reach already.
         if is_strict && !self.surroundings.is_fixed() {
             // Set after this process was started, as a change of the file does.

@@ -24,6 +24,7 @@ mod hooks;
 mod hosts;
 mod install;
 mod model;
+mod plugins;
 mod records;
 mod retention;
 mod run_client;

@@ -91,6 +91,7 @@ impl User {
             "install",
             "uninstall",
             "pin",
+            "plugins",
             "--no-hooks",
             "--hooks-only",
             "--no-sandbox",

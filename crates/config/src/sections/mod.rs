@@ -22,7 +22,7 @@ pub use guards::{
 };
 pub use hooks::{Chain, ChainedHook, HookEntry, Hooks, LlmCallHooks, ToolCallHooks};
 pub use limits::{Budget, Budgets, GatewayHooks, Loops, ModelAccess, Price};
-pub use plugins::{PluginEntry, PluginHooks, Plugins};
+pub use plugins::{PluginEntry, PluginFiles, PluginGrants, PluginHooks, Plugins};
 pub use providers::{Audit, Provider, Store};
 pub use retention::{Days, KeptApprovals, KeptAudit, KeptSessions, KeptTranscripts, Most, Retention};
 pub use sandbox::Sandbox;

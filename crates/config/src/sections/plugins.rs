@@ -8,7 +8,7 @@ use backstop_hooks::PointId;
 
 use crate::options::Options;
 use crate::place::{Setting, Spanned};
-use crate::values::{Millis, Name};
+use crate::values::{FolderName, Millis, Name};
 use crate::wire::{Entries, item, section};
 
 section! {
@@ -28,6 +28,36 @@ item! {
         config ("config"): Option<Spanned<Options>>, OperatorOnly;
         /// What its hooks may do, and for how long.
         hooks ("hooks"): PluginHooks, OperatorOnly;
+        /// What it may reach. It gets what it asks for in its manifest and is granted here, and nothing else.
+        grants ("grants"): PluginGrants, OperatorOnly;
+    }
+}
+
+section! {
+    /// What a plugin may reach: the same words as in its manifest.
+    pub struct PluginGrants {
+        /// Folders.
+        files ("files"): PluginFiles, OperatorOnly;
+        /// Names of environment variables that it may see.
+        env ("env"): Vec<Spanned<Name>>, OperatorOnly;
+        /// Hosts that it may connect to, such as `api.example.org` or `*.example.org:8443`. Addresses of this machine and of private
+        /// networks are reached only if one is written here.
+        hosts ("hosts"): Vec<Spanned<Name>>, OperatorOnly;
+        /// Programs that it may start, by name or by absolute path.
+        programs ("programs"): Vec<Spanned<Name>>, OperatorOnly;
+        /// Whether it may know the user's name and home folder.
+        user ("user"): Setting<bool> = false, OperatorOnly;
+    }
+}
+
+section! {
+    /// Folders that a plugin may reach: absolute, or below `${plugin}`, `${workspace}` or `${data}`. No variables of the environment
+    /// are filled in here.
+    pub struct PluginFiles {
+        /// Folders that it may read.
+        read ("read"): Vec<Spanned<FolderName>>, OperatorOnly;
+        /// Folders that it may read and change.
+        write ("write"): Vec<Spanned<FolderName>>, OperatorOnly;
     }
 }
 

@@ -7,7 +7,7 @@ mod numbers;
 mod texts;
 mod words;
 
-pub use names::{Name, ToolSet};
+pub use names::{FolderName, Name, ToolSet};
 pub use numbers::{Millis, Money, Temperature, Whole};
 pub use texts::ExpiryDate;
 pub(crate) use texts::plain_text;

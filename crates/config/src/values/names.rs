@@ -64,6 +64,41 @@ impl Wire for Name {
     }
 }
 
+/// A folder, as it is written: with blanks, if it has them, and without variables of the environment.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FolderName(String);
+
+impl FolderName {
+    const LIMIT: usize = 4096;
+
+    /// The folder.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Wire for FolderName {
+    fn read(node: &Node, cx: &mut Reader<'_>) -> Option<Self> {
+        let text = plain_text(node, cx, "a folder")?;
+        if text.is_empty() || text.len() > Self::LIMIT || text.chars().any(is_invisible) {
+            let message = format!("`{}` cannot be a folder", quote(text));
+            let hint = format!("it has 1 to {} bytes, and nothing invisible in it", Self::LIMIT);
+            cx.report(Problem::new(ProblemKind::BadValue, node.at.clone(), message).with_hint(hint));
+            return None;
+        }
+        Some(Self(text.to_owned()))
+    }
+
+    fn schema() -> Value {
+        json!({ "type": "string", "minLength": 1, "maxLength": Self::LIMIT })
+    }
+
+    fn show(&self) -> Value {
+        Value::from(self.0.as_str())
+    }
+}
+
 impl Key for PointId {
     fn read(key: &str, at: &Place, cx: &mut Reader<'_>) -> Option<Self> {
         key.parse().ok().or_else(|| {

@@ -94,7 +94,7 @@ impl Running {
         let desk = Desk::open(&loaded, &store, surroundings)?;
         let answers = desk.as_ref().map(Desk::answers);
         let answers_clients = !matches!(listen, Listen::Nowhere);
-        let mut builder = builder(loaded);
+        let mut builder = builder(loaded, surroundings);
         if let Some(answers) = &answers {
             builder = builder.answer_store(Arc::clone(answers));
         }
@@ -170,7 +170,7 @@ impl Running {
     ) -> Result<(), Error> {
         let store = surroundings.store(&loaded)?;
         let how = backstop::gateway_hooks(&loaded);
-        let mut builder = builder(loaded);
+        let mut builder = builder(loaded, surroundings);
         if let Some(desk) = &self.desk {
             builder = builder.answer_store(desk.answers());
         }

@@ -145,7 +145,7 @@ async fn decide_here(
     // The policy is the one by which a server would judge, so that it makes no difference which of them does.
     let hosts = backstop::server_hosts(&backstop::gateway_hooks(&loaded), true);
     let home = surroundings.variable("HOME").unwrap_or_default();
-    let mut policy = builder(loaded);
+    let mut policy = builder(loaded, surroundings);
     if is_strict {
         // Nothing that lies somewhere is an answer, and nobody could give one before this process ends.
         policy = policy.answer_store(Arc::new(MemoryStore::for_answers(Arc::clone(&shared_store))));

@@ -1,0 +1,14 @@
+//! Plugins: what they say of themselves, what they may reach, and which of them are trusted.
+
+pub use backstop_plugins::manifest::{Api, BadId, Contracts, Kind, Manifest, ManifestError, OURS, PluginId};
+pub use backstop_plugins::package::{
+    Bounds, ContentHash, Finding, FindingKind, NoHash, Package, PackageError,
+};
+pub use backstop_plugins::permissions::{
+    Access, BadWord, Effective, FileWords, Folder, Folders, Host, Permissions, Words,
+};
+pub use backstop_plugins::registration::{LeftOut, Seated, Waiting};
+pub use backstop_plugins::set::{SetError, Why};
+pub use backstop_plugins::trust::{Home, Installed, LIST, Record, Staged, State, TrustError};
+
+pub use crate::wire::plugins::granted;

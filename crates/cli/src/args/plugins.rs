@@ -1,0 +1,87 @@
+//! `backstop plugins`.
+
+use std::path::PathBuf;
+
+use backstop::plugins::ContentHash;
+use clap::Subcommand;
+
+use crate::commands::plugins::{Consent, Settings};
+
+/// Install plugins, say which are trusted, and look at them.
+#[derive(Debug, clap::Args)]
+pub(super) struct PluginsArgs {
+    #[command(subcommand)]
+    command: PluginsCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum PluginsCommand {
+    /// Copy a plugin into Backstop's data and trust it as it is
+    Install {
+        /// The plugin's folder
+        folder: PathBuf,
+        #[command(flatten)]
+        consent: ConsentArgs,
+    },
+    /// List the plugins that are installed
+    List,
+    /// Show what a plugin is, what it asks for, what it gets, and what was found in it
+    Inspect {
+        /// Its id, or a folder with a plugin that is not installed
+        plugin: String,
+    },
+    /// Switch a plugin on
+    Enable {
+        /// Its id
+        id: String,
+    },
+    /// Switch a plugin off
+    Disable {
+        /// Its id
+        id: String,
+    },
+    /// Trust an installed plugin as it is now
+    Trust {
+        /// Its id
+        id: String,
+        #[command(flatten)]
+        consent: ConsentArgs,
+    },
+    /// Remove a plugin with its data
+    Remove {
+        /// Its id
+        id: String,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+struct ConsentArgs {
+    /// Ask nobody; only with `--trust`
+    #[arg(long, requires = "trust")]
+    yes: bool,
+    /// The content hash that is consented to, as `inspect` shows it
+    #[arg(long, value_name = "HASH", requires = "yes")]
+    trust: Option<ContentHash>,
+}
+
+impl ConsentArgs {
+    fn lower(self) -> Consent {
+        self.trust.map_or(Consent::Asked, Consent::Given)
+    }
+}
+
+impl PluginsArgs {
+    pub(super) fn lower(self) -> Settings {
+        match self.command {
+            PluginsCommand::Install { folder, consent } => {
+                Settings::Install { folder, consent: consent.lower() }
+            }
+            PluginsCommand::List => Settings::List,
+            PluginsCommand::Inspect { plugin } => Settings::Inspect { plugin },
+            PluginsCommand::Enable { id } => Settings::Switch { id, on: true },
+            PluginsCommand::Disable { id } => Settings::Switch { id, on: false },
+            PluginsCommand::Trust { id, consent } => Settings::Trust { id, consent: consent.lower() },
+            PluginsCommand::Remove { id } => Settings::Remove { id },
+        }
+    }
+}

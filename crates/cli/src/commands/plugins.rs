@@ -1,0 +1,254 @@
+//! `backstop plugins`: installing, looking, trusting.
+//!
+//! What a plugin is and asks for, and what was found in it, is shown before anybody consents; consent is to a content hash, given at a
+//! terminal by a person, or by `--yes --trust HASH` by a program that a person wrote. What changes anything is refused below an agent.
+
+use std::io::{BufRead as _, IsTerminal as _, Read as _};
+use std::path::{Path, PathBuf};
+
+use backstop::config::Loaded;
+use backstop::plugins::{ContentHash, Effective, Home, Installed, Manifest, Package, State, granted};
+use serde_json::{Value, json};
+
+use crate::error::Error;
+use crate::exit::Exit;
+use crate::output::{Output, one_line, plain, table};
+use crate::session::Surroundings;
+
+/// The most of an answer at the terminal that is read, in bytes.
+const MOST_ANSWER: u64 = 64;
+
+/// What is to be done.
+#[derive(Debug)]
+pub(crate) enum Settings {
+    /// Copy and trust.
+    Install { folder: PathBuf, consent: Consent },
+    /// Show all.
+    List,
+    /// Show one, or a folder.
+    Inspect { plugin: String },
+    /// On or off.
+    Switch { id: String, on: bool },
+    /// Trust what is there now.
+    Trust { id: String, consent: Consent },
+    /// Take it away.
+    Remove { id: String },
+}
+
+/// Who consents.
+#[derive(Debug)]
+pub(crate) enum Consent {
+    /// Whoever is at the terminal.
+    Asked,
+    /// Whoever wrote this digest down.
+    Given(ContentHash),
+}
+
+impl Settings {
+    /// Whether it changes nothing.
+    pub(crate) fn only_looks(&self) -> bool {
+        matches!(self, Self::List | Self::Inspect { .. })
+    }
+}
+
+pub(super) fn run(settings: Settings, surroundings: &Surroundings) -> Result<Exit, Error> {
+    let home = Home::new(surroundings.plugins_folder()?);
+    let output = &surroundings.output;
+    match settings {
+        Settings::Install { folder, consent } => install(&home, &folder, &consent, surroundings)?,
+        Settings::List => list(&home, surroundings)?,
+        Settings::Inspect { plugin } => inspect(&home, &plugin, surroundings)?,
+        Settings::Switch { id, on } => {
+            let installed = home.find(&id)?;
+            home.enable(&installed.id, on)?;
+            done(output, &installed.id, if on { "switched on" } else { "switched off" })?;
+        }
+        Settings::Trust { id, consent } => trust(&home, &id, &consent, surroundings)?,
+        Settings::Remove { id } => {
+            let installed = home.find(&id)?;
+            home.remove(&installed.id)?;
+            done(output, &installed.id, "removed")?;
+        }
+    }
+    Ok(Exit::Success)
+}
+
+fn done(output: &Output, id: &backstop::plugins::PluginId, what: &str) -> Result<(), Error> {
+    match output.is_json() {
+        true => Ok(output.json(&json!({ "id": id, "done": what }))?),
+        false => Ok(output.text(&format!("{what}: {id}"))?),
+    }
+}
+
+fn now() -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    now.map(|since| since.as_secs()).unwrap_or_default()
+}
+
+fn install(home: &Home, folder: &Path, consent: &Consent, surroundings: &Surroundings) -> Result<(), Error> {
+    let output = &surroundings.output;
+    let loaded = surroundings.load()?;
+    let staged = home.stage(folder)?;
+    let told = About::new(&staged.manifest, &staged.package, &loaded)?;
+    let source = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned()).display().to_string();
+    agree(consent, &told, staged.package.hash, output)?;
+    let hash = staged.package.hash;
+    let installed = home.install(staged, hash, &source, now())?;
+    done(output, &installed.id, "installed")
+}
+
+/// Everything that a person should know of a plugin.
+struct About {
+    facts: Value,
+    lines: Vec<String>,
+}
+
+impl About {
+    fn new(manifest: &Manifest, package: &Package, loaded: &Loaded) -> Result<Self, Error> {
+        let granted = granted(loaded, &manifest.id)?;
+        let got = match &manifest.asked {
+            Some(asked) => asked.granted(&granted),
+            // What says nothing of its needs gets what was granted.
+            None => Effective { given: granted, ..Effective::default() },
+        };
+        let points: Option<Vec<String>> = manifest.points.as_ref().map(|points| {
+            points.iter().map(|spec| format!("{} ({})", spec.point, spec.registration)).collect()
+        });
+        let version = manifest.version.as_deref().unwrap_or("no version");
+        let mut lines =
+            vec![format!("{} {} ({version}), {}", manifest.id, manifest.name, manifest.kind.as_str())];
+        lines.extend(manifest.description.iter().cloned());
+        let mut part = |title: &str, words: Vec<String>| {
+            if !words.is_empty() {
+                lines.push(format!("{title}:"));
+                lines.extend(words.iter().map(|word| format!("  {word}")));
+            }
+        };
+        part("what it is", manifest.sentences());
+        part("what it gets", got.given.sentences());
+        part("what it asks for and is not granted (`plugins.entries.<id>.grants`)", got.missing.sentences());
+        part("what is granted and it does not ask for, so that it does not get it", got.unasked.sentences());
+        part("hooks", points.clone().unwrap_or_else(|| vec!["only its code says".to_owned()]));
+        part("found in its files", package.findings.iter().map(ToString::to_string).collect());
+        part("left out", manifest.notes.clone());
+        lines.push(format!("{} files, {} bytes, {}", package.entries, package.bytes, package.hash));
+        let facts = json!({
+            "id": manifest.id, "name": manifest.name, "version": manifest.version, "description": manifest.description,
+            "api": manifest.api, "kind": manifest.kind.as_str(), "hash": package.hash, "files": package.entries, "bytes": package.bytes,
+            "asks": manifest.asked.as_ref().map(backstop::plugins::Permissions::sentences),
+            "gets": got.given.sentences(), "missing": got.missing.sentences(), "unasked": got.unasked.sentences(),
+            "hooks": points, "tools": manifest.contracts.tools, "trustedToolPolicies": manifest.contracts.trusted_tool_policies,
+            "findings": package.findings, "leftOut": manifest.notes,
+        });
+        Ok(Self { facts, lines: lines.iter().map(|line| plain(line)).collect() })
+    }
+}
+
+/// Has a person agree to this digest.
+fn agree(consent: &Consent, about: &About, hash: ContentHash, output: &Output) -> Result<(), Error> {
+    match consent {
+        Consent::Given(given) if *given == hash => return Ok(()),
+        Consent::Given(given) => {
+            return Err(Error::Failed(format!(
+                "this is `{hash}`, and not `{given}`\nhint: `backstop plugins inspect` shows what it is now"
+            )));
+        }
+        Consent::Asked => {}
+    }
+    if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
+        return Err(Error::Usage(
+            "a plugin is trusted by a person at a terminal\nhint: look at it with `backstop plugins inspect`, then say `--yes --trust HASH`".to_owned(),
+        ));
+    }
+    for line in &about.lines {
+        output.say(line);
+    }
+    output.say("trust it as it is? type `yes`:");
+    let mut answer = String::new();
+    std::io::stdin().lock().take(MOST_ANSWER).read_line(&mut answer)?;
+    match answer.trim() {
+        "yes" => Ok(()),
+        _ => Err(Error::Failed("nothing was changed".to_owned())),
+    }
+}
+
+fn trust(home: &Home, id: &str, consent: &Consent, surroundings: &Surroundings) -> Result<(), Error> {
+    let installed = home.find(id)?;
+    let loaded = surroundings.load()?;
+    let package = Package::read(&installed.root, &backstop::plugins::Bounds::default())
+        .map_err(backstop::plugins::TrustError::from)?;
+    let manifest = Manifest::read(&installed.root).map_err(backstop::plugins::TrustError::from)?;
+    agree(consent, &About::new(&manifest, &package, &loaded)?, package.hash, &surroundings.output)?;
+    home.trust(&installed.id, package.hash, now())?;
+    done(&surroundings.output, &installed.id, "trusted")
+}
+
+/// How an installed plugin stands, in a word and in a sentence.
+fn standing(installed: &Installed, loaded: &Loaded) -> (&'static str, String) {
+    let configured = loaded.config.plugins.entries.get(installed.id.as_str());
+    let said = configured.and_then(|entry| entry.enabled.as_ref()).map(|enabled| enabled.value);
+    match (installed.state(), said.unwrap_or(installed.record.enabled)) {
+        (State::Changed(now), _) => {
+            ("changed", format!("its files are now `{now}`; it is off until it is trusted again"))
+        }
+        (State::Broken(error), _) => ("broken", error.to_string()),
+        (State::Trusted, false) => ("off", "switched off".to_owned()),
+        (State::Trusted, true) => ("on", "trusted as it is".to_owned()),
+    }
+}
+
+fn list(home: &Home, surroundings: &Surroundings) -> Result<(), Error> {
+    let output = &surroundings.output;
+    let loaded = surroundings.load_quietly()?;
+    let installed = home.installed()?;
+    if output.is_json() {
+        let all: Vec<Value> = installed.iter().map(|plugin| facts(plugin, &loaded)).collect();
+        return Ok(output.json(&all)?);
+    }
+    if installed.is_empty() {
+        output.say("no plugins are installed");
+        return Ok(());
+    }
+    let mut rows = vec![["plugin", "version", "state", "from"].map(str::to_owned).to_vec()];
+    rows.extend(installed.iter().map(|plugin| {
+        let version = plugin.record.version.as_deref().unwrap_or("-");
+        let state = standing(plugin, &loaded).0.to_owned();
+        vec![plugin.id.to_string(), one_line(version, 20), state, one_line(&plugin.record.source, 60)]
+    }));
+    Ok(output.text(&table(&rows))?)
+}
+
+fn facts(plugin: &Installed, loaded: &Loaded) -> Value {
+    let (state, why) = standing(plugin, loaded);
+    let record = &plugin.record;
+    json!({
+        "id": plugin.id, "version": record.version, "state": state, "why": why, "source": record.source, "trusted": record.hash,
+        "trustedAt": record.trusted_at, "enabled": record.enabled, "folder": plugin.root,
+    })
+}
+
+fn inspect(home: &Home, name: &str, surroundings: &Surroundings) -> Result<(), Error> {
+    let output = &surroundings.output;
+    let loaded = surroundings.load_quietly()?;
+    let is_folder = name.contains('/') || name == ".";
+    let installed = (!is_folder).then(|| home.find(name)).transpose()?;
+    let root = installed.as_ref().map_or_else(|| PathBuf::from(name), |installed| installed.root.clone());
+    let package = Package::read(&root, &backstop::plugins::Bounds::default())
+        .map_err(backstop::plugins::TrustError::from)?;
+    let manifest = Manifest::read(&root).map_err(backstop::plugins::TrustError::from)?;
+    let mut about = About::new(&manifest, &package, &loaded)?;
+    if output.is_json() {
+        if let (Some(plugin), Some(told)) = (&installed, about.facts.as_object_mut()) {
+            told.insert("installed".to_owned(), facts(plugin, &loaded));
+        }
+        return Ok(output.json(&about.facts)?);
+    }
+    let state = match &installed {
+        Some(plugin) => standing(plugin, &loaded),
+        None => {
+            ("not installed", format!("to install it as it is: `backstop plugins install {}`", plain(name)))
+        }
+    };
+    about.lines.push(format!("{}: {}", state.0, plain(&state.1)));
+    Ok(output.text(&about.lines.join("\n"))?)
+}

@@ -1,0 +1,143 @@
+//! `backstop plugins`: consent, trust, and that what is trusted judges.
+
+use std::path::PathBuf;
+
+use super::support::User;
+
+const MANIFEST: &str = r#"{"id": "no-canvas", "version": "1.0.0", "kind": "command", "command": ["sh", "${plugin}/hook.sh"],
+    "points": [{"point": "before_tool_call", "matcher": ["canvas"]}], "permissions": {"env": ["MARK"], "files": {"read": ["${data}"]}}}"#;
+const BLOCKS: &str = "echo 'no canvas here' >&2; exit 2\n";
+
+fn source(user: &User, code: &str) -> String {
+    let folder = user.path().join("source");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("backstop.plugin.json"), MANIFEST).unwrap();
+    std::fs::write(folder.join("hook.sh"), code).unwrap();
+    folder.to_str().unwrap().to_owned()
+}
+
+fn hash(user: &User, plugin: &str) -> String {
+    let told = user.run(&["plugins", "inspect", plugin, "--json"]).succeeded().json();
+    told["hash"].as_str().unwrap().to_owned()
+}
+
+fn installed(user: &User) -> String {
+    let folder = source(user, BLOCKS);
+    let hash = hash(user, &folder);
+    user.run(&["plugins", "install", &folder, "--yes", "--trust", &hash]).succeeded();
+    hash
+}
+
+fn code(user: &User) -> PathBuf {
+    let list = user.run(&["plugins", "list", "--json"]).succeeded().json();
+    PathBuf::from(list[0]["folder"].as_str().unwrap()).join("hook.sh")
+}
+
+fn state(user: &User) -> String {
+    user.run(&["plugins", "list", "--json"]).succeeded().json()[0]["state"].as_str().unwrap().to_owned()
+}
+
+fn canvas(user: &User) -> (Option<i32>, String) {
+    let done = user.run(&["check", "--tool", "canvas", "--args", "{}"]);
+    (done.code, done.whole())
+}
+
+#[test]
+fn what_is_trusted_judges_and_what_is_off_does_not() {
+    let user = User::new();
+    assert!(!canvas(&user).1.contains("no canvas here"));
+    installed(&user);
+    assert!(canvas(&user).1.contains("no canvas here"), "{}", canvas(&user).1);
+    let hooks = user.run(&["hooks"]).succeeded().out;
+    assert!(hooks.contains("no-canvas"), "{hooks}");
+    user.run(&["plugins", "disable", "no-canvas"]).succeeded();
+    assert_eq!(state(&user), "off");
+    assert!(!canvas(&user).1.contains("no canvas here"));
+    user.run(&["plugins", "enable", "no-canvas"]).succeeded();
+    assert!(canvas(&user).1.contains("no canvas here"));
+    user.configure("plugins: {entries: {no-canvas: {enabled: false}}}\n");
+    assert_eq!(state(&user), "off", "the configuration has the last word");
+    assert!(!canvas(&user).1.contains("no canvas here"));
+    user.configure("");
+    user.run(&["plugins", "remove", "no-canvas"]).succeeded();
+    assert!(!canvas(&user).1.contains("no canvas here"));
+}
+
+#[test]
+fn law_05_a_plugin_that_has_changed_refuses_until_it_is_trusted_again() {
+    let user = User::new();
+    let old = installed(&user);
+    std::fs::write(code(&user), "exit 0\n").unwrap();
+    assert_eq!(state(&user), "changed");
+    let (exit, said) = canvas(&user);
+    assert!(exit == Some(2) && said.contains("not those that are trusted"), "{said}");
+    let refused = user.run(&["plugins", "trust", "no-canvas", "--yes", "--trust", &old]);
+    assert!(refused.code != Some(0) && refused.err.contains("and not"), "{}", refused.whole());
+    let now = hash(&user, "no-canvas");
+    user.run(&["plugins", "trust", "no-canvas", "--yes", "--trust", &now]).succeeded();
+    assert_eq!(state(&user), "on");
+    assert!(!canvas(&user).1.contains("no canvas here"));
+}
+
+#[test]
+fn nobody_consents_but_a_person_or_whoever_wrote_the_digest_down() {
+    let user = User::new();
+    let folder = source(&user, BLOCKS);
+    let hash = hash(&user, &folder);
+    let asked = user.run(&["plugins", "install", &folder]);
+    assert!(asked.code == Some(2) && asked.err.contains("at a terminal"), "{}", asked.whole());
+    assert_eq!(user.run(&["plugins", "install", &folder, "--yes"]).code, Some(2));
+    assert_eq!(user.run(&["plugins", "install", &folder, "--trust", &hash]).code, Some(2));
+    let other = format!("sha256:{}", "0".repeat(64));
+    assert_ne!(user.run(&["plugins", "install", &folder, "--yes", "--trust", &other]).code, Some(0));
+    for args in [
+        vec!["plugins", "install", &folder, "--yes", "--trust", &hash],
+        vec!["plugins", "trust", "no-canvas", "--yes", "--trust", &hash],
+        vec!["plugins", "enable", "no-canvas"],
+        vec!["plugins", "disable", "no-canvas"],
+        vec!["plugins", "remove", "no-canvas"],
+    ] {
+        let child = user.command(&args).env("AI_AGENT", "1").output().unwrap();
+        let said = String::from_utf8_lossy(&child.stderr).into_owned();
+        assert!(said.contains("is for people"), "{args:?}: {said}");
+    }
+    let list = user.run(&["plugins", "list"]).succeeded();
+    assert!(list.err.contains("no plugins are installed"), "{}", list.whole());
+}
+
+#[test]
+fn a_person_is_shown_what_a_plugin_asks_for_and_gets() {
+    let user = User::with_config(
+        "plugins: {entries: {no-canvas: {grants: {env: [MARK, OTHER], files: {write: ['${data}']}}}}}\n",
+    );
+    let folder = source(&user, "fetch(1) # \u{202e}\n");
+    let told = user.run(&["plugins", "inspect", &folder]).succeeded().out;
+    for said in [
+        "with all the rights that you have",
+        "see the environment variable `MARK`",
+        "read files in the plugin's folder for data",
+        "does not ask for",
+        "`OTHER`",
+        "before_tool_call",
+        "can't be seen",
+        "uses the network: hook.sh",
+        "not installed",
+    ] {
+        assert!(told.contains(said), "{said}: {told}");
+    }
+    let json = user.run(&["plugins", "inspect", &folder, "--json"]).succeeded().json();
+    assert_eq!(json["gets"].as_array().unwrap().len(), 2, "{json}");
+    let bad = User::with_config("plugins: {entries: {no-canvas: {grants: {hosts: ['*']}}}}\n");
+    let folder = source(&bad, BLOCKS);
+    let refused = bad.run(&["plugins", "inspect", &folder]);
+    assert!(refused.code == Some(2) && refused.err.contains("backstop.yaml:1:"), "{}", refused.whole());
+}
+
+#[test]
+fn a_list_that_cannot_be_read_stops_whatever_judges() {
+    let user = User::new();
+    installed(&user);
+    std::fs::write(user.path().join("data/backstop/plugins/trust.json"), "{").unwrap();
+    let (exit, said) = canvas(&user);
+    assert!(exit != Some(0) && said.contains("trust.json"), "{said}");
+}
