@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use backstop_engine::{Budget, ToolMatcher};
-use backstop_hooks::{OwnerId, PointId, Trigger};
+use backstop_hooks::{Mode, OwnerId, PointId, Trigger};
 use backstop_script::{Bridge, CallScope, FunctionId, HostError, JsonText, LogLevel, Provided};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -183,7 +183,17 @@ impl Desk {
             "stateDir": state,
             "hostVersion": env!("CARGO_PKG_VERSION"),
             "tools": tools,
+            "watched": self.watched(),
         })
+    }
+
+    /// Points at which the answer of a handler is nobody's to read: in the other system, all that are only watched.
+    fn watched(&self) -> Vec<&'static str> {
+        let watched = |point: &&PointId| point.info().mode == Mode::Observe;
+        match self.facts.dialect {
+            Dialect::OpenClaw => PointId::ALL.iter().filter(watched).map(|point| point.name()).collect(),
+            Dialect::Backstop => Vec::new(),
+        }
     }
 
     fn hook(&self, scope: &CallScope, call: HookCall) -> Result<Value, HostError> {

@@ -46,6 +46,9 @@ const beside = (event, context, signal, pluginConfig) => {
   return context;
 };
 
+// Who watches may return what it likes: nobody reads it.
+const unread = (answer) => (isFunction(answer?.then) ? answer.then(() => undefined) : undefined);
+
 const frozen = (value) => {
   if (typeof value === "object" && value !== null && !Object.isFrozen(value)) {
     Object.freeze(value);
@@ -95,7 +98,11 @@ export const makeApi = (about) => {
   const on = (point, handler, options) => {
     opened("on");
     if (!isFunction(handler)) fail(`the handler at \`${point}\` is no function`);
-    const typed = (event, context, signal) => handler(event, beside(event, context, signal, about.pluginConfig));
+    const watches = about.watched.includes(point);
+    const typed = (event, context, signal) => {
+      const answer = handler(event, beside(event, context, signal, about.pluginConfig));
+      return watches ? unread(answer) : answer;
+    };
     place("typed", text(point, "the name of a hook point"), typed, options ?? {});
   };
   const older = (name, handler, options) => {
@@ -110,14 +117,14 @@ export const makeApi = (about) => {
     }
     place("internal", point, (event, context) => {
       const told = Object.assign({}, event, { pluginConfig: about.pluginConfig });
-      return handler({
+      return unread(handler({
         type,
         action: action.join(":"),
         sessionKey: context.sessionKey ?? "",
         timestamp: new Date(),
         messages: [],
         context: told,
-      });
+      }));
     }, { ...options, registrationId: options?.name ?? nameOf(name) });
   };
   const registerHook = (events, handler, options) => {
@@ -290,6 +297,9 @@ export const makeApi = (about) => {
     runtime: {
       version: about.hostVersion,
       config: { current: () => about.config, loadConfig: () => about.config },
+      tools: {
+        registerMemoryCli: () => leftOut("runtime.tools.registerMemoryCli", "nothing here has memory of its own to show"),
+      },
       state: { resolveStateDir: () => about.stateDir },
       logging: { getChildLogger: () => api.logger, shouldLogVerbose: () => false },
       system: {

@@ -35,6 +35,7 @@ export class Program {
   #aliases = [];
   #values = {};
   #parent;
+  #listeners = [];
   commands = [];
 
   constructor(name = "", parent) {
@@ -57,16 +58,27 @@ export class Program {
     this.#description = String(description);
     return this;
   }
-  summary() { return this; }
-  usage() { return this; }
-  version() { return this; }
-  addHelpText() { return this; }
-  allowUnknownOption() { return this; }
-  allowExcessArguments() { return this; }
-  showHelpAfterError() { return this; }
-  enablePositionalOptions() { return this; }
-  passThroughOptions() { return this; }
-  hook() { return this; }
+  hook(when, listener) {
+    this.#listeners.push({ when, listener });
+    return this;
+  }
+  addArgument(argument) {
+    const name = argument.name();
+    return this.argument(argument.required === false ? `[${name}]` : `<${name}>`, argument.description, argument.defaultValue);
+  }
+  createCommand(name) {
+    return new Program(name, this);
+  }
+  error(message) {
+    throw new Error(String(message));
+  }
+  getOptionValue(key) {
+    return this.#values[key];
+  }
+  setOptionValue(key, value) {
+    this.#values[key] = value;
+    return this;
+  }
   alias(name) {
     this.#aliases.push(String(name));
     return this;
@@ -200,6 +212,32 @@ export class Program {
     if (missing !== undefined) throw new Error(`\`${this.#name}\` needs <${missing.name}>`);
     const most = this.#wanted.at(-1)?.many ? Infinity : this.#wanted.length;
     if (words.length > most) throw new Error(`\`${this.#name}\` takes ${most} arguments, and got ${words.length}`);
-    return this.#action.call(this, ...values, this.opts(), this);
+    await this.#tell("preAction");
+    const answer = await this.#action.call(this, ...values, this.opts(), this);
+    await this.#tell("postAction");
+    return answer;
   }
+  async #tell(when) {
+    const above = [];
+    for (let command = this; command !== null; command = command.parent) above.unshift(command);
+    if (when === "postAction") above.reverse();
+    for (const command of above) {
+      for (const entry of command.#listeners) if (entry.when === when) await entry.listener(command, this);
+    }
+  }
+}
+
+// How help looks, and what else has no meaning for a command that a host calls.
+const LOOKS = [
+  "addHelpCommand", "addHelpText", "allowExcessArguments", "allowUnknownOption", "combineFlagAndOptionalValue",
+  "commandsGroup", "configureHelp", "configureOutput", "copyInheritedSettings", "enablePositionalOptions", "exitOverride",
+  "helpCommand", "helpGroup", "helpOption", "optionsGroup", "passThroughOptions", "showHelpAfterError",
+  "showSuggestionAfterError", "storeOptionsAsProperties", "summary", "usage", "version",
+];
+for (const name of LOOKS) {
+  Object.defineProperty(Program.prototype, name, {
+    value() {
+      return this;
+    },
+  });
 }

@@ -1,0 +1,211 @@
+//! Plugins that others published, unchanged: they load, register, and their hooks and tools work as far as they are let.
+//!
+//! `cargo xtask test` installs them from a locked list. Nothing of theirs is copied: one is under the AGPL.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "helpers of tests may fail loudly"
+)]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use backstop_engine::{Engine, OperatorSettings, OwnerSettings, Snapshot, Verdict};
+use backstop_hooks::points::{
+    AfterToolCall, AfterToolCallEvent, AgentEnd, AgentEndEvent, BeforePromptBuild, MessageReceived,
+    PromptBuildEvent, SessionStart, ToolCallEvent,
+};
+use backstop_hooks::{CallContext, ObservePoint};
+use backstop_plugins::openclaw::{Batches, Dialect, Facts, NoServices, Scripted, load};
+use backstop_plugins::registration::{OfferKind, Seated};
+use backstop_script::{Argument, Arguments, JsonText, Permissions, WorkerSettings, Workers};
+use serde_json::{Value, json};
+
+/// Enough for anything that works, on a machine that is busy.
+const LONG: Duration = Duration::from_secs(30);
+
+struct Loaded {
+    plugin: Scripted,
+    engine: Engine,
+    seated: Seated,
+    _workers: Workers,
+}
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/packages")
+}
+
+fn read(path: &Path) -> Value {
+    let text = std::fs::read_to_string(path).unwrap_or_else(|error| {
+        panic!("{}: {error}; `cargo xtask test` installs the plugins", path.display())
+    });
+    serde_json::from_str(&text).unwrap()
+}
+
+/// Loads a package as an installed plugin is: its own folder in one with all that it needs.
+async fn plugin(package: &str, config: Value, permissions: Permissions) -> Loaded {
+    let root = folder();
+    let at = PathBuf::from("node_modules").join(package);
+    let (manifest, about) =
+        (read(&root.join(&at).join("openclaw.plugin.json")), read(&root.join(&at).join("package.json")));
+    let id = manifest["id"].as_str().unwrap().to_owned();
+    let entry = at.join(about["openclaw"]["extensions"][0].as_str().unwrap());
+    let facts = Facts {
+        id: id.clone(),
+        name: manifest["name"].as_str().unwrap().to_owned(),
+        version: about["version"].as_str().map(str::to_owned),
+        description: None,
+        root,
+        entry: entry.to_str().unwrap().to_owned(),
+        dialect: Dialect::OpenClaw,
+        config,
+        workspace: None,
+        state: None,
+        tools: vec!["exec".to_owned(), "read".to_owned()],
+    };
+    let workers = Workers::start(WorkerSettings::default(), tokio::runtime::Handle::current());
+    let batches = Arc::<Batches>::default();
+    let plugin = load(facts, permissions, &workers, &batches, Arc::new(NoServices)).await;
+    let plugin = plugin.unwrap_or_else(|error| panic!("{error}"));
+    let owner = OwnerSettings { allow_conversation_access: Some(true), ..OwnerSettings::default() };
+    let mut snapshot = Snapshot::empty(OperatorSettings {
+        owners: BTreeMap::from([(id.as_str().into(), owner)]),
+        ..OperatorSettings::default()
+    });
+    let seated = plugin.registration.seat(&mut snapshot).unwrap();
+    Loaded { plugin, engine: Engine::builder().snapshot(snapshot).build(), seated, _workers: workers }
+}
+
+impl Loaded {
+    fn names(&self, kind: OfferKind) -> Vec<&str> {
+        let offers = self.plugin.offers.iter().filter(|offered| offered.offer.kind == kind);
+        offers.map(|offered| offered.offer.name.as_str()).collect()
+    }
+
+    fn points(&self) -> Vec<&str> {
+        self.plugin.registration.hooks().map(|spec| spec.point.name()).collect()
+    }
+
+    /// What a tool says. It may be that it was not let; then it says that.
+    async fn tool(&self, name: &str, params: Value) -> String {
+        let tools = self.plugin.offers.iter().filter(|offered| offered.offer.kind == OfferKind::Tool);
+        let tool = tools.into_iter().find(|offered| offered.offer.name == name).unwrap();
+        let arguments = [json!("call-1"), params].map(|value| Argument::Json(JsonText::of(&value).unwrap()));
+        match self.plugin.call(tool, "execute", &Arguments::new(arguments), LONG).await {
+            Ok(answer) => answer.map(|answer| answer.json.as_str().to_owned()).unwrap_or_default(),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    /// Takes a turn past all hooks of the plugin. No call may be blocked because one of them broke.
+    async fn turn(&self) {
+        let context = CallContext {
+            agent_id: Some("main".into()),
+            session_key: Some("agent:main:main".into()),
+            session_id: Some("s1".into()),
+            run_id: Some("r1".into()),
+            ..CallContext::default()
+        };
+        self.watch::<SessionStart>(json!({ "sessionId": "s1" }), &context).await;
+        self.watch::<MessageReceived>(json!({ "from": "me", "content": "hello" }), &context).await;
+        let prompt: PromptBuildEvent =
+            serde_json::from_value(json!({ "prompt": "hello", "messages": [] })).unwrap();
+        let built = self.engine.decide::<BeforePromptBuild>(prompt, &context).await;
+        no_failures(&built.receipt().steps);
+        let call: ToolCallEvent = serde_json::from_value(
+            json!({ "toolName": "exec", "params": { "command": "true" }, "runId": "r1", "toolCallId": "c1" }),
+        )
+        .unwrap();
+        let reviewed = self.engine.review_tool_call(call, &context, false).await;
+        assert_ne!(reviewed.receipt.verdict, Verdict::Block, "{:?}", reviewed.blocked);
+        let after = json!({
+            "toolName": "exec", "params": { "command": "true" }, "toolCallId": "c1", "durationMs": 1,
+            "result": { "toolCallId": "c1", "content": [{ "type": "text", "text": "ok" }], "isError": false },
+        });
+        let _: AfterToolCallEvent = serde_json::from_value(after.clone()).unwrap();
+        self.watch::<AfterToolCall>(after, &context).await;
+        let end = json!({ "runId": "r1", "success": true, "durationMs": 3, "messages": [
+            { "role": "user", "content": [{ "type": "text", "text": "hello" }] },
+            { "role": "assistant", "content": [{ "type": "text", "text": "hi" }] },
+        ]});
+        let _: AgentEndEvent = serde_json::from_value(end.clone()).unwrap();
+        self.watch::<AgentEnd>(end, &context).await;
+    }
+
+    async fn watch<P: ObservePoint>(&self, event: Value, context: &CallContext) {
+        let event: P::Event = serde_json::from_value(event).unwrap();
+        let receipt = self.engine.observe::<P>(&event, context).await;
+        no_failures(&receipt.steps);
+    }
+}
+
+fn no_failures(steps: &[backstop_engine::Step]) {
+    for step in steps {
+        assert!(step.failure.is_none(), "{}: {:?}", step.hook.id, step.failure);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ollama_web_search() {
+    let loaded = plugin("@ollama/openclaw-web-search", json!({}), Permissions::default()).await;
+    assert_eq!(loaded.names(OfferKind::Tool).len(), 2);
+    let name = loaded.names(OfferKind::Tool)[0].to_owned();
+    let said = loaded.tool(&name, json!({ "query": "rust" })).await;
+    assert!(said.contains("hosts"), "it says which grant is missing: {said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn projectavatar() {
+    let loaded = plugin("@projectavatar/openclaw-avatar", json!({}), Permissions::default()).await;
+    assert_eq!(loaded.names(OfferKind::Tool).len(), 2);
+    for point in ["message_received", "before_tool_call", "after_tool_call", "agent_end", "session_end"] {
+        assert!(loaded.points().contains(&point), "{point}: {:?}", loaded.points());
+    }
+    loaded.turn().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn graphiti() {
+    let loaded = plugin("@robertogongora/graphiti", json!({}), Permissions::default()).await;
+    assert_eq!(loaded.names(OfferKind::Tool).len(), 2);
+    // Without a context engine it falls back to its hooks.
+    for point in ["after_tool_call", "session_start", "before_compaction", "before_reset"] {
+        assert!(loaded.points().contains(&point), "{point}: {:?}", loaded.points());
+    }
+    assert!(!loaded.names(OfferKind::Cli).is_empty());
+    loaded.turn().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn oh_my_openclaw() {
+    let loaded = plugin("@happycastle/oh-my-openclaw", json!({}), Permissions::default()).await;
+    assert_eq!(loaded.names(OfferKind::Tool).len(), 8);
+    assert_eq!(loaded.names(OfferKind::Command).len(), 7);
+    assert_eq!(loaded.names(OfferKind::Service).len(), 2);
+    assert!(loaded.points().len() >= 10, "{:?}", loaded.points());
+    let left_out: Vec<_> = loaded.seated.left_out.iter().map(|left_out| left_out.what.as_str()).collect();
+    assert!(left_out.iter().any(|what| what.contains("agent:bootstrap")), "{left_out:?}");
+    loaded.turn().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn mem0_with_and_without_a_key() {
+    let without = plugin("@mem0/openclaw-mem0", json!({}), Permissions::default()).await;
+    assert!(without.names(OfferKind::Tool).is_empty());
+    assert!(!without.names(OfferKind::Cli).is_empty());
+    // Looks like a key and is none.
+    let key = ["m0", "-test"].concat();
+    let config = json!({ "apiKey": key, "userId": "me" });
+    let with = plugin("@mem0/openclaw-mem0", config, Permissions::default()).await;
+    assert_eq!(with.names(OfferKind::Tool).len(), 8);
+    for point in ["before_prompt_build", "agent_end"] {
+        assert!(with.points().contains(&point), "{point}: {:?}", with.points());
+    }
+    let said = with.tool("memory_search", json!({ "query": "rust" })).await;
+    assert!(said.contains("hosts"), "it says which grant is missing: {said}");
+    with.turn().await;
+}
