@@ -43,8 +43,8 @@ pub enum Operation {
     StoredResponse,
     /// Texts that are turned into vectors, by OpenAI's wire or Gemini's.
     Embeddings,
-    /// A document with texts, for a model that answers with no message: an older completion, a moderation, a picture, a
-    /// voice, a conversation that is to be shortened.
+    /// A document with texts, in JSON or in parts, for a model that answers with no message: an older completion, a moderation,
+    /// a picture, a voice, a recording, a conversation that is to be shortened.
     Document,
     /// Anthropic Messages: a batch of requests, or the list of batches.
     Batch,
@@ -173,7 +173,7 @@ impl Endpoint {
         matches!(self.operation, Operation::CountTokens | Operation::BedrockCount)
     }
 
-    /// Whether its body is one JSON document, which is read as a whole before a provider is asked.
+    /// Whether its body is one document, of JSON or in parts, which is read as a whole before a provider is asked.
     pub const fn has_document(self) -> bool {
         !matches!(
             self.operation,
@@ -183,8 +183,17 @@ impl Endpoint {
 }
 
 /// The ends of paths of [`Operation::Document`].
-const DOCUMENTS: [&str; 5] =
-    ["/completions", "/moderations", "/images/generations", "/audio/speech", "/responses/compact"];
+const DOCUMENTS: [&str; 9] = [
+    "/completions",
+    "/moderations",
+    "/images/generations",
+    "/images/edits",
+    "/images/variations",
+    "/audio/speech",
+    "/audio/transcriptions",
+    "/audio/translations",
+    "/responses/compact",
+];
 
 /// `/messages`, or the same behind a version: others have messages, too (`/threads/<id>/messages`).
 fn is_messages(path: &str) -> bool {
@@ -276,6 +285,8 @@ mod tests {
             ("/v1beta/models/m:embedContent", Gemini, Embeddings),
             ("/v1/completions", OpenAi, Document),
             ("/v1/images/generations", OpenAi, Document),
+            ("/v1/images/edits", OpenAi, Document),
+            ("/v1/audio/transcriptions", OpenAi, Document),
             ("/v1/responses/compact", OpenAi, Document),
             ("/v1/models", OpenAi, Models),
             ("/v1/models/gpt", OpenAi, Models),

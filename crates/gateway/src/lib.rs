@@ -13,6 +13,7 @@
 //! endpoint    what a path means
 //! operations  which requests may pass unread
 //! readable    which are no conversation and have texts
+//! multipart   bodies in parts, as they can be read in one way
 //! route       which provider
 //! cloud       addresses and envelopes of those who host models of others
 //! upstream    providers: connections, pools, credentials
@@ -34,6 +35,7 @@ pub mod exchange;
 mod head;
 pub mod hooked;
 mod models;
+mod multipart;
 mod operations;
 mod readable;
 mod route;

@@ -159,12 +159,16 @@ const CHOOSES: &str = "automode";
 const BEFORE_MODEL: [&str; 4] = ["models", "model", "deployments", "engines"];
 
 /// Endings of an address in front of which a model may stand, in small letters.
-const ENDINGS: [&str; 11] = [
+const ENDINGS: [&str; 15] = [
     "/chat/completions",
     "/completions",
     "/embeddings",
     "/images/generations",
+    "/images/edits",
+    "/images/variations",
     "/audio/speech",
+    "/audio/transcriptions",
+    "/audio/translations",
     "/moderations",
     "/responses",
     "/responses/compact",

@@ -311,7 +311,6 @@ mod tests {
             "POST /v1/tunnels/t/reveal_token",
             "GET /v1/vaults/v/credentials",
             "GET /v1/completions",
-            "POST /v1/images/variations",
             "GET /v1/chat/completions",
             "DELETE /v1/models/ft",
             "POST /v1/models",

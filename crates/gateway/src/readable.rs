@@ -1,7 +1,8 @@
 //! Operations that are no conversation with a model and carry texts all the same: where these stand.
 //!
 //! Their bodies are documents ([`LiveDocument`](backstop_llm::live::LiveDocument)): every string is a text but those that
-//! the tables here list. What is asked is judged as text that leaves, what is answered as text that comes.
+//! the tables here list. What is asked is judged as text that leaves, what is answered as text that comes. A table holds for
+//! a body in parts, too, whose files stand where the table has what nobody can read.
 
 use backstop_llm::Api;
 use backstop_llm::live::TextTable;
@@ -32,6 +33,8 @@ pub(crate) enum Answered {
     Texts(&'static TextTable),
     /// Items of a conversation as OpenAI Responses has them, with the calls among them.
     Items(&'static TextTable),
+    /// What was said in a recording, as JSON of no other fields than these or as a plain text, whichever was asked for.
+    Said(&'static TextTable),
 }
 
 /// Texts that are turned into vectors, of OpenAI's wire and those like it, and of Gemini.
@@ -140,6 +143,72 @@ static DRAWN: TextTable = TextTable {
         "response_format",
         "stream",
         "input_fidelity",
+    ],
+    opaque: &[],
+    own: &[],
+    fixed: &[],
+};
+
+/// A picture that is to be changed, and how.
+static EDITED: TextTable = TextTable {
+    texts: &["prompt", "images"],
+    names: &[
+        "model",
+        "user",
+        "n",
+        "size",
+        "quality",
+        "style",
+        "background",
+        "moderation",
+        "output_format",
+        "output_compression",
+        "partial_images",
+        "response_format",
+        "stream",
+        "input_fidelity",
+        "file_id",
+    ],
+    opaque: &["image", "mask", "image_url"],
+    own: &[],
+    fixed: &[],
+};
+
+/// A recording that is to be written down.
+static RECORDED: TextTable = TextTable {
+    texts: &["prompt", "known_speaker_names"],
+    names: &[
+        "model",
+        "language",
+        "response_format",
+        "temperature",
+        "stream",
+        "timestamp_granularities",
+        "include",
+        "chunking_strategy",
+    ],
+    opaque: &["file", "known_speaker_references"],
+    own: &[],
+    fixed: &[],
+};
+
+/// What was said in it.
+static WRITTEN_DOWN: TextTable = TextTable {
+    texts: &["text"],
+    names: &[
+        "task",
+        "language",
+        "duration",
+        "usage",
+        "type",
+        "seconds",
+        "input_tokens",
+        "output_tokens",
+        "total_tokens",
+        "input_token_details",
+        "input_tokens_details",
+        "text_tokens",
+        "audio_tokens",
     ],
     opaque: &[],
     own: &[],
@@ -258,7 +327,7 @@ static ITEMS: TextTable = TextTable {
 };
 
 /// The operations, as paths without their version.
-static READABLE: [Readable; 18] = [
+static READABLE: [Readable; 25] = [
     posted("embeddings", Api::OpenAiChat, &EMBEDDED, Answered::Nothing),
     posted("deployments/{deployment}/embeddings", Api::OpenAiChat, &EMBEDDED, Answered::Nothing),
     posted("models/{model}:embedcontent", Api::Gemini, &EMBEDDED, Answered::Nothing),
@@ -266,7 +335,24 @@ static READABLE: [Readable; 18] = [
     posted("moderations", Api::OpenAiChat, &MODERATED, Answered::Nothing),
     posted("completions", Api::OpenAiChat, &BEGUN, Answered::Texts(&CONTINUED)),
     posted("images/generations", Api::OpenAiChat, &DRAWN, Answered::Texts(&PICTURES)),
+    posted("images/edits", Api::OpenAiChat, &EDITED, Answered::Texts(&PICTURES)),
+    posted("images/variations", Api::OpenAiChat, &EDITED, Answered::Texts(&PICTURES)),
     posted("audio/speech", Api::OpenAiChat, &SPOKEN, Answered::Nothing),
+    posted("audio/transcriptions", Api::OpenAiChat, &RECORDED, Answered::Said(&WRITTEN_DOWN)),
+    posted("audio/translations", Api::OpenAiChat, &RECORDED, Answered::Said(&WRITTEN_DOWN)),
+    posted("deployments/{deployment}/images/edits", Api::OpenAiChat, &EDITED, Answered::Texts(&PICTURES)),
+    posted(
+        "deployments/{deployment}/audio/transcriptions",
+        Api::OpenAiChat,
+        &RECORDED,
+        Answered::Said(&WRITTEN_DOWN),
+    ),
+    posted(
+        "deployments/{deployment}/audio/translations",
+        Api::OpenAiChat,
+        &RECORDED,
+        Answered::Said(&WRITTEN_DOWN),
+    ),
     posted("responses/compact", Api::OpenAiResponses, &ITEMS, Answered::Items(&ITEMS)),
     fetched("GET", "responses/{id}/input_items"),
     posted("conversations", Api::OpenAiResponses, &ITEMS, Answered::Items(&ITEMS)),
@@ -291,18 +377,41 @@ const fn fetched(method: &'static str, path: &'static str) -> Readable {
 impl Readable {
     /// Why an answer to this request can't be judged: it would come in pieces, or say the text a second time.
     pub(crate) fn unjudged_answer(&self, asked: &Value) -> Option<&'static str> {
-        if !matches!(self.answered, Answered::Texts(_)) {
+        if !matches!(self.answered, Answered::Texts(_) | Answered::Said(_)) {
             return None;
         }
-        let is_set = |field: &str| {
-            asked.get(field).is_some_and(|value| !value.is_null() && *value != Value::Bool(false))
-        };
+        // Of a body in parts everything is a text.
+        let is_off = |value: &Value| value.is_null() || *value == Value::Bool(false) || *value == "false";
+        let is_set = |field: &str| asked.get(field).is_some_and(|value| !is_off(value));
         if is_set("stream") {
             return Some("a stream of this operation can't be judged; ask without `stream`");
+        }
+        if matches!(self.answered, Answered::Said(_)) {
+            let is_known =
+                matches!(asked.get("response_format"), None | Some(Value::Null)) || format(asked).is_some();
+            return if !is_known || is_set("include") {
+                Some("this form of a transcript cuts the text into pieces; ask for `json` or `text`")
+            } else {
+                None
+            };
         }
         is_set("logprobs")
             .then_some("probabilities of tokens repeat the text in pieces; ask without `logprobs`")
     }
+}
+
+/// Whether a transcript is asked for as a plain text, in a form that can be judged.
+fn format(asked: &Value) -> Option<bool> {
+    match asked.get("response_format")?.as_str()? {
+        "json" => Some(false),
+        "text" => Some(true),
+        _ => None,
+    }
+}
+
+/// Whether an answer is asked for as a plain text.
+pub(crate) fn is_plain(asked: &Value) -> bool {
+    format(asked) == Some(true)
 }
 
 /// The operation of a request, if its texts can be read. `path` is a [normal](crate::endpoint::normal) one.
@@ -319,7 +428,19 @@ mod tests {
 
     #[test]
     fn a_field_stands_in_one_list() {
-        for table in [&EMBEDDED, &MODERATED, &BEGUN, &CONTINUED, &DRAWN, &PICTURES, &SPOKEN, &ITEMS] {
+        for table in [
+            &EMBEDDED,
+            &MODERATED,
+            &BEGUN,
+            &CONTINUED,
+            &DRAWN,
+            &EDITED,
+            &RECORDED,
+            &WRITTEN_DOWN,
+            &PICTURES,
+            &SPOKEN,
+            &ITEMS,
+        ] {
             let all = [table.texts, table.names, table.opaque, table.own, table.fixed].concat();
             let distinct: BTreeSet<&str> = all.iter().copied().collect();
             assert_eq!(all.len(), distinct.len(), "{all:?}");

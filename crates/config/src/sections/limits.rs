@@ -106,7 +106,7 @@ section! {
         approvals ("approvals"): Setting<LiveApprovals> = LiveApprovals::File, OperatorOnly;
         /// How often, within one answer, a model is told that all its calls were refused, and goes on; then the answer ends. 0: it
         /// ends at once, and says what was withheld.
-        refusals ("max_refusals"): Setting<Whole<0, 10>> = Whole::clamped(0), OperatorOnly;
+        refusals ("max_refusals"): Setting<Whole<0, 10>> = Whole::clamped(2), OperatorOnly;
         /// What is done with sound, and pictures as they are made, in sessions of Gemini Live in which hooks decide: nobody can judge
         /// them. What passes has left by the time its transcript is judged.
         unjudged_media ("unjudged_media"): Setting<UnjudgedMedia> = UnjudgedMedia::Refuse, Raise;

@@ -30,13 +30,15 @@ pub(super) struct DocumentJudge {
     engine: Engine,
     gates: Gates,
     body: BytesMut,
+    /// Whether it was asked for as a plain text.
+    is_plain: bool,
     /// What it says, once it was read, as it came.
     said: Vec<Text>,
 }
 
 impl DocumentJudge {
-    pub(super) fn new(answered: Answered, engine: Engine, gates: Gates) -> Self {
-        Self { answered, engine, gates, body: BytesMut::new(), said: Vec::new() }
+    pub(super) fn new(answered: Answered, is_plain: bool, engine: Engine, gates: Gates) -> Self {
+        Self { answered, engine, gates, body: BytesMut::new(), is_plain, said: Vec::new() }
     }
 
     /// Takes bytes of the provider.
@@ -68,8 +70,18 @@ impl DocumentJudge {
             Answered::Nothing => return Ok(body),
             Answered::Texts(table) => (table, false),
             Answered::Items(table) => (table, true),
+            Answered::Said(_) if self.is_plain => return self.plain(&body, facts, call).await,
+            Answered::Said(table) => (table, false),
         };
         let document = LiveDocument::read(table, body)?;
+        if let (Answered::Said(_), Value::Object(fields)) = (self.answered, document.value())
+            && !fields
+                .keys()
+                .all(|key| table.texts.contains(&key.as_str()) || table.names.contains(&key.as_str()))
+        {
+            // Another copy of the text, in pieces or as numbers of tokens.
+            return Err(Trouble::Blocked(withheld("the transcript has more than a text".to_owned())));
+        }
         if has_items && self.gates.calls {
             let calls = listed_calls(&items(document.value()))?;
             self.judge_calls(calls, facts, latency_ms, call).await?;
@@ -77,15 +89,33 @@ impl DocumentJudge {
         self.said = document.texts().map(Text::from).collect();
         let mut texts = Vec::new();
         for text in document.texts() {
-            let decided = self.engine.decide::<BeforeResponseEmit>(emission(facts, text.into()), call).await;
-            let decided = decided.into_parts();
-            if let Some(blocked) = decided.blocked {
-                return Err(Trouble::Blocked(blocked));
-            }
-            texts.push(decided.event.all_content.iter().map(Text::as_str).collect::<String>().into());
+            texts.push(self.text(text, facts, call).await?);
         }
         let unable = "a hook rewrote what has to stay: an argument of a call, or the name of a field";
         document.write(&texts).ok_or_else(|| Trouble::Blocked(withheld(unable.into())))
+    }
+
+    /// Judges an answer that is a plain text.
+    async fn plain(&mut self, body: &Bytes, facts: &Facts, call: &CallContext) -> Result<Bytes, Trouble> {
+        let Ok(text) = str::from_utf8(body) else {
+            return Err(Trouble::Blocked(withheld("the answer is no text".to_owned())));
+        };
+        if text.is_empty() {
+            return Ok(body.clone());
+        }
+        self.said = vec![text.into()];
+        let new = self.text(text, facts, call).await?;
+        Ok(if new.as_str() == text { body.clone() } else { Bytes::copy_from_slice(new.as_bytes()) })
+    }
+
+    /// What hooks make of a text.
+    async fn text(&self, text: &str, facts: &Facts, call: &CallContext) -> Result<Text, Trouble> {
+        let decided = self.engine.decide::<BeforeResponseEmit>(emission(facts, text.into()), call).await;
+        let decided = decided.into_parts();
+        match decided.blocked {
+            Some(blocked) => Err(Trouble::Blocked(blocked)),
+            None => Ok(decided.event.all_content.iter().map(Text::as_str).collect::<String>().into()),
+        }
     }
 
     async fn judge_calls(

@@ -3,11 +3,12 @@
 use std::borrow::Cow;
 
 use backstop_llm::{Api, RequestTarget, StreamFraming};
-use http::Method;
+use http::{HeaderMap, Method, header};
 
 use crate::endpoint::{Family, Operation, normal};
 use crate::exchange::Call;
 use crate::models::main_model;
+use crate::multipart::is_in_parts;
 use crate::operations::Permission;
 use crate::readable::{Readable, readable};
 
@@ -36,6 +37,8 @@ pub(super) enum Kind {
         readable: &'static Readable,
         /// The model, where the address names it.
         model: Option<String>,
+        /// The type of a body in parts.
+        parts: Option<HeaderMap>,
     },
     /// A count of tokens at Bedrock: what is counted stands in the body, in one of two wires.
     BedrockCount,
@@ -87,7 +90,10 @@ impl Form {
     pub(super) fn of(call: &Call<'_>) -> Option<Self> {
         if let Some(readable) = readable_of(call) {
             let model = main_model(*call.endpoint, call.path, &[]).map(Cow::into_owned);
-            return Some(Self { api: readable.api, kind: Kind::Texts { readable, model } });
+            return Some(Self {
+                api: readable.api,
+                kind: Kind::Texts { readable, model, parts: parts_of(call) },
+            });
         }
         let api = match (call.endpoint.operation, call.endpoint.family) {
             (Operation::StoredResponse, _) => {
@@ -105,6 +111,12 @@ impl Form {
         let kind = if api == Api::Gemini { gemini(call) } else { Kind::Ask(RequestTarget::default()) };
         Some(Self { api, kind })
     }
+}
+
+/// The type of the body, if that is in parts, or may be taken for one that is.
+fn parts_of(call: &Call<'_>) -> Option<HeaderMap> {
+    let kinds = call.headers.get_all(header::CONTENT_TYPE).iter();
+    is_in_parts(call.headers).then(|| kinds.map(|kind| (header::CONTENT_TYPE, kind.clone())).collect())
 }
 
 /// The operation, if it is one with texts. Under another method than the request's it would be another one.

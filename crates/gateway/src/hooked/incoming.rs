@@ -3,6 +3,8 @@
 //! A count of tokens at Bedrock has what is counted in it, as a request of Converse or as the body of one of Anthropic's
 //! Messages in Base64: that is read and written as any of its wire, and put back where it stood.
 
+use std::borrow::Cow;
+
 use backstop_hooks::Text;
 use backstop_hooks::conversation::Message;
 use backstop_llm::live::{LiveDocument, LiveRequest};
@@ -14,7 +16,8 @@ use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
 use super::form::Kind;
-use crate::readable::Readable;
+use super::parts::{BadParts, LiveParts};
+use crate::readable::{Readable, is_plain};
 
 /// A request that was read.
 #[derive(Debug)]
@@ -25,6 +28,8 @@ pub(super) enum Incoming {
     Counted(Box<Counted>),
     /// One whose body is a document, as a request in which each of its texts is a message.
     Document(LiveDocument, ModelRequest),
+    /// The same of a body in parts.
+    Parts(LiveParts, ModelRequest),
 }
 
 /// A count of tokens at Bedrock.
@@ -96,6 +101,9 @@ pub(super) enum Unread {
     /// It is none of its wire.
     #[error(transparent)]
     Wire(#[from] WireError),
+    /// Its parts can't be told.
+    #[error(transparent)]
+    Parts(#[from] BadParts),
     /// It can't be judged.
     #[error("{0}")]
     Unjudged(&'static str),
@@ -106,13 +114,20 @@ impl Incoming {
     pub(super) fn read(kind: &Kind, api: Api, body: &Bytes) -> Result<Option<Self>, Unread> {
         Ok(match kind {
             Kind::Ask(target) => Some(Self::Conversation(LiveRequest::read_at(api, target, body.clone())?)),
-            Kind::Texts { readable, model } => match readable.asked {
-                Some(table) => {
+            Kind::Texts { readable, model, parts } => match (readable.asked, parts) {
+                (Some(table), Some(headers)) => {
+                    let live = LiveParts::read(table, headers, body.clone())?;
+                    let named = live.fields().get("model").and_then(Value::as_str).map(str::to_owned);
+                    let model = model.as_deref().or(named.as_deref()).unwrap_or_default();
+                    let request = ModelRequest::new(model, live.texts().map(Message::user).collect());
+                    Some(Self::Parts(live, request))
+                }
+                (Some(table), None) => {
                     let document = LiveDocument::read(table, body.clone())?;
                     let request = as_request(&document, model.as_deref());
                     Some(Self::Document(document, request))
                 }
-                None => None,
+                (None, _) => None,
             },
             Kind::BedrockCount => Some(Self::Counted(Box::new(Counted::read(body)?))),
             Kind::Fetch { .. } => None,
@@ -129,7 +144,7 @@ impl Incoming {
             Self::Document(document, _) if document.has_tokens() => {
                 Some("it says texts as numbers of tokens, which no hook can read; send them as strings")
             }
-            Self::Conversation(_) | Self::Counted(_) | Self::Document(..) => None,
+            Self::Conversation(_) | Self::Counted(_) | Self::Document(..) | Self::Parts(..) => None,
         }
     }
 
@@ -137,14 +152,35 @@ impl Incoming {
     pub(super) fn api(&self) -> Option<Api> {
         match self {
             Self::Counted(counted) if counted.is_invoked => Some(Api::AnthropicMessages),
-            Self::Conversation(_) | Self::Counted(_) | Self::Document(..) => None,
+            Self::Conversation(_) | Self::Counted(_) | Self::Document(..) | Self::Parts(..) => None,
         }
     }
 
     /// Why the answer to it can't be judged.
     pub(super) fn unanswerable(&self, readable: Option<&Readable>) -> Option<&'static str> {
-        let Self::Document(document, _) = self else { return None };
-        readable.and_then(|readable| readable.unjudged_answer(document.value()))
+        readable?.unjudged_answer(self.fields()?.as_ref())
+    }
+
+    /// Whether the answer is asked for as a plain text.
+    pub(super) fn is_plain(&self) -> bool {
+        self.fields().is_some_and(|fields| is_plain(&fields))
+    }
+
+    /// The body in which models are named.
+    pub(super) fn fields_or(&self, body: &Bytes) -> Bytes {
+        match self {
+            Self::Parts(parts, _) => parts.fields().to_string().into(),
+            Self::Conversation(_) | Self::Counted(_) | Self::Document(..) => body.clone(),
+        }
+    }
+
+    /// What a document says.
+    fn fields(&self) -> Option<Cow<'_, Value>> {
+        match self {
+            Self::Conversation(_) | Self::Counted(_) => None,
+            Self::Document(document, _) => Some(Cow::Borrowed(document.value())),
+            Self::Parts(parts, _) => Some(Cow::Owned(parts.fields())),
+        }
     }
 
     /// What is asked.
@@ -152,7 +188,7 @@ impl Incoming {
         match self {
             Self::Conversation(live) => live.request(),
             Self::Counted(counted) => counted.live.request(),
-            Self::Document(_, request) => request,
+            Self::Document(_, request) | Self::Parts(_, request) => request,
         }
     }
 
@@ -160,7 +196,7 @@ impl Incoming {
     pub(super) fn is_stream(&self) -> bool {
         match self {
             Self::Conversation(live) => live.is_stream(),
-            Self::Counted(_) | Self::Document(..) => false,
+            Self::Counted(_) | Self::Document(..) | Self::Parts(..) => false,
         }
     }
 
@@ -169,14 +205,15 @@ impl Incoming {
         match self {
             Self::Conversation(live) => Some(live.write(edited)),
             Self::Counted(counted) => counted.write(edited),
-            Self::Document(document, _) if edited.system.is_empty() => {
-                let texts: Vec<Text> =
-                    edited.messages.iter().map(|message| message.visible_text().into()).collect();
-                document.write(&texts)
-            }
-            Self::Document(..) => None,
+            Self::Document(..) | Self::Parts(..) if !edited.system.is_empty() => None,
+            Self::Document(document, _) => document.write(&texts_of(edited)),
+            Self::Parts(parts, _) => parts.write(&texts_of(edited)),
         }
     }
+}
+
+fn texts_of(edited: &ModelRequest) -> Vec<Text> {
+    edited.messages.iter().map(|message| message.visible_text().into()).collect()
 }
 
 /// A document's texts as messages, for the model that the address names, or the body.

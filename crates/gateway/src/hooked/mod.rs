@@ -36,6 +36,7 @@ mod life;
 mod number;
 mod offers;
 mod owed;
+mod parts;
 mod profile;
 mod refusal;
 mod reply;

@@ -90,14 +90,14 @@ pub struct HookSettings {
 }
 
 impl Default for HookSettings {
-    /// No answer goes on after a refusal; a patience of 10 s, 1 MiB for a call, 16 MiB for an answer; what nobody can judge
+    /// An answer goes on after two refusals; a patience of 10 s, 1 MiB for a call, 16 MiB for an answer; what nobody can judge
     /// does not pass.
     fn default() -> Self {
         Self {
             text: None,
             blocked: BlockedForm::default(),
             tool_calls: ToolCalls::default(),
-            refusals: 0,
+            refusals: 2,
             keep_alive: Duration::from_secs(10),
             call_bytes: 1 << 20,
             answer_bytes: 16 << 20,

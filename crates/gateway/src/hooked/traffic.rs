@@ -69,6 +69,8 @@ pub(super) struct Traffic {
     span: Option<Trace>,
     /// Whether the provider reads the request in the charset in which it is judged.
     is_utf8: bool,
+    /// Whether the answer is asked for as a plain text.
+    is_plain: bool,
     /// Known once the request was read.
     asked: Option<Asked>,
     answer: Answer,
@@ -131,6 +133,7 @@ impl Traffic {
             headers: headers.collect(),
             span: None,
             is_utf8: charset::is_utf8(call.headers),
+            is_plain: false,
             asked: None,
             answer: Answer::None,
             again: None,
@@ -306,8 +309,12 @@ impl Traffic {
         if is_event_stream(answered.headers) {
             return self.refuse("a stream of this operation can't be judged");
         }
-        self.answer =
-            Answer::Document(Box::new(DocumentJudge::new(document, self.shared.engine.clone(), gates)));
+        self.answer = Answer::Document(Box::new(DocumentJudge::new(
+            document,
+            self.is_plain,
+            self.shared.engine.clone(),
+            gates,
+        )));
         Watch::Look { keep_alive: None }
     }
 

@@ -25,6 +25,7 @@ use crate::error::{Cause, Failure};
 use crate::exchange::{Answered, Body, Call, Exchange, Plan, Reply, Requested, Watch};
 use crate::head::{Upward, downward};
 use crate::models::{NamedModels, in_query, main_model, names_in_one_way};
+use crate::multipart::{Form, is_in_parts};
 use crate::operations::Permission;
 use crate::upstream::{BodyError, ClientBody, Pace, Provider, RequestBody, UpstreamBody};
 
@@ -252,6 +253,9 @@ impl<'a> Visit<'a> {
         let body = self.decoded(&sending)?;
         let named = match (&self.spoken, deployment) {
             (Some(spoken), _) => spoken.whole(&body),
+            (None, Some(deployment)) if is_in_parts(&self.head.headers) => {
+                with_model(&self.head.headers, body.clone(), &deployment)
+            }
             (None, Some(deployment)) => azure::with_model(&body, &deployment),
             (None, None) => return Ok(sending),
         };
@@ -279,6 +283,17 @@ impl<'a> Visit<'a> {
         }
     }
 
+    /// The body in which models are named: of one in parts, what is no file.
+    fn naming(&self, sending: &Sending) -> Result<Bytes, Failure> {
+        let body = self.decoded(sending)?;
+        if !is_in_parts(&self.head.headers) || body.is_empty() {
+            return Ok(body);
+        }
+        // What can't be read in one way names nobody knows what.
+        let form = Form::read(&self.head.headers, body);
+        Ok(form.map_or_else(|_| Bytes::from_static(b"?"), |form| form.fields().to_string().into()))
+    }
+
     /// The providers to ask, in order. The body is read for its model only where that makes a difference.
     pub(super) fn providers(&self, sending: &Sending) -> Result<&'a [Arc<Provider>], Failure> {
         let shared: &'a Shared = self.shared;
@@ -286,7 +301,7 @@ impl<'a> Visit<'a> {
         if !shared.routes.reads_models() {
             return shared.routes.find(named, self.endpoint, self.envelope(), None);
         }
-        let body = if self.endpoint.has_document() { self.decoded(sending)? } else { Bytes::new() };
+        let body = if self.endpoint.has_document() { self.naming(sending)? } else { Bytes::new() };
         let model: Option<Cow<'_, str>> = main_model(self.endpoint, self.entered.target.path(), &body);
         let found = shared.routes.find(named, self.endpoint, self.envelope(), model.as_deref())?;
         // A list of models concerns requests that use one.
@@ -413,7 +428,7 @@ impl<'a> Visit<'a> {
         let is_replaced = matches!(sending, Sending::Replaced(_));
         let asking = self.asking(provider, is_replaced, inspected)?;
         let is_wrapped = provider.cloud.is_some() || self.spoken.is_some();
-        let plain = if is_wrapped { self.decoded(sending)? } else { Bytes::new() };
+        let plain = if is_wrapped { self.naming(sending)? } else { Bytes::new() };
         let mut built = self.shared.load.buffer();
         if !sending.is(&plain) {
             built.grow(plain.len())?;
@@ -516,6 +531,19 @@ impl<'a> Visit<'a> {
         })?;
         Ok(driver.begin().await)
     }
+}
+
+/// A body in parts whose model is this one, where it names any.
+fn with_model(headers: &HeaderMap, body: Bytes, model: &str) -> Named {
+    let Ok(form) = Form::read(headers, body) else { return Named::Unreadable };
+    let Some(position) = form.parts().iter().position(|part| part.name == "model") else {
+        return Named::Same;
+    };
+    if form.parts().get(position).and_then(|part| form.text(part)) == Some(model) {
+        return Named::Same;
+    }
+    let new = form.with(&[(position, Bytes::copy_from_slice(model.as_bytes()))]);
+    new.map_or(Named::Unreadable, Named::Changed)
 }
 
 async fn next_data(body: &mut ClientBody) -> Result<Option<Bytes>, BodyError> {

@@ -266,7 +266,7 @@ fn said(raw: &str) -> Cow<'_, str> {
 }
 
 /// Whether a text can be a name: one word, not a long one.
-fn is_name(text: &str) -> bool {
+pub fn is_name(text: &str) -> bool {
     text.len() <= LONGEST_WORD && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 

@@ -83,7 +83,7 @@ impl Joint {
             }
         };
         let mut out = BytesMut::new();
-        let frames = match self.frames.push(bytes) {
+        let mut frames = match self.frames.push(bytes) {
             Ok(frames) => frames,
             // What our editors let go is in whole events, and an edit made one of them too large.
             Err(error) => {
@@ -93,6 +93,8 @@ impl Joint {
                 return self.api.encode_stream_error(&error).encode();
             }
         };
+        // Only the last event of all may lack the line that ends it.
+        frames.extend(self.frames.finish());
         for SseFrame { raw, event } in frames {
             let read = event.map(|event| (serde_json::from_str(&event.data), event.event));
             let Some((Ok(value), name)) = read else {

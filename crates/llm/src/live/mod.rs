@@ -66,7 +66,7 @@ use crate::wire::Api;
 
 use anthropic::{AnthropicStream, AnthropicWhole};
 use converse::{ConverseStream, ConverseWhole};
-pub use document::{LiveDocument, TextTable};
+pub use document::{LiveDocument, TextTable, is_name};
 pub use findings::{FreshResult, ResultKey};
 use framing::Framing;
 use gemini::{GeminiStream, GeminiWhole};

@@ -25,6 +25,7 @@ impl Traffic {
             headers: self.headers.clone(),
             span: None,
             is_utf8: self.is_utf8,
+            is_plain: false,
             asked: None,
             answer: Answer::None,
             again: None,

@@ -43,10 +43,11 @@ impl Exchange for Traffic {
         if let Some(why) = self.unjudgeable(&live) {
             return self.unreadable(&why);
         }
-        let other_models = match self.other_models(&live.request().model, body.bytes) {
+        let other_models = match self.other_models(&live.request().model, &live.fields_or(body.bytes)) {
             Ok(others) => others,
             Err(error) => return self.unreadable(&error),
         };
+        self.is_plain = live.is_plain();
         let mut request = live.request().clone();
         let form = self.kind.answer(live.is_stream());
         let identity = identify(self.agent.as_ref(), &self.headers, &request, &self.shared.links);
@@ -81,7 +82,9 @@ impl Exchange for Traffic {
         let refusals = self.shared.settings.refusals;
         self.again = match live {
             Incoming::Conversation(live) if goes_on && refusals > 0 => Some(Again::new(live, refusals)),
-            Incoming::Conversation(_) | Incoming::Counted(_) | Incoming::Document(..) => None,
+            Incoming::Conversation(_) | Incoming::Counted(_) | Incoming::Document(..) | Incoming::Parts(..) => {
+                None
+            }
         };
         rewritten.map_or(Requested::Unchanged, Requested::Replaced)
     }

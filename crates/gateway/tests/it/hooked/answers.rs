@@ -413,7 +413,8 @@ async fn function_calls_are_judged() {
             .await;
             let house = House::new();
             house.withhold("exec");
-            let gateway = house.gateway(&upstream.url(), HookSettings::default()).await;
+            let settings = HookSettings { refusals: 0, ..HookSettings::default() };
+            let gateway = house.gateway(&upstream.url(), settings).await;
             let mut body = ask(Api::OpenAiChat, stream, "hi");
             body["functions"] = json!([{"name": "exec"}, {"name": "read"}]);
             let answer = send(&gateway, Api::OpenAiChat, &body).await;

@@ -29,7 +29,9 @@ fn asking(patience: Duration) -> House {
 }
 
 fn settings(unasked: Unasked) -> HookSettings {
-    HookSettings { tool_calls: ToolCalls::Judge(unasked), keep_alive: QUIET, ..HookSettings::default() }
+    let tool_calls = ToolCalls::Judge(unasked);
+    // The scripted model would ask for the same call again.
+    HookSettings { tool_calls, keep_alive: QUIET, refusals: 0, ..HookSettings::default() }
 }
 
 /// An answer with a text and a call that is asked about, as often as it is wanted.

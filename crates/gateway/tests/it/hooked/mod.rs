@@ -12,6 +12,7 @@ mod documents;
 mod failures;
 mod life;
 mod limits;
+mod parts;
 mod refusals;
 mod requests;
 mod results;

@@ -452,7 +452,8 @@ async fn parallel_conversations_do_not_mix() {
         })
         .collect();
     let model = model(json!(turns)).await;
-    let gateway = house.gateway(&model.base_url(), HookSettings::default()).await;
+    let settings = HookSettings { refusals: 0, ..HookSettings::default() };
+    let gateway = house.gateway(&model.base_url(), settings).await;
     let asking = (0..16).map(|n| {
         let gateway = &gateway;
         async move {

@@ -239,7 +239,8 @@ async fn what_a_provider_says_unasked_is_judged_as_an_answer() {
     let played = [answer("Done."), said(&format!("And {SECRET}.")), over(), vec![shell]].concat();
     let provider = provider((13, true), move |_| played.clone()).await;
     let house = house();
-    let gateway = gateway(&house, &provider, HookSettings::default()).await;
+    let hooks = HookSettings { refusals: 0, ..HookSettings::default() };
+    let gateway = gateway(&house, &provider, hooks).await;
     let mut client = open(&gateway).await;
     assert_eq!(text_of(&client.talk(user("hi")).await), "Done.");
     let second = client.turn().await;

@@ -48,7 +48,7 @@ async fn speaking(gateway: &Gateway) -> Client {
 }
 
 fn passing() -> HookSettings {
-    HookSettings { unjudged_media: UnjudgedMedia::Pass, ..HookSettings::default() }
+    HookSettings { unjudged_media: UnjudgedMedia::Pass, refusals: 0, ..HookSettings::default() }
 }
 
 #[tokio::test]
