@@ -209,6 +209,7 @@ async fn a_custom_type_in_llm_call_is_asked() {
         provider: "provider".to_owned(),
         iteration: 0,
         tools: Vec::new(),
+        answer_tokens: None,
         token_estimate: 1,
     };
     let decided = backstop.engine().decide::<BeforeLlmCall>(event, &CallContext::default()).await;

@@ -46,7 +46,7 @@ pub enum Operation {
     /// A document with texts, in JSON or in parts, for a model that answers with no message: an older completion, a moderation,
     /// a picture, a voice, a recording, a conversation that is to be shortened.
     Document,
-    /// Anthropic Messages: a batch of requests, or the list of batches.
+    /// A batch of requests, or the list of batches.
     Batch,
     /// A list of models, or one of it.
     Models,
@@ -122,6 +122,8 @@ impl Endpoint {
             endpoint(Family::OpenAi, Operation::ChatCompletions)
         } else if path.ends_with("/messages/batches") {
             endpoint(Family::Anthropic, Operation::Batch)
+        } else if path.ends_with("/batches") {
+            endpoint(maker, Operation::Batch)
         } else if path.ends_with("/messages/count_tokens") {
             endpoint(Family::Anthropic, Operation::CountTokens)
         } else if path.ends_with("/responses") {
@@ -291,6 +293,8 @@ mod tests {
             ("/v1/models", OpenAi, Models),
             ("/v1/models/gpt", OpenAi, Models),
             ("/v1/files", OpenAi, Other),
+            ("/v1/batches", OpenAi, Batch),
+            ("/v1/batches/b", OpenAi, Other),
             ("/v1/threads/t/messages", OpenAi, Other),
             ("/v1beta/models", Gemini, Models),
             ("/v1beta/models/gemini-pro", Gemini, Models),

@@ -90,6 +90,11 @@ impl Form {
         &self.parts
     }
 
+    /// The bytes of a part.
+    pub(crate) fn bytes(&self, part: &Part) -> Bytes {
+        self.body.get(part.span.clone()).map_or_else(Bytes::new, |bytes| self.body.slice_ref(bytes))
+    }
+
     /// What a part says, if it is a text.
     pub(crate) fn text(&self, part: &Part) -> Option<&str> {
         self.body.get(part.span.clone()).and_then(|bytes| str::from_utf8(bytes).ok())

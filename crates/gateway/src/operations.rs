@@ -3,7 +3,7 @@
 //! What a provider offers beside answers grows: fine-tuning, evaluations, searches, administration of the account with
 //! the keys in it. So the operations that pass are listed here by method and shape of their path, and everything else is
 //! refused while hooks decide, or while it would be asked with the operator's key. The operator opens single ones by
-//! name (`gateway.allow`): `POST /v1/fine_tuning/jobs`, `GET /v1/batches/{id}`.
+//! name (`gateway.allow`): `POST /v1/fine_tuning/jobs`, `GET /v1/vector_stores/{id}`.
 //!
 //! A segment in braces stands for any one segment. Letter case, trailing slashes and escapes make no difference, as
 //! they make none for [endpoints](crate::endpoint). The listed ones are known behind a version, or the names by which
@@ -38,6 +38,10 @@ const LISTED: [(&str, &str); 19] = [
     ("POST", "uploads/{id}/cancel"),
     ("DELETE", "models/{model}/operations/{id}"),
 ];
+
+/// States of batches of OpenAI's API. Those of others hold the answers.
+const STATES: [(&str, &str); 3] =
+    [("GET", "batches"), ("GET", "batches/{id}"), ("POST", "batches/{id}/cancel")];
 
 /// One model of a list, where its name has a slash: of OpenAI's API, as servers of many makers speak it.
 const MODEL_OF_MAKER: &str = "models/{maker}/{model}";
@@ -123,7 +127,8 @@ pub(crate) fn name_of(method: &Method, path: &str) -> String {
 }
 
 fn is_read(endpoint: Endpoint, method: &Method, path: &str) -> bool {
-    if readable(method, path).is_some() || batch(method, path).is_some() {
+    let is_made = endpoint.family == Family::OpenAi && file_use(method, path) == Some(FileUse::Create);
+    if is_made || readable(method, path).is_some() || batch(method, path).is_some() {
         return true;
     }
     match endpoint.operation {
@@ -167,12 +172,40 @@ pub(crate) fn batch(method: &Method, path: &str) -> Option<Batch> {
     }
 }
 
+/// What a request is about that has to do with files and OpenAI's batches of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FileUse {
+    /// A file is stored.
+    Upload,
+    /// A batch is made of one.
+    Create,
+    /// States of batches are read.
+    States,
+    /// What a file holds is read.
+    Content,
+}
+
+/// What a request does with files and batches of them. `path` is a [normal](crate::endpoint::normal) one.
+pub(crate) fn file_use(method: &Method, path: &str) -> Option<FileUse> {
+    let rest = without_prefix(path.trim_matches('/'));
+    let is = |shape: &str| fits(shape, rest);
+    match *method {
+        Method::POST if is("files") => Some(FileUse::Upload),
+        Method::POST if is("batches") => Some(FileUse::Create),
+        Method::POST if is("batches/{id}/cancel") => Some(FileUse::States),
+        Method::GET if is("batches") || is("batches/{id}") => Some(FileUse::States),
+        Method::GET | Method::HEAD if is("files/{id}/content") => Some(FileUse::Content),
+        _ => None,
+    }
+}
+
 fn is_listed(endpoint: Endpoint, method: &Method, path: &str) -> bool {
     let method = if *method == Method::HEAD { "GET" } else { method.as_str() };
     let rest = without_prefix(path);
     let is = |of: &str, shape: &str| of == method && (fits(shape, rest) || fits(shape, path));
     let is_below = path.rsplit('/').next().is_some_and(|last| BELOW_MODELS.contains(&last));
     LISTED.iter().any(|(of, shape)| is(of, shape))
+        || (endpoint.family == Family::OpenAi && STATES.iter().any(|(of, shape)| is(of, shape)))
         || (endpoint.family == Family::OpenAi && !is_below && is("GET", MODEL_OF_MAKER))
 }
 
@@ -291,6 +324,10 @@ mod tests {
             "POST /openai/deployments/small/embeddings",
             "GET /v1/files/file_1/content",
             "POST /v1/uploads/u/parts",
+            "POST /v1/batches",
+            "GET /v1/batches",
+            "GET /v1/batches/b",
+            "POST /v1/batches/b/cancel",
         ] {
             let passes = [Permission::Listed, Permission::Read];
             assert!(passes.contains(&permission(request, &[])), "{request}");
@@ -336,11 +373,11 @@ mod tests {
 
     #[test]
     fn the_operator_opens_single_operations() {
-        let allowed = ["POST /v1/fine_tuning/jobs", "GET /v1/Batches/{id}", "POST /v1/models/{m}:tune"];
+        let allowed = ["POST /v1/fine_tuning/jobs", "GET /v1/Jobs/{id}", "POST /v1/models/{m}:tune"];
         for request in [
             "POST /v1/fine_tuning/jobs",
             "POST /v1/fine_tuning/jobs/",
-            "GET /v1/batches/b1",
+            "GET /v1/jobs/b1",
             "POST /v1/models/x:tune",
         ] {
             assert_eq!(permission(request, &allowed), Permission::Opened, "{request}");
@@ -349,8 +386,8 @@ mod tests {
             "GET /v1/fine_tuning/jobs",
             "POST /v1/fine_tuning/jobs/j",
             "POST /v2/fine_tuning/jobs",
-            "GET /v1/batches",
-            "GET /v1/batches/b1/x",
+            "GET /v1/jobs",
+            "GET /v1/jobs/b1/x",
             "POST /v1/models/x:other",
         ] {
             assert_eq!(permission(request, &allowed), Permission::Closed, "{request}");

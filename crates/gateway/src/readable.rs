@@ -326,6 +326,75 @@ static ITEMS: TextTable = TextTable {
     fixed: &["arguments", "action", "operation", "code"],
 };
 
+/// What texts were turned into.
+static VECTORS: TextTable = TextTable {
+    texts: &["data"],
+    names: &["object", "model", "index", "usage", "prompt_tokens", "total_tokens"],
+    opaque: &["embedding"],
+    own: &[],
+    fixed: &[],
+};
+
+/// What was found in texts and pictures. The kinds are those of OpenAI's SDK; another one is a text.
+static VERDICTS: TextTable = TextTable {
+    texts: &["results"],
+    names: &[
+        "id",
+        "model",
+        "flagged",
+        "categories",
+        "category_scores",
+        "category_applied_input_types",
+        "harassment",
+        "harassment/threatening",
+        "hate",
+        "hate/threatening",
+        "illicit",
+        "illicit/violent",
+        "self-harm",
+        "self-harm/instructions",
+        "self-harm/intent",
+        "sexual",
+        "sexual/minors",
+        "violence",
+        "violence/graphic",
+    ],
+    opaque: &[],
+    own: &[],
+    fixed: &[],
+};
+
+/// A batch that is made of a file.
+pub(crate) static BATCH: TextTable = TextTable {
+    texts: &["output_expires_after"],
+    names: &["input_file_id", "endpoint", "completion_window", "anchor", "seconds"],
+    opaque: &[],
+    own: &["metadata"],
+    fixed: &[],
+};
+
+/// The same as an operation, whose answer is a state.
+pub(crate) static BATCHED: Readable = posted("batches", Api::OpenAiChat, &BATCH, Answered::Nothing);
+
+/// Answers to requests that were one of many.
+static ANSWERS: [Readable; 5] = [
+    answer("embeddings", &VECTORS),
+    answer("moderations", &VERDICTS),
+    answer("completions", &CONTINUED),
+    answer("images/generations", &PICTURES),
+    answer("images/edits", &PICTURES),
+];
+
+const fn answer(path: &'static str, table: &'static TextTable) -> Readable {
+    Readable { method: "POST", path, api: Api::OpenAiChat, asked: None, answered: Answered::Texts(table) }
+}
+
+/// What an answer to a request for this [normal](crate::endpoint::normal) path has, where that was one of many.
+pub(crate) fn answer_to(path: &str) -> Option<&'static Readable> {
+    let rest = without_prefix(path.trim_matches('/'));
+    ANSWERS.iter().find(|known| fits(known.path, rest))
+}
+
 /// The operations, as paths without their version.
 static READABLE: [Readable; 25] = [
     posted("embeddings", Api::OpenAiChat, &EMBEDDED, Answered::Nothing),
@@ -440,6 +509,9 @@ mod tests {
             &PICTURES,
             &SPOKEN,
             &ITEMS,
+            &VECTORS,
+            &VERDICTS,
+            &BATCH,
         ] {
             let all = [table.texts, table.names, table.opaque, table.own, table.fixed].concat();
             let distinct: BTreeSet<&str> = all.iter().copied().collect();

@@ -84,6 +84,7 @@ async fn ask(engine: &Engine, call: &CallContext, model: &str, tokens: u64) -> R
         provider: "p".to_owned(),
         iteration: 0,
         tools: Vec::new(),
+        answer_tokens: None,
         token_estimate: tokens,
     };
     let decided = engine.decide::<BeforeLlmCall>(event, call).await.into_parts();

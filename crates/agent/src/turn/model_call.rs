@@ -163,6 +163,7 @@ async fn gate(run: &Run<'_>, question: &Question<'_>) -> Result<(ModelRequest, V
     let event = BeforeLlmCallEvent {
         other_models: None,
         run_id: run.id.clone(),
+        answer_tokens: None,
         token_estimate: estimate_tokens(&request),
         messages: messages.clone(),
         system_prompt: system.clone(),

@@ -154,6 +154,7 @@ pub(crate) fn llm_call(text: &str) -> BeforeLlmCallEvent {
         provider: "p".into(),
         iteration: 0,
         tools: vec![],
+        answer_tokens: None,
         token_estimate: 1,
     }
 }

@@ -329,6 +329,7 @@ fn question() -> BeforeLlmCallEvent {
         provider: "test".to_owned(),
         iteration: 0,
         tools,
+        answer_tokens: None,
         token_estimate: 1,
     }
 }

@@ -14,16 +14,17 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use backstop_llm::wire::{parse_json, parse_request};
-use backstop_llm::{Api, ProviderError, ProviderErrorKind, RequestTarget};
+use backstop_llm::{Api, RequestTarget};
 use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use http::StatusCode;
 use serde_json::{Map, Value};
 
 use super::batched::{Counted, withdraw};
-use super::form::{Form, Kind};
+use super::form::{Answers, Form, Kind};
 use super::heads::unjudgeable;
+use super::lines::{Written, alone, has_only, id_of_state, lines, unusable};
 use super::traffic::Traffic;
-use super::{Shared, Standing, reply};
+use super::{Shared, Standing};
 use crate::endpoint::{normal, unescaped};
 use crate::exchange::{Answered, Body, Call, Exchange, Outgoing, Reply, Requested, Step, Watch};
 use crate::operations::{Batch, Permission, batch};
@@ -108,26 +109,15 @@ impl BatchTraffic {
 
     /// Judges a document of answers; answers what leaves of it.
     async fn lines(&mut self, document: &[u8]) -> Result<Bytes, String> {
-        let text = str::from_utf8(document).map_err(|_| "it is not UTF-8".to_owned())?;
-        let mut judged = BytesMut::new();
-        for (number, line) in (1..).zip(text.split_inclusive('\n')) {
-            let said = line.strip_suffix('\n').map_or(line, |line| line.strip_suffix('\r').unwrap_or(line));
-            let said = said.trim_matches([' ', '\t']);
-            let new = match said {
-                "" => Ok(None),
-                // For some readers a line ends there.
-                said if said.contains('\r') => Err("has a carriage return in it".to_owned()),
-                said => self.line(said).await,
+        let mut written = Written::default();
+        for line in lines(document)? {
+            let new = match line.said {
+                "" => None,
+                said => self.line(said).await.map_err(|why| format!("line {} {why}", line.number))?,
             };
-            match new.map_err(|why| format!("line {number} {why}"))? {
-                None => judged.extend_from_slice(line.as_bytes()),
-                Some(new) => {
-                    judged.extend_from_slice(new.to_string().as_bytes());
-                    judged.extend_from_slice(b"\n");
-                }
-            }
+            written.push(line, new.as_ref());
         }
-        Ok(judged.freeze())
+        Ok(written.finish())
     }
 
     /// Judges one line; answers what stands in its place, if that is another.
@@ -169,30 +159,8 @@ impl BatchTraffic {
     async fn message(&mut self, message: Bytes, id: &str, counted: Option<&Counted>) -> (StatusCode, Bytes) {
         let span = counted.and_then(|counted| counted.call.trace.clone());
         let response = format!("{}/{id}", self.batch);
-        let mut one = self.sample.like(Kind::Fetch { response }).in_span(span);
-        let (nothing, provider) = (Bytes::new(), self.provider.as_str());
-        // Nothing is asked, so nothing is refused.
-        let _ = one.request(&Body { bytes: &nothing, provider }).await;
-        let json = (header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        let headers = HeaderMap::from_iter([json]);
-        match one.response(&Answered { provider, status: StatusCode::OK, headers: &headers }) {
-            Watch::Opaque => return (StatusCode::OK, message),
-            Watch::Refuse(reply) => return (reply.status, reply.body),
-            Watch::Look { .. } => {}
-        }
-        let mut out = Outgoing::new(Response::new(()).into_parts().0);
-        let mut step = one.chunk(message, &mut out);
-        while step == Step::Decide {
-            step = one.decide(&mut out).await;
-        }
-        if step == Step::Continue {
-            step = one.finish(&mut out);
-        }
-        while step == Step::Decide {
-            step = one.decide(&mut out).await;
-        }
-        let status = out.head_mut().map_or(StatusCode::OK, |head| head.status);
-        (status, out.take_data().freeze())
+        let one = self.sample.fetching(Answers::Wire(Api::AnthropicMessages), response).in_span(span);
+        alone(one, &self.provider, message).await
     }
 
     /// Whether what comes is held until it was judged.
@@ -201,12 +169,7 @@ impl BatchTraffic {
     }
 
     fn unusable(&self, why: &str) -> Reply {
-        let status = StatusCode::BAD_GATEWAY.as_u16();
-        let message = format!("backstop: the provider's answer can't be used: {why}");
-        reply::error(
-            self.sample.family(),
-            &ProviderError::new(ProviderErrorKind::Server, status, None, &message),
-        )
+        unusable(self.sample.family(), why)
     }
 }
 
@@ -312,12 +275,6 @@ fn batch_of(path: &str) -> String {
     id.and_then(|id| unescaped(id).ok()).unwrap_or_default()
 }
 
-/// The id of a batch that its provider took.
-fn id_of_state(state: &[u8]) -> Option<String> {
-    let state: Value = serde_json::from_slice(state).ok()?;
-    state.get("id")?.as_str().map(str::to_owned)
-}
-
 /// The id of a request, of the form that the wire gives it.
 fn id_of(fields: &Map<String, Value>) -> Option<String> {
     let id = fields.get("custom_id")?.as_str()?;
@@ -363,8 +320,4 @@ fn requests_of(batch: &mut Value) -> Result<Vec<(String, &mut Value)>, &'static 
     } else {
         Err("two of its requests have one `custom_id`")
     }
-}
-
-fn has_only(fields: &Map<String, Value>, known: &[&str]) -> bool {
-    fields.keys().all(|key| known.contains(&key.as_str()))
 }

@@ -4,13 +4,14 @@ use std::borrow::Cow;
 
 use backstop_llm::{Api, RequestTarget, StreamFraming};
 use http::{HeaderMap, Method, header};
+use serde_json::Value;
 
-use crate::endpoint::{Family, Operation, normal};
+use crate::endpoint::{Endpoint, Family, Operation, normal};
 use crate::exchange::Call;
 use crate::models::main_model;
 use crate::multipart::is_in_parts;
 use crate::operations::Permission;
-use crate::readable::{Readable, readable};
+use crate::readable::{Readable, answer_to, readable};
 
 /// How a request is to be read.
 #[derive(Debug)]
@@ -30,6 +31,8 @@ pub(super) enum Kind {
     Fetch {
         /// The answer's id.
         response: String,
+        /// Where its texts stand, if it is a document.
+        document: Option<&'static Readable>,
     },
     /// The body is a document with texts, or the answer is.
     Texts {
@@ -68,6 +71,42 @@ impl AnswerForm {
     }
 }
 
+/// What the answer to an earlier request is, where that was one of many.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Answers {
+    /// One of a model, in this wire.
+    Wire(Api),
+    /// A document.
+    Document(&'static Readable),
+}
+
+impl Answers {
+    /// Those to requests of OpenAI's for `url`; `None` if they can't be judged.
+    pub(super) fn to(url: &str) -> Option<Self> {
+        let endpoint = Endpoint::of(url, &HeaderMap::new()).ok()?;
+        match endpoint.api() {
+            Some(api @ (Api::OpenAiChat | Api::OpenAiResponses)) => Some(Self::Wire(api)),
+            Some(_) => None,
+            None => answer_to(&normal(url).ok()?).map(Self::Document),
+        }
+    }
+
+    /// Those that look like this one.
+    pub(super) fn of(body: &Value) -> Option<Self> {
+        let has = |field: &str| body.get(field).is_some();
+        Self::to(match body.get("object").and_then(Value::as_str) {
+            Some("chat.completion") => "/chat/completions",
+            Some("response") => "/responses",
+            Some("text_completion") => "/completions",
+            Some("list") => "/embeddings",
+            None if has("object") => return None,
+            None if has("results") && has("model") => "/moderations",
+            None if has("data") && has("created") => "/images/generations",
+            Some(_) | None => return None,
+        })
+    }
+}
+
 impl Kind {
     /// The form of an answer that is to be streamed, or not.
     pub(super) fn answer(&self, stream: bool) -> AnswerForm {
@@ -97,7 +136,7 @@ impl Form {
         }
         let api = match (call.endpoint.operation, call.endpoint.family) {
             (Operation::StoredResponse, _) => {
-                let kind = Kind::Fetch { response: fetched(call)? };
+                let kind = Kind::Fetch { response: fetched(call)?, document: None };
                 return Some(Self { api: Api::OpenAiResponses, kind });
             }
             (Operation::BedrockCount, _) => {

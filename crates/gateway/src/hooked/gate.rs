@@ -97,6 +97,8 @@ pub(super) struct Asking<'a> {
     pub(super) api: Api,
     /// What becomes of a tool of the provider's about which a human would be asked.
     pub(super) unasked: Unasked,
+    /// How many tokens the answer has at most, where a budget reserves as many.
+    pub(super) answer_tokens: Option<u64>,
 }
 
 impl Asking<'_> {
@@ -204,6 +206,7 @@ impl Asking<'_> {
         let fields = fields::shown(self.api, request);
         let event = BeforeLlmCallEvent {
             run_id: self.identity.run.clone(),
+            answer_tokens: self.answer_tokens,
             token_estimate: estimate_tokens(request),
             messages: [request.messages.as_slice(), &fields].concat(),
             system_prompt: system.clone(),

@@ -183,6 +183,24 @@ impl Incoming {
         }
     }
 
+    /// How many tokens all of its answers have at most, if it says so.
+    pub(super) fn answer_tokens(&self) -> Option<u64> {
+        let number = |value: Option<&Value>| value.and_then(Value::as_u64);
+        let (most, choices) = match self {
+            Self::Conversation(live) => {
+                let request = live.request();
+                (request.max_tokens, number(request.extra.get("n")))
+            }
+            Self::Document(document, _) => {
+                let fields = document.value();
+                let choices = number(fields.get("n")).max(number(fields.get("best_of")));
+                (number(fields.get("max_tokens")), choices)
+            }
+            Self::Counted(_) | Self::Parts(..) => (None, None),
+        };
+        Some(most?.saturating_mul(choices.unwrap_or(1).max(1)))
+    }
+
     /// What is asked.
     pub(super) fn request(&self) -> &ModelRequest {
         match self {

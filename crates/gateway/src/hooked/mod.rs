@@ -25,6 +25,7 @@ mod bounded;
 mod charset;
 mod document;
 mod fields;
+mod files;
 mod form;
 mod gate;
 mod heads;
@@ -33,6 +34,7 @@ mod identity;
 mod incoming;
 mod judge;
 mod life;
+mod lines;
 mod number;
 mod offers;
 mod owed;
@@ -61,6 +63,7 @@ use backstop_hooks::points::{
 
 use self::batched::Batched;
 use self::batches::BatchTraffic;
+use self::files::{AnswerFiles, JudgedFiles};
 use self::form::Form;
 use self::gate::Remembered;
 use self::housekeeping::Housekeeping;
@@ -108,6 +111,8 @@ struct Shared {
     links: Arc<Links>,
     owed: Arc<Owed>,
     batched: Arc<Batched>,
+    judged_files: JudgedFiles,
+    answer_files: Arc<AnswerFiles>,
     remembered: Remembered,
     housekeeping: Housekeeping,
     conversations: Arc<Conversations>,
@@ -164,6 +169,9 @@ impl Hooks {
             links: before.map_or_else(Arc::default, |before| Arc::clone(&before.links)),
             owed: before.map_or_else(Arc::default, |before| Arc::clone(&before.owed)),
             batched: before.map_or_else(Arc::default, |before| Arc::clone(&before.batched)),
+            // What other hooks let through these would have to judge.
+            judged_files: JudgedFiles::default(),
+            answer_files: before.map_or_else(Arc::default, |before| Arc::clone(&before.answer_files)),
             remembered: Remembered::default(),
             housekeeping: Housekeeping::default(),
             conversations: before.map_or_else(Arc::default, |before| Arc::clone(&before.conversations)),
@@ -241,6 +249,11 @@ impl Interceptor for Hooks {
         }
         if let Some(batch) = BatchTraffic::of(&self.0, standing, call) {
             return Plan::Inspect(Box::new(batch));
+        }
+        if standing.decides()
+            && let Some(exchange) = files::exchange(&self.0, standing, call)
+        {
+            return Plan::Inspect(exchange);
         }
         if let Some(form) = Form::of(call) {
             return Plan::Inspect(Box::new(Traffic::new(Arc::clone(&self.0), standing, form, call)));

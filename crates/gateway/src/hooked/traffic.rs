@@ -71,6 +71,8 @@ pub(super) struct Traffic {
     is_utf8: bool,
     /// Whether the answer is asked for as a plain text.
     is_plain: bool,
+    /// Whether it is one request of a file.
+    in_batch: bool,
     /// Known once the request was read.
     asked: Option<Asked>,
     answer: Answer,
@@ -134,6 +136,7 @@ impl Traffic {
             span: None,
             is_utf8: charset::is_utf8(call.headers),
             is_plain: false,
+            in_batch: false,
             asked: None,
             answer: Answer::None,
             again: None,
@@ -183,7 +186,7 @@ impl Traffic {
 
     /// Whether it is one request of many: a model is asked when its provider has time.
     fn is_in_batch(&self) -> bool {
-        self.endpoint.operation == Operation::Batch
+        self.in_batch || self.endpoint.operation == Operation::Batch
     }
 
     /// A request that nobody here can read. Where something may be stopped or rewritten it is refused.
@@ -255,9 +258,18 @@ impl Traffic {
         let call = Arc::clone(&asked.call);
         let unasked = self.shared.settings.tool_calls.unasked();
         let (engine, api) = (&self.shared.engine, self.api);
-        let asking = Asking { engine, call: &call, identity, provider, other_models: &[], api, unasked };
+        let asking = Asking {
+            engine,
+            call: &call,
+            identity,
+            provider,
+            other_models: &[],
+            api,
+            unasked,
+            answer_tokens: None,
+        };
         watchers.tell::<LlmInput>(|| asking.input(request));
-        if self.endpoint.operation == Operation::Batch {
+        if self.in_batch || self.endpoint.operation == Operation::Batch {
             // No model is asked now.
             self.ended = true;
             return;
@@ -295,7 +307,11 @@ impl Traffic {
     }
 
     fn readable(&self) -> Option<&'static Readable> {
-        if let Kind::Texts { readable, .. } = &self.kind { Some(readable) } else { None }
+        match &self.kind {
+            Kind::Texts { readable, .. } => Some(readable),
+            Kind::Fetch { document, .. } => *document,
+            Kind::Ask(_) | Kind::BedrockCount | Kind::Unreadable(_) => None,
+        }
     }
 
     /// What watches an answer that is a document.

@@ -88,6 +88,15 @@ pub(crate) struct Upstream {
 impl Upstream {
     /// Answers request number `n`, counted from 0, with `script(n)`.
     pub(crate) async fn start(script: impl Fn(usize) -> Script + Send + Sync + 'static) -> Self {
+        Self::serve(move |number, _| script(number)).await
+    }
+
+    /// Answers each request by what it says.
+    pub(crate) async fn answering(script: impl Fn(&str) -> Script + Send + Sync + 'static) -> Self {
+        Self::serve(move |_, request| script(request)).await
+    }
+
+    async fn serve(script: impl Fn(usize, &str) -> Script + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let requests: Arc<Mutex<Vec<String>>> = Arc::default();
@@ -129,19 +138,20 @@ impl Drop for Upstream {
 
 async fn play(
     mut socket: TcpStream,
-    script: Arc<impl Fn(usize) -> Script>,
+    script: Arc<impl Fn(usize, &str) -> Script>,
     requests: Arc<Mutex<Vec<String>>>,
     cut: Arc<AtomicUsize>,
 ) {
     socket.set_nodelay(true).unwrap();
     let mut pending = Vec::new();
     while let Some(request) = read_message(&mut socket, &mut pending).await {
+        let request = String::from_utf8_lossy(&request).into_owned();
         let number = {
             let mut requests = requests.lock().unwrap();
-            requests.push(String::from_utf8_lossy(&request).into_owned());
+            requests.push(request.clone());
             requests.len() - 1
         };
-        let Script { pieces, gap, end } = script(number);
+        let Script { pieces, gap, end } = script(number, &request);
         for piece in pieces {
             if socket.write_all(&piece).await.is_err() {
                 cut.fetch_add(1, Ordering::SeqCst);

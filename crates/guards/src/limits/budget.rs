@@ -248,7 +248,7 @@ impl Budgets {
         let asking = Asking::of(event, call);
         let estimate = TokenUsage {
             input: event.token_estimate,
-            output: self.0.settings.answer_tokens,
+            output: event.answer_tokens.unwrap_or(self.0.settings.answer_tokens),
             ..TokenUsage::default()
         };
         let now = (self.0.clock)();

@@ -87,6 +87,7 @@ fn model_call(messages: Vec<Message>, tools: Vec<ToolInfo>) -> BeforeLlmCallEven
         provider: "p".to_owned(),
         iteration: 0,
         tools,
+        answer_tokens: None,
         token_estimate: 1,
     }
 }

@@ -173,6 +173,7 @@ async fn model_call(engine: &Engine) -> DecidedParts<BeforeLlmCall> {
         provider: "main".to_owned(),
         iteration: 2,
         tools,
+        answer_tokens: None,
         token_estimate: 1,
     };
     engine.decide::<BeforeLlmCall>(event, &context()).await.into_parts()

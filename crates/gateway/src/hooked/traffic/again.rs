@@ -132,6 +132,7 @@ impl Traffic {
             other_models: &other_models,
             api: self.api,
             unasked: self.shared.settings.tool_calls.unasked(),
+            answer_tokens: None,
         };
         // What stops the request is in its receipt; the answer ends.
         asking.gate(&mut request, &self.shared.remembered).await.ok()?;

@@ -5,10 +5,15 @@ use std::sync::Arc;
 use backstop_hooks::Trace;
 use backstop_hooks::points::{LlmOutput, ModelCallEnded};
 
+use http::{HeaderMap, Method};
+
 use super::{Answer, Traffic};
+use crate::endpoint::{Endpoint, Family, Operation};
+use crate::exchange::Call;
 use crate::hooked::batched::Counted;
-use crate::hooked::form::Kind;
+use crate::hooked::form::{Answers, Form, Kind};
 use crate::hooked::identity::SESSION_HEADERS;
+use crate::operations::Permission;
 
 impl Traffic {
     /// Another exchange of the same client at the same address.
@@ -26,11 +31,60 @@ impl Traffic {
             span: None,
             is_utf8: self.is_utf8,
             is_plain: false,
+            in_batch: self.in_batch,
             asked: None,
             answer: Answer::None,
             again: None,
             ended: false,
         }
+    }
+
+    /// One of the requests of OpenAI's that a file has, for `url`; `None` if what is asked there is not judged.
+    pub(in crate::hooked) fn at(&self, url: &str) -> Option<Self> {
+        let (method, headers) = (Method::POST, HeaderMap::new());
+        let endpoint = Endpoint::of(url, &headers).ok().filter(|_| url.starts_with('/'))?;
+        let permission = Permission::of(endpoint, &method, url, None, &headers, &[]);
+        let (path, query, agent) = (url, None, self.agent.as_ref());
+        let call = Call {
+            number: 0,
+            endpoint: &endpoint,
+            method: &method,
+            path,
+            query,
+            headers: &headers,
+            permission,
+            agent,
+        };
+        let form = Form::of(&call).filter(|_| permission == Permission::Read)?;
+        let is_asked = match &form.kind {
+            Kind::Ask(_) => endpoint.operation != Operation::CountTokens,
+            Kind::Texts { readable, .. } => readable.asked.is_some() && Answers::to(url).is_some(),
+            Kind::Fetch { .. } | Kind::BedrockCount | Kind::Unreadable(_) => false,
+        };
+        if !is_asked || endpoint.family != Family::OpenAi {
+            return None;
+        }
+        let mut one = self.like(form.kind).in_batch();
+        (one.endpoint, one.path, one.api) = (endpoint, url.to_owned(), form.api);
+        one.named_outside.clear();
+        Some(one)
+    }
+
+    /// An answer to an earlier request, by the id of that.
+    pub(in crate::hooked) fn fetching(&self, answers: Answers, response: String) -> Self {
+        let (api, document) = match answers {
+            Answers::Wire(api) => (api, None),
+            Answers::Document(readable) => (readable.api, Some(readable)),
+        };
+        let mut one = self.like(Kind::Fetch { response, document });
+        one.api = api;
+        one
+    }
+
+    /// The same, as one request of many, whose answer comes when its provider has time.
+    pub(in crate::hooked) fn in_batch(mut self) -> Self {
+        self.in_batch = true;
+        self
     }
 
     /// The same, in the span in which it was counted.

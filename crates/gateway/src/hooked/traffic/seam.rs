@@ -26,7 +26,7 @@ impl Exchange for Traffic {
         self.shared.housekeeping.tidy(&self.shared.engine);
         let read = Incoming::read(&self.kind, self.api, body.bytes);
         if matches!(read, Ok(None)) {
-            let response = if let Kind::Fetch { response } = &self.kind { response.as_str() } else { "" };
+            let response = if let Kind::Fetch { response, .. } = &self.kind { response.as_str() } else { "" };
             self.asked = Some(self.fetched(response, body.provider));
             // Its call was told of when it was asked for.
             self.ended = true;
@@ -66,6 +66,7 @@ impl Exchange for Traffic {
             other_models: &other_models,
             api: live.api().unwrap_or(self.api),
             unasked: self.shared.settings.tool_calls.unasked(),
+            answer_tokens: if self.is_in_batch() { live.answer_tokens() } else { None },
         };
         if let Err(blocked) = asking.gate(&mut request, &self.shared.remembered).await {
             return self.blocked(&blocked, live.request(), form);

@@ -127,7 +127,8 @@ async fn a_batch_that_can_not_be_read_as_a_whole_is_refused() {
     {
         assert_eq!(talk(&gateway, open.clone()).await.status(), 200, "{open}");
     }
-    for closed in [post("/v1/messages/batches/b", "{}"), post("/v1/batches", "{}"), get("/v1/batches")] {
+    for closed in [post("/v1/messages/batches/b", "{}"), get("/v1beta/batches"), post("/v1/batches/b", "{}")]
+    {
         assert_eq!(talk(&gateway, closed.clone()).await.status(), 403, "{closed}");
     }
 }
@@ -294,7 +295,7 @@ async fn a_budget_counts_a_batch_by_its_answers_and_once() {
         let gateway = house.gateway(&upstream.url(), HookSettings::default()).await;
         assert_eq!(talk(&gateway, post(BATCHES, &batch(&["a", "b"]).to_string())).await.status(), 200);
         let (_, reserved) = tokens(&house).await;
-        assert!(reserved >= 100_000, "both are expected to answer: {reserved}");
+        assert!((20..200).contains(&reserved), "both are expected to answer as they may: {reserved}");
         for _ in 0..2 {
             let answer = talk(&gateway, get("/v1/messages/batches/msgbatch_1/results")).await;
             assert_eq!((answer.status(), answer.body().0.lines().count()), (200, 2), "{}", answer.text());

@@ -10,6 +10,7 @@ mod attacks;
 mod batches;
 mod documents;
 mod failures;
+mod files;
 mod life;
 mod limits;
 mod parts;

@@ -222,7 +222,7 @@ async fn what_nobody_can_read_is_refused_while_something_may_be_stopped() {
         ("/models/maker/name", r#"{"inputs":"hi"}"#),
         ("/v1beta/models/aqa:generateAnswer", "{}"),
         ("/api/generate", r#"{"model":"m","prompt":"hi"}"#),
-        ("/v1/images/variations", r#"{"prompt":"hi"}"#),
+        ("/v1/videos", r#"{"prompt":"hi"}"#),
         ("/v1/responses/input_tokens", "[]"),
         ("/v1beta/models/m:countTokens", r#"{"generateContentRequest":{"contents":[]}}"#),
         // Another wire: what is Gemini's stands one level deeper.
@@ -249,7 +249,7 @@ async fn an_operation_that_is_not_listed_is_refused_by_name_until_it_is_opened()
     house.withhold("exec");
     let upstream = Upstream::start(|_| Script::json("200 OK", "{}")).await;
     let gateway = house.gateway(&upstream.url(), HookSettings::default()).await;
-    for path in ["/v1/decisions", "/v1/dreams", "/v1/organization/admin_api_keys", "/v1/images/edits"] {
+    for path in ["/v1/decisions", "/v1/dreams", "/v1/organization/admin_api_keys", "/v1/videos"] {
         let answer = talk(&gateway, post(path, "{}")).await;
         let (status, error) = (answer.status(), answer.json()["error"].clone());
         let message = error["message"].as_str().unwrap();
@@ -259,7 +259,7 @@ async fn an_operation_that_is_not_listed_is_refused_by_name_until_it_is_opened()
     }
     assert_eq!(upstream.count(), 0);
     let mut settings = settings_of(&upstream.url());
-    settings.allow = vec![AllowedOperation::new("POST", "/v1/images/edits").unwrap()];
+    settings.allow = vec![AllowedOperation::new("POST", "/v1/videos").unwrap()];
     let hooks = Hooks::new(house.engine.clone(), HookSettings::default()).unwrap();
     let gateway = start(settings, hooks).await.unwrap();
     assert_eq!(talk(&gateway, post("/v1/images/edits", "{}")).await.status(), 200);

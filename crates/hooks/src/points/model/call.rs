@@ -75,6 +75,9 @@ record! {
         tools: Vec<ToolInfo>,
         /// About how many tokens the request has; at least 1.
         token_estimate: u64,
+        /// How many tokens the answer has at most, where that is what a budget reserves for it: in a batch, whose answers come
+        /// much later.
+        answer_tokens?: u64,
     }
 }
 

@@ -1,0 +1,257 @@
+//! What a file holds, when it is fetched: the answers of a batch are judged line by line.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use backstop_llm::wire::parse_json;
+use bytes::{Bytes, BytesMut};
+use http::{StatusCode, header};
+use serde_json::{Map, Value};
+
+use super::{Source, is_id};
+use crate::exchange::{Answered, Body, Exchange, Outgoing, Requested, Step, Watch};
+use crate::hooked::batched::withdraw;
+use crate::hooked::form::Answers;
+use crate::hooked::heads::unjudgeable;
+use crate::hooked::lines::{Written, alone, has_only, lines, unusable};
+use crate::hooked::traffic::Traffic;
+use crate::hooked::{Shared, Standing};
+
+/// Fields of a line with an answer. One that begins with any but the first is one.
+const FIELDS: [&str; 4] = ["id", "custom_id", "response", "error"];
+/// A mark in front of a text, which no reader shows.
+const MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// A file on its way to the client.
+#[derive(Debug)]
+pub(super) struct ContentTraffic {
+    shared: Arc<Shared>,
+    standing: Standing,
+    sample: Traffic,
+    provider: String,
+    file: String,
+    /// Where it is from, if that is known.
+    source: Option<Source>,
+    kind: Kind,
+    came: BytesMut,
+}
+
+/// What a file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// Its first line has not come.
+    Unknown,
+    /// The answers of a batch.
+    Answers,
+    /// Something else, which passes.
+    Other,
+}
+
+impl ContentTraffic {
+    pub(super) fn new(shared: Arc<Shared>, standing: Standing, sample: Traffic, file: String) -> Self {
+        let (provider, came) = (String::new(), BytesMut::new());
+        Self { shared, standing, sample, provider, file, source: None, kind: Kind::Unknown, came }
+    }
+
+    /// Whether what comes is held until it was judged.
+    fn holds(&self) -> bool {
+        self.standing.gates_answers()
+    }
+
+    fn unusable(&self, why: &str, out: &mut Outgoing) -> Step {
+        let _ = out.replace(unusable(self.sample.family(), why));
+        Step::End
+    }
+
+    /// Judges a document of answers; answers what leaves of it.
+    async fn lines(&mut self, document: &[u8]) -> Result<Bytes, String> {
+        let mut written = Written::default();
+        for line in lines(document)? {
+            let new = match line.said {
+                "" => None,
+                said => self.line(said).await.map_err(|why| format!("line {} {why}", line.number))?,
+            };
+            written.push(line, new.as_ref());
+        }
+        Ok(written.finish())
+    }
+
+    /// Judges one line; answers what stands in its place, if that is another.
+    async fn line(&mut self, line: &str) -> Result<Option<Value>, String> {
+        let mut said = parse_json(line.as_bytes()).map_err(|error| error.to_string())?;
+        let none = || "is no answer of a batch".to_owned();
+        let fields = said.as_object_mut().filter(|fields| has_only(fields, &FIELDS)).ok_or_else(none)?;
+        let is_word = |value: Option<&Value>| value.is_none_or(is_word);
+        let id = fields.get("custom_id").and_then(Value::as_str).filter(|id| is_id(id)).map(str::to_owned);
+        let id = id.filter(|_| is_word(fields.get("id"))).ok_or_else(none)?;
+        let batch = self.source.as_ref().map(|source| source.batch.as_str());
+        let counted = batch.and_then(|batch| self.shared.batched.find(batch, &id));
+        if is_error(fields) {
+            withdraw(&self.shared.engine, counted.into_iter().collect());
+            return Ok(None);
+        }
+        if !fields.get("error").is_none_or(Value::is_null) {
+            return Err("has no answer and no error".to_owned());
+        }
+        let response = fields.get_mut("response").and_then(Value::as_object_mut);
+        let response = response.filter(|response| {
+            has_only(response, &["status_code", "request_id", "body"])
+                && is_word(response.get("request_id"))
+                && response.get("status_code").is_none_or(Value::is_u64)
+        });
+        let Some(response) = response else { return Err("has no answer and no error".to_owned()) };
+        let body = response.get("body").filter(|body| body.is_object()).ok_or_else(none)?;
+        let answers = match &self.source {
+            Some(source) => Answers::to(&source.url),
+            None => Answers::of(body),
+        };
+        let answers = answers.ok_or("answers what is judged in no batch")?;
+        let came = Bytes::from(body.to_string());
+        let span = counted.as_deref().and_then(|counted| counted.call.trace.clone());
+        let named = format!("{}/{id}", batch.unwrap_or(&self.file));
+        let one = self.sample.fetching(answers, named).in_span(span);
+        let (status, left) = alone(one, &self.provider, came.clone()).await;
+        if status.is_success() && left == came {
+            return Ok(None);
+        }
+        let left: Value = serde_json::from_slice(&left).map_err(|_| "can't be judged".to_owned())?;
+        response.insert("body".to_owned(), left);
+        if !status.is_success() {
+            response.insert("status_code".to_owned(), status.as_u16().into());
+        }
+        Ok(Some(said))
+    }
+
+    /// Looks at what has come of a file that nobody knows: whether it holds answers, as far as that can be told.
+    fn look(&self, is_whole: bool) -> Kind {
+        let came = self.came.strip_prefix(MARK).unwrap_or(&self.came).trim_ascii_start();
+        if !came.is_empty() && !came.starts_with(b"{") {
+            return Kind::Other;
+        }
+        let line = match memchr::memchr2(b'\n', b'\r', came) {
+            Some(end) => came.get(..end).unwrap_or_default(),
+            None if is_whole => came,
+            None => return Kind::Unknown,
+        };
+        // A key that stands there twice makes it one, too.
+        let first: Map<String, Value> = serde_json::from_slice(line).unwrap_or_default();
+        let is_one = FIELDS.iter().skip(1).any(|field| first.contains_key(*field));
+        if is_one { Kind::Answers } else { Kind::Other }
+    }
+}
+
+#[async_trait]
+impl Exchange for ContentTraffic {
+    async fn request(&mut self, body: &Body<'_>) -> Requested {
+        body.provider.clone_into(&mut self.provider);
+        Requested::Unchanged
+    }
+
+    fn response(&mut self, answered: &Answered<'_>) -> Watch {
+        answered.provider.clone_into(&mut self.provider);
+        self.source = self.shared.answer_files.find(&self.provider, &self.file);
+        if let Some(why) = self.holds().then(|| unjudgeable(answered)).flatten() {
+            return Watch::Refuse(unusable(self.sample.family(), why));
+        }
+        if !answered.status.is_success() {
+            return Watch::Opaque;
+        }
+        let is_piece = answered.status == StatusCode::PARTIAL_CONTENT
+            || answered.headers.contains_key(header::CONTENT_RANGE);
+        if is_piece && self.holds() {
+            let why = "a piece of a file can't be judged; fetch the whole of it";
+            return Watch::Refuse(unusable(self.sample.family(), why));
+        }
+        match self.source {
+            Some(_) => self.kind = Kind::Answers,
+            None if !self.holds() => return Watch::Opaque,
+            None => {}
+        }
+        Watch::Look { keep_alive: None }
+    }
+
+    fn chunk(&mut self, chunk: Bytes, out: &mut Outgoing) -> Step {
+        if self.kind == Kind::Other {
+            out.push(chunk);
+            return Step::Continue;
+        }
+        let limit = self.shared.settings.answer_bytes;
+        // What is too long is not kept, but the byte that says so.
+        let room = limit.saturating_add(1).saturating_sub(self.came.len());
+        self.came.extend_from_slice(chunk.get(..room).unwrap_or(&chunk));
+        if !self.holds() {
+            out.push(chunk);
+            return Step::Continue;
+        }
+        if self.kind == Kind::Unknown {
+            self.kind = self.look(false);
+            if self.kind == Kind::Other {
+                // Nothing of it is lost: it is looked at before there is too much.
+                let fits = chunk.get(room..).map(Bytes::copy_from_slice);
+                out.push(self.came.split().freeze());
+                out.push(fits.unwrap_or_default());
+                return Step::Continue;
+            }
+        }
+        if self.came.len() <= limit {
+            return Step::Continue;
+        }
+        self.unusable(&format!("more than {limit} bytes of it would have to be held to judge it"), out)
+    }
+
+    fn finish(&mut self, out: &mut Outgoing) -> Step {
+        if self.kind == Kind::Unknown {
+            self.kind = self.look(true);
+            if self.kind == Kind::Other {
+                out.push(self.came.split().freeze());
+            }
+        }
+        if self.kind == Kind::Answers { Step::Decide } else { Step::Continue }
+    }
+
+    async fn decide(&mut self, out: &mut Outgoing) -> Step {
+        let document = self.came.split().freeze();
+        match self.lines(&document).await {
+            // Where nobody judges it has left, and was read for what it cost.
+            _ if !self.holds() => Step::End,
+            Ok(judged) => {
+                out.push(judged);
+                Step::End
+            }
+            // Nothing of it has left.
+            Err(why) => self.unusable(&why, out),
+        }
+    }
+}
+
+fn is_word(value: &Value) -> bool {
+    value.is_null() || value.as_str().is_some_and(|id| id.is_empty() || is_id(id))
+}
+
+/// Whether a line says that a request failed, as the wire does.
+fn is_error(fields: &Map<String, Value>) -> bool {
+    let response = fields.get("response").filter(|response| !response.is_null());
+    let error = fields.get("error").filter(|error| !error.is_null());
+    match (response, error) {
+        (None, Some(error)) => is_told(error),
+        (Some(Value::Object(response)), None) => {
+            let failed =
+                response.get("status_code").and_then(Value::as_u64).is_some_and(|status| status >= 400);
+            let body = response.get("body").and_then(Value::as_object);
+            failed
+                && has_only(response, &["status_code", "request_id", "body"])
+                && response.get("request_id").is_none_or(is_word)
+                && body
+                    .is_some_and(|body| has_only(body, &["error"]) && body.get("error").is_some_and(is_told))
+        }
+        _ => false,
+    }
+}
+
+/// Whether an object says what went wrong, and nothing else.
+fn is_told(error: &Value) -> bool {
+    let is_plain = |value: &Value| value.is_null() || value.is_string() || value.is_u64();
+    error.as_object().is_some_and(|error| {
+        has_only(error, &["code", "message", "type", "param", "line"]) && error.values().all(is_plain)
+    })
+}
