@@ -164,6 +164,10 @@ pub(crate) enum Failure {
         "the provider `{provider}` opens no WebSocket (it answered {status}): send the request over HTTP, where its answer streams as server-sent events"
     )]
     NoSocket { provider: String, status: StatusCode },
+    #[error(
+        "the query holds `{0}`, which does not pass with the key of this proxy\nhint: leave it out, or send your own key to a provider that is configured without one"
+    )]
+    Query(String),
     #[error("this is no opening of a WebSocket (RFC 6455): {0}")]
     Handshake(&'static str),
     #[error("{0}")]
@@ -232,7 +236,7 @@ impl Failure {
                 (Kind::NotFound, 404)
             }
             Self::Slow | Self::Dripping(_) => (Kind::InvalidRequest, 408),
-            Self::Handshake(_) | Self::Message(_) => (Kind::InvalidRequest, 400),
+            Self::Handshake(_) | Self::Message(_) | Self::Query(_) => (Kind::InvalidRequest, 400),
             Self::Socket | Self::NoSocket { .. } => (Kind::InvalidRequest, 426),
             Self::TooLarge(_) => (Kind::RequestTooLarge, 413),
             Self::Overloaded | Self::Stopping => (Kind::Overloaded, 503),

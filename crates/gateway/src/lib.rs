@@ -14,6 +14,7 @@
 //! operations  which requests may pass unread
 //! readable    which are no conversation and have texts
 //! multipart   bodies in parts, as they can be read in one way
+//! query       what it may hold where the operator pays
 //! route       which provider
 //! cloud       addresses and envelopes of those who host models of others
 //! upstream    providers: connections, pools, credentials
@@ -37,6 +38,7 @@ pub mod hooked;
 mod models;
 mod multipart;
 mod operations;
+mod query;
 mod readable;
 mod route;
 mod server;

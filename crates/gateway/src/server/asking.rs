@@ -15,6 +15,8 @@ use crate::endpoint::{Endpoint, unescaped};
 use crate::error::Failure;
 use crate::head::{Credentials, is_credential};
 use crate::models::main_model;
+use crate::operations::Permission;
+use crate::query::unwanted;
 use crate::settings::Cloud;
 use crate::upstream::{Provider, RequestBody};
 
@@ -24,6 +26,7 @@ pub(super) struct Asking {
     pub(super) provider: Arc<Provider>,
     pub(super) endpoint: Endpoint,
     pub(super) method: Method,
+    pub(super) permission: Permission,
     /// The address in the wire of the maker.
     pub(super) target: PathAndQuery,
     /// The headers on their way up.
@@ -98,6 +101,9 @@ impl Asking {
         let has_key = target.query().is_some_and(|query| query.split('&').any(is_key));
         if has_key && !is_clients {
             target = without_key(&target).ok_or(Failure::Refused(Refused::Path))?;
+        }
+        if let Some(name) = unwanted(self.permission, &self.method, &target).filter(|_| !is_clients) {
+            return Err(Failure::Query(name));
         }
         if let (Credentials::Signed(signer), RequestBody::Whole(bytes)) = (credentials, &body) {
             let signed = signer.sign((&self.method, &target), &mut headers, bytes, Timestamp::now());

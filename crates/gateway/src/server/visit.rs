@@ -459,6 +459,7 @@ impl<'a> Visit<'a> {
             provider: Arc::clone(provider),
             endpoint: self.endpoint,
             method: self.head.method.clone(),
+            permission: self.permission,
             target: self.entered.target.clone(),
             headers: upward.headers(&self.head.headers),
             spoken: self.envelope(),

@@ -158,3 +158,40 @@ async fn what_streams_in_is_sent_once() {
     assert_eq!(talk(&gateway, post("/v1/files", "data")).await.status(), 503);
     assert_eq!(other.count(), 0);
 }
+
+#[tokio::test]
+async fn a_query_brings_no_key_where_the_operator_pays() {
+    let upstream = Upstream::start(|_| Script::json("200 OK", "{}")).await;
+    let gemini = "/v1beta/models/g:generateContent";
+    for (credential, refused) in [(Credential::Key(secret("sk-ours")), true), (Credential::Client, false)] {
+        let mut settings = settings(&upstream);
+        for (name, provider) in &mut settings.providers {
+            if name == "gemini" {
+                provider.credential = credential.clone();
+            }
+        }
+        let gateway = gateway(settings).await;
+        for query in [
+            "access_token=sw0rdfish",
+            "alt=sse&Access_Token=sw0rdfish",
+            "alt=sse;access_token=sw0rdfish",
+            "$key=a&x=b",
+        ] {
+            let before = upstream.count();
+            let answer = talk(&gateway, post(&format!("{gemini}?{query}"), "{}")).await;
+            assert_eq!(answer.status() == 400, refused, "{query}: {}", answer.text());
+            assert_eq!(upstream.count() == before, refused, "{query}");
+            assert!(!answer.text().contains("sw0rdfish"), "{}", answer.text());
+        }
+        assert_eq!(
+            talk(&gateway, post(&format!("{gemini}?alt=sse&key=sk-client"), "{}")).await.status(),
+            200
+        );
+    }
+    let kept: Vec<String> = (0..upstream.count()).map(|number| upstream.request(number)).collect();
+    let with_ours = kept.iter().filter(|request| request.contains("sk-ours"));
+    assert!(
+        with_ours.clone().all(|request| !request.contains("sk-client") && !request.contains("sw0rdfish"))
+    );
+    assert_eq!(with_ours.count(), 1);
+}

@@ -56,9 +56,9 @@ impl CreateTraffic {
         }
     }
 
-    fn judge(&self, body: &Body<'_>) -> Result<Arc<Judged>, Requested> {
-        let refused = |why: &str| self.refused(why);
-        let said = parse_request(body.bytes).map_err(|error| self.sample.unreadable(&error))?;
+    fn judge(&self, body: &Body<'_>) -> Result<Arc<Judged>, Box<Requested>> {
+        let refused = |why: &str| Box::new(self.refused(why));
+        let said = parse_request(body.bytes).map_err(|error| Box::new(self.sample.unreadable(&error)))?;
         let fields = said.as_object().filter(|fields| has_only(fields, &FIELDS));
         let fields = fields.ok_or_else(|| refused("it has other fields than those of a batch"))?;
         let text = |field: &str| fields.get(field).and_then(Value::as_str);
@@ -115,7 +115,7 @@ impl Exchange for CreateTraffic {
         body.provider.clone_into(&mut self.provider);
         let judged = match self.judge(body) {
             Ok(judged) => judged,
-            Err(refused) => return refused,
+            Err(refused) => return *refused,
         };
         let model = judged.model.clone();
         self.file = Some(judged);
