@@ -7,8 +7,11 @@
 //! - *A field that no table has is a call*, named after it, with its value as the argument. If it is refused, `null` stands
 //!   in its place.
 //!
-//! Limits: what stands in known fields for a role, a reason, a state or an id is not read; pictures and sounds are not, and
-//! what a provider has sealed for itself is left to it.
+//! - *A field that holds no text holds none*: a role, a reason, a state or an id in which somebody could read one is a field that
+//!   nobody knows ([`words`](super::words)).
+//!
+//! Limits: pictures and sounds are not read, what repeats the request is not, nor are errors, and what a provider has sealed for
+//! itself is left to it.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -18,8 +21,9 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::span::Node;
+use super::words::is_quiet;
 use crate::error::{WireError, out_of_order};
-use crate::wire::{Api, TypeTable};
+use crate::wire::{Api, TypeClass, TypeTable};
 
 /// More results than any answer has.
 const MOST_RESULTS: usize = 10_000;
@@ -162,11 +166,27 @@ impl Findings {
             let is_other_spelling = || {
                 known.api == Api::Gemini && camel(&member.key).is_some_and(|key| known.class(&key).is_some())
             };
+            let is_inert = |key: &str| known.class(key) == Some(TypeClass::Inert);
             let is_known = known.class(&member.key).is_some() || is_other_spelling();
-            let passes = is_known || (names && is_name(&member.value));
+            let other = camel(&member.key).unwrap_or_default();
+            let passes = match is_known {
+                true if is_inert(&member.key) => says_words(&member.key, &member.value),
+                true if known.class(&member.key).is_none() && is_inert(&other) => {
+                    says_words(&other, &member.value)
+                }
+                true => true,
+                false => names && is_name(&member.value),
+            };
             if !passes {
                 self.field(&member.key, &member.value);
             }
+        }
+    }
+
+    /// A field that holds no text in a thing that has other fields; one that says more is a field that nobody knows.
+    pub(crate) fn inert(&mut self, name: &str, node: &Node<'_>) {
+        if !says_words(name, node) {
+            self.field(name, node);
         }
     }
 
@@ -223,6 +243,13 @@ impl Findings {
     pub(crate) fn is_edited(&self) -> bool {
         self.edited
     }
+}
+
+/// Whether nobody can read a text in a field that holds none. Most are short, and written plainly.
+fn says_words(name: &str, node: &Node<'_>) -> bool {
+    let raw = node.raw();
+    let is_scalar = !raw.starts_with(['"', '{', '[']);
+    is_scalar || serde_json::from_str(raw).is_ok_and(|value| is_quiet(name, &value))
 }
 
 /// Whether a value has a text anywhere: the keys of an object are some, too.

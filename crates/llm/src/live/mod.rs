@@ -53,6 +53,7 @@ mod template;
 mod unknown;
 mod waiting;
 mod whole;
+mod words;
 
 use std::fmt;
 use std::ops::Range;

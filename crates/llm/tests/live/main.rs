@@ -15,6 +15,7 @@ mod candidates;
 mod findings;
 mod functions;
 mod laws;
+mod quiet;
 mod requests;
 mod responses;
 mod responses_requests;

@@ -21,6 +21,12 @@ pub(crate) fn fixtures(ending: &str) -> Vec<(Api, String, String)> {
     fixtures_of(&WIRES, ending)
 }
 
+/// Texts of the fixtures of all wires whose names end with `ending`.
+pub(crate) fn all_fixtures(ending: &str) -> Vec<(Api, String, String)> {
+    let more = [(Api::OpenAiResponses, "openai_responses"), (Api::Gemini, "gemini")];
+    fixtures_of(&[WIRES.as_slice(), &more].concat(), ending)
+}
+
 /// How a streamed answer is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {

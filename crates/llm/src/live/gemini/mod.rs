@@ -93,8 +93,12 @@ fn find_in_candidate(candidate: &Node<'_>, findings: &mut Findings) -> Result<()
     }
     for part in parts(candidate).iter().flat_map(Node::items) {
         for member in part.members() {
-            if GEMINI_PARTS.class(&member.key) == Some(TypeClass::Result) {
-                findings.result(tool_of(API, &member.key), "", &member.value)?;
+            match GEMINI_PARTS.class(&member.key) {
+                Some(TypeClass::Result) => {
+                    findings.result(tool_of(API, &member.key), "", &member.value)?;
+                }
+                Some(TypeClass::Inert) => findings.inert(&member.key, &member.value),
+                Some(TypeClass::Text | TypeClass::Call | TypeClass::Ran) | None => {}
             }
         }
         for snake in ["code_execution_result", "function_response", "tool_response"] {
