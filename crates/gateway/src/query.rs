@@ -11,11 +11,12 @@ use http::uri::PathAndQuery;
 use crate::endpoint::unescaped;
 use crate::operations::Permission;
 
-/// What any request may say: versions (`beta` of Anthropic's SDKs, `api-version` of Azure), and how an answer is written (Google).
-const ALWAYS: [&str; 5] = ["beta", "api-version", "alt", "$alt", "prettyprint"];
+/// What any request may say: versions (`beta` of Anthropic's SDKs, `api-version` of Azure), how an answer is written (Google),
+/// and the model of a session, for which lists of models hold wherever it stands.
+const ALWAYS: [&str; 7] = ["beta", "api-version", "alt", "$alt", "prettyprint", "model", "deployment"];
 
-/// What one without a body may say besides: pages of a list, parts of an answer, and the model of a session.
-const WITHOUT_BODY: [&str; 18] = [
+/// What one without a body may say besides: pages of a list, and parts of an answer.
+const WITHOUT_BODY: [&str; 17] = [
     "limit",
     "order",
     "after",
@@ -33,7 +34,6 @@ const WITHOUT_BODY: [&str; 18] = [
     "starting_after",
     "stream",
     "include_obfuscation",
-    "model",
 ];
 
 /// Names of pages, which speak of tokens and are none.
@@ -66,7 +66,6 @@ fn passes(permission: Permission, method: &Method, name: &str) -> bool {
     if permission == Permission::Opened {
         return PAGES.contains(&name) || !OF_KEYS.iter().any(|word| name.contains(word));
     }
-    // Sessions of a WebSocket are asked for without a body, too.
     let has_no_body = *method == Method::GET || *method == Method::HEAD || *method == Method::DELETE;
     ALWAYS.contains(&name) || (has_no_body && WITHOUT_BODY.contains(&name))
 }

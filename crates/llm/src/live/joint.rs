@@ -448,3 +448,26 @@ fn prepend(list: Option<&mut Value>, items: &[Value]) {
         list.splice(0..0, items.iter().cloned());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Some servers leave out the line that ends the last event, and clients read it all the same.
+    #[test]
+    fn the_last_event_of_the_second_answer_needs_no_end() {
+        let said = |text: &str, reason: Value| {
+            let content = json!({"role": "model", "parts": [{"text": text}]});
+            format!(
+                "data: {}",
+                json!({"candidates": [{"index": 0, "content": content, "finishReason": reason}]})
+            )
+        };
+        let first = Bytes::from(said("Look.", json!("STOP")) + "\n\n");
+        let (_, mut joint) = Joint::cut(Api::Gemini, true, &first, TokenUsage::default()).unwrap();
+        let begun = joint.push((said("Fine", Value::Null) + "\n\n").as_bytes());
+        let ended = joint.push(said(" now.", json!("STOP")).as_bytes());
+        let both = String::from_utf8([begun, ended].concat()).unwrap();
+        assert!(both.contains("Fine") && both.contains(" now.") && both.ends_with("\n\n"), "{both}");
+    }
+}

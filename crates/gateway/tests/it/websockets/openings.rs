@@ -30,12 +30,13 @@ async fn a_handshake_passes_the_door_and_goes_on_with_the_operators_key() {
     let headers = format!(
         "Authorization: Bearer {TOKEN}\r\nOpenAI-Beta: responses_websockets=2026-02-06\r\nContent-Encoding: gzip\r\nSec-WebSocket-Protocol: key.{TOKEN}\r\nOrigin: http://localhost:3000\r\n"
     );
-    let mut client =
-        Client::try_open(&gateway, "/v1/responses?a=b", &headers).await.unwrap_or_else(|e| panic!("{e}"));
+    let mut client = Client::try_open(&gateway, "/v1/responses?api-version=1", &headers)
+        .await
+        .unwrap_or_else(|e| panic!("{e}"));
     client.ask("hi").await;
     client.answer().await;
     let head = provider.heads.lock().unwrap()[0].clone();
-    assert!(head.starts_with("GET /v1/responses?a=b HTTP/1.1\r\n"), "{head}");
+    assert!(head.starts_with("GET /v1/responses?api-version=1 HTTP/1.1\r\n"), "{head}");
     assert!(head.contains("authorization: Bearer sk-operator\r\n"), "{head}");
     assert!(head.contains("openai-beta: responses_websockets=2026-02-06\r\n"), "{head}");
     for gone in [TOKEN, "extensions", "sec-websocket-protocol", "content-encoding", "dGhlIHNhbXBsZSBub25jZQ"]
