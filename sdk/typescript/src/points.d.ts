@@ -317,6 +317,8 @@ export interface BeforeLlmCallEvent {
   tools: Array<ToolInfo>;
   /** About how many tokens the request has; at least 1. */
   tokenEstimate: number;
+  /** How many tokens the answer has at most, where that is what a budget reserves for it: in a batch, whose answers come much later. */
+  answerTokens?: number;
   /** What is the same for all hooks of a call. */
   context: CallContext;
 }

@@ -428,6 +428,8 @@ class BeforeLlmCallEvent(_BeforeLlmCallEventRequired, total=False):
     """`before_llm_call`: a model is about to be called."""
     # Models that the request names besides: those that may answer in its place, those of tools, and one that the address names otherwise than the body.
     otherModels: List[str]
+    # How many tokens the answer has at most, where that is what a budget reserves for it: in a batch, whose answers come much later.
+    answerTokens: int
 
 
 class BeforeLlmCallOutcome(TypedDict, total=False):
