@@ -146,6 +146,11 @@ pub trait Exchange: Send + 'static {
         Step::End
     }
 
+    /// Whether a request that was shown is for the provider that it was shown with, and for no other.
+    fn stays(&self) -> bool {
+        false
+    }
+
     /// No provider answered; nothing else is called.
     fn unanswered(&mut self) {}
 

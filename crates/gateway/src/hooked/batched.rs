@@ -17,7 +17,7 @@ use tokio::runtime::Handle;
 use super::bounded::Bounded;
 
 /// How many requests are kept: as many as budgets remember.
-const MAX_REQUESTS: usize = 65_536;
+pub(super) const MAX_REQUESTS: usize = 65_536;
 /// The transport of a request in a batch.
 const BATCH: &str = "batch";
 

@@ -26,15 +26,23 @@ impl<K: Clone + Eq + Hash, V> Bounded<K, V> {
         }
     }
 
+    /// Forgets the oldest entry.
+    pub(super) fn forget_oldest(&mut self) -> Option<V> {
+        let oldest = self.order.pop_front()?;
+        self.entries.remove(&oldest)
+    }
+
+    pub(super) fn values(&self) -> impl Iterator<Item = &V> {
+        self.entries.values()
+    }
+
     pub(super) fn insert(&mut self, key: K, value: V) {
         if self.entries.insert(key.clone(), value).is_some() {
             return;
         }
         self.order.push_back(key);
-        if self.order.len() > self.most
-            && let Some(oldest) = self.order.pop_front()
-        {
-            self.entries.remove(&oldest);
+        if self.order.len() > self.most {
+            self.forget_oldest();
         }
     }
 }

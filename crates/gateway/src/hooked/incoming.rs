@@ -193,8 +193,9 @@ impl Incoming {
             }
             Self::Document(document, _) => {
                 let fields = document.value();
-                let choices = number(fields.get("n")).max(number(fields.get("best_of")));
-                (number(fields.get("max_tokens")), choices)
+                let choices = number(fields.get("n")).max(number(fields.get("best_of"))).unwrap_or(1).max(1);
+                let each = number(fields.get("max_tokens"));
+                (each, Some(choices.saturating_mul(prompts(fields))))
             }
             Self::Counted(_) | Self::Parts(..) => (None, None),
         };
@@ -228,6 +229,13 @@ impl Incoming {
             Self::Parts(parts, _) => parts.write(&texts_of(edited)),
         }
     }
+}
+
+/// How many prompts a document has, each of which is answered: a list of texts, or of lists of tokens.
+fn prompts(fields: &Value) -> u64 {
+    let Some(Value::Array(prompts)) = fields.get("prompt") else { return 1 };
+    let count = prompts.iter().filter(|prompt| !prompt.is_number()).count();
+    u64::try_from(count).unwrap_or(u64::MAX).max(1)
 }
 
 fn texts_of(edited: &ModelRequest) -> Vec<Text> {

@@ -10,6 +10,9 @@ use super::traffic::Traffic;
 use crate::endpoint::Family;
 use crate::exchange::{Answered, Body, Exchange as _, Outgoing, Reply, Step, Watch};
 
+/// More lines than any document has, blank ones included.
+const MOST_LINES: usize = 200_000;
+
 /// One line of a document.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Line<'a> {
@@ -24,20 +27,27 @@ pub(super) struct Line<'a> {
 /// The lines of a document.
 ///
 /// # Errors
-/// If readers would find other lines in it.
-pub(super) fn lines(document: &[u8]) -> Result<Vec<Line<'_>>, String> {
+/// If readers would find other lines in it, or it has too many.
+pub(super) fn lines(document: &[u8]) -> Result<impl Iterator<Item = Line<'_>>, String> {
     let text = str::from_utf8(document).map_err(|_| "it is not UTF-8".to_owned())?;
-    let numbered = (1..).zip(text.split_inclusive('\n'));
-    let line = numbered.map(|(number, raw)| {
-        let said = raw.strip_suffix('\n').map_or(raw, |line| line.strip_suffix('\r').unwrap_or(line));
-        let said = said.trim_matches([' ', '\t']);
-        // For some readers a line ends there.
-        if said.contains('\r') {
-            return Err(format!("line {number} has a carriage return in it"));
+    // They are not collected: a line may be a byte.
+    for line in numbered(text) {
+        if line.number > MOST_LINES {
+            return Err(format!("it has more than {MOST_LINES} lines"));
         }
-        Ok(Line { number, raw, said })
-    });
-    line.collect()
+        // For some readers a line ends there.
+        if line.said.contains('\r') {
+            return Err(format!("line {} has a carriage return in it", line.number));
+        }
+    }
+    Ok(numbered(text))
+}
+
+fn numbered(text: &str) -> impl Iterator<Item = Line<'_>> {
+    (1..).zip(text.split_inclusive('\n')).map(|(number, raw)| {
+        let said = raw.strip_suffix('\n').map_or(raw, |line| line.strip_suffix('\r').unwrap_or(line));
+        Line { number, raw, said: said.trim_matches([' ', '\t']) }
+    })
 }
 
 /// A document that is written anew, line by line.
@@ -105,4 +115,23 @@ pub(super) fn id_of_state(state: &[u8]) -> Option<String> {
 /// Whether an object has these fields alone.
 pub(super) fn has_only(fields: &Map<String, Value>, known: &[&str]) -> bool {
     fields.keys().all(|key| known.contains(&key.as_str()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_bounded_and_blank_ones_count() {
+        let blank = |count: usize| "\n".repeat(count);
+        assert_eq!(lines(blank(MOST_LINES).as_bytes()).unwrap().count(), MOST_LINES);
+        for document in [blank(MOST_LINES + 1), " \r\n".repeat(MOST_LINES + 1), blank(MOST_LINES) + "x"] {
+            let why = lines(document.as_bytes()).err().unwrap();
+            assert!(why.contains("more than 200000 lines"), "{why}");
+        }
+        let said: Vec<(usize, &str)> =
+            lines(b" a\t\r\n\nb").unwrap().map(|line| (line.number, line.said)).collect();
+        assert_eq!(said, [(1, "a"), (2, ""), (3, "b")]);
+        assert!(lines(b"a\rb\n").is_err() && lines(b"\xff").is_err());
+    }
 }

@@ -186,6 +186,7 @@ impl<'a> Visit<'a> {
             if !sending.is(&bytes) {
                 buffered.grow(bytes.len())?;
             }
+            let shown = providers.first().map(|provider| Arc::clone(&provider.name));
             match self.show(exchange.as_mut(), &bytes, providers).await {
                 Requested::Unchanged => {}
                 Requested::Replaced(bytes) => {
@@ -194,6 +195,10 @@ impl<'a> Visit<'a> {
                     providers = self.providers(&sending)?;
                 }
                 Requested::Reply(reply) => return Ok(self.replied(reply)),
+            }
+            if exchange.stays() {
+                let position = providers.iter().position(|provider| Some(&provider.name) == shown.as_ref());
+                providers = position.and_then(|at| providers.get(at..=at)).unwrap_or_default();
             }
         }
         let given = match self.ask(providers, sending, exchange.is_some()).await {

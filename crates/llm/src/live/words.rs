@@ -2,9 +2,12 @@
 //!
 //! Nobody judges such a field, so nobody must be able to read a text in it. Each string in it, however deep, is a word: letters,
 //! digits and signs without a blank, and no more of them than a name has; a role is one of the wires. What is sealed may be
-//! longer. A field that says more is taken for one that nobody knows.
+//! longer, in the letters of Base64. Many words are a sentence: a field has a few, and the names in it are bounded, too. A field
+//! that says more is taken for one that nobody knows.
 //!
-//! Limits: a word can be any word. Fields that hold texts of the wire and belong to nobody's answer are listed in [`TEXTS`].
+//! Limits: a word can be any word, and a few can be any few. Fields that hold texts of the wire and belong to nobody's answer are listed in [`TEXTS`].
+
+use std::collections::BTreeSet;
 
 use serde_json::Value;
 
@@ -43,7 +46,7 @@ const TEXTS: [&str; 25] = [
 ];
 
 /// Fields whose words are sealed, or padding.
-const SEALED: [&str; 9] = [
+const SEALED: [&str; 11] = [
     "signature",
     "encrypted_content",
     "reasoning_opaque",
@@ -53,6 +56,31 @@ const SEALED: [&str; 9] = [
     "obfuscation",
     "inlineData",
     "data",
+    // Of Converse.
+    "redactedContent",
+    "bytes",
+];
+
+/// Words by which Gemini rates an answer: one for each of its categories, so that there are many.
+const RATINGS: [&str; 18] = [
+    "HARM_CATEGORY_HARASSMENT",
+    "HARM_CATEGORY_HATE_SPEECH",
+    "HARM_CATEGORY_SEXUALLY_EXPLICIT",
+    "HARM_CATEGORY_DANGEROUS_CONTENT",
+    "HARM_CATEGORY_CIVIC_INTEGRITY",
+    "HARM_CATEGORY_UNSPECIFIED",
+    "HARM_PROBABILITY_UNSPECIFIED",
+    "HARM_SEVERITY_UNSPECIFIED",
+    "HARM_SEVERITY_NEGLIGIBLE",
+    "HARM_SEVERITY_LOW",
+    "HARM_SEVERITY_MEDIUM",
+    "HARM_SEVERITY_HIGH",
+    "HARM_BLOCK_THRESHOLD_UNSPECIFIED",
+    "NEGLIGIBLE",
+    "LOW",
+    "MEDIUM",
+    "HIGH",
+    "",
 ];
 
 /// The roles of the wires.
@@ -71,6 +99,10 @@ const ROLES: [&str; 10] = [
 
 /// Longer words are no names.
 const LONGEST_WORD: usize = 256;
+/// More words in one field are a sentence.
+const MOST_WORDS: usize = 8;
+/// More names of fields in one field are one, too.
+const MOST_KEYS: usize = 32;
 
 /// Whether nobody can read a text in what the field `name` holds.
 pub(super) fn is_quiet(name: &str, value: &Value) -> bool {
@@ -79,24 +111,45 @@ pub(super) fn is_quiet(name: &str, value: &Value) -> bool {
     }
     match value {
         Value::String(role) if name == "role" => role.is_empty() || ROLES.contains(&role.as_str()),
-        value => are_words(name, value),
+        value => Words::default().take(name, value),
     }
 }
 
-/// Whether all strings in a value are words, and the keys of its objects.
-fn are_words(name: &str, value: &Value) -> bool {
-    match value {
-        Value::Null | Value::Bool(_) | Value::Number(_) => true,
-        Value::String(word) => is_word(word, SEALED.contains(&name)),
-        Value::Array(items) => items.iter().all(|item| are_words(name, item)),
-        Value::Object(fields) => {
-            fields.iter().all(|(key, value)| is_word(key, false) && are_words(key, value))
+/// What stands in a field, each word once.
+#[derive(Default)]
+struct Words<'a> {
+    words: BTreeSet<&'a str>,
+    keys: BTreeSet<&'a str>,
+}
+
+impl<'a> Words<'a> {
+    /// Whether all strings in a value are words, and the keys of its objects, and they are no more than a few.
+    fn take(&mut self, name: &str, value: &'a Value) -> bool {
+        match value {
+            Value::Null | Value::Bool(_) | Value::Number(_) => true,
+            Value::String(word) => {
+                if !RATINGS.contains(&word.as_str()) {
+                    self.words.insert(word);
+                }
+                self.words.len() <= MOST_WORDS && is_word(word, SEALED.contains(&name))
+            }
+            Value::Array(items) => items.iter().all(|item| self.take(name, item)),
+            Value::Object(fields) => fields.iter().all(|(key, value)| {
+                self.keys.insert(key);
+                self.keys.len() <= MOST_KEYS && is_word(key, false) && self.take(key, value)
+            }),
         }
     }
 }
 
 fn is_word(word: &str, is_sealed: bool) -> bool {
-    (is_sealed || word.len() <= LONGEST_WORD) && word.bytes().all(|byte| byte.is_ascii_graphic())
+    let is_short = word.len() <= LONGEST_WORD && word.bytes().all(|byte| byte.is_ascii_graphic());
+    is_short || (is_sealed && word.bytes().all(is_base64))
+}
+
+/// Of both alphabets of Base64.
+const fn is_base64(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'-' | b'_' | b'=')
 }
 
 #[cfg(test)]
@@ -112,6 +165,11 @@ mod tests {
             ("finish_reason", json!("tool_calls")),
             ("usage", json!({"input_tokens": 1, "tiers": ["standard", null, {"a.b/c": 0.5}]})),
             ("signature", json!("A".repeat(4_000))),
+            ("redactedContent", json!("a+/=".repeat(1_000))),
+            ("image", json!({"format": "png", "source": {"bytes": "A-_9".repeat(1_000)}})),
+            ("system_fingerprint", json!(["a", "b", "c", "d", "e", "f", "g", "h"])),
+            ("qualifiers", json!(vec!["grounding_source"; 100])),
+            ("safetyRatings", json!(RATINGS.map(|word| json!({"category": word, "probability": "LOW"})))),
             ("role", json!("assistant")),
             ("error", json!({"message": "It is not there."})),
             ("created", json!(1)),
@@ -127,6 +185,16 @@ mod tests {
             ("role", json!("It")),
             ("status", json!({"a": ["b", {"c": "It is here"}]})),
             ("usage", json!({"It is here": 1})),
+            ("signature", json!("It,is,here.".repeat(100))),
+            (
+                "qualifiers",
+                json!("What is written in words is a sentence of nine".split(' ').collect::<Vec<_>>()),
+            ),
+            (
+                "usage",
+                json!({"a": {"b": ["1", "2", "3", "4"]}, "c": [{"d": "5"}, {"d": ["6", "7", "8", "9"]}]}),
+            ),
+            ("usage", (0..=MOST_KEYS).map(|key| (format!("k{key}"), json!(1))).collect::<Value>()),
         ] {
             assert!(!is_quiet(name, &value), "{name} {value}");
         }

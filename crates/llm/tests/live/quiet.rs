@@ -111,3 +111,23 @@ fn a_text_in_any_string_is_judged_or_stays() {
     assert!(count > 300, "{count}");
     assert!(leaks.is_empty(), "{leaks:#?}");
 }
+
+#[test]
+fn what_converse_sealed_passes_in_base64_and_in_nothing_else() {
+    let sealed = "ZW5jcnlwdGVk";
+    let mut count = 0;
+    for (ending, streams) in [(".response.json", false), (".stream.sse", true)] {
+        for (api, name, answer) in all_fixtures(ending) {
+            if api != Api::BedrockConverse || !answer.contains(sealed) {
+                continue;
+            }
+            count += 1;
+            let (long, said) = (sealed.repeat(100), "Here-is,h1dden.".repeat(100));
+            let (passed, _) = left(api, streams, &answer.replace(sealed, &long));
+            assert!(passed.contains(&long), "{name}{ending}: {passed}");
+            let (passed, is_shown) = left(api, streams, &answer.replace(sealed, &said));
+            assert!(!passed.contains("h1dden") || is_shown, "{name}{ending}: {passed}");
+        }
+    }
+    assert!(count > 1, "{count}");
+}

@@ -133,10 +133,13 @@ impl ContentTraffic {
             None if is_whole => came,
             None => return Kind::Unknown,
         };
-        // A key that stands there twice makes it one, too.
-        let first: Map<String, Value> = serde_json::from_slice(line).unwrap_or_default();
-        let is_one = FIELDS.iter().skip(1).any(|field| first.contains_key(*field));
-        if is_one { Kind::Answers } else { Kind::Other }
+        // A key that stands there twice makes it one, too, and so does what only some readers can read.
+        match serde_json::from_slice::<Map<String, Value>>(line) {
+            Ok(first) if !FIELDS.iter().skip(1).any(|field| first.contains_key(*field)) => Kind::Other,
+            Ok(_) => Kind::Answers,
+            Err(_) if came.is_empty() => Kind::Other,
+            Err(_) => Kind::Answers,
+        }
     }
 }
 

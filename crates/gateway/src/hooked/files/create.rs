@@ -7,9 +7,10 @@ use backstop_hooks::AgentId;
 use backstop_llm::live::LiveDocument;
 use backstop_llm::wire::parse_request;
 use backstop_llm::{ProviderError, ProviderErrorKind};
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use serde_json::Value;
 
+use super::states::{MadeState, is_state};
 use super::{Judged, key};
 use crate::exchange::{Answered, Body, Call, Exchange, Outgoing, Requested, Step, Watch};
 use crate::hooked::batched::withdraw;
@@ -23,8 +24,6 @@ use crate::readable::{BATCH, BATCHED};
 /// What a batch is made with.
 const FIELDS: [&str; 5] =
     ["input_file_id", "endpoint", "completion_window", "metadata", "output_expires_after"];
-/// How many bytes of a batch's state are read.
-const STATE_BYTES: usize = 64 << 10;
 
 /// A batch on its way to a provider.
 #[derive(Debug)]
@@ -36,14 +35,14 @@ pub(super) struct CreateTraffic {
     provider: String,
     /// The file, until it is known what came of the batch.
     file: Option<Arc<Judged>>,
-    state: BytesMut,
+    state: MadeState,
     /// Whether the provider may have been asked.
     is_judged: bool,
 }
 
 impl CreateTraffic {
     pub(super) fn new(shared: Arc<Shared>, standing: Standing, sample: Traffic, call: &Call<'_>) -> Self {
-        let (provider, state) = (String::new(), BytesMut::new());
+        let (provider, state) = (String::new(), MadeState::new(standing));
         Self {
             shared,
             standing,
@@ -127,6 +126,11 @@ impl Exchange for CreateTraffic {
         said
     }
 
+    /// Another provider may have another file of that name.
+    fn stays(&self) -> bool {
+        true
+    }
+
     fn unanswered(&mut self) {
         self.give_back();
     }
@@ -143,19 +147,18 @@ impl Exchange for CreateTraffic {
     }
 
     fn chunk(&mut self, chunk: Bytes, out: &mut Outgoing) -> Step {
-        let room = STATE_BYTES.saturating_sub(self.state.len());
-        self.state.extend_from_slice(chunk.get(..room).unwrap_or(&chunk));
-        out.push(chunk);
-        Step::Continue
+        self.state.push(chunk, self.sample.family(), out)
     }
 
-    fn finish(&mut self, _: &mut Outgoing) -> Step {
-        let Ok(state) = serde_json::from_slice::<Value>(&self.state) else { return Step::Continue };
+    fn finish(&mut self, out: &mut Outgoing) -> Step {
+        // Whatever else its answer says, the batch is made.
+        let (state, step) = self.state.finish(is_state, self.sample.family(), out);
+        let Some(state) = state else { return step };
         if let Some((id, file)) = state.get("id").and_then(Value::as_str).zip(self.file.take()) {
             self.shared.batched.keep(id, file.requests());
         }
         self.shared.answer_files.note(&self.provider, &state);
-        Step::Continue
+        step
     }
 
     async fn decide(&mut self, _: &mut Outgoing) -> Step {

@@ -11,8 +11,10 @@
 //! - *Closed.* A line has the fields of the wire and a `url` of an operation that is judged; an answer has them, too. Anything
 //!   else refuses the whole of it.
 //!
-//! Limits: files are held in memory until they were judged. What was judged is remembered for the newest 4,096 files. Files of
-//! answers are known by the batches whose states passed here; one that is not is known by its first line.
+//! Limits: files are held in memory until they were judged. What was judged is remembered for the newest 4,096 files, and as
+//! many of them as have 65,536 requests in all; what is forgotten stays counted. Files of answers
+//! are known by the batches whose states passed here; one that is not is known by its first line, and refused if that is an
+//! object that can't be read.
 
 mod content;
 mod create;
@@ -30,7 +32,7 @@ use self::content::ContentTraffic;
 use self::create::CreateTraffic;
 use self::states::StateTraffic;
 use self::upload::UploadTraffic;
-use super::batched::Counted;
+use super::batched::{Counted, MAX_REQUESTS};
 use super::bounded::Bounded;
 use super::form::{Form, Kind};
 use super::traffic::Traffic;
@@ -60,6 +62,10 @@ pub(super) struct Judged {
 }
 
 impl Judged {
+    fn size(&self) -> usize {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
     /// Takes it for a batch; `false` if it was taken for another.
     fn take(&self) -> bool {
         !self.is_used.swap(true, Ordering::AcqRel)
@@ -95,7 +101,15 @@ impl Default for JudgedFiles {
 
 impl JudgedFiles {
     fn keep(&self, key: Digest, judged: Judged) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key, Arc::new(judged));
+        let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        files.forget(&key);
+        files.insert(key, Arc::new(judged));
+        let mut requests: usize = files.values().map(|judged| judged.size()).sum();
+        while requests > MAX_REQUESTS
+            && let Some(oldest) = files.forget_oldest()
+        {
+            requests = requests.saturating_sub(oldest.size());
+        }
     }
 
     fn find(&self, key: &Digest) -> Option<Arc<Judged>> {
@@ -154,7 +168,7 @@ pub(super) fn exchange(
     let sample = Traffic::new(Arc::clone(shared), standing, form, call);
     let shared = Arc::clone(shared);
     Some(match about {
-        FileUse::Upload => Box::new(UploadTraffic::of(shared, sample, call)?),
+        FileUse::Upload => Box::new(UploadTraffic::of(shared, standing, sample, call)?),
         FileUse::Create => Box::new(CreateTraffic::new(shared, standing, sample, call)),
         FileUse::States => Box::new(StateTraffic::new(shared, standing, sample)),
         FileUse::Content if *call.method == Method::HEAD => return None,
@@ -174,4 +188,41 @@ fn file_of(path: &str) -> String {
 fn is_id(text: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.:/#".contains(&byte);
     (1..=LONGEST_ID).contains(&text.len()) && text.bytes().all(is_plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use backstop_hooks::{CallContext, CallId, RunId};
+
+    use super::*;
+
+    fn judged(requests: usize) -> Judged {
+        let counted = Arc::new(Counted {
+            call: Arc::new(CallContext::default()),
+            id: CallId::new("c"),
+            run: RunId::new("r"),
+            provider: String::new(),
+            model: String::new(),
+        });
+        let requests = (0..requests).map(|number| (number.to_string(), Arc::clone(&counted))).collect();
+        let (url, model) = (String::new(), String::new());
+        Judged { url, model, requests: Mutex::new(requests), is_used: AtomicBool::new(false) }
+    }
+
+    #[test]
+    fn files_are_remembered_by_their_requests() {
+        let files = JudgedFiles::default();
+        let is_known = |name: &str| files.find(&key("p", None, name)).is_some();
+        for name in ["a", "b", "c"] {
+            files.keep(key("p", None, name), judged(MAX_REQUESTS / 2));
+        }
+        assert!(!is_known("a") && is_known("b") && is_known("c"));
+        // One that is stored again is the newest, and counts once.
+        files.keep(key("p", None, "b"), judged(MAX_REQUESTS / 2));
+        assert!(is_known("b") && is_known("c"));
+        files.keep(key("p", None, "d"), judged(1));
+        assert!(is_known("b") && !is_known("c") && is_known("d"));
+        files.keep(key("p", None, "e"), judged(MAX_REQUESTS));
+        assert!(!is_known("b") && !is_known("d") && is_known("e"));
+    }
 }

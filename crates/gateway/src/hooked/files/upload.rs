@@ -8,25 +8,24 @@ use async_trait::async_trait;
 use backstop_hooks::AgentId;
 use backstop_llm::live::is_name;
 use backstop_llm::wire::parse_request;
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::{HeaderMap, header};
 use serde_json::Value;
 
+use super::states::{MadeState, is_file};
 use super::{Judged, Requests, is_id, key};
 use crate::exchange::{Answered, Body, Call, Exchange, Outgoing, Requested, Step, Watch};
-use crate::hooked::Shared;
 use crate::hooked::batched::withdraw;
 use crate::hooked::heads::unjudgeable;
-use crate::hooked::lines::{Written, has_only, id_of_state, lines, unusable};
+use crate::hooked::lines::{Written, has_only, lines, unusable};
 use crate::hooked::traffic::Traffic;
+use crate::hooked::{Shared, Standing};
 use crate::multipart::{Form, is_in_parts};
 
 /// What a file is stored for whose lines are requests.
 const BATCH: &str = "batch";
 /// More requests than a batch has.
 const MOST_REQUESTS: usize = 50_000;
-/// How many bytes of a file's state are read for its id.
-const STATE_BYTES: usize = 64 << 10;
 
 /// A file on its way to a provider.
 #[derive(Debug)]
@@ -41,7 +40,9 @@ pub(super) struct UploadTraffic {
     /// Whether the provider may have been asked.
     is_judged: bool,
     provider: String,
-    state: BytesMut,
+    /// What the file is called.
+    name: Option<String>,
+    state: MadeState,
 }
 
 /// Requests that are judged.
@@ -74,7 +75,12 @@ impl From<&str> for Refused {
 
 impl UploadTraffic {
     /// What judges a file that is stored in parts; `None` if it is stored otherwise, which is for no batch.
-    pub(super) fn of(shared: Arc<Shared>, sample: Traffic, call: &Call<'_>) -> Option<Self> {
+    pub(super) fn of(
+        shared: Arc<Shared>,
+        standing: Standing,
+        sample: Traffic,
+        call: &Call<'_>,
+    ) -> Option<Self> {
         let kinds = call.headers.get_all(header::CONTENT_TYPE).iter();
         is_in_parts(call.headers).then(|| Self {
             shared,
@@ -84,7 +90,8 @@ impl UploadTraffic {
             judged: None,
             is_judged: false,
             provider: String::new(),
-            state: BytesMut::new(),
+            name: None,
+            state: MadeState::new(standing),
         })
     }
 
@@ -95,7 +102,10 @@ impl UploadTraffic {
         let mut is_batch = false;
         for (position, part) in form.parts().iter().enumerate() {
             match (part.file.is_some() || part.name == "file", form.text(part)) {
-                (true, _) if file.is_none() => file = Some((position, form.bytes(part))),
+                (true, _) if file.is_none() => {
+                    self.name.clone_from(&part.file);
+                    file = Some((position, form.bytes(part)));
+                }
                 (true, _) => return Err("it has more than one file".into()),
                 (false, Some(word)) if is_name(word) => is_batch |= part.name == "purpose" && word == BATCH,
                 (false, _) => return Err("one of its parts is a text, and no file".into()),
@@ -232,20 +242,20 @@ impl Exchange for UploadTraffic {
     }
 
     fn chunk(&mut self, chunk: Bytes, out: &mut Outgoing) -> Step {
-        let room = STATE_BYTES.saturating_sub(self.state.len());
-        self.state.extend_from_slice(chunk.get(..room).unwrap_or(&chunk));
-        out.push(chunk);
-        Step::Continue
+        self.state.push(chunk, self.sample.family(), out)
     }
 
-    fn finish(&mut self, _: &mut Outgoing) -> Step {
-        if let Some((id, judged)) = id_of_state(&self.state).zip(self.judged.take()) {
+    fn finish(&mut self, out: &mut Outgoing) -> Step {
+        let is_closed = |state: &Value| is_file(state, self.name.as_deref());
+        let (state, step) = self.state.finish(is_closed, self.sample.family(), out);
+        let id = state.as_ref().and_then(|state| state.get("id")?.as_str().map(str::to_owned));
+        if let Some((id, judged)) = id.zip(self.judged.take()) {
             let Judging { url, model, requests } = judged;
             let judged =
                 Judged { url, model, requests: Mutex::new(requests), is_used: AtomicBool::new(false) };
             self.shared.judged_files.keep(key(&self.provider, self.agent.as_ref(), &id), judged);
         }
-        Step::Continue
+        step
     }
 
     async fn decide(&mut self, _: &mut Outgoing) -> Step {

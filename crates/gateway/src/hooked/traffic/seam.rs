@@ -83,9 +83,10 @@ impl Exchange for Traffic {
         let refusals = self.shared.settings.refusals;
         self.again = match live {
             Incoming::Conversation(live) if goes_on && refusals > 0 => Some(Again::new(live, refusals)),
-            Incoming::Conversation(_) | Incoming::Counted(_) | Incoming::Document(..) | Incoming::Parts(..) => {
-                None
-            }
+            Incoming::Conversation(_)
+            | Incoming::Counted(_)
+            | Incoming::Document(..)
+            | Incoming::Parts(..) => None,
         };
         rewritten.map_or(Requested::Unchanged, Requested::Replaced)
     }

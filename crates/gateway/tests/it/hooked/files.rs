@@ -237,6 +237,107 @@ async fn a_batch_is_made_of_a_file_that_was_judged_and_of_no_other() {
 }
 
 #[tokio::test]
+async fn a_batch_is_made_where_its_file_was_judged() {
+    let failing = Upstream::answering(|request| match request.split(' ').nth(1) {
+        Some("/v1/files") => Script::json("200 OK", r#"{"id":"file-1","object":"file","purpose":"batch"}"#),
+        _ => Script::json("503 Service Unavailable", "{}"),
+    })
+    .await;
+    let other = upstream("").await;
+    let mut settings = settings_of(&failing.url());
+    let provider = provider(Family::OpenAi, &other.url(), Credential::Client);
+    settings.providers.insert("other".to_owned(), provider);
+    settings.defaults.insert(Family::OpenAi, vec!["openai".to_owned(), "other".to_owned()]);
+    let hooks = Hooks::new(stopping().engine, HookSettings::default()).unwrap();
+    let gateway = start(settings, hooks).await.unwrap();
+    assert_eq!(talk(&gateway, upload(&lines(&[chat("a", "x")]))).await.status(), 200);
+    let answer = talk(&gateway, create("file-1")).await;
+    assert_eq!(answer.status(), 503, "{}", answer.text());
+    assert_eq!(other.count(), 0, "its file of that name was judged by nobody");
+    // What came to nothing did not use the file.
+    assert_eq!(talk(&gateway, create("file-1")).await.status(), 503);
+}
+
+#[tokio::test]
+async fn answers_to_what_is_stored_or_made_are_states() {
+    let file = json!({"id": "file-1", "object": "file", "bytes": 9, "filename": "a b.jsonl", "purpose": "batch", "status_details": null});
+    let batch = json!({"id": "batch_1", "object": "batch", "endpoint": CHAT, "input_file_id": "file-1", "status": "completed"});
+    let with = |state: &Value, field: &str, value: Value| {
+        let mut state = state.clone();
+        state[field] = value;
+        state.to_string()
+    };
+    let stored = |name: &str| {
+        let request = lines(&[chat("a", "x")]);
+        posted("/v1/files", &body(&[("purpose", None, "batch"), ("file", Some(name), &request)]))
+    };
+    let gateway_of = async |file: String, batch: String, house: House| {
+        let upstream = Upstream::answering(move |request| match request.split(' ').nth(1) {
+            Some("/v1/files") => Script::json("200 OK", &file),
+            _ => Script::json("200 OK", &batch),
+        })
+        .await;
+        (house.gateway(&upstream.url(), HookSettings::default()).await, upstream)
+    };
+    let (gateway, _upstream) = gateway_of(file.to_string(), batch.to_string(), redacting()).await;
+    let answer = talk(&gateway, stored("a b.jsonl")).await;
+    assert_eq!((answer.status(), answer.body().0), (200, file.to_string()), "untouched is identical");
+    let answer = talk(&gateway, create("file-1")).await;
+    assert_eq!((answer.status(), answer.body().0), (200, batch.to_string()));
+    let long = SECRET.repeat(300);
+    for odd in [
+        with(&file, "text", json!(SECRET)),
+        with(&file, "text", json!(1)),
+        with(&file, "status_details", json!(format!("It is {SECRET}."))),
+        with(&file, "status_details", json!({"x": SECRET})),
+        with(&file, "filename", json!(format!("It is {SECRET}."))),
+        with(&file, "id", json!(long)),
+        format!("[{file}]"),
+        format!("It is {SECRET}."),
+        " ".repeat(300 << 10) + &file.to_string(),
+    ] {
+        let (gateway, _upstream) = gateway_of(odd.clone(), batch.to_string(), redacting()).await;
+        let answer = talk(&gateway, stored("a b.jsonl")).await;
+        assert_eq!(answer.status(), 502, "{}", answer.text());
+        assert!(!answer.text().contains(SECRET), "{}", answer.text());
+        // Where nobody judges answers they pass as they came.
+        let (gateway, _upstream) = gateway_of(odd.clone(), batch.to_string(), stopping()).await;
+        assert_eq!(talk(&gateway, stored("a b.jsonl")).await.body().0, odd);
+    }
+    for odd in [
+        with(&batch, "text", json!(format!("It is {SECRET}."))),
+        with(&batch, "response", json!({"body": SECRET})),
+        with(&batch, "results", json!([SECRET])),
+        format!("It is {SECRET}."),
+        " ".repeat(300 << 10) + &batch.to_string(),
+    ] {
+        let (gateway, _upstream) = gateway_of(file.to_string(), odd, redacting()).await;
+        assert_eq!(talk(&gateway, stored("a b.jsonl")).await.status(), 200);
+        let answer = talk(&gateway, create("file-1")).await;
+        assert_eq!(answer.status(), 502, "{}", answer.text());
+        assert!(!answer.text().contains(SECRET), "{}", answer.text());
+        // It may have been made, so its requests are counted and its file is used.
+        assert_eq!(talk(&gateway, create("file-1")).await.status(), 400);
+    }
+}
+
+#[tokio::test]
+async fn a_list_of_prompts_reserves_for_each() {
+    let asked = |prompt: Value| {
+        let body = json!({"model": "m", "max_tokens": 1_000, "n": 2, "prompt": prompt});
+        upload(&lines(&[asking("a", "/v1/completions", &body)]))
+    };
+    for (prompt, count) in [(json!("x"), 1), (json!(["x"]), 1), (json!(["x", "y", "z"]), 3)] {
+        let house = with_budget();
+        let upstream = upstream("").await;
+        let gateway = house.gateway(&upstream.url(), HookSettings::default()).await;
+        assert_eq!(talk(&gateway, asked(prompt.clone())).await.status(), 200);
+        let (_, reserved) = tokens(&house).await;
+        assert!((2_000 * count..2_000 * count + 500).contains(&reserved), "{prompt}: {reserved}");
+    }
+}
+
+#[tokio::test]
 async fn other_hooks_judge_a_file_anew() {
     let upstream = upstream("").await;
     let hooks = Hooks::new(stopping().engine, HookSettings::default()).unwrap();
@@ -407,6 +508,16 @@ async fn a_file_of_answers_that_can_not_be_read_is_refused() {
         let line = with("response", json!({"status_code": 400, "body": {"error": odd}}));
         for known in [true, false] {
             let answer = content(&redacting(), known, &format!("{fine}\n{line}\n")).await;
+            assert!(!answer.text().contains(SECRET), "{}", answer.text());
+        }
+    }
+    // A first line that only some readers can read hides nothing.
+    for first in ["{\"custom_id\": \"a\", x}", "{", "{\"custom_id\": \"\\ud800\"}", " \t{'custom_id': 'a'}"] {
+        for end in ["\n", "\r\n"] {
+            let answer =
+                content(&redacting(), false, &format!("{first}{end}{}\n", answered("b", &said(SECRET))))
+                    .await;
+            assert_eq!(answer.status(), 502, "{first}: {}", answer.text());
             assert!(!answer.text().contains(SECRET), "{}", answer.text());
         }
     }
