@@ -107,7 +107,7 @@ fn script() -> String {
     .to_string()
 }
 
-/// In a cloud the operator pays: what a client brings for one is for no other.
+/// Each answer is one of its own: the scripted provider of Gemini Live has none to a refusal. In a cloud the operator pays: what a client brings for one is for no other.
 fn config(model: &str, cloud: Option<&str>) -> String {
     let key = if cloud.is_some() { ", api_key: 'model-key'" } else { "" };
     let azure = if cloud == Some("azure") { ", cloud: azure" } else { "" };
@@ -120,6 +120,7 @@ fn config(model: &str, cloud: Option<&str>) -> String {
          gateway:\n\
          \x20 providers: {{ anthropic: [claude] }}\n\
          \x20 websockets: {{ enabled: true }}\n\
+         \x20 hooks: {{ max_refusals: 0 }}\n\
          hooks:\n\
          \x20 tool_call:\n\
          \x20   pre_call:\n\
