@@ -12,11 +12,13 @@ use crate::endpoint::unescaped;
 use crate::operations::Permission;
 
 /// What any request may say: versions (`beta` of Anthropic's SDKs, `api-version` of Azure), how an answer is written (Google),
-/// and the model of a session, for which lists of models hold wherever it stands.
-const ALWAYS: [&str; 7] = ["beta", "api-version", "alt", "$alt", "prettyprint", "model", "deployment"];
+/// the model of a session, for which lists of models hold wherever it stands, and what an answer is to have besides (OpenAI, also
+/// where items are added).
+const ALWAYS: [&str; 9] =
+    ["beta", "api-version", "alt", "$alt", "prettyprint", "model", "deployment", "include", "include[]"];
 
-/// What one without a body may say besides: pages of a list, and parts of an answer.
-const WITHOUT_BODY: [&str; 17] = [
+/// What one without a body may say besides: pages of a list, and how an answer comes.
+const WITHOUT_BODY: [&str; 15] = [
     "limit",
     "order",
     "after",
@@ -29,8 +31,6 @@ const WITHOUT_BODY: [&str; 17] = [
     "page_size",
     "page_token",
     "purpose",
-    "include",
-    "include[]",
     "starting_after",
     "stream",
     "include_obfuscation",
@@ -115,6 +115,7 @@ mod tests {
         for (method, query) in [
             (Method::POST, "beta=true"),
             (Method::POST, "alt=sse"),
+            (Method::POST, "include[]=a&include=b"),
             (Method::POST, "api-version=2024-10-21&%24alt=json"),
             (Method::GET, "limit=2&order=desc&after=x"),
             (Method::GET, "pageSize=5&pageToken=a%2Fb"),
