@@ -16,6 +16,12 @@ use super::{Dialect, shape};
 /// How long a plugin may take to hear how its question ended.
 const TOLD_WITHIN: Duration = Duration::from_secs(5);
 
+/// Why a call is blocked whose hook was to be told and could not be.
+const UNTOLD: &str = "the hook that had asked could not be told the answer";
+/// Why a call is blocked about whose answer a hook said something that is none.
+const UNREAD: &str =
+    "the hook that had asked said something about the answer that is neither a block nor nothing";
+
 /// Reads an answer at the point `P`.
 pub(super) fn outcome<P: Point>(
     script: &Loaded,
@@ -78,15 +84,16 @@ struct Kept {
 }
 
 impl Kept {
+    /// Whoever can't take the answer, or says something about it that can't be read, objects.
     async fn tell(&self, resolution: Resolution) -> Option<Text> {
-        let text = JsonText::of(&resolution).ok()?;
+        let Ok(text) = JsonText::of(&resolution) else { return Some(UNTOLD.into()) };
         let arguments = Arguments::new([Argument::Json(text)]);
         match self.script.call(self.function, &arguments, TOLD_WITHIN).await {
             Ok(None) => None,
             Ok(Some(answer)) => blocked(&answer.json),
             Err(error) => {
                 tracing::warn!(plugin = self.script.name(), %error, "a plugin could not be told how its question ended");
-                None
+                Some(UNTOLD.into())
             }
         }
     }
@@ -98,11 +105,18 @@ impl Drop for Kept {
     }
 }
 
-/// A block after all: `{ block: true, blockReason }`.
+/// A block after all, `{ block: true, blockReason }`. `{}` and `{ block: false }` are none; what is anything else objects.
 fn blocked(answer: &JsonText) -> Option<Text> {
-    let answer: Value = answer.read().ok()?;
-    let blocks = answer.get("block") == Some(&Value::Bool(true));
-    let reason =
-        answer.get("blockReason").and_then(Value::as_str).unwrap_or("blocked by the hook that had asked");
-    blocks.then(|| reason.to_owned().into())
+    let Ok(Value::Object(mut answer)) = answer.read::<Value>() else { return Some(UNREAD.into()) };
+    let (block, reason) = (answer.remove("block"), answer.remove("blockReason"));
+    let reason = match reason {
+        None => Some("blocked by the hook that had asked".to_owned()),
+        Some(Value::String(reason)) => Some(reason),
+        Some(_) => None,
+    };
+    match (block, reason) {
+        (Some(Value::Bool(true)), Some(reason)) if answer.is_empty() => Some(reason.into()),
+        (None | Some(Value::Bool(false)), Some(_)) if answer.is_empty() => None,
+        _ => Some(UNREAD.into()),
+    }
 }

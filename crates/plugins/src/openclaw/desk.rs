@@ -4,6 +4,7 @@
 //! same calls are made again, and are only checked for their form: who stands was decided by then.
 
 use std::fmt;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
@@ -18,6 +19,11 @@ use crate::registration::{HookSpec, LeftOut, Offer, OfferKind};
 
 /// Points of the other system about which nothing here can tell: skills that propose changes of themselves.
 const ELSEWHERE: [&str; 3] = ["skill_proposal_evaluate", "skill_proposal_changed", "skill_changed"];
+
+/// How many things that were left out are listed one by one.
+const MOST_LEFT_OUT: usize = 256;
+/// The longest words of one of them, in characters.
+const LONGEST_WORDS: usize = 300;
 
 /// The longest budget that an author may set.
 const LONGEST_MS: u64 = 600_000;
@@ -100,6 +106,8 @@ pub(super) struct Desk {
     owner: OwnerId,
     services: Arc<dyn Services>,
     collected: Mutex<Collected>,
+    /// The last runtime whose `register` has returned. From then on nothing can be registered in it.
+    registered: AtomicU32,
 }
 
 #[derive(Deserialize)]
@@ -147,7 +155,7 @@ fn refused(message: impl Into<String>) -> HostError {
 impl Desk {
     pub(super) fn new(facts: Facts, services: Arc<dyn Services>) -> Self {
         let owner = OwnerId::new(facts.id.as_str());
-        Self { facts, owner, services, collected: Mutex::default() }
+        Self { facts, owner, services, collected: Mutex::default(), registered: AtomicU32::new(0) }
     }
 
     /// What was registered so far.
@@ -155,15 +163,35 @@ impl Desk {
         std::mem::take(&mut *self.collected.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    fn is_over(&self, scope: &CallScope) -> bool {
+        self.registered.load(Ordering::Acquire) >= scope.generation
+    }
+
+    /// INVARIANT (what guards is known when it is loaded): whatever the plugin's own code believes of it.
+    fn open(&self, scope: &CallScope) -> Result<(), HostError> {
+        if self.is_over(scope) {
+            return Err(refused("`register` has returned\nhint: register while it runs"));
+        }
+        Ok(())
+    }
+
     fn collect(&self, scope: &CallScope, take: impl FnOnce(&mut Collected)) {
-        if scope.generation == 1 {
+        if scope.generation == 1 && !self.is_over(scope) {
             take(&mut self.collected.lock().unwrap_or_else(PoisonError::into_inner));
         }
     }
 
     fn leave_out(&self, scope: &CallScope, what: impl Into<String>, why: impl Into<String>) {
-        let left_out = LeftOut { what: what.into(), why: why.into() };
-        self.collect(scope, |collected| collected.left_out.push(left_out));
+        let cut = |text: String| text.chars().take(LONGEST_WORDS).collect();
+        let left_out = LeftOut { what: cut(what.into()), why: cut(why.into()) };
+        self.collect(scope, |collected| {
+            if collected.left_out.len() < MOST_LEFT_OUT {
+                collected.left_out.push(left_out);
+            } else if collected.left_out.len() == MOST_LEFT_OUT {
+                let why = format!("more than {MOST_LEFT_OUT} things were left out");
+                collected.left_out.push(LeftOut { what: "and others".to_owned(), why });
+            }
+        });
     }
 
     /// What the `api` says of the plugin and its host.
@@ -356,8 +384,8 @@ impl Bridge for Desk {
     fn call(&self, scope: &CallScope, name: &str, arguments: JsonText) -> Result<JsonText, HostError> {
         let answer = match name {
             "describe" => self.describe(),
-            "hook" => self.hook(scope, read(&arguments)?)?,
-            "offer" => self.offer(scope, read(&arguments)?)?,
+            "hook" => self.open(scope).and_then(|()| self.hook(scope, read(&arguments)?))?,
+            "offer" => self.open(scope).and_then(|()| self.offer(scope, read(&arguments)?))?,
             "leftOut" => {
                 let LeftOut { what, why } = read(&arguments)?;
                 self.leave_out(scope, what, why);
@@ -374,7 +402,11 @@ impl Bridge for Desk {
                 let path = path.get("path").and_then(Value::as_str).unwrap_or_default();
                 json!(resolved(&self.facts.root, path))
             }
-            "registered" | "interceptor" => Value::Null,
+            "registered" => {
+                self.registered.fetch_max(scope.generation, Ordering::AcqRel);
+                Value::Null
+            }
+            "interceptor" => Value::Null,
             _ => return Err(HostError::new("ERR_METHOD_NOT_IMPLEMENTED", format!("there is no `{name}`"))),
         };
         text(&answer)

@@ -1,7 +1,7 @@
 //! Plugins in JavaScript and TypeScript, as the system of OpenClaw has them.
 //!
 //! A plugin is a folder with an entry that registers through `api`. The `api` is JavaScript of ours over a few functions
-//! of the host ([`desk`]), runs in the plugin's own runtime ([`backstop_script`]), and has no authority: what is registered becomes
+//! of the host (`desk`), runs in the plugin's own runtime ([`backstop_script`]), and has no authority: what is registered becomes
 //! a [`Registration`] like that of any other plugin.
 //!
 //! The laws: what a plugin registers is known when it is loaded, and the same each time its runtime has to be made anew;

@@ -169,3 +169,30 @@ async fn law_10_hooks_of_one_plugin_do_not_share_their_events() {
     let reviewed = engine.review_tool_call(call("exec", json!({})), &context(), false).await;
     assert_eq!(reviewed.receipt.verdict, Verdict::Pass);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn law_05_a_hook_that_can_not_take_the_answer_objects() {
+    for (listener, passes) in [
+        ("() => {}", true),
+        ("async () => ({ block: false })", true),
+        ("() => { throw new Error(\"no\"); }", false),
+        ("async () => { throw new Error(\"no\"); }", false),
+        ("() => ({ block: \"yes\" })", false),
+        ("() => ({ allow: false })", false),
+        ("() => \"deny\"", false),
+        ("() => ({ block: true, blockReason: \"after all\" })", false),
+    ] {
+        let plugins = Plugins::new();
+        let body = format!(
+            "api.on(\"before_tool_call\", () => ({{ requireApproval: {{ title: \"t\", description: \"d\", \
+             timeoutMs: 50, timeoutBehavior: \"allow\", onResolution: {listener} }} }}));"
+        );
+        let plugin = plugins.register("mine", OpenClaw, &body).await.unwrap();
+        let (engine, _) = engine(&[&plugin]);
+        let request =
+            engine.review_tool_call(call("exec", json!({})), &context(), false).await.requests.remove(0);
+        let told = request.resolution_listener().unwrap();
+        let objection = told(backstop_hooks::Resolution::AllowOnce).await;
+        assert_eq!(objection.is_none(), passes, "{listener}");
+    }
+}

@@ -206,3 +206,29 @@ async fn a_trusted_policy_stands_where_the_operator_lets_it() {
     let wanted = ("mine extension".to_owned(), json!({ "sessionKey": "chat", "namespace": "walls" }));
     assert_eq!(asked.0.lock().unwrap()[0], wanted);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_modules_of_the_host_are_for_the_host() {
+    for name in ["backstop:api", "backstop:commander", "backstop:boot"] {
+        let source = format!(
+            "import * as ours from \"{name}\"; export default {{ register() {{ throw new Error(typeof ours); }} }};"
+        );
+        let said = Plugins::new().load("mine", OpenClaw, &source).await.unwrap_err().to_string();
+        assert!(said.contains("cannot load"), "{name}: {said}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_left_out_is_bounded_and_belongs_to_the_load() {
+    let body = r#"
+        for (let n = 0; n < 1000; n++) api.registerProvider({ id: "x".repeat(9999) });
+        api.on("before_tool_call", () => { api.registerProvider({ id: "late" }); });
+    "#;
+    let plugins = Plugins::new();
+    let plugin = plugins.register("mine", OpenClaw, body).await.unwrap();
+    let (engine, seated) = engine(&[&plugin]);
+    assert_eq!(seated[0].left_out.len(), 257);
+    assert!(seated[0].left_out.iter().all(|left_out| left_out.what.len() < 400));
+    let reviewed = engine.review_tool_call(call("exec", json!({})), &context(), false).await;
+    assert_eq!(reviewed.receipt.verdict, Verdict::Pass);
+}

@@ -41,6 +41,8 @@ use crate::workers::stack_is_short;
 
 /// The specifier by which a boot module imports the script.
 const ENTRY: &str = "script:entry";
+/// How modules of the host that only its own modules may import are named.
+const OURS: &str = "backstop:";
 /// The name of an empty module.
 const EMPTY: &str = "backstop:empty";
 /// Modules that `require` evaluates; they import by names that are resolved already.
@@ -201,6 +203,10 @@ impl Modules {
         if let Some(name) = node::module(specifier) {
             return Some(name);
         }
+        // What is named after us is for us.
+        if specifier.starts_with(OURS) && !importer.starts_with(OURS) {
+            return None;
+        }
         match self.scope.bridge.module(specifier)? {
             Provided::Source(_) => Some(specifier.to_owned()),
             Provided::Absent(reason) => {
@@ -281,6 +287,7 @@ impl Modules {
     fn read(&self, name: &str, path: &std::path::Path) -> Result<String, ScriptError> {
         let refused = |reason: String| Self::refused(name, name, reason);
         let most = u64::try_from(self.limits.source_bytes).unwrap_or(u64::MAX);
+        let path = &self.files.real(path).map_err(refused)?;
         let data =
             std::fs::metadata(path).map_err(|error| refused(format!("its file cannot be read ({error})")))?;
         if !data.is_file() || data.len() > most {

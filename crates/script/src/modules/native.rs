@@ -75,10 +75,9 @@ impl Modules {
     /// The name of the module that `createRequire` is to require for: a URL or a path, which need not exist.
     fn importer(&self, from: &str) -> String {
         let path = from.strip_prefix("file://").unwrap_or(from);
-        Path::new(path)
-            .strip_prefix(self.files.root())
-            .map(|inside| inside.display().to_string())
-            .unwrap_or_default()
+        let inside = Path::new(path).strip_prefix(self.files.root()).ok();
+        // INVARIANT (nobody writes a name of ours): what a script says it requires for is named as its files are.
+        inside.and_then(super::resolve::name_of).unwrap_or_default()
     }
 
     fn json<'js>(&self, ctx: &Ctx<'js>, name: &str) -> rquickjs::Result<Value<'js>> {

@@ -21,6 +21,13 @@ pub(super) enum Found {
 /// Endings that are tried where a path has none, and for what a folder begins with.
 const ENDINGS: &[&str] = &["ts", "js", "mjs", "cjs", "mts", "cts", "json"];
 
+/// The name of a module whose file has this path inside of the folder. One whose first part has a colon is one of ours.
+pub(super) fn name_of(inside: &Path) -> Option<String> {
+    let name = inside.to_str()?;
+    let first = name.split('/').next().unwrap_or_default();
+    Some(if first.contains(':') { format!("./{name}") } else { name.to_owned() })
+}
+
 /// The files of a script.
 pub(super) struct Files {
     root: PathBuf,
@@ -56,10 +63,14 @@ impl Files {
         let inside = real
             .strip_prefix(&self.root)
             .map_err(|_| "its file is outside of the script's folder\n  hint: copy it into the folder; links out of it are not followed".to_owned())?;
-        let name = inside.to_str().ok_or("its path is no Unicode")?;
-        // A name with a colon is one of ours.
-        let first = name.split('/').next().unwrap_or_default();
-        Ok(if first.contains(':') { format!("./{name}") } else { name.to_owned() })
+        name_of(inside).ok_or_else(|| "its path is no Unicode".to_owned())
+    }
+
+    /// The path of a file that is to be read, as the disk has it: links are followed, and what leads out of the folder
+    /// is refused, whoever made its name.
+    pub(super) fn real(&self, path: &Path) -> Result<PathBuf, String> {
+        self.name(path)?;
+        path.canonicalize().map_err(|error| format!("its file cannot be read ({error})"))
     }
 
     /// The nearest package around a folder, with its own folder.

@@ -134,7 +134,10 @@ async fn nothing_outside_of_the_folder_is_loaded_not_through_links_either() {
     write(outside.path(), "pkg/package.json", "{}");
     let script = Script::new(&[("main.js", "import { createRequire } from 'module';
         const require = createRequire(import.meta.url);
-        const ways = [(n) => import(n), async (n) => require(n), async (n) => createRequire('/')(n), async (n) => createRequire('file:///')(n)];
+        const ways = [(n) => import(n), async (n) => require(n), async (n) => createRequire('/')(n), async (n) => createRequire('file:///')(n),
+          async (n) => createRequire(import.meta.dirname + '/backstop:require/x.js')(n),
+          async (n) => createRequire(import.meta.dirname + '/./backstop:require/x.js')(n),
+          async (n) => createRequire('file://' + import.meta.dirname + '/a/../backstop:require/x.js')(n)];
         export default async (names) => {
           const found = [];
           for (const name of names) for (const way of ways) try { await way(name); found.push(name); } catch (error) {
