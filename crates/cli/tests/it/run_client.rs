@@ -197,9 +197,12 @@ fn a_question_is_left_to_the_hooks_of_the_client() {
     let tells = program(&user, "claude", &fires.replace(ends, "echo $ANTHROPIC_BASE_URL; exec cat"));
     let questions =
         || user.run(&["approvals", "list", "--all", "--json"]).succeeded().json().as_array().unwrap().len();
-    let waits = "gateway: {hooks: {approvals: wait}}\n";
+    // The model is asked once in each run.
+    let once = "gateway: {hooks: {max_refusals: 0}}\n";
+    let waits = "gateway: {hooks: {approvals: wait, max_refusals: 0}}\n";
+    let denied = format!("{NO_SHELL}{once}");
     for (hooks, more, is_left) in
-        [(&["--no-hooks"][..], "", false), (&[], "", true), (&[], waits, true), (&[], NO_SHELL, false)]
+        [(&["--no-hooks"][..], once, false), (&[], once, true), (&[], waits, true), (&[], &denied, false)]
     {
         user.configure(&model.config(more));
         let before = questions();
