@@ -11,7 +11,7 @@
 
 use backstop_hooks::HostProfile;
 
-/// Every host that this build has: the agent, the LLM proxy as it is by default, and each coding agent.
+/// Every host that this build has: the agent, the LLM proxy as it is by default, each coding agent, and the installation of plugins.
 pub fn all_hosts() -> Vec<HostProfile> {
     let hosts: &[fn() -> Vec<HostProfile>] = &[
         #[cfg(feature = "agent")]
@@ -20,8 +20,16 @@ pub fn all_hosts() -> Vec<HostProfile> {
         || vec![backstop_gateway::hooked::host_profile(&backstop_gateway::hooked::HookSettings::default())],
         #[cfg(feature = "clients")]
         clients,
+        #[cfg(feature = "plugins")]
+        || vec![installer_host()],
     ];
     hosts.iter().flat_map(|hosts| hosts()).collect()
+}
+
+/// Whoever installs plugins: it asks the hooks at `before_install`, and does nothing else of an agent's life.
+#[cfg(feature = "plugins")]
+pub fn installer_host() -> HostProfile {
+    HostProfile::new("plugins", "installation of plugins").fires([backstop_hooks::PointId::BeforeInstall])
 }
 
 #[cfg(feature = "clients")]

@@ -1,5 +1,6 @@
 //! Plugins: what they say of themselves, what they may reach, and which of them are trusted.
 
+pub use backstop_plugins::install::{FetchError, NoSource, Origin, Source};
 pub use backstop_plugins::manifest::{Api, BadId, Contracts, Kind, Manifest, ManifestError, OURS, PluginId};
 pub use backstop_plugins::package::{
     Bounds, ContentHash, Finding, FindingKind, NoHash, Package, PackageError,
@@ -11,4 +12,5 @@ pub use backstop_plugins::registration::{LeftOut, Seated, Waiting};
 pub use backstop_plugins::set::{SetError, Why};
 pub use backstop_plugins::trust::{Home, Installed, LIST, Record, Staged, State, TrustError};
 
+pub use crate::hosts::installer_host;
 pub use crate::wire::plugins::granted;

@@ -13,6 +13,7 @@
 //! runs Backstop, in the environment that its entry names.
 
 pub mod external;
+pub mod install;
 pub mod manifest;
 pub mod openclaw;
 pub mod package;

@@ -6,7 +6,8 @@
 //! error*, so that no guarding plugin is lost in silence.
 //!
 //! Changes are whole or not at all: code is staged beside its place and renamed into it, and the list is written anew and
-//! renamed last. Whoever is killed on the way leaves the old list, and at most a folder that nothing names; the next change removes it.
+//! renamed last. Whoever is killed on the way leaves the old list, and at most a folder that nothing names; the next change removes it. One
+//! installs at a time: a second one is an error, and no queue, since a person may be thinking over the first.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -15,6 +16,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::install::{FetchError, Origin};
 use crate::manifest::{Manifest, ManifestError, PluginId};
 use crate::package::{self, Bounds, ContentHash, Finding, Package, PackageError};
 
@@ -58,7 +60,7 @@ struct List {
 #[non_exhaustive]
 pub enum TrustError {
     /// A file or folder of ours.
-    #[error("can't use `{}`: {error}", .path.display())]
+    #[error("can't use `{}`: {error}{}", .path.display(), way_out(.error))]
     Io {
         /// Which.
         path: PathBuf,
@@ -73,6 +75,14 @@ pub enum TrustError {
         /// Why.
         why: String,
     },
+    /// Somebody else installs.
+    #[error(
+        "another installation of a plugin is under way\nhint: wait for it, or end it; `backstop plugins list` shows what is installed"
+    )]
+    Busy,
+    /// Where it was to come from.
+    #[error(transparent)]
+    Fetch(#[from] FetchError),
     /// The plugin's files.
     #[error(transparent)]
     Package(#[from] PackageError),
@@ -99,6 +109,19 @@ pub enum TrustError {
         /// What was said.
         consented: ContentHash,
     },
+}
+
+/// What can be done where the disk is what is wrong.
+pub(crate) fn way_out(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "\nhint: make room on that disk and try again; what was installed is untouched"
+        }
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            "\nhint: Backstop's data must be writable for you; `XDG_DATA_HOME` says where it is"
+        }
+        _ => "",
+    }
 }
 
 fn hint(name: Option<&str>) -> String {
@@ -150,12 +173,44 @@ pub struct Staged {
     pub manifest: Manifest,
     /// What is in it, with findings.
     pub package: Package,
-    folder: PathBuf,
+    /// Where it came from.
+    pub origin: Origin,
+    room: Room,
 }
 
-impl Drop for Staged {
+impl Staged {
+    /// Where its files are until it is installed.
+    pub fn folder(&self) -> &Path {
+        self.room.plugin()
+    }
+}
+
+/// A place for code that is not trusted yet. While there is one, nobody else installs.
+#[derive(Debug)]
+pub(crate) struct Room {
+    folder: PathBuf,
+    plugin: PathBuf,
+    _lock: Lock,
+}
+
+impl Room {
+    /// The plugin's folder.
+    pub(crate) fn plugin(&self) -> &Path {
+        &self.plugin
+    }
+
+    /// Makes a folder for what is needed on the way.
+    pub(crate) fn work(&self) -> Result<PathBuf, TrustError> {
+        let work = self.folder.join("work");
+        fs::create_dir(&work).map_err(io_error(&work))?;
+        // Others find it by the name that it really has.
+        work.canonicalize().map_err(io_error(&work))
+    }
+}
+
+impl Drop for Room {
     fn drop(&mut self) {
-        // Where this fails, the next change removes it.
+        // Where this fails, the next installation removes it.
         let _ = fs::remove_dir_all(&self.folder);
     }
 }
@@ -237,50 +292,45 @@ impl Home {
         }
     }
 
-    /// A new folder for code that is not trusted yet.
+    /// A new place for code that is not trusted yet. Whoever was killed while they had one has left it; it goes now.
     ///
     /// # Errors
     ///
-    /// [`TrustError::Io`].
-    pub(crate) fn staging(&self) -> Result<PathBuf, TrustError> {
-        let folder = self.0.join(STAGING).join(uuid::Uuid::new_v4().simple().to_string());
-        make_private(&self.0).and_then(|()| fs::create_dir_all(&folder)).map_err(io_error(&folder))?;
-        Ok(folder)
+    /// [`TrustError::Busy`] while somebody else has one, and [`TrustError::Io`].
+    pub(crate) fn staging(&self) -> Result<Room, TrustError> {
+        let lock = self.lock_installing()?;
+        let all = self.0.join(STAGING);
+        for left in folders(&all) {
+            fs::remove_dir_all(&left).map_err(io_error(&left))?;
+        }
+        let folder = all.join(uuid::Uuid::new_v4().simple().to_string());
+        let plugin = folder.join("plugin");
+        let room = Room { folder, plugin, _lock: lock };
+        make_private(&room.plugin).map_err(io_error(&room.plugin))?;
+        Ok(room)
     }
 
-    /// Copies the plugin in `source` beside those that are installed, and looks at the copy.
+    /// Copies the plugin in the folder `source` beside those that are installed, and looks at the copy.
     ///
     /// # Errors
     ///
     /// [`TrustError`]; nothing of it is left then.
     pub fn stage(&self, source: &Path) -> Result<Staged, TrustError> {
-        let folder = self.staging()?;
-        let copied = package::copy(source, &folder, &Bounds::default());
-        self.staged(folder, copied)
+        let room = self.staging()?;
+        package::copy(source, room.plugin(), &Bounds::default())?;
+        self.staged(room, Origin::default())
     }
 
-    /// Looks at what was put into a staging folder.
-    pub(crate) fn staged(
-        &self,
-        folder: PathBuf,
-        put: Result<(), PackageError>,
-    ) -> Result<Staged, TrustError> {
-        let looked = put.map_err(TrustError::from).and_then(|()| {
-            let manifest = Manifest::read(&folder)?;
-            let mut package = Package::read(&folder, &Bounds::default())?;
-            let others = self.list()?;
-            for other in others.plugins.keys().filter(|other| manifest.id.looks_like(other.as_str())) {
-                package.findings.push(Finding::look_alike(other.as_str()));
-            }
-            Ok((manifest, package))
-        });
-        match looked {
-            Ok((manifest, package)) => Ok(Staged { manifest, package, folder }),
-            Err(error) => {
-                let _ = fs::remove_dir_all(&folder);
-                Err(error)
-            }
+    /// Looks at what was put into its place.
+    pub(crate) fn staged(&self, room: Room, origin: Origin) -> Result<Staged, TrustError> {
+        let mut manifest = Manifest::read(room.plugin())?;
+        manifest.notes.extend(origin.notes.iter().cloned());
+        let mut package = Package::read(room.plugin(), &Bounds::default())?;
+        let others = self.list()?;
+        for other in others.plugins.keys().filter(|other| manifest.id.looks_like(other.as_str())) {
+            package.findings.push(Finding::look_alike(other.as_str()));
         }
+        Ok(Staged { manifest, package, origin, room })
     }
 
     /// Installs what was staged, in place of what has its id, and trusts it. `consented` is the digest that a person was shown.
@@ -298,7 +348,7 @@ impl Home {
         let lock = self.lock()?;
         let id = staged.manifest.id.clone();
         // It lies where no agent writes; and yet what is trusted is what is there now.
-        let hash = Package::hash(&staged.folder, &Bounds::default())?;
+        let hash = Package::hash(staged.folder(), &Bounds::default())?;
         if hash != consented {
             return Err(TrustError::NotThis { id, now: hash, consented });
         }
@@ -312,7 +362,7 @@ impl Home {
         if Package::hash(&root, &Bounds::default()).ok() != Some(hash) {
             match fs::remove_dir_all(&root) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
-                _ => fs::rename(&staged.folder, &root).map_err(&failed)?,
+                _ => fs::rename(staged.folder(), &root).map_err(&failed)?,
             }
         }
         let enabled = list.plugins.get(&id).is_none_or(|before| before.enabled);
@@ -412,14 +462,18 @@ impl Home {
             // Only an empty one goes.
             let _ = fs::remove_dir(plugin);
         }
-        let day = std::time::Duration::from_secs(24 * 60 * 60);
-        let is_old = |path: &PathBuf| {
-            let age =
-                path.metadata().and_then(|found| found.modified()).ok().and_then(|time| time.elapsed().ok());
-            age.is_some_and(|age| age > day)
-        };
-        for left in folders(&self.0.join(STAGING)).filter(is_old) {
-            let _ = fs::remove_dir_all(left);
+    }
+
+    /// Taken for as long as somebody installs, also while a person is asked: two at once would be shown one thing and get another.
+    fn lock_installing(&self) -> Result<Lock, TrustError> {
+        let path = self.0.join("installing");
+        let failed = io_error(&path);
+        make_private(&self.0).map_err(&failed)?;
+        let file = File::options().create(true).append(true).open(&path).map_err(&failed)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Lock(file)),
+            Err(fs::TryLockError::WouldBlock) => Err(TrustError::Busy),
+            Err(fs::TryLockError::Error(error)) => Err(failed(error)),
         }
     }
 
@@ -438,7 +492,7 @@ fn unknown<'a>(id: &str, others: impl Iterator<Item = &'a str>) -> TrustError {
     TrustError::Unknown { id: backstop_yaml::quote(id), near }
 }
 
-fn io_error(path: &Path) -> impl Fn(io::Error) -> TrustError {
+pub(crate) fn io_error(path: &Path) -> impl Fn(io::Error) -> TrustError {
     let path = path.to_owned();
     move |error| TrustError::Io { path: path.clone(), error }
 }
@@ -526,7 +580,7 @@ mod tests {
         let old = put(&home, &source("1", "one"));
         let staged = home.stage(source("2", "two").path()).unwrap();
         let shown = staged.package.hash;
-        fs::write(staged.folder.join("a.js"), "three").unwrap();
+        fs::write(staged.folder().join("a.js"), "three").unwrap();
         let error = home.install(staged, shown, "a folder", 8).unwrap_err();
         assert!(matches!(error, TrustError::NotThis { .. }), "{error}");
         assert!(is_trusted(&home.find("mine").unwrap()) && home.find("mine").unwrap().root == old.root);
@@ -538,15 +592,29 @@ mod tests {
         let (_folder, home) = home();
         let old = put(&home, &source("1", "one"));
         // Each state in which an installation can be left: staged; renamed into place; the next list half written.
-        let staged = std::mem::ManuallyDrop::new(home.stage(source("2", "two").path()).unwrap());
+        let staged = home.stage(source("2", "two").path()).unwrap();
         let place = home.code(&old.id, staged.package.hash);
         assert!(is_trusted(&home.find("mine").unwrap()));
-        fs::rename(&staged.folder, &place).unwrap();
+        fs::rename(staged.folder(), &place).unwrap();
+        drop(staged);
+        fs::create_dir_all(home.folder().join(STAGING).join("left/plugin")).unwrap();
         fs::write(home.folder().join("trust.json.next"), "{").unwrap();
         let found = home.find("mine").unwrap();
         assert!(is_trusted(&found) && found.root == old.root);
         let new = put(&home, &source("2", "two"));
         assert!(is_trusted(&new) && new.root == place, "and the next one finds nothing in its way");
+        assert_eq!(folders(&home.folder().join(STAGING)).count(), 0, "and removes what was left");
+    }
+
+    #[test]
+    fn two_installations_at_once_are_one_and_an_error() {
+        let (_folder, home) = home();
+        let staged = home.stage(source("1", "one").path()).unwrap();
+        let error = home.stage(source("2", "two").path()).unwrap_err();
+        assert!(matches!(error, TrustError::Busy), "{error}");
+        let hash = staged.package.hash;
+        home.install(staged, hash, "a folder", 7).unwrap();
+        assert!(is_trusted(&put(&home, &source("2", "two"))));
     }
 
     #[test]

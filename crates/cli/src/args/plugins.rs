@@ -1,8 +1,6 @@
 //! `backstop plugins`.
 
-use std::path::PathBuf;
-
-use backstop::plugins::ContentHash;
+use backstop::plugins::{ContentHash, Source};
 use clap::Subcommand;
 
 use crate::commands::plugins::{Consent, Settings};
@@ -18,8 +16,8 @@ pub(super) struct PluginsArgs {
 enum PluginsCommand {
     /// Copy a plugin into Backstop's data and trust it as it is
     Install {
-        /// The plugin's folder
-        folder: PathBuf,
+        /// A folder, an archive (`.tgz`, `.tar`), `git:REPOSITORY#COMMIT` (or a tag or branch), or `npm:NAME@VERSION`
+        source: Source,
         #[command(flatten)]
         consent: ConsentArgs,
     },
@@ -27,7 +25,7 @@ enum PluginsCommand {
     List,
     /// Show what a plugin is, what it asks for, what it gets, and what was found in it
     Inspect {
-        /// Its id, or a folder with a plugin that is not installed
+        /// Its id, or where a plugin that is not installed is to be had, as for `install`
         plugin: String,
     },
     /// Switch a plugin on
@@ -73,8 +71,8 @@ impl ConsentArgs {
 impl PluginsArgs {
     pub(super) fn lower(self) -> Settings {
         match self.command {
-            PluginsCommand::Install { folder, consent } => {
-                Settings::Install { folder, consent: consent.lower() }
+            PluginsCommand::Install { source, consent } => {
+                Settings::Install { source, consent: consent.lower() }
             }
             PluginsCommand::List => Settings::List,
             PluginsCommand::Inspect { plugin } => Settings::Inspect { plugin },

@@ -124,7 +124,7 @@ impl Action {
             Self::Explain(call) => Box::pin(explain::run(call, surroundings)).await,
             Self::Scan(settings) => scan::run(&settings, surroundings),
             Self::Hooks(settings) => Box::pin(hooks::run(settings, surroundings)).await,
-            Self::Plugins(settings) => plugins::run(settings, surroundings),
+            Self::Plugins(settings) => Box::pin(plugins::run(settings, surroundings)).await,
             Self::Config(settings) => Box::pin(config::run(settings, surroundings)).await,
             Self::Approvals(settings) => Box::pin(approvals::run(settings, surroundings)).await,
             Self::Grants(settings) => Box::pin(grants::run(settings, surroundings)).await,

@@ -4,16 +4,19 @@
 //! terminal by a person, or by `--yes --trust HASH` by a program that a person wrote. What changes anything is refused below an agent.
 
 use std::io::{BufRead as _, IsTerminal as _, Read as _};
-use std::path::{Path, PathBuf};
 
 use backstop::config::Loaded;
-use backstop::plugins::{ContentHash, Effective, Home, Installed, Manifest, Package, State, granted};
+use backstop::plugins::{
+    ContentHash, Effective, Home, Installed, Manifest, Package, Source, Staged, State, granted,
+};
 use serde_json::{Value, json};
 
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::output::{Output, one_line, plain, table};
 use crate::session::Surroundings;
+
+mod install;
 
 /// The most of an answer at the terminal that is read, in bytes.
 const MOST_ANSWER: u64 = 64;
@@ -22,7 +25,7 @@ const MOST_ANSWER: u64 = 64;
 #[derive(Debug)]
 pub(crate) enum Settings {
     /// Copy and trust.
-    Install { folder: PathBuf, consent: Consent },
+    Install { source: Source, consent: Consent },
     /// Show all.
     List,
     /// Show one, or a folder.
@@ -45,19 +48,25 @@ pub(crate) enum Consent {
 }
 
 impl Settings {
-    /// Whether it changes nothing.
+    /// Whether it changes nothing, and reaches nothing beyond this machine's files.
     pub(crate) fn only_looks(&self) -> bool {
-        matches!(self, Self::List | Self::Inspect { .. })
+        match self {
+            Self::List => true,
+            Self::Inspect { plugin } => !install::place(plugin).is_some_and(|source| source.is_fetched()),
+            _ => false,
+        }
     }
 }
 
-pub(super) fn run(settings: Settings, surroundings: &Surroundings) -> Result<Exit, Error> {
+pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Result<Exit, Error> {
     let home = Home::new(surroundings.plugins_folder()?);
     let output = &surroundings.output;
     match settings {
-        Settings::Install { folder, consent } => install(&home, &folder, &consent, surroundings)?,
+        Settings::Install { source, consent } => {
+            Box::pin(install::run(&home, &source, &consent, surroundings)).await?;
+        }
         Settings::List => list(&home, surroundings)?,
-        Settings::Inspect { plugin } => inspect(&home, &plugin, surroundings)?,
+        Settings::Inspect { plugin } => inspect(&home, &plugin, surroundings).await?,
         Settings::Switch { id, on } => {
             let installed = home.find(&id)?;
             home.enable(&installed.id, on)?;
@@ -83,18 +92,6 @@ fn done(output: &Output, id: &backstop::plugins::PluginId, what: &str) -> Result
 fn now() -> u64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     now.map(|since| since.as_secs()).unwrap_or_default()
-}
-
-fn install(home: &Home, folder: &Path, consent: &Consent, surroundings: &Surroundings) -> Result<(), Error> {
-    let output = &surroundings.output;
-    let loaded = surroundings.load()?;
-    let staged = home.stage(folder)?;
-    let told = About::new(&staged.manifest, &staged.package, &loaded)?;
-    let source = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned()).display().to_string();
-    agree(consent, &told, staged.package.hash, output)?;
-    let hash = staged.package.hash;
-    let installed = home.install(staged, hash, &source, now())?;
-    done(output, &installed.id, "installed")
 }
 
 /// Everything that a person should know of a plugin.
@@ -141,6 +138,20 @@ impl About {
             "findings": package.findings, "leftOut": manifest.notes,
         });
         Ok(Self { facts, lines: lines.iter().map(|line| plain(line)).collect() })
+    }
+
+    /// What is known of a plugin that is not installed yet.
+    fn of_staged(staged: &Staged, loaded: &Loaded) -> Result<Self, Error> {
+        let mut about = Self::new(&staged.manifest, &staged.package, loaded)?;
+        about.add("from", &json!(staged.origin.words), [format!("from {}", staged.origin.words)]);
+        Ok(about)
+    }
+
+    fn add(&mut self, key: &str, fact: &Value, lines: impl IntoIterator<Item = String>) {
+        if let Some(facts) = self.facts.as_object_mut() {
+            facts.insert(key.to_owned(), fact.clone());
+        }
+        self.lines.extend(lines.into_iter().map(|line| plain(&line)));
     }
 }
 
@@ -227,28 +238,36 @@ fn facts(plugin: &Installed, loaded: &Loaded) -> Value {
     })
 }
 
-fn inspect(home: &Home, name: &str, surroundings: &Surroundings) -> Result<(), Error> {
+async fn inspect(home: &Home, name: &str, surroundings: &Surroundings) -> Result<(), Error> {
     let output = &surroundings.output;
     let loaded = surroundings.load_quietly()?;
-    let is_folder = name.contains('/') || name == ".";
-    let installed = (!is_folder).then(|| home.find(name)).transpose()?;
-    let root = installed.as_ref().map_or_else(|| PathBuf::from(name), |installed| installed.root.clone());
-    let package = Package::read(&root, &backstop::plugins::Bounds::default())
-        .map_err(backstop::plugins::TrustError::from)?;
-    let manifest = Manifest::read(&root).map_err(backstop::plugins::TrustError::from)?;
-    let mut about = About::new(&manifest, &package, &loaded)?;
-    if output.is_json() {
-        if let (Some(plugin), Some(told)) = (&installed, about.facts.as_object_mut()) {
-            told.insert("installed".to_owned(), facts(plugin, &loaded));
+    let (mut about, state) = match install::place(name) {
+        Some(Source::Folder(root)) => {
+            let hint = format!("to install it as it is: `backstop plugins install {}`", plain(name));
+            (about_folder(&root, &loaded)?, ("not installed", hint))
         }
-        return Ok(output.json(&about.facts)?);
-    }
-    let state = match &installed {
-        Some(plugin) => standing(plugin, &loaded),
+        Some(source) => {
+            let staged = home.fetch(&source, &crate::session::environment).await?;
+            let hint = format!("to install it as it is: `backstop plugins install {}`", plain(name));
+            (About::of_staged(&staged, &loaded)?, ("not installed", hint))
+        }
         None => {
-            ("not installed", format!("to install it as it is: `backstop plugins install {}`", plain(name)))
+            let installed = home.find(name)?;
+            let mut about = about_folder(&installed.root, &loaded)?;
+            about.add("installed", &facts(&installed, &loaded), []);
+            (about, standing(&installed, &loaded))
         }
     };
+    if output.is_json() {
+        return Ok(output.json(&about.facts)?);
+    }
     about.lines.push(format!("{}: {}", state.0, plain(&state.1)));
     Ok(output.text(&about.lines.join("\n"))?)
+}
+
+fn about_folder(root: &std::path::Path, loaded: &Loaded) -> Result<About, Error> {
+    let package = Package::read(root, &backstop::plugins::Bounds::default())
+        .map_err(backstop::plugins::TrustError::from)?;
+    let manifest = Manifest::read(root).map_err(backstop::plugins::TrustError::from)?;
+    About::new(&manifest, &package, loaded)
 }

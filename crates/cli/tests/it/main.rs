@@ -30,6 +30,7 @@ mod retention;
 mod run_client;
 mod scan;
 mod service;
+mod sources;
 mod strict;
 mod support;
 mod system;

@@ -110,6 +110,14 @@ pub enum PackageError {
         /// Why.
         error: io::Error,
     },
+    /// A copy of it can't be written.
+    #[error("can't write `{}`: {error}{}", .path.display(), crate::trust::way_out(.error))]
+    Unwritable {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
     /// There is more than is read.
     #[error("the plugin has more than {most} {what}, at `{}`\nhint: leave out what it does not need, such as dependencies for development", shown(.path))]
     TooMuch {
@@ -330,12 +338,12 @@ pub fn copy(from: &Path, to: &Path, bounds: &Bounds) -> Result<(), PackageError>
     let mut total = 0_u64;
     for (name, entry) in list(from, bounds)? {
         let path = to.join(&name);
-        let failed = |error| PackageError::Unreadable { path: path.clone(), error };
+        let failed = unwritable(&path);
         if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder).map_err(failed)?;
+            fs::create_dir_all(folder).map_err(&failed)?;
         }
         match entry {
-            Entry::Link { target } => make_link(&target, &path).map_err(failed)?,
+            Entry::Link { target } => make_link(&target, &path).map_err(&failed)?,
             Entry::File { starts } => {
                 read_file(&from.join(&name), bounds, &mut buffer)?;
                 total = total.saturating_add(length(buffer.len()));
@@ -346,20 +354,25 @@ pub fn copy(from: &Path, to: &Path, bounds: &Bounds) -> Result<(), PackageError>
                         path: name.into(),
                     });
                 }
-                write_file(&path, &buffer, starts).map_err(failed)?;
+                write_file(&path, &buffer, starts).map_err(&failed)?;
             }
         }
     }
     Ok(())
 }
 
+pub(crate) fn unwritable(path: &Path) -> impl Fn(io::Error) -> PackageError {
+    let path = path.to_owned();
+    move |error| PackageError::Unwritable { path: path.clone(), error }
+}
+
 #[cfg(unix)]
-fn make_link(target: &str, path: &Path) -> io::Result<()> {
+pub(crate) fn make_link(target: &str, path: &Path) -> io::Result<()> {
     std::os::unix::fs::symlink(target, path)
 }
 
 #[cfg(not(unix))]
-fn make_link(_: &str, _: &Path) -> io::Result<()> {
+pub(crate) fn make_link(_: &str, _: &Path) -> io::Result<()> {
     Err(io::Error::other("links are not made on this system"))
 }
 

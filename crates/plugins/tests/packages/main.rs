@@ -20,8 +20,10 @@ use backstop_hooks::points::{
     PromptBuildEvent, SessionStart, ToolCallEvent,
 };
 use backstop_hooks::{CallContext, ObservePoint};
+use backstop_plugins::install::Source;
 use backstop_plugins::openclaw::{Batches, Dialect, Facts, NoServices, Scripted, load};
 use backstop_plugins::registration::{OfferKind, Seated};
+use backstop_plugins::trust::{Home, Staged};
 use backstop_script::{Argument, Arguments, JsonText, Permissions, WorkerSettings, Workers};
 use serde_json::{Value, json};
 
@@ -208,4 +210,43 @@ async fn mem0_with_and_without_a_key() {
     let said = with.tool("memory_search", json!({ "query": "rust" })).await;
     assert!(said.contains("hosts"), "it says which grant is missing: {said}");
     with.turn().await;
+}
+
+/// From the registry itself, as the list of this suite is: the one test here that needs the network when it runs.
+#[tokio::test]
+async fn a_package_is_fetched_from_the_registry_with_what_it_depends_on_and_nothing_of_it_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::new(folder.path().join("plugins"));
+    let environment = |name: &str| std::env::var(name).ok();
+    let locked = read(&folder_of("@happycastle/oh-my-openclaw").join("package.json"));
+    let version = locked["version"].as_str().unwrap();
+    let source: Source = format!("npm:@happycastle/oh-my-openclaw@{version}").parse().unwrap();
+    let staged = home.fetch(&source, &environment).await.unwrap_or_else(|error| panic!("{error}"));
+    let words = &staged.origin.words;
+    assert!(words.starts_with(&format!("{source} (sha512-")), "{words}");
+    assert_eq!(staged.manifest.version.as_deref(), Some(version));
+    let inside = |name: &str| staged.folder().join("node_modules").join(name).exists();
+    assert!(
+        inside("json5/package.json") && inside("@sinclair/typebox/package.json"),
+        "what it depends on is there"
+    );
+    assert!(!inside("openclaw") && !inside("typescript"), "peers and what is for development are not");
+    let first = staged.package.hash;
+    drop(staged);
+    let again = home.fetch(&source, &environment).await.unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(again.package.hash, first, "what was shown can be named by its hash");
+    let none: Source = "npm:@happycastle/oh-my-openclaw@0.0.0-never".parse().unwrap();
+    let error = again_without(again, &home, &none).await;
+    assert!(error.contains("npm") && error.contains("hint: "), "{error}");
+}
+
+fn folder_of(package: &str) -> PathBuf {
+    folder().join("node_modules").join(package)
+}
+
+/// What fetching something else says, when the first is put away.
+async fn again_without(first: Staged, home: &Home, source: &Source) -> String {
+    drop(first);
+    let environment = |name: &str| std::env::var(name).ok();
+    home.fetch(source, &environment).await.map(|_| ()).unwrap_err().to_string()
 }

@@ -1,0 +1,196 @@
+//! `backstop plugins install` from archives and repositories, and what judges it.
+
+use std::path::Path;
+use std::process::Command;
+
+use super::support::{PATIENCE, User};
+
+const MANIFEST: &str = r#"{"id": "mine", "version": "1.0.0", "kind": "command", "command": ["sh", "${plugin}/hook.sh"],
+    "points": [{"point": "before_tool_call", "matcher": ["canvas"]}]}"#;
+/// Judges installations by a script.
+const GUARD: &str = r#"{"id": "doorkeeper", "version": "1.0.0", "kind": "command", "command": ["sh", "${plugin}/hook.sh"],
+    "points": [{"point": "before_install"}]}"#;
+
+fn folder(at: &Path, manifest: &str, code: &str) -> String {
+    std::fs::create_dir_all(at).unwrap();
+    std::fs::write(at.join("backstop.plugin.json"), manifest).unwrap();
+    std::fs::write(at.join("hook.sh"), code).unwrap();
+    at.to_str().unwrap().to_owned()
+}
+
+fn ran(program: &str, args: &[&str], at: &Path) -> String {
+    let output = Command::new(program).args(args).current_dir(at).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+fn hash(user: &User, source: &str) -> String {
+    let told = user.run(&["plugins", "inspect", source, "--json"]).succeeded().json();
+    told["hash"].as_str().unwrap().to_owned()
+}
+
+/// Installs it as it is.
+fn install(user: &User, source: &str) -> super::support::Done {
+    let hash = hash(user, source);
+    user.run(&["plugins", "install", source, "--yes", "--trust", &hash])
+}
+
+fn installed(user: &User) -> Vec<(String, String)> {
+    let list = user.run(&["plugins", "list", "--json"]).succeeded().json();
+    let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
+    list.as_array().unwrap().iter().map(|plugin| (text(&plugin["id"]), text(&plugin["source"]))).collect()
+}
+
+#[test]
+fn archives_and_commits_are_installed_and_where_they_came_from_is_listed() {
+    let user = User::new();
+    let source = user.path().join("mine-1.0");
+    folder(&source, MANIFEST, "exit 0\n");
+    ran("tar", &["-czf", "mine.tgz", "mine-1.0"], user.path());
+    let archive = user.path().join("mine.tgz").display().to_string();
+    install(&user, &archive).succeeded();
+    assert_eq!(installed(&user), [("mine".to_owned(), archive.clone())]);
+    let git = ["-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false"];
+    ran("git", &["init", "--quiet", "-b", "main"], &source);
+    ran("git", &["add", "--all"], &source);
+    ran("git", &[&git[..], &["commit", "--quiet", "-m", "x"]].concat(), &source);
+    let commit = ran("git", &["rev-parse", "HEAD"], &source);
+    let place = format!("git:{}#main", source.display());
+    assert_eq!(hash(&user, &place), hash(&user, &archive), "the same files are the same plugin");
+    install(&user, &place).succeeded();
+    assert_eq!(installed(&user), [("mine".to_owned(), format!("{place} at {commit}"))]);
+    let shown = user.run(&["plugins", "inspect", &place]).succeeded().out;
+    assert!(shown.contains(&commit), "{shown}");
+}
+
+#[test]
+fn whoever_is_no_person_fetches_nothing() {
+    let user = User::new();
+    for place in ["git:/nowhere", "npm:left-pad"] {
+        for args in [vec!["plugins", "inspect", place], vec!["plugins", "install", place]] {
+            let child = user.command(&args).env("AI_AGENT", "1").output().unwrap();
+            let said = String::from_utf8_lossy(&child.stderr).into_owned();
+            assert!(said.contains("is for people"), "{args:?}: {said}");
+        }
+    }
+}
+
+#[test]
+fn what_is_installed_judges_what_is_to_be_installed_and_fails_closed() {
+    let user = User::new();
+    let doorkeeper = user.path().join("doorkeeper");
+    let seen = user.path().join("seen.json");
+    let mine = folder(&user.path().join("mine"), MANIFEST, "fetch(1) # \u{202e}\n");
+    for (code, said) in [
+        ("echo 'not this one' >&2; exit 2", "not this one"),
+        ("exit 3", "doorkeeper"),
+        ("echo '{\"requireApproval\": {\"title\": \"?\"}}'", "doorkeeper"),
+        ("echo '{\"block\": \"yes\"}'", "doorkeeper"),
+    ] {
+        install(&user, &folder(&doorkeeper, GUARD, code));
+        user.run(&["plugins", "disable", "doorkeeper"]).succeeded();
+        install(&user, &folder(&doorkeeper, GUARD, code)).succeeded();
+        user.run(&["plugins", "enable", "doorkeeper"]).succeeded();
+        let refused = install(&user, &mine);
+        let is_said = refused.err.contains(said) && refused.err.contains("stops the installation");
+        assert!(
+            refused.code == Some(1) && is_said && refused.err.contains("hint: "),
+            "{code}: {}",
+            refused.whole()
+        );
+        assert!(installed(&user).iter().all(|(id, _)| id != "mine"), "{code}");
+    }
+    user.run(&["plugins", "disable", "doorkeeper"]).succeeded();
+    let code = format!(
+        "cat > {}; echo '{{\"findings\": [{{\"ruleId\": \"odd\", \"severity\": \"warn\", \"message\": \"looks odd\", \"file\": \"hook.sh\", \"line\": 1}}]}}'",
+        seen.display()
+    );
+    install(&user, &folder(&doorkeeper, GUARD, &code)).succeeded();
+    user.run(&["plugins", "enable", "doorkeeper"]).succeeded();
+    install(&user, &mine).succeeded();
+    let event: serde_json::Value = serde_json::from_slice(&std::fs::read(&seen).unwrap()).unwrap();
+    let event = event.get("event").unwrap_or(&event);
+    assert_eq!(
+        (&event["targetName"], &event["request"]["kind"]),
+        (&"mine".into(), &"plugin-dir".into()),
+        "{event}"
+    );
+    assert_eq!(
+        (&event["request"]["mode"], &event["plugin"]["version"]),
+        (&"install".into(), &"1.0.0".into()),
+        "{event}"
+    );
+    assert_eq!(
+        (&event["builtinScan"]["critical"], &event["builtinScan"]["info"]),
+        (&1.into(), &1.into()),
+        "{event}"
+    );
+    let audit = user.run(&["audit", "list", "--json"]).succeeded().out;
+    assert!(audit.contains("before_install"), "{audit}");
+}
+
+#[test]
+fn two_at_once_are_one_and_an_error_and_a_kill_in_the_middle_leaves_what_was() {
+    let user = User::new();
+    let (reached, gate) = (user.path().join("reached"), user.path().join("gate"));
+    ran("mkfifo", &[gate.to_str().unwrap()], user.path());
+    let waits =
+        format!("cat > /dev/null; echo > {}; cat {} > /dev/null; exit 0", reached.display(), gate.display());
+    install(&user, &folder(&user.path().join("doorkeeper"), GUARD, &waits)).succeeded();
+    let mine = folder(&user.path().join("mine"), MANIFEST, "exit 0\n");
+    let hash = hash(&user, &mine);
+    let args = ["plugins", "install", &mine, "--yes", "--trust", &hash];
+    let mut first = user.command(&args).spawn().unwrap();
+    let begun = std::time::Instant::now();
+    while !reached.exists() {
+        assert!(begun.elapsed() < PATIENCE, "the installation was never judged");
+        std::thread::yield_now();
+    }
+    let second = user.run(&args);
+    let is_said = second.err.contains("another installation") && second.err.contains("hint: ");
+    assert!(second.code == Some(1) && is_said, "{}", second.whole());
+    first.kill().unwrap();
+    first.wait().unwrap();
+    assert_eq!(installed(&user).len(), 1, "what was installed is what is installed");
+    user.run(&["plugins", "disable", "doorkeeper"]).succeeded();
+    user.run(&args).succeeded();
+    let staging = user.path().join("data/backstop/plugins/staging");
+    assert_eq!(
+        std::fs::read_dir(staging).unwrap().count(),
+        0,
+        "and nothing is left of the one that was killed"
+    );
+}
+
+#[test]
+fn what_is_wrong_names_the_next_step() {
+    let user = User::new();
+    let not_json = user.path().join("not-json");
+    folder(&not_json, "{\"id\": \"mine\",\n \"kin\": }", "");
+    let out = user.path().join("out");
+    folder(&out, MANIFEST, "");
+    std::os::unix::fs::symlink("/etc/hostname", out.join("link")).unwrap();
+    let empty = user.path().join("empty.tgz");
+    std::fs::write(&empty, "no archive").unwrap();
+    for (source, said) in [
+        (not_json.to_str().unwrap(), "backstop.plugin.json:2:"),
+        (out.to_str().unwrap(), "leads out"),
+        (empty.to_str().unwrap(), "archive"),
+        ("./nowhere", "nowhere"),
+        ("https://example.org/a.tgz", "git:"),
+        ("npm:../x", "npm:NAME"),
+    ] {
+        let done = user.run(&["plugins", "install", source]);
+        assert!(
+            !matches!(done.code, Some(0) | None) && done.err.contains(said),
+            "{source}: {}",
+            done.whole()
+        );
+    }
+    // No program of the machine is where the system looks.
+    for (source, tool) in [("git:/nowhere", "git"), ("npm:left-pad", "npm")] {
+        let mut command = user.command(&["plugins", "install", source]);
+        let done = super::support::done(command.env("PATH", user.path()).spawn().unwrap());
+        assert!(done.err.contains(&format!("install {tool}")), "{}", done.whole());
+    }
+}
