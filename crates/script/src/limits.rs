@@ -21,11 +21,13 @@ pub struct Limits {
     pub answer_depth: usize,
     /// Calls, and requests to the host, that may be under way at once.
     pub pending: usize,
-    /// Functions that may be kept at once.
+    /// Bytes that requests, their answers and what programs write may have at once outside of the heap.
+    pub outside: usize,
+    /// Functions that may be kept at once, and kept by a name in the life of a runtime.
     pub functions: usize,
     /// Timers that may be set at once.
     pub timers: usize,
-    /// Modules that may be loaded.
+    /// Modules that may be loaded. Their names, and packages that are remembered, are bounded by it as well.
     pub modules: usize,
     /// Bytes of the source of one module.
     pub source_bytes: usize,
@@ -50,6 +52,7 @@ impl Default for Limits {
             answer_bytes: 1 << 20,
             answer_depth: 64,
             pending: 256,
+            outside: 128 << 20,
             functions: 4096,
             timers: 1024,
             modules: 4096,

@@ -2,6 +2,9 @@
 //!
 //! While the plugin is loaded for the first time, what it registers is collected. In a runtime that had to be made anew the
 //! same calls are made again, and are only checked for their form: who stands was decided by then.
+//!
+//! Bounds: what is collected has at most [`MOST_HOOKS`] hooks, [`MOST_OFFERS`] other things and [`MOST_BYTES`] in all; one more is an
+//! error in `register`. What is left out is counted beyond [`MOST_LEFT_OUT`]. A desk keeps nothing else of what a plugin says.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -15,11 +18,13 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{Dialect, Facts, Offered, resolved};
-use crate::registration::{HookSpec, LeftOut, Offer, OfferKind};
+use crate::registration::{HookSpec, LeftOut, MOST_HOOKS, MOST_OFFERS, Offer, OfferKind};
 
 /// Points of the other system about which nothing here can tell: skills that propose changes of themselves.
 const ELSEWHERE: [&str; 3] = ["skill_proposal_evaluate", "skill_proposal_changed", "skill_changed"];
 
+/// Bytes of the JSON of all that a plugin registers.
+const MOST_BYTES: usize = 8 << 20;
 /// How many things that were left out are listed one by one.
 const MOST_LEFT_OUT: usize = 256;
 /// The longest words of one of them, in characters.
@@ -98,6 +103,20 @@ pub(super) struct Collected {
     pub(super) hooks: Vec<(HookSpec, FunctionId)>,
     pub(super) offers: Vec<Offered>,
     pub(super) left_out: Vec<LeftOut>,
+    bytes: usize,
+}
+
+impl Collected {
+    /// Counts one more thing of this size.
+    fn count(&mut self, bytes: usize) -> Result<(), HostError> {
+        self.bytes = self.bytes.saturating_add(bytes);
+        let is_full = self.hooks.len() + self.offers.len() >= MOST_HOOKS + MOST_OFFERS;
+        if is_full || self.bytes > MOST_BYTES {
+            let most = format!("{MOST_HOOKS} hooks, {MOST_OFFERS} other things, {MOST_BYTES} bytes in all");
+            return Err(refused(format!("it registers more than is taken of one plugin ({most})")));
+        }
+        Ok(())
+    }
 }
 
 /// The host's side of one plugin.
@@ -167,7 +186,6 @@ impl Desk {
         self.registered.load(Ordering::Acquire) >= scope.generation
     }
 
-    /// INVARIANT (what guards is known when it is loaded): whatever the plugin's own code believes of it.
     fn open(&self, scope: &CallScope) -> Result<(), HostError> {
         if self.is_over(scope) {
             return Err(refused("`register` has returned\nhint: register while it runs"));
@@ -175,10 +193,19 @@ impl Desk {
         Ok(())
     }
 
-    fn collect(&self, scope: &CallScope, take: impl FnOnce(&mut Collected)) {
-        if scope.generation == 1 && !self.is_over(scope) {
-            take(&mut self.collected.lock().unwrap_or_else(PoisonError::into_inner));
+    fn collect<T: Default>(&self, scope: &CallScope, take: impl FnOnce(&mut Collected) -> T) -> T {
+        match scope.generation == 1 && !self.is_over(scope) {
+            true => take(&mut self.collected.lock().unwrap_or_else(PoisonError::into_inner)),
+            false => T::default(),
         }
+    }
+
+    /// Whether one more thing may be registered now.
+    ///
+    /// INVARIANT (what guards is known when it is loaded): whatever the plugin's own code believes of it.
+    fn registers(&self, scope: &CallScope, arguments: &JsonText) -> Result<(), HostError> {
+        self.open(scope)?;
+        self.collect(scope, |collected| collected.count(arguments.as_str().len()).err()).map_or(Ok(()), Err)
     }
 
     fn leave_out(&self, scope: &CallScope, what: impl Into<String>, why: impl Into<String>) {
@@ -384,8 +411,8 @@ impl Bridge for Desk {
     fn call(&self, scope: &CallScope, name: &str, arguments: JsonText) -> Result<JsonText, HostError> {
         let answer = match name {
             "describe" => self.describe(),
-            "hook" => self.open(scope).and_then(|()| self.hook(scope, read(&arguments)?))?,
-            "offer" => self.open(scope).and_then(|()| self.offer(scope, read(&arguments)?))?,
+            "hook" => self.registers(scope, &arguments).and_then(|()| self.hook(scope, read(&arguments)?))?,
+            "offer" => self.registers(scope, &arguments).and_then(|()| self.offer(scope, read(&arguments)?))?,
             "leftOut" => {
                 let LeftOut { what, why } = read(&arguments)?;
                 self.leave_out(scope, what, why);

@@ -48,6 +48,18 @@ async fn what_an_author_does_wrong_is_said_in_words() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_is_registered_is_bounded_in_number_and_in_bytes() {
+    for body in [
+        "for (let i = 0; i < 100000; i++) api.registerGatewayMethod(`m${i}`);",
+        "for (let i = 0; i < 300; i++) api.registerCommand({ name: `c${i}`, description: 'x'.repeat(100000), handler() {} });",
+        "for (let i = 0; i < 100; i++) api.on('agent_end', () => {}, { registrationId: `${i}${'x'.repeat(200000)}` });",
+    ] {
+        let said = refusal(body).await;
+        assert!(said.contains("registers more than is taken"), "{body}\n{said}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_entry_is_an_object_or_a_function() {
     for source in [
         "export default { register(api) { api.on(\"agent_end\", () => {}); } };",

@@ -11,7 +11,8 @@
 //! so that the names it exports are known; what it exports as a whole is the default export, as in Node.
 //!
 //! **Limits.** An ES module that awaits at its top level can't be required. Number and size of modules are bounded
-//! ([`Limits`]), and so is how deep loads stand inside of loads.
+//! ([`Limits`]), and so is how deep loads stand inside of loads, how long a name may be that is imported, and what is
+//! remembered of names and packages.
 
 mod native;
 mod package;
@@ -31,7 +32,7 @@ use self::package::Asked;
 use self::resolve::{Files, Found};
 use self::source::Kind;
 use crate::bridge::Provided;
-use crate::error::ScriptError;
+use crate::error::{ScriptError, bounded};
 use crate::limits::Limits;
 use crate::node;
 use crate::realm::HostScope;
@@ -50,6 +51,12 @@ const REQUIRED: &str = "backstop:require/";
 /// Between the name of a module that is not provided and the module that imports it.
 const FOR: &str = " for ";
 
+/// Bytes of a name that is imported, or of a path that something is required for.
+const MOST_SPECIFIER: usize = 4096;
+
+/// Bytes of all names of modules that are not provided.
+const MOST_ABSENT: usize = 4 << 20;
+
 /// The functions of `commonjs.js`.
 #[derive(Clone)]
 struct CommonJs {
@@ -67,8 +74,14 @@ pub(crate) struct Modules {
     host: RefCell<Option<Persistent<Object<'static>>>>,
     commonjs: RefCell<Option<CommonJs>>,
     failure: RefCell<Option<ScriptError>>,
-    /// Names that importers want of modules that are not provided.
-    absent: RefCell<HashMap<String, (String, Vec<String>)>>,
+    absent: RefCell<Absent>,
+}
+
+/// Names that importers want of modules that are not provided.
+#[derive(Default)]
+struct Absent {
+    of: HashMap<String, (String, Vec<String>)>,
+    bytes: usize,
 }
 
 impl Modules {
@@ -77,7 +90,7 @@ impl Modules {
         limits: Limits,
         scope: Arc<HostScope>,
     ) -> Result<Self, ScriptError> {
-        let files = Files::new(&source.root).map_err(|error| ScriptError::Module {
+        let files = Files::new(&source.root, limits.modules).map_err(|error| ScriptError::Module {
             specifier: source.entry.clone(),
             importer: format!("the host, for `{}`", source.name),
             reason: format!("its folder cannot be read ({error})"),
@@ -142,7 +155,7 @@ impl Modules {
 
     fn refused(importer: &str, specifier: &str, reason: impl Into<String>) -> ScriptError {
         ScriptError::Module {
-            specifier: specifier.to_owned(),
+            specifier: bounded(specifier, MOST_SPECIFIER),
             importer: importer.split(FOR).last().unwrap_or(importer).to_owned(),
             reason: reason.into(),
         }
@@ -151,6 +164,10 @@ impl Modules {
     fn resolve(&self, importer: &str, specifier: &str, asked: Asked) -> Result<String, ScriptError> {
         if importer.starts_with(REQUIRED) {
             return Ok(specifier.to_owned());
+        }
+        if specifier.len() > MOST_SPECIFIER {
+            let reason = format!("its name has {} bytes; the most is {MOST_SPECIFIER}", specifier.len());
+            return Err(Self::refused(importer, specifier, reason));
         }
         if specifier == ENTRY {
             let found = self.files.resolve("", &format!("./{}", self.entry), asked);
@@ -171,7 +188,7 @@ impl Modules {
                 Some(Ok(Found::Other(_))) | None => {}
             }
         }
-        if let Some(name) = self.ours(importer, specifier) {
+        if let Some(name) = self.ours(importer, specifier)? {
             return Ok(name);
         }
         if let Some(name) = specifier.strip_prefix("node:") {
@@ -183,7 +200,7 @@ impl Modules {
         match self.files.resolve(importer, specifier, asked) {
             Ok(Found::File(name)) => Ok(name),
             Ok(Found::Empty) => Ok(EMPTY.to_owned()),
-            Ok(Found::Other(other)) => match self.ours(importer, &other) {
+            Ok(Found::Other(other)) => match self.ours(importer, &other)? {
                 Some(name) => Ok(name),
                 None => match self.files.resolve(importer, &other, asked) {
                     Ok(Found::File(name)) => Ok(name),
@@ -199,28 +216,42 @@ impl Modules {
     }
 
     /// The name of a module of ours.
-    fn ours(&self, importer: &str, specifier: &str) -> Option<String> {
+    fn ours(&self, importer: &str, specifier: &str) -> Result<Option<String>, ScriptError> {
         if let Some(name) = node::module(specifier) {
-            return Some(name);
+            return Ok(Some(name));
         }
         // What is named after us is for us.
         if specifier.starts_with(OURS) && !importer.starts_with(OURS) {
-            return None;
+            return Ok(None);
         }
-        match self.scope.bridge.module(specifier)? {
-            Provided::Source(_) => Some(specifier.to_owned()),
-            Provided::Absent(reason) => {
-                // Its names are those that the importer wants, so it is one for each importer.
-                let name = format!("{specifier}{FOR}{importer}");
-                let path = self.files.path(importer);
-                let names = self
-                    .read(importer, &path)
-                    .map(|text| typescript::imported_names(&text, specifier))
-                    .unwrap_or_default();
-                self.absent.borrow_mut().insert(name.clone(), (reason, names));
-                Some(name)
-            }
+        match self.scope.bridge.module(specifier) {
+            None => Ok(None),
+            Some(Provided::Source(_)) => Ok(Some(specifier.to_owned())),
+            Some(Provided::Absent(reason)) => self.absent(importer, specifier, reason).map(Some),
         }
+    }
+
+    /// The name of a module that is not provided. Its names are those that the importer wants, so it is one for each
+    /// importer.
+    fn absent(&self, importer: &str, specifier: &str, reason: String) -> Result<String, ScriptError> {
+        let name = format!("{specifier}{FOR}{importer}");
+        let mut absent = self.absent.borrow_mut();
+        if absent.of.contains_key(&name) {
+            return Ok(name);
+        }
+        let path = self.files.path(importer);
+        let names = self
+            .read(importer, &path)
+            .map(|text| typescript::imported_names(&text, specifier))
+            .unwrap_or_default();
+        let bytes = name.len() + reason.len() + names.iter().map(String::len).sum::<usize>();
+        if absent.of.len() >= self.limits.modules || absent.bytes + bytes > MOST_ABSENT {
+            let reason = "more names of modules that are not provided were asked for than are remembered";
+            return Err(Self::refused(importer, specifier, reason));
+        }
+        absent.bytes += bytes;
+        absent.of.insert(name.clone(), (reason, names));
+        Ok(name)
     }
 
     fn load<'js>(&self, ctx: &Ctx<'js>, name: &str) -> rquickjs::Result<Module<'js, Declared>> {
@@ -228,7 +259,7 @@ impl Modules {
         if name == EMPTY {
             return Module::declare(ctx.clone(), name, "export default {};");
         }
-        let absent = self.absent.borrow().get(name).cloned();
+        let absent = self.absent.borrow().of.get(name).cloned();
         if let Some((reason, names)) = absent {
             return Module::declare(ctx.clone(), name, source::absent(name, &reason, &names));
         }

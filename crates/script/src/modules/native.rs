@@ -57,7 +57,7 @@ pub(super) fn commonjs<'js>(ctx: &Ctx<'js>, modules: &Rc<Modules>) -> rquickjs::
 
 impl Modules {
     fn kind_of(&self, ctx: &Ctx<'_>, name: &str) -> rquickjs::Result<&'static str> {
-        if self.is_ours(name) || self.absent.borrow().contains_key(name) || name == super::EMPTY {
+        if self.is_ours(name) || self.absent.borrow().of.contains_key(name) || name == super::EMPTY {
             return Ok("ours");
         }
         let text = self.read(name, &self.files.path(name)).map_err(|error| self.fail(ctx, error))?;
@@ -74,6 +74,9 @@ impl Modules {
 
     /// The name of the module that `createRequire` is to require for: a URL or a path, which need not exist.
     fn importer(&self, from: &str) -> String {
+        if from.len() > super::MOST_SPECIFIER {
+            return String::new();
+        }
         let path = from.strip_prefix("file://").unwrap_or(from);
         let inside = Path::new(path).strip_prefix(self.files.root()).ok();
         // INVARIANT (nobody writes a name of ours): what a script says it requires for is named as its files are.

@@ -28,16 +28,30 @@ pub(super) fn name_of(inside: &Path) -> Option<String> {
     Some(if first.contains(':') { format!("./{name}") } else { name.to_owned() })
 }
 
+/// Bytes of one `package.json`.
+const MOST_PACKAGE: u64 = 4 << 20;
+/// Bytes of all `package.json` that are remembered.
+const MOST_REMEMBERED: u64 = 16 << 20;
+
+/// What is remembered of packages; it is forgotten as a whole when it would be too much, and read again.
+#[derive(Default)]
+struct Packages {
+    of: HashMap<PathBuf, Option<Rc<Package>>>,
+    bytes: u64,
+}
+
 /// The files of a script.
 pub(super) struct Files {
     root: PathBuf,
-    packages: RefCell<HashMap<PathBuf, Option<Rc<Package>>>>,
+    /// How many folders are remembered.
+    most: usize,
+    packages: RefCell<Packages>,
 }
 
 impl Files {
     /// The files below a folder.
-    pub(super) fn new(root: &Path) -> std::io::Result<Self> {
-        Ok(Self { root: root.canonicalize()?, packages: RefCell::default() })
+    pub(super) fn new(root: &Path, most: usize) -> std::io::Result<Self> {
+        Ok(Self { root: root.canonicalize()?, most, packages: RefCell::default() })
     }
 
     pub(super) fn root(&self) -> &Path {
@@ -90,13 +104,14 @@ impl Files {
     }
 
     fn package(&self, folder: &Path) -> Result<Option<Rc<Package>>, String> {
-        if let Some(known) = self.packages.borrow().get(folder) {
+        if let Some(known) = self.packages.borrow().of.get(folder) {
             return Ok(known.clone());
         }
-        const MOST: u64 = 4 << 20;
         let path = folder.join("package.json");
+        let mut bytes = 0;
         let read = match std::fs::metadata(&path) {
-            Ok(data) if data.is_file() && data.len() <= MOST => {
+            Ok(data) if data.is_file() && data.len() <= MOST_PACKAGE => {
+                bytes = data.len();
                 // It may be a link, so it has to be inside as any file has.
                 self.name(&path)?;
                 let text = std::fs::read_to_string(&path)
@@ -107,7 +122,12 @@ impl Files {
             }
             _ => None,
         };
-        self.packages.borrow_mut().insert(folder.to_owned(), read.clone());
+        let mut packages = self.packages.borrow_mut();
+        if packages.of.len() >= self.most || packages.bytes + bytes > MOST_REMEMBERED {
+            *packages = Packages::default();
+        }
+        packages.bytes += bytes;
+        packages.of.insert(folder.to_owned(), read.clone());
         Ok(read)
     }
 
@@ -351,4 +371,20 @@ pub(super) fn url(path: &Path) -> String {
         }
     }
     made
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_remembered_of_packages_is_bounded_and_what_they_say_is_not_lost() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("package.json"), r#"{"type": "module"}"#).unwrap();
+        let files = Files::new(folder.path(), 4).unwrap();
+        for number in 0..100 {
+            assert_eq!(files.is_module(&format!("{number}/a.js")), Some(true));
+            assert!(files.packages.borrow().of.len() <= 4);
+        }
+    }
 }

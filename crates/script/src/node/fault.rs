@@ -54,3 +54,10 @@ impl From<Fault> for HostError {
         Self { code: fault.code, message: fault.message, properties }
     }
 }
+
+impl From<HostError> for Fault {
+    /// Without further properties, whose names are no constants.
+    fn from(error: HostError) -> Self {
+        Self::new(&error.code, error.message)
+    }
+}

@@ -16,6 +16,7 @@ use super::bytes::from_binary;
 use super::fault::Fault;
 use super::permits::{Permits, plain};
 use super::underway::Underway;
+use crate::bridge::HostError;
 use crate::json::JsonText;
 use crate::outside::ProgramRequest;
 
@@ -147,21 +148,29 @@ pub(super) fn install<'js>(
         };
         let request = permits.request(wanted).map_err(|fault| fault.throw(&ctx))?;
         let scope = Arc::clone(permits.scope());
+        let refused = |error: HostError| Fault::from(error).throw(&ctx);
+        let place = scope.one_more().map_err(refused)?;
+        let input = request.input.len() + request.arguments.iter().map(String::len).sum::<usize>();
+        let sent = scope.bytes.hold(input).map_err(refused)?;
+        // It may write that much, so that much is counted from the beginning.
+        let output = || scope.bytes.hold(request.most_output).map_err(refused);
+        let (out, err) = (output()?, output()?);
         let underway = Arc::clone(&underway);
         let running = Arc::clone(&scope);
         let bridge = async move { running.bridge.run_program(running.scope.clone(), request).await };
         let output = Arc::clone(&underway).run(id, bridge);
         let work = async move {
             let output = output.await?;
+            drop(sent);
             let told = json!({
                 "code": output.code,
                 "signal": output.signal,
-                "stdout": underway.keep(output.stdout),
-                "stderr": underway.keep(output.stderr),
+                "stdout": underway.keep(output.stdout, out),
+                "stderr": underway.keep(output.stderr, err),
             });
             Ok(JsonText::from_text(told.to_string()))
         };
-        permits.scope().answer_later(id, Box::pin(work));
+        permits.scope().answer_later(id, place, Box::pin(work));
         Ok(())
     };
     host.set("startProgram", Function::new(ctx.clone(), start)?)

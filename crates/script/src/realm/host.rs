@@ -1,14 +1,30 @@
 //! The functions of the worker that the prelude is given, and what they put out: timers, requests, log lines.
 //!
-//! They run inside of the script's code, so they never wait: a timer or a request is noted in the realm's
-//! [`Outbox`], which the worker empties after the slice.
+//! They run inside of the script's code, so they never wait: a request is noted in the realm's [`Outbox`], which the
+//! worker empties after the slice, and a timer in its [`Timers`].
+//!
+//! **Bounds.** Everything of the host that a script can make grow, and what holds it:
+//!
+//! | what grows | its bound |
+//! | --- | --- |
+//! | timers (`timers.rs`) | [`Limits::timers`], set, refreshed or cleared however often |
+//! | requests to the host, in the outbox and under way (`outside.rs`) | [`Limits::pending`] |
+//! | bytes of requests, of answers, of what programs write, and parcels that nobody took yet (`outside.rs`) | [`Limits::outside`] |
+//! | labels of kept functions | [`Limits::functions`] in the life of a runtime, each of [`MOST_LABEL`] bytes |
+//! | answers that wait for their turn (`workers/thread.rs`) | one for each request |
+//! | modules, names that are resolved, files of packages that are remembered (`modules`) | [`Limits::modules`], and a size for each |
+//! | open files (`node/files/open.rs`), log lines, shapes of events | a number each |
+//! | what the embedding program collects of calls | the embedding program's |
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use rquickjs::{Ctx, Function, Object, Runtime, Value};
+use rquickjs::{Ctx, Exception, Function, Object, Runtime, Value};
 
 use super::Clock;
+use super::outside::{Held, Ledger};
+use super::timers::Timers;
 use crate::bridge::{Bridge, CallScope, HostError, LogLevel};
 use crate::error::bounded;
 use crate::json::JsonText;
@@ -18,11 +34,12 @@ use crate::permissions::Permissions;
 /// A future that answers a request.
 pub(crate) type Answering = std::pin::Pin<Box<dyn Future<Output = Result<JsonText, HostError>> + Send>>;
 
+/// Bytes of the label of a kept function; what goes beyond is cut.
+const MOST_LABEL: usize = 512;
+
 /// What a slice left for the worker to do.
 #[derive(Default)]
 pub(crate) struct Outbox {
-    /// Timers to set: when, and which.
-    pub(crate) timers: Vec<(Instant, u64)>,
     /// Requests to begin: which, and what answers it.
     pub(crate) requests: Vec<(u64, Answering)>,
     /// Functions that were kept, with their labels.
@@ -39,6 +56,12 @@ pub(crate) struct HostScope {
     pub(crate) bridge: Arc<dyn Bridge>,
     /// The bounds.
     pub(crate) limits: Limits,
+    /// Timers that are set.
+    pub(crate) timers: Timers,
+    /// Bytes outside of the runtime's heap.
+    pub(crate) bytes: Arc<Ledger>,
+    requests: Arc<Ledger>,
+    labels: AtomicUsize,
     outbox: Mutex<Outbox>,
     log: Mutex<LogWindow>,
 }
@@ -61,6 +84,10 @@ impl HostScope {
             permissions,
             bridge,
             limits,
+            timers: Timers::new(limits.timers),
+            bytes: Ledger::new(limits.outside, "bytes of requests and answers"),
+            requests: Ledger::new(limits.pending, "requests under way"),
+            labels: AtomicUsize::new(0),
             outbox: Mutex::default(),
             log: Mutex::new(LogWindow { since: Instant::now(), lines: 0, dropped: 0 }),
         }
@@ -71,19 +98,34 @@ impl HostScope {
         std::mem::take(&mut *self.outbox.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// A place for one more request; it is given back when what is returned is dropped.
+    ///
+    /// # Errors
+    ///
+    /// That there are too many.
+    pub(crate) fn one_more(&self) -> Result<Held, HostError> {
+        self.requests.hold(1)
+    }
+
     /// Has `answering` answer the request `id`, which the prelude's `later` gave out. It runs on the host's
-    /// runtime, after the slice.
-    pub(crate) fn answer_later(&self, id: u64, answering: Answering) {
+    /// runtime, after the slice; `place` is kept as long as it does.
+    pub(crate) fn answer_later(&self, id: u64, place: Held, answering: Answering) {
+        let answering = Box::pin(async move {
+            let _place = place;
+            answering.await
+        });
         self.outbox.lock().unwrap_or_else(PoisonError::into_inner).requests.push((id, answering));
     }
 
-    fn note_kept(&self, id: u32, label: String) {
+    fn note_kept(&self, id: u32, label: &str) -> Result<(), HostError> {
+        let most = self.limits.functions;
+        let more = |labels: usize| (labels < most).then_some(labels + 1);
+        if self.labels.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_err() {
+            return Err(HostError::new("ERR_OUT_OF_RANGE", format!("{most} functions were kept by a name")));
+        }
+        let label = bounded(label, MOST_LABEL);
         self.outbox.lock().unwrap_or_else(PoisonError::into_inner).kept.push((id, label));
-    }
-
-    fn set_timer(&self, id: u64, delay: Duration) {
-        let due = super::after(Instant::now(), delay);
-        self.outbox.lock().unwrap_or_else(PoisonError::into_inner).timers.push((due, id));
+        Ok(())
     }
 
     /// Hands a line to the bridge, within the bounds on lines.
@@ -143,13 +185,22 @@ pub(super) fn functions<'js>(
     let of = Arc::clone(clock);
     native.set("now", Function::new(ctx.clone(), move || of.millis())?)?;
     let to = Arc::clone(scope);
-    let timer = move |id: u64, delay: f64| {
+    let timer = move |ctx: Ctx<'js>, id: u64, delay: f64| -> rquickjs::Result<()> {
         // The prelude clamps: between one millisecond and what 31 bits hold.
-        to.set_timer(id, Duration::try_from_secs_f64(delay / 1000.0).unwrap_or(Duration::from_millis(1)));
+        let delay = Duration::try_from_secs_f64(delay / 1000.0).unwrap_or(Duration::from_millis(1));
+        match to.timers.set(id, super::after(Instant::now(), delay)) {
+            true => Ok(()),
+            false => Err(Exception::throw_range(&ctx, &format!("{} timers are set already", limits.timers))),
+        }
     };
     native.set("timer", Function::new(ctx.clone(), timer)?)?;
     let to = Arc::clone(scope);
-    native.set("kept", Function::new(ctx.clone(), move |id: u32, label: String| to.note_kept(id, label))?)?;
+    native.set("clearTimer", Function::new(ctx.clone(), move |id: u64| to.timers.clear(id))?)?;
+    let to = Arc::clone(scope);
+    let kept = move |ctx: Ctx<'js>, id: u32, label: String| {
+        to.note_kept(id, &label).map_err(|error| Exception::throw_range(&ctx, &error.message))
+    };
+    native.set("kept", Function::new(ctx.clone(), kept)?)?;
     let to = Arc::clone(scope);
     let log = move |level: u32, line: rquickjs::Coerced<String>| {
         let level = match level {
@@ -175,18 +226,14 @@ pub(super) fn functions<'js>(
     };
     native.set("call", Function::new(ctx.clone(), call)?)?;
     let to = Arc::clone(scope);
-    let request = move |id: u64, name: String, text: String| {
-        let refused = within(&to.limits, &name, &text).err();
+    let request = move |ctx: Ctx<'js>, id: u64, name: String, text: String| -> rquickjs::Result<()> {
+        let refused = |error: HostError| Exception::throw_range(&ctx, &error.message);
+        within(&to.limits, &name, &text).map_err(refused)?;
+        let place = to.one_more().map_err(refused)?;
         let (bridge, scope) = (Arc::clone(&to.bridge), to.scope.clone());
-        to.answer_later(
-            id,
-            Box::pin(async move {
-                match refused {
-                    Some(error) => Err(error),
-                    None => bridge.request(scope, name, JsonText::from_text(text)).await,
-                }
-            }),
-        );
+        let answering = async move { bridge.request(scope, name, JsonText::from_text(text)).await };
+        to.answer_later(id, place, Box::pin(answering));
+        Ok(())
     };
     native.set("request", Function::new(ctx.clone(), request)?)?;
     Ok(native)
@@ -212,7 +259,7 @@ pub(super) fn track_rejections(runtime: &Runtime, scope: &Arc<HostScope>) {
         let text = reason
             .as_string()
             .and_then(|text| text.to_string().ok())
-            .or_else(|| reason.as_exception().and_then(rquickjs::Exception::message))
+            .or_else(|| reason.as_exception().and_then(Exception::message))
             .unwrap_or_else(|| reason.type_name().to_owned());
         scope.log(LogLevel::Debug, &format!("a promise was rejected before anyone handled it: {text}"));
     })));

@@ -11,6 +11,8 @@ mod answer;
 mod clock;
 mod errors;
 mod host;
+mod outside;
+mod timers;
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -23,6 +25,7 @@ use rquickjs::{Context, Ctx, Function, Module, Object, Persistent, Promise, Runt
 
 pub(crate) use clock::{Clock, after};
 pub(crate) use host::{HostScope, Outbox, error_text};
+pub(crate) use outside::Held;
 
 pub(crate) use self::errors::{Failure, place_in};
 use crate::call::{Answer, Argument, Callee, LazyEvent};
@@ -422,6 +425,16 @@ impl Realm {
     /// A kept function is not needed any more.
     pub(crate) fn release(&self, function: u32) -> Result<(), Ended> {
         self.drive(|ctx, tools| tools.release.clone().restore(ctx)?.call((function,)))
+    }
+
+    /// When the script's next timer is due.
+    pub(crate) fn next_timer(&self) -> Option<Instant> {
+        self.scope.timers.next()
+    }
+
+    /// Takes the first timer that is due by `now`.
+    pub(crate) fn take_due(&self, now: Instant) -> Option<u64> {
+        self.scope.timers.take_due(now)
     }
 
     /// What came together for the worker to do.

@@ -21,9 +21,9 @@
   const keep = (fn, label) => {
     if (typeof fn !== "function") throw new $TypeError("only a function can be kept");
     if (keptNow >= native.mostFunctions) throw new $RangeError(`${native.mostFunctions} functions are kept already`);
+    if (label !== undefined) native.kept(nextKept, $String(label));
     keptNow++;
     kept[nextKept] = fn;
-    if (label !== undefined) native.kept(nextKept, $String(label));
     return nextKept++;
   };
   const release = (id) => {
@@ -132,14 +132,15 @@
     delay = $Number(delay);
     delay = delay >= 1 ? (delay > 2147483647 ? 1 : delay) : 1;
     const id = nextTimer++;
+    native.timer(id, delay);
     timers[id] = { __proto__: null, fn, args, delay, again };
     timersNow++;
-    native.timer(id, delay);
     return new Timeout(id);
   };
   const clear = (timer) => {
     const id = idOf(timer);
     if ((typeof id === "number" || typeof id === "string") && timers[id] !== undefined) {
+      native.clearTimer($Number(id));
       delete timers[id];
       timersNow--;
     }

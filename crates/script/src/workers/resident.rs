@@ -1,6 +1,9 @@
 //! A script on a worker's thread: its runtime, or why it has none, and what waits for it.
+//!
+//! What a script does because somebody asked it goes before what it does by itself, which is to take the answers to its
+//! requests and to have its timers fire: see [`Resident::own_work`].
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -9,14 +12,26 @@ use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 
 use super::message::Run;
+use crate::bridge::HostError;
 use crate::error::{Ended, ScriptError};
+use crate::json::JsonText;
 use crate::loaded::SlotCore;
 use crate::realm::Realm;
 
 /// After this long without an ending, a runtime counts as sound again.
 const SOUND: Duration = Duration::from_secs(60);
+/// What a script does by itself may take this long without a rest.
+const QUICK: Duration = Duration::from_millis(5);
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// What a script does by itself.
+pub(super) enum OwnWork {
+    /// The host has answered this request.
+    Answer(u64, Result<JsonText, HostError>),
+    /// This timer is due.
+    Timer(u64),
+}
 
 /// A call that waits for a promise.
 pub(super) struct Waiting {
@@ -45,6 +60,10 @@ pub(super) struct Resident {
     pub(super) queued: Vec<Run>,
     pub(super) reply: Option<oneshot::Sender<Result<(), ScriptError>>>,
     pub(super) requests: HashMap<u64, AbortHandle>,
+    /// Answers to requests of this runtime, in the order in which they came. There is at most one for each request.
+    pub(super) answers: VecDeque<(u64, Result<JsonText, HostError>)>,
+    /// Until then it does nothing by itself.
+    resting: Option<Instant>,
     pub(super) generation: u32,
     /// What the first runtime kept while it was loaded: number and label.
     pub(super) first_kept: Vec<(u32, String)>,
@@ -70,6 +89,8 @@ impl Resident {
             queued: Vec::new(),
             reply,
             requests: HashMap::new(),
+            answers: VecDeque::new(),
+            resting: None,
             generation: 0,
             first_kept: Vec::new(),
             kept: Vec::new(),
@@ -84,9 +105,32 @@ impl Resident {
         for (_, request) in self.requests.drain() {
             request.abort();
         }
+        self.answers.clear();
         let runs = self.waiting.drain(..).map(|waiting| waiting.run).collect();
         self.realm = None;
         runs
+    }
+
+    /// When there is something that it does by itself and may do. An answer goes before a timer.
+    pub(super) fn own_work(&self) -> Option<Instant> {
+        let realm = self.realm.as_ref()?;
+        let at = if self.answers.is_empty() { realm.next_timer()? } else { self.loaded_at };
+        Some(self.resting.map_or(at, |resting| resting.max(at)))
+    }
+
+    /// Takes one thing that it does by itself and may do now.
+    pub(super) fn take_own_work(&mut self, now: Instant) -> Option<OwnWork> {
+        if let Some((request, result)) = self.answers.pop_front() {
+            return Some(OwnWork::Answer(request, result));
+        }
+        self.realm.as_ref()?.take_due(now).map(OwnWork::Timer)
+    }
+
+    /// What it did by itself took from `began` until now. It rests as long, so that no more than half of a thread's time
+    /// goes into what nobody asked for.
+    pub(super) fn rest_after(&mut self, began: Instant) {
+        let took = began.elapsed();
+        self.resting = (took > QUICK).then(|| crate::realm::after(Instant::now(), took));
     }
 
     /// The script can be asked from now on.

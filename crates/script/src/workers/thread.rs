@@ -1,7 +1,12 @@
 //! A worker's thread: takes messages, gives scripts their slices, and looks after what they left.
+//!
+//! **Law.** Whoever asks goes first. In each turn of the thread all messages are taken that are there, the functions are
+//! called whose turn it is, and then *one* script does *one* thing by itself: it takes an answer to a request, or a timer of it
+//! fires. Scripts take turns in this, and one whose thing took long rests as long. So a call waits for one slice of what
+//! nobody asked for, at most, however many timers are due.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::ops::{Bound, ControlFlow};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
@@ -11,7 +16,7 @@ use tokio::sync::oneshot;
 
 use super::lane::Gauge;
 use super::message::{Message, Run};
-use super::resident::{Resident, State, Waiting};
+use super::resident::{OwnWork, Resident, State, Waiting};
 use crate::bridge::CallScope;
 use crate::call::{Answer, Callee, FunctionId};
 use crate::error::{Ended, ScriptError};
@@ -21,8 +26,8 @@ use crate::realm::{self, Failure, HostScope, Realm, Started, after};
 /// What a script that was interrupted gets to run the jobs that it left.
 const TIDYING: Duration = Duration::from_millis(50);
 
-/// A timer of a script: when, whose, of which runtime, which.
-type Due = Reverse<(Instant, u64, u32, u64)>;
+/// How many messages are taken in one turn.
+const MOST_MESSAGES: usize = 1024;
 
 /// See the module.
 pub(super) struct Worker {
@@ -32,7 +37,10 @@ pub(super) struct Worker {
     handle: Handle,
     given_up: Arc<AtomicUsize>,
     residents: HashMap<u64, Resident>,
-    timers: BinaryHeap<Due>,
+    /// When each script may do what it does by itself; those that have nothing to do are not in it.
+    own: BTreeMap<u64, Instant>,
+    /// The script that did something by itself last.
+    last: u64,
     /// Runs whose turn it is.
     ready: VecDeque<Run>,
 }
@@ -52,7 +60,8 @@ impl Worker {
             handle,
             given_up,
             residents: HashMap::new(),
-            timers: BinaryHeap::new(),
+            own: BTreeMap::new(),
+            last: 0,
             ready: VecDeque::new(),
         }
     }
@@ -60,20 +69,9 @@ impl Worker {
     pub(super) fn run(mut self) {
         super::lane::note_stack();
         let abandoned = self.gauge.abandoned();
-        loop {
-            let message = match self.timers.peek() {
-                None => self.receiver.recv().map_err(|_| mpsc::RecvTimeoutError::Disconnected),
-                Some(Reverse((due, ..))) => {
-                    self.receiver.recv_timeout(due.saturating_duration_since(Instant::now()))
-                }
-            };
-            match message {
-                Ok(Message::Stop) | Err(mpsc::RecvTimeoutError::Disconnected) => break,
-                Ok(message) => self.take(message),
-                Err(mpsc::RecvTimeoutError::Timeout) => {}
-            }
-            self.fire_due();
+        while self.take_messages().is_continue() {
             self.drive();
+            self.own_turn();
             if abandoned.load(Ordering::Relaxed) {
                 break;
             }
@@ -84,6 +82,30 @@ impl Worker {
         }
     }
 
+    /// Takes what messages are there. Waits for one if there is nothing else to do, until there is.
+    fn take_messages(&mut self) -> ControlFlow<()> {
+        let next =
+            if self.ready.is_empty() { self.own.values().min().copied() } else { Some(Instant::now()) };
+        let mut message = match next {
+            None => self.receiver.recv().map_err(|_| mpsc::RecvTimeoutError::Disconnected),
+            Some(at) => self.receiver.recv_timeout(at.saturating_duration_since(Instant::now())),
+        };
+        for _ in 0..MOST_MESSAGES {
+            match message {
+                Ok(Message::Stop) | Err(mpsc::RecvTimeoutError::Disconnected) => {
+                    return ControlFlow::Break(());
+                }
+                Ok(message) => self.take(message),
+                Err(mpsc::RecvTimeoutError::Timeout) => break,
+            }
+            message = self.receiver.try_recv().map_err(|error| match error {
+                mpsc::TryRecvError::Empty => mpsc::RecvTimeoutError::Timeout,
+                mpsc::TryRecvError::Disconnected => mpsc::RecvTimeoutError::Disconnected,
+            });
+        }
+        ControlFlow::Continue(())
+    }
+
     fn take(&mut self, message: Message) {
         match message {
             Message::Load { slot, reply } => self.load(slot, reply),
@@ -91,14 +113,11 @@ impl Worker {
             Message::Cancel { run } => self.cancel(run),
             Message::Answered { script, generation, request, result } => {
                 let Some(resident) = self.residents.get_mut(&script) else { return };
-                resident.requests.remove(&request);
-                if resident.generation != generation {
-                    return;
+                // INVARIANT: `requests` holds those of this runtime alone, so an answer of an earlier one is dropped.
+                if resident.generation == generation && resident.requests.remove(&request).is_some() {
+                    resident.answers.push_back((request, result));
+                    self.note_own_work(script);
                 }
-                self.slice(script, |realm| match &result {
-                    Ok(text) => realm.settle(request, true, text.as_str()),
-                    Err(error) => realm.settle(request, false, &realm::error_text(error)),
-                });
             }
             Message::Release { script, function } => {
                 if self.residents.get(&script).is_some_and(|resident| function.is_of(resident.generation)) {
@@ -114,6 +133,7 @@ impl Worker {
             Message::Unload { script } => {
                 if let Some(mut resident) = self.residents.remove(&script) {
                     resident.fail(ScriptError::Gone);
+                    self.own.remove(&script);
                 }
             }
             Message::Stop => {}
@@ -171,19 +191,33 @@ impl Worker {
         }
     }
 
-    fn fire_due(&mut self) {
+    /// Notes when a script may do what it does by itself.
+    fn note_own_work(&mut self, script: u64) {
+        match self.residents.get(&script).and_then(Resident::own_work) {
+            Some(at) => self.own.insert(script, at),
+            None => self.own.remove(&script),
+        };
+    }
+
+    /// Has the next script that may do something by itself do one thing.
+    fn own_turn(&mut self) {
         let now = Instant::now();
-        let mut due = Vec::new();
-        while let Some(Reverse((at, ..))) = self.timers.peek()
-            && *at <= now
-        {
-            due.extend(self.timers.pop());
+        let may = |(script, at): (&u64, &Instant)| (*at <= now).then_some(*script);
+        let after = self.own.range((Bound::Excluded(self.last), Bound::Unbounded)).find_map(may);
+        let Some(script) = after.or_else(|| self.own.iter().find_map(may)) else { return };
+        self.last = script;
+        match self.residents.get_mut(&script).and_then(|resident| resident.take_own_work(now)) {
+            Some(OwnWork::Timer(timer)) => self.slice(script, |realm| realm.fire(timer)),
+            Some(OwnWork::Answer(request, result)) => self.slice(script, |realm| match &result {
+                Ok(text) => realm.settle(request, true, text.as_str()),
+                Err(error) => realm.settle(request, false, &realm::error_text(error)),
+            }),
+            None => {}
         }
-        for Reverse((_, script, generation, timer)) in due {
-            if self.residents.get(&script).is_some_and(|resident| resident.generation == generation) {
-                self.slice(script, |realm| realm.fire(timer));
-            }
+        if let Some(resident) = self.residents.get_mut(&script) {
+            resident.rest_after(now);
         }
+        self.note_own_work(script);
     }
 
     /// Gives runs their turn until all of them wait for something.
@@ -371,8 +405,6 @@ impl Worker {
         if matches!(resident.state, State::Loading { .. }) {
             resident.kept.extend(outbox.kept);
         }
-        self.timers
-            .extend(outbox.timers.into_iter().map(|(due, timer)| Reverse((due, script, generation, timer))));
         for (request, answering) in outbox.requests {
             let sender = self.sender.clone();
             let task = self.handle.spawn(async move {
@@ -382,6 +414,7 @@ impl Worker {
             });
             resident.requests.insert(request, task.abort_handle());
         }
+        self.note_own_work(script);
     }
 
     /// Whether a load has come to its end.

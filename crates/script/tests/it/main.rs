@@ -12,6 +12,8 @@ mod agree;
 mod bounds;
 mod calls;
 mod events;
+mod fair;
 mod modules;
 mod node;
+mod outside;
 mod runs;

@@ -252,13 +252,13 @@ async function fetch(input, init = undefined) {
     signal.addEventListener("abort", stop, { once: true });
   });
   try {
+    // What came is taken also if nobody waits for it any more, so that the host need not keep it.
     const answer = host.later((id) => {
       begun = id;
       host.startFetch(id, request.method, request.url, headers, binary(bytes), request.redirect);
-    });
+    }).then((told) => [told, host.parcel(told.body)]);
     answer.catch(() => {});
-    const told = await Promise.race([answer, stopped]);
-    const body = host.parcel(told.body);
+    const [told, body] = await Promise.race([answer, stopped]);
     const response = new Response();
     finish(response, { status: told.status, statusText: told.statusText, headers: new Headers(told.headers), url: told.url, redirected: told.redirected, type: "basic" });
     if (request.method !== "HEAD" && !without.includes(told.status)) bodyFrom(response, { bytes: body });

@@ -31,6 +31,7 @@ use super::permits::Permits;
 use super::underway::Underway;
 use crate::bridge::HostError;
 use crate::json::JsonText;
+use crate::realm::Held;
 
 const MOST_BODY: usize = 16 << 20;
 const MOST_REDIRECTS: usize = 20;
@@ -166,12 +167,15 @@ fn explain(error: &reqwest::Error, url: &Url) -> HostError {
     failed(format!("no answer of {}: {why}", shown(url)))
 }
 
-async fn body(mut response: Response, url: &Url) -> Result<Vec<u8>, HostError> {
+/// The body of an answer; each piece is counted before it is kept.
+async fn body(mut response: Response, url: &Url, held: &mut Held) -> Result<Vec<u8>, HostError> {
     let mut bytes = Vec::new();
     while let Some(chunk) = response.chunk().await.map_err(|error| explain(&error, url))? {
         if bytes.len() + chunk.len() > MOST_BODY {
             return Err(failed(format!("the answer of {} has more than {MOST_BODY} bytes", shown(url))));
         }
+        // What a growing list holds is up to twice what is in it.
+        held.grow(chunk.len().saturating_mul(2))?;
         bytes.extend_from_slice(&chunk);
     }
     Ok(bytes)
@@ -220,7 +224,13 @@ pub(super) fn install<'js>(
         fetcher.permits.check_host(&asked.url).map_err(|fault| fault.throw(&ctx))?;
         let (fetcher, underway) = (Arc::clone(&fetcher), Arc::clone(&underway));
         let scope = Arc::clone(fetcher.permits.scope());
+        let refused = |error: HostError| Fault::from(error).throw(&ctx);
+        let place = scope.one_more().map_err(refused)?;
+        // Once here, and once on its way.
+        let sent = scope.bytes.hold(asked.body.len().saturating_mul(2)).map_err(refused)?;
+        let mut held = scope.bytes.hold(0).map_err(refused)?;
         let exchange = async move {
+            let _sent = sent;
             let (response, url, redirected) = fetcher.fetch(asked).await?;
             let status = response.status();
             let headers: Vec<(String, String)> = response
@@ -231,19 +241,19 @@ pub(super) fn install<'js>(
                 })
                 .collect();
             let told = (status.as_u16(), status.canonical_reason().unwrap_or_default(), headers, redirected);
-            let bytes = body(response, &url).await?;
-            Ok((told, url, bytes))
+            let bytes = body(response, &url, &mut held).await?;
+            Ok((told, url, (bytes, held)))
         };
         let exchanged = Arc::clone(&underway).run(id, exchange);
         let work = async move {
-            let ((status, text, headers, redirected), url, bytes) = exchanged.await?;
+            let ((status, text, headers, redirected), url, (bytes, held)) = exchanged.await?;
             let told = json!({
                 "status": status, "statusText": text, "headers": headers, "redirected": redirected,
-                "url": url.as_str(), "body": underway.keep(bytes),
+                "url": url.as_str(), "body": underway.keep(bytes, held),
             });
             Ok(JsonText::from_text(told.to_string()))
         };
-        scope.answer_later(id, Box::pin(work));
+        scope.answer_later(id, place, Box::pin(work));
         Ok(())
     };
     host.set("startFetch", Function::new(ctx.clone(), start)?)
