@@ -7,6 +7,7 @@
 mod args;
 mod commands;
 mod confine;
+mod consent;
 mod daemon;
 mod desk;
 mod error;

@@ -3,7 +3,7 @@
 //! What a plugin is and asks for, and what was found in it, is shown before anybody consents; consent is to a content hash, given at a
 //! terminal by a person, or by `--yes --trust HASH` by a program that a person wrote. What changes anything is refused below an agent.
 
-use std::io::{BufRead as _, IsTerminal as _, Read as _};
+use std::io::IsTerminal as _;
 
 use backstop::config::Loaded;
 use backstop::plugins::{
@@ -11,15 +11,13 @@ use backstop::plugins::{
 };
 use serde_json::{Value, json};
 
+use crate::consent::is_yes;
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::output::{Output, one_line, plain, table};
 use crate::session::Surroundings;
 
 mod install;
-
-/// The most of an answer at the terminal that is read, in bytes.
-const MOST_ANSWER: u64 = 64;
 
 /// What is to be done.
 #[derive(Debug)]
@@ -175,11 +173,9 @@ fn agree(consent: &Consent, about: &About, hash: ContentHash, output: &Output) -
         output.say(line);
     }
     output.say("trust it as it is? type `yes`:");
-    let mut answer = String::new();
-    std::io::stdin().lock().take(MOST_ANSWER).read_line(&mut answer)?;
-    match answer.trim() {
-        "yes" => Ok(()),
-        _ => Err(Error::Failed("nothing was changed".to_owned())),
+    match is_yes(&mut std::io::stdin().lock())? {
+        true => Ok(()),
+        false => Err(Error::Failed("nothing was changed".to_owned())),
     }
 }
 
