@@ -13,13 +13,15 @@ use serde_json::Value;
 /// in this table does not belong to the house.
 const MAY_KNOW: &[(&str, &[&str])] = &[
     ("backstop-hooks", &[]),
+    // Numbers, and nothing of who asks.
+    ("backstop-address", &[]),
     // It starts programs, and knows nothing of why.
     ("backstop-confine", &[]),
     // It ends programs, and knows none of us.
     ("backstop-process", &[]),
     ("backstop-yaml", &[]),
     // A runtime for scripts, which could be used for something else.
-    ("backstop-script", &[]),
+    ("backstop-script", &["backstop-address"]),
     ("backstop-scan", &["backstop-yaml"]),
     ("backstop-config", &["backstop-hooks", "backstop-yaml"]),
     ("backstop-llm", &["backstop-hooks"]),
@@ -57,6 +59,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     (
         "backstop-agent",
         &[
+            "backstop-address",
             "backstop-hooks",
             "backstop-process",
             "backstop-shell",
@@ -98,6 +101,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
 const MUST_NOT_USE: &[(&str, &[&str])] = &[
     ("backstop-yaml", &["tokio", "hyper", "reqwest", "rusqlite", "clap"]),
     ("backstop-confine", &["tokio", "hyper", "reqwest", "http", "rusqlite", "clap", "tracing"]),
+    ("backstop-address", &["tokio", "hyper", "reqwest", "http", "rusqlite", "clap", "tracing", "serde"]),
     ("backstop-process", &["hyper", "reqwest", "http", "rusqlite", "clap", "tracing"]),
     ("backstop-hooks", &["tokio", "hyper", "reqwest", "rusqlite", "http"]),
     ("backstop-config", &["tokio", "hyper", "reqwest", "rusqlite", "clap"]),

@@ -9,12 +9,12 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use backstop_address::is_public;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::redirect::Policy;
 use reqwest::{Client, Url};
 
 use super::FetchError;
-use super::address::is_public;
 
 const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
 const AGENT: &str = concat!("backstop/", env!("CARGO_PKG_VERSION"));

@@ -6,7 +6,6 @@
 //! as the first. No cookies, no credentials, no compression (which rules out bodies that explode). HTML is shown
 //! as text; what is not text is refused.
 
-mod address;
 pub(super) mod client;
 mod html;
 

@@ -4,60 +4,14 @@
 //! on the public internet is connected to only if it stands in a grant itself; `localhost` stands for the addresses
 //! of loopback.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
+use backstop_address::is_public;
 use url::{Host, Url};
 
 use crate::node::fault::Fault;
 use crate::node::permits::Permits;
 use crate::permissions::HostGrant;
-
-/// IPv4 networks that are not public: address and prefix length.
-const INNER_V4: [([u8; 4], u32); 15] = [
-    ([0, 0, 0, 0], 8),
-    ([10, 0, 0, 0], 8),
-    ([100, 64, 0, 0], 10),
-    ([127, 0, 0, 0], 8),
-    ([169, 254, 0, 0], 16),
-    ([172, 16, 0, 0], 12),
-    ([192, 0, 0, 0], 24),
-    ([192, 0, 2, 0], 24),
-    ([192, 88, 99, 0], 24),
-    ([192, 168, 0, 0], 16),
-    ([198, 18, 0, 0], 15),
-    ([198, 51, 100, 0], 24),
-    ([203, 0, 113, 0], 24),
-    ([224, 0, 0, 0], 4),
-    ([240, 0, 0, 0], 4),
-];
-
-/// Whether `address` is plainly on the public internet.
-pub(super) fn is_public(address: IpAddr) -> bool {
-    match address {
-        IpAddr::V4(address) => public_v4(address),
-        IpAddr::V6(address) => public_v6(address),
-    }
-}
-
-fn public_v4(address: Ipv4Addr) -> bool {
-    INNER_V4.iter().all(|(network, length)| {
-        (address.to_bits() ^ Ipv4Addr::from(*network).to_bits()).leading_zeros() < *length
-    })
-}
-
-fn public_v6(address: Ipv6Addr) -> bool {
-    let inside = |high: u16, low: u16| Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low));
-    match address.segments() {
-        // Addresses that carry one of IPv4: mapped, translated, 6to4.
-        [0, 0, 0, 0, 0, 0xffff, high, low]
-        | [0x64, 0xff9b, 0, 0, 0, 0, high, low]
-        | [0x2002, high, low, ..] => public_v4(inside(high, low)),
-        // Protocol assignments, documentation.
-        [0x2001, second, ..] if second < 0x200 || second == 0xdb8 => false,
-        [0x3fff, second, ..] if second < 0x1000 => false,
-        [first, ..] => first & 0xe000 == 0x2000,
-    }
-}
 
 impl HostGrant {
     fn names(&self, host: &Host<&str>, usual: bool, port: u16) -> bool {
@@ -144,39 +98,6 @@ mod tests {
     use crate::limits::Limits;
     use crate::permissions::Permissions;
     use crate::realm::HostScope;
-
-    #[test]
-    fn inner_addresses_are_inner_in_any_clothing() {
-        for address in [
-            "127.0.0.1",
-            "0.0.0.0",
-            "10.1.2.3",
-            "172.31.255.255",
-            "192.168.1.1",
-            "169.254.169.254",
-            "100.64.0.1",
-            "224.0.0.1",
-            "255.255.255.255",
-            "::",
-            "::1",
-            "fe80::1",
-            "fc00::1",
-            "ff02::1",
-            "::ffff:127.0.0.1",
-            "::127.0.0.1",
-            "64:ff9b::127.0.0.1",
-            "2002:7f00:1::1",
-            "2001:0:1::1",
-            "2001:db8::1",
-            "3fff::1",
-        ] {
-            assert!(!is_public(address.parse().unwrap()), "{address}");
-        }
-        for address in ["1.1.1.1", "172.32.0.1", "2606:4700::1111", "::ffff:8.8.8.8", "2001:4860:4860::8888"]
-        {
-            assert!(is_public(address.parse().unwrap()), "{address}");
-        }
-    }
 
     #[test]
     fn a_grant_names_what_it_says_and_nothing_beside() {

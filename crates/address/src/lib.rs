@@ -1,5 +1,7 @@
 //! Which addresses are on the public internet.
 //!
+//! Whoever lets somebody else name a host asks here before it is connected to: the agent's `web_fetch`, and `fetch` of scripts.
+//!
 //! Everything that is not plainly public is refused: loopback, private and link-local networks (where cloud
 //! machines offer their credentials), shared and reserved ranges, multicast, documentation. IPv6 addresses that carry
 //! an IPv4 address are judged by it as well.
@@ -34,7 +36,8 @@ const NOT_PUBLIC_V6: [(Ipv6Addr, u32); 3] = [
 ];
 
 /// Whether `address` is on the public internet.
-pub(super) fn is_public(address: IpAddr) -> bool {
+#[must_use]
+pub fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => is_public_v4(address),
         IpAddr::V6(address) => is_public_v6(address),
