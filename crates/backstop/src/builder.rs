@@ -33,6 +33,8 @@ pub struct Builder {
     home: Option<String>,
     #[cfg(feature = "plugins")]
     plugins: Option<std::path::PathBuf>,
+    #[cfg(feature = "plugins")]
+    workspace: Option<std::path::PathBuf>,
 }
 
 impl Builder {
@@ -135,6 +137,14 @@ impl Builder {
         self
     }
 
+    /// The folder that the agent works in, for plugins that are granted `${workspace}`. A host of several has none.
+    #[cfg(feature = "plugins")]
+    #[must_use]
+    pub fn workspace(mut self, folder: impl Into<std::path::PathBuf>) -> Self {
+        self.workspace = Some(folder.into());
+        self
+    }
+
     /// Puts everything together: lowers the configuration, registers the hooks and sets them up.
     ///
     /// # Errors
@@ -154,7 +164,8 @@ impl Builder {
         #[cfg(feature = "plugins")]
         let (plugins, seated, installed) = match &self.plugins {
             Some(folder) => {
-                let (plugins, installed) = wire::plugins::load(&config, folder, &store).await?;
+                let (plugins, installed) =
+                    wire::plugins::load(&config, folder, self.workspace.clone(), &store).await?;
                 let seated = plugins.seat(&mut snapshot)?;
                 (plugins, seated, installed)
             }
@@ -231,6 +242,8 @@ impl Backstop {
             home: std::env::var("HOME").ok().filter(|home| home.starts_with('/')),
             #[cfg(feature = "plugins")]
             plugins: None,
+            #[cfg(feature = "plugins")]
+            workspace: None,
         }
     }
 

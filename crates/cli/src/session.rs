@@ -319,7 +319,13 @@ pub(crate) fn working_directory() -> Result<PathBuf, Error> {
 
 /// A builder with that configuration.
 pub(crate) fn builder(loaded: Loaded, surroundings: &Surroundings) -> Builder {
-    let builder = Backstop::builder().config(loaded);
+    // One that everybody works in; what each call of a coding agent works in is the call's.
+    let workspace = loaded.config.agent.workspace.as_ref();
+    let workspace = workspace.map(|folder| backstop::from_operator(&loaded, folder.value.expose()));
+    let mut builder = Backstop::builder().config(loaded);
+    if let Some(workspace) = workspace {
+        builder = builder.workspace(workspace);
+    }
     // Who has no data folder has installed nothing.
     match surroundings.plugins_folder() {
         Ok(folder) => builder.plugins(folder),

@@ -50,6 +50,7 @@ fn engine(runtime: &Runtime) -> (ProcessPlugin, Engine) {
         environment: BTreeMap::from([("PATH".into(), std::env::var_os("PATH").unwrap_or_default())]),
         config: Json::default(),
         limits: Limits::default(),
+        seal: None,
     };
     let plugin = runtime.block_on(ProcessPlugin::start(settings)).unwrap();
     let mut registration = Registration::new("bench").unwrap();

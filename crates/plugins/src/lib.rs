@@ -12,6 +12,7 @@
 //! Limits: the code of a plugin outside of this process is not walled off by this crate; it runs with the rights of whoever
 //! runs Backstop, in the environment that its entry names.
 
+pub mod config_schema;
 pub mod external;
 pub mod install;
 pub mod manifest;

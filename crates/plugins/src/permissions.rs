@@ -5,6 +5,10 @@
 //! neither a wide grant nor a wide wish gives anything by itself. There is no word for "everything". A plugin whose manifest has
 //! no words for this, as those of OpenClaw have not, gets what was granted.
 //!
+//! Two things are not a matter of words. Its own folder a plugin may read, since its code comes from there. And *nobody writes where
+//! code is*: neither in the plugin's own folder nor anywhere in or around the folder of all plugins but the plugin's own data, since what is
+//! written there would run with the trust that something else was given ([`Folder::may_be_written`]).
+//!
 //! Limits: the words say what a plugin may reach through this crate's runtimes. A program of its own (`kind: process`) has the
 //! rights of the user that Backstop runs as; of these words only `env` holds for it.
 
@@ -106,6 +110,29 @@ impl FromStr for Folder {
 }
 
 impl Folder {
+    /// All of the plugin's own folder.
+    fn own() -> Self {
+        Self { base: Base::Plugin, below: PathBuf::new() }
+    }
+
+    /// Whether it is the folder that the agent works in, or lies there.
+    pub fn is_of_workspace(&self) -> bool {
+        self.base == Base::Workspace
+    }
+
+    /// Whether writing in it changes no code of plugins. `store` is the folder of all of them.
+    pub fn may_be_written(&self, folders: &Folders, store: &Path) -> bool {
+        match self.base {
+            Base::Plugin => false,
+            Base::Data => true,
+            Base::Workspace | Base::Root => self.resolve(folders).is_none_or(|folder| {
+                // By their names, and by where links lead to.
+                let pairs = [(folder.clone(), store.to_owned()), (really(&folder), really(store))];
+                pairs.iter().all(|(folder, store)| !folder.starts_with(store) && !store.starts_with(folder))
+            }),
+        }
+    }
+
     /// Whether `other` is this folder or lies in it.
     fn holds(&self, other: &Self) -> bool {
         self.base == other.base && other.below.starts_with(&self.below)
@@ -136,6 +163,16 @@ impl fmt::Display for Folder {
             false => write!(f, "`{}` in {base}", shown(&self.below)),
         }
     }
+}
+
+/// A path as the disk has it, as far as it is there.
+fn really(path: &Path) -> PathBuf {
+    path.ancestors()
+        .find_map(|above| {
+            let real = above.canonicalize().ok()?;
+            Some(path.strip_prefix(above).map_or_else(|_| real.clone(), |below| real.join(below)))
+        })
+        .unwrap_or_else(|| path.to_owned())
 }
 
 fn shown(path: &Path) -> String {
@@ -276,7 +313,15 @@ impl TryFrom<&Words> for Permissions {
             files.insert((word.parse()?, Access::Read));
         }
         for word in &words.files.write {
-            files.insert((word.parse()?, Access::Write));
+            let folder: Folder = word.parse()?;
+            if folder.base == Base::Plugin {
+                let (what, hint) = (
+                    "folder that a plugin can write in",
+                    "its own code is there; files of its own are kept below `${data}`",
+                );
+                return Err(BadWord { list: "files", word: word.clone(), what, hint });
+            }
+            files.insert((folder, Access::Write));
         }
         Ok(Self {
             files,
@@ -320,7 +365,11 @@ impl Permissions {
 
     /// What a plugin that asks for this gets of `granted`.
     pub fn granted(&self, granted: &Self) -> Effective {
-        let given = self.both(granted);
+        let mut own = self.clone();
+        own.files.retain(|(folder, access)| Folder::own().holds(folder) && *access == Access::Read);
+        let own = Self { files: own.files, ..Self::default() };
+        let mut given = self.both(granted);
+        given.files.extend(own.files);
         let missing = self.without(&given);
         let unasked = granted.without(&given);
         Effective { given, missing, unasked }
@@ -488,6 +537,60 @@ mod tests {
         ] {
             assert!(bad.parse::<Host>().is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn nobody_writes_where_code_is_and_a_plugin_reads_its_own() {
+        for (word, hint) in [("${plugin}", "${data}"), ("${plugin}/cache", "${data}")] {
+            let words = Words {
+                files: FileWords { write: vec![word.to_owned()], ..FileWords::default() },
+                ..Words::default()
+            };
+            let error = Permissions::try_from(&words).unwrap_err().to_string();
+            assert!(error.contains(word) && error.contains(hint), "{error}");
+        }
+        let disk = tempfile::tempdir().unwrap();
+        let at = |path: &str| disk.path().join(path);
+        for folder in ["home/plugins/code/mine/x", "home/plugins/data/mine", "home/work", "elsewhere"] {
+            std::fs::create_dir_all(at(folder)).unwrap();
+        }
+        #[cfg(unix)]
+        std::os::unix::fs::symlink(at("home/plugins"), at("elsewhere/link")).unwrap();
+        let folders = |workspace: &str| Folders {
+            plugin: at("home/plugins/code/mine/x"),
+            workspace: Some(at(workspace)),
+            data: at("home/plugins/data/mine"),
+        };
+        let may = |word: &str, workspace: &str| {
+            let word = word.replace("DISK", &disk.path().display().to_string());
+            word.parse::<Folder>().unwrap().may_be_written(&folders(workspace), &at("home/plugins"))
+        };
+        for (word, workspace, expected) in [
+            ("${data}", "home", true),
+            ("${data}/deeper", "home", true),
+            ("${plugin}", "home/work", false),
+            ("DISK/home/work", "home/work", true),
+            ("DISK/elsewhere", "home/work", true),
+            ("DISK/home/plugins-of-others", "home/work", true),
+            ("DISK/home/plugins", "home/work", false),
+            ("DISK/home/plugins/code", "home/work", false),
+            ("DISK/home/plugins/data/other", "home/work", false),
+            ("DISK/home/plugins/not/there/yet", "home/work", false),
+            ("DISK/home", "home/work", false),
+            ("/", "home/work", false),
+            ("DISK/elsewhere/link", "home/work", false),
+            ("DISK/elsewhere/link/code/new", "home/work", false),
+            ("${workspace}", "home/work", true),
+            ("${workspace}", "home", false),
+            ("${workspace}/plugins/code", "home", false),
+            ("${workspace}/work", "home", true),
+        ] {
+            assert_eq!(may(word, workspace), expected, "{word} in {workspace}");
+        }
+        let asked = read(r#"{"files": {"read": ["${plugin}/templates", "/etc"]}}"#);
+        let got = asked.granted(&Permissions::default());
+        assert_eq!(got.given, read(r#"{"files": {"read": ["${plugin}/templates"]}}"#));
+        assert_eq!(got.missing, read(r#"{"files": {"read": ["/etc"]}}"#));
     }
 
     #[test]

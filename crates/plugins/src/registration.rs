@@ -37,7 +37,7 @@ pub struct HookSpec {
     pub tools: Option<ToolMatcher>,
     /// Only runs that one of these started.
     pub triggers: Option<Vec<Trigger>>,
-    /// Only dispatches of these kinds, where the host has kinds.
+    /// Only dispatches of these kinds. No host has kinds yet, so the hook is asked each time, and that is listed.
     pub dispatch_kinds: Option<Vec<String>>,
 }
 
@@ -335,6 +335,11 @@ impl Registration {
     pub fn seat(&self, snapshot: &mut Snapshot) -> Result<Seated, RegistrationError> {
         let mut seated = Seated { left_out: self.left_out.clone(), ..Seated::default() };
         for (spec, hook) in &self.hooks {
+            if spec.dispatch_kinds.is_some() {
+                let what = format!("`eligibleDispatchKinds` of {} (`{}`)", spec.registration, spec.name);
+                let why = "no host here has kinds of dispatches; the hook is asked each time";
+                seated.left_out.push(LeftOut { what, why: why.to_owned() });
+            }
             match hook.stand(snapshot, spec.point, spec.options(&self.owner)) {
                 Ok(id) => seated.hooks.push(id),
                 Err(RegisterError::NotFired { .. }) if !spec.is_gate() => {
@@ -475,6 +480,19 @@ mod tests {
             let seated = registration(&[other]).seat(&mut snapshot).unwrap();
             assert!(seated.left_out[0].why.contains(setting) && seated.hooks.is_empty());
         }
+    }
+
+    #[test]
+    fn law_07_what_no_host_can_honour_of_a_hook_is_listed() {
+        let mut registration = Registration::new("mine").unwrap();
+        let spec = HookSpec {
+            dispatch_kinds: Some(vec!["turn".to_owned()]),
+            ..HookSpec::at("before_tool_call", "h").unwrap()
+        };
+        registration.hook(spec, Arc::new(Silent)).unwrap();
+        let seated = registration.seat(&mut Snapshot::empty(OperatorSettings::default())).unwrap();
+        assert_eq!(seated.hooks.len(), 1, "it is asked, and more often than it wishes");
+        assert!(seated.left_out[0].what.contains("eligibleDispatchKinds"), "{:?}", seated.left_out);
     }
 
     #[test]

@@ -5,6 +5,9 @@
 //! can't be asked stops the loading, and the error says how to trust it, grant it or switch it off. What a plugin can do without
 //! is listed in [`Seated`].
 //!
+//! *What was looked at is what runs*: a plugin's files are looked at once, for the digest that is trusted, and whatever is read of its
+//! code from then on (its manifest, a script's modules, the files of a program before each start) is held against that look.
+//!
 //! Limits: permissions hold a script wherever it turns, and of what runs outside of this process the environment and the server
 //! that is asked.
 
@@ -15,9 +18,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backstop_engine::Snapshot;
-use backstop_hooks::{Json, Secret};
+use backstop_hooks::{Json, PointId, Secret};
 use backstop_script::{WorkerSettings, Workers};
 
+use crate::config_schema::{self, BadConfig};
 use crate::external::command::{CommandSettings, Commands, NoSuchEvent};
 use crate::external::http::{Authorization, HttpError, HttpHook, HttpSettings};
 use crate::external::process::{Limits, ProcessPlugin, ProcessSettings, StartError};
@@ -31,6 +35,9 @@ use crate::trust::{Installed, State};
 const SERVER_PATIENCE: Duration = Duration::from_secs(30);
 /// What every program needs of the environment in order to start.
 const PLAIN_VARIABLES: [&str; 3] = ["PATH", "LANG", "LC_ALL"];
+
+/// Keeps Python from writing beside the code that it runs, which would be a change of it.
+const NO_CACHE: (&str, &str) = ("PYTHONDONTWRITEBYTECODE", "1");
 
 /// A plugin that is on.
 #[derive(Clone, Debug)]
@@ -91,6 +98,26 @@ pub enum Why {
     /// What it registers.
     #[error(transparent)]
     Registration(#[from] RegistrationError),
+    /// What is granted would let it change code.
+    #[error(
+        "it may not {what}: the code of plugins lies in or below that folder, in `{}`\nhint: take the word out of `plugins.entries.{id}.grants.files.write`, or write a narrower one", .store.display()
+    )]
+    WritesCode {
+        /// The plugin.
+        id: PluginId,
+        /// What it would get, in words.
+        what: String,
+        /// The folder of all plugins.
+        store: PathBuf,
+    },
+    /// Its options.
+    #[error("its options: {0}")]
+    Config(BadConfig),
+    /// A policy that nobody consented to.
+    #[error(
+        "its code has a trusted tool policy `{0}`, which its manifest does not name\nhint: add it to `contracts.trustedToolPolicies`; people consent to what stands there"
+    )]
+    UndeclaredPolicy(String),
     /// Its code has other hooks than its manifest.
     #[error(
         "its code has a hook at `{0}`, which its manifest does not name\nhint: add it to `points`; people consent to what stands there"
@@ -216,19 +243,31 @@ impl Scripts {
 async fn start(wanted: Wanted, surroundings: &Surroundings<'_>, scripts: &Scripts) -> Result<Running, Why> {
     let environment = surroundings.environment;
     let Wanted { installed, config, granted } = wanted;
-    match installed.state() {
-        State::Trusted => {}
-        State::Changed(now) => return Err(Why::NotTrusted(format!("they are `{now}` now"))),
-        State::Broken(error) => return Err(Why::NotTrusted(error.to_string())),
-    }
-    let manifest = Manifest::read(&installed.root)?;
+    let seal = installed.seal().map_err(|state| match state {
+        State::Changed(now) => Why::NotTrusted(format!("they are `{now}` now")),
+        State::Broken(error) => Why::NotTrusted(error.to_string()),
+        State::Trusted => Why::NotTrusted("they can't be told apart".to_owned()),
+    })?;
+    let seal = Arc::new(seal);
+    let manifest = Manifest::sealed(&installed.root, &seal)?;
     if manifest.id != installed.id {
         return Err(Why::NotTrusted(format!("they are those of `{}`", manifest.id)));
     }
-    let got = match &manifest.asked {
+    let config = match &manifest.config_schema {
+        Some(schema) => options(schema, config, manifest.api)?,
+        None => (config, Vec::new()),
+    };
+    let (config, unchecked) = config;
+    let mut got = match &manifest.asked {
         Some(asked) => asked.granted(&granted),
         None => Effective { given: granted, ..Effective::default() },
     };
+    let folders = Folders {
+        plugin: installed.root.clone(),
+        workspace: surroundings.workspace.clone(),
+        data: installed.data.clone(),
+    };
+    let writes_code = keep_code(&mut got, &folders, &installed)?;
     let mut registration = Registration::new(installed.id.as_str())?;
     let not_granted = &format!("not granted in `plugins.entries.{}.grants`", installed.id);
     for missing in got.missing.sentences() {
@@ -239,8 +278,9 @@ async fn start(wanted: Wanted, surroundings: &Surroundings<'_>, scripts: &Script
     let (mut process, mut script) = (None, None);
     match &manifest.kind {
         Kind::Script { entry } => {
-            let facts = facts(&manifest, entry, &installed, config, surroundings);
-            script = Some(load_script(facts, &installed, &got.given, surroundings, scripts).await?);
+            let facts =
+                Facts { seal: Some(seal), ..facts(&manifest, entry, &installed, config, surroundings) };
+            script = Some(load_script(facts, folders, &got.given, surroundings, scripts).await?);
         }
         Kind::Process { command } => {
             let (program, arguments) = words(command, root);
@@ -252,6 +292,7 @@ async fn start(wanted: Wanted, surroundings: &Surroundings<'_>, scripts: &Script
                 environment: variables(&got.given, environment),
                 config,
                 limits: Limits::default(),
+                seal: Some(seal),
             };
             let started = ProcessPlugin::start(settings).await?;
             started.register(&mut registration)?;
@@ -265,6 +306,7 @@ async fn start(wanted: Wanted, surroundings: &Surroundings<'_>, scripts: &Script
                 directory: root.clone(),
                 environment: variables(&got.given, environment),
                 dialect: *dialect,
+                seal: Some(seal),
             };
             let commands = Commands::default();
             for spec in points.unwrap_or_default() {
@@ -293,12 +335,55 @@ async fn start(wanted: Wanted, surroundings: &Surroundings<'_>, scripts: &Script
             registration.leave_out(missing, not_granted);
         }
     }
+    for what in writes_code {
+        registration.leave_out(what, "the folder that the agent works in holds the code of plugins");
+    }
+    for what in unchecked {
+        registration.leave_out(what, "this word of a JSON Schema is not read here");
+    }
+    let is_policy = |spec: &&HookSpec| {
+        spec.point == PointId::TrustedToolPolicy
+            && !manifest.contracts.trusted_tool_policies.contains(&spec.registration)
+    };
+    if let Some(spec) = registration.hooks().find(is_policy) {
+        return Err(Why::UndeclaredPolicy(spec.registration.clone()));
+    }
     let is_named =
         |spec: &HookSpec| points.is_none_or(|points| points.iter().any(|at| at.point == spec.point));
     if let Some(spec) = registration.hooks().find(|spec| !is_named(spec)) {
         return Err(Why::Undeclared(spec.point.name().to_owned()));
     }
     Ok(Running { id: installed.id, registration, process, _script: script })
+}
+
+/// Checks a plugin's options. What is not said is an object with nothing in it. Returns what of the schema was not checked.
+fn options(schema: &Json, config: Json, api: Api) -> Result<(Json, Vec<String>), Why> {
+    let config = if config.to_value().is_null() { Json::new(serde_json::json!({})) } else { config };
+    let unread = config_schema::check(&schema.to_value(), &config.to_value()).map_err(Why::Config)?;
+    match (api, unread.first()) {
+        // What is written for us says only what we read.
+        (Api::Backstop, Some(first)) => Err(Why::Config(BadConfig::unread(first))),
+        _ => Ok((config, unread)),
+    }
+}
+
+/// Takes out what would let a plugin change code: an error where the operator wrote it, and listed where it is so only in this
+/// working folder.
+fn keep_code(got: &mut Effective, folders: &Folders, installed: &Installed) -> Result<Vec<String>, Why> {
+    let mut left_out = Vec::new();
+    for (folder, access) in std::mem::take(&mut got.given.files) {
+        if access == Access::Read || folder.may_be_written(folders, &installed.store) {
+            got.given.files.insert((folder, access));
+            continue;
+        }
+        let what = format!("read, change and remove files in {folder}");
+        if !folder.is_of_workspace() {
+            return Err(Why::WritesCode { id: installed.id.clone(), what, store: installed.store.clone() });
+        }
+        left_out.push(what);
+        got.given.files.insert((folder, Access::Read));
+    }
+    Ok(left_out)
 }
 
 /// What a script's code is told of itself.
@@ -324,21 +409,17 @@ fn facts(
         workspace: surroundings.workspace.clone(),
         state: None,
         tools: surroundings.tools.clone(),
+        seal: None,
     }
 }
 
 async fn load_script(
     facts: Facts,
-    installed: &Installed,
+    folders: Folders,
     given: &Permissions,
     surroundings: &Surroundings<'_>,
     scripts: &Scripts,
 ) -> Result<Scripted, Why> {
-    let folders = Folders {
-        plugin: installed.root.clone(),
-        workspace: surroundings.workspace.clone(),
-        data: installed.data.clone(),
-    };
     let permissions = permissions(given, &folders, surroundings);
     let has_data = permissions.files.iter().any(|grant| grant.root.starts_with(&folders.data));
     if has_data {
@@ -370,10 +451,15 @@ fn permissions(
         };
         Some(backstop_script::FileGrant { root: folder.resolve(folders)?, access })
     });
+    // Its own files it may read, after all that was granted: where paths begin is the operator's.
+    let own = backstop_script::FileGrant {
+        root: folders.plugin.clone(),
+        access: backstop_script::FileAccess::Read,
+    };
     let host = |host: &Host| backstop_script::HostGrant { host: host.name.clone(), port: host.port };
     let variable = |name: &String| Some((name.clone(), (surroundings.environment)(name)?));
     backstop_script::Permissions {
-        files: files.collect(),
+        files: files.chain([own]).collect(),
         env: given.env.iter().filter_map(variable).collect(),
         hosts: given.hosts.iter().map(host).collect(),
         programs: given.programs.iter().filter_map(found).collect(),
@@ -419,143 +505,9 @@ fn variables(
     environment: &(dyn Fn(&str) -> Option<String> + Sync),
 ) -> BTreeMap<OsString, OsString> {
     let names = PLAIN_VARIABLES.into_iter().chain(given.env.iter().map(String::as_str));
-    names.filter_map(|name| Some((name.into(), environment(name)?.into()))).collect()
+    let found = names.filter_map(|name| Some((name.into(), environment(name)?.into())));
+    found.chain([(NO_CACHE.0.into(), NO_CACHE.1.into())]).collect()
 }
 
 #[cfg(test)]
-mod tests {
-    use std::fs;
-
-    use backstop_engine::{Hosts, OperatorSettings};
-    use backstop_hooks::HostProfile;
-    use backstop_hooks::PointId;
-
-    use super::*;
-    use crate::permissions::Words;
-    use crate::trust::Home;
-
-    fn wanted(files: &[(&str, &str)], grants: &str) -> (tempfile::TempDir, Wanted) {
-        let folder = tempfile::tempdir().unwrap();
-        let source = folder.path().join("source");
-        fs::create_dir(&source).unwrap();
-        for (name, text) in files {
-            fs::write(source.join(name), text).unwrap();
-        }
-        let home = Home::new(folder.path().join("plugins"));
-        let staged = home.stage(&source).unwrap();
-        let hash = staged.package.hash;
-        let installed = home.install(staged, hash, "a folder", 1).unwrap();
-        let words: Words = serde_json::from_str(grants).unwrap();
-        let granted = Permissions::try_from(&words).unwrap();
-        (folder, Wanted { installed, config: Json::default(), granted })
-    }
-
-    fn environment(name: &str) -> Option<String> {
-        match name {
-            "PATH" => std::env::var("PATH").ok(),
-            "GIVEN" | "KEPT" => Some(name.to_lowercase()),
-            _ => None,
-        }
-    }
-
-    async fn loaded(wanted: Wanted) -> Result<PluginSet, String> {
-        let surroundings = Surroundings {
-            environment: &environment,
-            workspace: None,
-            tools: Vec::new(),
-            services: Arc::new(openclaw::NoServices),
-        };
-        PluginSet::load(vec![wanted], &surroundings).await.map_err(|error| error.to_string())
-    }
-
-    const COMMAND: &str = r#"{"id": "mine", "version": "1", "kind": "command", "command": ["sh", "${plugin}/hook.sh"],
-        "points": [{"point": "before_tool_call"}, {"point": "session_start"}], "permissions": {"env": ["GIVEN", "KEPT"]}}"#;
-
-    #[tokio::test]
-    async fn a_trusted_plugin_stands_at_its_points_and_what_is_missing_is_listed() {
-        let files = [("backstop.plugin.json", COMMAND), ("hook.sh", "exit 0")];
-        let (_folder, plugin) = wanted(&files, r#"{"env": ["GIVEN"]}"#);
-        let set = loaded(plugin).await.unwrap();
-        let mut snapshot = Snapshot::empty(OperatorSettings::default());
-        let seated = set.seat(&mut snapshot).unwrap();
-        let points: Vec<_> = snapshot.iter().map(|meta| meta.point).collect();
-        assert_eq!(points, [PointId::BeforeToolCall, PointId::SessionStart]);
-        assert!(snapshot.iter().all(|meta| meta.owner.to_string() == "mine"));
-        let left_out: Vec<_> = seated[0].1.left_out.iter().map(|left| left.what.as_str()).collect();
-        assert_eq!(left_out, ["see the environment variable `KEPT`"]);
-    }
-
-    #[tokio::test]
-    async fn a_gate_that_no_host_fires_is_an_error_that_names_plugin_and_point() {
-        let files = [("backstop.plugin.json", COMMAND), ("hook.sh", "exit 0")];
-        let (_folder, plugin) = wanted(&files, "{}");
-        let set = loaded(plugin).await.unwrap();
-        let profile = HostProfile::new("tiny", "a tiny host").fires([PointId::SessionStart]);
-        let mut snapshot = Snapshot::empty(OperatorSettings::default()).hosted_by(Hosts::new([profile]));
-        let error = set.seat(&mut snapshot).unwrap_err().to_string();
-        assert!(error.contains("`mine`") && error.contains("before_tool_call"), "{error}");
-    }
-
-    #[tokio::test]
-    async fn law_05_a_plugin_that_is_on_and_has_changed_is_an_error_and_not_a_plugin_less() {
-        let files = [("backstop.plugin.json", COMMAND), ("hook.sh", "exit 2")];
-        let (_folder, plugin) = wanted(&files, "{}");
-        fs::write(plugin.installed.root.join("hook.sh"), "exit 0").unwrap();
-        let error = loaded(plugin.clone()).await.unwrap_err();
-        assert!(error.contains("not those that are trusted") && error.contains("disable"), "{error}");
-        fs::remove_dir_all(&plugin.installed.root).unwrap();
-        assert!(loaded(plugin).await.is_err());
-    }
-
-    #[tokio::test]
-    async fn a_server_is_asked_only_where_host_and_credentials_are_granted() {
-        let manifest = r#"{"id": "web", "version": "1", "kind": "http", "url": "http://127.0.0.1:9/x", "authorization": "GIVEN",
-            "points": [{"point": "before_tool_call"}]}"#;
-        let files = [("backstop.plugin.json", manifest)];
-        for (grants, said) in [
-            ("{}", Some("add `127.0.0.1:9` to `plugins.entries.web.grants.hosts`")),
-            (r#"{"hosts": ["127.0.0.1"]}"#, Some("grants.hosts")),
-            (r#"{"hosts": ["127.0.0.1:9"]}"#, Some("add `GIVEN` to `plugins.entries.web.grants.env`")),
-            (r#"{"hosts": ["127.0.0.1:9"], "env": ["GIVEN"]}"#, None),
-        ] {
-            let (_folder, plugin) = wanted(&files, grants);
-            let error = loaded(plugin).await.err();
-            match said {
-                Some(said) => assert!(error.as_ref().is_some_and(|error| error.contains(said)), "{error:?}"),
-                None => assert_eq!(error, None),
-            }
-        }
-    }
-
-    #[test]
-    fn a_program_gets_what_is_granted_of_the_environment_and_what_it_needs_to_start() {
-        let given = Permissions { env: ["GIVEN".to_owned()].into(), ..Permissions::default() };
-        let names: Vec<_> = variables(&given, &environment).into_keys().collect();
-        assert_eq!(names, ["GIVEN", "PATH"]);
-        let command = ["./run".to_owned(), "${plugin}/x".to_owned()];
-        assert_eq!(words(&command, Path::new("/p")), ("/p/./run".into(), vec!["/p/x".into()]));
-    }
-
-    #[tokio::test]
-    async fn a_script_stands_with_what_it_registers_where_its_manifest_says() {
-        let code = r#"import { definePluginEntry } from "backstop/plugin-sdk";
-            export default definePluginEntry({ id: "mine", name: "Mine", register(api) {
-                api.on("before_tool_call", () => ({ block: true, blockReason: "no" }));
-            } });"#;
-        let manifest = r#"{"id": "mine", "version": "1", "kind": "script", "entry": "a.js",
-            "points": [{"point": "before_tool_call"}]}"#;
-        let (_folder, plugin) = wanted(&[("backstop.plugin.json", manifest), ("a.js", code)], "{}");
-        let set = loaded(plugin).await.unwrap();
-        let mut snapshot = Snapshot::empty(OperatorSettings::default());
-        set.seat(&mut snapshot).unwrap();
-        let points: Vec<_> = snapshot.iter().map(|meta| meta.point).collect();
-        assert_eq!(points, [PointId::BeforeToolCall]);
-        let elsewhere = manifest.replace("before_tool_call", "session_start");
-        let (_folder, plugin) = wanted(&[("backstop.plugin.json", &elsewhere), ("a.js", code)], "{}");
-        let error = loaded(plugin).await.unwrap_err();
-        assert!(error.contains("before_tool_call") && error.contains("manifest"), "{error}");
-        let (_folder, plugin) = wanted(&[("backstop.plugin.json", manifest), ("a.js", "const x = ;")], "{}");
-        let error = loaded(plugin).await.unwrap_err();
-        assert!(error.contains("`mine`") && error.contains("a.js"), "{error}");
-    }
-}
+mod tests;

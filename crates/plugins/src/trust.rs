@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::install::{FetchError, Origin};
 use crate::manifest::{Manifest, ManifestError, PluginId};
-use crate::package::{self, Bounds, ContentHash, Finding, Package, PackageError};
+use crate::package::{self, Bounds, ContentHash, Finding, Package, PackageError, Seal};
 
 /// Most bytes of the list.
 const MOST_LIST_BYTES: u64 = 4 << 20;
@@ -97,6 +97,16 @@ pub enum TrustError {
         /// What was probably meant.
         near: Option<String>,
     },
+    /// On some systems both would have the same folders.
+    #[error(
+        "there is a plugin `{other}` already, which is the same name as `{id}` for some systems\nhint: remove it first with `backstop plugins remove {other}`"
+    )]
+    SameName {
+        /// The plugin.
+        id: PluginId,
+        /// The one that is there.
+        other: PluginId,
+    },
     /// What is there is not what was consented to.
     #[error(
         "plugin `{id}` is now `{now}`, and not `{consented}`\nhint: look at it with `backstop plugins inspect {id}` before you trust it"
@@ -153,15 +163,29 @@ pub struct Installed {
     pub root: PathBuf,
     /// Where it may keep files.
     pub data: PathBuf,
+    /// The folder of all plugins, in which both lie.
+    pub store: PathBuf,
 }
 
 impl Installed {
     /// Compares its files with what is trusted.
     pub fn state(&self) -> State {
-        match Package::hash(&self.root, &Bounds::default()) {
-            Ok(hash) if hash == self.record.hash => State::Trusted,
-            Ok(hash) => State::Changed(hash),
-            Err(error) => State::Broken(error),
+        match self.seal() {
+            Ok(_) => State::Trusted,
+            Err(state) => state,
+        }
+    }
+
+    /// Looks at its files, once, for whatever of them is read later.
+    ///
+    /// # Errors
+    ///
+    /// How it stands, where that is not as it is trusted.
+    pub fn seal(&self) -> Result<Seal, State> {
+        match Seal::of(&self.root) {
+            Ok(seal) if seal.hash() == self.record.hash => Ok(seal),
+            Ok(seal) => Err(State::Changed(seal.hash())),
+            Err(error) => Err(State::Broken(error)),
         }
     }
 }
@@ -263,7 +287,7 @@ impl Home {
     fn place(&self, id: PluginId, record: Record) -> Installed {
         let root = self.code(&id, record.folder);
         let data = self.0.join("data").join(id.as_str());
-        Installed { id, record, root, data }
+        Installed { id, record, root, data, store: self.0.clone() }
     }
 
     fn code(&self, id: &PluginId, hash: ContentHash) -> PathBuf {
@@ -286,6 +310,9 @@ impl Home {
             return Err(wrong(format!("it has more than {MOST_LIST_BYTES} bytes")));
         }
         let list: List = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+        if let Err((one, other)) = apart(list.plugins.keys()) {
+            return Err(wrong(format!("`{one}` and `{other}` are one name for some systems")));
+        }
         match list.form {
             FORM => Ok(list),
             other => Err(wrong(format!("it has form {other}, and this version reads {FORM}"))),
@@ -353,6 +380,9 @@ impl Home {
             return Err(TrustError::NotThis { id, now: hash, consented });
         }
         let mut list = self.list()?;
+        if let Err((other, _)) = apart(list.plugins.keys().chain([&id])) {
+            return Err(TrustError::SameName { other: other.clone(), id });
+        }
         let root = self.code(&id, hash);
         let failed = io_error(&root);
         if let Some(above) = root.parent() {
@@ -485,6 +515,17 @@ impl Home {
         file.lock().map_err(&failed)?;
         Ok(Lock(file))
     }
+}
+
+/// Whether no two of these ids can be the same name for a system.
+fn apart<'a>(ids: impl Iterator<Item = &'a PluginId>) -> Result<(), (&'a PluginId, &'a PluginId)> {
+    let mut folded = BTreeMap::new();
+    for id in ids {
+        if let Some(other) = folded.insert(id.folded(), id).filter(|other| *other != id) {
+            return Err((other, id));
+        }
+    }
+    Ok(())
 }
 
 fn unknown<'a>(id: &str, others: impl Iterator<Item = &'a str>) -> TrustError {
@@ -628,6 +669,39 @@ mod tests {
             let error = home.installed().unwrap_err().to_string();
             assert!(error.contains("trust.json") && error.contains("\nhint: "), "{text}: {error}");
         }
+    }
+
+    #[test]
+    fn ids_that_are_one_name_for_some_systems_are_not_installed_together() {
+        let (_folder, home) = home();
+        let mine = put(&home, &source("1", "one"));
+        let called = |id: &str| {
+            let other = source("2", "two");
+            let path = other.path().join("backstop.plugin.json");
+            let text = fs::read_to_string(&path).unwrap().replace("\"mine\"", &format!("\"{id}\""));
+            fs::write(path, text).unwrap();
+            home.stage(other.path())
+        };
+        for id in ["MINE", "Mine", "minE"] {
+            let staged = called(id).unwrap();
+            let hash = staged.package.hash;
+            let error = home.install(staged, hash, "a folder", 8).unwrap_err();
+            assert!(matches!(error, TrustError::SameName { .. }), "{id}: {error}");
+            assert!(is_trusted(&home.find("mine").unwrap()));
+        }
+        // What a system leaves out or keeps for devices is no id, nor is a letter that only looks like one.
+        for id in ["mine.", "mine..", "con", "NUL", "aux.js", "com1", "m\u{131}ne", "mine ", "mi\u{200b}ne"] {
+            assert!(called(id).is_err(), "{id}");
+        }
+        let list = home.folder().join(LIST);
+        let text = fs::read_to_string(&list).unwrap();
+        let mut both: serde_json::Value = serde_json::from_str(&text).unwrap();
+        both["plugins"]["MINE"] = both["plugins"]["mine"].clone();
+        fs::write(&list, both.to_string()).unwrap();
+        let error = home.installed().unwrap_err().to_string();
+        assert!(error.contains("`MINE`") && error.contains("`mine`"), "{error}");
+        fs::write(&list, text).unwrap();
+        assert!(is_trusted(&mine));
     }
 
     #[test]

@@ -41,5 +41,5 @@ pub use limits::Limits;
 pub use loaded::Loaded;
 pub use outside::{ProgramOutput, ProgramRequest};
 pub use permissions::{FileAccess, FileGrant, HostGrant, Permissions, UserGrant};
-pub use source::{Placement, ScriptSource};
+pub use source::{FilesSeen, Placement, ScriptSource};
 pub use workers::{RunItem, WorkerSettings, Workers};

@@ -14,6 +14,12 @@ pub enum Placement {
     Alone,
 }
 
+/// What was seen in a script's folder by whoever looked at it before it was loaded.
+pub trait FilesSeen: Send + Sync + std::fmt::Debug {
+    /// Whether the file of this name, relative to the folder and with `/` between its parts, had these bytes.
+    fn holds(&self, name: &str, bytes: &[u8]) -> bool;
+}
+
 /// A script: a folder with modules, and where to begin.
 #[derive(Debug, Clone)]
 pub struct ScriptSource {
@@ -28,6 +34,8 @@ pub struct ScriptSource {
     pub boot: Option<Arc<str>>,
     /// Where it lives.
     pub placement: Placement,
+    /// What its modules and packages are held against when they are read, if somebody looked at them before.
+    pub seen: Option<Arc<dyn FilesSeen>>,
 }
 
 impl ScriptSource {
@@ -40,7 +48,15 @@ impl ScriptSource {
             entry: entry.into(),
             boot: None,
             placement: Placement::Shared,
+            seen: None,
         }
+    }
+
+    /// With what was seen in its folder: no module is loaded that was not.
+    #[must_use]
+    pub fn seen(mut self, seen: Arc<dyn FilesSeen>) -> Self {
+        self.seen = Some(seen);
+        self
     }
 
     /// With a boot module.

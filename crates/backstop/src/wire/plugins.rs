@@ -1,7 +1,7 @@
 //! The plugins that are installed and on, with what `plugins.entries` says of each.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use backstop_config::{ConfigError, Loaded, PluginEntry};
@@ -9,7 +9,7 @@ use backstop_hooks::{Json, OwnerId};
 use backstop_plugins::manifest::PluginId;
 use backstop_plugins::openclaw::{Services, StoreServices};
 use backstop_plugins::permissions::{FileWords, Permissions, Words};
-use backstop_plugins::set::{PluginSet, Surroundings, Wanted};
+use backstop_plugins::set::{PluginSet, SetError, Surroundings, Wanted, Why};
 use backstop_plugins::trust::Home;
 use backstop_store::Store;
 
@@ -20,6 +20,7 @@ use crate::error::BuildError;
 pub(crate) async fn load(
     loaded: &Loaded,
     folder: &Path,
+    workspace: Option<PathBuf>,
     store: &Arc<dyn Store>,
 ) -> Result<(PluginSet, Vec<String>), BuildError> {
     let mut installed = Home::new(folder).installed()?;
@@ -42,9 +43,22 @@ pub(crate) async fn load(
         .collect();
     let may = move |owner: &OwnerId| may_inject.get(owner.as_str()).copied().unwrap_or(true);
     let services: Arc<dyn Services> = Arc::new(StoreServices::new(Arc::clone(store), may));
-    let surroundings =
-        Surroundings { environment: &environment, workspace: None, tools: Vec::new(), services };
-    Ok((PluginSet::load(wanted, &surroundings).await?, ids))
+    let surroundings = Surroundings { environment: &environment, workspace, tools: Vec::new(), services };
+    match PluginSet::load(wanted, &surroundings).await {
+        Ok(set) => Ok((set, ids)),
+        Err(error) => Err(placed(loaded, error)),
+    }
+}
+
+/// What is wrong with a plugin's options stands where the operator wrote them.
+fn placed(loaded: &Loaded, error: SetError) -> BuildError {
+    let Why::Config(wrong) = &*error.why else { return error.into() };
+    let entries = &loaded.config.plugins.entries;
+    let found = entries.iter().find(|(name, _)| name.value.as_str() == error.id.as_str());
+    let Some((name, entry)) = found else { return error.into() };
+    let at = entry.config.as_ref().map_or(&name.at, |config| &config.at);
+    let text = format!("`plugins.entries.{}.config`: {wrong}", error.id);
+    BuildError::Config(ConfigError::from(problem(at, &text)))
 }
 
 /// What the operator grants to a plugin.

@@ -141,3 +141,25 @@ fn a_list_that_cannot_be_read_stops_whatever_judges() {
     let (exit, said) = canvas(&user);
     assert!(exit != Some(0) && said.contains("trust.json"), "{said}");
 }
+
+#[test]
+fn options_that_the_plugin_does_not_have_are_an_error_where_they_stand() {
+    let user = User::new();
+    let folder = source(&user, BLOCKS);
+    let schema = r#""configSchema": {"additionalProperties": false, "properties": {"level": {"type": "integer"}}}, "points""#;
+    let manifest = MANIFEST.replace("\"points\"", schema);
+    std::fs::write(std::path::Path::new(&folder).join("backstop.plugin.json"), manifest).unwrap();
+    let hash = hash(&user, &folder);
+    user.run(&["plugins", "install", &folder, "--yes", "--trust", &hash]).succeeded();
+    assert!(canvas(&user).1.contains("no canvas here"), "without options it has all that it needs");
+    for (config, said) in
+        [("{level: high}", "`level` is no integer"), ("{levle: 1}", "did you mean `level`?")]
+    {
+        user.configure(&format!("plugins:\n  entries:\n    no-canvas:\n      config: {config}\n"));
+        let (code, told) = canvas(&user);
+        assert_ne!(code, Some(0), "{told}");
+        assert!(told.contains(said) && told.contains(":4:15") && !told.contains("high"), "{told}");
+    }
+    user.configure("plugins: {entries: {no-canvas: {config: {level: 1}}}}\n");
+    assert!(canvas(&user).1.contains("no canvas here"));
+}

@@ -22,6 +22,7 @@ use backstop_hooks::{Json, OwnerId};
 use backstop_yaml::{Node, Place, Problem, ProblemKind};
 
 use crate::external::command::Dialect;
+use crate::package::Seal;
 use crate::permissions::Permissions;
 use crate::registration::HookSpec;
 
@@ -30,8 +31,9 @@ pub const OURS: &str = "backstop.plugin.json";
 /// The names of the manifests that plugins of OpenClaw have.
 pub const THEIRS: [&str; 2] = ["openclaw.plugin.json", "package.json"];
 
-/// A plugin's id: 1 to 64 of `a-z`, `A-Z`, `0-9`, `-`, `_`, `.`, beginning with a letter or digit. It is the owner of the plugin's
-/// hooks, and the name of its folder.
+/// A plugin's id: 1 to 64 of `a-z`, `A-Z`, `0-9`, `-`, `_`, `.`, beginning with a letter or digit and not ending with a dot. It is the
+/// owner of the plugin's hooks, and the name of its folders: so none is a name that a system keeps for a device, and no two plugins
+/// have ids that differ in case only ([`PluginId::folded`]).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(try_from = "String")]
 pub struct PluginId(String);
@@ -60,10 +62,12 @@ impl PluginId {
         if id.to_ascii_lowercase().starts_with("builtin:") {
             return Err(BadId { id, hint: "`builtin:` is for what is a part of Backstop" });
         }
-        if !begins || id.len() > Self::LIMIT || !id.bytes().all(is_plain) {
-            let hint =
-                "an id has 1 to 64 letters, digits, `-`, `_` and `.`, and begins with a letter or digit";
+        if !begins || id.len() > Self::LIMIT || !id.bytes().all(is_plain) || id.ends_with('.') {
+            let hint = "an id has 1 to 64 letters, digits, `-`, `_` and `.`, begins with a letter or digit and does not end with a dot";
             return Err(BadId { id, hint });
+        }
+        if is_device(&id) {
+            return Err(BadId { id, hint: "some systems have no folder of that name" });
         }
         let is_ours = ["builtin", "operator", "backstop"].map(skeleton).contains(&skeleton(&id));
         if is_ours || OwnerId::new(id.as_str()).is_builtin() {
@@ -77,10 +81,23 @@ impl PluginId {
         &self.0
     }
 
+    /// The id as systems have it that do not tell case apart.
+    pub fn folded(&self) -> String {
+        self.0.to_ascii_lowercase()
+    }
+
     /// Whether a reader may take one for the other although they are not the same.
     pub fn looks_like(&self, other: &str) -> bool {
         self.0 != other && skeleton(&self.0) == skeleton(other)
     }
+}
+
+/// Whether a name, or what stands before its first dot, is that of a device of Windows.
+fn is_device(name: &str) -> bool {
+    let stem = name.split('.').next().unwrap_or_default().to_ascii_lowercase();
+    let is_numbered =
+        |start: &str| stem.strip_prefix(start).is_some_and(|rest| matches!(rest.as_bytes(), [b'0'..=b'9']));
+    matches!(stem.as_str(), "con" | "prn" | "aux" | "nul") || is_numbered("com") || is_numbered("lpt")
 }
 
 /// A name without what a reader passes over.
@@ -241,6 +258,9 @@ pub enum ManifestError {
         /// Why.
         error: io::Error,
     },
+    /// It is not what was looked at.
+    #[error("`{}` was changed since the plugin was looked at", .0.display())]
+    Changed(PathBuf),
     /// What it says is wrong.
     #[error("{}", .0.to_string().trim_start_matches("error: "))]
     Wrong(Problem),
@@ -259,14 +279,27 @@ impl Manifest {
     ///
     /// [`ManifestError`], with file, line and column of what is wrong.
     pub fn read(folder: &Path) -> Result<Self, ManifestError> {
-        if let Some(ours) = Text::of(folder, OURS)? {
-            let mut manifest = ours::read(folder, &ours)?;
-            if Text::of(folder, "openclaw.plugin.json")?.is_some() {
+        Self::looked(Look { folder, seal: None })
+    }
+
+    /// Reads it from a folder that was looked at; what was not seen then is not read.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::read`], and [`ManifestError::Changed`].
+    pub fn sealed(folder: &Path, seal: &Seal) -> Result<Self, ManifestError> {
+        Self::looked(Look { folder, seal: Some(seal) })
+    }
+
+    fn looked(look: Look<'_>) -> Result<Self, ManifestError> {
+        if let Some(ours) = Text::of(look, OURS)? {
+            let mut manifest = ours::read(look.folder, &ours)?;
+            if Text::of(look, "openclaw.plugin.json")?.is_some() {
                 manifest.notes.push(format!("`openclaw.plugin.json` is not read, since there is a `{OURS}`"));
             }
             return Ok(manifest);
         }
-        theirs::read(folder)
+        theirs::read(look)
     }
 
     /// What it asks for, in plain words, with what running it means at all.
@@ -282,6 +315,13 @@ impl Manifest {
     }
 }
 
+/// A plugin's folder, and what was seen in it before.
+#[derive(Clone, Copy)]
+struct Look<'a> {
+    folder: &'a Path,
+    seal: Option<&'a Seal>,
+}
+
 /// A file with JSON, and its tree with places.
 struct Text {
     path: PathBuf,
@@ -290,8 +330,8 @@ struct Text {
 }
 
 impl Text {
-    fn of(folder: &Path, name: &str) -> Result<Option<Self>, ManifestError> {
-        let path = folder.join(name);
+    fn of(look: Look<'_>, name: &str) -> Result<Option<Self>, ManifestError> {
+        let path = look.folder.join(name);
         let unreadable = |error| ManifestError::Unreadable { path: path.clone(), error };
         match path.symlink_metadata() {
             Ok(found) if found.is_file() => {}
@@ -306,6 +346,9 @@ impl Text {
         file.take(bound).read_to_string(&mut text).map_err(unreadable)?;
         if text.len() > most {
             return Err(unreadable(io::Error::other(format!("it is larger than {most} bytes"))));
+        }
+        if look.seal.is_some_and(|seal| !seal.holds(name, text.as_bytes())) {
+            return Err(ManifestError::Changed(path));
         }
         Ok(Some(Self { name: Arc::from(path.display().to_string()), path, text }))
     }

@@ -10,7 +10,7 @@ use backstop_hooks::Json;
 use backstop_yaml::{Problem, ProblemKind};
 use serde_json::{Map, Value};
 
-use super::{Api, Contracts, Kind, Manifest, ManifestError, PluginId, THEIRS, Text, inside};
+use super::{Api, Contracts, Kind, Look, Manifest, ManifestError, PluginId, THEIRS, Text, inside};
 
 /// Keys of their manifest that say nothing that would have to be done.
 const SILENT: [&str; 12] = [
@@ -52,9 +52,10 @@ const ENTRIES: [&str; 4] = ["index.ts", "index.js", "index.mjs", "index.cjs"];
 /// Most notes.
 const MOST_NOTES: usize = 64;
 
-pub(super) fn read(folder: &Path) -> Result<Manifest, ManifestError> {
+pub(super) fn read(look: Look<'_>) -> Result<Manifest, ManifestError> {
+    let folder = look.folder;
     let [manifest, package] = THEIRS;
-    let (manifest, package) = (Text::of(folder, manifest)?, Text::of(folder, package)?);
+    let (manifest, package) = (Text::of(look, manifest)?, Text::of(look, package)?);
     let described = manifest.as_ref().map(object).transpose()?;
     let packed = package.as_ref().map(object).transpose()?;
     let openclaw = packed.as_ref().and_then(|packed| packed.get("openclaw")).and_then(Value::as_object);

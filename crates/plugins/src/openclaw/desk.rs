@@ -17,6 +17,7 @@ use backstop_script::{Bridge, CallScope, FunctionId, HostError, JsonText, LogLev
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use super::answering::{Answering, EventSession};
 use super::{Dialect, Facts, Offered, resolved};
 use crate::registration::{HookSpec, LeftOut, MOST_HOOKS, MOST_OFFERS, Offer, OfferKind};
 
@@ -24,7 +25,7 @@ use crate::registration::{HookSpec, LeftOut, MOST_HOOKS, MOST_OFFERS, Offer, Off
 const ELSEWHERE: [&str; 3] = ["skill_proposal_evaluate", "skill_proposal_changed", "skill_changed"];
 
 /// Bytes of the JSON of all that a plugin registers.
-const MOST_BYTES: usize = 8 << 20;
+const MOST_BYTES: usize = 2 << 20;
 /// How many things that were left out are listed one by one.
 const MOST_LEFT_OUT: usize = 256;
 /// The longest words of one of them, in characters.
@@ -36,12 +37,23 @@ const LONGEST_MS: u64 = 600_000;
 /// What a plugin's requests need of its host.
 #[async_trait]
 pub trait Services: Send + Sync + 'static {
-    /// Queues a text for the next turn of a conversation.
+    /// Queues a text for the next turn of a conversation that the plugin was asked about.
     ///
     /// # Errors
     ///
     /// [`ServiceError`].
-    async fn inject(&self, owner: &OwnerId, injection: Value) -> Result<Value, ServiceError>;
+    async fn inject(
+        &self,
+        owner: &OwnerId,
+        session: &EventSession,
+        injection: Value,
+    ) -> Result<Value, ServiceError>;
+
+    /// Why texts of this plugin for the next turn are not taken, if they are not. It is said when the plugin is loaded.
+    fn no_injections(&self, owner: &OwnerId) -> Option<String> {
+        let _ = owner;
+        None
+    }
 
     /// The value of a session extension, `null` if there is none.
     ///
@@ -50,12 +62,17 @@ pub trait Services: Send + Sync + 'static {
     /// [`ServiceError`].
     async fn extension(&self, owner: &OwnerId, which: Value) -> Result<Value, ServiceError>;
 
-    /// Changes the value of a session extension.
+    /// Changes the value of a session extension of a conversation that the plugin was asked about.
     ///
     /// # Errors
     ///
     /// [`ServiceError`].
-    async fn patch(&self, owner: &OwnerId, patch: Value) -> Result<Value, ServiceError>;
+    async fn patch(
+        &self,
+        owner: &OwnerId,
+        session: &EventSession,
+        patch: Value,
+    ) -> Result<Value, ServiceError>;
 
     /// A text that a command of the plugin prints.
     fn print(&self, owner: &OwnerId, text: Printed<'_>);
@@ -82,7 +99,7 @@ pub struct NoServices;
 
 #[async_trait]
 impl Services for NoServices {
-    async fn inject(&self, _: &OwnerId, _: Value) -> Result<Value, ServiceError> {
+    async fn inject(&self, _: &OwnerId, _: &EventSession, _: Value) -> Result<Value, ServiceError> {
         Err(ServiceError("this host keeps no injections for the next turn".to_owned()))
     }
 
@@ -90,7 +107,7 @@ impl Services for NoServices {
         Err(ServiceError("this host keeps no session extensions".to_owned()))
     }
 
-    async fn patch(&self, _: &OwnerId, _: Value) -> Result<Value, ServiceError> {
+    async fn patch(&self, _: &OwnerId, _: &EventSession, _: Value) -> Result<Value, ServiceError> {
         Err(ServiceError("this host keeps no session extensions".to_owned()))
     }
 
@@ -124,6 +141,7 @@ pub(super) struct Desk {
     facts: Facts,
     owner: OwnerId,
     services: Arc<dyn Services>,
+    answering: Answering,
     collected: Mutex<Collected>,
     /// The last runtime whose `register` has returned. From then on nothing can be registered in it.
     registered: AtomicU32,
@@ -167,14 +185,24 @@ struct OfferCall {
     more: Map<String, Value>,
 }
 
+#[derive(Deserialize)]
+struct SessionCall {
+    /// The number that `session` answered.
+    asked: u64,
+    what: Value,
+}
+
+/// What is said of a conversation that the plugin is not asked about.
+const NOT_ITS_OWN: &str = "`sessionKey` is not that of an event that the plugin is answering\nhint: use `ctx.sessionKey`, and ask before the handler has answered";
+
 fn refused(message: impl Into<String>) -> HostError {
     HostError::new("ERR_INVALID_ARG_VALUE", message)
 }
 
 impl Desk {
-    pub(super) fn new(facts: Facts, services: Arc<dyn Services>) -> Self {
+    pub(super) fn new(facts: Facts, services: Arc<dyn Services>, answering: Answering) -> Self {
         let owner = OwnerId::new(facts.id.as_str());
-        Self { facts, owner, services, collected: Mutex::default(), registered: AtomicU32::new(0) }
+        Self { facts, owner, services, answering, collected: Mutex::default(), registered: AtomicU32::new(0) }
     }
 
     /// What was registered so far.
@@ -412,7 +440,9 @@ impl Bridge for Desk {
         let answer = match name {
             "describe" => self.describe(),
             "hook" => self.registers(scope, &arguments).and_then(|()| self.hook(scope, read(&arguments)?))?,
-            "offer" => self.registers(scope, &arguments).and_then(|()| self.offer(scope, read(&arguments)?))?,
+            "offer" => {
+                self.registers(scope, &arguments).and_then(|()| self.offer(scope, read(&arguments)?))?
+            }
             "leftOut" => {
                 let LeftOut { what, why } = read(&arguments)?;
                 self.leave_out(scope, what, why);
@@ -433,6 +463,11 @@ impl Bridge for Desk {
                 self.registered.fetch_max(scope.generation, Ordering::AcqRel);
                 Value::Null
             }
+            "session" => {
+                let which: Value = read(&arguments)?;
+                let key = which.get("sessionKey").and_then(Value::as_str).unwrap_or_default();
+                json!(self.answering.ask(key).ok_or_else(|| refused(NOT_ITS_OWN))?)
+            }
             "interceptor" => Value::Null,
             _ => return Err(HostError::new("ERR_METHOD_NOT_IMPLEMENTED", format!("there is no `{name}`"))),
         };
@@ -440,11 +475,16 @@ impl Bridge for Desk {
     }
 
     async fn request(&self, _: CallScope, name: String, arguments: JsonText) -> Result<JsonText, HostError> {
-        let arguments: Value = read(&arguments)?;
         let done = match name.as_str() {
-            "inject" => self.services.inject(&self.owner, arguments).await,
-            "extension" => self.services.extension(&self.owner, arguments).await,
-            "patch" => self.services.patch(&self.owner, arguments).await,
+            "extension" => self.services.extension(&self.owner, read(&arguments)?).await,
+            "inject" | "patch" => {
+                let SessionCall { asked, what } = read(&arguments)?;
+                let session = self.answering.redeem(asked).ok_or_else(|| refused(NOT_ITS_OWN))?;
+                match name.as_str() {
+                    "inject" => self.services.inject(&self.owner, &session, what).await,
+                    _ => self.services.patch(&self.owner, &session, what).await,
+                }
+            }
             _ => return Err(HostError::new("ERR_METHOD_NOT_IMPLEMENTED", format!("there is no `{name}`"))),
         };
         text(&done.map_err(|error| refused(error.0))?)

@@ -12,6 +12,7 @@ use backstop_hooks::{
 };
 use backstop_script::{Arguments, FunctionId, Loaded, RunItem, ScriptError, Workers};
 
+use super::answering::Answering;
 use super::answers::outcome;
 use super::{Dialect, shape};
 use crate::registration::AtAnyPoint;
@@ -22,23 +23,12 @@ const ON_RESOLUTION: &str = "requireApproval.onResolution";
 /// A function of a plugin.
 #[derive(Clone)]
 pub(super) struct ScriptHook {
-    script: Loaded,
-    function: FunctionId,
-    dialect: Dialect,
-    workers: Workers,
-    batches: Arc<Batches>,
-}
-
-impl ScriptHook {
-    pub(super) fn new(
-        script: Loaded,
-        function: FunctionId,
-        dialect: Dialect,
-        workers: Workers,
-        batches: Arc<Batches>,
-    ) -> Self {
-        Self { script, function, dialect, workers, batches }
-    }
+    pub(super) script: Loaded,
+    pub(super) function: FunctionId,
+    pub(super) dialect: Dialect,
+    pub(super) workers: Workers,
+    pub(super) batches: Arc<Batches>,
+    pub(super) answering: Answering,
 }
 
 /// A [`ScriptHook`] that stands at the point `P`.
@@ -53,6 +43,7 @@ impl<P: Point> Hook<P> for Standing<P> {
             let hook = &self.hook;
             let arguments = arguments::<P>(hook.dialect, event, cx.call)?;
             let budget = cx.remaining().unwrap_or_else(|| P::INFO.budget());
+            let _open = hook.answering.open(cx.call.session_key.as_ref());
             let said = hook.script.call(hook.function, &arguments, budget).await;
             answered::<P>(hook, event, said)
         }))
@@ -176,6 +167,8 @@ async fn together<P: Point>(
                 budget: *budget,
             })
             .collect();
+        let open = run.iter().map(|(hook, _)| hook.answering.open(call.session_key.as_ref()));
+        let _open: Vec<_> = open.collect();
         let outcome = first.workers.call_run(&items, &arguments).await;
         let Some((at, ended)) = outcome.ended_at else {
             silent.extend(outcome.took);

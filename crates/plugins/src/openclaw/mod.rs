@@ -11,6 +11,7 @@
 //! Limits: what nothing here has a use for (channels, providers, harnesses) can be registered and is listed as left out.
 //! `ctx.getSessionExtension` answers a promise.
 
+mod answering;
 mod answers;
 mod desk;
 mod hook;
@@ -20,14 +21,18 @@ mod shape;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use backstop_script::{Limits, Loaded, Permissions, Placement, ScriptError, ScriptSource, Workers};
+use backstop_script::{
+    FilesSeen, Limits, Loaded, Permissions, Placement, ScriptError, ScriptSource, Workers,
+};
 use serde_json::Value;
 
+pub use self::answering::{Answering, EventSession, Open};
 use self::desk::Desk;
 pub use self::desk::{NoServices, Printed, ServiceError, Services};
 pub use self::hook::Batches;
 use self::hook::ScriptHook;
 pub use self::sessions::StoreServices;
+use crate::package::Seal;
 use crate::registration::{Offer, Registration, RegistrationError};
 
 /// Which import a plugin is written against: the shape of its events and answers.
@@ -64,6 +69,14 @@ pub struct Facts {
     pub state: Option<PathBuf>,
     /// The tools that exist, for its matchers.
     pub tools: Vec<String>,
+    /// What was seen of its files when it was trusted. No other code of it is run.
+    pub seal: Option<Arc<Seal>>,
+}
+
+impl FilesSeen for Seal {
+    fn holds(&self, name: &str, bytes: &[u8]) -> bool {
+        Self::holds(self, name, bytes)
+    }
 }
 
 /// Why a plugin was not loaded.
@@ -90,6 +103,8 @@ pub struct Scripted {
     pub registration: Registration,
     /// The functions behind what it registered besides hooks, and what it calls itself.
     pub offers: Vec<Offered>,
+    /// The conversations that it is being asked about. Whoever calls something of it for a conversation holds it open meanwhile.
+    pub answering: Answering,
     script: Loaded,
 }
 
@@ -118,10 +133,15 @@ pub async fn load(
     let mut registration = Registration::new(&facts.id)?;
     let plugin = facts.id.clone();
     let dialect = facts.dialect;
-    let source = ScriptSource::new(plugin.as_str(), &facts.root, facts.entry.clone())
+    let mut source = ScriptSource::new(plugin.as_str(), &facts.root, facts.entry.clone())
         .boot(include_str!("js/boot.js"))
         .placed(Placement::Shared);
-    let desk = Arc::new(Desk::new(facts, services));
+    if let Some(seal) = &facts.seal {
+        source = source.seen(Arc::<Seal>::clone(seal));
+    }
+    let no_injections = services.no_injections(registration.owner());
+    let answering = Answering::default();
+    let desk = Arc::new(Desk::new(facts, services, answering.clone()));
     let failed = |error| LoadError::Script { plugin: plugin.clone(), error };
     let script = workers
         .load(source, permissions, Limits::default(), Arc::<Desk>::clone(&desk))
@@ -129,7 +149,14 @@ pub async fn load(
         .map_err(failed)?;
     let collected = desk.collected();
     for (spec, function) in collected.hooks {
-        let hook = ScriptHook::new(script.clone(), function, dialect, workers.clone(), Arc::clone(batches));
+        let hook = ScriptHook {
+            script: script.clone(),
+            function,
+            dialect,
+            workers: workers.clone(),
+            batches: Arc::clone(batches),
+            answering: answering.clone(),
+        };
         registration.hook_at(spec, Arc::new(hook))?;
     }
     for offered in &collected.offers {
@@ -138,7 +165,10 @@ pub async fn load(
     for left_out in collected.left_out {
         registration.leave_out(left_out.what, left_out.why);
     }
-    Ok(Scripted { registration, offers: collected.offers, script })
+    if let Some(why) = no_injections {
+        registration.leave_out("texts for the next turn (`enqueueNextTurnInjection`)", why);
+    }
+    Ok(Scripted { registration, offers: collected.offers, answering, script })
 }
 
 impl Scripted {

@@ -1,7 +1,8 @@
 //! What plugins keep with a conversation, in the store: session extensions and texts for the next turn.
 //!
-//! The law: *a plugin speaks for nobody else*. Whose value or text it is follows from the plugin and not from what it says.
-//! A conversation has to exist before something is kept with it.
+//! The law: *a plugin speaks for nobody else*. Whose value or text it is follows from the plugin, and which conversation from what it was
+//! asked about ([`EventSession`]); what it says of either is only compared. A conversation has to exist before something is kept with
+//! it. Its own values a plugin may read wherever they are.
 //!
 //! Limits of a value: plain data 32 levels deep, 4,096 values, 512 keys in an object, 65,536 characters in a text, and
 //! [`MAX_EXTENSION_BYTES`](backstop_store::MAX_EXTENSION_BYTES) as JSON; what goes beyond is refused.
@@ -16,6 +17,7 @@ use backstop_store::{Enqueued, Expected, ExtensionKey, NewInjection, Store, Time
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::answering::EventSession;
 use super::desk::{Printed, ServiceError, Services};
 
 /// How deep a value may be nested.
@@ -57,10 +59,14 @@ impl StoreServices {
         self
     }
 
-    async fn known(&self, key: &str) -> Result<SessionKey, ServiceError> {
-        let key = SessionKey::from(key);
-        match self.store.latest_session(&key).await {
-            Ok(Some(_)) => Ok(key),
+    /// The conversation, which is the one that was named, and exists.
+    async fn known(&self, session: &EventSession, named: &str) -> Result<SessionKey, ServiceError> {
+        let key = session.key();
+        if *key != SessionKey::from(named) {
+            return Err(ServiceError("this is asked for another session than it was".to_owned()));
+        }
+        match self.store.latest_session(key).await {
+            Ok(Some(_)) => Ok(key.clone()),
             Ok(None) => Err(ServiceError(format!("there is no session `{key}`"))),
             Err(error) => Err(refused(error)),
         }
@@ -115,13 +121,24 @@ fn words(error: &serde_json::Error) -> &'static str {
 
 #[async_trait]
 impl Services for StoreServices {
-    async fn inject(&self, owner: &OwnerId, injection: Value) -> Result<Value, ServiceError> {
-        if !(self.may_inject)(owner) {
+    fn no_injections(&self, owner: &OwnerId) -> Option<String> {
+        (!(self.may_inject)(owner)).then(|| {
             let setting = format!("plugins.entries.{owner}.hooks.allowPromptInjection");
-            return Err(ServiceError(format!("`{setting}: false` keeps its texts from the model")));
+            format!("`{setting}: false` keeps its texts from the model")
+        })
+    }
+
+    async fn inject(
+        &self,
+        owner: &OwnerId,
+        session: &EventSession,
+        injection: Value,
+    ) -> Result<Value, ServiceError> {
+        if let Some(why) = self.no_injections(owner) {
+            return Err(ServiceError(why));
         }
         let injection: Injection = read(injection, "an injection")?;
-        let session_key = self.known(&injection.session_key).await?;
+        let session_key = self.known(session, &injection.session_key).await?;
         let ttl = match injection.ttl_ms {
             None => None,
             Some(ms) => Some(
@@ -154,9 +171,14 @@ impl Services for StoreServices {
         Ok(found.map(|extension| extension.value.to_value()).unwrap_or_default())
     }
 
-    async fn patch(&self, owner: &OwnerId, patch: Value) -> Result<Value, ServiceError> {
+    async fn patch(
+        &self,
+        owner: &OwnerId,
+        session: &EventSession,
+        patch: Value,
+    ) -> Result<Value, ServiceError> {
         let which: Which = read(patch, "a patch of a session extension")?;
-        self.known(&which.session_key).await?;
+        self.known(session, &which.session_key).await?;
         let key = which.key(owner);
         match (which.value, which.unset) {
             (Some(value), false) => {

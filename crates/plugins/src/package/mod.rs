@@ -11,17 +11,20 @@
 //! Limits: [`Bounds`]. Names must be valid UTF-8.
 
 mod findings;
+mod seal;
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Component, Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use sha2::{Digest as _, Sha256};
 
 use self::findings::Findings;
 pub use self::findings::{Finding, FindingKind};
+pub use self::seal::Seal;
 
 /// How large a plugin may be.
 #[derive(Clone, Copy, Debug)]
@@ -137,8 +140,8 @@ pub enum PackageError {
     /// Its name is no text.
     #[error("the name `{}` is not valid UTF-8", shown(.0))]
     Name(PathBuf),
-    /// It was changed while it was read.
-    #[error("`{}` was changed while it was read", shown(.0))]
+    /// It was changed while it was read, or since.
+    #[error("`{}` was changed since it was looked at", shown(.0))]
     Changed(PathBuf),
 }
 
@@ -149,8 +152,45 @@ fn shown(path: &Path) -> String {
 /// What kind of thing an entry is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Entry {
-    File { starts: bool },
+    File { starts: bool, stamp: Option<Stamp> },
     Link { target: String },
+}
+
+/// What the system says of a file without its being read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Stamp {
+    length: u64,
+    device: u64,
+    number: u64,
+    modified: (i64, i64),
+    /// When it was changed in any way; nobody sets it.
+    changed: (i64, i64),
+}
+
+impl Stamp {
+    #[cfg(unix)]
+    fn of(found: &fs::Metadata) -> Option<Self> {
+        use std::os::unix::fs::MetadataExt as _;
+        Some(Self {
+            length: found.len(),
+            device: found.dev(),
+            number: found.ino(),
+            modified: (found.mtime(), found.mtime_nsec()),
+            changed: (found.ctime(), found.ctime_nsec()),
+        })
+    }
+
+    #[cfg(not(unix))]
+    fn of(_: &fs::Metadata) -> Option<Self> {
+        None
+    }
+
+    /// Whether it was changed last before `time`, and by more than `by`.
+    fn is_older_than(&self, time: SystemTime, by: Duration) -> bool {
+        let changed =
+            u64::try_from(self.changed.0).ok().map(|seconds| UNIX_EPOCH + Duration::from_secs(seconds));
+        changed.is_some_and(|changed| time.duration_since(changed).is_ok_and(|age| age > by))
+    }
 }
 
 /// A plugin's folder, read.
@@ -176,7 +216,8 @@ impl Package {
     /// [`PackageError`], which names the file.
     pub fn read(root: &Path, bounds: &Bounds) -> Result<Self, PackageError> {
         let mut findings = Findings::default();
-        let (hash, entries, bytes) = digest(root, bounds, &mut |path, bytes| findings.look(path, bytes))?;
+        let digested = digest(root, bounds, &mut |path, bytes| findings.look(path, bytes))?;
+        let (hash, entries, bytes) = (digested.hash, digested.entries.len(), digested.bytes);
         Ok(Self { root: root.to_owned(), hash, entries, bytes, findings: findings.finish() })
     }
 
@@ -186,24 +227,28 @@ impl Package {
     ///
     /// As [`Self::read`].
     pub fn hash(root: &Path, bounds: &Bounds) -> Result<ContentHash, PackageError> {
-        digest(root, bounds, &mut |_, _| {}).map(|(hash, _, _)| hash)
+        digest(root, bounds, &mut |_, _| {}).map(|digested| digested.hash)
     }
 }
 
-fn digest(
-    root: &Path,
-    bounds: &Bounds,
-    look: &mut dyn FnMut(&str, &[u8]),
-) -> Result<(ContentHash, usize, u64), PackageError> {
-    let entries = list(root, bounds)?;
+/// A folder that was read.
+struct Digested {
+    hash: ContentHash,
+    /// Each entry with the digest of its bytes, or of its target.
+    entries: BTreeMap<String, (Entry, [u8; 32])>,
+    bytes: u64,
+}
+
+fn digest(root: &Path, bounds: &Bounds, look: &mut dyn FnMut(&str, &[u8])) -> Result<Digested, PackageError> {
+    let mut entries = BTreeMap::new();
     let mut whole = Sha256::new_with_prefix(b"backstop-plugin-1\0");
     let mut total = 0_u64;
     let mut buffer = Vec::new();
-    for (name, entry) in &entries {
-        let (kind, inner) = match entry {
+    for (name, entry) in list(root, bounds)? {
+        let (kind, inner) = match &entry {
             Entry::Link { target } => (b'l', Sha256::digest(target)),
-            Entry::File { starts } => {
-                read_file(&root.join(name), bounds, &mut buffer)?;
+            Entry::File { starts, .. } => {
+                read_file(&root.join(&name), bounds, &mut buffer)?;
                 total = total.saturating_add(length(buffer.len()));
                 if total > bounds.bytes {
                     return Err(PackageError::TooMuch {
@@ -212,16 +257,17 @@ fn digest(
                         path: name.into(),
                     });
                 }
-                look(name, &buffer);
+                look(&name, &buffer);
                 (if *starts { b'x' } else { b'f' }, Sha256::digest(&buffer))
             }
         };
         whole.update([kind]);
         whole.update(length(name.len()).to_le_bytes());
-        whole.update(name);
+        whole.update(&name);
         whole.update(inner);
+        entries.insert(name, (entry, inner.into()));
     }
-    Ok((ContentHash(whole.finalize().into()), entries.len(), total))
+    Ok(Digested { hash: ContentHash(whole.finalize().into()), entries, bytes: total })
 }
 
 fn length(length: usize) -> u64 {
@@ -285,7 +331,7 @@ fn list(root: &Path, bounds: &Bounds) -> Result<BTreeMap<String, Entry>, Package
                     let what = "bytes in one file";
                     return Err(PackageError::TooMuch { what, most: bounds.file, path: name });
                 }
-                entries.insert(text, Entry::File { starts: starts(&found) });
+                entries.insert(text, Entry::File { starts: starts(&found), stamp: Stamp::of(&found) });
             } else {
                 return Err(PackageError::Special(name));
             }
@@ -344,7 +390,7 @@ pub fn copy(from: &Path, to: &Path, bounds: &Bounds) -> Result<(), PackageError>
         }
         match entry {
             Entry::Link { target } => make_link(&target, &path).map_err(&failed)?,
-            Entry::File { starts } => {
+            Entry::File { starts, .. } => {
                 read_file(&from.join(&name), bounds, &mut buffer)?;
                 total = total.saturating_add(length(buffer.len()));
                 if total > bounds.bytes {

@@ -24,6 +24,7 @@ fn script(folder: &Path, text: &str, dialect: Dialect) -> CommandSettings {
         directory: folder.to_owned(),
         environment: BTreeMap::from([("PATH".into(), std::env::var_os("PATH").unwrap())]),
         dialect,
+        seal: None,
     }
 }
 

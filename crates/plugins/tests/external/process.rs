@@ -149,3 +149,19 @@ async fn a_program_that_is_no_plugin_is_an_error_that_says_why() {
     let error = start(settings).await.map(drop).unwrap_err().to_string();
     assert!(error.contains("could not be started"), "{error}");
 }
+
+#[tokio::test]
+async fn law_04_a_program_whose_files_are_not_those_that_were_looked_at_is_not_started() {
+    let folder = folder();
+    std::fs::write(folder.path().join("words.py"), "one = 1").unwrap();
+    let mut given = settings("good", folder.path());
+    let seal = std::sync::Arc::new(backstop_plugins::package::Seal::of(folder.path()).unwrap());
+    given.seal = Some(seal);
+    assert!(start(given.clone()).await.is_ok());
+    std::fs::write(folder.path().join("words.py"), "one = 2").unwrap();
+    let error = start(given).await.unwrap_err().to_string();
+    assert!(
+        error.contains("is not started: `words.py` was changed") && error.contains("\nhint: "),
+        "{error}"
+    );
+}

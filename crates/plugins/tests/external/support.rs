@@ -51,6 +51,7 @@ pub(crate) fn settings(kind: &str, folder: &Path) -> ProcessSettings {
         environment: BTreeMap::from([("PATH".into(), std::env::var_os("PATH").unwrap())]),
         config: Json::new(json!({ "answer": 42 })),
         limits: limits(),
+        seal: None,
     }
 }
 

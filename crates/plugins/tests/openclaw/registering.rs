@@ -50,9 +50,9 @@ async fn what_an_author_does_wrong_is_said_in_words() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_registered_is_bounded_in_number_and_in_bytes() {
     for body in [
-        "for (let i = 0; i < 100000; i++) api.registerGatewayMethod(`m${i}`);",
-        "for (let i = 0; i < 300; i++) api.registerCommand({ name: `c${i}`, description: 'x'.repeat(100000), handler() {} });",
-        "for (let i = 0; i < 100; i++) api.on('agent_end', () => {}, { registrationId: `${i}${'x'.repeat(200000)}` });",
+        "for (let i = 0; i < 1000; i++) api.registerGatewayMethod(`m${i}`);",
+        "for (let i = 0; i < 300; i++) api.registerCommand({ name: `c${i}`, description: 'x'.repeat(300000), handler() {} });",
+        "for (let i = 0; i < 100; i++) api.on('agent_end', () => {}, { registrationId: `${i}${'x'.repeat(300000)}` });",
     ] {
         let said = refusal(body).await;
         assert!(said.contains("registers more than is taken"), "{body}\n{said}");
@@ -139,13 +139,14 @@ async fn tools_commands_and_the_command_line_can_be_called() {
         api.registerTool({ name: "greet", description: "Greets.", parameters: { type: "object" },
             async execute(id, params) { return { content: [{ type: "text", text: `${id} ${params.who}` }] }; } });
         api.registerTool((scope) => null);
-        api.registerCommand({ name: "/hello", handler: (context) => ({ text: "hi " + context.args }) });
+        const note = () => api.enqueueNextTurnInjection({ sessionKey: "chat", text: "note" });
+        api.registerCommand({ name: "/hello", handler: (context) => { void note(); return { text: "hi " + context.args }; } });
         api.registerCli(({ program }) => {
             program.command("memo <word> [more...]").description("Keeps words.").alias("m")
                 .option("-n, --count <n>", "how many", Number, 1).option("--no-case", "any case")
                 .action((word, more, options) => { program.outputHelp(); return { word, more, options }; });
         }, { commands: ["memo"] });
-        api.enqueueNextTurnInjection({ sessionKey: "chat", text: "note" });
+        void note();
     "#;
     let plugin = plugins.register("mine", OpenClaw, body).await.unwrap();
     let offers: Vec<_> =
@@ -160,8 +161,14 @@ async fn tools_commands_and_the_command_line_can_be_called() {
     };
     let greeted = run(0, "execute", vec![json!("c1"), json!({ "who": "you" })]).await.unwrap().unwrap();
     assert_eq!(greeted["content"][0]["text"], "c1 you");
+    // A command is called for a conversation; while it is loaded, a plugin has none.
+    let open = plugin.answering.open(Some(&"chat".into()));
     let said = run(1, "handler", vec![json!({ "args": "there" })]).await.unwrap().unwrap();
     assert_eq!(said["text"], "hi there");
+    drop(open);
+    while asked.0.lock().unwrap().is_empty() {
+        tokio::task::yield_now().await;
+    }
     let kept =
         run(2, "run", vec![json!(["one", "two", "three", "--count=3", "--no-case"])]).await.unwrap().unwrap();
     assert_eq!(
@@ -171,6 +178,7 @@ async fn tools_commands_and_the_command_line_can_be_called() {
     assert!(run(2, "run", vec![json!([])]).await.unwrap_err().to_string().contains("<word>"));
     assert!(run(0, "missing", vec![]).await.is_err());
     let asked = asked.0.lock().unwrap();
+    assert_eq!(asked.iter().filter(|(what, _)| what == "mine inject").count(), 1);
     assert_eq!(asked[0], ("mine inject".to_owned(), json!({ "sessionKey": "chat", "text": "note" })));
 }
 
@@ -233,7 +241,7 @@ async fn the_modules_of_the_host_are_for_the_host() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_left_out_is_bounded_and_belongs_to_the_load() {
     let body = r#"
-        for (let n = 0; n < 1000; n++) api.registerProvider({ id: "x".repeat(9999) });
+        for (let n = 0; n < 300; n++) api.registerProvider({ id: "x".repeat(9999) });
         api.on("before_tool_call", () => { api.registerProvider({ id: "late" }); });
     "#;
     let plugins = Plugins::new();

@@ -1,9 +1,12 @@
 use std::sync::Arc;
 
 use backstop_hooks::OwnerId;
-use backstop_plugins::openclaw::{Services, StoreServices};
+use backstop_plugins::openclaw::Dialect::OpenClaw;
+use backstop_plugins::openclaw::{Answering, EventSession, Services, StoreServices};
 use backstop_store::{MemoryStore, Session, Store, Timestamp};
 use serde_json::{Value, json};
+
+use crate::support::{Asked, Plugins, call, context, engine};
 
 async fn services() -> (StoreServices, Arc<dyn Store>) {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
@@ -24,6 +27,13 @@ async fn services() -> (StoreServices, Arc<dyn Store>) {
     (services, store)
 }
 
+/// A conversation that a plugin was asked about.
+fn session(key: &str) -> EventSession {
+    let answering = Answering::default();
+    let _open = answering.open(Some(&key.into()));
+    answering.session(key).unwrap()
+}
+
 fn owner(id: &str) -> OwnerId {
     OwnerId::new(id)
 }
@@ -33,9 +43,9 @@ async fn a_text_for_the_next_turn_is_queued_once_for_each_key() {
     let (services, store) = services().await;
     let memo = owner("memo");
     let text = json!({ "sessionKey": "chat", "text": " note ", "idempotencyKey": "k", "placement": "append_context" });
-    let first = services.inject(&memo, text.clone()).await.unwrap();
+    let first = services.inject(&memo, &session("chat"), text.clone()).await.unwrap();
     assert_eq!(first, json!({ "enqueued": true, "id": "k", "sessionKey": "chat" }));
-    let again = services.inject(&memo, text).await.unwrap();
+    let again = services.inject(&memo, &session("chat"), text).await.unwrap();
     assert_eq!(again["enqueued"], false);
     let taken = store.take_injections(&"chat".into(), &"r".into(), Timestamp::now()).await.unwrap();
     assert_eq!(taken.len(), 1);
@@ -48,8 +58,16 @@ async fn a_text_for_the_next_turn_is_queued_once_for_each_key() {
         ("memo", json!({ "sessionKey": "chat", "text": "note", "placement": "anywhere" })),
         ("muted", json!({ "sessionKey": "chat", "text": "note" })),
     ] {
-        assert!(services.inject(&owner(owner_id), bad.clone()).await.is_err(), "{bad}");
+        let key = bad["sessionKey"].as_str().unwrap();
+        assert!(services.inject(&owner(owner_id), &session(key), bad.clone()).await.is_err(), "{bad}");
     }
+    let text = json!({ "sessionKey": "chat", "text": "note" });
+    assert!(
+        services.inject(&memo, &session("other"), text.clone()).await.is_err(),
+        "it was asked about another"
+    );
+    assert_eq!(services.no_injections(&memo), None);
+    assert!(services.no_injections(&owner("muted")).unwrap().contains("muted.hooks.allowPromptInjection"));
 }
 
 #[tokio::test]
@@ -57,11 +75,11 @@ async fn a_plugin_reads_and_writes_its_own_state_only() {
     let (services, _) = services().await;
     let which = json!({ "sessionKey": "chat", "namespace": "walls" });
     let patch = json!({ "sessionKey": "chat", "namespace": "walls", "value": { "strikes": 2 } });
-    services.patch(&owner("memo"), patch).await.unwrap();
+    services.patch(&owner("memo"), &session("chat"), patch).await.unwrap();
     assert_eq!(services.extension(&owner("memo"), which.clone()).await.unwrap(), json!({ "strikes": 2 }));
     assert_eq!(services.extension(&owner("other"), which.clone()).await.unwrap(), Value::Null);
     let unset = json!({ "sessionKey": "chat", "namespace": "walls", "unset": true });
-    services.patch(&owner("memo"), unset).await.unwrap();
+    services.patch(&owner("memo"), &session("chat"), unset).await.unwrap();
     assert_eq!(services.extension(&owner("memo"), which).await.unwrap(), Value::Null);
 }
 
@@ -71,7 +89,7 @@ async fn values_are_bounded() {
     let deep = |levels: usize| (1..levels).fold(json!(1), |value, _| json!([value]));
     let put = async |value: Value| {
         let patch = json!({ "sessionKey": "chat", "namespace": "n", "value": value });
-        services.patch(&owner("memo"), patch).await
+        services.patch(&owner("memo"), &session("chat"), patch).await
     };
     assert!(put(deep(32)).await.is_ok());
     assert!(put(deep(33)).await.is_err());
@@ -86,8 +104,64 @@ async fn values_are_bounded() {
         json!({ "sessionKey": "chat", "namespace": "n" }),
         json!({ "sessionKey": "chat", "namespace": "n", "value": 1, "unset": true }),
         json!({ "sessionKey": "nowhere", "namespace": "n", "value": 1 }),
+        json!({ "sessionKey": "other", "namespace": "n", "value": 1 }),
         json!({ "sessionKey": "chat", "namespace": " ", "value": 1 }),
     ] {
-        assert!(services.patch(&owner("memo"), bad.clone()).await.is_err(), "{bad}");
+        assert!(services.patch(&owner("memo"), &session("chat"), bad.clone()).await.is_err(), "{bad}");
     }
+}
+
+/// A plugin that asks for something of the session that its event names in `params`, in each way that there is.
+const ASKS: &str = r#"
+    const asked = [];
+    const ask = (sessionKey, wait) => {
+        const all = [
+            api.enqueueNextTurnInjection({ sessionKey, text: "note" }),
+            api.session.workflow.enqueueNextTurnInjection({ sessionKey, text: "note" }),
+            api.runtime.system.enqueueSystemEvent("note", { sessionKey }),
+            api.session.state.patchSessionExtension({ sessionKey, namespace: "n", value: 1 }),
+            api.session.state.patchSessionExtension({ key: sessionKey, namespace: "n", value: 1 }),
+        ].map((one) => one.then(() => "done", (error) => error.message));
+        return wait ? Promise.all(all) : undefined;
+    };
+    api.on("before_tool_call", async ({ params: { session, wait } }) => {
+        const told = await ask(session, wait);
+        return told && { block: true, blockReason: told.join() };
+    });
+"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn law_11_a_plugin_touches_the_session_of_the_event_that_it_answers_and_no_other() {
+    let asked = Arc::new(Asked::default());
+    let plugins = Plugins::with(Arc::<Asked>::clone(&asked));
+    let (mine, other) = (
+        plugins.register("mine", OpenClaw, ASKS).await.unwrap(),
+        plugins.register("other", OpenClaw, ASKS).await.unwrap(),
+    );
+    let (engine, _) = engine(&[&mine, &other]);
+    let tell = async |session: &str, wait: bool| {
+        let event = call("exec", json!({ "session": session, "wait": wait }));
+        let reviewed = engine.review_tool_call(event, &context(), false).await;
+        reviewed
+            .blocked
+            .and_then(|blocked| blocked.reason)
+            .map(|reason| reason.to_string())
+            .unwrap_or_default()
+    };
+    let done = tell("chat", true).await;
+    assert_eq!(done.matches("done").count(), 5, "{done}");
+    assert_eq!(asked.0.lock().unwrap().len(), 5);
+    for stranger in ["elsewhere", "", "Chat", "chat ", "session-1"] {
+        let said = tell(stranger, true).await;
+        assert_eq!(said.matches("is not that of an event").count(), 5, "{stranger}: {said}");
+        assert_eq!(tell(stranger, false).await, "");
+    }
+    assert_eq!(asked.0.lock().unwrap().len(), 5, "and nothing was asked of the host");
+    // What nobody waits for is done as well.
+    assert_eq!(tell("chat", false).await, "");
+    while asked.0.lock().unwrap().len() < 15 {
+        tokio::task::yield_now().await;
+    }
+    // Nothing is open any more.
+    assert!(mine.answering.session("chat").is_none() && other.answering.session("chat").is_none());
 }

@@ -9,7 +9,8 @@ use backstop_engine::{Engine, OperatorSettings, OwnerSettings, Snapshot};
 use backstop_hooks::points::ToolCallEvent;
 use backstop_hooks::{CallContext, OwnerId, Params};
 use backstop_plugins::openclaw::{
-    Batches, Dialect, Facts, LoadError, NoServices, Printed, Scripted, ServiceError, Services, load,
+    Batches, Dialect, EventSession, Facts, LoadError, NoServices, Printed, Scripted, ServiceError, Services,
+    load,
 };
 use backstop_plugins::registration::Seated;
 use backstop_script::{Permissions, WorkerSettings, Workers};
@@ -98,6 +99,7 @@ fn facts(id: &str, root: &Path, entry: &str, dialect: Dialect, config: Value) ->
         workspace: None,
         state: None,
         tools: vec!["exec".to_owned(), "read".to_owned(), "web_search".to_owned()],
+        seal: None,
     }
 }
 
@@ -139,7 +141,12 @@ pub(crate) struct Asked(pub(crate) Mutex<Vec<(String, Value)>>);
 
 #[async_trait]
 impl Services for Asked {
-    async fn inject(&self, owner: &OwnerId, injection: Value) -> Result<Value, ServiceError> {
+    async fn inject(
+        &self,
+        owner: &OwnerId,
+        _: &EventSession,
+        injection: Value,
+    ) -> Result<Value, ServiceError> {
         self.0.lock().unwrap().push((format!("{owner} inject"), injection));
         Ok(json!({ "enqueued": true }))
     }
@@ -149,8 +156,9 @@ impl Services for Asked {
         Ok(json!({ "strikes": 3 }))
     }
 
-    async fn patch(&self, _: &OwnerId, _: Value) -> Result<Value, ServiceError> {
-        Err(ServiceError("no".to_owned()))
+    async fn patch(&self, owner: &OwnerId, _: &EventSession, patch: Value) -> Result<Value, ServiceError> {
+        self.0.lock().unwrap().push((format!("{owner} patch"), patch));
+        Ok(json!({ "ok": true }))
     }
 
     fn print(&self, owner: &OwnerId, text: Printed<'_>) {

@@ -68,6 +68,7 @@ async fn plugin(package: &str, config: Value, permissions: Permissions) -> Loade
         workspace: None,
         state: None,
         tools: vec!["exec".to_owned(), "read".to_owned()],
+        seal: None,
     };
     let workers = Workers::start(WorkerSettings::default(), tokio::runtime::Handle::current());
     let batches = Arc::<Batches>::default();

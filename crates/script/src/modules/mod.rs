@@ -90,10 +90,12 @@ impl Modules {
         limits: Limits,
         scope: Arc<HostScope>,
     ) -> Result<Self, ScriptError> {
-        let files = Files::new(&source.root, limits.modules).map_err(|error| ScriptError::Module {
-            specifier: source.entry.clone(),
-            importer: format!("the host, for `{}`", source.name),
-            reason: format!("its folder cannot be read ({error})"),
+        let files = Files::new(&source.root, limits.modules, source.seen.clone()).map_err(|error| {
+            ScriptError::Module {
+                specifier: source.entry.clone(),
+                importer: format!("the host, for `{}`", source.name),
+                reason: format!("its folder cannot be read ({error})"),
+            }
         })?;
         Ok(Self {
             files,
@@ -316,16 +318,8 @@ impl Modules {
     }
 
     fn read(&self, name: &str, path: &std::path::Path) -> Result<String, ScriptError> {
-        let refused = |reason: String| Self::refused(name, name, reason);
         let most = u64::try_from(self.limits.source_bytes).unwrap_or(u64::MAX);
-        let path = &self.files.real(path).map_err(refused)?;
-        let data =
-            std::fs::metadata(path).map_err(|error| refused(format!("its file cannot be read ({error})")))?;
-        if !data.is_file() || data.len() > most {
-            return Err(refused(format!("its file has {} bytes; the most is {most}", data.len())));
-        }
-        let bytes =
-            std::fs::read(path).map_err(|error| refused(format!("its file cannot be read ({error})")))?;
+        let bytes = self.files.read(path, most).map_err(|reason| Self::refused(name, name, reason))?;
         source::text(name, bytes)
     }
 

@@ -2,10 +2,13 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::io::Read as _;
 use std::path::{Component, Path, PathBuf};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use super::package::{Asked, Mapped, Package};
+use crate::source::FilesSeen;
 
 /// What a specifier means among the files of a script.
 #[derive(Debug, PartialEq, Eq)]
@@ -46,12 +49,13 @@ pub(super) struct Files {
     /// How many folders are remembered.
     most: usize,
     packages: RefCell<Packages>,
+    seen: Option<Arc<dyn FilesSeen>>,
 }
 
 impl Files {
     /// The files below a folder.
-    pub(super) fn new(root: &Path, most: usize) -> std::io::Result<Self> {
-        Ok(Self { root: root.canonicalize()?, most, packages: RefCell::default() })
+    pub(super) fn new(root: &Path, most: usize, seen: Option<Arc<dyn FilesSeen>>) -> std::io::Result<Self> {
+        Ok(Self { root: root.canonicalize()?, most, packages: RefCell::default(), seen })
     }
 
     pub(super) fn root(&self) -> &Path {
@@ -80,11 +84,28 @@ impl Files {
         name_of(inside).ok_or_else(|| "its path is no Unicode".to_owned())
     }
 
-    /// The path of a file that is to be read, as the disk has it: links are followed, and what leads out of the folder
-    /// is refused, whoever made its name.
-    pub(super) fn real(&self, path: &Path) -> Result<PathBuf, String> {
+    /// The bytes of a file, as the disk has it: links are followed, and what leads out of the folder is refused, whoever made
+    /// its name. What was looked at before is compared with that look.
+    pub(super) fn read(&self, path: &Path, most: u64) -> Result<Vec<u8>, String> {
         self.name(path)?;
-        path.canonicalize().map_err(|error| format!("its file cannot be read ({error})"))
+        let unreadable = |error: std::io::Error| format!("its file cannot be read ({error})");
+        let real = path.canonicalize().map_err(unreadable)?;
+        let file = std::fs::File::open(&real).map_err(unreadable)?;
+        let data = file.metadata().map_err(unreadable)?;
+        if !data.is_file() || data.len() > most {
+            return Err(format!("its file has {} bytes; the most is {most}", data.len()));
+        }
+        let mut bytes = Vec::new();
+        file.take(most.saturating_add(1)).read_to_end(&mut bytes).map_err(unreadable)?;
+        if u64::try_from(bytes.len()).is_ok_and(|length| length > most) {
+            return Err(format!("its file grows beyond {most} bytes, which is the most"));
+        }
+        let name = real.strip_prefix(&self.root).ok().and_then(Path::to_str);
+        let is_seen = |seen: &Arc<dyn FilesSeen>| name.is_some_and(|name| seen.holds(name, &bytes));
+        if !self.seen.as_ref().is_none_or(is_seen) {
+            return Err("its file is not what was looked at before it was loaded\n  hint: somebody changed it since; look at it again".to_owned());
+        }
+        Ok(bytes)
     }
 
     /// The nearest package around a folder, with its own folder.
@@ -113,9 +134,11 @@ impl Files {
             Ok(data) if data.is_file() && data.len() <= MOST_PACKAGE => {
                 bytes = data.len();
                 // It may be a link, so it has to be inside as any file has.
-                self.name(&path)?;
-                let text = std::fs::read_to_string(&path)
-                    .map_err(|error| format!("{} cannot be read ({error})", self.shown(&path)))?;
+                let text = self.read(&path, MOST_PACKAGE).and_then(|bytes| {
+                    String::from_utf8(bytes).map_err(|_| "it is not valid UTF-8".to_owned())
+                });
+                let text =
+                    text.map_err(|reason| format!("{} cannot be read: {reason}", self.shown(&path)))?;
                 let package = Package::read(&text)
                     .map_err(|error| format!("{} is broken: {error}", self.shown(&path)))?;
                 Some(Rc::new(package))
@@ -381,7 +404,7 @@ mod tests {
     fn what_is_remembered_of_packages_is_bounded_and_what_they_say_is_not_lost() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("package.json"), r#"{"type": "module"}"#).unwrap();
-        let files = Files::new(folder.path(), 4).unwrap();
+        let files = Files::new(folder.path(), 4, None).unwrap();
         for number in 0..100 {
             assert_eq!(files.is_module(&format!("{number}/a.js")), Some(true));
             assert!(files.packages.borrow().of.len() <= 4);

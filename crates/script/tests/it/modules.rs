@@ -1,6 +1,6 @@
 //! Which modules are found, what they are called, and what is refused.
 
-use backstop_script::{Provided, ScriptError, ScriptSource};
+use backstop_script::{FilesSeen, Provided, ScriptError, ScriptSource};
 use serde_json::{Value, json};
 
 use crate::common::{Script, ask, write};
@@ -298,4 +298,63 @@ async fn chains_of_modules_and_of_requires_are_bounded_by_the_stack_and_not_by_l
         assert!(error.contains("in a row") || error.contains("stack"), "{error}");
     }
     assert!(script.load("m2800.mjs").await.is_ok());
+}
+
+/// What was seen of a folder: names and bytes.
+#[derive(Debug)]
+struct Seen(Vec<(&'static str, &'static str)>);
+
+impl FilesSeen for Seen {
+    fn holds(&self, name: &str, bytes: &[u8]) -> bool {
+        self.0.iter().any(|(seen, text)| *seen == name && text.as_bytes() == bytes)
+    }
+}
+
+#[tokio::test]
+async fn what_was_not_seen_before_is_not_loaded_however_it_is_asked_for() {
+    const MAIN: &str = "import { createRequire } from 'node:module';
+         const require = createRequire(import.meta.url);
+         export const main = async (how) => {
+             try {
+                 if (how === 'import') await import('./late.js');
+                 if (how === 'require') require('./late.cjs');
+                 if (how === 'json') require('./late.json');
+                 if (how === 'package') await import('late');
+                 if (how === 'folder') require('./folder');
+                 return 'loaded';
+             } catch (error) { return error.message; }
+         };";
+    const FILES: [(&str, &str); 8] = [
+        ("main.js", MAIN),
+        ("package.json", "{\"type\":\"module\"}"),
+        ("late.js", "export default 1;"),
+        ("late.cjs", "module.exports = 1;"),
+        ("late.json", "{\"a\":1}"),
+        ("node_modules/late/package.json", "{\"main\":\"a.js\"}"),
+        ("node_modules/late/a.js", "module.exports = 1;"),
+        ("folder/index.cjs", "module.exports = 1;"),
+    ];
+    for (how, file) in [
+        ("import", "late.js"),
+        ("require", "late.cjs"),
+        ("json", "late.json"),
+        ("package", "node_modules/late/a.js"),
+        ("package", "node_modules/late/package.json"),
+        ("folder", "folder/package.json"),
+        ("folder", "folder/index.cjs"),
+    ] {
+        let script = Script::new(&FILES);
+        let source = || script.source("main.js").seen(std::sync::Arc::new(Seen(FILES.to_vec())));
+        let same = script.load_source(source()).await.unwrap();
+        assert_eq!(ask(&same, "main", &json!(how)).await.unwrap(), Some(json!("loaded")), "{how} {file}");
+        let loaded = script.load_source(source()).await.unwrap();
+        // It was looked at, and loaded; and only then somebody writes.
+        write(script.folder.path(), file, " ");
+        let said = ask(&loaded, "main", &json!(how)).await.unwrap().unwrap();
+        assert!(said.as_str().unwrap().contains("not what was looked at"), "{how} {file}: {said}");
+    }
+    let script = Script::new(&FILES);
+    let source = script.source("main.js").seen(std::sync::Arc::new(Seen(Vec::new())));
+    let error = script.load_source(source).await.unwrap_err().to_string();
+    assert!(error.contains("looked at"), "{error}");
 }

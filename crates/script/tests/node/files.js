@@ -49,9 +49,10 @@ export async function main(folder) {
     ]);
     // Node copies and renames by other calls, so which error comes first of two is its own.
     const two = /rename|copy/.test(label);
-    if (two && (p.endsWith("/") || q.endsWith("/") || p.includes("/x") || q.includes("/x") || p.includes("..") || q.includes("d") || p.includes("d"))) continue;
+    const [from, to] = [p, q].map((one) => one.slice(folder.length));
+    if (two && (from.endsWith("/") || to.endsWith("/") || from.includes("/x") || to.includes("/x") || from.includes("..") || to.includes("d") || from.includes("d"))) continue;
     // Slashes at the end and steps through files are looked at by the system, and not here.
-    if (p.endsWith("/") || p.includes("..")) continue;
+    if (from.endsWith("/") || from.includes("..")) continue;
     await ask(`${i} ${label} ${p}${two ? ` ${q}` : ""}`, act);
   }
   await ask("open, write, read", () => {

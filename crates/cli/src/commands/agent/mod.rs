@@ -99,7 +99,7 @@ pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Resu
     let attendance = attendance(&settings, &loaded, terminal.then(|| keyboard.clone()), output);
     let hosts = [backstop::agent::host_profile()];
     let desk = Desk::open(&loaded, &store, surroundings)?;
-    let mut builder = builder(loaded, surroundings);
+    let mut builder = builder(loaded, surroundings).workspace(place.root());
     if let Some(desk) = &desk {
         builder = builder.answer_store(desk.answers());
     }

@@ -30,6 +30,7 @@ use tokio::sync::Notify;
 
 use super::process::MARKER;
 use super::{MOST_ANSWER_BYTES, no_opinion, shown, stop};
+use crate::package::Seal;
 
 const MOST_ERROR_BYTES: usize = 64 * 1024;
 /// Most characters of a reason.
@@ -62,6 +63,8 @@ pub struct CommandSettings {
     pub environment: BTreeMap<OsString, OsString>,
     /// In whose words it is spoken to.
     pub dialect: Dialect,
+    /// What was seen of its files when it was trusted; it is looked at again before each start.
+    pub seal: Option<Arc<Seal>>,
 }
 
 impl fmt::Debug for CommandSettings {
@@ -140,6 +143,11 @@ impl CommandHook {
     }
 
     async fn run(&self, point: PointId, event: &Value, input: &Value) -> Result<Said, HookError> {
+        if let Some(seal) = self.settings.seal.clone() {
+            let looked =
+                tokio::task::spawn_blocking(move || seal.check()).await.map_err(HookError::failed)?;
+            looked.map_err(|error| HookError::Unreachable(format!("it is not started: {error}")))?;
+        }
         let running = self.family.start(self.program(point, event)).map_err(|error| {
             let program = shown(&self.settings.program.to_string_lossy(), 200);
             HookError::Unreachable(format!("`{program}` could not be started: {error}"))

@@ -12,6 +12,11 @@ use backstop_hooks::{HookError, Malformed};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
+    /// Its files are not those that were looked at.
+    #[error(
+        "is not started: {0}\nhint: look at it with `backstop plugins inspect`, then `backstop plugins trust` it and load it anew"
+    )]
+    Changed(String),
     /// A line is no JSON.
     #[error(
         "wrote a line to its standard output that is no JSON (column {column})\nhint: standard output is for the protocol; print to standard error, or send `log`"

@@ -40,6 +40,7 @@ use self::input::Input;
 use self::run::{Pipes, Task, listen};
 use self::session::Session;
 use self::wire::Call;
+use crate::package::Seal;
 use crate::registration::{Registration, RegistrationError};
 
 /// The environment variable that marks the processes of plugins.
@@ -100,6 +101,8 @@ pub struct ProcessSettings {
     pub config: Json,
     /// What it may take.
     pub limits: Limits,
+    /// What was seen of its files when it was trusted; it is looked at again before each start.
+    pub seal: Option<Arc<Seal>>,
 }
 
 impl fmt::Debug for ProcessSettings {
@@ -325,6 +328,11 @@ impl Shared {
             fault,
             said: said.take(),
         };
+        if let Some(seal) = self.settings.seal.clone() {
+            let looked = tokio::task::spawn_blocking(move || seal.check().map_err(|error| error.to_string()));
+            let looked = looked.await.unwrap_or_else(|_| Err("its files could not be looked at".to_owned()));
+            looked.map_err(|why| error(Fault::Changed(why), &said))?;
+        }
         let mut running = self
             .family
             .start(self.program())

@@ -68,6 +68,8 @@ export const makeApi = (about) => {
   const opened = (what) => {
     if (!open) throw new Error(`\`${what}\` was called after \`register\` had returned\nhint: register while \`register\` runs`);
   };
+  // What is about a conversation is asked for while the plugin is asked about it, and done later.
+  const inSession = async (name, what) => request(name, { asked: call("session", { sessionKey: what?.sessionKey ?? what?.key }), what });
   const leftOut = (what, why) => void call("leftOut", { what, why });
   const offer = (kind, name, description, more, functions) => {
     opened(`register ${kind}`);
@@ -290,7 +292,7 @@ export const makeApi = (about) => {
         cleanup: extension.cleanup && ((why) => extension.cleanup(why)),
       });
     },
-    enqueueNextTurnInjection: (injection) => request("inject", injection),
+    enqueueNextTurnInjection: (injection) => inSession("inject", injection),
     emitAgentEvent: () => leftOut("emitAgentEvent", "no host takes events of plugins"),
     registerAgentEventSubscription: (subscription) =>
       leftOut(`registerAgentEventSubscription(${subscription?.id ?? ""})`, "no host sends its own events; hooks see what they are about"),
@@ -304,12 +306,12 @@ export const makeApi = (about) => {
       logging: { getChildLogger: () => api.logger, shouldLogVerbose: () => false },
       system: {
         enqueueSystemEvent: (event, options) =>
-          request("inject", { sessionKey: options?.sessionKey, text: event, idempotencyKey: options?.contextKey }),
+          inSession("inject", { sessionKey: options?.sessionKey, text: event, idempotencyKey: options?.contextKey }),
       },
     },
   };
   api.session = {
-    state: { registerSessionExtension: api.registerSessionExtension, patchSessionExtension: (patch) => request("patch", patch) },
+    state: { registerSessionExtension: api.registerSessionExtension, patchSessionExtension: (patch) => inSession("patch", patch) },
     workflow: { enqueueNextTurnInjection: api.enqueueNextTurnInjection },
   };
   for (const name of WITHOUT_USE) {

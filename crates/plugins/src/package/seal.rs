@@ -1,0 +1,160 @@
+//! What was seen in a plugin's folder when it was looked at, file by file.
+//!
+//! The law: *what was looked at is what runs*. Code is read again after the look that its trust was about: a script's modules when they
+//! are imported, a program each time that it is started. A [`Seal`] is made by that look, and whatever is read later is held against
+//! it.
+//!
+//! A file that the system says is untouched since then (length, times, number) is taken as it was; one that was changed shortly before
+//! the look is read again each time, since the system's times are coarse. Where a system does not tell, every file is read.
+//!
+//! Limits: between [`Seal::check`] and the start of a program its files are the disk's. Whoever can write there at that moment runs what
+//! they like with the rights of the user already.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use sha2::{Digest as _, Sha256};
+
+use super::{Bounds, ContentHash, Entry, PackageError, Stamp, digest, list, read_file};
+
+/// How coarse the times of files may be.
+const COARSE: Duration = Duration::from_secs(3);
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct Seal {
+    root: PathBuf,
+    hash: ContentHash,
+    looked: SystemTime,
+    files: BTreeMap<String, (Entry, [u8; 32])>,
+}
+
+impl Seal {
+    /// Looks at a plugin's folder.
+    ///
+    /// # Errors
+    ///
+    /// As [`Package::read`](super::Package::read).
+    pub fn of(root: &Path) -> Result<Self, PackageError> {
+        let looked = SystemTime::now();
+        let digested = digest(root, &Bounds::default(), &mut |_, _| {})?;
+        Ok(Self { root: root.to_owned(), hash: digested.hash, looked, files: digested.entries })
+    }
+
+    /// The digest of everything that was seen.
+    pub fn hash(&self) -> ContentHash {
+        self.hash
+    }
+
+    /// Whether the file of this name, with `/` between its parts, had these bytes.
+    pub fn holds(&self, name: &str, bytes: &[u8]) -> bool {
+        self.files.get(name).is_some_and(|(entry, digest)| {
+            matches!(entry, Entry::File { .. }) && Sha256::digest(bytes).as_slice() == digest
+        })
+    }
+
+    /// Looks whether the folder is as it was.
+    ///
+    /// # Errors
+    ///
+    /// [`PackageError::Changed`] with the first file that is not, and as [`Self::of`].
+    pub fn check(&self) -> Result<(), PackageError> {
+        let changed = |name: &str| PackageError::Changed(PathBuf::from(name));
+        let now = list(&self.root, &Bounds::default())?;
+        if let Some(name) = self.files.keys().find(|name| !now.contains_key(*name)) {
+            return Err(changed(name));
+        }
+        let mut buffer = Vec::new();
+        for (name, entry) in &now {
+            let Some((before, digest)) = self.files.get(name) else { return Err(changed(name)) };
+            let is_same = match (before, entry) {
+                (Entry::Link { target: before }, Entry::Link { target }) => before == target,
+                (Entry::File { starts: before, stamp: old }, Entry::File { starts, stamp }) => {
+                    before == starts
+                        && (self.is_untouched(old.as_ref(), stamp.as_ref()) || {
+                            read_file(&self.root.join(name), &Bounds::default(), &mut buffer)?;
+                            Sha256::digest(&buffer).as_slice() == digest
+                        })
+                }
+                _ => false,
+            };
+            if !is_same {
+                return Err(changed(name));
+            }
+        }
+        Ok(())
+    }
+
+    fn is_untouched(&self, before: Option<&Stamp>, now: Option<&Stamp>) -> bool {
+        before.is_some_and(|stamp| now == Some(stamp) && stamp.is_older_than(self.looked, COARSE))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    /// What is done to the folder.
+    type Change = fn(&Path);
+
+    #[test]
+    fn a_seal_holds_what_was_seen_and_nothing_that_came_later() {
+        let folder = tempfile::tempdir().unwrap();
+        let fresh = || {
+            let at = tempfile::tempdir_in(folder.path()).unwrap();
+            fs::create_dir(at.path().join("b")).unwrap();
+            for (name, text) in [("a.js", "one"), ("b/c.js", "two"), ("run", "three")] {
+                fs::write(at.path().join(name), text).unwrap();
+            }
+            at
+        };
+        let at = fresh();
+        let seal = Seal::of(at.path()).unwrap();
+        assert!(seal.check().is_ok() && seal.holds("a.js", b"one") && seal.holds("b/c.js", b"two"));
+        assert!(!seal.holds("a.js", b"two") && !seal.holds("c.js", b"two") && !seal.holds("b", b""));
+        let changes: [(&str, Change); 6] = [
+            ("a.js", |at| fs::write(at.join("a.js"), "eno").unwrap()),
+            ("b/c.js", |at| fs::remove_file(at.join("b/c.js")).unwrap()),
+            ("new.js", |at| fs::write(at.join("new.js"), "").unwrap()),
+            ("a.js", |at| {
+                fs::rename(at.join("a.js"), at.join("z.js")).unwrap();
+            }),
+            ("a.js", |at| {
+                // Another file of the same length and time under the same name.
+                let time = fs::metadata(at.join("a.js")).unwrap().modified().unwrap();
+                fs::write(at.join("other"), "eno").unwrap();
+                fs::File::options().write(true).open(at.join("other")).unwrap().set_modified(time).unwrap();
+                fs::rename(at.join("other"), at.join("a.js")).unwrap();
+            }),
+            #[cfg(unix)]
+            ("run", |at| {
+                use std::os::unix::fs::PermissionsExt as _;
+                fs::set_permissions(at.join("run"), fs::Permissions::from_mode(0o755)).unwrap();
+            }),
+        ];
+        for (name, change) in changes {
+            let at = fresh();
+            let mut seal = Seal::of(at.path()).unwrap();
+            change(at.path());
+            // Also where the look is long ago, so that the times of files are believed.
+            for _ in 0..2 {
+                let error = seal.check().unwrap_err().to_string();
+                assert!(error.contains(&format!("`{name}`")), "{error}");
+                seal.looked += Duration::from_secs(3600);
+            }
+        }
+    }
+
+    #[test]
+    fn what_was_written_again_with_the_same_bytes_is_the_same() {
+        let at = tempfile::tempdir().unwrap();
+        fs::write(at.path().join("a.js"), "one").unwrap();
+        let mut seal = Seal::of(at.path()).unwrap();
+        seal.looked += Duration::from_secs(3600);
+        fs::write(at.path().join("a.js"), "one").unwrap();
+        assert!(seal.check().is_ok());
+    }
+}
