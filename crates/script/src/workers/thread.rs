@@ -107,6 +107,11 @@ impl Worker {
     }
 
     fn take(&mut self, message: Message) {
+        // INVARIANT (messages keep their order): whoever asked before a script was loaded, unloaded or let go of a function is
+        // answered as if it was not yet.
+        if !matches!(message, Message::Run(_) | Message::Answered { .. } | Message::Cancel { .. }) {
+            self.drive();
+        }
         match message {
             Message::Load { slot, reply } => self.load(slot, reply),
             Message::Run(run) => self.ready.push_back(run),

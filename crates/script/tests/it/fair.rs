@@ -60,3 +60,18 @@ async fn all_that_is_due_has_its_turn_in_its_order() {
     let all = ask(&loaded, "all", &Value::Null).await.unwrap();
     assert_eq!(all, Some(json!(["i", 10, 10, 20, 30])));
 }
+
+#[tokio::test]
+async fn who_asks_before_another_script_is_loaded_does_not_wait_for_it() {
+    let script = Script::new(&[
+        ("asked.js", "export const main = () => console.log('asked');"),
+        ("late.js", "console.log('loaded');"),
+    ]);
+    let asked = script.load("asked.js").await.unwrap();
+    let none = Value::Null;
+    let (answered, loaded) = tokio::join!(ask(&asked, "main", &none), script.load("late.js"));
+    answered.unwrap();
+    loaded.unwrap();
+    let said: Vec<String> = script.bridge.lines().into_iter().map(|(_, line)| line).collect();
+    assert_eq!(said, ["asked", "loaded"]);
+}
